@@ -8,7 +8,7 @@ import { failure, type Reply } from './http/respond.ts'
 import { preflights } from './pipeline/cross-origin.ts'
 import type { Endpoint } from './pipeline/endpoint.ts'
 import { blobApi, openApi } from './pipeline/openapi.ts'
-import type { Parts } from './pipeline/parts.ts'
+import type { Services } from './services.ts'
 import { serve } from './pipeline/serve.ts'
 import {
   accessLog,
@@ -34,35 +34,35 @@ export interface Surfaces {
 }
 
 /** The wire of the platform: which surface answers what. */
-export function surfaces(parts: Parts): Surfaces {
-  const { urls } = parts.config
+export function surfaces(services: Services): Surfaces {
+  const { urls } = services.config
   return {
-    base: jsonSurface(parts, [...endpoints, openApi(endpoints, urls.base)]),
-    blob: jsonSurface(parts, [...blobEndpoints, openApi(blobEndpoints, urls.blob, blobApi)], 'blob'),
-    s3: surface(parts, urls.s3, [replies(async ({ requestId }) => xml404(requestId))]),
-    files: textSurface(parts, answerFiles, urls.files),
-    public: textSurface(parts, answerPublic, urls.public),
+    base: jsonSurface(services, [...endpoints, openApi(endpoints, urls.base)]),
+    blob: jsonSurface(services, [...blobEndpoints, openApi(blobEndpoints, urls.blob, blobApi)], 'blob'),
+    s3: surface(services, urls.s3, [replies(async ({ requestId }) => xml404(requestId))]),
+    files: textSurface(services, answerFiles, urls.files),
+    public: textSurface(services, answerPublic, urls.public),
   }
 }
 
 /** An API over a list of endpoints. */
-export function jsonSurface(parts: Parts, list: readonly Endpoint[], wire: Wire = 'management'): Surface {
+export function jsonSurface(services: Services, list: readonly Endpoint[], wire: Wire = 'management'): Surface {
   const unknown = failure(new ApiError('ROUTE_NOT_FOUND'), { wire })
   const preflight = preflights(list)
   const answer = async (exchange: Exchange, found?: Endpoint) =>
-    found ? serve(found, exchange, parts) : (preflight(exchange.request) ?? unknown)
-  return surface(parts, parts.config.urls[wire === 'blob' ? 'blob' : 'base'], [routes(list), replies(answer)])
+    found ? serve(found, exchange, services) : (preflight(exchange.request) ?? unknown)
+  return surface(services, services.config.urls[wire === 'blob' ? 'blob' : 'base'], [routes(list), replies(answer)])
 }
 
 /** Files as such, for everyone who has their address, but not from a country that is blocked; refusals are text. */
-function textSurface(parts: Parts, answer: (exchange: Exchange, parts: Parts) => Promise<Reply>, url: string): Surface {
-  const given = (exchange: Exchange) => answer(exchange, parts).catch(thrown => failedText(thrown, exchange, parts))
+function textSurface(services: Services, answer: (exchange: Exchange, services: Services) => Promise<Reply>, url: string): Surface {
+  const given = (exchange: Exchange) => answer(exchange, services).catch(thrown => failedText(thrown, exchange, services))
   const refused = Promise.resolve(countryBlocked)
-  return surface(parts, url, [replies(exchange => (parts.isBlocked(exchange.address) ? refused : given(exchange)))])
+  return surface(services, url, [replies(exchange => (services.isBlocked(exchange.address) ? refused : given(exchange)))])
 }
 
 /** What every surface does around its own middleware; `url` is where clients reach it. */
-function surface({ config, log }: Parts, url: string, own: readonly Middleware[]): Surface {
+function surface({ config, log }: Services, url: string, own: readonly Middleware[]): Surface {
   const app: Surface = new Koa<SurfaceState>()
   if (url.startsWith('https:')) app.use(transportSecurity)
   app.use(accessLog(log)).use(exchanges(config.trustedProxies))

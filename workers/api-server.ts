@@ -18,7 +18,7 @@ import { openCountries } from '../api/pipeline/countries.ts'
 import { EarlierCredentials } from '../api/pipeline/earlier-credentials.ts'
 import { Limiter } from '../api/pipeline/limiter.ts'
 import { News } from '../api/pipeline/news.ts'
-import type { Parts } from '../api/pipeline/parts.ts'
+import type { Services } from '../api/services.ts'
 import { healthChecks } from '../api/status/health.ts'
 import { ServiceStatus } from '../api/status/service-status.ts'
 import { Outcomes } from '../api/v2/apps/outcomes.ts'
@@ -78,7 +78,7 @@ export async function serveApi(config: Config): Promise<void> {
   const askHost = hostCall(db, masterKey)
   const authenticate = authenticator({ db, masterKey, earlierKeyChecks, plans, processes: config.apiProcesses })
   const rates = new NetworkRates()
-  const parts: Parts = {
+  const services: Services = {
     db: withCrashPoints('db', db),
     config,
     plans,
@@ -121,10 +121,10 @@ export async function serveApi(config: Config): Promise<void> {
   repeat(10, async () => {
     inside = new AddressSet([...platform, ...(await listHosts(db)).map(host => host.address)])
   })
-  repeat(roundSeconds.liveStreams, () => parts.leases.renew())
+  repeat(roundSeconds.liveStreams, () => services.leases.renew())
   repeat(roundSeconds.refusals, refusalLog(config, log, pingWorkflows))
 
-  const apps = surfaces(parts)
+  const apps = surfaces(services)
   const limits = {
     connections: connectionCaps.inAll,
     connectionsPerAddress: Math.ceil(connectionCaps.perAddress * config.rateLimitScale),
@@ -141,10 +141,10 @@ export async function serveApi(config: Config): Promise<void> {
   life.onEnd(() => client.connection.close())
   life.onEnd(() => notifications.close())
   life.onEnd(() => zips.close())
-  life.onEnd(() => parts.quota.close())
+  life.onEnd(() => services.quota.close())
   life.onEnd(() => drain(servers, apiDrainSeconds))
   life.onEnd(async () => ending.abort())
-  life.onEnd(async () => parts.access.leave())
+  life.onEnd(async () => services.access.leave())
   life.ready()
   log.info({ ports: config.ports }, 'api ready')
 }

@@ -1,12 +1,12 @@
 import type { OpenedObject } from '../../db/objects/manifests.ts'
-import type { Parts } from '../pipeline/parts.ts'
+import type { Services } from '../services.ts'
 import { openBody } from './object-body.ts'
 import type { Sendable } from './send-body.ts'
 
 /** An object as something to send, with the headers of the way on which it is reached. */
 export function sendableObject(
   { object, parts }: OpenedObject,
-  { store }: Parts,
+  { store }: Services,
   headers: Record<string, string>,
 ): Sendable {
   return {

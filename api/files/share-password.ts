@@ -3,7 +3,7 @@ import { linkVisits, ownCounters } from '../../policy/limits.ts'
 import { networkOf } from '../http/address.ts'
 import { admitBody, inviteBody, readBody } from '../http/body.ts'
 import type { Exchange } from '../http/call.ts'
-import type { Parts } from '../pipeline/parts.ts'
+import type { Services } from '../services.ts'
 import { isPassword } from '../v1/share-passwords.ts'
 
 const formBytes = 4096
@@ -12,17 +12,17 @@ const formBytes = 4096
  * Whether the form that a visitor posts has the right password. Every try is counted before anything is computed, and a right one
  * is given back, so that tries at the same time get no further. Throws KEEP_CALM past the limit.
  */
-export async function isRightPassword(kept: string, exchange: Exchange, parts: Parts): Promise<boolean> {
+export async function isRightPassword(kept: string, exchange: Exchange, services: Services): Promise<boolean> {
   const { request, response, address } = exchange
   admitBody(request, formBytes)
   inviteBody(request, response)
   const form = new URLSearchParams((await readBody(request, formBytes)).toString())
   const tries = ownCounters('links.password', linkVisits.password, {
     address: networkOf(address),
-    scale: parts.config.rateLimitScale,
+    scale: services.config.rateLimitScale,
   })
-  await parts.limiter.admit(tries)
+  await services.limiter.admit(tries)
   const isRight = await isPassword(form.get('password') ?? '', kept)
-  if (isRight) await uncountRequest(parts.db, tries)
+  if (isRight) await giveBack(services.db, tries)
   return isRight
 }

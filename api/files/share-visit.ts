@@ -15,7 +15,7 @@ import type { Exchange } from '../http/call.ts'
 import { escaped, page } from '../http/pages/pages.ts'
 import type { Reply } from '../http/respond.ts'
 import { withinDeadline } from '../pipeline/deadline.ts'
-import type { Parts } from '../pipeline/parts.ts'
+import type { Services } from '../services.ts'
 import { sendableObject } from './object-download.ts'
 import { sendBody, type Toll } from './send-body.ts'
 import { isRightPassword } from './share-password.ts'
@@ -25,27 +25,27 @@ import { notFound, reads, text } from './text-answers.ts'
  * `GET`, `HEAD` and `POST /s/<share id>`: the shared object, once the password is given where there is one, as often as the share
  * allows. A share whose object is gone is gone, before anything is asked or spent.
  */
-export async function visitShare(id: string, exchange: Exchange, parts: Parts): Promise<Reply> {
+export async function visitShare(id: string, exchange: Exchange, services: Services): Promise<Reply> {
   const posts = exchange.request.method === 'POST'
-  const opened = reads(exchange) || posts ? await withinDeadline(openShare(id, exchange, parts)) : undefined
+  const opened = reads(exchange) || posts ? await withinDeadline(openShare(id, exchange, services)) : undefined
   if (!opened) return notFound
   const { share, found } = opened
-  const url = publicUrlOf(parts.config.urls.public, nameOf(share))
+  const url = publicUrlOf(services.config.urls.public, nameOf(share))
   if (url) return goTo(302, url)
-  const visit = visitOf(share, exchange, parts)
+  const visit = visitOf(share, exchange, services)
   if (share.remaining === 0 && !isCounted(visit, found)) return spent
   if (share.password_hash && !visit) {
     if (!posts) return sharePage(exchange, false)
-    if (!(await isRightPassword(share.password_hash, exchange, parts))) return sharePage(exchange, true)
-    return goTo(303, `/s/${id}`, { 'Set-Cookie': visitCookie(share, { counted: null }, parts) })
+    if (!(await isRightPassword(share.password_hash, exchange, services))) return sharePage(exchange, true)
+    return goTo(303, `/s/${id}`, { 'Set-Cookie': visitCookie(share, { counted: null }, services) })
   }
-  return posts ? goTo(303, `/s/${id}`) : download(share, found, visit, exchange, parts)
+  return posts ? goTo(303, `/s/${id}`) : download(share, found, visit, exchange, services)
 }
 
 const nameOf = ({ owner_id, bucket, key }: ShareRow): ObjectName => ({ ownerId: owner_id, bucket, key })
 
 /** A share and the object that it was made for; undefined when one of them is gone. Throws KEEP_CALM past the limit. */
-async function openShare(id: string, { address }: Exchange, { db, limiter, config }: Parts) {
+async function openShare(id: string, { address }: Exchange, { db, limiter, config }: Services) {
   const share = shareIdPattern.test(id) ? await findShare(db, id) : undefined
   if (!share) return undefined
   const visited = { link: id, address: networkOf(address), scale: config.rateLimitScale }
@@ -60,7 +60,7 @@ function download(
   found: OpenedObject,
   visit: Visit | null,
   exchange: Exchange,
-  parts: Parts,
+  services: Services,
 ): Promise<Reply> {
   const { object } = found
   const disposition = object.content_disposition === 'inline' ? 'inline' : 'attachment'
@@ -69,10 +69,10 @@ function download(
   const toll: Toll = async ({ range }) => {
     if (range && range.from > 0 && isCounted(visit, found)) return {}
     if (share.remaining === null) return {}
-    if (!(await spendDownload(parts.db, share.id))) return { refusal: spent }
-    return { headers: { 'Set-Cookie': visitCookie(share, { counted: object.generation }, parts) } }
+    if (!(await spendDownload(services.db, share.id))) return { refusal: spent }
+    return { headers: { 'Set-Cookie': visitCookie(share, { counted: object.generation }, services) } }
   }
-  return sendBody(exchange, sendableObject(found, parts, headers), toll)
+  return sendBody(exchange, sendableObject(found, services, headers), toll)
 }
 
 const spent = text(410, 'This link was used as often as it may be.\n')
@@ -84,14 +84,14 @@ const goTo = (status: 302 | 303, url: string, headers: Record<string, string> = 
   headers: { Location: url, 'Cache-Control': 'no-store', 'Referrer-Policy': 'no-referrer', ...headers },
 })
 
-const secretOf = ({ config }: Parts): Buffer => deriveKey(config.masterKey, 'share-visits')
+const secretOf = ({ config }: Services): Buffer => deriveKey(config.masterKey, 'share-visits')
 
-const visitOf = ({ id }: ShareRow, { request }: Exchange, parts: Parts): Visit | null =>
-  readVisit(secretOf(parts), id, request.headers.cookie, new Date())
+const visitOf = ({ id }: ShareRow, { request }: Exchange, services: Services): Visit | null =>
+  readVisit(secretOf(services), id, request.headers.cookie, new Date())
 
-function visitCookie({ id }: ShareRow, visit: Visit, parts: Parts): string {
-  const value = visitValue(secretOf(parts), id, visit, new Date())
-  const secure = parts.config.urls.files.startsWith('https:') ? '; Secure' : ''
+function visitCookie({ id }: ShareRow, visit: Visit, services: Services): string {
+  const value = visitValue(secretOf(services), id, visit, new Date())
+  const secure = services.config.urls.files.startsWith('https:') ? '; Secure' : ''
   return `${visitCookieName}=${value}; Max-Age=${visitSeconds}; Path=/s/${id}; HttpOnly; SameSite=Lax${secure}`
 }
 

@@ -5,7 +5,7 @@ import { networkOf } from '../http/address.ts'
 import type { Exchange } from '../http/call.ts'
 import type { Reply } from '../http/respond.ts'
 import { withinDeadline } from '../pipeline/deadline.ts'
-import type { Parts } from '../pipeline/parts.ts'
+import type { Services } from '../services.ts'
 import { sendBody } from './send-body.ts'
 import { notFound } from './text-answers.ts'
 
@@ -13,15 +13,15 @@ import { notFound } from './text-answers.ts'
  * `GET` and `HEAD /applications/<owner id>/<name>.zip?<key>`: the archive behind a signed link, whole or one range of it. The
  * link is the credential, and its visits have a budget of their own: whoever fetches an archive in many ranges keeps the API's.
  */
-export async function downloadSnapshot(exchange: Exchange, parts: Parts): Promise<Reply> {
-  const link = readLink(linkSecret(parts.config.masterKey), exchange.request.url ?? '', new Date())
+export async function downloadSnapshot(exchange: Exchange, services: Services): Promise<Reply> {
+  const link = readLink(linkSecret(services.config.masterKey), exchange.request.url ?? '', new Date())
   if (!link) return notFound
-  const visit = countVisit(link, exchange.address, parts)
-  const row = await withinDeadline(visit.then(() => findGoodSnapshot(parts.db, link.version, link.name)))
-  return row?.owner_id === link.ownerId ? send(row, exchange, parts) : notFound
+  const visit = countVisit(link, exchange.address, services)
+  const row = await withinDeadline(visit.then(() => findGood(services.db, link.version, link.name)))
+  return row?.owner_id === link.ownerId ? send(row, exchange, services) : notFound
 }
 
-async function countVisit(link: LinkedSnapshot, address: string, { limiter, config }: Parts): Promise<void> {
+async function countVisit(link: LinkedSnapshot, address: string, { limiter, config }: Services): Promise<void> {
   const visited = {
     link: link.version,
     address: networkOf(address),
@@ -32,7 +32,7 @@ async function countVisit(link: LinkedSnapshot, address: string, { limiter, conf
 }
 
 /** A version's body never changes, so its id is its tag. */
-function send(row: SnapshotRow, exchange: Exchange, { store }: Parts): Promise<Reply> {
+function send(row: SnapshotRow, exchange: Exchange, { store }: Services): Promise<Reply> {
   return sendBody(exchange, {
     size: Number(row.size),
     etag: row.id,

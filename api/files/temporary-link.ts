@@ -7,21 +7,21 @@ import { networkOf } from '../http/address.ts'
 import type { Exchange } from '../http/call.ts'
 import type { Reply } from '../http/respond.ts'
 import { withinDeadline } from '../pipeline/deadline.ts'
-import type { Parts } from '../pipeline/parts.ts'
+import type { Services } from '../services.ts'
 import { sendableObject } from './object-download.ts'
 import { sendBody } from './send-body.ts'
 import { notFound, reads } from './text-answers.ts'
 
 /** `GET` and `HEAD /d/<token>`: the object behind a temporary link, for as long as it is the one the link was made for. */
-export async function followLink(token: string, exchange: Exchange, parts: Parts): Promise<Reply> {
-  const link = reads(exchange) ? readLinkToken(parts.config.sealKeys, token, new Date()) : null
+export async function followLink(token: string, exchange: Exchange, services: Services): Promise<Reply> {
+  const link = reads(exchange) ? readLinkToken(services.config.sealKeys, token, new Date()) : null
   const name = link && objectName(link.id)
   if (!link || !name) return notFound
   const address = networkOf(exchange.address)
-  const scale = parts.config.rateLimitScale
+  const scale = services.config.rateLimitScale
   const visited = { link: token.slice(-43), address, user: { id: name.ownerId }, scale }
   const counters = ownCounters('links.temporary', linkVisits.temporary, visited)
-  const found = await withinDeadline(parts.limiter.admit(counters).then(() => openObject(parts.db, name)))
+  const found = await withinDeadline(services.limiter.admit(counters).then(() => openObject(services.db, name)))
   if (found?.object.birth !== link.birth) return notFound
-  return sendBody(exchange, sendableObject(found, parts, { ...objectHeaders(found.object, link), ...privateHeaders }))
+  return sendBody(exchange, sendableObject(found, services, { ...objectHeaders(found.object, link), ...privateHeaders }))
 }

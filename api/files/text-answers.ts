@@ -1,7 +1,7 @@
 import { catalogued } from '../../policy/errors.ts'
 import type { Exchange } from '../http/call.ts'
 import { type Reply, streamed, toApiError } from '../http/respond.ts'
-import type { Parts } from '../pipeline/parts.ts'
+import type { Services } from '../services.ts'
 
 /** An answer for people and for programs that read no JSON, which no cache keeps. */
 export const text = (status: number, body: string, headers: Record<string, string> = {}): Reply => ({
@@ -20,7 +20,7 @@ export const countryBlocked = text(403, `${catalogued('COUNTRY_BLOCKED', 'blob')
 export const reads = ({ request }: Exchange): boolean => request.method === 'GET' || request.method === 'HEAD'
 
 /** What was thrown on the way, as text; a torn body must not look whole, so that its connection ends. */
-export function failedText(thrown: unknown, { response, requestId }: Exchange, { log }: Parts): Reply {
+export function failedText(thrown: unknown, { response, requestId }: Exchange, { log }: Services): Reply {
   const { status, message, retryAfterSeconds = 5 } = toApiError(thrown)
   if (status >= 500) log.error({ err: thrown, requestId }, 'a file could not be sent')
   if (!response.headersSent) return text(status, `${message}\n`, { 'Retry-After': String(retryAfterSeconds) })

@@ -4,7 +4,7 @@ import { type Db, isUnavailable, transactionWithRetries } from '../../db/databas
 import { withTimeout } from '../../lib/async/timeout.ts'
 import { acceptance } from '../../policy/acceptance.ts'
 import { ApiError } from '../../policy/errors.ts'
-import type { Parts } from './parts.ts'
+import type { CoreServices } from './core-services.ts'
 
 /** What a transaction stored; without an operation there is nothing to confirm. */
 interface Stored {
@@ -30,15 +30,15 @@ class Late extends Error {
  * is not, and never will be (docs/decisions/commits-in-doubt.md).
  */
 export async function accept<T extends Stored>(
-  parts: Pick<Parts, 'db' | 'log'>,
+  services: Pick<CoreServices, 'db' | 'log'>,
   work: (trx: Db) => Promise<T>,
   terms: Terms = {},
 ): Promise<T> {
-  const stored = await commit(parts, work, terms)
+  const stored = await commit(services, work, terms)
   const { operationId } = stored
   if (operationId === undefined) return stored
   const answerBy = terms.answerBy ?? performance.now() + acceptance.confirmMs
-  const confirming = () => (terms.confirm ?? confirmOperation)(parts.db, operationId)
+  const confirming = () => (terms.confirm ?? confirm)(services.db, operationId)
   const confirmed = await asked(confirming, answerBy)
   // The process was stopped for so long that it was given up, or the application went away.
   if (confirmed === false) throw new ApiError('DATABASE_UNAVAILABLE')
@@ -46,20 +46,20 @@ export async function accept<T extends Stored>(
   if (confirmed === undefined)
     void asked(confirming, Number.POSITIVE_INFINITY).then(
       begins => {
-        if (!begins) parts.log.error({ operation: operationId }, 'answered, and undone before it could begin')
+        if (!begins) services.log.error({ operation: operationId }, 'answered, and undone before it could begin')
       },
-      failure(parts, operationId),
+      failure(services, operationId),
     )
   return stored
 }
 
 /** Resolves to what is known to be committed. */
 async function commit<T extends Stored>(
-  parts: Pick<Parts, 'db' | 'log'>,
+  services: Pick<CoreServices, 'db' | 'log'>,
   work: (trx: Db) => Promise<T>,
   { commitBy = Number.POSITIVE_INFINITY, answerBy }: Terms,
 ): Promise<T> {
-  const { db, log } = parts
+  const { db, log } = services
   /** What the transaction holds whose commit is under way. */
   let committing: T | undefined
   let over = false
@@ -82,7 +82,7 @@ async function commit<T extends Stored>(
     const seen = async () => (await isOperationStored(db, operationId)) || undefined
     if (await asked(seen, Math.min(answerBy ?? Number.POSITIVE_INFINITY, performance.now() + acceptance.lookMs)))
       return stored
-    void undoing(db, operationId).catch(failure(parts, operationId))
+    void undoing(db, operationId).catch(failure(services, operationId))
     throw error
   }
 }
@@ -108,7 +108,7 @@ async function undoing(db: Db, operationId: string): Promise<void> {
 }
 
 const failure =
-  ({ log }: Pick<Parts, 'log'>, operationId: string) =>
+  ({ log }: Pick<CoreServices, 'log'>, operationId: string) =>
   (err: unknown) =>
     log.error({ err, operationId }, 'what became of an operation could not be said to Postgres')
 

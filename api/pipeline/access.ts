@@ -63,10 +63,10 @@ const lookAgainMs = 1000
 export async function assertStillLetIn(
   { auth, errors }: { auth: Auth; errors?: readonly ErrorCode[] },
   exchange: Exchange,
-  parts: { db: Db; authenticate: Authenticate },
+  services: { db: Db; authenticate: Authenticate },
 ): Promise<void> {
   if (auth === 'public' || performance.now() - exchange.startedAt <= lookAgainMs) return
-  await accessOf(auth, exchange, parts, await callerFor({ errors }, exchange, parts))
+  await accessOf(auth, exchange, services, await callerFor({ errors }, exchange, services))
 }
 
 /**

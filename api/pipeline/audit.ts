@@ -2,7 +2,7 @@ import { type AuditEntry, recordAudit } from '../../db/audit.ts'
 import { kept } from '../../policy/retention.ts'
 import type { Exchange } from '../http/call.ts'
 import type { Admission, Endpoint } from './endpoint.ts'
-import type { Parts } from './parts.ts'
+import type { CoreServices } from './core-services.ts'
 
 /**
  * Writes an accepted command down before it is answered: one that was done, or one whose operation was done for and failed. A
@@ -12,7 +12,7 @@ export async function audit(
   endpoint: Endpoint,
   admission: Admission,
   exchange: Exchange,
-  { db, log }: Parts,
+  { db, log }: CoreServices,
   result: string,
 ): Promise<void> {
   const command = endpoint.method !== 'GET' || endpoint.changes

@@ -5,7 +5,7 @@ import { credentialHash } from '../../policy/accounts/credentials.ts'
 import { ApiError, type ErrorCode } from '../../policy/errors.ts'
 import type { Exchange } from '../http/call.ts'
 import type { Caller } from './authenticate.ts'
-import type { Parts } from './parts.ts'
+import type { CoreServices } from './core-services.ts'
 
 /** Below the deadline of clients, and well above what providers take. */
 const patienceMs = 5000
@@ -20,7 +20,7 @@ export const captchaErrors = [
 
 /** A session that is used from a country with captcha needs one, solved from the same address (contract 1.18). API keys pass. */
 export async function checkCaptcha(
-  { db, asksCaptcha }: Pick<Parts, 'db' | 'asksCaptcha'>,
+  { db, asksCaptcha }: Pick<CoreServices, 'db' | 'asksCaptcha'>,
   { kind, user }: Pick<Caller, 'kind' | 'user'>,
   address: string,
 ): Promise<void> {
@@ -30,13 +30,13 @@ export async function checkCaptcha(
 }
 
 /** The widget for whoever visits from this address; undefined where nobody is asked. */
-export function widgetFor({ asksCaptcha, config }: Parts, { address }: Exchange): CaptchaWidget | undefined {
+export function widgetFor({ asksCaptcha, config }: CoreServices, { address }: Exchange): CaptchaWidget | undefined {
   return asksCaptcha(address) ? (config.captcha ?? undefined) : undefined
 }
 
 /** An answer that its provider calls genuine and fresh, ready to be spent. Throws one of `captchaErrors`. */
 export async function checkedAnswer(
-  { captcha }: Pick<Parts, 'captcha'>,
+  { captcha }: Pick<CoreServices, 'captcha'>,
   answer: string | undefined,
   address: string,
 ): Promise<Pick<SolvedCaptcha, 'answerHash' | 'address'>> {

@@ -6,7 +6,7 @@ import type { Exchange } from '../http/call.ts'
 import type { Reply } from '../http/respond.ts'
 import type { Access, Auth } from './access.ts'
 import type { Caller } from './authenticate.ts'
-import type { Parts } from './parts.ts'
+import type { Services } from '../services.ts'
 
 /** What an endpoint is handed: who calls, about which application, with what. */
 export interface Call<A extends Auth = Auth, Query = unknown, Body = unknown> {
@@ -70,12 +70,12 @@ export interface Definition<A extends Auth, Q extends z.ZodObject, B extends z.Z
   statuses?: Partial<Record<ErrorCode, number>>
   /** Refusals of these codes have only `status` and `code`. */
   terse?: readonly ErrorCode[]
-  handle(call: Call<A, z.output<Q>, z.output<B>>, parts: Parts): Promise<z.input<R> | Reply>
+  handle(call: Call<A, z.output<Q>, z.output<B>>, services: Services): Promise<z.input<R> | Reply>
 }
 
 /** A definition with its types forgotten, as the router, the pipeline and the OpenAPI document see it. */
 export interface Endpoint extends Omit<Definition<Auth, z.ZodObject, z.ZodObject, z.ZodType>, 'handle'> {
-  handle(call: Call<Auth>, parts: Parts): Promise<unknown>
+  handle(call: Call<Auth>, services: Services): Promise<unknown>
 }
 
 /** One object says everything about an endpoint: route, rights, limits, schemas, errors, and the few lines that do it. */

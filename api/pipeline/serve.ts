@@ -12,47 +12,47 @@ import { crossOriginHeaders } from './cross-origin.ts'
 import { withinDeadline } from './deadline.ts'
 import { type Admission, type Call, commonErrors, type Endpoint } from './endpoint.ts'
 import { takeBody, takeQuery } from './input.ts'
-import type { Parts } from './parts.ts'
+import type { Services } from '../services.ts'
 
 /** The fixed way of every request: country, authenticate, captcha, scope, load and permission, limit, parse, handle, envelope. Never rejects. */
-export async function serve(endpoint: Endpoint, exchange: Exchange, parts: Parts): Promise<Reply> {
+export async function serve(endpoint: Endpoint, exchange: Exchange, services: Services): Promise<Reply> {
   let admission: Admission = {}
   if (endpoint.crossOrigin) Object.assign(exchange.headers, crossOriginHeaders)
   try {
-    admission = await withinDeadline(admit(endpoint, exchange, parts))
+    admission = await withinDeadline(admit(endpoint, exchange, services))
     const { caller, app, role } = admission
     const query = takeQuery(endpoint, exchange)
     const body = await takeBody(endpoint, exchange, caller?.user.id)
-    await assertStillLetIn(endpoint, exchange, parts)
-    const value = await endpoint.handle({ caller, app, role, query, body, exchange } as Call, parts)
+    await assertStillLetIn(endpoint, exchange, services)
+    const value = await endpoint.handle({ caller, app, role, query, body, exchange } as Call, services)
     if (value === streamed) return streamed
-    await audit(endpoint, admission, exchange, parts, 'success')
+    await audit(endpoint, admission, exchange, services, 'success')
     const beside = endpoint.codeBeside && (value as { code: string }).code
     const reply = endpoint.envelope === false ? (value as Reply) : success(value, beside, endpoint.success)
-    parts.contract?.answered(endpoint.name, value, endpoint.response)
+    services.contract?.answered(endpoint.name, value, endpoint.response)
     return withHeaders(reply, exchange.headers)
   } catch (thrown) {
-    await audit(endpoint, admission, exchange, parts, toApiError(thrown).code)
-    return withHeaders(refuse(endpoint, exchange, parts, thrown), exchange.headers)
+    await audit(endpoint, admission, exchange, services, toApiError(thrown).code)
+    return withHeaders(refuse(endpoint, exchange, services, thrown), exchange.headers)
   } finally {
     exchange.over()
   }
 }
 
-async function admit(endpoint: Endpoint, exchange: Exchange, parts: Parts): Promise<Admission> {
+async function admit(endpoint: Endpoint, exchange: Exchange, services: Services): Promise<Admission> {
   const { auth } = endpoint
-  if (!endpoint.uncounted && parts.isBlocked(exchange.address)) throw new ApiError('COUNTRY_BLOCKED')
+  if (!endpoint.uncounted && services.isBlocked(exchange.address)) throw new ApiError('COUNTRY_BLOCKED')
   if (auth === 'public') {
-    if (!endpoint.uncounted) await count(endpoint, exchange, parts)
+    if (!endpoint.uncounted) await count(endpoint, exchange, services)
     return {}
   }
-  const caller = await callerFor(endpoint, exchange, parts)
-  if (!endpoint.beforeCaptcha) await checkCaptcha(parts, caller, exchange.address)
-  const found = await accessOf(auth, exchange, parts, caller).catch(async refusal => {
-    await count(endpoint, exchange, parts, caller, undefined, [])
+  const caller = await callerFor(endpoint, exchange, services)
+  if (!endpoint.beforeCaptcha) await checkCaptcha(services, caller, exchange.address)
+  const found = await accessOf(auth, exchange, services, caller).catch(async refusal => {
+    await count(endpoint, exchange, services, caller, undefined, [])
     throw refusal
   })
-  await count(endpoint, exchange, parts, caller, found?.app)
+  await count(endpoint, exchange, services, caller, found?.app)
   return { ...found, caller }
 }
 
@@ -60,7 +60,7 @@ async function admit(endpoint: Endpoint, exchange: Exchange, parts: Parts): Prom
 async function count(
   endpoint: Endpoint,
   { address }: Exchange,
-  { limiter, config, isInside }: Parts,
+  { limiter, config, isInside }: Services,
   caller?: Caller,
   app?: AppRow,
   rows: readonly Limit[] = (limits as Record<string, readonly Limit[]>)[endpoint.name] ?? [],
@@ -78,17 +78,17 @@ async function count(
   await limiter.admit(counters)
 }
 
-function refuse(endpoint: Endpoint, exchange: Exchange, parts: Parts, thrown: unknown): Reply {
+function refuse(endpoint: Endpoint, exchange: Exchange, services: Services, thrown: unknown): Reply {
   const error = toApiError(thrown)
   if (error !== thrown && !exchange.response.destroyed)
-    parts.log.error(
+    services.log.error(
       { err: thrown, requestId: exchange.requestId, endpoint: endpoint.name, code: error.code },
       'request failed',
     )
   const { terse, statuses, wire = 'management' } = endpoint
   const code = codeOn(wire, error.code)
   const declared = [...commonErrors(endpoint), ...(endpoint.errors ?? [])]
-  if (!declared.includes(code)) parts.contract?.undeclared(endpoint.name, code, declared)
+  if (!declared.includes(code)) services.contract?.undeclared(endpoint.name, code, declared)
   return endpoint.refusal?.(error) ?? failure(error, { wire, terse: terse?.includes(code), status: statuses?.[code] })
 }
 

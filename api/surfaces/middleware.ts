@@ -4,7 +4,7 @@ import { Exchange } from '../http/call.ts'
 import { type Reply, send } from '../http/respond.ts'
 import { linger } from '../http/server.ts'
 import type { Endpoint } from '../pipeline/endpoint.ts'
-import type { Log } from '../pipeline/parts.ts'
+import type { Log } from '../pipeline/core-services.ts'
 
 /** What the middleware of a surface hands on. The last of the chain sets `reply`. */
 export interface SurfaceState {

@@ -1,7 +1,7 @@
 import { endSlotLease, renewSlotLease, type SlotLease } from '../../db/slot-leases.ts'
 import { ignoreError } from '../../lib/async/ignore-error.ts'
 import { leaseSeconds } from '../../policy/leases.ts'
-import type { Parts } from '../pipeline/parts.ts'
+import type { Services } from '../services.ts'
 
 /** A place while work is done in it. */
 export interface Place {
@@ -11,7 +11,7 @@ export interface Place {
 }
 
 /** Does `work` while a place is kept, which is given back before the answer. */
-export async function inPlace<T>({ db }: Parts, lease: SlotLease, work: (place: Place) => Promise<T>): Promise<T> {
+export async function inPlace<T>({ db }: Services, lease: BlobLease, work: (place: Place) => Promise<T>): Promise<T> {
   const place = { lease, over: false }
   let renewing: Promise<void> | undefined
   const renew = () => {

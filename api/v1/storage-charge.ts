@@ -2,7 +2,7 @@ import type { StorageCharge } from '../../db/objects/objects.ts'
 import { GiB } from '../../lib/bytes.ts'
 import { ApiError } from '../../policy/errors.ts'
 import type { Caller } from '../pipeline/authenticate.ts'
-import type { Parts } from '../pipeline/parts.ts'
+import type { Services } from '../services.ts'
 
 /** Storage that the caller's plan includes. */
 export const includedBytes = ({ plan }: Caller): number => plan.blobGb * GiB
@@ -18,7 +18,7 @@ interface Bytes {
 
 /** Does a write, once more with all its bytes reserved when what it replaces went meanwhile. Throws STORAGE_QUOTA_EXCEEDED. */
 export async function charging<T>(
-  { quota }: Parts,
+  { quota }: Services,
   caller: Caller,
   { size, replaced }: Bytes,
   write: (charge: StorageCharge) => Promise<T>,

@@ -2,10 +2,10 @@ import { returnUploadTokenUse, useUploadToken } from '../../db/objects/uploads/u
 import { ignoreError } from '../../lib/async/ignore-error.ts'
 import { ApiError } from '../../policy/errors.ts'
 import type { Caller } from '../pipeline/authenticate.ts'
-import type { Parts } from '../pipeline/parts.ts'
+import type { Services } from '../services.ts'
 
 /** Does `work` as one use of the caller's upload token, which a failure gives back; other callers just do it. Throws UPLOAD_TOKEN_USED. */
-export async function asOneUse<T>({ db }: Parts, { uploadToken }: Caller, work: () => Promise<T>): Promise<T> {
+export async function asOneUse<T>({ db }: Services, { uploadToken }: Caller, work: () => Promise<T>): Promise<T> {
   if (!uploadToken) return work()
   if (!(await useUploadToken(db, uploadToken.id))) throw new ApiError('UPLOAD_TOKEN_USED')
   try {

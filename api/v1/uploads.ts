@@ -12,7 +12,7 @@ import { requestCaps } from '../../policy/request-caps.ts'
 import { inviteBody } from '../http/body.ts'
 import type { Exchange } from '../http/call.ts'
 import { keepPace } from '../http/pace.ts'
-import type { Parts } from '../pipeline/parts.ts'
+import type { Services } from '../services.ts'
 import { boundForm, type FormBounds } from './form-bounds.ts'
 import { factsOf, smallBody } from './small-bodies.ts'
 import { type Cancelling, StoreTooSlow, withinStoreTime } from './store-deadline.ts'
@@ -65,7 +65,7 @@ export const isArchive = (fileName: string): boolean => /\.zip$/i.test(fileName)
  * Streams the file of a multipart body straight into the object store; no more than a small one is held in memory, and nothing is left
  * behind by a refusal. The caller attaches or discards what came.
  */
-export async function receiveFile(exchange: Exchange, parts: Parts, reception: Reception): Promise<Upload> {
+export async function receiveFile(exchange: Exchange, services: Services, reception: Reception): Promise<Upload> {
   const { request, response } = exchange
   const form = formOf(request)
   inviteBody(request, response)
@@ -89,7 +89,7 @@ export async function receiveFile(exchange: Exchange, parts: Parts, reception: R
         }
         body = file
         bounds?.file(file)
-        upload = storeUpload(file, name, parts, reception, cancel)
+        upload = storeUpload(file, name, services, reception, cancel)
         upload.catch(reject)
       })
       form.on('error', error => {
@@ -112,7 +112,7 @@ export async function receiveFile(exchange: Exchange, parts: Parts, reception: R
     cancel.abort()
     body?.destroy()
     form.destroy()
-    await upload?.then(stored => discard(parts, stored)).catch(ignoreError('the error that led here is thrown'))
+    await upload?.then(stored => discard(services, stored)).catch(() => {})
     throw error
   } finally {
     stopWatch()
@@ -125,7 +125,7 @@ const isCut = (error: unknown): boolean => /unexpected end/i.test((error as Erro
 
 /** Removes an upload that nothing refers to. What fails here is swept later. */
 export async function discard(
-  { db, store, log }: Parts,
+  { db, store, log }: Services,
   { segmentId, bytes }: Pick<Arrived, 'segmentId' | 'bytes'>,
 ): Promise<void> {
   if (bytes) return
@@ -197,7 +197,7 @@ class Cancel implements Cancelling {
  */
 export async function storeBody(
   body: Readable,
-  parts: Parts,
+  services: Services,
   { maxBytes, tooLarge, unstored, smallBesideRow }: BodyRules,
   cancel: Cancelling,
 ): Promise<Arrived> {
@@ -207,23 +207,20 @@ export async function storeBody(
     const bytes = smallBesideRow && (await smallBody(body))
     if (bytes && bytes.length > maxBytes) throw new ApiError(tooLarge)
     if (bytes) return { segmentId: newId(), bytes, ...factsOf(bytes) }
-    const id = await parts.segmentIds.take()
+    const id = await services.segmentIds.take()
     segmentId = id
-    alive = setInterval(
-      () => segments.renewAllocation(parts.db, id).catch(ignoreError('the next interval tries again')),
-      sayAliveMs,
-    )
-    const storing = parts.store.put(id, body, { maxBytes, signal: cancel.signal })
+    alive = setInterval(() => segments.stillDrawn(services.db, id).catch(() => {}), sayAliveMs)
+    const storing = services.store.put(id, body, { maxBytes, signal: cancel.signal })
     return { segmentId, ...(await withinStoreTime(storing, body, cancel)) }
   } catch (error) {
     body.resume()
     const late = error instanceof StoreTooSlow
     // A put that is given up may still publish its body: the drawn id stays until the sweep removes it with what came of it.
-    if (segmentId && !late) await discard(parts, { segmentId })
+    if (segmentId && !late) await discard(services, { segmentId })
     if (error instanceof ApiError) throw error
     if ((error as Error).name === 'BodyTooLarge') throw new ApiError(tooLarge)
     const { aborted } = cancel.signal
-    if (!aborted || late) parts.log.error({ err: error, segmentId }, 'an upload could not be stored')
+    if (!aborted || late) services.log.error({ err: error, segmentId }, 'an upload could not be stored')
     throw new ApiError(aborted && !late ? 'UPLOAD_ABORTED' : unstored)
   } finally {
     clearInterval(alive)
@@ -234,9 +231,9 @@ export async function storeBody(
 export async function storeUpload(
   file: Readable,
   fileName: string,
-  parts: Parts,
+  services: Services,
   { maxBytes = requestCaps.fileBytes, ...rules }: Pick<Reception, 'unstored' | 'maxBytes' | 'smallBesideRow'>,
   cancel: Cancelling,
 ): Promise<Upload> {
-  return { fileName, ...(await storeBody(file, parts, { ...rules, maxBytes, tooLarge: 'FILE_TOO_LARGE' }, cancel)) }
+  return { fileName, ...(await storeBody(file, services, { ...rules, maxBytes, tooLarge: 'FILE_TOO_LARGE' }, cancel)) }
 }

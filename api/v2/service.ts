@@ -1,7 +1,7 @@
 import { plainJson } from '../http/respond.ts'
 import { endpoint } from '../pipeline/endpoint.ts'
 
-/** Contract 8.7: what the platform thinks of its own parts. Public, without envelope. */
+/** Contract 8.7: what the platform thinks of its own services. Public, without envelope. */
 export const getServiceStatus = endpoint({
   name: 'service.status',
   method: 'GET',

@@ -98,7 +98,7 @@ test('no Postgres, and one that hangs: 503 within 3 s, and served again without 
   const near = await openApiFor(
     await database,
     {
-      parts: () => ({
+      services: () => ({
         db,
         authenticate: authenticator({ db, masterKey, plans: defaultPlans }),
         limiter: new Limiter(db),
@@ -153,9 +153,9 @@ test('no Postgres, and one that hangs: 503 within 3 s, and served again without 
 })
 
 test('a key without a legal check never asks Postgres', async t => {
-  const parts = api().parts
+  const services = api().services
   const counting = { calls: 0 }
-  const db = new Proxy(parts.db, {
+  const db = new Proxy(services.db, {
     get(target, name) {
       if (name === 'client') counting.calls++
       return Reflect.get(target, name)

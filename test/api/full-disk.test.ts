@@ -27,7 +27,7 @@ const store = Object.fromEntries(
     (...args: never[]) => (small[name] as (...args: never[]) => unknown)(...args),
   ]),
 ) as unknown as ObjectStore
-const api = testApi({ parts: () => ({ store }) })
+const api = testApi({ services: () => ({ store }) })
 
 test.before(async () => {
   demandRoot()

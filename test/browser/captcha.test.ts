@@ -16,7 +16,7 @@ test.before('start the provider', async () => {
 })
 test.after.always('stop the provider', () => provider?.stop())
 const api = testApi({
-  parts: ({ config }) => ({
+  services: ({ config }) => ({
     config: Object.defineProperty({ ...config }, 'captcha', { get: () => provider.settings(kind) }),
     asksCaptcha: () => asked,
     captcha: { solvedAt: (...given) => siteverifyCaptcha(provider.settings()).solvedAt(...given) },

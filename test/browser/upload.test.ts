@@ -80,7 +80,7 @@ test.serial('a small file goes up in one request, and the page says where it is'
   })
   t.regex(object.key, /^visitors\/photo-of-me_[a-z2-7]{16}\.png$/)
   const link = await visitor.page.evaluate(`document.querySelector('#said a').href`)
-  t.is(link, `${api().parts.config.urls.public}/pub/${ana.id}/${object.key}`)
+  t.is(link, `${api().services.config.urls.public}/pub/${ana.id}/${object.key}`)
   t.deepEqual(visitor.complaints, [])
 })
 

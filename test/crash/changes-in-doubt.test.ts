@@ -48,7 +48,7 @@ test.before('an API with a line of its own', async () => {
     () => line.close(),
     () => db.destroy(),
   )
-  api = await openApiFor(await database, { parts: () => ({ db }) }, undo)
+  api = await openApiFor(await database, { services: () => ({ db }) }, undo)
 })
 test.serial.after.always('end them', async t => {
   for (const step of undo.reverse()) await step()

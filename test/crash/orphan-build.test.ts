@@ -32,7 +32,7 @@ test('a build that outlived its host and its deploy goes when the host is back',
 
   await host.kill('SIGKILL')
   await transaction(platform.db, trx => cancelOperation(trx, { operationId, actor: 'operator:ana' }))
-  await platform.api.parts.lanes.wake(app.id, ana.id)
+  await platform.api.services.lanes.wake(app.id, ana.id)
   t.not((await platform.ended(operationId, 180)).state, 'success')
   const client = openTemporal(platform.base.config)
   t.teardown(() => client.connection.close())

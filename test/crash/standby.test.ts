@@ -127,7 +127,7 @@ test.serial(
     const patient = { statementTimeoutMs: 60_000, pool: 10 }
     const apis = await apisOfKinds({ db, url }, undo, patient)
     for (const { api } of apis)
-      Object.assign(api.parts, { patience: { ...heldCall, claimMs: 150_000, holdMs: 150_000 } })
+      Object.assign(api.services, { patience: { ...heldCall, claimMs: 150_000, holdMs: 150_000 } })
     const wishes = await begun(apis)
     Object.assign(acceptance, { push: { ...product.push, answerMs: 60_000, commitMs: 60_000 } })
     const held = wishes.map(({ line }) => line.trap({ ...storing, manner: 'held', loss: 'answered' }))
@@ -173,7 +173,7 @@ for (const [patience, statementTimeoutMs, status] of [
     async t => {
       t.timeout(120_000)
       const own = opened({ url, pool: 30, statementTimeoutMs, applicationName: 'changes' })
-      const api = await openApiFor({ db, url }, { parts: () => ({ db: own }) }, undo)
+      const api = await openApiFor({ db, url }, { services: () => ({ db: own }) }, undo)
       const asks = []
       for (const name of plain) asks.push(await changes[name]!(api, await api.makeUser()))
       const before = await stored(db)

@@ -43,25 +43,25 @@ export const completeChunkedUpload = blobEndpoint({
     'STORAGE_QUOTA_EXCEEDED',
     'UPLOAD_FAILED',
   ],
-  async handle({ caller, body }, parts) {
+  async handle({ caller, body }, services) {
     assertPaid(caller.planName)
-    const upload = await ownUpload(body.upload, caller, parts)
-    const choose = (stored: readonly UploadPart[]) => largeEnough(wholeParts(stored), parts.config.blob.minBytes)
-    const size = await listUploadParts(parts.db, upload.id)
+    const upload = await ownUpload(body.upload, caller, services)
+    const choose = (stored: readonly UploadPart[]) => largeEnough(wholeParts(stored), services.config.blob.minBytes)
+    const size = await partsOf(services.db, upload.id)
       .then(stored => sizeOf(choose(stored)))
       .catch(async refusal => {
-        await ownUpload(body.upload, caller, parts) // one that has ended meanwhile has lost its parts, and is told as that
+        await ownUpload(body.upload, caller, services) // one that has ended meanwhile has lost its parts, and is told as that
         throw refusal
       })
-    const bytes = { size, replaced: await readReplacedBytes(parts.db, upload) }
+    const bytes = { size, replaced: await replacedBytes(services.db, upload) }
     const named = { id: upload.id, ownerId: caller.user.id }
-    const done = await charging(parts, caller, bytes, charge =>
-      transaction(parts.db, trx => completeUpload(trx, named, { choose, charge })),
+    const done = await charging(services, caller, bytes, charge =>
+      transaction(services.db, trx => completeUpload(trx, named, { choose, charge })),
     )
     if (!done) throw new ApiError('UPLOAD_NOT_FOUND')
     const { object } = done
     return {
-      ...placeView(object, parts.config.urls.public),
+      ...placeView(object, services.config.urls.public),
       ...expiryView(object),
       size: object.size,
       parts: done.parts,
@@ -86,11 +86,11 @@ export const abortChunkedUpload = blobEndpoint({
   crossOrigin: true,
   body: z.object({ upload: uploadField }),
   errors: ownUploadErrors,
-  async handle({ caller, body }, parts) {
-    const upload = { id: ownUploadId(body.upload, caller, parts), ownerId: caller.user.id }
-    const open = await findUpload(parts.db, upload.id, upload.ownerId)
+  async handle({ caller, body }, services) {
+    const upload = { id: ownUploadId(body.upload, caller, services), ownerId: caller.user.id }
+    const open = await findUpload(services.db, upload.id, upload.ownerId)
     if (open) assertMayGoOn(open, caller)
-    const end = await transaction(parts.db, trx => abortUpload(trx, upload))
+    const end = await transaction(services.db, trx => abortUpload(trx, upload))
     if (end === 'completed')
       throw new ApiError('UPLOAD_NOT_FOUND', 'The upload was completed. Delete the file instead.')
   },

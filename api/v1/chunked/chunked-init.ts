@@ -15,7 +15,7 @@ import { uploadedFile } from '../../../policy/objects/uploads/uploaded-file.ts'
 import { characters } from '../../../policy/stated-bounds.ts'
 import type { Caller } from '../../pipeline/authenticate.ts'
 import { idempotencyErrors, inOneTransaction } from '../../pipeline/idempotent.ts'
-import type { Parts } from '../../pipeline/parts.ts'
+import type { Services } from '../../services.ts'
 import { idOf } from '../../views/object.ts'
 import { blobEndpoint } from '../blob-endpoint.ts'
 import { includedBytes } from '../storage-charge.ts'
@@ -56,18 +56,18 @@ export const beginChunkedUpload = blobEndpoint({
     'UPLOAD_TOKEN_USED',
     'TOO_MANY_OPEN_UPLOADS',
   ],
-  async handle({ caller, query, exchange }, parts) {
+  async handle({ caller, query, exchange }, services) {
     // What one token opened, another could not go on with.
     const body = caller.uploadToken ? { ...query, by: caller.uploadToken.id } : query
     const asked = { caller, body, exchange }
-    return inOneTransaction(asked, 'POST /v1/objects/chunked', parts.db, async trx => {
-      const upload = await wanted(trx, caller, query, parts)
+    return inOneTransaction(asked, 'POST /v1/objects/chunked', services.db, async trx => {
+      const upload = await wanted(trx, caller, query, services)
       if (caller.uploadToken && !(await useUploadToken(trx, caller.uploadToken.id)))
         throw new ApiError('UPLOAD_TOKEN_USED')
-      const id = await openUpload(trx, upload, parts.config.blob.chunked.maxOpen)
+      const id = await openUpload(trx, upload, services.config.blob.chunked.maxOpen)
       if (!id) throw new ApiError('TOO_MANY_OPEN_UPLOADS')
       return {
-        upload: chunkedToken(chunkedSecret(parts.config.masterKey), caller.user.id, id),
+        upload: chunkedToken(chunkedSecret(services.config.masterKey), caller.user.id, id),
         id: idOf(upload),
         max_parts: upload.max_parts,
         chunk: {
@@ -86,7 +86,7 @@ async function wanted(
   trx: Db,
   caller: Caller,
   query: z.output<typeof initQuery>,
-  { config }: Parts,
+  { config }: Services,
 ): Promise<NewUpload> {
   const { user, planName, prefixes, uploadToken } = caller
   const rules = await listRules(trx, user.id)

@@ -11,7 +11,7 @@ import { chunkBytes, partsInFlight } from '../../../policy/objects/uploads/chunk
 import type { Exchange } from '../../http/call.ts'
 import { assertStillLetIn } from '../../pipeline/access.ts'
 import type { Caller } from '../../pipeline/authenticate.ts'
-import type { Parts } from '../../pipeline/parts.ts'
+import type { Services } from '../../services.ts'
 import { blobEndpoint } from '../blob-endpoint.ts'
 import { inPlace } from '../blob-leases.ts'
 import { uploading } from '../objects/object-writing.ts'
@@ -70,31 +70,31 @@ export const uploadPart = blobEndpoint({
     'PRIVATE_STORAGE_UNAVAILABLE',
     'PUBLIC_STORAGE_UNAVAILABLE',
   ],
-  async handle(call, parts) {
+  async handle(call, services) {
     const { caller, query, exchange } = call
     assertPaid(caller.planName)
     if (/^multipart\//i.test(exchange.request.headers['content-type'] ?? ''))
       throw new ApiError('INVALID_CONTENT_TYPE', 'A part is sent as it is: application/octet-stream, no form.')
-    const upload = await ownUpload(query.upload, caller, parts)
+    const upload = await ownUpload(query.upload, caller, services)
     if (query.part > upload.max_parts)
       throw new ApiError('INVALID_CHUNK_PART', `part must be from 1 to ${upload.max_parts} for this upload.`)
     if (isEmpty(exchange)) throw new ApiError('EMPTY_CHUNK')
-    const room = await ownRoom(upload, call, parts)
-    const lease = await takeSlotLease(parts.db, `part/${caller.user.id}`, partsInFlight)
+    const room = await ownRoom(upload, call, services)
+    const lease = await takeBlobLease(services.db, `part/${caller.user.id}`, partsInFlight)
     if (!lease) throw new ApiError('TOO_MANY_CONCURRENT_CHUNKS', undefined, 1)
-    return inPlace(parts, lease, async () => {
-      const { segmentId, body } = await receiveRaw(exchange, parts, reception(room, upload))
+    return inPlace(services, lease, async () => {
+      const { segmentId, body } = await receiveRaw(exchange, services, reception(room, upload))
       try {
         if (body.size === 0) throw new ApiError('EMPTY_CHUNK')
-        await assertStillLetIn({ auth: uploading }, exchange, parts)
+        await assertStillLetIn({ auth: uploading }, exchange, services)
         const limit = includedBytes(caller)
         const part = { uploadId: upload.id, part: query.part, segmentId, body, limit }
-        const outcome = await transaction(parts.db, trx => storeUploadPart(trx, part))
+        const outcome = await transaction(services.db, trx => storePart(trx, part))
         if (outcome !== 'stored') throw new ApiError(outcomes[outcome])
         return { part: query.part, size: body.size, etag: body.md5 }
       } catch (error) {
         // Only what nothing refers to is taken: a commit whose answer was lost keeps its body.
-        await discard(parts, { segmentId })
+        await discard(services, { segmentId })
         throw error
       }
     })
@@ -111,7 +111,7 @@ interface PartCall {
  * The most that a part may have: open uploads hold no more than what the account has room for, and what this one replaces. It is asked
  * again when the part is there, for others come meanwhile. Throws STORAGE_QUOTA_EXCEEDED.
  */
-async function ownRoom(upload: UploadRow, { caller, query, exchange }: PartCall, { db }: Parts): Promise<number> {
+async function ownRoom(upload: UploadRow, { caller, query, exchange }: PartCall, { db }: Services): Promise<number> {
   const declared = Number(exchange.request.headers['content-length'] ?? 1)
   const room = await readUploadRoom(db, upload, query.part, includedBytes(caller))
   if (declared > room) throw new ApiError('STORAGE_QUOTA_EXCEEDED')

@@ -27,9 +27,9 @@ export const getChunkedUpload = blobEndpoint({
     size_so_far: z.int(),
   }),
   errors: ownUploadErrors,
-  async handle({ caller, query }, parts) {
-    const upload = await ownUpload(query.upload, caller, parts)
-    const stored = await listUploadParts(parts.db, upload.id)
+  async handle({ caller, query }, services) {
+    const upload = await ownUpload(query.upload, caller, services)
+    const stored = await partsOf(services.db, upload.id)
     return {
       id: idOf(upload),
       parts: stored.map(({ part, size, md5 }) => ({ part, size, etag: md5 })),

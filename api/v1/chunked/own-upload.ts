@@ -4,7 +4,7 @@ import { ApiError } from '../../../policy/errors.ts'
 import { assertWithin } from '../../../policy/objects/prefix-limits.ts'
 import { chunkedSecret, chunkedTokenForm, readChunkedToken } from '../../../policy/objects/uploads/chunked-tokens.ts'
 import type { Caller } from '../../pipeline/authenticate.ts'
-import type { Parts } from '../../pipeline/parts.ts'
+import type { Services } from '../../services.ts'
 
 /** What Init handed out, in a query or body. */
 export const uploadField = z.string({ error: 'INVALID_UPLOAD_TOKEN' }).regex(chunkedTokenForm, 'INVALID_UPLOAD_TOKEN')
@@ -13,15 +13,15 @@ export const uploadField = z.string({ error: 'INVALID_UPLOAD_TOKEN' }).regex(chu
 export const ownUploadErrors = ['INVALID_UPLOAD_TOKEN', 'UPLOAD_NOT_FOUND', 'PREFIX_NOT_ALLOWED'] as const
 
 /** The id of the caller's upload, open or not, that a token names. Throws INVALID_UPLOAD_TOKEN. */
-export function ownUploadId(token: string, { user }: Caller, { config }: Parts): string {
+export function ownUploadId(token: string, { user }: Caller, { config }: Services): string {
   const id = readChunkedToken(chunkedSecret(config.masterKey), user.id, token)
   if (!id) throw new ApiError('INVALID_UPLOAD_TOKEN')
   return id
 }
 
 /** The open upload that a token names. An upload token goes on with what it has opened itself, a limited key with what lies below its prefixes. */
-export async function ownUpload(token: string, caller: Caller, parts: Parts): Promise<UploadRow> {
-  const upload = await findUpload(parts.db, ownUploadId(token, caller, parts), caller.user.id)
+export async function ownUpload(token: string, caller: Caller, services: Services): Promise<UploadRow> {
+  const upload = await findUpload(services.db, ownUploadId(token, caller, services), caller.user.id)
   if (!upload) throw new ApiError('UPLOAD_NOT_FOUND')
   assertMayGoOn(upload, caller)
   return upload

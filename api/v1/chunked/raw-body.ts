@@ -4,7 +4,7 @@ import { KiB } from '../../../lib/bytes.ts'
 import { inviteBody } from '../../http/body.ts'
 import type { Exchange } from '../../http/call.ts'
 import { keepPace } from '../../http/pace.ts'
-import type { Parts } from '../../pipeline/parts.ts'
+import type { Services } from '../../services.ts'
 import { type BodyRules, storeBody } from '../uploads.ts'
 
 /** Whether a request says itself that it has no body. */
@@ -17,7 +17,7 @@ export const isEmpty = ({ request: { headers } }: Exchange): boolean =>
  */
 export async function receiveRaw(
   { request, response }: Exchange,
-  parts: Parts,
+  services: Services,
   rules: BodyRules,
 ): Promise<{ segmentId: string; body: StoredBody }> {
   // The store destroys what it refuses, and the connection has an answer to carry yet.
@@ -30,7 +30,7 @@ export async function receiveRaw(
   try {
     inviteBody(request, response)
     request.pipe(bytes)
-    const { segmentId, ...body } = await storeBody(bytes, parts, rules, cancel)
+    const { segmentId, ...body } = await storeBody(bytes, services, rules, cancel)
     return { segmentId, body }
   } catch (error) {
     request.unpipe(bytes)

@@ -3,7 +3,7 @@ import { ApiError } from '../../../policy/errors.ts'
 import { objectCounts, ownCounters } from '../../../policy/limits.ts'
 import type { Caller } from '../../pipeline/authenticate.ts'
 import { judgedByEndpoint, optional } from '../../pipeline/fields.ts'
-import type { Parts } from '../../pipeline/parts.ts'
+import type { Services } from '../../services.ts'
 
 /** One object or several, in a body: `object` is an id, `objects` ids or one. */
 export const namedObjects = {
@@ -42,7 +42,7 @@ export async function countObjects(
   verb: keyof typeof objectCounts,
   objects: number,
   { user, plan }: Caller,
-  { limiter, config }: Parts,
+  { limiter, config }: Services,
 ): Promise<void> {
   const who = { user: { id: user.id, plan }, scale: config.rateLimitScale }
   await limiter.admit(ownCounters(`objects.${verb}.each`, objectCounts[verb], who), objects)

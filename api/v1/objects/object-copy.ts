@@ -11,7 +11,7 @@ import { expireField, nameField, prefixField } from '../../../policy/objects/upl
 import type { Caller } from '../../pipeline/authenticate.ts'
 import { isoTime, optional, usually } from '../../pipeline/fields.ts'
 import { idempotencyErrors, onceByKey, type StoreAnswer } from '../../pipeline/idempotent.ts'
-import type { Parts } from '../../pipeline/parts.ts'
+import type { Services } from '../../services.ts'
 import { failingAs } from '../../pipeline/unexpected.ts'
 import { expiryView, placeView } from '../../views/object.ts'
 import { blobEndpoint } from '../blob-endpoint.ts'
@@ -77,11 +77,11 @@ export const copyObject = blobEndpoint({
     'OBJECT_ALREADY_EXISTS',
     'COPY_FAILED',
   ],
-  async handle({ caller, body, exchange }, parts) {
+  async handle({ caller, body, exchange }, services) {
     assertPaid(caller.planName)
     exchange.resource = body.source
-    return onceByKey<View>({ caller, body, exchange }, `POST ${path}`, parts.db, store =>
-      failingAs('COPY_FAILED', parts, () => copied(body, caller, parts, store)),
+    return onceByKey<View>({ caller, body, exchange }, `POST ${path}`, services.db, store =>
+      failingAs('COPY_FAILED', services, () => copied(body, caller, services, store)),
     )
   },
 })
@@ -89,10 +89,10 @@ export const copyObject = blobEndpoint({
 async function copied(
   { source: id, destination, move, overwrite }: z.output<typeof copyBody>,
   caller: Caller,
-  parts: Parts,
+  services: Services,
   store: StoreAnswer<View>,
 ): Promise<View> {
-  const { db, config } = parts
+  const { db, config } = services
   const from = ownName(id, caller)
   assertWithin(caller.prefixes, destination.prefix ? `${destination.prefix}/` : '')
   const source = await findObject(db, from)
@@ -104,7 +104,7 @@ async function copied(
   const options = { overwrite, changes: { expiresAt, contentType: isUnknown ? contentType : undefined } }
   const replacing = overwrite ? await findObject(db, to) : undefined
   const bytes = { size: move ? 0 : source.size, replaced: replacing?.size ?? 0 }
-  return charging(parts, caller, bytes, charge =>
+  return charging(services, caller, bytes, charge =>
     transaction(db, async trx => {
       const stored = await (move ? moveObject(trx, from, to, options) : copyRow(trx, from, to, { ...options, charge }))
       if (!stored) throw new ApiError('OBJECT_NOT_FOUND')

@@ -6,7 +6,7 @@ import { dispositionField } from '../../../policy/objects/uploads/upload-fields.
 import { linkTerms } from '../../../policy/request-caps.ts'
 import { send, streamed } from '../../http/respond.ts'
 import { flagUnlessSaid, isoTime } from '../../pipeline/fields.ts'
-import type { Parts } from '../../pipeline/parts.ts'
+import type { Services } from '../../services.ts'
 import { placeView } from '../../views/object.ts'
 import { blobEndpoint } from '../blob-endpoint.ts'
 import { objectField, ownObject, ownObjectErrors } from './own-object.ts'
@@ -52,9 +52,9 @@ export const downloadObject = blobEndpoint({
     content_type: z.string(),
   }),
   errors: [...ownObjectErrors, code, 'INVALID_OBJECT_DISPOSITION', 'INVALID_FILENAME'],
-  async handle({ caller, query, exchange }, parts) {
-    const object = await ownObject(parts.db, query.object, caller)
-    const { url, expiresAt } = addressOf(object, query, parts)
+  async handle({ caller, query, exchange }, services) {
+    const object = await ownObject(services.db, query.object, caller)
+    const { url, expiresAt } = addressOf(object, query, services)
     if (query.redirect) {
       const headers = { Location: url, 'Cache-Control': 'no-store' }
       send(exchange.response, { status: 302, headers }, exchange.requestId)
@@ -72,7 +72,7 @@ export const downloadObject = blobEndpoint({
 
 type Asked = z.output<typeof query>
 
-function addressOf(object: ObjectRow, { expires = lives.default, disposition, filename }: Asked, { config }: Parts) {
+function addressOf(object: ObjectRow, { expires = lives.usual, disposition, filename }: Asked, { config }: Services) {
   const { id, url } = placeView(object, config.urls.public)
   if (url && !disposition && !filename) return { url, expiresAt: null }
   const wanted = Math.floor(Date.now() / 1000) + expires

@@ -57,15 +57,15 @@ export const listObjects = blobEndpoint({
     cursor: text.optional(),
   }),
   errors: ['INVALID_OBJECT_PREFIX', wrongCursor, 'PREFIX_NOT_ALLOWED', 'LIST_FAILED'],
-  async handle({ caller, query }, parts) {
-    const { db, config } = parts
+  async handle({ caller, query }, services) {
+    const { db, config } = services
     const secret = cursorSecret(config.masterKey)
     const filters = filtersOf(query, caller)
     const given = query.cursor ?? query.continuationToken
     const after = given === undefined ? undefined : readListCursor(secret, filters, given, new Date())
     if (given !== undefined && !after) throw new ApiError(wrongCursor)
     const wanted = { ...filters, limit: query.limit, after }
-    const page = await failingAs('LIST_FAILED', parts, () => listWithin(db, wanted, caller.prefixes))
+    const page = await failingAs('LIST_FAILED', services, () => listWithin(db, wanted, caller.prefixes))
     const next = page.next && listCursor(secret, filters, page.next, new Date())
     return {
       objects: page.objects.map(object => objectItemView(object, config.urls.public)),

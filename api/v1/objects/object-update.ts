@@ -23,7 +23,7 @@ import { requestCaps } from '../../../policy/request-caps.ts'
 import { toApiError } from '../../http/respond.ts'
 import type { Caller } from '../../pipeline/authenticate.ts'
 import { isoTime } from '../../pipeline/fields.ts'
-import type { Parts } from '../../pipeline/parts.ts'
+import type { Services } from '../../services.ts'
 import { failingAs } from '../../pipeline/unexpected.ts'
 import { placeView } from '../../views/object.ts'
 import { blobEndpoint } from '../blob-endpoint.ts'
@@ -101,26 +101,26 @@ export const updateObjects = blobEndpoint({
     'INVALID_OBJECT_DISPOSITION',
     'INVALID_OBJECT_METADATA',
   ],
-  async handle({ caller, body, exchange }, parts) {
+  async handle({ caller, body, exchange }, services) {
     const { object, objects, ...update } = body
     const ids = namedIds({ object, objects }, requestCaps.objectsUpdated)
     if (Object.values(update).every(value => value === undefined)) throw new ApiError('NOTHING_TO_UPDATE')
-    await countObjects('update', ids.length, caller, parts)
+    await countObjects('update', ids.length, caller, services)
     // Of an id that no object can have, which may be as long as the body, the record keeps nothing.
     if (ids.length === 1 && objectName(ids[0]!)) exchange.resource = ids[0]
     const results: Result[] = []
-    for (const id of ids) results.push(await resultOf(id, update, caller, parts))
+    for (const id of ids) results.push(await resultOf(id, update, caller, services))
     return { results }
   },
 })
 
-async function resultOf(id: string, update: ObjectUpdate, caller: Caller, parts: Parts): Promise<Result> {
+async function resultOf(id: string, update: ObjectUpdate, caller: Caller, services: Services): Promise<Result> {
   try {
     const name = ownName(id, caller)
     assertMayUpdate(name, update, caller.planName)
     const failure = update.private === undefined ? 'UPDATE_FAILED' : 'VISIBILITY_CHANGE_FAILED'
-    const after = await failingAs(failure, parts, () => transaction(parts.db, trx => updated(trx, name, update)))
-    const place = placeView(after, parts.config.urls.public)
+    const after = await failingAs(failure, services, () => transaction(services.db, trx => updated(trx, name, update)))
+    const place = placeView(after, services.config.urls.public)
     const expires_at = after.expires_at?.toISOString() ?? null
     return { object: id, ok: true, changed: place.id !== id, ...place, size: after.size, expires_at }
   } catch (thrown) {

@@ -8,7 +8,7 @@ import { uploadFieldErrors, uploadQuery } from '../../../policy/objects/uploads/
 import { type UploadTerms, uploadTerms } from '../../../policy/objects/uploads/upload-terms.ts'
 import { isoTime } from '../../pipeline/fields.ts'
 import { idempotencyErrors } from '../../pipeline/idempotent.ts'
-import type { Parts } from '../../pipeline/parts.ts'
+import type { Services } from '../../services.ts'
 import { failingAs } from '../../pipeline/unexpected.ts'
 import { blobEndpoint } from '../blob-endpoint.ts'
 import { inPlace } from '../blob-leases.ts'
@@ -62,24 +62,24 @@ export const uploadObject = blobEndpoint({
     'OBJECT_ALREADY_EXISTS',
     'TOO_MANY_CONCURRENT_UPLOADS',
   ],
-  async handle(call, parts) {
-    const { rules, lease } = await startUpload(parts.db, call.caller.user.id, parts.config.blob.concurrentUploads)
+  async handle(call, services) {
+    const { rules, lease } = await startUpload(services.db, call.caller.user.id, services.config.blob.concurrentUploads)
     if (!lease) {
-      await termsOf(call, rules, parts)
+      await termsOf(call, rules, services)
       throw new ApiError('TOO_MANY_CONCURRENT_UPLOADS', undefined, 1)
     }
-    return inPlace(parts, lease, async place => {
-      const terms = await termsOf(call, rules, parts)
-      return failingAs('UPLOAD_FAILED', parts, () => writeUpload(terms, { ...call, place }, parts))
+    return inPlace(services, lease, async place => {
+      const terms = await termsOf(call, rules, services)
+      return failingAs('UPLOAD_FAILED', services, () => writeUpload(terms, { ...call, place }, services))
     })
   },
 })
 
 /** What the upload will be. What is wrong with it is said before its body comes, also to those who must wait. */
-async function termsOf(call: UploadCall, rules: readonly RuleFields[], parts: Parts): Promise<UploadTerms> {
+async function termsOf(call: UploadCall, rules: readonly RuleFields[], services: Services): Promise<UploadTerms> {
   const { planName, prefixes, uploadToken } = call.caller
   const terms = uploadTerms(call.query, { planName, prefixes, pins: uploadToken?.pins, rules }, new Date())
-  await assertRoom(call, parts)
+  await assertRoom(call, services)
   return terms
 }
 
@@ -87,7 +87,7 @@ async function termsOf(call: UploadCall, rules: readonly RuleFields[], parts: Pa
 const askedBytes = MiB
 
 /** Refuses what cannot fit before its body comes. What will be replaced is not known yet. */
-async function assertRoom({ caller, query, exchange }: UploadCall, { db }: Parts): Promise<void> {
+async function assertRoom({ caller, query, exchange }: UploadCall, { db }: Services): Promise<void> {
   const declared = Number(exchange.request.headers['content-length'] ?? 0) - askedBytes
   if (declared <= 0 || query.overwrite) return
   if ((await readUsage(db, caller.user.id)).bytes + declared > includedBytes(caller))

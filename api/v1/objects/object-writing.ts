@@ -12,7 +12,7 @@ import { assertStillLetIn } from '../../pipeline/access.ts'
 import { entryOf } from '../../pipeline/audit.ts'
 import type { Caller } from '../../pipeline/authenticate.ts'
 import { idempotencyKeyOf, idempotent, keyedBy, type StoreAnswer } from '../../pipeline/idempotent.ts'
-import type { Parts } from '../../pipeline/parts.ts'
+import type { Services } from '../../services.ts'
 import { expiryView, placeView } from '../../views/object.ts'
 import type { Place } from '../blob-leases.ts'
 import { charging } from '../storage-charge.ts'
@@ -46,12 +46,12 @@ interface Arrived {
  * Receives the file of a form and makes it an object, once per `Idempotency-Key` and as one use of an upload token; whoever repeats a
  * request repeats its answer, and spends nothing. What is refused leaves nothing behind.
  */
-export async function writeUpload(terms: UploadTerms, call: PlacedUpload, parts: Parts): Promise<View> {
+export async function writeUpload(terms: UploadTerms, call: PlacedUpload, services: Services): Promise<View> {
   const key = idempotencyKeyOf(call.exchange)
-  const spending = (work: () => Promise<View>) => asOneUse(parts, call.caller, work)
+  const spending = (work: () => Promise<View>) => asOneUse(services, call.caller, work)
   // A token that is spent is refused before its body comes, where there can be no earlier answer.
-  if (key === undefined) return spending(() => arriving(terms, call, parts, arrived => kept(arrived, call, parts)))
-  return arriving(terms, call, parts, arrived => {
+  if (key === undefined) return spending(() => arriving(terms, call, services, arrived => kept(arrived, call, services)))
+  return arriving(terms, call, services, arrived => {
     const { sha256, fileName } = arrived.upload
     // What an upload token fixes is a part of the request.
     const asked = [call.query, call.caller.uploadToken?.pins].filter(Boolean).map(fields => JSON.stringify(fields))
@@ -60,8 +60,8 @@ export async function writeUpload(terms: UploadTerms, call: PlacedUpload, parts:
     // What an upload token pins is in the fingerprint: a fresh one that pins the same repeats the upload of the one before.
     const isLimited = call.caller.uploadToken === undefined && keyed.isLimited
     const request = { ...keyed, isLimited, key, route: 'POST /v1/objects', fingerprint }
-    return idempotent<View>(parts.db, call.exchange, request, store =>
-      spending(() => kept(arrived, call, parts, store)),
+    return idempotent<View>(services.db, call.exchange, request, store =>
+      spending(() => kept(arrived, call, services, store)),
     )
   })
 }
@@ -69,11 +69,11 @@ export async function writeUpload(terms: UploadTerms, call: PlacedUpload, parts:
 async function arriving(
   terms: UploadTerms,
   { caller, exchange }: UploadCall,
-  parts: Parts,
+  services: Services,
   work: (arrived: Arrived) => Promise<View>,
 ): Promise<View> {
   let file: UploadedFile | undefined
-  const upload = await receiveFile(exchange, parts, {
+  const upload = await receiveFile(exchange, services, {
     accepts(fileName, type) {
       file = uploadedFile(terms, caller.user.id, { fileName, type })
       return true
@@ -84,33 +84,33 @@ async function arriving(
   })
   let written = false
   try {
-    await assertStillLetIn({ auth: uploading, errors: ['ACCOUNT_BLOCKED'] }, exchange, parts)
+    await assertStillLetIn({ auth: uploading, errors: ['ACCOUNT_BLOCKED'] }, exchange, services)
     const view = await work({ file: file as UploadedFile, upload, terms })
     written = !('Idempotent-Replayed' in exchange.headers)
     return view
   } finally {
-    if (!written) await discard(parts, upload)
+    if (!written) await discard(services, upload)
   }
 }
 
-async function kept(arrived: Arrived, call: PlacedUpload, parts: Parts, store?: StoreAnswer<View>): Promise<View> {
+async function kept(arrived: Arrived, call: PlacedUpload, services: Services, store?: StoreAnswer<View>): Promise<View> {
   const { caller, query, exchange, place } = call
   const { segmentId, fileName: _, bytes, ...body } = arrived.upload
-  if (body.size < parts.config.blob.minBytes) throw new ApiError('FILE_TOO_SMALL')
+  if (body.size < services.config.blob.minBytes) throw new ApiError('FILE_TOO_SMALL')
   if (query.checksum_sha256 && query.checksum_sha256 !== body.sha256) throw new ApiError('CHECKSUM_MISMATCH')
   const object = objectOf(arrived)
   const part = { segmentId, length: body.size, body, bytes }
   const { overwrite, hashed } = arrived.terms
-  const replacing = overwrite && !hashed ? await findObject(parts.db, object) : undefined
+  const replacing = overwrite && !hashed ? await findObject(services.db, object) : undefined
   exchange.resource = objectId(object)
-  const view = (stored: StoredObject) => uploadView(stored, arrived.file, parts)
+  const view = (stored: Stored) => uploadView(stored, arrived.file, services)
   const ending = { lease: place.lease, entry: entryOf('objects.upload', call, exchange, 'success') }
-  return charging(parts, caller, { size: body.size, replaced: replacing?.size ?? 0 }, async charge => {
+  return charging(services, caller, { size: body.size, replaced: replacing?.size ?? 0 }, async charge => {
     const options = { overwrite, charge, ending }
     const answer =
       !store && !replacing
-        ? view(await putObject(parts.db, object, part, options))
-        : await transaction(parts.db, async trx => {
+        ? view(await putObject(services.db, object, part, options))
+        : await transaction(services.db, async trx => {
             const answer = view(await storeObject(trx, object, [part], options))
             await store?.(trx, answer)
             return answer
@@ -134,7 +134,7 @@ const objectOf = ({ file, upload, terms }: Arrived): NewObject => ({
 })
 
 /** Contract 7.12: the prefix is left out at the root, for existing clients refuse null. */
-const uploadView = ({ object, replaced }: StoredObject, { name }: UploadedFile, { config }: Parts) => ({
+const uploadView = ({ object, replaced }: Stored, { name }: UploadedFile, { config }: Services) => ({
   ...placeView(object, config.urls.public),
   name,
   prefix: keyParts(object.key)?.prefix || undefined,

@@ -6,7 +6,7 @@ import { objectId } from '../../../policy/objects/object-names.ts'
 import { requestCaps } from '../../../policy/request-caps.ts'
 import type { Caller } from '../../pipeline/authenticate.ts'
 import { isoTime } from '../../pipeline/fields.ts'
-import type { Parts } from '../../pipeline/parts.ts'
+import type { Services } from '../../services.ts'
 import { failingAs } from '../../pipeline/unexpected.ts'
 import { idOf, objectInfoView } from '../../views/object.ts'
 import { blobEndpoint } from '../blob-endpoint.ts'
@@ -61,10 +61,10 @@ export const deleteObjects = blobEndpoint({
   body: z.object(namedObjects).meta({ choices: [namedForms(requestCaps.objectsDeleted)] }),
   response: deletion.optional(),
   errors: [...namedObjectsErrors, ...ownObjectErrors, 'DELETE_FAILED'],
-  async handle({ caller, body, exchange }, parts) {
+  async handle({ caller, body, exchange }, services) {
     const ids = namedIds(body, requestCaps.objectsDeleted)
-    await countObjects('delete', ids.length, caller, parts)
-    const told = await failingAs('DELETE_FAILED', parts, () => removed([...new Set(ids)], caller, parts))
+    await countObjects('delete', ids.length, caller, services)
+    const told = await failingAs('DELETE_FAILED', services, () => removed([...new Set(ids)], caller, services))
     if (ids.length > 1) return told
     exchange.resource = ids[0]
     const code = told.failed[0]?.code ?? (told.deleted.length === 0 ? 'OBJECT_NOT_FOUND' : undefined)
@@ -73,7 +73,7 @@ export const deleteObjects = blobEndpoint({
   },
 })
 
-async function removed(ids: readonly string[], caller: Caller, { db }: Parts): Promise<Deletion> {
+async function removed(ids: readonly string[], caller: Caller, { db }: Services): Promise<Deletion> {
   const failed: Deletion['failed'] = []
   const names = ids.flatMap(id => {
     try {

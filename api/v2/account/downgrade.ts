@@ -5,7 +5,7 @@ import { isMailedCode } from '../../../policy/accounts/mailed-codes.ts'
 import { ApiError } from '../../../policy/errors.ts'
 import { success } from '../../http/respond.ts'
 import { endpoint } from '../../pipeline/endpoint.ts'
-import type { Parts } from '../../pipeline/parts.ts'
+import type { Services } from '../../services.ts'
 
 /** A confirmed step is applied within milliseconds; it is certain however long it takes, so its caller is not held for longer. */
 const appliedWithinMs = 10_000
@@ -20,29 +20,29 @@ export const downgradePlan = endpoint({
   body: z.object({ confirmCode: z.string({ error: 'CONFIRM_CODE_INVALID' }).optional() }),
   envelope: false,
   errors: ['CONFIRM_CODE_SENT', 'CONFIRM_CODE_INVALID', 'DOWNGRADE_NOT_ALLOWED'],
-  async handle({ caller, body: { confirmCode }, exchange }, parts) {
-    const { db, plans, config } = parts
+  async handle({ caller, body: { confirmCode }, exchange }, services) {
+    const { db, plans, config } = services
     const { id: userId } = caller.user
     if (confirmCode === undefined) {
       await beginDowngrade(db, plans, userId)
-      wake(parts, userId)
+      wake(services, userId)
       return success(undefined, 'CONFIRM_CODE_SENT')
     }
     const isRight = (id: string) => isMailedCode(config.masterKey, 'downgrade', id, confirmCode)
     const id = await confirmDowngrade(db, plans, userId, isRight)
-    wake(parts, userId)
-    if (await isRefused(id, exchange.gone, parts)) throw new ApiError('DOWNGRADE_NOT_ALLOWED')
+    wake(services, userId)
+    if (await isRefused(id, exchange.gone, services)) throw new ApiError('DOWNGRADE_NOT_ALLOWED')
     return success(undefined, 'CONFIRM_CODE_VALIDATED')
   },
 })
 
 /** A wake-up may fail: the row says what is due, and the relay finds it. */
-function wake({ downgrades, log }: Parts, userId: string): void {
+function wake({ downgrades, log }: Services, userId: string): void {
   downgrades.wake(userId).catch(err => log.warn({ err, userId }, 'downgrade: not woken, the relay heals it'))
 }
 
 /** Waits until the step is made; true when something came in its way after it was confirmed. */
-async function isRefused(id: string, gone: AbortSignal, { db, outcomes }: Parts): Promise<boolean> {
+async function isRefused(id: string, gone: AbortSignal, { db, outcomes }: Services): Promise<boolean> {
   const until = performance.now() + appliedWithinMs
   while (!gone.aborted && performance.now() < until) {
     // It is confirmed, so a database that is away for a moment is asked again, not reported.

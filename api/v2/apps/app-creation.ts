@@ -11,7 +11,7 @@ import { assertStillLetIn } from '../../pipeline/access.ts'
 import type { Caller } from '../../pipeline/authenticate.ts'
 import { endpoint } from '../../pipeline/endpoint.ts'
 import { idempotencyErrors, idempotencyKeyOf, idempotent, keyedBy } from '../../pipeline/idempotent.ts'
-import type { Parts } from '../../pipeline/parts.ts'
+import type { Services } from '../../services.ts'
 import { discard, isArchive, oneFile, type Upload, uploadErrors } from '../../v1/uploads.ts'
 import { createdView } from '../../views/app.ts'
 import { receiveAppFile } from '../deploys/app-upload.ts'
@@ -64,25 +64,25 @@ export const createApp = endpoint({
     'UPLOAD_BUSY',
     'RESOURCE_NOT_ALLOWED',
   ],
-  async handle({ caller, exchange }, parts) {
+  async handle({ caller, exchange }, services) {
     if (caller.resources !== null)
       throw new ApiError('RESOURCE_NOT_ALLOWED', 'A key that is limited to certain applications creates no others.')
     const key = idempotencyKeyOf(exchange)
-    const upload = await receiveAppFile({ caller, exchange }, parts, {
+    const upload = await receiveAppFile({ caller, exchange }, services, {
       accepts: isArchive,
       unstored: 'FAILED_UPLOAD_DATA',
       empty: 'EMPTY_RESPONSE',
       cut: 'FAILED_UPLOAD',
     })
     try {
-      await assertStillLetIn({ auth }, exchange, parts)
-      const create = (store?: Store) => createFrom(upload, caller, exchange, parts, store)
+      await assertStillLetIn({ auth }, exchange, services)
+      const create = (store?: Store) => createFrom(upload, caller, exchange, services, store)
       if (key === undefined) return await create()
       const request = { ...keyedBy(caller), key, route: 'POST /v2/apps', fingerprint: upload.sha256 }
-      return await idempotent(parts.db, exchange, request, create)
+      return await idempotent(services.db, exchange, request, create)
     } finally {
       // Attached segments stay: only one that nothing refers to can be discarded.
-      await discard(parts, upload)
+      await discard(services, upload)
     }
   },
 })
@@ -94,34 +94,34 @@ async function createFrom(
   upload: Upload,
   caller: Caller,
   exchange: Exchange,
-  parts: Parts,
+  services: Services,
   store?: Store,
 ): Promise<View> {
-  const config = await archiveConfig({ segmentId: upload.segmentId, account: caller.user.id }, parts, 'required')
+  const config = await archiveConfig({ segmentId: upload.segmentId, account: caller.user.id }, services, 'required')
   if (!config) throw new ApiError('MISSING_CONFIG')
   if (config.subdomain !== null && isEncodedSubdomain(config.subdomain))
     throw new ApiError('INVALID_SUBDOMAIN', 'SUBDOMAIN may not begin with xn--, which stands for other letters.')
-  const created = await accept(parts, async trx => {
-    const made = await insertApp(trx, creation(upload, caller, config, parts))
+  const created = await accept(services, async trx => {
+    const made = await insertApp(trx, creation(upload, caller, config, services))
     exchange.headers['X-Operation-Id'] = made.operationId
     exchange.resource = made.app.id
-    await store?.(trx, viewOf(made, parts))
+    await store?.(trx, viewOf(made, services))
     return made
   })
-  wakeLane(parts, created.app)
-  return viewOf(created, parts)
+  wakeLane(services, created.app)
+  return viewOf(created, services)
 }
 
-const viewOf = ({ app }: CreatedApp, { config }: Parts): View => createdView(app, config.appsDomain)
+const viewOf = ({ app }: CreatedApp, { config }: Services): View => createdView(app, config.appsDomain)
 
-const creation = (upload: Upload, { user }: Caller, config: AppConfigFile, parts: Parts) => ({
+const creation = (upload: Upload, { user }: Caller, config: AppConfigFile, services: Services) => ({
   ownerId: user.id,
-  planMemoryMb: (owner: UserRow) => planOf(parts.plans, owner, new Date()).plan.memoryMb,
+  planMemoryMb: (owner: UserRow) => planOf(services.plans, owner, new Date()).plan.memoryMb,
   config,
   segmentId: upload.segmentId,
   archiveSha256: upload.sha256,
   archiveBytes: upload.size,
   actor: user.id,
   accepting: true,
-  diskMbPer256Mb: parts.config.host.diskMbPer256Mb,
+  diskMbPer256Mb: services.config.host.diskMbPer256Mb,
 })

@@ -25,7 +25,7 @@ export const deleteApp = endpoint({
   auth: { scope: 'apps:write', permission: 'delete' },
   operation: true,
   errors: ['DELETE_ERROR', 'RESTORE_IN_PROGRESS'],
-  async handle(call, parts) {
-    await runCommand(call, parts, { kind: 'delete', failure: 'DELETE_ERROR', codes: ['RESTORE_IN_PROGRESS'] })
+  async handle(call, services) {
+    await runCommand(call, services, { kind: 'delete', failure: 'DELETE_ERROR', codes: ['RESTORE_IN_PROGRESS'] })
   },
 })

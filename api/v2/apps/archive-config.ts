@@ -3,13 +3,13 @@ import type { InspectOptions } from '../../../activities/archives/port.ts'
 import { type AppConfigFile, ConfigRefused, configNames, parseAppConfig } from '../../../policy/apps/app-config.ts'
 import { maxConfigBytes } from '../../../policy/archives/archive-rules.ts'
 import { ApiError } from '../../../policy/errors.ts'
-import type { Parts } from '../../pipeline/parts.ts'
+import type { Services } from '../../services.ts'
 import { isArchive, type Upload } from '../../v1/uploads.ts'
 
 /** The configuration of a stored archive, which is inspected as a whole. Throws the code of whatever is wrong with it. */
 export async function archiveConfig(
   { segmentId, account }: { segmentId: string; account: string },
-  { store, archives, config: { appConfigNames } }: Parts,
+  { store, archives, config: { appConfigNames } }: Services,
   config: InspectOptions['config'],
 ): Promise<AppConfigFile | null> {
   const file = await store.open(segmentId)
@@ -26,12 +26,12 @@ export async function archiveConfig(
 export async function uploadedConfig(
   { segmentId, fileName }: Upload,
   { folder, account }: { folder: string; account: string },
-  parts: Parts,
+  services: Services,
 ): Promise<AppConfigFile | null> {
-  if (isArchive(fileName)) return archiveConfig({ segmentId, account }, parts, folder === '' ? 'optional' : 'ignored')
-  const names: readonly string[] = [...configNames, ...parts.config.appConfigNames]
+  if (isArchive(fileName)) return archiveConfig({ segmentId, account }, services, folder === '' ? 'optional' : 'ignored')
+  const names: readonly string[] = [...configNames, ...services.config.appConfigNames]
   if (folder !== '' || !names.includes(fileName)) return null
-  const file = await parts.store.open(segmentId)
+  const file = await services.store.open(segmentId)
   try {
     return parseAppConfig(await shortText(file), { has: () => false, rootNames: [], partial: true })
   } catch (error) {

@@ -13,7 +13,7 @@ import type { HeldCall } from '../../../policy/patience.ts'
 import { accept } from '../../pipeline/acceptance.ts'
 import { assertNotLost } from '../../pipeline/access.ts'
 import type { Call } from '../../pipeline/endpoint.ts'
-import type { Parts } from '../../pipeline/parts.ts'
+import type { Services } from '../../services.ts'
 
 type AppCall = Pick<Call<{ scope: null; permission: 'control' }>, 'app' | 'caller' | 'exchange'>
 
@@ -26,39 +26,39 @@ export interface Command {
 }
 
 /** Writes a command down, wakes the application's lane, and waits for the outcome. Throws the code it ended with. */
-export async function runCommand({ app, caller, exchange }: AppCall, parts: Parts, command: Command): Promise<void> {
+export async function runCommand({ app, caller, exchange }: AppCall, services: Services, command: Command): Promise<void> {
   if (command.kind !== 'delete') assertNotLost(app)
   const write = command.kind === 'delete' ? enqueueDeletion : enqueueOperation
   const wish = { targetId: app.id, kind: command.kind, ownerId: app.owner_id, actor: caller.user.id }
-  const { claimMs: claimWithinMs, holdMs: endWithinMs } = parts.patience
-  const { operationId } = await accept(parts, async trx => {
+  const { claimMs: claimWithinMs, holdMs: endWithinMs } = services.patience
+  const { operationId } = await accept(services, async trx => {
     const { id } = await write(trx, { ...wish, claimWithinMs, endWithinMs, accepting: true })
     return { operationId: id }
   })
   exchange.headers['X-Operation-Id'] = operationId
-  wakeLane(parts, app)
-  const end = await settle(operationId, exchange.gone, parts, parts.patience)
+  wakeLane(services, app)
+  const end = await settle(operationId, exchange.gone, services, services.patience)
   if (end?.state === 'success') return
   const code = end?.code && isErrorCode(end.code) && command.codes.includes(end.code) ? end.code : command.failure
   throw new ApiError(code, code === end?.code && end.message ? end.message : undefined)
 }
 
 /** A wake-up may fail: the row is in the queue, and the relay finds it. */
-export function wakeLane({ lanes, log }: Parts, app: Pick<AppRow, 'id' | 'owner_id'>): void {
+export function wakeLane({ lanes, log }: Services, app: Pick<AppRow, 'id' | 'owner_id'>): void {
   lanes.wake(app.id, app.owner_id).catch(err => log.warn({ err, app: app.id }, 'wake-up failed, the relay heals it'))
 }
 
 /** The row of an operation that is never given up, once it has ended; undefined when the client left or 90 s passed. */
-export function outcomeOf(id: string, gone: AbortSignal, parts: Parts): Promise<OperationRow | undefined> {
-  const { backgroundMs } = parts.patience
-  return settle(id, gone, parts, { claimMs: backgroundMs, holdMs: backgroundMs })
+export function outcomeOf(id: string, gone: AbortSignal, services: Services): Promise<OperationRow | undefined> {
+  const { backgroundMs } = services.patience
+  return settle(id, gone, services, { claimMs: backgroundMs, holdMs: backgroundMs })
 }
 
 /** The row of an operation once it has ended, or after it was expired; undefined when the client left or 95 s passed. */
 async function settle(
   id: string,
   gone: AbortSignal,
-  { db, outcomes }: Parts,
+  { db, outcomes }: Services,
   { claimMs, holdMs }: Pick<HeldCall, 'claimMs' | 'holdMs'>,
 ): Promise<OperationRow | undefined> {
   const begun = performance.now()

@@ -5,7 +5,7 @@ import { ApiError, type ErrorCode, isErrorCode } from '../../../policy/errors.ts
 import { limits, ownCounters } from '../../../policy/limits.ts'
 import type { Exchange } from '../../http/call.ts'
 import type { Caller } from '../../pipeline/authenticate.ts'
-import type { Parts } from '../../pipeline/parts.ts'
+import type { Services } from '../../services.ts'
 import { discard, storeUpload } from '../../v1/uploads.ts'
 import { queueCommit } from '../deploys/commits.ts'
 import { outcomeOf } from './command.ts'
@@ -26,26 +26,26 @@ const limit = 'apps.files.write.config'
  * Deploys a new configuration file as a commit of that one file, and waits for the outcome. Throws what is wrong with it, else
  * SAVE_FAILED with the deployment's reason; the version before serves on then.
  */
-export async function rewriteConfig(rewrite: ConfigRewrite, parts: Parts): Promise<void> {
+export async function rewriteConfig(rewrite: ConfigRewrite, services: Services): Promise<void> {
   const { app, caller, exchange, name, content, codes } = rewrite
-  const who = { user: { id: caller.user.id, plan: caller.plan }, appId: app.id, scale: parts.config.rateLimitScale }
-  await parts.limiter.admit(ownCounters(limit, limits[limit], who))
-  if (content.length > maxConfigBytes)
-    throw new ApiError('FILE_TOO_LARGE', `The configuration file must be at most ${maxConfigBytes} bytes.`)
+  const who = { user: { id: caller.user.id, plan: caller.plan }, appId: app.id, scale: services.config.rateLimitScale }
+  await services.limiter.admit(ownCounters(limit, limits[limit], who))
+  if (content.length > longestConfigBytes)
+    throw new ApiError('FILE_TOO_LARGE', `The configuration file must be at most ${longestConfigBytes} bytes.`)
   const upload = await storeUpload(
     Readable.from(Buffer.from(content)),
     name,
-    parts,
+    services,
     { unstored: 'SAVE_FAILED' },
     { signal: exchange.gone },
   )
   try {
-    await queueCommit({ upload, folder: '', app, caller }, exchange.headers, parts)
+    await queueCommit({ upload, folder: '', app, caller }, exchange.headers, services)
   } finally {
     // Attached segments stay: only one that nothing refers to can be discarded.
-    await discard(parts, upload)
+    await discard(services, upload)
   }
-  const end = await outcomeOf(exchange.headers['X-Operation-Id']!, exchange.gone, parts)
+  const end = await outcomeOf(exchange.headers['X-Operation-Id']!, exchange.gone, services)
   if (end?.state === 'success') return
   if (!end) throw new ApiError('SAVE_FAILED', 'It is still being deployed; the list of deployments tells how it ends.')
   const message = end.message ?? undefined

@@ -8,7 +8,7 @@ import { ApiError } from '../../../policy/errors.ts'
 import type { FilesView } from '../../hosts/host-files.ts'
 import { streamSuccess } from '../../http/streamed-answer.ts'
 import { type Call, endpoint } from '../../pipeline/endpoint.ts'
-import type { Parts } from '../../pipeline/parts.ts'
+import type { Services } from '../../services.ts'
 import { base64Json, bufferJson } from '../../views/file-content.ts'
 import { fileContentForms, fileContentShown, fileContentTaken, fileEntry } from '../schemas.ts'
 import { configurationErrors } from './app-creation.ts'
@@ -36,8 +36,8 @@ export const listFiles = endpoint({
   query: z.object({ path: listedPath.default('/').meta({ default: '/' }) }),
   response: z.array(fileEntry),
   errors: [...reached, 'FILE_NOT_FOUND'],
-  async handle(call, parts) {
-    return streamSuccess(call.exchange, await parts.files.list(viewOf(call, call.query.path, parts)))
+  async handle(call, services) {
+    return streamSuccess(call.exchange, await services.files.list(viewOf(call, call.query.path, services)))
   },
 })
 
@@ -50,8 +50,8 @@ export const readFileContent = endpoint({
   query: z.object({ path: presentPath, encoding: z.literal('base64', { error: 'INVALID_ENCODING' }).optional() }),
   response: fileContentShown,
   errors: [...reached, 'FILE_NOT_FOUND', 'INVALID_ENCODING', 'FILE_TOO_LARGE'],
-  async handle(call, parts) {
-    const bytes = await parts.files.read(viewOf(call, call.query.path, parts))
+  async handle(call, services) {
+    const bytes = await services.files.read(viewOf(call, call.query.path, services))
     return streamSuccess(call.exchange, call.query.encoding ? base64Json(bytes) : bufferJson(bytes))
   },
 })
@@ -77,13 +77,13 @@ export const writeFiles = endpoint({
     'RESTORE_IN_PROGRESS',
     'COMMIT_FAILED',
   ],
-  async handle(call, parts) {
+  async handle(call, services) {
     const { app, caller, exchange, body } = call
-    const view = viewOf(call, body.path, parts)
-    await assertSettled(call, parts)
-    if (!isConfigFile(body.path, parts.config.appConfigNames)) return parts.files.write(view, body.content)
+    const view = viewOf(call, body.path, services)
+    await assertSettled(call, services)
+    if (!isConfigFile(body.path, services.config.appConfigNames)) return services.files.write(view, body.content)
     const { path: name, content } = body
-    return rewriteConfig({ app, caller, exchange, name, content, codes: configCodes }, parts)
+    return rewriteConfig({ app, caller, exchange, name, content, codes: configCodes }, services)
   },
 })
 
@@ -96,14 +96,14 @@ export const moveFiles = endpoint({
   auth: write,
   body: z.object({ path: presentPath, to: wantedPath }).refine(({ path, to }) => path !== to, 'INVALID_PATH'),
   errors: [...reached, 'FILE_NOT_FOUND', 'RENAME_FAILED', 'RESTORE_IN_PROGRESS'],
-  async handle(call, parts) {
+  async handle(call, services) {
     const { path, to } = call.body
-    const view = viewOf(call, path, parts)
-    viewOf(call, to, parts)
-    await assertSettled(call, parts)
-    if (isConfigFile(to, parts.config.appConfigNames))
+    const view = viewOf(call, path, services)
+    viewOf(call, to, services)
+    await assertSettled(call, services)
+    if (isConfigFile(to, services.config.appConfigNames))
       throw new ApiError('RENAME_FAILED', 'The configuration file is applied when it is written; write it.')
-    return parts.files.move(view, to)
+    return services.files.move(view, to)
   },
 })
 
@@ -115,23 +115,23 @@ export const deleteFiles = endpoint({
   auth: write,
   body: z.object({ path: presentPath }),
   errors: [...reached, 'FILE_NOT_FOUND', 'DELETE_FAILED', 'RESTORE_IN_PROGRESS'],
-  async handle(call, parts) {
-    const view = viewOf(call, call.body.path, parts)
-    await assertSettled(call, parts)
-    return parts.files.remove(view)
+  async handle(call, services) {
+    const view = viewOf(call, call.body.path, services)
+    await assertSettled(call, services)
+    return services.files.remove(view)
   },
 })
 
 type FileCall = Pick<Call<typeof read>, 'app' | 'role'>
 
 /** Throws BLOCKED_PATH for what is kept from the caller's role. */
-function viewOf({ app, role }: FileCall, path: string, { config }: Parts): FilesView {
+function viewOf({ app, role }: FileCall, path: string, { config }: Services): FilesView {
   const hiding = permits(role, 'secret_files') ? null : config.appConfigNames
   if (hiding && isSecretFile(path, hiding)) throw new ApiError('BLOCKED_PATH')
   return { app, path, hiding }
 }
 
 /** What is changed while a restore waits or runs would be lost. */
-async function assertSettled({ app }: FileCall, { db }: Parts): Promise<void> {
-  if (await isRestorePending(db, app.id)) throw new ApiError('RESTORE_IN_PROGRESS')
+async function assertSettled({ app }: FileCall, { db }: Services): Promise<void> {
+  if (await restoring(db, app.id)) throw new ApiError('RESTORE_IN_PROGRESS')
 }

@@ -22,8 +22,8 @@ function power(kind: keyof typeof refusalCodes, summary: string) {
     operation: true,
     errors: [...refusals, 'CLUSTER_UNAVAILABLE'],
     terse: refusals,
-    async handle(call, parts) {
-      await runCommand(call, parts, { kind, failure: 'ACTION_FAILED', codes: refusals })
+    async handle(call, services) {
+      await runCommand(call, services, { kind, failure: 'ACTION_FAILED', codes: refusals })
     },
   })
 }

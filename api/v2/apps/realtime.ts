@@ -2,7 +2,7 @@ import type { LiveFeed } from '../../hosts/live-feeds.ts'
 import { EventStream, type EventStreamOptions, frameOf } from '../../http/event-stream.ts'
 import { streamed } from '../../http/respond.ts'
 import { type Call, endpoint } from '../../pipeline/endpoint.ts'
-import type { Parts } from '../../pipeline/parts.ts'
+import type { Services } from '../../services.ts'
 
 type AppCall = Pick<Call<{ scope: null; permission: 'read' }>, 'app' | 'caller' | 'exchange'>
 
@@ -21,22 +21,22 @@ export const streamRealtime = endpoint({
   stream: { events: 'Events `system`, `logs`, `status` and `error`.' },
   envelope: false,
   errors: ['REALTIME_MAX_CONNECTIONS', 'REALTIME_MAX_CONNECTIONS_APP', 'CLUSTER_UNAVAILABLE', 'CLUSTER_TIMEOUT'],
-  async handle(call, parts) {
-    const lease = await parts.leases.take(call.caller.user.id, call.app.id)
-    const feed = parts.live.of(call.app)
+  async handle(call, services) {
+    const lease = await services.leases.take(call.caller.user.id, call.app.id)
+    const feed = services.live.of(call.app)
     try {
       await feed.join()
-      if (!call.exchange.gone.aborted) await tell(call, lease, feed, parts)
+      if (!call.exchange.gone.aborted) await tell(call, lease, feed, services)
     } finally {
       feed.leave()
-      await parts.leases.release(lease)
+      await services.leases.release(lease)
     }
     return streamed
   },
 })
 
 /** Resolves when the stream has ended, whoever ended it. */
-function tell(call: AppCall, connectionId: string, feed: LiveFeed, { access, leases }: Parts): Promise<void> {
+function tell(call: AppCall, connectionId: string, feed: LiveFeed, { access, leases }: Services): Promise<void> {
   return new Promise(resolve => {
     const { app, exchange } = call
     const stream = new EventStream(exchange, streamOptions)

@@ -8,7 +8,7 @@ import { mayTouch } from '../../pipeline/access.ts'
 import type { Caller } from '../../pipeline/authenticate.ts'
 import { endpoint } from '../../pipeline/endpoint.ts'
 import { flag } from '../../pipeline/fields.ts'
-import type { Parts } from '../../pipeline/parts.ts'
+import type { Services } from '../../services.ts'
 import { type Figures, figuresOf, rawStatsView, statsView, totalsView } from '../../views/stats.ts'
 import { appStats, totalStats } from '../schemas.ts'
 
@@ -21,8 +21,8 @@ export const getAppStatus = endpoint({
   auth: { scope: 'apps:read', permission: 'read' },
   query: z.object({ rawData: flag }),
   response: appStats,
-  async handle({ app, query }, parts) {
-    const figures = await figuresNow(app, parts)
+  async handle({ app, query }, services) {
+    const figures = await figuresNow(app, services)
     return query.rawData ? rawStatsView(figures) : statsView(figures)
   },
 })
@@ -40,26 +40,26 @@ export const listAppStatuses = endpoint({
   }),
   response: totalStats,
   errors: ['APP_NOT_FOUND', 'UNKNOWN_WORKSPACE'],
-  async handle({ caller, query }, parts) {
-    const apps = (await appsOf(caller, query.workspaceId, parts)).filter(app => mayTouch(caller, app.id))
+  async handle({ caller, query }, services) {
+    const apps = (await appsOf(caller, query.workspaceId, services)).filter(app => mayTouch(caller, app.id))
     if (apps.length === 0) throw new ApiError('APP_NOT_FOUND')
     const figures = await mapConcurrently(apps, 32, async app => ({
       id: app.id,
-      figures: await figuresNow(app, parts),
+      figures: await figuresNow(app, services),
     }))
     return query.rawData ? totalsView(figures, rawStatsView) : totalsView(figures, statsView)
   },
 })
 
 /** The caller's own applications, or those of a workspace that the caller is in. Throws UNKNOWN_WORKSPACE. */
-async function appsOf({ user }: Caller, workspaceId: string | undefined, { db }: Parts): Promise<AppRow[]> {
+async function appsOf({ user }: Caller, workspaceId: string | undefined, { db }: Services): Promise<AppRow[]> {
   if (workspaceId === undefined) return listApps(db, user.id)
   const workspace = await findWorkspace(db, user.id, workspaceId)
   if (!workspace) throw new ApiError('UNKNOWN_WORKSPACE')
   return workspace.apps
 }
 
-async function figuresNow(app: AppRow, { hosts, rates }: Parts): Promise<Figures> {
+async function figuresNow(app: AppRow, { hosts, rates }: Services): Promise<Figures> {
   const reading = await hosts.stats(app)
   const at = Date.now()
   return figuresOf(app, reading, rates.of(app.id, reading, at), at)

@@ -12,7 +12,7 @@ import {
 } from '../../../policy/apps/variables.ts'
 import { ApiError, type ErrorCode } from '../../../policy/errors.ts'
 import { endpoint } from '../../pipeline/endpoint.ts'
-import type { Parts } from '../../pipeline/parts.ts'
+import type { Services } from '../../services.ts'
 
 const path = '/v2/apps/{appId}/envs'
 const maxBodyBytes = 8 * MiB
@@ -58,8 +58,8 @@ export const mergeVariables = endpoint({
   namesAreData: true,
   response,
   errors: [...refusals, ...sizes, 'READ_FAILED'],
-  async handle({ app, body }, parts) {
-    return changed(app, parts, { touches: name => body.envs.has(name), apply: before => merged(before, body.envs) })
+  async handle({ app, body }, services) {
+    return changed(app, services, { touches: name => body.envs.has(name), apply: before => merged(before, body.envs) })
   },
 })
 
@@ -75,8 +75,8 @@ export const replaceVariables = endpoint({
   namesAreData: true,
   response,
   errors: [...refusals, ...sizes],
-  async handle({ app, body }, parts) {
-    return changed(app, parts, { touches: () => true, apply: () => body.envs })
+  async handle({ app, body }, services) {
+    return changed(app, services, { touches: () => true, apply: () => body.envs })
   },
 })
 
@@ -91,13 +91,13 @@ export const removeVariables = endpoint({
   maxBodyBytes,
   response,
   errors: [...refusals, 'READ_FAILED'],
-  async handle({ app, body }, parts) {
+  async handle({ app, body }, services) {
     const apply = (before: Variables) => new Map([...before].filter(([name]) => !body.envs.has(name)))
-    return changed(app, parts, { touches: name => body.envs.has(name), apply })
+    return changed(app, services, { touches: name => body.envs.has(name), apply })
   },
 })
 
-async function changed(app: AppRow, { db, config }: Parts, change: VariablesChange): Promise<Record<string, string>> {
+async function changed(app: AppRow, { db, config }: Services, change: VariablesChange): Promise<Record<string, string>> {
   assertProgram(app)
   return onWire(await changeVariables(db, config.sealKeys, app.id, change))
 }

@@ -3,7 +3,7 @@ import { ApiError } from '../../../policy/errors.ts'
 import { accountCaps } from '../../../policy/request-caps.ts'
 import type { Exchange } from '../../http/call.ts'
 import type { Caller } from '../../pipeline/authenticate.ts'
-import type { Parts } from '../../pipeline/parts.ts'
+import type { Services } from '../../services.ts'
 import { inPlace } from '../../v1/blob-leases.ts'
 import { type Reception, receiveFile, type Upload } from '../../v1/uploads.ts'
 
@@ -13,11 +13,11 @@ import { type Reception, receiveFile, type Upload } from '../../v1/uploads.ts'
  */
 export async function receiveAppFile(
   { caller, exchange }: { caller: Caller; exchange: Exchange },
-  parts: Parts,
+  services: Services,
   reception: Reception,
 ): Promise<Upload> {
-  const lease = await takeSlotLease(parts.db, `app-upload/${caller.user.id}`, accountCaps.appUploads)
+  const lease = await takeBlobLease(services.db, `app-upload/${caller.user.id}`, accountCaps.appUploads)
   if (!lease)
     throw new ApiError('KEEP_CALM', `${accountCaps.appUploads} uploads of this account are under way already.`, 5)
-  return inPlace(parts, lease, () => receiveFile(exchange, parts, reception))
+  return inPlace(services, lease, () => receiveFile(exchange, services, reception))
 }

@@ -32,25 +32,25 @@ export const commitApp = endpoint({
     'UPLOAD_BUSY',
     'CLUSTER_UNAVAILABLE',
   ],
-  async handle({ app, caller, query, exchange }, parts) {
+  async handle({ app, caller, query, exchange }, services) {
     assertNotLost(app)
     const key = idempotencyKeyOf(exchange)
     const { path: folder } = query
     const accepts = (name: string) => isArchive(name) || appFile(folder, name) !== null
-    const upload = await receiveAppFile({ caller, exchange }, parts, { accepts, unstored: 'STORAGE_UPLOAD_FAILED' })
+    const upload = await receiveAppFile({ caller, exchange }, services, { accepts, unstored: 'STORAGE_UPLOAD_FAILED' })
     try {
-      await assertStillLetIn({ auth }, exchange, parts)
+      await assertStillLetIn({ auth }, exchange, services)
       const commit = (store?: StoreAnswer) =>
-        queueCommit({ upload, folder, app, caller }, exchange.headers, parts, store)
+        queueCommit({ upload, folder, app, caller }, exchange.headers, services, store)
       if (key === undefined) await commit()
       else {
         const route = `POST /v2/apps/${app.id}/commit ${folder}`
         const request = { ...keyedBy(caller), key, route, fingerprint: `${upload.sha256} ${upload.fileName}` }
-        await idempotent(parts.db, exchange, request, commit)
+        await idempotent(services.db, exchange, request, commit)
       }
     } finally {
       // Attached segments stay: only one that nothing refers to can be discarded.
-      await discard(parts, upload)
+      await discard(services, upload)
     }
   },
 })

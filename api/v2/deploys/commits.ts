@@ -8,7 +8,7 @@ import { assertKeepsAddress } from '../../../policy/apps/kept-address.ts'
 import { ApiError } from '../../../policy/errors.ts'
 import { accept } from '../../pipeline/acceptance.ts'
 import type { Caller } from '../../pipeline/authenticate.ts'
-import type { Parts } from '../../pipeline/parts.ts'
+import type { Services } from '../../services.ts'
 import { isArchive, type Upload } from '../../v1/uploads.ts'
 import { uploadedConfig } from '../apps/archive-config.ts'
 import { wakeLane } from '../apps/command.ts'
@@ -28,13 +28,13 @@ export type StoreAnswer = (trx: Db, value: Nothing) => Promise<void>
 export async function queueCommit(
   commit: Commit,
   headers: Record<string, string>,
-  parts: Parts,
+  services: Services,
   store?: StoreAnswer,
 ): Promise<Nothing> {
   const { upload, folder, app, caller } = commit
-  const config = await uploadedConfig(upload, { folder, account: caller.user.id }, parts)
-  if (config) await checkConfig(config, commit, parts)
-  await accept(parts, async trx => {
+  const config = await uploadedConfig(upload, { folder, account: caller.user.id }, services)
+  if (config) await checkConfig(config, commit, services)
+  await accept(services, async trx => {
     const queued = await queueDeploy(trx, {
       appId: app.id,
       ownerId: app.owner_id,
@@ -52,17 +52,17 @@ export async function queueCommit(
     await store?.(trx, {})
     return queued
   })
-  wakeLane(parts, app)
+  wakeLane(services, app)
   return {}
 }
 
 /** What the release would refuse is refused now; it judges again, for the plan may be used up meanwhile. */
-async function checkConfig(config: AppConfigFile, { app, caller }: Commit, parts: Parts): Promise<void> {
+async function checkConfig(config: AppConfigFile, { app, caller }: Commit, services: Services): Promise<void> {
   assertKeepsAddress(config, app.subdomain)
   const moreMb = config.memoryMb - app.ram_mb
   if (moreMb <= 0) return
-  const plan = caller.user.id === app.owner_id ? caller.plan : await planOfOwner(app, parts)
-  const freeMb = plan.memoryMb - (await usedMemoryMb(parts.db, app.owner_id))
+  const plan = caller.user.id === app.owner_id ? caller.plan : await planOfOwner(app, services)
+  const freeMb = plan.memoryMb - (await usedMemoryMb(services.db, app.owner_id))
   if (moreMb > freeMb)
     throw new ApiError(
       'INSUFFICIENT_MEMORY',
@@ -71,7 +71,7 @@ async function checkConfig(config: AppConfigFile, { app, caller }: Commit, parts
 }
 
 /** A member of a workspace commits to an application that lives on the plan of somebody else. */
-async function planOfOwner({ owner_id }: AppRow, { db, plans }: Parts): Promise<Plan> {
+async function planOfOwner({ owner_id }: AppRow, { db, plans }: Services): Promise<Plan> {
   const owner = await findUser(db, owner_id)
   if (!owner) throw new ApiError('APP_NOT_FOUND')
   return planOf(plans, owner, new Date()).plan

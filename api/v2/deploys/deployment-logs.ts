@@ -12,7 +12,7 @@ import { EventStream, wantsStream } from '../../http/event-stream.ts'
 import { streamed } from '../../http/respond.ts'
 import { streamSuccess } from '../../http/streamed-answer.ts'
 import { type Call, endpoint } from '../../pipeline/endpoint.ts'
-import type { Parts } from '../../pipeline/parts.ts'
+import type { Services } from '../../services.ts'
 import { inPlace } from '../../v1/blob-leases.ts'
 
 type AppCall = Pick<Call<{ scope: null; permission: 'read' }>, 'app' | 'caller' | 'exchange'>
@@ -34,18 +34,18 @@ export const getDeploymentLog = endpoint({
     resumes: true,
   },
   errors: ['DEPLOYMENT_NOT_FOUND'],
-  async handle(call, parts) {
+  async handle(call, services) {
     const { app, exchange } = call
     const id = exchange.path.deploymentId ?? ''
-    const state = /^[0-9a-f]{32}$/.test(id) ? await readDeploymentState(parts.db, app.id, id) : undefined
+    const state = /^[0-9a-f]{32}$/.test(id) ? await deploymentState(services.db, app.id, id) : undefined
     if (!state) throw new ApiError('DEPLOYMENT_NOT_FOUND')
-    if (!wantsStream(exchange)) return whole(call, id, parts)
+    if (!wantsStream(exchange)) return whole(call, id, services)
     const { perUser } = followedLogs
-    const most = Math.max(1, Math.floor(perUser * parts.config.rateLimitScale))
-    const lease = await takeSlotLease(parts.db, `followed-log/${call.caller.user.id}`, most)
+    const most = Math.max(1, Math.floor(perUser * services.config.rateLimitScale))
+    const lease = await takeBlobLease(services.db, `followed-log/${call.caller.user.id}`, most)
     if (!lease)
       throw new ApiError('KEEP_CALM', `An account can follow ${most} logs at the same time. End one of them, or wait.`)
-    await inPlace(parts, lease, () => follow(call, id, parts))
+    await inPlace(services, lease, () => follow(call, id, services))
     // Written already; the envelope is for the other form.
     return streamed as never
   },
@@ -55,7 +55,7 @@ const ownLimit = `An account can read ${wholeLogs.perSubject} logs at the same t
 const allTaken = 'Too many logs are being read by other accounts. Try again in a minute, or follow the log.'
 
 /** The log as it is now, in pieces: a slow reader costs one of them and what its connection holds. */
-async function whole({ caller, exchange }: AppCall, id: string, { db, logTurns }: Parts): Promise<never> {
+async function whole({ caller, exchange }: AppCall, id: string, { db, logTurns }: Services): Promise<never> {
   const patience = deadlineSignal(wholeLogs.waitSeconds * 1000, exchange.gone)
   const leave = await logTurns.enterUntil(caller.user.id, patience).catch(() => {
     throw new ApiError('KEEP_CALM', logTurns.isFull(caller.user.id) ? ownLimit : allTaken)
@@ -88,7 +88,7 @@ async function* wholeJson(
 }
 
 /** Sends what is new until the deployment has ended, the client is gone, the right is lost or 10 minutes have passed. */
-async function follow(call: AppCall, id: string, { db, access, deploymentNews, leases }: Parts): Promise<void> {
+async function follow(call: AppCall, id: string, { db, access, deploymentNews, leases }: Services): Promise<void> {
   const { app, exchange } = call
   const stream = new EventStream(exchange)
   const ended = new AbortController()

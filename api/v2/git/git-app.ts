@@ -6,7 +6,7 @@ import { type ReadDelivery, readDelivery } from '../../../policy/git/webhooks/de
 import { unknownReply, verdictReply, type WebhookReply } from '../../../policy/git/webhooks/replies.ts'
 import { BodyBudget } from '../../http/body-budget.ts'
 import { endpoint } from '../../pipeline/endpoint.ts'
-import type { Parts } from '../../pipeline/parts.ts'
+import type { Services } from '../../services.ts'
 import { deliveryErrors, plain, queue, receive, refusalText } from './git-deliveries.ts'
 
 const budget = new BodyBudget(bodyBudgets.gitApp)
@@ -25,8 +25,8 @@ export const receiveGitAppEvent = endpoint({
   maxBodyBytes: maxDeliveryBytes,
   refusal: refusalText,
   errors: deliveryErrors,
-  async handle({ exchange }, parts) {
-    const { gitProvider } = parts.config
+  async handle({ exchange }, services) {
+    const { gitProvider } = services.config
     if (gitProvider === null) return plain(unknownReply)
     const secrets = webhookSecrets(gitProvider.webhookSecret)
     if (secrets.length === 0) return plain(unsigned)
@@ -43,8 +43,8 @@ export const receiveGitAppEvent = endpoint({
       },
       verdictOf: ({ delivery }) => delivery.verdict,
     })
-    if (event?.kind === 'push') return plain(await deploy(delivery, event, parts))
-    return plain(event ? await unbind(event, parts) : judged(delivery))
+    if (event?.kind === 'push') return plain(await deploy(delivery, event, services))
+    return plain(event ? await unbind(event, services) : judged(delivery))
   },
 })
 
@@ -56,18 +56,18 @@ const judged = ({ verdict }: ReadDelivery): WebhookReply =>
 async function deploy(
   delivery: ReadDelivery,
   { installationId, repositoryId }: Extract<AppEvent, { kind: 'push' }>,
-  parts: Parts,
+  services: Services,
 ): Promise<WebhookReply> {
   const begun = performance.now()
   const branch = delivery.branch ?? ''
-  const app = await findAppOfPush(parts.db, { installationId, repositoryId, branch })
+  const app = await appOfPush(services.db, { installationId, repositoryId, branch })
   if (!app) return verdictReply('ignored', 202, `no application is linked to the branch ${branch} of this repository`)
-  const source = { webhookId: null, appId: app.id, ownerId: app.ownerId, limitScale: parts.config.rateLimitScale }
-  return queue(source, delivery, { restart: true, spentMs: performance.now() - begun }, parts)
+  const source = { webhookId: null, appId: app.id, ownerId: app.ownerId, limitScale: services.config.rateLimitScale }
+  return queue(source, delivery, { restart: true, spentMs: performance.now() - begun }, services)
 }
 
 /** What the installation covers no longer is linked no longer; said again it changes nothing. */
-async function unbind(event: Exclude<AppEvent, { kind: 'push' }>, { db, sources }: Parts): Promise<WebhookReply> {
+async function unbind(event: Exclude<AppEvent, { kind: 'push' }>, { db, sources }: Services): Promise<WebhookReply> {
   const unlinked = await (event.kind === 'removed'
     ? forgetInstallation(db, event.installationId)
     : unlinkRepositories(db, event.installationId, event.repositoryIds))

@@ -5,7 +5,7 @@ import { readConnection, signConnection } from '../../../policy/git/git-connecti
 import { page } from '../../http/pages/pages.ts'
 import { type Reply, toApiError } from '../../http/respond.ts'
 import { endpoint } from '../../pipeline/endpoint.ts'
-import type { Parts } from '../../pipeline/parts.ts'
+import type { Services } from '../../services.ts'
 import { notSetUp, returnUrl } from './git-connect.ts'
 import { connectCookieIn } from './git-connect-cookie.ts'
 import { offerPage } from './git-connect-offer.ts'
@@ -32,8 +32,8 @@ export const completeGitConnection = endpoint({
     setup_action: text,
     installation_id: z.coerce.number().int().positive().optional().catch(undefined),
   }),
-  async handle({ exchange, query }, parts) {
-    const { gitProvider, config, db } = parts
+  async handle({ exchange, query }, services) {
+    const { gitProvider, config, db } = services
     if (!gitProvider) return notSetUp(exchange)
     const browser = connectCookieIn(config.urls.base, exchange.request.headers.cookie)
     const connection = await readConnection(config.masterKey, query.state ?? '', browser)
@@ -45,15 +45,15 @@ export const completeGitConnection = endpoint({
     const { userId } = connection
     if (!query.code) {
       const state = await signConnection(config.masterKey, { userId, browser, installationId })
-      return { status: 302, headers: { Location: gitProvider.signInPage(state, returnUrl(parts)) } }
+      return { status: 302, headers: { Location: gitProvider.signInPage(state, returnUrl(services)) } }
     }
     try {
-      const visitor = await gitProvider.visitor(query.code, returnUrl(parts), AbortSignal.timeout(patienceMs))
+      const visitor = await gitProvider.visitor(query.code, returnUrl(services), AbortSignal.timeout(patienceMs))
       if (!visitor) return refused
       const { id, login } = visitor
       const installations = visible(visitor, installationId)
       if (installations.length === 0) return installationId === undefined ? nowhere : foreign
-      return await offerPage(exchange, parts, {
+      return await offerPage(exchange, services, {
         userId,
         browser,
         member: { id, login },
@@ -61,7 +61,7 @@ export const completeGitConnection = endpoint({
         email: user.email,
       })
     } catch (thrown) {
-      return unwell(parts, thrown)
+      return unwell(services, thrown)
     }
   },
 })
@@ -72,7 +72,7 @@ function visible({ installations }: Visitor, wanted: number | undefined): Visito
 }
 
 /** The provider's trouble, as a page; what is ours goes the usual way. */
-function unwell({ log }: Parts, thrown: unknown): Reply {
+function unwell({ log }: Services, thrown: unknown): Reply {
   const error = toApiError(thrown)
   if (!['VALIDATION_TIMEOUT', 'VALIDATION_FAILED', 'FAILED_TO_FETCH'].includes(error.code)) throw thrown
   log.warn({ code: error.code, said: error.message }, 'the git provider did not say who came back')

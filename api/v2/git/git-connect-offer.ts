@@ -9,7 +9,7 @@ import { pageScript, saidPlace } from '../../http/pages/page-script.ts'
 import { escaped, page } from '../../http/pages/pages.ts'
 import type { Reply } from '../../http/respond.ts'
 import { endpoint } from '../../pipeline/endpoint.ts'
-import type { Parts } from '../../pipeline/parts.ts'
+import type { Services } from '../../services.ts'
 import { connectCookie, connectCookieIn } from './git-connect-cookie.ts'
 
 /**
@@ -18,7 +18,7 @@ import { connectCookie, connectCookieIn } from './git-connect-cookie.ts'
  */
 export async function offerPage(
   { request }: Exchange,
-  { config }: Parts,
+  { config }: Services,
   offer: Offer & { email: string },
 ): Promise<Reply> {
   const language = localeAccepted(request.headers['accept-language'])

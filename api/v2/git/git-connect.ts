@@ -11,7 +11,7 @@ import type { Reply } from '../../http/respond.ts'
 import { checkScope } from '../../pipeline/access.ts'
 import { checkCaptcha } from '../../pipeline/captcha.ts'
 import { endpoint } from '../../pipeline/endpoint.ts'
-import type { Parts } from '../../pipeline/parts.ts'
+import type { Services } from '../../services.ts'
 import { connectCookie } from './git-connect-cookie.ts'
 
 /** Contract 6.15. A client that holds a session is sent on to the git provider; a person is asked for theirs first. */
@@ -23,13 +23,13 @@ export const getGitConnection = endpoint({
   auth: 'public',
   envelope: false,
   errors: ['ACCESS_DENIED', 'CAPTCHA_REQUIRED'],
-  async handle({ exchange }, parts) {
-    if (!parts.gitProvider) return notSetUp(exchange)
+  async handle({ exchange }, services) {
+    if (!services.gitProvider) return notSetUp(exchange)
     if (exchange.request.headers.authorization === undefined) return askSession(exchange)
-    const caller = await parts.authenticate(exchange.request, exchange.address)
+    const caller = await services.authenticate(exchange.request, exchange.address)
     checkScope(caller, 'session')
-    await checkCaptcha(parts, caller, exchange.address)
-    const { url, cookie } = await begin(parts, caller.user.id, 'install')
+    await checkCaptcha(services, caller, exchange.address)
+    const { url, cookie } = await begin(services, caller.user.id, 'install')
     return { status: 302, headers: { Location: url, 'Set-Cookie': cookie, 'Cache-Control': 'no-store' } }
   },
 })
@@ -44,8 +44,8 @@ export const beginGitConnection = endpoint({
   body: z.object({ installed: z.boolean().default(false) }),
   response: z.object({ url: z.string() }),
   errors: ['GITHUB_NOT_CONNECTED'],
-  async handle({ caller, body, exchange }, parts) {
-    const { url, cookie } = await begin(parts, caller.user.id, body.installed ? 'sign in' : 'install')
+  async handle({ caller, body, exchange }, services) {
+    const { url, cookie } = await begin(services, caller.user.id, body.installed ? 'sign in' : 'install')
     exchange.headers['Set-Cookie'] = cookie
     exchange.headers['Cache-Control'] = 'no-store'
     return { url }
@@ -53,18 +53,18 @@ export const beginGitConnection = endpoint({
 })
 
 /** Where the provider sends a person back to; registered there as callback and setup address. */
-export const returnUrl = ({ config }: Parts): string => `${config.urls.base}/git/connect/callback`
+export const returnUrl = ({ config }: Services): string => `${config.urls.base}/git/connect/callback`
 
 async function begin(
-  parts: Parts,
+  services: Services,
   userId: string,
   by: 'install' | 'sign in',
 ): Promise<{ url: string; cookie: string }> {
-  const { gitProvider, config } = parts
+  const { gitProvider, config } = services
   if (!gitProvider) throw new ApiError('GITHUB_NOT_CONNECTED', 'This platform has no git provider set up.')
   const browser = randomBytes(24).toString('base64url')
   const state = await signConnection(config.masterKey, { userId, browser })
-  const url = by === 'install' ? gitProvider.installPage(state) : gitProvider.signInPage(state, returnUrl(parts))
+  const url = by === 'install' ? gitProvider.installPage(state) : gitProvider.signInPage(state, returnUrl(services))
   return { url, cookie: connectCookie(config.urls.base, browser, connectionSeconds) }
 }
 

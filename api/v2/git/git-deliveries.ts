@@ -21,7 +21,7 @@ import type { BodyBudget } from '../../http/body-budget.ts'
 import type { Exchange } from '../../http/call.ts'
 import { failure, type Reply } from '../../http/respond.ts'
 import { accept, within } from '../../pipeline/acceptance.ts'
-import type { Parts } from '../../pipeline/parts.ts'
+import type { Services } from '../../services.ts'
 import { wakeLane } from '../apps/command.ts'
 
 const maxSenders = 10_000
@@ -84,7 +84,7 @@ export async function receive<T>(
 }
 
 /** Nothing is to be deployed, so the answer does not depend on whether the delivery could be kept. */
-export async function note(source: DeliverySource, delivery: ReadDelivery, { db, log }: Parts): Promise<WebhookReply> {
+export async function note(source: DeliverySource, delivery: ReadDelivery, { db, log }: Services): Promise<WebhookReply> {
   const { kind, status, reason } = delivery.verdict as Exclude<ReadDelivery['verdict'], { kind: 'push' }>
   const reply = verdictReply(kind, status, reason)
   const kept = await within(
@@ -103,7 +103,7 @@ export async function queue(
   source: DeliverySource,
   delivery: ReadDelivery,
   { restart, spentMs }: { restart: boolean; spentMs: number },
-  parts: Parts,
+  services: Services,
 ): Promise<WebhookReply> {
   if (delivery.verdict.kind !== 'push') return unavailableReply
   const begun = performance.now() - spentMs
@@ -115,35 +115,32 @@ export async function queue(
   }
   /** Whatever became of this attempt: a delivery that another attempt has stored already is answered so while there is time. */
   const unlessSeen = async (): Promise<WebhookReply> => {
-    const seen = within(
-      findDeploymentOfDelivery(parts.db, source, delivery.deliveryId),
-      begun + acceptance.push.answerMs,
-    )
-    const deploymentId = await seen.catch(ignoreError('the provider delivers it again'))
+    const seen = within(seenDeployment(services.db, source, delivery.deliveryId), begun + acceptance.push.answerMs)
+    const deploymentId = await seen.catch(() => undefined)
     return deploymentId ? duplicateReply(deploymentId) : unavailableReply
   }
   /** What its transaction has counted is rolled back with it: without this, such deliveries would cost nothing and be seen nowhere. */
   const refused = async (err: unknown): Promise<never> => {
     if (isTooMany(err))
-      await within(recordDelivery(parts.db, source, delivery, fullReply), begun + acceptance.push.answerMs).catch(err =>
-        parts.log.warn({ err, app: source.appId }, 'a delivery that found too many deploys waiting was not kept'),
+      await within(noteDelivery(services.db, source, delivery, fullReply), begun + acceptance.push.answerMs).catch(err =>
+        services.log.warn({ err, app: source.appId }, 'a delivery that found too many deploys waiting was not kept'),
       )
     throw err
   }
-  const leave = await parts.pushTurns.enter(source, terms.commitBy)
+  const leave = await services.pushTurns.enter(source, terms.commitBy)
   if (!leave) return unlessSeen()
   try {
-    const stored = await accept(parts, trx => storePush(trx, push), terms)
+    const stored = await accept(services, trx => storePush(trx, push), terms)
       .finally(leave)
       .catch(refused)
     if (stored.kind === 'full') throw tooMany(stored.waitSeconds)
     if (stored.kind === 'gone') return unknownReply
-    if (stored.kind === 'unsigned') return note(source, { ...delivery, verdict: unsignedVerdict }, parts)
-    wakeLane(parts, { id: source.appId, owner_id: source.ownerId })
+    if (stored.kind === 'unsigned') return note(source, { ...delivery, verdict: unsignedVerdict }, services)
+    wakeLane(services, { id: source.appId, owner_id: source.ownerId })
     return stored.kind === 'duplicate' ? duplicateReply(stored.deploymentId) : stored.reply
   } catch (err) {
     if (isTooMany(err)) throw err
-    parts.log.error({ err, app: source.appId }, 'a push could not be stored')
+    services.log.error({ err, app: source.appId }, 'a push could not be stored')
     return unlessSeen()
   }
 }

@@ -7,7 +7,7 @@ import { readDelivery } from '../../../policy/git/webhooks/deliveries.ts'
 import { malformedReply, unknownReply } from '../../../policy/git/webhooks/replies.ts'
 import { BodyBudget } from '../../http/body-budget.ts'
 import { endpoint } from '../../pipeline/endpoint.ts'
-import type { Parts } from '../../pipeline/parts.ts'
+import type { Services } from '../../services.ts'
 import { deliveryErrors, note, plain, queue, receive, refusalText } from './git-deliveries.ts'
 
 const budget = new BodyBudget(bodyBudgets.webhooks)
@@ -25,14 +25,14 @@ export const receivePush = endpoint({
   query: z.object({ branch: z.string().max(256).optional(), restart: z.enum(['true', 'false', '1', '0']).optional() }),
   refusal: refusalText,
   errors: deliveryErrors,
-  async handle({ exchange, query }, parts) {
+  async handle({ exchange, query }, services) {
     const address = exchange.path.webhook ?? ''
     if (!/^[0-9a-f]{64}$/.test(address)) return plain(malformedReply)
     // What was made up costs no statement: anybody may ask here, and nothing counts them.
-    const isIssued = isIssuedAddress(parts.config, address)
-    if (!isIssued && !(await parts.earlier.isAddress(address))) return plain(unknownReply)
+    const isIssued = isIssuedAddress(services.config, address)
+    if (!isIssued && !(await services.earlier.isAddress(address))) return plain(unknownReply)
     const begun = performance.now()
-    const webhook = await findWebhook(parts.db, parts.config.sealKeys, address)
+    const webhook = await findWebhook(services.db, services.config.sealKeys, address)
     if (!webhook) return plain(unknownReply)
     const spentMs = performance.now() - begun
     const { secret } = webhook
@@ -44,14 +44,14 @@ export const receivePush = endpoint({
       judge: body => readDelivery({ headers, body, secret, wantedBranch, now: new Date() }),
       verdictOf: ({ verdict }) => verdict,
     })
-    const source = sourceOf(webhook, parts)
-    if (delivery.verdict.kind !== 'push') return plain(await note(source, delivery, parts))
+    const source = sourceOf(webhook, services)
+    if (delivery.verdict.kind !== 'push') return plain(await note(source, delivery, services))
     const restart = query.restart !== 'false' && query.restart !== '0'
-    return plain(await queue(source, delivery, { restart, spentMs }, parts))
+    return plain(await queue(source, delivery, { restart, spentMs }, services))
   },
 })
 
-const sourceOf = ({ id, ...webhook }: FoundWebhook, { config }: Parts): DeliverySource => ({
+const sourceOf = ({ id, ...webhook }: FoundWebhook, { config }: Services): DeliverySource => ({
   webhookId: id,
   addressHash: webhook.addressHash,
   isSignedFor: webhook.isSignedFor,

@@ -40,12 +40,12 @@ export const linkRepository = endpoint({
     'FAILED_TO_FETCH',
     'VALIDATION_TIMEOUT',
   ],
-  async handle({ app, caller, body }, parts) {
-    const { db, sources } = parts
+  async handle({ app, caller, body }, services) {
+    const { db, sources } = services
     const { repositoryName: name, repositoryBranch: branch } = body
     if (await isLinked(db, app.id)) throw new ApiError('GIT_ALREADY_CONFIGURED')
     const userId = caller.user.id
-    const { installationId, repository } = await linkableRepository(parts, userId, { name, branch })
+    const { installationId, repository } = await linkableRepository(services, userId, { name, branch })
     const linking = await saveRepositoryLink(db, { appId: app.id, userId, installationId, repository, branch })
     sources.drop(app.id)
     if (linking.kind === 'configured') throw new ApiError('GIT_ALREADY_CONFIGURED')

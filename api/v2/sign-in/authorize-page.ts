@@ -13,9 +13,9 @@ export const showAuthorizePage = endpoint({
   summary: 'Decide on what a program asks for',
   auth: 'public',
   envelope: false,
-  async handle({ exchange }, parts) {
+  async handle({ exchange }, services) {
     const language = localeAccepted(exchange.request.headers['accept-language'])
-    const widget = widgetFor(parts, exchange)
+    const widget = widgetFor(services, exchange)
     const { title, intro, program, signs, account, uses, grant, deny, over, ...text } = authorizeText[language]
     return page({
       language,

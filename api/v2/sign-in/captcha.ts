@@ -16,8 +16,8 @@ export const solveCaptcha = endpoint({
   beforeCaptcha: true,
   body: z.object({ answer: captchaAnswer }),
   errors: ['INVALID_REQUEST', ...captchaErrors],
-  async handle({ caller, body, exchange: { address } }, parts) {
-    const solved = await checkedAnswer(parts, body.answer, address)
-    await transaction(parts.db, trx => spend(trx, { ...solved, sessionId: caller.user.credential_id }))
+  async handle({ caller, body, exchange: { address } }, services) {
+    const solved = await checkedAnswer(services, body.answer, address)
+    await transaction(services.db, trx => spend(trx, { ...solved, sessionId: caller.user.credential_id }))
   },
 })

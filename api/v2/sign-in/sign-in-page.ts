@@ -13,9 +13,9 @@ export const showSignInPage = endpoint({
   summary: 'Sign in with a code by mail',
   auth: 'public',
   envelope: false,
-  async handle({ exchange }, parts) {
+  async handle({ exchange }, services) {
     const language = localeAccepted(exchange.request.headers['accept-language'])
-    const widget = widgetFor(parts, exchange)
+    const widget = widgetFor(services, exchange)
     const { title, intro, email, send, code, enter, again, wrongAddress, wrongCode, ...text } = signInText[language]
     return page({
       language,

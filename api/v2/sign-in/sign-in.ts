@@ -31,9 +31,9 @@ export const beginSignIn = endpoint({
   }),
   response: z.object({ id: z.string(), expires_in: z.int() }),
   errors: ['INVALID_REQUEST', ...captchaErrors],
-  async handle({ body, exchange: { address } }, parts) {
-    const { db, asksCaptcha } = parts
-    const solved = asksCaptcha(address) ? await checkedAnswer(parts, body.captcha, address) : undefined
+  async handle({ body, exchange: { address } }, services) {
+    const { db, asksCaptcha } = services
+    const solved = asksCaptcha(address) ? await checkedAnswer(services, body.captcha, address) : undefined
     const id = await saveSignIn(db, {
       email: body.email,
       network: networkOf(address),

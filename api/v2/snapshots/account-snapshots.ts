@@ -5,7 +5,7 @@ import { limits, ownCounters } from '../../../policy/limits.ts'
 import { mayTouch } from '../../pipeline/access.ts'
 import type { Caller } from '../../pipeline/authenticate.ts'
 import { endpoint } from '../../pipeline/endpoint.ts'
-import type { Parts } from '../../pipeline/parts.ts'
+import type { Services } from '../../services.ts'
 import { snapshotView } from '../../views/snapshot.ts'
 import { linking, snapshot } from './snapshots.ts'
 
@@ -20,18 +20,18 @@ export const listAccountSnapshots = endpoint({
   response: z.array(snapshot),
   errors: ['INVALID_SCOPE', 'UPGRADE_REQUIRED'],
   statuses: { UPGRADE_REQUIRED: 402 },
-  async handle({ caller, query }, parts) {
+  async handle({ caller, query }, services) {
     if (caller.planName === 'free') throw new ApiError('UPGRADE_REQUIRED')
     if (query.scope === 'databases') return []
-    const rows = await parts.accountSnapshots.of(caller.user.id, async () => {
-      await countMiss(caller, parts)
-      return listSnapshotsOfOwner(parts.db, caller.user.id)
+    const rows = await services.accountSnapshots.of(caller.user.id, async () => {
+      await countMiss(caller, services)
+      return listSnapshotsOfOwner(services.db, caller.user.id)
     })
-    return rows.filter(row => mayTouch(caller, row.target_id)).map(row => snapshotView(row, linking(parts)))
+    return rows.filter(row => mayTouch(caller, row.target_id)).map(row => snapshotView(row, linking(services)))
   },
 })
 
-async function countMiss({ user, plan }: Caller, { limiter, config }: Parts): Promise<void> {
+async function countMiss({ user, plan }: Caller, { limiter, config }: Services): Promise<void> {
   const name = 'users.snapshots.misses'
   const who = { user: { id: user.id, plan }, scale: config.rateLimitScale }
   await limiter.admit(ownCounters(name, limits[name], who))

@@ -46,21 +46,21 @@ export const restoreApp = endpoint({
     'FAILED_CLUSTER_SELECTION',
     'CLUSTER_MAINTENANCE_TRY_LATER',
   ],
-  async handle({ app, caller, body, exchange }, parts) {
+  async handle({ app, caller, body, exchange }, services) {
     const { snapshotId: name, versionId: version } = body
     if (!name.startsWith(`${app.id}_`)) throw new ApiError('INVALID_SNAPSHOT_ID')
     // One that is lost with its host is placed anew.
-    if (app.lost_with !== app.host_id) await assertReachable(app.host_id, parts)
-    const { plans, config } = parts
+    if (app.lost_with !== app.host_id) await assertReachable(app.host_id, services)
+    const { plans, config } = services
     const place = {
       planMemoryMb: (owner: UserRow) => planOf(plans, owner, new Date()).plan.memoryMb,
       diskMbPer256Mb: config.host.diskMbPer256Mb,
     }
     const wish = { appId: app.id, actor: caller.user.id, name, version, place, accepting: true }
-    const { operationId } = await accept(parts, async trx => ({ operationId: (await queueRestore(trx, wish)).id }))
+    const { operationId } = await accept(services, async trx => ({ operationId: (await queueRestore(trx, wish)).id }))
     exchange.headers['X-Operation-Id'] = operationId
-    wakeLane(parts, app)
-    const end = await outcomeOf(operationId, exchange.gone, parts)
+    wakeLane(services, app)
+    const end = await outcomeOf(operationId, exchange.gone, services)
     if (!end) throw new ApiError('SNAPSHOT_RESTORE_PROCESSING')
     if (end.state !== 'success') throw new ApiError('SNAPSHOT_RESTORE_FAILED', restoreView(end).message)
   },

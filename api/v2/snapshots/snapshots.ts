@@ -9,7 +9,7 @@ import { assertNotLost } from '../../pipeline/access.ts'
 import { type Call, endpoint } from '../../pipeline/endpoint.ts'
 import { isoTime } from '../../pipeline/fields.ts'
 import { idempotencyErrors, idempotencyKeyOf, idempotent, keyedBy } from '../../pipeline/idempotent.ts'
-import type { Parts } from '../../pipeline/parts.ts'
+import type { Services } from '../../services.ts'
 import { type Linking, linkView, snapshotView } from '../../views/snapshot.ts'
 import { outcomeOf, wakeLane } from '../apps/command.ts'
 
@@ -27,7 +27,7 @@ export const snapshot = z.object({
   origin: z.enum(['automatic', 'manual']),
 })
 
-export const linking = ({ config }: Parts): Linking => ({
+export const linking = ({ config }: Services): Linking => ({
   filesUrl: config.urls.files,
   secret: linkSecret(config.masterKey),
 })
@@ -40,8 +40,8 @@ export const listSnapshots = endpoint({
   summary: 'List the snapshots of an application',
   auth: { scope: 'snapshots:read', permission: 'snapshots' },
   response: z.array(snapshot),
-  async handle({ app }, parts) {
-    return (await findSnapshots(parts.db, app.id)).map(row => snapshotView(row, linking(parts)))
+  async handle({ app }, services) {
+    return (await findSnapshots(services.db, app.id)).map(row => snapshotView(row, linking(services)))
   },
 })
 
@@ -65,33 +65,33 @@ export const createSnapshot = endpoint({
     'DAILY_SNAPSHOTS_LIMIT_REACHED',
     'CLUSTER_UNAVAILABLE',
   ],
-  async handle(call, parts) {
+  async handle(call, services) {
     const { app, caller, exchange } = call
     assertNotLost(app)
-    await assertReachable(app.host_id, parts)
+    await assertReachable(app.host_id, services)
     const key = idempotencyKeyOf(exchange)
-    if (key === undefined) return linkView(await taken(call, parts), linking(parts))
+    if (key === undefined) return linkView(await taken(call, services), linking(services))
     const request = { ...keyedBy(caller), key, route: `POST /v2/apps/${app.id}/snapshots`, fingerprint: '' }
-    return idempotent(parts.db, exchange, request, async store => {
-      const answer = linkView(await taken(call, parts, request), linking(parts))
-      await store(parts.db, answer)
+    return idempotent(services.db, exchange, request, async store => {
+      const answer = linkView(await taken(call, services, request), linking(services))
+      await store(services.db, answer)
       return answer
     })
   },
 })
 
 /** Throws CLUSTER_UNAVAILABLE: what needs the host would only wait for it. */
-export async function assertReachable(hostId: string, { db }: Parts): Promise<void> {
+export async function assertReachable(hostId: string, { db }: Services): Promise<void> {
   if (!(await findHost(db, hostId))?.reachable) throw new ApiError('CLUSTER_UNAVAILABLE')
 }
 
 /** The good snapshot, or a refusal: from its commit on, a repeated request is told that it goes on. */
 async function taken(
   { app, caller, exchange }: SnapshotCall,
-  parts: Parts,
+  services: Services,
   request?: KeyedRequest,
 ): Promise<SnapshotRow> {
-  const { plans } = parts
+  const { plans } = services
   const wish = {
     appId: app.id,
     ownerId: app.owner_id,
@@ -100,15 +100,15 @@ async function taken(
     plans,
     accepting: true,
   } as const
-  const { row } = await accept(parts, async trx => {
+  const { row } = await accept(services, async trx => {
     const queued = await queueSnapshot(trx, wish)
     exchange.headers['X-Operation-Id'] = queued.operation_id
     const processing = { status: 202, body: { code: 'SNAPSHOT_PROCESSING' }, headers: exchange.headers }
     if (request && !(await storeAnswer(trx, request, processing))) throw new ApiError('IDEMPOTENCY_IN_PROGRESS')
     return { operationId: queued.operation_id, row: queued }
   })
-  wakeLane(parts, app)
-  const end = await outcomeOf(row.operation_id, exchange.gone, parts)
+  wakeLane(services, app)
+  const end = await outcomeOf(row.operation_id, exchange.gone, services)
   if (!end) throw new ApiError('SNAPSHOT_PROCESSING')
   if (end.state !== 'success') throw new ApiError('SNAPSHOT_FAILED', end.message ?? undefined)
   return row

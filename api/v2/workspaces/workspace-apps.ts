@@ -44,8 +44,8 @@ export const unshareAppFromWorkspace = endpoint({
   auth: { scope: 'workspaces:manage' },
   body,
   errors,
-  async handle({ caller, body, exchange }, parts) {
-    await changeMembers(parts, caller, body.workspaceId, async trx =>
+  async handle({ caller, body, exchange }, services) {
+    await changeMembers(services, caller, body.workspaceId, async trx =>
       unshareApp(trx, ...(await ownBoth(trx, caller, body))),
     )
     exchange.resource = body.workspaceId

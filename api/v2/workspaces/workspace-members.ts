@@ -98,8 +98,8 @@ export const changeMember = endpoint({
     'WORKSPACE_NOT_FOUND',
     'MEMBER_NOT_FOUND',
   ],
-  async handle({ caller, body, exchange }, parts) {
-    await changeMembers(parts, caller, body.workspaceId, async trx => {
+  async handle({ caller, body, exchange }, services) {
+    await changeMembers(services, caller, body.workspaceId, async trx => {
       const workspace = await grantable(trx, caller, body)
       await changeRole(trx, { workspace, memberId: body.memberId }, body.group)
     })
@@ -131,8 +131,8 @@ export const removeMember = endpoint({
   auth: { scope: 'workspaces:manage' },
   body: z.object({ workspaceId, memberId: userId }),
   errors: ['INVALID_ID', 'CANNOT_EDIT_OWNER', 'PERMISSION_DENIED', 'WORKSPACE_NOT_FOUND', 'MEMBER_NOT_FOUND'],
-  async handle({ caller, body, exchange }, parts) {
-    await changeMembers(parts, caller, body.workspaceId, trx =>
+  async handle({ caller, body, exchange }, services) {
+    await changeMembers(services, caller, body.workspaceId, trx =>
       deleteMember(trx, caller.user.id, body.workspaceId, body.memberId),
     )
     exchange.resource = body.workspaceId
@@ -147,8 +147,8 @@ export const leaveWorkspace = endpoint({
   auth: { scope: 'workspaces:manage' },
   body: z.object({ workspaceId }),
   errors: ['INVALID_ID', 'CANNOT_LEAVE_OWNER', 'WORKSPACE_NOT_FOUND'],
-  async handle({ caller, body, exchange }, parts) {
-    await changeMembers(parts, caller, body.workspaceId, async trx => {
+  async handle({ caller, body, exchange }, services) {
+    await changeMembers(services, caller, body.workspaceId, async trx => {
       exchange.resourceOwner = await deleteMembership(trx, caller.user.id, body.workspaceId)
     })
     exchange.resource = body.workspaceId

@@ -105,8 +105,8 @@ export const deleteWorkspace = endpoint({
   auth: { scope: 'workspaces:manage' },
   body: z.object({ workspaceId }),
   errors: ['INVALID_ID', 'WORKSPACE_NOT_FOUND', 'PERMISSION_DENIED'],
-  async handle({ caller, body, exchange }, parts) {
-    await changeMembers(parts, caller, body.workspaceId, trx =>
+  async handle({ caller, body, exchange }, services) {
+    await changeMembers(services, caller, body.workspaceId, trx =>
       deleteWorkspaceRow(trx, caller.user.id, body.workspaceId),
     )
     exchange.resource = body.workspaceId

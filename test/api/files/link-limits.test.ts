@@ -11,7 +11,7 @@ import { here, madeObject } from '../../kit/objects/stored-objects.ts'
 
 const api = testApi({
   scale: 1,
-  parts: base => ({
+  services: base => ({
     config: { ...base.config, trustedProxies: ['127.0.0.1'] },
     isInside: address => !address.startsWith('2001:db8:5:'),
   }),
@@ -33,7 +33,7 @@ async function visits(url: string, count: number, address: string, init: Request
 
 /** The link of a good snapshot, as a lane makes it. */
 async function madeSnapshot(user: TestUser): Promise<string> {
-  const { db, store, parts } = api()
+  const { db, store, services } = api()
   const { id: appId } = await api().makeApp(user)
   const row = await queueSnapshot(db, {
     appId,
@@ -44,8 +44,8 @@ async function madeSnapshot(user: TestUser): Promise<string> {
   })
   const segmentId = await segments.allocateSegment(db)
   const { size, sha256 } = await store.put(segmentId, Readable.from(['archive']))
-  await transaction(db, trx => markSnapshotGood(trx, row.operation_id, { segmentId, size, sha256, digest: 'd' }))
-  return here(api(), linkView(row, linking(parts)).url)
+  await transaction(db, trx => markGood(trx, row.operation_id, { segmentId, size, sha256, digest: 'd' }))
+  return here(api(), linkView(row, linking(services)).url)
 }
 
 /** However long this machine takes, the minute is not over. */

@@ -56,7 +56,7 @@ test('a share of a public file leads to its address and restricts nothing', asyn
   for (let n = 0; n < 3; n++) {
     const answer = await visit(url)
     t.is(answer.status, 302)
-    t.is(answer.headers.get('location'), `${api().parts.config.urls.public}/${made.id}`)
+    t.is(answer.headers.get('location'), `${api().services.config.urls.public}/${made.id}`)
     t.is(answer.headers.get('cache-control'), 'no-store')
   }
   t.deepEqual(await remaining(ana), [1])
@@ -226,7 +226,7 @@ test.serial('500 visits at once in two processes, and a cap of 5: exactly 5 down
   const url = await shared(ana, made, { max_downloads: 5 })
   const { db, store } = api()
   const database = { db, url: db.client.config.connection.connectionString }
-  const second = await openApiFor(database, { parts: () => ({ store }) }, undo)
+  const second = await openApiFor(database, { services: () => ({ store }) }, undo)
   const urls = [url, url.replace(api().filesUrl, second.filesUrl)]
   // A crowd may find no connection of Postgres' free in time: who is told so has spent nothing, and comes again.
   const whole = async (url: string) => {

@@ -14,7 +14,7 @@ async function opened() {
   const app = await api().makeApp(ana)
   const line = new EventEmitter()
   const asked: number[] = []
-  const { db, parts } = api()
+  const { db, services } = api()
   const state = { away: false }
   const access = new StreamAccess(
     {
@@ -22,7 +22,7 @@ async function opened() {
       authenticate: async (request, address) => {
         asked.push(Date.now())
         if (state.away) throw Object.assign(new Error('away'), { code: '57P01' })
-        return parts.authenticate(request, address)
+        return services.authenticate(request, address)
       },
     },
     line as never,
@@ -30,7 +30,7 @@ async function opened() {
   const headers = { authorization: ana.key }
   const request = { headers, rawHeaders: ['Authorization', ana.key] }
   const exchange = { request, address: '127.0.0.1', path: { appId: app.id } } as never
-  const caller = await parts.authenticate(request as never, '127.0.0.1')
+  const caller = await services.authenticate(request as never, '127.0.0.1')
   const ends: StreamEnd[] = []
   const stop = access.watch({ caller, app, exchange }, 'read', why => ends.push(why))
   return { ana, app, line, asked, ends, stop, state, access }

@@ -171,7 +171,7 @@ test('answers of the management and the blob API are kept by nobody: keys, varia
 })
 
 test('what a surface does not have is not found in its own words', async t => {
-  const all = surfaces(api().parts)
+  const all = surfaces(api().services)
   const answerOf = async (name: 'blob' | 's3' | 'files') => {
     const server = createServer(all[name].callback())
     const answer = await fetch(`${await listening(server)}/v1/nothing`)
@@ -191,7 +191,7 @@ test('TRACE is unknown to every surface: nothing of what was sent comes back', a
   const sharing = await api()
     .blobAs(ana)
     .post('/v1/shares', JSON.stringify({ object: made.id }))
-  const all = surfaces(api().parts)
+  const all = surfaces(api().services)
   const trace = async (name: keyof typeof all, path: string) => {
     const server = createServer(all[name].callback())
     const port = Number(new URL(await listening(server)).port)

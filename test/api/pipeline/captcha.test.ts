@@ -10,7 +10,7 @@ import { CaptchaProviderServer } from '../../kit/servers/captcha-provider.ts'
 let provider: CaptchaProviderServer
 const api = testApi({
   config: { trustedProxies: ['127.0.0.1'] },
-  parts: () => ({
+  services: () => ({
     asksCaptcha: address => address.startsWith('203.0.113.'),
     captcha: { solvedAt: (...asked) => siteverifyCaptcha(provider.settings()).solvedAt(...asked) },
   }),
@@ -61,10 +61,10 @@ test('it counts for one session only, and once', async t => {
 
 test.serial('an answer counts once even where its provider forgets, and at the same moment', async t => {
   const users = await Promise.all(Array.from({ length: 8 }, () => api().makeUser()))
-  const { captcha } = api().parts
-  api().parts.captcha = { solvedAt: async () => new Date() }
+  const { captcha } = api().services
+  api().services.captcha = { solvedAt: async () => new Date() }
   t.teardown(() => {
-    api().parts.captcha = captcha
+    api().services.captcha = captcha
   })
   const outcomes = await Promise.all(users.map(({ session }) => solveFor(session, 'the same')))
   t.deepEqual(outcomes.sort(), [200, ...Array.from({ length: 7 }, () => '403 CAPTCHA_REQUIRED')])
@@ -121,16 +121,16 @@ test('who is asked for none may send one all the same; it is not looked at', asy
 
 test.serial('a provider that is away refuses, says so, and lets nobody pass', async t => {
   const ana = await api().makeUser()
-  const { captcha } = api().parts
-  api().parts.captcha = siteverifyCaptcha({ ...provider.settings(), verifyUrl: 'http://127.0.0.1:1/' })
+  const { captcha } = api().services
+  api().services.captcha = siteverifyCaptcha({ ...provider.settings(), verifyUrl: 'http://127.0.0.1:1/' })
   t.teardown(() => {
-    api().parts.captcha = captcha
+    api().services.captcha = captcha
   })
   t.is(await solveFor(ana.session), '502 FAILED_TO_FETCH')
   t.is(await outcome(begin(await emailOf(ana), provider.solve())), '502 FAILED_TO_FETCH')
   t.is(await me(ana.session), '403 CAPTCHA_REQUIRED')
   t.is(await mailsTo(ana), 0)
-  api().parts.captcha = null
+  api().services.captcha = null
   t.is(await solveFor(ana.session), '502 VALIDATION_FAILED')
   t.is(await outcome(begin(await emailOf(ana), provider.solve())), '502 VALIDATION_FAILED')
   t.is(

@@ -22,11 +22,11 @@ test('codes are two letters', t => {
 
 /** Until the test ends, every address is registered where nobody may come from. */
 function blockAll(t: ExecutionContext) {
-  const { parts } = api()
-  const before = parts.isBlocked
-  parts.isBlocked = () => true
+  const { services } = api()
+  const before = services.isBlocked
+  services.isBlocked = () => true
   t.teardown(() => {
-    parts.isBlocked = before
+    services.isBlocked = before
   })
 }
 

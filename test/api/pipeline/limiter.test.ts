@@ -97,7 +97,7 @@ test.serial('two processes share every counter', async t => {
 
 test.serial('addresses outside the platform have 300 a minute between them and no more', async t => {
   const undo: (() => Promise<unknown>)[] = []
-  const outside = await openApiFor(await shared, { scale: 0.01, parts: () => ({ isInside: () => false }) }, undo)
+  const outside = await openApiFor(await shared, { scale: 0.01, services: () => ({ isInside: () => false }) }, undo)
   t.deepEqual(await statuses(4, () => outside.as(undefined).get('/v2/service/status')), [200, 200, 200, 429])
   for (const step of undo.reverse()) await step()
 })

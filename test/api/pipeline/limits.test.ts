@@ -50,7 +50,7 @@ const within: Record<string, Ask> = {
   'account.username.changes': (process, subject) =>
     asking('account.username', JSON.stringify({ username: `Ana ${++names}` }))(process, subject),
   async 'users.snapshots.misses'(process, subject) {
-    process.parts.accountSnapshots = new TtlCache(0)
+    process.services.accountSnapshots = new TtlCache(0)
     return asking('users.snapshots')(process, subject)
   },
 }

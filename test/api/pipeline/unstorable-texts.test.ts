@@ -5,7 +5,7 @@ import { webhookOf } from '../../kit/git/deliveries.ts'
 
 const lost: unknown[] = []
 const keep = (...line: unknown[]) => void lost.push(line)
-const api = testApi({ parts: () => ({ log: { info() {}, warn() {}, error: keep } }) })
+const api = testApi({ services: () => ({ log: { info() {}, warn() {}, error: keep } }) })
 
 /** What neither Postgres nor any file name keeps as it is. */
 const texts = ['a\0b', '\0', 'a\ud800b', '\udc00']

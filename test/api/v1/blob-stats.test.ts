@@ -11,7 +11,7 @@ import { put } from '../../kit/objects/objects.ts'
 
 const prices = { perExtraGb: 0.5, perThousandObjects: 2 }
 const api = testApi({
-  parts: ({ config }) => ({ config: { ...config, blob: { ...config.blob, prices } }, blobUsage: new TtlCache(0) }),
+  services: ({ config }) => ({ config: { ...config, blob: { ...config.blob, prices } }, blobUsage: new TtlCache(0) }),
 })
 const patient = testApi()
 

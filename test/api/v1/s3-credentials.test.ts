@@ -17,7 +17,7 @@ test('a key has one pair, which leads back to its account', async t => {
   t.regex(pair.access_key_id, /^BRTH[A-Z0-9]{16}$/)
   t.regex(pair.secret_access_key, /^[0-9A-Za-z]{40}$/)
   t.like(pair, {
-    endpoint: api().parts.config.urls.s3,
+    endpoint: api().services.config.urls.s3,
     region: 'auto',
     buckets: ['public', 'private', 'legacy'],
     access: { read: true, write: true },
@@ -95,7 +95,7 @@ test('a key that is revoked after it was looked up gives no pair', async t => {
   const late = await openApiFor(
     { db, url: db.client.config.connection.connectionString },
     {
-      parts: ({ authenticate }) => ({
+      services: ({ authenticate }) => ({
         async authenticate(request, address) {
           const caller = await authenticate(request, address)
           await revokeKey(db, ana.keyId)

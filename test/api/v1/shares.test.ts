@@ -25,7 +25,7 @@ test('a share says what it is, and stands in the list until it is revoked', asyn
   t.is(plain.status, 201)
   const { id, url, expires_at, ...rest } = plain.body.response
   t.regex(id, /^[0-9A-Za-z]{22}$/)
-  t.is(url, `${api().parts.config.urls.files}/s/${id}`)
+  t.is(url, `${api().services.config.urls.files}/s/${id}`)
   t.deepEqual(rest, { max_downloads: null, password: false, object: made.id, object_is_public: false })
   const life = Date.parse(expires_at) - begun
   t.true(life > 86_395_000 && life < 86_460_000, `${life}`)

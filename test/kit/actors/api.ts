@@ -18,7 +18,8 @@ import type { Endpoint } from '../../../api/pipeline/endpoint.ts'
 import { Limiter } from '../../../api/pipeline/limiter.ts'
 import { News } from '../../../api/pipeline/news.ts'
 import { openApi } from '../../../api/pipeline/openapi.ts'
-import type { Log, Parts } from '../../../api/pipeline/parts.ts'
+import type { Log } from '../../../api/pipeline/core-services.ts'
+import type { Services } from '../../../api/services.ts'
 import { ServiceStatus } from '../../../api/status/service-status.ts'
 import { Outcomes } from '../../../api/v2/apps/outcomes.ts'
 import { endpoints } from '../../../api/v2/endpoints.ts'
@@ -80,7 +81,7 @@ export interface TestApi {
   filesUrl: string
   blobUrl: string
   server: Server
-  parts: Parts
+  services: Services
   store: FailingStore
   hosts: ScriptedHosts
   lanes: ScriptedLanes
@@ -104,7 +105,7 @@ export const testKeys = sealKeys(masterKey)
 export interface TestApiOptions {
   scale?: number
   extra?: readonly Endpoint[]
-  parts?: (parts: Parts) => Partial<Parts>
+  services?: (services: Services) => Partial<Services>
   config?: Partial<Config>
 }
 
@@ -162,7 +163,7 @@ export async function openApiFor(
   }
   const authenticate = authenticator({ db, masterKey, plans: defaultPlans, processes: config.apiProcesses })
   const rates = new NetworkRates()
-  const base: Parts = {
+  const base: Services = {
     ...made,
     db,
     config,
@@ -196,11 +197,11 @@ export async function openApiFor(
     log: silent,
     contract: watch(breaches),
   }
-  const parts = { ...base, ...options.parts?.(base) }
-  const management = jsonSurface(parts, [...endpoints, openApi(endpoints, config.urls.base), ...(options.extra ?? [])])
+  const services = { ...base, ...options.services?.(base) }
+  const management = jsonSurface(services, [...endpoints, openApi(endpoints, config.urls.base), ...(options.extra ?? [])])
   const limits = { connections: 2000, connectionsPerAddress: 100, unlimited: () => true }
   const server = hardenedServer(management.callback(), limits)
-  const others = surfaces(parts)
+  const others = surfaces(services)
   const open = createServer(others.public.callback())
   const files = createServer(others.files.callback())
   const blob = hardenedServer(others.blob.callback(), limits)
@@ -234,7 +235,7 @@ export async function openApiFor(
     blobUrl,
     blobAs,
     server,
-    parts,
+    services,
     breaches,
     ...actors(url),
     ...makers(db),
@@ -315,7 +316,7 @@ const plainApp: AppConfigFile = {
 
 const silent: Log = { info: () => {}, warn: () => {}, error: () => {} }
 
-function watch(breaches: string[]): Parts['contract'] {
+function watch(breaches: string[]): Services['contract'] {
   return {
     undeclared: (endpoint, code, declared) => void breaches.push(`${endpoint} threw ${code}, of ${declared}`),
     answered(endpoint, value, schema) {

@@ -212,7 +212,7 @@ export async function apisOfKinds(
       () => line.close(),
       () => db.destroy(),
     )
-    return { kind, line, api: await openApiFor(database, { parts: () => ({ db }) }, undo) }
+    return { kind, line, api: await openApiFor(database, { services: () => ({ db }) }, undo) }
   })
   return Promise.all(made)
 }

@@ -141,16 +141,16 @@ export async function commandsSurvive(
 /** A creation in which the workflow worker dies, and its successor ends what it began. One host `a` runs. */
 export async function workerCreationSurvives(t: ExecutionContext, platform: TestPlatform, point: string) {
   const ana = await platform.api.makeUser()
-  const { lanes } = platform.api.parts
+  const { lanes } = platform.api.services
   // The relay has something to do only when the wake-up was lost.
   const asleep = { wake: () => Promise.reject(new Error('lost')) }
-  if (point.startsWith('lanes.')) Object.assign(platform.api.parts, { lanes: asleep })
+  if (point.startsWith('lanes.')) Object.assign(platform.api.services, { lanes: asleep })
   const armed = startEntry('worker', { ...platform.base.settings, CRASH_POINT: point })
   await armed.ready
   const app = await platform.upload(ana, nodeProgram('survived'))
   t.is(app.status, 200, app.text)
   await diesAt(t, armed, point)
-  Object.assign(platform.api.parts, { lanes })
+  Object.assign(platform.api.services, { lanes })
   const healed = startEntry('worker', platform.base.settings)
   try {
     t.like(await platform.ended(app.operationId), { state: 'success', code: null }, point)

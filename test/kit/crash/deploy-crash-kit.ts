@@ -142,16 +142,16 @@ export async function workerDeploySurvives(
   const first = startEntry('worker', platform.base.settings)
   const app = await linked(platform, git, way.values(point))
   await first.kill('SIGKILL')
-  const { lanes } = platform.api.parts
+  const { lanes } = platform.api.services
   // The relay has something to do only when the wake-up was lost.
   if (point.startsWith('lanes.'))
-    Object.assign(platform.api.parts, { lanes: { wake: () => Promise.reject(new Error('lost')) } })
+    Object.assign(platform.api.services, { lanes: { wake: () => Promise.reject(new Error('lost')) } })
   const armed = startEntry('worker', { ...platform.base.settings, CRASH_POINT: point })
   await armed.ready
   const { reply } = await app.repository.push(way.program(point).files)
   t.is(reply?.status, 200, reply?.text)
   await diesAt(t, armed, point)
-  Object.assign(platform.api.parts, { lanes })
+  Object.assign(platform.api.services, { lanes })
   const healed = startEntry('worker', platform.base.settings)
   try {
     await way.check(t, platform, 'a', app, point)

@@ -28,7 +28,10 @@ export async function testProviderApi(options: TestApiOptions = {}) {
       ...options.config,
       gitProvider: { ...settings, webhookSecret: ` ${laterWebhookSecret} ${settings.webhookSecret}\n` },
     },
-    parts: parts => ({ gitProvider: githubProvider(settings, provider.pem), ...options.parts?.(parts) }),
+    services: services => ({
+      gitProvider: githubProvider(settings, provider.pem),
+      ...options.services?.(services),
+    }),
   })
 
   /** An account whose person at the provider installed the app for one repository. */

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto'
 import { Readable } from 'node:stream'
 import type { ObjectStore } from '../../../activities/objects/port.ts'
 import type { Caller } from '../../../api/pipeline/authenticate.ts'
-import type { Parts } from '../../../api/pipeline/parts.ts'
+import type { Services } from '../../../api/services.ts'
 import { charging } from '../../../api/v1/storage-charge.ts'
 import { discard } from '../../../api/v1/uploads.ts'
 import { type Db, transaction } from '../../../db/database.ts'
@@ -178,14 +178,14 @@ export class ObjectActs {
     write: (charge: StorageCharge) => Promise<T>,
   ): Promise<T> {
     const caller = { user: { id: this.ownerId }, plan: { blobGb: storageLimit / 1024 ** 3 } }
-    return charging(process as unknown as Parts, caller as unknown as Caller, { size, replaced }, write)
+    return charging(process as unknown as Services, caller as unknown as Caller, { size, replaced }, write)
   }
 
   #discard({ db }: ObjectProcess, segmentId: string, bytes?: Buffer): Promise<void> {
     const failed = (told: { err: unknown }) => {
       throw told.err
     }
-    return discard({ db, store: this.store, log: { warn: failed } } as unknown as Parts, { segmentId, bytes })
+    return discard({ db, store: this.store, log: { warn: failed } } as unknown as Services, { segmentId, bytes })
   }
 }
 

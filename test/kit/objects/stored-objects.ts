@@ -51,7 +51,7 @@ export async function madeObject(api: TestApi, owner: TestUser, made: Made = {})
 
 /** An address of the platform's, where this test's own surfaces listen. */
 export function here(api: TestApi, url: string): string {
-  const { urls } = api.parts.config
+  const { urls } = api.services.config
   return url.replace(urls.files, api.filesUrl).replace(urls.public, api.publicUrl)
 }
 

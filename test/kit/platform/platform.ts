@@ -11,7 +11,7 @@ import { hostCall } from '../../../api/hosts/host-call.ts'
 import { httpHostReader } from '../../../api/hosts/host-reader.ts'
 import { hostLive } from '../../../api/hosts/live-events.ts'
 import { LiveFeeds } from '../../../api/hosts/live-feeds.ts'
-import type { Parts } from '../../../api/pipeline/parts.ts'
+import type { Services } from '../../../api/services.ts'
 import { unusedPort } from '../../../cli/installation/ports.ts'
 import { type AppRow, loadApp } from '../../../db/apps/apps.ts'
 import type { Db } from '../../../db/database.ts'
@@ -163,7 +163,7 @@ export class TestPlatform {
     undo.push(() => client.connection.close())
     const lanes = temporalLanes(client, { queuePrefix: config.queuePrefix, idleSeconds: 5 })
     const ask = hostCall(database.db, masterKey)
-    const parts = ({ rates }: Parts) => ({
+    const services = ({ rates }: Services) => ({
       lanes: lanes as never,
       downgrades: temporalDowngrades(client, config),
       hosts: httpHostReader(database.db, ask) as never,
@@ -171,7 +171,7 @@ export class TestPlatform {
       store,
       log,
     })
-    this.api = await openApiFor(database, { config, parts }, undo)
+    this.api = await openApiFor(database, { config, services }, undo)
     return this.api
   }
 
@@ -262,7 +262,7 @@ export class TestPlatform {
   async storedBodies(): Promise<string[]> {
     const { store, folder } = this.base
     // What the API has drawn ahead goes too.
-    this.api.parts.segmentIds = new SegmentIds(this.db)
+    this.api.services.segmentIds = new SegmentIds(this.db)
     await sweep({ db: this.db, store }, { drawnSeconds: 0, unreferencedSeconds: 0, downloadSeconds: 0 })
     const files = await readdir(join(folder, 'objects'), { recursive: true, withFileTypes: true })
     return files.filter(file => file.isFile() && file.name !== installationMark).map(file => file.name)

@@ -77,12 +77,12 @@ test.serial.before('start the API over Temporal', async () => {
   })
   const [known, lost] = [over(client, 30_000), over(nowhere, 500)]
   const now = () => (real.lost ? lost : known)
-  const parts = {
+  const services = {
     lanes: { wake: (appId: string, ownerId: string) => now().lanes.wake(appId, ownerId) },
     downgrades: { wake: (userId: string) => now().downgrades.wake(userId) },
   }
   undo.push(() => nowhere.connection.close())
-  real.api = await openApiFor({ db, url: config.databaseUrl }, { parts: () => parts }, undo)
+  real.api = await openApiFor({ db, url: config.databaseUrl }, { services: () => services }, undo)
 })
 
 async function realApp() {
@@ -96,8 +96,8 @@ async function realApp() {
 
 const overTemporal = () => ({
   api: real.api,
-  lanes: real.api.parts.lanes,
-  downgrades: real.api.parts.downgrades,
+  lanes: real.api.services.lanes,
+  downgrades: real.api.services.downgrades,
   host,
   running: realApp,
   lose(wakeUps: boolean) {

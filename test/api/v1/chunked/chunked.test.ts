@@ -79,7 +79,7 @@ test('a file in three parts, sent in any order and one of them twice, is what wa
   t.deepEqual(done.body.response, {
     id: said.id,
     private: false,
-    url: `${api().parts.config.urls.public}/${said.id}`,
+    url: `${api().services.config.urls.public}/${said.id}`,
     size: 2 * chunkBytes.min + 7,
     parts: 3,
   })

@@ -28,7 +28,7 @@ test('a copy keeps type, headers, metadata and content, refers to the same bytes
   t.deepEqual(await copied(ana, { source: id, destination: { name: 'b' } }), {
     id: id2,
     private: false,
-    url: `${api().parts.config.urls.public}/${id2}`,
+    url: `${api().services.config.urls.public}/${id2}`,
     size: 5,
     source: id,
     moved: false,
@@ -147,7 +147,7 @@ test('a legacy object moves into the storage of today', async t => {
 test('a copy needs room, a move does not', async t => {
   const ana = await api().makeUser({ plan: 'hobby-1' })
   const { id } = await sent(api(), ana, { name: 'a' })
-  await api().parts.quota.close()
+  await api().services.quota.close()
   const row = { owner_id: ana.id, objects: 1, bytes: 5 * gib - 9 }
   await api().db('blob_usage').insert(row).onConflict('owner_id').merge()
   const to = (name: string, more = {}) => copy(ana, { source: id, destination: { name }, ...more })

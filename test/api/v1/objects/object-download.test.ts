@@ -29,7 +29,7 @@ test('a private file gets a link that opens it, for as long as was asked', async
   t.is(status, 200)
   const { url, expires_at, ...rest } = body.response
   t.deepEqual(rest, { private: true, size: 100_000, content_type: 'image/png' })
-  t.true(url.startsWith(`${api().parts.config.urls.files}/d/`))
+  t.true(url.startsWith(`${api().services.config.urls.files}/d/`))
   const life = Date.parse(expires_at) - begun
   t.true(life > 3_590_000 && life < 3_620_000, `${life}`)
   const answer = await fetch(here(api(), url))
@@ -63,7 +63,7 @@ test('a public file has its own address, and a link where it shall look otherwis
   const made = await madeObject(api(), ana, { bucket: 'public', key: 'a b/ü.txt', contentType: 'text/plain' })
   const plain = (await ask(ana, { object: made.id, redirect: 'false' })).body.response
   t.like(plain, { expires_at: null, private: false })
-  t.is(plain.url, `${api().parts.config.urls.public}/pub/${ana.id}/a%20b/%C3%BC.txt`)
+  t.is(plain.url, `${api().services.config.urls.public}/pub/${ana.id}/a%20b/%C3%BC.txt`)
   t.deepEqual(Buffer.from(await (await fetch(here(api(), plain.url))).arrayBuffer()), made.bytes)
   for (const [query, told] of [
     [{ disposition: 'attachment' }, 'attachment; filename="_.txt"; filename*=UTF-8\'\'%C3%BC.txt'],

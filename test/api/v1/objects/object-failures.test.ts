@@ -76,11 +76,11 @@ test.serial('a body whose id the sweep has taken is refused, and stays nowhere',
     drawnAheadSeconds < usualPatience.drawnSeconds / 2,
     'the sweep leaves ids alone until long after their block is over',
   )
-  const { parts, store } = api()
-  const [before, ids] = [await store.files(), parts.segmentIds]
-  parts.segmentIds = Object.assign(new SegmentIds(api().db), { take: async () => newId() })
+  const { services, store } = api()
+  const [before, ids] = [await store.files(), services.segmentIds]
+  services.segmentIds = Object.assign(new SegmentIds(api().db), { take: async () => newId() })
   const answer = await sendFile(api(), ana, { name: 'swept' }, { bytes: 'x'.repeat(20_000) })
-  parts.segmentIds = ids
+  services.segmentIds = ids
   t.deepEqual([answer.status, answer.body.code], [500, 'UPLOAD_FAILED'])
   t.is(await store.files(), before)
 })

@@ -32,7 +32,7 @@ test('an upload is a row, a manifest and a stored body, and is answered with wha
   t.deepEqual(said, {
     id,
     private: false,
-    url: `${api().parts.config.urls.public}/${id}`,
+    url: `${api().services.config.urls.public}/${id}`,
     name: 'photo',
     prefix: 'a/b',
     size: 5,

@@ -147,7 +147,7 @@ test('a confirmed step that something came in the way of is refused, and told by
   const ana = await api().makeUser({ plan: 'standard-4' })
   await downgrade(ana)
   const confirmCode = await codeOf(ana)
-  const { downgrades } = api().parts
+  const { downgrades } = api().services
   const wake = downgrades.wake.bind(downgrades)
   downgrades.wake = async userId => {
     if (userId === ana.id) await api().makeApp(ana, { memoryMb: 4096 })

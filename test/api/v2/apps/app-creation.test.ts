@@ -112,11 +112,11 @@ test.serial('every refusal has its code and leaves nothing', async t => {
 test.serial('an archive that nobody has the time to inspect is to come again', async t => {
   const ana = await api().makeUser()
   const { id } = (await upload(ana, form(archive()))).body.response
-  const before = api().parts.archives
+  const before = api().services.archives
   const hurried = archives({ inspectSeconds: 0 })
-  api().parts.archives = hurried
+  api().services.archives = hurried
   t.teardown(async () => {
-    api().parts.archives = before
+    api().services.archives = before
     await hurried.close()
   })
   const answers = [

@@ -5,7 +5,7 @@ import { heldCall } from '../../../../policy/patience.ts'
 import { testApi } from '../../../kit/actors/api.ts'
 import { comesTrue } from '../../../kit/comes-true.ts'
 
-const api = testApi({ parts: () => ({ patience: { claimMs: 400, holdMs: 1500, backgroundMs: 1500 } }) })
+const api = testApi({ services: () => ({ patience: { claimMs: 400, holdMs: 1500, backgroundMs: 1500 } }) })
 
 test.serial('an operation that nobody claims in time expires: the answer is true for ever', async t => {
   const ana = await api().makeUser()

@@ -317,10 +317,10 @@ test.serial('a host that takes too long is told as that', async t => {
     .db('hosts')
     .insert({ id: 'h4', read_url, ...row })
   await api().db('apps').where({ id: app.id }).update({ host_id: 'h4' })
-  const before = api().parts.files
-  api().parts.files = httpHostFiles(hostCall(api().db, masterKey), { readMs: 100, changeMs: 100 })
+  const before = api().services.files
+  api().services.files = httpHostFiles(hostCall(api().db, masterKey), { readMs: 100, changeMs: 100 })
   t.teardown(() => {
-    api().parts.files = before
+    api().services.files = before
   })
   for (const answer of everyRoute(routes)) t.like(await answer, { status: 504, body: { code: 'CLUSTER_TIMEOUT' } })
 })

@@ -141,7 +141,7 @@ test('a process that is about to end asks its clients to come again, also those 
   const app = await liveApp(ana, [leaving])
   const before = open(app, ana.key, leaving)
   await answer(before)
-  leaving.parts.access.leave()
+  leaving.services.access.leave()
   const after = open(app, ana.key, leaving)
   for (const reader of [before, after]) {
     await reader.ended
@@ -153,14 +153,14 @@ test('a process that is about to end asks its clients to come again, also those 
 
 test('after its time a stream says so and asks to be opened again', async t => {
   const more: (() => Promise<unknown>)[] = []
-  const parts = () => ({ leases: new RealtimeLeases(leasesDb, 1000, 300) })
+  const services = () => ({ leases: new RealtimeLeases(leasesDb, 1000, 300) })
   const { db: leasesDb } = await shared
-  const hasty = await openApiFor(await shared, { scale: 1000, parts }, more)
+  const hasty = await openApiFor(await shared, { scale: 1000, services }, more)
   const ana = await hasty.makeUser()
   const reader = open(await liveApp(ana, [hasty]), ana.key, hasty)
   await reader.ended
   t.deepEqual(reader.of('system').slice(1), ['REALTIME_CONNECTED', 'REALTIME_TIMEOUT', 'REALTIME_RECONNECT'])
-  t.is(api().parts.leases.maxMs, 600_000)
+  t.is(api().services.leases.longestMs, 600_000)
   for (const step of more.reverse()) await step()
 })
 

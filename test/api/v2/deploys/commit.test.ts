@@ -194,14 +194,14 @@ test.serial('a store that is out is STORAGE_UPLOAD_FAILED; an application that w
   api().store.failing = true
   t.is((await commit(ana, app.id, zipOf({ a: '1' }))).body.code, 'STORAGE_UPLOAD_FAILED')
   api().store.failing = false
-  const reading = api().parts.archives.inspect
-  api().parts.archives.inspect = async (...args) => {
-    const found = await reading.apply(api().parts.archives, args)
+  const reading = api().services.archives.inspect
+  api().services.archives.inspect = async (...args) => {
+    const found = await reading.apply(api().services.archives, args)
     await api().db('apps').where({ id: app.id }).delete()
     return found
   }
   t.is((await commit(ana, app.id, zipOf({ a: '1' }))).body.code, 'APP_NOT_FOUND')
-  api().parts.archives.inspect = reading
+  api().services.archives.inspect = reading
   t.is(await leftovers(), 0)
 })
 

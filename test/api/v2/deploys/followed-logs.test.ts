@@ -23,7 +23,7 @@ class FewSlots extends FairSlots {
   }
 }
 const few = new FewSlots()
-const narrow = testApi({ scale: 1, parts: () => ({ logTurns: few }) })
+const narrow = testApi({ scale: 1, services: () => ({ logTurns: few }) })
 
 async function deployed(user: TestUser, at: TestApi = api()): Promise<{ appId: string; id: string }> {
   const app = await at.makeApp(user)
@@ -46,7 +46,7 @@ test('an account follows so many logs at once, beside its live streams, and give
   const ana = await api().makeUser()
   const { appId, id } = await deployed(ana)
   const path = `/v2/apps/${appId}/deployments/${id}/logs`
-  for (let n = 0; n < realtimeConnections.perUser; n++) await api().parts.leases.take(ana.id, appId)
+  for (let n = 0; n < realtimeConnections.perUser; n++) await api().services.leases.take(ana.id, appId)
   const open = () => new EventReader(`${api().url}${path}`, ana.key)
   const streams = Array.from({ length: followedLogs.perUser }, open)
   for (const stream of streams) t.is((await stream.begun).statusCode, 200)

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import test from 'ava'
-import type { Log } from '../../../../api/pipeline/parts.ts'
+import type { Log } from '../../../../api/pipeline/core-services.ts'
 import { openApiFor, testApi } from '../../../kit/actors/api.ts'
 import { deliver, webhookOf } from '../../../kit/git/deliveries.ts'
 import { testDatabase } from '../../../kit/servers/database.ts'
@@ -12,7 +12,7 @@ const write = (fields: object, message: string) => {
   said.push(JSON.stringify(fields, (_, value) => shown(value)) + message)
 }
 const log: Log = { info: write, warn: write, error: write }
-const api = testApi({ parts: () => ({ log }) })
+const api = testApi({ services: () => ({ log }) })
 const database = testDatabase()
 
 const set = async (body: object) => {
@@ -24,7 +24,7 @@ const set = async (body: object) => {
 
 test('the address is 64 hex below the base address; set again it stays, after a removal it is another', async t => {
   const { ana, path, answer } = await set({ access_token: 'ghp_one' })
-  const base = api().parts.config.urls.base
+  const base = api().services.config.urls.base
   t.regex(answer.body.response.webhook, new RegExp(`^${base}/v2/git/webhook/[0-9a-f]{64}$`))
   const send = (body: object) => api().as(ana).post(path, JSON.stringify(body))
   t.deepEqual((await send({ access_token: 'ghp_two', secret: 'long enough' })).body, answer.body)

@@ -14,7 +14,7 @@ import { testDatabase } from '../../../kit/servers/database.ts'
 const logged: unknown[] = []
 const keep = (fields: object, message: string) => void logged.push(fields, message)
 const { api, provider } = await testProviderApi({
-  parts: () => ({ log: { info: keep, warn: keep, error: keep } }),
+  services: () => ({ log: { info: keep, warn: keep, error: keep } }),
 })
 
 const database = testDatabase()
@@ -81,7 +81,7 @@ test.serial('without a code the provider is asked first who the person is', asyn
   const location = new URL(sent.headers.get('location') ?? '')
   t.is(location.pathname, '/login/oauth/authorize')
   t.is(location.searchParams.get('client_id'), provider.settings.clientId)
-  t.is(location.searchParams.get('redirect_uri'), `${api().parts.config.urls.base}/git/connect/callback`)
+  t.is(location.searchParams.get('redirect_uri'), `${api().services.config.urls.base}/git/connect/callback`)
   const state = location.searchParams.get('state')!
   const answer = await comeBack({ ...visit, state }, { code: provider.code(person) })
   t.is((await agree(user, visit.cookie, offerIn(answer))).status, 200)
@@ -120,10 +120,10 @@ test.serial('the page begins with a session in a header, and signing in binds wh
 
 test.serial('a session from a country with captcha is sent on once one is solved', async t => {
   const user = await api().makeUser()
-  const { asksCaptcha } = api().parts
-  api().parts.asksCaptcha = () => true
+  const { asksCaptcha } = api().services
+  api().services.asksCaptcha = () => true
   t.teardown(() => {
-    api().parts.asksCaptcha = asksCaptcha
+    api().services.asksCaptcha = asksCaptcha
   })
   t.like(await api().as(user.session).get('/git/connect'), { status: 403, body: { code: 'CAPTCHA_REQUIRED' } })
 })
@@ -265,8 +265,8 @@ test.serial('with https no other host can have set the cookie, on the way there,
   // As it is reached by https; its certificate is the business of what stands before it.
   const { settings, pem } = provider
   const { urls } = parseConfig({ BASE_URL: 'https://api.example.com' }, '/')
-  const parts = () => ({ gitProvider: githubProvider(settings, pem) })
-  const secure = await openApiFor(await database, { config: { gitProvider: settings, urls }, parts }, undo)
+  const services = () => ({ gitProvider: githubProvider(settings, pem) })
+  const secure = await openApiFor(await database, { config: { gitProvider: settings, urls }, services }, undo)
   const user = await secure.makeUser()
   const person = provider.person()
   const installation = provider.install(person.login, [], person)

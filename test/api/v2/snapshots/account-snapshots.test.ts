@@ -3,7 +3,7 @@ import { TtlCache } from '../../../../lib/async/ttl-cache.ts'
 import { testApi } from '../../../kit/actors/api.ts'
 
 const remembering = testApi({ scale: 1 })
-const forgetful = testApi({ scale: 1, parts: () => ({ accountSnapshots: new TtlCache(0) }) })
+const forgetful = testApi({ scale: 1, services: () => ({ accountSnapshots: new TtlCache(0) }) })
 
 test('the fourth list of a minute that has to be looked up is refused for five minutes', async t => {
   const ana = await forgetful().makeUser()

@@ -40,7 +40,7 @@ test.beforeEach(() => {
 
 function lanesWork() {
   api().lanes.asleep = false
-  api().parts.patience = { claimMs: 20_000, holdMs: 30_000, backgroundMs: 30_000 }
+  api().services.patience = { claimMs: 20_000, holdMs: 30_000, backgroundMs: 30_000 }
 }
 
 /** Nobody takes up what is queued, and callers wait for moments only. */
@@ -50,7 +50,7 @@ function lanesSleep() {
 }
 
 function callersHurry() {
-  api().parts.patience = { claimMs: 300, holdMs: 1500, backgroundMs: 500 }
+  api().services.patience = { claimMs: 300, holdMs: 1500, backgroundMs: 500 }
 }
 
 test.serial('a snapshot is answered with its link, listed with it, and downloaded by it', async t => {
@@ -73,7 +73,7 @@ test.serial('a snapshot is answered with its link, listed with it, and downloade
     runtime: 'javascript',
     origin: 'manual',
   })
-  t.is(url, `${api().parts.config.urls.files}/applications/${ana.id}/${listed.name}.zip?${key}`)
+  t.is(url, `${api().services.config.urls.files}/applications/${ana.id}/${listed.name}.zip?${key}`)
   t.is(key.split('versionId=')[1], listed.version_id)
   const download = await fetched(url)
   t.is(download.status, 200)
@@ -85,7 +85,7 @@ test.serial('a snapshot is answered with its link, listed with it, and downloade
 })
 
 const fetched = (url: string, init?: RequestInit) =>
-  fetch(url.replace(api().parts.config.urls.files, api().filesUrl), init)
+  fetch(url.replace(api().services.config.urls.files, api().filesUrl), init)
 
 async function snapshotOf(user: TestUser, path: string) {
   const created = await api().as(user).post(path)
@@ -377,7 +377,7 @@ test.serial('a snapshot under way makes a restore wait for another try', async t
 
 test.serial('what was kept of a deleted application stays with the account that owned it, for its time', async t => {
   const { ana, app: made, path } = await app()
-  const { db, parts } = api()
+  const { db, services } = api()
   const admin = await api().makeUser()
   await makeWorkspace(db, ana, { members: [[admin, 'admin']], apps: [made] })
   await db('users').where({ id: ana.id }).update({ plan: 'hobby-1' })
@@ -409,7 +409,7 @@ test.serial('what was kept of a deleted application stays with the account that 
   await sweepSnapshots(db)
   t.is((await fetched(url)).status, 404)
   t.deepEqual(await db('segments').whereIn('id', bodies).where('refs', '>', 0), [])
-  parts.accountSnapshots = new TtlCache(0)
+  services.accountSnapshots = new TtlCache(0)
   t.deepEqual(await versions(ana), [])
 })
 

@@ -139,7 +139,7 @@ test.serial('who loses the right in two workspaces at the same moment has lost i
   const made = await shared()
   const { ana, bob, app, hook, current, mails } = made
   const other = await makeWorkspace(api().db, ana, { members: [[bob, 'admin']], apps: [app] })
-  const { db, parts } = api()
+  const { db, services } = api()
   let go = () => {}
   const mayEnd = new Promise<void>(resolve => {
     go = resolve
@@ -152,14 +152,14 @@ test.serial('who loses the right in two workspaces at the same moment has lost i
     trx('workspace_members').where({ workspace_id: workspaceId, user_id: bob.id }).delete()
   // The first one is made, and not committed before the second one has ended, or waits for it.
   const slow = transaction(db, async trx => {
-    const terms = { keys: parts.config.sealKeys, newAddress: () => 'e'.repeat(64), actor: ana.id }
-    await withdrawDeployRights(trx, { ...terms, workspaceId: made.workspaceId }, () => remove(made.workspaceId, trx))
+    const terms = { keys: services.config.sealKeys, newAddress: () => 'e'.repeat(64), actor: ana.id }
+    await withdrawingDeploys(trx, { ...terms, workspaceId: made.workspaceId }, () => remove(made.workspaceId, trx))
     removed()
     await mayEnd
   })
   await first
   let over = false
-  const quick = changeMembers(parts, { user: ana } as never, other.id, trx => remove(other.id, trx)).then(() => {
+  const quick = changeMembers(services, { user: ana } as never, other.id, trx => remove(other.id, trx)).then(() => {
     over = true
   })
   await comesTrue(async () => {

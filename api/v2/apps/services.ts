@@ -1,0 +1,18 @@
+import type { Archives } from '../../../activities/archives/port.ts'
+import type { TtlCache } from '../../../lib/async/ttl-cache.ts'
+import type { MetricPoint } from '../../../policy/apps/metrics.ts'
+import type { HeldCall } from '../../../policy/patience.ts'
+import type { Lanes } from '../../../workflows/client.ts'
+import type { Outcomes } from './outcomes.ts'
+
+/** What commands for applications need. */
+export interface AppServices {
+  archives: Archives
+  lanes: Lanes
+  /** Reports the end of operations. */
+  outcomes: Outcomes
+  /** How long a request waits for its operation. */
+  patience: HeldCall
+  /** The points of an application, by its id. */
+  metrics: TtlCache<MetricPoint[]>
+}
