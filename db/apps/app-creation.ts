@@ -1,3 +1,4 @@
+import { type Plans, planOf } from '../../policy/accounts/plans.ts'
 import type { AppConfigFile } from '../../policy/apps/app-config.ts'
 import { diskMbFor } from '../../policy/apps/sizes.ts'
 import { ApiError } from '../../policy/errors.ts'
@@ -17,8 +18,8 @@ import { type AppRow, announceApp, usedMemoryMb } from './apps.ts'
 
 export interface AppCreation {
   ownerId: string
-  /** Memory in MB of the account's plan, called when memory is reserved: the plan may change during the upload. */
-  planMemoryMb(owner: UserRow): number
+  /** The plan of the owner's locked row counts: an upload takes time, and plans change meanwhile. */
+  plans: Plans
   config: AppConfigFile
   segmentId: string
   archiveSha256: string
@@ -51,7 +52,7 @@ export async function createApp(db: Db, creation: AppCreation): Promise<CreatedA
 
 async function create(trx: Db, creation: AppCreation): Promise<CreatedApp> {
   const { config, ownerId, segmentId } = creation
-  await reserveMemory(trx, { ownerId, memoryMb: config.memoryMb, planMemoryMb: creation.planMemoryMb })
+  await reserveMemory(trx, { ownerId, memoryMb: config.memoryMb, plans: creation.plans })
   const hostId = await chooseHost(trx, config.memoryMb, creation.diskMbPer256Mb ?? 1024)
   if (config.subdomain && (await subdomainTaken(trx, config.subdomain))) throw new ApiError('SUBDOMAIN_TAKEN')
   const attached = await segments.attachSegment(trx, segmentId, {
@@ -83,14 +84,14 @@ export interface MemoryRequest {
   ownerId: string
   /** MB */
   memoryMb: number
-  planMemoryMb(owner: UserRow): number
+  plans: Plans
 }
 
-/** Locks the owner, and throws FEW_MEMORY unless the plan has enough memory left. */
-export async function reserveMemory(trx: Db, { ownerId, planMemoryMb, memoryMb }: MemoryRequest): Promise<void> {
+/** Locks the owner, and throws FEW_MEMORY unless the plan has so much left. */
+export async function reserveMemory(trx: Db, { ownerId, plans, memoryMb }: MemoryWish): Promise<void> {
   const owner: UserRow = await trx('users').where({ id: ownerId }).forUpdate().first()
-  const freeMb = planMemoryMb(owner) - (await usedMemoryMb(trx, ownerId))
-  if (freeMb < accountCaps.minFreeMemoryMb || freeMb < memoryMb) {
+  const freeMb = planOf(plans, owner, new Date()).plan.memoryMb - (await usedMemoryMb(trx, ownerId))
+  if (freeMb < accountCaps.leastFreeMemoryMb || freeMb < memoryMb) {
     throw new ApiError(
       'FEW_MEMORY',
       `The plan has ${Math.max(0, freeMb)} MB left; the application asks for ${memoryMb} MB.`,

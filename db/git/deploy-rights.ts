@@ -1,4 +1,5 @@
 import { permits, roles } from '../../policy/accounts/permissions.ts'
+import { newWebhookAddress } from '../../policy/git/webhooks/addresses.ts'
 import type { SealKeys } from '../../policy/seal.ts'
 import { queueMail } from '../accounts/mails.ts'
 import { isInWorkspace } from '../accounts/workspaces.ts'
@@ -9,78 +10,78 @@ import { announceSources, renewWebhook } from './webhooks.ts'
 /** Roles that may set up what an application is deployed from. */
 export const deployingRoles: readonly string[] = roles.filter(role => permits(role, 'deploy_webhook'))
 
-interface Change {
-  keys: SealKeys
-  newAddress(): string
-  workspaceId: string
-  /** Id of the account that makes the change. */
-  actor: string
-}
-
-interface Pair {
+/** A member who may set up deploys of an application. */
+export interface Deployer {
   app_id: string
   user_id: string
 }
 
 /**
- * Makes a change of a workspace and withdraws the means of members who lose the right to deploy: repositories that they linked are
- * unlinked, and webhooks whose address they could see get a new address and secret. The owner is notified by mail. Resolves to the
- * applications whose sources have changed. Throws what `change` throws.
+ * The deployers of a workspace, until the transaction ends: to be called before a change of its members or applications, with the
+ * account that makes it.
  */
-export async function withdrawDeployRights(
-  trx: Db,
-  { keys, newAddress, workspaceId, actor }: Change,
-  change: () => Promise<unknown>,
-): Promise<string[]> {
-  // Changes of one workspace are serialized; a caller who is not in it locks nothing.
-  const { rows } = await trx.raw(`select w.id from workspaces w where w.id = :id and ${isInWorkspace} for update`, {
+export async function lockDeployers(trx: Db, workspaceId: string, actor: string): Promise<Deployer[]> {
+  // Changes of one workspace are serialized; an account that is not in it locks nothing.
+  const { rows } = await trx.raw(`select w.id from workspaces w where w.id = :id and ${within} for update`, {
     id: workspaceId,
     userId: actor,
   })
-  // Changes of workspaces that share an application are serialized too: each would otherwise count on a right that the other removes.
+  // So are those of workspaces that share an application: each would otherwise take the other's right for one that stays.
   if (rows.length > 0)
     await trx('apps')
       .whereIn('id', trx('workspace_apps').where({ workspace_id: workspaceId }).select('app_id'))
       .orderBy('id')
       .forNoKeyUpdate()
       .select('id')
-  const before = await deployersOf(trx, workspaceId)
-  await change()
-  const deployers = new Set((await stillDeploying(trx, before)).map(keyOf))
-  const lost = before.filter(pair => !deployers.has(keyOf(pair)))
-  const acts = [...(await unlink(trx, lost)), ...(await renew(trx, keys, newAddress, lost))]
-  if (acts.length > 0) await recordAndNotify(trx, actor, acts)
+  return deployersOf(trx, workspaceId)
+}
+
+/**
+ * Voids what those of `before` who may deploy no longer could still deploy with: repositories that they linked are unlinked, and
+ * webhooks whose address they could see get a new address and secret. The owner is informed by mail. Resolves to the applications
+ * whose sources have changed.
+ */
+export async function withdrawDeploys(
+  trx: Db,
+  { sealKeys, masterKey }: { sealKeys: SealKeys; masterKey: string },
+  actor: string,
+  before: Deployer[],
+): Promise<string[]> {
+  const remaining = new Set((await stillDeploying(trx, before)).map(keyOf))
+  const lost = before.filter(deployer => !remaining.has(keyOf(deployer)))
+  const acts = [...(await unlink(trx, lost)), ...(await renew(trx, sealKeys, masterKey, lost))]
+  if (acts.length > 0) await tell(trx, actor, acts)
   return [...new Set(acts.map(({ appId }) => appId))]
 }
 
-const keyOf = ({ app_id, user_id }: Pair): string => `${app_id} ${user_id}`
+const keyOf = ({ app_id, user_id }: Deployer): string => `${app_id} ${user_id}`
 
-const deployersOf = (trx: Db, workspaceId: string): Promise<Pair[]> =>
+const deployersOf = (trx: Db, workspaceId: string): Promise<Deployer[]> =>
   trx('workspace_apps as s')
     .join('workspace_members as m', 'm.workspace_id', 's.workspace_id')
     .where('s.workspace_id', workspaceId)
     .whereIn('m.role', deployingRoles)
     .select('s.app_id', 'm.user_id')
 
-/** Those of the pairs that have the right now, in any workspace. */
-const stillDeploying = (trx: Db, pairs: Pair[]): Promise<Pair[]> =>
+/** Those of the deployers that have the right now, in any workspace. */
+const stillDeploying = (trx: Db, deployers: Deployer[]): Promise<Deployer[]> =>
   trx('workspace_apps as s')
     .join('workspace_members as m', 'm.workspace_id', 's.workspace_id')
     .whereIn('m.role', deployingRoles)
-    .whereIn('s.app_id', idsOf(pairs))
-    .whereIn('m.user_id', [...new Set(pairs.map(({ user_id }) => user_id))])
+    .whereIn('s.app_id', idsOf(deployers))
+    .whereIn('m.user_id', [...new Set(deployers.map(({ user_id }) => user_id))])
     .select('s.app_id', 'm.user_id')
 
-const idsOf = (pairs: Pair[]): string[] => [...new Set(pairs.map(({ app_id }) => app_id))].sort()
+const idsOf = (deployers: Deployer[]): string[] => [...new Set(deployers.map(({ app_id }) => app_id))].sort()
 
 interface Act {
   appId: string
   action: 'apps.unlink' | 'apps.webhook'
 }
 
-async function unlink(trx: Db, lost: Pair[]): Promise<Act[]> {
+async function unlink(trx: Db, lost: Deployer[]): Promise<Act[]> {
   if (lost.length === 0) return []
-  const removed: Pair[] = await trx('git_links')
+  const removed: Deployer[] = await trx('git_links')
     .whereIn(
       ['app_id', 'user_id'],
       lost.map(({ app_id, user_id }) => [app_id, user_id]),
@@ -90,10 +91,10 @@ async function unlink(trx: Db, lost: Pair[]): Promise<Act[]> {
   return removed.map(({ app_id }) => ({ appId: app_id, action: 'apps.unlink' }))
 }
 
-async function renew(trx: Db, keys: SealKeys, newAddress: () => string, lost: Pair[]): Promise<Act[]> {
+async function renew(trx: Db, keys: SealKeys, masterKey: string, lost: Deployer[]): Promise<Act[]> {
   const acts: Act[] = []
   for (const appId of idsOf(lost))
-    if (await renewWebhook(trx, keys, appId, newAddress())) acts.push({ appId, action: 'apps.webhook' })
+    if (await renewWebhook(trx, keys, appId, newWebhookAddress(masterKey))) acts.push({ appId, action: 'apps.webhook' })
   return acts
 }
 

@@ -1,7 +1,7 @@
+import type { Plans } from '../../policy/accounts/plans.ts'
 import { ApiError } from '../../policy/errors.ts'
 import { newId } from '../../policy/ids.ts'
 import { kept } from '../../policy/retention.ts'
-import type { UserRow } from '../accounts/accounts.ts'
 import { chooseHost, reserveMemory } from '../apps/app-creation.ts'
 import type { AppRow } from '../apps/apps.ts'
 import { type Db, transaction } from '../database.ts'
@@ -15,8 +15,8 @@ export interface RestoreRequest {
   /** As the listing has them. */
   name: string
   version: string
-  /** For choosing another host for an application whose host was forgotten; without it such a restore is refused. */
-  place?: { planMemoryMb(owner: UserRow): number; diskMbPer256Mb: number }
+  /** How an application finds a place whose host was forgotten; without it that is refused. */
+  place?: { plans: Plans; diskMbPer256Mb: number }
   /** True: it waits for `db/acceptance.ts` to confirm it. Else it is in the queue with the commit. */
   accepting?: boolean
 }
@@ -74,8 +74,8 @@ async function queue(trx: Db, request: RestoreRequest): Promise<{ id: string }> 
 /** Moves the application to another host and reserves its memory in the plan; it counts as lost until a restore has succeeded. */
 async function moveToNewHost(trx: Db, app: AppRow, { place }: RestoreRequest): Promise<void> {
   if (app.lost_with !== app.host_id || !place) throw new ApiError('CLUSTER_UNAVAILABLE')
-  const { planMemoryMb, diskMbPer256Mb } = place
-  await reserveMemory(trx, { ownerId: app.owner_id, memoryMb: app.ram_mb, planMemoryMb })
+  const { plans, diskMbPer256Mb } = place
+  await reserveMemory(trx, { ownerId: app.owner_id, memoryMb: app.ram_mb, plans })
   const host_id = await chooseHost(trx, app.ram_mb, diskMbPer256Mb)
   await trx('apps').where({ id: app.id }).update({ host_id })
 }

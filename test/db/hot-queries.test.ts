@@ -37,7 +37,7 @@ import { usualPatience } from '../../policy/objects/blob-upkeep.ts'
 import { retentionSettings } from '../../policy/retention.ts'
 import { accountOf, fillMany, idOf } from '../kit/rows/many-rows.ts'
 import { plansOf, pretendLarger, statementsOf } from '../kit/rows/plans-of.ts'
-import { configFile } from '../kit/rows/rows.ts'
+import { configFile, plansOfMemory } from '../kit/rows/rows.ts'
 import { testDatabase } from '../kit/servers/database.ts'
 
 const database = testDatabase({ ownServer: true })
@@ -148,7 +148,7 @@ const hot: Record<string, Hot | Hot['run']> = {
     async run(db) {
       const segmentId = await segments.allocateSegment(db)
       const archive = { segmentId, archiveSha256: 'a'.repeat(64), archiveBytes: 10 }
-      await createApp(db, { ownerId, config: configFile(), ...archive, planMemoryMb: () => 100_000, actor: ownerId })
+      await createApp(db, { ownerId, config: configFile(), ...archive, plans: plansOfMemory(100_000), actor: ownerId })
     },
     readsAll: true, // what each host has reserved
   },

@@ -1,7 +1,5 @@
-import type { UserRow } from '../../../db/accounts/accounts.ts'
 import { type CreatedApp, createApp as insertApp } from '../../../db/apps/app-creation.ts'
 import type { Db } from '../../../db/database.ts'
-import { planOf } from '../../../policy/accounts/plans.ts'
 import type { AppConfigFile } from '../../../policy/apps/app-config.ts'
 import { isEncodedSubdomain } from '../../../policy/apps/subdomains.ts'
 import { ApiError, type ErrorCode } from '../../../policy/errors.ts'
@@ -116,7 +114,7 @@ const viewOf = ({ app }: CreatedApp, { config }: Services): View => createdView(
 
 const creation = (upload: Upload, { user }: Caller, config: AppConfigFile, services: Services) => ({
   ownerId: user.id,
-  planMemoryMb: (owner: UserRow) => planOf(services.plans, owner, new Date()).plan.memoryMb,
+  plans: services.plans,
   config,
   segmentId: upload.segmentId,
   archiveSha256: upload.sha256,

@@ -1,7 +1,5 @@
 import { z } from 'zod'
-import type { UserRow } from '../../../db/accounts/accounts.ts'
-import { findLastRestore, queueRestore } from '../../../db/snapshots/restores.ts'
-import { planOf } from '../../../policy/accounts/plans.ts'
+import { lastRestore, queueRestore } from '../../../db/snapshots/restores.ts'
 import { ApiError, type ErrorCode } from '../../../policy/errors.ts'
 import { accept } from '../../pipeline/acceptance.ts'
 import { endpoint } from '../../pipeline/endpoint.ts'
@@ -52,10 +50,7 @@ export const restoreApp = endpoint({
     // One that is lost with its host is placed anew.
     if (app.lost_with !== app.host_id) await assertReachable(app.host_id, services)
     const { plans, config } = services
-    const place = {
-      planMemoryMb: (owner: UserRow) => planOf(plans, owner, new Date()).plan.memoryMb,
-      diskMbPer256Mb: config.host.diskMbPer256Mb,
-    }
+    const place = { plans, diskMbPer256Mb: config.host.diskMbPer256Mb }
     const wish = { appId: app.id, actor: caller.user.id, name, version, place, accepting: true }
     const { operationId } = await accept(services, async trx => ({ operationId: (await queueRestore(trx, wish)).id }))
     exchange.headers['X-Operation-Id'] = operationId

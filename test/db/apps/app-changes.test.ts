@@ -4,7 +4,7 @@ import { removeApp } from '../../../db/apps/app-creation.ts'
 import * as apps from '../../../db/apps/apps.ts'
 import { type Db, openDatabase } from '../../../db/database.ts'
 import { changesKeptMinutes } from '../../../policy/rounds.ts'
-import { rows } from '../../kit/rows/rows.ts'
+import { plansOfMemory, rows } from '../../kit/rows/rows.ts'
 import { testDatabase } from '../../kit/servers/database.ts'
 
 const database = testDatabase({ ownServer: true })
@@ -18,7 +18,7 @@ async function someApps(count: number) {
   const user = await make.user()
   const ids: string[] = []
   for (let n = 0; n < count; n++) {
-    const { app } = await make.app(user.id, { memoryMb: 256 }, { planMemoryMb: () => 1_000_000 })
+    const { app } = await make.app(user.id, { memoryMb: 256 }, { plans: plansOfMemory(1_000_000) })
     await db('apps').where({ id: app.id }).update({ host_id: hostId })
     ids.push(app.id)
   }

@@ -48,6 +48,7 @@ import { sealKeys } from '../../../policy/seal.ts'
 import { FailingStore } from '../fakes/failing-store.ts'
 import { ScriptedHosts } from '../fakes/scripted-hosts.ts'
 import { ScriptedDowngrades, ScriptedLanes } from '../fakes/scripted-lanes.ts'
+import { plansOfMemory } from '../rows/rows.ts'
 import { type TestDatabase, testDatabase } from '../servers/database.ts'
 
 export interface Answer {
@@ -287,7 +288,7 @@ function makers(db: Db): Pick<TestApi, 'makeUser' | 'makeKey' | 'makeApp'> {
       const segmentId = await segments.allocateSegment(db)
       const { app, operationId } = await createApp(db, {
         ownerId: user.id,
-        planMemoryMb: () => 1_000_000,
+        plans: plansOfMemory(1_000_000),
         config: { ...plainApp, ...config },
         segmentId,
         archiveSha256: 'a'.repeat(64),

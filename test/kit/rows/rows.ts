@@ -4,6 +4,7 @@ import { type AppCreation, createApp } from '../../../db/apps/app-creation.ts'
 import type { Db } from '../../../db/database.ts'
 import * as hosts from '../../../db/hosts/hosts.ts'
 import * as segments from '../../../db/objects/segments.ts'
+import { defaultPlans, type Plans } from '../../../policy/accounts/plans.ts'
 import type { AppConfigFile } from '../../../policy/apps/app-config.ts'
 
 /** Rows as tests need them, written by the same functions as the real ones. */
@@ -26,11 +27,15 @@ export function rows(db: Db) {
     async app(ownerId: string, changes: Partial<AppConfigFile> = {}, creation: Partial<AppCreation> = {}) {
       const segmentId = await segments.allocateSegment(db)
       const archive = { segmentId, archiveSha256: 'a'.repeat(64), archiveBytes: 10 }
-      const rest = { planMemoryMb: () => 4096, actor: ownerId, diskMbPer256Mb: 10, ...creation }
+      const rest = { plans: plansOfMemory(4096), actor: ownerId, diskMbPer256Mb: 10, ...creation }
       return createApp(db, { ownerId, config: configFile(changes), ...archive, ...rest })
     },
   }
 }
+
+/** Plans that all grant `memoryMb`. */
+export const plansOfMemory = (memoryMb: number): Plans =>
+  new Map([...defaultPlans].map(([name, plan]) => [name, { ...plan, memoryMb }]))
 
 /** A parsed configuration file of a small web application with a name of its own. */
 export function configFile(changes: Partial<AppConfigFile> = {}): AppConfigFile {

@@ -8,7 +8,7 @@ import { chores, tidyRows } from '../../../db/housekeeping.ts'
 import { retentionSettings } from '../../../policy/retention.ts'
 import { HostMetrics } from '../../../workers/host/host-metrics.ts'
 import { FakeContainerHost } from '../../kit/fakes/container-host.ts'
-import { rows } from '../../kit/rows/rows.ts'
+import { plansOfMemory, rows } from '../../kit/rows/rows.ts'
 import { testDatabase } from '../../kit/servers/database.ts'
 
 const database = testDatabase()
@@ -28,7 +28,7 @@ async function host(...sizes: number[]) {
   const engine = new FakeContainerHost()
   const made = await Promise.all(
     sizes.map(async memoryMb => {
-      const { app } = await make.app(user.id, { memoryMb }, { planMemoryMb: () => 1_000_000 })
+      const { app } = await make.app(user.id, { memoryMb }, { plans: plansOfMemory(1_000_000) })
       await db('apps').where({ id: app.id }).update({ host_id: hostId })
       await recordStarted(db, app.id, { release: 1, containerId: 'c', hostPort: null, bootId: 'b', startedAt })
       const own = { [labels.host]: hostId, [labels.app]: app.id, [labels.release]: '1', [labels.role]: 'app' }

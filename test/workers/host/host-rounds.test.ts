@@ -11,7 +11,7 @@ import { HostRounds } from '../../../workers/host/host-rounds.ts'
 import { watchHost } from '../../../workers/host/host-watch.ts'
 import { comesTrue } from '../../kit/comes-true.ts'
 import { FakeContainerHost } from '../../kit/fakes/container-host.ts'
-import { rows } from '../../kit/rows/rows.ts'
+import { plansOfMemory, rows } from '../../kit/rows/rows.ts'
 import { testDatabase } from '../../kit/servers/database.ts'
 
 const database = testDatabase({ ownServer: true })
@@ -37,7 +37,7 @@ async function hostOf(count: number) {
   const user = await make.user()
   const ids: string[] = []
   for (let n = 0; n < count; n++) {
-    const { app } = await make.app(user.id, { memoryMb: 256, subdomain: null }, { planMemoryMb: () => 1_000_000 })
+    const { app } = await make.app(user.id, { memoryMb: 256, subdomain: null }, { plans: plansOfMemory(1_000_000) })
     await db('apps').where({ id: app.id }).update({ host_id: hostId })
     await db('operations').where({ target_id: app.id }).update({ state: 'success' })
     const startedAt = new Date(Date.now() - 120_000)

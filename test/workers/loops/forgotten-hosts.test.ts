@@ -20,7 +20,7 @@ import { defaultPlans } from '../../../policy/accounts/plans.ts'
 import { newId, newVersionId } from '../../../policy/ids.ts'
 import { settleForgotten } from '../../../workers/loops/forgotten-hosts.ts'
 import { laneRun, temporalLanes } from '../../../workers/temporal/lanes.ts'
-import { configFile, rows } from '../../kit/rows/rows.ts'
+import { configFile, plansOfMemory, rows } from '../../kit/rows/rows.ts'
 import { testDatabase } from '../../kit/servers/database.ts'
 import { testTemporal } from '../../kit/servers/temporal.ts'
 
@@ -73,7 +73,7 @@ async function goodSnapshot(db: Db, { id, owner_id }: { id: string; owner_id: st
   return snapshot
 }
 
-const place = { planMemoryMb: () => 4096, diskMbPer256Mb: 10 }
+const place = { plans: plansOfMemory(4096), diskMbPer256Mb: 10 }
 
 test.serial('a host that answers, or whose process holds its lease, is not forgotten', async t => {
   const { db, hostId, silent, forget } = await lostHost()
@@ -256,7 +256,7 @@ test.serial('a restore of a lost application gets memory and a host, or fails wi
   await make.host(next, { memoryMb: 256 })
   await t.throwsAsync(queueRestore(db, wish), { code: 'FAILED_CLUSTER_SELECTION' })
   await make.host(next, { memoryMb: 8192 })
-  const small = { ...place, planMemoryMb: () => 256 }
+  const small = { ...place, plans: plansOfMemory(256) }
   await t.throwsAsync(queueRestore(db, { ...wish, place: small }), { code: 'FEW_MEMORY' })
   t.is((await loadApp(db, app.id))?.host_id, hostId)
 

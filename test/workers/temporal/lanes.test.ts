@@ -13,6 +13,7 @@ import { downgradesContract, lostDowngradesContract } from '../../contracts/down
 import type { Trouble } from '../../contracts/host-troubles.ts'
 import { lanesContract, lostWakesContract } from '../../contracts/lanes.ts'
 import { openApiFor, type TestApi, testApi } from '../../kit/actors/api.ts'
+import { plansOfMemory } from '../../kit/rows/rows.ts'
 import { laneKit } from '../../workflows/lane-kit.ts'
 
 const log = pino({ level: 'silent' })
@@ -88,7 +89,7 @@ test.serial.before('start the API over Temporal', async () => {
 async function realApp() {
   const { run, lanes, make } = await kit
   const ana = await real.api.makeUser()
-  const { app, operationId } = await make.app(ana.id, {}, { planMemoryMb: () => 1_000_000 })
+  const { app, operationId } = await make.app(ana.id, {}, { plans: plansOfMemory(1_000_000) })
   await lanes.wake(app.id, ana.id)
   await run.ended(operationId)
   return { ana, app }

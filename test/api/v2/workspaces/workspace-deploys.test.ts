@@ -4,7 +4,7 @@ import test from 'ava'
 import { changeMembers } from '../../../../api/v2/workspaces/workspace-changes.ts'
 import { setBlocked } from '../../../../db/accounts/accounts.ts'
 import { type Db, transaction } from '../../../../db/database.ts'
-import { withdrawDeployRights } from '../../../../db/git/deploy-rights.ts'
+import { lockDeployers, withdrawDeploys } from '../../../../db/git/deploy-rights.ts'
 import { bindInstallations } from '../../../../db/git/git-links.ts'
 import type { MemberRole } from '../../../../policy/accounts/permissions.ts'
 import type { TestUser } from '../../../kit/actors/api.ts'
@@ -152,8 +152,9 @@ test.serial('who loses the right in two workspaces at the same moment has lost i
     trx('workspace_members').where({ workspace_id: workspaceId, user_id: bob.id }).delete()
   // The first one is made, and not committed before the second one has ended, or waits for it.
   const slow = transaction(db, async trx => {
-    const terms = { keys: services.config.sealKeys, newAddress: () => 'e'.repeat(64), actor: ana.id }
-    await withdrawingDeploys(trx, { ...terms, workspaceId: made.workspaceId }, () => remove(made.workspaceId, trx))
+    const deployers = await lockDeployers(trx, made.workspaceId, ana.id)
+    await remove(made.workspaceId, trx)
+    await withdrawDeploys(trx, services.config, ana.id, deployers)
     removed()
     await mayEnd
   })
