@@ -1,6 +1,6 @@
 import type { ReadDelivery } from '../../policy/git/webhooks/deliveries.ts'
 import type { Push } from '../../policy/git/webhooks/pushes.ts'
-import { queuedReply, type WebhookReply } from '../../policy/git/webhooks/replies.ts'
+import type { WebhookReply } from '../../policy/git/webhooks/replies.ts'
 import { newId } from '../../policy/ids.ts'
 import { type Bucket, scaledBucket, webhookBucket } from '../../policy/limits.ts'
 import { kept } from '../../policy/retention.ts'
@@ -29,8 +29,9 @@ export interface PushDelivery extends DeliverySource {
   restart: boolean
 }
 
-export type StoredPush =
-  | { kind: 'queued'; operationId: string; reply: WebhookReply }
+export type PushOutcome =
+  /** `position` 1 = next. */
+  | { kind: 'queued'; operationId: string; deploymentId: string; position: number }
   | { kind: 'duplicate'; operationId?: string; deploymentId: string }
   /** Webhook or application were deleted meanwhile, or the webhook has another address. */
   | { kind: 'gone'; operationId?: undefined }
@@ -39,11 +40,11 @@ export type StoredPush =
   | { kind: 'full'; operationId?: undefined; waitSeconds: number }
 
 /**
- * Stores delivery, deployment and operation, once per delivery id, and counts it; call it in a transaction. A repeated delivery
- * returns its operation while that is not confirmed.
+ * Queues the deployment and operation of a push, once per delivery id, and counts the delivery; to be called in a transaction, which
+ * `recordPush` completes. A repeated delivery names its operation where that is not confirmed yet.
  */
-export async function storePush(trx: Db, push: PushDelivery): Promise<StoredPush> {
-  // The lock of the application's row serializes concurrent copies of one delivery.
+export async function queuePush(trx: Db, push: PushDelivery): Promise<PushOutcome> {
+  // The application's row serializes them: the same delivery ten times at once gets through once.
   if (!(await lockForDeploy(trx, push.appId))) return { kind: 'gone' }
   const [stored] = await look(trx, lookValues(push, push.delivery.deliveryId))
   if (stored?.deployment_id) {
@@ -53,8 +54,8 @@ export async function storePush(trx: Db, push: PushDelivery): Promise<StoredPush
   if (!stored?.live) return { kind: 'gone' }
   if (push.isSignedFor?.(stored.secret_sealed) === false) return { kind: 'unsigned' }
   const bucket = scaledBucket(webhookBucket, push.limitScale)
-  if (!(await takeFromBucket(trx, bucketKey(push), bucket))) return full(bucket)
-  const deploy = await queueLockedDeploy(trx, {
+  if (!(await takeOne(trx, bucketKey(push), bucket))) return full(bucket)
+  const { operationId, deploymentId, position } = await queueLocked(trx, {
     appId: push.appId,
     ownerId: push.ownerId,
     actor: push.ownerId,
@@ -65,23 +66,31 @@ export async function storePush(trx: Db, push: PushDelivery): Promise<StoredPush
     restart: push.restart,
     accepting: true,
   })
-  const reply = queuedReply({ ...push.push, deploymentId: deploy.deploymentId, position: deploy.position })
-  const row = rowOf(push, push.delivery, 'queued', reply, deploy.deploymentId)
-  await insertQueued(trx, [...row, push.webhookId, new URL(push.push.cloneUrl).origin])
-  return { kind: 'queued', operationId: deploy.operationId, reply }
+  return { kind: 'queued', operationId, deploymentId, position }
 }
 
-/** The deployment of a delivery, once it is confirmed. */
-export async function findDeploymentOfDelivery(
+/** Records the delivery of a push that `queuePush` has queued, with the reply that it gets; in the same transaction. */
+export async function recordPush(
+  trx: Db,
+  push: PushDelivery,
+  deploymentId: string,
+  reply: WebhookReply,
+): Promise<void> {
+  const row = rowOf(push, push.delivery, 'queued', reply, deploymentId)
+  await insertQueued(trx, [...row, push.webhookId, new URL(push.push.cloneUrl).origin])
+}
+
+/** The deployment that a delivery became, once it is confirmed. */
+export async function deploymentOfDelivery(
   db: Db,
   source: DeliverySource,
   deliveryId: string,
 ): Promise<string | undefined> {
-  const [stored] = await look(db, lookValues(source, deliveryId))
-  return stored?.accepting ? undefined : (stored?.deployment_id ?? undefined)
+  const [seen] = await look(db, lookOf(source, deliveryId))
+  return seen?.accepting ? undefined : (seen?.deployment_id ?? undefined)
 }
 
-/** Stores a delivery that deployed nothing, for the application's list, and counts it. False when the sender exceeds its rate. */
+/** Records a delivery that deployed nothing, for the application's list, and counts it. False when the sender was too fast. */
 export async function recordDelivery(
   db: Db,
   source: DeliverySource,
@@ -221,7 +230,7 @@ const sourceOf = ({ webhookId }: DeliverySource): string => (webhookId === null 
 
 const bucketKey = (source: DeliverySource): string => `git.webhook/${source.webhookId ?? source.appId}`
 
-const full = ({ everySeconds }: Bucket): StoredPush => ({
+const full = ({ everySeconds }: Bucket): PushOutcome => ({
   kind: 'full',
   waitSeconds: Math.max(1, Math.ceil(everySeconds)),
 })

@@ -12,8 +12,8 @@ import * as apps from '../../db/apps/apps.ts'
 import { type Db, openDatabase } from '../../db/database.ts'
 import { listDeployments } from '../../db/deploys/deployment-history.ts'
 import { queueDeploy } from '../../db/deploys/deploys.ts'
-import { listDeliveries, storePush } from '../../db/git/deliveries.ts'
-import { ranInEarlierBoot } from '../../db/hosts/host-boots.ts'
+import { listDeliveries, type PushDelivery, queuePush, recordPush } from '../../db/git/deliveries.ts'
+import { isOfEarlierBoot } from '../../db/hosts/host-boots.ts'
 import { chores } from '../../db/housekeeping.ts'
 import { reclaimIdleUploads, removeExpiredObjects } from '../../db/objects/object-ends.ts'
 import { listObjects } from '../../db/objects/object-lists.ts'
@@ -96,12 +96,15 @@ const hot: Record<string, Hot | Hot['run']> = {
     const archive = { segmentId: await segments.allocateSegment(db), bytes: 10, sha256: 'a'.repeat(64) }
     await queueDeploy(db, { appId, ownerId, actor: ownerId, trigger: 'upload', revision: 'f'.repeat(40), archive })
   },
-  'a push is stored': db =>
-    storePush(db, {
+  'a push is stored': async db => {
+    const push: PushDelivery = {
       ...{ webhookId: null, appId, ownerId, limitScale: 1, restart: true },
       push: { kind: 'push', branch: 'main', commit: 'f'.repeat(40), cloneUrl: 'https://git.example.org/ana/shop.git' },
       delivery: { ...found.delivery, verdict: { kind: 'ignored', status: 202, reason: '' } },
-    }),
+    }
+    const queued = await queuePush(db, push)
+    if (queued.kind === 'queued') await recordPush(db, push, queued.deploymentId, { status: 200, text: 'queued' })
+  },
   'a snapshot is queued': db =>
     queueSnapshot(db, { appId: idOf('app', 8), ownerId: accountOf(8), actor: 'platform', origin: 'manual', plans }),
   'a deletion is queued': db =>

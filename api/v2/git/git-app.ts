@@ -7,7 +7,7 @@ import { unknownReply, verdictReply, type WebhookReply } from '../../../policy/g
 import { BodyBudget } from '../../http/body-budget.ts'
 import { endpoint } from '../../pipeline/endpoint.ts'
 import type { Services } from '../../services.ts'
-import { deliveryErrors, plain, queue, receive, refusalText } from './git-deliveries.ts'
+import { acceptDelivery, deliveryErrors, refusalText, storePush, textReply } from './git-deliveries.ts'
 
 const budget = new BodyBudget(bodyBudgets.gitApp)
 
@@ -27,15 +27,15 @@ export const receiveGitAppEvent = endpoint({
   errors: deliveryErrors,
   async handle({ exchange }, services) {
     const { gitProvider } = services.config
-    if (gitProvider === null) return plain(unknownReply)
+    if (gitProvider === null) return textReply(unknownReply)
     const secrets = webhookSecrets(gitProvider.webhookSecret)
-    if (secrets.length === 0) return plain(unsigned)
+    if (secrets.length === 0) return textReply(unsigned)
     const { headers } = exchange.request
     // Nothing that cannot be genuine is read.
-    if (!/^sha256=[0-9a-f]{64}$/i.test(String(headers['x-hub-signature-256'] ?? ''))) return plain(unsigned)
-    const { delivery, event } = await receive(exchange, {
+    if (!/^sha256=[0-9a-f]{64}$/i.test(String(headers['x-hub-signature-256'] ?? ''))) return textReply(unsigned)
+    const { delivery, event } = await acceptDelivery(exchange, {
       budget,
-      judge(body) {
+      read(body) {
         const now = new Date()
         const read = secrets.map(secret => readDelivery({ headers, body, secret, now }))
         const delivery = read.find(({ verdict }) => verdict.kind === 'push' || verdict.status !== 401) ?? read[0]!
@@ -43,8 +43,8 @@ export const receiveGitAppEvent = endpoint({
       },
       verdictOf: ({ delivery }) => delivery.verdict,
     })
-    if (event?.kind === 'push') return plain(await deploy(delivery, event, services))
-    return plain(event ? await unbind(event, services) : judged(delivery))
+    if (event?.kind === 'push') return textReply(await deploy(delivery, event, services))
+    return textReply(event ? await unbind(event, services) : judged(delivery))
   },
 })
 
@@ -63,7 +63,7 @@ async function deploy(
   const app = await appOfPush(services.db, { installationId, repositoryId, branch })
   if (!app) return verdictReply('ignored', 202, `no application is linked to the branch ${branch} of this repository`)
   const source = { webhookId: null, appId: app.id, ownerId: app.ownerId, limitScale: services.config.rateLimitScale }
-  return queue(source, delivery, { restart: true, spentMs: performance.now() - begun }, services)
+  return storePush(source, delivery, { restart: true, spentMs: performance.now() - begun }, services)
 }
 
 /** What the installation covers no longer is linked no longer; said again it changes nothing. */

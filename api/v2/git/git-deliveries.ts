@@ -1,7 +1,13 @@
 import { confirmPush } from '../../../db/acceptance.ts'
 import type { Db } from '../../../db/database.ts'
-import { type DeliverySource, findDeploymentOfDelivery, recordDelivery, storePush } from '../../../db/git/deliveries.ts'
-import { ignoreError } from '../../../lib/async/ignore-error.ts'
+import {
+  type DeliverySource,
+  deploymentOfDelivery,
+  type PushDelivery,
+  queuePush,
+  recordDelivery,
+  recordPush,
+} from '../../../db/git/deliveries.ts'
 import { acceptance } from '../../../policy/acceptance.ts'
 import { freeBodyBytes, maxDeliveryBytes, unsignedDeliveries } from '../../../policy/body-budgets.ts'
 import { ApiError } from '../../../policy/errors.ts'
@@ -9,6 +15,7 @@ import type { ReadDelivery } from '../../../policy/git/webhooks/deliveries.ts'
 import {
   duplicateReply,
   fullReply,
+  queuedReply,
   unavailableReply,
   unknownReply,
   unsignedVerdict,
@@ -45,122 +52,136 @@ export class UnsignedSenders {
 
 const unsignedSenders = new UnsignedSenders()
 
-/** Codes that `receive` throws; `refusalText` says them in this wire's words. */
+/** Codes that `acceptDelivery` throws; `refusalText` words them for git providers. */
 export const deliveryErrors = ['INVALID_JSON_BODY', 'UPLOAD_BUSY'] as const
 
 export interface Reception<T> {
   budget: BodyBudget
-  /** Whose webhook it is; the address from which a body comes answers for it in any case. */
+  /** Of the webhook; large bodies are charged to the sending address in any case. */
   ownerId?: string
-  judge(body: Buffer): T
-  verdictOf(judged: T): ReadDelivery['verdict']
+  read(body: Buffer): T
+  verdictOf(delivery: T): ReadDelivery['verdict']
 }
 
 /**
- * The body, whole and judged. Throws UPLOAD_BUSY when too many large ones are under way, and of addresses that sign wrongly; and what
- * `readBody` throws.
+ * Receives the whole body and reads it. Throws UPLOAD_BUSY while too many large ones are in progress, and for senders that sign
+ * wrongly; and what `readBody` throws.
  */
-export async function receive<T>(
+export async function acceptDelivery<T>(
   { request, response, address }: Exchange,
-  { budget, ownerId, judge, verdictOf }: Reception<T>,
+  { budget, ownerId, read, verdictOf }: Reception<T>,
 ): Promise<T> {
   const declared = Number(request.headers['content-length'] ?? maxDeliveryBytes)
   const source = `address/${networkOf(address)}`
-  // At a provider everybody can have something signed wrongly: where the owner is known, only the own webhooks suffer.
+  // Anyone can make a provider send something wrongly signed: where the owner is known, only that owner's webhooks suffer.
   const sender = ownerId ? `owner/${ownerId}` : source
   if (declared > freeBodyBytes && unsignedSenders.has(sender, Date.now())) throw new ApiError('UPLOAD_BUSY')
   const charge = budget.charge([...new Set([source, sender])])
   try {
     inviteBody(request, response)
-    const body = await readBody(request, maxDeliveryBytes, { charge })
-    const judged = judge(body)
-    const verdict = verdictOf(judged)
+    const body = await readBody(request, largestDelivery, { charge })
+    const delivery = read(body)
+    const verdict = verdictOf(delivery)
     const isUnsigned = verdict.kind === 'refused' && verdict.status === 401
     if (isUnsigned && body.length > freeBodyBytes) unsignedSenders.note(sender, Date.now())
-    return judged
+    return delivery
   } finally {
     charge.end()
   }
 }
 
-/** Nothing is to be deployed, so the answer does not depend on whether the delivery could be kept. */
-export async function note(source: DeliverySource, delivery: ReadDelivery, { db, log }: Services): Promise<WebhookReply> {
+/** Nothing is deployed, so the answer does not depend on whether the delivery could be recorded. */
+export async function recordIgnoredDelivery(
+  source: DeliverySource,
+  delivery: ReadDelivery,
+  { db, log }: Services,
+): Promise<WebhookReply> {
   const { kind, status, reason } = delivery.verdict as Exclude<ReadDelivery['verdict'], { kind: 'push' }>
   const reply = verdictReply(kind, status, reason)
-  const kept = await within(
+  const recorded = await within(
     recordDelivery(db, source, delivery, reply),
     performance.now() + acceptance.push.answerMs,
   ).catch(err => {
-    log.warn({ err, app: source.appId }, 'a delivery that deployed nothing was not kept')
+    log.warn({ err, app: source.appId }, 'a delivery that deployed nothing was not recorded')
     return true
   })
-  if (!kept) throw tooMany()
+  if (!recorded) throw tooMany()
   return reply
 }
 
-/** Stores a push as a deploy and wakes its lane. What could not be stored is said to be unavailable, and may come again. */
-export async function queue(
+/** Stores a push as a deploy and wakes its lane. One that could not be stored is answered 503, and may be sent again. */
+export async function storePush(
   source: DeliverySource,
   delivery: ReadDelivery,
   { restart, spentMs }: { restart: boolean; spentMs: number },
   services: Services,
 ): Promise<WebhookReply> {
   if (delivery.verdict.kind !== 'push') return unavailableReply
-  const begun = performance.now() - spentMs
+  const startedAt = performance.now() - spentMs
   const push = { ...source, delivery, push: delivery.verdict, restart }
   const terms = {
-    commitBy: begun + acceptance.push.commitMs,
-    answerBy: begun + acceptance.push.confirmMs,
+    commitBy: startedAt + acceptance.push.commitMs,
+    answerBy: startedAt + acceptance.push.confirmMs,
     confirm: (db: Db, operationId: string) => confirmPush(db, source.appId, operationId),
   }
-  /** Whatever became of this attempt: a delivery that another attempt has stored already is answered so while there is time. */
-  const unlessSeen = async (): Promise<WebhookReply> => {
-    const seen = within(seenDeployment(services.db, source, delivery.deliveryId), begun + acceptance.push.answerMs)
-    const deploymentId = await seen.catch(() => undefined)
+  /** Whatever became of this attempt: a delivery that another attempt has stored is a duplicate, if that can be found out in time. */
+  const duplicateOrUnavailable = async (): Promise<WebhookReply> => {
+    const stored = deploymentOfDelivery(services.db, source, delivery.deliveryId)
+    const deploymentId = await within(stored, startedAt + acceptance.push.answerMs).catch(() => undefined)
     return deploymentId ? duplicateReply(deploymentId) : unavailableReply
   }
-  /** What its transaction has counted is rolled back with it: without this, such deliveries would cost nothing and be seen nowhere. */
-  const refused = async (err: unknown): Promise<never> => {
+  /** The count is rolled back with its transaction: without this, such deliveries would cost nothing and be listed nowhere. */
+  const recordFull = async (err: unknown): Promise<never> => {
     if (isTooMany(err))
-      await within(noteDelivery(services.db, source, delivery, fullReply), begun + acceptance.push.answerMs).catch(err =>
-        services.log.warn({ err, app: source.appId }, 'a delivery that found too many deploys waiting was not kept'),
+      await within(recordDelivery(services.db, source, delivery, fullReply), startedAt + acceptance.push.answerMs).catch(
+        err => services.log.warn({ err, app: source.appId }, 'a delivery that found too many deploys waiting was not recorded'),
       )
     throw err
   }
   const leave = await services.pushTurns.enter(source, terms.commitBy)
-  if (!leave) return unlessSeen()
+  if (!leave) return duplicateOrUnavailable()
   try {
-    const stored = await accept(services, trx => storePush(trx, push), terms)
+    const stored = await accept(services, trx => storeWithReply(trx, push), terms)
       .finally(leave)
-      .catch(refused)
+      .catch(recordFull)
     if (stored.kind === 'full') throw tooMany(stored.waitSeconds)
     if (stored.kind === 'gone') return unknownReply
-    if (stored.kind === 'unsigned') return note(source, { ...delivery, verdict: unsignedVerdict }, services)
+    if (stored.kind === 'unsigned') return recordIgnoredDelivery(source, { ...delivery, verdict: unsignedVerdict }, services)
     wakeLane(services, { id: source.appId, owner_id: source.ownerId })
     return stored.kind === 'duplicate' ? duplicateReply(stored.deploymentId) : stored.reply
   } catch (err) {
     if (isTooMany(err)) throw err
     services.log.error({ err, app: source.appId }, 'a push could not be stored')
-    return unlessSeen()
+    return duplicateOrUnavailable()
   }
+}
+
+/** The reply names the place in the queue, and is stored with the delivery: owners see what their provider was answered. */
+async function storeWithReply(trx: Db, push: PushDelivery) {
+  const outcome = await queuePush(trx, push)
+  if (outcome.kind !== 'queued') return outcome
+  const { deploymentId, position } = outcome
+  const reply = queuedReply({ ...push.push, deploymentId, position })
+  await recordPush(trx, push, deploymentId, reply)
+  return { ...outcome, reply }
 }
 
 const isTooMany = (err: unknown): boolean => err instanceof ApiError && err.code === 'KEEP_CALM'
 
 const tooMany = (seconds = 15): ApiError => new ApiError('KEEP_CALM', undefined, seconds)
 
-/** One line of text, which the provider shows beside the delivery. */
-export function plain({ status, text }: WebhookReply): Reply {
+/** One line of text, which the provider shows next to the delivery. */
+export function textReply({ status, text }: WebhookReply): Reply {
   const headers: Record<string, string> = { 'Content-Type': 'text/plain; charset=utf-8', 'Cache-Control': 'no-store' }
   if (status === 503) headers['Retry-After'] = '5'
   return { status, headers, body: text }
 }
 
-/** What the pipeline itself refuses, in this wire's words. */
+/** What the pipeline itself refuses, worded for git providers. */
 export function refusalText(error: ApiError): Reply {
   if (error.code === 'KEEP_CALM') return failure(error, { terse: true })
-  if (error.status >= 500) return plain(unavailableReply)
-  return plain(verdictReply('refused', error.status, refusals[error.code] ?? 'the request is malformed'))
+  if (error.status >= 500) return textReply(unavailableReply)
+  return textReply(verdictReply('refused', error.status, refusals[error.code] ?? 'the request is malformed'))
 }
 
 const refusals: Partial<Record<ApiError['code'], string>> = {

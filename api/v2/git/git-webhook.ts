@@ -8,7 +8,14 @@ import { malformedReply, unknownReply } from '../../../policy/git/webhooks/repli
 import { BodyBudget } from '../../http/body-budget.ts'
 import { endpoint } from '../../pipeline/endpoint.ts'
 import type { Services } from '../../services.ts'
-import { deliveryErrors, note, plain, queue, receive, refusalText } from './git-deliveries.ts'
+import {
+  acceptDelivery,
+  deliveryErrors,
+  recordIgnoredDelivery,
+  refusalText,
+  storePush,
+  textReply,
+} from './git-deliveries.ts'
 
 const budget = new BodyBudget(bodyBudgets.webhooks)
 
@@ -27,27 +34,27 @@ export const receivePush = endpoint({
   errors: deliveryErrors,
   async handle({ exchange, query }, services) {
     const address = exchange.path.webhook ?? ''
-    if (!/^[0-9a-f]{64}$/.test(address)) return plain(malformedReply)
+    if (!/^[0-9a-f]{64}$/.test(address)) return textReply(malformedReply)
     // What was made up costs no statement: anybody may ask here, and nothing counts them.
     const isIssued = isIssuedAddress(services.config, address)
-    if (!isIssued && !(await services.earlier.isAddress(address))) return plain(unknownReply)
+    if (!isIssued && !(await services.earlier.isAddress(address))) return textReply(unknownReply)
     const begun = performance.now()
     const webhook = await findWebhook(services.db, services.config.sealKeys, address)
-    if (!webhook) return plain(unknownReply)
+    if (!webhook) return textReply(unknownReply)
     const spentMs = performance.now() - begun
     const { secret } = webhook
     const { headers } = exchange.request
     const wantedBranch = query.branch || undefined
-    const delivery = await receive(exchange, {
+    const delivery = await acceptDelivery(exchange, {
       budget,
       ownerId: webhook.ownerId,
-      judge: body => readDelivery({ headers, body, secret, wantedBranch, now: new Date() }),
+      read: body => readDelivery({ headers, body, secret, wantedBranch, now: new Date() }),
       verdictOf: ({ verdict }) => verdict,
     })
     const source = sourceOf(webhook, services)
-    if (delivery.verdict.kind !== 'push') return plain(await note(source, delivery, services))
+    if (delivery.verdict.kind !== 'push') return textReply(await recordIgnoredDelivery(source, delivery, services))
     const restart = query.restart !== 'false' && query.restart !== '0'
-    return plain(await queue(source, delivery, { restart, spentMs }, services))
+    return textReply(await storePush(source, delivery, { restart, spentMs }, services))
   },
 })
 
