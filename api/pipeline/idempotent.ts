@@ -1,36 +1,29 @@
 import { createHash } from 'node:crypto'
 import { confirmOperation } from '../../db/acceptance.ts'
 import { type Db, transaction } from '../../db/database.ts'
-import {
-  claimIdempotencyKey,
-  type IdempotencyClaim,
-  type KeyedRequest,
-  releaseIdempotencyKey,
-  storeAnswer,
-} from '../../db/idempotency.ts'
-import { ignoreError } from '../../lib/async/ignore-error.ts'
+import { type Claim, claim, type KeyedRequest, keep, release, type StoredAnswer } from '../../db/idempotency.ts'
 import { ApiError } from '../../policy/errors.ts'
 import type { Exchange } from '../http/call.ts'
 import { toApiError } from '../http/respond.ts'
 import type { Caller } from './authenticate.ts'
 
-/** Codes that say nothing about the request itself, so that the next try deserves a new answer (contract 1.20). */
-const passing = [401, 403, 429]
+/** Statuses that say nothing about the request itself, so that the next try deserves a new answer (contract 1.20). */
+const transientStatuses = [401, 403, 429]
 
-/** Codes that `idempotent` throws. */
+/** Codes that `oncePerKey` throws. */
 export const idempotencyErrors = ['IDEMPOTENCY_KEY_REUSED', 'IDEMPOTENCY_IN_PROGRESS', 'INVALID_PARAMETERS'] as const
 
-/** How the OpenAPI document tells of it. */
+/** The parameter in the OpenAPI document. */
 export const idempotencyHeader = {
   name: 'Idempotency-Key',
   in: 'header',
   required: false,
-  description: 'The same key with the same request is answered alike for 24 hours, and done once.',
-  // HTTP takes spaces at its ends away.
+  description: 'For 24 hours, the same request with the same key is executed once and gets the same answer.',
+  // HTTP strips spaces at both ends.
   schema: { type: 'string', minLength: 1, maxLength: 255, pattern: '^[!-~]([ -~]*[!-~])?$' },
 }
 
-/** The header `Idempotency-Key`; undefined when the client does not ask. Throws INVALID_PARAMETERS for an unusable one. */
+/** The header `Idempotency-Key`; undefined when the client sends none. Throws INVALID_PARAMETERS for an unusable one. */
 export function idempotencyKeyOf({ request }: Exchange): string | undefined {
   const key = request.headers['idempotency-key']
   if (key === undefined) return undefined
@@ -39,87 +32,124 @@ export function idempotencyKeyOf({ request }: Exchange): string | undefined {
   return key
 }
 
-/**
- * Does `work` once per key, and gives its answer again to whoever repeats the request. `work` is handed a function that
- * stores the answer, to be called inside the transaction that makes it true.
- */
-export async function idempotent<T extends object>(
-  db: Db,
-  exchange: Exchange,
-  request: KeyedRequest,
-  work: (store: StoreAnswer<T>) => Promise<T>,
-): Promise<T> {
-  const found = await claimed(db, request)
-  if (found.state === 'running') throw new ApiError('IDEMPOTENCY_IN_PROGRESS')
-  if (found.state === 'reused') throw new ApiError('IDEMPOTENCY_KEY_REUSED')
-  if (found.state === 'answered') {
-    Object.assign(exchange.headers, found.answer.headers, { 'Idempotent-Replayed': 'true' })
-    if (found.answer.status === 200) return found.answer.body as T
-    throw new ApiError(found.answer.body.code as ApiError['code'], found.answer.body.message as string)
-  }
-  try {
-    return await work(async (trx, value) => {
-      const answer = { status: 200, body: value as Record<string, unknown>, headers: exchange.headers }
-      // Whoever has the key now does it; this request came to a stop for so long that it was given up.
-      if (!(await storeAnswer(trx, request, answer))) throw new ApiError('IDEMPOTENCY_IN_PROGRESS')
-    })
-  } catch (thrown) {
-    const { status, code, message } = toApiError(thrown)
-    // Where it cannot be given back it is given up by time; the answer is the same.
-    if (status >= 500 || passing.includes(status))
-      await releaseIdempotencyKey(db, request).catch(ignoreError('it is given up by time'))
-    else await storeAnswer(db, request, { status, body: { code, message }, headers: {} })
-    throw thrown
-  }
-}
-
-/** Whose key it is: an answer may hold what a limited credential cannot ask for itself. */
-export function keyedBy({ user, uploadToken, scopes, resources, prefixes }: Caller) {
-  const isLimited = uploadToken !== undefined || [scopes, resources, prefixes].some(limit => limit !== null)
-  return { userId: user.id, credentialId: uploadToken?.id ?? user.credential_id, isLimited }
-}
-
-/** As `claimIdempotencyKey`; an answer that speaks of an operation is given again only once that is confirmed, and not when it was undone. */
-async function claimed(db: Db, request: KeyedRequest): Promise<IdempotencyClaim> {
-  const found = await claimIdempotencyKey(db, request)
-  if (found.state !== 'answered' || found.operationId === null) return found
-  return (await confirmOperation(db, found.operationId)) ? found : claimIdempotencyKey(db, request)
-}
-
-interface JsonCall {
+interface KeyedCall {
   caller: Caller
-  body: unknown
   exchange: Exchange
 }
 
-/** Writes the answer down, inside the transaction that makes it true. */
-export type StoreAnswer<T> = (trx: Db, value: T) => Promise<void>
-
-/** A command with a JSON body: once per key where the client gives one. */
-export async function onceByKey<T extends object>(
-  { caller, body, exchange }: JsonCall,
-  route: string,
-  db: Db,
-  work: (store: StoreAnswer<T>) => Promise<T>,
-): Promise<T> {
-  const key = idempotencyKeyOf(exchange)
-  if (key === undefined) return work(async () => {})
-  const fingerprint = createHash('sha256').update(JSON.stringify(body)).digest('hex')
-  return idempotent(db, exchange, { ...keyedBy(caller), key, route, fingerprint }, work)
+interface JsonCall extends KeyedCall {
+  body: unknown
 }
 
-/** As `onceByKey`, of a command that is done in one transaction, with its answer. */
-export function inOneTransaction<T extends object>(
+interface RequestOfKey {
+  /** Undefined: the request is executed each time. */
+  key: string | undefined
+  /** Method and path of the endpoint. */
+  route: string
+  /** A hash of the body. */
+  fingerprint: string
+  /** True: the fingerprint contains what an upload token pins, so that another token that pins the same may repeat the request. */
+  includesPins?: true
+}
+
+/**
+ * Runs `work` in one transaction that also stores the answer it resolves to. An ApiError as the answer is what repeated requests get
+ * until the whole request has its own. `run` replaces `transaction`, as `accept` does for operations.
+ */
+export type InTransaction<T> = <R extends { answer: T | ApiError }>(
+  work: (trx: Db) => Promise<R>,
+  run?: (work: (trx: Db) => Promise<R>) => Promise<R>,
+) => Promise<R>
+
+/** A command with a JSON body that is one transaction, executed once per key if the client sends one. */
+export async function idempotent<T extends object>(
   call: JsonCall,
   route: string,
   db: Db,
   work: (trx: Db) => Promise<T>,
 ): Promise<T> {
-  return onceByKey<T>(call, route, db, store =>
-    transaction(db, async trx => {
-      const answer = await work(trx)
-      await store(trx, answer)
-      return answer
-    }),
-  )
+  return oncePerKey<T>(call, requestOf(call, route), db, async inTransaction => {
+    const { answer } = await inTransaction(async trx => ({ answer: await work(trx) }))
+    return answer
+  })
+}
+
+/** A request with a JSON body, with the key that its client sends. */
+export function requestOf({ body, exchange }: JsonCall, route: string): RequestOfKey {
+  const key = idempotencyKeyOf(exchange)
+  const hash = () => createHash('sha256').update(JSON.stringify(body)).digest('hex')
+  return { key, route, fingerprint: key === undefined ? '' : hash() }
+}
+
+/**
+ * Runs `steps` once per key, and answers repeated requests with the stored answer: what `inTransaction` committed, else what `steps`
+ * resolves to, else what it throws, unless another try may end differently.
+ */
+export async function oncePerKey<T extends object>(
+  { caller, exchange }: KeyedCall,
+  { key, route, fingerprint, includesPins }: RequestOfKey,
+  db: Db,
+  steps: (inTransaction: InTransaction<T>) => Promise<T>,
+): Promise<T> {
+  if (key === undefined) return steps(withoutKey(db))
+  const request: KeyedRequest = { ...ownerOf(caller, includesPins), key, route, fingerprint }
+  const earlier = await claimed(db, request)
+  if (earlier.state === 'running') throw new ApiError('IDEMPOTENCY_IN_PROGRESS')
+  if (earlier.state === 'reused') throw new ApiError('IDEMPOTENCY_KEY_REUSED')
+  if (earlier.state === 'answered') {
+    const { status, body, headers } = earlier.answer
+    Object.assign(exchange.headers, headers, { 'Idempotent-Replayed': 'true' })
+    if (status === 200) return body as T
+    throw new ApiError(body.code as ApiError['code'], body.message as string)
+  }
+  let isAnswered = false
+  const store = async (trx: Db, answer: T | ApiError) => {
+    const { headers } = exchange
+    // Otherwise this request stalled for so long that it was given up, and another one holds the key.
+    if (!(await keep(trx, request, { ...answerOf(answer), headers }))) throw new ApiError('IDEMPOTENCY_IN_PROGRESS')
+  }
+  const inTransaction: InTransaction<T> = async (work, run = work => transaction(db, work)) => {
+    const result = await run(async trx => {
+      const result = await work(trx)
+      await store(trx, result.answer)
+      return result
+    })
+    isAnswered = !(result.answer instanceof ApiError)
+    return result
+  }
+  try {
+    const answer = await steps(inTransaction)
+    if (!isAnswered) await store(db, answer)
+    return answer
+  } catch (thrown) {
+    const refusal = toApiError(thrown)
+    const { status } = refusal
+    // A key that cannot be released is given up after a while; the answer is the same.
+    if (status >= 500 || transientStatuses.includes(status)) await release(db, request).catch(() => {})
+    else await keep(db, request, { ...answerOf(refusal), headers: {} })
+    throw thrown
+  }
+}
+
+/** Transactions of a request without a key: no answer is stored. */
+export function withoutKey<T>(db: Db): InTransaction<T> {
+  return (work, run = work => transaction(db, work)) => run(work)
+}
+
+const answerOf = (answer: object): Pick<StoredAnswer, 'status' | 'body'> =>
+  answer instanceof ApiError
+    ? { status: answer.status, body: { code: answer.code, message: answer.message } }
+    : { status: 200, body: answer as Record<string, unknown> }
+
+/** Whose key it is: an answer may contain what a limited credential is not allowed to read. */
+function ownerOf({ user, uploadToken, scopes, resources, prefixes }: Caller, includesPins = false) {
+  const isLimited = uploadToken ? !includesPins : [scopes, resources, prefixes].some(limit => limit !== null)
+  return { userId: user.id, credentialId: uploadToken?.id ?? user.credential_id, isLimited }
+}
+
+/** As `claim`; an answer about an operation is repeated only once that is confirmed, and not if it was undone. */
+async function claimed(db: Db, request: KeyedRequest): Promise<Claim> {
+  const earlier = await claim(db, request)
+  if (earlier.state !== 'answered' || earlier.operationId === null) return earlier
+  return (await confirm(db, earlier.operationId)) ? earlier : claim(db, request)
 }

@@ -14,7 +14,7 @@ import { assertWithin, isWithin } from '../../policy/objects/prefix-limits.ts'
 import { linkTerms } from '../../policy/request-caps.ts'
 import { characters } from '../../policy/stated-bounds.ts'
 import { isoTime, optional, usually } from '../pipeline/fields.ts'
-import { idempotencyErrors, inOneTransaction } from '../pipeline/idempotent.ts'
+import { idempotencyErrors, idempotent } from '../pipeline/idempotent.ts'
 import { createdShareView, shareView } from '../views/share.ts'
 import { blobEndpoint } from './blob-endpoint.ts'
 import { objectField, ownObject, ownObjectErrors } from './objects/own-object.ts'
@@ -62,7 +62,7 @@ export const createShare = blobEndpoint({
     const secret = deriveKey(config.masterKey, 'share-requests')
     const body = { ...call.body, password: password && signatureOf(secret, password) }
     const share = { object, expiresInSeconds: expires_in, maxDownloads: max_downloads, passwordHash }
-    const created = await inOneTransaction({ ...call, body }, 'POST /v1/shares', db, async trx =>
+    const created = await idempotent({ ...call, body }, 'POST /v1/shares', db, async trx =>
       createdShareView(await insertShare(trx, share), config.urls.files),
     )
     exchange.resource = created.id

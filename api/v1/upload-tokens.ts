@@ -19,7 +19,7 @@ import {
 import { linkTerms } from '../../policy/request-caps.ts'
 import type { Caller } from '../pipeline/authenticate.ts'
 import { isoTime, optional, usually } from '../pipeline/fields.ts'
-import { idempotencyErrors, inOneTransaction } from '../pipeline/idempotent.ts'
+import { idempotencyErrors, idempotent } from '../pipeline/idempotent.ts'
 import { blobEndpoint } from './blob-endpoint.ts'
 
 const pins = z.object({
@@ -81,7 +81,7 @@ export const createUploadToken = blobEndpoint({
     const { expires_in, max_uses, ...pins } = call.body
     assertMayPin(pins, call.caller)
     const secret = uploadTokenSecret(config.masterKey)
-    const minted = await inOneTransaction(call, 'POST /v1/upload-tokens', db, async trx => {
+    const minted = await idempotent(call, 'POST /v1/upload-tokens', db, async trx => {
       const id = newId()
       const { user } = call.caller
       const expiresAt = await insertUploadToken(trx, {

@@ -14,7 +14,7 @@ import { uploadTerms } from '../../../policy/objects/uploads/upload-terms.ts'
 import { uploadedFile } from '../../../policy/objects/uploads/uploaded-file.ts'
 import { characters } from '../../../policy/stated-bounds.ts'
 import type { Caller } from '../../pipeline/authenticate.ts'
-import { idempotencyErrors, inOneTransaction } from '../../pipeline/idempotent.ts'
+import { idempotencyErrors, idempotent } from '../../pipeline/idempotent.ts'
 import type { Services } from '../../services.ts'
 import { idOf } from '../../views/object.ts'
 import { blobEndpoint } from '../blob-endpoint.ts'
@@ -60,7 +60,7 @@ export const beginChunkedUpload = blobEndpoint({
     // What one token opened, another could not go on with.
     const body = caller.uploadToken ? { ...query, by: caller.uploadToken.id } : query
     const asked = { caller, body, exchange }
-    return inOneTransaction(asked, 'POST /v1/objects/chunked', services.db, async trx => {
+    return idempotent(asked, 'POST /v1/objects/chunked', services.db, async trx => {
       const upload = await wanted(trx, caller, query, services)
       if (caller.uploadToken && !(await useUploadToken(trx, caller.uploadToken.id)))
         throw new ApiError('UPLOAD_TOKEN_USED')

@@ -1,5 +1,4 @@
 import { z } from 'zod'
-import { transaction } from '../../../db/database.ts'
 import { copyObject as copyRow, moveObject } from '../../../db/objects/object-changes.ts'
 import { findObject } from '../../../db/objects/objects.ts'
 import { ApiError } from '../../../policy/errors.ts'
@@ -10,7 +9,7 @@ import { assertWithin } from '../../../policy/objects/prefix-limits.ts'
 import { expireField, nameField, prefixField } from '../../../policy/objects/uploads/upload-fields.ts'
 import type { Caller } from '../../pipeline/authenticate.ts'
 import { isoTime, optional, usually } from '../../pipeline/fields.ts'
-import { idempotencyErrors, onceByKey, type StoreAnswer } from '../../pipeline/idempotent.ts'
+import { type InTransaction, idempotencyErrors, oncePerKey, requestOf } from '../../pipeline/idempotent.ts'
 import type { Services } from '../../services.ts'
 import { failingAs } from '../../pipeline/unexpected.ts'
 import { expiryView, placeView } from '../../views/object.ts'
@@ -80,8 +79,9 @@ export const copyObject = blobEndpoint({
   async handle({ caller, body, exchange }, services) {
     assertPaid(caller.planName)
     exchange.resource = body.source
-    return onceByKey<View>({ caller, body, exchange }, `POST ${path}`, services.db, store =>
-      failingAs('COPY_FAILED', services, () => copied(body, caller, services, store)),
+    const call = { caller, body, exchange }
+    return oncePerKey<View>(call, requestOf(call, `POST ${path}`), services.db, inTransaction =>
+      failingAs('COPY_FAILED', services, () => copied(body, caller, services, inTransaction)),
     )
   },
 })
@@ -90,7 +90,7 @@ async function copied(
   { source: id, destination, move, overwrite }: z.output<typeof copyBody>,
   caller: Caller,
   services: Services,
-  store: StoreAnswer<View>,
+  inTransaction: InTransaction<View>,
 ): Promise<View> {
   const { db, config } = services
   const from = ownName(id, caller)
@@ -104,15 +104,14 @@ async function copied(
   const options = { overwrite, changes: { expiresAt, contentType: isUnknown ? contentType : undefined } }
   const replacing = overwrite ? await findObject(db, to) : undefined
   const bytes = { size: move ? 0 : source.size, replaced: replacing?.size ?? 0 }
-  return charging(services, caller, bytes, charge =>
-    transaction(db, async trx => {
+  const { answer } = await charging(services, caller, bytes, charge =>
+    inTransaction(async trx => {
       const stored = await (move ? moveObject(trx, from, to, options) : copyRow(trx, from, to, { ...options, charge }))
       if (!stored) throw new ApiError('OBJECT_NOT_FOUND')
       const { object, replaced } = stored
       const place = { ...placeView(object, config.urls.public), ...expiryView(object) }
-      const view = { ...place, size: object.size, source: id, moved: move, replaced }
-      await store(trx, view)
-      return view
+      return { answer: { ...place, size: object.size, source: id, moved: move, replaced } }
     }),
   )
+  return answer
 }

@@ -1,4 +1,4 @@
-import { transaction } from '../../../db/database.ts'
+import type { Db } from '../../../db/database.ts'
 import { putObject } from '../../../db/objects/object-puts.ts'
 import { findObject, type NewObject, type StoredObject, storeObject } from '../../../db/objects/objects.ts'
 import { ApiError } from '../../../policy/errors.ts'
@@ -11,7 +11,7 @@ import type { Exchange } from '../../http/call.ts'
 import { assertStillLetIn } from '../../pipeline/access.ts'
 import { entryOf } from '../../pipeline/audit.ts'
 import type { Caller } from '../../pipeline/authenticate.ts'
-import { idempotencyKeyOf, idempotent, keyedBy, type StoreAnswer } from '../../pipeline/idempotent.ts'
+import { type InTransaction, idempotencyKeyOf, oncePerKey, withoutKey } from '../../pipeline/idempotent.ts'
 import type { Services } from '../../services.ts'
 import { expiryView, placeView } from '../../views/object.ts'
 import type { Place } from '../blob-leases.ts'
@@ -50,18 +50,15 @@ export async function writeUpload(terms: UploadTerms, call: PlacedUpload, servic
   const key = idempotencyKeyOf(call.exchange)
   const spending = (work: () => Promise<View>) => asOneUse(services, call.caller, work)
   // A token that is spent is refused before its body comes, where there can be no earlier answer.
-  if (key === undefined) return spending(() => arriving(terms, call, services, arrived => kept(arrived, call, services)))
+  if (key === undefined) return spending(() => arriving(terms, call, services, arrived => store(arrived, call, services)))
   return arriving(terms, call, services, arrived => {
     const { sha256, fileName } = arrived.upload
     // What an upload token fixes is a part of the request.
     const asked = [call.query, call.caller.uploadToken?.pins].filter(Boolean).map(fields => JSON.stringify(fields))
     const fingerprint = [sha256, fileName, ...asked].join(' ')
-    const keyed = keyedBy(call.caller)
-    // What an upload token pins is in the fingerprint: a fresh one that pins the same repeats the upload of the one before.
-    const isLimited = call.caller.uploadToken === undefined && keyed.isLimited
-    const request = { ...keyed, isLimited, key, route: 'POST /v1/objects', fingerprint }
-    return idempotent<View>(services.db, call.exchange, request, store =>
-      spending(() => kept(arrived, call, services, store)),
+    const request = { key, route: 'POST /v1/objects', fingerprint, includesPins: true } as const
+    return oncePerKey<View>(call, request, services.db, inTransaction =>
+      spending(() => store(arrived, call, services, inTransaction)),
     )
   })
 }
@@ -93,7 +90,12 @@ async function arriving(
   }
 }
 
-async function kept(arrived: Arrived, call: PlacedUpload, services: Services, store?: StoreAnswer<View>): Promise<View> {
+async function store(
+  arrived: Arrived,
+  call: PlacedUpload,
+  services: Services,
+  inTransaction?: InTransaction<View>,
+): Promise<View> {
   const { caller, query, exchange, place } = call
   const { segmentId, fileName: _, bytes, ...body } = arrived.upload
   if (body.size < services.config.blob.minBytes) throw new ApiError('FILE_TOO_SMALL')
@@ -107,14 +109,11 @@ async function kept(arrived: Arrived, call: PlacedUpload, services: Services, st
   const ending = { lease: place.lease, entry: entryOf('objects.upload', call, exchange, 'success') }
   return charging(services, caller, { size: body.size, replaced: replacing?.size ?? 0 }, async charge => {
     const options = { overwrite, charge, ending }
-    const answer =
-      !store && !replacing
-        ? view(await putObject(services.db, object, part, options))
-        : await transaction(services.db, async trx => {
-            const answer = view(await storeObject(trx, object, [part], options))
-            await store?.(trx, answer)
-            return answer
-          })
+    const storeIn = async (trx: Db) => ({ answer: view(await storeObject(trx, object, [part], options)) })
+    const { answer } =
+      inTransaction || replacing
+        ? await (inTransaction ?? withoutKey<View>(services.db))(storeIn)
+        : { answer: view(await putObject(services.db, object, part, options)) }
     place.over = true
     exchange.recorded = true
     return answer

@@ -1,5 +1,4 @@
-import { type CreatedApp, createApp as insertApp } from '../../../db/apps/app-creation.ts'
-import type { Db } from '../../../db/database.ts'
+import { createApp as insertApp } from '../../../db/apps/app-creation.ts'
 import type { AppConfigFile } from '../../../policy/apps/app-config.ts'
 import { isEncodedSubdomain } from '../../../policy/apps/subdomains.ts'
 import { ApiError, type ErrorCode } from '../../../policy/errors.ts'
@@ -8,7 +7,7 @@ import { accept } from '../../pipeline/acceptance.ts'
 import { assertStillLetIn } from '../../pipeline/access.ts'
 import type { Caller } from '../../pipeline/authenticate.ts'
 import { endpoint } from '../../pipeline/endpoint.ts'
-import { idempotencyErrors, idempotencyKeyOf, idempotent, keyedBy } from '../../pipeline/idempotent.ts'
+import { type InTransaction, idempotencyErrors, idempotencyKeyOf, oncePerKey } from '../../pipeline/idempotent.ts'
 import type { Services } from '../../services.ts'
 import { discard, isArchive, oneFile, type Upload, uploadErrors } from '../../v1/uploads.ts'
 import { createdView } from '../../views/app.ts'
@@ -74,10 +73,10 @@ export const createApp = endpoint({
     })
     try {
       await assertStillLetIn({ auth }, exchange, services)
-      const create = (store?: Store) => createFrom(upload, caller, exchange, services, store)
-      if (key === undefined) return await create()
-      const request = { ...keyedBy(caller), key, route: 'POST /v2/apps', fingerprint: upload.sha256 }
-      return await idempotent(services.db, exchange, request, create)
+      const request = { key, route: 'POST /v2/apps', fingerprint: upload.sha256 }
+      return await oncePerKey<View>({ caller, exchange }, request, services.db, inTransaction =>
+        createFrom(upload, { caller, exchange }, services, inTransaction),
+      )
     } finally {
       // Attached segments stay: only one that nothing refers to can be discarded.
       await discard(services, upload)
@@ -86,31 +85,29 @@ export const createApp = endpoint({
 })
 
 type View = ReturnType<typeof createdView>
-type Store = (trx: Db, value: View) => Promise<void>
 
 async function createFrom(
   upload: Upload,
-  caller: Caller,
-  exchange: Exchange,
+  { caller, exchange }: { caller: Caller; exchange: Exchange },
   services: Services,
-  store?: Store,
+  inTransaction: InTransaction<View>,
 ): Promise<View> {
   const config = await archiveConfig({ segmentId: upload.segmentId, account: caller.user.id }, services, 'required')
   if (!config) throw new ApiError('MISSING_CONFIG')
   if (config.subdomain !== null && isEncodedSubdomain(config.subdomain))
     throw new ApiError('INVALID_SUBDOMAIN', 'SUBDOMAIN may not begin with xn--, which stands for other letters.')
-  const created = await accept(services, async trx => {
-    const made = await insertApp(trx, creation(upload, caller, config, services))
-    exchange.headers['X-Operation-Id'] = made.operationId
-    exchange.resource = made.app.id
-    await store?.(trx, viewOf(made, services))
-    return made
-  })
-  wakeLane(services, created.app)
-  return viewOf(created, services)
+  const { app, answer } = await inTransaction(
+    async trx => {
+      const { app, operationId } = await insertApp(trx, creation(upload, caller, config, services))
+      exchange.headers['X-Operation-Id'] = operationId
+      exchange.resource = app.id
+      return { app, operationId, answer: createdView(app, services.config.appsDomain) }
+    },
+    work => accept(services, work),
+  )
+  wakeLane(services, app)
+  return answer
 }
-
-const viewOf = ({ app }: CreatedApp, { config }: Services): View => createdView(app, config.appsDomain)
 
 const creation = (upload: Upload, { user }: Caller, config: AppConfigFile, services: Services) => ({
   ownerId: user.id,

@@ -2,11 +2,11 @@ import { z } from 'zod'
 import { appFile, commitPath } from '../../../policy/apps/app-paths.ts'
 import { assertNotLost, assertStillLetIn } from '../../pipeline/access.ts'
 import { endpoint } from '../../pipeline/endpoint.ts'
-import { idempotencyErrors, idempotencyKeyOf, idempotent, keyedBy } from '../../pipeline/idempotent.ts'
+import { idempotencyErrors, idempotencyKeyOf, oncePerKey } from '../../pipeline/idempotent.ts'
 import { discard, isArchive, oneFile, uploadErrors } from '../../v1/uploads.ts'
 import { configurationErrors } from '../apps/app-creation.ts'
 import { receiveAppFile } from './app-upload.ts'
-import { queueCommit, type StoreAnswer } from './commits.ts'
+import { queueCommit } from './commits.ts'
 
 const auth = { scope: 'apps:deploy', permission: 'commit' } as const
 
@@ -40,14 +40,11 @@ export const commitApp = endpoint({
     const upload = await receiveAppFile({ caller, exchange }, services, { accepts, unstored: 'STORAGE_UPLOAD_FAILED' })
     try {
       await assertStillLetIn({ auth }, exchange, services)
-      const commit = (store?: StoreAnswer) =>
-        queueCommit({ upload, folder, app, caller }, exchange.headers, services, store)
-      if (key === undefined) await commit()
-      else {
-        const route = `POST /v2/apps/${app.id}/commit ${folder}`
-        const request = { ...keyedBy(caller), key, route, fingerprint: `${upload.sha256} ${upload.fileName}` }
-        await idempotent(services.db, exchange, request, commit)
-      }
+      const route = `POST /v2/apps/${app.id}/commit ${folder}`
+      const request = { key, route, fingerprint: `${upload.sha256} ${upload.fileName}` }
+      await oncePerKey<Record<string, never>>({ caller, exchange }, request, services.db, inTransaction =>
+        queueCommit({ upload, folder, app, caller }, exchange.headers, services, inTransaction),
+      )
     } finally {
       // Attached segments stay: only one that nothing refers to can be discarded.
       await discard(services, upload)

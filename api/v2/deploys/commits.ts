@@ -1,13 +1,13 @@
 import { findUser } from '../../../db/accounts/accounts.ts'
 import { type AppRow, findApp, usedMemoryMb } from '../../../db/apps/apps.ts'
-import type { Db } from '../../../db/database.ts'
-import { queueDeploy } from '../../../db/deploys/deploys.ts'
+import { type DeployRequest, queueDeploy } from '../../../db/deploys/deploys.ts'
 import { type Plan, planOf } from '../../../policy/accounts/plans.ts'
 import type { AppConfigFile } from '../../../policy/apps/app-config.ts'
 import { assertKeepsAddress } from '../../../policy/apps/kept-address.ts'
 import { ApiError } from '../../../policy/errors.ts'
 import { accept } from '../../pipeline/acceptance.ts'
 import type { Caller } from '../../pipeline/authenticate.ts'
+import { type InTransaction, withoutKey } from '../../pipeline/idempotent.ts'
 import type { Services } from '../../services.ts'
 import { isArchive, type Upload } from '../../v1/uploads.ts'
 import { uploadedConfig } from '../apps/archive-config.ts'
@@ -22,38 +22,40 @@ export interface Commit {
 }
 
 type Nothing = Record<string, never>
-export type StoreAnswer = (trx: Db, value: Nothing) => Promise<void>
 
-/** Writes a deploy of a stored upload down, and wakes the application's lane. The operation's id is in `X-Operation-Id` then. */
+/** Queues a deploy of a stored upload and wakes the application's lane. `X-Operation-Id` in `headers` is the operation's id then. */
 export async function queueCommit(
   commit: Commit,
   headers: Record<string, string>,
   services: Services,
-  store?: StoreAnswer,
+  inTransaction: InTransaction<Nothing> = withoutKey(services.db),
 ): Promise<Nothing> {
   const { upload, folder, app, caller } = commit
   const config = await uploadedConfig(upload, { folder, account: caller.user.id }, services)
   if (config) await checkConfig(config, commit, services)
-  await accept(services, async trx => {
-    const queued = await queueDeploy(trx, {
-      appId: app.id,
-      ownerId: app.owner_id,
-      actor: caller.user.id,
-      trigger: 'upload',
-      revision: upload.sha256.slice(0, 40),
-      archive: { segmentId: upload.segmentId, bytes: upload.size, sha256: upload.sha256 },
-      path: folder,
-      filename: isArchive(upload.fileName) ? undefined : upload.fileName,
-      config,
-      accepting: true,
-    })
-    if (!queued) throw new ApiError((await findApp(trx, app.owner_id, app.id)) ? 'COMMIT_FAILED' : 'APP_NOT_FOUND')
-    headers['X-Operation-Id'] = queued.operationId
-    await store?.(trx, {})
-    return queued
-  })
+  const deploy: DeployRequest = {
+    appId: app.id,
+    ownerId: app.owner_id,
+    actor: caller.user.id,
+    trigger: 'upload',
+    revision: upload.sha256.slice(0, 40),
+    archive: { segmentId: upload.segmentId, bytes: upload.size, sha256: upload.sha256 },
+    path: folder,
+    filename: isArchive(upload.fileName) ? undefined : upload.fileName,
+    config,
+    accepting: true,
+  }
+  const { answer } = await inTransaction(
+    async trx => {
+      const queued = await queueDeploy(trx, deploy)
+      if (!queued) throw new ApiError((await findApp(trx, app.owner_id, app.id)) ? 'COMMIT_FAILED' : 'APP_NOT_FOUND')
+      headers['X-Operation-Id'] = queued.operationId
+      return { operationId: queued.operationId, answer: {} as Nothing }
+    },
+    work => accept(services, work),
+  )
   wakeLane(services, app)
-  return {}
+  return answer
 }
 
 /** What the release would refuse is refused now; it judges again, for the plan may be used up meanwhile. */

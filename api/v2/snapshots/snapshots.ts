@@ -1,6 +1,5 @@
 import { z } from 'zod'
 import { findHost } from '../../../db/hosts/hosts.ts'
-import { type KeyedRequest, storeAnswer } from '../../../db/idempotency.ts'
 import { listSnapshots as findSnapshots, queueSnapshot, type SnapshotRow } from '../../../db/snapshots/snapshots.ts'
 import { linkSecret } from '../../../policy/apps/snapshot-links.ts'
 import { ApiError } from '../../../policy/errors.ts'
@@ -8,13 +7,14 @@ import { accept } from '../../pipeline/acceptance.ts'
 import { assertNotLost } from '../../pipeline/access.ts'
 import { type Call, endpoint } from '../../pipeline/endpoint.ts'
 import { isoTime } from '../../pipeline/fields.ts'
-import { idempotencyErrors, idempotencyKeyOf, idempotent, keyedBy } from '../../pipeline/idempotent.ts'
+import { type InTransaction, idempotencyErrors, idempotencyKeyOf, oncePerKey } from '../../pipeline/idempotent.ts'
 import type { Services } from '../../services.ts'
 import { type Linking, linkView, snapshotView } from '../../views/snapshot.ts'
 import { outcomeOf, wakeLane } from '../apps/command.ts'
 
 const text = z.string()
 const link = { url: text, key: text }
+type Link = ReturnType<typeof linkView>
 
 /** Contract 6.17. */
 export const snapshot = z.object({
@@ -69,14 +69,11 @@ export const createSnapshot = endpoint({
     const { app, caller, exchange } = call
     assertNotLost(app)
     await assertReachable(app.host_id, services)
-    const key = idempotencyKeyOf(exchange)
-    if (key === undefined) return linkView(await taken(call, services), linking(services))
-    const request = { ...keyedBy(caller), key, route: `POST /v2/apps/${app.id}/snapshots`, fingerprint: '' }
-    return idempotent(services.db, exchange, request, async store => {
-      const answer = linkView(await taken(call, services, request), linking(services))
-      await store(services.db, answer)
-      return answer
-    })
+    const route = `POST /v2/apps/${app.id}/snapshots`
+    const request = { key: idempotencyKeyOf(exchange), route, fingerprint: '' }
+    return oncePerKey<Link>({ caller, exchange }, request, services.db, async inTransaction =>
+      linkView(await takeSnapshot(call, services, inTransaction), linking(services)),
+    )
   },
 })
 
@@ -85,14 +82,14 @@ export async function assertReachable(hostId: string, { db }: Services): Promise
   if (!(await findHost(db, hostId))?.reachable) throw new ApiError('CLUSTER_UNAVAILABLE')
 }
 
-/** The good snapshot, or a refusal: from its commit on, a repeated request is told that it goes on. */
-async function taken(
+/** Resolves to the finished snapshot. From its commit on, repeated requests are answered that it is in progress. */
+async function takeSnapshot(
   { app, caller, exchange }: SnapshotCall,
   services: Services,
-  request?: KeyedRequest,
+  inTransaction: InTransaction<Link>,
 ): Promise<SnapshotRow> {
   const { plans } = services
-  const wish = {
+  const snapshot = {
     appId: app.id,
     ownerId: app.owner_id,
     actor: caller.user.id,
@@ -100,13 +97,14 @@ async function taken(
     plans,
     accepting: true,
   } as const
-  const { row } = await accept(services, async trx => {
-    const queued = await queueSnapshot(trx, wish)
-    exchange.headers['X-Operation-Id'] = queued.operation_id
-    const processing = { status: 202, body: { code: 'SNAPSHOT_PROCESSING' }, headers: exchange.headers }
-    if (request && !(await storeAnswer(trx, request, processing))) throw new ApiError('IDEMPOTENCY_IN_PROGRESS')
-    return { operationId: queued.operation_id, row: queued }
-  })
+  const { row } = await inTransaction(
+    async trx => {
+      const row = await queueSnapshot(trx, snapshot)
+      exchange.headers['X-Operation-Id'] = row.operation_id
+      return { row, operationId: row.operation_id, answer: new ApiError('SNAPSHOT_PROCESSING') }
+    },
+    work => accept(services, work),
+  )
   wakeLane(services, app)
   const end = await outcomeOf(row.operation_id, exchange.gone, services)
   if (!end) throw new ApiError('SNAPSHOT_PROCESSING')

@@ -6,7 +6,7 @@ import { accessApp } from '../../pipeline/access.ts'
 import type { Caller } from '../../pipeline/authenticate.ts'
 import { endpoint } from '../../pipeline/endpoint.ts'
 import { appId, workspaceId } from '../../pipeline/fields.ts'
-import { idempotencyErrors, inOneTransaction } from '../../pipeline/idempotent.ts'
+import { idempotencyErrors, idempotent } from '../../pipeline/idempotent.ts'
 import { changeMembers } from './workspace-changes.ts'
 
 const body = z.object({ workspaceId, appId })
@@ -28,7 +28,7 @@ export const shareAppWithWorkspace = endpoint({
   body,
   errors: [...errors, ...idempotencyErrors, 'APP_ALREADY_IN_WORKSPACE', 'APPLICATIONS_LIMIT_REACHED'],
   async handle(call, { db }) {
-    await inOneTransaction(call, 'POST /v2/workspaces/applications', db, async trx => {
+    await idempotent(call, 'POST /v2/workspaces/applications', db, async trx => {
       await shareApp(trx, ...(await ownBoth(trx, call.caller, call.body)))
       return {}
     })

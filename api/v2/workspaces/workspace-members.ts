@@ -17,7 +17,7 @@ import { mayTouch } from '../../pipeline/access.ts'
 import type { Caller } from '../../pipeline/authenticate.ts'
 import { endpoint } from '../../pipeline/endpoint.ts'
 import { userId, workspaceId } from '../../pipeline/fields.ts'
-import { idempotencyErrors, inOneTransaction } from '../../pipeline/idempotent.ts'
+import { idempotencyErrors, idempotent } from '../../pipeline/idempotent.ts'
 import { changeMembers } from './workspace-changes.ts'
 
 const group = z
@@ -63,7 +63,7 @@ export const addMember = endpoint({
   ],
   async handle(call, { db, plans }) {
     const { caller, body, exchange } = call
-    await inOneTransaction(call, 'POST /v2/workspaces/members', db, async trx => {
+    await idempotent(call, 'POST /v2/workspaces/members', db, async trx => {
       const workspace = await grantable(trx, caller, body)
       await insertMember(trx, workspace, {
         code: body.code,

@@ -11,7 +11,7 @@ import { workspaceIdPattern } from '../../../policy/ids.ts'
 import { languages } from '../../../policy/runtimes.ts'
 import { endpoint } from '../../pipeline/endpoint.ts'
 import { isoTime, workspaceId } from '../../pipeline/fields.ts'
-import { idempotencyErrors, inOneTransaction } from '../../pipeline/idempotent.ts'
+import { idempotencyErrors, idempotent } from '../../pipeline/idempotent.ts'
 import { workspaceView } from '../../views/workspace.ts'
 import { changeMembers } from './workspace-changes.ts'
 
@@ -88,7 +88,7 @@ export const createWorkspace = endpoint({
   ],
   async handle(call, { db, plans }) {
     const { caller, body, exchange } = call
-    const { id, name } = await inOneTransaction(call, 'POST /v2/workspaces', db, trx =>
+    const { id, name } = await idempotent(call, 'POST /v2/workspaces', db, trx =>
       insertWorkspace(trx, plans, caller.user.id, body.name),
     )
     exchange.resource = id
