@@ -3,13 +3,13 @@ import { ApiError, type Wire } from '../policy/errors.ts'
 import { answerFiles } from './files/files-surface.ts'
 import { answerPublic } from './files/public-file.ts'
 import { countryBlocked, failedText } from './files/text-answers.ts'
-import type { Exchange } from './http/call.ts'
+import type { Exchange } from './http/exchange.ts'
 import { failure, type Reply } from './http/respond.ts'
 import { preflights } from './pipeline/cross-origin.ts'
 import type { Endpoint } from './pipeline/endpoint.ts'
 import { blobApi, openApi } from './pipeline/openapi.ts'
-import type { Services } from './services.ts'
 import { serve } from './pipeline/serve.ts'
+import type { Services } from './services.ts'
 import {
   accessLog,
   exchanges,
@@ -55,10 +55,17 @@ export function jsonSurface(services: Services, list: readonly Endpoint[], wire:
 }
 
 /** Files as such, for everyone who has their address, but not from a country that is blocked; refusals are text. */
-function textSurface(services: Services, answer: (exchange: Exchange, services: Services) => Promise<Reply>, url: string): Surface {
-  const given = (exchange: Exchange) => answer(exchange, services).catch(thrown => failedText(thrown, exchange, services))
+function textSurface(
+  services: Services,
+  answer: (exchange: Exchange, services: Services) => Promise<Reply>,
+  url: string,
+): Surface {
+  const given = (exchange: Exchange) =>
+    answer(exchange, services).catch(thrown => failedText(thrown, exchange, services))
   const refused = Promise.resolve(countryBlocked)
-  return surface(services, url, [replies(exchange => (services.isBlocked(exchange.address) ? refused : given(exchange)))])
+  return surface(services, url, [
+    replies(exchange => (services.isBlocked(exchange.address) ? refused : given(exchange))),
+  ])
 }
 
 /** What every surface does around its own middleware; `url` is where clients reach it. */

@@ -1,5 +1,5 @@
-import type { CoreServices } from './pipeline/core-services.ts'
 import type { HostServices } from './hosts/services.ts'
+import type { CoreServices } from './pipeline/core-services.ts'
 import type { ObjectServices } from './v1/services.ts'
 import type { AccountServices } from './v2/account/services.ts'
 import type { AppServices } from './v2/apps/services.ts'

@@ -22,8 +22,8 @@ import type { Services } from '../api/services.ts'
 import { healthChecks } from '../api/status/health.ts'
 import { ServiceStatus } from '../api/status/service-status.ts'
 import { Outcomes } from '../api/v2/apps/outcomes.ts'
-import { KnownSources } from '../api/v2/git/deploy-sources.ts'
-import { PushTurns } from '../api/v2/git/push-turns.ts'
+import { DeploySourceCache } from '../api/v2/git/deploy-sources.ts'
+import { PushSlots } from '../api/v2/git/push-slots.ts'
 import { openDatabase } from '../db/database.ts'
 import { readDeploySources } from '../db/deploys/deploy-sources.ts'
 import { listHosts } from '../db/hosts/hosts.ts'
@@ -93,15 +93,15 @@ export async function serveApi(config: Config): Promise<void> {
     downgrades: temporalDowngrades(client, config),
     outcomes: new Outcomes(notifications),
     deploymentNews: new News(notifications, 'deployments'),
-    logTurns: new FairSlots(wholeLogs),
-    pushTurns: new PushTurns(databasePool),
+    logSlots: new FairSlots(wholeLogs),
+    pushSlots: new PushSlots(databasePool),
     patience: heldCall,
     hosts: httpHostReader(db, askHost),
     files: httpHostFiles(askHost),
     live: new LiveFeeds(hostLive(askHost), rates),
     leases: new RealtimeLeases(db, config.rateLimitScale),
     access: new StreamAccess({ authenticate, db }, notifications),
-    sources: new KnownSources(notifications, appId => readDeploySources(db, config.sealKeys, appId)),
+    sources: new DeploySourceCache(notifications, appId => deploySources(db, config.sealKeys, appId)),
     earlier: new EarlierCredentials(db),
     accountSnapshots: new TtlCache(cachedSeconds.accountSnapshots),
     blobUsage: new TtlCache(cachedSeconds.blobStats),

@@ -1,5 +1,5 @@
 import { pathOf } from '../../policy/objects/object-urls.ts'
-import type { Exchange } from '../http/call.ts'
+import type { Exchange } from '../http/exchange.ts'
 import type { Reply } from '../http/respond.ts'
 import type { Services } from '../services.ts'
 import { visitShare } from './share-visit.ts'

@@ -20,7 +20,7 @@ export async function openBody(
   store: ObjectStore,
   { size, parts }: Manifest,
   range: ByteRange | null,
-  gone: () => AbortSignal,
+  signalOf: () => AbortSignal,
 ): Promise<Buffer | Lent> {
   const stretches = stretchesOf(parts, range)
   const bytes = stretches.reduce((sum, stretch) => sum + stretch.length, 0)
@@ -29,7 +29,7 @@ export async function openBody(
   const [stretch] = stretches
   if (!stretch) return Buffer.alloc(0)
   if (bytes <= wholeBodyBytes && stretches.length === 1) return stretch.read(store).catch(unread)
-  const signal = gone()
+  const signal = signalOf()
   const first = await stretch.open(store, signal).catch(unread)
   return flowing(first, stretches, store, signal)
 }
@@ -62,9 +62,9 @@ class Stretch {
     return this.to - this.from + 1
   }
 
-  async open(store: ObjectStore, gone: AbortSignal): Promise<Lent> {
+  async open(store: ObjectStore, signal: AbortSignal): Promise<Lent> {
     if (this.part.bytes) return Readable.from([await this.read(store)])
-    return store.lend(this.part.segmentId, this.from, this.to, gone)
+    return store.lend(this.part.segmentId, this.from, this.to, signal)
   }
 
   async read(store: ObjectStore): Promise<Buffer> {
@@ -90,10 +90,10 @@ function stretchesOf(parts: readonly OpenedPart[], range: ByteRange | null): Str
 }
 
 /** One segment after the other, each opened when it is wanted. */
-function flowing(first: Lent, stretches: Stretch[], store: ObjectStore, gone: AbortSignal): Lent {
+function flowing(first: Lent, stretches: Stretch[], store: ObjectStore, signal: AbortSignal): Lent {
   async function* bytes() {
     for (const [n, stretch] of stretches.entries())
-      yield* checked(n === 0 ? first : await stretch.open(store, gone), stretch)
+      yield* checked(n === 0 ? first : await stretch.open(store, signal), stretch)
   }
   // A generator that never began closes nothing.
   return { [Symbol.asyncIterator]: bytes, destroy: () => first.destroy() }

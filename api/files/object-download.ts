@@ -14,6 +14,6 @@ export function sendableObject(
     etag: object.etag,
     modified: object.created_at,
     headers,
-    open: (range, gone) => openBody(store, { size: object.size, parts }, range, gone),
+    open: (range, signal) => openBody(store, { size: object.size, parts }, range, signal),
   }
 }

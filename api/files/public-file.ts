@@ -1,7 +1,7 @@
 import { openObject } from '../../db/objects/objects.ts'
 import { objectHeaders, publicHeaders } from '../../policy/objects/object-headers.ts'
 import { pathOf, publicNameOf } from '../../policy/objects/object-urls.ts'
-import type { Exchange } from '../http/call.ts'
+import type { Exchange } from '../http/exchange.ts'
 import type { Reply } from '../http/respond.ts'
 import { withinDeadline } from '../pipeline/deadline.ts'
 import type { Services } from '../services.ts'

@@ -2,7 +2,7 @@ import type { Lent } from '../../activities/objects/port.ts'
 import type { ByteRange } from '../../lib/byte-range.ts'
 import { type Portion, portionOf, type Validators } from '../../lib/preconditions.ts'
 import { idleReaderMs } from '../../policy/patience.ts'
-import type { Exchange } from '../http/call.ts'
+import type { Exchange } from '../http/exchange.ts'
 import { type Reply, streamed } from '../http/respond.ts'
 import { text } from './text-answers.ts'
 
@@ -10,7 +10,7 @@ import { text } from './text-answers.ts'
 export interface Sendable extends Validators {
   headers: Record<string, string>
   /** Rejects when the bytes cannot be had, so that this is an error and no empty file. Who needs no time asks for no signal. */
-  open(range: ByteRange | null, gone: () => AbortSignal): Promise<Buffer | Lent>
+  open(range: ByteRange | null, signal: () => AbortSignal): Promise<Buffer | Lent>
 }
 
 /** Asked when bytes are about to flow: further headers, or a refusal, and then none do. */
@@ -36,7 +36,7 @@ export async function sendPortion(exchange: Exchange, body: Sendable, portion: P
     exchange.response.destroy()
     return streamed
   }
-  const bytes = await body.open(portion.range, () => exchange.gone)
+  const bytes = await body.open(portion.range, () => exchange.signal)
   try {
     // What is wrong with the first piece is an error yet, and spends nothing.
     const flowing = Buffer.isBuffer(bytes) ? null : await begun(bytes)
@@ -59,10 +59,10 @@ function itsTurn(response: Exchange['response']): Promise<boolean> {
   const { socket } = response.req
   return new Promise(resolve => {
     if (response.socket || socket.destroyed) return resolve(response.socket !== null)
-    const gone = () => resolve(false)
-    socket.once('close', gone)
+    const closed = () => resolve(false)
+    socket.once('close', closed)
     response.once('socket', () => {
-      socket.off('close', gone)
+      socket.off('close', closed)
       resolve(true)
     })
   })

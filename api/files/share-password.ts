@@ -2,7 +2,7 @@ import { uncountRequest } from '../../db/limits.ts'
 import { linkVisits, ownCounters } from '../../policy/limits.ts'
 import { networkOf } from '../http/address.ts'
 import { admitBody, inviteBody, readBody } from '../http/body.ts'
-import type { Exchange } from '../http/call.ts'
+import type { Exchange } from '../http/exchange.ts'
 import type { Services } from '../services.ts'
 import { isPassword } from '../v1/share-passwords.ts'
 

@@ -2,7 +2,7 @@ import { findGoodSnapshot, type SnapshotRow } from '../../db/snapshots/snapshots
 import { type LinkedSnapshot, linkSecret, readLink } from '../../policy/apps/snapshot-links.ts'
 import { linkVisits, ownCounters } from '../../policy/limits.ts'
 import { networkOf } from '../http/address.ts'
-import type { Exchange } from '../http/call.ts'
+import type { Exchange } from '../http/exchange.ts'
 import type { Reply } from '../http/respond.ts'
 import { withinDeadline } from '../pipeline/deadline.ts'
 import type { Services } from '../services.ts'
@@ -43,6 +43,6 @@ function send(row: SnapshotRow, exchange: Exchange, { store }: Services): Promis
       'Cache-Control': 'private, no-transform',
       'X-Content-Type-Options': 'nosniff',
     },
-    open: (range, gone) => store.lend(row.segment_id ?? '', range?.from, range?.to, gone()),
+    open: (range, signal) => store.lend(row.segment_id ?? '', range?.from, range?.to, signal()),
   })
 }

@@ -4,7 +4,7 @@ import { objectHeaders, privateHeaders } from '../../policy/objects/object-heade
 import { readLinkToken } from '../../policy/objects/object-links.ts'
 import { objectName } from '../../policy/objects/object-names.ts'
 import { networkOf } from '../http/address.ts'
-import type { Exchange } from '../http/call.ts'
+import type { Exchange } from '../http/exchange.ts'
 import type { Reply } from '../http/respond.ts'
 import { withinDeadline } from '../pipeline/deadline.ts'
 import type { Services } from '../services.ts'
@@ -23,5 +23,8 @@ export async function followLink(token: string, exchange: Exchange, services: Se
   const counters = ownCounters('links.temporary', linkVisits.temporary, visited)
   const found = await withinDeadline(services.limiter.admit(counters).then(() => openObject(services.db, name)))
   if (found?.object.birth !== link.birth) return notFound
-  return sendBody(exchange, sendableObject(found, services, { ...objectHeaders(found.object, link), ...privateHeaders }))
+  return sendBody(
+    exchange,
+    sendableObject(found, services, { ...objectHeaders(found.object, link), ...privateHeaders }),
+  )
 }

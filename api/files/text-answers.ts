@@ -1,5 +1,5 @@
 import { catalogued } from '../../policy/errors.ts'
-import type { Exchange } from '../http/call.ts'
+import type { Exchange } from '../http/exchange.ts'
 import { type Reply, streamed, toApiError } from '../http/respond.ts'
 import type { Services } from '../services.ts'
 

@@ -2,7 +2,7 @@ import type { AppRow } from '../../db/apps/apps.ts'
 import { type Db, isUnavailable } from '../../db/database.ts'
 import type { Notifications } from '../../db/notifications.ts'
 import type { Permission } from '../../policy/accounts/permissions.ts'
-import type { Exchange } from '../http/call.ts'
+import type { Exchange } from '../http/exchange.ts'
 import { accessApp } from '../pipeline/access.ts'
 import type { Authenticate, Caller } from '../pipeline/authenticate.ts'
 

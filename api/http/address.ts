@@ -1,13 +1,13 @@
 import type { IncomingMessage } from 'node:http'
 import { BlockList, isIP } from 'node:net'
 
-const mostKnown = 1000
+const maxCached = 1000
 
-/** Single addresses and networks (`10.0.0.0/8`, `2001:db8::/32`); what is neither is left out. */
+/** Single addresses and networks (`10.0.0.0/8`, `2001:db8::/32`); other entries are ignored. */
 export class AddressSet {
   #list = new BlockList()
-  /** What was asked lately: a look into the list costs more than all else that is done with an address. */
-  readonly #known = new Map<string, boolean>()
+  /** Recent results: searching the list costs more than everything else that is done with an address. */
+  readonly #cached = new Map<string, boolean>()
 
   constructor(entries: readonly string[]) {
     for (const entry of entries) {
@@ -20,19 +20,19 @@ export class AddressSet {
   }
 
   has(address: string): boolean {
-    const known = this.#known.get(address)
-    if (known !== undefined) return known
-    const found = this.#list.check(address, address.includes(':') ? 'ipv6' : 'ipv4')
-    if (this.#known.size >= mostKnown) this.#known.clear()
-    this.#known.set(address, found)
-    return found
+    const cached = this.#cached.get(address)
+    if (cached !== undefined) return cached
+    const isListed = this.#list.check(address, address.includes(':') ? 'ipv6' : 'ipv4')
+    if (this.#cached.size >= maxCached) this.#cached.clear()
+    this.#cached.set(address, isListed)
+    return isListed
   }
 }
 
-/** What belongs to the platform itself besides hosts and applications. */
+/** Addresses of the platform itself, in addition to hosts and applications. */
 export const loopback: readonly string[] = ['127.0.0.0/8', '::1']
 
-/** The caller's address. `X-Forwarded-For` counts only hop by hop from a trusted proxy; a forged one moves nothing. */
+/** The caller's address. `X-Forwarded-For` is trusted hop by hop, from trusted proxies only, so a forged one has no effect. */
 export function addressOf(request: IncomingMessage, trustedProxies: AddressSet): string {
   let address = plainAddress(request.socket.remoteAddress ?? '')
   const forwarded = request.headers['x-forwarded-for']
@@ -47,10 +47,10 @@ export function addressOf(request: IncomingMessage, trustedProxies: AddressSet):
   return address
 }
 
-/** IPv4 in IPv6 clothes is the same address. */
+/** An IPv4-mapped IPv6 address is its IPv4 address. */
 export const plainAddress = (address: string): string => (address.startsWith('::ffff:') ? address.slice(7) : address)
 
-/** The network that one caller owns: an IPv6 address stands for its /64, however its zeros are written. */
+/** The network that one caller controls: the /64 of an IPv6 address, in one notation; an IPv4 address itself. */
 export function networkOf(address: string): string {
   if (!address.includes(':')) return address
   const [head = [], tail = []] = address.split('::').map(part => part.split(':').filter(Boolean))

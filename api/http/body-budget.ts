@@ -2,8 +2,8 @@ import { type BodyBudgetTerms, freeBodyBytes } from '../../policy/body-budgets.t
 import { ApiError } from '../../policy/errors.ts'
 
 /**
- * Bytes of large bodies that a process holds in memory at once, so that they cannot add up to its end. They count as they arrive, for
- * a length that is only declared takes no memory.
+ * Bounds the bytes of all large bodies that a process holds in memory, so that together they cannot exhaust it. They count as they
+ * arrive: a declared length takes no memory yet.
  */
 export class BodyBudget {
   readonly #terms: BodyBudgetTerms
@@ -15,12 +15,12 @@ export class BodyBudget {
     this.#left = terms.bytes
   }
 
-  /** Opens the account of one body. `subjects` answer for it: its bytes count to the share of each. */
+  /** Opens the charge of one body, whose bytes count against the share of each of the `subjects`. */
   charge(subjects: readonly string[]): BodyCharge {
     return new BodyCharge(bytes => this.#take(subjects, bytes))
   }
 
-  /** A negative number gives back. False: not to be had, and nothing was taken. */
+  /** A negative number gives back. False: there is no room, and nothing was taken. */
   #take(subjects: readonly string[], bytes: number): boolean {
     const held = (subject: string) => this.#held.get(subject) ?? 0
     if (bytes > 0 && bytes > this.#left) return false
@@ -34,7 +34,7 @@ export class BodyBudget {
   }
 }
 
-/** What one body holds of a budget. */
+/** The bytes of a budget that one body holds. */
 export class BodyCharge {
   readonly #take: (bytes: number) => boolean
   #arrived = 0
@@ -53,7 +53,7 @@ export class BodyCharge {
     this.#taken += more
   }
 
-  /** Gives back all that it holds; more than once does no harm. */
+  /** Gives everything back; may be called more than once. */
   end(): void {
     if (this.#taken > 0) this.#take(-this.#taken)
     this.#arrived = 0

@@ -1,7 +1,7 @@
 export interface BodyMeasure {
-  /** Whole numbers of up to three digits in a list, which cost a parser 8 bytes each. */
+  /** Integers of up to three digits in a list, which cost a parser 8 bytes each. */
   bytes: number
-  /** Everything else that it would have to make something of. */
+  /** All other values that a parser would create. */
   values: number
 }
 
@@ -10,12 +10,12 @@ const [quote, backslash, comma] = [codeOf('"'), codeOf('\\'), codeOf(',')]
 const [list, object, zero, nine, space] = [codeOf('['), codeOf('{'), codeOf('0'), codeOf('9'), codeOf(' ')]
 
 /**
- * How much a JSON text holds at most, counted without parsing it: 64 MB of text can be 2 GB of objects, and a thread that runs
- * out of memory takes its whole process with it.
+ * An upper bound of the values in a JSON text, counted without parsing it: 64 MB of text can become 2 GB of objects, and a thread that
+ * runs out of memory ends the whole process.
  */
 export function measureBody(text: Uint8Array): BodyMeasure {
-  const found = { bytes: 0, values: 1 }
-  /** Digits seen since the last sign that is neither digit nor white space, and that sign. */
+  const measure = { bytes: 0, values: 1 }
+  /** Digits since the last character that is neither a digit nor white space, and that character. */
   let digits = 0
   let last = 0
   for (let at = 0; at < text.length; at++) {
@@ -25,13 +25,13 @@ export function measureBody(text: Uint8Array): BodyMeasure {
       digits++
       continue
     }
-    if (sign === comma && digits > 0 && digits < 4 && (last === comma || last === list)) found.bytes++
-    else if (sign === comma || sign === list || sign === object) found.values++
+    if (sign === comma && digits > 0 && digits < 4 && (last === comma || last === list)) measure.bytes++
+    else if (sign === comma || sign === list || sign === object) measure.values++
     else if (sign === quote) at = endOfText(text, at)
     digits = 0
     last = sign
   }
-  return found
+  return measure
 }
 
 function endOfText(text: Uint8Array, start: number): number {

@@ -4,10 +4,10 @@ import { ApiError } from '../../policy/errors.ts'
 import { type BodyForm, parseBody } from './body.ts'
 import { measureBody } from './body-measure.ts'
 
-// The thread that parses one large body, and ends with all the memory that this took.
+// The thread that parses one large body. It ends afterwards, which frees all the memory that this took.
 
-/** Values go over to the other thread one by one; the bytes of a file go as they are. */
-const mostValues = 20_000
+/** Values are copied to the other thread one by one; the bytes of a file are transferred. */
+const maxValues = 20_000
 
 export interface BodyJob {
   bytes: Uint8Array
@@ -19,9 +19,9 @@ export type BodyReply = { value: Record<string, unknown> } | { refused: { code: 
 function reply({ bytes, form }: BodyJob): BodyReply {
   try {
     const { bytes: numbers, values } = measureBody(bytes)
-    if (form.file && numbers > maxFileBytes) throw fileTooLarge()
-    if (values + (form.file ? 0 : numbers) > mostValues)
-      throw new ApiError('INVALID_JSON_BODY', `A body of over 1 MB must have at most ${mostValues} values.`)
+    if (form.file && numbers > largestFileBytes) throw fileTooLarge()
+    if (values + (form.file ? 0 : numbers) > maxValues)
+      throw new ApiError('INVALID_JSON_BODY', `A body of over 1 MB must have at most ${maxValues} values.`)
     return { value: parseBody(bytes, form) }
   } catch (error) {
     if (error instanceof ApiError) return { refused: { code: error.code, message: error.message } }
@@ -29,6 +29,6 @@ function reply({ bytes, form }: BodyJob): BodyReply {
   }
 }
 
-const told = reply(workerData)
-const content = 'value' in told && told.value.content
-parentPort!.postMessage(told, content instanceof Uint8Array ? [content.buffer as ArrayBuffer] : [])
+const answer = reply(workerData)
+const content = 'value' in answer && answer.value.content
+parentPort!.postMessage(answer, content instanceof Uint8Array ? [content.buffer as ArrayBuffer] : [])

@@ -5,34 +5,34 @@ import { ApiError } from '../../policy/errors.ts'
 import type { BodyForm } from './body.ts'
 import type { BodyJob, BodyReply } from './body-thread.ts'
 
-// TypeScript in tests, JavaScript beside it once compiled.
+// TypeScript in tests, JavaScript once compiled.
 const extension = extname(import.meta.url)
 const program = JSON.stringify(new URL(`./body-thread${extension}`, import.meta.url))
 const start =
   extension === '.ts'
     ? `import(${JSON.stringify(import.meta.resolve('tsx/esm/api'))}).then(tsx => (tsx.register(), import(${program})))`
     : `import(${program})`
-const turns = new FairSlots({ atOnce: 2, perSubject: 1 })
-/** What a body can take after it was measured, twice: a thread that came to its limit would end the process. */
+const slots = new FairSlots({ atOnce: 2, perSubject: 1 })
+/** Twice what a body can take after it was measured: a thread that reached its limit would end the process. */
 const memoryMb = 512
 
 /**
- * `parseBody` in a thread of its own, so that a large body holds up no other account: two run concurrently, one of an account, and accounts
- * alternate. The bytes are transferred. Rejects with INVALID_JSON_BODY when its client disconnects while it waits.
+ * `parseBody` in a separate thread, so that a large body delays no other account: two run concurrently, one per account, and accounts
+ * alternate. The bytes are transferred. Rejects with INVALID_JSON_BODY when the client disconnects while it waits.
  */
-export async function parseAside(
+export async function parseInThread(
   bytes: Uint8Array<ArrayBuffer>,
   form: BodyForm,
   account: string,
-  gone: AbortSignal = new AbortController().signal,
+  signal: AbortSignal = new AbortController().signal,
 ): Promise<Record<string, unknown>> {
-  const leave = await turns.enterUntil(account, gone).catch(() => {
-    throw new ApiError('INVALID_JSON_BODY', 'Its client is gone.')
+  const leave = await slots.enterUntil(account, signal).catch(() => {
+    throw new ApiError('INVALID_JSON_BODY', 'The client disconnected.')
   })
   try {
-    const told = await run({ bytes, form })
-    if ('value' in told) return told.value
-    throw new ApiError(told.refused.code, told.refused.message)
+    const reply = await run({ bytes, form })
+    if ('value' in reply) return reply.value
+    throw new ApiError(reply.refused.code, reply.refused.message)
   } finally {
     leave()
   }
@@ -49,6 +49,6 @@ function run(job: BodyJob): Promise<BodyReply> {
     })
     worker.once('message', resolve)
     worker.once('error', reject)
-    worker.once('exit', code => reject(new Error(`a body's thread ended with exit code ${code}`)))
+    worker.once('exit', code => reject(new Error(`the thread that parses a body ended with exit code ${code}`)))
   })
 }

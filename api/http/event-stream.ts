@@ -1,5 +1,5 @@
 import { eventStreams } from '../../policy/patience.ts'
-import type { Exchange } from './call.ts'
+import type { Exchange } from './exchange.ts'
 
 export interface StreamEvent {
   event: string
@@ -7,27 +7,27 @@ export interface StreamEvent {
   id?: string
 }
 
-/** How the API document tells of it, where a stream can be gone on with. */
+/** The parameter in the OpenAPI document of streams that can be resumed. */
 export const lastEventIdHeader = {
   name: 'Last-Event-ID',
   in: 'header',
   required: false,
-  description: 'Of a stream: the id of the last event that was seen; later ones follow.',
+  description: 'Resumes a stream after the event with this id.',
   schema: { type: 'string', pattern: '^[0-9]{1,10}$' },
 }
 
-/** One event as it stands on the wire. A text of several lines arrives as it was, with its line ends as `\n`. */
+/** One event in wire format. A text of several lines arrives unchanged, except that its line ends are `\n`. */
 export function frameOf({ event, data, id }: StreamEvent): string {
   const lines = data.split(/\r\n|\r|\n/).map(line => `data: ${line}\n`)
   return `event: ${event}\n${id === undefined ? '' : `id: ${id}\n`}${lines.join('')}\n`
 }
 
 export interface EventStreamOptions {
-  /** When a client whose stream broke should come back. */
+  /** After how long a client should reconnect when its stream breaks. */
   reconnectMs?: number
-  /** Frames that go out with each comment line `: ping`. */
+  /** Frames that are sent with each comment line `: ping`. */
   heartbeat?: string
-  /** Milliseconds of a clock that never goes back. */
+  /** Milliseconds of a monotonic clock. */
   now?: () => number
 }
 
@@ -52,12 +52,12 @@ export class EventStream {
     response.writeHead(200, {
       'Content-Type': 'text/event-stream; charset=utf-8',
       'Cache-Control': 'no-store',
-      // The proxy must not collect it.
+      // The proxy must not buffer it.
       'X-Accel-Buffering': 'no',
       'X-Request-Id': requestId,
     })
     this.#timer = setInterval(() => this.look(), eventStreams.lookMs)
-    exchange.gone.addEventListener('abort', () => clearInterval(this.#timer))
+    exchange.signal.addEventListener('abort', () => clearInterval(this.#timer))
     this.write(`retry: ${reconnectMs}\n\n`)
   }
 
@@ -65,7 +65,7 @@ export class EventStream {
     this.write(frameOf(event))
   }
 
-  /** Whole frames; those for many streams are best made once, as bytes. */
+  /** Writes whole frames; pass bytes when the same frames go to many streams. */
   write(frames: string | Buffer): void {
     const { response } = this.#exchange
     if (response.destroyed || response.writableEnded) return
@@ -74,7 +74,7 @@ export class EventStream {
     if (response.writableLength > eventStreams.bufferedBytes) response.destroy()
   }
 
-  /** Resolves once the client has taken what waits for it, or `over` aborts. */
+  /** Resolves once the client has taken what is buffered for it, or `over` aborts. */
   async taken(over: AbortSignal): Promise<void> {
     const { response } = this.#exchange
     if (over.aborted || response.destroyed || !response.writableNeedDrain) return
@@ -99,7 +99,7 @@ export class EventStream {
     this.#movedAt = this.#now()
   }
 
-  /** Cuts a client that takes nothing, and sends a sign of life when it is time. */
+  /** Disconnects a client that takes nothing, and sends a heartbeat when one is due. */
   look(): void {
     const now = this.#now()
     if (this.#unsent > 0 && now - this.#movedAt > eventStreams.stalledMs) return void this.#exchange.response.destroy()
@@ -109,7 +109,7 @@ export class EventStream {
   }
 }
 
-/** Whether a client asks for a stream. */
+/** Whether the client accepts a stream of events. */
 export function wantsStream({ request }: Exchange): boolean {
   return /\btext\/event-stream\b/i.test(request.headers.accept ?? '')
 }

@@ -6,19 +6,19 @@ import { networkOf, plainAddress } from './address.ts'
 
 export interface ServerLimits {
   connections: number
-  /** For one address, of IPv6 one /64; addresses that `unlimited` names (loopback, proxies) stand for many. */
+  /** For one IPv4 address or one IPv6 /64, except those that `unlimited` names (loopback, proxies), which stand for many clients. */
   connectionsPerAddress: number
   unlimited(address: string): boolean
 }
 
-/** The connections of a server, each with the answers that it waits for, in their order. */
+/** The connections of a server, each with its outstanding answers, in order. */
 type Connections = Map<Socket, Set<ServerResponse>>
 const connectionsOf = new WeakMap<Server, Connections>()
 
-/** Requests that wait for each other on one connection: all of a packet begin at once, and nobody who means well sends more. */
-const mostWaiting = 32
+/** Pipelined requests on one connection. All requests of a packet start at once, and no well-behaved client sends more. */
+const maxPipelined = 32
 
-/** A server with the settings of security (f): slow or hostile clients are cut, whatever they send. Not yet listening. */
+/** A server that disconnects slow and hostile clients, whatever they send. Not listening yet. */
 export function hardenedServer(serving: RequestListener, limits: ServerLimits): Server {
   const connections: Connections = new Map()
   const listener = cappedPerConnection(serving, connections)
@@ -26,11 +26,11 @@ export function hardenedServer(serving: RequestListener, limits: ServerLimits): 
     {
       headersTimeout: 10_000,
       connectionsCheckingInterval: 2_000,
-      // Bodies have their own clocks, which know what is being sent.
+      // Bodies have timeouts of their own, which depend on what is sent.
       requestTimeout: 0,
       keepAliveTimeout: 75_000,
       maxHeaderSize: 16 * KiB,
-      // What Node itself answers has no id.
+      // Node's own answer would have no request id.
       requireHostHeader: false,
     },
     listener,
@@ -43,7 +43,7 @@ export function hardenedServer(serving: RequestListener, limits: ServerLimits): 
     socket.once('close', () => connections.delete(socket))
   })
   capPerAddress(server, limits)
-  // The listener invites the body itself, once it wants it.
+  // The listener itself sends 100 Continue, once it is ready for the body.
   server.on('checkContinue', listener)
   // Any other expectation is ignored, as the proxy ignores it.
   server.on('checkExpectation', listener)
@@ -82,56 +82,56 @@ function cappedPerConnection(listener: RequestListener, connections: Connections
     if (request.headers.host === undefined && request.httpVersion === '1.1')
       return void socket.end(malformed('400 Bad Request'))
     const waiting = connections.get(socket)
-    if (!waiting || waiting.size >= mostWaiting) return void socket.destroy()
+    if (!waiting || waiting.size >= maxPipelined) return void socket.destroy()
     waiting.add(response)
     response.once('close', () => waiting.delete(response))
     listener(request, response)
   }
 }
 
-/** However slowly a client sends, it is gone so long after its request began; it has this time to read why. */
-const maxMs = 33_000
-const shortestMs = 2_000
+/** A slow client is disconnected this long after its request started, and has at least `minLingerMs` to read why. */
+const maxRequestMs = 33_000
+const minLingerMs = 2_000
 const idleMs = 4_000
 const lingerBytes = 128 * MiB
 const readWithinMs = 30_000
 
 /**
- * After the reply: swallows the rest of a body that was refused, within bounds, for closing at once would reset the connection
- * and the client would never read why; and cuts a client that does not take its answer.
+ * After the reply: discards the rest of a refused body, within bounds, because closing immediately would reset the connection before
+ * the client has read why; and disconnects a client that does not take its answer.
  */
-export function linger(request: IncomingMessage, response: ServerResponse, begun: number): void {
+export function linger(request: IncomingMessage, response: ServerResponse, startedAt: number): void {
   if (!request.complete && !request.socket.destroyed)
-    swallow(request, Math.max(shortestMs, maxMs - (performance.now() - begun)))
+    discardBody(request, Math.max(minLingerMs, maxRequestMs - (performance.now() - startedAt)))
   if (response.closed || response.writableFinished || response.writableLength < 64 * KiB) return
   const timer = setTimeout(() => response.destroy(), readWithinMs)
   response.once('close', () => clearTimeout(timer))
 }
 
-function swallow(request: IncomingMessage, lingerMs: number): void {
+function discardBody(request: IncomingMessage, lingerMs: number): void {
   const { socket } = request
-  const most = socket.bytesRead + lingerBytes
+  const maxBytesRead = socket.bytesRead + lingerBytes
   const cut = () => socket.destroy()
-  const longest = setTimeout(cut, lingerMs)
+  const deadline = setTimeout(cut, lingerMs)
   let idle = setTimeout(cut, idleMs)
   const take = () => {
     clearTimeout(idle)
     idle = setTimeout(cut, idleMs)
-    if (socket.bytesRead > most) cut()
+    if (socket.bytesRead > maxBytesRead) cut()
   }
   const over = () => {
-    clearTimeout(longest)
+    clearTimeout(deadline)
     clearTimeout(idle)
     request.off('data', take).off('close', over)
     socket.off('close', over)
   }
   request.on('data', take).once('close', over)
-  // A request that was answered before all of it came is not told when its connection ends.
+  // A request that was answered before it arrived completely emits no event when its connection ends.
   socket.once('close', over)
   request.resume()
 }
 
-/** Stops accepting, lets open requests end for `seconds`, then cuts what is left. */
+/** Stops accepting connections, gives open requests `seconds` to end, then closes the rest. */
 export async function drain(servers: readonly Server[], seconds: number): Promise<void> {
   const closed = Promise.all(servers.map(stopAccepting))
   for (const server of servers) for (const connection of connectionsOf.get(server) ?? []) endAfterLast(...connection)
@@ -142,7 +142,7 @@ export async function drain(servers: readonly Server[], seconds: number): Promis
   clearTimeout(timer)
 }
 
-/** The `close` of a server of HTTP would also cut answers that are made and not yet sent. Resolves when every connection has ended. */
+/** The `close` of an HTTP server would also drop answers that are written and not yet sent. Resolves when every connection has ended. */
 function stopAccepting(server: Server): Promise<unknown> {
   return new Promise(resolve => NetServer.prototype.close.call(server, resolve))
 }
@@ -150,7 +150,7 @@ function stopAccepting(server: Server): Promise<unknown> {
 function endAfterLast(socket: Socket, waiting: ReadonlySet<ServerResponse>): void {
   const last = [...waiting].at(-1)
   if (!last) return void socket.destroy()
-  // Says so to the client, unless its head is sent.
+  // Sends `Connection: close`, unless the headers are already sent.
   last.shouldKeepAlive = false
   last.once('close', () => socket.destroySoon())
 }

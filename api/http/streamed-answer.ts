@@ -1,12 +1,12 @@
 import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { idleReaderMs } from '../../policy/patience.ts'
-import type { Exchange } from './call.ts'
+import type { Exchange } from './exchange.ts'
 import { streamed } from './respond.ts'
 
 /**
- * The envelope of success around a value that comes as pieces of JSON text, at the pace of whoever reads it. What breaks off is
- * cut off for the reader too. Resolves to what a handler with an envelope returns for it.
+ * Streams the envelope of success around a value that arrives as pieces of JSON text, at the pace of the client. When the value breaks
+ * off, so does the connection. Resolves to what a handler with an envelope returns then.
  */
 export async function streamSuccess(
   { response, requestId }: Exchange,

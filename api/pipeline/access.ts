@@ -7,41 +7,40 @@ import { covers, type Scope } from '../../policy/accounts/scopes.ts'
 import { lostWith } from '../../policy/apps/app-problems.ts'
 import { ApiError, type ErrorCode } from '../../policy/errors.ts'
 import { resourceIdPattern } from '../../policy/ids.ts'
-import type { Exchange } from '../http/call.ts'
+import type { Exchange } from '../http/exchange.ts'
 import { type Authenticate, type Caller, callerFor } from './authenticate.ts'
 
-/** Who may call an endpoint. `scope: null` needs a key with full access; `permission` loads the application of the path. */
+/** Who may call an endpoint. `scope: null` requires a key with full access; `permission` loads the application of the path. */
 export type Auth = 'public' | 'session' | ScopeAuth
 
 export interface ScopeAuth {
   scope: Scope | null
   permission?: Permission
-  /** This scope does as well. */
+  /** An alternative to `scope`. */
   orScope?: Scope
-  /** An upload token does as well. */
+  /** True: upload tokens are accepted too. */
   uploadToken?: true
 }
 
 /**
- * Throws ACCESS_DENIED for a key on a session route, MISSING_SCOPE for a key without the scope, RESOURCE_NOT_ALLOWED for a key of
- * certain applications on objects, UPLOAD_TOKEN_NOT_ALLOWED for an upload token elsewhere than on upload routes.
+ * Throws ACCESS_DENIED for a key on a session route, MISSING_SCOPE for a key without the scope, RESOURCE_NOT_ALLOWED for objects when
+ * the key is limited to certain applications, UPLOAD_TOKEN_NOT_ALLOWED for an upload token on any route but those for uploads.
  */
 export function checkScope(caller: Caller, auth: Exclude<Auth, 'public'>): void {
   if (caller.kind === 'upload-token') {
     if (auth === 'session' || !auth.uploadToken) throw new ApiError('UPLOAD_TOKEN_NOT_ALLOWED')
   } else if (auth === 'session') {
-    if (caller.kind !== 'session')
-      throw new ApiError('ACCESS_DENIED', 'This needs a session token; an API key does not do.')
+    if (caller.kind !== 'session') throw new ApiError('ACCESS_DENIED', 'This requires a session token, not an API key.')
   } else if (!covers(caller.scopes, auth.scope) && !(auth.orScope && covers(caller.scopes, auth.orScope))) {
     throw new ApiError(
       'MISSING_SCOPE',
-      auth.scope ? `The API key lacks the scope ${auth.scope}.` : 'This needs a key with full access.',
+      auth.scope ? `The API key lacks the scope ${auth.scope}.` : 'This requires a key with full access.',
     )
   } else if (caller.resources !== null && auth.scope?.startsWith('blob:'))
-    throw new ApiError('RESOURCE_NOT_ALLOWED', 'A key that is limited to certain applications has no objects.')
+    throw new ApiError('RESOURCE_NOT_ALLOWED', 'A key that is limited to certain applications cannot access objects.')
 }
 
-/** What an endpoint is about, when the caller may call it; undefined when that is no application. Throws as `checkScope` and `accessApp` do. */
+/** The application of the path, if the caller may call the endpoint; undefined if the endpoint needs none. Throws what `checkScope` and `accessApp` throw. */
 export async function accessOf(
   auth: Exclude<Auth, 'public'>,
   { path }: Pick<Exchange, 'path'>,
@@ -53,50 +52,50 @@ export async function accessOf(
   return accessApp(db, caller, path.appId ?? '', auth.permission)
 }
 
-/** So long a body may take before its caller is looked at again, in milliseconds: what is revoked is dead within a second. */
-const lookAgainMs = 1000
+/** A body that took longer than this, in milliseconds, has its caller authenticated again: a revoked credential is dead within a second. */
+const reauthenticateAfterMs = 1000
 
 /**
- * To be asked once the body is there: where it took long, a caller who is let in no more, or has lost the right, is refused as if the
- * request came only now. Throws as the admission does.
+ * To be called once the body has arrived: if that took long, a caller whose credential or right is gone by then is refused as if the
+ * request had come only now. Throws what the admission throws.
  */
-export async function assertStillLetIn(
+export async function reauthenticate(
   { auth, errors }: { auth: Auth; errors?: readonly ErrorCode[] },
   exchange: Exchange,
   services: { db: Db; authenticate: Authenticate },
 ): Promise<void> {
-  if (auth === 'public' || performance.now() - exchange.startedAt <= lookAgainMs) return
+  if (auth === 'public' || performance.now() - exchange.startedAt <= reauthenticateAfterMs) return
   await accessOf(auth, exchange, services, await callerFor({ errors }, exchange, services))
 }
 
 /**
- * The application that a path names, when the caller may do this to it: an own one, or one that is shared with the caller in the
- * workspace of the path; without one there, in any, and then the best role counts. Malformed, missing and foreign ids are the
- * same APP_NOT_FOUND, found out by the same questions; throws RESOURCE_NOT_ALLOWED and PERMISSION_DENIED too.
+ * The application that a path names, if the caller has the permission: the caller's own, or one that is shared with the caller in the
+ * workspace of the path; without a workspace in the path, in any workspace, and the best role counts. Malformed, missing and foreign
+ * ids are the same APP_NOT_FOUND, after the same queries. Also throws RESOURCE_NOT_ALLOWED and PERMISSION_DENIED.
  */
 export async function accessApp(db: Db, caller: Caller, idInPath: string, permission: Permission): Promise<Access> {
   const [, appId, workspaceId] = resourceIdPattern.exec(idInPath) ?? []
   if (!appId) throw new ApiError('APP_NOT_FOUND')
-  if (!mayTouch(caller, appId)) throw new ApiError('RESOURCE_NOT_ALLOWED')
+  if (!coversResource(caller, appId)) throw new ApiError('RESOURCE_NOT_ALLOWED')
   const own = workspaceId === undefined ? await ownApp(db, caller, appId) : undefined
-  const found = own ?? (await findSharedApp(db, caller.user.id, appId, workspaceId ?? null))
-  if (!found) throw new ApiError('APP_NOT_FOUND', await whyTakenBack(db, caller, appId))
-  if (!permits(found.role, permission)) throw new ApiError('PERMISSION_DENIED')
-  return found
+  const access = own ?? (await findSharedApp(db, caller.user.id, appId, workspaceId ?? null))
+  if (!access) throw new ApiError('APP_NOT_FOUND', await failureOfCreation(db, caller, appId))
+  if (!permits(access.role, permission)) throw new ApiError('PERMISSION_DENIED')
+  return access
 }
 
-/** For the owner of an application that could not be brought up: why it is gone. Undefined for everything else. */
-async function whyTakenBack(db: Db, caller: Caller, appId: string): Promise<string | undefined> {
+/** Tells the owner why an application whose creation failed is missing; undefined in every other case. */
+async function failureOfCreation(db: Db, caller: Caller, appId: string): Promise<string | undefined> {
   const failure = await failedCreation(db, caller.user.id, appId)
-  return failure && `The application could not be brought up and was taken back. ${failure.code}: ${failure.message}`
+  return failure && `The application could not be started and was removed. ${failure.code}: ${failure.message}`
 }
 
-/** Whether a key limited to certain resources covers this one. */
-export function mayTouch(caller: Caller, resourceId: string): boolean {
+/** Whether the caller's key covers a resource; a key without a list of resources covers all. */
+export function coversResource(caller: Caller, resourceId: string): boolean {
   return caller.resources === null || caller.resources.includes(resourceId)
 }
 
-/** An application, and what the caller is to it. */
+/** An application, and the caller's role in it. */
 export interface Access {
   app: AppRow
   role: Role
@@ -107,7 +106,7 @@ async function ownApp(db: Db, caller: Caller, appId: string): Promise<Access | u
   return app && { app, role: 'owner' }
 }
 
-/** Throws CLUSTER_UNAVAILABLE, with what to do, for an application whose files went with a forgotten host. */
+/** Throws CLUSTER_UNAVAILABLE, with what to do, for an application whose files were lost with a forgotten host. */
 export function assertNotLost({ lost_with: hostId }: Pick<AppRow, 'lost_with'>): void {
   if (hostId !== null) throw new ApiError('CLUSTER_UNAVAILABLE', lostWith(hostId))
 }

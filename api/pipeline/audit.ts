@@ -1,12 +1,12 @@
 import { type AuditEntry, recordAudit } from '../../db/audit.ts'
 import { kept } from '../../policy/retention.ts'
-import type { Exchange } from '../http/call.ts'
-import type { Admission, Endpoint } from './endpoint.ts'
+import type { Exchange } from '../http/exchange.ts'
 import type { CoreServices } from './core-services.ts'
+import type { Admission, Endpoint } from './endpoint.ts'
 
 /**
- * Writes an accepted command down before it is answered: one that was done, or one whose operation was done for and failed. A
- * command that is done is answered so even when this fails; the log has it then. Not what its own commit has recorded.
+ * Records an accepted command before it is answered: one that succeeded, or one whose operation was stored and failed. A command that
+ * succeeded is answered so even if this fails; the log then has the entry. Skips what the command's own commit has recorded.
  */
 export async function audit(
   endpoint: Endpoint,
@@ -19,10 +19,10 @@ export async function audit(
   if (!command || exchange.recorded || 'Idempotent-Replayed' in exchange.headers) return
   const entry = entryOf(endpoint.name, admission, exchange, result)
   if (!entry.actor || (result !== 'success' && entry.operationId === null)) return
-  await recordAudit(db, entry).catch(err => log.error({ err, ...entry }, 'an entry of the audit record was lost'))
+  await record(db, entry).catch(err => log.error({ err, ...entry }, 'an audit entry could not be stored'))
 }
 
-/** What the record will say of a command; nobody has done one without an actor. */
+/** The audit entry of a command; without an actor there was none. */
 export function entryOf(action: string, { caller, app }: Admission, exchange: Exchange, result: string): AuditEntry {
   const actor = caller?.user.id ?? exchange.actor ?? ''
   return {

@@ -10,41 +10,41 @@ import { readSession, sessionKey } from '../../policy/accounts/sessions.ts'
 import { ApiError, type ErrorCode } from '../../policy/errors.ts'
 import { isIssuedToken, isUploadToken, uploadTokenSecret } from '../../policy/objects/uploads/upload-tokens.ts'
 import { credentialBelievedMs } from '../../policy/patience.ts'
-import type { Exchange } from '../http/call.ts'
+import type { Exchange } from '../http/exchange.ts'
 import { EarlierCredentials } from './earlier-credentials.ts'
 import { Guessers } from './guessers.ts'
 
-/** Who calls, and with what rights. Null lists mean no restriction. */
+/** Who sends a request, and with which rights. Null lists mean no restriction. */
 export interface Caller {
   user: CredentialRow
   kind: 'key' | 'session' | 'upload-token'
   scopes: Scope[] | null
   resources: string[] | null
-  /** Beginnings of object names that a credential is limited to. */
+  /** Prefixes of object names that the credential is limited to. */
   prefixes: string[] | null
-  /** What an upload token fixes; absent for others. */
+  /** What an upload token pins; undefined for other credentials. */
   uploadToken?: UploadToken
   plan: Plan
   planName: string
 }
 
-/** A credential that works, of an account that does not: mostly that is nobody's business. */
+/** The credential is valid but its account is blocked, which most endpoints do not reveal. */
 class AccountBlocked extends ApiError {
   constructor() {
     super('ACCESS_DENIED')
   }
 }
 
-/** The caller of a request. Throws ACCESS_DENIED. */
+/** Resolves to the caller of a request. Throws ACCESS_DENIED. */
 export type Authenticate = (request: IncomingMessage, address: string) => Promise<Caller>
 
 interface AuthenticatorOptions {
   db: Db
   masterKey: string
-  /** Checks of API keys from before the root secret was rotated. */
+  /** Checks of API keys that were issued before the root secret was rotated. */
   earlierKeyChecks?: readonly Buffer[]
   plans: Plans
-  /** Processes that share the port, among which the requests of one address are spread. */
+  /** Processes that share the port and so the requests of one address. */
   processes?: number
 }
 
@@ -56,8 +56,8 @@ export function authenticator(options: AuthenticatorOptions): Authenticate {
   const tokenSecret = uploadTokenSecret(masterKey)
   const earlier = new EarlierCredentials(db)
   const guessers = new Guessers(processes)
-  let believed = new Map<string, Promise<Caller>>()
-  let believedSince = 0
+  let cached = new Map<string, Promise<Caller>>()
+  let cachedSince = 0
 
   async function byKey(credential: string, address: string): Promise<Caller> {
     const now = Date.now()
@@ -81,26 +81,26 @@ export function authenticator(options: AuthenticatorOptions): Authenticate {
     const hash =
       isIssuedToken(tokenSecret, credential) || (await earlier.mayBeToken()) ? credentialHash(credential) : undefined
     const name = hash?.toString('base64')
-    const found = hash && name && !guessers.refuses(address, name, now) ? await findUploadToken(db, hash) : undefined
-    if (found) return { ...callerOf(found.user, 'upload-token', plans), uploadToken: found.token }
+    const row = hash && name && !guessers.refuses(address, name, now) ? await findUploadToken(db, hash) : undefined
+    if (row) return { ...callerOf(row.user, 'upload-token', plans), uploadToken: row.token }
     guessers.miss(address, name, now)
     throw new ApiError('ACCESS_DENIED')
   }
 
-  /** Looked up once for all who ask with it at the same time. */
-  function look(credential: string, address: string): Promise<Caller> {
-    const known = believed.get(credential)
-    if (known) return known
-    const found = isUploadToken(credential)
+  /** Looks a credential up once for all concurrent requests that carry it. */
+  function lookUp(credential: string, address: string): Promise<Caller> {
+    const earlierLookup = cached.get(credential)
+    if (earlierLookup) return earlierLookup
+    const caller = isUploadToken(credential)
       ? byUploadToken(credential, address)
       : credential.includes('.')
         ? bySession(credential)
         : byKey(credential, address)
-    const generation = believed
-    generation.set(credential, found)
-    // Who is blocked is remembered as well: no limit counts them.
-    found.catch(refusal => refusal instanceof AccountBlocked || generation.delete(credential))
-    return found
+    const generation = cached
+    generation.set(credential, caller)
+    // Blocked accounts stay in the cache as well: no limit counts them.
+    caller.catch(refusal => refusal instanceof AccountBlocked || generation.delete(credential))
+    return caller
   }
 
   async function refuse(refusal: unknown, address: string): Promise<never> {
@@ -113,11 +113,11 @@ export function authenticator(options: AuthenticatorOptions): Authenticate {
     const credential = credentialOf(request)
     if (credential === undefined) return Promise.reject(new ApiError('ACCESS_DENIED'))
     const now = performance.now()
-    if (now - believedSince > credentialBelievedMs) {
-      believed = new Map()
-      believedSince = now
+    if (now - cachedSince > credentialBelievedMs) {
+      cached = new Map()
+      cachedSince = now
     }
-    return look(credential, address).catch(refusal => refuse(refusal, address))
+    return lookUp(credential, address).catch(refusal => refuse(refusal, address))
   }
 }
 
@@ -134,15 +134,15 @@ export function credentialOf(request: IncomingMessage): string | undefined {
   return credential.length >= 64 && credential.length <= 1024 && /^[\w.-]+$/.test(credential) ? credential : undefined
 }
 
-/** The caller of a request to an endpoint: one that has a code for blocked accounts says so to them. Throws ACCESS_DENIED and that code. */
+/** The caller of an endpoint. Throws ACCESS_DENIED, and ACCOUNT_BLOCKED if the endpoint declares it. */
 export async function callerFor(
   { errors }: { errors?: readonly ErrorCode[] },
   { request, address }: Exchange,
   { authenticate }: { authenticate: Authenticate },
 ): Promise<Caller> {
   return authenticate(request, address).catch(refusal => {
-    const tells = refusal instanceof AccountBlocked && errors?.includes('ACCOUNT_BLOCKED')
-    throw tells ? new ApiError('ACCOUNT_BLOCKED') : refusal
+    const isDeclared = refusal instanceof AccountBlocked && errors?.includes('ACCOUNT_BLOCKED')
+    throw isDeclared ? new ApiError('ACCOUNT_BLOCKED') : refusal
   })
 }
 

@@ -3,7 +3,7 @@ import { createRequire } from 'node:module'
 import { isIP } from 'node:net'
 import { type CountryResponse, Reader } from 'mmdb-lib'
 
-/** What the database says of a network. */
+/** The database entry of a network. */
 interface Entry {
   country_code: string
 }
@@ -14,7 +14,7 @@ export type InCountries = (address: string) => boolean
 const database = '@ip-location-db/geo-whois-asn-country-mmdb/geo-whois-asn-country.mmdb'
 let opened: Promise<Reader<CountryResponse>> | undefined
 
-/** Reads the country database (8 MB, once), which comes as a package and is renewed with it; with no countries there is nothing to read. */
+/** Reads the country database (8 MB, once), which is an npm package and is updated with it. Without countries there is nothing to read. */
 export async function openCountries(codes: readonly string[]): Promise<InCountries> {
   if (codes.length === 0) return () => false
   opened ??= openDatabase()

@@ -2,15 +2,15 @@ import type { IncomingMessage } from 'node:http'
 import type { Reply } from '../http/respond.ts'
 import type { Endpoint } from './endpoint.ts'
 
-// Pages of other origins upload straight from a browser, with an upload token and no cookie: any origin may.
+// Pages of other origins upload directly from the browser, with an upload token and without a cookie, so any origin is allowed.
 
-/** What every answer of such an endpoint carries, refusals too. */
+/** On every answer of such an endpoint, refusals included. */
 export const crossOriginHeaders = {
   'Access-Control-Allow-Origin': '*',
   'Access-Control-Expose-Headers': 'X-Request-Id, Retry-After, Idempotent-Replayed',
 } as const
 
-/** Answers a browser's question before a request, by the methods that pages may use on a path; undefined for every other request. */
+/** Answers preflight requests with the methods that pages may use on a path; undefined for every other request. */
 export function preflights(endpoints: readonly Endpoint[]): (request: IncomingMessage) => Reply | undefined {
   const methods = new Map<string, string[]>()
   for (const { crossOrigin, path, method } of endpoints)

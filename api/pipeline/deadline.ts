@@ -3,8 +3,8 @@ import { ApiError } from '../../policy/errors.ts'
 import { databasePatience } from '../../policy/patience.ts'
 
 /**
- * The outcome of what a request asks the database before it is acted upon. A database that hangs is DATABASE_UNAVAILABLE after 2.8 s,
- * however many statements these are; what comes later is dropped.
+ * Bounds the queries that precede the handling of a request. A database that hangs is DATABASE_UNAVAILABLE after 2.8 s, for all of
+ * them together; later results are dropped.
  */
 export function withinDeadline<T>(work: Promise<T>): Promise<T> {
   return withTimeout(work, databasePatience.admissionMs, () => new ApiError('DATABASE_UNAVAILABLE', undefined, 2))

@@ -2,14 +2,14 @@ import { credentialChecksSince, webhookAddressesBefore } from '../../db/accounts
 import type { Db } from '../../db/database.ts'
 import { credentialHash } from '../../policy/accounts/credentials.ts'
 
-/** An API process of the version before may go on this long beside a new one. */
-const besideMs = 3600_000
-const longestTokenMs = 3600_000
-const keptMs = 60_000
+/** An API process of the previous version may keep running this long alongside a new one. */
+const overlapMs = 3600_000
+const maxTokenMs = 3600_000
+const cachedMs = 60_000
 
 /**
- * Upload tokens and webhook addresses from before they held a check. They go on to work, and what is made up still costs no
- * statement of its own: tokens of that time are over within hours, and its addresses are known by heart.
+ * Upload tokens and webhook addresses that were issued before they contained a check. They still work, and made-up ones still cost no
+ * statement of their own: such tokens expire within hours, and such addresses are all in memory.
  */
 export class EarlierCredentials {
   readonly #db: Db
@@ -20,12 +20,12 @@ export class EarlierCredentials {
     this.#db = db
   }
 
-  /** Whether an upload token without a check may be one. */
+  /** Whether an upload token without a check may still be valid. */
   async mayBeToken(now = Date.now()): Promise<boolean> {
-    return now < (await this.#boundary()) + longestTokenMs
+    return now < (await this.#boundary()) + maxTokenMs
   }
 
-  /** Whether this is the address of a webhook, without a check. */
+  /** Whether this is a webhook's address without a check. */
   async isAddress(address: string, now = Date.now()): Promise<boolean> {
     return (await this.#hashes(now)).has(credentialHash(address).toString('hex'))
   }
@@ -35,18 +35,18 @@ export class EarlierCredentials {
       this.#since = undefined
       throw error
     })
-    return (await this.#since).getTime() + besideMs
+    return (await this.#since).getTime() + overlapMs
   }
 
   async #hashes(now: number): Promise<Set<string>> {
     const boundary = await this.#boundary()
     if (!this.#addresses || this.#addresses.until < now) {
-      const hashes = webhookAddressesBefore(this.#db, new Date(boundary)).then(all => new Set(all))
-      // None is added once the time beside each other is over.
-      const known = { until: now < boundary ? now + keptMs : Number.POSITIVE_INFINITY, hashes }
-      this.#addresses = known
+      const hashes = addressesBefore(this.#db, new Date(boundary)).then(all => new Set(all))
+      // None is added once the overlap is over.
+      const cached = { until: now < boundary ? now + cachedMs : Number.POSITIVE_INFINITY, hashes }
+      this.#addresses = cached
       hashes.catch(() => {
-        if (this.#addresses === known) this.#addresses = undefined
+        if (this.#addresses === cached) this.#addresses = undefined
       })
     }
     return this.#addresses.hashes

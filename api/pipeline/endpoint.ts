@@ -2,13 +2,13 @@ import type { z } from 'zod'
 import type { AppRow } from '../../db/apps/apps.ts'
 import type { Role } from '../../policy/accounts/permissions.ts'
 import { type ApiError, codeOn, type ErrorCode, type Wire } from '../../policy/errors.ts'
-import type { Exchange } from '../http/call.ts'
+import type { Exchange } from '../http/exchange.ts'
 import type { Reply } from '../http/respond.ts'
+import type { Services } from '../services.ts'
 import type { Access, Auth } from './access.ts'
 import type { Caller } from './authenticate.ts'
-import type { Services } from '../services.ts'
 
-/** What an endpoint is handed: who calls, about which application, with what. */
+/** What an endpoint receives: the caller, the application of the path, and the input. */
 export interface Call<A extends Auth = Auth, Query = unknown, Body = unknown> {
   caller: A extends 'public' ? undefined : Caller
   app: A extends { permission: string } ? AppRow : undefined
@@ -22,63 +22,63 @@ export interface Definition<A extends Auth, Q extends z.ZodObject, B extends z.Z
   /** Noun and verb; the row of `policy/limits.ts` has the same name, and the OpenAPI operation too. */
   name: string
   method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
-  /** Whose names and statuses its refusals have; the management wire's when left out. */
+  /** Decides the names and statuses of its refusals; default: the management wire. */
   wire?: Wire
   /** With parameters in braces: `/v2/apps/{appId}`. */
   path: string
   summary: string
   auth: A
   query?: Q
-  /** A JSON body. Fields that have a code of their own carry it as the schema's `error`. */
+  /** A JSON body. A field with its own error code carries it as the schema's `error`. */
   body?: B
-  /** A body that `handle` reads itself, as a stream; named by its media type, with the schema of its parts. */
+  /** A body that `handle` reads itself, as a stream: its media type, and the schema of its parts. */
   upload?: { mediaType: string; parts: z.ZodObject; maxBytes: number; tooLarge: ErrorCode }
   maxBodyBytes?: number
-  /** True: names of fields may be the caller's own, so that `__proto__` is one to keep and not one to drop. */
+  /** True: callers choose names of fields, so `__proto__` is kept like any other instead of being dropped. */
   namesAreData?: true
-  /** True: `content`, or its alias `buffer`, is a file; the schema sees its bytes, whatever shape they come in. */
+  /** True: `content`, or its alias `buffer`, is a file; the schema sees its bytes, in whichever form they were sent. */
   holdsFile?: true
-  /** The value under `response` of the envelope; without it the envelope has only `status`. */
+  /** The value in the field `response` of the envelope; without it the envelope has only `status`. */
   response?: R
-  /** The `code` of the value stands beside `status` as well: existing clients look for it there. */
+  /** The `code` of the value also appears next to `status`, where existing clients expect it. */
   codeBeside?: true
-  /** What success is; 200 when left out. */
+  /** The status of success; default 200. */
   success?: 201
-  /** False: `handle` gives the whole reply, which has no envelope. */
+  /** False: `handle` returns the whole reply, without an envelope. */
   envelope?: false
-  /** The answer is a stream of events, or may be one where there is an envelope too; `handle` writes it itself. `events` names them. */
+  /** The answer is a stream of events, or may be one if there is an envelope too; `handle` writes it itself. `events` describes them. */
   stream?: { events: string; resumes?: true }
-  /** What a 302 leads to, where that is an answer; `handle` writes it itself. */
+  /** Where a 302 leads, if the endpoint answers with one; `handle` writes it itself. */
   redirects?: string
-  /** True: it begins an operation, whose id its answers carry as X-Operation-Id. */
+  /** True: it starts an operation; its answers carry the id as X-Operation-Id. */
   operation?: true
-  /** True: no budget counts it and no country is blocked (contract 1.15); programs of a provider call it, with a measure of its own. */
+  /** True: no budget counts it and no country is blocked (contract 1.15). Programs of a provider call it, with a limit of its own. */
   uncounted?: true
-  /** True: its own limits count it, the budgets of account and address do not (contract 1.15). */
+  /** True: only its own limits count it, not the budgets of account and address (contract 1.15). */
   unbudgeted?: true
   /** True: pages of any origin may call it from a browser. */
   crossOrigin?: true
-  /** True: a session is let in that has not solved the captcha of its country yet. */
+  /** True: sessions that have not solved the captcha of their country yet are admitted. */
   beforeCaptcha?: true
-  /** A GET that changes something: it stands in the audit record as commands do. */
+  /** A GET that changes something: the audit record lists it like a command. */
   changes?: true
-  /** How a refusal looks on a wire that is not JSON. */
+  /** Renders a refusal on a wire that is not JSON. */
   refusal?(error: ApiError): Reply
-  /** What it throws beyond `commonErrors`. */
+  /** What it throws in addition to `commonErrors`. */
   errors?: readonly ErrorCode[]
-  /** Codes that stand at another status here than in the catalogue (contract 10.2). */
+  /** Codes whose status differs from the catalogue's here (contract 10.2). */
   statuses?: Partial<Record<ErrorCode, number>>
   /** Refusals of these codes have only `status` and `code`. */
   terse?: readonly ErrorCode[]
   handle(call: Call<A, z.output<Q>, z.output<B>>, services: Services): Promise<z.input<R> | Reply>
 }
 
-/** A definition with its types forgotten, as the router, the pipeline and the OpenAPI document see it. */
+/** A definition without its type parameters, as the router, the pipeline and the OpenAPI document see it. */
 export interface Endpoint extends Omit<Definition<Auth, z.ZodObject, z.ZodObject, z.ZodType>, 'handle'> {
   handle(call: Call<Auth>, services: Services): Promise<unknown>
 }
 
-/** One object says everything about an endpoint: route, rights, limits, schemas, errors, and the few lines that do it. */
+/** One object defines everything about an endpoint: route, rights, limits, schemas, errors, and the few lines that execute it. */
 export function endpoint<
   const A extends Auth,
   Q extends z.ZodObject = z.ZodObject<Record<never, never>>,
@@ -88,10 +88,10 @@ export function endpoint<
   return definition as unknown as Endpoint
 }
 
-/** Who calls, and about what, once both are known. */
+/** The caller and the application, once they are known. */
 export type Admission = Partial<Access> & { caller?: Caller }
 
-/** Codes that the pipeline itself may answer with. Handlers may throw them too. */
+/** Codes that the pipeline itself may answer with. Handlers may throw them as well. */
 export function commonErrors({
   auth,
   query,

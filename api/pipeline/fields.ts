@@ -1,31 +1,31 @@
 import { z } from 'zod'
 import { resourceIdPattern, userIdPattern, workspaceIdPattern } from '../../policy/ids.ts'
 
-/** A boolean in a query string, with what holds when it is left out. */
-export const flagUnlessSaid = (usual: boolean) =>
+/** A boolean in a query string, with its default. */
+export const flagWithDefault = (usual: boolean) =>
   z
     .enum(['true', 'false', '1', '0'])
     .optional()
     .transform(text => (text === undefined ? usual : text === 'true' || text === '1'))
     .meta({ openapi: { type: 'boolean', default: usual } })
 
-export const flag = flagUnlessSaid(false)
+export const flag = flagWithDefault(false)
 
-/** How many entries a page takes, 1 to 100. */
-export const pageLimit = (usual: number, most = 100) =>
+/** The number of entries on a page, 1 to `max`. */
+export const pageLimit = (usual: number, max = 100) =>
   z
     .string()
     .regex(/^[1-9]\d{0,3}$/)
     .transform(Number)
-    .refine(limit => limit <= most)
+    .refine(limit => limit <= max)
     .default(usual)
-    .meta({ openapi: { type: 'integer', minimum: 1, maximum: most, default: usual } })
+    .meta({ openapi: { type: 'integer', minimum: 1, maximum: max, default: usual } })
 
-/** A field of a body that may be left out; null, as many clients send what they do not set, is the same. */
+/** An optional field of a body. Null means the same as leaving it out, because many clients send null for what is not set. */
 export const optional = <T extends z.ZodType>(field: T) => field.nullish().transform(value => value ?? undefined)
 
-/** As `optional`, with what then holds. */
-export const usually = <T extends z.ZodType>(usual: z.output<T>, field: T) =>
+/** As `optional`, with a default. */
+export const withDefault = <T extends z.ZodType>(usual: z.output<T>, field: T) =>
   field
     .nullish()
     .meta({ default: usual })
@@ -34,19 +34,19 @@ export const usually = <T extends z.ZodType>(usual: z.output<T>, field: T) =>
 /** ISO 8601, UTC. */
 export const isoTime = z.string().meta({ openapi: { type: 'string', format: 'date-time' } })
 
-/** Of a field whose texts its endpoint judges one by one: what cannot be stored is no reason to refuse the request as a whole. */
-export const judgedByEndpoint = { judgesTexts: true } as const
+/** For a field whose texts the endpoint checks one by one: an unstorable one does not refuse the whole request. */
+export const checkedByEndpoint = { checksTexts: true } as const
 
 const id = (pattern: RegExp) => z.string({ error: 'INVALID_ID' }).regex(pattern, 'INVALID_ID')
 
-/** Ids in a body, where one of another form is a bad request. */
+/** Ids in a body, where a malformed one is a bad request. */
 export const appId = id(resourceIdPattern)
 export const userId = id(userIdPattern)
 export const workspaceId = id(workspaceIdPattern)
 
 const appIdPattern = '^([a-f0-9]{24}|[a-f0-9]{32})(?:-[a-f0-9-]+)?$'
 
-/** Path parameters by name, for the OpenAPI document: a path id of another form is a missing resource, not a bad request. */
+/** Path parameters by name, for the OpenAPI document: a malformed id in a path is a missing resource, not a bad request. */
 export const pathParameters: Record<string, object> = {
   appId: {
     type: 'string',

@@ -1,26 +1,26 @@
 import { guesserTerms } from '../../policy/accounts/address-limits.ts'
 import { networkOf } from '../http/address.ts'
 
-const most = 10_000
-/** A blocked address is answered once in this time, so that a flood of its own making waits for itself and for nobody else. */
+const maxRecords = 10_000
+/** A blocked address gets one answer per this time, so that its flood delays only itself. */
 const paceMs = 5
-/** Well within what a request may take to be admitted. */
-const longestWaitMs = 1000
+/** Well within the time in which a request must be admitted. */
+const maxWaitMs = 1000
 
 interface Record {
   since: number
   misses: number
   blockedUntil: number
-  /** When the next refusal has its turn. */
-  turn: number
+  /** When the next refusal may be sent. */
+  nextAt: number
   /** Hashes that were looked up and belong to no account. */
   unknown: Set<string>
 }
 
 /**
- * Addresses that insist on keys of no account (contract 1.16). A blocked address gets 401 for keys that are known
- * to be unknown without a look-up; a key that has not been looked up yet still is, so valid keys go on. Kept per process, without
- * a word to the others: each of several counts to its share of the whole.
+ * Addresses that keep trying keys of no account (contract 1.16). A blocked address gets 401 without a lookup for keys that were
+ * looked up before and not found; other keys are still looked up, so valid ones keep working. Each process counts by itself, up to
+ * its share of the limit.
  */
 export class Guessers {
   #records = new Map<string, Record>()
@@ -30,13 +30,13 @@ export class Guessers {
     this.#allowed = Math.ceil(guesserTerms.keys / processes)
   }
 
-  /** Notes a key of no account; `hash` is absent when its form alone betrayed it. */
+  /** Counts a key of no account; `hash` is undefined if its form alone gave it away. */
   miss(address: string, hash: string | undefined, now: number): void {
     const source = networkOf(address)
     let record = this.#records.get(source)
     if (!record || (now - record.since > guesserTerms.withinMs && now >= record.blockedUntil)) {
-      if (this.#records.size >= most) this.#records.clear()
-      record = { since: now, misses: 0, blockedUntil: 0, turn: 0, unknown: new Set() }
+      if (this.#records.size >= maxRecords) this.#records.clear()
+      record = { since: now, misses: 0, blockedUntil: 0, nextAt: 0, unknown: new Set() }
       this.#records.set(source, record)
     }
     if (hash && record.unknown.size < 1000) record.unknown.add(hash)
@@ -48,12 +48,12 @@ export class Guessers {
     return this.#blocked(address, now)?.unknown.has(hash) ?? false
   }
 
-  /** How many ms a refusal to this address is to wait for its turn; 0 where nobody insists. */
+  /** Milliseconds by which a refusal to this address is delayed; 0 for an address that is not blocked. */
   waitOf(address: string, now: number): number {
     const record = this.#blocked(address, now)
     if (!record) return 0
-    const wait = Math.min(Math.max(0, record.turn - now), longestWaitMs)
-    record.turn = now + wait + paceMs
+    const wait = Math.min(Math.max(0, record.nextAt - now), maxWaitMs)
+    record.nextAt = now + wait + paceMs
     return wait
   }
 

@@ -3,7 +3,7 @@ import { confirmOperation } from '../../db/acceptance.ts'
 import { type Db, transaction } from '../../db/database.ts'
 import { type Claim, claim, type KeyedRequest, keep, release, type StoredAnswer } from '../../db/idempotency.ts'
 import { ApiError } from '../../policy/errors.ts'
-import type { Exchange } from '../http/call.ts'
+import type { Exchange } from '../http/exchange.ts'
 import { toApiError } from '../http/respond.ts'
 import type { Caller } from './authenticate.ts'
 

@@ -4,21 +4,21 @@ import { ApiError, type ErrorCode, isErrorCode } from '../../policy/errors.ts'
 import { networkOf } from '../http/address.ts'
 import { admitBody, inviteBody, ordinaryBodyBytes, parseBody, readBody, unstorableAt } from '../http/body.ts'
 import { BodyBudget } from '../http/body-budget.ts'
-import { parseAside } from '../http/body-threads.ts'
-import type { Exchange } from '../http/call.ts'
+import { parseInThread } from '../http/body-threads.ts'
+import type { Exchange } from '../http/exchange.ts'
 import type { Endpoint } from './endpoint.ts'
 
-/** What large JSON bodies hold in memory at once, and what was read of them until it was acted upon. */
+/** Bounds the memory of all large JSON bodies, from their arrival until their request has been handled. */
 const largeBodies = new BodyBudget(bodyBudgets.json)
 
-/** The query parameters as the endpoint's schema sees them. */
+/** The query parameters, parsed by the endpoint's schema. */
 export function takeQuery({ query }: Endpoint, { search }: Exchange): unknown {
   return query && accept(query, search)
 }
 
 /**
- * The body as the endpoint's schema sees it; undefined when the endpoint has none, or reads it itself. A large one counts to the share
- * of `userId`, or of the address where nobody is known.
+ * The body, parsed by the endpoint's schema; undefined when the endpoint has none, or reads it itself. A large one is charged to
+ * `userId`, or to the address if the caller is anonymous.
  */
 export async function takeBody(endpoint: Endpoint, exchange: Exchange, userId: string | undefined): Promise<unknown> {
   const { request, response } = exchange
@@ -31,7 +31,7 @@ export async function takeBody(endpoint: Endpoint, exchange: Exchange, userId: s
   const mayBeLarge = Number(length ?? (chunked ? maxBodyBytes : 0)) > ordinaryBodyBytes
   const account = userId ?? networkOf(exchange.address)
   const charge = largeBodies.charge([account])
-  exchange.afterwards(() => charge.end())
+  exchange.onEnd(() => charge.end())
   try {
     inviteBody(request, response)
     const bytes = await readBody(request, maxBodyBytes, mayBeLarge ? { charge } : undefined)
@@ -49,21 +49,23 @@ async function parsed(
   exchange: Exchange,
 ): Promise<Record<string, unknown>> {
   const form = { anyName, file }
-  return bytes.length > ordinaryBodyBytes ? parseAside(bytes, form, account, exchange.gone) : parseBody(bytes, form)
+  return bytes.length > ordinaryBodyBytes
+    ? parseInThread(bytes, form, account, exchange.signal)
+    : parseBody(bytes, form)
 }
 
 /**
- * Throws the code that the field carries, else INVALID_INPUT for a text that cannot be stored, else INVALID_PARAMETERS; never the
- * validator's words.
+ * Throws the code that the field carries, else INVALID_INPUT for a text that cannot be stored, else INVALID_PARAMETERS; never with
+ * the validator's own message.
  */
 function accept(schema: z.ZodObject, value: Record<string, unknown>): unknown {
   const parsed = schema.safeParse(value)
   if (parsed.success) {
-    const judgedHere = Object.entries(parsed.data).filter(
-      ([name]) => !(schema.shape[name] as z.ZodType).meta()?.judgesTexts,
+    const checkedHere = Object.entries(parsed.data).filter(
+      ([name]) => !(schema.shape[name] as z.ZodType).meta()?.checksTexts,
     )
-    const found = unstorableAt(Object.fromEntries(judgedHere))
-    if (found) throw new ApiError(codeOfField(schema, value, found) ?? 'INVALID_INPUT')
+    const unstorable = unstorableAt(Object.fromEntries(checkedHere))
+    if (unstorable) throw new ApiError(codeOfField(schema, value, unstorable) ?? 'INVALID_INPUT')
     return parsed.data
   }
   const [issue] = parsed.error.issues
@@ -71,12 +73,12 @@ function accept(schema: z.ZodObject, value: Record<string, unknown>): unknown {
   const path = (issue?.path ?? []).map(String)
   if (path.length > 0 && unstorableAt(valueAt(value, path))) throw new ApiError('INVALID_INPUT')
   const field = path.join('.')
-  throw new ApiError('INVALID_PARAMETERS', field && `The parameter "${field}" is missing or not of the right form.`)
+  throw new ApiError('INVALID_PARAMETERS', field && `The parameter "${field}" is missing or invalid.`)
 }
 
-/** What the schema calls a value that can be none of a field's; undefined where it has no code of its own. A field that is there is not missing. */
+/** The schema's code for a value that no field accepts; undefined if the field has none. A field that was sent is never called missing. */
 function codeOfField(schema: z.ZodObject, value: unknown, path: readonly string[]): ErrorCode | undefined {
-  const parsed = schema.safeParse(withValue(value, path, Symbol('of no type')))
+  const parsed = schema.safeParse(withValue(value, path, Symbol('invalid for every type')))
   const issue = parsed.error?.issues.find(({ path: where }) =>
     path.every((name, depth) => String(where[depth]) === name),
   )
@@ -86,7 +88,7 @@ function codeOfField(schema: z.ZodObject, value: unknown, path: readonly string[
 const valueAt = (value: unknown, path: readonly string[]): unknown =>
   path.reduce<unknown>((inside, name) => (inside as Record<string, unknown> | undefined)?.[name], value)
 
-/** A copy with another value at a path, which is there. */
+/** A copy with another value at an existing path. */
 function withValue(value: unknown, [name, ...rest]: readonly string[], other: unknown): unknown {
   if (name === undefined) return other
   const copy = Array.isArray(value) ? [...value] : { ...(value as object) }

@@ -6,21 +6,21 @@ import type { Counter } from '../../policy/limits.ts'
 export interface Refusal {
   counter: Counter
   waitMs: number
-  /** The counter has just been overrun: its block begins now. */
-  begins: boolean
+  /** The counter was exceeded just now: its block starts. */
+  startsBlock: boolean
 }
 
-/** What the counters say to a request that has been counted. Pure; the budget speaks before the endpoint's own limits. */
-export function refusalOf(counters: readonly Counter[], standings: readonly CounterState[]): Refusal | undefined {
+/** Decides whether a counted request is refused. Pure; the budget takes precedence over the endpoint's own limits. */
+export function refusalOf(counters: readonly Counter[], standings: readonly Standing[]): Refusal | undefined {
   let worst: Refusal | undefined
   for (const standing of standings) {
     const counter = counters.find(c => c.key === standing.key)!
     const blocked = standing.blocked_ms > 0
     if (!blocked && standing.used <= counter.allow) continue
-    const begins = !blocked && counter.blockSeconds > 0
-    const waitMs = blocked ? standing.blocked_ms : begins ? counter.blockSeconds * 1000 : standing.window_ms
+    const startsBlock = !blocked && counter.blockSeconds > 0
+    const waitMs = blocked ? standing.blocked_ms : startsBlock ? counter.blockSeconds * 1000 : standing.window_ms
     if (!worst || counter.code === 'RATE_LIMIT' || (worst.counter.code !== 'RATE_LIMIT' && waitMs > worst.waitMs))
-      worst = { counter, waitMs, begins }
+      worst = { counter, waitMs, startsBlock }
   }
   return worst
 }
@@ -33,19 +33,19 @@ export class Limiter {
     this.#db = db
   }
 
-  /** Counts one request, or what a request names: so many at once. Throws KEEP_CALM or RATE_LIMIT when a counter is past its end. */
+  /** Counts a request `times` times, for instance once per object that it names. Throws KEEP_CALM or RATE_LIMIT when a limit is exceeded. */
   async admit(counters: readonly Counter[], times = 1): Promise<void> {
     if (counters.length === 0) return
     const standings =
       times === 1 ? await countRequest(this.#db, counters) : await countRequests(this.#db, counters, times)
     const refusal = refusalOf(counters, standings)
     if (!refusal) return
-    await Promise.all(overrun(counters, standings).map(counter => startBlock(this.#db, counter)))
+    await Promise.all(exceeded(counters, standings).map(counter => beginBlock(this.#db, counter)))
     throw new ApiError(refusal.counter.code, undefined, Math.max(1, Math.ceil(refusal.waitMs / 1000)))
   }
 }
 
-function overrun(counters: readonly Counter[], standings: readonly CounterState[]): Counter[] {
+function exceeded(counters: readonly Counter[], standings: readonly Standing[]): Counter[] {
   return counters.filter(counter => {
     const standing = standings.find(s => s.key === counter.key)
     return standing && counter.blockSeconds > 0 && standing.blocked_ms === 0 && standing.used > counter.allow

@@ -1,7 +1,7 @@
 import type { Notifications } from '../../db/notifications.ts'
 import { newsRereadMs } from '../../policy/patience.ts'
 
-/** Waits for what is announced on one channel, by id: one listening connection serves everyone who waits in this process. */
+/** Waits for notifications of one channel, by id: one listening connection serves all waiting requests of this process. */
 export class News {
   #waiting = new Map<string, Set<() => void>>()
 
@@ -14,19 +14,19 @@ export class News {
     })
   }
 
-  /** Resolves when this id was announced, at the latest after `milliseconds` or 3 s: look at its row then. */
-  news(id: string, milliseconds: number, gone: AbortSignal): Promise<void> {
+  /** Resolves when this id was notified, after `milliseconds` or after 3 s, whichever comes first: read its row then. */
+  news(id: string, milliseconds: number, signal: AbortSignal): Promise<void> {
     return new Promise(resolve => {
       const waiting = this.#waiting.get(id) ?? new Set()
       const wake = () => {
         clearTimeout(timer)
-        gone.removeEventListener('abort', wake)
+        signal.removeEventListener('abort', wake)
         waiting.delete(wake)
         if (waiting.size === 0) this.#waiting.delete(id)
         resolve()
       }
       const timer = setTimeout(wake, Math.max(0, Math.min(milliseconds, newsRereadMs)))
-      gone.addEventListener('abort', wake)
+      signal.addEventListener('abort', wake)
       this.#waiting.set(id, waiting.add(wake))
     })
   }

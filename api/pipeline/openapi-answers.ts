@@ -3,22 +3,22 @@ import { catalogued, codeOn, type ErrorCode } from '../../policy/errors.ts'
 import { commonErrors, type Endpoint } from './endpoint.ts'
 import { type Json, schemaOf } from './openapi-schemas.ts'
 
-/** Headers of answers, as the documents describe them once. */
+/** Headers of answers; the documents describe each once. */
 export const answerHeaders = {
-  RequestId: { description: 'Names this request in the logs of the platform.', schema: { type: 'string' } },
+  RequestId: { description: 'Identifies this request in the logs of the platform.', schema: { type: 'string' } },
   RetryAfter: {
-    description: 'Seconds after which another try makes sense.',
+    description: 'Seconds to wait before trying again.',
     schema: { type: 'integer', minimum: 0 },
   },
   OperationId: {
-    description: 'The operation, where this request began one.',
+    description: 'The id of the operation that this request started, if any.',
     schema: { type: 'string', pattern: '^[0-9a-f]{32}$' },
   },
   Replayed: {
-    description: 'The answer of an earlier request with the same Idempotency-Key.',
+    description: 'This is the answer to an earlier request with the same Idempotency-Key.',
     schema: { const: 'true' },
   },
-  Location: { description: 'The address to go on to.', schema: { type: 'string', format: 'uri' } },
+  Location: { description: 'Where to continue.', schema: { type: 'string', format: 'uri' } },
 } as const
 
 const wireNames = {
@@ -44,19 +44,19 @@ export function responsesOf(endpoint: Endpoint): Json {
   )
 }
 
-/** What an answer of this status carries, beyond what HTTP itself asks for. */
+/** Headers of an answer with this status, beyond those that HTTP itself requires. */
 function headersOf({ operation, errors }: Endpoint, status: number): Json {
-  const isTold = status < 500 && ![401, 403, 429].includes(status)
-  const carried: Record<keyof typeof answerHeaders, boolean> = {
+  const isStored = status < 500 && ![401, 403, 429].includes(status)
+  const isSent: Record<keyof typeof answerHeaders, boolean> = {
     RequestId: true,
     RetryAfter: status === 429 || status === 503,
     OperationId: operation === true && ![401, 403, 404, 413, 415, 429].includes(status),
-    Replayed: isTold && (errors?.includes('IDEMPOTENCY_KEY_REUSED') ?? false),
+    Replayed: isStored && (errors?.includes('IDEMPOTENCY_KEY_REUSED') ?? false),
     Location: status === 302,
   }
   const names = Object.keys(wireNames) as (keyof typeof wireNames)[]
   return Object.fromEntries(
-    names.filter(name => carried[name]).map(name => [wireNames[name], { $ref: `#/components/headers/${name}` }]),
+    names.filter(name => isSent[name]).map(name => [wireNames[name], { $ref: `#/components/headers/${name}` }]),
   )
 }
 
@@ -70,7 +70,7 @@ function success({ response, stream, codeBeside, envelope }: Endpoint): Json {
   return { description: 'Success', content: { ...jsonOf({ type: 'object', properties, required }), ...events } }
 }
 
-/** One answer per status, with every code of that status: two codes of one status must not overwrite each other. */
+/** One answer per status, with all codes of that status: two codes with the same status must not overwrite each other. */
 function refusals(endpoint: Endpoint): Record<string, Json> {
   const own = (endpoint.errors ?? []).map(code => codeOn(endpoint.wire ?? 'management', code))
   const codes = new Set<ErrorCode>([...commonErrors(endpoint), ...own])

@@ -2,15 +2,15 @@ import { z } from 'zod'
 
 export type Json = Record<string, unknown>
 
-/** Ways in which a body may be completed, one of which it takes: JSON Schema of an object that says nothing of other fields. */
+/** One of several alternatives for a body: JSON Schema of an object that does not mention the other fields. */
 interface Form {
   properties?: Json
   required?: string[]
 }
 
 /**
- * JSON Schema of a zod schema. A field that says `openapi` in its meta is shown as that, itself a schema of JSON or of zod; an object
- * with `choices` is completed by one form of each. No meta leaks as a keyword.
+ * JSON Schema of a zod schema. `openapi` in the meta of a field, a JSON or zod schema, replaces the field's own; an object with
+ * `choices` must match one form of each. No meta leaks as a keyword.
  */
 export function schemaOf(schema: z.ZodType, io: 'input' | 'output'): Json {
   const { $schema: _, ...json } = z.toJSONSchema(schema, {
@@ -31,11 +31,11 @@ function shownAs(openapi: Json | z.ZodType | undefined, io: 'input' | 'output'):
   return openapi instanceof z.ZodType ? schemaOf(openapi, io) : openapi
 }
 
-/** Fields that a form describes are not described a second time. */
+/** Fields that a form describes are not described twice. */
 function completed(object: Json & Form, choices: Form[][]): Json {
-  const told = new Set(choices.flat().flatMap(({ properties = {} }) => Object.keys(properties)))
-  const others = Object.entries(object.properties ?? {}).filter(([name]) => !told.has(name))
-  const required = object.required?.filter(name => !told.has(name))
+  const described = new Set(choices.flat().flatMap(({ properties = {} }) => Object.keys(properties)))
+  const others = Object.entries(object.properties ?? {}).filter(([name]) => !described.has(name))
+  const required = object.required?.filter(name => !described.has(name))
   return {
     ...object,
     properties: Object.fromEntries(others),

@@ -8,7 +8,7 @@ import { idempotencyHeader } from './idempotent.ts'
 import { answerHeaders, responsesOf } from './openapi-answers.ts'
 import { type Json, schemaOf } from './openapi-schemas.ts'
 
-/** Of which API a document is. */
+/** The API that a document describes. */
 interface Described {
   path: string
   version: string
@@ -16,27 +16,27 @@ interface Described {
   wire?: Wire
 }
 
-/** What a client has to know beyond the list of codes. */
+/** What clients must know in addition to the list of codes. */
 const general = [
-  'DATABASE_UNAVAILABLE: nothing was done and nothing will be, unless the message says that this is not known.',
-  'Texts hold neither NUL nor lone surrogates. x-maxBytes counts bytes of UTF-8, of an object those of its names and texts;',
-  'x-maxNameBytes those of each name in a path.',
+  'DATABASE_UNAVAILABLE: nothing was changed and nothing will be, unless the message says that this is unknown.',
+  'Texts must not contain NUL or lone surrogates. x-maxBytes limits the UTF-8 bytes of a text, or of all names and texts of an',
+  'object; x-maxNameBytes limits those of each name in a path.',
 ].join(' ')
 
 const managementApi: Described = {
   path: '/v2/openapi.json',
   version: '10.3.3',
-  description: `Applications from a zip: create, control, watch. ${general}`,
+  description: `Create applications from a zip archive, control and monitor them. ${general}`,
 }
 
 export const blobApi: Described = {
   path: '/v1/openapi.json',
   version: '1.0.0',
-  description: `Files: store, list, change, share. ${general}`,
+  description: `Store, list, change and share files. ${general}`,
   wire: 'blob',
 }
 
-/** The document of an API: made once from its endpoint table; ETag and 304. */
+/** The endpoint of an API's document, which is generated once from the endpoint table; supports ETag and 304. */
 export function openApi(endpoints: readonly Endpoint[], baseUrl: string, api = managementApi): Endpoint {
   const body = JSON.stringify(openApiDocument(endpoints, baseUrl, api))
   const etag = `"${createHash('sha256').update(body).digest('base64url').slice(0, 27)}"`
@@ -50,14 +50,14 @@ export function openApi(endpoints: readonly Endpoint[], baseUrl: string, api = m
     auth: 'public',
     envelope: false,
     async handle({ exchange }) {
-      const known = exchange.request.headers['if-none-match']?.split(',').map(tag => tag.trim().replace(/^W\//, ''))
-      if (known?.some(tag => tag === etag || tag === '*')) return { status: 304, headers }
+      const tags = exchange.request.headers['if-none-match']?.split(',').map(tag => tag.trim().replace(/^W\//, ''))
+      if (tags?.some(tag => tag === etag || tag === '*')) return { status: 304, headers }
       return { status: 200, headers: { 'Content-Type': 'application/json; charset=utf-8', ...headers }, body }
     },
   })
 }
 
-/** The document over those endpoints that accept an API key (contract 1.22). Pure. */
+/** The document of all endpoints that accept an API key (contract 1.22). Pure. */
 export function openApiDocument(
   endpoints: readonly Endpoint[],
   baseUrl: string,

@@ -2,9 +2,10 @@ import type { AppRow } from '../../db/apps/apps.ts'
 import { ApiError, codeOn } from '../../policy/errors.ts'
 import { countersOf, type Limit, limits, ownCounters } from '../../policy/limits.ts'
 import { networkOf } from '../http/address.ts'
-import type { Exchange } from '../http/call.ts'
+import type { Exchange } from '../http/exchange.ts'
 import { failure, type Reply, streamed, success, toApiError } from '../http/respond.ts'
-import { accessOf, assertStillLetIn } from './access.ts'
+import type { Services } from '../services.ts'
+import { accessOf, reauthenticate } from './access.ts'
 import { audit } from './audit.ts'
 import { type Caller, callerFor } from './authenticate.ts'
 import { checkCaptcha } from './captcha.ts'
@@ -12,9 +13,8 @@ import { crossOriginHeaders } from './cross-origin.ts'
 import { withinDeadline } from './deadline.ts'
 import { type Admission, type Call, commonErrors, type Endpoint } from './endpoint.ts'
 import { takeBody, takeQuery } from './input.ts'
-import type { Services } from '../services.ts'
 
-/** The fixed way of every request: country, authenticate, captcha, scope, load and permission, limit, parse, handle, envelope. Never rejects. */
+/** What happens to every request, in this order: country, authenticate, captcha, scope, load and permission, limit, parse, handle, envelope. Never rejects. */
 export async function serve(endpoint: Endpoint, exchange: Exchange, services: Services): Promise<Reply> {
   let admission: Admission = {}
   if (endpoint.crossOrigin) Object.assign(exchange.headers, crossOriginHeaders)
@@ -23,19 +23,19 @@ export async function serve(endpoint: Endpoint, exchange: Exchange, services: Se
     const { caller, app, role } = admission
     const query = takeQuery(endpoint, exchange)
     const body = await takeBody(endpoint, exchange, caller?.user.id)
-    await assertStillLetIn(endpoint, exchange, services)
+    await reauthenticate(endpoint, exchange, services)
     const value = await endpoint.handle({ caller, app, role, query, body, exchange } as Call, services)
     if (value === streamed) return streamed
     await audit(endpoint, admission, exchange, services, 'success')
-    const beside = endpoint.codeBeside && (value as { code: string }).code
-    const reply = endpoint.envelope === false ? (value as Reply) : success(value, beside, endpoint.success)
+    const code = endpoint.codeBeside && (value as { code: string }).code
+    const reply = endpoint.envelope === false ? (value as Reply) : success(value, code, endpoint.success)
     services.contract?.answered(endpoint.name, value, endpoint.response)
     return withHeaders(reply, exchange.headers)
   } catch (thrown) {
     await audit(endpoint, admission, exchange, services, toApiError(thrown).code)
     return withHeaders(refuse(endpoint, exchange, services, thrown), exchange.headers)
   } finally {
-    exchange.over()
+    exchange.release()
   }
 }
 
@@ -48,15 +48,15 @@ async function admit(endpoint: Endpoint, exchange: Exchange, services: Services)
   }
   const caller = await callerFor(endpoint, exchange, services)
   if (!endpoint.beforeCaptcha) await checkCaptcha(services, caller, exchange.address)
-  const found = await accessOf(auth, exchange, services, caller).catch(async refusal => {
+  const access = await accessOf(auth, exchange, services, caller).catch(async refusal => {
     await count(endpoint, exchange, services, caller, undefined, [])
     throw refusal
   })
-  await count(endpoint, exchange, services, caller, found?.app)
-  return { ...found, caller }
+  await count(endpoint, exchange, services, caller, access?.app)
+  return { ...access, caller }
 }
 
-/** A refusal costs the budget only (`rows` empty), a request that goes on also the endpoint's own limits. */
+/** A refused request counts against the budget only (`rows` empty), an admitted one also against the endpoint's own limits. */
 async function count(
   endpoint: Endpoint,
   { address }: Exchange,

@@ -1,22 +1,23 @@
 import { withTimeout } from '../../lib/async/timeout.ts'
 import { cachedSeconds } from '../../policy/cached-answers.ts'
+
 export interface Check {
   key: string
   name: string
-  /** Services are parts of the platform, dependencies what it stands on. */
+  /** Services are components of the platform itself, dependencies what it runs on. */
   kind: 'services' | 'dependencies'
-  /** Resolves to null when all is well, to a sentence when it works with limits, or to more than that; rejects when it is out. */
-  probe(): Promise<Found | string | null>
+  /** Resolves to null when it is operational, to a sentence when it is degraded, or to details; rejects when it is out of service. */
+  probe(): Promise<Health | string | null>
 }
 
-/** What a look has found. */
-export interface Found {
+/** The result of a probe. */
+export interface Health {
   status: 'operational' | 'degraded' | 'outage' | 'maintenance' | 'unknown'
-  /** Told unless it is operational. */
+  /** Undefined when it is operational. */
   summary?: string
-  /** What is out and has not come back. */
+  /** How many are out of service. */
   unresolved_incidents?: number
-  /** What does not work as it should, or takes nothing new. */
+  /** How many do not work fully, or accept nothing new. */
   degraded_components?: number
   api_latency?: ApiLatency
 }
@@ -24,11 +25,11 @@ export interface Found {
 export interface ApiLatency {
   recent_ms: number
   day_mean_ms: number
-  /** Whether it takes far longer now than it did on the mean of a day. */
+  /** Whether it takes far longer now than on average over a day. */
   elevated: boolean
 }
 
-export interface Entry extends Found {
+export interface Entry extends Health {
   name: string
 }
 
@@ -42,11 +43,11 @@ export interface StatusReport {
 }
 
 const freshMs = cachedSeconds.serviceStatus * 1000
-/** While something is wrong it is looked at more often. */
+/** While something is wrong it is probed more often. */
 const troubledMs = cachedSeconds.serviceTrouble * 1000
 const probeMs = 3_000
 
-/** The platform's own view of its parts, probed at most every 5 minutes whoever asks. */
+/** The platform's view of its own components, probed at most every 5 minutes however many clients ask. */
 export class ServiceStatus {
   #checks: readonly Check[]
   #report: StatusReport | undefined
@@ -57,7 +58,7 @@ export class ServiceStatus {
     this.#checks = checks
   }
 
-  /** An aged report is given at once as stale while the next is made; only the first caller waits, at most 3 s. */
+  /** An outdated report is returned immediately, as stale, while the next one is created; only the first caller waits, up to 3 s. */
   async current(): Promise<StatusReport> {
     const age = Date.now() - this.#checkedAt
     if (this.#report && age < (this.#report.status === 'online' ? freshMs : troubledMs)) return this.#report
@@ -73,7 +74,7 @@ export class ServiceStatus {
   }
 }
 
-/** What the single results come to. Pure. */
+/** The overall report of all results. Pure. */
 export function reportOf(
   entries: readonly { check: Pick<Check, 'key' | 'kind'>; entry: Entry }[],
   at: Date,
@@ -82,15 +83,15 @@ export function reportOf(
     Object.fromEntries(entries.filter(({ check }) => check.kind === kind).map(({ check, entry }) => [check.key, entry]))
   const having = (...statuses: Entry['status'][]) =>
     entries.flatMap(({ entry: { name, status } }) => (statuses.includes(status) ? [name] : []))
-  const told = [
-    ['Trouble with', having('degraded', 'outage')],
+  const problems = [
+    ['Problems with', having('degraded', 'outage')],
     ['In maintenance', having('maintenance')],
-    ['Nothing is known of', having('unknown')],
+    ['State unknown', having('unknown')],
   ].flatMap(([what, names]) => (names!.length > 0 ? [`${what}: ${(names as string[]).join(', ')}.`] : []))
   const isKnown = entries.some(({ entry }) => entry.status !== 'unknown')
   return {
-    status: !isKnown ? 'unknown' : told.length === 0 ? 'online' : 'degraded',
-    message: told.length === 0 ? 'All systems operational.' : told.join(' '),
+    status: !isKnown ? 'unknown' : problems.length === 0 ? 'online' : 'degraded',
+    message: problems.length === 0 ? 'All systems operational.' : problems.join(' '),
     checked_at: at.toISOString(),
     stale: false,
     services: groupOf('services'),
@@ -100,9 +101,9 @@ export function reportOf(
 
 async function probe({ name, probe }: Check): Promise<Entry> {
   try {
-    const found = await withTimeout(probe(), probeMs, () => new Error('late'))
-    if (found === null) return { name, status: 'operational' }
-    return typeof found === 'string' ? { name, status: 'degraded', summary: found } : { name, ...found }
+    const health = await withTimeout(probe(), probeMs, () => new Error('late'))
+    if (health === null) return { name, status: 'operational' }
+    return typeof health === 'string' ? { name, status: 'degraded', summary: health } : { name, ...health }
   } catch {
     // The cause is for the operators' log, not for the public.
     return { name, status: 'outage', summary: `${name} does not answer.` }

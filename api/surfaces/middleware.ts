@@ -1,28 +1,28 @@
 import type Koa from 'koa'
 import { AddressSet, addressOf } from '../http/address.ts'
-import { Exchange } from '../http/call.ts'
+import { Exchange } from '../http/exchange.ts'
 import { type Reply, send } from '../http/respond.ts'
 import { linger } from '../http/server.ts'
-import type { Endpoint } from '../pipeline/endpoint.ts'
 import type { Log } from '../pipeline/core-services.ts'
+import type { Endpoint } from '../pipeline/endpoint.ts'
 
-/** What the middleware of a surface hands on. The last of the chain sets `reply`. */
+/** What the middleware of a surface passes on. The last in the chain sets `reply`. */
 export interface SurfaceState {
   exchange: Exchange
-  /** What the router found; undefined = nothing, or a surface without routes. */
+  /** The endpoint of the route; undefined when there is none, and on surfaces without routes. */
   endpoint?: Endpoint
   reply: Reply
 }
 
 export type Middleware = Koa.Middleware<SurfaceState>
 
-/** Browsers that came by https do not come in clear text again for a year. */
+/** Browsers that came by https do not use plain http again for a year. */
 export const transportSecurity: Middleware = ({ res }, next) => {
   res.setHeader('Strict-Transport-Security', 'max-age=31536000')
   return next()
 }
 
-/** Logs one line per command. The name of the route replaces its path, so that no secret of an address is logged. */
+/** Logs one line per command, with the endpoint's name instead of the path, so that no secret in an address is logged. */
 export function accessLog(log: Log): Middleware {
   return async ({ state, req }, next) => {
     await next()
@@ -35,8 +35,8 @@ export function accessLog(log: Log): Middleware {
 }
 
 /**
- * Creates the exchange of the request, with the address of the client behind our own proxies, and sends the reply. It writes to Node's
- * response itself, in place of Koa: what Koa would derive from a body is known already, and this is the hot path.
+ * Creates the exchange of the request, with the address of the client behind our own proxies, and sends the reply. It bypasses Koa and
+ * writes to Node's response: what Koa would derive from a body is known already, and this is the hot path.
  */
 export function exchanges(trustedProxies: readonly string[]): Middleware {
   const proxies = new AddressSet(trustedProxies)

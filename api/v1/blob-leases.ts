@@ -4,14 +4,18 @@ import { leaseSeconds } from '../../policy/leases.ts'
 import type { Services } from '../services.ts'
 
 /** A place while work is done in it. */
-export interface Place {
-  lease: SlotLease
+export interface HeldLease {
+  lease: BlobLease
   /** Set by work that has given the place back itself, in its own commit. */
   over: boolean
 }
 
 /** Does `work` while a place is kept, which is given back before the answer. */
-export async function inPlace<T>({ db }: Services, lease: BlobLease, work: (place: Place) => Promise<T>): Promise<T> {
+export async function withLease<T>(
+  { db }: Services,
+  lease: BlobLease,
+  work: (place: HeldLease) => Promise<T>,
+): Promise<T> {
   const place = { lease, over: false }
   let renewing: Promise<void> | undefined
   const renew = () => {

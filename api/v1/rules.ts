@@ -17,7 +17,7 @@ import { assertWithin, isWithin } from '../../policy/objects/prefix-limits.ts'
 import { cacheControlField, expireField } from '../../policy/objects/uploads/upload-fields.ts'
 import { failure, type Reply } from '../http/respond.ts'
 import type { Caller } from '../pipeline/authenticate.ts'
-import { isoTime, judgedByEndpoint } from '../pipeline/fields.ts'
+import { checkedByEndpoint, isoTime } from '../pipeline/fields.ts'
 import { ruleView } from '../views/rule.ts'
 import { blobEndpoint } from './blob-endpoint.ts'
 
@@ -94,7 +94,7 @@ export const saveUploadRules = blobEndpoint({
   body: z.object({
     rules: z
       .array(z.unknown(), { error: 'INVALID_RULES' })
-      .meta({ openapi: z.array(rule).max(maxRulesOfAnyTier), ...judgedByEndpoint }),
+      .meta({ openapi: z.array(rule).max(mostRulesOfAll), ...checkedByEndpoint }),
   }),
   response: savedRules,
   errors: [

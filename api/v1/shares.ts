@@ -13,7 +13,7 @@ import { assertOption } from '../../policy/objects/blob-options.ts'
 import { assertWithin, isWithin } from '../../policy/objects/prefix-limits.ts'
 import { linkTerms } from '../../policy/request-caps.ts'
 import { characters } from '../../policy/stated-bounds.ts'
-import { isoTime, optional, usually } from '../pipeline/fields.ts'
+import { isoTime, optional, withDefault } from '../pipeline/fields.ts'
 import { idempotencyErrors, idempotent } from '../pipeline/idempotent.ts'
 import { createdShareView, shareView } from '../views/share.ts'
 import { blobEndpoint } from './blob-endpoint.ts'
@@ -37,7 +37,7 @@ export const createShare = blobEndpoint({
   auth: { scope: 'blob:write' },
   body: z.object({
     object: objectField,
-    expires_in: usually(linkTerms.shareSeconds.default, whole('INVALID_EXPIRES_IN', linkTerms.shareSeconds)),
+    expires_in: withDefault(linkTerms.shareSeconds.usual, whole('INVALID_EXPIRES_IN', linkTerms.shareSeconds)),
     max_downloads: optional(whole('INVALID_MAX_DOWNLOADS', linkTerms.shareDownloads)),
     password: optional(characters(linkTerms.sharePasswordCharacters, 'INVALID_PASSWORD')),
   }),

@@ -17,7 +17,7 @@ interface Bytes {
 }
 
 /** Does a write, once more with all its bytes reserved when what it replaces went meanwhile. Throws STORAGE_QUOTA_EXCEEDED. */
-export async function charging<T>(
+export async function withReservedStorage<T>(
   { quota }: Services,
   caller: Caller,
   { size, replaced }: Bytes,

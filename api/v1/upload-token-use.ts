@@ -5,7 +5,7 @@ import type { Caller } from '../pipeline/authenticate.ts'
 import type { Services } from '../services.ts'
 
 /** Does `work` as one use of the caller's upload token, which a failure gives back; other callers just do it. Throws UPLOAD_TOKEN_USED. */
-export async function asOneUse<T>({ db }: Services, { uploadToken }: Caller, work: () => Promise<T>): Promise<T> {
+export async function withTokenUse<T>({ db }: Services, { uploadToken }: Caller, work: () => Promise<T>): Promise<T> {
   if (!uploadToken) return work()
   if (!(await useUploadToken(db, uploadToken.id))) throw new ApiError('UPLOAD_TOKEN_USED')
   try {

@@ -18,7 +18,7 @@ import {
 } from '../../policy/objects/uploads/upload-tokens.ts'
 import { linkTerms } from '../../policy/request-caps.ts'
 import type { Caller } from '../pipeline/authenticate.ts'
-import { isoTime, optional, usually } from '../pipeline/fields.ts'
+import { isoTime, optional, withDefault } from '../pipeline/fields.ts'
 import { idempotencyErrors, idempotent } from '../pipeline/idempotent.ts'
 import { blobEndpoint } from './blob-endpoint.ts'
 
@@ -51,14 +51,17 @@ export const createUploadToken = blobEndpoint({
   summary: 'Mint an upload token',
   auth: { scope: 'blob:write' },
   body: pins.extend({
-    expires_in: usually(
-      linkTerms.tokenSeconds.default,
+    expires_in: withDefault(
+      linkTerms.tokenSeconds.usual,
       z
         .int({ error: 'INVALID_EXPIRES_IN' })
         .min(linkTerms.tokenSeconds.min, 'INVALID_EXPIRES_IN')
         .max(linkTerms.tokenSeconds.max, 'INVALID_EXPIRES_IN'),
     ),
-    max_uses: usually(linkTerms.tokenUses.default, z.int().min(linkTerms.tokenUses.min).max(linkTerms.tokenUses.max)),
+    max_uses: withDefault(
+      linkTerms.tokenUses.usual,
+      z.int().min(linkTerms.tokenUses.least).max(linkTerms.tokenUses.most),
+    ),
   }),
   response: z.object({ token: z.string(), expires_at: isoTime, max_uses: z.int() }),
   errors: [

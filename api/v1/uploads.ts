@@ -10,8 +10,8 @@ import { ApiError, type ErrorCode } from '../../policy/errors.ts'
 import { newId } from '../../policy/ids.ts'
 import { requestCaps } from '../../policy/request-caps.ts'
 import { inviteBody } from '../http/body.ts'
-import type { Exchange } from '../http/call.ts'
-import { keepPace } from '../http/pace.ts'
+import type { Exchange } from '../http/exchange.ts'
+import { watchPace } from '../http/pace.ts'
 import type { Services } from '../services.ts'
 import { boundForm, type FormBounds } from './form-bounds.ts'
 import { factsOf, smallBody } from './small-bodies.ts'
@@ -100,7 +100,7 @@ export async function receiveFile(exchange: Exchange, services: Services, recept
       for (const limit of ['partsLimit', 'filesLimit', 'fieldsLimit'] as const)
         form.on(limit, () => fail('INVALID_FILE'))
       request.on('close', lost).on('error', lost)
-      stopWatch = keepPace(request, () => fail('UPLOAD_ABORTED'))
+      stopWatch = watchPace(request, () => fail('UPLOAD_ABORTED'))
       bounds = boundForm(request, { tooMuch: () => fail('FILE_TOO_LARGE'), tooLong: () => fail('UPLOAD_ABORTED') })
       request.pipe(form)
     })

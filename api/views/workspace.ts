@@ -1,5 +1,5 @@
 import type { Workspace } from '../../db/accounts/workspaces.ts'
-import { mayTouch } from '../pipeline/access.ts'
+import { coversResource } from '../pipeline/access.ts'
 import type { Caller } from '../pipeline/authenticate.ts'
 import { hostName } from './app.ts'
 
@@ -15,7 +15,7 @@ export const workspaceView = (workspace: Workspace, caller: Caller, appsDomain: 
     joinedAt: joined_at.toISOString(),
   })),
   applications: workspace.apps
-    .filter(app => mayTouch(caller, app.id))
+    .filter(app => coversResource(caller, app.id))
     .map(app => ({
       id: app.id,
       name: app.name,

@@ -7,21 +7,21 @@ import { inScript } from './pages.ts'
 interface ScriptedPage {
   language: MailLocale
   widget: CaptchaWidget | undefined
-  /** What this page says, by name; `text` in its script. */
+  /** The texts of this page by name; `text` in its script. */
   text: Record<string, string>
-  /** What it says about codes that mean something of its own here. A sentence of the API counts before its code. */
+  /** This page's own texts for codes or messages of the API; a message takes precedence over its code. */
   refusals: Partial<Record<string, string>>
   script: string
 }
 
-/** Where the pages of one tab keep the session token. */
+/** The name under which the pages of a tab store the session token. */
 export const sessionName = 'berth_session'
 
-/** Markup that pages with a captcha need: the widget's place, and the line that says how things went. */
+/** Markup that pages with a captcha need: the widget's container, and the line that reports results. */
 export const captchaPlace = '<div id="captcha" class="captcha" hidden></div>'
-export const saidPlace = '<p id="said" role="alert"></p>'
+export const statusLine = '<p id="said" role="alert"></p>'
 
-/** The script of a page that talks to this platform: asks with JSON, speaks the visitor's language, and shows the captcha. */
+/** The script of a page that calls this platform: sends JSON, reports in the visitor's language, and shows the captcha. */
 export function pageScript({ language, widget, text, refusals, script }: ScriptedPage): string {
   const { away, calm, captcha, captchaAway, unknown } = refusalText[language]
   const known = {

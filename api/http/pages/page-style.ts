@@ -1,4 +1,4 @@
-/** The one style of our pages: follows the visitor's light or dark, and loads nothing. */
+/** The one style sheet of our pages: follows the visitor's light or dark mode, and loads nothing. */
 export const pageStyle = `
 :root{color-scheme:light dark;--accent:light-dark(#1d4ed8,#8ab4ff);--on-accent:light-dark(#fff,#0b1220);--line:light-dark(#cfd4dc,#3a4150);--soft:light-dark(#f4f6f9,#12161d);--card:light-dark(#fff,#1a1f29);--quiet:light-dark(#4a5568,#a9b4c4)}
 *{box-sizing:border-box}

@@ -10,19 +10,19 @@ export interface Page {
   title: string
   /** Paragraphs of plain text. */
   text: readonly string[]
-  /** Markup of our own, after the text; never anything that a person sent. */
+  /** Markup after the text; never anything that a user sent. */
   form?: string
   script?: string
-  /** True: its form is sent to this platform, as forms are without a script. */
+  /** True: its form is submitted to this platform without a script. */
   posts?: true
-  /** Shown on this page, so that what it loads is allowed here. */
+  /** The captcha widget on this page; the page then allows what the widget loads. */
   widget?: CaptchaWidget
   headers?: Record<string, string>
 }
 
-/** A small page that loads nothing but a captcha's widget, can be framed by nobody and tells no other site its address. */
-export function page(given: Page): Reply {
-  const { status = 200, language = 'en-US', title, text, form = '', script, widget, headers } = given
+/** A small page that loads nothing but a captcha's widget, cannot be framed and sends its address to no other site. */
+export function page(content: Page): Reply {
+  const { status = 200, language = 'en-US', title, text, form = '', script, widget, headers } = content
   const body = [
     `<!doctype html><html lang="${language}"><meta charset="utf-8"><meta name="viewport" content="width=device-width">`,
     `<title>${escaped(title)} - Berth</title><style>${pageStyle}</style><main><h1>${escaped(title)}</h1>`,
@@ -36,8 +36,8 @@ export function page(given: Page): Reply {
     headers: {
       'Content-Type': 'text/html; charset=utf-8',
       'Cache-Control': 'no-store',
-      'Content-Security-Policy': policyOf(given),
-      // A provider of captchas wants to know which site asks; the rest of the address is nobody's business.
+      'Content-Security-Policy': policyOf(content),
+      // Captcha providers need to know the site, but not the rest of the address.
       'Referrer-Policy': widget ? 'origin' : 'no-referrer',
       'X-Content-Type-Options': 'nosniff',
       ...headers,
@@ -62,10 +62,10 @@ const hashOf = (source: string): string => `sha256-${createHash('sha256').update
 
 const entities: Record<string, string> = { '&': '&amp;', '<': '&lt;', '>': '&gt;', '"': '&quot;', "'": '&#39;' }
 
-/** Text for the markup of a page. */
+/** Text, escaped for the markup of a page. */
 export function escaped(text: string): string {
   return text.replace(/[&<>"']/g, sign => entities[sign]!)
 }
 
-/** A value for the script of a page, where no text can end the script. */
+/** A value for the script of a page, escaped so that no text can end the script. */
 export const inScript = (value: unknown): string => JSON.stringify(value ?? null).replaceAll('<', '\\u003c')

@@ -10,7 +10,7 @@ import { type UploadPart, wholeParts } from '../../../policy/objects/uploads/chu
 import { isoTime } from '../../pipeline/fields.ts'
 import { expiryView, placeView } from '../../views/object.ts'
 import { blobEndpoint } from '../blob-endpoint.ts'
-import { charging } from '../storage-charge.ts'
+import { withReservedStorage } from '../storage-charge.ts'
 import { assertMayGoOn, ownUpload, ownUploadErrors, ownUploadId, uploadField } from './own-upload.ts'
 
 const completed = z.object({
@@ -55,7 +55,7 @@ export const completeChunkedUpload = blobEndpoint({
       })
     const bytes = { size, replaced: await replacedBytes(services.db, upload) }
     const named = { id: upload.id, ownerId: caller.user.id }
-    const done = await charging(services, caller, bytes, charge =>
+    const done = await withReservedStorage(services, caller, bytes, charge =>
       transaction(services.db, trx => completeUpload(trx, named, { choose, charge })),
     )
     if (!done) throw new ApiError('UPLOAD_NOT_FOUND')

@@ -8,12 +8,12 @@ import { ApiError } from '../../../policy/errors.ts'
 import { assertPaid } from '../../../policy/objects/blob-options.ts'
 import { unavailableStorage } from '../../../policy/objects/object-names.ts'
 import { chunkBytes, partsInFlight } from '../../../policy/objects/uploads/chunked.ts'
-import type { Exchange } from '../../http/call.ts'
-import { assertStillLetIn } from '../../pipeline/access.ts'
+import type { Exchange } from '../../http/exchange.ts'
+import { reauthenticate } from '../../pipeline/access.ts'
 import type { Caller } from '../../pipeline/authenticate.ts'
 import type { Services } from '../../services.ts'
 import { blobEndpoint } from '../blob-endpoint.ts'
-import { inPlace } from '../blob-leases.ts'
+import { withLease } from '../blob-leases.ts'
 import { uploading } from '../objects/object-writing.ts'
 import { includedBytes } from '../storage-charge.ts'
 import { type BodyRules, discard } from '../uploads.ts'
@@ -82,11 +82,11 @@ export const uploadPart = blobEndpoint({
     const room = await ownRoom(upload, call, services)
     const lease = await takeBlobLease(services.db, `part/${caller.user.id}`, partsInFlight)
     if (!lease) throw new ApiError('TOO_MANY_CONCURRENT_CHUNKS', undefined, 1)
-    return inPlace(services, lease, async () => {
+    return withLease(services, lease, async () => {
       const { segmentId, body } = await receiveRaw(exchange, services, reception(room, upload))
       try {
         if (body.size === 0) throw new ApiError('EMPTY_CHUNK')
-        await assertStillLetIn({ auth: uploading }, exchange, services)
+        await reauthenticate({ auth: uploading }, exchange, services)
         const limit = includedBytes(caller)
         const part = { uploadId: upload.id, part: query.part, segmentId, body, limit }
         const outcome = await transaction(services.db, trx => storePart(trx, part))

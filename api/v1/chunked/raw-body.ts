@@ -2,8 +2,8 @@ import { PassThrough } from 'node:stream'
 import type { StoredBody } from '../../../activities/objects/port.ts'
 import { KiB } from '../../../lib/bytes.ts'
 import { inviteBody } from '../../http/body.ts'
-import type { Exchange } from '../../http/call.ts'
-import { keepPace } from '../../http/pace.ts'
+import type { Exchange } from '../../http/exchange.ts'
+import { watchPace } from '../../http/pace.ts'
 import type { Services } from '../../services.ts'
 import { type BodyRules, storeBody } from '../uploads.ts'
 
@@ -24,7 +24,7 @@ export async function receiveRaw(
   const bytes = new PassThrough({ highWaterMark: 256 * KiB })
   const cancel = new AbortController()
   const lost = () => request.complete || cancel.abort()
-  const stopWatch = keepPace(request, () => cancel.abort())
+  const stopWatch = watchPace(request, () => cancel.abort())
   request.once('close', lost).once('error', lost)
   if (request.destroyed) lost()
   try {

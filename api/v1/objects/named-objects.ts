@@ -2,13 +2,13 @@ import { z } from 'zod'
 import { ApiError } from '../../../policy/errors.ts'
 import { objectCounts, ownCounters } from '../../../policy/limits.ts'
 import type { Caller } from '../../pipeline/authenticate.ts'
-import { judgedByEndpoint, optional } from '../../pipeline/fields.ts'
+import { checkedByEndpoint, optional } from '../../pipeline/fields.ts'
 import type { Services } from '../../services.ts'
 
 /** One object or several, in a body: `object` is an id, `objects` ids or one. */
 export const namedObjects = {
-  object: optional(z.string({ error: 'INVALID_OBJECT' })).meta(judgedByEndpoint),
-  objects: optional(z.union([z.string(), z.array(z.string())], { error: 'INVALID_OBJECT' })).meta(judgedByEndpoint),
+  object: optional(z.string({ error: 'INVALID_OBJECT' })).meta(checkedByEndpoint),
+  objects: optional(z.union([z.string(), z.array(z.string())], { error: 'INVALID_OBJECT' })).meta(checkedByEndpoint),
 }
 
 /** How a body names them, as the API document tells it. What is wrong with one of several is said of that one. */

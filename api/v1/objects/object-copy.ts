@@ -8,13 +8,13 @@ import { contentTypeOf } from '../../../policy/objects/object-types.ts'
 import { assertWithin } from '../../../policy/objects/prefix-limits.ts'
 import { expireField, nameField, prefixField } from '../../../policy/objects/uploads/upload-fields.ts'
 import type { Caller } from '../../pipeline/authenticate.ts'
-import { isoTime, optional, usually } from '../../pipeline/fields.ts'
+import { isoTime, optional, withDefault } from '../../pipeline/fields.ts'
 import { type InTransaction, idempotencyErrors, oncePerKey, requestOf } from '../../pipeline/idempotent.ts'
+import { mapUnexpectedError } from '../../pipeline/unexpected-errors.ts'
 import type { Services } from '../../services.ts'
-import { failingAs } from '../../pipeline/unexpected.ts'
 import { expiryView, placeView } from '../../views/object.ts'
 import { blobEndpoint } from '../blob-endpoint.ts'
-import { charging } from '../storage-charge.ts'
+import { withReservedStorage } from '../storage-charge.ts'
 import { objectField, ownName, ownObjectErrors } from './own-object.ts'
 
 const yesOrNo = z.boolean({ error: 'INVALID_DESTINATION' })
@@ -32,8 +32,8 @@ const copyBody = z.object({
     },
     { error: 'INVALID_DESTINATION' },
   ),
-  move: usually(false, yesOrNo),
-  overwrite: usually(false, yesOrNo),
+  move: withDefault(false, yesOrNo),
+  overwrite: withDefault(false, yesOrNo),
 })
 
 const copiedObject = z.object({
@@ -81,7 +81,7 @@ export const copyObject = blobEndpoint({
     exchange.resource = body.source
     const call = { caller, body, exchange }
     return oncePerKey<View>(call, requestOf(call, `POST ${path}`), services.db, inTransaction =>
-      failingAs('COPY_FAILED', services, () => copied(body, caller, services, inTransaction)),
+      mapUnexpectedError('COPY_FAILED', services, () => copied(body, caller, services, inTransaction)),
     )
   },
 })
@@ -104,7 +104,7 @@ async function copied(
   const options = { overwrite, changes: { expiresAt, contentType: isUnknown ? contentType : undefined } }
   const replacing = overwrite ? await findObject(db, to) : undefined
   const bytes = { size: move ? 0 : source.size, replaced: replacing?.size ?? 0 }
-  const { answer } = await charging(services, caller, bytes, charge =>
+  const { answer } = await withReservedStorage(services, caller, bytes, charge =>
     inTransaction(async trx => {
       const stored = await (move ? moveObject(trx, from, to, options) : copyRow(trx, from, to, { ...options, charge }))
       if (!stored) throw new ApiError('OBJECT_NOT_FOUND')

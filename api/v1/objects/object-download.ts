@@ -5,7 +5,7 @@ import { linkToken } from '../../../policy/objects/object-links.ts'
 import { dispositionField } from '../../../policy/objects/uploads/upload-fields.ts'
 import { linkTerms } from '../../../policy/request-caps.ts'
 import { send, streamed } from '../../http/respond.ts'
-import { flagUnlessSaid, isoTime } from '../../pipeline/fields.ts'
+import { flagWithDefault, isoTime } from '../../pipeline/fields.ts'
 import type { Services } from '../../services.ts'
 import { placeView } from '../../views/object.ts'
 import { blobEndpoint } from '../blob-endpoint.ts'
@@ -27,7 +27,7 @@ const filename = z.string({ error: 'INVALID_FILENAME' }).regex(someOfFileName, '
 const query = z.object({
   object: objectField,
   expires: expires.optional(),
-  redirect: flagUnlessSaid(true),
+  redirect: flagWithDefault(true),
   disposition: dispositionField.optional(),
   filename: filename.optional(),
 })

@@ -13,7 +13,7 @@ import { prefixField, toggle } from '../../../policy/objects/uploads/upload-fiel
 import { requestCaps } from '../../../policy/request-caps.ts'
 import type { Caller } from '../../pipeline/authenticate.ts'
 import { isoTime, pageLimit } from '../../pipeline/fields.ts'
-import { failingAs } from '../../pipeline/unexpected.ts'
+import { mapUnexpectedError } from '../../pipeline/unexpected-errors.ts'
 import { objectItemView } from '../../views/object.ts'
 import { blobEndpoint } from '../blob-endpoint.ts'
 import { listWithin } from './object-listing.ts'
@@ -65,7 +65,7 @@ export const listObjects = blobEndpoint({
     const after = given === undefined ? undefined : readListCursor(secret, filters, given, new Date())
     if (given !== undefined && !after) throw new ApiError(wrongCursor)
     const wanted = { ...filters, limit: query.limit, after }
-    const page = await failingAs('LIST_FAILED', services, () => listWithin(db, wanted, caller.prefixes))
+    const page = await mapUnexpectedError('LIST_FAILED', services, () => listWithin(db, wanted, caller.prefixes))
     const next = page.next && listCursor(secret, filters, page.next, new Date())
     return {
       objects: page.objects.map(object => objectItemView(object, config.urls.public)),

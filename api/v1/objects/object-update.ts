@@ -23,8 +23,8 @@ import { requestCaps } from '../../../policy/request-caps.ts'
 import { toApiError } from '../../http/respond.ts'
 import type { Caller } from '../../pipeline/authenticate.ts'
 import { isoTime } from '../../pipeline/fields.ts'
+import { mapUnexpectedError } from '../../pipeline/unexpected-errors.ts'
 import type { Services } from '../../services.ts'
-import { failingAs } from '../../pipeline/unexpected.ts'
 import { placeView } from '../../views/object.ts'
 import { blobEndpoint } from '../blob-endpoint.ts'
 import { countObjects, namedForms, namedIds, namedObjects, namedObjectsErrors } from './named-objects.ts'
@@ -119,7 +119,9 @@ async function resultOf(id: string, update: ObjectUpdate, caller: Caller, servic
     const name = ownName(id, caller)
     assertMayUpdate(name, update, caller.planName)
     const failure = update.private === undefined ? 'UPDATE_FAILED' : 'VISIBILITY_CHANGE_FAILED'
-    const after = await failingAs(failure, services, () => transaction(services.db, trx => updated(trx, name, update)))
+    const after = await mapUnexpectedError(failure, services, () =>
+      transaction(services.db, trx => updated(trx, name, update)),
+    )
     const place = placeView(after, services.config.urls.public)
     const expires_at = after.expires_at?.toISOString() ?? null
     return { object: id, ok: true, changed: place.id !== id, ...place, size: after.size, expires_at }

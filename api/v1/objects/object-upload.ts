@@ -8,10 +8,10 @@ import { uploadFieldErrors, uploadQuery } from '../../../policy/objects/uploads/
 import { type UploadTerms, uploadTerms } from '../../../policy/objects/uploads/upload-terms.ts'
 import { isoTime } from '../../pipeline/fields.ts'
 import { idempotencyErrors } from '../../pipeline/idempotent.ts'
+import { mapUnexpectedError } from '../../pipeline/unexpected-errors.ts'
 import type { Services } from '../../services.ts'
-import { failingAs } from '../../pipeline/unexpected.ts'
 import { blobEndpoint } from '../blob-endpoint.ts'
-import { inPlace } from '../blob-leases.ts'
+import { withLease } from '../blob-leases.ts'
 import { includedBytes } from '../storage-charge.ts'
 import { oneFile } from '../uploads.ts'
 import { type UploadCall, uploading, writeUpload } from './object-writing.ts'
@@ -68,9 +68,9 @@ export const uploadObject = blobEndpoint({
       await termsOf(call, rules, services)
       throw new ApiError('TOO_MANY_CONCURRENT_UPLOADS', undefined, 1)
     }
-    return inPlace(services, lease, async place => {
+    return withLease(services, lease, async place => {
       const terms = await termsOf(call, rules, services)
-      return failingAs('UPLOAD_FAILED', services, () => writeUpload(terms, { ...call, place }, services))
+      return mapUnexpectedError('UPLOAD_FAILED', services, () => writeUpload(terms, { ...call, place }, services))
     })
   },
 })

@@ -7,16 +7,16 @@ import type { UploadFields } from '../../../policy/objects/uploads/upload-fields
 import type { UploadTerms } from '../../../policy/objects/uploads/upload-terms.ts'
 import { type UploadedFile, uploadedFile } from '../../../policy/objects/uploads/uploaded-file.ts'
 import { requestCaps } from '../../../policy/request-caps.ts'
-import type { Exchange } from '../../http/call.ts'
-import { assertStillLetIn } from '../../pipeline/access.ts'
+import type { Exchange } from '../../http/exchange.ts'
+import { reauthenticate } from '../../pipeline/access.ts'
 import { entryOf } from '../../pipeline/audit.ts'
 import type { Caller } from '../../pipeline/authenticate.ts'
 import { type InTransaction, idempotencyKeyOf, oncePerKey, withoutKey } from '../../pipeline/idempotent.ts'
 import type { Services } from '../../services.ts'
 import { expiryView, placeView } from '../../views/object.ts'
-import type { Place } from '../blob-leases.ts'
-import { charging } from '../storage-charge.ts'
-import { asOneUse } from '../upload-token-use.ts'
+import type { HeldLease } from '../blob-leases.ts'
+import { withReservedStorage } from '../storage-charge.ts'
+import { withTokenUse } from '../upload-token-use.ts'
 import { discard, receiveFile, type Upload } from '../uploads.ts'
 
 export interface UploadCall {
@@ -27,7 +27,7 @@ export interface UploadCall {
 
 /** An upload in its place, which is over when the object is written down. */
 export interface PlacedUpload extends UploadCall {
-  place: Place
+  place: HeldLease
 }
 
 type View = ReturnType<typeof uploadView>
@@ -48,9 +48,10 @@ interface Arrived {
  */
 export async function writeUpload(terms: UploadTerms, call: PlacedUpload, services: Services): Promise<View> {
   const key = idempotencyKeyOf(call.exchange)
-  const spending = (work: () => Promise<View>) => asOneUse(services, call.caller, work)
+  const spending = (work: () => Promise<View>) => withTokenUse(services, call.caller, work)
   // A token that is spent is refused before its body comes, where there can be no earlier answer.
-  if (key === undefined) return spending(() => arriving(terms, call, services, arrived => store(arrived, call, services)))
+  if (key === undefined)
+    return spending(() => arriving(terms, call, services, arrived => store(arrived, call, services)))
   return arriving(terms, call, services, arrived => {
     const { sha256, fileName } = arrived.upload
     // What an upload token fixes is a part of the request.
@@ -81,7 +82,7 @@ async function arriving(
   })
   let written = false
   try {
-    await assertStillLetIn({ auth: uploading, errors: ['ACCOUNT_BLOCKED'] }, exchange, services)
+    await reauthenticate({ auth: uploading, errors: ['ACCOUNT_BLOCKED'] }, exchange, services)
     const view = await work({ file: file as UploadedFile, upload, terms })
     written = !('Idempotent-Replayed' in exchange.headers)
     return view
@@ -107,7 +108,7 @@ async function store(
   exchange.resource = objectId(object)
   const view = (stored: Stored) => uploadView(stored, arrived.file, services)
   const ending = { lease: place.lease, entry: entryOf('objects.upload', call, exchange, 'success') }
-  return charging(services, caller, { size: body.size, replaced: replacing?.size ?? 0 }, async charge => {
+  return withReservedStorage(services, caller, { size: body.size, replaced: replacing?.size ?? 0 }, async charge => {
     const options = { overwrite, charge, ending }
     const storeIn = async (trx: Db) => ({ answer: view(await storeObject(trx, object, [part], options)) })
     const { answer } =

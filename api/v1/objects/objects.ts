@@ -6,8 +6,8 @@ import { objectId } from '../../../policy/objects/object-names.ts'
 import { requestCaps } from '../../../policy/request-caps.ts'
 import type { Caller } from '../../pipeline/authenticate.ts'
 import { isoTime } from '../../pipeline/fields.ts'
+import { mapUnexpectedError } from '../../pipeline/unexpected-errors.ts'
 import type { Services } from '../../services.ts'
-import { failingAs } from '../../pipeline/unexpected.ts'
 import { idOf, objectInfoView } from '../../views/object.ts'
 import { blobEndpoint } from '../blob-endpoint.ts'
 import { countObjects, namedForms, namedIds, namedObjects, namedObjectsErrors } from './named-objects.ts'
@@ -64,7 +64,7 @@ export const deleteObjects = blobEndpoint({
   async handle({ caller, body, exchange }, services) {
     const ids = namedIds(body, requestCaps.objectsDeleted)
     await countObjects('delete', ids.length, caller, services)
-    const told = await failingAs('DELETE_FAILED', services, () => removed([...new Set(ids)], caller, services))
+    const told = await mapUnexpectedError('DELETE_FAILED', services, () => removed([...new Set(ids)], caller, services))
     if (ids.length > 1) return told
     exchange.resource = ids[0]
     const code = told.failed[0]?.code ?? (told.deleted.length === 0 ? 'OBJECT_NOT_FOUND' : undefined)

@@ -31,7 +31,7 @@ export const downgradePlan = endpoint({
     const isRight = (id: string) => isMailedCode(config.masterKey, 'downgrade', id, confirmCode)
     const id = await confirmDowngrade(db, plans, userId, isRight)
     wake(services, userId)
-    if (await isRefused(id, exchange.gone, services)) throw new ApiError('DOWNGRADE_NOT_ALLOWED')
+    if (await isRefused(id, exchange.signal, services)) throw new ApiError('DOWNGRADE_NOT_ALLOWED')
     return success(undefined, 'CONFIRM_CODE_VALIDATED')
   },
 })
@@ -42,15 +42,15 @@ function wake({ downgrades, log }: Services, userId: string): void {
 }
 
 /** Waits until the step is made; true when something came in its way after it was confirmed. */
-async function isRefused(id: string, gone: AbortSignal, { db, outcomes }: Services): Promise<boolean> {
+async function isRefused(id: string, signal: AbortSignal, { db, outcomes }: Services): Promise<boolean> {
   const until = performance.now() + appliedWithinMs
-  while (!gone.aborted && performance.now() < until) {
+  while (!signal.aborted && performance.now() < until) {
     // It is confirmed, so a database that is away for a moment is asked again, not reported.
     const step = await findDowngrade(db, id).catch(error => {
       if (!isUnavailable(error)) throw error
     })
     if (step && step.state !== 'confirmed') return step.state === 'refused'
-    await outcomes.news(id, until - performance.now(), gone)
+    await outcomes.news(id, until - performance.now(), signal)
   }
   return false
 }

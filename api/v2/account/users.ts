@@ -1,5 +1,5 @@
 import { listApps, usedMemoryMb } from '../../../db/apps/apps.ts'
-import { mayTouch } from '../../pipeline/access.ts'
+import { coversResource } from '../../pipeline/access.ts'
 import { endpoint } from '../../pipeline/endpoint.ts'
 import { appSummaryView } from '../../views/app.ts'
 import { userView } from '../../views/user.ts'
@@ -18,7 +18,9 @@ export const getCurrentUser = endpoint({
     const usedMb = await usedMemoryMb(db, caller.user.id)
     return {
       user: userView(caller, usedMb),
-      applications: apps.filter(app => mayTouch(caller, app.id)).map(app => appSummaryView(app, config.appsDomain)),
+      applications: apps
+        .filter(app => coversResource(caller, app.id))
+        .map(app => appSummaryView(app, config.appsDomain)),
       databases: [],
     }
   },

@@ -2,9 +2,9 @@ import { createApp as insertApp } from '../../../db/apps/app-creation.ts'
 import type { AppConfigFile } from '../../../policy/apps/app-config.ts'
 import { isEncodedSubdomain } from '../../../policy/apps/subdomains.ts'
 import { ApiError, type ErrorCode } from '../../../policy/errors.ts'
-import type { Exchange } from '../../http/call.ts'
+import type { Exchange } from '../../http/exchange.ts'
 import { accept } from '../../pipeline/acceptance.ts'
-import { assertStillLetIn } from '../../pipeline/access.ts'
+import { reauthenticate } from '../../pipeline/access.ts'
 import type { Caller } from '../../pipeline/authenticate.ts'
 import { endpoint } from '../../pipeline/endpoint.ts'
 import { type InTransaction, idempotencyErrors, idempotencyKeyOf, oncePerKey } from '../../pipeline/idempotent.ts'
@@ -72,7 +72,7 @@ export const createApp = endpoint({
       cut: 'FAILED_UPLOAD',
     })
     try {
-      await assertStillLetIn({ auth }, exchange, services)
+      await reauthenticate({ auth }, exchange, services)
       const request = { key, route: 'POST /v2/apps', fingerprint: upload.sha256 }
       return await oncePerKey<View>({ caller, exchange }, request, services.db, inTransaction =>
         createFrom(upload, { caller, exchange }, services, inTransaction),

@@ -28,7 +28,8 @@ export async function uploadedConfig(
   { folder, account }: { folder: string; account: string },
   services: Services,
 ): Promise<AppConfigFile | null> {
-  if (isArchive(fileName)) return archiveConfig({ segmentId, account }, services, folder === '' ? 'optional' : 'ignored')
+  if (isArchive(fileName))
+    return archiveConfig({ segmentId, account }, services, folder === '' ? 'optional' : 'ignored')
   const names: readonly string[] = [...configNames, ...services.config.appConfigNames]
   if (folder !== '' || !names.includes(fileName)) return null
   const file = await services.store.open(segmentId)

@@ -26,7 +26,11 @@ export interface Command {
 }
 
 /** Writes a command down, wakes the application's lane, and waits for the outcome. Throws the code it ended with. */
-export async function runCommand({ app, caller, exchange }: AppCall, services: Services, command: Command): Promise<void> {
+export async function runCommand(
+  { app, caller, exchange }: AppCall,
+  services: Services,
+  command: Command,
+): Promise<void> {
   if (command.kind !== 'delete') assertNotLost(app)
   const write = command.kind === 'delete' ? enqueueDeletion : enqueueOperation
   const wish = { targetId: app.id, kind: command.kind, ownerId: app.owner_id, actor: caller.user.id }
@@ -37,7 +41,7 @@ export async function runCommand({ app, caller, exchange }: AppCall, services: S
   })
   exchange.headers['X-Operation-Id'] = operationId
   wakeLane(services, app)
-  const end = await settle(operationId, exchange.gone, services, services.patience)
+  const end = await settle(operationId, exchange.signal, services, services.patience)
   if (end?.state === 'success') return
   const code = end?.code && isErrorCode(end.code) && command.codes.includes(end.code) ? end.code : command.failure
   throw new ApiError(code, code === end?.code && end.message ? end.message : undefined)
@@ -49,20 +53,20 @@ export function wakeLane({ lanes, log }: Services, app: Pick<AppRow, 'id' | 'own
 }
 
 /** The row of an operation that is never given up, once it has ended; undefined when the client left or 90 s passed. */
-export function outcomeOf(id: string, gone: AbortSignal, services: Services): Promise<OperationRow | undefined> {
+export function outcomeOf(id: string, signal: AbortSignal, services: Services): Promise<OperationRow | undefined> {
   const { backgroundMs } = services.patience
-  return settle(id, gone, services, { claimMs: backgroundMs, holdMs: backgroundMs })
+  return settle(id, signal, services, { claimMs: backgroundMs, holdMs: backgroundMs })
 }
 
 /** The row of an operation once it has ended, or after it was expired; undefined when the client left or 95 s passed. */
 async function settle(
   id: string,
-  gone: AbortSignal,
+  signal: AbortSignal,
   { db, outcomes }: Services,
   { claimMs, holdMs }: Pick<HeldCall, 'claimMs' | 'holdMs'>,
 ): Promise<OperationRow | undefined> {
   const begun = performance.now()
-  while (!gone.aborted) {
+  while (!signal.aborted) {
     const elapsed = performance.now() - begun
     // Heard before it is read: an end between the two is told again by the row.
     const operation = await patiently(() => findOperation(db, id))
@@ -72,7 +76,7 @@ async function settle(
       if (await patiently(() => expireQueuedOperation(db, id))) return { ...operation, state: 'expired' }
       continue
     }
-    await outcomes.news(id, (elapsed < claimMs ? claimMs : holdMs) - elapsed, gone)
+    await outcomes.news(id, (elapsed < claimMs ? claimMs : holdMs) - elapsed, signal)
   }
   return undefined
 }

@@ -3,7 +3,7 @@ import type { AppRow } from '../../../db/apps/apps.ts'
 import { maxConfigBytes } from '../../../policy/archives/archive-rules.ts'
 import { ApiError, type ErrorCode, isErrorCode } from '../../../policy/errors.ts'
 import { limits, ownCounters } from '../../../policy/limits.ts'
-import type { Exchange } from '../../http/call.ts'
+import type { Exchange } from '../../http/exchange.ts'
 import type { Caller } from '../../pipeline/authenticate.ts'
 import type { Services } from '../../services.ts'
 import { discard, storeUpload } from '../../v1/uploads.ts'
@@ -37,7 +37,7 @@ export async function rewriteConfig(rewrite: ConfigRewrite, services: Services):
     name,
     services,
     { unstored: 'SAVE_FAILED' },
-    { signal: exchange.gone },
+    { signal: exchange.signal },
   )
   try {
     await queueCommit({ upload, folder: '', app, caller }, exchange.headers, services)
@@ -45,7 +45,7 @@ export async function rewriteConfig(rewrite: ConfigRewrite, services: Services):
     // Attached segments stay: only one that nothing refers to can be discarded.
     await discard(services, upload)
   }
-  const end = await outcomeOf(exchange.headers['X-Operation-Id']!, exchange.gone, services)
+  const end = await outcomeOf(exchange.headers['X-Operation-Id']!, exchange.signal, services)
   if (end?.state === 'success') return
   if (!end) throw new ApiError('SAVE_FAILED', 'It is still being deployed; the list of deployments tells how it ends.')
   const message = end.message ?? undefined

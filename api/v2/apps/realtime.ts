@@ -26,7 +26,7 @@ export const streamRealtime = endpoint({
     const feed = services.live.of(call.app)
     try {
       await feed.join()
-      if (!call.exchange.gone.aborted) await tell(call, lease, feed, services)
+      if (!call.exchange.signal.aborted) await tell(call, lease, feed, services)
     } finally {
       feed.leave()
       await services.leases.release(lease)
@@ -57,6 +57,6 @@ function tell(call: AppCall, connectionId: string, feed: LiveFeed, { access, lea
       take: frames => stream.write(frames),
       end: why => end(why === 'lost' ? system('REALTIME_ERROR') : frameOf({ event: 'error', data: why })),
     })
-    exchange.gone.addEventListener('abort', () => end())
+    exchange.signal.addEventListener('abort', () => end())
   })
 }

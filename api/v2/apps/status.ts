@@ -4,7 +4,7 @@ import { type AppRow, listApps } from '../../../db/apps/apps.ts'
 import { mapConcurrently } from '../../../lib/async/concurrently.ts'
 import { ApiError } from '../../../policy/errors.ts'
 import { workspaceIdPattern } from '../../../policy/ids.ts'
-import { mayTouch } from '../../pipeline/access.ts'
+import { coversResource } from '../../pipeline/access.ts'
 import type { Caller } from '../../pipeline/authenticate.ts'
 import { endpoint } from '../../pipeline/endpoint.ts'
 import { flag } from '../../pipeline/fields.ts'
@@ -41,7 +41,7 @@ export const listAppStatuses = endpoint({
   response: totalStats,
   errors: ['APP_NOT_FOUND', 'UNKNOWN_WORKSPACE'],
   async handle({ caller, query }, services) {
-    const apps = (await appsOf(caller, query.workspaceId, services)).filter(app => mayTouch(caller, app.id))
+    const apps = (await appsOf(caller, query.workspaceId, services)).filter(app => coversResource(caller, app.id))
     if (apps.length === 0) throw new ApiError('APP_NOT_FOUND')
     const figures = await mapConcurrently(apps, 32, async app => ({
       id: app.id,

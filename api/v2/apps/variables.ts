@@ -97,7 +97,11 @@ export const removeVariables = endpoint({
   },
 })
 
-async function changed(app: AppRow, { db, config }: Services, change: VariablesChange): Promise<Record<string, string>> {
+async function changed(
+  app: AppRow,
+  { db, config }: Services,
+  change: VariablesChange,
+): Promise<Record<string, string>> {
   assertProgram(app)
   return onWire(await changeVariables(db, config.sealKeys, app.id, change))
 }

@@ -1,10 +1,10 @@
 import { takeSlotLease } from '../../../db/slot-leases.ts'
 import { ApiError } from '../../../policy/errors.ts'
 import { accountCaps } from '../../../policy/request-caps.ts'
-import type { Exchange } from '../../http/call.ts'
+import type { Exchange } from '../../http/exchange.ts'
 import type { Caller } from '../../pipeline/authenticate.ts'
 import type { Services } from '../../services.ts'
-import { inPlace } from '../../v1/blob-leases.ts'
+import { withLease } from '../../v1/blob-leases.ts'
 import { type Reception, receiveFile, type Upload } from '../../v1/uploads.ts'
 
 /**
@@ -19,5 +19,5 @@ export async function receiveAppFile(
   const lease = await takeBlobLease(services.db, `app-upload/${caller.user.id}`, accountCaps.appUploads)
   if (!lease)
     throw new ApiError('KEEP_CALM', `${accountCaps.appUploads} uploads of this account are under way already.`, 5)
-  return inPlace(services, lease, () => receiveFile(exchange, services, reception))
+  return withLease(services, lease, () => receiveFile(exchange, services, reception))
 }

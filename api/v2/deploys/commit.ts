@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { appFile, commitPath } from '../../../policy/apps/app-paths.ts'
-import { assertNotLost, assertStillLetIn } from '../../pipeline/access.ts'
+import { assertNotLost, reauthenticate } from '../../pipeline/access.ts'
 import { endpoint } from '../../pipeline/endpoint.ts'
 import { idempotencyErrors, idempotencyKeyOf, oncePerKey } from '../../pipeline/idempotent.ts'
 import { discard, isArchive, oneFile, uploadErrors } from '../../v1/uploads.ts'
@@ -39,7 +39,7 @@ export const commitApp = endpoint({
     const accepts = (name: string) => isArchive(name) || appFile(folder, name) !== null
     const upload = await receiveAppFile({ caller, exchange }, services, { accepts, unstored: 'STORAGE_UPLOAD_FAILED' })
     try {
-      await assertStillLetIn({ auth }, exchange, services)
+      await reauthenticate({ auth }, exchange, services)
       const route = `POST /v2/apps/${app.id}/commit ${folder}`
       const request = { key, route, fingerprint: `${upload.sha256} ${upload.fileName}` }
       await oncePerKey<Record<string, never>>({ caller, exchange }, request, services.db, inTransaction =>

@@ -7,13 +7,13 @@ import { deadlineSignal } from '../../../lib/async/timeout.ts'
 import { deploymentLogs } from '../../../policy/apps/deployment-logs.ts'
 import { ApiError } from '../../../policy/errors.ts'
 import { followedLogs, wholeLogs } from '../../../policy/limits.ts'
-import type { Exchange } from '../../http/call.ts'
 import { EventStream, wantsStream } from '../../http/event-stream.ts'
+import type { Exchange } from '../../http/exchange.ts'
 import { streamed } from '../../http/respond.ts'
 import { streamSuccess } from '../../http/streamed-answer.ts'
 import { type Call, endpoint } from '../../pipeline/endpoint.ts'
 import type { Services } from '../../services.ts'
-import { inPlace } from '../../v1/blob-leases.ts'
+import { withLease } from '../../v1/blob-leases.ts'
 
 type AppCall = Pick<Call<{ scope: null; permission: 'read' }>, 'app' | 'caller' | 'exchange'>
 
@@ -45,7 +45,7 @@ export const getDeploymentLog = endpoint({
     const lease = await takeBlobLease(services.db, `followed-log/${call.caller.user.id}`, most)
     if (!lease)
       throw new ApiError('KEEP_CALM', `An account can follow ${most} logs at the same time. End one of them, or wait.`)
-    await inPlace(services, lease, () => follow(call, id, services))
+    await withLease(services, lease, () => follow(call, id, services))
     // Written already; the envelope is for the other form.
     return streamed as never
   },
@@ -55,10 +55,10 @@ const ownLimit = `An account can read ${wholeLogs.perSubject} logs at the same t
 const allTaken = 'Too many logs are being read by other accounts. Try again in a minute, or follow the log.'
 
 /** The log as it is now, in pieces: a slow reader costs one of them and what its connection holds. */
-async function whole({ caller, exchange }: AppCall, id: string, { db, logTurns }: Services): Promise<never> {
-  const patience = deadlineSignal(wholeLogs.waitSeconds * 1000, exchange.gone)
-  const leave = await logTurns.enterUntil(caller.user.id, patience).catch(() => {
-    throw new ApiError('KEEP_CALM', logTurns.isFull(caller.user.id) ? ownLimit : allTaken)
+async function whole({ caller, exchange }: AppCall, id: string, { db, logSlots }: Services): Promise<never> {
+  const patience = deadlineSignal(wholeLogs.waitSeconds * 1000, exchange.signal)
+  const leave = await logSlots.enterUntil(caller.user.id, patience).catch(() => {
+    throw new ApiError('KEEP_CALM', logSlots.isFull(caller.user.id) ? ownLimit : allTaken)
   })
   try {
     const after = (seq: number) => readLogAfter(db, id, seq, deploymentLogs.sentBytes)
@@ -93,7 +93,7 @@ async function follow(call: AppCall, id: string, { db, access, deploymentNews, l
   const stream = new EventStream(exchange)
   const ended = new AbortController()
   const unwatch = access.watch(call, 'read', () => ended.abort())
-  const over = deadlineSignal(leases.maxMs, exchange.gone, ended.signal)
+  const over = deadlineSignal(leases.longestMs, exchange.signal, ended.signal)
   let seq = lastSeen(exchange)
   const next = () => readLogAfter(db, id, seq, deploymentLogs.sentBytes)
   while (!over.aborted) {

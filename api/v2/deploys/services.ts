@@ -6,5 +6,5 @@ export interface DeployServices {
   /** New states and output of deployments, by their ids. */
   deploymentNews: News
   /** Slots for reading whole logs, fair between accounts. */
-  logTurns: FairSlots
+  logSlots: FairSlots
 }

@@ -6,7 +6,7 @@ import { cachedSeconds } from '../../../policy/cached-answers.ts'
 const maxApps = 10_000
 
 /** What applications are deployed from, cached for 5 minutes or until any process announces a change. */
-export class KnownSources {
+export class DeploySourceCache {
   readonly #read: (appId: string) => Promise<DeploySources>
   readonly #sources = new TtlCache<DeploySources>(cachedSeconds.deploySources, maxApps)
 

@@ -4,8 +4,8 @@ import { localeAccepted } from '../../../policy/accounts/locales.ts'
 import { ApiError } from '../../../policy/errors.ts'
 import { type Offer, readOffer, signOffer } from '../../../policy/git/git-connection.ts'
 import { gitConnectText } from '../../../policy/pages/git-connect.ts'
-import type { Exchange } from '../../http/call.ts'
-import { pageScript, saidPlace } from '../../http/pages/page-script.ts'
+import type { Exchange } from '../../http/exchange.ts'
+import { pageScript, statusLine } from '../../http/pages/page-script.ts'
 import { escaped, page } from '../../http/pages/pages.ts'
 import type { Reply } from '../../http/respond.ts'
 import { endpoint } from '../../pipeline/endpoint.ts'
@@ -36,7 +36,7 @@ export async function offerPage(
     text: [intro],
     form: `<form id="offer"><dl>${listed.join('\n')}</dl>
 <label hidden>${escaped(session)}<input id="session" type="password" autocomplete="off"></label>
-<button>${escaped(connect)}</button></form>${saidPlace}`,
+<button>${escaped(connect)}</button></form>${statusLine}`,
     script: pageScript({
       language,
       widget: undefined,

@@ -4,8 +4,8 @@ import { localeAccepted } from '../../../policy/accounts/locales.ts'
 import { ApiError } from '../../../policy/errors.ts'
 import { connectionSeconds, signConnection } from '../../../policy/git/git-connection.ts'
 import { gitBeginText } from '../../../policy/pages/git-begin.ts'
-import type { Exchange } from '../../http/call.ts'
-import { pageScript, saidPlace } from '../../http/pages/page-script.ts'
+import type { Exchange } from '../../http/exchange.ts'
+import { pageScript, statusLine } from '../../http/pages/page-script.ts'
 import { escaped, page } from '../../http/pages/pages.ts'
 import type { Reply } from '../../http/respond.ts'
 import { checkScope } from '../../pipeline/access.ts'
@@ -89,7 +89,7 @@ function askSession({ request }: Exchange): Reply {
     title,
     text: [intro, kept],
     form: `<form id="begin"><label>${escaped(session)}<input id="session" type="password" autocomplete="off" required></label>
-<div class="row"><button name="install">${escaped(choose)}</button><button name="installed" class="second">${escaped(chosen)}</button></div></form>${saidPlace}`,
+<div class="row"><button name="install">${escaped(choose)}</button><button name="installed" class="second">${escaped(chosen)}</button></div></form>${statusLine}`,
     script: pageScript({ language, widget: undefined, text: {}, refusals: { ACCESS_DENIED: wrong }, script }),
     headers: { Vary: 'Accept-Language' },
   })

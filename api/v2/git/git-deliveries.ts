@@ -25,7 +25,7 @@ import {
 import { networkOf } from '../../http/address.ts'
 import { inviteBody, readBody } from '../../http/body.ts'
 import type { BodyBudget } from '../../http/body-budget.ts'
-import type { Exchange } from '../../http/call.ts'
+import type { Exchange } from '../../http/exchange.ts'
 import { failure, type Reply } from '../../http/respond.ts'
 import { accept, within } from '../../pipeline/acceptance.ts'
 import type { Services } from '../../services.ts'
@@ -133,12 +133,18 @@ export async function storePush(
   /** The count is rolled back with its transaction: without this, such deliveries would cost nothing and be listed nowhere. */
   const recordFull = async (err: unknown): Promise<never> => {
     if (isTooMany(err))
-      await within(recordDelivery(services.db, source, delivery, fullReply), startedAt + acceptance.push.answerMs).catch(
-        err => services.log.warn({ err, app: source.appId }, 'a delivery that found too many deploys waiting was not recorded'),
+      await within(
+        recordDelivery(services.db, source, delivery, fullReply),
+        startedAt + acceptance.push.answerMs,
+      ).catch(err =>
+        services.log.warn(
+          { err, app: source.appId },
+          'a delivery that found too many deploys waiting was not recorded',
+        ),
       )
     throw err
   }
-  const leave = await services.pushTurns.enter(source, terms.commitBy)
+  const leave = await services.pushSlots.enter(source, terms.commitBy)
   if (!leave) return duplicateOrUnavailable()
   try {
     const stored = await accept(services, trx => storeWithReply(trx, push), terms)
@@ -146,7 +152,8 @@ export async function storePush(
       .catch(recordFull)
     if (stored.kind === 'full') throw tooMany(stored.waitSeconds)
     if (stored.kind === 'gone') return unknownReply
-    if (stored.kind === 'unsigned') return recordIgnoredDelivery(source, { ...delivery, verdict: unsignedVerdict }, services)
+    if (stored.kind === 'unsigned')
+      return recordIgnoredDelivery(source, { ...delivery, verdict: unsignedVerdict }, services)
     wakeLane(services, { id: source.appId, owner_id: source.ownerId })
     return stored.kind === 'duplicate' ? duplicateReply(stored.deploymentId) : stored.reply
   } catch (err) {

@@ -1,11 +1,11 @@
 import type { GitProvider } from '../../../activities/git-provider/port.ts'
-import type { KnownSources } from './deploy-sources.ts'
-import type { PushTurns } from './push-turns.ts'
+import type { DeploySourceCache } from './deploy-sources.ts'
+import type { PushSlots } from './push-slots.ts'
 
 export interface GitServices {
-  sources: KnownSources
+  sources: DeploySourceCache
   /** Slots for pushes that are being stored. */
-  pushTurns: PushTurns
+  pushSlots: PushSlots
   /** Null: the operator has set up none. */
   gitProvider: GitProvider | null
 }

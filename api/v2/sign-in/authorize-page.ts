@@ -1,6 +1,6 @@
 import { localeAccepted } from '../../../policy/accounts/locales.ts'
 import { authorizeText } from '../../../policy/pages/authorize.ts'
-import { captchaPlace, pageScript, saidPlace } from '../../http/pages/page-script.ts'
+import { captchaPlace, pageScript, statusLine } from '../../http/pages/page-script.ts'
 import { escaped, page } from '../../http/pages/pages.ts'
 import { widgetFor } from '../../pipeline/captcha.ts'
 import { endpoint } from '../../pipeline/endpoint.ts'
@@ -26,7 +26,7 @@ export const showAuthorizePage = endpoint({
 <dt>${escaped(signs)}</dt><dd id="display" class="signs"></dd><dt>${escaped(account)}</dt><dd id="account"></dd></dl>
 <p>${escaped(uses)}</p><ul id="scopes"></ul>
 <form class="row"><button name="granted">${escaped(grant)}</button><button name="denied" class="second">${escaped(deny)}</button></form></div>
-${captchaPlace}${saidPlace}`,
+${captchaPlace}${statusLine}`,
       script: pageScript({
         language,
         widget,

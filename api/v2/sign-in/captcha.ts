@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { transaction } from '../../../db/database.ts'
-import { captchaErrors, checkedAnswer, spend } from '../../pipeline/captcha.ts'
+import { captchaErrors, spend, verifyAnswer } from '../../pipeline/captcha.ts'
 import { endpoint } from '../../pipeline/endpoint.ts'
 
 /** What the widget of a provider gives once it is solved. */
@@ -17,7 +17,7 @@ export const solveCaptcha = endpoint({
   body: z.object({ answer: captchaAnswer }),
   errors: ['INVALID_REQUEST', ...captchaErrors],
   async handle({ caller, body, exchange: { address } }, services) {
-    const solved = await checkedAnswer(services, body.answer, address)
+    const solved = await verifyAnswer(services, body.answer, address)
     await transaction(services.db, trx => spend(trx, { ...solved, sessionId: caller.user.credential_id }))
   },
 })

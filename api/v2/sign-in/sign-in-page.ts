@@ -1,6 +1,6 @@
 import { localeAccepted } from '../../../policy/accounts/locales.ts'
 import { signInText } from '../../../policy/pages/sign-in.ts'
-import { captchaPlace, pageScript, saidPlace } from '../../http/pages/page-script.ts'
+import { captchaPlace, pageScript, statusLine } from '../../http/pages/page-script.ts'
 import { escaped, page } from '../../http/pages/pages.ts'
 import { widgetFor } from '../../pipeline/captcha.ts'
 import { endpoint } from '../../pipeline/endpoint.ts'
@@ -25,7 +25,7 @@ export const showSignInPage = endpoint({
       form: `<form id="address"><label>${escaped(email)}<input type="email" autocomplete="email" required autofocus></label>
 ${captchaPlace}<button>${escaped(send)}</button></form>
 <form id="code" hidden><label>${escaped(code)}<input class="code" autocomplete="one-time-code" autocapitalize="characters" spellcheck="false" required minlength="8" maxlength="8"></label>
-<div class="row"><button>${escaped(enter)}</button><button type="button" class="second" id="again">${escaped(again)}</button></div></form>${saidPlace}`,
+<div class="row"><button>${escaped(enter)}</button><button type="button" class="second" id="again">${escaped(again)}</button></div></form>${statusLine}`,
       script: pageScript({
         language,
         widget,

@@ -11,7 +11,7 @@ import { signInSeconds } from '../../../policy/accounts/sign-in-mails.ts'
 import { signInTerms } from '../../../policy/accounts/sign-in-terms.ts'
 import { ApiError } from '../../../policy/errors.ts'
 import { networkOf } from '../../http/address.ts'
-import { captchaErrors, checkedAnswer, spend } from '../../pipeline/captcha.ts'
+import { captchaErrors, spend, verifyAnswer } from '../../pipeline/captcha.ts'
 import { endpoint } from '../../pipeline/endpoint.ts'
 import { isoTime } from '../../pipeline/fields.ts'
 import { captchaAnswer } from './captcha.ts'
@@ -33,7 +33,7 @@ export const beginSignIn = endpoint({
   errors: ['INVALID_REQUEST', ...captchaErrors],
   async handle({ body, exchange: { address } }, services) {
     const { db, asksCaptcha } = services
-    const solved = asksCaptcha(address) ? await checkedAnswer(services, body.captcha, address) : undefined
+    const solved = asksCaptcha(address) ? await verifyAnswer(services, body.captcha, address) : undefined
     const id = await saveSignIn(db, {
       email: body.email,
       network: networkOf(address),

@@ -2,7 +2,7 @@ import { z } from 'zod'
 import { listSnapshotsOfOwner } from '../../../db/snapshots/snapshots.ts'
 import { ApiError } from '../../../policy/errors.ts'
 import { limits, ownCounters } from '../../../policy/limits.ts'
-import { mayTouch } from '../../pipeline/access.ts'
+import { coversResource } from '../../pipeline/access.ts'
 import type { Caller } from '../../pipeline/authenticate.ts'
 import { endpoint } from '../../pipeline/endpoint.ts'
 import type { Services } from '../../services.ts'
@@ -27,7 +27,7 @@ export const listAccountSnapshots = endpoint({
       await countMiss(caller, services)
       return listSnapshotsOfOwner(services.db, caller.user.id)
     })
-    return rows.filter(row => mayTouch(caller, row.target_id)).map(row => snapshotView(row, linking(services)))
+    return rows.filter(row => coversResource(caller, row.target_id)).map(row => snapshotView(row, linking(services)))
   },
 })
 

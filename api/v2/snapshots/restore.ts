@@ -55,7 +55,7 @@ export const restoreApp = endpoint({
     const { operationId } = await accept(services, async trx => ({ operationId: (await queueRestore(trx, wish)).id }))
     exchange.headers['X-Operation-Id'] = operationId
     wakeLane(services, app)
-    const end = await outcomeOf(operationId, exchange.gone, services)
+    const end = await outcomeOf(operationId, exchange.signal, services)
     if (!end) throw new ApiError('SNAPSHOT_RESTORE_PROCESSING')
     if (end.state !== 'success') throw new ApiError('SNAPSHOT_RESTORE_FAILED', restoreView(end).message)
   },

@@ -106,7 +106,7 @@ async function takeSnapshot(
     work => accept(services, work),
   )
   wakeLane(services, app)
-  const end = await outcomeOf(row.operation_id, exchange.gone, services)
+  const end = await outcomeOf(row.operation_id, exchange.signal, services)
   if (!end) throw new ApiError('SNAPSHOT_PROCESSING')
   if (end.state !== 'success') throw new ApiError('SNAPSHOT_FAILED', end.message ?? undefined)
   return row

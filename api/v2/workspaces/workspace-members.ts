@@ -13,7 +13,7 @@ import type { Db } from '../../../db/database.ts'
 import { type MemberRole, mayGrant, memberRoles } from '../../../policy/accounts/permissions.ts'
 import { type Plans, planOf } from '../../../policy/accounts/plans.ts'
 import { ApiError } from '../../../policy/errors.ts'
-import { mayTouch } from '../../pipeline/access.ts'
+import { coversResource } from '../../pipeline/access.ts'
 import type { Caller } from '../../pipeline/authenticate.ts'
 import { endpoint } from '../../pipeline/endpoint.ts'
 import { userId, workspaceId } from '../../pipeline/fields.ts'
@@ -118,7 +118,7 @@ async function grantable(
 ): Promise<WorkspaceRow> {
   const workspace = await lockOwnWorkspace(trx, caller.user.id, workspaceId)
   const reached = await sharedAppIds(trx, workspaceId)
-  if (!mayGrant(caller.scopes, group) || !reached.every(appId => mayTouch(caller, appId)))
+  if (!mayGrant(caller.scopes, group) || !reached.every(appId => coversResource(caller, appId)))
     throw new ApiError('SCOPE_NOT_GRANTABLE')
   return workspace
 }

@@ -2,18 +2,19 @@ import { monitorEventLoopDelay } from 'node:perf_hooks'
 import test from 'ava'
 import type { BodyForm } from '../../../api/http/body.ts'
 import { measureBody } from '../../../api/http/body-measure.ts'
-import { parseAside } from '../../../api/http/body-threads.ts'
+import { parseInThread } from '../../../api/http/body-threads.ts'
 import type { ApiError } from '../../../policy/errors.ts'
 import { parsingThreads } from '../../kit/parsing-threads.ts'
 
 const bytesOf = (text: string) => new Uint8Array(Buffer.from(text))
 let accounts = 0
-const parsed = (bytes: Uint8Array<ArrayBuffer>, form: BodyForm = {}) => parseAside(bytes, form, `account-${++accounts}`)
+const parsed = (bytes: Uint8Array<ArrayBuffer>, form: BodyForm = {}) =>
+  parseInThread(bytes, form, `account-${++accounts}`)
 const aside = (body: unknown, form: BodyForm = {}) => parsed(bytesOf(JSON.stringify(body)), form)
 
 test('a body whose client is gone leaves the queue of its account, and holds nothing', async t => {
   const gone = AbortSignal.abort()
-  const refused = await t.throwsAsync(parseAside(new TextEncoder().encode('{}'), {}, 'eve', gone))
+  const refused = await t.throwsAsync(parseInThread(new TextEncoder().encode('{}'), {}, 'eve', gone))
   t.is((refused as ApiError).code, 'INVALID_JSON_BODY')
 })
 
@@ -68,7 +69,7 @@ test('bodies of one account at their worst leave a thread to others', async t =>
   const list = Array.from({ length: 1_000_000 }, () => '120').join()
   const ended: string[] = []
   const parse = (account: string) =>
-    parseAside(bytesOf(`{"content":[${list}]}`), { file: true }, account).then(() => ended.push(account))
+    parseInThread(bytesOf(`{"content":[${list}]}`), { file: true }, account).then(() => ended.push(account))
   const all = ['ana', 'ana', 'ana', 'ana', 'ana', 'ana', 'bob', 'eve'].map(parse)
   await Promise.all(all.slice(6))
   // In the order of asking the two would come last.
@@ -78,7 +79,7 @@ test('bodies of one account at their worst leave a thread to others', async t =>
 
 test.serial('of one account one body is parsed at a time, also while nobody else waits; of several two', async t => {
   const body = () => bytesOf(`{"content":[${'120,'.repeat(100_000)}120]}`)
-  const parse = (account: string) => parseAside(body(), { file: true }, account)
+  const parse = (account: string) => parseInThread(body(), { file: true }, account)
   const own = parsingThreads(t)
   await Promise.all(['ana', 'ana', 'ana', 'ana'].map(parse))
   t.deepEqual(own(), { begun: 4, most: 1 })

@@ -1,8 +1,8 @@
 import { once } from 'node:events'
 import { createServer, get, type IncomingMessage, type ServerResponse } from 'node:http'
 import test, { type ExecutionContext } from 'ava'
-import { Exchange } from '../../../api/http/call.ts'
 import { EventStream, type EventStreamOptions, frameOf } from '../../../api/http/event-stream.ts'
+import { Exchange } from '../../../api/http/exchange.ts'
 import { listening } from '../../kit/actors/api.ts'
 import { comesTrue } from '../../kit/comes-true.ts'
 

@@ -86,7 +86,7 @@ test('where nothing is known the report says so; what is in maintenance is told 
     check('b', async () => ({ status: 'unknown' })),
     check('c', async () => 'slow'),
   ]).current()
-  t.is(report.message, 'Trouble with: c. In maintenance: a. Nothing is known of: b.')
+  t.is(report.message, 'Problems with: c. In maintenance: a. State unknown: b.')
 })
 
 test('how long the API takes is compared with the mean of a day', t => {

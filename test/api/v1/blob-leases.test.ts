@@ -1,8 +1,8 @@
 import { mock } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import test from 'ava'
-import { inPlace } from '../../../api/v1/blob-leases.ts'
-import { endSlotLease, takeSlotLease } from '../../../db/slot-leases.ts'
+import { withLease } from '../../../api/v1/blob-leases.ts'
+import { endBlobLease, takeBlobLease } from '../../../db/objects/blob-leases.ts'
 import { leaseSeconds } from '../../../policy/leases.ts'
 import { comesTrue } from '../../kit/comes-true.ts'
 import { testDatabase } from '../../kit/servers/database.ts'
@@ -28,7 +28,7 @@ test('a renewal that is under way brings no place back, whoever returned it', as
         return db.client.releaseConnection(connection)
       },
     }
-    await inPlace({ db: { client } } as never, lease, async place => {
+    await withLease({ db: { client } } as never, lease, async place => {
       mock.timers.tick((leaseSeconds.body / 3) * 1000)
       if (over) await endSlotLease(db, lease)
       place.over = over

@@ -13,18 +13,18 @@ import { RealtimeLeases } from '../../../api/hosts/realtime-leases.ts'
 import { StreamAccess } from '../../../api/hosts/stream-access.ts'
 import { hardenedServer } from '../../../api/http/server.ts'
 import { authenticator } from '../../../api/pipeline/authenticate.ts'
+import type { Log } from '../../../api/pipeline/core-services.ts'
 import { EarlierCredentials } from '../../../api/pipeline/earlier-credentials.ts'
 import type { Endpoint } from '../../../api/pipeline/endpoint.ts'
 import { Limiter } from '../../../api/pipeline/limiter.ts'
 import { News } from '../../../api/pipeline/news.ts'
 import { openApi } from '../../../api/pipeline/openapi.ts'
-import type { Log } from '../../../api/pipeline/core-services.ts'
 import type { Services } from '../../../api/services.ts'
 import { ServiceStatus } from '../../../api/status/service-status.ts'
 import { Outcomes } from '../../../api/v2/apps/outcomes.ts'
 import { endpoints } from '../../../api/v2/endpoints.ts'
-import { KnownSources } from '../../../api/v2/git/deploy-sources.ts'
-import { PushTurns } from '../../../api/v2/git/push-turns.ts'
+import { DeploySourceCache } from '../../../api/v2/git/deploy-sources.ts'
+import { PushSlots } from '../../../api/v2/git/push-slots.ts'
 import * as accounts from '../../../db/accounts/accounts.ts'
 import { createApp } from '../../../db/apps/app-creation.ts'
 import type { AppRow } from '../../../db/apps/apps.ts'
@@ -177,8 +177,8 @@ export async function openApiFor(
     archives: zips,
     outcomes: new Outcomes(notifications),
     deploymentNews: new News(notifications, 'deployments'),
-    logTurns: new FairSlots(wholeLogs),
-    pushTurns: new PushTurns(config.databasePool),
+    logSlots: new FairSlots(wholeLogs),
+    pushSlots: new PushSlots(config.databasePool),
     patience: heldCall,
     rates,
     live: new LiveFeeds((app, signal) => made.hosts.live(app, signal), rates),
@@ -188,7 +188,7 @@ export async function openApiFor(
     blobUsage: new TtlCache(cachedSeconds.blobStats),
     metrics: new TtlCache(cachedSeconds.metrics),
     gitProvider: null,
-    sources: new KnownSources(notifications, appId => readDeploySources(db, config.sealKeys, appId)),
+    sources: new DeploySourceCache(notifications, appId => deploySources(db, config.sealKeys, appId)),
     earlier: new EarlierCredentials(db),
     service: new ServiceStatus([]),
     isInside: () => true,
@@ -199,7 +199,11 @@ export async function openApiFor(
     contract: watch(breaches),
   }
   const services = { ...base, ...options.services?.(base) }
-  const management = jsonSurface(services, [...endpoints, openApi(endpoints, config.urls.base), ...(options.extra ?? [])])
+  const management = jsonSurface(services, [
+    ...endpoints,
+    openApi(endpoints, config.urls.base),
+    ...(options.extra ?? []),
+  ])
   const limits = { connections: 2000, connectionsPerAddress: 100, unlimited: () => true }
   const server = hardenedServer(management.callback(), limits)
   const others = surfaces(services)

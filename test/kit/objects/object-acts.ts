@@ -3,7 +3,7 @@ import { Readable } from 'node:stream'
 import type { ObjectStore } from '../../../activities/objects/port.ts'
 import type { Caller } from '../../../api/pipeline/authenticate.ts'
 import type { Services } from '../../../api/services.ts'
-import { charging } from '../../../api/v1/storage-charge.ts'
+import { withReservedStorage } from '../../../api/v1/storage-charge.ts'
 import { discard } from '../../../api/v1/uploads.ts'
 import { type Db, transaction } from '../../../db/database.ts'
 import { foldUsage } from '../../../db/objects/blob-usage.ts'
@@ -88,7 +88,7 @@ export class ObjectActs {
     const ending = { lease, entry: { ...entry, operationId: null } }
     try {
       const replacing = act.overwrite ? await findObject(db, object) : undefined
-      const stored = await this.#charging(process, body.size, replacing?.size, charge => {
+      const stored = await this.#withReservedStorage(process, body.size, replacing?.size, charge => {
         const options = { overwrite: act.overwrite, charge, ending }
         if (!replacing) return putObject(db, object, part, options)
         return transaction(db, trx => storeObject(trx, object, [part], options))
@@ -114,7 +114,7 @@ export class ObjectActs {
     const source = await findObject(db, this.name(from))
     if (!source) return 'none'
     const replacing = overwrite ? await findObject(db, this.name(to)) : undefined
-    const stored = await this.#charging(process, source.size, replacing?.size, charge =>
+    const stored = await this.#withReservedStorage(process, source.size, replacing?.size, charge =>
       transaction(db, trx => copyObject(trx, this.name(from), this.name(to), { overwrite, charge })),
     )
     return stored ? toldOf(stored) : 'none'
@@ -130,7 +130,7 @@ export class ObjectActs {
     const size = notNone(parts).reduce((sum, part) => sum + part.size, 0)
     const at = { ownerId: this.ownerId, bucket: upload.bucket, key: upload.key }
     const replacing = upload.overwrite ? await findObject(db, at) : undefined
-    const stored = await this.#charging(process, size, replacing?.size, charge =>
+    const stored = await this.#withReservedStorage(process, size, replacing?.size, charge =>
       transaction(db, trx => completeUpload(trx, { id, ownerId: this.ownerId }, { choose: notNone, charge })),
     )
     return stored ? toldOf(stored) : 'over'
@@ -171,14 +171,14 @@ export class ObjectActs {
     return { body: { size: bytes.length, sha256: segment, md5, crc32: 7 }, bytes }
   }
 
-  #charging<T>(
+  #withReservedStorage<T>(
     process: ObjectProcess,
     size: number,
     replaced = 0,
-    write: (charge: StorageCharge) => Promise<T>,
+    write: (charge: Charge) => Promise<T>,
   ): Promise<T> {
     const caller = { user: { id: this.ownerId }, plan: { blobGb: storageLimit / 1024 ** 3 } }
-    return charging(process as unknown as Services, caller as unknown as Caller, { size, replaced }, write)
+    return withReservedStorage(process as unknown as Services, caller as unknown as Caller, { size, replaced }, write)
   }
 
   #discard({ db }: ObjectProcess, segmentId: string, bytes?: Buffer): Promise<void> {

@@ -23,7 +23,7 @@ class FewSlots extends FairSlots {
   }
 }
 const few = new FewSlots()
-const narrow = testApi({ scale: 1, services: () => ({ logTurns: few }) })
+const narrow = testApi({ scale: 1, services: () => ({ logSlots: few }) })
 
 async function deployed(user: TestUser, at: TestApi = api()): Promise<{ appId: string; id: string }> {
   const app = await at.makeApp(user)

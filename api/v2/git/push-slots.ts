@@ -11,7 +11,7 @@ export interface PushSubject {
  * The turns of pushes that are being stored. Pushes of one application lock one row, so a second one would hold a connection only to
  * wait; and an account that pushes to many applications at once leaves connections to the others.
  */
-export class PushTurns {
+export class PushSlots {
   readonly #apps = new FairSlots({ atOnce: Number.POSITIVE_INFINITY, perSubject: 1 })
   readonly #accounts: FairSlots
 

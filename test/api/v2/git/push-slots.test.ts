@@ -1,5 +1,5 @@
 import test from 'ava'
-import { PushTurns } from '../../../../api/v2/git/push-turns.ts'
+import { PushSlots } from '../../../../api/v2/git/push-slots.ts'
 import { openDatabase } from '../../../../db/database.ts'
 import { pushPlaces } from '../../../../policy/git/push-places.ts'
 import { testApi } from '../../../kit/actors/api.ts'
@@ -66,7 +66,7 @@ test('eight of ten connections are for pushes, six for those of one account; a s
 })
 
 test('whose turn does not come in time gets none, and takes nobody’s place', async t => {
-  const turns = new PushTurns(10)
+  const turns = new PushSlots(10)
   const leave = await turns.enter({ appId: 'one', ownerId: 'ana' }, performance.now() + 1000)
   t.is(await turns.enter({ appId: 'one', ownerId: 'ana' }, performance.now()), null)
   leave!()
