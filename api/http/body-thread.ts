@@ -19,7 +19,7 @@ export type BodyReply = { value: Record<string, unknown> } | { refused: { code: 
 function reply({ bytes, form }: BodyJob): BodyReply {
   try {
     const { bytes: numbers, values } = measureBody(bytes)
-    if (form.file && numbers > largestFileBytes) throw fileTooLarge()
+    if (form.file && numbers > maxFileBytes) throw fileTooLarge()
     if (values + (form.file ? 0 : numbers) > maxValues)
       throw new ApiError('INVALID_JSON_BODY', `A body of over 1 MB must have at most ${maxValues} values.`)
     return { value: parseBody(bytes, form) }

@@ -38,7 +38,7 @@ export async function accept<T extends Stored>(
   const { operationId } = stored
   if (operationId === undefined) return stored
   const answerBy = terms.answerBy ?? performance.now() + acceptance.confirmMs
-  const confirming = () => (terms.confirm ?? confirm)(services.db, operationId)
+  const confirming = () => (terms.confirm ?? confirmOperation)(services.db, operationId)
   const confirmed = await poll(confirming, answerBy)
   // The process was suspended for so long that the operation was undone, or the application was deleted.
   if (confirmed === false) throw new ApiError('DATABASE_UNAVAILABLE')
@@ -80,7 +80,7 @@ async function commit<T extends Stored>(
     if (stored?.operationId === undefined || !(error instanceof Late || isUnavailable(error))) throw error
     const { operationId } = stored
     log.warn({ err: error, operationId }, 'the answer to a commit is missing')
-    const isVisible = async () => (await isStored(db, operationId)) || undefined
+    const isVisible = async () => (await isOperationStored(db, operationId)) || undefined
     if (await poll(isVisible, Math.min(answerBy ?? Number.POSITIVE_INFINITY, performance.now() + acceptance.lookMs)))
       return stored
     void undoSoon(db, operationId).catch(failure(services, operationId))

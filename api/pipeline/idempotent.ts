@@ -151,5 +151,5 @@ function ownerOf({ user, uploadToken, scopes, resources, prefixes }: Caller, inc
 async function claimed(db: Db, request: KeyedRequest): Promise<Claim> {
   const earlier = await claim(db, request)
   if (earlier.state !== 'answered' || earlier.operationId === null) return earlier
-  return (await confirm(db, earlier.operationId)) ? earlier : claim(db, request)
+  return (await confirmOperation(db, earlier.operationId)) ? earlier : claim(db, request)
 }

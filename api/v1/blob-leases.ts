@@ -5,7 +5,7 @@ import type { Services } from '../services.ts'
 
 /** A place while work is done in it. */
 export interface HeldLease {
-  lease: BlobLease
+  lease: SlotLease
   /** Set by work that has given the place back itself, in its own commit. */
   over: boolean
 }
@@ -13,7 +13,7 @@ export interface HeldLease {
 /** Does `work` while a place is kept, which is given back before the answer. */
 export async function withLease<T>(
   { db }: Services,
-  lease: BlobLease,
+  lease: SlotLease,
   work: (place: HeldLease) => Promise<T>,
 ): Promise<T> {
   const place = { lease, over: false }

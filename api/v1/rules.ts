@@ -94,7 +94,7 @@ export const saveUploadRules = blobEndpoint({
   body: z.object({
     rules: z
       .array(z.unknown(), { error: 'INVALID_RULES' })
-      .meta({ openapi: z.array(rule).max(mostRulesOfAll), ...checkedByEndpoint }),
+      .meta({ openapi: z.array(rule).max(maxRulesOfAnyTier), ...checkedByEndpoint }),
   }),
   response: savedRules,
   errors: [

@@ -37,7 +37,7 @@ export const createShare = blobEndpoint({
   auth: { scope: 'blob:write' },
   body: z.object({
     object: objectField,
-    expires_in: withDefault(linkTerms.shareSeconds.usual, whole('INVALID_EXPIRES_IN', linkTerms.shareSeconds)),
+    expires_in: withDefault(linkTerms.shareSeconds.default, whole('INVALID_EXPIRES_IN', linkTerms.shareSeconds)),
     max_downloads: optional(whole('INVALID_MAX_DOWNLOADS', linkTerms.shareDownloads)),
     password: optional(characters(linkTerms.sharePasswordCharacters, 'INVALID_PASSWORD')),
   }),

@@ -52,15 +52,15 @@ export const createUploadToken = blobEndpoint({
   auth: { scope: 'blob:write' },
   body: pins.extend({
     expires_in: withDefault(
-      linkTerms.tokenSeconds.usual,
+      linkTerms.tokenSeconds.default,
       z
         .int({ error: 'INVALID_EXPIRES_IN' })
         .min(linkTerms.tokenSeconds.min, 'INVALID_EXPIRES_IN')
         .max(linkTerms.tokenSeconds.max, 'INVALID_EXPIRES_IN'),
     ),
     max_uses: withDefault(
-      linkTerms.tokenUses.usual,
-      z.int().min(linkTerms.tokenUses.least).max(linkTerms.tokenUses.most),
+      linkTerms.tokenUses.default,
+      z.int().min(linkTerms.tokenUses.min).max(linkTerms.tokenUses.max),
     ),
   }),
   response: z.object({ token: z.string(), expires_at: isoTime, max_uses: z.int() }),

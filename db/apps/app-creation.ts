@@ -87,11 +87,11 @@ export interface MemoryRequest {
   plans: Plans
 }
 
-/** Locks the owner, and throws FEW_MEMORY unless the plan has so much left. */
+/** Locks the owner, and throws FEW_MEMORY unless the plan has enough memory left. */
 export async function reserveMemory(trx: Db, { ownerId, plans, memoryMb }: MemoryWish): Promise<void> {
   const owner: UserRow = await trx('users').where({ id: ownerId }).forUpdate().first()
   const freeMb = planOf(plans, owner, new Date()).plan.memoryMb - (await usedMemoryMb(trx, ownerId))
-  if (freeMb < accountCaps.leastFreeMemoryMb || freeMb < memoryMb) {
+  if (freeMb < accountCaps.minFreeMemoryMb || freeMb < memoryMb) {
     throw new ApiError(
       'FEW_MEMORY',
       `The plan has ${Math.max(0, freeMb)} MB left; the application asks for ${memoryMb} MB.`,

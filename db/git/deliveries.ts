@@ -44,7 +44,7 @@ export type PushOutcome =
  * `recordPush` completes. A repeated delivery names its operation where that is not confirmed yet.
  */
 export async function queuePush(trx: Db, push: PushDelivery): Promise<PushOutcome> {
-  // The application's row serializes them: the same delivery ten times at once gets through once.
+  // The lock of the application's row serializes concurrent copies of one delivery.
   if (!(await lockForDeploy(trx, push.appId))) return { kind: 'gone' }
   const [stored] = await look(trx, lookValues(push, push.delivery.deliveryId))
   if (stored?.deployment_id) {
@@ -80,17 +80,17 @@ export async function recordPush(
   await insertQueued(trx, [...row, push.webhookId, new URL(push.push.cloneUrl).origin])
 }
 
-/** The deployment that a delivery became, once it is confirmed. */
+/** The deployment of a delivery, once it is confirmed. */
 export async function deploymentOfDelivery(
   db: Db,
   source: DeliverySource,
   deliveryId: string,
 ): Promise<string | undefined> {
-  const [seen] = await look(db, lookOf(source, deliveryId))
-  return seen?.accepting ? undefined : (seen?.deployment_id ?? undefined)
+  const [stored] = await look(db, lookValues(source, deliveryId))
+  return stored?.accepting ? undefined : (stored?.deployment_id ?? undefined)
 }
 
-/** Records a delivery that deployed nothing, for the application's list, and counts it. False when the sender was too fast. */
+/** Stores a delivery that deployed nothing, for the application's list, and counts it. False when the sender exceeds its rate. */
 export async function recordDelivery(
   db: Db,
   source: DeliverySource,

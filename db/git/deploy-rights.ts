@@ -50,7 +50,7 @@ export async function withdrawDeploys(
   const remaining = new Set((await stillDeploying(trx, before)).map(keyOf))
   const lost = before.filter(deployer => !remaining.has(keyOf(deployer)))
   const acts = [...(await unlink(trx, lost)), ...(await renew(trx, sealKeys, masterKey, lost))]
-  if (acts.length > 0) await tell(trx, actor, acts)
+  if (acts.length > 0) await recordAndNotify(trx, actor, acts)
   return [...new Set(acts.map(({ appId }) => appId))]
 }
 

@@ -80,7 +80,7 @@ export const uploadPart = blobEndpoint({
       throw new ApiError('INVALID_CHUNK_PART', `part must be from 1 to ${upload.max_parts} for this upload.`)
     if (isEmpty(exchange)) throw new ApiError('EMPTY_CHUNK')
     const room = await ownRoom(upload, call, services)
-    const lease = await takeBlobLease(services.db, `part/${caller.user.id}`, partsInFlight)
+    const lease = await takeSlotLease(services.db, `part/${caller.user.id}`, partsInFlight)
     if (!lease) throw new ApiError('TOO_MANY_CONCURRENT_CHUNKS', undefined, 1)
     return withLease(services, lease, async () => {
       const { segmentId, body } = await receiveRaw(exchange, services, reception(room, upload))

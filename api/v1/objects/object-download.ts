@@ -72,7 +72,7 @@ export const downloadObject = blobEndpoint({
 
 type Asked = z.output<typeof query>
 
-function addressOf(object: ObjectRow, { expires = lives.usual, disposition, filename }: Asked, { config }: Services) {
+function addressOf(object: ObjectRow, { expires = lives.default, disposition, filename }: Asked, { config }: Services) {
   const { id, url } = placeView(object, config.urls.public)
   if (url && !disposition && !filename) return { url, expiresAt: null }
   const wanted = Math.floor(Date.now() / 1000) + expires

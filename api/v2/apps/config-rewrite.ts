@@ -30,8 +30,8 @@ export async function rewriteConfig(rewrite: ConfigRewrite, services: Services):
   const { app, caller, exchange, name, content, codes } = rewrite
   const who = { user: { id: caller.user.id, plan: caller.plan }, appId: app.id, scale: services.config.rateLimitScale }
   await services.limiter.admit(ownCounters(limit, limits[limit], who))
-  if (content.length > longestConfigBytes)
-    throw new ApiError('FILE_TOO_LARGE', `The configuration file must be at most ${longestConfigBytes} bytes.`)
+  if (content.length > maxConfigBytes)
+    throw new ApiError('FILE_TOO_LARGE', `The configuration file must be at most ${maxConfigBytes} bytes.`)
   const upload = await storeUpload(
     Readable.from(Buffer.from(content)),
     name,

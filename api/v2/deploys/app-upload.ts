@@ -16,7 +16,7 @@ export async function receiveAppFile(
   services: Services,
   reception: Reception,
 ): Promise<Upload> {
-  const lease = await takeBlobLease(services.db, `app-upload/${caller.user.id}`, accountCaps.appUploads)
+  const lease = await takeSlotLease(services.db, `app-upload/${caller.user.id}`, accountCaps.appUploads)
   if (!lease)
     throw new ApiError('KEEP_CALM', `${accountCaps.appUploads} uploads of this account are under way already.`, 5)
   return withLease(services, lease, () => receiveFile(exchange, services, reception))

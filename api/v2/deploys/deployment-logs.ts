@@ -42,7 +42,7 @@ export const getDeploymentLog = endpoint({
     if (!wantsStream(exchange)) return whole(call, id, services)
     const { perUser } = followedLogs
     const most = Math.max(1, Math.floor(perUser * services.config.rateLimitScale))
-    const lease = await takeBlobLease(services.db, `followed-log/${call.caller.user.id}`, most)
+    const lease = await takeSlotLease(services.db, `followed-log/${call.caller.user.id}`, most)
     if (!lease)
       throw new ApiError('KEEP_CALM', `An account can follow ${most} logs at the same time. End one of them, or wait.`)
     await withLease(services, lease, () => follow(call, id, services))
@@ -93,7 +93,7 @@ async function follow(call: AppCall, id: string, { db, access, deploymentNews, l
   const stream = new EventStream(exchange)
   const ended = new AbortController()
   const unwatch = access.watch(call, 'read', () => ended.abort())
-  const over = deadlineSignal(leases.longestMs, exchange.signal, ended.signal)
+  const over = deadlineSignal(leases.maxMs, exchange.signal, ended.signal)
   let seq = lastSeen(exchange)
   const next = () => readLogAfter(db, id, seq, deploymentLogs.sentBytes)
   while (!over.aborted) {

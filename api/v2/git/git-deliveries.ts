@@ -79,7 +79,7 @@ export async function acceptDelivery<T>(
   const charge = budget.charge([...new Set([source, sender])])
   try {
     inviteBody(request, response)
-    const body = await readBody(request, largestDelivery, { charge })
+    const body = await readBody(request, maxDeliveryBytes, { charge })
     const delivery = read(body)
     const verdict = verdictOf(delivery)
     const isUnsigned = verdict.kind === 'refused' && verdict.status === 401

@@ -160,7 +160,7 @@ test('after its time a stream says so and asks to be opened again', async t => {
   const reader = open(await liveApp(ana, [hasty]), ana.key, hasty)
   await reader.ended
   t.deepEqual(reader.of('system').slice(1), ['REALTIME_CONNECTED', 'REALTIME_TIMEOUT', 'REALTIME_RECONNECT'])
-  t.is(api().services.leases.longestMs, 600_000)
+  t.is(api().services.leases.maxMs, 600_000)
   for (const step of more.reverse()) await step()
 })
 
