@@ -12,6 +12,7 @@ import { readVisit, type Visit, visitCookieName, visitSeconds, visitValue } from
 import { shareText } from '../../policy/pages/share.ts'
 import { networkOf } from '../http/address.ts'
 import type { Exchange } from '../http/exchange.ts'
+import { escaped, page } from '../http/pages/pages.ts'
 import type { Reply } from '../http/respond.ts'
 import { withinDeadline } from '../pipeline/deadline.ts'
 import type { Services } from '../services.ts'

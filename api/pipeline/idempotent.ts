@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto'
 import { confirmOperation } from '../../db/acceptance.ts'
 import { type Db, transaction } from '../../db/database.ts'
 import { type Claim, claim, type KeyedRequest, keep, release, type StoredAnswer } from '../../db/idempotency.ts'
+import { ignoreError } from '../../lib/async/ignore-error.ts'
 import { ApiError } from '../../policy/errors.ts'
 import type { Exchange } from '../http/exchange.ts'
 import { toApiError } from '../http/respond.ts'
@@ -125,7 +126,8 @@ export async function oncePerKey<T extends object>(
     const refusal = toApiError(thrown)
     const { status } = refusal
     // A key that cannot be released is given up after a while; the answer is the same.
-    if (status >= 500 || transientStatuses.includes(status)) await release(db, request).catch(() => {})
+    if (status >= 500 || transientStatuses.includes(status))
+      await release(db, request).catch(ignoreError('a key that is not released is given up after a while'))
     else await keep(db, request, { ...answerOf(refusal), headers: {} })
     throw thrown
   }

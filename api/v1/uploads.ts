@@ -112,7 +112,7 @@ export async function receiveFile(exchange: Exchange, services: Services, recept
     cancel.abort()
     body?.destroy()
     form.destroy()
-    await upload?.then(stored => discard(services, stored)).catch(() => {})
+    await upload?.then(stored => discard(services, stored)).catch(ignoreError('the error that led here is thrown'))
     throw error
   } finally {
     stopWatch()
@@ -209,7 +209,10 @@ export async function storeBody(
     if (bytes) return { segmentId: newId(), bytes, ...factsOf(bytes) }
     const id = await services.segmentIds.take()
     segmentId = id
-    alive = setInterval(() => segments.stillDrawn(services.db, id).catch(() => {}), sayAliveMs)
+    alive = setInterval(
+      () => segments.stillDrawn(services.db, id).catch(ignoreError('the next interval tries again')),
+      sayAliveMs,
+    )
     const storing = services.store.put(id, body, { maxBytes, signal: cancel.signal })
     return { segmentId, ...(await withinStoreTime(storing, body, cancel)) }
   } catch (error) {

@@ -8,6 +8,7 @@ import {
   recordDelivery,
   recordPush,
 } from '../../../db/git/deliveries.ts'
+import { ignoreError } from '../../../lib/async/ignore-error.ts'
 import { acceptance } from '../../../policy/acceptance.ts'
 import { freeBodyBytes, maxDeliveryBytes, unsignedDeliveries } from '../../../policy/body-budgets.ts'
 import { ApiError } from '../../../policy/errors.ts'
@@ -127,7 +128,9 @@ export async function storePush(
   /** Whatever became of this attempt: a delivery that another attempt has stored is a duplicate, if that can be found out in time. */
   const duplicateOrUnavailable = async (): Promise<WebhookReply> => {
     const stored = deploymentOfDelivery(services.db, source, delivery.deliveryId)
-    const deploymentId = await within(stored, startedAt + acceptance.push.answerMs).catch(() => undefined)
+    const deploymentId = await within(stored, startedAt + acceptance.push.answerMs).catch(
+      ignoreError('the provider delivers it again'),
+    )
     return deploymentId ? duplicateReply(deploymentId) : unavailableReply
   }
   /** The count is rolled back with its transaction: without this, such deliveries would cost nothing and be listed nowhere. */
