@@ -76,7 +76,8 @@ test('while the gates of one account hang, commands and deploys of another on th
   const [hostile, neighbour] = [await make.user(), await make.user()]
   hangs.add(hostile.id)
   const many: Awaited<ReturnType<typeof make.app>>[] = []
-  for (let n = 0; n < 40; n++) many.push(await make.app(hostile.id, { memoryMb: 256 }, { plans: plansOfMemory(100_000) }))
+  for (let n = 0; n < 40; n++)
+    many.push(await make.app(hostile.id, { memoryMb: 256 }, { plans: plansOfMemory(100_000) }))
   t.teardown(open)
   for (const { app } of many) await lanes.wake(app.id, hostile.id)
   await comesTrue(() => inGate.size >= gatePlaces.perSubject)
