@@ -101,7 +101,7 @@ export async function serveApi(config: Config): Promise<void> {
     live: new LiveFeeds(hostLive(askHost), rates),
     leases: new RealtimeLeases(db, config.rateLimitScale),
     access: new StreamAccess({ authenticate, db }, notifications),
-    sources: new DeploySourceCache(notifications, appId => deploySources(db, config.sealKeys, appId)),
+    sources: new DeploySourceCache(notifications, appId => readDeploySources(db, config.sealKeys, appId)),
     earlier: new EarlierCredentials(db),
     accountSnapshots: new TtlCache(cachedSeconds.accountSnapshots),
     blobUsage: new TtlCache(cachedSeconds.blobStats),

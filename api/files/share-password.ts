@@ -23,6 +23,6 @@ export async function isRightPassword(kept: string, exchange: Exchange, services
   })
   await services.limiter.admit(tries)
   const isRight = await isPassword(form.get('password') ?? '', kept)
-  if (isRight) await giveBack(services.db, tries)
+  if (isRight) await uncountRequest(services.db, tries)
   return isRight
 }

@@ -17,7 +17,7 @@ export async function downloadSnapshot(exchange: Exchange, services: Services): 
   const link = readLink(linkSecret(services.config.masterKey), exchange.request.url ?? '', new Date())
   if (!link) return notFound
   const visit = countVisit(link, exchange.address, services)
-  const row = await withinDeadline(visit.then(() => findGood(services.db, link.version, link.name)))
+  const row = await withinDeadline(visit.then(() => findGoodSnapshot(services.db, link.version, link.name)))
   return row?.owner_id === link.ownerId ? send(row, exchange, services) : notFound
 }
 

@@ -19,7 +19,7 @@ export async function audit(
   if (!command || exchange.recorded || 'Idempotent-Replayed' in exchange.headers) return
   const entry = entryOf(endpoint.name, admission, exchange, result)
   if (!entry.actor || (result !== 'success' && entry.operationId === null)) return
-  await record(db, entry).catch(err => log.error({ err, ...entry }, 'an audit entry could not be stored'))
+  await recordAudit(db, entry).catch(err => log.error({ err, ...entry }, 'an audit entry could not be stored'))
 }
 
 /** The audit entry of a command; without an actor there was none. */

@@ -41,7 +41,7 @@ export class EarlierCredentials {
   async #hashes(now: number): Promise<Set<string>> {
     const boundary = await this.#boundary()
     if (!this.#addresses || this.#addresses.until < now) {
-      const hashes = addressesBefore(this.#db, new Date(boundary)).then(all => new Set(all))
+      const hashes = webhookAddressesBefore(this.#db, new Date(boundary)).then(all => new Set(all))
       // None is added once the overlap is over.
       const cached = { until: now < boundary ? now + cachedMs : Number.POSITIVE_INFINITY, hashes }
       this.#addresses = cached

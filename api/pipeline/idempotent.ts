@@ -1,7 +1,14 @@
 import { createHash } from 'node:crypto'
 import { confirmOperation } from '../../db/acceptance.ts'
 import { type Db, transaction } from '../../db/database.ts'
-import { type Claim, claim, type KeyedRequest, keep, release, type StoredAnswer } from '../../db/idempotency.ts'
+import {
+  claimIdempotencyKey,
+  type IdempotencyClaim,
+  type KeyedRequest,
+  releaseIdempotencyKey,
+  type StoredAnswer,
+  storeAnswer,
+} from '../../db/idempotency.ts'
 import { ignoreError } from '../../lib/async/ignore-error.ts'
 import { ApiError } from '../../policy/errors.ts'
 import type { Exchange } from '../http/exchange.ts'
@@ -107,7 +114,8 @@ export async function oncePerKey<T extends object>(
   const store = async (trx: Db, answer: T | ApiError) => {
     const { headers } = exchange
     // Otherwise this request stalled for so long that it was given up, and another one holds the key.
-    if (!(await keep(trx, request, { ...answerOf(answer), headers }))) throw new ApiError('IDEMPOTENCY_IN_PROGRESS')
+    if (!(await storeAnswer(trx, request, { ...answerOf(answer), headers })))
+      throw new ApiError('IDEMPOTENCY_IN_PROGRESS')
   }
   const inTransaction: InTransaction<T> = async (work, run = work => transaction(db, work)) => {
     const result = await run(async trx => {
@@ -127,8 +135,10 @@ export async function oncePerKey<T extends object>(
     const { status } = refusal
     // A key that cannot be released is given up after a while; the answer is the same.
     if (status >= 500 || transientStatuses.includes(status))
-      await release(db, request).catch(ignoreError('a key that is not released is given up after a while'))
-    else await keep(db, request, { ...answerOf(refusal), headers: {} })
+      await releaseIdempotencyKey(db, request).catch(
+        ignoreError('a key that is not released is given up after a while'),
+      )
+    else await storeAnswer(db, request, { ...answerOf(refusal), headers: {} })
     throw thrown
   }
 }
@@ -149,9 +159,9 @@ function ownerOf({ user, uploadToken, scopes, resources, prefixes }: Caller, inc
   return { userId: user.id, credentialId: uploadToken?.id ?? user.credential_id, isLimited }
 }
 
-/** As `claim`; an answer about an operation is repeated only once that is confirmed, and not if it was undone. */
-async function claimed(db: Db, request: KeyedRequest): Promise<Claim> {
-  const earlier = await claim(db, request)
+/** As `claimIdempotencyKey`; an answer about an operation is repeated only once that is confirmed, and not if it was undone. */
+async function claimed(db: Db, request: KeyedRequest): Promise<IdempotencyClaim> {
+  const earlier = await claimIdempotencyKey(db, request)
   if (earlier.state !== 'answered' || earlier.operationId === null) return earlier
-  return (await confirmOperation(db, earlier.operationId)) ? earlier : claim(db, request)
+  return (await confirmOperation(db, earlier.operationId)) ? earlier : claimIdempotencyKey(db, request)
 }

@@ -11,7 +11,7 @@ export interface Refusal {
 }
 
 /** Decides whether a counted request is refused. Pure; the budget takes precedence over the endpoint's own limits. */
-export function refusalOf(counters: readonly Counter[], standings: readonly Standing[]): Refusal | undefined {
+export function refusalOf(counters: readonly Counter[], standings: readonly CounterState[]): Refusal | undefined {
   let worst: Refusal | undefined
   for (const standing of standings) {
     const counter = counters.find(c => c.key === standing.key)!
@@ -40,12 +40,12 @@ export class Limiter {
       times === 1 ? await countRequest(this.#db, counters) : await countRequests(this.#db, counters, times)
     const refusal = refusalOf(counters, standings)
     if (!refusal) return
-    await Promise.all(exceeded(counters, standings).map(counter => beginBlock(this.#db, counter)))
+    await Promise.all(exceeded(counters, standings).map(counter => startBlock(this.#db, counter)))
     throw new ApiError(refusal.counter.code, undefined, Math.max(1, Math.ceil(refusal.waitMs / 1000)))
   }
 }
 
-function exceeded(counters: readonly Counter[], standings: readonly Standing[]): Counter[] {
+function exceeded(counters: readonly Counter[], standings: readonly CounterState[]): Counter[] {
   return counters.filter(counter => {
     const standing = standings.find(s => s.key === counter.key)
     return standing && counter.blockSeconds > 0 && standing.blocked_ms === 0 && standing.used > counter.allow

@@ -210,7 +210,7 @@ export async function storeBody(
     const id = await services.segmentIds.take()
     segmentId = id
     alive = setInterval(
-      () => segments.stillDrawn(services.db, id).catch(ignoreError('the next interval tries again')),
+      () => segments.renewAllocation(services.db, id).catch(ignoreError('the next interval tries again')),
       sayAliveMs,
     )
     const storing = services.store.put(id, body, { maxBytes, signal: cancel.signal })

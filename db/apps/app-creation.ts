@@ -88,7 +88,7 @@ export interface MemoryRequest {
 }
 
 /** Locks the owner, and throws FEW_MEMORY unless the plan has enough memory left. */
-export async function reserveMemory(trx: Db, { ownerId, plans, memoryMb }: MemoryWish): Promise<void> {
+export async function reserveMemory(trx: Db, { ownerId, plans, memoryMb }: MemoryRequest): Promise<void> {
   const owner: UserRow = await trx('users').where({ id: ownerId }).forUpdate().first()
   const freeMb = planOf(plans, owner, new Date()).plan.memoryMb - (await usedMemoryMb(trx, ownerId))
   if (freeMb < accountCaps.minFreeMemoryMb || freeMb < memoryMb) {

@@ -54,8 +54,8 @@ export async function queuePush(trx: Db, push: PushDelivery): Promise<PushOutcom
   if (!stored?.live) return { kind: 'gone' }
   if (push.isSignedFor?.(stored.secret_sealed) === false) return { kind: 'unsigned' }
   const bucket = scaledBucket(webhookBucket, push.limitScale)
-  if (!(await takeOne(trx, bucketKey(push), bucket))) return full(bucket)
-  const { operationId, deploymentId, position } = await queueLocked(trx, {
+  if (!(await takeFromBucket(trx, bucketKey(push), bucket))) return full(bucket)
+  const { operationId, deploymentId, position } = await queueLockedDeploy(trx, {
     appId: push.appId,
     ownerId: push.ownerId,
     actor: push.ownerId,

@@ -22,7 +22,7 @@ export interface Deployer {
  */
 export async function lockDeployers(trx: Db, workspaceId: string, actor: string): Promise<Deployer[]> {
   // Changes of one workspace are serialized; an account that is not in it locks nothing.
-  const { rows } = await trx.raw(`select w.id from workspaces w where w.id = :id and ${within} for update`, {
+  const { rows } = await trx.raw(`select w.id from workspaces w where w.id = :id and ${isInWorkspace} for update`, {
     id: workspaceId,
     userId: actor,
   })

@@ -47,13 +47,13 @@ export const completeChunkedUpload = blobEndpoint({
     assertPaid(caller.planName)
     const upload = await ownUpload(body.upload, caller, services)
     const choose = (stored: readonly UploadPart[]) => largeEnough(wholeParts(stored), services.config.blob.minBytes)
-    const size = await partsOf(services.db, upload.id)
+    const size = await listUploadParts(services.db, upload.id)
       .then(stored => sizeOf(choose(stored)))
       .catch(async refusal => {
         await ownUpload(body.upload, caller, services) // one that has ended meanwhile has lost its parts, and is told as that
         throw refusal
       })
-    const bytes = { size, replaced: await replacedBytes(services.db, upload) }
+    const bytes = { size, replaced: await readReplacedBytes(services.db, upload) }
     const named = { id: upload.id, ownerId: caller.user.id }
     const done = await withReservedStorage(services, caller, bytes, charge =>
       transaction(services.db, trx => completeUpload(trx, named, { choose, charge })),

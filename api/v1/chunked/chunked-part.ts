@@ -89,7 +89,7 @@ export const uploadPart = blobEndpoint({
         await reauthenticate({ auth: uploading }, exchange, services)
         const limit = includedBytes(caller)
         const part = { uploadId: upload.id, part: query.part, segmentId, body, limit }
-        const outcome = await transaction(services.db, trx => storePart(trx, part))
+        const outcome = await transaction(services.db, trx => storeUploadPart(trx, part))
         if (outcome !== 'stored') throw new ApiError(outcomes[outcome])
         return { part: query.part, size: body.size, etag: body.md5 }
       } catch (error) {

@@ -29,7 +29,7 @@ export const getChunkedUpload = blobEndpoint({
   errors: ownUploadErrors,
   async handle({ caller, query }, services) {
     const upload = await ownUpload(query.upload, caller, services)
-    const stored = await partsOf(services.db, upload.id)
+    const stored = await listUploadParts(services.db, upload.id)
     return {
       id: idOf(upload),
       parts: stored.map(({ part, size, md5 }) => ({ part, size, etag: md5 })),

@@ -106,7 +106,7 @@ async function store(
   const { overwrite, hashed } = arrived.terms
   const replacing = overwrite && !hashed ? await findObject(services.db, object) : undefined
   exchange.resource = objectId(object)
-  const view = (stored: Stored) => uploadView(stored, arrived.file, services)
+  const view = (stored: StoredObject) => uploadView(stored, arrived.file, services)
   const ending = { lease: place.lease, entry: entryOf('objects.upload', call, exchange, 'success') }
   return withReservedStorage(services, caller, { size: body.size, replaced: replacing?.size ?? 0 }, async charge => {
     const options = { overwrite, charge, ending }
@@ -134,7 +134,7 @@ const objectOf = ({ file, upload, terms }: Arrived): NewObject => ({
 })
 
 /** Contract 7.12: the prefix is left out at the root, for existing clients refuse null. */
-const uploadView = ({ object, replaced }: Stored, { name }: UploadedFile, { config }: Services) => ({
+const uploadView = ({ object, replaced }: StoredObject, { name }: UploadedFile, { config }: Services) => ({
   ...placeView(object, config.urls.public),
   name,
   prefix: keyParts(object.key)?.prefix || undefined,

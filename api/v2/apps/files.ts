@@ -133,5 +133,5 @@ function viewOf({ app, role }: FileCall, path: string, { config }: Services): Fi
 
 /** What is changed while a restore waits or runs would be lost. */
 async function assertSettled({ app }: FileCall, { db }: Services): Promise<void> {
-  if (await restoring(db, app.id)) throw new ApiError('RESTORE_IN_PROGRESS')
+  if (await isRestorePending(db, app.id)) throw new ApiError('RESTORE_IN_PROGRESS')
 }

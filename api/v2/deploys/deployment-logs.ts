@@ -37,7 +37,7 @@ export const getDeploymentLog = endpoint({
   async handle(call, services) {
     const { app, exchange } = call
     const id = exchange.path.deploymentId ?? ''
-    const state = /^[0-9a-f]{32}$/.test(id) ? await deploymentState(services.db, app.id, id) : undefined
+    const state = /^[0-9a-f]{32}$/.test(id) ? await readDeploymentState(services.db, app.id, id) : undefined
     if (!state) throw new ApiError('DEPLOYMENT_NOT_FOUND')
     if (!wantsStream(exchange)) return whole(call, id, services)
     const { perUser } = followedLogs

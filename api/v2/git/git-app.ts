@@ -60,7 +60,7 @@ async function deploy(
 ): Promise<WebhookReply> {
   const begun = performance.now()
   const branch = delivery.branch ?? ''
-  const app = await appOfPush(services.db, { installationId, repositoryId, branch })
+  const app = await findAppOfPush(services.db, { installationId, repositoryId, branch })
   if (!app) return verdictReply('ignored', 202, `no application is linked to the branch ${branch} of this repository`)
   const source = { webhookId: null, appId: app.id, ownerId: app.ownerId, limitScale: services.config.rateLimitScale }
   return storePush(source, delivery, { restart: true, spentMs: performance.now() - begun }, services)

@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { lastRestore, queueRestore } from '../../../db/snapshots/restores.ts'
+import { findLastRestore, queueRestore } from '../../../db/snapshots/restores.ts'
 import { ApiError, type ErrorCode } from '../../../policy/errors.ts'
 import { accept } from '../../pipeline/acceptance.ts'
 import { endpoint } from '../../pipeline/endpoint.ts'

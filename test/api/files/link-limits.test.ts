@@ -44,7 +44,7 @@ async function madeSnapshot(user: TestUser): Promise<string> {
   })
   const segmentId = await segments.allocateSegment(db)
   const { size, sha256 } = await store.put(segmentId, Readable.from(['archive']))
-  await transaction(db, trx => markGood(trx, row.operation_id, { segmentId, size, sha256, digest: 'd' }))
+  await transaction(db, trx => markSnapshotGood(trx, row.operation_id, { segmentId, size, sha256, digest: 'd' }))
   return here(api(), linkView(row, linking(services)).url)
 }
 

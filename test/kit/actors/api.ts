@@ -188,7 +188,7 @@ export async function openApiFor(
     blobUsage: new TtlCache(cachedSeconds.blobStats),
     metrics: new TtlCache(cachedSeconds.metrics),
     gitProvider: null,
-    sources: new DeploySourceCache(notifications, appId => deploySources(db, config.sealKeys, appId)),
+    sources: new DeploySourceCache(notifications, appId => readDeploySources(db, config.sealKeys, appId)),
     earlier: new EarlierCredentials(db),
     service: new ServiceStatus([]),
     isInside: () => true,

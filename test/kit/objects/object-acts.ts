@@ -175,7 +175,7 @@ export class ObjectActs {
     process: ObjectProcess,
     size: number,
     replaced = 0,
-    write: (charge: Charge) => Promise<T>,
+    write: (charge: StorageCharge) => Promise<T>,
   ): Promise<T> {
     const caller = { user: { id: this.ownerId }, plan: { blobGb: storageLimit / 1024 ** 3 } }
     return withReservedStorage(process as unknown as Services, caller as unknown as Caller, { size, replaced }, write)
