@@ -27,22 +27,22 @@ export interface AppHostOptions extends DecisionOptions {
   store: ObjectStore
   traits: HostTraits
   healthGateSeconds: number
-  /** What each container of an application may ask of the disks; left out = anything. */
+  /** Disk limits of each container of an application; omitted = none. */
   disk?: (appId: string) => Promise<DiskLimits | null>
   placement: Placement
   snapshots: Snapshots
-  /** Turns on each application of this host, shared with its reads and its watch: a paused container cannot be stopped. */
+  /** The lock of each application of this host, shared with its reads and its watch: a paused container cannot be stopped. */
   turns: AppTurns
   git: Git
   gitLimits: Pick<FetchRequest, 'maxBytes' | 'timeoutSeconds' | 'allowedHosts'>
   /** The access token for the repository of a deployment, null when it needs none. */
   credentials(deploymentId: string): Promise<string | null>
-  /** The application's own variables, read anew for each start. Rejects with READ_FAILED when one cannot be decrypted. */
+  /** The application's own variables, read again for each start. Rejects with READ_FAILED when one cannot be decrypted. */
   variables(release: Pick<Release, 'appId' | 'language'>): Promise<AppVariables>
-  /** The user that owns every application's files, where the host may not give them one of their own (it is not root). */
+  /** The user that owns every application's files on a host that is not root and cannot change owners; null = each its own. */
   sharedUid: number | null
   boot: Boot
-  /** Waited for before a container with a port is started; left out where no routes are kept. */
+  /** Awaited before a container with a port is started; omitted where there are no routes. */
   routed?: RouteGate
   confirm?: StepTurnsOptions['confirm']
 }

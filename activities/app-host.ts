@@ -18,6 +18,7 @@ import {
 import { removeTenant } from './containers/tenant.ts'
 import { hosted, refusal } from './failures.ts'
 import { releaseAttempts } from './releases/attempts.ts'
+import { recordDeployment } from './releases/deployment-state.ts'
 import { withinDisk } from './releases/disk.ts'
 import { dependenciesOf, releaseFolders } from './releases/files.ts'
 import { exitOf, passGate, takenDown, type Unhealthy } from './releases/health-gate.ts'
@@ -31,20 +32,16 @@ import { stepTurns } from './steps/step-turns.ts'
 export type { Unhealthy } from './releases/health-gate.ts'
 export type AppHostActivities = ReturnType<typeof appHostActivities>
 
-/** What a container host does for one application. Every effect is named by ids, so that doing it twice is doing it once. */
+/** The steps of a container host for one application. Every effect is named by ids, so each step may be repeated. */
 export function appHostActivities(host: AppHostOptions) {
   const { db, engine, volumes, placement } = host
-  const { mine, begin, beginAfter, beginLate, turn, lateTurn } = stepTurns(host)
+  const { assertCurrent, begin, beginAfter, beginLate, turn, lateTurn } = stepTurns(host)
   const foldersOf = (release: Release) => releaseFolders(volumes.path(release.appId), release.number)
   const { ownerUid, placeOf } = releasePlaces(host)
   const attempts = releaseAttempts()
   const preparation = releasePreparation(host, { begin, attempts })
 
-  async function reached(release: Release, step: deployments.DeploymentStep): Promise<void> {
-    if (release.deploymentId) await deployments.recordDeploymentStep(db, release.deploymentId, step)
-  }
-
-  /** Starts a release; a command waits for its image for so many seconds only. */
+  /** Starts a release. A command waits at most `imageSeconds` for its image. */
   async function run(
     name: 'startRelease' | 'startApp',
     release: Release,
@@ -63,7 +60,9 @@ export function appHostActivities(host: AppHostOptions) {
     const bootId = await host.boot.settle()
     if (spec.publish) await host.routed?.(cancellationSignal())
     const alone = release.hostname === null
-    const started = await turn(name, release, step => startContainer(engine, spec, { alone, mine: () => mine(step) }))
+    const started = await turn(name, release, step =>
+      startContainer(engine, spec, { alone, assertCurrent: () => assertCurrent(step) }),
+    )
     const { hostPort, hostAddress } = started
     if (hostPort !== null) await apps.clearPortOfOthers(db, release.appId, hostPort, hostAddress)
     return { ...started, bootId, variablesVersion: version }
@@ -72,55 +71,55 @@ export function appHostActivities(host: AppHostOptions) {
   return hosted({
     ...preparation,
 
-    /** Puts the files of a release where the application finds them, with a journal that `restoreFiles` goes back by. */
-    async placeFiles(asked: StepOf): Promise<void> {
-      const { release, files } = await turn('placeFiles', asked, async step => {
+    /** Puts the files of a release where the application finds them, with a journal from which `restoreFiles` undoes it. */
+    async placeFiles(input: StepOf): Promise<void> {
+      const { release, files } = await turn('placeFiles', input, async step => {
         const release = step.brought()
         const files = await withinDisk(() => placement.place(placeOf(release)), null)
         await volumes.flush(release.appId)
         return { release, files }
       })
-      await reached(release, { state: 'commit', files })
+      await recordDeployment(db, release, { state: 'commit', files })
     },
 
     /** Puts back what `placeFiles` replaced. Nothing placed is success. */
-    async restoreFiles(asked: StepOf): Promise<void> {
+    async restoreFiles(input: StepOf): Promise<void> {
       const restore = () =>
-        turn('restoreFiles', asked, async step => {
+        turn('restoreFiles', input, async step => {
           await placement.restore(placeOf(step.brought()))
           await volumes.flush(step.appId)
         })
-      await puttingBack(db, asked, restore)
+      await puttingBack(db, input, restore)
     },
 
-    /** Throws away what is only needed to go back, once the release serves. */
-    async settleFiles(asked: StepOf): Promise<void> {
-      await lateTurn('settleFiles', asked, step => placement.settle(placeOf(step.brought())))
+    /** Removes what only an undo needs, once the release serves. */
+    async settleFiles(input: StepOf): Promise<void> {
+      await lateTurn('settleFiles', input, step => placement.settle(placeOf(step.brought())))
     },
 
-    /** Removes what a release that never served has left at its host. */
-    async discardRelease(asked: StepOf): Promise<void> {
-      await beginLate('discardRelease', asked)
-      // An attempt that nobody waits for any more would go on writing into what is thrown away.
-      await attempts(asked, cancellationSignal(), () =>
-        lateTurn('discardRelease', asked, async step => {
+    /** Removes what a release that never served left at its host. */
+    async discardRelease(input: StepOf): Promise<void> {
+      await beginLate('discardRelease', input)
+      // An abandoned attempt would keep writing into what is removed.
+      await attempts(input, cancellationSignal(), () =>
+        lateTurn('discardRelease', input, async step => {
           await engine.remove(buildContainerName(step.spent()))
           if (!step.gone) await placement.discard(placeOf(step.brought()))
         }),
       )
     },
 
-    async startRelease(asked: StepOf): Promise<StartedContainer> {
-      const release = (await begin('startRelease', asked)).brought()
-      await reached(release, { state: 'restarting' })
+    async startRelease(input: StepOf): Promise<StartedContainer> {
+      const release = (await begin('startRelease', input)).brought()
+      await recordDeployment(db, release, { state: 'restarting' })
       return run('startRelease', release, null)
     },
 
-    /** Null when the program answers or stays alive; else why it is not let through, with its last lines in the log. */
-    async passHealthGate(asked: StepOf, started: Pick<StartedContainer, 'bootId'>): Promise<Unhealthy | null> {
-      const release = (await begin('passHealthGate', asked)).brought()
+    /** Null when the program answers or stays alive; else why it did not pass, with its last lines in the log. */
+    async passHealthGate(input: StepOf, started: Pick<StartedContainer, 'bootId'>): Promise<Unhealthy | null> {
+      const release = (await begin('passHealthGate', input)).brought()
       const container = appContainerName(release)
-      // A machine or engine that was started anew has ended the container, and may have given its port to another application.
+      // A machine or engine that was restarted has ended the container, and may have given its port to another application.
       const bootId = await host.boot.settle()
       if (started.bootId !== bootId) return takenDown
       const { hostPort: port, hostAddress: address } = (await engine.inspect(container)) ?? {}
@@ -139,20 +138,20 @@ export function appHostActivities(host: AppHostOptions) {
     },
 
     /**
-     * Starts the container of the release that serves; one that the engine has lost is made again, one that runs serves.
-     * `mustStand` refuses to start what runs.
+     * Starts the container of the serving release. One that the engine has lost is created again; running already is
+     * success, unless `mustStand` requires that it does not run.
      */
-    async startApp(asked: StepOf, { mustStand }: { mustStand: boolean }): Promise<StartedContainer> {
-      const release = (await begin('startApp', asked)).serving()
+    async startApp(input: StepOf, { mustStand }: { mustStand: boolean }): Promise<StartedContainer> {
+      const release = (await begin('startApp', input)).serving()
       const state = await engine.inspect(appContainerName(release))
       if (mustStand && state?.running && firstAttempt())
         throw refusal('CONTAINER_ALREADY_STARTED', 'The application is already running.')
       return run('startApp', release, commandImageSeconds)
     },
 
-    /** Ends the container and tells how it ended. `mustRun` refuses to stop what does not run. */
-    async stopApp(asked: StepOf, { mustRun }: { mustRun: boolean }): Promise<ContainerExit> {
-      const { name, state } = await lateTurn('stopApp', asked, async step => {
+    /** Stops the container and returns how it ended. `mustRun` requires that it runs. */
+    async stopApp(input: StepOf, { mustRun }: { mustRun: boolean }): Promise<ContainerExit> {
+      const { name, state } = await lateTurn('stopApp', input, async step => {
         const name = appContainerName(step.spent())
         const state = await engine.inspect(name)
         if (state?.running) await engine.stop(name, stopGraceSeconds)
@@ -164,21 +163,21 @@ export function appHostActivities(host: AppHostOptions) {
     },
 
     /** Removes the container of one release. */
-    async removeContainer(asked: StepOf): Promise<void> {
-      await lateTurn('removeContainer', asked, step => engine.remove(appContainerName(step.spent())))
+    async removeContainer(input: StepOf): Promise<void> {
+      await lateTurn('removeContainer', input, step => engine.remove(appContainerName(step.spent())))
     },
 
     /** Removes every container of the application, whatever its release or role. */
-    async removeContainers(asked: StepOf): Promise<void> {
-      await turn('removeContainers', asked, async ({ appId }) => {
+    async removeContainers(input: StepOf): Promise<void> {
+      await turn('removeContainers', input, async ({ appId }) => {
         const containers: ListedContainer[] = await engine.list({ [labels.app]: appId })
         await Promise.all(containers.map(container => engine.remove(container.name)))
       })
     },
 
-    /** Removes the application's volume with everything in it, and what its owner has of the host when nothing else uses it. */
-    async removeFiles(asked: StepOf): Promise<void> {
-      const { appId, ownerId, kind, gone, running } = await beginAfter('removeFiles', asked)
+    /** Removes the application's volume with everything in it, and its owner's network and share of the host when nothing else uses them. */
+    async removeFiles(input: StepOf): Promise<void> {
+      const { appId, ownerId, kind, gone, running } = await beginAfter('removeFiles', input)
       if (!gone && !(running && kind === 'create'))
         throw refusal('ACTION_FAILED', `The application ${appId} is not deleted yet.`)
       await volumes.remove(appId)
@@ -191,5 +190,5 @@ export function appHostActivities(host: AppHostOptions) {
 /** False when an earlier attempt may have had its effect before its answer was lost. */
 const firstAttempt = (): boolean => activityInfo().attempt === 1
 
-/** Of a program that did not stay up, this much of its output is kept with the deployment. */
+/** Output of a failed program that is stored with the deployment. */
 const lastLogBytes = 16 * KiB

@@ -8,9 +8,9 @@ import { sweepSegments } from './objects/segment-sweep.ts'
 
 export type BlobUpkeep = ReturnType<typeof blobUpkeep>
 
-/** What the platform does with blob storage by itself. Everything may be repeated, and be done by two at once: rows decide, under their locks. */
+/** The upkeep of blob storage. Every step may be repeated and run concurrently: rows decide, under their locks. */
 export function blobUpkeep(db: Db, store: ObjectStore, patience: UpkeepPatience) {
-  /** Again and again until a round finds nothing. */
+  /** Repeats a round until it finds nothing. */
   async function untilDone(round: () => Promise<number>): Promise<void> {
     while ((await round()) > 0);
   }
@@ -41,7 +41,7 @@ export function blobUpkeep(db: Db, store: ObjectStore, patience: UpkeepPatience)
     async recountUsage(receiptId: string): Promise<void> {
       await recountAllUsage(db, receiptId)
     },
-    /** Looks again for what the run removed, and closes its receipt. */
+    /** Checks that what the run removed is missing, and closes its receipt. */
     async closeReceipt(id: string, failure: string | null): Promise<void> {
       await checkReceiptLines(db, id)
       await closeReceipt(db, id, failure)

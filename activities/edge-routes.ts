@@ -14,28 +14,28 @@ type Switched = Pick<StartedContainer, 'hostPort' | 'hostAddress'> & Partial<Pic
 type Place = Pick<Route, 'address' | 'port'>
 
 /**
- * The address of an application follows its container, while the operation that moves it goes on. Programs without a port have none.
- * Host names and addresses are those of the rows, whatever the input says.
+ * Routes follow the containers of applications while an operation moves them. Programs without a port have none.
+ * Host names and addresses come from the rows, never from the input.
  */
 export function edgeActivities(edge: Edge, db: Db, { appsDomain, machine }: { appsDomain: string; machine: Machine }) {
   const hostOf = (subdomain: string) => `${subdomain}.${appsDomain}`
 
-  /** Null when there is nothing to route: no address, the application is gone, or its operation has ended. Rejects with ClaimLost. */
-  async function routed(asked: StepOf): Promise<AppFacts | null> {
-    const { app, running } = await factsOfStep(db, asked)
+  /** Null when there is nothing to route: the application is deleted, or its operation has ended. Rejects with ClaimLost. */
+  async function appToRoute(input: StepOf): Promise<AppFacts | null> {
+    const { app, running } = await factsOfStep(db, input)
     return running ? app : null
   }
 
-  /** Looks again after it: a boot that has begun meanwhile has held the route, which must not be undone. */
+  /** Checks the place again afterwards: a boot that started meanwhile has set the route to port 0, which must not be undone. */
   async function setRoute(host: string, appId: string, placeNow: () => Promise<Place>) {
-    let set: Place | null = null
-    for (let place = await placeNow(); !same(place, set); place = await placeNow()) {
+    let current: Place | null = null
+    for (let place = await placeNow(); !same(place, current); place = await placeNow()) {
       await edge.setRoute({ host, appId, ...place })
-      set = place
+      current = place
     }
   }
 
-  /** Port 0 = nowhere: the lane may have been told of this port before its host was started anew, and now it may be anybody's. */
+  /** Port 0 = nowhere: the lane may know this port from before its host restarted, and it may be another application's now. */
   async function placeOf(appId: string, app: AppFacts, started: Switched): Promise<Place> {
     const address = addressOf(app, started)
     const host = await findBootOfApp(db, appId)
@@ -44,20 +44,20 @@ export function edgeActivities(edge: Edge, db: Db, { appsDomain, machine }: { ap
     return { address, port: !host?.boot_id || host.boot_id === started.bootId ? (started.hostPort ?? 0) : 0 }
   }
 
-  async function servingPlace(appId: string, otherwise: string): Promise<Place> {
+  async function servingPlace(appId: string, fallbackAddress: string): Promise<Place> {
     const [serving] = await listServingApps(db, appId)
-    return serving ? { address: serving.address, port: serving.host_port } : { address: otherwise, port: 0 }
+    return serving ? { address: serving.address, port: serving.host_port } : { address: fallbackAddress, port: 0 }
   }
 
   return {
-    /** Sends requests to a container that was started; where no boot is told, to the version that its row says serves. */
-    async switchRoute(asked: StepOf, started: Switched): Promise<void> {
+    /** Sends requests to a container that was started or, when its boot is unknown, to the version that serves by its row. */
+    async switchRoute(input: StepOf, started: Switched): Promise<void> {
       if (started.hostPort === null) return
-      const app = await routed(asked)
-      if (app?.subdomain) await setRoute(hostOf(app.subdomain), asked.appId, () => placeOf(asked.appId, app, started))
+      const app = await appToRoute(input)
+      if (app?.subdomain) await setRoute(hostOf(app.subdomain), input.appId, () => placeOf(input.appId, app, started))
     },
 
-    /** Sends requests to what its row says serves, also after the operation has ended. An application that is gone is success. */
+    /** Sends requests to the version that serves by its row, even after the operation has ended. A deleted application is success. */
     async routeStands({ appId }: StepOf): Promise<void> {
       const [serving] = await listServingApps(db, appId)
       if (!serving) return
@@ -68,14 +68,14 @@ export function edgeActivities(edge: Edge, db: Db, { appsDomain, machine }: { ap
       })
     },
 
-    async removeRoute(asked: StepOf): Promise<void> {
-      const app = await routed(asked)
+    async removeRoute(input: StepOf): Promise<void> {
+      const app = await appToRoute(input)
       if (app?.subdomain) await edge.removeRoute(hostOf(app.subdomain))
     },
   }
 }
 
-/** Where a host has published a container: at the application's own address, or at its one for all, as older versions did. */
+/** Where a host has published a container: at the application's own address, or at the shared one of older versions. */
 function addressOf({ hostAddress, uid }: AppFacts, started: Switched): string {
   const own = ownAddress(hostAddress, uid)
   return started.hostAddress === own ? own : hostAddress

@@ -11,12 +11,12 @@ import { PlacementRefused } from './placement/port.ts'
 import { SnapshotCorrupt, SnapshotRefused } from './snapshots/port.ts'
 import { VolumeLost } from './volumes/port.ts'
 
-/** A failure with a catalogue code that trying again cannot mend. */
+/** A failure with a catalogue code that a retry cannot fix. */
 export function refusal(code: string, message: string): ApplicationFailure {
   return ApplicationFailure.nonRetryable(message, code)
 }
 
-/** Gives an outside error its catalogue code. What may heal by itself stays retryable. */
+/** Gives an outside error its catalogue code. Transient errors stay retryable. */
 export function withCode(error: unknown): unknown {
   if (error instanceof ApplicationFailure) return error
   if (error instanceof ArchiveRefused) return refusal(error.code, error.message)
@@ -30,20 +30,20 @@ export function withCode(error: unknown): unknown {
   if (error instanceof BodyNotFound)
     return refusal('DEPLOY_FAILED', 'The uploaded archive is no longer in the object store.')
   if (error instanceof HostUnreachable) return ApplicationFailure.retryable(error.message, 'ACTION_FAILED')
-  // The next try comes so late that a command ends with these words, and not with a time that has passed.
+  // The next attempt comes so late that a command ends with this message instead of a timeout.
   if (error instanceof ImageOnItsWay)
     return ApplicationFailure.create({ message: error.message, type: 'ACTION_FAILED', nextRetryDelay: '5s' })
   if (!(error instanceof Error) || error instanceof TemporalFailure) return error
-  // Its owner reads it with the operation; the whole of it is with the run, for operators.
+  // The owner reads this with the operation; operators find the full error in the run.
   return ApplicationFailure.create({ message: withoutFolders(error.message), type: error.name, cause: error })
 }
 
-/** A heartbeat comes at this pace. */
+/** Interval of heartbeats. */
 export const beatMs = 2000
 
 /**
- * Wraps every activity of a host: errors get their catalogue codes, heartbeats tell that the process lives (and bring the
- * wish to cancel), and a cancelled activity says so.
+ * Wraps every activity of a host: errors get their catalogue codes, heartbeats show that the process lives (and deliver
+ * requests to cancel), and a cancelled activity ends as cancelled.
  */
 // biome-ignore lint/suspicious/noExplicitAny: activities of a group differ in their arguments
 export function hosted<T extends Record<string, (...args: any[]) => Promise<unknown>>>(group: T): T {

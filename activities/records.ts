@@ -3,7 +3,6 @@ import { removeApp } from '../db/apps/app-creation.ts'
 import { recordProvisioned, recordRelease } from '../db/apps/app-releases.ts'
 import * as apps from '../db/apps/apps.ts'
 import type { Db } from '../db/database.ts'
-import { recordDeploymentStep } from '../db/deploys/deployments.ts'
 import { waitForSlot } from '../db/operations/build-slots.ts'
 import { claimNextOperationFor, type OperationClaim } from '../db/operations/operation-claims.ts'
 import * as operations from '../db/operations/operations.ts'
@@ -14,6 +13,7 @@ import { refusal } from './failures.ts'
 import { endForLostHost } from './hosts/lost-host.ts'
 import { withLastLines } from './releases/build-words.ts'
 import { type DecisionOptions, decide, decideServing } from './releases/decision.ts'
+import { recordDeployment } from './releases/deployment-state.ts'
 import { type Failure, failed, inWords } from './releases/outcome-words.ts'
 import type { ContainerExit, LaneOperation, Serving, StartedContainer } from './releases/release.ts'
 import { endSuspended } from './releases/suspension.ts'
@@ -23,29 +23,29 @@ import { claimOfActivity, fenced, unlessLost } from './steps/claims.ts'
 export interface RecordsOptions extends DecisionOptions {
   db: Db
   plans: Plans
-  /** Which run of a lane asks, and at which of its steps. */
+  /** The calling run of a lane, and its step. */
   claim?: () => OperationClaim
 }
 
 export type Records = ReturnType<typeof recordActivities>
 
-/** Outcomes into Postgres. Each is one transaction, may be repeated, and is refused once another run works on the operation. */
+/** Records outcomes in Postgres. Each is one transaction, may be repeated, and is refused once another run works on the operation. */
 export function recordActivities(options: RecordsOptions) {
   const { db, plans, diskMbPer256Mb, claim = claimOfActivity } = options
   const fence = fenced(db, claim)
 
-  /** The next operation that its lane can run; the others are ended with their reason. */
-  async function claimRunnable(appId: string, underWay: operations.OperationKind[]): Promise<LaneOperation | null> {
+  /** The next operation that its lane can run; ends those that cannot run, with the reason. */
+  async function claimRunnable(appId: string, inProgress: operations.OperationKind[]): Promise<LaneOperation | null> {
     for (;;) {
-      const operation = await claimNextOperationFor(db, appId, claim(), underWay)
+      const operation = await claimNextOperationFor(db, appId, claim(), inProgress)
       if (!operation) return null
       if (await endForLostHost(db, fence, operation)) continue
       if (await endSuspended(db, plans, fence, operation)) continue
       const decided = await decide(db, options, operation.id)
       if (decided) return decided
-      // The application went away while this waited: true for the caller, and final. A deletion got its wish.
-      const gone = { state: 'error', code: 'APP_NOT_FOUND', message: 'The application was deleted.' } as const
-      const outcome = operation.kind === 'delete' ? ({ state: 'success' } as const) : gone
+      // The application was deleted while this waited. A second deletion has succeeded with it.
+      const deleted = { state: 'error', code: 'APP_NOT_FOUND', message: 'The application was deleted.' } as const
+      const outcome = operation.kind === 'delete' ? ({ state: 'success' } as const) : deleted
       await fence(operation.id, trx => operations.finishOperation(trx, operation.id, outcome))
     }
   }
@@ -53,7 +53,7 @@ export function recordActivities(options: RecordsOptions) {
   return {
     ...snapshotRecords(db, fence),
 
-    /** The next operation of an application with all its decisions, or null when nothing waits that may run beside `underWay`. */
+    /** The next operation of an application with all its decisions, or null when none waits that may run alongside `underWay`. */
     async claimNext(
       appId: string,
       { underWay }: { underWay: operations.OperationKind[] },
@@ -61,19 +61,19 @@ export function recordActivities(options: RecordsOptions) {
       return (await claimRunnable(appId, underWay).catch(unlessLost)) ?? null
     },
 
-    /** The operation with decisions made anew, after its deployment brought a configuration. */
+    /** The operation, decided again after its deployment brought a configuration. */
     async decideAgain(operationId: string): Promise<LaneOperation> {
       const decided = await decide(db, options, operationId)
       if (!decided) throw refusal('APP_NOT_FOUND', 'The application was deleted.')
       return decided
     },
 
-    /** Ids of what runs now and shall end: its deletion waits, or somebody asked to cancel it. */
+    /** Ids of running operations to cancel: a deletion waits, or their cancellation was requested. */
     async toEnd(appId: string): Promise<string[]> {
       return operations.findOperationsToCancel(db, appId)
     },
 
-    /** Seconds before the caller of an operation is answered; null where nobody waits for so long only. */
+    /** Seconds until the caller of an operation gets its answer; null when the operation has no such deadline. */
     async secondsLeft(operationId: string): Promise<number | null> {
       return operations.secondsUntilAnswer(db, operationId)
     },
@@ -82,24 +82,24 @@ export function recordActivities(options: RecordsOptions) {
       await fence(operationId, trx => operations.recordStep(trx, operationId, words))
     },
 
-    /** The next step needs one of the host's build slots. */
+    /** Records that the operation waits for one of the host's build slots. */
     async waitForSlot(operation: LaneOperation): Promise<void> {
       await fence(operation, (trx, { id, release }) => waitForSlot(trx, id, release.hostId))
     },
 
-    /** From here on the host leaves the application's containers to this deploy. */
+    /** From here on the host watch leaves the application's containers to this deploy. */
     async recordChange(operationId: string): Promise<void> {
       await fence(operationId, trx => operations.recordStep(trx, operationId, operations.changingVersions))
     },
 
-    /** The deploy has failed, and what it changed is taken back. */
+    /** The deploy has failed and its changes are being undone. */
     async recordReturn(operation: LaneOperation): Promise<void> {
       await fence(operation, (trx, { id, release }) =>
         operations.recordStep(trx, id, operations.goingBack(release.hostId)),
       )
     },
 
-    /** The release that serves before a deploy. What an attempt that lost its Temporal has adopted is taken back first. */
+    /** The release that serves before a deploy. First reverts the configuration that an attempt adopted before Temporal was lost. */
     async serving(operation: LaneOperation): Promise<Serving> {
       const { deploymentId } = operation.release
       await fence(operation, async trx => deploymentId && revertConfig(trx, deploymentId))
@@ -123,19 +123,19 @@ export function recordActivities(options: RecordsOptions) {
       )
     },
 
-    /** The files are in place and nothing was to be restarted. */
+    /** The files are in place; the deploy wanted no restart. */
     async filesServe(operation: LaneOperation): Promise<void> {
       await fence(operation, async (trx, { id, release }) => {
-        if (release.deploymentId) await recordDeploymentStep(trx, release.deploymentId, { state: 'success' })
+        await recordDeployment(trx, release, { state: 'success' })
         await operations.finishOperation(trx, id, { state: 'success' })
       })
     },
 
-    /** The version before serves on, as it was unless its undo failed: then its application is marked. */
+    /** The previous version keeps serving, unchanged unless an undo failed: then its application is marked. */
     async deployFailed(operation: LaneOperation, reason: Failure): Promise<void> {
       await fence(operation, async (trx, { id, release }) => {
         const failure = await withLastLines(trx, release.deploymentId, await inWords(trx, id, reason))
-        if (release.deploymentId) await recordDeploymentStep(trx, release.deploymentId, { state: 'error', ...failure })
+        await recordDeployment(trx, release, { state: 'error', ...failure })
         if (reason.code === 'RESTORE_INTERRUPTED')
           await markUndoFailure(trx, { operationId: id, deploymentId: release.deploymentId, words: reason.message })
         await operations.finishOperation(trx, id, failed(failure))
@@ -153,7 +153,7 @@ export function recordActivities(options: RecordsOptions) {
       })
     },
 
-    /** The release serves: the application runs, its deployment succeeded, and whoever waits is told. */
+    /** The release serves: the application runs, its deployment succeeded, and waiting callers are notified. */
     async releaseServes(operation: LaneOperation, started: StartedContainer): Promise<void> {
       await fence(operation, async (trx, { id, release }) => {
         await apps.recordStarted(trx, release.appId, {
@@ -164,7 +164,7 @@ export function recordActivities(options: RecordsOptions) {
         await recordProvisioned(trx, release.appId)
         await apps.recordDesiredState(trx, release.appId, 'running')
         await clearAppDamage(trx, release.appId)
-        if (release.deploymentId) await recordDeploymentStep(trx, release.deploymentId, { state: 'success' })
+        await recordDeployment(trx, release, { state: 'success' })
         await operations.finishOperation(trx, id, { state: 'success' })
       })
     },
@@ -175,22 +175,22 @@ export function recordActivities(options: RecordsOptions) {
         await recordRelease(trx, release.appId, release.number, exit.containerId)
         await recordProvisioned(trx, release.appId)
         await apps.recordStopped(trx, release.appId, endOf(exit))
-        if (release.deploymentId) await recordDeploymentStep(trx, release.deploymentId, { state: 'error', ...failure })
+        await recordDeployment(trx, release, { state: 'error', ...failure })
         await operations.finishOperation(trx, id, { state: 'error', ...failure })
       })
     },
 
-    /** Nothing of the application is left at its host: memory, name and archive are free again, the reason stays. */
+    /** Nothing of the application is left at its host: its memory, name and archive are released, the reason remains. */
     async provisioningFailed(operation: LaneOperation, reason: Failure): Promise<void> {
       await fence(operation, async (trx, { id, release }) => {
         const failure = await withLastLines(trx, release.deploymentId, reason)
-        if (release.deploymentId) await recordDeploymentStep(trx, release.deploymentId, { state: 'error', ...failure })
+        await recordDeployment(trx, release, { state: 'error', ...failure })
         await operations.finishOperation(trx, id, failed(failure))
         await removeApp(trx, release.appId)
       })
     },
 
-    /** What a stop or start on purpose wants from now on. */
+    /** The desired state after a requested stop or start. */
     async recordDesired(operation: LaneOperation, desired: 'running' | 'stopped'): Promise<void> {
       await fence(operation, (trx, { release }) => apps.recordDesiredState(trx, release.appId, desired))
     },
@@ -214,18 +214,18 @@ export function recordActivities(options: RecordsOptions) {
       })
     },
 
-    /** A version that was ended for a newer one runs again. */
+    /** A version that was stopped for a newer one runs again. */
     async recordStarted(operation: LaneOperation, number: number, started: StartedContainer): Promise<void> {
       const at = { ...started, release: number, startedAt: new Date(started.startedAt) }
       await fence(operation, (trx, { release }) => apps.recordStarted(trx, release.appId, at))
     },
 
-    /** The container is gone although the operation wanted it to run. */
+    /** The container has ended although the operation wanted it to run. */
     async recordStopped(operation: LaneOperation, exit: ContainerExit): Promise<void> {
       await fence(operation, (trx, { release }) => apps.recordStopped(trx, release.appId, endOf(exit)))
     },
 
-    /** The point of no return of a deletion, which has succeeded with it: what is left at the host is only rubbish from here. */
+    /** The point of no return of a deletion, which succeeds here: what is left at the host is garbage now. */
     async appDeleted(operation: LaneOperation): Promise<void> {
       await fence(operation, async (trx, { id, release }) => {
         await removeApp(trx, release.appId)
@@ -233,7 +233,7 @@ export function recordActivities(options: RecordsOptions) {
       })
     },
 
-    /** The last word of a lane on an operation; one that it has lost, or that has ended, stays as it is. */
+    /** The final outcome of an operation from its lane; an operation that the lane has lost, or that has ended, stays as it is. */
     async finish(operationId: string, outcome: operations.OperationOutcome): Promise<void> {
       await fence(operationId, trx => operations.finishOperation(trx, operationId, outcome)).catch(unlessLost)
     },

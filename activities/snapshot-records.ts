@@ -1,19 +1,19 @@
 import { recordRelease } from '../db/apps/app-releases.ts'
 import type { Db } from '../db/database.ts'
-import * as deployments from '../db/deploys/deployments.ts'
 import * as operations from '../db/operations/operations.ts'
 import { clearAppDamage } from '../db/operations/undo-failures.ts'
 import { releaseSnapshotSlot, renewSnapshotSlot } from '../db/snapshots/snapshot-places.ts'
 import { markSnapshotFailed, markSnapshotGood, type StoredSnapshot } from '../db/snapshots/snapshots.ts'
 import { refusal } from './failures.ts'
+import { recordDeployment } from './releases/deployment-state.ts'
 import { type Failure, failed, inWords } from './releases/outcome-words.ts'
 import type { LaneOperation } from './releases/release.ts'
 import type { Fence } from './steps/claims.ts'
 
-/** Outcomes of snapshots and restores into Postgres. Each is one transaction and may be repeated. */
+/** Records outcomes of snapshots and restores in Postgres. Each is one transaction and may be repeated. */
 export function snapshotRecords(db: Db, fence: Fence) {
   return {
-    /** Whether its host's place for snapshots is this operation's, now and for a while. */
+    /** Renews the host's snapshot slot for this operation; false when another one holds it. */
     async keepSnapshotPlace({ id, release }: LaneOperation): Promise<boolean> {
       return renewSnapshotSlot(db, release.hostId, id)
     },
@@ -31,7 +31,7 @@ export function snapshotRecords(db: Db, fence: Fence) {
       })
     },
 
-    /** Nothing of it is left but the reason. */
+    /** Nothing of the snapshot is left but the reason. */
     async snapshotFailed(operation: LaneOperation, reason: Failure): Promise<void> {
       await fence(operation, async (trx, { id }) => {
         await markSnapshotFailed(trx, id)
@@ -44,8 +44,7 @@ export function snapshotRecords(db: Db, fence: Fence) {
       await fence(operation, async (trx, { id, release }) => {
         await recordRelease(trx, release.appId, release.number, null)
         await clearAppDamage(trx, release.appId)
-        if (release.deploymentId)
-          await deployments.recordDeploymentStep(trx, release.deploymentId, { state: 'success' })
+        await recordDeployment(trx, release, { state: 'success' })
         await operations.finishOperation(trx, id, { state: 'success' })
       })
     },

@@ -26,9 +26,9 @@ export function blobCommand(program: Command): void {
         const ownerId = await userId(db, user)
         await recordAct(db, { action: 'blob.import', accountId: ownerId })
         const store = await openObjectStore(config.objectStore)
-        const progress = ({ imported, already, bytes }: { imported: number; already: number; bytes: number }) =>
+        const onProgress = ({ imported, already, bytes }: { imported: number; already: number; bytes: number }) =>
           report(imported + already, bytes)
-        return importLegacy({ db, store, folder: source, ownerId, progress })
+        return importLegacy({ db, store, folder: source, ownerId, onProgress })
       })
       if (json) console.log(JSON.stringify(done))
       else {
@@ -46,7 +46,7 @@ export function blobCommand(program: Command): void {
       const report = progressOf('segments')
       const verification = await withInstallation(async ({ config }, db) => {
         const store = await openObjectStore(config.objectStore)
-        return verifyBodies(db, store, { read: !sizes, progress: ({ bodies, bytes }) => report(bodies, bytes) })
+        return verifyBodies(db, store, { read: !sizes, onProgress: ({ bodies, bytes }) => report(bodies, bytes) })
       })
       console.log(json ? JSON.stringify(verification) : verdict(verification))
       if (verification.damaged.length > 0) process.exitCode = 1

@@ -1,6 +1,6 @@
 import { BlockList, isIPv4, isIPv6 } from 'node:net'
 
-/** IPv4 that is no public server: special-purpose registry (RFC 6890), shared, multicast and reserved space. */
+/** IPv4 ranges without public servers: special-purpose registry (RFC 6890), shared, multicast and reserved space. */
 const closedV4: readonly [string, number][] = [
   ['0.0.0.0', 8],
   ['10.0.0.0', 8],
@@ -18,7 +18,7 @@ const closedV4: readonly [string, number][] = [
   ['224.0.0.0', 3],
 ]
 
-/** Inside the global range 2000::/3, and yet none: protocol assignments (Teredo among them), documentation, 6to4. */
+/** Inside the global range 2000::/3, but not public: protocol assignments (such as Teredo), documentation, 6to4. */
 const closedV6: readonly [string, number][] = [
   ['2001::', 23],
   ['2001:db8::', 32],
@@ -33,8 +33,8 @@ const globalV6 = new BlockList()
 globalV6.addSubnet('2000::', 3, 'ipv6')
 
 /**
- * Whether an address (text of IPv4 or IPv6) is one of the public network. Loopback, link-local, private, shared and reserved
- * ones are not, nor is IPv4 written as IPv6 in any of its ways, nor what is no address at all.
+ * Whether a text is an IPv4 or IPv6 address of the public network. Loopback, link-local, private, shared and reserved
+ * addresses are not, nor is any IPv6 form of IPv4, nor a text that is not an address.
  */
 export function isPublicAddress(address: string): boolean {
   if (isIPv4(address)) return !closed.check(address, 'ipv4')

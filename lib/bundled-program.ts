@@ -7,9 +7,9 @@ import { buildSync } from 'esbuild'
 const programs = new Map<string, number>()
 
 /**
- * A program in TypeScript and all that it imports as one file of JavaScript, bundled at its first use; returns a descriptor that
- * children read it from. It costs 30 ms once, where a child that compiles itself needs 300 ms of a processor each time: more than its
- * work. The file has no name, so nothing is left of it, however this process ends.
+ * Bundles a TypeScript program with its imports into one JavaScript file at its first use; returns a descriptor from which
+ * children read it. That costs 30 ms once, while a child that compiles itself needs 300 ms of CPU each time: more than its
+ * work. The file is unlinked, so nothing is left however this process ends.
  */
 export function bundledProgram(entry: string): number {
   const present = programs.get(entry)

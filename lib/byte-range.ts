@@ -5,8 +5,8 @@ export interface ByteRange {
 }
 
 /**
- * What a `Range` header asks of a body of `size` bytes: one range, the whole (null) when there is no header, several ranges or
- * another form, or 'beyond' when nothing of the body lies in it (RFC 9110, 14).
+ * The range that a `Range` header requests of a body of `size` bytes: null (the whole) for no header, several ranges or
+ * another form, 'beyond' when the range lies outside of the body (RFC 9110, 14).
  */
 export function rangeOf(header: string | undefined, size: number): ByteRange | null | 'beyond' {
   const [, first, last] = /^bytes=\s*(\d*)\s*-\s*(\d*)\s*$/i.exec(header ?? '') ?? []

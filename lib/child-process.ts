@@ -6,7 +6,7 @@ export type { ChildProcess, StdioOptions } from 'node:child_process'
 export type Environment = Readonly<Record<string, string | undefined>>
 
 export interface ChildOptions {
-  /** All that it finds in its environment: nothing when left out, above all nothing of ours. */
+  /** The whole environment of the program; empty by default, and never inherits ours. */
   env?: Environment
   cwd?: string
   uid?: number
@@ -15,17 +15,17 @@ export interface ChildOptions {
 
 export interface StartOptions extends ChildOptions {
   stdio?: children.StdioOptions
-  /** A process group of its own. */
+  /** Starts a new process group. */
   detached?: boolean
 }
 
-/** What a program of the system needs to find others, and to say things in the words that we look for. */
+/** The environment in which system programs find others, and write the messages that we parse. */
 export const systemEnvironment: Environment = {
   PATH: '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin',
   LC_ALL: 'C',
 }
 
-/** How programs that fetch something reach the network: proxies and certificate authorities, by their usual names. */
+/** Variables with which downloading programs reach the network: proxies and certificate authorities. */
 export const networkVariables: readonly string[] = [
   ...['HTTP_PROXY', 'HTTPS_PROXY', 'ALL_PROXY', 'NO_PROXY'].flatMap(name => [name, name.toLowerCase()]),
   'SSL_CERT_FILE',
@@ -33,12 +33,12 @@ export const networkVariables: readonly string[] = [
   'NODE_EXTRA_CA_CERTS',
 ]
 
-/** Of our own environment the variables of these names that are set, to be handed on. */
+/** Variables of our own environment with these names, to be passed on; unset ones are left out. */
 export function ownVariables(names: readonly string[]): Environment {
   return Object.fromEntries(names.filter(name => name in process.env).map(name => [name, process.env[name]]))
 }
 
-/** Starts a program with the environment that is named, and no other. That it could not be started is its `error` event. */
+/** Starts a program with only the given environment. A failed start is its `error` event. */
 export function startProcess(
   program: string,
   args: readonly string[],
@@ -48,8 +48,8 @@ export function startProcess(
 }
 
 /**
- * Runs a program to its end, with the environment that is named and no other; resolves to what it said, 1 MiB at most. Rejects with
- * an Error that carries `code`, `stdout` and `stderr` when it ends with another code than 0.
+ * Runs a program to its end with only the given environment; resolves to its output, at most 1 MiB. Rejects with an Error with
+ * `code`, `stdout` and `stderr` when the exit code is not 0.
  */
 export function runProcess(
   program: string,
@@ -65,8 +65,8 @@ export function runProcess(
 }
 
 /**
- * What a started program says until it ends, as far as its output and errors are pipes, and the code that it ends with: 1 when a signal
- * ended it. Rejects when it could not be started.
+ * Resolves to the exit code of a started program, 1 when a signal ended it, and to its output and errors, as far as they are pipes.
+ * Rejects when it could not be started.
  */
 export function outcomeOf(child: children.ChildProcess): Promise<{ code: number; output: string; error: string }> {
   return new Promise((resolve, reject) => {
@@ -83,7 +83,7 @@ export function outcomeOf(child: children.ChildProcess): Promise<{ code: number;
   })
 }
 
-/** Runs a program to its end while nothing else of this process goes on. Throws when it ends with another code than 0. */
+/** Runs a program to its end synchronously, with only the given environment. Throws when the exit code is not 0. */
 export function runProcessNow(
   program: string,
   args: readonly string[],

@@ -2,15 +2,15 @@ import { readFileSync } from 'node:fs'
 import { isIP } from 'node:net'
 import { networkInterfaces } from 'node:os'
 
-/** The machine that a process runs on, as far as what listens there is concerned. */
+/** The machine of a process, with what identifies the addresses that it listens on. */
 export interface Machine {
-  /** Id of this boot; null where the kernel does not tell. */
+  /** Id of this boot; null where the kernel does not report it. */
   bootId: string | null
-  /** Whether an IP address is one of its own. */
+  /** Whether an IP address belongs to the machine. */
   owns(address: string): boolean
 }
 
-/** This machine, as it is now. */
+/** The current machine. */
 export function thisMachine(): Machine {
   return { bootId: bootId(), owns }
 }

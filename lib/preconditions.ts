@@ -1,14 +1,14 @@
 import { type ByteRange, rangeOf } from './byte-range.ts'
 import { httpDate } from './http-dates.ts'
 
-/** What a body is told apart by. `etag` has no quotes; dates have whole seconds on the wire. */
+/** Validators of a body. `etag` has no quotes; dates have whole seconds on the wire. */
 export interface Validators {
   etag: string
   modified: Date
   size: number
 }
 
-/** What a reader gets: the whole (200), a range of it (206), or none of it, and why not. */
+/** What a reader gets: the whole body (200), a range of it (206), or nothing, with the reason. */
 export interface Portion {
   status: 200 | 206 | 304 | 412 | 416
   /** Null = the whole. */
@@ -17,7 +17,7 @@ export interface Portion {
 
 type Headers = Record<string, string | string[] | undefined>
 
-/** The conditions of a GET or HEAD in the order of RFC 9110 (13.2.2), and its range; only a GET has one. */
+/** Evaluates the conditions of a GET or HEAD in the order of RFC 9110 (13.2.2), and the range of a GET. */
 export function portionOf(method: string | undefined, headers: Headers, body: Validators): Portion {
   if (isStale(headers, body)) return { status: 412, range: null }
   if (isKnown(headers, body)) return { status: 304, range: null }
@@ -42,17 +42,17 @@ function isKnown(headers: Headers, body: Validators): boolean {
 }
 
 /**
- * A part that is asked for continues the body it was begun with, or is none. Only a tag tells: within the second of a date a body may
- * have been replaced, so that a date is no strong validator (RFC 9110, 8.8.2.2).
+ * Whether a requested range continues the same body. Only a tag proves it: a body may be replaced within the second of a date,
+ * so that a date is not a strong validator (RFC 9110, 8.8.2.2).
  */
 function sameBody(ifRange: string | undefined, body: Validators): boolean {
   return ifRange === undefined || tagsOf(ifRange)[0] === body.etag
 }
 
-/** The star stands alone and without quotes; within them it is a tag like any other. */
+/** The star is alone and without quotes; in quotes it is an ordinary tag. */
 const isAny = (match: string): boolean => match.trim() === '*'
 
-/** Tags without their quotes; a weak one keeps its mark, for it does not say that the bytes are the same. */
+/** Tags without their quotes; a weak one keeps its prefix, because it does not promise equal bytes. */
 const tagsOf = (list: string): string[] =>
   (list.match(/(?:W\/)?"[^"]*"|[^\s,]+/g) ?? []).map(tag => tag.replace(/^(W\/)?"(.*)"$/, '$1$2'))
 const plain = (tag: string): string => tag.replace(/^W\//, '')
@@ -60,5 +60,5 @@ const plain = (tag: string): string => tag.replace(/^W\//, '')
 const one = (value: string | string[] | undefined): string | undefined => value?.toString()
 const seconds = (date: Date): number => Math.floor(date.getTime() / 1000)
 
-/** Whole seconds; undefined for what is no date, which is as if it was not sent. */
+/** Whole seconds; an invalid date is ignored (undefined). */
 const dateOf = (value: string | string[] | undefined): number | undefined => httpDate(one(value)?.trim() ?? '')

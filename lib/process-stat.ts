@@ -1,21 +1,21 @@
 import { readFileSync } from 'node:fs'
 
-/** What the kernel tells of a process in /proc. */
+/** Fields of a process in /proc. */
 export interface ProcessStat {
-  /** One letter, such as `R`, `S`, `T` (stopped) or `Z` (only waits to be reaped). */
+  /** One letter, such as `R`, `S`, `T` (stopped) or `Z` (zombie). */
   state: string
   parent: number
-  /** Processor time that it has used, in hundredths of a second. */
+  /** Used CPU time, in hundredths of a second. */
   used: number
-  /** When it began, in ticks since boot: with its number it names a process once. */
+  /** Start time in ticks since boot: together with the process id it is unique. */
   startTicks: string
 }
 
-/** Null for a process that is gone, and where the system shows none. */
+/** Null for a process that has ended, and where the system has no /proc. */
 export function processStat(pid: number): ProcessStat | null {
   try {
     const stat = readFileSync(`/proc/${pid}/stat`, 'latin1')
-    const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ') // the name before it may hold spaces
+    const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ') // the name before it may contain spaces
     const [state, parent, user, system, startTicks] = [0, 1, 11, 12, 19].map(index => fields[index]!)
     return { state: state!, parent: Number(parent), used: Number(user) + Number(system), startTicks: startTicks! }
   } catch {
@@ -23,7 +23,7 @@ export function processStat(pid: number): ProcessStat | null {
   }
 }
 
-/** The kernel's start time of a living process; null when it is gone or only waits to be reaped. */
+/** The kernel's start time of a living process; null when it has ended or is a zombie. */
 export function startTicks(pid: number): string | null {
   const stat = processStat(pid)
   return stat === null || /^[ZX]$/.test(stat.state) ? null : stat.startTicks

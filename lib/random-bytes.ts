@@ -1,10 +1,10 @@
 import { randomFillSync } from 'node:crypto'
 
-/** The system is asked for many ids at once: that costs more than the rest of an id. */
+/** Random bytes are fetched for many ids together: the system call costs more than the rest of an id. */
 const pool = Buffer.alloc(4096)
 let next = pool.length
 
-/** So many bytes that nobody can guess, at most 4096, each given out once. */
+/** Returns `count` cryptographically random bytes, at most 4096; none is returned twice. */
 export function randomBytes(count: number): Buffer {
   if (next + count > pool.length) {
     randomFillSync(pool)

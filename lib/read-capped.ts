@@ -1,4 +1,4 @@
-/** All bytes of a stream, or null once there are more than `maxBytes`; the stream is ended then. Rejects as the stream does. */
+/** All bytes of a stream, or null once there are more than `maxBytes`; the stream is closed then. Rejects as the stream does. */
 export async function readCapped(
   stream: AsyncIterable<Uint8Array> | null,
   maxBytes: number,

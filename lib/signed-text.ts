@@ -4,7 +4,7 @@ import { createHmac, timingSafeEqual } from 'node:crypto'
 export const signatureOf = (key: Buffer, text: string): string =>
   createHmac('sha256', key).update(text).digest('base64url')
 
-/** Whether a signature is this text's, compared as text, so that no other spelling of it passes, and in constant time. */
+/** Whether a signature belongs to this text. Compares in constant time, and as text, so that no other base64 spelling passes. */
 export function isSignatureOf(key: Buffer, text: string, signature: string): boolean {
   const [given, expected] = [Buffer.from(signature), Buffer.from(signatureOf(key, text))]
   return given.length === expected.length && timingSafeEqual(given, expected)

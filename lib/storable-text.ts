@@ -1,7 +1,7 @@
-/** Whether a text has neither NUL nor a half of a character, so that Postgres holds it as it is. */
+/** Whether Postgres can store a text unchanged: it has neither NUL nor a lone surrogate. */
 export const isStorable = (text: string): boolean => !/\0|\p{Surrogate}/u.test(text)
 
-/** The text as Postgres can hold it: NUL is taken out, a half of a character becomes U+FFFD. */
+/** The text in a form that Postgres can store: without NUL, with U+FFFD for lone surrogates. */
 export function storable(text: string): string {
   return text.replaceAll('\u0000', '').replace(/\p{Surrogate}/gu, '\ufffd')
 }

@@ -1,6 +1,6 @@
 /**
- * A message of ours as tenants may read it: of each absolute path only the last name is left, which says what it is about. The folders
- * are the host's. Addresses of the web stay as they are.
+ * A message in the form that tenants may read: of each absolute path only the last name is left, because the folders are the
+ * host's. URLs stay unchanged.
  */
 export function withoutFolders(message: string): string {
   return message.replace(/(?<![\w.:/])\/(?:[^\s'",:;()/]+\/)+/g, '')

@@ -2,19 +2,19 @@ import { readdir, readFile } from 'node:fs/promises'
 import { ownVariables, runProcess, systemEnvironment } from '../lib/child-process.ts'
 
 /**
- * The package sources of this machine for one Debian suite, in the one-line or the stanza format, as they stand in
- * /etc/apt (a closed network has its mirror there); empty when the machine runs another distribution. Sources of third
- * parties are left out: a source counts only when its suite is the distribution's own.
+ * This machine's package sources for one Debian suite, in the one-line or the stanza format, from /etc/apt (a closed network has
+ * its mirror there); empty when the machine runs another distribution. Third-party sources are left out: the suite of a
+ * source must be the distribution's own.
  */
 export async function packageSources(suite: string, folder = '/etc/apt'): Promise<string[]> {
   const parts = await readdir(`${folder}/sources.list.d`).catch(() => [])
   const files = [`${folder}/sources.list`, ...parts.sort().map(name => `${folder}/sources.list.d/${name}`)]
-  const found: string[] = []
+  const sources: string[] = []
   for (const file of files) {
     const text = await readFile(file, 'utf8').catch(() => '')
-    found.push(...(file.endsWith('.sources') ? stanzas(text, suite) : lines(text, suite)))
+    sources.push(...(file.endsWith('.sources') ? stanzas(text, suite) : lines(text, suite)))
   }
-  return found
+  return sources
 }
 
 function lines(text: string, suite: string): string[] {
@@ -46,7 +46,7 @@ function own(name: string, suite: string): boolean {
   return [suite, `${suite}-updates`, `${suite}-security`].includes(name)
 }
 
-/** The machine's own settings for reaching package sources (proxies, certificate files), as options of apt. */
+/** The machine's settings for package sources (proxies, certificate files), as options of apt. */
 export async function transportOptions(): Promise<string[]> {
   const { stdout } = await runProcess('apt-config', ['dump', 'Acquire'], {
     env: { ...systemEnvironment, ...ownVariables(['APT_CONFIG']) },

@@ -15,11 +15,11 @@ export const npmDigests: Readonly<Record<string, string>> = {
   'npm@10.9.9': '1g+6jLQvaIuB4zwvHL7yrXuXcWZwDsCtBX8bbWDqbvJSSr9nPiDDWTHNgwXR27iIcTTW7v3A57hDW9RYv2W4Yg==',
 }
 
-/** Rejects with an Error unless the archive of each package in the folder is what was released: programs of all tenants come out of it. */
+/** Rejects with an Error unless the archive of each package in the folder matches its digest: the programs of all tenants run on it. */
 export async function assertReleased(folder: string, packages: readonly string[], digests = npmDigests): Promise<void> {
   for (const name of packages) {
     const bytes = await readFile(`${folder}/${name.replace('@', '-')}.tgz`)
     if (createHash('sha512').update(bytes).digest('base64') !== digests[name])
-      throw new Error(`What came as ${name} is not what was released: its SHA-512 differs.`)
+      throw new Error(`The downloaded ${name} is not the released package: its SHA-512 differs.`)
   }
 }

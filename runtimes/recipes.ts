@@ -1,12 +1,12 @@
 import { runtimes } from '../policy/runtimes.ts'
 
-/** How an image under `berth/` is made on this machine where no image registry answers. */
+/** How to make an image under `berth/` on this machine when no image registry answers. */
 export interface Recipe {
   image: string
   suite: 'bookworm'
-  /** Packages of the distribution beside the essential ones. */
+  /** Packages of the distribution in addition to the essential ones. */
   packages: readonly string[]
-  /** Packages of npm, exactly pinned, that the steps find as `/packages/<name>.tgz`. */
+  /** Exactly pinned npm packages; the steps find them in the folder `$2`. */
   npm: readonly string[]
   /** Shell steps on the finished file system; `$1` is its root, `$2` the folder with the npm packages. */
   steps: readonly string[]
@@ -16,7 +16,7 @@ export interface Recipe {
 
 const common = ['ca-certificates', 'tzdata']
 
-/** The npm client that is put beside every Node: it supports all of the table's versions. */
+/** The npm client that is installed with every Node: it supports all versions of the table. */
 const npmClient = 'npm@10.9.9'
 
 function nodeRecipe(version: string, arch: string): Recipe {
@@ -43,7 +43,7 @@ const pythonRecipe: Recipe = {
   suite: 'bookworm',
   packages: [...common, 'python3', 'python3-pip', 'python-is-python3'],
   npm: [],
-  // What --target installs never touches the distribution's own packages, which the marker is there to protect.
+  // `--target` never touches the distribution's own packages, which the marker protects.
   steps: ['rm -f "$1"/usr/lib/python3.*/EXTERNALLY-MANAGED'],
   changes: ['CMD ["python3"]'],
 }
@@ -57,7 +57,7 @@ const staticRecipe: Recipe = {
   changes: ['CMD ["nginx"]'],
 }
 
-/** Every image that can be made on a machine of this architecture (`process.arch`). */
+/** All images that can be made on a machine of this architecture (`process.arch`). */
 export function recipes(arch: string): Recipe[] {
   return [...runtimes.javascript.versions.map(version => nodeRecipe(version, arch)), pythonRecipe, staticRecipe]
 }

@@ -13,8 +13,8 @@ import { packageSources, transportOptions } from './debian.ts'
 import { assertReleased } from './npm-packages.ts'
 import { type Recipe, recipes } from './recipes.ts'
 
-/** What fetches packages needs of our environment: how to reach the network, and where its own settings lie. */
-const fetching = (): Environment => ({
+/** Environment of programs that fetch packages: how to reach the network, and where their settings are. */
+const fetchEnvironment = (): Environment => ({
   ...systemEnvironment,
   ...ownVariables([...networkVariables, ...npmVariables, 'PATH', 'HOME', 'TMPDIR', 'APT_CONFIG']),
 })
@@ -28,14 +28,14 @@ export interface Rootfs {
 }
 
 /**
- * Maker of root file systems by image name; answers null for names it has no recipe for. Finished ones are kept in
- * `cacheFolder` under the recipe's own hash, so a changed recipe is made anew. Needs root and `mmdebstrap`; rejects with an
+ * Makes root file systems by image name; resolves to null for names without a recipe. Finished ones are cached in
+ * `cacheFolder` under the recipe's hash, so a changed recipe is made again. Needs root and `mmdebstrap`; rejects with an
  * Error that says what is missing.
  */
 export function rootfsMaker(cacheFolder: string, arch: string = process.arch) {
-  const known = recipes(arch)
+  const all = recipes(arch)
   return async (image: string, onProgress: (line: string) => void = () => {}): Promise<Rootfs | null> => {
-    const recipe = known.find(candidate => candidate.image === image)
+    const recipe = all.find(candidate => candidate.image === image)
     if (!recipe) return null
     const tarball = `${cacheFolder}/${cacheName(recipe, arch)}`
     if (!(await exists(tarball))) await make(recipe, cacheFolder, tarball, onProgress)
@@ -48,7 +48,7 @@ function cacheName(recipe: Recipe, arch: string): string {
   return `${recipe.image.replace(/^.*\//, '').replace(':', '-')}-${arch}-${hash}.tar`
 }
 
-/** Made beside its final name and renamed, so that a killed run leaves nothing that looks finished. */
+/** Made under another name and renamed, so that a killed run leaves nothing that looks finished. */
 async function make(
   recipe: Recipe,
   cacheFolder: string,
@@ -63,7 +63,7 @@ async function make(
       onProgress(`${recipe.image}: fetching ${recipe.npm.join(', ')}`)
       await runProcess('npm', ['pack', '--silent', '--pack-destination', work, ...recipe.npm], {
         cwd: work,
-        env: fetching(),
+        env: fetchEnvironment(),
       })
       await assertReleased(work, recipe.npm)
     }
@@ -89,7 +89,7 @@ async function bootstrap(recipe: Recipe, work: string, onProgress: (line: string
   ]
   const child = startProcess('mmdebstrap', [...options, recipe.suite, `${work}/rootfs.tar`, ...files], {
     stdio: ['ignore', 'ignore', 'pipe'],
-    env: fetching(),
+    env: fetchEnvironment(),
   })
   const last: string[] = []
   createInterface(child.stderr!).on('line', line => {
@@ -105,7 +105,7 @@ async function bootstrap(recipe: Recipe, work: string, onProgress: (line: string
   if (code !== 0) throw new Error(`${recipe.image} could not be made:\n${last.join('\n')}`)
 }
 
-/** Nothing when the machine has no sources of this suite: the tool's own default is the distribution's main site. */
+/** Empty when the machine has no sources of this suite: the tool then uses the distribution's main site. */
 async function sourceFiles(sources: string[], work: string): Promise<string[]> {
   const groups = {
     list: sources.filter(source => source.startsWith('deb ') || source.startsWith('deb\t')),
@@ -120,7 +120,7 @@ async function sourceFiles(sources: string[], work: string): Promise<string[]> {
   return files
 }
 
-/** Licences stay; manuals, translations and caches of package tools do not. */
+/** Manuals, translations and caches of package tools are left out; licences stay. */
 const excluded = [
   '/usr/share/man/*',
   '/usr/share/info/*',
@@ -131,7 +131,7 @@ const excluded = [
 const slim =
   'rm -rf "$1"/var/cache/apt/* "$1"/var/lib/apt/lists/* "$1"/var/log/*.log "$1"/var/cache/debconf/*-old "$1"/tmp/*'
 
-/** One word of a shell: a home folder may have a space in its name. */
+/** Quotes one word for a shell: a home folder may have a space in its name. */
 const quoted = (word: string): string => `'${word.replaceAll("'", "'\\''")}'`
 
 function exists(path: string): Promise<boolean> {

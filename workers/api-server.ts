@@ -64,7 +64,7 @@ export async function serveApi(config: Config): Promise<void> {
   const notifications = new Notifications(url, ['operations', 'deployments', 'deploy-sources', 'access', 'apps'])
   const client = openTemporal(config)
   const plans = plansOf(config)
-  const plainStore = await openObjectStore(config.objectStore, { mayBeAway: true })
+  const plainStore = await openObjectStore(config.objectStore, { mayBeUnreachable: true })
   const ending = new AbortController()
   await demandSameInstallationSoon({ db, config, log, store: plainStore, folders: [config.dataDir] }, ending.signal)
   const store = withCrashPoints('store', plainStore)

@@ -21,54 +21,54 @@ import { type Exclusive, oneAtATime } from './turns.ts'
 
 export type { LaneInput } from './lane-steps.ts'
 
-/** Something was queued for this application, or somebody asked to cancel. */
+/** Something was queued for this application, or a cancellation was requested. */
 export const wake = defineSignal('wake')
 
-/** An operation that is worked on beside the others, and can be ended. */
-interface Beside {
+/** An operation that runs alongside the others, and can be cancelled. */
+interface ConcurrentOperation {
   kind: OperationKind
   scope: CancellationScope
   ended: Promise<void>
 }
 
 /**
- * Runs the operations of one application, oldest first. They never overlap, but for deploys and restores, which fetch and build
- * beside the others, and snapshots, which copy beside them. The lane ends after some idleness; what is queued later starts it again.
+ * Runs the operations of one application, oldest first. They never overlap, except that deploys and restores fetch and build
+ * alongside the others, and snapshots copy alongside them. The lane ends after being idle for a while; later operations start it again.
  */
 export async function appLane(lane: LaneInput): Promise<void> {
   let wakeUps = 0
-  const beside = new Map<string, Beside>()
-  const endable = new Map<string, CancellationScope>()
+  const concurrent = new Map<string, ConcurrentOperation>()
+  const cancellable = new Map<string, CancellationScope>()
   const exclusive = oneAtATime()
-  /** Who copies the application's files, or replaces them, does it alone; commands go on meanwhile. */
+  /** Serializes copying and replacing the application's files; commands continue meanwhile. */
   const files = oneAtATime()
   const change: Exclusive = work => files(() => exclusive(work))
 
-  /** Asked at every wake-up and when something begins, for the wish to end it may have come before. */
-  async function endIfAsked(): Promise<void> {
-    if (endable.size === 0) return
-    for (const id of await records.toEnd(lane.appId)) endable.get(id)?.cancel()
+  /** Called at every wake-up and when an operation starts, because the request to cancel it may have come before. */
+  async function cancelRequested(): Promise<void> {
+    if (cancellable.size === 0) return
+    for (const id of await records.toEnd(lane.appId)) cancellable.get(id)?.cancel()
   }
 
   setHandler(wake, () => {
     wakeUps++
-    return endIfAsked()
+    return cancelRequested()
   })
 
   for (;;) {
     const seen = wakeUps
-    // Claimed only when its turn has come: until then its caller can still be told that it will never run.
+    // Claimed only when it can run: until then its caller can still get the answer that it will never run.
     if (await exclusive(runNext)) {
-      if (workflowInfo().continueAsNewSuggested && beside.size === 0) await continueAsNew<typeof appLane>(lane)
+      if (workflowInfo().continueAsNewSuggested && concurrent.size === 0) await continueAsNew<typeof appLane>(lane)
       continue
     }
     await condition(() => wakeUps > seen, lane.idleSeconds * 1000)
-    if (wakeUps === seen && beside.size === 0) return
+    if (wakeUps === seen && concurrent.size === 0) return
   }
 
-  /** False when nothing waits. What runs beside is only begun: it comes back for its turn when it needs one. */
+  /** False when nothing waits. A concurrent operation is only started here: it waits for exclusive access when it needs it. */
   async function runNext(): Promise<boolean> {
-    const underWay = [...beside.values()].map(({ kind }) => kind)
+    const underWay = [...concurrent.values()].map(({ kind }) => kind)
     const operation: LaneOperation | null = await records.claimNext(lane.appId, { underWay })
     if (!operation) return false
     const { id, kind } = operation
@@ -76,29 +76,29 @@ export async function appLane(lane: LaneInput): Promise<void> {
     const host = hostOf(operation)
     if (kind === 'deploy' || kind === 'restore' || kind === 'snapshot') {
       const story = kind === 'snapshot' ? () => snapshot(operation, host, files) : () => deploy(operation, host, change)
-      endable.set(id, scope)
+      cancellable.set(id, scope)
       const ended = run(operation, scope, story).finally(() => {
-        endable.delete(id)
-        beside.delete(id)
+        cancellable.delete(id)
+        concurrent.delete(id)
         wakeUps++
       })
-      beside.set(id, { kind, scope, ended })
-      void endIfAsked()
+      concurrent.set(id, { kind, scope, ended })
+      void cancelRequested()
       return true
     }
     if (kind === 'create') {
-      endable.set(id, scope)
-      void endIfAsked()
+      cancellable.set(id, scope)
+      void cancelRequested()
     }
-    if (kind === 'delete') await Promise.all([...beside.values()].map(endNow))
+    if (kind === 'delete') await Promise.all([...concurrent.values()].map(cancelNow))
     await run(operation, scope, () => stories[kind](operation, host))
-    endable.delete(id)
+    cancellable.delete(id)
     return true
   }
 }
 
-/** A deletion waits for no build: what is under way is cancelled, and its end awaited. */
-async function endNow({ scope, ended }: Beside): Promise<void> {
+/** A deletion waits for no build: what is in progress is cancelled, and its end awaited. */
+async function cancelNow({ scope, ended }: ConcurrentOperation): Promise<void> {
   scope.cancel()
   await ended
 }
@@ -113,7 +113,7 @@ const stories: Record<Exclude<LaneOperation['kind'], 'deploy' | 'restore' | 'sna
   delete: remove,
 }
 
-/** Tells operators what goes on, and records a failure that the story itself did not. */
+/** Shows operators what runs, and records a failure that the story itself did not. */
 async function run(
   { id, kind, release }: LaneOperation,
   scope: CancellationScope,

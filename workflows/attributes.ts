@@ -1,6 +1,6 @@
 import { defineSearchAttributeKey, type SearchAttributeUpdatePair } from '@temporalio/common'
 
-/** What operators can search runs by. The embedded server registers the same names as keywords. */
+/** Attributes by which operators can search runs. The embedded server registers the same names as keywords. */
 export const searchAttributes = {
   appId: defineSearchAttributeKey('AppId', 'KEYWORD'),
   ownerId: defineSearchAttributeKey('OwnerId', 'KEYWORD'),

@@ -26,7 +26,7 @@ const works: Record<Upkeep, (receiptId: string) => Promise<void>> = {
   recount: steps.recountUsage,
 }
 
-/** One run of what the platform does with blob storage by itself, with its receipt. What was begun before a crash is gone on with. */
+/** One run of the upkeep of blob storage, with its receipt. A run continues after a crash. */
 export async function blobUpkeep(kind: Upkeep): Promise<void> {
   const receiptId = uuid4().replaceAll('-', '')
   await steps.openReceipt(receiptId, kind)

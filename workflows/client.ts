@@ -1,6 +1,6 @@
 /**
- * How the rest of Berth wakes workflows. A wake-up is durable once it resolves, without need of a worker. It may fail or get lost: the row
- * in Postgres is what counts, and the relay wakes again. Over Temporal: workers/temporal/.
+ * How the rest of Berth wakes workflows. A wake-up is durable once it resolves, even without a worker. It may fail or get lost: the row
+ * in Postgres decides, and the relay wakes again. The adapter for Temporal is in workers/temporal/.
  */
 
 /** Wakes the lane of an application, which carries out its operations one after the other. */

@@ -7,13 +7,13 @@ import { type Host, records, removeRoute, showStarting, switchRoute } from './la
 import { leftToKeeper } from './route-copy.ts'
 import { undoable } from './undo.ts'
 
-/** A stored archive becomes a running application, or leaves nothing behind but its reason. */
+/** A stored archive becomes a running application, or leaves nothing but the reason of its failure. */
 export async function create(operation: LaneOperation, host: Host): Promise<void> {
   const { release } = operation
   const { build, command, patient, slot } = host
   try {
     await undoable(null, async undo => {
-      // The host's sweep takes what could not be undone.
+      // The host's sweep removes what could not be undone.
       undo(null, () => command.removeFiles(release))
       const prepared = await build.prepareRelease(release)
       if (prepared.needsInstall) {
@@ -34,7 +34,7 @@ export async function create(operation: LaneOperation, host: Host): Promise<void
   }
 }
 
-/** A program that does not stay up is its owner's to mend: the application stays, stopped, with its files and logs. */
+/** Only its owner can fix a program that does not stay up: the application stays, stopped, with its files and logs. */
 async function keepStopped(operation: LaneOperation, host: Host['patient'], unhealthy: Unhealthy): Promise<void> {
   const end = unhealthy.exit ?? (await host.stopApp(operation.release, { mustRun: false }))
   await records.releaseFailed(operation, end, { code: 'HEALTH_CHECK_FAILED', message: unhealthy.reason })

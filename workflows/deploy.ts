@@ -8,12 +8,12 @@ import { awaitRoute, leftToKeeper } from './route-copy.ts'
 import type { Exclusive } from './turns.ts'
 import { type Undo, undoable } from './undo.ts'
 
-/** Requests that the old version has already been given get this long to be answered. */
+/** Time for the old version to answer the requests that it has already received. */
 const drainSeconds = 5
 
 /**
- * A commit, push, upload or snapshot becomes the version that serves, or the version before serves on. Fetching and building happen
- * beside the application's other operations; only the change of versions is exclusive.
+ * A commit, push, upload or snapshot becomes the serving version, or the previous version keeps serving. Fetching and building happen
+ * alongside the application's other operations; only the change of versions is exclusive.
  */
 export async function deploy(claimed: LaneOperation, host: Host, exclusive: Exclusive): Promise<void> {
   try {
@@ -27,7 +27,7 @@ export async function deploy(claimed: LaneOperation, host: Host, exclusive: Excl
   }
 }
 
-/** Brings the files of the release beside the ones that serve, and installs what they need. */
+/** Brings the files of the release alongside the serving ones, and installs their dependencies. */
 async function prepare(claimed: LaneOperation, { build, slot }: Host): Promise<LaneOperation> {
   const { id, release } = claimed
   const git = release.source?.kind === 'git'
@@ -42,13 +42,13 @@ async function prepare(claimed: LaneOperation, { build, slot }: Host): Promise<L
   return operation
 }
 
-/** Until the new version serves, every step can be taken back; afterwards the old one is only retired. */
+/** Until the new version serves, every step can be undone; afterwards the old one is only retired. */
 async function change(operation: LaneOperation, host: Host): Promise<void> {
   const { id, release } = operation
   await records.recordChange(id)
   const before = await records.serving(operation)
-  const sayBack = () => records.recordReturn(operation)
-  const changed = await undoable(sayBack, async undo => {
+  const recordRollback = () => records.recordReturn(operation)
+  const changed = await undoable(recordRollback, async undo => {
     if (before.running && !release.hostname) undo('start the version before', () => startAgain(operation, before, host))
     if (release.deploymentId) {
       undo('put back the configuration', () => records.revertConfig(operation))
@@ -69,13 +69,13 @@ async function change(operation: LaneOperation, host: Host): Promise<void> {
   })
   if (!release.restart) return
   await CancellationScope.nonCancellable(async () => {
-    // A proxy that comes back sends requests to the old version until it is told; the host watch takes that away later.
+    // A proxy that comes back sends requests to the old version until it gets the new route; the host watch removes that version later.
     const routed = !changed || changed.routed || (await awaitRoute(release))
     await retire(operation, routed ? before : null, host)
   })
 }
 
-/** Web applications answer throughout: two versions side by side. Programs without a port never run twice. */
+/** Web applications answer throughout: two versions run concurrently. Programs without a port never run twice. */
 async function changePrograms(
   operation: LaneOperation,
   before: Serving,
@@ -85,7 +85,7 @@ async function changePrograms(
   const { release } = operation
   const { command, patient } = host
   if (before.running && !release.hostname) await command.stopApp(before.release, { mustRun: false })
-  undo(null, () => patient.removeContainer(release)) // the host watch takes a release away that does not serve
+  undo(null, () => patient.removeContainer(release)) // the host watch removes a release that does not serve
   const { started, unhealthy } = await startHealthy(host, release)
   if (unhealthy) throw ApplicationFailure.nonRetryable(unhealthy.reason, 'HEALTH_CHECK_FAILED')
   undo(null, () => routeBack(before))
@@ -104,7 +104,7 @@ async function startAgain(operation: LaneOperation, { release }: Serving, { pati
   await records.recordStarted(operation, release.number, started)
 }
 
-/** The old version has served its last request; null = it may get more. What cannot be removed now is swept by the host. */
+/** Retires the old version, which gets no more requests; null = it may get more. What cannot be removed now is swept by the host. */
 async function retire({ release }: LaneOperation, before: Serving | null, { command }: Host): Promise<void> {
   if (before && before.release.number !== release.number) {
     if (before.running && release.hostname) await sleep(drainSeconds * 1000)

@@ -1,7 +1,7 @@
 import { condition, defineSignal, proxyLocalActivities, setHandler } from '@temporalio/workflow'
 import type { DowngradeRecords } from '../activities/downgrade-records.ts'
 
-/** The step was begun or confirmed. */
+/** The step was requested or confirmed. */
 export const look = defineSignal('look')
 
 const { settleDowngrade } = proxyLocalActivities<DowngradeRecords>({
@@ -10,8 +10,8 @@ const { settleDowngrade } = proxyLocalActivities<DowngradeRecords>({
 })
 
 /**
- * Waits until the step of an account to a lower plan is confirmed and applies it, or until its code is too old. The row knows which;
- * neither the code nor what is decided ever comes here.
+ * Waits until the step of an account to a lower plan is confirmed, and applies it, or until its code expires. The row decides which;
+ * neither the code nor the decision ever comes here.
  */
 export async function downgrade(userId: string): Promise<void> {
   let looks = 0

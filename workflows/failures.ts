@@ -1,7 +1,7 @@
 import { ActivityFailure, ApplicationFailure, isCancellation, TimeoutFailure } from '@temporalio/workflow'
 import { claimLost, placeLost } from '../policy/apps/claims.ts'
 
-/** Why a step failed, in the catalogue's words. Timeouts of a host's queue mean that the host does not answer. */
+/** The failure of a step as a catalogue code. A timeout of a host's queue means that the host does not answer. */
 export function failureOf(error: unknown): { code: string; message: string } {
   if (isCancellation(error))
     return { code: 'DEPLOY_CANCELLED', message: 'Cancelled, because the application is being deleted.' }
@@ -14,10 +14,10 @@ export function failureOf(error: unknown): { code: string; message: string } {
   return { code: 'ACTION_FAILED', message: error instanceof Error ? error.message : String(error) }
 }
 
-/** Whether a step was refused because its operation is another run's of this lane by now, or has ended. */
+/** Whether a step was refused because another run of this lane has taken over its operation, or because it has ended. */
 export const isClaimLost = (error: unknown): boolean => isOfType(error, claimLost)
 
-/** Whether a snapshot was ended because its host's place is another one's by now. */
+/** Whether a snapshot was ended because another one holds its host's slot. */
 export const isPlaceLost = (error: unknown): boolean => isOfType(error, placeLost)
 
 function isOfType(error: unknown, type: string): boolean {

@@ -5,8 +5,8 @@ import { gateStarts } from '../policy/patience.ts'
 import type { Host } from './lane-steps.ts'
 
 /**
- * Starts the release that an operation brings and asks whether it is healthy; null = it is. A container that was removed before that, or
- * ended by its engine, says nothing of its program: the release is started again, and may have another port then.
+ * Starts the release that an operation brings and checks whether it is healthy; null = it is. A container that was removed before that, or
+ * ended by its engine, proves nothing about its program: the release is started again, possibly on another port.
  */
 export async function startHealthy(
   { build }: Host,

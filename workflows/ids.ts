@@ -1,6 +1,6 @@
-/** Ids of workflows and names of task queues: clients, workers and workflows have to agree on them, also those of other versions. */
+/** Ids of workflows and names of task queues: clients, workers and workflows of all versions must agree on them. */
 
-/** The workflow that carries out the operations of an application. */
+/** The workflow that runs the operations of an application. */
 export const laneId = (appId: string): string => `app/${appId}`
 
 /** The workflow that takes an account to a lower plan. */
@@ -9,22 +9,22 @@ export const downgradeId = (userId: string): string => `downgrade/${userId}`
 /** The queue of workflows, and of the activities that need no container host. */
 export const platformQueue = (prefix: string): string => `${prefix}platform`
 
-/** The prefix of the installation whose platform queue this is. */
+/** The installation's prefix in the name of its platform queue. */
 export const prefixOf = (platform: string): string => platform.replace(/platform$/, '')
 
 /** The task queues of a container host, which its process polls (workers/host/host-queues.ts). */
 export function queuesOfHost(prefix: string, hostId: string) {
   const host = `${prefix}host/${hostId}`
   return {
-    /** Deploys, and what lanes of an older version ask for. */
+    /** Deploys, and all requests of lanes of an older version. */
     deploys: host,
-    /** Commands and undo steps: nothing that takes long comes here. */
+    /** Commands and undo steps: nothing here takes long. */
     commands: `${host}/commands`,
-    /** Fetches and builds wait here for one of the host's slots, accounts in turn. */
+    /** Fetches and builds wait here for one of the host's slots; accounts alternate. */
     builds: `${host}/builds`,
     /** Snapshots wait here, and are taken one at a time. */
     snapshots: `${host}/snapshots`,
-    /** The next snapshot waits here for its place, the others behind it. */
+    /** The next snapshot waits here for its slot, the others behind it. */
     snapshotPlaces: `${host}/snapshots/places`,
   }
 }

@@ -18,27 +18,27 @@ export interface LaneInput {
   appId: string
   /** How long an idle lane stays, in seconds. */
   idleSeconds: number
-  /** For workers of an older version; today’s go by the queue that they serve. */
+  /** For workers of an older version; current ones derive it from their queue. */
   queuePrefix: string
 }
 
-/** What was begun is awaited: a step given up half-way could still have its effect, after its undo. */
+/** A cancelled step is awaited: otherwise it could still have its effect after its undo. */
 const cancellationType = ActivityCancellationType.WAIT_CANCELLATION_COMPLETED
 
-const turn = oneAtATime()
+const lock = oneAtATime()
 
-/** Local steps that run side by side may end in another order when their history is replayed, and the lane would be stuck. */
-function inTurn<T extends object>(steps: T): T {
+/** Concurrent local steps may end in another order when their history is replayed, and the lane would be stuck. */
+function serialized<T extends object>(steps: T): T {
   type Step = (...args: unknown[]) => Promise<unknown>
   return new Proxy(steps, {
     get: (target, name) => {
       const step = Reflect.get(target, name) as Step
-      return (...args: unknown[]) => turn(() => step(...args))
+      return (...args: unknown[]) => lock(() => step(...args))
     },
   })
 }
 
-export const records = inTurn(
+export const records = serialized(
   proxyLocalActivities<Records>({
     cancellationType,
     startToCloseTimeout: '10s',
@@ -46,12 +46,12 @@ export const records = inTurn(
   }),
 )
 
-/** The container of a release is about to start; the end of the operation says what became of it. */
+/** Shows that the container of a release is about to start; the outcome of the operation replaces that. */
 export function showStarting({ id, release: { appId } }: LaneOperation): Promise<void> {
   return records.recordStatus(appId, 'starting', { operationId: id, words: 'starting the container' })
 }
 
-export const { switchRoute, removeRoute } = inTurn(
+export const { switchRoute, removeRoute } = serialized(
   proxyLocalActivities<EdgeActivities>({
     cancellationType,
     startToCloseTimeout: '5s',
@@ -60,10 +60,10 @@ export const { switchRoute, removeRoute } = inTurn(
 )
 
 /**
- * The same while a caller waits, in `commandSeconds.route` with all attempts: the route keeper goes on with what takes longer. Attempts
- * are counted, because a local activity that is tried again past its `scheduleToCloseTimeout` never ends.
+ * The same while a caller waits, within `commandSeconds.route` for all attempts: the route keeper continues with what takes longer.
+ * Attempts are limited by number, because a local activity that is retried past its `scheduleToCloseTimeout` never ends.
  */
-export const quickly = inTurn(
+export const quickly = serialized(
   proxyLocalActivities<Pick<EdgeActivities, 'switchRoute' | 'removeRoute'>>({
     cancellationType,
     startToCloseTimeout: '1500ms',
@@ -71,8 +71,8 @@ export const quickly = inTurn(
   }),
 )
 
-/** For who tries again in a way of its own: other steps get their turn in between. */
-export const { routeStands } = inTurn(
+/** For callers that retry themselves: other steps can run in between. */
+export const { routeStands } = serialized(
   proxyLocalActivities<EdgeActivities>({
     cancellationType,
     startToCloseTimeout: '5s',
@@ -84,10 +84,10 @@ export type Host = ReturnType<typeof hostOf>
 
 const heartbeatTimeout = '15s'
 
-/** Told by the queue that this lane is worked on from, and not by its input: whoever reaches Temporal can start a lane. */
+/** From the queue of this lane's worker, and not from its input: everyone who reaches Temporal can start a lane. */
 const queuePrefix = () => prefixOf(workflowInfo().taskQueue)
 
-/** The activities of the operation's host, with the deadlines of those who wait for them. */
+/** The activities of the operation's host, with deadlines for each kind of caller. */
 export function hostOf({ release }: LaneOperation) {
   const queues = queuesOfHost(queuePrefix(), release.hostId)
   const commands = patched('commands-apart') ? queues.commands : queues.deploys
@@ -104,7 +104,7 @@ export function hostOf({ release }: LaneOperation) {
   return {
     /** A person waits. */
     command: commandWithin(commandSeconds.step),
-    /** A person waits, and is answered soon. */
+    /** A person waits, with less time left. */
     commandWithin,
     /** A deployment may wait for its host. */
     build: proxyActivities<AppHostActivities>({
@@ -116,7 +116,7 @@ export function hostOf({ release }: LaneOperation) {
       startToCloseTimeout: '20m',
       retry: { initialInterval: '500ms', maximumInterval: '15s', maximumAttempts: 20 },
     }),
-    /** What was begun is taken back as soon as the host answers, however long that takes: half of it may not stay. */
+    /** Undoes what was started as soon as the host answers, however long that takes: nothing may stay half done. */
     patient: proxyActivities<AppHostActivities>({
       taskQueue: commands,
       cancellationType,
@@ -124,7 +124,7 @@ export function hostOf({ release }: LaneOperation) {
       startToCloseTimeout: '20m',
       retry: { initialInterval: '500ms', maximumInterval: '15s', maximumAttempts: 240 },
     }),
-    /** The same without an end of its own: the host tells of it, and gives it up when somebody asks. */
+    /** The same without a limit: the host reports it, and gives up when someone requests it. */
     untilDone: proxyActivities<Pick<AppHostActivities, 'restoreFiles'>>({
       taskQueue: commands,
       cancellationType,
@@ -132,7 +132,7 @@ export function hostOf({ release }: LaneOperation) {
       startToCloseTimeout: '20m',
       retry: { initialInterval: '500ms', maximumInterval: '15s' },
     }),
-    /** Takes one of the host's build slots. It waits for its turn at the host, whose own limits end what takes too long there. */
+    /** Takes one of the host's build slots. It waits for a slot at the host, whose own limits end what takes too long. */
     slot: proxyActivities<AppHostActivities>({
       taskQueue: queues.builds,
       cancellationType,
@@ -143,7 +143,7 @@ export function hostOf({ release }: LaneOperation) {
       scheduleToCloseTimeout: '140m',
       retry: { initialInterval: '2s', backoffCoefficient: 2, maximumInterval: '60s', maximumAttempts: 12 },
     }),
-    /** The host's place for a snapshot, accounts in turn; who is next waits at the host. */
+    /** The host's slot for a snapshot; accounts alternate, and the next one waits at the host. */
     place: proxyActivities<AppSnapshotActivities>({
       taskQueue: queues.snapshotPlaces,
       cancellationType,
@@ -154,7 +154,7 @@ export function hostOf({ release }: LaneOperation) {
       scheduleToCloseTimeout: '12h',
       retry: { initialInterval: '2s', backoffCoefficient: 2, maximumInterval: '60s' },
     }),
-    /** One snapshot of a host at a time, accounts in turn: reading everything twice is what its disk is busy with. */
+    /** One snapshot per host at a time, and accounts alternate: reading everything twice keeps its disk busy. */
     copy: proxyActivities<AppSnapshotActivities>({
       taskQueue: queues.snapshots,
       cancellationType,

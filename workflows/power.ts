@@ -6,21 +6,21 @@ import { failureOf } from './failures.ts'
 import { type Host, quickly, records, showStarting } from './lane-steps.ts'
 import { leftToKeeper } from './route-copy.ts'
 
-/** The container of the release that serves runs again, and has its address. One that a failed start has left is taken over. */
+/** Starts the container of the serving release and its route. A container that a failed start has left is adopted. */
 export async function start(operation: LaneOperation, host: Host): Promise<void> {
   const { release, wasRunning } = operation
   const command = host.commandWithin(await secondsFor(operation))
-  // What is taken to run keeps its address until it is known not to. A start that fails is shown as ended by its outcome.
+  // An application that counts as running keeps its route until it is known to have ended. A failed start is shown by its outcome.
   if (patched('shown-while-starting') && !wasRunning) await showStarting(operation)
   const started = await command.startApp(release, { mustStand: wasRunning })
   await quickly.switchRoute(release, started).catch(leftToKeeper)
   await records.appStarted(operation, started)
 }
 
-/** The container ends and is wanted so. */
+/** Stops the container, which is then the desired state. */
 export async function stop(operation: LaneOperation, host: Host): Promise<void> {
   const command = host.commandWithin(await secondsFor(operation))
-  await records.recordDesired(operation, 'stopped') // before the container ends, so that its end is not taken for a crash
+  await records.recordDesired(operation, 'stopped') // before the container ends, so that its end does not count as a crash
   let exit: ContainerExit
   try {
     exit = await command.stopApp(operation.release, { mustRun: true })
@@ -33,7 +33,7 @@ export async function stop(operation: LaneOperation, host: Host): Promise<void> 
   await records.appStopped(operation, exit)
 }
 
-/** One end and one start, with nothing in between. */
+/** One stop and one start, with nothing in between. */
 export async function restart(operation: LaneOperation, host: Host): Promise<void> {
   const { release, id } = operation
   const ending = host.commandWithin(await secondsFor(operation))
@@ -49,7 +49,7 @@ export async function restart(operation: LaneOperation, host: Host): Promise<voi
     await quickly.switchRoute(release, started).catch(leftToKeeper)
     await records.appStarted(operation, started)
   } catch (error) {
-    // Whatever the proxy does: until the row says so, the application is shown as restarting.
+    // Independent of the proxy: until the row changes, the application is shown as restarting.
     if (patched('stopped-before-route')) {
       await records.recordStopped(operation, exit)
       await quickly.removeRoute(release).catch(leftToKeeper)
@@ -61,7 +61,7 @@ export async function restart(operation: LaneOperation, host: Host): Promise<voi
   }
 }
 
-/** The container goes first: until it is gone the deletion can fail and nothing is lost; after the row is gone it is final. */
+/** Removes the container first: until then the deletion can fail without a loss; once the row is deleted it is final. */
 export async function remove(operation: LaneOperation, host: Host): Promise<void> {
   const { release, id } = operation
   const command = host.commandWithin(await secondsFor(operation))
@@ -71,14 +71,14 @@ export async function remove(operation: LaneOperation, host: Host): Promise<void
   await quickly.removeRoute(release).catch(leftToKeeper)
   const oneCommit = patched('deletion-is-one-commit')
   await records.appDeleted(operation)
-  // Nobody waits for this any more, and the host sweeps folders of applications that are gone.
+  // No caller waits for this any more, and the host sweeps folders of deleted applications.
   await host.build.removeFiles(release).catch(ignoreError('the host sweeps it'))
   if (!oneCommit) await records.finish(id, { state: 'success' })
 }
 
 /**
- * How many seconds a step at the host may take, so that it ends while the caller is still there to hear of it. Throws ACTION_FAILED
- * when too little time is left: what was answered as a failure is not to succeed later.
+ * Max seconds of a step at the host, so that it ends while the caller still waits. Throws ACTION_FAILED when too little time is left:
+ * what was answered as a failure must not succeed later.
  */
 async function secondsFor({ id }: LaneOperation): Promise<number> {
   if (!patched('command-ends')) return commandSeconds.step

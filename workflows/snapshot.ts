@@ -4,18 +4,18 @@ import { failureOf, isPlaceLost } from './failures.ts'
 import { type Host, records } from './lane-steps.ts'
 import type { Exclusive } from './turns.ts'
 
-/** A snapshot that loses its host's place is copied anew, so many times in all. */
-const copiesAtMost = 3
+/** Max copies of a snapshot that loses its host's slot. */
+const maxCopies = 3
 
 const waiting = 'waiting for its host, which takes one snapshot at a time'
 
 /**
- * The application's files become an archive that is read back before it is called good, or nothing but the reason stays. The
- * program runs on, but for the moment in which only what has changed meanwhile is copied.
+ * The application's files become an archive that is read back before it counts as good, or nothing but the reason stays. The
+ * program keeps running, except while the last changes are copied.
  */
 export async function snapshot(operation: LaneOperation, host: Host, files: Exclusive): Promise<void> {
   try {
-    if (patched('snapshot-place-first')) await copyInTurn(operation, host, files)
+    if (patched('snapshot-place-first')) await copyWithSlot(operation, host, files)
     else {
       await files(async () => {
         await records.recordStep(operation.id, waiting)
@@ -28,15 +28,15 @@ export async function snapshot(operation: LaneOperation, host: Host, files: Excl
 }
 
 /**
- * The host's place first, then the files: who waits for the snapshots of others is not to hold up the deploys of its own
- * application. A place that was lost, while a deploy had the files or in the middle of copying, is waited for again without them.
+ * First the host's slot, then the files: a snapshot that waits for others must not hold up the deploys of its own application. A slot
+ * that was lost while a deploy had the files, or during the copy, is waited for again without the files.
  */
-async function copyInTurn(operation: LaneOperation, host: Host, files: Exclusive): Promise<void> {
+async function copyWithSlot(operation: LaneOperation, host: Host, files: Exclusive): Promise<void> {
   const { id, release } = operation
   try {
     for (let taken = false, copies = 0; !taken; ) {
       await records.recordStep(id, waiting)
-      // Begun anew after a lost Temporal it may have it already; who is next waits for it then, and would not let it by.
+      // Started again after Temporal was lost, it may hold the slot already: the next in the queue waits for it, and would block it.
       if (!(await records.keepSnapshotPlace(operation))) await host.place.awaitSnapshotPlace(release, id)
       taken = await files(async () => {
         if (!(await records.keepSnapshotPlace(operation))) return false
@@ -45,7 +45,7 @@ async function copyInTurn(operation: LaneOperation, host: Host, files: Exclusive
           () => true,
           error => {
             if (!isPlaceLost(error) || !patched('snapshot-place-lost')) throw error
-            if (copies === copiesAtMost) throw ApplicationFailure.nonRetryable(lostTooOften, 'SNAPSHOT_FAILED')
+            if (copies === maxCopies) throw ApplicationFailure.nonRetryable(lostTooOften, 'SNAPSHOT_FAILED')
             return false
           },
         )

@@ -1,9 +1,9 @@
 import { CancellationScope } from '@temporalio/workflow'
 
-/** Runs work when nothing else of its kind runs. */
+/** Runs work while nothing else under the same lock runs. */
 export type Exclusive = <T>(work: () => Promise<T>) => Promise<T>
 
-/** A promise chain: a flag that is looked at is no mutex. Who is cancelled while it waits leaves the queue at once. */
+/** A mutex as a promise chain, because checking a flag is not atomic. Work that is cancelled while it waits leaves the queue immediately. */
 export function oneAtATime(): Exclusive {
   let last: Promise<unknown> = Promise.resolve()
   return async work => {
@@ -14,7 +14,7 @@ export function oneAtATime(): Exclusive {
     })
     const scope = CancellationScope.current()
     try {
-      // A shielded scope hears of the wish too, and is not to follow it.
+      // A shielded scope is notified of a cancellation too, and must not follow it.
       await (scope.cancellable ? Promise.race([before, scope.cancelRequested]) : before)
     } catch (error) {
       void before.then(leave)

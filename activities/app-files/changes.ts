@@ -8,15 +8,15 @@ import { mountedFolders } from '../../policy/runtimes.ts'
 import { type FilesOf, failing, inFolder, missing, namesOf, rootOf } from './files.ts'
 import { type AppFolder, give, openFolder } from './folder.ts'
 import { holdsSecrets, isEmpty } from './listing.ts'
-import { throwAway } from './trash.ts'
+import { moveToTrash } from './trash.ts'
 
 const draftFlags = constants.O_WRONLY | constants.O_CREAT | constants.O_TRUNC | constants.O_NOFOLLOW
 
-// Each of these is one turn on the application (app-turns.ts).
+// The caller holds the application's lock during each of these (app-turns.ts).
 
 /**
- * Makes or replaces a file in one step: a reader finds what was there, or all of `bytes`. Missing folders above it are made. Throws
- * INVALID_PATH where a folder has the name or no folder can be, and SAVE_FAILED.
+ * Creates or replaces a file in one step: a reader finds either the old content or all of `bytes`. Creates missing folders above it.
+ * Throws INVALID_PATH where a folder has the name or a part of the path is no folder, and SAVE_FAILED.
  */
 export async function writeFile({ volume }: FilesOf, path: string, bytes: Uint8Array): Promise<void> {
   const names = namesOf(path)
@@ -34,7 +34,7 @@ export async function writeFile({ volume }: FilesOf, path: string, bytes: Uint8A
   }
 }
 
-/** Throws FILE_NOT_FOUND, BLOCKED_PATH, and RENAME_FAILED when something has the new name already or cannot be put there. */
+/** Throws FILE_NOT_FOUND, BLOCKED_PATH, and RENAME_FAILED when the new name is taken or the file cannot be moved there. */
 export async function moveFile(files: FilesOf, path: string, to: string): Promise<void> {
   const { volume } = files
   const names = namesOf(to)
@@ -43,7 +43,7 @@ export async function moveFile(files: FilesOf, path: string, to: string): Promis
     await demandMovable(files, path, from, oldName, 'RENAME_FAILED')
     const { folder: target } = await makeFolders(volume, names).catch(failing('RENAME_FAILED'))
     try {
-      if (await target.stat(name)) throw new ApiError('RENAME_FAILED', 'There is something of the new name already.')
+      if (await target.stat(name)) throw new ApiError('RENAME_FAILED', 'The new name already exists.')
       await rename(from.at(oldName), target.at(name))
       await target.handle.sync()
       await from.handle.sync()
@@ -55,11 +55,11 @@ export async function moveFile(files: FilesOf, path: string, to: string): Promis
   }).catch(missing)
 }
 
-/** With everything in it. Throws FILE_NOT_FOUND, BLOCKED_PATH and DELETE_FAILED. The space is free after `emptyTrash`. */
+/** Removes a file, or a folder with its content. Throws FILE_NOT_FOUND, BLOCKED_PATH and DELETE_FAILED. `emptyTrash` frees the space. */
 export async function removeFile(files: FilesOf, path: string): Promise<void> {
   await inFolder(files.volume, path, async (folder, name) => {
     await demandMovable(files, path, folder, name, 'DELETE_FAILED')
-    await throwAway(files.volume, folder, name)
+    await moveToTrash(files.volume, folder, name)
       .then(() => folder.handle.sync())
       .catch(failing('DELETE_FAILED'))
   }).catch(missing)
@@ -72,7 +72,7 @@ interface Draft {
   mode: number
 }
 
-/** The new file is written whole beside the application's files, where it sees nothing of it, and put in place then. */
+/** Writes the new file outside of the application's folder, where its program cannot see it, and renames it into place. */
 async function replace(folder: AppFolder, name: string, { volume, bytes, owner, mode }: Draft): Promise<void> {
   const draft = `${volume}/draft`
   const file = await open(draft, draftFlags, 0o600)
@@ -90,7 +90,7 @@ async function replace(folder: AppFolder, name: string, { volume, bytes, owner, 
   }
 }
 
-/** Opens the folder that names lead to, as the application's user would make it; that user owns the whole and cannot give it away. */
+/** Opens the folder at these names, creating missing ones as the application's user, who owns all of its files. */
 async function makeFolders(volume: string, names: string[]): Promise<{ folder: AppFolder; owner: Owner }> {
   const root = await openFolder(rootOf(volume), [])
   const owner = await root.handle.stat().finally(() => root.close())
@@ -99,11 +99,11 @@ async function makeFolders(volume: string, names: string[]): Promise<{ folder: A
 
 function notSaved(error: unknown): never {
   if (['ENOTDIR', 'ELOOP'].includes(codeOf(error)))
-    throw new ApiError('INVALID_PATH', 'A part of the path is no directory.')
+    throw new ApiError('INVALID_PATH', 'A part of the path is not a directory.')
   return failing('SAVE_FAILED')(error)
 }
 
-/** Throws unless it is there, holds nothing that is hidden from the caller, and is not where dependencies are mounted. */
+/** Throws unless the file exists, contains nothing that is hidden from the caller, and is not a mount point of dependencies. */
 async function demandMovable(
   { hiding }: FilesOf,
   path: string,
@@ -111,13 +111,13 @@ async function demandMovable(
   name: string,
   code: 'RENAME_FAILED' | 'DELETE_FAILED',
 ): Promise<void> {
-  const found = await folder.stat(name)
-  if (!found) throw new ApiError('FILE_NOT_FOUND')
-  if (!found.isDirectory()) return
+  const stats = await folder.stat(name)
+  if (!stats) throw new ApiError('FILE_NOT_FOUND')
+  if (!stats.isDirectory()) return
   const inner = await folder.enter(name)
   try {
     if (mountedFolders.has(path) && (await isEmpty(inner)))
-      throw new ApiError(code, 'What a deploy has installed is mounted there.')
+      throw new ApiError(code, 'The dependencies of a deploy are mounted there.')
     if (hiding !== null && (await holdsSecrets(inner, path, hiding))) throw new ApiError('BLOCKED_PATH')
   } finally {
     await inner.close()

@@ -9,14 +9,14 @@ import { ApiError, type ErrorCode } from '../../policy/errors.ts'
 import { type AppFolder, openFolder } from './folder.ts'
 import { listing } from './listing.ts'
 
-/** Of a pipe this does not wait for a writer, nor of a leased file for its program: that would hold a thread for 45 s. */
+/** Without O_NONBLOCK, opening a pipe waits for a writer, and opening a leased file for its program: a thread would block for 45 s. */
 const readFlags = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK
 
-/** Where an application's files are, and what of them its caller may see. Paths are those of `filePath`. */
+/** The location of an application's files, and which of them the caller may see. Paths are those of `filePath`. */
 export interface FilesOf {
   /** Root of the application's volume; its own files are in `files/`. */
   volume: string
-  /** The installation's names of the configuration file, when secrets are kept from the caller; null when all is shown. */
+  /** The installation's names of the configuration file when secrets are hidden from the caller; null when all is visible. */
   hiding: readonly string[] | null
 }
 
@@ -25,27 +25,27 @@ export async function listFiles({ volume, hiding }: FilesOf, path: string): Prom
   const folder = await openFolder(rootOf(volume), namesOf(path)).catch(missing)
   const isHidden = (name: string) => hiding !== null && isSecretFile(path === '' ? name : `${path}/${name}`, hiding)
   const pieces = Readable.from(listing(folder, isHidden))
-  // Its owner now: one that was never begun would not come to its own end.
+  // The stream closes the folder: a generator that was never started does not run its `finally`.
   pieces.once('close', () => void folder.close())
   return pieces
 }
 
 /**
- * The bytes that a file has now. Throws FILE_NOT_FOUND for everything but plain files, FILE_TOO_LARGE over 10 MB, and CLUSTER_TIMEOUT
- * for a file on which its program keeps a lease.
+ * The current bytes of a file. Throws FILE_NOT_FOUND for everything but plain files, FILE_TOO_LARGE over 10 MB, and CLUSTER_TIMEOUT
+ * for a file on which its program holds a lease.
  */
 export async function readFile({ volume }: FilesOf, path: string): Promise<Readable> {
   const file = await inFolder(volume, path, (folder, name) => openLeased(folder.at(name))).catch(missing)
-  const found = await file.stat()
-  if (found.isFile() && found.size > 0 && found.size <= maxFileBytes)
-    return file.createReadStream({ start: 0, end: found.size - 1 })
+  const stats = await file.stat()
+  if (stats.isFile() && stats.size > 0 && stats.size <= maxFileBytes)
+    return file.createReadStream({ start: 0, end: stats.size - 1 })
   await file.close()
-  if (!found.isFile()) throw new ApiError('FILE_NOT_FOUND', 'This is not a file.')
-  if (found.size > 0) throw fileTooLarge()
+  if (!stats.isFile()) throw new ApiError('FILE_NOT_FOUND', 'This is not a file.')
+  if (stats.size > 0) throw fileTooLarge()
   return Readable.from([])
 }
 
-/** A program that is asked for its lease (F_SETLEASE) has so long to give it back; the kernel takes it away 45 s after the first try. */
+/** Time for a program to release its lease (F_SETLEASE); the kernel breaks the lease 45 s after the first attempt. */
 const leaseMs = 3000
 
 async function openLeased(path: Buffer): Promise<FileHandle> {
@@ -62,10 +62,10 @@ async function openLeased(path: Buffer): Promise<FileHandle> {
 
 export const rootOf = (volume: string): string => `${volume}/files`
 
-/** Names on the disk that a path is made of. */
+/** The names of a path, as on the disk. */
 export const namesOf = (path: string): string[] => (path === '' ? [] : bytesOf(path).split('/'))
 
-/** Runs `work` in the folder that a path's last name is in. */
+/** Runs `work` in the folder that contains a path's last name. */
 export async function inFolder<T>(
   volume: string,
   path: string,
@@ -77,15 +77,15 @@ export async function inFolder<T>(
   return work(folder, name).finally(() => folder.close())
 }
 
-/** How a name fails that is not there, whose way leads through something else than folders, or that is a link or socket. */
+/** Codes for a path that is missing, leads through something that is not a folder, or is a link or socket. */
 const unreachable = ['ENOENT', 'ENOTDIR', 'ELOOP', 'ENXIO', 'EACCES']
 
-/** Throws FILE_NOT_FOUND for what cannot be reached, and anything else as it is. */
+/** Throws FILE_NOT_FOUND for a path that cannot be reached, and rethrows anything else. */
 export function missing(error: unknown): never {
   throw unreachable.includes(codeOf(error)) ? new ApiError('FILE_NOT_FOUND') : error
 }
 
-/** Throws the code for whatever the system refused; refusals of our own stay. */
+/** Maps system errors to the code; rethrows our own refusals. */
 export function failing(code: ErrorCode): (error: unknown) => never {
   return error => {
     if (error instanceof ApiError) throw error

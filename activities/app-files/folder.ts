@@ -6,9 +6,9 @@ import type { Owner } from '../../lib/folders/owner.ts'
 const folderFlags = constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW
 
 /**
- * An open folder that its application may be changing at the same time. Every step down is one open of one name that refuses
- * links, so nothing outside is reached whatever links are laid meanwhile. For names on the disk, which need not be UTF-8, each
- * character stands for one byte (`bytesOf`, `textOf`).
+ * An open folder that its application may change meanwhile. Every step down opens one name and refuses links, so nothing outside is
+ * reached, whatever links are created meanwhile. Names on the disk need not be UTF-8, so each of their characters is one byte
+ * (`bytesOf`, `textOf`).
  */
 export class AppFolder {
   readonly handle: FileHandle
@@ -21,7 +21,7 @@ export class AppFolder {
     return new AppFolder(await open(path, folderFlags))
   }
 
-  /** The name in this folder as system calls take it. */
+  /** Path of a name in this folder for system calls. */
   at(name: string): Buffer {
     return Buffer.from(`/proc/self/fd/${this.handle.fd}/${name}`, 'latin1')
   }
@@ -30,14 +30,14 @@ export class AppFolder {
     return AppFolder.open(this.at(name))
   }
 
-  /** Enters a folder that may have to be made; a new one is `owner`'s, for all to read. */
-  async enterOrMake(name: string, owner: Owner): Promise<AppFolder> {
-    const made = await mkdir(this.at(name)).then(
+  /** Enters a folder, creating it when it is missing; a new one belongs to `owner` and is world-readable. */
+  async enterOrCreate(name: string, owner: Owner): Promise<AppFolder> {
+    const isNew = await mkdir(this.at(name)).then(
       () => true,
       error => ignore(error, 'EEXIST'),
     )
     const folder = await this.enter(name)
-    if (made) await give(folder.handle, owner, 0o755)
+    if (isNew) await give(folder.handle, owner, 0o755)
     return folder
   }
 
@@ -46,7 +46,7 @@ export class AppFolder {
     return lstat(this.at(name)).catch(error => ignore(error, 'ENOENT') || null)
   }
 
-  /** What is in it, in no order; `name` is in bytes. */
+  /** The entries, unordered; `name` is in bytes. */
   entries(): Promise<Dir> {
     return opendir(this.at(''), { encoding: 'latin1', bufferSize: 256 })
   }
@@ -56,23 +56,23 @@ export class AppFolder {
   }
 }
 
-/** Opens the folder that names lead to, one after the other. With `owner`, missing ones are made. The caller closes it. */
+/** Opens the folder at these names. With `owner`, missing ones are created. The caller closes it. */
 export async function openFolder(root: string, names: readonly string[], owner?: Owner): Promise<AppFolder> {
-  let here = await AppFolder.open(root)
+  let folder = await AppFolder.open(root)
   for (const name of names) {
-    const above = here
-    here = await (owner ? above.enterOrMake(name, owner) : above.enter(name)).finally(() => above.close())
+    const parent = folder
+    folder = await (owner ? parent.enterOrCreate(name, owner) : parent.enter(name)).finally(() => parent.close())
   }
-  return here
+  return folder
 }
 
-/** Makes an open file or folder the application's own; only root may give things away. */
+/** Sets owner and mode of an open file or folder; only root may change the owner. */
 export async function give(handle: FileHandle, { uid, gid }: Owner, mode: number): Promise<void> {
   if (process.getuid?.() === 0) await handle.chown(uid, gid)
   await handle.chmod(mode)
 }
 
-/** False for errors of these codes; others are thrown on. */
+/** False for errors of these codes; rethrows others. */
 export function ignore(error: unknown, ...codes: string[]): false {
   if (codes.includes(codeOf(error))) return false
   throw error

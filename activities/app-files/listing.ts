@@ -3,10 +3,10 @@ import { isSecretFile } from '../../policy/apps/secret-files.ts'
 import { nameLimits } from '../../policy/archives/archive-names.ts'
 import { type AppFolder, ignore } from './folder.ts'
 
-/** So many are looked at together: neither one after the other, nor a large folder at once. */
-const atOnce = 256
+/** Entries that are read concurrently: neither one by one, nor a large folder at once. */
+const batchSize = 256
 
-/** Entries as a JSON list. What fits one batch is sorted by name; more comes in the order of the disk. */
+/** Entries as a JSON list. Each batch is sorted by name; batches come in the order of the disk. */
 export async function* listing(folder: AppFolder, isHidden: (name: string) => boolean): AsyncGenerator<string> {
   let separator = '['
   for await (const names of batches(folder)) {
@@ -24,23 +24,23 @@ async function* batches(folder: AppFolder): AsyncGenerator<string[]> {
   let batch: string[] = []
   for await (const { name } of await folder.entries()) {
     batch.push(name)
-    if (batch.length < atOnce) continue
+    if (batch.length < batchSize) continue
     yield batch.sort()
     batch = []
   }
   yield batch.sort()
 }
 
-/** As it is on the wire (contract 4.19); a link counts as a file of its own size. Null when it went meanwhile. */
+/** An entry in its wire form (contract 4.19); a link counts as a file of its own size. Null when it was removed meanwhile. */
 async function entryOf(folder: AppFolder, name: string) {
-  const found = await folder.stat(name)
-  if (!found) return null
-  const directory = found.isDirectory()
+  const stats = await folder.stat(name)
+  if (!stats) return null
+  const directory = stats.isDirectory()
   return {
     name: textOf(name),
     type: directory ? 'directory' : 'file',
-    size: directory ? 0 : found.size,
-    lastModified: Math.trunc(found.mtimeMs),
+    size: directory ? 0 : stats.size,
+    lastModified: Math.trunc(stats.mtimeMs),
   }
 }
 
@@ -49,7 +49,7 @@ export async function isEmpty(folder: AppFolder): Promise<boolean> {
   return true
 }
 
-/** Whether something in the folder at `path` is hidden from the caller; what lies deeper than a path can lead counts as hidden. */
+/** Whether the folder at `path` contains something that is hidden from the caller; anything deeper than a path may be counts as hidden. */
 export async function holdsSecrets(
   folder: AppFolder,
   path: string,
@@ -60,10 +60,10 @@ export async function holdsSecrets(
   for await (const entry of await folder.entries()) {
     const inner = `${path}/${textOf(entry.name)}`
     if (isSecretFile(inner, hiding)) return true
-    const below = entry.isDirectory() && (await folder.enter(entry.name).catch(error => ignore(error, ...unreachable)))
-    if (!below) continue
-    const found = await holdsSecrets(below, inner, hiding, levels - 1).finally(() => below.close())
-    if (found) return true
+    const child = entry.isDirectory() && (await folder.enter(entry.name).catch(error => ignore(error, ...unreachable)))
+    if (!child) continue
+    const hasSecrets = await holdsSecrets(child, inner, hiding, levels - 1).finally(() => child.close())
+    if (hasSecrets) return true
   }
   return false
 }

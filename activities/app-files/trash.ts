@@ -3,9 +3,9 @@ import { sharedTurns } from '../../lib/async/shared-turns.ts'
 import { newId } from '../../policy/ids.ts'
 import { AppFolder, ignore } from './folder.ts'
 
-/** Beside the application's files, out of its reach. What a killed host left here goes with the next thing thrown away. */
+/** Next to the application's files, out of its reach. What a killed host left here is removed with the next file that is moved here. */
 const trashName = 'trash'
-/** A program can go on writing into a folder that was taken away from it; it is given up on. */
+/** A program can keep writing into a folder that was moved here; then emptying stops after this. */
 const maxMs = 10 * 60_000
 
 async function trashOf(volume: string): Promise<string> {
@@ -14,14 +14,14 @@ async function trashOf(volume: string): Promise<string> {
   return trash
 }
 
-/** Takes a file, link or folder out of an application's folder in one step: it is there whole, or gone. */
-export async function throwAway(volume: string, folder: AppFolder, name: string): Promise<void> {
+/** Moves a file, link or folder out of an application's folder in one step: it is there whole, or missing. */
+export async function moveToTrash(volume: string, folder: AppFolder, name: string): Promise<void> {
   await rename(folder.at(name), `${await trashOf(volume)}/${newId()}`)
 }
 
 /**
- * Removes folders that lie in the volume, for good on return; missing is success. Never by their paths: what a program is given to
- * write in must not lead the host elsewhere, however late that program ends.
+ * Removes folders in the volume; on return their content is deleted. Missing is success. Never by their paths: a folder that a program
+ * can write to must not lead the host elsewhere, however late that program ends.
  */
 export async function removeWhole(volume: string, ...folders: string[]): Promise<void> {
   const trash = await trashOf(volume)
@@ -39,9 +39,9 @@ export async function removeVolume(volume: string): Promise<void> {
 }
 
 /**
- * Frees the space of what was thrown away, one at a time for a volume: callers meanwhile share the next turn, so that a program with a
- * huge trash takes one of the few threads that all file calls of this process share, however often its owner deletes. Folders
- * inside folders are brought up before they are emptied, so that no depth that a program can make costs more than two open folders.
+ * Frees the space of the trash, one run per volume at a time: callers during a run share the next one, so that a program with a
+ * huge trash occupies only one of the few threads that all file calls of this process share, however often its owner deletes. Nested
+ * folders are moved up before they are emptied, so that any depth needs only two open folders.
  */
 export const emptyTrash: (volume: string) => Promise<void> = sharedTurns(emptyNow)
 
@@ -49,11 +49,11 @@ async function emptyNow(volume: string): Promise<void> {
   const trash = await AppFolder.open(`${volume}/${trashName}`)
   try {
     const deadline = Date.now() + maxMs
-    for (let left = true; left && Date.now() < deadline; ) {
-      left = false
+    for (let more = true; more && Date.now() < deadline; ) {
+      more = false
       for await (const { name } of await trash.entries()) {
-        left = true
-        if (!(await removed(trash, name))) await removeFolder(trash, name)
+        more = true
+        if (!(await removeFile(trash, name))) await removeFolder(trash, name)
       }
     }
   } finally {
@@ -61,16 +61,16 @@ async function emptyNow(volume: string): Promise<void> {
   }
 }
 
-/** Another may be emptying it too: gone already is success. */
+/** Another process may empty it too: missing is success. */
 async function removeFolder(trash: AppFolder, name: string): Promise<void> {
-  // Nobody else can put a link in its place here.
+  // Only the host can write here, so no link can take its place.
   const folder = await chmod(trash.at(name), 0o700)
     .then(() => trash.enter(name))
     .catch(error => ignore(error, 'ENOENT'))
   if (!folder) return
   try {
     for await (const inner of await folder.entries())
-      if (!(await removed(folder, inner.name)))
+      if (!(await removeFile(folder, inner.name)))
         await rename(folder.at(inner.name), trash.at(newId())).catch(error => ignore(error, 'ENOENT'))
   } finally {
     await folder.close()
@@ -78,8 +78,8 @@ async function removeFolder(trash: AppFolder, name: string): Promise<void> {
   await rmdir(trash.at(name)).catch(error => ignore(error, 'ENOENT', 'ENOTEMPTY'))
 }
 
-/** False for a folder; gone already is success. */
-async function removed(folder: AppFolder, name: string): Promise<boolean> {
+/** False for a folder; missing is success. */
+async function removeFile(folder: AppFolder, name: string): Promise<boolean> {
   return unlink(folder.at(name)).then(
     () => true,
     error => error.code === 'ENOENT' || ignore(error, 'EISDIR'),

@@ -9,7 +9,7 @@ import type { ArchiveJob, ArchiveReady, ArchiveReply, ArchiveSource } from './jo
 import { ArchiveRefused } from './port.ts'
 import { unpackArchive } from './unpack.ts'
 
-// The process that reads strangers' archives: started with an empty environment, does one job and ends.
+// The process that reads untrusted archives: started with an empty environment, does one job and ends.
 
 async function carryOut(job: ArchiveJob): Promise<{ entries: number; bytes: number; config?: AppConfigFile | null }> {
   const archive = open(job.archive)
@@ -30,7 +30,7 @@ function open(source: ArchiveSource): number {
   return openSync(`${parentsDescriptors}/${source.parents}`, constants.O_RDONLY)
 }
 
-function problem(error: unknown): { kind: 'refused' | 'failed'; code: string | null; message: string } {
+function failureReply(error: unknown): { kind: 'refused' | 'failed'; code: string | null; message: string } {
   return { ...failedReply(error), kind: error instanceof ArchiveRefused ? 'refused' : 'failed' }
 }
 
@@ -46,7 +46,7 @@ function reachesParent(): boolean {
 }
 
 answerJob(async (job: ArchiveJob) => {
-  const outcome = await carryOut(job).then(found => ({ config: null, ...found, kind: 'done' }), problem)
+  const outcome = await carryOut(job).then(result => ({ config: null, ...result, kind: 'done' }), failureReply)
   return { ...outcome, peakBytes: residentBytes(process.pid, 'peak') } as ArchiveReply
 })
 process.send!({ kind: 'ready', reachesParent: reachesParent() } satisfies ArchiveReady, () => {})

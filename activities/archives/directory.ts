@@ -6,7 +6,7 @@ import { type ArchiveRules, isDropped } from '../../policy/archives/archive-rule
 import { ArchiveTree } from '../../policy/archives/archive-tree.ts'
 import { ArchiveRefused } from './port.ts'
 
-/** An entry that will be unpacked: where its bytes lie in the archive and what they must come out as. */
+/** An entry to unpack: where its bytes lie in the archive, and what the output must be. */
 export interface ArchiveEntry {
   path: string
   kind: 'file' | 'folder' | 'link'
@@ -28,13 +28,13 @@ const modeTypes = new Map<number, ArchiveEntry['kind']>([
   [0o120000, 'link'],
 ])
 
-/** What the mode of an entry says that it is; undefined for everything else. */
+/** Kind of an entry by its mode; undefined for other kinds. */
 export const kindOf = (attributes: number): ArchiveEntry['kind'] | undefined => modeTypes.get(attributes & 0o170000)
 
 /** Systems (high byte of "version made by") whose tools write Unix modes and UTF-8 names. */
 const unixSystems = new Set([3, 19])
 
-/** The entries that are kept, checked against everything that headers alone can tell. Rejects with `ArchiveRefused`. */
+/** The entries to unpack, checked as far as headers allow. Rejects with `ArchiveRefused`. */
 export async function readDirectory(fd: number, rules: ArchiveRules): Promise<ArchiveEntry[]> {
   const entries: ArchiveEntry[] = []
   const tree = new ArchiveTree()
@@ -42,10 +42,10 @@ export async function readDirectory(fd: number, rules: ArchiveRules): Promise<Ar
   try {
     const zip = await yauzl.fromRandomAccessReaderPromise(file, file.size, { decodeStrings: false, autoClose: false })
     for await (const raw of zip.eachEntry()) {
-      const entry = keptEntry(raw, rules)
+      const entry = checkedEntry(raw, rules)
       if (!entry) continue
       throwFault(tree.add(entry.path, entry.kind === 'folder'))
-      if (tree.size > rules.entries) refuse(`The archive holds over ${rules.entries} files and folders.`)
+      if (tree.size > rules.entries) refuse(`The archive contains over ${rules.entries} files and folders.`)
       entry.start = dataStart(file, raw)
       entries.push(entry)
     }
@@ -59,15 +59,15 @@ export async function readDirectory(fd: number, rules: ArchiveRules): Promise<Ar
   return entries
 }
 
-/** Null for what is dropped. Links and odd methods in dropped folders harm nobody, so names are looked at first. */
-function keptEntry(raw: yauzl.Entry, rules: ArchiveRules): ArchiveEntry | null {
+/** Null for a dropped entry. Names are checked first: links and unknown methods in dropped folders are harmless. */
+function checkedEntry(raw: yauzl.Entry, rules: ArchiveRules): ArchiveEntry | null {
   const unix = unixSystems.has(raw.versionMadeBy >> 8)
   const name = decodeName({ bytes: raw.fileNameRaw, utf8: (raw.generalPurposeBitFlag & 0x800) !== 0, unix })
   if (name === null || name === '')
     throw new ArchiveRefused('INVALID_FILENAME', 'A name in the archive is empty or not UTF-8.')
-  const place = entryPath(name)
-  if ('code' in place) throw new ArchiveRefused(place.code, place.message)
-  const { path, folder } = place
+  const located = entryPath(name)
+  if ('code' in located) throw new ArchiveRefused(located.code, located.message)
+  const { path, folder } = located
   if (path === '' || isDropped(path)) return null
   throwFault(nameFault(path))
   const attributes = raw.externalFileAttributes >>> 16
@@ -76,20 +76,20 @@ function keptEntry(raw: yauzl.Entry, rules: ArchiveRules): ArchiveEntry | null {
   if (kind === 'link' && rules.links === 'refused') refuse(`${path} is a symbolic link.`)
   if (raw.generalPurposeBitFlag & 0x2041) refuse('The archive is encrypted.')
   if (raw.compressionMethod !== 0 && raw.compressionMethod !== 8)
-    refuse(`${path} is packed by a method other than deflate.`)
+    refuse(`${path} is compressed with a method other than deflate.`)
   if (folder && raw.uncompressedSize > 0) refuse(`${path} is a folder with content.`)
   const mode = unix && attributes & 0o777 ? attributes & 0o777 : kind === 'folder' ? 0o755 : 0o644
   const { crc32: crc, uncompressedSize: size, compressedSize, relativeOffsetOfLocalHeader: header } = raw
   return { path, kind, mode, deflated: raw.compressionMethod === 8, crc, size, compressedSize, header, start: 0 }
 }
 
-/** Reads the local header: it says where the data begins, and must not tell of other sizes than the directory. */
+/** Reads the local header for the offset of the data; its sizes must not differ from the directory's. */
 function dataStart(file: ArchiveFile, raw: yauzl.Entry): number {
   const header = Buffer.alloc(30)
   const at = raw.relativeOffsetOfLocalHeader
   if (file.headers.fill(header, at) < 30 || header.readUInt32LE(0) !== 0x0403_4b50)
     refuse('An entry of the archive is not where its directory says.')
-  const agrees = (told: number, size: number) => told === size || told === 0 || told === 0xffff_ffff
+  const agrees = (local: number, size: number) => local === size || local === 0 || local === 0xffff_ffff
   if (!agrees(header.readUInt32LE(18), raw.compressedSize) || !agrees(header.readUInt32LE(22), raw.uncompressedSize))
     refuse('An entry of the archive has two different sizes.')
   const start = at + 30 + header.readUInt16LE(26) + header.readUInt16LE(28)
@@ -97,10 +97,10 @@ function dataStart(file: ArchiveFile, raw: yauzl.Entry): number {
   return start
 }
 
-/** Overlapping entries are how a small archive becomes a huge tree; no honest tool writes them. */
+/** Overlapping entries turn a small archive into a huge tree; no honest tool writes them. */
 function refuseOverlap(entries: ArchiveEntry[]): void {
-  const inOrder = entries.toSorted((a, b) => a.header - b.header)
-  if (inOrder.some(({ header }, index) => index > 0 && header < endOf(inOrder[index - 1]!)))
+  const sorted = entries.toSorted((a, b) => a.header - b.header)
+  if (sorted.some(({ header }, index) => index > 0 && header < endOf(sorted[index - 1]!)))
     refuse('Entries of the archive overlap.')
 }
 
@@ -117,8 +117,8 @@ function refuse(message: string): never {
 }
 
 /**
- * Reads at once, nothing else runs in this process, and through windows: a directory is many small neighbouring pieces, and
- * so are the local headers of small files, which are read in turn with it.
+ * Reads synchronously, because nothing else runs in this process, and through two windows: the directory is read in many small
+ * neighbouring pieces, alternating with the local headers of small files.
  */
 export class ArchiveFile extends yauzl.RandomAccessReader {
   readonly size: number
@@ -148,7 +148,7 @@ export class ArchiveFile extends yauzl.RandomAccessReader {
   }
 }
 
-/** The part of the archive that was read last, always in the same memory. */
+/** The last read part of the archive, always in the same buffer. */
 class ArchiveWindow {
   readonly #fd: number
   readonly #bytes = Buffer.allocUnsafe(64 * KiB)
@@ -159,7 +159,7 @@ class ArchiveWindow {
     this.#fd = fd
   }
 
-  /** Bytes read, fewer than asked for at the end of the file. */
+  /** Returns the bytes read, fewer than requested at the end of the file. */
   fill(target: Buffer, position: number): number {
     if (target.length > this.#bytes.length) return readSync(this.#fd, target, 0, target.length, position)
     if (position < this.#at || position + target.length > this.#at + this.#length) {

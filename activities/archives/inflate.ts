@@ -6,12 +6,12 @@ import type { ArchiveRules } from '../../policy/archives/archive-rules.ts'
 import type { ArchiveEntry } from './directory.ts'
 import { ArchiveRefused } from './port.ts'
 
-/** Up to these sizes an entry is inflated in one call, which is what makes thousands of small files cheap. */
+/** Up to these sizes an entry is inflated in one call, which makes thousands of small files cheap. */
 const wholeBytes = { compressed: 256 * KiB, size: MiB }
 
 const chunkBytes = 64 * KiB
 
-/** Counts what really comes out of one archive and ends it at the caps, whatever the headers say. */
+/** Counts the actual output of one archive and stops it at the caps, whatever the headers say. */
 export class OutputMeter {
   bytes = 0
   readonly #rules: ArchiveRules
@@ -22,7 +22,7 @@ export class OutputMeter {
     this.#compressed = entries.reduce((sum, entry) => sum + entry.compressedSize, 0)
   }
 
-  /** `entryBytes` came out of this entry so far, `bytes` of them now. */
+  /** `entryBytes` is the output of this entry so far, `bytes` the new part of it. */
   count(entry: ArchiveEntry, entryBytes: number, bytes: number): void {
     const { outputBytes, ratio, ratioAfterBytes } = this.#rules
     this.bytes += bytes
@@ -34,7 +34,7 @@ export class OutputMeter {
   }
 }
 
-/** The content of an entry in pieces, verified by length and CRC once the last one came. Rejects with `ArchiveRefused`. */
+/** The content of an entry in pieces; length and CRC are verified after the last one. Rejects with `ArchiveRefused`. */
 export async function* contentOf(fd: number, entry: ArchiveEntry, meter: OutputMeter): AsyncGenerator<Buffer> {
   let bytes = 0
   let crc = 0
@@ -44,7 +44,7 @@ export async function* contentOf(fd: number, entry: ArchiveEntry, meter: OutputM
     crc = crc32(piece, crc)
     yield piece
   }
-  if (bytes !== entry.size) refuseEntry(entry, 'holds fewer bytes than the archive says')
+  if (bytes !== entry.size) refuseEntry(entry, 'has fewer bytes than the archive says')
   if (crc !== entry.crc) refuseEntry(entry, 'is damaged: its checksum is wrong')
 }
 
@@ -55,7 +55,7 @@ async function* pieces(fd: number, entry: ArchiveEntry): AsyncGenerator<Buffer> 
     else yield* inflateStream(fd, entry)
   } catch (error) {
     if (error instanceof ArchiveRefused) throw error
-    // The library's own words speak of buffers and blocks, which the sender of an archive knows nothing of.
+    // The library's messages are about buffers and blocks, which mean nothing to the sender of an archive.
     const { code = '' } = error as NodeJS.ErrnoException
     if (code === 'ERR_BUFFER_TOO_LARGE') refuseEntry(entry, moreBytes)
     if (code.startsWith('Z_')) refuseEntry(entry, 'is damaged')
@@ -65,7 +65,7 @@ async function* pieces(fd: number, entry: ArchiveEntry): AsyncGenerator<Buffer> 
 
 function inflateWhole(fd: number, entry: ArchiveEntry): Buffer {
   const packed = Buffer.concat([...stored(fd, entry)])
-  // One byte over the declared size is enough to see the lie. `info` is what tells how much of the input was used.
+  // One byte over the declared size is enough to detect a wrong size. `info` reports how much of the input was used.
   const result = inflateRawSync(packed, { maxOutputLength: entry.size + 1, info: true }) as unknown as Inflated
   if (result.engine.bytesWritten !== packed.length) refuseEntry(entry, 'has bytes after its end')
   return result.buffer
@@ -98,10 +98,10 @@ function* stored(fd: number, entry: ArchiveEntry): Generator<Buffer> {
   }
 }
 
-const moreBytes = 'holds more bytes than the archive says'
+const moreBytes = 'has more bytes than the archive says'
 
 function refuseEntry({ path }: ArchiveEntry, what: string): never {
-  refuse(`${path} ${what}. Make the archive anew.`)
+  refuse(`${path} ${what}. Create the archive again.`)
 }
 
 function refuse(message: string): never {

@@ -5,14 +5,14 @@ import { type ArchiveEntry, readDirectory } from './directory.ts'
 import { contentOf, OutputMeter } from './inflate.ts'
 import { ArchiveRefused, type InspectOptions } from './port.ts'
 
-interface Found {
+interface Inspected {
   entries: number
   bytes: number
   config: AppConfigFile | null
 }
 
-/** Reads every byte an upload unpacks to, and its configuration file. Writes nothing; rejects with `ArchiveRefused`. */
-export async function inspectArchive(fd: number, options: Omit<InspectOptions, 'account'>): Promise<Found> {
+/** Reads every byte that an upload unpacks to, and its configuration file. Writes nothing; rejects with `ArchiveRefused`. */
+export async function inspectArchive(fd: number, options: Omit<InspectOptions, 'account'>): Promise<Inspected> {
   const entries = await readDirectory(fd, uploadRules)
   const meter = new OutputMeter(uploadRules, entries)
   const configEntry = options.config === 'ignored' ? undefined : configOf(entries, options.configNames)
@@ -26,22 +26,22 @@ export async function inspectArchive(fd: number, options: Omit<InspectOptions, '
   return {
     entries: entries.length,
     bytes: meter.bytes,
-    config: configEntry ? parsed(text, entries, options.config === 'optional') : null,
+    config: configEntry ? parseConfig(text, entries, options.config === 'optional') : null,
   }
 }
 
-function configOf(entries: ArchiveEntry[], more: string[]): ArchiveEntry | undefined {
-  const found = [...configNames, ...more].map(name =>
+function configOf(entries: ArchiveEntry[], additionalNames: string[]): ArchiveEntry | undefined {
+  const candidates = [...configNames, ...additionalNames].map(name =>
     entries.find(({ path, kind }) => path === name && kind === 'file'),
   )
-  return found.find(entry => entry !== undefined)
+  return candidates.find(entry => entry !== undefined)
 }
 
-/** Most people zip the folder instead of what is in it. */
+/** The usual mistake is to zip the folder instead of its content. */
 function missingConfig(entries: ArchiveEntry[]): string {
   const sentence = `The archive has no ${configNames.join(' or ')} at its root.`
   const inside = entries.find(({ path }) => /^[^/]+\/berth\.(app|config)$/.test(path))?.path
-  return inside ? `${sentence} There is ${inside}: zip what is in that folder, not the folder itself.` : sentence
+  return inside ? `${sentence} There is ${inside}: zip the content of that folder, not the folder itself.` : sentence
 }
 
 async function configText(content: AsyncIterable<Buffer>): Promise<string> {
@@ -50,7 +50,7 @@ async function configText(content: AsyncIterable<Buffer>): Promise<string> {
   return bytes.toString('utf8')
 }
 
-function parsed(text: string, entries: ArchiveEntry[], partial: boolean): AppConfigFile {
+function parseConfig(text: string, entries: ArchiveEntry[], partial: boolean): AppConfigFile {
   const files = new Set(entries.filter(entry => entry.kind === 'file').map(entry => entry.path))
   try {
     return parseAppConfig(text, {

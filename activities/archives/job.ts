@@ -2,14 +2,14 @@ import type { Owner } from '../../lib/folders/owner.ts'
 import type { AppConfigFile } from '../../policy/apps/app-config.ts'
 import type { ErrorCode } from '../../policy/errors.ts'
 
-/** What the child is told, once in its life. It answers with an `ArchiveReply` and ends. */
+/** The one job of a child. It answers with an `ArchiveReply` and ends. */
 export type ArchiveJob = { archive: ArchiveSource } & (
   | { kind: 'inspect'; configNames: string[]; config: 'required' | 'optional' | 'ignored' }
   | { kind: 'unpack'; folder: string; owner: Owner | null; own: boolean }
   | { kind: 'clear'; folder: string; owner: Owner | null }
 )
 
-/** A descriptor that the child inherited, one that its parent holds (a child that waited was started before), or none. */
+/** A descriptor that the child inherited, one that its parent holds (a spare child was started before), or none. */
 export type ArchiveSource = { inherited: number } | { parents: number } | null
 
 export type ArchiveReply = { peakBytes: number } & (
@@ -18,7 +18,7 @@ export type ArchiveReply = { peakBytes: number } & (
   | { kind: 'failed'; code: string | null; message: string }
 )
 
-/** Sent first. `reachesParent` tells whether the child may open its parent's descriptors. */
+/** The first message of a child. `reachesParent`: whether it may open its parent's descriptors. */
 export interface ArchiveReady {
   kind: 'ready'
   reachesParent: boolean

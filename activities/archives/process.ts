@@ -11,17 +11,17 @@ import { ArchiveRefused, type Archives, type Inspection, type InspectOptions, ty
 import { ArchiveChild, ChildEnded, inheritedArchive } from './spawn.ts'
 
 export interface ArchiveOptions {
-  /** Children that work at the same time; one of each account, and accounts in turn. */
+  /** Children that work concurrently; one per account, and accounts alternate. */
   atOnce?: number
-  /** How long an inspection waits for its turn before `UPLOAD_BUSY`. */
+  /** How long an inspection waits for a slot before `UPLOAD_BUSY`. */
   waitMs?: number
-  /** Memory of a child beyond its size when idle. */
+  /** Max memory of a child above its size when idle. */
   memoryMb?: number
   inspectSeconds?: number
   unpackSeconds?: number
-  /** Pause before the next child is started to wait, so that starting it does not slow down what follows an inspection. */
+  /** Pause before a spare child is started, so that its start does not slow down what follows an inspection. */
   spareAfterMs?: number
-  /** Told how large a child was before its work and at most, and whether it had waited for it. */
+  /** Receives the size of each child when idle and at its peak, and whether it was a spare. */
   observe?: (child: { kind: ArchiveJob['kind']; waited: boolean; idleBytes: number; peakBytes: number }) => void
 }
 
@@ -32,7 +32,7 @@ type Defaults = Required<Omit<ArchiveOptions, 'observe'>>
 
 type Done = Extract<ArchiveReply, { kind: 'done' }>
 
-/** Archives are handled by child processes, one for each; see `Archives`. */
+/** Handles each archive in its own child process; see `Archives`. */
 export function archives(options: ArchiveOptions = {}): Archives {
   return new ArchiveProcess({ ...defaults, ...options })
 }
@@ -42,7 +42,7 @@ class ArchiveProcess implements Archives {
   readonly #slots: FairSlots
   readonly #working = new Set<ArchiveChild>()
   #spare: ArchiveChild | null = null
-  /** False where the system keeps a child from its parent's descriptors. */
+  /** False where the system denies a child access to its parent's descriptors. */
   #spares = true
   #spareTimer: NodeJS.Timeout | undefined
   #closed = false
@@ -54,7 +54,7 @@ class ArchiveProcess implements Archives {
     this.#prepareSpare(0)
   }
 
-  /** Rejects with `UPLOAD_BUSY` when too many are being inspected, or when this one did not end in time. */
+  /** Rejects with `UPLOAD_BUSY` when too many are being inspected, or when this one exceeds its time. */
   async inspect(file: FileHandle, options: InspectOptions): Promise<Inspection> {
     const leave = await this.#slots.enter(options.account, this.#options.waitMs)
     if (!leave) throw new ApiError('UPLOAD_BUSY', undefined, 5)
@@ -100,7 +100,7 @@ class ArchiveProcess implements Archives {
 
   async #run(file: FileHandle, jobOf: (archive: ArchiveJob['archive']) => ArchiveJob): Promise<Done> {
     const spare = this.#takeSpare()
-    // A spare that died while it waited is no reason to fail.
+    // A spare that died meanwhile is replaced.
     const reaches = await spare?.ready.catch(() => null)
     const warm = spare && reaches ? spare : null
     if (!warm) spare?.kill()
@@ -126,7 +126,7 @@ class ArchiveProcess implements Archives {
     try {
       const { memoryMb, inspectSeconds, unpackSeconds } = this.#options
       const seconds = job.kind === 'inspect' ? inspectSeconds : unpackSeconds
-      // Clearing reads nothing of a stranger's, and is what makes up for a child that took too much.
+      // Clearing reads no untrusted bytes, and cleans up after a child that took too much memory.
       const memoryBytes = job.kind === 'clear' ? Number.POSITIVE_INFINITY : memoryMb * MiB
       return settle(await child.run(job, { memoryBytes, seconds }), reply =>
         this.#options.observe?.({

@@ -15,15 +15,15 @@ export class ChildEnded extends Error {
 }
 
 export interface ChildLimits {
-  /** What it may take beyond its size when idle. */
+  /** Max memory above its size when idle. */
   memoryBytes: number
   seconds: number
 }
 
-/** Descriptor at which a child finds the archive that was given when it was started. */
+/** Descriptor of the archive in a child that was started with it. */
 export const inheritedArchive = 4
 
-/** Left to itself, the young generation takes up to 48 MB for the short-lived pieces of a long archive. */
+/** By default the young generation takes up to 48 MB for the short-lived pieces of a long archive. */
 export const smallYoungGeneration = ['--max-semi-space-size=1'] as const
 
 /** A child process for one archive; see `JobChild`. */
@@ -34,7 +34,7 @@ export class ArchiveChild {
   readonly ready: Promise<boolean>
   idleBytes = 0
 
-  /** `archive` is inherited when it is known already. */
+  /** `archive` is a descriptor to inherit; null for a spare. */
   constructor(archive: number | null) {
     let isReady!: (ready: ArchiveReady) => void
     const ready = new Promise<ArchiveReady>(resolve => {
@@ -44,8 +44,8 @@ export class ArchiveChild {
       what: 'The archive',
       nodeArguments: smallYoungGeneration,
       descriptor: archive ?? 'ignore',
-      onWord: word => isReady(word as ArchiveReady),
-      // Nothing here sends SIGKILL without a reason: it was the kernel, for the group's limit.
+      onMessage: message => isReady(message as ArchiveReady),
+      // Without a reason from here, a SIGKILL came from the kernel, for the group's limit.
       cutOff: how => new ChildEnded(how === 'SIGKILL' ? 'memory' : 'crash', `it ended by ${how}`),
     })
     const { done, process } = this.#child
@@ -61,11 +61,11 @@ export class ArchiveChild {
     this.ready.catch(ignoreError('reported to the caller that awaits it'))
   }
 
-  /** Rejects with `ChildEnded` when it passes its limits or dies. */
+  /** Rejects with `ChildEnded` when it exceeds its limits or dies. */
   async run(job: ArchiveJob, { memoryBytes, seconds }: ChildLimits): Promise<ArchiveReply> {
     await this.ready
     const limit = this.idleBytes + memoryBytes
-    // Written pages count in a group too, and a slow disk must not look like a hungry archive: a group for reading only.
+    // The group limits only inspections: written pages count in it too, and a slow disk must not look like a large archive.
     if (job.kind === 'inspect') this.#group?.limit(limit)
     return this.#child.run(job, {
       memoryBytes: limit,
@@ -79,7 +79,7 @@ export class ArchiveChild {
     this.#child.end(new ChildEnded('crash', 'it was ended'))
   }
 
-  /** A child that only waits does not keep this process alive; one that works does. */
+  /** A spare does not keep this process alive; a working child does. */
   hold(working: boolean): this {
     const { process } = this.#child
     for (const handle of [process, process.channel]) {

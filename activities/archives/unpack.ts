@@ -7,7 +7,7 @@ import { type ArchiveEntry, readDirectory } from './directory.ts'
 import { contentOf, OutputMeter } from './inflate.ts'
 import { ArchiveRefused } from './port.ts'
 
-/** Unpacks into an empty folder. Leaves it empty and rejects (`ArchiveRefused`, or what the disk said) when anything is wrong. */
+/** Unpacks into an empty folder. On failure leaves it empty and rejects (`ArchiveRefused`, or the error of the disk). */
 export async function unpackArchive(
   fd: number,
   folder: Tree,
@@ -16,7 +16,7 @@ export async function unpackArchive(
   const entries = await readDirectory(fd, rules)
   const meter = new OutputMeter(rules, entries)
   try {
-    // Links come last: nothing is ever written while one of ours exists.
+    // Links come last: nothing is ever written while a link from the archive exists.
     for (const entry of entries) if (entry.kind !== 'link') await place(fd, entry, folder, meter)
     for (const entry of entries) if (entry.kind === 'link') await placeLink(fd, entry, folder, meter)
   } catch (error) {

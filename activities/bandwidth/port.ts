@@ -1,10 +1,10 @@
 import { bandwidthBurst } from '../../policy/apps/sizes.ts'
 
-/** What keeps the containers of applications from taking the whole line of their machine. */
+/** Limits the bandwidth of applications' containers, so that none takes all of its machine's. */
 export interface Bandwidth {
   /**
-   * Gives a running container its rate each way. May be repeated, and has to be after every start: the link is a new one. Rejects when
-   * the kernel refuses, or the process is none of this machine, or not this container's any more.
+   * Sets the rate of a running container each way. May be repeated, and must be after every start, because the link is new. Rejects when
+   * the kernel refuses, or when the process is not on this machine or no longer this container's.
    */
   limit(container: LinkedContainer): Promise<void>
 }
@@ -13,7 +13,7 @@ export interface LinkedContainer {
   id: string
   /** Its first process. */
   pid: number
-  /** Each way, in Mbit/s. */
+  /** Mbit/s each way. */
   mbit: number
 }
 
@@ -23,12 +23,12 @@ export interface OpenedBandwidth {
   notice: string | null
 }
 
-/** How operators read it. */
+/** The state, as operators see it. */
 export const bandwidthState = ({ bandwidth, notice }: OpenedBandwidth): string => (bandwidth ? 'on' : `off: ${notice}`)
 
 /**
- * The arguments of `tc` that give what leaves by a device so many Mbit/s. A token bucket needs no classes, filters or further devices,
- * and holds a sender up instead of losing its packets.
+ * Arguments of `tc` that limit the egress of a device to `mbit`. A token bucket needs no classes, filters or further devices,
+ * and delays a sender instead of dropping its packets.
  */
 export function tokenBucket(device: string, mbit: number): string[] {
   const burst = String(bandwidthBurst(mbit))

@@ -2,17 +2,17 @@ import { open, readdir, readFile, stat } from 'node:fs/promises'
 import { outcomeOf, startProcess, systemEnvironment } from '../../lib/child-process.ts'
 import { type Bandwidth, type LinkedContainer, type OpenedBandwidth, tokenBucket } from './port.ts'
 
-/** The one device that the engine gives a container with one network. */
+/** The only device of a container with one network. */
 const inside = 'eth0'
 
 /**
- * Limits by `tc`, one token bucket at each end of the container's link: what the host's end sends is what the container receives, and
- * what the container's own end sends is held up there. No program in it may change that: none has CAP_NET_ADMIN.
+ * Limits by `tc`, with one token bucket at each end of the container's link: the host's end limits what the container receives, the
+ * container's end what it sends. No program in the container can change that, because none has CAP_NET_ADMIN.
  */
 export function tcBandwidth(): Bandwidth {
   return {
     async limit({ id, pid, mbit }: LinkedContainer) {
-      // Held open before it is looked at, so that the number of a process that has ended leads to nobody else's network.
+      // Opened before the check, so that a reused process id cannot lead to another network.
       const network = await open(`/proc/${pid}/ns/net`)
       try {
         await demandIn(id, pid)
@@ -20,9 +20,9 @@ export function tcBandwidth(): Bandwidth {
           throw new Error('the container has no network of its own')
         const within = ['nsenter', '--net=/proc/self/fd/3']
         const [link] = JSON.parse(await run([...within, 'ip', '-json', 'link', 'show', 'dev', inside], network.fd))
-        if (!Number.isInteger(link?.link_index)) throw new Error('the kernel does not tell the other end of its link')
+        if (!Number.isInteger(link?.link_index)) throw new Error('the kernel does not report the other end of its link')
         await run([...within, 'tc', ...tokenBucket(inside, mbit)], network.fd)
-        // The number is one of the network that the other end lies in: here it may be a card of the machine, or another's link.
+        // The index belongs to the network of the other end: here it may be a card of the machine, or another container's link.
         await demandOtherEnd(link)
         await run(['tc', ...tokenBucket(`if${link.link_index}`, mbit)])
         await demandOtherEnd(link)
@@ -45,24 +45,26 @@ const devices = '/sys/class/net'
 async function demandOtherEnd({ ifindex, link_index }: { ifindex: number; link_index: number }): Promise<void> {
   for (const name of await readdir(devices)) {
     const number = (file: string) => readFile(`${devices}/${name}/${file}`, 'utf8').then(Number, () => null)
-    // What is the end of no link names itself.
+    // A device that is not the end of a link names itself.
     if ((await number('ifindex')) === link_index && link_index !== ifindex && (await number('iflink')) === ifindex)
       return
   }
   throw new Error(`the device ${link_index} of this machine is not the other end of the container's link`)
 }
 
-/** The limits of this host where it runs as root and the kernel has them, and the setting (Mbit/s per 256 MB) lets it. */
+/** The limits of this host, if it runs as root, the kernel supports them, and the setting (Mbit/s per 256 MB) is on. */
 export async function openBandwidth(mbitPer256Mb: number): Promise<OpenedBandwidth> {
   if (mbitPer256Mb === 0) return { bandwidth: null, notice: 'the setting HOST_BANDWIDTH_MBIT is off' }
   if (process.getuid?.() !== 0) return { bandwidth: null, notice: 'the host process does not run as root' }
-  // In a network of its own, which goes with the command.
-  const found = await run(['unshare', '--net', 'tc', ...tokenBucket('lo', mbitPer256Mb)]).catch((error: Error) => error)
-  if (found instanceof Error) return { bandwidth: null, notice: `tc does not work here: ${found.message}` }
+  // Tried in a new network namespace, which ends with the command.
+  const outcome = await run(['unshare', '--net', 'tc', ...tokenBucket('lo', mbitPer256Mb)]).catch(
+    (error: Error) => error,
+  )
+  if (outcome instanceof Error) return { bandwidth: null, notice: `tc does not work here: ${outcome.message}` }
   return { bandwidth: tcBandwidth(), notice: null }
 }
 
-/** What a program says; it finds `fd` as its descriptor 3. Rejects with the first line of its complaint. */
+/** Output of a program, which gets `fd` as its descriptor 3. Rejects with the first line of its stderr. */
 async function run([program = '', ...args]: string[], fd?: number): Promise<string> {
   const stdio = ['ignore', 'pipe', 'pipe', fd ?? 'ignore'] as const
   const child = startProcess(program, args, { env: systemEnvironment, stdio: [...stdio] })

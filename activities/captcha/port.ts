@@ -1,9 +1,9 @@
 /**
- * Who tells people from programs: a widget in the page gives an answer once it is solved, and its provider says whether that is
- * genuine. Rejects with an ApiError: VALIDATION_TIMEOUT past the deadline, FAILED_TO_FETCH when the provider is away,
- * VALIDATION_FAILED when what it says makes no sense or it refuses to speak to this platform. Whoever cannot be asked has said no.
+ * Tells people from programs: a widget in the page returns an answer once it is solved, and its provider verifies that.
+ * Rejects with an ApiError: VALIDATION_TIMEOUT past the deadline, FAILED_TO_FETCH when the provider is unreachable,
+ * VALIDATION_FAILED when its reply is invalid or it refuses this platform. A check that cannot be made counts as failed.
  */
 export interface Captcha {
-  /** When this answer was solved; null when it is none, is spent, or was given from another address. */
+  /** When this answer was solved; null when it is invalid, used, or came from another address. */
   solvedAt(answer: string, address: string, deadline: AbortSignal): Promise<Date | null>
 }

@@ -11,7 +11,7 @@ const verdict = z.object({
   'error-codes': z.array(z.string()).optional(),
 })
 
-/** What a visitor's answer can be refused for; every other code speaks of the operator's settings or of the provider itself. */
+/** Codes that refuse a visitor's answer; every other code is about the operator's settings or the provider itself. */
 const refusals: readonly string[] = [
   'missing-input-response',
   'invalid-input-response',
@@ -20,7 +20,7 @@ const refusals: readonly string[] = [
   'already-seen-response',
 ]
 
-const mostBytes = 64 * KiB
+const maxBytes = 64 * KiB
 
 /** The `siteverify` protocol, which Turnstile, hCaptcha and reCAPTCHA share. */
 export function siteverifyCaptcha({ verifyUrl, secretKey }: Pick<CaptchaSettings, 'verifyUrl' | 'secretKey'>): Captcha {
@@ -31,12 +31,12 @@ export function siteverifyCaptcha({ verifyUrl, secretKey }: Pick<CaptchaSettings
       if (data?.success && data.challenge_ts) return data.challenge_ts
       const codes = data?.['error-codes'] ?? []
       if (data?.success === false && codes.every(code => refusals.includes(code))) return null
-      throw new ApiError('VALIDATION_FAILED', `The captcha could not be checked${said(codes)}. Try again later.`)
+      throw new ApiError('VALIDATION_FAILED', `The captcha could not be checked${reasonOf(codes)}. Try again later.`)
     },
   }
 }
 
-/** Rejects with FAILED_TO_FETCH or VALIDATION_TIMEOUT; the cause may hold the secret and is not passed on. */
+/** Rejects with FAILED_TO_FETCH or VALIDATION_TIMEOUT; the cause may contain the secret and is dropped. */
 async function post(url: string, body: URLSearchParams, deadline: AbortSignal): Promise<unknown> {
   try {
     const response = await fetch(url, { method: 'POST', body, redirect: 'error', signal: deadline })
@@ -51,7 +51,7 @@ async function post(url: string, body: URLSearchParams, deadline: AbortSignal): 
 
 /** Undefined for what is not JSON, or is over 64 KB. */
 async function jsonOf(response: Response): Promise<unknown> {
-  const bytes = await readCapped(response.body, mostBytes)
+  const bytes = await readCapped(response.body, maxBytes)
   try {
     return bytes ? JSON.parse(bytes.toString('utf8')) : undefined
   } catch {
@@ -59,8 +59,8 @@ async function jsonOf(response: Response): Promise<unknown> {
   }
 }
 
-/** Codes of the published list are words; whatever else came is not repeated. */
-function said(codes: string[]): string {
+/** Published codes are words; anything else is not repeated. */
+function reasonOf(codes: string[]): string {
   const words = codes.filter(code => /^[a-z-]{1,40}$/.test(code))
-  return words.length === 0 ? '' : ` (its provider says: ${words.join(', ')})`
+  return words.length === 0 ? '' : ` (its provider answered: ${words.join(', ')})`
 }

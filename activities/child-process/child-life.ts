@@ -2,8 +2,8 @@ import { Worker } from 'node:worker_threads'
 import type { Owner } from '../../lib/folders/owner.ts'
 
 /**
- * For a child that is busy for long without hearing anything, as when it reads a large file: it ends within a second of the process that
- * it works for. The others hear that their channel is closed.
+ * For a child that may block for long, as when it reads a large file: it ends within a second of its parent. Other children notice
+ * that their channel is closed.
  */
 export function endWithParent(): void {
   const watch = `const { workerData } = require('node:worker_threads')
@@ -13,7 +13,7 @@ export function endWithParent(): void {
 
 const watchLimits = { maxOldGenerationSizeMb: 8, maxYoungGenerationSizeMb: 1 }
 
-/** For a child: carries out the one job that it is given, replies and ends. It ends as well when its channel is closed. */
+/** For a child: carries out its one job, replies and ends. It also ends when its channel is closed. */
 export function answerJob<Job, Reply extends object>(carryOut: (job: Job) => Promise<Reply>): void {
   process.once('disconnect', () => process.exit(1))
   process.once('message', async (job: Job) => {
@@ -22,15 +22,15 @@ export function answerJob<Job, Reply extends object>(carryOut: (job: Job) => Pro
   })
 }
 
-/** What a child replies when it fails. */
+/** The reply of a child that fails. */
 export function failedReply(error: unknown): { kind: 'failed'; code: string | null; message: string } {
   const { code, message } = error as NodeJS.ErrnoException
   return { kind: 'failed', code: code ?? null, message }
 }
 
 /**
- * For a child: from here on with the rights of the application only. The folders must be the application's already: root would
- * else be led, by a link further up, to a folder of somebody else.
+ * For a child: reduces its rights to those of the application. The folders must already belong to the application: otherwise a link
+ * further up could lead root to another one's folder.
  */
 export function becomeOwner(owner: Owner | null, folders: readonly { uid: number }[]): void {
   if (owner === null || process.getuid!() !== 0) return

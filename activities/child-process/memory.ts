@@ -3,11 +3,11 @@ import { KiB } from '../../lib/bytes.ts'
 
 const prefix = 'berth-archive-'
 
-/** How often a child's resident size is looked at where no cgroup limits it. */
+/** How often a child's resident size is checked where no cgroup limits it. */
 const watchMs = 20
 
 /**
- * Resident bytes of a process, now or at most; 0 when it is gone. Not from `resourceUsage`: the maximum told there is
+ * Resident bytes of a process, now or at its peak; 0 when it has ended. Not from `resourceUsage`: its maximum is
  * inherited from the parent.
  */
 export function residentBytes(pid: number, when: 'now' | 'peak' = 'now'): number {
@@ -19,7 +19,7 @@ export function residentBytes(pid: number, when: 'now' | 'peak' = 'now'): number
   }
 }
 
-/** Calls back once when the process grows over `bytes`; the returned function ends the watch. */
+/** Calls back once when the process exceeds `bytes`; the returned function ends the watch. */
 export function watchResident(pid: number, bytes: number, onOver: () => void): () => void {
   const timer = setInterval(() => {
     if (residentBytes(pid) <= bytes) return
@@ -40,7 +40,7 @@ export class MemoryGroup {
   }
 
   static of(pid: number): MemoryGroup | null {
-    for (const { base, limitFile } of places()) {
+    for (const { base, limitFile } of parentGroups()) {
       const folder = `${base}/${prefix}${pid}`
       try {
         mkdirSync(folder)
@@ -66,13 +66,13 @@ export class MemoryGroup {
 
 /** Removes the empty groups of earlier processes that were killed; a group with a process in it cannot be removed. */
 export function removeAbandonedGroups(): void {
-  for (const { base } of places())
+  for (const { base } of parentGroups())
     for (const name of existsSync(base) ? readdirSync(base) : [])
       if (name.startsWith(prefix)) removeGroup(`${base}/${name}`)
 }
 
-/** Where groups of our own may be: beneath this process's own, in the first and the second version's layout. */
-function places(): { base: string; limitFile: string }[] {
+/** Possible parents of our groups: the group of this process, in the layout of version 1 or 2. */
+function parentGroups(): { base: string; limitFile: string }[] {
   const lines = existsSync('/proc/self/cgroup') ? readFileSync('/proc/self/cgroup', 'latin1').split('\n') : []
   return lines.flatMap(line => {
     const [, controllers, path] = /^\d+:([^:]*):(.*)$/.exec(line) ?? []
@@ -86,6 +86,6 @@ function removeGroup(folder: string): void {
   try {
     rmdirSync(folder)
   } catch {
-    // Not there, or still in use; the next start looks again.
+    // Missing, or still in use; the next start tries again.
   }
 }

@@ -6,21 +6,21 @@ import type { EngineReading } from './stats.ts'
 export type KernelReader = () => EngineReading
 
 /**
- * Reads a container's counters straight from the kernel; the engine itself answers only at its next tick, up to a second later. Throws
- * when the process with this id is not of the container: the kernel shows others to a host process in a container of its own.
- * The files are read at once and not by the thread pool: they are in memory, and a hop to a thread costs more than each of them.
+ * Reads a container's counters directly from the kernel; the engine itself answers only at its next tick, up to a second later. Throws
+ * when the process with this id is not of the container: a host process that runs in a container sees other ids.
+ * The files are read synchronously: they are in memory, and a hop to the thread pool costs more than each read.
  */
 export function kernelReader(pid: number, containerId: string): KernelReader {
-  const began = startTicks(pid)
-  const listed = readFileSync(`/proc/${pid}/cgroup`, 'utf8')
-  if (!listed.includes(containerId)) throw new Error(`Process ${pid} is not of ${containerId}.`)
-  const groups = controllers(listed)
+  const startedAtTicks = startTicks(pid)
+  const cgroupLines = readFileSync(`/proc/${pid}/cgroup`, 'utf8')
+  if (!cgroupLines.includes(containerId)) throw new Error(`Process ${pid} is not of ${containerId}.`)
+  const groups = controllers(cgroupLines)
   const counters = groups.has('memory') ? versionOne(groups) : versionTwo(`/sys/fs/cgroup${groups.get('')}`)
   return () => {
-    const found = { ...counters(), networks: interfaces(readFileSync(`/proc/${pid}/net/dev`, 'utf8')) }
-    // Asked last: the id of a process that has ended is given to another one.
-    if (began === null || startTicks(pid) !== began) throw new Error(`Process ${pid} has ended.`)
-    return { read: new Date().toISOString(), ...found }
+    const values = { ...counters(), networks: interfaces(readFileSync(`/proc/${pid}/net/dev`, 'utf8')) }
+    // Checked last: the kernel reuses the ids of ended processes.
+    if (startedAtTicks === null || startTicks(pid) !== startedAtTicks) throw new Error(`Process ${pid} has ended.`)
+    return { read: new Date().toISOString(), ...values }
   }
 }
 
@@ -73,31 +73,31 @@ function textIfAny(path: string): string {
   }
 }
 
-/** Path by controller; the one of version 2 stands under the empty name. */
+/** Path by controller; the key of version 2 is empty. */
 function controllers(text: string): Map<string, string> {
-  const found = new Map<string, string>()
+  const paths = new Map<string, string>()
   for (const line of text.trim().split('\n')) {
     const [, names = '', path = ''] = line.match(/^\d+:([^:]*):(.*)$/) ?? []
-    for (const name of names.split(',')) found.set(name, path)
+    for (const name of names.split(',')) paths.set(name, path)
   }
-  return found
+  return paths
 }
 
-/** Of some forty counters the one that is asked for: this is read of each container every few seconds. */
+/** Parses only the one counter that is used, of about forty: this is read of each container every few seconds. */
 const cache = (stat: string) => ({ inactive_file: field('inactive_file', stat) })
 
-/** With its groups below it, where both are told (version 1). */
-function field(name: string, listed: string): number {
-  return after(`total_${name} `, listed) ?? after(`${name} `, listed) ?? 0
+/** Prefers the total that includes child groups, where there is one (version 1). */
+function field(name: string, lines: string): number {
+  return numberAfter(`total_${name} `, lines) ?? numberAfter(`${name} `, lines) ?? 0
 }
 
-/** The number after these words at the start of a line. No expression is compiled: thousands of containers are read every few seconds. */
-function after(words: string, listed: string): number | undefined {
-  const at = `\n${listed}`.indexOf(`\n${words}`)
-  return at === -1 ? undefined : Number.parseInt(listed.slice(at + words.length), 10)
+/** The number after this prefix at the start of a line. Without a regular expression, because thousands of containers are read every few seconds. */
+function numberAfter(prefix: string, lines: string): number | undefined {
+  const at = `\n${lines}`.indexOf(`\n${prefix}`)
+  return at === -1 ? undefined : Number.parseInt(lines.slice(at + prefix.length), 10)
 }
 
-/** Received bytes are the first number of a line, sent ones the ninth. */
+/** Received bytes are the first number of a line, sent bytes the ninth. */
 function interfaces(text: string): NonNullable<EngineReading['networks']> {
   const lines = [...text.matchAll(/^\s*([\w.-]+):\s*(\d+)(?:\s+\d+){7}\s+(\d+)/gm)]
   return Object.fromEntries(

@@ -1,16 +1,16 @@
-/** Settings of an engine that Berth starts itself; a person's own engine is never reconfigured. */
+/** Settings of an engine that Berth starts itself; an engine that was already there is never reconfigured. */
 export interface DaemonOptions {
   /** Path of the socket the engine listens on, with or without `unix://`. Never a TCP address. */
   socket: string
-  /** Folders and file of the engine; its own defaults where left out. A second engine on a machine needs all three. */
+  /** Folders and file of the engine; its defaults when omitted. A second engine on a machine needs all three. */
   dataRoot?: string
   execRoot?: string
   pidFile?: string
-  /** Whether root inside a container is a user without rights outside. Images are then kept apart (docs/decisions). */
+  /** Whether root inside a container is a user without rights outside. Images are then stored separately (docs/decisions). */
   userNamespaces?: boolean
 }
 
-/** Arguments of `dockerd`, after CIS 2.2 to 2.16. Containers live on when the engine ends. */
+/** Arguments of `dockerd`, following CIS 2.2 to 2.16. Containers keep running when the engine ends. */
 export function daemonArguments(options: DaemonOptions): string[] {
   return [
     `--host=unix://${options.socket.replace(/^unix:\/\//, '')}`,

@@ -4,20 +4,20 @@ import { StampedFrames, type StampedPart } from './stamps.ts'
 
 export interface OutputLine {
   stream: OutputStream
-  /** Without its line end. */
+  /** Without the line end. */
   text: string
   /** When its end was printed, in nanoseconds since 1970 by the engine's clock. */
   at: bigint
 }
 
-/** A longer line comes in pieces of at most so many bytes. */
-const longestBytes = 64 * KiB
+/** A longer line is split into pieces of at most this size. */
+const maxLineBytes = 64 * KiB
 const newline = 10
 const none = Buffer.alloc(0)
 
 /**
- * Makes lines of the engine's frames, each with its time before it, of each stream by itself. A character is never cut: lines are,
- * as bytes, where it ends.
+ * Turns the engine's frames into lines, separately for each stream; each frame starts with its time. Lines are cut as bytes, never
+ * inside a character.
  */
 export class OutputLines {
   readonly #frames = new StampedFrames()
@@ -28,10 +28,10 @@ export class OutputLines {
     return this.#frames.take(chunk).flatMap(part => this.#lines(part))
   }
 
-  /** What was printed last, without a line end. */
+  /** The last output, without a line end. */
   end(): OutputLine[] {
-    const left = (['stdout', 'stderr'] as const).filter(stream => this.#rest[stream].length > 0)
-    return left.map(stream => ({ stream, text: textOf(this.#rest[stream]), at: this.#newest }))
+    const unfinished = (['stdout', 'stderr'] as const).filter(stream => this.#rest[stream].length > 0)
+    return unfinished.map(stream => ({ stream, text: textOf(this.#rest[stream]), at: this.#newest }))
   }
 
   #lines({ stream, bytes, at }: StampedPart): OutputLine[] {
@@ -41,13 +41,13 @@ export class OutputLines {
     let data = rest.length > 0 ? Buffer.concat([rest, bytes]) : bytes
     for (;;) {
       const end = data.indexOf(newline)
-      const whole = end >= 0 && end <= longestBytes
-      if (!whole && data.length <= longestBytes) break
-      const cut = whole ? end : characterEnd(data, longestBytes)
+      const whole = end >= 0 && end <= maxLineBytes
+      if (!whole && data.length <= maxLineBytes) break
+      const cut = whole ? end : characterEnd(data, maxLineBytes)
       lines.push({ stream, text: textOf(data.subarray(0, cut)), at })
       data = data.subarray(whole ? cut + 1 : cut)
     }
-    // A copy: it would keep the whole chunk alive.
+    // Copied, because a slice would keep the whole chunk alive.
     this.#rest[stream] = Buffer.from(data)
     return lines
   }
@@ -58,7 +58,7 @@ function textOf(bytes: Buffer): string {
   return text.endsWith('\r') ? text.slice(0, -1) : text
 }
 
-/** The last place at or before `index` where a character begins. No character has more than 4 bytes. */
+/** The last index at or before `index` where a character starts. No character has more than 4 bytes. */
 function characterEnd(bytes: Buffer, index: number): number {
   for (let at = index; at > index - 4; at--) if (((bytes[at] ?? 0) & 0xc0) !== 0x80) return at
   return index

@@ -2,14 +2,14 @@ import { createHash } from 'node:crypto'
 import { labels, type NetworkSpec } from './port.ts'
 
 /*
- * Several hosts and installations share one machine's kernel, so every name of ours there carries its host: what one puts in
- * place neither filters nor removes what is another's.
+ * Several hosts and installations share one machine's kernel, so each of our names there contains its host: none filters or
+ * removes what belongs to another.
  */
 
-/** How the bridges of one host's applications begin. Seven characters. */
+/** Prefix of the bridges of one host's applications, seven characters. */
 export const bridgePrefix = (hostId: string): string => `bt${letters(hostId, 5)}`
 
-/** How the bridge of one host's builds begins. Seven characters. */
+/** Prefix of the bridge of one host's builds, seven characters. */
 export const buildBridgePrefix = (hostId: string): string => `bb${letters(hostId, 5)}`
 
 /** Name of a network's bridge: the kernel allows 15 characters. */
@@ -17,7 +17,7 @@ export function bridgeName({ name, labels: { [labels.host]: hostId = '', [labels
   return (role === 'build' ? buildBridgePrefix(hostId) : bridgePrefix(hostId)) + letters(name, 8)
 }
 
-/** How the firewall chains of one host begin; a chain's name takes 28 characters. */
+/** Prefix of the firewall chains of one host; a chain's name has at most 28 characters. */
 export function chainName(hostId: string): string {
   return `BERTH-${digest(hostId).slice(0, 8)}`
 }

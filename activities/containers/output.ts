@@ -10,8 +10,8 @@ export interface FramePart {
 }
 
 /**
- * Takes the engine's frames (1 byte stream, 3 zero, 4 length, then the bytes) apart and gives stdout and stderr in the order
- * they came. Frames may be cut anywhere between two chunks; characters of several bytes too.
+ * Parses the engine's frames (1 byte stream, 3 zero, 4 length, then the bytes) into stdout and stderr in the order
+ * they came. Frames and multibyte characters may be cut anywhere between two chunks.
  */
 export class OutputFrames {
   #held = Buffer.alloc(0)
@@ -27,7 +27,7 @@ export class OutputFrames {
       .join('')
   }
 
-  /** Each stream's bytes, which share memory with the chunk, and whether a frame begins with them. */
+  /** Each stream's bytes, which share memory with the chunk, and whether a frame starts with them. */
   take(chunk: Buffer): FramePart[] {
     let data = this.#held.length > 0 ? Buffer.concat([this.#held, chunk]) : chunk
     const parts: FramePart[] = []
@@ -52,7 +52,7 @@ export class OutputFrames {
   }
 }
 
-/** The newest `maxBytes` of a text in UTF-8, starting at a line's start when something was cut. */
+/** The newest `maxBytes` of a text in UTF-8; when cut, it starts at the start of a line. */
 export function newest(text: string, maxBytes: number): string {
   const bytes = Buffer.from(text)
   if (bytes.length <= maxBytes) return text
@@ -61,7 +61,7 @@ export function newest(text: string, maxBytes: number): string {
   return cut.subarray(line < 0 || line === cut.length - 1 ? firstCharacter(cut) : line + 1).toString('utf8')
 }
 
-/** Index of the first byte that begins a character. */
+/** Index of the first byte that starts a character. */
 function firstCharacter(bytes: Buffer): number {
   const index = bytes.findIndex(byte => (byte & 0xc0) !== 0x80)
   return index < 0 ? bytes.length : index

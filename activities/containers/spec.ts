@@ -4,7 +4,7 @@ import { runtimes } from '../../policy/runtimes.ts'
 import type { Release } from '../releases/release.ts'
 import { type ContainerSpec, labels, type NetworkSpec } from './port.ts'
 
-/** What a host adds to the containers it runs; from its configuration. */
+/** Settings that a host adds to its containers; from its configuration. */
 export interface HostTraits {
   id: string
   runtime: 'runc' | 'runsc'
@@ -40,14 +40,14 @@ export function tenantNetwork(ownerId: string, hostId: string): NetworkSpec {
 }
 
 /**
- * The one network of all builds on a host, apart from every application's: what is open to builds, such as their proxy, is told by the
- * bridge. Containers in it cannot talk to each other either. It stays, as builds come and go: one range, however many owners.
+ * The one network of all builds on a host, separate from every application's: the bridge identifies what is open to builds, such as
+ * their proxy. Containers in it cannot talk to each other either. It is never removed: builds need one range for all owners.
  */
 export function buildNetwork(hostId: string): NetworkSpec {
   return { name: `berth-${hostId}-builds`, labels: { [labels.host]: hostId, [labels.role]: 'build' } }
 }
 
-/** The container that runs a release. `env` are the application's own variables. The port the platform gives always wins. */
+/** The container that runs a release. `env` are the application's own variables; PORT is always the platform's. */
 export function appContainer(
   release: Release,
   places: ReleasePlaces,
@@ -98,7 +98,7 @@ export function buildContainer(release: Release, source: string, install: string
   }
 }
 
-/** Labels a container with what it is made from, so that a change is seen when it is started again. */
+/** Labels a container with a fingerprint of its spec, so that a change is noticed at its next start. */
 export function fingerprinted(spec: ContainerSpec): ContainerSpec {
   const fingerprint = createHash('sha256').update(JSON.stringify(spec)).digest('hex').slice(0, 16)
   return { ...spec, labels: { ...spec.labels, [labels.spec]: fingerprint } }
@@ -124,7 +124,7 @@ function containerLabels(release: Release, host: HostTraits, role: 'app' | 'buil
   }
 }
 
-/** Each tool of a language has a name of its own for the same file. */
+/** Each language's tools have their own name for the same file. */
 const caEnv: Record<string, string> = Object.fromEntries(
   [
     'NODE_EXTRA_CA_CERTS',

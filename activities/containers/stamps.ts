@@ -3,16 +3,16 @@ import { OutputFrames, type OutputStream } from './output.ts'
 export interface StampedPart {
   stream: OutputStream
   bytes: Buffer
-  /** When the engine took it from the program, in nanoseconds since 1970 by its clock. */
+  /** When the engine received it from the program, in nanoseconds since 1970 by the engine's clock. */
   at: bigint
 }
 
 const space = 32
 
-/** Takes apart what the engine gives with `timestamps`: in each frame a time, a space, and what was printed. */
+/** Parses the engine's output with `timestamps`: in each frame a time, a space, and the output. */
 export class StampedFrames {
   readonly #frames = new OutputFrames()
-  /** What there is of the time of a frame; null once it is whole. */
+  /** The incomplete time of a frame; null once it is complete. */
   #stamp: string | null = null
   #at = 0n
 
@@ -41,11 +41,11 @@ const perSecond = 1_000_000_000n
 /** A time of RFC 3339 in nanoseconds since 1970. */
 export function nanosecondsOf(stamp: string): bigint {
   const [, seconds, fraction = '', zone] = /^(.{19})(?:\.(\d{1,9}))?(Z|[+-]\d\d:\d\d)$/.exec(stamp) ?? []
-  if (seconds === undefined) throw new Error(`The container engine gave ${stamp.slice(0, 40)} as the time of a line.`)
+  if (seconds === undefined) throw new Error(`The container engine sent an invalid line time: ${stamp.slice(0, 40)}`)
   return BigInt(Date.parse(`${seconds}${zone}`) / 1000) * perSecond + BigInt(fraction.padEnd(9, '0'))
 }
 
-/** Nanoseconds since 1970 as the engine takes them: seconds with nine digits after the point. */
+/** Nanoseconds since 1970 in the engine's format: seconds with nine decimals. */
 export const engineTime = (nanoseconds: bigint): string =>
   `${nanoseconds / perSecond}.${String(nanoseconds % perSecond).padStart(9, '0')}`
 

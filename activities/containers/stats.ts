@@ -1,6 +1,6 @@
 import type { ContainerStats } from './port.ts'
 
-/** The part of an engine's reading that we use; cgroup v1 and v2 differ in the names of the memory counters. */
+/** The fields of an engine's reading that we use; cgroup v1 and v2 differ in the names of the memory counters. */
 export interface EngineReading {
   read: string
   cpu_stats: { cpu_usage: { total_usage: number } }
@@ -9,7 +9,7 @@ export interface EngineReading {
   blkio_stats?: { io_service_bytes_recursive?: { op: string; value: number }[] | null }
 }
 
-/** CPU from two readings in percent of one core; memory without the page cache that the kernel gives back at once. */
+/** CPU from two readings in percent of one core; memory without the page cache that the kernel can reclaim immediately. */
 export function statsBetween(before: EngineReading, now: EngineReading): ContainerStats {
   const nanoseconds = (Date.parse(now.read) - Date.parse(before.read)) * 1e6
   const busy = now.cpu_stats.cpu_usage.total_usage - before.cpu_stats.cpu_usage.total_usage

@@ -2,7 +2,7 @@ import { ignoreError } from '../../lib/async/ignore-error.ts'
 import type { ContainerHost } from './port.ts'
 import { tenantNetwork } from './spec.ts'
 
-/** Removes what an owner without containers still has of a host: a network, and a group of processes. One that has some keeps both. */
+/** Removes the network and control group of an owner without containers from a host. An owner with containers keeps both. */
 export async function removeTenant(
   engine: Pick<ContainerHost, 'removeNetwork' | 'removeShare'>,
   ownerId: string,

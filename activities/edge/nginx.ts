@@ -1,16 +1,16 @@
 import { request } from 'node:http'
 import { assertRoute, type Edge, isHostName, type Route, RouteRefused } from './port.ts'
 
-// The answer takes under a millisecond; a whole table of 10,000 routes some tens.
+// An answer takes under a millisecond; a whole table of 10,000 routes takes tens of milliseconds.
 const deadlineMs = 5_000
 
-/** A name has 253 characters at most, a request line 8 KB. */
-const hostsAtOnce = 30
+/** A name has at most 253 characters, a request line 8 KB. */
+const hostsPerRequest = 30
 
-/** What the control location answers to what it could not read or keep. */
+/** Status of the control location for a request that it cannot read or store. */
 const refused = 422
 
-class Unanswered extends Error {
+class RequestFailed extends Error {
   readonly status: number
 
   constructor(message: string, status: number) {
@@ -19,14 +19,14 @@ class Unanswered extends Error {
   }
 }
 
-/** A proxy of an earlier version, which is replaced a moment later, knows of no marks. */
+/** A proxy of an earlier version, which is replaced a moment later, does not support marks. */
 function unlessOlder(error: unknown): null {
-  if (error instanceof Unanswered && error.status === 404) return null
+  if (error instanceof RequestFailed && error.status === 404) return null
   throw error
 }
 
-/** The edge as nginx with our Lua router, spoken to over its control socket. Every call throws an Error when the proxy is away, and
- * RouteRefused when it answers that it will not have what it was given. */
+/** The edge as nginx with our Lua router, over its control socket. Every call throws an Error when the proxy is unreachable, and
+ * RouteRefused when it refuses the routes. */
 export function nginxEdge(controlSocket: string): Edge {
   return {
     async setRoute(route) {
@@ -42,13 +42,13 @@ export function nginxEdge(controlSocket: string): Edge {
       return routesIn(await send(controlSocket, 'GET'))
     },
     async findRoutes(hosts) {
-      const found: Route[] = []
-      const named = hosts.filter(isHostName)
-      for (let at = 0; at < named.length; at += hostsAtOnce) {
-        const some = named.slice(at, at + hostsAtOnce)
-        found.push(...routesIn(await send(controlSocket, 'GET', '', `/routes?hosts=${some.join(',')}`)))
+      const routes: Route[] = []
+      const names = hosts.filter(isHostName)
+      for (let at = 0; at < names.length; at += hostsPerRequest) {
+        const batch = names.slice(at, at + hostsPerRequest)
+        routes.push(...routesIn(await send(controlSocket, 'GET', '', `/routes?hosts=${batch.join(',')}`)))
       }
-      return found
+      return routes
     },
     async standing() {
       const text = await send(controlSocket, 'GET', '', '/mark').catch(unlessOlder)
@@ -66,7 +66,7 @@ const routesIn = (text: string): Route[] =>
     .filter(Boolean)
     .map(row => JSON.parse(row))
 
-/** The proxy's row of a route. Throws RouteRefused for what it could not read or reach. */
+/** The proxy's line of a route. Throws RouteRefused for a route that it could not read or reach. */
 function line(route: Route): string {
   assertRoute(route)
   const { host, appId, address, port } = route
@@ -85,7 +85,7 @@ function send(socketPath: string, method: string, body = '', path = '/routes'): 
         const status = answer.statusCode ?? 0
         if (status >= 200 && status < 300) resolve(text)
         else if (status === refused) reject(new RouteRefused(`the proxy refused it: ${text.slice(0, 300)}`))
-        else reject(new Unanswered(`The proxy failed a request (${status}): ${text.slice(0, 300)}`, status))
+        else reject(new RequestFailed(`The proxy failed a request (${status}): ${text.slice(0, 300)}`, status))
       })
     })
     call.setTimeout(deadlineMs, () => call.destroy(new Error(`The proxy did not answer within ${deadlineMs} ms`)))

@@ -1,6 +1,6 @@
 import { isIP } from 'node:net'
 
-/** Where the requests of one host name go. `address` and `port` are the published port of the serving container; port 0 = nowhere just now: 503. */
+/** Target of the requests for one host name: the published address and port of the serving container. Port 0 = nowhere now, answered with 503. */
 export interface Route {
   /** Full host name in lower case, for example `shop.apps.localhost`. */
   host: string
@@ -9,12 +9,12 @@ export interface Route {
   port: number
 }
 
-/** The proxy will not have this route, whatever the reason: it changes nothing, and says nothing about others. */
+/** The proxy refuses this route; nothing changes, and other routes are not affected. */
 export class RouteRefused extends Error {
   override name = 'RouteRefused'
 }
 
-/** Throws RouteRefused for what no proxy can have. */
+/** Throws RouteRefused for an invalid route. */
 export function assertRoute({ host, appId, address, port }: Route): void {
   const refuse = (why: string, value: string) => new RouteRefused(`${why}: ${JSON.stringify(value)}`)
   if (!isHostName(host)) throw refuse('Not a host name in lower case', host)
@@ -27,29 +27,29 @@ export function isHostName(host: string): boolean {
   return host.length <= 253 && /^[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*$/.test(host)
 }
 
-/** How far the memory of a proxy goes. */
+/** How up to date the table of a proxy is. */
 export interface EdgeStanding {
-  /** Another one after each start of the proxy. */
+  /** Changes with each start of the proxy. */
   run: string
-  /** Up to where its table is complete; null when no mark was set since it was started. */
+  /** Up to where its table is complete; null when no mark was set since its start. */
   mark: string | null
 }
 
 /** The reverse proxy: routes change without a reload and without a dropped request, and survive its restart. */
 export interface Edge {
-  /** Effective on return, also when an old target was there. Idempotent. Throws RouteRefused, and any other error when the proxy is away. */
+  /** Effective on return, also for a changed target. Idempotent. Throws RouteRefused, and other errors when the proxy is unreachable. */
   setRoute(route: Route): Promise<void>
   /** Unknown hosts are success. */
   removeRoute(host: string): Promise<void>
-  /** Makes the proxy's table equal to `routes` (start of the platform, and healing). */
+  /** Replaces the proxy's table with `routes` (at the start of the platform, and for repair). */
   syncRoutes(routes: Route[]): Promise<void>
   listRoutes(): Promise<Route[]>
-  /** Those of these hosts that it has. */
+  /** The routes of those of these hosts that it has. */
   findRoutes(hosts: readonly string[]): Promise<Route[]>
   standing(): Promise<EdgeStanding>
   /**
-   * Records up to where the table is complete: letters, digits, `.`, `/`, `:`, `-` and spaces. Forgotten when the proxy starts anew or the
-   * whole table is replaced; of another run than the present one it is success and changes nothing.
+   * Records up to where the table is complete: letters, digits, `.`, `/`, `:`, `-` and spaces. Cleared when the proxy restarts or the
+   * whole table is replaced. For another run than the current one it succeeds without a change.
    */
   setMark(run: string, mark: string): Promise<void>
 }

@@ -4,7 +4,7 @@ import { bridgePrefix, buildBridgePrefix, chainName } from '../containers/networ
 import { forwardParent, jumpsTo, planFirewall, rulesOf, type WantedChain } from './plan.ts'
 import {
   type Firewall,
-  type FirewallLook,
+  type FirewallState,
   type FirewallTraits,
   firewallRules,
   nameServers,
@@ -12,26 +12,26 @@ import {
 } from './port.ts'
 
 export interface IptablesOptions extends Omit<FirewallTraits, 'counter'> {
-  /** Bridges of applications; a trailing + stands for any ending. */
+  /** Bridges of applications; a trailing + matches any suffix. */
   bridges: string
-  /** Beginning of the names of our chains. */
+  /** Prefix of the names of our chains. */
   name: string
-  /** Names of further bridges of ours, of networks from before bridges carried their host. A rejection keeps the known ones. */
+  /** Names of our bridges from before names contained the host. When it rejects, the known ones are retained. */
   olderBridges?: () => Promise<readonly string[]>
-  /** Words before every command, for tests in a network namespace of their own. */
+  /** Prefix of every command, for tests in their own network namespace. */
   through?: readonly string[]
 }
 
 type Tool = 'iptables' | 'ip6tables'
 
-/** Chains of our own, filled in one commit and reached by jumps that stand first, so that applying and removing can be repeated. */
+/** Our own chains, filled in one commit and reached by jumps at the top, so that applying and removing can be repeated. */
 export function iptablesFirewall(options: IptablesOptions): Firewall {
   const { bridges, name, olderBridges = async () => [], through = [], ...traits } = options
   const own = [bridges, traits.builds.bridges]
   const input = `${name}-INPUT`
   const forward = `${name}-FORWARD`
   const run = (program: string, args: string[], text = '') => start([...through, program, ...args], text)
-  /** The rules of our chains as the tool writes them: it has words of its own for some of what it is told. */
+  /** The rules of our chains as the tool lists them, which may differ from what it was given. */
   const listed: Record<Tool, Map<string, string[]>> = { iptables: new Map(), ip6tables: new Map() }
   let counter: string | null = bridges.replace('+', '')
 
@@ -40,23 +40,23 @@ export function iptablesFirewall(options: IptablesOptions): Firewall {
     return code === 0 ? output.split('\n') : null
   }
 
-  /** Our networks are IPv4 only; what a bridge carries of IPv6 is nothing but link-local talk to the host. */
+  /** Our networks are IPv4 only; IPv6 on a bridge is only link-local traffic with the host. */
   const rules = (tool: Tool): Record<string, string[]> => {
     if (tool === 'ip6tables') return { [input]: ['-j REJECT'], [forward]: ['-j REJECT'] }
-    const of = firewallRules({ ...traits, counter })
-    return { [input]: of.input, [forward]: of.forward }
+    const lists = firewallRules({ ...traits, counter })
+    return { [input]: lists.input, [forward]: lists.forward }
   }
 
   async function commit(tool: Tool, { fill, jumps }: { fill: string[]; jumps: string[] }): Promise<void> {
-    const of = rules(tool)
+    const wanted = rules(tool)
     const heads = fill.map(chain => `:${chain} - [0:0]`)
-    const lines = fill.flatMap(chain => of[chain]!.map(rule => `-A ${chain} ${rule}`))
+    const lines = fill.flatMap(chain => wanted[chain]!.map(rule => `-A ${chain} ${rule}`))
     const text = ['*filter', ...heads, ...lines, ...jumps, 'COMMIT', ''].join('\n')
     const { code, error } = await run(`${tool}-restore`, ['-w', '--noflush'], text)
     if (code !== 0) throw new Error(`${tool}-restore: ${error.trim()}`)
   }
 
-  async function look(tool: Tool, older: readonly string[] | null): Promise<string[]> {
+  async function repair(tool: Tool, older: readonly string[] | null): Promise<string[]> {
     const present = await listing(tool)
     if (present === null && tool === 'ip6tables') return []
     if (present === null) throw new Error('iptables does not answer')
@@ -71,18 +71,18 @@ export function iptablesFirewall(options: IptablesOptions): Firewall {
     if (plan.faults.length === 0) return []
     await commit(tool, plan).catch(async error => {
       if (counter === null || tool === 'ip6tables') throw error
-      counter = null // a kernel without these two matches refuses the whole commit
+      counter = null // a kernel without these two match modules refuses the whole commit
       await commit(tool, plan)
     })
-    const stands = (await listing(tool)) ?? []
-    for (const chain of plan.fill) listed[tool].set(chain, rulesOf(stands, chain))
+    const current = (await listing(tool)) ?? []
+    for (const chain of plan.fill) listed[tool].set(chain, rulesOf(current, chain))
     return plan.faults
   }
 
   return {
-    async apply(): Promise<FirewallLook> {
+    async apply(): Promise<FirewallState> {
       const older = await olderBridges().catch(() => null)
-      const repaired = [...(await look('iptables', older)), ...(await look('ip6tables', older))]
+      const repaired = [...(await repair('iptables', older)), ...(await repair('ip6tables', older))]
       return { repaired: [...new Set(repaired)], limited: counter !== null }
     },
     async remove() {
@@ -99,20 +99,20 @@ export function iptablesFirewall(options: IptablesOptions): Firewall {
   }
 }
 
-/** Takes away what a host put in place; nothing there, or not being root, is success. */
+/** Removes the firewall of a host; nothing there, or not being root, is success. */
 export async function removeFirewall(hostId: string): Promise<void> {
   if (process.getuid?.() !== 0) return
   await iptablesFirewall({ ...namesOf(hostId, []), resolvers: [] }).remove()
 }
 
-/** What the firewall of a host is called, and which bridges it is for: no other host's. */
+/** Names of a host's firewall and of its bridges, which no other host has. */
 export const namesOf = (hostId: string, proxies: FirewallTraits['builds']['proxies'] = []) => ({
   name: chainName(hostId),
   bridges: `${bridgePrefix(hostId)}+`,
   builds: { bridges: `${buildBridgePrefix(hostId)}+`, proxies },
 })
 
-/** The firewall of this host where it runs as root and has the tool, and the setting lets it. */
+/** The firewall of this host, if it runs as root, has the tool, and the setting is on. */
 export async function openFirewall(
   mode: 'auto' | 'off',
   hostId: string,
@@ -121,22 +121,23 @@ export async function openFirewall(
 ): Promise<OpenedFirewall> {
   if (mode === 'off') return { firewall: null, notice: 'the setting HOST_FIREWALL is off' }
   if (process.getuid?.() !== 0) return { firewall: null, notice: 'the host process does not run as root' }
-  const found = await start(['iptables', '-w', '-n', '-L', 'INPUT'], '')
-  if (found.code !== 0) return { firewall: null, notice: `iptables does not work here: ${found.error.split('\n')[0]}` }
+  const outcome = await start(['iptables', '-w', '-n', '-L', 'INPUT'], '')
+  if (outcome.code !== 0)
+    return { firewall: null, notice: `iptables does not work here: ${outcome.error.split('\n')[0]}` }
   const olderBridges = async () =>
     (await networks()).flatMap(({ bridge }) => (bridge?.startsWith('berth') ? [bridge] : []))
   const resolvers = await systemResolvers()
   return { firewall: iptablesFirewall({ ...namesOf(hostId, proxies), resolvers, olderBridges }), notice: null }
 }
 
-/** The name servers the engine hands on: the machine's, and those behind a local resolver. */
+/** The name servers that the engine forwards to: the machine's, and those behind a local resolver. */
 async function systemResolvers(): Promise<string[]> {
   const files = ['/etc/resolv.conf', '/run/systemd/resolve/resolv.conf']
   const texts = await Promise.all(files.map(file => readFile(file, 'utf8').catch(() => '')))
   return [...new Set(texts.flatMap(nameServers))]
 }
 
-/** Exit code and what was said; 127 when there is no such program. */
+/** Exit code and output; code 127 when the program is missing. */
 function start(
   [program = '', ...args]: string[],
   input: string,

@@ -1,36 +1,36 @@
-/** One chain of ours as it should be. */
+/** The desired state of one of our chains. */
 export interface WantedChain {
   name: string
-  /** The kernel's chain that asks it, first of all. */
+  /** The kernel's chain that jumps to it before anything else. */
   parent: string
-  /** Its rules as the tool lists them, known once they were put in place; null = not put in place by this process yet. */
+  /** Its rules as the tool lists them; null = this process has not filled it yet. */
   listed: readonly string[] | null
 }
 
 export interface FirewallPlan {
-  /** What is not as it should be, for people; empty when all stands. */
+  /** What is wrong, for people; empty when nothing is. */
   faults: string[]
-  /** Chains to fill anew. */
+  /** Chains to fill again. */
   fill: string[]
-  /** Lines that take every jump of ours away and put the right ones first, for one commit. */
+  /** Lines that delete our jumps and insert the right ones at the top, for one commit. */
   jumps: string[]
 }
 
 /**
- * The chain that sees every forwarded packet first. The engine's own for rules of others, as long as the kernel's chain really
- * asks it first: after a flush it stands there and nobody comes by.
+ * The chain that sees every forwarded packet first. The engine's chain for user rules, as long as the kernel's chain jumps to
+ * it first: after a flush it exists but is never reached.
  */
 export function forwardParent(listing: readonly string[]): 'DOCKER-USER' | 'FORWARD' {
   const first = rulesOf(listing, 'FORWARD').find(rule => !isJump(rule))
   return listing.includes('-N DOCKER-USER') && first === '-A FORWARD -j DOCKER-USER' ? 'DOCKER-USER' : 'FORWARD'
 }
 
-/** Interfaces that lead into a chain now. */
+/** Interfaces whose packets jump to a chain now. */
 export function jumpsTo(listing: readonly string[], chain: string): string[] {
   return listing.flatMap(rule => (rule.endsWith(` -j ${chain}`) ? [/ -i (\S+) /.exec(rule)?.[1] ?? ''] : []))
 }
 
-/** What has to be done so that `bridges` lead into every chain before anything else is asked. `listing` is what `iptables -S` prints. */
+/** Plans the changes after which packets of `bridges` reach every chain before any other rule. `listing` is the output of `iptables -S`. */
 export function planFirewall(
   listing: readonly string[],
   chains: readonly WantedChain[],
@@ -44,13 +44,13 @@ export function planFirewall(
     }
     const wanted = bridges.map(bridge => `${parent} -i ${bridge} -j ${name}`)
     const rules = rulesOf(listing, parent)
-    // Jumps of other installations are about other bridges, so each may believe itself first.
-    const behind = rules.findIndex(rule => !isJump(rule))
-    const front = behind < 0 ? rules : rules.slice(0, behind)
+    // Jumps of other installations are for other bridges, so their order does not matter.
+    const firstOther = rules.findIndex(rule => !isJump(rule))
+    const front = firstOther < 0 ? rules : rules.slice(0, firstOther)
     const present = listing.filter(rule => rule.startsWith('-A ') && rule.endsWith(` -j ${name}`))
-    const stands = wanted.every(jump => front.includes(`-A ${jump}`)) && present.length === wanted.length
-    if (stands) continue
-    plan.faults.push(`the way from ${parent} to ${name}`)
+    const inPlace = wanted.every(jump => front.includes(`-A ${jump}`)) && present.length === wanted.length
+    if (inPlace) continue
+    plan.faults.push(`the jumps from ${parent} to ${name}`)
     plan.jumps.push(...present.map(rule => `-D ${rule.slice(3)}`))
     plan.jumps.push(...wanted.map(jump => `-I ${jump.replace(' ', ' 1 ')}`))
   }
@@ -60,5 +60,5 @@ export function planFirewall(
 export const rulesOf = (listing: readonly string[], chain: string): string[] =>
   listing.filter(line => line.startsWith(`-A ${chain} `))
 
-/** Whether a rule does nothing but lead bridges of some installation of ours into its chain. */
+/** Whether a rule is a jump from a bridge of any Berth installation to its chain. */
 const isJump = (rule: string): boolean => /^-A \S+ -i \S+ -j BERTH-[0-9a-f]{8}-(INPUT|FORWARD)$/.test(rule)

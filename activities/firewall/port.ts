@@ -1,22 +1,22 @@
 import { networkLimits } from '../../policy/hosts/network-limits.ts'
 
-/** What keeps containers from the host's own services and from private networks around it. */
+/** Blocks containers from the host's own services and from private networks around it. */
 export interface Firewall {
-  /** Looks whether every rule stands, first in its chain, and puts in place what does not. Repeating it changes nothing. */
-  apply(): Promise<FirewallLook>
-  /** Takes every rule of ours away; none there is success. */
+  /** Checks every rule and its position, and repairs what is wrong. Idempotent. */
+  apply(): Promise<FirewallState>
+  /** Removes all of our rules; none there is success. */
   remove(): Promise<void>
 }
 
-export interface FirewallLook {
-  /** What did not stand and does now; empty when nothing had to be done. */
+export interface FirewallState {
+  /** What was wrong and is repaired; empty when nothing was. */
   repaired: string[]
-  /** False where the kernel cannot count connections, so that only what is refused altogether is. */
+  /** False where the kernel cannot count connections, so that only destinations are blocked. */
   limited: boolean
 }
 
-/** How operators read it. */
-export const firewallState = ({ limited }: Pick<FirewallLook, 'limited'>): string =>
+/** The state, as operators see it. */
+export const firewallState = ({ limited }: Pick<FirewallState, 'limited'>): string =>
   limited ? 'on' : 'on, without limits on connections: the kernel does not count them'
 
 export interface OpenedFirewall {
@@ -26,15 +26,15 @@ export interface OpenedFirewall {
 }
 
 export interface FirewallTraits {
-  /** Name servers that containers may ask although they lie in a private range. IPv4 addresses. */
+  /** Name servers in private ranges that containers may query. IPv4 addresses. */
   resolvers: readonly string[]
-  /** Bridges of builds (a trailing + stands for any ending), and the proxies that those reach and no application does. */
+  /** Bridges of builds (a trailing + matches any suffix), and the proxies that only builds may reach. */
   builds: { bridges: string; proxies: readonly { address: string; port: number }[] }
-  /** Name of the table that counts new connections; null = they are not counted, for kernels that cannot. */
+  /** Name of the table that counts new connections; null on kernels that cannot count them. */
   counter: string | null
 }
 
-/** Ranges that containers have no business in: link-local (cloud metadata), private, shared, benchmark, multicast. */
+/** Ranges that are blocked for containers: link-local (cloud metadata), private, shared, benchmark, multicast. */
 export const refusedRanges = [
   '169.254.0.0/16',
   '10.0.0.0/8',
@@ -47,9 +47,9 @@ export const refusedRanges = [
   '224.0.0.0/4',
 ] as const
 
-/** The rules of both chains, in order; each list ends where the chain returns to the host's own rules. */
+/** The rules of both chains, in order; after them the chain returns to the host's own rules. */
 export function firewallRules({ resolvers, builds, counter }: FirewallTraits): { input: string[]; forward: string[] } {
-  // First, or the answers to the proxy's own connections would be refused too.
+  // First, because answers to the proxy's own connections would be refused otherwise.
   const answers = '-m conntrack --ctstate ESTABLISHED,RELATED -j RETURN'
   const open = [
     ...resolvers.flatMap(address =>
@@ -57,7 +57,7 @@ export function firewallRules({ resolvers, builds, counter }: FirewallTraits): {
     ),
     ...builds.proxies.flatMap(({ address, port }) => {
       const proxy = `-d ${address} -p tcp --dport ${port}`
-      // For the others it is closed also where its address is a public one.
+      // Blocked for everything else, even if its address is public.
       return [`-i ${builds.bridges} ${proxy} -j RETURN`, `${proxy} -j REJECT --reject-with tcp-reset`]
     }),
   ]
@@ -71,7 +71,7 @@ export function firewallRules({ resolvers, builds, counter }: FirewallTraits): {
   }
 }
 
-/** Of every container by itself: what is past a limit is refused, not dropped, so that programs fail at once. */
+/** Limits per container: connections above a limit are refused, not dropped, so that programs fail immediately. */
 function limits(counter: string | null): string[] {
   const { openConnections, newPerSecond, newAtOnce, refusedPorts } = networkLimits
   const ports = refusedPorts.map(port => `-p tcp --dport ${port} -j REJECT --reject-with tcp-reset`)
@@ -91,7 +91,7 @@ export function nameServers(resolvConf: string): string[] {
     .filter(address => !address.startsWith('127.'))
 }
 
-/** The address of a proxy that builds may reach although it may be private; empty when there is none or it has a name only. */
+/** The address of the proxy for builds, which may be private; empty when there is none, or when it is a host name. */
 export function proxyAddress(url: string | null): { address: string; port: number }[] {
   if (url === null || !URL.canParse(url)) return []
   const { hostname, port, protocol } = new URL(url)

@@ -15,16 +15,16 @@ export interface ProviderAnswer {
 }
 
 /** One request below a base address. Rejects with VALIDATION_TIMEOUT, FAILED_TO_FETCH or VALIDATION_FAILED. */
-export type Ask = (path: string, request: ProviderRequest) => Promise<ProviderAnswer>
+export type SendRequest = (path: string, request: ProviderRequest) => Promise<ProviderAnswer>
 
-const mostBytes = 4 * MiB
-const mostRedirects = 3
+const maxBytes = 4 * MiB
+const maxRedirects = 3
 
-/** Asks one server, and no other: a redirect is followed only within it, so that no token goes elsewhere. */
-export function providerClient(baseUrl: string): Ask {
+/** A client of one server only: it follows redirects within that server, so that no token goes elsewhere. */
+export function providerClient(baseUrl: string): SendRequest {
   return async (path, request) => {
     let url = new URL(baseUrl + path)
-    for (let redirects = 0; redirects <= mostRedirects; redirects++) {
+    for (let redirects = 0; redirects <= maxRedirects; redirects++) {
       const response = await send(url, request)
       const location = isRedirect(response.status) ? response.headers.get('location') : null
       if (location === null) return { status: response.status, body: await bodyOf(response, request.deadline) }
@@ -33,7 +33,7 @@ export function providerClient(baseUrl: string): Ask {
       if (!next || next.origin !== url.origin || request.body) break
       url = next
     }
-    throw new ApiError('VALIDATION_FAILED', 'The git provider redirects to where its token may not go.')
+    throw new ApiError('VALIDATION_FAILED', 'The git provider redirects to another server, or too often.')
   }
 }
 
@@ -49,7 +49,7 @@ async function send(url: URL, { token, body, deadline }: ProviderRequest): Promi
   if (body) headers['Content-Type'] = 'application/json'
   const method = body ? 'POST' : 'GET'
   const sent = body ? JSON.stringify(body) : undefined
-  const response = await heard(
+  const response = await withCode(
     fetch(url, { method, headers, body: sent, redirect: 'manual', signal: deadline }),
     deadline,
   )
@@ -58,7 +58,7 @@ async function send(url: URL, { token, body, deadline }: ProviderRequest): Promi
   throw new ApiError('FAILED_TO_FETCH', `The git provider answered ${response.status}. Try again.`)
 }
 
-/** Too many requests, which the provider also says with 403. */
+/** Whether there were too many requests, which the provider may also report with 403. */
 function isBusy({ status, headers }: Response): boolean {
   return (
     status === 429 || (status === 403 && (headers.has('retry-after') || headers.get('x-ratelimit-remaining') === '0'))
@@ -66,22 +66,22 @@ function isBusy({ status, headers }: Response): boolean {
 }
 
 async function bodyOf(response: Response, deadline: AbortSignal): Promise<unknown> {
-  const text = await heard(textOf(response), deadline)
+  const text = await withCode(textOf(response), deadline)
   try {
     return JSON.parse(text)
   } catch {
-    return undefined // its schema will say so
+    return undefined // the schema will reject it
   }
 }
 
 async function textOf(response: Response): Promise<string> {
-  const bytes = await readCapped(response.body, mostBytes)
+  const bytes = await readCapped(response.body, maxBytes)
   if (!bytes) throw new ApiError('VALIDATION_FAILED', 'The answer of the git provider is too large.')
   return bytes.toString('utf8')
 }
 
-/** What was answered, or the code of why nothing was; the cause may hold addresses and is not passed on. */
-async function heard<T>(work: Promise<T>, deadline: AbortSignal): Promise<T> {
+/** Maps network errors to codes; the cause may contain addresses and is dropped. */
+async function withCode<T>(work: Promise<T>, deadline: AbortSignal): Promise<T> {
   try {
     return await work
   } catch (error) {

@@ -3,19 +3,19 @@ import { SignJWT } from 'jose'
 import { z } from 'zod'
 import { ApiError } from '../../policy/errors.ts'
 import type { GitProviderSettings } from '../../policy/git/git-provider-settings.ts'
-import { type Ask, type ProviderAnswer, providerClient } from './client.ts'
+import { type ProviderAnswer, providerClient, type SendRequest } from './client.ts'
 import type { GitProvider, Installation } from './port.ts'
 
-/** Clocks may differ by a minute, and the provider takes at most 10. */
+/** Clocks may differ by a minute, and the provider accepts at most 10. */
 const appTokenSeconds = { before: 60, after: 9 * 60 }
 const installationsPerPage = 100
-const mostPages = 10
+const maxPages = 10
 
-/** The adapter for a GitHub-compatible API. Throws when the private key is none. `pem` is the text of the app's key. */
+/** The adapter for a GitHub-compatible API. `pem` is the text of the app's private key; throws when it is invalid. */
 export function githubProvider(settings: GitProviderSettings, pem: string): GitProvider {
   const ask = providerClient(settings.apiUrl)
   const askWeb = providerClient(settings.webUrl)
-  const asApp = appTokens(settings.appId, privateKey(pem))
+  const appToken = appTokens(settings.appId, privateKey(pem))
   const page = (path: string, query: Record<string, string>) =>
     `${settings.webUrl}${path}?${new URLSearchParams(query)}`
 
@@ -26,7 +26,7 @@ export function githubProvider(settings: GitProviderSettings, pem: string): GitP
       page('/login/oauth/authorize', { client_id: settings.clientId, redirect_uri: returnUrl, state }),
 
     async knowsApp(deadline) {
-      const answer = await ask('/app', { token: await asApp(), deadline })
+      const answer = await ask('/app', { token: await appToken(), deadline })
       return answer.status !== 401 && String(read(answer, z.object({ id: z.int() })).id) === settings.appId
     },
 
@@ -52,15 +52,15 @@ export function githubProvider(settings: GitProviderSettings, pem: string): GitP
     },
 
     async installationOf(name, deadline) {
-      const answer = await ask(`/repos/${name}/installation`, { token: await asApp(), deadline })
+      const answer = await ask(`/repos/${name}/installation`, { token: await appToken(), deadline })
       return answer.status === 404 ? null : read(answer, z.object({ id: z.int() })).id
     },
 
     async tokenOf(id, deadline, repositoryId) {
-      const narrowed = repositoryId && { repository_ids: [repositoryId], permissions: { contents: 'read' } }
-      const request = { token: await asApp(), deadline, body: narrowed || {} }
+      const restriction = repositoryId && { repository_ids: [repositoryId], permissions: { contents: 'read' } }
+      const request = { token: await appToken(), deadline, body: restriction || {} }
       const answer = await ask(`/app/installations/${id}/access_tokens`, request)
-      // Gone; suspended; no longer covers this repository, or may not read it.
+      // Deleted; suspended; no longer covers this repository, or may not read it.
       if ([403, 404, 422].includes(answer.status)) return null
       const { token, permissions } = read(answer, accessToken)
       return { token, readsContents: permissions.contents === 'read' || permissions.contents === 'write' }
@@ -87,24 +87,24 @@ export function githubProvider(settings: GitProviderSettings, pem: string): GitP
 
     async hasBranch(token, name, branch, deadline) {
       const answer = await ask(`/repos/${name}/branches/${encodeURIComponent(branch)}`, { token, deadline })
-      // A branch that was renamed redirects to its new name, which nobody asked for.
+      // A renamed branch redirects to its new name, which is another branch here.
       return answer.status !== 404 && read(answer, z.object({ name: z.string() })).name === branch
     },
   }
 }
 
-async function installationsOf(ask: Ask, token: string, deadline: AbortSignal): Promise<Installation[]> {
-  const found: Installation[] = []
-  for (let page = 1; page <= mostPages; page++) {
+async function installationsOf(ask: SendRequest, token: string, deadline: AbortSignal): Promise<Installation[]> {
+  const all: Installation[] = []
+  for (let page = 1; page <= maxPages; page++) {
     const path = `/user/installations?per_page=${installationsPerPage}&page=${page}`
     const { installations } = read(await ask(path, { token, deadline }), z.object({ installations: installationList }))
-    found.push(...installations.map(({ id, account }) => ({ id, account: account.login })))
+    all.push(...installations.map(({ id, account }) => ({ id, account: account.login })))
     if (installations.length < installationsPerPage) break
   }
-  return found
+  return all
 }
 
-/** Signs what the app says in its own name, anew each time: a token lives for minutes only. */
+/** Signs a new token of the app for each request: a token is valid for minutes only. */
 function appTokens(appId: string, key: KeyObject): () => Promise<string> {
   return () => {
     const now = Math.floor(Date.now() / 1000)
@@ -122,16 +122,18 @@ function privateKey(pem: string): KeyObject {
     const key = createPrivateKey(pem)
     if (key.asymmetricKeyType === 'rsa') return key
   } catch {
-    // Said below, without what the key's text holds.
+    // Reported below, without the text of the key.
   }
-  throw new Error('The setting GIT_PROVIDER_PRIVATE_KEY is no RSA private key in PEM, nor a file that holds one.')
+  throw new Error(
+    'The setting GIT_PROVIDER_PRIVATE_KEY must be an RSA private key in PEM, or a file that contains one.',
+  )
 }
 
-/** The answer's body as its schema sees it. Throws VALIDATION_FAILED for another status or form. */
+/** Parses the answer's body with a schema. Throws VALIDATION_FAILED for an error status or another form. */
 function read<T>({ status, body }: ProviderAnswer, schema: z.ZodType<T>): T {
   const parsed = status >= 200 && status < 300 ? schema.safeParse(body) : undefined
   if (!parsed?.success)
-    throw new ApiError('VALIDATION_FAILED', `The git provider answered ${status} in a way that is not understood.`)
+    throw new ApiError('VALIDATION_FAILED', `The git provider answered ${status} in an unexpected form.`)
   return parsed.data
 }
 

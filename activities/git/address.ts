@@ -9,16 +9,16 @@ import { FetchRefused } from './port.ts'
 export type Resolve = (host: string) => Promise<string[]>
 
 export const systemResolve: Resolve = async host => {
-  const found = await lookup(host, { all: true })
-  return found.map(({ address }) => address)
+  const entries = await lookup(host, { all: true })
+  return entries.map(({ address }) => address)
 }
 
-/** A server with the addresses that were checked; nothing else is connected to, whatever its name says later. */
+/** A server with its checked addresses; connections go only to these, whatever its name resolves to later. */
 export interface PinnedServer extends GitAddress {
   addresses: string[]
 }
 
-/** Looks a server up once. Rejects with CLONE_FAILED when any of its addresses is not public and the operator did not open it. */
+/** Resolves a server once. Rejects with CLONE_FAILED when any of its addresses is not public and the operator did not allow it. */
 export async function pin(
   server: GitAddress,
   allowedHosts: readonly string[],
@@ -33,12 +33,12 @@ export async function pin(
   return { ...server, addresses }
 }
 
-/** Ports below 1024 belong to other services, web servers apart. */
+/** Ports below 1024 belong to other services, except those of web servers. */
 const isWebPort = (port: number) => port === 80 || port === 443 || port >= 1024
 
 function refused(server: GitAddress): FetchRefused {
   return new FetchRefused(
     'CLONE_FAILED',
-    `The git server ${hostAndPort(server)} is not on the public network. The platform's operator can open it (GIT_ALLOWED_HOSTS).`,
+    `The git server ${hostAndPort(server)} is not on the public network. The platform's operator can allow it (GIT_ALLOWED_HOSTS).`,
   )
 }

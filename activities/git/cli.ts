@@ -13,37 +13,37 @@ import type { GitScope } from './process.ts'
 import { makeRepository, removeAbandoned, removeRepository, watchSize } from './scratch.ts'
 
 export interface GitCliOptions {
-  /** The program; found on the system's path when left out. */
+  /** The program; defaults to the one on the system's path. */
   git?: string
-  /** Where downloads lie until their files are written; other users must be able to walk down to it. */
+  /** Folder for downloads until their files are written; other users must be able to reach it. */
   scratch?: string
   /** File with further certificate authorities. */
   caBundle?: string | null
   resolve?: Resolve
-  /** How long a server that took the connection may take to begin TLS; 15 s when left out. */
+  /** How long a server that accepted the connection may take to start TLS; default 15 s. */
   handshakeSeconds?: number
 }
 
-/** Older versions know no pinned addresses and would ask the name service again. */
-const oldest = [2, 37] as const
-/** What one file may take beyond the cap, for what git keeps beside it. */
+/** Older versions do not support pinned addresses and would resolve names again. */
+const minVersion = [2, 37] as const
+/** Allowance of a single file beyond the cap, for git's own data. */
 const slackBytes = 16 * MiB
 
-/** Fetches with the real `git`, as the application's user, which reaches nothing but the checked server. */
+/** Fetches with the real `git`, as the application's user; it reaches only the checked server. */
 export function gitCli(options: GitCliOptions = {}): Git {
   const { git = 'git', scratch = tmpdir(), caBundle = null, resolve = systemResolve, handshakeSeconds = 15 } = options
   const ready = prepare(git, scratch)
   ready.catch(ignoreError('reported to the caller that fetches'))
 
   return {
-    async fetch(request, onProgress, cancelled) {
+    async fetch(request, onProgress, cancelSignal) {
       await ready
       const commit = checkedCommit(request.commit)
       const folder = openFolder(request)
       const end = new AbortController()
-      const signal = AbortSignal.any([cancelled, end.signal])
-      const late = new Error(`Fetching the commit took over ${request.timeoutSeconds} s.`)
-      const timer = setTimeout(() => end.abort(late), request.timeoutSeconds * 1000)
+      const signal = AbortSignal.any([cancelSignal, end.signal])
+      const timeout = new Error(`Fetching the commit took over ${request.timeoutSeconds} s.`)
+      const timer = setTimeout(() => end.abort(timeout), request.timeoutSeconds * 1000)
       let repository: string | null = null
       let unwatch = () => {}
       try {
@@ -80,8 +80,8 @@ async function prepare(git: string, scratch: string): Promise<void> {
   await removeAbandoned(scratch)
   const { stdout } = await runProcess(git, ['version'], { env: systemEnvironment })
   const [major = 0, minor = 0] = (/(\d+)\.(\d+)/.exec(stdout)?.slice(1) ?? []).map(Number)
-  if (major < oldest[0] || (major === oldest[0] && minor < oldest[1]))
-    throw new Error(`Git ${oldest.join('.')} or later is needed to fetch repositories; this is ${stdout.trim()}.`)
+  if (major < minVersion[0] || (major === minVersion[0] && minor < minVersion[1]))
+    throw new Error(`Git ${minVersion.join('.')} or later is needed to fetch repositories; this is ${stdout.trim()}.`)
 }
 
 function checkedCommit(commit: string): string {
@@ -89,7 +89,7 @@ function checkedCommit(commit: string): string {
   throw new FetchRefused('INVALID_BRANCH', 'The push names no commit.')
 }
 
-/** The folder must be the application's already: root would else be led, by a link further up, to somebody else's. */
+/** The folder must belong to the application already: otherwise a link further up could lead root to another one's. */
 function openFolder({ folder: path, owner }: FetchRequest): Tree {
   const folder = new Tree(path)
   const problem =
@@ -103,7 +103,7 @@ function openFolder({ folder: path, owner }: FetchRequest): Tree {
   throw new Error(`The folder to fetch into ${problem}.`)
 }
 
-/** Takes the token out of a text, however it is written there. */
+/** Removes the token from a text, in every encoding. */
 function scrubber(token: string | null): (text: string) => string {
   if (!token) return text => text
   const forms = [token, encodeURIComponent(token), Buffer.from(token).toString('base64')]

@@ -2,15 +2,15 @@ import { isBranchName } from '../../policy/git/git-source.ts'
 import { FetchRefused, type FetchRequest } from './port.ts'
 import { type GitEnd, type GitScope, runGit } from './process.ts'
 
-/** How far back a branch is searched for a commit, where the server does not give commits by name. */
+/** How far back a branch is searched for a commit if the server does not serve commits by name. */
 const depths = [50, 500, 5000]
 const tip = 'refs/berth/tip'
 
 const quiet = ['--no-tags', '--no-recurse-submodules', '--no-write-fetch-head', '--no-auto-maintenance', '--progress']
 
 /**
- * Downloads one commit and nothing before it; from a server that only gives branches, its branch, deeper and deeper. Rejects with
- * `FetchRefused`, or with an Error that may heal.
+ * Downloads one commit without its history; from a server that only serves branches, the branch, with increasing depth. Rejects with
+ * `FetchRefused`, or with an Error that may be transient.
  */
 export async function bringCommit(
   scope: GitScope,
@@ -25,9 +25,9 @@ export async function bringCommit(
   if (!isUnknown(exact)) throw failureOf(exact)
   if (!isBranchName(branch)) throw unknown(branch, commit)
   for (const depth of depths) {
-    const found = await fetch(depth, `+refs/heads/${branch}:${tip}`)
-    if (isUnknown(found)) throw unknown(branch, commit)
-    if (found.code !== 0) throw failureOf(found)
+    const end = await fetch(depth, `+refs/heads/${branch}:${tip}`)
+    if (isUnknown(end)) throw unknown(branch, commit)
+    if (end.code !== 0) throw failureOf(end)
     if (await holds(scope, commit)) return
     if (!(await isShallow(scope))) break
   }
@@ -48,8 +48,8 @@ async function isShallow(scope: GitScope): Promise<boolean> {
   return output.toString().trim() === 'true'
 }
 
-function isUnknown({ code, said }: GitEnd): boolean {
-  return code !== 0 && /not our ref|unadvertised object|couldn't find remote ref|no such remote ref/i.test(said)
+function isUnknown({ code, stderr }: GitEnd): boolean {
+  return code !== 0 && /not our ref|unadvertised object|couldn't find remote ref|no such remote ref/i.test(stderr)
 }
 
 function unknown(branch: string, commit: string): FetchRefused {
@@ -57,18 +57,18 @@ function unknown(branch: string, commit: string): FetchRefused {
   return new FetchRefused('INVALID_BRANCH', `The server has no commit ${commit.slice(0, 12)} on the branch ${name}.`)
 }
 
-/** What git said, as a refusal where trying again cannot help. */
-export function failureOf({ code, said }: GitEnd): Error {
-  const reason = said
+/** Git's failure as an error: a refusal where a retry is useless. */
+export function failureOf({ code, stderr }: GitEnd): Error {
+  const reason = stderr
     .split('\n')
     .filter(line => /^(fatal|error|remote):/.test(line))
     .slice(-3)
     .join(' ')
-  if (/Authentication failed|could not read (Username|Password)|returned error: 40[13]/i.test(said))
+  if (/Authentication failed|could not read (Username|Password)|returned error: 40[13]/i.test(stderr))
     return new FetchRefused('AUTHENTICATION_REQUIRED', 'The git server refused the access token.')
-  if (/out of memory|File size limit|exceeds? .*maximum|unable to allocate/i.test(said) || code === 153)
+  if (/out of memory|File size limit|exceeds? .*maximum|unable to allocate/i.test(stderr) || code === 153)
     return new FetchRefused('REPOSITORY_TOO_LARGE', 'The commit is too large to be unpacked.')
-  if (/returned error: (30\d|404|410)|redirect|not valid: is this a git repository|shallow capabilities/i.test(said))
+  if (/returned error: (30\d|404|410)|redirect|not valid: is this a git repository|shallow capabilities/i.test(stderr))
     return new FetchRefused('CLONE_FAILED', `The repository could not be fetched. ${reason}`)
-  return new Error(`Git ended with ${code}. ${reason || said.slice(-300)}`)
+  return new Error(`Git ended with ${code}. ${reason || stderr.slice(-300)}`)
 }

@@ -1,14 +1,14 @@
 import { tokenUser } from '../../policy/git/git-source.ts'
-import type { FoundRepository } from './discovery.ts'
+import type { DiscoveredRepository } from './discovery.ts'
 
 /** Descriptor at which git's helper reads the user name and the password. */
 export const credentialDescriptor = 3
 
 /**
- * The configuration that git works with, and the only one: neither the machine's, nor the user's, nor the repository's counts.
- * It holds no password.
+ * The only configuration that git uses: it ignores those of the machine, the user and the repository.
+ * It contains no password.
  */
-export function gitConfig(server: FoundRepository, caBundle: string | null, timeoutSeconds: number): string {
+export function gitConfig(server: DiscoveredRepository, caBundle: string | null, timeoutSeconds: number): string {
   const pinned = server.addresses.map(address => (address.includes(':') ? `[${address}]` : address)).join(',')
   return text({
     core: {
@@ -20,7 +20,7 @@ export function gitConfig(server: FoundRepository, caBundle: string | null, time
       symlinks: true,
       logAllRefUpdates: false,
       fsmonitor: false,
-      // Large files are streamed, so that their size is no question of memory.
+      // Streams large files, so that their size does not matter for memory.
       bigFileThreshold: '8m',
       packedGitWindowSize: '32m',
       packedGitLimit: '256m',
@@ -29,15 +29,15 @@ export function gitConfig(server: FoundRepository, caBundle: string | null, time
     http: {
       followRedirects: false,
       proxy: '',
-      // A literal address is never looked up.
+      // A literal address is never resolved.
       ...(server.addresses[0] === server.host ? {} : { curloptResolve: `${server.host}:${server.port}:${pinned}` }),
       ...(caBundle === null ? {} : { sslCAInfo: caBundle }),
-      // Ends a fetch also when the process that watches it was killed.
+      // Ends a fetch even if the process that watches it was killed.
       lowSpeedLimit: 1,
       lowSpeedTime: timeoutSeconds,
     },
     credential: { helper: server.token === null ? '' : helper },
-    // Everything stays one pack, whose size can be watched.
+    // Everything stays in one pack, whose size can be watched.
     fetch: { unpackLimit: 1, writeCommitGraph: false },
     transfer: { unpackLimit: 1, bundleURI: false },
     submodule: { recurse: false },
@@ -48,8 +48,8 @@ export function gitConfig(server: FoundRepository, caBundle: string | null, time
   })
 }
 
-/** What the helper hands to git; only ever written into a pipe. */
-export function credentialText(server: FoundRepository): string | null {
+/** Input of the credential helper; only ever written to a pipe. */
+export function credentialText(server: DiscoveredRepository): string | null {
   return server.token === null ? null : `username=${tokenUser(server)}\npassword=${server.token}\n`
 }
 

@@ -7,8 +7,8 @@ import { gitAddress, hostAndPort, mayKeepToken, tokenUser } from '../../policy/g
 import { type PinnedServer, pin, type Resolve } from './address.ts'
 import { FetchRefused, type FetchRequest } from './port.ts'
 
-/** Where a repository was found, and whether its password may be used there. */
-export interface FoundRepository extends PinnedServer {
+/** Where a repository was found, and the token if it may be used there. */
+export interface DiscoveredRepository extends PinnedServer {
   token: string | null
 }
 
@@ -16,41 +16,41 @@ export interface DiscoveryOptions {
   resolve: Resolve
   /** File with further certificate authorities. */
   caBundle: string | null
-  /** How long a server that took the connection may take to begin TLS. */
+  /** How long a server that accepted the connection may take to start TLS. */
   handshakeSeconds: number
 }
 
-const hops = 5
-const question = '/info/refs?service=git-upload-pack'
+const maxHops = 5
+const discoveryPath = '/info/refs?service=git-upload-pack'
 const advertisement = 'application/x-git-upload-pack-advertisement'
 
 /**
- * Asks the server for the repository before git does, because git would follow redirects by itself: every hop is looked up and
- * checked anew. Rejects with `FetchRefused`, also where https is no https, or with an Error that may heal (no connection, 5xx).
+ * Requests the repository from the server before git does, because git would follow redirects on its own: here every hop is resolved
+ * and checked. Rejects with `FetchRefused`, also where https is not https, or with a transient Error (no connection, 5xx).
  */
 export async function findRepository(
   request: FetchRequest,
   { resolve, caBundle, handshakeSeconds }: DiscoveryOptions,
   signal: AbortSignal,
-): Promise<FoundRepository> {
+): Promise<DiscoveredRepository> {
   const start = gitAddress(request.url)
   if (!start)
     throw new FetchRefused('CLONE_FAILED', 'The clone address is not an http or https address of a git server.')
   const ca = caBundle === null ? undefined : [...rootCertificates, await readFile(caBundle, 'utf8')]
-  const way = { ca, handshakeSeconds, signal }
+  const connection = { ca, handshakeSeconds, signal }
   let address = start
-  for (let hop = 0; hop <= hops; hop++) {
+  for (let hop = 0; hop <= maxHops; hop++) {
     const server = await pin(address, request.allowedHosts, resolve, signal)
     const token = mayKeepToken(start, server) ? request.token : null
-    let answer = await ask(server, null, way)
-    if (answer.status === 401 && token !== null) answer = await ask(server, token, way)
+    let answer = await sendRequest(server, null, connection)
+    if (answer.status === 401 && token !== null) answer = await sendRequest(server, token, connection)
     if (answer.status < 300 || answer.status >= 400) {
-      judge(answer, server, token)
+      checkAnswer(answer, server, token)
       return { ...server, token }
     }
     address = repositoryAt(answer.location, server)
   }
-  throw new FetchRefused('CLONE_FAILED', 'The git server redirects without end.')
+  throw new FetchRefused('CLONE_FAILED', 'The git server redirects too often.')
 }
 
 interface Answer {
@@ -59,46 +59,51 @@ interface Answer {
   location: string
 }
 
-interface Way {
+interface ConnectionOptions {
   ca: string[] | undefined
   handshakeSeconds: number
   signal: AbortSignal
 }
 
-/** The head of the server's answer; its body is not read. */
-function ask(server: PinnedServer, token: string | null, { ca, handshakeSeconds, signal }: Way): Promise<Answer> {
+/** Returns the head of the server's answer without reading the body. */
+function sendRequest(
+  server: PinnedServer,
+  token: string | null,
+  { ca, handshakeSeconds, signal }: ConnectionOptions,
+): Promise<Answer> {
   const password = token === null ? {} : { authorization: `Basic ${basic(tokenUser(server), token)}` }
   return new Promise((resolve, reject) => {
     const { get } = server.secure ? https : http
-    const sent = get(server.url + question, {
+    const request = get(server.url + discoveryPath, {
       agent: false,
-      lookup: onlyTo(server.addresses),
+      lookup: lookupOf(server.addresses),
       headers: { 'user-agent': 'git/2 (berth)', accept: '*/*', 'git-protocol': 'version=2', ...password },
       ...(ca ? { ca } : {}),
       signal,
     })
-    if (server.secure) sent.once('socket', socket => endSilence(socket, handshakeSeconds, noTls(server)))
-    sent.once('error', error => reject(signal.aborted ? signal.reason : unreachable(server, error)))
-    sent.once('response', answer => {
+    if (server.secure) request.once('socket', socket => limitHandshake(socket, handshakeSeconds, noTls(server)))
+    request.once('error', error => reject(signal.aborted ? signal.reason : unreachable(server, error)))
+    request.once('response', answer => {
       const { 'content-type': type = '', location = '' } = answer.headers
       resolve({ status: answer.statusCode ?? 0, type: type.split(';')[0]!.trim(), location })
-      sent.destroy()
+      request.destroy()
     })
   })
 }
 
-/** Answers every look-up with the checked addresses. */
-function onlyTo(addresses: string[]): LookupFunction {
-  const found = addresses.map(address => ({ address, family: isIPv6(address) ? 6 : 4 }))
-  return (_, { all }, callback) => (all ? callback(null, found) : callback(null, found[0]!.address, found[0]!.family))
+/** Resolves every name to the checked addresses. */
+function lookupOf(addresses: string[]): LookupFunction {
+  const entries = addresses.map(address => ({ address, family: isIPv6(address) ? 6 : 4 }))
+  return (_, { all }, callback) =>
+    all ? callback(null, entries) : callback(null, entries[0]!.address, entries[0]!.family)
 }
 
-function judge({ status, type }: Answer, server: PinnedServer, token: string | null): void {
+function checkAnswer({ status, type }: Answer, server: PinnedServer, token: string | null): void {
   if (status === 401 || status === 403)
     throw new FetchRefused(
       'AUTHENTICATION_REQUIRED',
       token === null
-        ? `${hostAndPort(server)} asks for an access token (HTTP ${status}).`
+        ? `${hostAndPort(server)} requires an access token (HTTP ${status}).`
         : `${hostAndPort(server)} refused the access token (HTTP ${status}).`,
     )
   if (status >= 500 || status === 429 || status === 408)
@@ -112,28 +117,27 @@ function judge({ status, type }: Answer, server: PinnedServer, token: string | n
     throw new FetchRefused('CLONE_FAILED', `${hostAndPort(server)} does not answer as a git server (HTTP ${status}).`)
 }
 
-/** The repository that a redirect names; a login page is none. Leaves https never. */
+/** The repository that a redirect names; a login page is none. Never from https to http. */
 function repositoryAt(location: string, from: PinnedServer) {
-  const target = URL.canParse(location, from.url + question) ? new URL(location, from.url + question).href : ''
-  const address = target.endsWith(question) ? gitAddress(target.slice(0, -question.length)) : null
-  // From https back to http, anybody on the way could put in other files.
+  const target = URL.canParse(location, from.url + discoveryPath)
+    ? new URL(location, from.url + discoveryPath).href
+    : ''
+  const address = target.endsWith(discoveryPath) ? gitAddress(target.slice(0, -discoveryPath.length)) : null
+  // With plain http, anyone on the network path could replace the files.
   if (!address || (from.secure && !address.secure))
-    throw new FetchRefused(
-      'CLONE_FAILED',
-      `${hostAndPort(from)} sends the request on to something that is no repository.`,
-    )
+    throw new FetchRefused('CLONE_FAILED', `${hostAndPort(from)} redirects to something that is not a repository.`)
   return address
 }
 
-/** Who took the connection and says nothing to the first bytes of TLS waits, most likely, for a line of plain http. */
-function endSilence(socket: Socket, seconds: number, refusal: FetchRefused): void {
+/** A server that accepts the connection but does not answer the TLS hello most likely waits for a line of plain http. */
+function limitHandshake(socket: Socket, seconds: number, refusal: FetchRefused): void {
   socket.once('connect', () => {
     const timer = setTimeout(() => socket.destroy(refusal), seconds * 1000)
     for (const end of ['secureConnect', 'close']) socket.once(end, () => clearTimeout(timer))
   })
 }
 
-/** What was said in answer to the first bytes of TLS was no TLS. */
+/** Whether the answer to the TLS hello was not TLS. */
 const isPlain = (error: Error): boolean =>
   /^(ERR_SSL_|EPROTO$)/.test((error as NodeJS.ErrnoException).code ?? '') &&
   /wrong version number|packet length too long|http request/i.test(error.message)
@@ -141,7 +145,7 @@ const isPlain = (error: Error): boolean =>
 const noTls = (server: PinnedServer): FetchRefused =>
   new FetchRefused(
     'CLONE_FAILED',
-    `The clone address says https, and ${hostAndPort(server)} does not speak it. If it speaks plain http, the address begins with http://.`,
+    `The clone address says https, but ${hostAndPort(server)} does not speak it. If it speaks plain http, the address must start with http://.`,
   )
 
 function unreachable(server: PinnedServer, error: Error): Error {

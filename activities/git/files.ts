@@ -5,23 +5,23 @@ import { failureOf } from './commit.ts'
 import { FetchRefused } from './port.ts'
 import { folderDescriptor, type GitScope, runGit } from './process.ts'
 
-/** Reads a commit's tree, decides what is kept, and has git write that. Nothing is written before everything is judged. */
+/** Reads a commit's tree, selects its files, and has git write them. Nothing is written before everything is checked. */
 export async function placeCommit(
   scope: GitScope,
   commit: string,
   maxBytes: number,
-  say: (line: string) => void,
+  onLine: (line: string) => void,
 ): Promise<{ files: number; bytes: number }> {
   const tree = await readTree(scope, commit, maxBytes)
-  for (const path of tree.submodules.slice(0, 10)) say(`The submodule ${path} is left out.`)
+  for (const path of tree.submodules.slice(0, 10)) onLine(`The submodule ${path} is left out.`)
   const outside = tree.dropLinksOutside(await readTargets(scope, tree.links))
-  for (const path of outside.slice(0, 10)) say(`The link ${path} leads outside and is left out.`)
+  for (const path of outside.slice(0, 10)) onLine(`The link ${path} leads outside and is left out.`)
   const index = tree.kept.map(({ mode, id, path }) => `${mode} ${id} 0\t${path}\0`).join('')
-  const { said } = await checked(runGit(scope, ['update-index', '-z', '--index-info'], { input: index }))
-  if (said.includes('Ignoring path'))
-    throw new FetchRefused('CLONE_FAILED', 'The commit holds a name that git itself refuses to write, such as .GIT.')
-  const room = await roomIn(scope.folder)
-  const written = await runGit(scope, [
+  const { stderr } = await succeeded(runGit(scope, ['update-index', '-z', '--index-info'], { input: index }))
+  if (stderr.includes('Ignoring path'))
+    throw new FetchRefused('CLONE_FAILED', 'The commit contains a name that git itself refuses to write, such as .GIT.')
+  const free = await freeSpace(scope.folder)
+  const checkout = await runGit(scope, [
     'checkout-index',
     '--all',
     '--quiet',
@@ -29,18 +29,18 @@ export async function placeCommit(
   ])
   // Git does not say why it could not write.
   if (
-    written.code !== 0 &&
-    (tree.bytes + tree.kept.length * blockBytes > room.bytes || (await roomIn(scope.folder)).names < 2)
+    checkout.code !== 0 &&
+    (tree.bytes + tree.kept.length * blockBytes > free.bytes || (await freeSpace(scope.folder)).names < 2)
   )
     throw new NoSpaceLeft('The application has no disk space left for the files of the commit.')
-  if (written.code !== 0) throw failureOf(written)
+  if (checkout.code !== 0) throw failureOf(checkout)
   return { files: tree.kept.length, bytes: tree.bytes }
 }
 
-/** What each file takes beyond its bytes, at most. */
+/** Max overhead of each file. */
 const blockBytes = 4096
 
-async function roomIn(folder: number): Promise<{ bytes: number; names: number }> {
+async function freeSpace(folder: number): Promise<{ bytes: number; names: number }> {
   const { bavail, bsize, ffree } = await statfs(`/proc/self/fd/${folder}`)
   return { bytes: bavail * bsize, names: ffree }
 }
@@ -56,28 +56,28 @@ async function readTree(scope: GitScope, commit: string, maxBytes: number): Prom
       rest = rest.subarray(end + 1)
     }
   }
-  await checked(runGit(scope, ['ls-tree', '-r', '-z', '-l', '--full-tree', commit], { onOutput }))
+  await succeeded(runGit(scope, ['ls-tree', '-r', '-z', '-l', '--full-tree', commit], { onOutput }))
   return tree
 }
 
-/** `<mode> <type> <id> <size>\t<path>`; names are UTF-8, or none that the platform could show and find again. */
+/** Parses `<mode> <type> <id> <size>\t<path>`. Names must be UTF-8: the platform could not show and find others again. */
 function entryOf(line: Buffer): TreeEntry {
   const tab = line.indexOf(9)
   const [mode = '', , id = '', size = ''] = line.subarray(0, tab).toString('latin1').split(/ +/)
   try {
     return { mode, id, bytes: Number(size) || 0, path: utf8.decode(line.subarray(tab + 1)) }
   } catch {
-    throw new FetchRefused('CLONE_FAILED', 'The commit holds a name that is not UTF-8.')
+    throw new FetchRefused('CLONE_FAILED', 'The commit contains a name that is not UTF-8.')
   }
 }
 
 const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
 
-/** Where links lead, in their order; those with a target too long to be one are not read. */
+/** Targets of links, in their order; contents too long for a target are not read. */
 async function readTargets(scope: GitScope, links: readonly TreeEntry[]): Promise<string[]> {
   if (links.length === 0) return []
   const input = links.map(({ id, bytes }) => (bytes > 4096 ? 'none' : id)).join('\n')
-  const { output } = await checked(runGit(scope, ['cat-file', '--batch'], { input: `${input}\n` }))
+  const { output } = await succeeded(runGit(scope, ['cat-file', '--batch'], { input: `${input}\n` }))
   let at = 0
   return links.map(() => {
     const head = output.indexOf(10, at)
@@ -90,8 +90,8 @@ async function readTargets(scope: GitScope, links: readonly TreeEntry[]): Promis
   })
 }
 
-async function checked<T extends Awaited<ReturnType<typeof runGit>>>(running: Promise<T>): Promise<T> {
-  const ended = await running
-  if (ended.code !== 0) throw failureOf(ended)
-  return ended
+async function succeeded<T extends Awaited<ReturnType<typeof runGit>>>(running: Promise<T>): Promise<T> {
+  const end = await running
+  if (end.code !== 0) throw failureOf(end)
+  return end
 }

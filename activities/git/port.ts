@@ -1,24 +1,24 @@
 import type { Owner } from '../../lib/folders/owner.ts'
 
-/** What is fetched: exactly one commit of one branch, shallow. */
+/** Request to fetch exactly one commit of one branch, shallow. */
 export interface FetchRequest {
   url: string
   branch: string
-  /** 40 hex; the commit of the push, also when the branch has moved on. */
+  /** 40 hex digits; the commit of the push, even when the branch has moved on. */
   commit: string
   /** Password over http for private repositories; never in an argument, a log or an error. */
   token: string | null
   /** Empty folder that receives the files, without `.git`. */
   folder: string
-  /** User and group that the files belong to, where the process may choose. */
+  /** User and group of the files, where the process may choose them. */
   owner: Owner | null
   maxBytes: number
   timeoutSeconds: number
-  /** Servers (`host:port`) in private ranges that the operator opened. */
+  /** Servers (`host:port`) in private ranges that the operator allows. */
   allowedHosts: readonly string[]
 }
 
-/** Codes with which a fetch ends for good; everything else may be tried again. */
+/** Codes of permanent failures; everything else may be retried. */
 export type FetchRefusal = 'AUTHENTICATION_REQUIRED' | 'INVALID_BRANCH' | 'CLONE_FAILED' | 'REPOSITORY_TOO_LARGE'
 
 export class FetchRefused extends Error {
@@ -31,7 +31,7 @@ export class FetchRefused extends Error {
   }
 }
 
-/** Git servers over http(s). Rejects with `FetchRefused`, or with an Error that may heal. */
+/** Git servers over http(s). Rejects with `FetchRefused`, or with an Error that may be transient. */
 export interface Git {
   fetch(
     request: FetchRequest,

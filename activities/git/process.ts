@@ -5,20 +5,20 @@ import type { Owner } from '../../lib/folders/owner.ts'
 import { credentialDescriptor } from './config.ts'
 import { eachLine } from './progress.ts'
 
-/** What every git process of one fetch shares. */
+/** Options shared by the git processes of one fetch. */
 export interface GitScope {
-  /** Program. */
+  /** The program. */
   git: string
-  /** Folder of the bare repository, and the only home that git knows. */
+  /** Folder of the bare repository, also git's home folder. */
   repository: string
   owner: Owner | null
-  /** Open folder that receives the files, at descriptor 4. */
+  /** Descriptor of the open folder that receives the files; git gets it as descriptor 4. */
   folder: number
-  /** Largest single file that may be written. */
+  /** Max size of a single written file. */
   fileBytes: number
   /** Text for the credential helper; never in an argument or the environment. */
   credential: string | null
-  /** Takes secrets out of what git writes. */
+  /** Removes secrets from git's output. */
   scrub: (text: string) => string
   /** Ends the whole process group. */
   signal: AbortSignal
@@ -26,7 +26,7 @@ export interface GitScope {
 
 export interface GitRun {
   input?: string | Buffer
-  /** Takes each piece of output; throwing ends the process. */
+  /** Receives each piece of output; throwing ends the process. */
   onOutput?: (piece: Buffer) => void
   onProgress?: (line: string) => void
 }
@@ -34,15 +34,15 @@ export interface GitRun {
 export interface GitEnd {
   code: number
   output: Buffer
-  /** The last lines of what it said, without secrets. */
-  said: string
+  /** The last lines of stderr, without secrets. */
+  stderr: string
 }
 
 export const folderDescriptor = 4
 const addressSpaceKb = GiB / KiB
-const linesKept = 40
+const maxLines = 40
 
-/** Runs git without any configuration but the repository's own. Resolves however it ended; rejects when it was ended from here. */
+/** Runs git with only our configuration. Resolves with any exit code; rejects when this process ended it. */
 export function runGit(scope: GitScope, args: readonly string[], run: GitRun = {}): Promise<GitEnd> {
   return new Promise((resolve, reject) => {
     if (scope.signal.aborted) return reject(scope.signal.reason)
@@ -67,28 +67,28 @@ export function runGit(scope: GitScope, args: readonly string[], run: GitRun = {
     eachLine(child.stderr!, raw => {
       const line = scope.scrub(raw)
       lines.push(line)
-      lines.splice(0, lines.length - linesKept)
+      lines.splice(0, lines.length - maxLines)
       run.onProgress?.(line)
     })
     child.once('error', end)
     child.once('close', code => {
       scope.signal.removeEventListener('abort', abort)
       if (failure) reject(failure.error)
-      else resolve({ code: code ?? 1, output: Buffer.concat(pieces), said: lines.join('\n') })
+      else resolve({ code: code ?? 1, output: Buffer.concat(pieces), stderr: lines.join('\n') })
     })
-    give(child.stdin, run.input ?? '')
-    give(child.stdio[credentialDescriptor], scope.credential ?? '')
+    feed(child.stdin, run.input ?? '')
+    feed(child.stdio[credentialDescriptor], scope.credential ?? '')
   })
 }
 
-/** A limited shell that becomes git: address space in KB, file size in blocks of 512 bytes, no core dump. */
+/** A shell with limits that execs git: address space in KB, file size in blocks of 512 bytes, no core dump. */
 function start({ git, repository, owner, folder, fileBytes }: GitScope, args: readonly string[]): ChildProcess {
   const limits = `umask 022; ulimit -c 0; ulimit -v ${addressSpaceKb}; ulimit -f ${Math.ceil(fileBytes / 512)}; exec "$@"`
   return startProcess('/bin/sh', ['-c', limits, 'sh', git, ...args], {
     cwd: repository,
     env: environment(repository),
     stdio: ['pipe', 'pipe', 'pipe', 'pipe', folder],
-    detached: true, // a process group of its own, with git's helpers in it
+    detached: true, // its own process group, which includes git's helpers
     ...(owner && process.getuid?.() === 0 ? owner : {}),
   })
 }
@@ -124,7 +124,7 @@ function endGroup({ pid }: ChildProcess): void {
   }
 }
 
-function give(stream: Readable | Writable | null | undefined, text: string | Buffer): void {
+function feed(stream: Readable | Writable | null | undefined, text: string | Buffer): void {
   if (!(stream instanceof Writable)) return
   stream.on('error', () => {}) // git may end without reading it
   stream.end(text)

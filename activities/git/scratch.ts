@@ -9,10 +9,10 @@ import { FetchRefused } from './port.ts'
 const prefix = 'berth-git-'
 const watchMs = 100
 
-/** A folder for one fetch's repository, with this configuration, readable by its owner only. */
-export async function makeRepository(below: string, config: string, owner: Owner | null): Promise<string> {
-  await mkdir(below, { recursive: true, mode: 0o711 })
-  const folder = await mkdtemp(join(below, `${prefix}${process.pid}-`))
+/** Creates a folder for one fetch's repository, with this configuration, readable by its owner only. */
+export async function makeRepository(scratch: string, config: string, owner: Owner | null): Promise<string> {
+  await mkdir(scratch, { recursive: true, mode: 0o711 })
+  const folder = await mkdtemp(join(scratch, `${prefix}${process.pid}-`))
   const folders = ['objects', 'objects/pack', 'refs', 'refs/heads', 'info', 'tree']
   for (const name of folders) await mkdir(join(folder, name))
   const files = { HEAD: 'ref: refs/heads/none\n', config, 'info/attributes': rawAttributes }
@@ -26,22 +26,23 @@ export async function removeRepository(folder: string): Promise<void> {
   await rm(folder, { recursive: true, force: true, maxRetries: 3 })
 }
 
-/** Removes what fetches left whose process was killed. */
-export async function removeAbandoned(below: string): Promise<void> {
-  for (const name of await readdir(below).catch(() => [])) {
+/** Removes the repositories of fetches whose process was killed. */
+export async function removeAbandoned(scratch: string): Promise<void> {
+  for (const name of await readdir(scratch).catch(() => [])) {
     const pid = Number(new RegExp(`^${prefix}(\\d+)-`).exec(name)?.[1])
-    if (pid && !lives(pid)) await removeRepository(join(below, name)).catch(ignoreError('the next start tries again'))
+    if (pid && !isAlive(pid))
+      await removeRepository(join(scratch, name)).catch(ignoreError('the next start tries again'))
   }
 }
 
-/** Tells when more than `maxBytes` were downloaded. Returns how to stop watching. */
-export function watchSize(repository: string, maxBytes: number, tooLarge: (error: FetchRefused) => void): () => void {
-  const look = async () => {
+/** Calls back when more than `maxBytes` were downloaded. Returns a function that stops watching. */
+export function watchSize(repository: string, maxBytes: number, onTooLarge: (error: FetchRefused) => void): () => void {
+  const check = async () => {
     if ((await packedBytes(join(repository, 'objects/pack'))) <= maxBytes) return
-    tooLarge(new FetchRefused('REPOSITORY_TOO_LARGE', `The commit's download is over ${inMb(maxBytes)}.`))
+    onTooLarge(new FetchRefused('REPOSITORY_TOO_LARGE', `The commit's download is over ${inMb(maxBytes)}.`))
   }
   const timer = setInterval(
-    () => void look().catch(ignoreError('the folder appears later, and the next look comes')),
+    () => void check().catch(ignoreError('the folder appears later, and the next look comes')),
     watchMs,
   )
   return () => clearInterval(timer)
@@ -59,7 +60,7 @@ async function packedBytes(folder: string): Promise<number> {
   return sizes.reduce((sum, size) => sum + size, 0)
 }
 
-function lives(pid: number): boolean {
+function isAlive(pid: number): boolean {
   try {
     process.kill(pid, 0)
     return true

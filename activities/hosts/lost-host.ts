@@ -5,8 +5,8 @@ import * as operations from '../../db/operations/operations.ts'
 import type { Fence } from '../steps/claims.ts'
 
 /**
- * Ends an operation of an application whose files went with a forgotten host: a deletion needs no host then and is done, a restore goes
- * on at the host that it has chosen, and everything else would find no files. False = it may run.
+ * Ends an operation of an application whose files were lost with a forgotten host. A deletion needs no host and succeeds, a restore
+ * continues at the host that it has chosen, and everything else would find no files. False = it may run.
  */
 export async function endForLostHost(
   db: Db,

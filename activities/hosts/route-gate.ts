@@ -7,8 +7,8 @@ import type { Boot } from './boot.ts'
 export type RouteGate = (signal: AbortSignal) => Promise<void>
 
 /**
- * What every container with a port waits for: engines deal ports anew after a boot, and until the proxy has forgotten the old ones a
- * container could answer for another application. Once open it stays open for that boot.
+ * Every container with a port waits for this gate: engines assign ports again after a boot, and until the proxy has dropped the old
+ * ones, a container could answer for another application. Once open, the gate stays open for that boot.
  */
 export function routeGate(db: Db, hostId: string, boot: Pick<Boot, 'id'>, everyMs = 100): RouteGate {
   let open: string | undefined

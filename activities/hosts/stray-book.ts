@@ -1,14 +1,14 @@
 import { readFile, rename, writeFile } from 'node:fs/promises'
 import type { StrayNotes } from '../../policy/hosts/strays.ts'
 
-/** What a host remembers of its strays. It lies at the host: the database is what is in doubt. */
+/** The notes of a host about its strays. They lie at the host, because the database may be wrong. */
 export interface StrayBook {
   read(): Promise<StrayNotes>
   /** Replaces all notes, whole or not at all. */
   write(notes: StrayNotes): Promise<void>
 }
 
-/** The book as a file. One that cannot be read is an empty one: strays then only stay longer. */
+/** The notes as a file. An unreadable file counts as empty: strays then only stay longer. */
 export function strayBook(path: string): StrayBook {
   return {
     async read() {
@@ -26,5 +26,5 @@ export function strayBook(path: string): StrayBook {
   }
 }
 
-/** Remembers nothing: strays are set aside and stay. */
+/** Stores nothing: strays are quarantined and stay. */
 export const blankBook: StrayBook = { read: async () => ({}), write: async () => {} }

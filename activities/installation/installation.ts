@@ -10,7 +10,7 @@ import type { ObjectStore } from '../objects/port.ts'
 
 const markName = 'installation.json'
 
-/** The id that a folder carries, or null. Throws when the mark cannot be read: it is never taken for missing. */
+/** The id in a folder's mark, or null. Throws when the mark cannot be read, because it must not count as missing. */
 export async function folderMark(folder: string): Promise<string | null> {
   const text = await readFile(join(folder, markName), 'utf8').catch(error => {
     if (error.code === 'ENOENT') return null
@@ -19,7 +19,7 @@ export async function folderMark(folder: string): Promise<string | null> {
   return text === null ? null : (JSON.parse(text) as { id: string }).id
 }
 
-/** Gives a folder an id, whole or not at all. */
+/** Writes a folder's mark atomically. */
 async function markFolder(folder: string, id: string): Promise<void> {
   const path = join(folder, markName)
   const draft = `${path}.${randomUUID()}.new`
@@ -29,13 +29,13 @@ async function markFolder(folder: string, id: string): Promise<void> {
 }
 
 /**
- * Makes sure that a data folder (or that of one host in it) and the database belong together, and gives an id to what has none yet.
+ * Checks that a data folder (or that of one host in it) and the database belong together, and marks those without an id.
  * Resolves to the id; throws `WrongInstallation`. `database` is its name for the message.
  */
 export async function confirmFolder(db: Db, folder: string, database: string): Promise<string> {
-  const folderId = await folderMark(folder) // first: whoever marks a folder has marked the database before
+  const folderId = await folderMark(folder) // read first: the database is always marked before the folder
   const row = await readInstallation(db)
-  const known = belongTogether({
+  const commonId = belongTogether({
     folder,
     database,
     folderId,
@@ -43,18 +43,18 @@ export async function confirmFolder(db: Db, folder: string, database: string): P
     folderHasApplications: folderId === null && (await holdsApplications(folder)),
     databaseKnowsApplications: folderId === null && (await hasHadApplications(db)),
   })
-  const id = known ?? (await claimInstallation(db, randomUUID())).id
-  if (folderId === null) await markFolder(folder, id).catch(leftToOwner)
+  const id = commonId ?? (await claimInstallation(db, randomUUID())).id
+  if (folderId === null) await markFolder(folder, id).catch(unlessUnwritable)
   return id
 }
 
-/** A process that sees only parts of a folder, and may not write there, leaves the mark to those whose folder it is. */
-function leftToOwner(error: NodeJS.ErrnoException): void {
-  // ENOENT is what making a folder gives on a file system that is read only.
+/** A process that sees only parts of a folder, and may not write there, leaves the mark to the folder's owner. */
+function unlessUnwritable(error: NodeJS.ErrnoException): void {
+  // Creating a folder on a read-only file system may fail with ENOENT.
   if (!['EROFS', 'EACCES', 'EPERM', 'ENOENT'].includes(error.code ?? '')) throw error
 }
 
-/** Volumes lie in `images` or `folders` of a host's folder, named by application, and hosts' folders in `hosts` of the data folder. */
+/** Volumes are in `images` or `folders` of a host's folder, named by application; hosts' folders are in `hosts` of the data folder. */
 async function holdsApplications(folder: string): Promise<boolean> {
   const names = (path: string) => readdir(join(folder, path)).catch(() => [] as string[])
   for (const host of ['.', ...(await names('hosts')).map(name => `hosts/${name}`)])
@@ -63,19 +63,19 @@ async function holdsApplications(folder: string): Promise<boolean> {
   return false
 }
 
-/** The id that an object store carries, or null. */
+/** The id in an object store's mark, or null. */
 export async function storeMark(store: ObjectStore): Promise<string | null> {
-  const found = await store.head(installationMark)
-  if (!found) return null
-  return (JSON.parse((await store.read(installationMark, 0, found.size)).toString()) as { id: string }).id
+  const head = await store.head(installationMark)
+  if (!head) return null
+  return (JSON.parse((await store.read(installationMark, 0, head.size)).toString()) as { id: string }).id
 }
 
-/** Gives an object store an id, also when it has another one. */
+/** Writes an object store's mark, replacing another one. */
 async function markStore(store: ObjectStore, id: string): Promise<void> {
   await store.put(installationMark, Readable.from([Buffer.from(JSON.stringify({ id }))], { objectMode: false }))
 }
 
-/** Makes sure that the object store is the installation's; the first one that meets it is given its mark. Throws `WrongInstallation`. */
+/** Checks that the object store belongs to the installation; marks an unmarked store when it is used first. Throws `WrongInstallation`. */
 export async function confirmStore(db: Db, store: ObjectStore): Promise<void> {
   const row = await readInstallation(db)
   const storeId = await storeMark(store)
@@ -88,8 +88,8 @@ export async function confirmStore(db: Db, store: ObjectStore): Promise<void> {
 }
 
 /**
- * Makes a data folder, the folders of hosts in it and the object store belong to the database, whatever they belonged to: a move on
- * purpose. A database without an id takes the folder's. Resolves to the id.
+ * Marks a data folder, the folders of hosts in it and the object store as the database's, whatever they belonged to, for a deliberate
+ * move. A database without an id takes the folder's. Resolves to the id.
  */
 export async function adoptParts(db: Db, dataDir: string, store: ObjectStore): Promise<string> {
   const { id } = await claimInstallation(db, (await folderMark(dataDir)) ?? randomUUID())

@@ -8,7 +8,7 @@ import { loginRefused, type SmtpServer, smtpLogin } from '../mail/smtp.ts'
 import type { ObjectStore } from '../objects/port.ts'
 import { storeMark } from './installation.ts'
 
-/** What an outside system says of a secret. `away` = it did not answer, so nothing is known. */
+/** An outside system's verdict on a secret. `away` = it did not answer, so nothing is known. */
 export interface Verdict {
   settings: string
   state: 'accepted' | 'REFUSED' | 'away' | 'cannot be asked'
@@ -18,8 +18,8 @@ export interface Verdict {
 const limitMs = 20_000
 
 /**
- * A canary body, put with one opened store, read and removed with the other, both ways round: both reach the same bodies.
- * `installationId` is what the store must carry, or null where none is known.
+ * Puts a canary body with one opened store, and reads and removes it with the other, both ways: both must reach the same bodies.
+ * `installationId` is the id that the store must have, or null where none is known.
  */
 export async function checkStore(
   open: () => Promise<ObjectStore>,
@@ -46,16 +46,16 @@ export async function checkStore(
   }
 }
 
-/** Bytes that one store has put are what the other reads. Rejects when they are not; nothing is left. */
+/** Checks that bytes put with one store can be read with the other. Rejects otherwise; leaves nothing. */
 async function canary(from: ObjectStore, to: ObjectStore): Promise<void> {
   const id = randomBytes(24).toString('hex')
   const body = randomBytes(64)
   try {
     await from.put(id, Readable.from([body], { objectMode: false }))
     if (!body.equals(await to.read(id, 0, body.length)))
-      throw new Error('what one pair stored is not what the other reads')
+      throw new Error('one pair of keys does not read what the other has stored')
   } finally {
-    // Where the other one leads elsewhere, the body is still where it was put.
+    // If the other store is a different one, the body is still in the first.
     await to.delete(id).finally(() => from.delete(id))
   }
 }
@@ -71,13 +71,13 @@ export async function checkMail(server: SmtpServer): Promise<Verdict> {
   }
 }
 
-/** The app's key by what the provider says of the app, the client's secret by a code that nobody was given. */
+/** Checks the app's key by requesting the app from the provider, and the client's secret with an invalid code. */
 export async function checkGit(provider: () => Promise<GitProvider | null>): Promise<Verdict[]> {
-  const asked = async (settings: string, question: (git: GitProvider) => Promise<boolean | null>): Promise<Verdict> => {
+  const check = async (settings: string, request: (git: GitProvider) => Promise<boolean | null>): Promise<Verdict> => {
     try {
       const git = await provider()
       if (!git) return { settings, state: 'cannot be asked', why: 'no app is set up' }
-      const answer = await question(git)
+      const answer = await request(git)
       if (answer === null) return { settings, state: 'cannot be asked', why: 'the provider does not say' }
       return { settings, state: answer ? 'accepted' : 'REFUSED' }
     } catch (error) {
@@ -85,8 +85,8 @@ export async function checkGit(provider: () => Promise<GitProvider | null>): Pro
     }
   }
   return [
-    await asked('GIT_PROVIDER_PRIVATE_KEY', git => git.knowsApp(AbortSignal.timeout(limitMs))),
-    await asked('GIT_PROVIDER_CLIENT_SECRET', git => git.knowsClient(AbortSignal.timeout(limitMs))),
+    await check('GIT_PROVIDER_PRIVATE_KEY', git => git.knowsApp(AbortSignal.timeout(limitMs))),
+    await check('GIT_PROVIDER_CLIENT_SECRET', git => git.knowsClient(AbortSignal.timeout(limitMs))),
     {
       settings: 'GIT_PROVIDER_WEBHOOK_SECRET',
       state: 'cannot be asked',
@@ -95,7 +95,7 @@ export async function checkGit(provider: () => Promise<GitProvider | null>): Pro
   ]
 }
 
-/** Hands in an answer that no widget gave: who knows the secret says so of the answer alone. */
+/** Submits an invalid answer: with the right secret, the provider refuses only the answer. */
 export async function checkCaptcha(settings: Pick<CaptchaSettings, 'verifyUrl' | 'secretKey'>): Promise<Verdict> {
   const name = 'CAPTCHA_SECRET_KEY'
   try {
@@ -106,15 +106,17 @@ export async function checkCaptcha(settings: Pick<CaptchaSettings, 'verifyUrl' |
   }
 }
 
-/** Codes of the network for nobody who answers. */
-const silent = /^(ECONN|EAI_|ENOTFOUND|ETIMEDOUT|EHOST|ENET|EPIPE)/
+/** Network codes for a system that does not answer. */
+const unreachable = /^(ECONN|EAI_|ENOTFOUND|ETIMEDOUT|EHOST|ENET|EPIPE)/
 
-/** Messages of our adapters hold no secret. */
+/** Messages of our adapters contain no secrets. */
 function refusedBy(error: unknown): Pick<Verdict, 'state' | 'why'> {
   const { code, name, message, $metadata } = error as Error & { code?: string; $metadata?: { httpStatusCode?: number } }
   const status = $metadata?.httpStatusCode
   const isAway =
-    error instanceof ApiError ? error.code !== 'VALIDATION_FAILED' : name === 'TimeoutError' || silent.test(code ?? '')
+    error instanceof ApiError
+      ? error.code !== 'VALIDATION_FAILED'
+      : name === 'TimeoutError' || unreachable.test(code ?? '')
   return {
     state: isAway ? 'away' : 'REFUSED',
     why: status ? `it answered ${status} (${name})` : message || code || name,

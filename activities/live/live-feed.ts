@@ -4,7 +4,7 @@ import type { OutputStream } from '../containers/output.ts'
 import type { ContainerHost, ContainerState, ContainerStats } from '../containers/port.ts'
 import { nanosecondsNow } from '../containers/stamps.ts'
 
-/** What a host tells of one application as it happens: a line of its output, its figures once a second, or why it tells no more. */
+/** A live event of one application: a line of its output, its stats once a second, or why the feed ended. */
 export type LiveEvent =
   | { stream: OutputStream; line: string }
   | { reading: LiveReading }
@@ -16,7 +16,7 @@ export interface LiveReading {
   stats: ContainerStats | null
 }
 
-/** What readers are told of a container. */
+/** The state of a container as readers see it. */
 export const shownState = ({ status, running, startedAt, exitCode, oom }: ContainerState) => ({
   status,
   running,
@@ -27,17 +27,17 @@ export const shownState = ({ status, running, startedAt, exitCode, oom }: Contai
 
 export interface LiveSource {
   engine: Pick<ContainerHost, 'followLogs' | 'stats'>
-  /** The container that counts now; null when there is none. */
+  /** The current container; null when there is none. */
   newest(): Promise<ContainerState | null>
-  /** One turn, in milliseconds: how often figures are read. */
+  /** Interval between reads of the stats, in milliseconds. */
   turnMs?: number
 }
 
-/** While a container runs, a newer one is looked for in every so many turns; its end shows in the figures at once. */
-const lookEvery = 3
-/** Between two containers of a deploy or restart there may be none for so many turns. */
+/** While a container runs, a newer one is searched for every this many turns; its end shows in the stats immediately. */
+const searchEvery = 3
+/** Turns without a container that a deploy or restart may cause. */
 const graceTurns = 5
-/** A program that prints faster than this per second is read more slowly: nobody reads along, and others share the host. */
+/** A program that prints more than this per second is read more slowly: nobody can follow it, and others share the host. */
 const bytesPerSecond = 512 * KiB
 
 interface Run {
@@ -48,19 +48,19 @@ interface Run {
 }
 
 /**
- * Follows one application over releases, restarts and stops with one log stream and one timer. Output begins with what is printed
- * from now on; of every later run it is complete. While the engine is silent, so is the feed.
+ * Follows one application across releases, restarts and stops with one log stream and one timer. Output starts with what is printed
+ * from now on; for later runs it is complete. While the engine does not answer, the feed is silent.
  */
 export class LiveFeed {
   readonly #source: LiveSource
   readonly #emit: (event: LiveEvent) => void
   readonly #ended = new AbortController()
-  /** By container the newest of its output that was told, or was there before; all of one that is not here is news. */
-  readonly #told = new Map<string, bigint>()
+  /** By container the time of the newest output that was sent or predates the feed; without an entry all output is new. */
+  readonly #sentUntil = new Map<string, bigint>()
   #container: ContainerState | null | undefined
   #missing = graceTurns
   #run: Run | undefined
-  #second = { begun: Number.NEGATIVE_INFINITY, bytes: 0 }
+  #second = { startedAt: Number.NEGATIVE_INFINITY, bytes: 0 }
 
   constructor(source: LiveSource, emit: (event: LiveEvent) => void) {
     this.#source = source
@@ -71,43 +71,43 @@ export class LiveFeed {
     this.#ended.abort()
   }
 
-  /** Resolves after `stop`, or when the application has no container (any more), which is its last event. */
+  /** Resolves after `stop`, or when the application has no container, which is reported as the last event. */
   async run(): Promise<void> {
     const { signal } = this.#ended
     const { turnMs = 1000 } = this.#source
     for (let turn = 0; !signal.aborted; turn++) {
-      const begun = performance.now()
+      const startedAt = performance.now()
       try {
-        if (!this.#container?.running || turn % lookEvery === 0) await this.#look()
+        if (!this.#container?.running || turn % searchEvery === 0) await this.#findContainer()
         if (this.#container) await this.#read(this.#container)
         else if (this.#missing++ >= graceTurns) {
           this.#emit({ error: 'CONTAINER_NOT_FOUND' })
           return this.stop()
         }
       } catch {
-        // The engine does not answer. Whoever reads hears nothing, and draws the conclusion.
+        // The engine does not answer: the feed stays silent.
       }
-      await pause(turnMs - (performance.now() - begun), signal)
+      await pause(turnMs - (performance.now() - startedAt), signal)
     }
   }
 
-  async #look(): Promise<void> {
+  async #findContainer(): Promise<void> {
     const first = this.#container === undefined
     this.#container = await this.#source.newest()
     if (!this.#container) return
-    if (first) this.#told.set(this.#container.id, nanosecondsNow())
+    if (first) this.#sentUntil.set(this.#container.id, nanosecondsNow())
     this.#missing = 0
     if (this.#container.running) this.#follow(this.#container, first)
   }
 
   async #read(container: ContainerState): Promise<void> {
     const stats = container.running ? await this.#source.engine.stats(container.name) : null
-    // It ended since it was looked at: the next turn looks anew, and tells how it stands.
+    // It has ended meanwhile: the next turn finds and reports its state.
     if (container.running && !stats) this.#container = { ...container, running: false }
     else if (!this.#ended.signal.aborted) this.#emit({ reading: { state: shownState(container), stats } })
   }
 
-  /** The log stream moves on to a new run; a container that it comes back to goes on where it was left. */
+  /** Moves the log stream to a new run; for a container that was followed before, continues where it stopped. */
   #follow(container: ContainerState, first: boolean): void {
     const before = this.#run
     const name = `${container.id}/${container.startedAt?.getTime()}`
@@ -115,13 +115,14 @@ export class LiveFeed {
     if (before && before.containerId !== container.id) before.leave.abort()
     const leave = new AbortController()
     const signal = AbortSignal.any([this.#ended.signal, leave.signal])
-    const told = () => this.#told.get(container.id) ?? 0n
+    const sentUntil = () => this.#sentUntil.get(container.id) ?? 0n
     const listen = (stream: OutputStream, line: string, at: bigint) => {
-      if (at > told()) this.#told.set(container.id, at)
-      return this.#take(stream, line)
+      if (at > sentUntil()) this.#sentUntil.set(container.id, at)
+      return this.#sendLine(stream, line)
     }
-    const follow = () => this.#source.engine.followLogs(container.name, first ? {} : { after: told() }, listen, signal)
-    // An earlier run of the same container ends by itself, with its last words.
+    const follow = () =>
+      this.#source.engine.followLogs(container.name, first ? {} : { after: sentUntil() }, listen, signal)
+    // The stream of an earlier run of the same container ends on its own, after its last output.
     const ended = (before?.ended ?? Promise.resolve()).then(follow).catch(() => {
       if (this.#run === run) this.#run = undefined
     })
@@ -129,12 +130,12 @@ export class LiveFeed {
     this.#run = run
   }
 
-  #take(stream: OutputStream, line: string): void | Promise<void> {
+  #sendLine(stream: OutputStream, line: string): void | Promise<void> {
     this.#emit({ stream, line })
     const now = performance.now()
-    if (now - this.#second.begun >= 1000) this.#second = { begun: now, bytes: 0 }
+    if (now - this.#second.startedAt >= 1000) this.#second = { startedAt: now, bytes: 0 }
     this.#second.bytes += line.length + 1
     if (this.#second.bytes < bytesPerSecond) return
-    return pause(this.#second.begun + 1000 - now, this.#ended.signal)
+    return pause(this.#second.startedAt + 1000 - now, this.#ended.signal)
   }
 }

@@ -5,14 +5,14 @@ import { mailsKeptDays } from '../../policy/mail/delivery.ts'
 import { mailMessage } from './message.ts'
 import type { Mailer } from './port.ts'
 
-/** For installations without a mail server: each mail is a file that any mail program opens, named by time and id, for 30 days. */
+/** For installations without a mail server: stores each mail for 30 days as a file that any mail program can open, named by time and id. */
 export function folderMailer(folder: string): Mailer {
   return {
     async send(mail, signal) {
       const message = await mailMessage(mail)
       const path = join(folder, `${stamp(mail.date)}-${mail.id}.eml`)
       const temporary = `${path}.new`
-      const made = await mkdir(folder, { recursive: true, mode: 0o700 })
+      const firstCreated = await mkdir(folder, { recursive: true, mode: 0o700 })
       signal.throwIfAborted()
       try {
         const file = await open(temporary, 'w', 0o600)
@@ -23,9 +23,9 @@ export function folderMailer(folder: string): Mailer {
           await file.close()
         }
         await rename(temporary, path)
-        // Sent means that its row goes: from here on the file is all there is of it.
+        // The row of a sent mail is deleted: from here on the file is the only copy.
         await syncFolder(folder)
-        if (made) await syncFolder(dirname(made))
+        if (firstCreated) await syncFolder(dirname(firstCreated))
         await removeOld(folder)
       } catch (error) {
         await rm(temporary, { force: true })
@@ -36,13 +36,13 @@ export function folderMailer(folder: string): Mailer {
 }
 
 const stamp = (date: Date): string => date.toISOString().replaceAll(':', '')
-const named = /^(\d{4}-\d\d-\d\dT\d{6}\.\d{3}Z)-[0-9a-f]+\.eml(\.new)?$/
+const namePattern = /^(\d{4}-\d\d-\d\dT\d{6}\.\d{3}Z)-[0-9a-f]+\.eml(\.new)?$/
 
-/** Also what a process that died has left half written. */
+/** Also removes the half-written files of dead processes. */
 async function removeOld(folder: string): Promise<void> {
   const oldest = stamp(new Date(Date.now() - mailsKeptDays * 86_400_000))
   for (const name of await readdir(folder)) {
-    const [, written] = named.exec(name) ?? []
+    const [, written] = namePattern.exec(name) ?? []
     if (written && written < oldest) await rm(join(folder, name), { force: true })
   }
 }

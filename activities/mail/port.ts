@@ -1,6 +1,6 @@
-/** A mail as it goes out: one person, plain text. */
+/** An outgoing mail: one recipient, plain text. */
 export interface Mail {
-  /** Its Message-ID derives from this, so that one that is sent twice can be told. */
+  /** The Message-ID derives from this, so that a mail that is sent twice can be recognised. */
   id: string
   from: MailAddress
   /** One address. */
@@ -16,11 +16,11 @@ export interface MailAddress {
   address: string
 }
 
-/** Where mail goes. Sending one again is harmless: the receiving side sees one Message-ID. */
+/** Sends mail. Sending one again is harmless: the receiver sees the same Message-ID. */
 export interface Mailer {
   /**
-   * Resolves once the other side has taken the mail. Rejects with `MailRefused` when it never will, with any other error when
-   * it may be tried again; also when the signal aborts.
+   * Resolves once the receiver has accepted the mail. Rejects with `MailRefused` when it never will, with any other error when
+   * a retry may succeed; also when the signal aborts.
    */
   send(mail: Mail, signal: AbortSignal): Promise<void>
 }

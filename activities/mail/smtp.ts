@@ -6,7 +6,7 @@ import { type Mailer, MailRefused } from './port.ts'
 export interface SmtpServer {
   host: string
   port: number
-  /** TLS from the first byte; else it begins as soon as the server offers it. */
+  /** TLS from the first byte; otherwise as soon as the server offers it. */
   secure: boolean
   credentials: { user: string; pass: string } | null
 }
@@ -15,8 +15,8 @@ const silenceMs = 30_000
 const loopback = /^(localhost|127\.\d+\.\d+\.\d+|::1)$/
 
 /**
- * Speaks SMTP: one connection for each mail, none of which outlives its signal. Credentials go to other machines encrypted only,
- * and to none whose certificate is not good; on the own machine nobody listens, and certificates are rarely meant.
+ * Sends by SMTP, with one connection per mail that ends with its signal. Credentials go to other machines only encrypted, and only
+ * with a valid certificate; connections to the loopback cannot be intercepted, and certificates there are rarely valid.
  */
 export function smtpMailer(server: SmtpServer): Mailer {
   return {
@@ -24,7 +24,7 @@ export function smtpMailer(server: SmtpServer): Mailer {
       const message = await mailMessage(mail)
       const envelope = { from: mail.from.address, to: [mail.to], size: message.length }
       try {
-        await talk(server, signal, connection => step(done => connection.send(envelope, message, done)))
+        await withConnection(server, signal, connection => step(done => connection.send(envelope, message, done)))
       } catch (error) {
         throw refusal(error) ?? error
       }
@@ -32,29 +32,29 @@ export function smtpMailer(server: SmtpServer): Mailer {
   }
 }
 
-/** Signs in and leaves again. Rejects with what the server said; `loginRefused` tells whether it was about the credentials. */
+/** Signs in and disconnects. Rejects with the server's answer; `loginRefused` tells whether it was about the credentials. */
 export const smtpLogin = (server: SmtpServer, signal: AbortSignal): Promise<void> =>
-  talk(server, signal, async () => {})
+  withConnection(server, signal, async () => {})
 
-/** Whether the server has answered, and does not take these credentials. */
+/** Whether the server has answered and refused these credentials. */
 export function loginRefused(error: unknown): boolean {
   const { responseCode, command } = error as { responseCode?: number; command?: string }
   return responseCode !== undefined && responseCode >= 500 && (command ?? '').startsWith('AUTH')
 }
 
-/** One connection, signed in where there are credentials, for what is said in between. */
-async function talk(
+/** Runs work on one connection, signed in where there are credentials. */
+async function withConnection(
   { host, port, secure, credentials }: SmtpServer,
   signal: AbortSignal,
-  say: (connection: SmtpConnection) => Promise<void>,
+  work: (connection: SmtpConnection) => Promise<void>,
 ): Promise<void> {
-  const near = loopback.test(host)
+  const isLoopback = loopback.test(host)
   const options = {
     host,
     port,
     secure,
-    ignoreTLS: near,
-    requireTLS: credentials !== null && !near,
+    ignoreTLS: isLoopback,
+    requireTLS: credentials !== null && !isLoopback,
     connectionTimeout: silenceMs,
     greetingTimeout: silenceMs,
     socketTimeout: silenceMs,
@@ -64,14 +64,14 @@ async function talk(
   const connection = new SmtpConnection(options)
   const broken = new Promise<never>((_, reject) => {
     connection.on('error', reject)
-    // What the server said before it hung up is told by the step that waits for it.
+    // The waiting step reports what the server answered before it disconnected.
     connection.once('end', () => setImmediate(() => reject(new Error('The mail server ended the connection.'))))
     signal.addEventListener('abort', () => reject(signal.reason), { once: true })
   })
   const dialogue = async () => {
     await step(done => connection.connect(done))
     if (credentials) await step(done => connection.login({ credentials }, done))
-    await say(connection)
+    await work(connection)
   }
   try {
     await Promise.race([dialogue(), broken])
@@ -86,7 +86,7 @@ function step(run: (done: (error?: Error | null) => void) => void): Promise<void
   return new Promise((resolve, reject) => run(error => (error ? reject(error) : resolve())))
 }
 
-/** A final answer about this mail or whom it is for. One about us, our credentials or our sender, is for the operator to mend. */
+/** A final answer about this mail or its recipient. One about our credentials or our sender is for the operator to fix. */
 function refusal(error: unknown): MailRefused | null {
   const { responseCode, command, message } = error as { responseCode?: number; command?: string; message: string }
   const final = responseCode !== undefined && responseCode >= 500

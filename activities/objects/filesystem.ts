@@ -6,32 +6,32 @@ import { sharedTurns } from '../../lib/async/shared-turns.ts'
 import { KiB, MiB } from '../../lib/bytes.ts'
 import { syncFolder } from '../../lib/folders/sync-folder.ts'
 import { staleUploadMs } from '../../policy/patience.ts'
-import { LentFile } from './lent-file.ts'
+import { BorrowedFile } from './borrowed-file.ts'
 import { rangeWithin, segmentPath } from './meter.ts'
-import { BodyNotFound, type Lent, type ObjectStore, type PutOptions, type StoredBody } from './port.ts'
+import { BodyNotFound, type BorrowedBody, type ObjectStore, type PutOptions, type StoredBody } from './port.ts'
 import { receive } from './receive.ts'
 
-/** Up to this size a read is one call, which is what small downloads are fast by. */
+/** Up to this size a body is read with one call, which makes small downloads fast. */
 const smallBytes = 64 * KiB
 
-/** Bodies as files below one folder. Removes what dead processes left behind; files written to within `temporaryMs` stay. */
+/** Bodies as files below one folder. Removes what dead processes left; files that were written to within `temporaryMs` stay. */
 export async function filesystemStore(folder: string, temporaryMs: number = staleUploadMs): Promise<ObjectStore> {
   await mkdir(join(folder, 'tmp'), { recursive: true, mode: 0o700 })
   await removeStale(join(folder, 'tmp'), temporaryMs)
   return new FilesystemStore(folder)
 }
 
-/** Ids of all bodies that lie in such a folder, by their first two characters; a folder that does not exist holds none. */
+/** Ids of all bodies in such a folder, grouped by their first two characters; none if the folder does not exist. */
 export async function* bodiesIn(folder: string): AsyncGenerator<string[]> {
-  const below = async (path: string) => (await readdir(path).catch(unlessMissing)) ?? []
+  const list = async (path: string) => (await readdir(path).catch(unlessMissing)) ?? []
   const root = join(folder, 'o')
-  for (const first of (await below(root)).sort()) {
-    const groups = await Promise.all((await below(join(root, first))).map(second => below(join(root, first, second))))
+  for (const first of (await list(root)).sort()) {
+    const groups = await Promise.all((await list(join(root, first))).map(second => list(join(root, first, second))))
     yield groups.flat()
   }
 }
 
-/** Makes what was done in a folder last. Whoever waits for one folder at the same time shares one sync, which begins after all of them came. */
+/** Makes changes in a folder durable. Concurrent callers for one folder share one sync that starts after all of their changes. */
 export type SyncFolder = (path: string) => Promise<void>
 
 export const sharedFolderSync = (sync: SyncFolder = syncFolder): SyncFolder => sharedTurns(sync)
@@ -74,11 +74,11 @@ class FilesystemStore implements ObjectStore {
     }
   }
 
-  async lend(id: string, from?: number, to?: number, signal?: AbortSignal): Promise<Lent> {
+  async lend(id: string, from?: number, to?: number, signal?: AbortSignal): Promise<BorrowedBody> {
     const file = await this.open(id)
     try {
       const range = rangeWithin((await file.stat()).size, from, to) ?? { from: 0, to: -1 }
-      return new LentFile(file, range.from, range.to, signal)
+      return new BorrowedFile(file, range.from, range.to, signal)
     } catch (error) {
       await file.close()
       throw error
@@ -96,8 +96,8 @@ class FilesystemStore implements ObjectStore {
   }
 
   async head(id: string): Promise<{ size: number } | null> {
-    const found = await stat(this.#path(id)).catch(unlessMissing)
-    return found && { size: found.size }
+    const stats = await stat(this.#path(id)).catch(unlessMissing)
+    return stats && { size: stats.size }
   }
 
   async delete(id: string): Promise<void> {
@@ -114,7 +114,7 @@ class FilesystemStore implements ObjectStore {
     return join(this.#folder, segmentPath(id))
   }
 
-  /** The name appears with all its bytes behind it, and stays after a power cut: the folder is synced too. */
+  /** The name appears only with all its bytes, and survives a power cut: the folder is synced too. */
   async #publish(temporary: string, target: string): Promise<void> {
     const folder = dirname(target)
     try {
@@ -141,15 +141,15 @@ async function write(path: string, body: Readable, options: PutOptions): Promise
 async function readWhole(file: FileHandle, from: number, length: number): Promise<Buffer> {
   const bytes = Buffer.allocUnsafe(length)
   const { bytesRead } = await file.read(bytes, 0, length, from)
-  if (bytesRead !== length) throw new Error(`A stored body gave ${bytesRead} of ${length} bytes.`)
+  if (bytesRead !== length) throw new Error(`A stored body has only ${bytesRead} of ${length} bytes.`)
   return bytes
 }
 
 async function removeStale(folder: string, olderThanMs: number): Promise<void> {
   for (const name of await readdir(folder)) {
     const path = join(folder, name)
-    const found = await stat(path).catch(unlessMissing)
-    if (found && Date.now() - found.mtimeMs >= olderThanMs) await rm(path, { force: true })
+    const stats = await stat(path).catch(unlessMissing)
+    if (stats && Date.now() - stats.mtimeMs >= olderThanMs) await rm(path, { force: true })
   }
 }
 

@@ -11,12 +11,12 @@ import { isKey } from '../../policy/objects/object-names.ts'
 import { contentTypeOf, extensionOf } from '../../policy/objects/object-types.ts'
 import { BodyMismatch, type ObjectStore } from './port.ts'
 
-/** How far an import is. */
+/** Progress of an import. */
 export interface ImportState {
   imported: number
-  /** Had been imported before. */
+  /** Imported before. */
   already: number
-  /** Imported now. */
+  /** Bytes imported now. */
   bytes: number
   skipped: { path: string; why: string }[]
 }
@@ -24,35 +24,35 @@ export interface ImportState {
 export interface ImportOptions {
   db: Db
   store: ObjectStore
-  /** What lies below it keeps its path as the key of the object. */
+  /** The path of a file below it becomes the key of the object. */
   folder: string
   ownerId: string
-  /** Told after each file. */
-  progress?(so: ImportState): void
+  /** Called after each file. */
+  onProgress?(state: ImportState): void
 }
 
 /** Files that are imported concurrently. */
 const width = 4
 
 /**
- * Brings files in as legacy objects under their old ids, `<user id>/<path>`, as old as the files. Whoever breaks off and begins again
- * goes on: what is there already is not copied twice, and what is there with another size is left and told.
+ * Imports files as legacy objects under their old ids, `<user id>/<path>`, with the times of the files. An interrupted import may be
+ * started again: existing objects are not copied twice, and an object of another size is skipped and reported.
  */
 export async function importLegacy(options: ImportOptions): Promise<ImportState> {
-  const so: ImportState = { imported: 0, already: 0, bytes: 0, skipped: [] }
-  const files = filesBelow(options.folder, '', so)
+  const state: ImportState = { imported: 0, already: 0, bytes: 0, skipped: [] }
+  const files = filesBelow(options.folder, '', state)
   await eachConcurrently(files, width, async path => {
-    await importOne(options, path, so).catch(error => {
+    await importOne(options, path, state).catch(error => {
       const why = unreadable(error)
       if (!why) throw error
-      so.skipped.push({ path, why })
+      state.skipped.push({ path, why })
     })
-    options.progress?.(so)
+    options.onProgress?.(state)
   })
-  return so
+  return state
 }
 
-/** Why one file cannot be brought in while others can; undefined for what stops them all. */
+/** Why this one file cannot be imported; undefined for an error that stops the import. */
 function unreadable(error: unknown): string | undefined {
   if (error instanceof BodyMismatch) return 'it changed while it was read'
   const { code, syscall } = error as NodeJS.ErrnoException
@@ -60,23 +60,27 @@ function unreadable(error: unknown): string | undefined {
   return undefined
 }
 
-/** Regular files below a folder by their paths in it; links and devices are told, and not followed. */
-async function* filesBelow(folder: string, below: string, so: ImportState): AsyncGenerator<string> {
-  for await (const entry of await opendir(join(folder, below))) {
-    const path = below ? `${below}/${entry.name}` : entry.name
-    if (entry.isDirectory()) yield* filesBelow(folder, path, so)
+/** Paths of the regular files below a folder; links and devices are reported as skipped, and not followed. */
+async function* filesBelow(folder: string, prefix: string, state: ImportState): AsyncGenerator<string> {
+  for await (const entry of await opendir(join(folder, prefix))) {
+    const path = prefix ? `${prefix}/${entry.name}` : entry.name
+    if (entry.isDirectory()) yield* filesBelow(folder, path, state)
     else if (entry.isFile()) yield path
-    else so.skipped.push({ path, why: 'it is no regular file' })
+    else state.skipped.push({ path, why: 'it is not a regular file' })
   }
 }
 
-async function importOne({ db, store, folder, ownerId }: ImportOptions, path: string, so: ImportState): Promise<void> {
-  if (!isKey(path)) return void so.skipped.push({ path, why: 'an object cannot have such a name' })
+async function importOne(
+  { db, store, folder, ownerId }: ImportOptions,
+  path: string,
+  state: ImportState,
+): Promise<void> {
+  if (!isKey(path)) return void state.skipped.push({ path, why: 'an object cannot have such a name' })
   const name = { ownerId, bucket: 'legacy', key: path } as const
   const { size, mtime } = await stat(join(folder, path))
-  const there = await findObject(db, name)
-  if (there?.size === size) return void so.already++
-  if (there) return void so.skipped.push({ path, why: `there is one of ${there.size} bytes already` })
+  const existing = await findObject(db, name)
+  if (existing?.size === size) return void state.already++
+  if (existing) return void state.skipped.push({ path, why: `the object exists already, with ${existing.size} bytes` })
   const segmentId = await segments.allocateSegment(db)
   const body = await store.put(segmentId, createReadStream(join(folder, path)), { length: size })
   const { md5: etag, sha256 } = body
@@ -86,10 +90,10 @@ async function importOne({ db, store, folder, ownerId }: ImportOptions, path: st
       await storeObject(trx, { ...name, contentType, etag, sha256 }, [{ segmentId, length: size, body }])
       await backdateObject(trx, name, mtime)
     })
-    so.imported++
-    so.bytes += size
+    state.imported++
+    state.bytes += size
   } catch (error) {
     if (!(error instanceof ApiError && error.code === 'OBJECT_ALREADY_EXISTS')) throw error
-    so.already++ // another import was faster; the sweep takes our body
+    state.already++ // another import was faster; the sweep removes our segment
   }
 }

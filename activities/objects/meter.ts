@@ -4,7 +4,7 @@ import { crc32 } from 'node:zlib'
 import { MiB } from '../../lib/bytes.ts'
 import { BodyMismatch, BodyTooLarge, type PutOptions, type StoredBody } from './port.ts'
 
-/** Passes a body through, counting and hashing; ends with an error as soon as it cannot be what was declared. */
+/** Passes a body through, counting and hashing; fails as soon as it exceeds what was declared. */
 export class BodyMeter extends Transform {
   readonly #md5 = createHash('md5')
   readonly #sha256 = createHash('sha256')
@@ -42,13 +42,13 @@ export class BodyMeter extends Transform {
     return null
   }
 
-  /** What came through; to be asked once, after the end. */
+  /** Size and hashes of what passed; call it once, after the end. */
   result(): StoredBody {
     return { size: this.#size, md5: this.#md5.digest('hex'), sha256: this.#sha256.digest('hex'), crc32: this.#crc32 }
   }
 }
 
-/** What is there of an inclusive range; null for the whole of an empty body. Throws RangeError beyond the end. */
+/** Limits an inclusive range to the body; null for the whole of an empty body. Throws RangeError beyond the end. */
 export function rangeWithin(size: number, from = 0, to?: number): { from: number; to: number } | null {
   if (size === 0 && from === 0 && to === undefined) return null
   if (from < 0 || from >= size || (to !== undefined && to < from)) throw beyond(from, to)
@@ -59,7 +59,7 @@ export function beyond(from: number, to: number | undefined): RangeError {
   return new RangeError(`Bytes ${from} to ${to ?? 'the end'} are not within the body.`)
 }
 
-/** Ids become paths and keys: anything but an opaque hex id is a mistake of ours, never a request. */
+/** Ids become paths and keys: anything but an opaque hex id is a bug, never a caller's input. */
 export function segmentPath(id: string): string {
   if (!/^[0-9a-f]{8}[0-9a-f-]{0,56}$/.test(id)) throw new Error(`Not a segment id: ${JSON.stringify(id)}`)
   return `o/${id.slice(0, 2)}/${id.slice(2, 4)}/${id}`

@@ -1,7 +1,7 @@
 import type { FileHandle } from 'node:fs/promises'
 import type { Readable } from 'node:stream'
 
-/** What a put learned about the bytes on their way. `md5` and `sha256` are hex, `crc32` is a number, `size` is bytes. */
+/** Size and hashes computed during a put. `md5` and `sha256` are hex, `crc32` is a number, `size` is bytes. */
 export interface StoredBody {
   size: number
   md5: string
@@ -12,30 +12,30 @@ export interface StoredBody {
 export interface PutOptions {
   /** Declared length in bytes; a body of another length is refused and leaves nothing. */
   length?: number
-  /** Bytes after which the body is refused with `BodyTooLarge`. */
+  /** Max bytes; a larger body is refused with `BodyTooLarge`. */
   maxBytes?: number
   signal?: AbortSignal
 }
 
-/** Bytes on loan: a piece is good until the next one is asked for. Who does not read them all destroys them. A `Readable` is one too. */
-export interface Lent extends AsyncIterable<Buffer> {
+/** Borrowed bytes: a piece is valid until the next one is requested. A reader that stops early must destroy them. A `Readable` qualifies too. */
+export interface BorrowedBody extends AsyncIterable<Buffer> {
   destroy(): unknown
 }
 
-/** The few verbs every backend of immutable bodies has, and a local view for readers that seek. Ids are opaque hex. */
+/** The operations of every backend of immutable bodies, and a local file for readers that seek. Ids are opaque hex. */
 export interface ObjectStore {
   /** Durable on return; rejects short, long or torn bodies and leaves nothing behind. */
   put(id: string, body: Readable, options?: PutOptions): Promise<StoredBody>
   /** Bytes `from` to `to`, absolute and inclusive; rejects with `BodyNotFound`. */
   get(id: string, from?: number, to?: number, signal?: AbortSignal): Promise<Readable>
-  /** As `get`, with fewer bytes moved in memory, for who is done with each piece before the next. */
-  lend(id: string, from?: number, to?: number, signal?: AbortSignal): Promise<Lent>
-  /** So many bytes from a byte on, in one piece: for small bodies. Fewer where the body ends; rejects with `BodyNotFound`. */
+  /** Like `get`, but copies less in memory; the caller must be done with each piece before requesting the next. */
+  lend(id: string, from?: number, to?: number, signal?: AbortSignal): Promise<BorrowedBody>
+  /** Reads `length` bytes at an offset into one buffer, fewer at the end: for small bodies. Rejects with `BodyNotFound`. */
   read(id: string, from: number, length: number): Promise<Buffer>
   head(id: string): Promise<{ size: number } | null>
   /** Absent is success. */
   delete(id: string): Promise<void>
-  /** A seekable file of the body; remote backends bring it to a temporary file that is unlinked at once. The caller closes it. */
+  /** A seekable file with the body; remote backends download it to a temporary file that is already unlinked. The caller closes it. */
   open(id: string): Promise<FileHandle>
 }
 

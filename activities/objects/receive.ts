@@ -5,15 +5,15 @@ import { BodyMeter } from './meter.ts'
 import { BodyMismatch, type PutOptions, type StoredBody } from './port.ts'
 
 /**
- * Opens a file and writes a body to it, holding one piece in memory. Rejects as `ObjectStore.put` does, with the file closed
- * and the body destroyed; else the caller closes it.
+ * Opens a file and writes a body to it, with one piece in memory. Rejects as `ObjectStore.put` does, with the file closed
+ * and the body destroyed; otherwise the caller closes it.
  */
 export async function receive(
   opening: Promise<FileHandle>,
   body: Readable,
   options: PutOptions,
 ): Promise<StoredBody & { file: FileHandle }> {
-  // Until the pipeline listens, a client that goes away must not end this process.
+  // Until the pipeline listens, a client that disconnects must not crash this process.
   body.on('error', () => {})
   let file: FileHandle | undefined
   let diskError: unknown
@@ -22,7 +22,7 @@ export async function receive(
     const sink = file
     const meter = new BodyMeter(options)
     const failed = (error: unknown) => {
-      // The pipeline tells a failure of its last function as a mere abort.
+      // The pipeline reports a failure of its last function as a mere abort.
       diskError = error
       throw error
     }

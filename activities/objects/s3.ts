@@ -16,20 +16,31 @@ import { deadlineSignal } from '../../lib/async/timeout.ts'
 import { KiB, MiB } from '../../lib/bytes.ts'
 import type { ObjectStoreConfig } from '../../policy/config.ts'
 import { beyond, segmentPath } from './meter.ts'
-import { BodyMismatch, BodyNotFound, type Lent, type ObjectStore, type PutOptions, type StoredBody } from './port.ts'
+import {
+  BodyMismatch,
+  BodyNotFound,
+  type BorrowedBody,
+  type ObjectStore,
+  type PutOptions,
+  type StoredBody,
+} from './port.ts'
 import { receive } from './receive.ts'
 
 export type S3Config = Extract<ObjectStoreConfig, { kind: 's3' }>
 
-/** Calls without a body answer within this; an upload gets a second more for every MiB. */
+/** Deadline of calls without a body; an upload gets a second more for every MiB. */
 const callMs = 15_000
 
 /**
- * Bodies at any endpoint that speaks S3; makes the bucket when it is missing. Rejects when the endpoint does not answer, unless it
- * `mayBeAway`. A body is brought to `temporaryFolder` first:
- * only then are its length and hashes known, and endpoints were seen to publish torn bodies that came without them.
+ * Bodies at any S3-compatible endpoint; creates the bucket when it is missing. Rejects when the endpoint does not answer, unless it
+ * `mayBeUnreachable`. A body is spooled to `temporaryFolder` first: only then are its length and hashes known, and some endpoints
+ * publish torn bodies that are sent without them.
  */
-export async function s3Store(config: S3Config, temporaryFolder: string, mayBeAway = false): Promise<ObjectStore> {
+export async function s3Store(
+  config: S3Config,
+  temporaryFolder: string,
+  mayBeUnreachable = false,
+): Promise<ObjectStore> {
   const { endpoint, region, bucket, accessKeyId, secretAccessKey } = config
   const client = new S3Client({
     endpoint,
@@ -37,13 +48,13 @@ export async function s3Store(config: S3Config, temporaryFolder: string, mayBeAw
     forcePathStyle: true,
     credentials: { accessKeyId, secretAccessKey },
     maxAttempts: 2,
-    // Newer checksums are chunk-framed; not every endpoint takes the frames off again.
+    // Newer checksums are sent in chunk frames, which some endpoints store as part of the body.
     requestChecksumCalculation: 'WHEN_REQUIRED',
     responseChecksumValidation: 'WHEN_REQUIRED',
     requestHandler: { connectionTimeout: 3000, socketTimeout: 30_000 },
   })
   const ready = ensureBucket(client, bucket)
-  if (mayBeAway) ready.catch(ignoreError('the store may be away now; each request reports it'))
+  if (mayBeUnreachable) ready.catch(ignoreError('the store may be away now; each request reports it'))
   else await ready
   return new S3Store(client, bucket, temporaryFolder)
 }
@@ -66,7 +77,7 @@ class S3Store implements ObjectStore {
       await this.#send(key, spooled, options.signal)
       await this.#verify(key, spooled)
     } catch (error) {
-      // What was half written must not be found; the error that led here is the one to tell.
+      // A half-written body must not be found; the original error is the one to report.
       await this.delete(id).catch(ignoreError('the error that led here is thrown'))
       throw error
     } finally {
@@ -84,10 +95,10 @@ class S3Store implements ObjectStore {
     try {
       const answer = await this.#client.send(new GetObjectCommand({ ...this.#key(id), Range }), { abortSignal })
       const body = answer.Body as Readable
-      const found = answer.ContentRange && /^bytes (\d+)-(\d+)\/\d+$/.exec(answer.ContentRange)
-      const first = found ? Number(found[1]) : 0
-      const last = found ? Number(found[2]) : answer.ContentLength! - 1
-      if (first !== from) throw new Error(`The object store answered from byte ${first} in place of ${from}.`)
+      const range = answer.ContentRange && /^bytes (\d+)-(\d+)\/\d+$/.exec(answer.ContentRange)
+      const first = range ? Number(range[1]) : 0
+      const last = range ? Number(range[2]) : answer.ContentLength! - 1
+      if (first !== from) throw new Error(`The object store answered from byte ${first} instead of ${from}.`)
       const stream = exactly(body, Math.min(last, to ?? last) - from + 1)
       return signal ? addAbortSignal(signal, stream) : stream
     } catch (error) {
@@ -98,9 +109,9 @@ class S3Store implements ObjectStore {
     }
   }
 
-  async lend(...wanted: Parameters<ObjectStore['get']>): Promise<Lent> {
-    const stream = await this.get(...wanted)
-    // Until somebody reads, an endpoint that breaks off must not end this process.
+  async lend(...args: Parameters<ObjectStore['get']>): Promise<BorrowedBody> {
+    const stream = await this.get(...args)
+    // Until it is read, an endpoint that closes the connection must not crash this process.
     return stream.on('error', () => {})
   }
 
@@ -110,8 +121,8 @@ class S3Store implements ObjectStore {
   }
 
   async head(id: string): Promise<{ size: number } | null> {
-    const found = await this.#head(this.#key(id))
-    return found && { size: found.size }
+    const head = await this.#head(this.#key(id))
+    return head && { size: head.size }
   }
 
   async delete(id: string): Promise<void> {
@@ -141,7 +152,7 @@ class S3Store implements ObjectStore {
         ContentLength: size,
         ContentMD5: Buffer.from(md5, 'hex').toString('base64'),
       })
-      // Signs the body's own hash, which the client does not know of a stream.
+      // Signs the body's hash, which the client cannot know for a stream.
       command.middlewareStack.add(
         next => args => {
           ;(args.request as { headers: Record<string, string> }).headers['x-amz-content-sha256'] = sha256
@@ -158,26 +169,27 @@ class S3Store implements ObjectStore {
     }
   }
 
-  /** An endpoint's 200 is not believed: what it tells of the object now must be what was sent. */
+  /** An endpoint's 200 is not trusted: what it reports of the object now must match what was sent. */
   async #verify(key: { Bucket: string; Key: string }, { size, md5 }: StoredBody): Promise<void> {
-    const found = await this.#head(key)
-    const etag = found?.etag?.replaceAll('"', '')
+    const head = await this.#head(key)
+    const etag = head?.etag?.replaceAll('"', '')
     const wrongHash = etag !== undefined && /^[0-9a-f]{32}$/.test(etag) && etag !== md5
-    if (found?.size !== size || wrongHash) throw new BodyMismatch('The object store kept other bytes than it was sent.')
+    if (head?.size !== size || wrongHash)
+      throw new BodyMismatch('The object store has stored other bytes than it was sent.')
   }
 
   async #head(key: { Bucket: string; Key: string }): Promise<{ size: number; etag?: string } | null> {
-    const found = await this.#client
+    const answer = await this.#client
       .send(new HeadObjectCommand(key), { abortSignal: AbortSignal.timeout(callMs) })
       .catch(unlessMissing)
-    return found && { size: found.ContentLength!, etag: found.ETag }
+    return answer && { size: answer.ContentLength!, etag: answer.ETag }
   }
 }
 
 async function ensureBucket(client: S3Client, Bucket: string): Promise<void> {
   const abortSignal = AbortSignal.timeout(callMs)
-  const found = await client.send(new HeadBucketCommand({ Bucket }), { abortSignal }).catch(unlessMissing)
-  if (!found) await client.send(new CreateBucketCommand({ Bucket }), { abortSignal })
+  const bucket = await client.send(new HeadBucketCommand({ Bucket }), { abortSignal }).catch(unlessMissing)
+  if (!bucket) await client.send(new CreateBucketCommand({ Bucket }), { abortSignal })
 }
 
 function statusOf(error: unknown): number | undefined {
@@ -196,14 +208,14 @@ function unlessMissing(error: unknown): null {
 type Spooled = StoredBody & { file: FileHandle }
 
 /**
- * Brings a body to a temporary file without a name, so that nothing stays when this process dies. The caller closes the file.
+ * Writes a body to an unlinked temporary file, so that nothing is left when this process dies. The caller closes the file.
  * Rejects as `ObjectStore.put` does.
  */
 function spool(folder: string, body: Readable, options: PutOptions = {}): Promise<Spooled> {
-  return receive(nameless(folder), body, options)
+  return receive(openUnlinked(folder), body, options)
 }
 
-async function nameless(folder: string): Promise<FileHandle> {
+async function openUnlinked(folder: string): Promise<FileHandle> {
   const path = join(folder, `berth-${randomUUID()}`)
   const file = await open(path, 'wx+', 0o600)
   await rm(path)
@@ -211,8 +223,8 @@ async function nameless(folder: string): Promise<FileHandle> {
 }
 
 /**
- * The first `length` bytes of a stream; an error when it ends before. The source is destroyed when the reader is done or gone,
- * so that an endpoint that sends more than it was asked for is not read to its end.
+ * The first `length` bytes of a stream; fails when it ends before. The source is destroyed when the reader has finished or stopped,
+ * so that the rest is not read when an endpoint sends more than was requested.
  */
 function exactly(source: Readable, length: number): Readable {
   return Readable.from(pieces(source, length), { objectMode: false, highWaterMark: MiB })
@@ -227,7 +239,7 @@ async function* pieces(source: Readable, length: number): AsyncGenerator<Buffer>
         left -= Math.min(left, piece.length)
         if (left === 0) return
       }
-    if (left > 0) throw new Error(`The object store gave ${length - left} of ${length} bytes.`)
+    if (left > 0) throw new Error(`The object store sent ${length - left} of ${length} bytes.`)
   } finally {
     source.destroy()
   }

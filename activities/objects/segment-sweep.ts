@@ -5,12 +5,12 @@ import { eachConcurrently } from '../../lib/async/concurrently.ts'
 import type { ObjectStore } from './port.ts'
 
 const reasons = {
-  drawn: 'nothing was ever made of it',
-  stored: 'nobody refers to it any more',
-  dying: 'its removal was begun before',
+  drawn: 'nothing was ever stored in it',
+  stored: 'nothing refers to it any more',
+  dying: 'its removal had started before',
 } as const
 
-/** Segments that are removed concurrently: most of the time is the store's. */
+/** Segments that are removed concurrently: most of the time is spent waiting for the store. */
 const width = 4
 
 interface Sweep {
@@ -19,17 +19,17 @@ interface Sweep {
 }
 
 /**
- * Removes bodies that nobody refers to, each with a line of the receipt that says what the look afterwards found; how many. Whoever
- * dies in between leaves bodies that are told apart as dying, and the next run goes on with them. One that the store does not give
- * up keeps none of the others; the first such failure is thrown at the end.
+ * Removes unreferenced segments and returns their number. Each gets a line in the receipt with the result of the check afterwards. A
+ * process that dies in between leaves segments in the state `dying`, with which the next run continues. One that the store fails
+ * to delete does not stop the others; the first such failure is thrown at the end.
  */
 export async function sweepSegments(parts: Sweep, receiptId: string, patience: segments.SweepTimes): Promise<number> {
-  const bodies = await segments.listSweepableSegments(parts.db, patience)
+  const sweepable = await segments.listSweepableSegments(parts.db, patience)
   const failures: unknown[] = []
   let removed = 0
-  await eachConcurrently(bodies, width, async body => {
+  await eachConcurrently(sweepable, width, async segment => {
     try {
-      if (await removeBody(parts, receiptId, body, patience)) removed++
+      if (await removeSegment(parts, receiptId, segment, patience)) removed++
     } catch (error) {
       failures.push(error)
     }
@@ -38,8 +38,8 @@ export async function sweepSegments(parts: Sweep, receiptId: string, patience: s
   return removed
 }
 
-/** False when it is in use by now or was a moment ago, or another process was faster. */
-async function removeBody(
+/** False when it is in use now or was recently, or when another process was faster. */
+async function removeSegment(
   { db, store }: Sweep,
   receiptId: string,
   { id, state, size }: segments.SweepableSegment,
@@ -47,11 +47,11 @@ async function removeBody(
 ): Promise<boolean> {
   if (!(await segments.markOverdueSegmentForDeletion(db, id, patience))) return false
   await store.delete(id)
-  if (await store.head(id)) throw new Error(`The store says that ${id} is deleted, and still has it.`)
+  if (await store.head(id)) throw new Error(`The object store reported the deletion of ${id} but still has it.`)
   const line = { ownerId: null, subject: id, why: reasons[state], bytes: size ?? 0, proof: 'HEAD: absent' }
   return transaction(db, async trx => {
-    const mine = await segments.deleteSegmentRow(trx, id)
-    if (mine) await writeReceiptLines(trx, receiptId, [line])
-    return mine
+    const removed = await segments.deleteSegmentRow(trx, id)
+    if (removed) await writeReceiptLines(trx, receiptId, [line])
+    return removed
   })
 }

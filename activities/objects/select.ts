@@ -5,17 +5,17 @@ import type { ObjectStore } from './port.ts'
 
 interface OpenOptions {
   temporaryFolder?: string
-  /** One on another machine need not answer yet. */
-  mayBeAway?: boolean
+  /** A remote store need not answer yet. */
+  mayBeUnreachable?: boolean
 }
 
-/** The store that the settings name, ready for use. Rejects when it cannot be reached, unless it `mayBeAway`, or written to. */
+/** The store that the settings name, ready for use. Rejects when it cannot be written to, or cannot be reached unless it `mayBeUnreachable`. */
 export async function openObjectStore(
   config: ObjectStoreConfig,
-  { temporaryFolder = tmpdir(), mayBeAway = false }: OpenOptions = {},
+  { temporaryFolder = tmpdir(), mayBeUnreachable = false }: OpenOptions = {},
 ): Promise<ObjectStore> {
   if (config.kind === 'filesystem') return filesystemStore(config.folder)
-  // Loaded when needed: the client costs more at start than everything else here.
+  // Loaded on demand: loading the client takes longer than everything else here.
   const { s3Store } = await import('./s3.ts')
-  return s3Store(config, temporaryFolder, mayBeAway)
+  return s3Store(config, temporaryFolder, mayBeUnreachable)
 }

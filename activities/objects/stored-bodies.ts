@@ -11,15 +11,15 @@ import {
 import { installationMark } from '../../policy/ids.ts'
 import { BodyNotFound, type ObjectStore } from './port.ts'
 
-/** A body that is not as its row says. */
+/** A stored body that differs from its row. */
 export interface Damage {
   id: string
   what: 'missing' | 'another size' | 'other bytes'
-  /** Ids of objects that it is a part of. */
+  /** Ids of the objects that contain it. */
   objects: string[]
 }
 
-/** What was looked at so far, and what was found. */
+/** What was checked so far, and the damage that was found. */
 export interface Verification {
   bodies: number
   bytes: number
@@ -29,28 +29,28 @@ export interface Verification {
 export interface VerifyOptions {
   /** Reads every body again and compares its SHA-256; otherwise only sizes are compared. */
   read: boolean
-  /** Told after each body. */
-  progress?(so: Verification): void
+  /** Called after each body. */
+  onProgress?(state: Verification): void
   signal?: AbortSignal
 }
 
-/** Compares every stored body with its row. What is removed while it looks is no damage. */
+/** Compares every stored body with its row. A body that is removed meanwhile is not damage. */
 export async function verifyBodies(
   db: Db,
   store: ObjectStore,
-  { read, progress = () => {}, signal }: VerifyOptions,
+  { read, onProgress = () => {}, signal }: VerifyOptions,
 ): Promise<Verification> {
-  const so: Verification = { bodies: 0, bytes: 0, damaged: [] }
+  const state: Verification = { bodies: 0, bytes: 0, damaged: [] }
   for await (const row of listStoredSegments(db)) {
     signal?.throwIfAborted()
     const what = await (row.inlineBytes === null ? damageInStore(store, row, read) : damageBeside(db, row, read))
     if (what && (await findStoredSegment(db, row.id)))
-      so.damaged.push({ id: row.id, what, objects: await listObjectsOfSegment(db, row.id) })
-    so.bodies++
-    so.bytes += row.size
-    progress(so)
+      state.damaged.push({ id: row.id, what, objects: await listObjectsOfSegment(db, row.id) })
+    state.bodies++
+    state.bytes += row.size
+    onProgress(state)
   }
-  return so
+  return state
 }
 
 async function damageInStore(
@@ -58,9 +58,9 @@ async function damageInStore(
   row: StoredSegmentRow,
   read: boolean,
 ): Promise<Damage['what'] | undefined> {
-  const found = await store.head(row.id)
-  if (!found) return 'missing'
-  if (found.size !== row.size) return 'another size'
+  const head = await store.head(row.id)
+  if (!head) return 'missing'
+  if (head.size !== row.size) return 'another size'
   if (!read || row.size === 0) return undefined
   try {
     const hash = createHash('sha256')
@@ -77,11 +77,11 @@ async function damageBeside(db: Db, row: StoredSegmentRow, read: boolean): Promi
   return read && (await hashInlineBytes(db, row.id)) !== row.sha256 ? 'other bytes' : undefined
 }
 
-/** Of these ids of bodies that lay in the store, those that have no row: whoever wrote them was not this platform, or it lost its rows. */
+/** Filters ids of bodies in the store to those without a row: another platform wrote them, or this one lost its rows. */
 export async function unknownBodies(db: Db, store: ObjectStore, ids: readonly string[]): Promise<string[]> {
   const known = await findKnownSegments(db, ids)
   const unknown: string[] = []
-  // A row is there before its body and goes after it: what the sweep took meanwhile has neither.
+  // A row is created before its body and removed after it: what the sweep removed meanwhile has neither.
   for (const id of ids) if (id !== installationMark && !known.has(id) && (await store.head(id))) unknown.push(id)
   return unknown
 }

@@ -3,8 +3,8 @@ import { answerJob, becomeOwner, failedReply } from '../child-process/child-life
 import { layOver } from './copy.ts'
 import { type OverlayJob, OverlayRefused, type OverlayReply } from './port.ts'
 
-// The process that reads an application's folder while the application may be changing it: it has the application's rights and
-// no more, an empty environment, does one job and ends.
+// The process that reads an application's folder, possibly while the application changes it. It has only the application's rights
+// and an empty environment, does one job and ends.
 
 async function carryOut({ request, limits }: OverlayJob): Promise<OverlayReply> {
   process.umask(0)
@@ -17,8 +17,8 @@ async function carryOut({ request, limits }: OverlayJob): Promise<OverlayReply> 
   return { kind: 'done', ...(await layOver(places, request.path, limits)) }
 }
 
-function problem(error: unknown): OverlayReply {
+function failureReply(error: unknown): OverlayReply {
   return error instanceof OverlayRefused ? { kind: 'refused', message: error.message } : failedReply(error)
 }
 
-answerJob((job: OverlayJob) => carryOut(job).catch(problem))
+answerJob((job: OverlayJob) => carryOut(job).catch(failureReply))

@@ -1,34 +1,34 @@
 import * as fs from 'node:fs'
 import { constants, type Stats } from 'node:fs'
-import { setImmediate as breathe } from 'node:timers/promises'
+import { setImmediate as yieldToEventLoop } from 'node:timers/promises'
 import { KiB, MiB } from '../../lib/bytes.ts'
-import { bytesOf, codeOf, textOf, toldLeased, vanished } from '../../lib/folders/disk-names.ts'
+import { bytesOf, codeOf, leaseRefused, textOf, vanished } from '../../lib/folders/disk-names.ts'
 import type { Tree } from '../../lib/folders/tree.ts'
 import type { OverlayLimits } from '../../policy/apps/overlay.ts'
-import { type Overlaid, OverlayRefused } from './port.ts'
+import { OverlayRefused, type OverlayTotals } from './port.ts'
 
 const readFlags = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK
 const writeFlags = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW
 const buffer = Buffer.allocUnsafe(256 * KiB)
 const zeros = Buffer.alloc(buffer.length)
 
-/** Work after which others get a turn: the end of the parent has to be heard. */
-const entriesInARow = 64
-const bytesInARow = 16 * MiB
+/** Work between two pauses for the event loop, so that the end of the parent is noticed. */
+const entriesPerSlice = 64
+const bytesPerSlice = 16 * MiB
 
 /**
- * Copies the application's files to `build`, then the release's sources over them below `path`, as placing will: what is in the way of
- * a file or folder, a link too, makes room for it and is never followed. Modes, times and hard links are kept; pipes, sockets
- * and devices are left out, and so is what vanishes meanwhile. Throws `OverlayRefused` beyond a limit, or for what its owner has
- * closed to itself.
+ * Copies the application's files to `build`, then the release's sources over them below `path`, as placing will: whatever obstructs
+ * a file or folder, even a link, is replaced and never followed. Modes, times and hard links are preserved; pipes, sockets
+ * and devices are left out, and so is what vanishes meanwhile. Throws `OverlayRefused` beyond a limit, or for files that their owner
+ * cannot read.
  */
 export async function layOver(
   { files, release }: { files: Tree; release: Tree },
   path: string,
   limits: OverlayLimits,
-): Promise<Overlaid> {
+): Promise<OverlayTotals> {
   fs.mkdirSync(release.at('build'), { mode: 0o755 })
-  const work: Work = { limits, entries: 0, bytes: 0, rest: { entries: entriesInARow, bytes: bytesInARow } }
+  const work: Work = { limits, entries: 0, bytes: 0, rest: { entries: entriesPerSlice, bytes: bytesPerSlice } }
   const source = release.tree('source')
   await new Layer(files, release, work).lay('')
   await new Layer(source, release, work).lay(bytesOf(path))
@@ -36,16 +36,16 @@ export async function layOver(
   return { entries: work.entries, bytes: work.bytes }
 }
 
-interface Work extends Overlaid {
+interface Work extends OverlayTotals {
   limits: OverlayLimits
-  rest: Overlaid
+  rest: OverlayTotals
 }
 
 class Layer {
   readonly #to: Tree
-  /** The same folder once more: a hard link needs two of its names at once. */
+  /** The same folder again: a hard link needs two paths in it at the same time. */
   readonly #linked: Tree
-  /** Where a file with several names was copied to first. */
+  /** First copy of each file with several names. */
   readonly #copies = new Map<string, string>()
 
   constructor(
@@ -64,7 +64,7 @@ class Layer {
     const { root } = this.from
     await this.#fill('', at, 1)
     for (const [folder, mode] of modes.reverse()) fs.chmodSync(this.#opened(folder), mode ?? 0o755)
-    if (at === '') this.#settle('', root)
+    if (at === '') this.#finishFolder('', root)
     this.#to.close()
     this.#linked.close()
   }
@@ -81,56 +81,56 @@ class Layer {
       if (stats.isDirectory()) {
         this.#makeFolder(target)
         await this.#fill(path, target, depth + 1)
-        this.#settle(target, stats)
+        this.#finishFolder(target, stats)
       } else if (stats.isFile()) await this.#copyFile(path, target, stats)
       else if (stats.isSymbolicLink()) this.#copyLink(path, target, stats)
     }
   }
 
-  /** Null for what is gone. */
+  /** Null for what has vanished. */
   #read<T>(path: string, read: () => T): T | null {
     try {
       return read()
     } catch (error) {
       if (codeOf(error) === 'EACCES')
         throw new OverlayRefused(
-          `${textOf(path)} is closed to its own user, so nothing can be installed from a copy of it.`,
+          `${textOf(path)} cannot be read by its own user, so nothing can be installed from a copy of it.`,
         )
-      if (!vanished.has(codeOf(error))) throw toldLeased(error, path)
+      if (!vanished.has(codeOf(error))) throw leaseRefused(error, path)
       this.from.forget()
       return null
     }
   }
 
-  /** A folder that can be filled. The mode of one that was there, null for a new one. */
+  /** Ensures a folder that can be filled. Returns the mode of an existing one, null for a new one. */
   #makeFolder(target: string): number | null {
-    const found = this.#to.stat(target)
-    if (found?.isDirectory()) {
+    const existing = this.#to.stat(target)
+    if (existing?.isDirectory()) {
       this.#to.unlock(target)
-      return found.mode & 0o7777
+      return existing.mode & 0o7777
     }
-    if (found) fs.unlinkSync(this.#to.at(target))
+    if (existing) fs.unlinkSync(this.#to.at(target))
     fs.mkdirSync(this.#to.at(target), { mode: 0o700 })
     return null
   }
 
-  /** Once a folder is full, for nothing can be laid into one that its owner has closed. */
-  #settle(target: string, stats: Stats): void {
+  /** Sets mode and times once a folder is filled: its mode may forbid writing into it. */
+  #finishFolder(target: string, stats: Stats): void {
     const folder = this.#opened(target)
     fs.chmodSync(folder, modeOf(stats))
     fs.utimesSync(folder, stats.atimeMs / 1000, stats.mtimeMs / 1000)
   }
 
-  /** An open folder as system calls take it: never a link of that name. */
+  /** Path of an open folder for system calls: never a link of that name. */
   #opened(target: string): Buffer {
     return this.#to.at(target === '' ? '.' : `${target}/.`)
   }
 
   #copyLink(path: string, target: string, { atimeMs, mtimeMs }: Stats): void {
-    const leads = this.#read(path, () => fs.readlinkSync(this.from.at(path), 'buffer'))
-    if (!leads) return
+    const linkTarget = this.#read(path, () => fs.readlinkSync(this.from.at(path), 'buffer'))
+    if (!linkTarget) return
     this.#to.remove(target)
-    fs.symlinkSync(leads, this.#to.at(target))
+    fs.symlinkSync(linkTarget, this.#to.at(target))
     fs.lutimesSync(this.#to.at(target), atimeMs / 1000, mtimeMs / 1000)
   }
 
@@ -148,13 +148,13 @@ class Layer {
       const stats = fs.fstatSync(source)
       if (!stats.isFile()) return
       this.#to.remove(target)
-      const made = fs.openSync(this.#to.at(target), writeFlags, 0o600)
+      const output = fs.openSync(this.#to.at(target), writeFlags, 0o600)
       try {
-        await this.#copyBytes(source, made, stats)
-        fs.fchmodSync(made, modeOf(stats))
-        fs.futimesSync(made, stats.atimeMs / 1000, stats.mtimeMs / 1000)
+        await this.#copyBytes(source, output, stats)
+        fs.fchmodSync(output, modeOf(stats))
+        fs.futimesSync(output, stats.atimeMs / 1000, stats.mtimeMs / 1000)
       } finally {
-        fs.closeSync(made)
+        fs.closeSync(output)
       }
     } finally {
       fs.closeSync(source)
@@ -162,8 +162,8 @@ class Layer {
     if (key) this.#copies.set(key, target)
   }
 
-  /** No more than the file had when it was opened: somebody may be adding to it for ever. Holes stay holes. */
-  async #copyBytes(source: number, made: number, { size, blocks }: Stats): Promise<void> {
+  /** Copies no more than the file had when it was opened: it may grow for ever. Holes stay holes. */
+  async #copyBytes(source: number, output: number, { size, blocks }: Stats): Promise<void> {
     const sparse = blocks * 512 < size
     let at = 0
     while (at < size) {
@@ -172,10 +172,10 @@ class Layer {
       await this.#count(0, read)
       const hole = sparse && buffer.compare(zeros, 0, read, 0, read) === 0
       for (let written = 0; !hole && written < read; )
-        written += fs.writeSync(made, buffer, written, read - written, at + written)
+        written += fs.writeSync(output, buffer, written, read - written, at + written)
       at += read
     }
-    if (sparse) fs.ftruncateSync(made, at)
+    if (sparse) fs.ftruncateSync(output, at)
   }
 
   async #count(entries: number, bytes: number): Promise<void> {
@@ -187,12 +187,12 @@ class Layer {
     work.rest.entries -= entries
     work.rest.bytes -= bytes
     if (work.rest.entries > 0 && work.rest.bytes > 0) return
-    work.rest = { entries: entriesInARow, bytes: bytesInARow }
-    await breathe()
+    work.rest = { entries: entriesPerSlice, bytes: bytesPerSlice }
+    await yieldToEventLoop()
   }
 }
 
-/** Set-user and set-group bits mean something else once the owner is another. */
+/** Drops set-user and set-group bits when the copy gets another owner. */
 function modeOf({ mode, uid }: Stats): number {
   return mode & (uid === process.getuid!() ? 0o7777 : 0o777)
 }

@@ -9,27 +9,27 @@ export interface OverlayRequest {
   /** Directory below build/ that the sources are laid into; '' = the root. */
   path: string
   owner: Owner | null
-  /** Whose share of the host's children it takes; the volume's own where it is left out. */
+  /** Account whose share of the host's child slots is used; defaults to the volume. */
   account?: string
 }
 
-/** What the child is told, once in its life. */
+/** The one job of a child. */
 export interface OverlayJob {
   request: OverlayRequest
   limits: OverlayLimits
 }
 
-export interface Overlaid {
+export interface OverlayTotals {
   entries: number
   bytes: number
 }
 
 export type OverlayReply =
-  | ({ kind: 'done' } & Overlaid)
+  | ({ kind: 'done' } & OverlayTotals)
   | { kind: 'refused'; message: string }
   | { kind: 'failed'; code: string | null; message: string }
 
-/** These files cannot be copied, however often it is tried. */
+/** These files cannot be copied, and a retry is useless. */
 export class OverlayRefused extends Error {
   override name = 'OverlayRefused'
 }

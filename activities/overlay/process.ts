@@ -1,24 +1,24 @@
 import { type OverlayLimits, overlayLimits } from '../../policy/apps/overlay.ts'
 import { failureOf, JobChild } from '../child-process/job-child.ts'
 import { folderPath } from '../placement/process.ts'
-import { placingTurns } from '../placement/turns.ts'
-import { type Overlaid, type OverlayJob, OverlayRefused, type OverlayReply, type OverlayRequest } from './port.ts'
+import { placingSlots } from '../placement/slots.ts'
+import { type OverlayJob, OverlayRefused, type OverlayReply, type OverlayRequest, type OverlayTotals } from './port.ts'
 
 /**
- * Makes `releases/<n>/build` by a child process with the application's own rights. Rejects with `OverlayRefused` for what cannot be
- * copied at all, `NoSpaceLeft`, or the signal's reason. The limits begin once the child has a place.
+ * Creates `releases/<n>/build` in a child process with the application's own rights. Rejects with `OverlayRefused` for files that
+ * cannot be copied at all, `NoSpaceLeft`, or the signal's reason. The limits apply from when the child gets a slot.
  */
 export async function layReleaseOver(
-  asked: OverlayRequest,
+  input: OverlayRequest,
   signal: AbortSignal,
   limits: OverlayLimits = overlayLimits,
-): Promise<Overlaid> {
-  const leave = await placingTurns.enterUntil(asked.account ?? asked.volume, signal)
-  return copied(asked, signal, limits).finally(leave)
+): Promise<OverlayTotals> {
+  const leave = await placingSlots.enterUntil(input.account ?? input.volume, signal)
+  return runChild(input, signal, limits).finally(leave)
 }
 
-async function copied(asked: OverlayRequest, signal: AbortSignal, limits: OverlayLimits): Promise<Overlaid> {
-  const request = { ...asked, path: folderPath(asked.path) }
+async function runChild(input: OverlayRequest, signal: AbortSignal, limits: OverlayLimits): Promise<OverlayTotals> {
+  const request = { ...input, path: folderPath(input.path) }
   const child = new JobChild<OverlayJob, OverlayReply>('overlay', { what: "Copying the application's files", signal })
   const { seconds, memoryBytes } = limits
   const reply = await child.run(

@@ -9,8 +9,8 @@ import { discard, settle } from './settle.ts'
 import { recordSwapped, swapBack, swapIn } from './swap.ts'
 import { restore } from './undo.ts'
 
-// The process that changes an application's folder while the application may be changing it too: it has the application's
-// rights and no more, does one job and ends.
+// The process that changes an application's folder, possibly while the application changes it too. It has only the
+// application's rights, does one job and ends.
 
 const lockSeconds = 30
 
@@ -18,7 +18,7 @@ async function carryOut({ act, request }: PlacementJob): Promise<Omit<PlacementR
   process.umask(0)
   const volume = new Tree(request.volume)
   await lock(volume)
-  // Nothing of the release is here: it was never prepared, or is thrown away already.
+  // Nothing of the release is here: it was never prepared, or is removed already.
   if (act !== 'place' && !volume.stat(`releases/${request.release}`)) return { placed: noFiles(), emptied: [] }
   if (request.swap && act === 'place') swapIn(volume, request)
   if (request.swap && (act === 'restore' || act === 'discard')) swapBack(volume, request)
@@ -34,19 +34,19 @@ async function carryOut({ act, request }: PlacementJob): Promise<Omit<PlacementR
 }
 
 /**
- * One process at a time for one volume: a killed host's child may still be ending when the next one is started. The name of a
- * socket without file is free again the moment its process is gone, and no container can take it.
+ * One process per volume at a time: a killed host's child may still be ending when the next one starts. The name of an abstract
+ * socket is free as soon as its process has ended, and no container can take it.
  */
 async function lock(volume: Tree): Promise<void> {
   const { dev, ino } = volume.root
   const path = `\0berth-placement-${dev}-${ino}`
   for (const deadline = Date.now() + lockSeconds * 1000; ; await sleep(50)) {
-    const taken = await new Promise<Error | null>(resolve => {
+    const error = await new Promise<Error | null>(resolve => {
       const server = createServer().once('error', resolve)
       server.listen(path, () => resolve(null))
     })
-    if (!taken) return
-    if (Date.now() > deadline) throw taken
+    if (!error) return
+    if (Date.now() > deadline) throw error
   }
 }
 

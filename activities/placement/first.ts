@@ -5,28 +5,28 @@ import { placingLimits } from '../../policy/apps/placing.ts'
 import { AppFolder, ignore } from '../app-files/folder.ts'
 import { isEmpty } from '../app-files/listing.ts'
 import { exists, releaseFolders } from '../releases/files.ts'
-import { listed, recordNames } from './job.ts'
+import { maxListed, recordNames } from './job.ts'
 import type { PlacedFiles, PlaceRequest } from './port.ts'
 
 /**
- * Makes the sources of a first release the application's folder, in one step. Null when this is no first release: then files
- * are placed one by one. What it brought is recorded before, so that a later attempt need not walk a folder that its program may be
- * changing by then.
+ * Renames the sources of a first release to the application's folder, in one step. Null when this is not a first release: then files
+ * are placed one by one. The file names are recorded before, so that a later attempt need not walk a folder that its program
+ * may already change.
  */
 export async function placeFirst(request: PlaceRequest): Promise<PlacedFiles | null> {
   const { source, files } = releaseFolders(request.volume, request.release)
   const marker = markerOf(request)
-  if (!(await exists(source))) return (await exists(marker)) ? recordedBefore(marker) : null
-  const fresh = request.path === '' && (await holdsNothing(request.volume))
+  if (!(await exists(source))) return (await exists(marker)) ? recordedFiles(marker) : null
+  const fresh = request.path === '' && (await isFolderEmpty(request.volume))
   if (!fresh || (await exists(recordOf(request, recordNames.journal))) || (await isLater(request))) return null
-  // Written before the program can change a file: what the file system's clock calls older came with the release.
+  // Written before the program can change a file: files that are older by the file system's clock came with the release.
   const added = await namesOf(source)
   await writeFile(marker, JSON.stringify(added))
   await rename(source, files)
   return { added, modified: [], removed: [] }
 }
 
-/** Takes a first release back while nothing was settled; false when there is none. */
+/** Undoes a first release that is not settled; false when there is none. */
 export async function restoreFirst(request: PlaceRequest): Promise<boolean> {
   const { source, files } = releaseFolders(request.volume, request.release)
   if (!(await exists(markerOf(request))) || (await exists(recordOf(request, recordNames.manifest)))) return false
@@ -51,37 +51,37 @@ async function isLater({ volume, release }: PlaceRequest): Promise<boolean> {
   return false
 }
 
-/** The first names in the sources, before a program sees them; everything is new. An install step may have created millions. */
+/** Names of the sources, before a program runs; all are new. Bounded, as an install step may have created millions. */
 async function namesOf(source: string): Promise<string[]> {
   const names: string[] = []
   let left = placingLimits.searched
-  const enter = async (here: AppFolder, below: string, levels: number): Promise<void> => {
+  const enter = async (folder: AppFolder, prefix: string, levels: number): Promise<void> => {
     try {
-      for await (const entry of await here.entries()) {
+      for await (const entry of await folder.entries()) {
         left -= 1
-        if (left < 0 || names.length >= listed) return
-        const path = below === '' ? textOf(entry.name) : `${below}/${textOf(entry.name)}`
+        if (left < 0 || names.length >= maxListed) return
+        const path = prefix === '' ? textOf(entry.name) : `${prefix}/${textOf(entry.name)}`
         if (!entry.isDirectory()) names.push(path)
-        else if (levels > 0) await enter(await here.enter(entry.name), path, levels - 1)
+        else if (levels > 0) await enter(await folder.enter(entry.name), path, levels - 1)
       }
     } finally {
-      await here.close()
+      await folder.close()
     }
   }
   await enter(await AppFolder.open(source), '', placingLimits.levels)
   return names.sort()
 }
 
-/** Empty for a marker of an older version, or one that a power cut has torn. */
-async function recordedBefore(marker: string): Promise<PlacedFiles> {
+/** Empty for a marker of an older version, or one that was torn by a power cut. */
+async function recordedFiles(marker: string): Promise<PlacedFiles> {
   const added = await readFile(marker, 'utf8')
     .then(JSON.parse)
     .catch(() => [])
   return { added, modified: [], removed: [] }
 }
 
-/** Whether the application's folder holds nothing yet, or is missing. It is the live one of a program that runs already. */
-async function holdsNothing(volume: string): Promise<boolean> {
+/** Whether the application's folder is empty or missing. A running program may use it meanwhile. */
+async function isFolderEmpty(volume: string): Promise<boolean> {
   const parent = await AppFolder.open(volume)
   try {
     const files = await parent.enter('files').catch(error => ignore(error, 'ENOENT'))

@@ -1,6 +1,6 @@
 import type { PlacedFiles, PlaceRequest } from './port.ts'
 
-/** What the child is told, once in its life. */
+/** The one job of a child. */
 export interface PlacementJob {
   act: 'place' | 'restore' | 'settle' | 'discard'
   request: PlaceRequest
@@ -11,28 +11,28 @@ export type PlacementReply =
   | { kind: 'done'; placed: PlacedFiles; emptied: number[] }
   | { kind: 'failed'; code: string | null; message: string }
 
-/** Names inside `releases/<n>/`, beside those of activities/releases/files.ts. */
+/** Names inside `releases/<n>/`, in addition to those of activities/releases/files.ts. */
 export const recordNames = {
-  /** Written before a first release's sources become the application's folder as a whole; its time counts. */
+  /** Written before a first release's sources are renamed to the application's folder; its time is used. */
   first: 'first',
-  /** What the sources held when placing began. */
+  /** Content of the sources when placing started. */
   plan: 'plan.json',
   /** One line before each change. */
   journal: 'journal',
-  /** One line before each folder of the application that is opened, until it is closed again. */
+  /** One line before each folder of the application that is made accessible, until its mode is restored. */
   opened: 'opened',
-  /** What was there before, by number of the journal's line. */
+  /** Replaced files, named by the number of the journal's line. */
   replaced: 'replaced',
-  /** The whole tree that was there before, where the sources took its place as a whole. */
+  /** The whole previous tree, where the sources replaced it at once. */
   before: 'before',
-  /** The same once there is no way back to it. */
+  /** The same, once it can no longer be restored. */
   dropped: 'dropped',
-  /** What stands there since; its presence says that the placing is complete. */
+  /** The placed files; its presence means that the placing is complete. */
   manifest: 'manifest.json',
 } as const
 
-/** Folder below the application's own in which versions lie that it wrote and a deploy replaced. */
-export const keptFolder = '.replaced'
+/** Folder inside the application's own for versions that the application wrote and a deploy replaced. */
+export const replacedFolder = '.replaced'
 
-/** Of each list of changed files, at most this many names are told. */
-export const listed = 300
+/** Max names in each list of changed files. */
+export const maxListed = 300

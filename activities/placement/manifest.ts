@@ -1,11 +1,11 @@
 import type { Stats } from 'node:fs'
 import { codeOf, textOf } from '../../lib/folders/disk-names.ts'
 import type { Tree } from '../../lib/folders/tree.ts'
-import { listed, recordNames } from './job.ts'
+import { maxListed, recordNames } from './job.ts'
 import type { PlacedFiles } from './port.ts'
 
-/** A file or link as a release brought it: enough to see later whether the application has changed it. */
-export interface Brought {
+/** A file or link as a release brought it: enough to detect later whether the application has changed it. */
+export interface ReleasedFile {
   link: boolean
   size: number
   /** ms */
@@ -18,7 +18,7 @@ export interface Brought {
 export interface Sources {
   /** Mode of each folder, outer ones first. */
   folders: Map<string, number>
-  files: Map<string, Brought>
+  files: Map<string, ReleasedFile>
 }
 
 export interface Manifest extends Sources {
@@ -26,8 +26,8 @@ export interface Manifest extends Sources {
 }
 
 /**
- * Everything below a folder. Pipes, sockets and devices are left out; so are files that were changed and folders that were made
- * after `until` (ms), with everything in these: a program may make them deeper than anybody can follow.
+ * Everything below a folder, without pipes, sockets and devices, without files that were changed after `until` (ms), and without
+ * folders that were created after it: a program may nest them arbitrarily deep.
  */
 export function scan(tree: Tree, until = Number.POSITIVE_INFINITY): Sources {
   const sources: Sources = { folders: new Map(), files: new Map() }
@@ -49,20 +49,20 @@ export function scan(tree: Tree, until = Number.POSITIVE_INFINITY): Sources {
   return sources
 }
 
-export function describe(stats: Stats, hash: string): Brought {
+export function describe(stats: Stats, hash: string): ReleasedFile {
   const { size, mtimeMs: mtime, ino, mode } = stats
   return { link: stats.isSymbolicLink(), size, mtime, ino, mode: mode & 0o777, hash }
 }
 
-/** Whether a release's file is still as it was brought. Content decides where time or number differ, as after a restore. */
-export function isAsBrought(tree: Tree, path: string, stats: Stats, brought: Brought | undefined): boolean {
-  if (!brought || stats.isSymbolicLink() !== brought.link || !(stats.isFile() || brought.link)) return false
-  if (stats.size !== brought.size) return false
-  if (stats.ino === brought.ino && stats.mtimeMs === brought.mtime) return true
-  return readableHash(tree, path, brought.link) === brought.hash
+/** Whether a file is still as a release brought it. The content decides where time or inode differ, as after a restore. */
+export function isUnchanged(tree: Tree, path: string, stats: Stats, released: ReleasedFile | undefined): boolean {
+  if (!released || stats.isSymbolicLink() !== released.link || !(stats.isFile() || released.link)) return false
+  if (stats.size !== released.size) return false
+  if (stats.ino === released.ino && stats.mtimeMs === released.mtime) return true
+  return readableHash(tree, path, released.link) === released.hash
 }
 
-/** Null for a file that its owner has closed to itself, which no release does. */
+/** Null for a file that its owner has made unreadable, which no release does. */
 function readableHash(tree: Tree, path: string, link: boolean): string | null {
   try {
     return tree.hash(path, link)
@@ -72,7 +72,7 @@ function readableHash(tree: Tree, path: string, link: boolean): string | null {
   }
 }
 
-/** What the releases up to the one before `release` have brought; nothing before the first. */
+/** What the releases before `release` have brought; empty before the first. */
 export function manifestBefore(releases: Tree, files: Tree, release: number): Manifest & { release: number } {
   for (const number of releaseNumbers(releases).filter(other => other < release)) {
     const manifest = readManifest(releases, files, number)
@@ -87,9 +87,9 @@ export function readManifest(releases: Tree, files: Tree, release: number): Mani
   if (text) return parse<Manifest>(text)
   const first = releases.stat(`${release}/${recordNames.first}`)
   if (!first || releases.stat(`${release}/source`)) return null
-  // A first release was moved as a whole; what changed since is the application's own.
+  // A first release was renamed as a whole; what changed since is the application's own.
   const sources = scan(files, first.mtimeMs)
-  const manifest = { ...sources, placed: { ...noFiles(), added: toldNames([...sources.files.keys()]) } }
+  const manifest = { ...sources, placed: { ...noFiles(), added: listedNames([...sources.files.keys()]) } }
   writeManifest(releases, release, manifest)
   return manifest
 }
@@ -99,11 +99,11 @@ export function writeManifest(releases: Tree, release: number, manifest: Manifes
 }
 
 export interface Plan extends Sources {
-  /** Where they are placed: `path` of the request. Older versions did not write it down. */
+  /** Where they are placed: `path` of the request. Missing from older versions. */
   path?: string
 }
 
-/** What the sources held when placing began; from then on they become fewer. */
+/** Content of the sources when placing started; placing moves it away. */
 export function planOf(release: Tree, path: string): Plan {
   const text = release.read(recordNames.plan)
   if (text) return parse<Plan>(text)
@@ -114,7 +114,7 @@ export function planOf(release: Tree, path: string): Plan {
   return plan
 }
 
-/** Maps as lists of pairs: names such as `__proto__` or `7` are only names in them. */
+/** Stores maps as lists of pairs, in which names such as `__proto__` or `7` are not special. */
 const stringify = ({ folders, files, ...rest }: Sources): string =>
   JSON.stringify({ ...rest, folders: [...folders], files: [...files] })
 
@@ -123,7 +123,7 @@ function parse<T extends Sources>(text: string): T {
   return { ...rest, folders: new Map(folders), files: new Map(files) }
 }
 
-/** Newest first. */
+/** Numbers of the releases, newest first. */
 export function releaseNumbers(releases: Tree): number[] {
   const numbers = releases.list().filter(name => /^[1-9]\d*$/.test(name))
   return numbers.map(Number).sort((a, b) => b - a)
@@ -131,4 +131,4 @@ export function releaseNumbers(releases: Tree): number[] {
 
 export const noFiles = (): PlacedFiles => ({ added: [], modified: [], removed: [] })
 
-export const toldNames = (paths: string[]): string[] => paths.sort().slice(0, listed).map(textOf)
+export const listedNames = (paths: string[]): string[] => paths.sort().slice(0, maxListed).map(textOf)

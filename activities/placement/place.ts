@@ -3,30 +3,30 @@ import { bytesOf, codeOf } from '../../lib/folders/disk-names.ts'
 import { recordNames } from './job.ts'
 import { type Change, Journal } from './journal.ts'
 import {
-  type Brought,
   describe,
-  isAsBrought,
+  isUnchanged,
+  listedNames,
   type Manifest,
   manifestBefore,
   planOf,
+  type ReleasedFile,
   readManifest,
   type Sources,
-  toldNames,
   writeManifest,
 } from './manifest.ts'
 import { type Openings, withOpenings } from './openings.ts'
 import { type Places, removeEmpty, setAside, sourceOf } from './places.ts'
 import type { PlacedFiles, PlaceRequest } from './port.ts'
-import { takeBackUnfinished } from './unfinished.ts'
+import { undoUnfinished } from './unfinished.ts'
 
-/** An application that changes what lies in the way again and again is given up on. */
-const attempts = 20
+/** Max attempts at one change that the application keeps obstructing. */
+const maxAttempts = 20
 
-/** Places a release; goes on where a killed attempt ended. Resolves to what changed, the same for every call. */
+/** Places a release; continues where a killed attempt ended. Resolves to what changed, the same for every call. */
 export async function place(places: Places, request: PlaceRequest): Promise<PlacedFiles> {
   const { releases, files } = places
   const manifest = await withOpenings(places, openings => placeOpened(places, request, openings))
-  // It says that all is done, also that what was opened is closed.
+  // Written last: it means that all is done, including the restored modes.
   if (!readManifest(releases, files, request.release)) writeManifest(releases, request.release, manifest)
   return manifest.placed
 }
@@ -35,14 +35,14 @@ async function placeOpened(places: Places, request: PlaceRequest, openings: Open
   const { files, releases, release } = places
   const done = readManifest(releases, files, request.release)
   if (done) return done
-  await takeBackUnfinished(places, request)
+  await undoUnfinished(places, request)
   const before = manifestBefore(releases, files, request.release)
   const plan = below(bytesOf(request.path), planOf(release, request.path))
   const placing = new Placing(places, before, request, openings)
   await placing.makeFolders(plan)
   await placing.putFiles(plan)
-  if (request.whole) await placing.takeOld(plan)
-  return { ...placing.standing(plan), placed: placing.changed() }
+  if (request.whole) await placing.removeOld(plan)
+  return { ...placing.releasedFiles(plan), placed: placing.changed() }
 }
 
 /** The sources as they will lie in the application's folder, with the folders that lead there. */
@@ -56,8 +56,8 @@ function below(path: string, { folders, files }: Sources): Sources {
 
 class Placing {
   readonly #journal: Journal
-  /** Files that stay as they are, because they are the same already or the application changed what the release did not. */
-  readonly #left = new Map<string, Brought>()
+  /** Files that are not replaced: they are the same already, or only the application has changed them. */
+  readonly #skipped = new Map<string, ReleasedFile>()
   readonly #sourceOf: (path: string) => string
 
   constructor(
@@ -75,44 +75,44 @@ class Placing {
     const { files } = this.places
     const missing = [...plan.folders].filter(([path]) => !files.stat(path)?.isDirectory())
     const changes = missing.map(([path, mode]) => ['folder', path, mode] as const)
-    await this.#journal.carryOut(changes, (change, number) => this.#insist(change, number, this.#makeFolder))
+    await this.#journal.carryOut(changes, (change, number) => this.#retry(change, number, this.#makeFolder))
   }
 
   async putFiles(plan: Sources): Promise<void> {
     const { release } = this.places
     const changes: Change[] = []
-    for (const [path, brought] of plan.files) {
-      if (release.stat(this.#sourceOf(path)) && !this.#mayStay(path, brought)) changes.push(['put', path])
+    for (const [path, released] of plan.files) {
+      if (release.stat(this.#sourceOf(path)) && !this.#skip(path, released)) changes.push(['put', path])
     }
-    await this.#journal.carryOut(changes, (change, number) => this.#insist(change, number, this.#put))
+    await this.#journal.carryOut(changes, (change, number) => this.#retry(change, number, this.#put))
   }
 
-  /** Takes away what earlier releases brought, this one does not, and the application did not change. */
-  async takeOld(plan: Sources): Promise<void> {
+  /** Removes what earlier releases brought, this one does not, and the application did not change. */
+  async removeOld(plan: Sources): Promise<void> {
     const { files } = this.places
-    const gone = (path: string) => !plan.files.has(path) && !plan.folders.has(path)
-    const old = [...this.before.files].filter(([path, brought]) => {
-      const stats = gone(path) && files.stat(path)
-      return stats && isAsBrought(files, path, stats, brought)
+    const isOld = (path: string) => !plan.files.has(path) && !plan.folders.has(path)
+    const old = [...this.before.files].filter(([path, released]) => {
+      const stats = isOld(path) && files.stat(path)
+      return stats && isUnchanged(files, path, stats, released)
     })
-    const taken = old.map(([path]) => ['take', path] as const)
-    await this.#journal.carryOut(taken, (change, number) => this.#insist(change, number, this.#take))
+    const removals = old.map(([path]) => ['take', path] as const)
+    await this.#journal.carryOut(removals, (change, number) => this.#retry(change, number, this.#take))
     const changes = [...this.before.folders.keys()].reverse().flatMap(path => {
-      const stats = gone(path) ? files.stat(path) : null
+      const stats = isOld(path) ? files.stat(path) : null
       return stats?.isDirectory() ? [['remove', path, this.openings.modeBefore(path, stats)] as const] : []
     })
     await this.#journal.carryOut(changes, ([, path]) => removeEmpty(files, path))
   }
 
-  /** What stands in the folder now and came from releases. */
-  standing(plan: Sources): Sources {
-    const own = new Map([...plan.files].map(([path, brought]) => [path, this.#left.get(path) ?? brought]))
+  /** The current content of the folder that came from releases. */
+  releasedFiles(plan: Sources): Sources {
+    const own = new Map([...plan.files].map(([path, released]) => [path, this.#skipped.get(path) ?? released]))
     if (this.request.whole) return { folders: plan.folders, files: own }
     const folders = new Map([...this.before.folders, ...plan.folders])
     return { folders, files: new Map([...this.before.files, ...own]) }
   }
 
-  /** Told from the journal, so that a placing in two attempts tells all of it. */
+  /** Read from the journal, so that a placing in two attempts returns all changes. */
   changed(): PlacedFiles {
     const { release } = this.places
     const replaced = new Set(release.list(recordNames.replaced))
@@ -124,24 +124,24 @@ class Placing {
     }
     this.#journal.close()
     for (const path of modified) added.delete(path)
-    return { added: toldNames([...added]), modified: toldNames([...modified]), removed: toldNames([...removed]) }
+    return { added: listedNames([...added]), modified: listedNames([...modified]), removed: listedNames([...removed]) }
   }
 
-  #mayStay(path: string, brought: Brought): boolean {
+  #skip(path: string, released: ReleasedFile): boolean {
     const { files } = this.places
     const now = files.stat(path)
     if (!now || now.isDirectory()) return false
     const old = this.before.files.get(path)
-    const untouched = isAsBrought(files, path, now, old)
-    const same = untouched ? old?.hash === brought.hash : isAsBrought(files, path, now, brought)
-    if (same && (now.mode & 0o777) === brought.mode) {
-      this.#left.set(path, describe(now, brought.hash))
+    const untouched = isUnchanged(files, path, now, old)
+    const same = untouched ? old?.hash === released.hash : isUnchanged(files, path, now, released)
+    if (same && (now.mode & 0o777) === released.mode) {
+      this.#skipped.set(path, describe(now, released.hash))
       return true
     }
-    // The push did not touch this file and the application did: it is the application's.
-    const theirs = this.request.whole && !untouched && old?.hash === brought.hash
-    if (theirs) this.#left.set(path, old)
-    return theirs
+    // The application changed this file and the push did not: it is the application's.
+    const changedByApp = this.request.whole && !untouched && old?.hash === released.hash
+    if (changedByApp) this.#skipped.set(path, old)
+    return changedByApp
   }
 
   #makeFolder = ([, path, mode]: Change, number: number): void => {
@@ -154,7 +154,7 @@ class Placing {
 
   #take = ([, path]: Change, number: number): void => setAside(this.places, path, number)
 
-  /** Renames over what is there: a reader finds the old file or the new one, whole. */
+  /** Renames over what is there, so that a reader finds either the old file or the new one, whole. */
   #put = ([, path]: Change, number: number): void => {
     const { files, release } = this.places
     const now = files.stat(path)
@@ -162,16 +162,16 @@ class Placing {
     renameSync(release.at(this.#sourceOf(path)), files.at(path))
   }
 
-  /** Tries again, as a change of its own, when the application changed what lies there in between. */
-  #insist<T extends Change>(change: T, number: number, act: (change: T, number: number) => void): void {
+  /** Tries again, recorded as a new change, when the application changed the path meanwhile. */
+  #retry<T extends Change>(change: T, number: number, act: (change: T, number: number) => void): void {
     for (let attempt = 1; ; attempt++) {
       try {
         act(change, number)
         return
       } catch (error) {
-        if (attempt === attempts || !mayHeal.has(codeOf(error))) throw error
+        if (attempt === maxAttempts || !retryable.has(codeOf(error))) throw error
         this.#clearWay(change[1])
-        number = this.#journal.intend([change])
+        number = this.#journal.record([change])
       }
     }
   }
@@ -184,9 +184,9 @@ class Placing {
     for (const [index] of names.entries()) {
       const folder = names.slice(0, index + 1).join('/')
       if (!files.stat(folder)?.isDirectory())
-        this.#makeFolder(['folder', folder, 0o755], this.#journal.intend([['folder', folder, 0o755]]))
+        this.#makeFolder(['folder', folder, 0o755], this.#journal.record([['folder', folder, 0o755]]))
     }
   }
 }
 
-const mayHeal = new Set(['EEXIST', 'ENOENT', 'ENOTDIR', 'ELOOP', 'EISDIR', 'ENOTEMPTY', 'EACCES'])
+const retryable = new Set(['EEXIST', 'ENOENT', 'ENOTDIR', 'ELOOP', 'EISDIR', 'ENOTEMPTY', 'EACCES'])

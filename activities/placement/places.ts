@@ -1,7 +1,7 @@
 import { linkSync, mkdirSync, renameSync, rmdirSync } from 'node:fs'
 import { bytesOf, codeOf, unreachable } from '../../lib/folders/disk-names.ts'
 import type { Tree } from '../../lib/folders/tree.ts'
-import { keptFolder, recordNames } from './job.ts'
+import { recordNames, replacedFolder } from './job.ts'
 import type { PlaceRequest } from './port.ts'
 
 export interface Places {
@@ -11,16 +11,16 @@ export interface Places {
   release: Tree
 }
 
-/** Where a path of the application's folder lies below `releases/<n>/` until it is placed. */
+/** Maps a path of the application's folder to its path below `releases/<n>/` before it is placed. */
 export function sourceOf({ path }: PlaceRequest): (placed: string) => string {
   const prefix = path === '' ? '' : `${bytesOf(path)}/`
   return placed => `source/${placed.slice(prefix.length)}`
 }
 
-/** Where what a line of the journal replaced lies below `releases/<n>/`. */
+/** Path below `releases/<n>/` of what a line of the journal replaced. */
 export const replacedAs = (number: number): string => `${recordNames.replaced}/${number}`
 
-/** Keeps what lies at a path under a number. A linked file stays where it is until something is renamed over it. */
+/** Moves what lies at a path aside under a number. A linked file stays where it is until something is renamed over it. */
 export function setAside({ files, release }: Places, path: string, number: number, linked = false): void {
   const aside = release.at(replacedAs(number))
   try {
@@ -29,11 +29,11 @@ export function setAside({ files, release }: Places, path: string, number: numbe
     renameSync(files.at(path), aside)
     files.forget()
   } catch (error) {
-    if (!unreachable.has(codeOf(error))) throw error // else the application removed it itself
+    if (!unreachable.has(codeOf(error))) throw error // otherwise the application removed it itself
   }
 }
 
-/** False for files of another owner, and on file systems without links. */
+/** False for files of another owner, and on file systems without hard links. */
 function tryLink(from: Buffer, to: Buffer): boolean {
   try {
     linkSync(from, to)
@@ -44,30 +44,30 @@ function tryLink(from: Buffer, to: Buffer): boolean {
   }
 }
 
-/** Moving a folder changes what is in it; its owner may have closed it to itself. Anything else needs nothing. */
+/** Moving a folder writes to it (its `..` entry), and its owner may have made it unwritable. Other files need nothing. */
 function openToMove(tree: Tree, path: string): void {
   if (tree.stat(path)?.isDirectory()) tree.unlock(path)
 }
 
-/** Renames what a tree has under a name below the folder of kept versions, where its owner finds it, under a name that is free. */
-export function keep(
+/** Moves what a tree has under a name into `.replaced/`, where its owner finds it, under a free name. */
+export function moveToReplaced(
   { files, release }: Places,
   number: number,
   path: string,
   [tree, name]: readonly [Tree, string],
 ): void {
   openToMove(tree, name)
-  const names = [keptFolder, String(number), ...path.split('/')]
+  const names = [replacedFolder, String(number), ...path.split('/')]
   try {
     for (const [index] of names.slice(0, -1).entries()) {
       const folder = names.slice(0, index + 1).join('/')
       if (!files.stat(folder)) mkdirSync(files.at(folder), { mode: 0o755 })
     }
-    let place = names.join('/')
-    for (let copy = 2; files.stat(place); copy++) place = `${names.join('/')}.${copy}`
-    renameSync(tree.at(name), files.at(place))
+    let target = names.join('/')
+    for (let copy = 2; files.stat(target); copy++) target = `${names.join('/')}.${copy}`
+    renameSync(tree.at(name), files.at(target))
   } catch (error) {
-    // The application has put something else where kept versions lie: its own loss, and no reason to stay half done.
+    // The application has put something else at that path: it loses the version, but the release is not left half done.
     if (!['ENOTDIR', 'ELOOP', 'EINVAL', 'ENAMETOOLONG', 'EACCES'].includes(codeOf(error))) throw error
     renameSync(tree.at(name), release.at(`${recordNames.replaced}/kept-${process.hrtime.bigint()}`))
   } finally {
@@ -75,14 +75,14 @@ export function keep(
   }
 }
 
-/** Removes a folder in which nothing is; anything else stays. */
+/** Removes an empty folder; anything else stays. */
 export function removeEmpty(files: Tree, path: string): void {
   files.forget()
   try {
     rmdirSync(files.at(path))
   } catch (error) {
-    if (!stays.has(codeOf(error))) throw error
+    if (!notEmptyFolder.has(codeOf(error))) throw error
   }
 }
 
-const stays = new Set(['ENOENT', 'ENOTEMPTY', 'EEXIST', 'ENOTDIR', 'ELOOP', 'EACCES', 'EBUSY'])
+const notEmptyFolder = new Set(['ENOENT', 'ENOTEMPTY', 'EEXIST', 'ENOTDIR', 'ELOOP', 'EACCES', 'EBUSY'])

@@ -7,25 +7,25 @@ import { failureOf, JobChild } from '../child-process/job-child.ts'
 import { placeFirst, restoreFirst } from './first.ts'
 import type { PlacementJob, PlacementReply } from './job.ts'
 import { type Placement, PlacementRefused, type PlaceRequest } from './port.ts'
-import { placingTurns } from './turns.ts'
+import { placingSlots } from './slots.ts'
 
 /**
- * Placing by a child process with the application's own rights, one for each request; killed beyond its limits, which begin once it has
- * a place. Rejects where it had none within as many seconds.
+ * Placing by child processes with the application's own rights, one per request; killed when it exceeds its limits, which apply from
+ * when it gets a slot. Rejects when it gets none within the same time.
  */
 export function placement(limits: Pick<PlacingLimits, 'seconds' | 'memoryBytes'> = placingLimits): Placement {
   async function run(act: PlacementJob['act'], request: PlaceRequest) {
-    const leave = await placingTurns.enter(request.account ?? request.volume, limits.seconds * 1000)
-    if (!leave) throw new Error('Too many files of other applications are being placed on this host.')
+    const leave = await placingSlots.enter(request.account ?? request.volume, limits.seconds * 1000)
+    if (!leave) throw new Error('Too many other applications on this host are placing files.')
     return runChild(act, request).finally(leave)
   }
 
-  async function runChild(act: PlacementJob['act'], asked: PlaceRequest) {
-    const request = { ...asked, path: folderPath(asked.path) }
+  async function runChild(act: PlacementJob['act'], input: PlaceRequest) {
+    const request = { ...input, path: folderPath(input.path) }
     const child = new JobChild<PlacementJob, PlacementReply>('placement', { what: 'Placing the files' })
     const reply = await child.run({ act, request }, { ...limits, large: () => overMemory(act) })
     if (reply.kind === 'failed') throw failureOf(reply, noSpace)
-    // Their parent belongs to the host; a folder that is not empty is swept another time.
+    // Their parent belongs to the host; a folder that is not empty is removed another time.
     for (const release of reply.emptied)
       await rmdir(join(request.volume, 'releases', String(release))).catch(ignoreError('it is swept later'))
     return reply
@@ -46,17 +46,17 @@ export function placement(limits: Pick<PlacingLimits, 'seconds' | 'memoryBytes'>
   }
 }
 
-/** A path below the application's folder, as it is kept. Throws an Error for one that leads out of it. */
+/** Normalizes a path below the application's folder. Throws an Error for one that leads out of it. */
 export function folderPath(path: string): string {
-  const place = entryPath(path)
-  if ('code' in place) throw new Error(`"${path}" is not a folder of the application.`)
-  return place.path
+  const entry = entryPath(path)
+  if ('code' in entry) throw new Error(`"${path}" is not a folder of the application.`)
+  return entry.path
 }
 
 const noSpace = 'The application has no disk space left to place the files of the release.'
 
-/** Placing may fail for good; a way back, and what comes after, is tried again. */
+/** Placing may fail permanently; an undo and later steps are retried. */
 function overMemory(act: PlacementJob['act']): Error {
-  const words = 'The application has too many files to place the release.'
-  return act === 'place' ? new PlacementRefused(words) : new Error(words)
+  const message = 'The application has too many files to place the release.'
+  return act === 'place' ? new PlacementRefused(message) : new Error(message)
 }

@@ -1,18 +1,18 @@
 import { linkSync, mkdirSync, renameSync, unlinkSync } from 'node:fs'
-import { setImmediate as breath } from 'node:timers/promises'
+import { setImmediate as yieldToEventLoop } from 'node:timers/promises'
 import { recordNames } from './job.ts'
 import { type Change, Journal } from './journal.ts'
-import { isAsBrought, planOf, type Sources } from './manifest.ts'
+import { isUnchanged, planOf, type Sources } from './manifest.ts'
 import { withOpenings } from './openings.ts'
-import { keep, type Places, removeEmpty, replacedAs, sourceOf } from './places.ts'
+import { moveToReplaced, type Places, removeEmpty, replacedAs, sourceOf } from './places.ts'
 import type { PlaceRequest } from './port.ts'
 
 export interface UndoTerms {
-  /** What the application has changed, removed or made since stays as it is: its release was placed long ago. */
-  yielding?: boolean
+  /** Leaves what the application has changed, removed or created since: its release was placed long ago. */
+  sparesOwnChanges?: boolean
 }
 
-/** Takes a release back; goes on where a killed attempt ended. Without a journal there is nothing to take back. */
+/** Undoes a release; continues where a killed attempt ended. Without a journal there is nothing to undo. */
 export function restore(places: Places, request: PlaceRequest, terms: UndoTerms = {}): Promise<void> {
   return withOpenings(places, () => restoreOpened(places, request, terms))
 }
@@ -25,7 +25,7 @@ async function restoreOpened(places: Places, request: PlaceRequest, terms: UndoT
   const journal = new Journal(release)
   for (let number = journal.changes.length - 1; number >= 0; number--) {
     undoing.undo(journal.changes[number]!, number)
-    if (number % 256 === 0) await breath()
+    if (number % 256 === 0) await yieldToEventLoop()
   }
   journal.close()
 }
@@ -49,11 +49,11 @@ class Undoing {
     else if (act === 'remove') this.#makeFolders(`${path}/.`, mode)
     else {
       if (act === 'folder') removeEmpty(files, path)
-      if (release.stat(replacedAs(number)) && !this.#yields(files.stat(path) !== null)) this.#putBack(path, number)
+      if (release.stat(replacedAs(number)) && !this.#spares(files.stat(path) !== null)) this.#putBack(path, number)
     }
   }
 
-  /** A file went into the application's folder when it is missing in the sources. */
+  /** A file was put into the application's folder if it is missing in the sources. */
   #undoPut(path: string, number: number): void {
     const { files, release } = this.places
     const source = this.#sourceOf(path)
@@ -61,40 +61,40 @@ class Undoing {
     const waiting = release.stat(source)
     const now = files.stat(path)
     if (waiting && waiting.ino !== now?.ino) {
-      // Never put there. What was linked still lies there, or the application has replaced it with something newer.
-      if (aside && (!now || (aside.isDirectory() && !this.#yields(true)))) this.#putBack(path, number)
+      // Never put there. A linked file is still in its place, or the application has replaced it with something newer.
+      if (aside && (!now || (aside.isDirectory() && !this.#spares(true)))) this.#putBack(path, number)
       return
     }
-    const brought = this.#plan.files.get(source.slice('source/'.length))
-    const untouched = now !== null && isAsBrought(files, path, now, brought)
+    const released = this.#plan.files.get(source.slice('source/'.length))
+    const untouched = now !== null && isUnchanged(files, path, now, released)
     if (!waiting && untouched) {
-      // A file is renamed over it in the end, so that a reader always finds one.
+      // The old file is renamed over it later, so that a reader always finds one.
       if (aside && !aside.isDirectory()) linkSync(files.at(path), release.at(source))
       else renameSync(files.at(path), release.at(source))
     }
-    // Without a predecessor, what the application has made its own stays.
-    if (!aside || this.#yields(!untouched)) return
+    // Without a previous file, one that the application has changed stays.
+    if (!aside || this.#spares(!untouched)) return
     if (now && !untouched) keepVersion(this.places, this.request.release, path)
     this.#putBack(path, number)
   }
 
-  /** Whether a change stays as it is, when what lies there is the application's own by now. */
-  #yields(itsOwn: boolean): boolean {
-    return itsOwn && this.terms.yielding === true
+  /** Whether a change of the application's own stays. */
+  #spares(isOwnChange: boolean): boolean {
+    return isOwnChange && this.terms.sparesOwnChanges === true
   }
 
   #putBack(path: string, number: number): void {
     const { files, release } = this.places
     this.#makeFolders(path, 0o755)
     const now = files.stat(path)
-    // A file gives way in the renaming itself, so that a reader always finds one.
+    // A file is replaced by the rename itself, so that a reader always finds one.
     if (now && (now.isDirectory() || release.stat(replacedAs(number))?.isDirectory()))
       keepVersion(this.places, this.request.release, path)
     renameSync(release.at(replacedAs(number)), files.at(path))
     files.forget()
   }
 
-  /** The folders above a path, the innermost with `mode`; whatever else has taken their names is kept elsewhere. */
+  /** Creates the folders above a path, the innermost with `mode`; anything else at their names is moved to `.replaced/`. */
   #makeFolders(path: string, mode: number): void {
     const { files } = this.places
     files.forget()
@@ -109,7 +109,7 @@ class Undoing {
   }
 }
 
-/** Moves the application's own version of something out of the way, to where its owner finds it. */
+/** Moves the application's own version out of the way, to where its owner finds it. */
 function keepVersion(places: Places, release: number, path: string): void {
-  keep(places, release, path, [places.files, path])
+  moveToReplaced(places, release, path, [places.files, path])
 }

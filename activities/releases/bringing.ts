@@ -6,7 +6,7 @@ import { planInstall } from './install-plan.ts'
 import type { Release } from './release.ts'
 import { bringSource } from './source.ts'
 
-/** Brings the files of a release into folders of its own and plans its install step; both are synced before the marker says so. */
+/** Brings the files of a release into its own folders and plans its install step. Both are synced before the marker is written. */
 export async function bringRelease(
   host: AppHostOptions,
   release: Release,
@@ -19,7 +19,7 @@ export async function bringRelease(
   const app = await apps.loadApp(host.db, release.appId)
   const where = { volume: folders.volume, app, owner, configNames: host.traits.configNames, signal }
   const prepared = await planInstall({ ...release, ...configured }, where)
-  // A marker that is read after a power cut proves that all of this is on the disk.
+  // A marker that survives a power cut proves that all of this is on the disk.
   await host.volumes.flush(release.appId)
   signal.throwIfAborted()
   await writePrepared(folders, { ...prepared, deploymentId: release.deploymentId })

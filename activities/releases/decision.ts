@@ -15,18 +15,18 @@ export interface DecisionOptions {
   diskMbPer256Mb: number
 }
 
-/** Everything that the steps of an operation need, from the rows as they are now; null when the application is gone. */
+/** Everything that the steps of an operation need, from the current rows; null when the application is deleted. */
 export async function decide(db: Db, options: DecisionOptions, operationId: string): Promise<LaneOperation | null> {
   const facts = await readOperationFacts(db, operationId)
   const release = facts && (releaseBrought(facts, options) ?? releaseServing(facts, options))
   if (!facts?.app || !release) return null
   const { status, desired } = facts.app
-  // A restart that is claimed anew, by a lane after a lost one, finds its own mark.
+  // A restart that a lane claims again, after an earlier lane was lost, finds the status that it set itself.
   const wasRunning = status === 'running' || (status === 'restarting' && desired === 'running')
   return { id: facts.id, kind: facts.kind, wasDesired: desired, wasRunning, release }
 }
 
-/** The version that serves now, for an operation that replaces it; null when the application is gone. */
+/** The version that serves now, for an operation that replaces it; null when the application is deleted. */
 export async function decideServing(db: Db, options: DecisionOptions, operationId: string): Promise<Serving | null> {
   const facts = await readOperationFacts(db, operationId)
   const release = facts && releaseServing(facts, options)
@@ -35,13 +35,13 @@ export async function decideServing(db: Db, options: DecisionOptions, operationI
   return { release, running: status === 'running', stopped: desired === 'stopped', hostPort }
 }
 
-/** The release that an operation brings; null when it brings none, or its application is gone. */
+/** The release that an operation brings; null when it brings none, or its application is deleted. */
 export function releaseBrought(facts: OperationFacts, options: DecisionOptions): Release | null {
   const { app, deployment } = facts
   if (!app || !deployment) return null
   return {
     ...releaseOf(facts, app, options),
-    ...(deployment.config && configured(deployment.config)),
+    ...(deployment.config && traitsOf(deployment.config)),
     number: deployment.release,
     deploymentId: deployment.id,
     source: sourceOf(deployment),
@@ -50,7 +50,7 @@ export function releaseBrought(facts: OperationFacts, options: DecisionOptions):
   }
 }
 
-/** The release of an operation's application that serves; null when the application is gone. */
+/** The serving release of an operation's application; null when the application is deleted. */
 export function releaseServing(facts: OperationFacts, options: DecisionOptions): Release | null {
   return facts.app && releaseOf(facts, facts.app, options)
 }
@@ -81,7 +81,7 @@ function releaseOf({ id, appId, ownerId }: OperationFacts, app: AppFacts, option
 
 type Traits = Pick<Release, 'ramMb' | 'cpus' | 'language' | 'runtimeVersion' | 'main' | 'start'>
 
-const configured = (config: AppConfigFile): Traits => ({
+const traitsOf = (config: AppConfigFile): Traits => ({
   ramMb: config.memoryMb,
   cpus: cpusFor(config.memoryMb),
   language: config.language,

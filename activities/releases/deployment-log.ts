@@ -6,27 +6,27 @@ import { outputCost } from '../../policy/apps/output-pace.ts'
 import { newest } from '../containers/output.ts'
 
 export interface DeploymentLog {
-  /** Takes output. More is to be given when this has settled; it never rejects. */
+  /** Adds output. Wait until this has settled before adding more; it never rejects. */
   add(text: string): Promise<void>
-  /** Writes what is left, and, when output was left out, how much of it, and its last lines. Never rejects. */
+  /** Writes what is pending and, when output was dropped, how many bytes and the last lines of it. Never rejects. */
   close(): Promise<void>
 }
 
-/** Adds a text to the log while all of it stays within so many bytes; false when it had no room. */
-export type AppendLog = (text: string, mostBytes: number) => Promise<boolean>
+/** Appends a text to the log unless the whole log would exceed `maxBytes`; false when there was no room. */
+export type AppendLog = (text: string, maxBytes: number) => Promise<boolean>
 
 /**
- * Gathers output and writes it in order, with little of it in memory whatever happens: who prints waits for the database, and what
- * is past the log's size, or cannot be written, is left out.
+ * Buffers output and writes it in order, with bounded memory: the producer waits for the database, and output that
+ * exceeds the log's size, or cannot be written, is dropped.
  */
 export function deploymentLog(append: AppendLog, limits = deploymentLogs): DeploymentLog {
   let pending = ''
   let pendingBytes = 0
   let last = ''
   let full = false
-  let leftOut = 0
+  let droppedBytes = 0
   let writing: Promise<void> | null = null
-  let second = { begun: 0, bytes: 0 }
+  let second = { startedAt: 0, bytes: 0 }
 
   async function write(): Promise<void> {
     const text = pending
@@ -35,12 +35,12 @@ export function deploymentLog(append: AppendLog, limits = deploymentLogs): Deplo
     try {
       if (await append(text, limits.outputBytes)) return
       full = true
-      leftOut += bytes
+      droppedBytes += bytes
     } catch {
-      // Tried with the next one, as far as it is little.
-      const kept = newest(text + pending, limits.pieceBytes)
-      leftOut += bytes + pendingBytes - Buffer.byteLength(kept)
-      hold(kept)
+      // The newest part of it is tried again with the next output.
+      const retained = newest(text + pending, limits.pieceBytes)
+      droppedBytes += bytes + pendingBytes - Buffer.byteLength(retained)
+      hold(retained)
     }
   }
 
@@ -49,7 +49,7 @@ export function deploymentLog(append: AppendLog, limits = deploymentLogs): Deplo
     pendingBytes = Buffer.byteLength(text)
   }
 
-  /** Settles when what is being written now is. */
+  /** Starts a write unless one is running; settles when the running one does. */
   function flush(): Promise<void> {
     if (!pending) return writing ?? Promise.resolve()
     writing ??= write().finally(() => {
@@ -60,9 +60,9 @@ export function deploymentLog(append: AppendLog, limits = deploymentLogs): Deplo
 
   async function keepPace(bytes: number): Promise<void> {
     const now = performance.now()
-    if (now - second.begun >= 1000) second = { begun: now, bytes: 0 }
+    if (now - second.startedAt >= 1000) second = { startedAt: now, bytes: 0 }
     second.bytes += bytes
-    if (second.bytes >= limits.bytesPerSecond) await sleep(second.begun + 1000 - now)
+    if (second.bytes >= limits.bytesPerSecond) await sleep(second.startedAt + 1000 - now)
   }
 
   const timer = setInterval(flush, limits.flushMs)
@@ -71,8 +71,8 @@ export function deploymentLog(append: AppendLog, limits = deploymentLogs): Deplo
       const clean = storable(text)
       const bytes = Buffer.byteLength(clean)
       last = (last + clean).slice(-limits.lastCharacters)
-      // Who does not wait is bounded too.
-      if (full || pendingBytes > 2 * limits.pieceBytes) leftOut += bytes
+      // A producer that does not wait is bounded too.
+      if (full || pendingBytes > 2 * limits.pieceBytes) droppedBytes += bytes
       else {
         pending += clean
         pendingBytes += bytes
@@ -84,8 +84,8 @@ export function deploymentLog(append: AppendLog, limits = deploymentLogs): Deplo
       clearInterval(timer)
       await writing
       await flush()
-      if (leftOut === 0) return
-      const note = `\n[${leftOut} bytes of output are left out. The last lines:]\n${full ? last : ''}`
+      if (droppedBytes === 0) return
+      const note = `\n[${droppedBytes} bytes of output are left out. The last lines:]\n${full ? last : ''}`
       await append(note, limits.wholeBytes).catch(ignoreError('a missing line of the log fails no deployment'))
     },
   }

@@ -9,16 +9,16 @@ import { VolumeLost } from '../volumes/port.ts'
 import type { ReleaseFolders } from './files.ts'
 import type { Release } from './release.ts'
 
-/** Line of the log of a deployment that brings every file. */
+/** Log line of a deployment that brings every file. */
 export const newDiskLine = (source: 'git' | 'snapshot'): string =>
-  `The disk of the application was not at its host any more. This deployment goes onto a new one: ${
+  `The disk of the application was no longer at its host. This deployment uses a new one: ${
     source === 'git' ? 'what the program itself had written' : 'what the program has written since the snapshot'
-  } is not there.`
+  } is lost.`
 
 /**
- * The disk that a release is prepared on. Only a creation makes one. On a lost disk a commit of some files would leave the
- * application without all the others, so that rejects with VolumeLost; what brings every file of the application, a push or a
- * snapshot, gets a new disk and says so in its log.
+ * Ensures the disk that a release is prepared on. Only a creation may create one. If the disk is lost, an upload of some files
+ * would leave the application without all the others, so it rejects with VolumeLost. A push or a snapshot, which brings
+ * every file of the application, gets a new disk and a line in its log.
  */
 export async function ensureDiskFor(
   { db, volumes }: Pick<AppHostOptions, 'db' | 'volumes'>,
@@ -38,8 +38,8 @@ export async function ensureDiskFor(
 }
 
 /**
- * Runs work that writes into a volume: a full disk is its owner's to change, so that rejects with NoSpaceLeft and is not tried again. Any
- * rejection for lack of space also removes what was half written of a release that is not prepared yet.
+ * Runs work that writes into a volume. Only its owner can do something about a full disk, so that rejects with NoSpaceLeft and is not retried.
+ * Any rejection for lack of space also removes the half-written files of a release that is not prepared yet.
  */
 export async function withinDisk<T>(work: () => Promise<T>, unprepared: ReleaseFolders | null): Promise<T> {
   try {
@@ -47,7 +47,7 @@ export async function withinDisk<T>(work: () => Promise<T>, unprepared: ReleaseF
   } catch (error) {
     const full = diskFull.has(codeOf(error))
     if (!full && !(error instanceof NoSpaceLeft)) throw error
-    // What cannot be removed now goes with the release, or before its next attempt.
+    // What cannot be removed now is removed with the release, or before its next attempt.
     if (unprepared) await removeWhole(unprepared.volume, unprepared.root).catch(ignoreError('removed with the release'))
     throw full
       ? new NoSpaceLeft('There is no disk space left for the files of the deployment.', { cause: error })

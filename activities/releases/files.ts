@@ -10,13 +10,13 @@ export function releaseFolders(volume: string, release: number) {
   return {
     volume,
     root,
-    /** What the archive brought, until it is placed. */
+    /** The files that the release brings, until they are placed. */
     source: join(root, 'source'),
     /** Sources laid over the application's files, where an upload of some files needs an install step. */
     build: join(root, 'build'),
-    /** What the install step made; mounted read-only. */
+    /** Output of the install step; mounted read-only. */
     dependencies: join(root, 'dependencies'),
-    /** Written once the archive is unpacked whole: says what comes next. */
+    /** Written once all files are there; holds the next steps. */
     marker: join(root, 'prepared.json'),
     /** The application's own folder, mounted at /app. */
     files: join(volume, 'files'),
@@ -28,13 +28,13 @@ export type ReleaseFolders = ReturnType<typeof releaseFolders>
 export interface Prepared {
   /** Shell text of the install step, or null when there is nothing to install. */
   install: string | null
-  /** Release whose installed dependencies serve this one too; null when it has its own or needs none. */
+  /** Release whose installed dependencies this one uses too; null when it has its own or needs none. */
   dependenciesOf: number | null
-  /** The deployment that it was prepared for: after a step back to an older database, numbers of releases are given out once more. */
+  /** The deployment that it was prepared for: once an older state of the database is restored, release numbers are assigned again. */
   deploymentId?: string | null
 }
 
-/** An empty `source` folder owned by the application; what a killed attempt left is thrown away. */
+/** Creates an empty `source` folder owned by the application; removes what a killed attempt left. */
 export async function emptySource(folders: ReleaseFolders, owner: Owner | null): Promise<void> {
   await removeWhole(folders.volume, folders.root)
   await mkdir(folders.source, { recursive: true, mode: 0o755 })
@@ -52,8 +52,8 @@ export async function readPrepared(folders: ReleaseFolders): Promise<Prepared | 
 }
 
 /**
- * Whether a release was prepared for this deployment. An older version has not named the one that it prepared for: where files were
- * replaced already, the way back to them lies there too and must not be lost.
+ * Whether a release was prepared for this deployment. Markers of older versions name no deployment: where files were already
+ * replaced, what is needed to put them back lies there too and must not be lost.
  */
 export async function isPreparedFor(
   folders: ReleaseFolders,
@@ -61,32 +61,32 @@ export async function isPreparedFor(
   wanted: string | null,
 ): Promise<boolean> {
   if (deploymentId !== undefined) return deploymentId === wanted
-  const begun = [recordNames.journal, recordNames.before, recordNames.first].map(name =>
+  const records = [recordNames.journal, recordNames.before, recordNames.first].map(name =>
     exists(join(folders.root, name)),
   )
-  return (await Promise.all(begun)).includes(true)
+  return (await Promise.all(records)).includes(true)
 }
 
-/** The marker is renamed into place: a torn one is never read, also after a power cut. */
+/** Renames the marker into place, so that a torn one is never read, even after a power cut. */
 export async function writePrepared(folders: ReleaseFolders, prepared: Prepared): Promise<void> {
   await writeFile(`${folders.marker}.new`, JSON.stringify(prepared), { flush: true })
   await rename(`${folders.marker}.new`, folders.marker)
 }
 
 /**
- * Moves what the install step made out of the folder it ran in, to be mounted read-only. Only a real folder: a link that a
- * stranger's install script laid would be followed by the engine when it mounts. Moved already is success.
+ * Moves the output of the install step out of the folder it ran in, to be mounted read-only. Only a real folder: the engine
+ * would follow a link that an untrusted install script created. Moved already is success.
  */
 export async function keepDependencies(folders: ReleaseFolders, from: string): Promise<void> {
-  const made = join((await exists(folders.build)) ? folders.build : folders.source, from)
-  const found = await lstat(made).catch(() => null)
-  if (found?.isDirectory() && !(await exists(folders.dependencies))) await rename(made, folders.dependencies)
+  const output = join((await exists(folders.build)) ? folders.build : folders.source, from)
+  const stats = await lstat(output).catch(() => null)
+  if (stats?.isDirectory() && !(await exists(folders.dependencies))) await rename(output, folders.dependencies)
   await removeWhole(folders.volume, folders.build)
 }
 
 /**
- * The folder with what a release has installed, which may be another release's: an earlier one's when nothing had to be installed
- * anew, a later one's that was placed without a restart. Null when there is none.
+ * The folder with the dependencies of a release. It may be another release's: an earlier one's when nothing had to be
+ * installed, or that of a later one that was placed without a restart. Null when there is none.
  */
 export async function dependenciesOf(volume: string, release: number): Promise<string | null> {
   const own = releaseFolders(volume, release)
@@ -97,7 +97,7 @@ export async function dependenciesOf(volume: string, release: number): Promise<s
   return null
 }
 
-/** From its next start on, a release uses what a later one has installed. */
+/** From its next start on, a release uses the dependencies of a later one. */
 export async function lendDependencies(volume: string, to: number, from: number): Promise<void> {
   const lender = (await readPrepared(releaseFolders(volume, from)))?.dependenciesOf ?? from
   if (!(await dependenciesOf(volume, from)) || lender === to) return

@@ -5,17 +5,17 @@ import { gateProbeMs } from '../../policy/patience.ts'
 import type { ContainerHost, ContainerState } from '../containers/port.ts'
 import type { ContainerExit } from './release.ts'
 
-/** Why a program is not let through, and how its container ended if it did. */
+/** Why a program did not pass, and how its container ended if it did. */
 export interface Unhealthy {
   reason: string
   exit: ContainerExit | null
-  /** Nothing is known of the program: somebody has removed its container, or an engine that was started anew has ended it. */
+  /** Nothing is known about the program: its container was removed, or ended by an engine that restarted. */
   gone?: true
 }
 
-/** What a gate says when another boot of its host has begun since the start. */
+/** Result when the host has entered another boot since the start. */
 export const takenDown: Unhealthy = {
-  reason: 'The container engine was started anew, and ended the program.',
+  reason: 'The container engine was restarted and ended the program.',
   exit: null,
   gone: true,
 }
@@ -25,7 +25,7 @@ export interface GateOptions {
   /** Published address of a web application; null for a program without a port. */
   target: { address: string; port: number } | null
   timeoutSeconds: number
-  /** A probe that has no answer after this is over, however much has come: a server may trickle for ever. 2 s when left out. */
+  /** A probe without a complete answer after this has failed, even if bytes arrived: a server may trickle for ever. Default 2 s. */
   probeMs?: number
   signal: AbortSignal
 }
@@ -36,15 +36,15 @@ const inspectMs = 500
 const aliveSeconds = 3
 
 /**
- * Waits until a program answers HTTP (any status), or stays alive when it has no port. Null = healthy. Takes at most the time of
- * the gate and of one probe more; rejects as soon as the signal aborts.
+ * Waits until a program answers HTTP (any status), or stays alive when it has no port. Null = healthy. Takes at most the
+ * timeout of the gate plus one probe; rejects as soon as the signal aborts.
  */
 export async function passGate(engine: ContainerHost, gate: GateOptions): Promise<Unhealthy | null> {
   const { probeMs = gateProbeMs } = gate
-  const begun = Date.now()
-  const waited = () => (Date.now() - begun) / 1000
+  const startedAt = Date.now()
+  const waitedSeconds = () => (Date.now() - startedAt) / 1000
   let inspectedAt = 0
-  let aliveSince = begun
+  let aliveSince = startedAt
   const alive = () => (Date.now() - aliveSince) / 1000 >= aliveSeconds
   for (;;) {
     gate.signal.throwIfAborted()
@@ -55,13 +55,13 @@ export async function passGate(engine: ContainerHost, gate: GateOptions): Promis
       if (!state) return { reason: 'The container of the program was removed.', exit: exitOf(null), gone: true }
       if (!state.running) return { reason: endedReason(state), exit: exitOf(state) }
       if (state.status === 'paused') {
-        // A paused program shows nothing of itself. Somebody else has paused it: no snapshot is taken of it yet.
+        // A paused program cannot answer. It was not paused for a snapshot: none is taken of it yet.
         await engine.unpause(gate.container)
         aliveSince = Date.now()
       }
       if (!gate.target && alive()) return null
     }
-    if (gate.target && waited() >= gate.timeoutSeconds) {
+    if (gate.target && waitedSeconds() >= gate.timeoutSeconds) {
       const reason = `The program did not answer on port $PORT within ${gate.timeoutSeconds} s. It has to listen on 0.0.0.0.`
       return { reason, exit: null }
     }
@@ -69,7 +69,7 @@ export async function passGate(engine: ContainerHost, gate: GateOptions): Promis
   }
 }
 
-/** How the container ended, for the records. */
+/** How the container ended, as it is recorded. */
 export function exitOf(state: ContainerState | null): ContainerExit {
   const at = state?.finishedAt ?? new Date()
   return {

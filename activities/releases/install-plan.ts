@@ -7,22 +7,22 @@ import { checkProgram } from './program-check.ts'
 import type { Release } from './release.ts'
 import { namesIn } from './root-names.ts'
 
-/** What compilers make goes here: any change of the sources needs a new run. */
+/** Compilers write here: any change of the sources needs a new run. */
 const compiledAt = '/opt/build'
 
 export interface InstallPlace {
   volume: string
-  /** As it is before this release. */
+  /** The row before this release. */
   app: AppRow | undefined
   owner: Owner | null
   configNames: readonly string[]
-  /** Ends the copying of files. */
+  /** Stops the copying of files. */
   signal: AbortSignal
 }
 
 /**
  * Decides the install step of a release. A whole program (a first upload, a commit, a snapshot) is installed from its own files.
- * An upload of some files keeps what the serving release has installed, unless it brings dependency files or another runtime, or
+ * An upload of some files reuses the dependencies of the serving release, unless it brings dependency files or another runtime, or
  * the language is compiled: then it is installed from a copy of the application's files with the upload laid over it. Throws
  * INVALID_MAIN, MISSING_DEPENDENCIES_FILE, and as `layReleaseOver` does.
  */
@@ -33,16 +33,16 @@ export async function planInstall(
   const folders = releaseFolders(volume, release.number)
   const runtime = runtimes[release.language]
   const wanted = [...namesForInstall(release.language), ...configNames]
-  const brought = await namesIn(folders.source, wanted)
+  const sourceNames = await namesIn(folders.source, wanted)
   const serving = app?.release ?? 0
   const whole = serving === 0 || release.source?.kind === 'git' || release.source?.kind === 'snapshot'
-  if (whole) return { install: runtime.install({ files: brought, main: release.main }), dependenciesOf: null }
-  if (release.path === '' && configNames.some(name => brought.includes(name))) await checkProgram(release, folders)
-  const brings = release.path === '' && dependencyFile(release.language, brought) !== null
-  const other = app?.language !== release.language || app.runtime_version !== release.runtimeVersion
-  if (!brings && !other && runtime.dependencies?.at !== compiledAt) {
-    const before = await readPrepared(releaseFolders(volume, serving))
-    return { install: null, dependenciesOf: before?.dependenciesOf ?? serving }
+  if (whole) return { install: runtime.install({ files: sourceNames, main: release.main }), dependenciesOf: null }
+  if (release.path === '' && configNames.some(name => sourceNames.includes(name))) await checkProgram(release, folders)
+  const bringsDependencyFile = release.path === '' && dependencyFile(release.language, sourceNames) !== null
+  const otherRuntime = app?.language !== release.language || app.runtime_version !== release.runtimeVersion
+  if (!bringsDependencyFile && !otherRuntime && runtime.dependencies?.at !== compiledAt) {
+    const prepared = await readPrepared(releaseFolders(volume, serving))
+    return { install: null, dependenciesOf: prepared?.dependenciesOf ?? serving }
   }
   const { number, path, ownerId: account } = release
   await layReleaseOver({ volume, release: number, path, owner, account }, signal)

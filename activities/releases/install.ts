@@ -10,7 +10,7 @@ import { exists, keepDependencies, type ReleaseFolders } from './files.ts'
 import { installFolder } from './install-plan.ts'
 import type { Release } from './release.ts'
 
-/** Runs the install step of a release to its end. Throws BUILD_FAILED when it does not succeed, or not in time. */
+/** Runs the install step of a release to its end. Throws BUILD_FAILED when it fails or exceeds its time. */
 export async function installRelease(
   host: AppHostOptions,
   release: Release,
@@ -21,8 +21,8 @@ export async function installRelease(
 ): Promise<void> {
   if (await exists(folders.dependencies)) return
   const { db, engine } = host
-  const log = deploymentLog(async (text, mostBytes) =>
-    release.deploymentId ? deployments.appendLog(db, release.deploymentId, text, mostBytes) : true,
+  const log = deploymentLog(async (text, maxBytes) =>
+    release.deploymentId ? deployments.appendLog(db, release.deploymentId, text, maxBytes) : true,
   )
   const owned = { ...release, uid: host.sharedUid ?? release.uid }
   const disk = await host.disk?.(release.appId)
@@ -31,8 +31,8 @@ export async function installRelease(
     await engine.ensureNetwork(buildNetwork(host.traits.id))
     await engine.ensureImage(spec.image, line => void log.add(`${line}\n`))
     await engine.remove(spec.name) // what a killed attempt left
-    const { exitCode, oom } = await withinTime(seconds, signal, until =>
-      engine.runToEnd(spec, text => log.add(text), until),
+    const { exitCode, oom } = await withinTime(seconds, signal, deadline =>
+      engine.runToEnd(spec, text => log.add(text), deadline),
     )
     if (oom)
       throw refusal('BUILD_FAILED', `Installing the dependencies needed more than ${spec.memoryMb} MB of memory.`)
@@ -44,17 +44,17 @@ export async function installRelease(
   if (dependencies) await keepDependencies(folders, dependencies.from)
 }
 
-/** Throws BUILD_FAILED when the work was ended because its time is over. */
+/** Throws BUILD_FAILED when the work was aborted by its deadline. */
 async function withinTime<T>(
   seconds: number,
   signal: AbortSignal,
-  work: (until: AbortSignal) => Promise<T>,
+  work: (deadline: AbortSignal) => Promise<T>,
 ): Promise<T> {
-  const until = deadlineSignal(seconds * 1000, signal)
+  const deadline = deadlineSignal(seconds * 1000, signal)
   try {
-    return await work(until)
+    return await work(deadline)
   } catch (error) {
-    if (signal.aborted || error !== until.reason) throw error
+    if (signal.aborted || error !== deadline.reason) throw error
     throw refusal('BUILD_FAILED', `Installing the dependencies took longer than ${seconds} s.`)
   }
 }

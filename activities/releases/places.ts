@@ -3,7 +3,7 @@ import type { AppHostOptions } from '../app-host-options.ts'
 import type { PlaceRequest } from '../placement/port.ts'
 import type { Release } from './release.ts'
 
-/** Whose the files of a release are, and where they are placed. */
+/** Who owns the files of a release, and where they are placed. */
 export function releasePlaces(host: Pick<AppHostOptions, 'volumes' | 'sharedUid'>) {
   const ownerUid = (release: Release) => host.sharedUid ?? release.uid
   const ownerOf = (release: Release): Owner | null =>

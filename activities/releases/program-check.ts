@@ -6,8 +6,8 @@ import type { Release } from './release.ts'
 import { hasFile, namesAmong } from './root-names.ts'
 
 /**
- * Whether the program that a new configuration names exists, in what was uploaded or in the application's folder: it may have come
- * without its files. The program may be changing its folder meanwhile, so names are looked up one by one in folders that are held
+ * Checks that the program that a new configuration names exists, in the upload or in the application's folder: the configuration may
+ * be uploaded alone. The running program may change its folder meanwhile, so names are looked up one by one in folders that stay
  * open, and nothing is listed. Rejects with INVALID_MAIN, MISSING_DEPENDENCIES_FILE.
  */
 export async function checkProgram(
@@ -20,7 +20,7 @@ export async function checkProgram(
     if (main !== null && start === null && !(await hasAny(folders, main)))
       throw refusal(
         'INVALID_MAIN',
-        `MAIN names ${main}, which the application does not have; upper and lower case count.`,
+        `MAIN names ${main}, which the application does not have. Names are case-sensitive.`,
       )
     const { dependenciesRequired, dependencyFiles, title } = runtimes[language]
     if (!dependenciesRequired) return

@@ -2,7 +2,7 @@ import type { OperationKind } from '../../db/operations/operations.ts'
 import type { Language } from '../../policy/runtimes.ts'
 
 /**
- * Everything a step of a deployment has to know, decided when the operation was claimed: numbers, names and ids, never bytes or
+ * Everything that a step of a deployment needs, decided when the operation was claimed: numbers, names and ids, never bytes or
  * secrets, so that a changed table cannot change a history. Memory and disk in MB.
  */
 export interface Release {
@@ -28,13 +28,13 @@ export interface Release {
   /** False places the files and leaves the program as it is. */
   restart: boolean
   deploymentId: string | null
-  /** What these decisions were made for; lanes of an older version do not tell. */
+  /** The operation that these decisions are for; missing from lanes of an older version. */
   operationId?: string
 }
 
 /**
- * What a host believes of the input of a step: of which operation it is, and which release it means. Everything else it reads anew
- * from Postgres, because whoever reaches Temporal can ask for a step.
+ * What a host trusts of the input of a step: its operation and its release. Everything else is read again from Postgres,
+ * because everyone who reaches Temporal can request a step.
  */
 export type StepOf = Pick<Release, 'appId' | 'number' | 'deploymentId' | 'operationId'>
 
@@ -43,14 +43,14 @@ export type Source =
   | { kind: 'archive'; segmentId: string }
   | { kind: 'file'; segmentId: string; filename: string }
   | { kind: 'git'; cloneUrl: string; branch: string; commit: string }
-  /** Null when its archive is gone: what was begun with it can still be taken back. */
+  /** Null when its archive is deleted: the steps done with it can still be undone. */
   | { kind: 'snapshot'; segmentId: string | null }
 
 /** What serves before a deploy. */
 export interface Serving {
   release: Release
   running: boolean
-  /** Somebody stopped it on purpose. */
+  /** It was stopped on purpose. */
   stopped: boolean
   hostPort: number | null
 }
@@ -59,9 +59,9 @@ export interface Serving {
 export interface LaneOperation {
   id: string
   kind: OperationKind
-  /** What was wanted when the operation was claimed. */
+  /** The desired state when the operation was claimed. */
   wasDesired: 'running' | 'stopped' | 'deleted'
-  /** Whether its container was taken to run then. */
+  /** Whether its row said then that its container runs. */
   wasRunning: boolean
   release: Release
 }
@@ -70,12 +70,12 @@ export interface LaneOperation {
 export interface StartedContainer {
   containerId: string
   hostPort: number | null
-  /** Where that port is published; hosts of an older version do not tell: at the address of its release. */
+  /** Where that port is published; hosts of an older version omit it: then it is the address of the release. */
   hostAddress?: string | null
   startedAt: string
   /** Boot of the machine in which it was started. */
   bootId: string
-  /** Of the application's variables, as it was started with them. */
+  /** Version of the variables that it was started with. */
   variablesVersion: number
 }
 

@@ -1,29 +1,29 @@
 import { bytesOf, codeOf, textOf, unreachable } from '../../lib/folders/disk-names.ts'
 import { AppFolder } from '../app-files/folder.ts'
 
-/** Of a folder with more entries, the rest is not searched for names of a pattern. */
+/** Max entries of a folder that are searched for a pattern. */
 const maxSearched = 100_000
 
 /**
- * Which of these names an open folder has, in their order; for a pattern `*.x` the first match. A folder may have millions of
- * entries: no more of them is held in memory than the caller asked for.
+ * Returns those of these names that an open folder has, in their order; for a pattern `*.x` the first match. A folder may have millions of
+ * entries: only the requested names are held in memory.
  */
 export async function namesAmong(folder: AppFolder, wanted: readonly string[]): Promise<string[]> {
-  const found: string[] = []
+  const names: string[] = []
   for (const name of new Set(wanted)) {
-    const match = name.startsWith('*') ? await firstMatch(folder, name.slice(1)) : await standing(folder, name)
-    if (match !== null) found.push(match)
+    const match = name.startsWith('*') ? await firstMatch(folder, name.slice(1)) : await ifPresent(folder, name)
+    if (match !== null) names.push(match)
   }
-  return found
+  return names
 }
 
-/** The same for a folder that is only named here: a link of that name is refused. */
+/** `namesAmong` for a path, which must not be a link. */
 export async function namesIn(path: string, wanted: readonly string[]): Promise<string[]> {
   const folder = await AppFolder.open(path)
   return namesAmong(folder, wanted).finally(() => folder.close())
 }
 
-/** Whether a path below an open folder is anything but a folder. Links are not followed. */
+/** Whether a path below an open folder exists and is not a folder. Links are not followed. */
 export async function hasFile(root: AppFolder, path: string): Promise<boolean> {
   const names = bytesOf(path).split('/')
   const name = names.pop()!
@@ -39,14 +39,14 @@ export async function hasFile(root: AppFolder, path: string): Promise<boolean> {
   }
 }
 
-async function standing(folder: AppFolder, name: string): Promise<string | null> {
+async function ifPresent(folder: AppFolder, name: string): Promise<string | null> {
   return (await folder.stat(bytesOf(name))) ? name : null
 }
 
-async function firstMatch(folder: AppFolder, ending: string): Promise<string | null> {
+async function firstMatch(folder: AppFolder, suffix: string): Promise<string | null> {
   let searched = 0
   for await (const { name } of await folder.entries()) {
-    if (textOf(name).endsWith(ending)) return textOf(name)
+    if (textOf(name).endsWith(suffix)) return textOf(name)
     searched += 1
     if (searched === maxSearched) return null
   }

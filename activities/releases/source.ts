@@ -18,7 +18,7 @@ import type { ReleaseFolders } from './files.ts'
 import type { Release, Source } from './release.ts'
 import { namesIn } from './root-names.ts'
 
-/** What a fetched configuration changes of the release it came with. */
+/** What a fetched configuration changes in its release. */
 export type Configured = Partial<Pick<Release, 'language' | 'runtimeVersion' | 'main'>>
 
 /** Brings the files of a release into its empty `source` folder. */
@@ -49,7 +49,7 @@ export async function bringSource(
   return {}
 }
 
-/** Only the archive that the snapshot was recorded with will do: another one may be whole, and another application's. */
+/** Accepts only the archive that was recorded with the snapshot: another one may be intact, but of another application. */
 async function unpackSnapshot(
   { db, store, snapshots }: AppHostOptions,
   segmentId: string,
@@ -60,8 +60,8 @@ async function unpackSnapshot(
   const archive = await store.open(segmentId).catch(error => {
     throw error instanceof BodyNotFound ? new SnapshotCorrupt('Its archive is no longer in the object store.') : error
   })
-  const held = await snapshots.unpack(archive, source, owner, signal).finally(() => archive.close())
-  if (held.digest !== (await findSnapshotDigest(db, segmentId)))
+  const unpacked = await snapshots.unpack(archive, source, owner, signal).finally(() => archive.close())
+  if (unpacked.digest !== (await findSnapshotDigest(db, segmentId)))
     throw new SnapshotCorrupt('Its archive holds other files than were copied.')
 }
 
@@ -73,14 +73,14 @@ async function copyFile(
 ): Promise<void> {
   const target = await open(join(source, filename), 'wx', 0o644)
   try {
-    await writeFile(target, await store.get(segmentId)) // a stream of the handle would keep it from being closed
+    await writeFile(target, await store.get(segmentId)) // a stream of the handle would prevent its closing
     if (owner) await target.chown(owner.uid, owner.gid)
   } finally {
     await target.close()
   }
 }
 
-/** Fetches exactly the commit; a configuration file in it is parsed and kept for the step that adopts it. */
+/** Fetches exactly the commit; a configuration file in it is parsed and recorded for the step that adopts it. */
 async function fetchSource(
   { db, git, credentials, gitLimits, traits }: AppHostOptions,
   { deploymentId }: Release,
@@ -91,12 +91,12 @@ async function fetchSource(
 ): Promise<Configured> {
   const token = deploymentId ? await credentials(deploymentId) : null
   const request = { url: cloneUrl, branch, commit, token, folder: folders.source, owner, ...gitLimits }
-  const log = deploymentLog(async (text, mostBytes) =>
-    deploymentId ? deployments.appendLog(db, deploymentId, text, mostBytes) : true,
+  const log = deploymentLog(async (text, maxBytes) =>
+    deploymentId ? deployments.appendLog(db, deploymentId, text, maxBytes) : true,
   )
-  const say = (line: string) => void log.add(`${line}\n`)
+  const logLine = (line: string) => void log.add(`${line}\n`)
   try {
-    await git.fetch(request, say, signal)
+    await git.fetch(request, logLine, signal)
   } catch (error) {
     throw error instanceof FetchRefused ? refusal(error.code, error.message) : error
   } finally {
@@ -115,7 +115,7 @@ async function readConfig(folder: string, names: readonly string[]) {
     const name = [...new Set([...configNames, ...names])].find(candidate => tree.stat(bytesOf(candidate)) !== null)
     if (!name) return null
     const text = await readSmall(join(folder, name))
-    // Those of every language: which one it is stands in the text.
+    // The names of every language: the text decides which one it is.
     const rootNames = await namesIn(folder, languages.flatMap(namesForInstall))
     return parseAppConfig(text, { has, rootNames })
   } catch (error) {
@@ -125,7 +125,7 @@ async function readConfig(folder: string, names: readonly string[]) {
   }
 }
 
-/** The text of a file that is no link and not large. */
+/** The text of a small file that is not a link. */
 async function readSmall(path: string): Promise<string> {
   const file = await open(path, constants.O_RDONLY | constants.O_NOFOLLOW).catch(() => null)
   if (!file) throw refusal('INVALID_FILE', 'The configuration file is not a plain file.')

@@ -3,23 +3,23 @@ import { stopGraceSeconds } from '../containers/spec.ts'
 import type { StartedContainer } from './release.ts'
 
 export interface StartTerms {
-  /** Two versions of this program never run at once. */
+  /** Two versions of this program must never run concurrently. */
   alone: boolean
-  /** Rejects when the start is not wanted any more; asked before anything is made or started. */
-  mine(): Promise<void>
+  /** Rejects when the start is no longer wanted; called before anything is created or started. */
+  assertCurrent(): Promise<void>
 }
 
 /** Creates or adopts a container and starts it. Running already is success. */
 export async function startContainer(
   engine: ContainerHost,
   spec: ContainerSpec,
-  { alone, mine }: StartTerms,
+  { alone, assertCurrent }: StartTerms,
 ): Promise<Pick<StartedContainer, 'containerId' | 'hostPort' | 'hostAddress' | 'startedAt'>> {
   await removeOutdated(engine, spec)
   if (alone) await stopOthers(engine, spec)
-  await mine()
+  await assertCurrent()
   const containerId = await engine.create(spec)
-  await mine()
+  await assertCurrent()
   await engine.start(spec.name)
   const state = await engine.inspect(spec.name)
   const startedAt = state?.startedAt ?? new Date()
@@ -27,7 +27,7 @@ export async function startContainer(
   return { containerId, hostPort, hostAddress, startedAt: startedAt.toISOString() }
 }
 
-/** A container that was made from other settings than its application has now is made anew. */
+/** Removes a container that was created from other settings than its application has now. */
 async function removeOutdated(engine: ContainerHost, spec: ContainerSpec): Promise<void> {
   const present = await engine.inspect(spec.name)
   if (!present || present.labels[labels.spec] === spec.labels[labels.spec]) return
@@ -35,7 +35,7 @@ async function removeOutdated(engine: ContainerHost, spec: ContainerSpec): Promi
   await engine.remove(spec.name)
 }
 
-/** The version that served was stopped; what a start that was given up has started meanwhile was not. */
+/** The version that served is stopped already; a container that an abandoned start has started meanwhile is not. */
 async function stopOthers(engine: ContainerHost, spec: ContainerSpec): Promise<void> {
   const { [labels.host]: host, [labels.app]: app, [labels.role]: role } = spec.labels
   const versions = await engine.list({ [labels.host]: host!, [labels.app]: app!, [labels.role]: role! })

@@ -15,8 +15,8 @@ const suspended = {
 }
 
 /**
- * Ends an operation that the account's plan does not let begin: one that would start a program after the plan has ended, and a stop
- * for that end when there is a plan again. False = it may run; what has begun goes on whatever the plan says.
+ * Ends an operation that the account's plan does not allow: one that would start a program after the plan has ended, or the stop
+ * for that end once there is a plan again. False = it may run; an operation that has started continues whatever the plan says.
  */
 export async function endSuspended(
   db: Db,

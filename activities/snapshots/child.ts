@@ -2,15 +2,15 @@ import { once } from 'node:events'
 import { Socket } from 'node:net'
 import { answerJob, failedReply } from '../child-process/child-life.ts'
 import { residentBytes } from '../child-process/memory.ts'
-import { archiveDescriptor, type SnapshotJob, type SnapshotReply, type SnapshotWish } from './job.ts'
+import { archiveDescriptor, type PauseRequest, type SnapshotJob, type SnapshotReply } from './job.ts'
 import { makeSnapshot } from './make.ts'
 import { ArchiveOutput } from './output.ts'
 import { type MadeSnapshot, SnapshotCorrupt, SnapshotRefused } from './port.ts'
 import { readSnapshot } from './read.ts'
 import { clearFolder, unpackSnapshot } from './unpack.ts'
 
-// The process that makes or reads one snapshot. Where the host is root it reads as root, for programs may close files to
-// themselves, but writes to nothing but its pipe; it unpacks as the application's user.
+// The process that makes or reads one snapshot. If the host is root, it reads as root, because programs may make files
+// unreadable for themselves, but writes only to its pipe. It unpacks as the application's user.
 
 async function carryOut(job: SnapshotJob): Promise<MadeSnapshot | null> {
   if (job.kind === 'make') return make(job)
@@ -22,27 +22,31 @@ async function carryOut(job: SnapshotJob): Promise<MadeSnapshot | null> {
 
 async function make({ files, facts }: SnapshotJob & { kind: 'make' }): Promise<MadeSnapshot> {
   const out = new ArchiveOutput(new Socket({ fd: archiveDescriptor, readable: false }))
-  const wish = (kind: SnapshotWish['kind']) => process.send!({ kind } satisfies SnapshotWish)
+  const request = (kind: PauseRequest['kind']) => process.send!({ kind } satisfies PauseRequest)
   const pause = async () => {
-    wish('pause')
+    request('pause')
     await once(process, 'message')
   }
-  const made = await makeSnapshot({ files, facts, out, pause, resume: () => wish('resume') })
+  const snapshot = await makeSnapshot({ files, facts, out, pause, resume: () => request('resume') })
   await out.end()
-  return made
+  return snapshot
 }
 
 async function drain(content: AsyncIterable<Buffer>): Promise<void> {
   for await (const _ of content);
 }
 
-function problem(error: unknown): { kind: 'corrupt' | 'refused' | 'failed'; code: string | null; message: string } {
-  const lasting = error instanceof SnapshotCorrupt ? 'corrupt' : error instanceof SnapshotRefused && 'refused'
-  return { ...failedReply(error), kind: lasting || 'failed' }
+function failureReply(error: unknown): {
+  kind: 'corrupt' | 'refused' | 'failed'
+  code: string | null
+  message: string
+} {
+  const permanent = error instanceof SnapshotCorrupt ? 'corrupt' : error instanceof SnapshotRefused && 'refused'
+  return { ...failedReply(error), kind: permanent || 'failed' }
 }
 
 answerJob(async (job: SnapshotJob): Promise<SnapshotReply> => {
   process.umask(0)
-  const outcome = await carryOut(job).then(snapshot => ({ kind: 'done' as const, snapshot }), problem)
+  const outcome = await carryOut(job).then(snapshot => ({ kind: 'done' as const, snapshot }), failureReply)
   return { ...outcome, peakBytes: residentBytes(process.pid, 'peak') }
 })

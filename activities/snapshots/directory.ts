@@ -4,7 +4,7 @@ import { type ArchiveEntry, ArchiveFile, kindOf } from '../archives/directory.ts
 import { SnapshotCorrupt } from './port.ts'
 
 /**
- * The directory of an archive that `zip.ts` wrote, entry by entry. Each character of a path stands for one byte
+ * The directory of an archive that `zip.ts` wrote, entry by entry. Each character of a path is one byte
  * (lib/folders/tree.ts). Throws `SnapshotCorrupt`.
  */
 export class SnapshotDirectory {
@@ -14,7 +14,7 @@ export class SnapshotDirectory {
     this.#file = new ArchiveFile(fd)
   }
 
-  /** `start` is not known yet: see `located`. */
+  /** Entries without their `start`; see `located`. */
   async *entries(): AsyncGenerator<ArchiveEntry> {
     try {
       const { size } = this.#file
@@ -28,7 +28,7 @@ export class SnapshotDirectory {
     }
   }
 
-  /** The entry with the place of its content, which its own header tells. */
+  /** The entry with the offset of its content, from its local header. */
   located(entry: ArchiveEntry): ArchiveEntry {
     const { header: at, path, kind, compressedSize } = entry
     const head = this.#read(at, 30)
@@ -41,7 +41,7 @@ export class SnapshotDirectory {
     return { ...entry, start }
   }
 
-  /** A copy, for the window moves on. */
+  /** A copy, because the read window moves on. */
   #read(at: number, length: number): Buffer {
     const bytes = Buffer.allocUnsafe(length)
     if (this.#file.headers.fill(bytes, at) < length) corrupt('it is cut off')

@@ -4,15 +4,15 @@ import type { MadeSnapshot, SnapshotFacts } from './port.ts'
 /** Descriptor at which a child finds the archive, or the pipe that it writes one to. */
 export const archiveDescriptor = 4
 
-/** What the child is told first. It answers with a `SnapshotReply` and ends. */
+/** The job that the child receives. It answers with a `SnapshotReply` and ends. */
 export type SnapshotJob =
   | { kind: 'make'; files: string; facts: SnapshotFacts }
   | { kind: 'verify' }
   | { kind: 'unpack'; folder: string; owner: Owner | null }
   | { kind: 'clear'; folder: string; owner: Owner | null }
 
-/** Asked by the child that makes one, in this order; the parent answers `pause` with `paused` once the program stands still. */
-export interface SnapshotWish {
+/** Sent by a child that makes a snapshot, in this order; the parent answers `pause` with `paused` once the program is frozen. */
+export interface PauseRequest {
   kind: 'pause' | 'resume'
 }
 

@@ -14,29 +14,29 @@ export interface Making {
   files: string
   facts: SnapshotFacts
   out: ArchiveOutput
-  /** Resolves once the program stands still. */
+  /** Resolves once the program is frozen. */
   pause(): Promise<void>
   resume(): void
 }
 
-/** So much may be left to be copied while the program stands still, when copying it before is of use. Bytes in the archive. */
-const fewBytes = 32 * MiB
+/** Below this, the rest is copied while the program is frozen. Bytes in the archive. */
+const frozenPassBytes = 32 * MiB
 const furtherPasses = 3
 
-/** Files with holes, and files of several names, hold more than their disk does. */
+/** Sparse files, and files with several names, can exceed the size of their disk. */
 const timesOfDisk = 2
 
-/** Of the deflate levels the one that `zip` takes, and the quickest, while a program waits. */
+/** Deflate levels: the default of `zip`, and the fastest while a program waits. */
 const levels = { running: 6, paused: 1 } as const
 
-/** Writes the whole archive. What changed while it was copied is copied again, at last while the program stands still. */
+/** Writes the whole archive. What changed during a pass is copied again, the last time while the program is frozen. */
 export async function makeSnapshot({ files, facts, out, pause, resume }: Making): Promise<MadeSnapshot> {
   const tree = new Tree(files, { readOnly: true })
   const disk = statfsSync(files)
   const copy = new TreeCopy(tree, out, timesOfDisk * disk.blocks * disk.bsize)
   const pass = async () => copy.pass({ since: await cleanPages(files), level: levels.running })
   let last = await pass()
-  for (let more = furtherPasses; more > 0 && last > fewBytes; more--) {
+  for (let more = furtherPasses; more > 0 && last > frozenPassBytes; more--) {
     const changed = await pass()
     if (changed >= last) more = 0
     last = changed
@@ -50,14 +50,14 @@ export async function makeSnapshot({ files, facts, out, pause, resume }: Making)
   return finish(copy.copied, facts, pausedMs, out)
 }
 
-/** Resolves to when it was asked, in ms since 1970. */
+/** Writes dirty pages to the disk; resolves to the time before that, in ms since 1970. */
 async function cleanPages(folder: string): Promise<number> {
-  const asked = Date.now()
+  const startedAt = Date.now()
   await runProcess('sync', ['-f', folder], { env: systemEnvironment })
-  return asked
+  return startedAt
 }
 
-/** Manifest, directory and end. Both lists stand in the same order, so that they can be compared line by line. */
+/** Writes manifest, directory and end. Both lists have the same order, so that they can be compared line by line. */
 async function finish(
   copied: ReadonlyMap<string, Copied>,
   facts: SnapshotFacts,
@@ -100,7 +100,7 @@ async function writeManifest(lines: Generator<string>, out: ArchiveOutput): Prom
   return whole
 }
 
-/** Texts one after the other, as bytes. */
+/** Concatenates texts as bytes. */
 function texts(lines: Generator<string>): Fill {
   let rest: Buffer = Buffer.alloc(0)
   return into => {

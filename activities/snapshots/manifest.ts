@@ -2,16 +2,16 @@ import { createHash, type Hash } from 'node:crypto'
 import { textOf } from '../../lib/folders/disk-names.ts'
 import type { MadeSnapshot, SnapshotFacts } from './port.ts'
 
-// A JSON document in which every path has a line of its own, so that it is written and read without ever being held whole.
-// The lines stand in the order of `comparePaths`, as the entries of the archive's directory do.
+// A JSON document with one line per path, so that it is written and read without ever being whole in memory.
+// The lines have the order of `comparePaths`, like the entries of the archive's directory.
 
 export interface ManifestLine {
-  /** Each character stands for one byte (lib/folders/tree.ts). */
+  /** Each character is one byte (lib/folders/tree.ts). */
   path: string
   kind: 'file' | 'folder' | 'link'
   /** Permission bits. */
   mode: number
-  /** Bytes of the content; of a link, of where it leads. 0 for a folder. */
+  /** Bytes of the content, or of a link's target. 0 for a folder. */
   size: number
   /** ms since 1970. */
   mtime: number
@@ -19,7 +19,7 @@ export interface ManifestLine {
   sha256: string
 }
 
-/** The order of a walk: what a folder holds stands right behind it. 0 = the same path. */
+/** The order of a walk: a folder's content follows it directly. 0 = the same path. */
 export function comparePaths(a: string, b: string): number {
   const length = Math.min(a.length, b.length)
   for (let at = 0; at < length; at++) {
@@ -32,7 +32,7 @@ export function comparePaths(a: string, b: string): number {
 const slash = 0x2f
 const rank = (code: number): number => (code === slash ? 0 : code)
 
-/** Counts files and bytes, and takes the digest, line by line. Times are no part of it. */
+/** Counts files and bytes and computes the digest, line by line. The digest ignores times. */
 export class Tally {
   files = 0
   bytes = 0
@@ -47,7 +47,7 @@ export class Tally {
       .update('\0')
   }
 
-  /** Once, at the end. */
+  /** Call once, at the end. */
   total(pausedMs: number): MadeSnapshot {
     return { files: this.files, bytes: this.bytes, digest: this.#digest.digest('hex'), pausedMs }
   }
@@ -69,7 +69,7 @@ export function lastLine(total: MadeSnapshot): string {
   return `\n],"total":${JSON.stringify(total)}}\n`
 }
 
-/** A line of the list; null for the line that ends it. Throws a SyntaxError for anything else. */
+/** Parses a line of the list; null for the line that ends it. Throws a SyntaxError for anything else. */
 export function readLine(line: string): ManifestLine | null {
   if (line.startsWith(']')) return null
   const { path, pathBytes, mode, ...rest } = JSON.parse(line.replace(/,$/, ''))

@@ -2,31 +2,31 @@ import { once } from 'node:events'
 import type { Socket } from 'node:net'
 import { KiB } from '../../lib/bytes.ts'
 
-const gatheredBytes = 256 * KiB
+const bufferBytes = 256 * KiB
 
-/** The archive's way out: small pieces go together, large ones at once, all of them at the reader's pace. */
+/** Writes the archive at the reader's pace: small pieces are batched, large ones are sent directly. */
 export class ArchiveOutput {
-  /** Bytes written so far, which is where the next one lies in the archive. */
+  /** Bytes written so far: the offset of the next piece in the archive. */
   position = 0
   readonly #pipe: Socket
-  #gathered = Buffer.allocUnsafe(gatheredBytes)
+  #buffer = Buffer.allocUnsafe(bufferBytes)
   #length = 0
 
   constructor(pipe: Socket) {
-    this.#pipe = pipe.on('error', () => {}) // told to the writer
+    this.#pipe = pipe.on('error', () => {}) // reported to the writer
   }
 
   /** The piece may be changed once this resolves. */
   async write(piece: Buffer): Promise<void> {
     this.position += piece.length
-    if (this.#length + piece.length > gatheredBytes) await this.flush()
-    if (piece.length > gatheredBytes) await this.#send(piece)
-    else this.#length += piece.copy(this.#gathered, this.#length)
+    if (this.#length + piece.length > bufferBytes) await this.flush()
+    if (piece.length > bufferBytes) await this.#send(piece)
+    else this.#length += piece.copy(this.#buffer, this.#length)
   }
 
   async flush(): Promise<void> {
     if (this.#length === 0) return
-    const piece = this.#gathered.subarray(0, this.#length)
+    const piece = this.#buffer.subarray(0, this.#length)
     this.#length = 0
     await this.#send(piece)
   }

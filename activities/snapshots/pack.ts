@@ -4,10 +4,10 @@ import { ignoreError } from '../../lib/async/ignore-error.ts'
 import { KiB } from '../../lib/bytes.ts'
 import type { ArchiveOutput } from './output.ts'
 
-/** Content as it comes: fills the buffer from its start and tells how much there was, 0 at the end. */
+/** Fills the buffer from its start with the next content; returns the bytes, 0 at the end. */
 export type Fill = (into: Buffer) => number
 
-/** What came of packing one content. `sha256` in hex. */
+/** Result of packing one content. `sha256` in hex. */
 export interface Packed {
   crc: number
   sha256: string
@@ -19,16 +19,16 @@ export interface Packed {
 export const wholeBytes = 64 * KiB
 const pieceBytes = 256 * KiB
 
-/** A window no larger than the content: the larger one's tables take longer to set up than a small file to pack. */
+/** A window no larger than the content: setting up the tables of a larger one takes longer than packing a small file. */
 const windowBitsOf = (bytes: number): number => Math.min(Math.max(Math.ceil(Math.log2(bytes + 1)), 9), 15)
 
-/** Content in memory as it is. */
+/** Stores content in memory uncompressed. */
 export function stored(bytes: Buffer): Packed & { bytes: Buffer; deflated: boolean } {
   const { length: size } = bytes
   return { crc: crc32(bytes), sha256: hash('sha256', bytes), size, packed: size, bytes, deflated: false }
 }
 
-/** Packs content in memory; what does not become smaller stays as it is. */
+/** Packs content in memory; content that does not shrink is stored. */
 export function packWhole(content: Buffer, level: number): Packed & { bytes: Buffer; deflated: boolean } {
   const windowBits = windowBitsOf(content.length)
   const options = { level, windowBits, memLevel: Math.max(windowBits - 7, 4), chunkSize: Math.max(content.length, 64) }
@@ -37,12 +37,12 @@ export function packWhole(content: Buffer, level: number): Packed & { bytes: Buf
   return bytes.length < content.length ? { ...plain, packed: bytes.length, bytes, deflated: true } : plain
 }
 
-/** Whether a piece of a file tells that packing it is worth the time. */
+/** Whether a sample of a file suggests that packing it is worth the time. */
 export function shrinks(sample: Buffer): boolean {
   return deflateRawSync(sample, { level: 1 }).length < sample.length * 0.97
 }
 
-/** Packs content of any length: one piece is read and hashed while the one before is deflated in another thread. */
+/** Packs content of any length: each piece is read and hashed while the previous one is deflated in another thread. */
 export async function packStream(fill: Fill, level: number, out: ArchiveOutput): Promise<Packed> {
   const deflate = createDeflateRaw({ level, memLevel: 9, chunkSize: pieceBytes })
   let packed = 0
@@ -53,9 +53,9 @@ export async function packStream(fill: Fill, level: number, out: ArchiveOutput):
     }
   })()
   const push = (piece: Buffer) =>
-    new Promise<void>((taken, failed) => deflate.write(piece, error => (error ? failed(error) : taken())))
+    new Promise<void>((done, failed) => deflate.write(piece, error => (error ? failed(error) : done())))
   try {
-    const measured = await inTurns(fill, push)
+    const measured = await pipeline(fill, push)
     deflate.end()
     await drained
     return { ...measured, packed }
@@ -66,30 +66,30 @@ export async function packStream(fill: Fill, level: number, out: ArchiveOutput):
   }
 }
 
-/** Content as it is. */
+/** Stores content of any length uncompressed. */
 export async function storeStream(fill: Fill, out: ArchiveOutput): Promise<Packed> {
-  const measured = await inTurns(fill, piece => out.write(piece))
+  const measured = await pipeline(fill, piece => out.write(piece))
   return { ...measured, packed: measured.size }
 }
 
 const buffers = [Buffer.allocUnsafeSlow(pieceBytes), Buffer.allocUnsafeSlow(pieceBytes)] as const
 
-/** Two buffers: one is filled and measured while the other is taken. */
-async function inTurns(fill: Fill, take: (piece: Buffer) => Promise<void>): Promise<Omit<Packed, 'packed'>> {
+/** Two buffers: one is filled and hashed while the other is written. */
+async function pipeline(fill: Fill, write: (piece: Buffer) => Promise<void>): Promise<Omit<Packed, 'packed'>> {
   const sha256 = createHash('sha256')
   let [crc, size] = [0, 0]
-  let taken = Promise.resolve()
-  for (let turn = 0; ; turn++) {
-    const buffer = buffers[turn % 2]!
+  let written = Promise.resolve()
+  for (let n = 0; ; n++) {
+    const buffer = buffers[n % 2]!
     const piece = buffer.subarray(0, fill(buffer))
     if (piece.length === 0) break
     crc = crc32(piece, crc)
     sha256.update(piece)
     size += piece.length
-    await taken
-    taken = take(piece)
-    taken.catch(ignoreError('reported when it is awaited'))
+    await written
+    written = write(piece)
+    written.catch(ignoreError('reported when it is awaited'))
   }
-  await taken
+  await written
   return { crc, sha256: sha256.digest('hex'), size }
 }

@@ -1,10 +1,10 @@
 import type { SnapshotRequest } from './port.ts'
 
-/** The one time that a program stands still for its snapshot: begun, limited and ended. */
+/** The one freeze of a program for its snapshot, with its time limit. */
 export class Pause {
   readonly #request: Pick<SnapshotRequest, 'pause' | 'resume'>
   readonly #seconds: number
-  #begun: Promise<number> | null = null
+  #startedAt: Promise<number> | null = null
   #ended: Promise<void> | null = null
   #timer: NodeJS.Timeout | undefined
   ms = 0
@@ -14,15 +14,15 @@ export class Pause {
     this.#seconds = seconds
   }
 
-  /** Resolves once the program stands still; `onLong` is called when it does so for too long. */
-  async begin(onLong: (why: Error) => void): Promise<void> {
-    this.#begun = this.#request.pause().then(() => performance.now())
-    await this.#begun
-    const why = `The program would have stood still for over ${this.#seconds} s: it changes too much while it is copied.`
-    this.#timer = setTimeout(() => onLong(new Error(why)), this.#seconds * 1000)
+  /** Resolves once the program is frozen; calls `onTimeout` when the freeze takes too long. */
+  async begin(onTimeout: (error: Error) => void): Promise<void> {
+    this.#startedAt = this.#request.pause().then(() => performance.now())
+    await this.#startedAt
+    const message = `The program would be frozen for over ${this.#seconds} s: it changes too much while it is copied.`
+    this.#timer = setTimeout(() => onTimeout(new Error(message)), this.#seconds * 1000)
   }
 
-  /** The program goes on, once; also when it was still being brought to stand. Never begun is success. */
+  /** Resumes the program, once, also if it is still being frozen. Never frozen is success. */
   end(): Promise<void> {
     clearTimeout(this.#timer)
     this.#ended ??= this.#resume()
@@ -30,10 +30,10 @@ export class Pause {
   }
 
   async #resume(): Promise<void> {
-    const begun = await this.#begun?.catch(() => null)
+    const startedAt = await this.#startedAt?.catch(() => null)
     clearTimeout(this.#timer)
-    if (begun == null) return
+    if (startedAt == null) return
     await this.#request.resume()
-    this.ms = Math.round(performance.now() - begun)
+    this.ms = Math.round(performance.now() - startedAt)
   }
 }

@@ -2,14 +2,14 @@ import type { FileHandle } from 'node:fs/promises'
 import type { Readable } from 'node:stream'
 import type { Owner } from '../../lib/folders/owner.ts'
 
-/** What a manifest tells besides the files. Nothing of it is secret. */
+/** What a manifest contains besides the files. None of it is secret. */
 export interface SnapshotFacts {
   appId: string
   name: string
   /** ISO 8601. */
   createdAt: string
   variablesVersion: number
-  /** The configuration as the application's row has it. */
+  /** The configuration from the application's row. */
   configuration: Record<string, unknown>
 }
 
@@ -17,39 +17,39 @@ export interface SnapshotRequest {
   /** The application's own folder, `files/` of its volume. */
   files: string
   facts: SnapshotFacts
-  /** Resolves once the program stands still; called when everything is copied and only what changed meanwhile is left. */
+  /** Resolves once the program is frozen; called when everything is copied except what changed meanwhile. */
   pause(): Promise<void>
-  /** The program goes on. Called once for each `pause`, also when the snapshot fails. */
+  /** Resumes the program. Called once for each `pause`, also when the snapshot fails. */
   resume(): Promise<void>
   signal: AbortSignal
 }
 
 export interface MadeSnapshot {
   files: number
-  /** Bytes of the files before they were packed. */
+  /** Bytes of the unpacked files. */
   bytes: number
   /** SHA-256 in hex over paths, kinds, modes and contents: equal for equal trees. */
   digest: string
   pausedMs: number
 }
 
-/** Zip archives of an application's files, made and read in child processes with flat memory. */
+/** Zip archives of an application's files, made and read in child processes with bounded memory. */
 export interface Snapshots {
   /**
    * The archive as a stream, with the manifest as its last entry. `made` resolves after the stream's last byte was read; both fail
-   * together, with `SnapshotRefused` when trying again is of no use. Links are kept as links; sockets, pipes and devices are left out.
+   * together, with `SnapshotRefused` when a retry is useless. Links are stored as links; sockets, pipes and devices are left out.
    */
   make(request: SnapshotRequest): { body: Readable; made: Promise<MadeSnapshot> }
   /** Reads a whole archive back and compares every file with the manifest. Rejects with `SnapshotCorrupt`. */
   verify(file: FileHandle, signal: AbortSignal): Promise<MadeSnapshot>
   /**
-   * Unpacks into an empty folder that belongs to `owner`, as that user, and compares every file with the manifest on its way; resolves to what it holds.
-   * Leaves the folder empty and rejects with `SnapshotCorrupt`, or with `NoSpaceLeft` (activities/containers/port.ts).
+   * Unpacks into an empty folder that belongs to `owner`, as that user, and compares every file with the manifest; resolves to its totals.
+   * On failure leaves the folder empty and rejects with `SnapshotCorrupt`, or with `NoSpaceLeft` (lib/folders/no-space-left.ts).
    */
   unpack(file: FileHandle, folder: string, owner: Owner | null, signal: AbortSignal): Promise<MadeSnapshot>
 }
 
-/** The files cannot be an archive, however often it is tried; the message says which and why. */
+/** The files cannot be archived, and a retry is useless; the message says which one and why. */
 export class SnapshotRefused extends Error {
   override name = 'SnapshotRefused'
 }

@@ -8,15 +8,15 @@ import type { MadeSnapshot, SnapshotRequest, Snapshots } from './port.ts'
 import { SnapshotChild } from './spawn.ts'
 
 export interface SnapshotOptions {
-  /** Resident size of a child at most. */
+  /** Max resident size of a child. */
   memoryMb?: number
-  /** How long a program may stand still; then it goes on and its snapshot fails. */
+  /** Max time that a program may be frozen; then it resumes and its snapshot fails. */
   pauseSeconds?: number
-  /** Told how large a child was at most, in bytes. */
+  /** Receives the peak size of each child, in bytes. */
   observe?: (peakBytes: number) => void
 }
 
-/** Snapshots are made and read by child processes, one for each; see `Snapshots`. */
+/** Makes and reads each snapshot in its own child process; see `Snapshots`. */
 export function snapshots({
   memoryMb = 384,
   pauseSeconds = snapshotPauseSeconds,
@@ -33,9 +33,9 @@ export function snapshots({
         ...limits,
         archive: null,
         signal,
-        onWish(wish) {
+        onPauseRequest(kind) {
           const fail = (error: Error) => child.end(error)
-          if (wish === 'pause') pause.begin(fail).then(() => child.goOn(), fail)
+          if (kind === 'pause') pause.begin(fail).then(() => child.confirmPause(), fail)
           else pause.end().catch(fail)
         },
       },
@@ -52,10 +52,10 @@ export function snapshots({
     async unpack(file, folder, owner, signal) {
       const child = new SnapshotChild({ kind: 'unpack', folder, owner }, { ...limits, archive: file.fd, signal })
       try {
-        const held = (await child.done)!
-        // What takes the place of an application's files has to be there after a power cut too.
+        const snapshot = (await child.done)!
+        // The folder replaces the application's files, so it must survive a power cut.
         await runProcess('sync', ['-f', folder], { env: systemEnvironment })
-        return held
+        return snapshot
       } catch (error) {
         const cleaning = { ...limits, archive: file.fd, signal: AbortSignal.timeout(clearSeconds * 1000) }
         if (!child.cleaned) await new SnapshotChild({ kind: 'clear', folder, owner }, cleaning).done
@@ -77,19 +77,19 @@ async function finish(child: SnapshotChild, pause: Pause): Promise<MadeSnapshot>
   }
 }
 
-/** Ends only when everything is well; whoever stops reading ends the child. */
+/** The stream of the archive. It ends only after success; a reader that stops ends the child. */
 function bodyOf(child: SnapshotChild, made: Promise<unknown>): Readable {
   const { output } = child
   const body = new Readable({
     highWaterMark: MiB,
     read: () => void output.resume(),
     destroy(error, done) {
-      child.end(new Error('The reader of the snapshot has gone away.'))
+      child.end(new Error('The reader of the snapshot has stopped.'))
       done(error)
     },
   })
   output.on('data', piece => body.push(piece) || output.pause())
-  // Both directions have to be closed before the child's end is told.
+  // Both directions must be closed before the child's end is reported.
   output.on('end', () => output.destroy())
   made.then(
     () => body.push(null),

@@ -9,12 +9,12 @@ import { manifestName } from './job.ts'
 import { comparePaths, type ManifestLine, readLine, readTotal, Tally } from './manifest.ts'
 import { type MadeSnapshot, SnapshotCorrupt } from './port.ts'
 
-/** What is done with one path of a snapshot. Its content has to be read to its end, which is where it is found damaged. */
+/** Handles one path of a snapshot. It must read the content to its end, where damage is detected. */
 export type Use = (line: ManifestLine, content: AsyncIterable<Buffer>) => Promise<void>
 
 /**
- * Reads a snapshot from its first path to its last and compares directory and manifest line by line: the same paths, each once,
- * kinds, modes, sizes and contents. Rejects with `SnapshotCorrupt`, naming the path.
+ * Reads a whole snapshot and compares directory and manifest line by line: the same paths, each once, with the same kinds,
+ * modes, sizes and contents. Rejects with `SnapshotCorrupt`, naming the path.
  */
 export async function readSnapshot(fd: number, use: Use): Promise<MadeSnapshot> {
   try {
@@ -37,24 +37,29 @@ async function compare(fd: number, use: Use): Promise<MadeSnapshot> {
     const text = (await lines.next()).value ?? ''
     const line = readLine(text)
     if (!line || entry.path === manifestName) {
-      for await (const _ of lines); // its checksum comes at its end
-      return agreed(line, entry, line ? null : readTotal(text), tally)
+      for await (const _ of lines); // its checksum is checked at its end
+      return checkEnd(line, entry, line ? null : readTotal(text), tally)
     }
     if (before !== null && comparePaths(before, line.path) >= 0)
-      corrupt(line.path, 'stands in the manifest at a wrong place')
+      corrupt(line.path, 'is in the manifest at the wrong position')
     compareTraits(line, entry)
     tally.add(line)
-    await use(line, checked(fd, line, directory.located(entry)))
+    await use(line, checkedContent(fd, line, directory.located(entry)))
     before = line.path
   }
   throw new SnapshotCorrupt('The snapshot has no manifest.')
 }
 
-function agreed(line: ManifestLine | null, entry: ArchiveEntry, told: MadeSnapshot | null, tally: Tally): MadeSnapshot {
+function checkEnd(
+  line: ManifestLine | null,
+  entry: ArchiveEntry,
+  recorded: MadeSnapshot | null,
+  tally: Tally,
+): MadeSnapshot {
   if (line) corrupt(line.path, 'is missing in the archive')
   if (entry.path !== manifestName) corrupt(entry.path, 'is missing in the manifest')
-  const total = tally.total(told?.pausedMs ?? 0)
-  if (total.digest !== told?.digest || total.files !== told.files || total.bytes !== told.bytes)
+  const total = tally.total(recorded?.pausedMs ?? 0)
+  if (total.digest !== recorded?.digest || total.files !== recorded.files || total.bytes !== recorded.bytes)
     throw new SnapshotCorrupt('The manifest of the snapshot does not match its own digest.')
   return total
 }
@@ -64,11 +69,11 @@ function compareTraits(line: ManifestLine, entry: ArchiveEntry): void {
     if (comparePaths(line.path, entry.path) < 0) corrupt(line.path, 'is missing in the archive')
     else corrupt(entry.path, 'is missing in the manifest')
   if (line.kind !== entry.kind || line.mode !== entry.mode)
-    corrupt(line.path, 'is of another kind than its manifest says')
-  if (line.size !== entry.size) corrupt(line.path, `has ${entry.size} bytes in place of ${line.size}`)
+    corrupt(line.path, 'has another kind or mode than its manifest says')
+  if (line.size !== entry.size) corrupt(line.path, `has ${entry.size} bytes instead of ${line.size}`)
 }
 
-async function* checked(fd: number, line: ManifestLine, entry: ArchiveEntry): AsyncGenerator<Buffer> {
+async function* checkedContent(fd: number, line: ManifestLine, entry: ArchiveEntry): AsyncGenerator<Buffer> {
   if (line.kind === 'folder') return
   const hash = createHash('sha256')
   const named = { ...entry, path: textOf(entry.path) }
@@ -79,7 +84,7 @@ async function* checked(fd: number, line: ManifestLine, entry: ArchiveEntry): As
   if (hash.digest('hex') !== line.sha256) corrupt(line.path, 'is damaged: its content is not what the manifest says')
 }
 
-/** The manifest's lines from the second on, without their ends. The first one tells of the application, not of its files. */
+/** The manifest's lines from the second on, without line ends. The first one describes the application, not its files. */
 async function* manifestLines(fd: number, entry: ArchiveEntry): AsyncGenerator<string, undefined> {
   let rest = ''
   let facts = true

@@ -10,12 +10,12 @@ import { readSnapshot } from './read.ts'
 
 const fileFlags = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW
 
-/** Zeros of this many bytes need no place on the disk. */
+/** Blocks of zeros of this size are left as holes. */
 const holeBytes = 64 * KiB
 const zeros = Buffer.alloc(holeBytes)
-const longestTarget = 4096
+const maxTargetBytes = 4096
 
-/** Unpacks into an empty folder, with the rights of its owner. Leaves it empty and rejects when anything is wrong. */
+/** Unpacks into an empty folder, with the rights of its owner. On failure leaves it empty and rejects. */
 export async function unpackSnapshot(fd: number, folder: string, owner: Owner | null): Promise<MadeSnapshot> {
   const tree = own(folder, owner)
   if (tree.list().length > 0) throw new Error('The folder to unpack into is not empty.')
@@ -29,7 +29,7 @@ export async function unpackSnapshot(fd: number, folder: string, owner: Owner | 
         folders.push(line)
       }
     })
-    // Only now: folders may be closed to their owner, and what is put into one moves its time.
+    // Only now: folders may be unwritable for their owner, and adding files would change their times.
     for (const { path, mode, mtime } of folders.reverse()) {
       fs.chmodSync(tree.at(path), mode)
       fs.utimesSync(tree.at(path), mtime / 1000, mtime / 1000)
@@ -69,7 +69,7 @@ async function makeFile(tree: Tree, line: ManifestLine, content: AsyncIterable<B
   }
 }
 
-/** Resolves to where the next piece goes. Nothing is written where only zeros would be. */
+/** Returns the offset of the next piece. Blocks of zeros are not written. */
 function write(fd: number, piece: Buffer, at: number): number {
   for (let from = 0; from < piece.length; from += holeBytes) {
     const part = piece.subarray(from, from + holeBytes)
@@ -85,7 +85,7 @@ async function makeLink(
   { path, size, mtime }: ManifestLine,
   content: AsyncIterable<Buffer>,
 ): Promise<void> {
-  if (size > longestTarget) throw new SnapshotCorrupt(`${path} leads further than a link can.`)
+  if (size > maxTargetBytes) throw new SnapshotCorrupt(`${path} has a longer target than a link may have.`)
   const pieces: Buffer[] = []
   for await (const piece of content) pieces.push(piece)
   fs.symlinkSync(Buffer.concat(pieces), tree.at(path))

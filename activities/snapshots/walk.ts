@@ -1,19 +1,19 @@
 import type { Stats } from 'node:fs'
-import { codeOf, textOf, toldLeased, vanished } from '../../lib/folders/disk-names.ts'
+import { codeOf, leaseRefused, textOf, vanished } from '../../lib/folders/disk-names.ts'
 import type { Tree } from '../../lib/folders/tree.ts'
 import { manifestName } from './job.ts'
 import { SnapshotRefused } from './port.ts'
 
-/** A zip's names have 65,535 bytes at most, and every folder on the way is held open. */
-const deepest = 250
+/** Names in a zip have at most 65,535 bytes, and every folder on the path is held open. */
+const maxDepth = 250
 
 /**
- * Everything below a folder that a snapshot keeps, in the order of `comparePaths`. The folder may change meanwhile: what is gone
- * when its turn comes is left out. Sockets, pipes and devices are left out too.
+ * Everything below a folder that a snapshot contains, in the order of `comparePaths`. The folder may change meanwhile: what
+ * has vanished when it is reached is left out. Sockets, pipes and devices are left out too.
  */
 export function* walk(tree: Tree, folder = '', depth = 1): Generator<[path: string, stats: Stats]> {
-  if (depth > deepest)
-    throw new SnapshotRefused(`${textOf(folder)} lies over ${deepest} folders deep, so it cannot be copied.`)
+  if (depth > maxDepth)
+    throw new SnapshotRefused(`${textOf(folder)} lies over ${maxDepth} folders deep, so it cannot be copied.`)
   for (const name of names(tree, folder)) {
     const path = folder === '' ? name : `${folder}/${name}`
     if (path === manifestName) continue
@@ -30,13 +30,13 @@ function names(tree: Tree, folder: string): string[] {
   } catch (error) {
     tree.forget()
     if (vanished.has(codeOf(error))) return []
-    throw toldClosed(error, folder)
+    throw unreadableRefused(error, folder)
   }
 }
 
-/** A host that is not root cannot copy what an application has closed to itself: better no snapshot than one without it. */
-export function toldClosed(error: unknown, path: string): unknown {
+/** A host that is not root cannot copy what an application has made unreadable: no snapshot is better than an incomplete one. */
+export function unreadableRefused(error: unknown, path: string): unknown {
   return codeOf(error) === 'EACCES'
-    ? new SnapshotRefused(`${textOf(path)} is closed to its own user, so it cannot be copied.`)
-    : toldLeased(error, path)
+    ? new SnapshotRefused(`${textOf(path)} cannot be read by its own user, so it cannot be copied.`)
+    : leaseRefused(error, path)
 }

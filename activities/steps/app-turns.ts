@@ -1,15 +1,15 @@
 import { KeyedLock } from '../../lib/async/keyed-lock.ts'
 
-/** Runs work on one application's container and files, one at a time in the order of asking; other applications are not held up. */
+/** Serializes work on one application's container and files, in the order of the calls; other applications are not held up. */
 export interface AppTurns {
   <T>(appId: string, work: () => Promise<T>): Promise<T>
-  /** Whether somebody holds a turn of this application now. */
+  /** Whether work on this application is running now. */
   busy(appId: string): boolean
 }
 
 /**
- * Turns inside one host process, which is the only one that touches the applications of its host. A turn must be short and
- * never ask for another of the same application. `before` is awaited in each; when it rejects, the work is not begun.
+ * Locks inside one host process, the only one that touches the applications of its host. Work must be short and must never
+ * wait for the lock of the same application. `before` is awaited under the lock; when it rejects, the work does not start.
  */
 export function appTurns(before: () => Promise<void> = async () => {}): AppTurns {
   const lock = new KeyedLock()

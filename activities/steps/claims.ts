@@ -11,38 +11,38 @@ import { claimLost } from '../../policy/apps/claims.ts'
 import { refusal } from '../failures.ts'
 import type { LaneOperation } from '../releases/release.ts'
 
-/** The run and step of the lane that this activity is. Steps are numbered in the order in which the lane came to them. */
+/** The run of the lane that called this activity, and its step. Steps are numbered in the order in which the lane reaches them. */
 export function claimOfActivity(): OperationClaim {
   const { workflowExecution, activityId } = activityInfo()
   if (!workflowExecution) throw new Error('Only a lane can claim an operation.')
   return { run: workflowExecution.runId, step: Number(activityId) }
 }
 
-/** What a step is told whose operation has ended, or is another run's. */
+/** The error of a step whose operation has ended, or belongs to another run. */
 export function lostClaim(): ApplicationFailure {
-  return refusal(claimLost, 'This operation is not worked on by this run of its lane any more.')
+  return refusal(claimLost, 'This run of the lane no longer works on this operation.')
 }
 
 export type Fence = ReturnType<typeof fenced>
 
-/** The operation that is written about: its id, and what its lane takes it to be, which is held against the rows. */
+/** The operation that is written about: its id, and what its lane believes about it, which is compared with the rows. */
 export type Written = LaneOperation | { id: string; appId: string } | string
 
 /**
- * Writes what a step of an operation has to say in one transaction, and only while its run of the lane works on the operation; rejects
- * with ClaimLost (policy/apps/claims.ts) otherwise, also when the operation is not the one of this application, kind and deployment. What a
- * run repeats of an operation that it has ended writes nothing and succeeds.
+ * Writes the effects of a step in one transaction, only while its run of the lane holds the operation. Otherwise rejects with ClaimLost
+ * (policy/apps/claims.ts), also when the operation is not of this application, kind and deployment. A step that a run repeats after it
+ * has ended the operation writes nothing and succeeds.
  */
 export function fenced(db: Db, claim: () => OperationClaim = claimOfActivity) {
   return async <T extends Written>(written: T, write: (trx: Db, written: T) => Promise<unknown>): Promise<void> => {
-    const mine = claim()
+    const own = claim()
     const id = typeof written === 'string' ? written : written.id
-    const holding = await transaction(db, async trx => {
-      const held = await holdClaim(trx, id, mine, subjectOf(written))
-      if (held === 'held') await write(trx, written)
-      return held
+    const state = await transaction(db, async trx => {
+      const claimState = await holdClaim(trx, id, own, subjectOf(written))
+      if (claimState === 'held') await write(trx, written)
+      return claimState
     })
-    if (holding === 'lost') throw lostClaim()
+    if (state === 'lost') throw lostClaim()
   }
 }
 
@@ -54,16 +54,16 @@ function subjectOf(written: Written): OperationSubject {
   return { appId, kind, ...(id !== null && { deployment: { id, release: number } }) }
 }
 
-/** What an operation that goes on without this run is told; every other failure goes on. */
+/** For `.catch`: ignores the loss of the claim, rethrows everything else. */
 export function unlessLost(error: unknown): void {
   if (!(error instanceof ApplicationFailure && error.type === claimLost)) throw error
 }
 
 /**
- * Rejects when a step at a host was given up, or its operation has ended or is another run's by now. To be asked just before an effect outside
- * of Postgres: who gave the step up may have told of a failure long ago.
+ * Rejects when a step at a host was given up, or when its operation has ended or belongs to another run. Call it just before an effect
+ * outside of Postgres: the lane that gave the step up may have reported its failure long ago.
  */
-export async function assertMine(db: Db, operationId: string): Promise<void> {
+export async function assertCurrentClaim(db: Db, operationId: string): Promise<void> {
   cancellationSignal().throwIfAborted()
   if (!(await isClaimCurrent(db, operationId, claimOfActivity()))) throw lostClaim()
 }

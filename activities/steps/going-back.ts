@@ -7,8 +7,8 @@ import { refusal, withCode } from '../failures.ts'
 import type { StepOf } from '../releases/release.ts'
 
 /**
- * Puts back the files of a release. What fails again and again is told to people meanwhile, and tried again for as long as nobody asks
- * to end its operation; rejects with RESTORE_INTERRUPTED then.
+ * Puts back the files of a release. A failure that repeats is shown to people, and retried until someone requests the end of the
+ * operation: then it rejects with RESTORE_INTERRUPTED.
  */
 export async function puttingBack(
   db: Db,
@@ -19,11 +19,11 @@ export async function puttingBack(
     await work()
   } catch (error) {
     const failure = withCode(error)
-    const again = !(failure instanceof ApplicationFailure && failure.nonRetryable)
+    const retryable = !(failure instanceof ApplicationFailure && failure.nonRetryable)
     const { attempt } = activityInfo()
-    if (!operationId || !again || attempt < tellUndoFrom || cancellationSignal().aborted) throw error
+    if (!operationId || !retryable || attempt < tellUndoFrom || cancellationSignal().aborted) throw error
     const words = `The files that the deploy had replaced could not be put back: ${(failure as Error).message}`
-    // Asked before it is marked anew: what counts is what was asked since people could know.
+    // Checked before the mark is renewed: only a request that was made after people could see the failure counts.
     if (await mayEndUndo(db, operationId)) throw refusal('RESTORE_INTERRUPTED', words)
     await markUndoRetried(db, { operationId, deploymentId, words })
     throw error

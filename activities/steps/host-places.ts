@@ -5,21 +5,21 @@ import { beatMs } from '../failures.ts'
 import type { Release } from '../releases/release.ts'
 
 /**
- * Activities of a host of which each waits for its place first, beating as if it were at work. `placesOf` tells by the name in
- * which places an activity has its own; null = it waits for none.
+ * Wraps activities of a host so that each waits for a slot first, with heartbeats as if it were at work. `slotsOf` returns the
+ * slots of an activity by its name; null = it waits for none.
  */
 // biome-ignore lint/suspicious/noExplicitAny: activities of a group differ in their arguments
-export function inPlaces<T extends Record<string, (release: Release, ...rest: any[]) => Promise<unknown>>>(
+export function inSlots<T extends Record<string, (release: Release, ...rest: any[]) => Promise<unknown>>>(
   group: T,
-  placesOf: (name: string) => FairSlots | null,
+  slotsOf: (name: string) => FairSlots | null,
 ): T {
   const wrapped = Object.entries(group).map(([name, activity]) => {
-    const places = placesOf(name)
-    if (!places) return [name, activity]
+    const slots = slotsOf(name)
+    if (!slots) return [name, activity]
     return [
       name,
       async (release: Release, ...rest: unknown[]) => {
-        const leave = await entered(name, places, release)
+        const leave = await enterSlot(name, slots, release)
         try {
           return await activity(release, ...rest)
         } finally {
@@ -31,10 +31,10 @@ export function inPlaces<T extends Record<string, (release: Release, ...rest: an
   return Object.fromEntries(wrapped)
 }
 
-async function entered(name: string, places: FairSlots, { ownerId }: Release): Promise<() => void> {
+async function enterSlot(name: string, slots: FairSlots, { ownerId }: Release): Promise<() => void> {
   const timer = setInterval(() => heartbeat(), beatMs)
   try {
-    return await places.enterUntil(ownerId, cancellationSignal())
+    return await slots.enterUntil(ownerId, cancellationSignal())
   } catch {
     throw new CancelledFailure(`${name} was cancelled`)
   } finally {

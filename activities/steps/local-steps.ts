@@ -2,8 +2,8 @@ import { activityInfo } from '@temporalio/activity'
 import { refusal } from '../failures.ts'
 
 /**
- * Steps that only a worker's own workflows run, beside themselves. It offers them on its queue as well, where any workflow of whoever
- * reaches Temporal can ask for them: that is refused with ACTION_FAILED.
+ * Steps that only a worker's own workflows run, as local activities. The worker also offers them on its queue, where everyone who
+ * reaches Temporal can request them: that is refused with ACTION_FAILED.
  */
 // biome-ignore lint/suspicious/noExplicitAny: activities of a group differ in their arguments
 export function localSteps<T extends Record<string, (...args: any[]) => Promise<unknown>>>(group: T): T {

@@ -4,16 +4,16 @@ import type { StepOf } from '../releases/release.ts'
 import { claimOfActivity, lostClaim } from './claims.ts'
 
 /**
- * The rows of the operation that a step names. Rejects with ClaimLost when it is of another application, or another run of a lane works
- * on it: only a run of ours ever gets a claim, so a workflow of somebody else has none.
+ * The rows of the operation that a step names. Rejects with ClaimLost when it is of another application, or when another run of a lane
+ * holds it: only our lanes ever get a claim, so a foreign workflow has none.
  */
-export async function factsOfStep(db: Db, asked: StepOf): Promise<OperationFacts> {
-  const { appId, deploymentId, operationId, number } = asked
+export async function factsOfStep(db: Db, input: StepOf): Promise<OperationFacts> {
+  const { appId, deploymentId, operationId, number } = input
   if (!Number.isInteger(number)) throw lostClaim() // it becomes part of names
   const { run } = claimOfActivity()
   const id = operationId ?? (await findOperationOfRun(db, { appId, deploymentId, run }))
   const facts = id === undefined ? undefined : await readOperationFacts(db, id)
-  const mine = facts?.claim === run || (facts?.claim === null && facts.running) // without one: begun by an older version
-  if (!facts || facts.appId !== appId || !mine) throw lostClaim()
+  const claimed = facts?.claim === run || (facts?.claim === null && facts.running) // no claim: started by an older version
+  if (!facts || facts.appId !== appId || !claimed) throw lostClaim()
   return facts
 }

@@ -7,66 +7,66 @@ import { refusal } from '../failures.ts'
 import { type DecisionOptions, releaseBrought, releaseServing } from '../releases/decision.ts'
 import type { Release, StepOf } from '../releases/release.ts'
 import type { AppTurns } from './app-turns.ts'
-import { assertMine, claimOfActivity, lostClaim } from './claims.ts'
+import { assertCurrentClaim, claimOfActivity, lostClaim } from './claims.ts'
 import { factsOfStep } from './step-facts.ts'
 
 export interface StepTurnsOptions extends DecisionOptions {
   db: Db
   turns: AppTurns
   traits: { id: string }
-  /** Rejects when another process is this host by now, as Postgres tells it. */
+  /** Rejects when another process is this host now, according to Postgres. */
   confirm?(): Promise<void>
 }
 
-/** A step of an operation as Postgres tells it: of its input only ids were believed, and they fit. */
+/** A step of an operation according to Postgres: only the ids of its input were trusted, and they match. */
 export interface Step {
   operationId: string
   kind: OperationKind
   appId: string
   ownerId: string
-  /** Whether the operation still goes on. */
+  /** Whether the operation still runs. */
   running: boolean
-  /** The application is deleted: there is nothing of it but what lies at its host. */
+  /** The application is deleted: nothing of it is left but what lies at its host. */
   gone: boolean
   /** The release that the operation brings. Rejects when it brings none, or the step names another. */
   brought(): Release
   /** The release that serves. Rejects when the step, or `number`, names another. */
   serving(number?: number): Release
-  /** The release that serves now, whichever served when the step was asked for. Rejects when the application is gone. */
+  /** The release that serves now, whatever the step names. Rejects when the application is deleted. */
   served(): Release
-  /** The named release, to be ended or thrown away. Rejects when its operation has ended, and this is what serves since then. */
+  /** The named release, to be stopped or removed. Rejects when the operation has ended and this release serves. */
   spent(): Pick<Release, 'appId' | 'number'>
 }
 
-/** While the operation goes on; then or when it has ended; or also for a step that was given up. */
-type Asked = 'now' | 'after' | 'late'
+/** While the operation runs; also after it has ended; or also for a step that was given up. */
+type Allowed = 'now' | 'after' | 'late'
 
 /**
- * Steps of operations at their host, and turns on their applications. Nothing of a step's input is believed but ids, and those only
- * when its run of a lane works on this operation, of a kind that has such a step, of an application of this host: whoever reaches
- * Temporal can ask for any step, with any input. A step that was given up waits for its turn like others, and then does nothing.
+ * Steps of operations at their host, and the locks of their applications. Of a step's input only ids are trusted, and those only
+ * when its run of a lane holds this operation, of a kind that has such a step, of an application of this host: everyone who reaches
+ * Temporal can request any step, with any input. A step that was given up waits for its lock like others, and then does nothing.
  */
 export function stepTurns(options: StepTurnsOptions) {
   const { db, turns, confirm, traits } = options
 
-  /** Asked again just before an effect: who gave this step up has told of its failure, and something else was asked for since. */
-  async function mine({ operationId }: Pick<Step, 'operationId'>): Promise<void> {
-    await assertMine(db, operationId)
+  /** Checked again just before an effect: if this step was given up, its failure is reported and something else requested since. */
+  async function assertCurrent({ operationId }: Pick<Step, 'operationId'>): Promise<void> {
+    await assertCurrentClaim(db, operationId)
     await confirm?.()
   }
 
-  async function looked(name: StepName, asked: StepOf, when: Asked): Promise<Step> {
+  async function check(name: StepName, input: StepOf, when: Allowed): Promise<Step> {
     cancellationSignal().throwIfAborted()
-    const facts = await factsOfStep(db, asked)
+    const facts = await factsOfStep(db, input)
     const { step } = claimOfActivity()
     const current = facts.running && facts.claimStep <= step
     if (!current && (when === 'now' || (when === 'after' && facts.running))) throw lostClaim()
     const kinds: readonly string[] = stepKinds[name]
     if (!kinds.includes(facts.kind)) throw misplaced(`No ${facts.kind} has the step ${name}.`)
     if (facts.app && facts.app.hostId !== traits.id)
-      throw misplaced(`The application ${asked.appId} is not on the host ${traits.id}.`)
+      throw misplaced(`The application ${input.appId} is not on the host ${traits.id}.`)
     if (when !== 'late') await confirm?.()
-    return stepOf(facts, asked)
+    return stepOf(facts, input)
   }
 
   function stepOf(facts: OperationFacts, { number }: StepOf): Step {
@@ -98,25 +98,25 @@ export function stepTurns(options: StepTurnsOptions) {
   }
 
   return {
-    mine,
+    assertCurrent,
 
-    /** A step of an operation that goes on. Rejects with ClaimLost, or ACTION_FAILED for what no lane of ours asks for. */
-    begin: (name: StepName, asked: StepOf): Promise<Step> => looked(name, asked, 'now'),
+    /** A step of a running operation. Rejects with ClaimLost, or ACTION_FAILED for what none of our lanes requests. */
+    begin: (name: StepName, input: StepOf): Promise<Step> => check(name, input, 'now'),
 
-    /** `begin`, for a step that may also come when its operation has ended. */
-    beginAfter: (name: StepName, asked: StepOf): Promise<Step> => looked(name, asked, 'after'),
+    /** `begin`, for a step that may also come after its operation has ended. */
+    beginAfter: (name: StepName, input: StepOf): Promise<Step> => check(name, input, 'after'),
 
     /** `begin`, for a step that may also have been given up. */
-    beginLate: (name: StepName, asked: StepOf): Promise<Step> => looked(name, asked, 'late'),
+    beginLate: (name: StepName, input: StepOf): Promise<Step> => check(name, input, 'late'),
 
-    /** Does the work of a step of an operation that goes on in its application's turn. */
-    turn<T>(name: StepName, asked: StepOf, work: (step: Step) => Promise<T>): Promise<T> {
-      return turns(asked.appId, async () => work(await looked(name, asked, 'now')))
+    /** Runs the work of a step of a running operation under its application's lock. */
+    turn<T>(name: StepName, input: StepOf, work: (step: Step) => Promise<T>): Promise<T> {
+      return turns(input.appId, async () => work(await check(name, input, 'now')))
     },
 
     /** `turn`, for a step that may come after its operation has ended. */
-    lateTurn<T>(name: StepName, asked: StepOf, work: (step: Step) => Promise<T>): Promise<T> {
-      return turns(asked.appId, async () => work(await looked(name, asked, 'late')))
+    lateTurn<T>(name: StepName, input: StepOf, work: (step: Step) => Promise<T>): Promise<T> {
+      return turns(input.appId, async () => work(await check(name, input, 'late')))
     },
   }
 }

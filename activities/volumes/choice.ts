@@ -8,7 +8,7 @@ export interface OpenedVolumes {
   notice: string | null
 }
 
-/** The volumes of a host under `root`: with enforced sizes where the machine can and the setting lets it. */
+/** The volumes of a host under `root`, with enforced sizes where the machine supports it and the setting allows it. */
 export async function openVolumes(options: { root: string; quota: 'auto' | 'off' }): Promise<OpenedVolumes> {
   const folders = `${options.root}/folders`
   if (options.quota === 'off') return { volumes: folderVolumes(folders), notice: 'the setting HOST_QUOTA is off' }

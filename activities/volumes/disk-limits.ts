@@ -4,16 +4,16 @@ import type { DiskLimits } from '../containers/port.ts'
 import type { Volumes } from './port.ts'
 
 export interface DiskLimitOptions {
-  /** Each way, in MB a second; 0 = no limit. */
+  /** MB per second each way; 0 = no limit. */
   mbps: number
-  /** Each way, a second; 0 = no limit. */
+  /** Operations per second each way; 0 = no limit. */
   iops: number
   volumes: Pick<Volumes, 'device'>
-  /** Where the volumes lie, and as a rule the engine's images too. */
+  /** The folder of the volumes; usually the engine's images are on the same disk. */
   folder: string
 }
 
-/** What one container of an application may ask of the disks, whichever of its containers it is; null = nothing holds it. */
+/** Disk limits of each container of an application; null = none. */
 export async function diskLimits(
   appId: string,
   { mbps, iops, volumes, folder }: DiskLimitOptions,
@@ -24,7 +24,7 @@ export async function diskLimits(
   return { mbps, iops, own, host }
 }
 
-/** The disk below a folder as `/dev/<name>`, of a partition its whole disk; null where the kernel names none. */
+/** The disk of a folder as `/dev/<name>`, the whole disk for a partition; null where the kernel names none. */
 export async function diskOf(folder: string): Promise<string | null> {
   const { dev } = await stat(folder, { bigint: true })
   const major = ((dev >> 8n) & 0xfffn) | ((dev >> 32n) & ~0xfffn)

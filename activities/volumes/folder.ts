@@ -6,24 +6,24 @@ import { NoSpaceLeft } from '../../lib/folders/no-space-left.ts'
 import { removeVolume } from '../app-files/trash.ts'
 import { VolumeLost, type Volumes } from './port.ts'
 
-/** Free space in MB that a host keeps whatever is asked of it. */
-const keepFreeMb = 64
+/** Free space in MB that a host always reserves. */
+const reservedMb = 64
 
-/** Volumes as plain folders under `root`: sizes are checked by whoever asks, not enforced. */
+/** Volumes as plain folders under `root`: callers check sizes, nothing enforces them. */
 export function folderVolumes(root: string): Volumes {
   const path = (appId: string) => `${root}/${checkedId(appId)}`
-  // No id begins with a dot.
+  // No id starts with a dot.
   const aside = (appId: string) => `${root}/.strays/${checkedId(appId)}`
   return {
     quota: 'checked',
     path,
-    async ensure(appId, _sizeMb, uid, made = 'now') {
+    async ensure(appId, _sizeMb, uid, created = 'now') {
       await makeRoot(root)
       await moveUnless(aside(appId), path(appId))
       const present = await stat(path(appId)).catch(() => null)
-      if (!present && made === 'before') throw new VolumeLost(appId)
+      if (!present && created === 'before') throw new VolumeLost(appId)
       if (!present) await demandSpace(root)
-      await layOut(path(appId), uid)
+      await createLayout(path(appId), uid)
     },
     async setAside(appId) {
       await mkdir(`${root}/.strays`, { recursive: true, mode: 0o700 })
@@ -36,7 +36,7 @@ export function folderVolumes(root: string): Volumes {
     },
     flush: appId => flushVolume(path(appId)),
     async remountAll() {
-      for (const appId of await this.list()) await keepToItself(path(appId)).catch(ignoreError('a half-made volume'))
+      for (const appId of await this.list()) await restrictAccess(path(appId)).catch(ignoreError('a half-made volume'))
     },
 
     async unmountAll() {},
@@ -46,7 +46,7 @@ export function folderVolumes(root: string): Volumes {
     },
     device: async () => null,
     async usedBytes(appId) {
-      // It walks by descriptor and follows no links: whatever a program lays, the number is all that it can change.
+      // `du` walks by descriptor and follows no links: whatever a program creates, it can only change the number.
       const { stdout } = await runProcess('du', ['-sk', path(appId)], { env: systemEnvironment }).catch(() => ({
         stdout: '0',
       }))
@@ -59,7 +59,7 @@ export function folderVolumes(root: string): Volumes {
   }
 }
 
-/** Renames, unless there is nothing to rename or something of the new name: neither of two is ever written over. */
+/** Renames, unless the source is missing or the target exists: nothing is ever overwritten. */
 export async function moveUnless(from: string, to: string): Promise<void> {
   if (await stat(to).catch(() => null)) return
   await rename(from, to).catch(error => {
@@ -67,41 +67,41 @@ export async function moveUnless(from: string, to: string): Promise<void> {
   })
 }
 
-/** The folders every volume has (port.ts). The application owns its files and nothing above them; only root changes owners. */
-export async function layOut(folder: string, uid: number): Promise<void> {
+/** Creates the folders of every volume (port.ts). The application owns its files and nothing above them; only root changes owners. */
+export async function createLayout(folder: string, uid: number): Promise<void> {
   await mkdir(`${folder}/files`, { recursive: true, mode: 0o755 })
   await mkdir(`${folder}/releases`, { recursive: true, mode: 0o755 })
   if (process.getuid?.() === 0) await chown(`${folder}/files`, uid, uid)
-  await keepToItself(folder)
+  await restrictAccess(folder)
 }
 
-/** Only the host and the user of its files walk into a volume: work for one application runs on the host with its user. */
-export async function keepToItself(folder: string): Promise<void> {
+/** Only the host and the user of its files may enter a volume: children on the host run as that user. */
+export async function restrictAccess(folder: string): Promise<void> {
   if (process.getuid?.() !== 0) return
   const { uid } = await lstat(`${folder}/files`)
   await chown(folder, 0, uid)
   await chmod(folder, 0o710)
 }
 
-/** Of the file system that a folder lies on, everything; Node has no call for it. */
+/** Syncs the whole file system of a folder; Node has no call for it. */
 export async function flushVolume(folder: string): Promise<void> {
   await runProcess('sync', ['-f', folder], { env: systemEnvironment })
 }
 
-/** The folder of all volumes: walked through by everybody, listed by the host only. */
+/** The folder of all volumes: everyone may pass through it, only the host may list it. */
 export async function makeRoot(folder: string): Promise<void> {
   await mkdir(folder, { recursive: true, mode: 0o711 })
   await chmod(folder, 0o711)
 }
 
-/** Rejects with NoSpaceLeft when the disk under `folder` is all but full. */
+/** Rejects with NoSpaceLeft when the disk of `folder` is nearly full. */
 export async function demandSpace(folder: string): Promise<void> {
   const { bavail, bsize } = await statfs(folder)
   const freeMb = Math.floor((bavail * bsize) / MiB)
-  if (freeMb < keepFreeMb) throw new NoSpaceLeft(`The host has ${freeMb} MB of disk space left.`)
+  if (freeMb < reservedMb) throw new NoSpaceLeft(`The host has ${freeMb} MB of disk space left.`)
 }
 
-/** Ids become folder names; nothing that could lead elsewhere is one. */
+/** Ids become folder names: rejects everything that could lead elsewhere. */
 export function checkedId(appId: string): string {
   if (!/^[A-Za-z0-9][A-Za-z0-9-]{0,63}$/.test(appId)) throw new Error(`"${appId}" is not an id that a volume can have.`)
   return appId

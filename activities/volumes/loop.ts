@@ -5,16 +5,16 @@ import { MiB } from '../../lib/bytes.ts'
 import { runProcess, systemEnvironment } from '../../lib/child-process.ts'
 import { NoSpaceLeft } from '../../lib/folders/no-space-left.ts'
 import { syncFolder } from '../../lib/folders/sync-folder.ts'
-import { checkedId, demandSpace, flushVolume, keepToItself, layOut, makeRoot, moveUnless } from './folder.ts'
-import { inTable, type Mount, mountsIn, takesNothing } from './mount-table.ts'
+import { checkedId, createLayout, demandSpace, flushVolume, makeRoot, moveUnless, restrictAccess } from './folder.ts'
+import { inTable, isUnwritable, type Mount, mountsIn } from './mount-table.ts'
 import { type VolumeFault, VolumeLost, type Volumes } from './port.ts'
 
 const suffix = '.ext4'
 
 /**
- * Volumes as file systems of their own: a sparse file under `<root>/images`, loop-mounted at `<root>/mounts/<id>`. Needs root.
+ * Each volume is its own file system: a sparse file under `<root>/images`, loop-mounted at `<root>/mounts/<id>`. Needs root.
  * Every step may be repeated: a file counts once it has its final name, a mount once the kernel lists it. The kernel frees the
- * loop device with the last unmount (mount sets its autoclear flag), so none is ever left over.
+ * loop device with the last unmount (mount sets its autoclear flag), so none is left over.
  */
 export function loopVolumes(root: string): Volumes {
   const path = (appId: string) => `${root}/mounts/${checkedId(appId)}`
@@ -22,18 +22,18 @@ export function loopVolumes(root: string): Volumes {
   const aside = (appId: string) => `${root}/strays/${checkedId(appId)}${suffix}`
 
   async function mountImage(appId: string): Promise<void> {
-    // Somebody has removed the file below a mount, or put another in its place: that one counts.
+    // The file below a mount was removed, or replaced by another one, which is used then.
     for (const device of await devices(path(appId))) if (await isRemoved(device)) await unmount(path(appId))
-    // After a disk that was full or failed the kernel lets nothing be written any more, until it is mounted anew.
-    const failed = await isReadOnly(path(appId))
-    if (failed && (await leaves(path(appId)))) await check(image(appId))
+    // After the host's disk was full or failed, the kernel allows no writes until the volume is mounted again.
+    const readOnly = await isReadOnly(path(appId))
+    if (readOnly && (await unmountIfIdle(path(appId)))) await check(image(appId))
     if ((await devices(path(appId))).length > 0) return
     await makeRoot(`${root}/mounts`)
     await mkdir(path(appId), { recursive: true, mode: 0o700 })
-    if (await smallerThanItsFile(image(appId))) await growAtRest(image(appId))
+    if (await smallerThanItsFile(image(appId))) await growUnmounted(image(appId))
     const mount = () => command('mount', ['-t', 'ext4', '-o', mountOptions, image(appId), path(appId)])
     await mount().catch(async () => {
-      // Only a file system that a power cut damaged comes here.
+      // Only a file system that a power cut has damaged gets here.
       await check(image(appId))
       await mount()
     })
@@ -50,20 +50,20 @@ export function loopVolumes(root: string): Volumes {
     path,
     list,
 
-    async ensure(appId, sizeMb, uid, made = 'now') {
+    async ensure(appId, sizeMb, uid, created = 'now') {
       await mkdir(`${root}/images`, { recursive: true, mode: 0o700 })
       await moveUnless(aside(appId), image(appId))
       const present = await stat(image(appId)).catch(() => null)
-      // A mount of a file that was removed still has its files: they can be saved as long as it stands.
-      if (!present && made === 'before') throw new VolumeLost(appId)
-      // What is there already starts also on a full disk.
+      // A mount of a removed file still has its files: they can be saved while it is mounted.
+      if (!present && created === 'before') throw new VolumeLost(appId)
+      // An existing volume starts even on a full disk.
       if (!present) {
         await demandSpace(root)
         await makeImage(image(appId), sizeMb)
       }
       await mountImage(appId)
       if (present && present.size < sizeMb * MiB) await grow(image(appId), path(appId), sizeMb)
-      await layOut(path(appId), uid)
+      await createLayout(path(appId), uid)
     },
 
     async setAside(appId) {
@@ -95,11 +95,11 @@ export function loopVolumes(root: string): Volumes {
     flush: appId => flushVolume(path(appId)),
 
     async remountAll() {
-      // One volume that cannot be mounted must not keep the others down.
+      // A volume that cannot be mounted must not stop the others.
       const failures: unknown[] = []
       for (const appId of await list()) {
         await mountImage(appId).catch(error => failures.push(error))
-        await keepToItself(path(appId)).catch(ignoreError('half made, or not mounted'))
+        await restrictAccess(path(appId)).catch(ignoreError('half created, or not mounted'))
       }
       if (failures.length > 0) throw new AggregateError(failures, `${failures.length} volumes could not be mounted.`)
     },
@@ -111,7 +111,7 @@ export function loopVolumes(root: string): Volumes {
         if (!present.has(appId)) return [[appId, 'lost']]
         const mounts = mounted.get(inTable(path(appId)))
         if (!mounts) return [[appId, 'not mounted']]
-        return mounts.some(takesNothing) ? [[appId, 'read-only']] : []
+        return mounts.some(isUnwritable) ? [[appId, 'read-only']] : []
       }
       return new Map(appIds.flatMap(fault))
     },
@@ -128,10 +128,10 @@ export function loopVolumes(root: string): Volumes {
   }
 }
 
-/** `discard` gives the space of deleted files back to the host; unused inode tables are never written. */
+/** `discard` returns the space of deleted files to the host; unused inode tables are never written. */
 const mountOptions = 'loop,nodev,nosuid,noatime,discard,noinit_itable'
 
-/** Made under another name and renamed whole. */
+/** Created under another name and renamed when complete. */
 async function makeImage(image: string, sizeMb: number): Promise<void> {
   const draft = `${image}.new`
   await rm(draft, { force: true })
@@ -144,8 +144,8 @@ async function makeImage(image: string, sizeMb: number): Promise<void> {
 }
 
 /**
- * A larger plan: the file system grows while it is in use, and never shrinks. Where the kernel does not let us (it wants
- * CAP_SYS_RESOURCE) the file is larger from now on and the file system follows when it is mounted the next time.
+ * For a larger plan: the file system grows while it is in use, and never shrinks. If the kernel refuses (it requires
+ * CAP_SYS_RESOURCE), only the file grows now, and the file system when it is mounted the next time.
  */
 async function grow(image: string, mountPoint: string, sizeMb: number): Promise<void> {
   const file = await open(image, 'r+')
@@ -158,7 +158,7 @@ async function grow(image: string, mountPoint: string, sizeMb: number): Promise<
   })
 }
 
-async function growAtRest(image: string): Promise<void> {
+async function growUnmounted(image: string): Promise<void> {
   await check(image)
   await command('resize2fs', [image])
 }
@@ -176,32 +176,32 @@ async function smallerThanItsFile(image: string): Promise<boolean> {
   try {
     const { buffer } = await file.read(Buffer.alloc(64), 0, 64, 1024)
     const blockSize = 1024 * 2 ** Math.min(6, buffer.readUInt32LE(24))
-    const known = buffer.readUInt16LE(56) === 0xef53
-    return known && (buffer.readUInt32LE(4) + 1) * blockSize < (await file.stat()).size
+    const isExt = buffer.readUInt16LE(56) === 0xef53
+    return isExt && (buffer.readUInt32LE(4) + 1) * blockSize < (await file.stat()).size
   } finally {
     await file.close()
   }
 }
 
-/** Until nothing is mounted there. Detached lazily when some process still stands in it. */
+/** Unmounts until nothing is mounted there; lazily when a process still uses it. */
 async function unmount(mountPoint: string): Promise<void> {
   while ((await devices(mountPoint)).length > 0) {
     await command('umount', [mountPoint]).catch(() => command('umount', ['--lazy', mountPoint]))
   }
 }
 
-/** Devices mounted at this place, as the kernel lists them. */
+/** Devices mounted at this path, as the kernel lists them. */
 async function devices(mountPoint: string): Promise<string[]> {
   return (await mountsAt(mountPoint)).map(({ device }) => device)
 }
 
-/** Whether what is mounted here takes nothing that is written; false where nothing is. */
+/** Whether the mount here cannot be written to; false where nothing is mounted. */
 async function isReadOnly(mountPoint: string): Promise<boolean> {
-  return (await mountsAt(mountPoint)).some(takesNothing)
+  return (await mountsAt(mountPoint)).some(isUnwritable)
 }
 
-/** Unmounts what no process stands in; false, and nothing is changed, where one does. */
-async function leaves(mountPoint: string): Promise<boolean> {
+/** Unmounts unless a process uses it; false, without a change, if one does. */
+async function unmountIfIdle(mountPoint: string): Promise<boolean> {
   return command('umount', [mountPoint]).then(
     () => true,
     () => false,
@@ -212,7 +212,7 @@ async function mountsAt(mountPoint: string): Promise<Mount[]> {
   return mountsIn(await readFile('/proc/self/mounts', 'utf8')).get(inTable(mountPoint)) ?? []
 }
 
-/** Whether the file behind a loop device has no name any more. */
+/** Whether the file behind a loop device was removed. */
 async function isRemoved(device: string): Promise<boolean> {
   const file = await readFile(`/sys/block/${device.replace('/dev/', '')}/loop/backing_file`, 'utf8').catch(() => '')
   return file.trimEnd().endsWith(' (deleted)')
@@ -229,7 +229,7 @@ async function command(program: string, args: string[]): Promise<void> {
   }
 }
 
-/** Why this machine cannot have such volumes, or null. Tries for real, with a volume of 8 MB. */
+/** Why this machine cannot have such volumes, or null. Creates a volume of 8 MB as a test. */
 export async function loopRefusal(root: string): Promise<string | null> {
   if (process.getuid?.() !== 0) return 'the host process does not run as root'
   const volumes = loopVolumes(root)

@@ -1,50 +1,50 @@
-/** A disk that should hold an application's files is not at its host. */
+/** The disk with an application's files is missing at its host. */
 export class VolumeLost extends Error {
   override name = 'VolumeLost'
   constructor(appId: string, options?: ErrorOptions) {
     super(
-      `The files of application ${appId} are not at its host any more. Bring its disk back, or restore a snapshot.`,
+      `The files of application ${appId} are no longer at its host. Bring its disk back, or restore a snapshot.`,
       options,
     )
   }
 }
 
-/** `lost`: it is not at its host. `read-only`: the kernel lets nothing be written until it is mounted anew. */
+/** `lost`: it is missing at its host. `read-only`: the kernel allows no writes until it is mounted again. */
 export type VolumeFault = 'lost' | 'read-only' | 'not mounted'
 
-/** `before`: it holds files that a deploy has brought, so an empty one in its place would be a loss that nobody is told of. */
-export type Made = 'now' | 'before'
+/** `before`: it must exist, because it has files of a deploy: replacing it with an empty one would be a silent loss. */
+export type Created = 'now' | 'before'
 
 /**
- * The disk space of one application on one host: a folder that, where the host can, is a file system of its own with a
- * fixed size (a sparse file, loop-mounted). Layout inside: `files/` is mounted at /app, `releases/<n>/` holds what a release
- * brought and installed, `draft` and `trash/` hold what is on its way into the files and out of them.
+ * The disk space of one application on one host: a folder that is its own file system with a fixed size where the host supports it
+ * (a sparse file, loop-mounted). Layout inside: `files/` is mounted at /app, `releases/<n>/` contains what a release
+ * brought and installed, `draft` and `trash/` contain files on their way into `files/` and out of it.
  */
 export interface Volumes {
-  /** 'enforced' when each application has a file system of its own, 'checked' when sizes are only watched. */
+  /** 'enforced' when each application has its own file system, 'checked' when sizes are only watched. */
   readonly quota: 'enforced' | 'checked'
-  /** Root folder of the application; the same for the same id, always. */
+  /** Root folder of the application; always the same for the same id. */
   path(appId: string): string
   /**
-   * Creates or adopts, also what was set aside; mounted on return. `uid` owns `files/`.
-   * Rejects with NoSpaceLeft (activities/containers/port.ts), and with VolumeLost when one that was `made` before is not there.
+   * Creates or adopts a volume, also one that was set aside; mounted on return. `uid` owns `files/`. Rejects with
+   * NoSpaceLeft (lib/folders/no-space-left.ts), and with VolumeLost when one that was `created` before is missing.
    */
-  ensure(appId: string, sizeMb: number, uid: number, made?: Made): Promise<void>
-  /** Which of these are not as they should be now; what is well is left out. */
+  ensure(appId: string, sizeMb: number, uid: number, created?: Created): Promise<void>
+  /** The faults of these volumes; healthy ones are left out. */
   faults(appIds: readonly string[]): Promise<Map<string, VolumeFault>>
-  /** Unmounts it and puts it where `list` does not see it, whole, until it is brought back or removed; missing is success. */
+  /** Unmounts it and moves it where `list` does not see it, until it is brought back or removed; missing is success. */
   setAside(appId: string): Promise<void>
-  /** Mounted on return when it was set aside; otherwise nothing is done. */
+  /** Undoes `setAside`; mounted on return. Does nothing when it was not set aside. */
   bringBack(appId: string): Promise<void>
   /** Unmounts and deletes everything, also what was set aside; missing is success. */
   remove(appId: string): Promise<void>
-  /** Resolves once everything that was written into it so far outlasts a power cut. */
+  /** Resolves once everything written so far would survive a power cut. */
   flush(appId: string): Promise<void>
-  /** Mounts again what a reboot unmounted. */
+  /** Mounts all volumes again after a reboot. */
   remountAll(): Promise<void>
   /** Unmounts everything that no container holds, so that the data folder can be moved or removed; the data stays. */
   unmountAll(): Promise<void>
-  /** The block device of a volume that is mounted and has one of its own, as `/dev/<name>`; else null. */
+  /** The block device of a mounted volume that has its own, as `/dev/<name>`; otherwise null. */
   device(appId: string): Promise<string | null>
   /** Bytes used by the application's files and releases. */
   usedBytes(appId: string): Promise<number>

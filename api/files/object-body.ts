@@ -1,6 +1,6 @@
 import { Readable } from 'node:stream'
 import { crc32 } from 'node:zlib'
-import type { Lent, ObjectStore } from '../../activities/objects/port.ts'
+import type { BorrowedBody, ObjectStore } from '../../activities/objects/port.ts'
 import type { OpenedPart } from '../../db/objects/manifests.ts'
 import type { ByteRange } from '../../lib/byte-range.ts'
 import { ApiError } from '../../policy/errors.ts'
@@ -21,7 +21,7 @@ export async function openBody(
   { size, parts }: Manifest,
   range: ByteRange | null,
   signalOf: () => AbortSignal,
-): Promise<Buffer | Lent> {
+): Promise<Buffer | BorrowedBody> {
   const stretches = stretchesOf(parts, range)
   const bytes = stretches.reduce((sum, stretch) => sum + stretch.length, 0)
   if (bytes !== (range ? range.to - range.from + 1 : size))
@@ -62,7 +62,7 @@ class Stretch {
     return this.to - this.from + 1
   }
 
-  async open(store: ObjectStore, signal: AbortSignal): Promise<Lent> {
+  async open(store: ObjectStore, signal: AbortSignal): Promise<BorrowedBody> {
     if (this.part.bytes) return Readable.from([await this.read(store)])
     return store.lend(this.part.segmentId, this.from, this.to, signal)
   }
@@ -90,7 +90,7 @@ function stretchesOf(parts: readonly OpenedPart[], range: ByteRange | null): Str
 }
 
 /** One segment after the other, each opened when it is wanted. */
-function flowing(first: Lent, stretches: Stretch[], store: ObjectStore, signal: AbortSignal): Lent {
+function flowing(first: BorrowedBody, stretches: Stretch[], store: ObjectStore, signal: AbortSignal): BorrowedBody {
   async function* bytes() {
     for (const [n, stretch] of stretches.entries())
       yield* checked(n === 0 ? first : await stretch.open(store, signal), stretch)
@@ -100,7 +100,7 @@ function flowing(first: Lent, stretches: Stretch[], store: ObjectStore, signal: 
 }
 
 /** Passes pieces on, the one that completes the stretch only when all of them are what was stored. */
-async function* checked(pieces: Lent, stretch: Stretch): AsyncGenerator<Buffer> {
+async function* checked(pieces: BorrowedBody, stretch: Stretch): AsyncGenerator<Buffer> {
   let bytes = 0
   let sum = 0
   for await (const piece of pieces) {

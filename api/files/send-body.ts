@@ -1,4 +1,4 @@
-import type { Lent } from '../../activities/objects/port.ts'
+import type { BorrowedBody } from '../../activities/objects/port.ts'
 import type { ByteRange } from '../../lib/byte-range.ts'
 import { type Portion, portionOf, type Validators } from '../../lib/preconditions.ts'
 import { idleReaderMs } from '../../policy/patience.ts'
@@ -10,7 +10,7 @@ import { text } from './text-answers.ts'
 export interface Sendable extends Validators {
   headers: Record<string, string>
   /** Rejects when the bytes cannot be had, so that this is an error and no empty file. Who needs no time asks for no signal. */
-  open(range: ByteRange | null, signal: () => AbortSignal): Promise<Buffer | Lent>
+  open(range: ByteRange | null, signal: () => AbortSignal): Promise<Buffer | BorrowedBody>
 }
 
 /** Asked when bytes are about to flow: further headers, or a refusal, and then none do. */
@@ -73,7 +73,7 @@ interface Flowing {
   rest: AsyncIterator<Buffer>
 }
 
-async function begun(bytes: Lent): Promise<Flowing> {
+async function begun(bytes: BorrowedBody): Promise<Flowing> {
   const rest = bytes[Symbol.asyncIterator]()
   return { first: await rest.next(), rest }
 }

@@ -14,11 +14,11 @@ export async function storedSegments(db: Db, config: ObjectStoreConfig, limitMs 
   const deadline = Date.now() + limitMs
   let checked = { bodies: 0, bytes: 0, damaged: [] as unknown[] }
   const timeout = new AbortController()
-  const progress = (state: typeof checked) => {
+  const onProgress = (state: typeof checked) => {
     checked = state
     if (Date.now() > deadline) timeout.abort()
   }
-  const isComplete = await verifyBodies(db, store, { read: false, progress, signal: timeout.signal }).then(
+  const isComplete = await verifyBodies(db, store, { read: false, onProgress, signal: timeout.signal }).then(
     state => {
       checked = state
       return true

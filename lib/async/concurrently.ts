@@ -1,12 +1,12 @@
-/** Does a work for each item, up to `width` at a time. Rejects with the first rejection; what runs then goes on. */
+/** Runs `work` for each item, up to `width` concurrently. Rejects with the first rejection; the others continue. */
 export async function eachConcurrently<T>(
   items: Iterable<T> | AsyncIterable<T>,
   width: number,
   work: (item: T) => Promise<unknown>,
 ): Promise<void> {
-  const left = Symbol.asyncIterator in items ? items[Symbol.asyncIterator]() : items[Symbol.iterator]()
+  const iterator = Symbol.asyncIterator in items ? items[Symbol.asyncIterator]() : items[Symbol.iterator]()
   const runner = async (): Promise<void> => {
-    for (let next = await left.next(); !next.done; next = await left.next()) await work(next.value)
+    for (let next = await iterator.next(); !next.done; next = await iterator.next()) await work(next.value)
   }
   await Promise.all(Array.from({ length: width }, runner))
 }

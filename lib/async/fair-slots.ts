@@ -1,72 +1,72 @@
-export interface FairSlotsTerms {
-  /** How many are inside at the same time. */
+export interface FairSlotsOptions {
+  /** Number of slots. */
   atOnce: number
-  /** How many of one subject; as many as there are places when left out. */
+  /** Max slots per subject; default: all. */
   perSubject?: number
 }
 
 /**
- * Lets a fixed number in at once, and of each subject a fixed number. Those who wait are let in subject by subject in turn, and within
- * one in their order: a subject with a long queue waits for itself.
+ * A semaphore with a fixed number of slots, and a max number per subject. Subjects that wait alternate (round robin), and each is
+ * served in the order of its calls: a subject with a long queue delays only itself.
  */
 export class FairSlots {
   readonly #atOnce: number
   readonly #perSubject: number
-  /** How many are inside, by subject. */
-  readonly #inside = new Map<string, number>()
+  /** Slots in use, by subject. */
+  readonly #used = new Map<string, number>()
   readonly #waiting = new Map<string, Set<() => void>>()
-  /** When a subject that waits or is inside had its last turn: whose was longest ago comes next. */
+  /** When each active subject last got a slot, as a counter: the smallest comes next. */
   readonly #turns = new Map<string, number>()
   #turn = 0
   #taken = 0
 
-  constructor({ atOnce, perSubject = atOnce }: FairSlotsTerms) {
+  constructor({ atOnce, perSubject = atOnce }: FairSlotsOptions) {
     this.#atOnce = atOnce
     this.#perSubject = perSubject
   }
 
-  /** Resolves to the way out, or to null when `waitMs` passed without a place. */
+  /** Resolves to a function that releases the slot, or to null when none was free within `waitMs`. */
   enter(subject: string, waitMs = Number.POSITIVE_INFINITY): Promise<(() => void) | null> {
     return new Promise(resolve => {
-      const leaveQueue = this.#queue(subject, wayOut => {
+      const leaveQueue = this.#queue(subject, release => {
         clearTimeout(timer)
-        resolve(wayOut)
+        resolve(release)
       })
       const giveUp = () => {
         leaveQueue()
         resolve(null)
       }
       const timer = Number.isFinite(waitMs) ? setTimeout(giveUp, waitMs) : undefined
-      this.#letIn()
+      this.#assign()
     })
   }
 
-  /** True when the subject has as many inside as it may: it waits for itself, and not for others. */
+  /** Whether the subject uses its max number of slots: it waits for itself, and not for others. */
   isFull(subject: string): boolean {
-    return (this.#inside.get(subject) ?? 0) >= this.#perSubject
+    return (this.#used.get(subject) ?? 0) >= this.#perSubject
   }
 
-  /** As `enter`, for as long as the signal has not aborted; rejects with its reason. */
+  /** Like `enter`, until the signal aborts; then rejects with its reason. */
   enterUntil(subject: string, signal: AbortSignal): Promise<() => void> {
     return new Promise((resolve, reject) => {
       if (signal.aborted) return reject(signal.reason)
-      const leaveQueue = this.#queue(subject, wayOut => {
+      const leaveQueue = this.#queue(subject, release => {
         signal.removeEventListener('abort', giveUp)
-        resolve(wayOut)
+        resolve(release)
       })
       const giveUp = () => {
         leaveQueue()
         reject(signal.reason)
       }
       signal.addEventListener('abort', giveUp, { once: true })
-      this.#letIn()
+      this.#assign()
     })
   }
 
-  /** Returns how to leave the queue. */
-  #queue(subject: string, letIn: (wayOut: () => void) => void): () => void {
-    const go = () => letIn(this.#wayOut(subject))
-    // Who comes anew stands behind all who wait already, but before whoever had the last turn.
+  /** Returns a function that leaves the queue. */
+  #queue(subject: string, onSlot: (release: () => void) => void): () => void {
+    const go = () => onSlot(this.#release(subject))
+    // A new subject comes after all that wait already, but before the one that got the last slot.
     if (!this.#turns.has(subject)) this.#turns.set(subject, this.#turn - 0.5)
     this.#waiting.set(subject, (this.#waiting.get(subject) ?? new Set()).add(go))
     return () => {
@@ -75,14 +75,14 @@ export class FairSlots {
     }
   }
 
-  #letIn(): void {
+  #assign(): void {
     while (this.#taken < this.#atOnce) {
       const next = this.#next()
       if (!next) return
       const { subject, go } = next
       this.#taken++
       this.#turns.set(subject, ++this.#turn)
-      this.#inside.set(subject, (this.#inside.get(subject) ?? 0) + 1)
+      this.#used.set(subject, (this.#used.get(subject) ?? 0) + 1)
       this.#drop(subject, go)
       go()
     }
@@ -90,12 +90,12 @@ export class FairSlots {
 
   #next(): { subject: string; go: () => void } | undefined {
     let next: { subject: string; go: () => void } | undefined
-    let longestAgo = Number.POSITIVE_INFINITY
+    let minTurn = Number.POSITIVE_INFINITY
     for (const [subject, [go]] of this.#waiting) {
       const turn = this.#turns.get(subject) ?? 0
-      if (!go || turn >= longestAgo || (this.#inside.get(subject) ?? 0) >= this.#perSubject) continue
+      if (!go || turn >= minTurn || (this.#used.get(subject) ?? 0) >= this.#perSubject) continue
       next = { subject, go }
-      longestAgo = turn
+      minTurn = turn
     }
     return next
   }
@@ -106,21 +106,21 @@ export class FairSlots {
     if (waiting?.size === 0) this.#waiting.delete(subject)
   }
 
-  /** To be called once; more often does no harm. */
-  #wayOut(subject: string): () => void {
-    let inside = true
+  /** Further calls of the returned function have no effect. */
+  #release(subject: string): () => void {
+    let released = false
     return () => {
-      if (!inside) return
-      inside = false
+      if (released) return
+      released = true
       this.#taken--
-      const left = this.#inside.get(subject)! - 1
-      left > 0 ? this.#inside.set(subject, left) : this.#inside.delete(subject)
-      this.#letIn()
+      const left = this.#used.get(subject)! - 1
+      left > 0 ? this.#used.set(subject, left) : this.#used.delete(subject)
+      this.#assign()
       this.#forget(subject)
     }
   }
 
   #forget(subject: string): void {
-    if (!this.#inside.has(subject) && !this.#waiting.has(subject)) this.#turns.delete(subject)
+    if (!this.#used.has(subject) && !this.#waiting.has(subject)) this.#turns.delete(subject)
   }
 }

@@ -6,7 +6,7 @@ export async function pause(ms: number, signal?: AbortSignal): Promise<void> {
   await sleep(ms, undefined, signal && { signal }).catch(ignoreError('the signal ends the pause'))
 }
 
-/** Shortens pauses of a loop: a ring during a round skips the pause after it. */
+/** Ends pauses of a loop early: a ring during a round skips the pause after it. */
 export class Bell {
   #pause = new AbortController()
 
@@ -21,17 +21,17 @@ export class Bell {
 
 export interface LoopOptions {
   signal: AbortSignal
-  /** Pause after each round, in milliseconds; as a function, of how the round went. */
+  /** Pause after each round, in milliseconds; may be computed from the outcome of the round. */
   everyMs: number | ((round: { tookMs: number; failed: boolean }) => number)
-  /** Receives what a round throws; the next one comes all the same. */
+  /** Receives the error of a round; the loop continues. */
   onError: (error: unknown) => void
   /** Ends pauses early. */
   bell?: Bell
-  /** Time between a pause and the next round, in milliseconds: rings come in bursts, and one round answers them all. */
+  /** Delay between a pause and the next round, in milliseconds: rings come in bursts, and one round serves them all. */
   gatherMs?: number
 }
 
-/** Repeats a work until the signal aborts, one round after the other. Resolves when the last round has ended; never rejects. */
+/** Repeats work until the signal aborts, one round at a time. Resolves when the last round has ended; never rejects. */
 export async function loop(
   work: () => Promise<unknown>,
   { signal, everyMs, onError, bell, gatherMs = 0 }: LoopOptions,
@@ -39,7 +39,7 @@ export async function loop(
   if (bell) signal.addEventListener('abort', bell.ring, { once: true })
   while (!signal.aborted) {
     const startedAt = performance.now()
-    const early = bell?.listen() ?? signal
+    const endPause = bell?.listen() ?? signal
     let failed = false
     try {
       await work()
@@ -48,7 +48,7 @@ export async function loop(
       onError(error)
     }
     const tookMs = performance.now() - startedAt
-    await pause(typeof everyMs === 'number' ? everyMs : everyMs({ tookMs, failed }), early)
+    await pause(typeof everyMs === 'number' ? everyMs : everyMs({ tookMs, failed }), endPause)
     if (gatherMs > 0) await pause(gatherMs, signal)
   }
   if (bell) signal.removeEventListener('abort', bell.ring)

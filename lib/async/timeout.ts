@@ -1,5 +1,5 @@
 import { ignoreError } from './ignore-error.ts'
-/** The outcome of a work; rejects with what `late` returns once `ms` milliseconds have passed. The work continues, and its outcome is ignored. */
+/** Resolves to the outcome of the work; rejects with the error of `late` after `ms` milliseconds. The work then continues, and its outcome is ignored. */
 export function withTimeout<T>(work: Promise<T>, ms: number, late: () => Error): Promise<T> {
   if (ms === Number.POSITIVE_INFINITY) return work
   return new Promise((resolve, reject) => {
@@ -8,7 +8,7 @@ export function withTimeout<T>(work: Promise<T>, ms: number, late: () => Error):
   })
 }
 
-/** The outcome of a work; rejects with the signal's reason once it aborts. The work continues, and its outcome is ignored. */
+/** Resolves to the outcome of the work; rejects with the signal's reason once it aborts. The work then continues, and its outcome is ignored. */
 export function unlessAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
   return new Promise((resolve, reject) => {
     const abort = () => reject(signal.reason)
@@ -22,8 +22,8 @@ export function unlessAborted<T>(work: Promise<T>, signal: AbortSignal): Promise
 }
 
 /**
- * A signal that aborts with one of these signals, or with a TimeoutError after `ms` milliseconds. In place of `AbortSignal.any` with
- * `AbortSignal.timeout`: the joined signal holds the timeout weakly, and never aborts once that was collected as garbage.
+ * A signal that aborts with one of these signals, or with a TimeoutError after `ms` milliseconds. Replaces `AbortSignal.any` with
+ * `AbortSignal.timeout`: the joined signal references the timeout weakly, and never aborts once that is garbage-collected.
  */
 export function deadlineSignal(ms: number, ...signals: AbortSignal[]): AbortSignal {
   const deadline = new AbortController()

@@ -12,13 +12,13 @@ export class TtlCache<T> {
     this.#maxEntries = maxEntries
   }
 
-  /** The answer of this key; `ask` computes it when there is none, and what it throws is not cached. */
-  of(key: string, ask: () => Promise<T>): Promise<T> {
+  /** The cached answer of this key; `compute` is called when there is none, and its errors are not cached. */
+  of(key: string, compute: () => Promise<T>): Promise<T> {
     const now = performance.now()
-    const known = this.#answers.get(key)
-    if (known && known.until > now) return known.answer
-    const entry = { until: now + this.#seconds * 1000, answer: ask() }
-    this.#answers.delete(key) // a key that is computed anew is the youngest
+    const cached = this.#answers.get(key)
+    if (cached && cached.until > now) return cached.answer
+    const entry = { until: now + this.#seconds * 1000, answer: compute() }
+    this.#answers.delete(key) // a recomputed key becomes the youngest
     this.#answers.set(key, entry)
     entry.answer.catch(() => {
       if (this.#answers.get(key) === entry) this.#answers.delete(key)

@@ -1,4 +1,4 @@
-/** Names on Linux need not be UTF-8: each character stands for one byte. Text as such a name. */
+/** A text as a name on the disk. Names on Linux need not be UTF-8, so each of their characters is one byte. */
 export const bytesOf = (text: string): string => Buffer.from(text, 'utf8').toString('latin1')
 
 /** A name on the disk as text. */
@@ -7,17 +7,17 @@ export const textOf = (name: string): string => Buffer.from(name, 'latin1').toSt
 /** The system's code of an error, such as ENOENT; empty when it has none. */
 export const codeOf = (error: unknown): string => (error as NodeJS.ErrnoException).code ?? ''
 
-/** Codes of a name that is missing, or whose way leads through something else than folders. */
+/** Codes of a path that is missing, or leads through something that is not a folder. */
 export const unreachable: ReadonlySet<string> = new Set(['ENOENT', 'ENOTDIR', 'ELOOP'])
 
-/** Codes of something that was there a moment ago, and is missing or something else by now. */
+/** Codes of a path that existed a moment ago, and is missing or something else now. */
 export const vanished: ReadonlySet<string> = new Set([...unreachable, 'ENXIO', 'EINVAL'])
 
-/** Codes of a disk or quota that is full. */
+/** Codes of a full disk or quota. */
 export const diskFull: ReadonlySet<string> = new Set(['ENOSPC', 'EDQUOT'])
 
-/** A file that cannot be opened while its program holds a lease on it (F_SETLEASE), in words; any other error as it is. */
-export function toldLeased(error: unknown, path: string): unknown {
+/** Explains a file that cannot be opened while its program holds a lease on it (F_SETLEASE); returns any other error unchanged. */
+export function leaseRefused(error: unknown, path: string): unknown {
   if (codeOf(error) !== 'EAGAIN') return error
   return new Error(`The program holds a lease on ${textOf(path)}, so it cannot be read yet.`)
 }

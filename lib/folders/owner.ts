@@ -1,4 +1,4 @@
-/** The user and the group that something belongs to. */
+/** User and group of a file. */
 export interface Owner {
   uid: number
   gid: number

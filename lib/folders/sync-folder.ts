@@ -1,13 +1,13 @@
 import { closeSync, fsyncSync, openSync } from 'node:fs'
 import { open } from 'node:fs/promises'
 
-/** Makes the names in a folder last through a power cut: what was made, renamed and removed there. Their content has a sync of its own. */
+/** Makes the names in a folder durable: what was created, renamed and removed there. Contents of files need their own sync. */
 export async function syncFolder(path: string): Promise<void> {
   const folder = await open(path, 'r')
   await folder.sync().finally(() => folder.close())
 }
 
-/** The same for programs that do one thing at a time. */
+/** The same, synchronously. */
 export function syncFolderNow(path: string): void {
   const folder = openSync(path, 'r')
   try {

@@ -2,36 +2,36 @@ import { createHash } from 'node:crypto'
 import * as fs from 'node:fs'
 import { constants } from 'node:fs'
 import { KiB } from '../bytes.ts'
-import { codeOf, toldLeased, unreachable } from './disk-names.ts'
+import { codeOf, leaseRefused, unreachable } from './disk-names.ts'
 
 const folderFlags = constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW
-/** O_PATH, which needs no right to read. */
+/** O_PATH, which needs no read permission. */
 const pathOnly = 0o10000000
 const fileFlags = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK
 const newFileFlags = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW
 
 const buffer = Buffer.allocUnsafe(256 * KiB)
-/** What its owner must be able to do with a folder for a name in it to be looked at, and to be changed. */
-const [toLook, toChange] = [0o500, 0o700]
+/** Permissions of the owner that are needed to read a folder, and to change it. */
+const [toRead, toChange] = [0o500, 0o700]
 
 /**
- * A folder that its application may be changing at the same time. Every step down is one open of one name that refuses links,
- * so nothing outside is reached. Paths are relative, `/` between names; each character stands for one byte, because names on
- * Linux need not be UTF-8 (`bytesOf`, `textOf`).
+ * A folder that its application may change meanwhile. Every step down opens one name and refuses links, so nothing outside is
+ * reached. Paths are relative, with `/` between names; each character is one byte, because names on Linux need not be
+ * UTF-8 (`bytesOf`, `textOf`).
  */
 export class Tree {
   readonly #root: number
-  /** Open folders from the root down to where the last name was, because work goes from neighbour to neighbour. */
+  /** Open folders from the root down to the last used one, because work proceeds from neighbour to neighbour. */
   #trail: { name: string; fd: number }[] = []
   readonly #readOnly: boolean
 
   /**
-   * Where it is set, every folder that its owner has closed is opened before a name in it is looked at or changed, and this is called
-   * before that with the folder's path and what it was.
+   * If set, folders that their owner cannot access are made accessible before a name in them is read or changed. Called before that
+   * with the folder's path and its stats.
    */
-  beforeOpening: ((path: string, found: fs.Stats) => void) | null = null
+  beforeOpening: ((path: string, stats: fs.Stats) => void) | null = null
 
-  /** Read-only, it opens no folder that its owner has closed; root enters those anyway. */
+  /** With `readOnly`, modes of folders are never changed; root can enter them anyway. */
   constructor(path: string | Buffer, { readOnly = false } = {}) {
     this.#readOnly = readOnly
     this.#root = this.#open(path, '')
@@ -41,20 +41,20 @@ export class Tree {
     return fs.fstatSync(this.#root)
   }
 
-  /** The folder itself, for a process that is to write into it; closed with it. */
+  /** The descriptor of the folder, for a process that writes into it; closed with the tree. */
   get descriptor(): number {
     return this.#root
   }
 
-  /** The name as system calls take it. Throws ENOENT, ENOTDIR or ELOOP when a folder above it cannot be entered. */
+  /** The path for system calls, valid until the next step. Throws ENOENT, ENOTDIR or ELOOP when a folder above it cannot be entered. */
   at(path: string): Buffer {
     return this.#place(path, toChange)
   }
 
-  /** Null when there is nothing, or a folder above it is missing. Links are not followed. */
+  /** Null when the path or a folder above it is missing. Links are not followed. */
   stat(path: string): fs.Stats | null {
     try {
-      return fs.lstatSync(this.#place(path, toLook))
+      return fs.lstatSync(this.#place(path, toRead))
     } catch (error) {
       if (unreachable.has(codeOf(error))) return null
       throw error
@@ -63,7 +63,7 @@ export class Tree {
 
   list(path = ''): string[] {
     const folder = this.#folder(path)
-    this.#allow(folder, path, toLook)
+    this.#allow(folder, path, toRead)
     return fs.readdirSync(system(folder), 'latin1')
   }
 
@@ -71,31 +71,31 @@ export class Tree {
     return new Tree(this.at(path))
   }
 
-  /** Has to be called when a folder of this tree was moved or removed: an open one would be found under its old name. */
+  /** Must be called when a folder of this tree was moved or removed: an open one would be found under its old name. */
   forget(): void {
     this.#leaveTo(0)
   }
 
-  /** Lets the folder's owner change what is in it. */
+  /** Makes a folder writable for its owner. */
   unlock(folder = ''): void {
     const fd = this.#folder(folder)
-    const found = fs.fstatSync(fd)
-    // The engine's own folders, where it mounts something, are open already and not the owner's to change.
-    if ((found.mode & toChange) === toChange) return
-    this.beforeOpening?.(folder, found)
-    fs.fchmodSync(fd, openedMode(found.mode))
+    const stats = fs.fstatSync(fd)
+    // The engine's mount points are writable already, and their owner cannot change them.
+    if ((stats.mode & toChange) === toChange) return
+    this.beforeOpening?.(folder, stats)
+    fs.fchmodSync(fd, openedMode(stats.mode))
   }
 
-  /** Gives a folder a mode, through its descriptor. */
+  /** Sets a folder's mode, through its descriptor. */
   setMode(folder: string, mode: number): void {
     fs.fchmodSync(this.#folder(folder), mode)
   }
 
   /** Removes it with everything inside; missing is success. */
   remove(path: string): void {
-    const found = this.stat(path)
-    if (!found) return
-    if (!found.isDirectory()) {
+    const stats = this.stat(path)
+    if (!stats) return
+    if (!stats.isDirectory()) {
       fs.unlinkSync(this.at(path))
       return
     }
@@ -113,27 +113,27 @@ export class Tree {
     for (const name of this.list()) this.remove(name)
   }
 
-  /** Makes the folder and those above it; there already is success. Its owner can fill and remove it, whatever the mode. */
+  /** Creates a folder and those above it; existing already is success. Its owner can fill and remove it, whatever the mode. */
   makeFolder(path: string, mode: number): void {
     fs.fchmodSync(this.#enter(path.split('/'), true), mode | 0o700)
   }
 
-  /** A new file, in folders that are made where they are missing; EEXIST when anything has that name. The caller closes it. */
+  /** Creates a file and missing folders above it; EEXIST when the name is taken. The caller closes it. */
   createFile(path: string, mode: number): number {
     const fd = fs.openSync(this.#place(path, toChange, true), newFileFlags, 0o600)
     fs.fchmodSync(fd, mode | 0o600)
     return fd
   }
 
-  /** As `createFile`, a link. */
+  /** Like `createFile`, for a link. */
   createLink(path: string, target: string | Buffer): void {
     fs.symlinkSync(target, this.#place(path, toChange, true))
   }
 
-  /** SHA-256 in hex of a file's content, or of where a link leads. */
+  /** SHA-256 in hex of a file's content, or of a link's target. */
   hash(path: string, link: boolean): string {
     const hash = createHash('sha256')
-    if (link) return hash.update(fs.readlinkSync(this.#place(path, toLook), 'buffer')).digest('hex')
+    if (link) return hash.update(fs.readlinkSync(this.#place(path, toRead), 'buffer')).digest('hex')
     const fd = this.#openFile(path)
     try {
       for (let read = 1; read > 0; ) {
@@ -148,9 +148,9 @@ export class Tree {
 
   #openFile(path: string): number {
     try {
-      return fs.openSync(this.#place(path, toLook), fileFlags)
+      return fs.openSync(this.#place(path, toRead), fileFlags)
     } catch (error) {
-      throw toldLeased(error, path)
+      throw leaseRefused(error, path)
     }
   }
 
@@ -164,7 +164,7 @@ export class Tree {
     }
   }
 
-  /** A file is there whole or not at all, also after a power cut. */
+  /** Writes a file atomically, also across a power cut. */
   write(path: string, text: string): void {
     const draft = this.at(`${path}.new`)
     const fd = fs.openSync(draft, 'w', 0o600)
@@ -179,10 +179,10 @@ export class Tree {
     fs.closeSync(this.#root)
   }
 
-  #place(path: string, rights: number, isMaking = false): Buffer {
+  #place(path: string, rights: number, create = false): Buffer {
     const names = path.split('/')
     const name = names.pop()!
-    const folder = this.#enter(names, isMaking)
+    const folder = this.#enter(names, create)
     this.#allow(folder, names.join('/'), rights)
     return system(folder, name)
   }
@@ -195,15 +195,15 @@ export class Tree {
     return path === '' ? this.#root : this.#enter(path.split('/'))
   }
 
-  #enter(names: string[], isMaking = false): number {
+  #enter(names: string[], create = false): number {
     const differs = this.#trail.findIndex((step, index) => step.name !== names[index])
     this.#leaveTo(differs < 0 ? Math.min(this.#trail.length, names.length) : differs)
     for (const [index, name] of names.entries()) {
       if (index < this.#trail.length) continue
       const above = this.#trail.at(-1)?.fd ?? this.#root
-      this.#allow(above, names.slice(0, index).join('/'), toLook)
+      this.#allow(above, names.slice(0, index).join('/'), toRead)
       const path = names.slice(0, index + 1).join('/')
-      this.#trail.push({ name, fd: this.#open(system(above, name), path, isMaking) })
+      this.#trail.push({ name, fd: this.#open(system(above, name), path, create) })
     }
     return this.#trail.at(-1)?.fd ?? this.#root
   }
@@ -212,31 +212,31 @@ export class Tree {
     for (const { fd } of this.#trail.splice(depth)) fs.closeSync(fd)
   }
 
-  /** A folder that its owner closed even to itself, as package caches do, is opened first. */
-  #open(path: string | Buffer, folder: string, isMaking = false): number {
+  /** Makes a folder accessible that even its owner cannot enter, as in package caches. */
+  #open(path: string | Buffer, folder: string, create = false): number {
     try {
       return fs.openSync(path, folderFlags)
     } catch (error) {
-      if (isMaking && codeOf(error) === 'ENOENT') {
+      if (create && codeOf(error) === 'ENOENT') {
         fs.mkdirSync(path, 0o755)
         return this.#open(path, folder)
       }
       if (this.#readOnly || codeOf(error) !== 'EACCES') throw error
-      const found = fs.openSync(path, folderFlags | pathOnly)
+      const fd = fs.openSync(path, folderFlags | pathOnly)
       try {
-        const stats = fs.fstatSync(found)
+        const stats = fs.fstatSync(fd)
         this.beforeOpening?.(folder, stats)
-        // What was opened, and not what has its name by now.
-        fs.chmodSync(system(found), openedMode(stats.mode))
-        return fs.openSync(system(found, '.'), folderFlags)
+        // Through the descriptor, because its name may mean something else now.
+        fs.chmodSync(system(fd), openedMode(stats.mode))
+        return fs.openSync(system(fd, '.'), folderFlags)
       } finally {
-        fs.closeSync(found)
+        fs.closeSync(fd)
       }
     }
   }
 }
 
-/** The mode of a folder that had the given one, once its owner can change what is in it. */
+/** A folder's mode once its owner can change its content. */
 export const openedMode = (mode: number): number => (mode & 0o7777) | toChange
 
 function system(fd: number, name?: string): Buffer {

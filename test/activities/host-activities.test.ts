@@ -1,5 +1,5 @@
 import test from 'ava'
-import { snapshotPlaces } from '../../activities/snapshots/snapshot-place.ts'
+import { snapshotSlots } from '../../activities/snapshots/snapshot-slots.ts'
 import { allocateSegment } from '../../db/objects/segments.ts'
 import { newId } from '../../policy/ids.ts'
 import { hostActivitiesContract } from '../contracts/host-activities.ts'
@@ -24,7 +24,7 @@ async function scripted(): Promise<HostUnderContract> {
   await rows(db).host(id)
   const installing = new Set<string>()
   const troubles = new Map<string, Trouble | null>()
-  const places = snapshotPlaces(db, { lookEveryMs: 20, holdEveryMs: 50 })
+  const places = snapshotSlots(db, { lookEveryMs: 20, holdEveryMs: 50 })
   const { activities, at } = scriptedHost(
     { ...decisions, db, places, hostId: id },
     {

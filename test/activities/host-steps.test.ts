@@ -153,7 +153,7 @@ test.serial(
       boot.settle = async () => 'boot/2' // after the step has asked which one it is
       return inspect(name)
     }
-    const gone = { gone: true, exit: null, reason: 'The container engine was started anew, and ended the program.' }
+    const gone = { gone: true, exit: null, reason: 'The container engine was restarted and ended the program.' }
     const gate = (of: { bootId: string }) => step(({ passHealthGate }) => passHealthGate(release, of))
     t.deepEqual(await gate(started), gone)
     t.deepEqual(await gate(started), gone, 'its port may be another one’s')
@@ -335,7 +335,7 @@ test('after a deploy has ended, its lane retires the release before, and cannot 
     )
   await t.throwsAsync(
     step(({ startRelease }) => startRelease(release)),
-    { message: /not worked on/ },
+    { message: /no longer works on/ },
   )
   t.deepEqual(calls, [])
   await step(({ stopApp }) => stopApp(before, { mustRun: false }))
@@ -379,11 +379,11 @@ test('a record of an operation that is taken for another application’s, kind�
   ]
   const before = await rowsNow()
   for (const one of forged) {
-    await t.throwsAsync(records.appDeleted(one), { message: /not worked on/ })
-    await t.throwsAsync(records.recordDesired(one, 'stopped'), { message: /not worked on/ })
+    await t.throwsAsync(records.appDeleted(one), { message: /no longer works on/ })
+    await t.throwsAsync(records.recordDesired(one, 'stopped'), { message: /no longer works on/ })
   }
   const step = { operationId: id, words: 'forged' }
-  await t.throwsAsync(records.recordStatus(victim.app.id, 'exited', step), { message: /not worked on/ })
+  await t.throwsAsync(records.recordStatus(victim.app.id, 'exited', step), { message: /no longer works on/ })
   t.deepEqual(await rowsNow(), before)
   await records.recordDesired(right, 'stopped')
   t.like(await loadApp(db, app.id), { desired_state: 'stopped' })
@@ -396,7 +396,7 @@ test('a commit onto a lost disk is refused and makes none; a push brings every f
   const segmentId = await allocateSegment(lost.db)
   for (const filename of [null, 'berth.app']) {
     await lost.db('deployments').where({ app_id: lost.app.id }).update({ segment_id: segmentId, filename })
-    const error = await t.throwsAsync(prepare(), refused(/are not at its host any more/))
+    const error = await t.throwsAsync(prepare(), refused(/are no longer at its host/))
     t.like(error, { type: 'ACTION_FAILED', nonRetryable: true })
     t.deepEqual(await volumes.list(), [])
   }
@@ -421,7 +421,7 @@ test('a restore onto a lost disk says what is not there: what was written since 
   await ensureDiskFor({ db, volumes }, 'restore', restored, 1000)
   t.deepEqual(await volumes.list(), [app.id])
   const log = await readLog(db, release.deploymentId!)
-  t.true(log.endsWith('what the program has written since the snapshot is not there.\n'), log)
+  t.true(log.endsWith('what the program has written since the snapshot is lost.\n'), log)
 })
 
 test('a disk that is full while a release is prepared ends the deploy with its own code, and nothing half written stays', async t => {
@@ -471,7 +471,7 @@ for (const [name, [kind, asked]] of Object.entries(inTurn))
     await Promise.race([waiting, turn.waits()])
     await finishOperation(db, id, { state: 'error', code: 'ACTION_FAILED' })
     turn.over()
-    await t.throwsAsync(waiting, { message: /not worked on/ })
+    await t.throwsAsync(waiting, { message: /no longer works on/ })
     t.deepEqual(
       calls.filter(call => !harmless.has(call)),
       [],

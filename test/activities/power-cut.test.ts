@@ -93,7 +93,7 @@ test.serial('what a release is about to change is written down before it is chan
     async folder => {
       const release = new Tree(folder)
       const journal = new Journal(release)
-      journal.intend([['put', 'index.js']])
+      journal.record([['put', 'index.js']])
       journal.close()
       release.close()
     },

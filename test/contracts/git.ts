@@ -127,7 +127,7 @@ export function gitContract(test: TestFn, parts: () => GitParts): void {
     const { commit } = await repository.push({ 'a.txt': 'secret' })
     const ask = (token: string | null) => fetch({ url: repository.url, commit, token })
     t.deepEqual((await ask(server.token)).paths, ['a.txt'])
-    refused(t, await ask(null), 'AUTHENTICATION_REQUIRED', /asks for an access token/)
+    refused(t, await ask(null), 'AUTHENTICATION_REQUIRED', /requires an access token/)
     const wrong = await ask('not-the-token')
     refused(t, wrong, 'AUTHENTICATION_REQUIRED', /refused the access token/)
     t.false(JSON.stringify([wrong.error?.message, wrong.error?.stack, wrong.lines]).includes('not-the-token'))

@@ -5,7 +5,7 @@ import { Client, Connection } from '@temporalio/client'
 import test from 'ava'
 import { pino } from 'pino'
 import { filesystemStore } from '../../activities/objects/filesystem.ts'
-import { snapshotPlaces } from '../../activities/snapshots/snapshot-place.ts'
+import { snapshotSlots } from '../../activities/snapshots/snapshot-slots.ts'
 import { type Db, openDatabase } from '../../db/database.ts'
 import * as hosts from '../../db/hosts/hosts.ts'
 import * as operations from '../../db/operations/operations.ts'
@@ -68,7 +68,7 @@ async function start(
   // A host is a process of its own, with its own connections.
   const hostDb = openDatabase({ url: database.url, pool: 10, applicationName: 'berth-test-host' })
   closers.push(() => hostDb.destroy())
-  const places = snapshotPlaces(hostDb, { lookEveryMs: 20, holdEveryMs: 50 })
+  const places = snapshotSlots(hostDb, { lookEveryMs: 20, holdEveryMs: 50 })
   const { appsDomain } = config
   const decisions = { appsDomain, diskMbPer256Mb: config.host.diskMbPer256Mb }
   const { activities, at, log: stepLog } = scriptedHost({ ...decisions, db: hostDb, places, hostId: 'h1' }, script)

@@ -2,7 +2,7 @@ import { HostUnreachable, ImageUnavailable } from '../../activities/containers/p
 import type { DecisionOptions } from '../../activities/releases/decision.ts'
 import type { Release } from '../../activities/releases/release.ts'
 import { SnapshotRefused } from '../../activities/snapshots/port.ts'
-import type { SnapshotPlaces } from '../../activities/snapshots/snapshot-place.ts'
+import type { SnapshotSlots } from '../../activities/snapshots/snapshot-slots.ts'
 import { appTurns } from '../../activities/steps/app-turns.ts'
 import { stepTurns } from '../../activities/steps/step-turns.ts'
 import type { Db } from '../../db/database.ts'
@@ -31,7 +31,7 @@ export interface HostScript {
 export interface ScriptedHostOptions extends DecisionOptions {
   db: Db
   hostId: string
-  places: SnapshotPlaces
+  places: SnapshotSlots
 }
 
 /** Steps that ask the engine for something. */

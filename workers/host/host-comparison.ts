@@ -1,7 +1,7 @@
 import { appOf, type ContainerState, type ListedContainer, labels } from '../../activities/containers/port.ts'
 import { stopGraceSeconds } from '../../activities/containers/spec.ts'
 import type { Boot } from '../../activities/hosts/boot.ts'
-import { wakePaused } from '../../activities/snapshots/app-standstill.ts'
+import { unpauseAbandoned } from '../../activities/snapshots/app-freeze.ts'
 import * as apps from '../../db/apps/apps.ts'
 import { alertOutOfMemory } from '../../db/apps/memory-alerts.ts'
 import { type Db, transaction } from '../../db/database.ts'
@@ -77,7 +77,7 @@ async function compare(
   present: ListedContainer[],
   read: () => Promise<apps.HostApp[]>,
 ): Promise<{ rows: apps.HostApp[]; aside: ReadonlySet<string>; unsettled: Set<string> }> {
-  await wakePaused(options, present, (appId, act) => apart(options.log, appId, act))
+  await unpauseAbandoned(options, present, (appId, act) => apart(options.log, appId, act))
   const containers = present.filter(container => container.labels[labels.role] !== 'build')
   const rows = await read()
   const aside = await bringBackStrays(options, containers, rows)

@@ -2,7 +2,7 @@ import type { WorkerOptions } from '@temporalio/worker'
 import type { Logger } from 'pino'
 import type { AppHostActivities } from '../../activities/app-host.ts'
 import type { AppSnapshotActivities } from '../../activities/app-snapshots.ts'
-import { inPlaces } from '../../activities/steps/host-places.ts'
+import { inSlots } from '../../activities/steps/host-places.ts'
 import { FairSlots } from '../../lib/async/fair-slots.ts'
 import type { Config } from '../../policy/config.ts'
 import { buildPlaces, commandPlaces, gatePlaces, releasePlaces, tasksAtOnce } from '../../policy/hosts/host-places.ts'
@@ -31,15 +31,15 @@ export async function serveHostQueues(options: HostQueuesOptions): Promise<Runni
   type Serving = Pick<WorkerOptions, 'activities' | 'maxConcurrentActivityTaskExecutions'>
   const served: Record<keyof typeof queues, Serving> = {
     commands: {
-      activities: inPlaces(activities, () => commands),
+      activities: inSlots(activities, () => commands),
       maxConcurrentActivityTaskExecutions: tasksAtOnce,
     },
     // Lanes started by an older version send their commands here too; these need no slot.
     deploys: {
-      activities: inPlaces(activities, name => long[name] ?? null),
+      activities: inSlots(activities, name => long[name] ?? null),
       maxConcurrentActivityTaskExecutions: tasksAtOnce,
     },
-    builds: { activities: inPlaces(activities, () => builds), maxConcurrentActivityTaskExecutions: tasksAtOnce },
+    builds: { activities: inSlots(activities, () => builds), maxConcurrentActivityTaskExecutions: tasksAtOnce },
     snapshots: { activities: snapshots, maxConcurrentActivityTaskExecutions: 1 },
     snapshotPlaces: { activities: snapshots, maxConcurrentActivityTaskExecutions: 1 },
   }

@@ -3,8 +3,8 @@ import type Docker from 'dockerode'
 import { HostUnreachable } from '../port.ts'
 import { call, unless } from './calls.ts'
 
-/** What a container prints from now on, in the engine's frames. The engine takes no more of it than is read here, and the program waits. */
-export async function attached(container: Docker.Container): Promise<Readable> {
+/** Output of a container from now on, in the engine's frames. The engine buffers nothing: a slow reader here blocks the program. */
+export async function attach(container: Docker.Container): Promise<Readable> {
   const stream = await call(abortSignal =>
     container.attach({ stream: true, hijack: true, stdout: true, stderr: true, abortSignal }),
   )
@@ -19,13 +19,13 @@ export async function readOutput(
   signal: AbortSignal,
 ): Promise<void> {
   const container = docker.getContainer(name)
-  const stream = await attached(container).catch(unless(404, 409))
+  const stream = await attach(container).catch(unless(404, 409))
   if (!stream) return
   const stop = () => stream.destroy()
   signal.addEventListener('abort', stop)
   if (signal.aborted) stop()
   try {
-    // Attached to a container that has ended, the engine waits for its next start: the connection would stay open for ever.
+    // For a container that has ended, the engine waits for its next start: the connection would stay open for ever.
     if (!(await isRunning(container))) return
     for await (const piece of stream) await onPiece(piece as Buffer)
   } catch (error) {
@@ -37,6 +37,6 @@ export async function readOutput(
 }
 
 async function isRunning(container: Docker.Container): Promise<boolean> {
-  const found = await call(abortSignal => container.inspect({ abortSignal })).catch(unless(404))
-  return found?.State.Running === true
+  const info = await call(abortSignal => container.inspect({ abortSignal })).catch(unless(404))
+  return info?.State.Running === true
 }

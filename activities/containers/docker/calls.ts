@@ -17,8 +17,8 @@ const unreachable = new Set([
 ])
 
 /**
- * One call to the engine with its deadline. Rejects with HostUnreachable when no answer comes, else as the engine says.
- * The timeout is there because not every call of the client ends with its signal.
+ * One call to the engine with its deadline. Rejects with HostUnreachable when no answer comes, otherwise with the engine's error.
+ * The timeout exists because not every call of the client ends with its signal.
  */
 export async function call<T>(send: (signal: AbortSignal) => Promise<T>, seconds = engineSeconds): Promise<T> {
   const late = new AbortController()
@@ -29,12 +29,12 @@ export async function call<T>(send: (signal: AbortSignal) => Promise<T>, seconds
   try {
     return await withTimeout(send(late.signal), seconds * 1000, giveUp)
   } catch (error) {
-    throw named(error)
+    throw toPortError(error)
   }
 }
 
-/** The error by the names of the port: no answer and no space have classes of their own. */
-export function named(error: unknown): unknown {
+/** Maps errors to those of the port: no answer and no space have their own classes. */
+export function toPortError(error: unknown): unknown {
   if (error instanceof HostUnreachable) return error
   const { code, message = '' } = error as { code?: string; message?: string }
   if (code !== undefined && unreachable.has(code)) {
@@ -46,15 +46,15 @@ export function named(error: unknown): unknown {
   return error
 }
 
-/** HTTP status of an engine's refusal; undefined when it is none. */
+/** HTTP status of an engine's refusal; undefined for other errors. */
 export function status(error: unknown): number | undefined {
   return (error as { statusCode?: number } | undefined)?.statusCode
 }
 
-/** For `.catch`: turns these refusals of the engine into `undefined`, passes everything else on. */
+/** For `.catch`: turns refusals with these statuses into `undefined`, rethrows everything else. */
 export function unless(...statuses: number[]) {
   return (error: unknown): undefined => {
-    const found = status(error)
-    if (found === undefined || !statuses.includes(found)) throw error
+    const refusal = status(error)
+    if (refusal === undefined || !statuses.includes(refusal)) throw error
   }
 }

@@ -3,7 +3,7 @@ import type Docker from 'dockerode'
 import { type ContainerEvent, HostUnreachable } from '../port.ts'
 import { call } from './calls.ts'
 
-/** Each is one change of a container's life. `oom` is not: a program whose children run out of memory in a loop causes them without end. */
+/** Changes of a container's state. `oom` is left out: a program whose children run out of memory in a loop causes endless events. */
 const actions = ['start', 'die', 'pause', 'destroy'] as const
 
 interface EngineEvent {
@@ -40,7 +40,7 @@ export async function watch(
   if (!signal.aborted) throw new HostUnreachable('The event stream of the container engine ended.')
 }
 
-/** Unlike readline, this ends with the stream however it ends. */
+/** Unlike readline, this ends with the stream, also when it breaks. */
 async function* lines(stream: Readable): AsyncGenerator<string> {
   let rest = ''
   for await (const chunk of stream.setEncoding('utf8')) {

@@ -5,7 +5,7 @@ import { type FollowOptions, HostUnreachable, type OnPiece } from '../port.ts'
 import { engineTime } from '../stamps.ts'
 import { call, unless } from './calls.ts'
 
-/** Follows what a container prints until its run ends or the signal aborts; a listener that is slow sets the engine's pace. */
+/** Follows the output of a container until its run ends or the signal aborts; a slow listener slows the engine down. */
 export async function followLogs(
   docker: Docker,
   name: string,

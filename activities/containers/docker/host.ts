@@ -15,27 +15,27 @@ import { containerReadings } from './readings.ts'
 import { runToEnd } from './run.ts'
 import { removeShareGroup } from './shares.ts'
 import { limitRunningSocketMemory, limitSocketMemory } from './socket-memory.ts'
-import { engineStanding, FreshLines } from './standing.ts'
+import { engineStanding, FreshConnections } from './standing.ts'
 import { containerState, listedContainer } from './state.ts'
 
 export interface DockerHostOptions {
   /** `unix:///path`, `tcp://address:port` or `http://address:port`. */
   dockerHost: string
-  /** Brings images that no registry gives. */
+  /** Makes images that no registry has. */
   makeRootfs: MakeRootfs
-  /** Where the ranges of networks are taken from. */
+  /** The range from which networks get their subnets. */
   networkRange?: string
-  /** Called with every container that was started, the file of its network and its memory; waited for before the start counts as done. */
+  /** Called for every started container with the file of its network and its memory; awaited before the start counts as done. */
   started?: (name: string, network: string, memoryMb: number) => Promise<void>
   /** How images are pulled. */
   pulls?: typeof imagePulls
 }
 
-/** Lines of log that are looked at, and before that, as the engine decodes each: what is usually enough. A log is 10 MB at most. */
+/** Lines of log that are read: first the number that usually suffices, because the engine decodes each line, then this max. A log has up to 10 MB. */
 const logLines = [1000, 10_000]
 const stopMarginSeconds = 15
 
-/** A Docker engine (20.10 and newer) as a container host. No version of the API is asked for: new engines refuse old ones. */
+/** A Docker engine (20.10 and newer) as a container host. Requests name no API version: new engines refuse old ones. */
 export function dockerHost({
   dockerHost,
   makeRootfs,
@@ -48,7 +48,7 @@ export function dockerHost({
   const images = containerImages(docker, makeRootfs, pulls)
   const readings = containerReadings(docker)
   const engine = engineStanding(
-    new Docker({ ...address(dockerHost), agent: new FreshLines({ keepAlive: false }) } as object),
+    new Docker({ ...address(dockerHost), agent: new FreshConnections({ keepAlive: false }) } as object),
   )
   const container = (name: string) => docker.getContainer(name)
 
@@ -76,23 +76,23 @@ export function dockerHost({
       const created = await call(send).catch(unless(409))
       if (created) return created.id
       const present = await inspect(spec.name)
-      // The name was freed between the refusal and the look: it is ours to take now.
+      // The name was freed between the refusal and the check: try again.
       return present ? present.id : await host.create(spec)
     },
 
     async start(name) {
       await willStart(name)
       const send = (abortSignal: AbortSignal) => container(name).start({ abortSignal })
-      await goingOn(name, () => call(send)).catch(unless(304))
+      await unpausing(name, () => call(send)).catch(unless(304))
       await hasStarted(name)
     },
 
     async stop(name, graceSeconds) {
       const send = (abortSignal: AbortSignal) => container(name).stop({ t: graceSeconds, abortSignal } as object)
-      await goingOn(name, () => call(send, graceSeconds + stopMarginSeconds)).catch(async error => {
+      await unpausing(name, () => call(send, graceSeconds + stopMarginSeconds)).catch(async error => {
         if (status(error) === 304 || status(error) === 404) return
         if (!(error instanceof HostUnreachable)) throw error
-        // The order may have arrived although its answer did not: what counts is how the container stands.
+        // The request may have arrived although its answer did not: the state of the container decides.
         const state = await inspect(name)
         if (state?.running) await call(abortSignal => container(name).kill({ abortSignal })).catch(unless(404, 409))
       })
@@ -100,26 +100,28 @@ export function dockerHost({
 
     async pause(name) {
       const send = (abortSignal: AbortSignal) => container(name).pause({ abortSignal })
-      await call(send).catch(error => unlessItStands(name, error, state => state?.status !== 'running'))
+      await call(send).catch(error => ignoreIfAlready(name, error, state => state?.status !== 'running'))
     },
 
     async unpause(name) {
       const send = (abortSignal: AbortSignal) => container(name).unpause({ abortSignal })
-      await call(send).catch(error => unlessItStands(name, error, state => state?.status !== 'paused'))
+      await call(send).catch(error => ignoreIfAlready(name, error, state => state?.status !== 'paused'))
     },
 
     async remove(name) {
       readings.forget(name)
       const send = (abortSignal: AbortSignal) => container(name).remove({ force: true, v: true, abortSignal } as object)
-      await goingOn(name, () => call(send)).catch(error => (status(error) === 409 ? gone(name) : unless(404)(error)))
+      await unpausing(name, () => call(send)).catch(error =>
+        status(error) === 409 ? waitUntilRemoved(name) : unless(404)(error),
+      )
     },
 
     inspect,
 
     async list(filter) {
       const filters = { label: labelFilter(filter) }
-      const found = await call(abortSignal => docker.listContainers({ all: true, filters, abortSignal } as object))
-      return found.map(listedContainer)
+      const containers = await call(abortSignal => docker.listContainers({ all: true, filters, abortSignal } as object))
+      return containers.map(listedContainer)
     },
 
     async logs(name, maxBytes) {
@@ -145,7 +147,7 @@ export function dockerHost({
   const details = (name: string) => call(abortSignal => container(name).inspect({ abortSignal })).catch(unless(404))
 
   async function willStart(name: string): Promise<void> {
-    // The engine of another machine has its groups there.
+    // A remote engine has its groups on its own machine.
     if (!dockerHost.startsWith('unix:')) return
     const cgroups = await engine.cgroups()
     if (cgroups.version !== '1') return
@@ -161,32 +163,32 @@ export function dockerHost({
     if (info && network) await started(name, network, (info.HostConfig.Memory ?? 0) / MiB)
   }
 
-  /** Engines refuse some verbs for a paused container: it is unpaused then, and the verb is tried again. */
-  async function goingOn<T>(name: string, ask: () => Promise<T>): Promise<T> {
+  /** Engines refuse some requests for a paused container: unpauses it then, and tries again. */
+  async function unpausing<T>(name: string, send: () => Promise<T>): Promise<T> {
     try {
-      return await ask()
+      return await send()
     } catch (error) {
       const refused = [304, 409, 500].includes(status(error) ?? 0)
       if (!refused || (await inspect(name))?.status !== 'paused') throw error
       await host.unpause(name)
-      return ask()
+      return send()
     }
   }
 
-  /** Engines differ in how they refuse what is so already, and an answer may be lost: what counts is how the container stands. */
-  async function unlessItStands(
+  /** Engines differ in how they refuse what is already done, and an answer may be lost: the state of the container decides. */
+  async function ignoreIfAlready(
     name: string,
     error: unknown,
-    wanted: (state: ContainerState | null) => boolean,
+    isDone: (state: ContainerState | null) => boolean,
   ): Promise<void> {
-    if (!wanted(await inspect(name))) throw error
+    if (!isDone(await inspect(name))) throw error
   }
 
-  /** A removal that is under way already (409) has to end too: the name is free when this resolves. */
-  async function gone(name: string): Promise<void> {
-    const until = Date.now() + engineSeconds * 1000
+  /** Waits for a removal that is already in progress (409): the name is free when this resolves. */
+  async function waitUntilRemoved(name: string): Promise<void> {
+    const deadline = Date.now() + engineSeconds * 1000
     while (await inspect(name)) {
-      if (Date.now() > until) throw new Error(`The container ${name} could not be removed.`)
+      if (Date.now() > deadline) throw new Error(`The container ${name} could not be removed.`)
       await new Promise(done => setTimeout(done, 50))
     }
   }

@@ -4,7 +4,7 @@ import { FairSlots } from '../../../lib/async/fair-slots.ts'
 import { imagePulls } from '../../../policy/hosts/host-places.ts'
 import { runtimes } from '../../../policy/runtimes.ts'
 import { HostUnreachable, ImageUnavailable } from '../port.ts'
-import { call, named, unless } from './calls.ts'
+import { call, toPortError, unless } from './calls.ts'
 
 type Progress = (line: string) => void
 type Pulls = typeof imagePulls
@@ -15,10 +15,10 @@ export type MakeRootfs = (
   onProgress: Progress,
 ) => Promise<{ tarball: string; changes: readonly string[] } | null>
 
-/** Images are brought once at a time each, however many deployments wait for them, and few at once. */
+/** Brings each image once for all deployments that wait for it, and only a few images concurrently. */
 export function containerImages(docker: Docker, makeRootfs: MakeRootfs, pulls = imagePulls) {
   const slots = new FairSlots({ atOnce: pulls.atOnce })
-  const underWay = new Map<string, Promise<void>>()
+  const inProgress = new Map<string, Promise<void>>()
   const present = (image: string): Promise<boolean> =>
     call(() => docker.getImage(image).inspect())
       .catch(unless(404))
@@ -31,22 +31,22 @@ export function containerImages(docker: Docker, makeRootfs: MakeRootfs, pulls = 
 
   async function bringNow(image: string, onProgress: Progress): Promise<void> {
     const source = officialName(image) ?? image
-    const refused = await pull(docker, source, onProgress, pulls).then(
+    const pullError = await pull(docker, source, onProgress, pulls).then(
       () => null,
       error => error as Error,
     )
-    if (refused === null) return source === image ? undefined : tag(docker, source, image)
-    if (refused instanceof HostUnreachable) throw refused
-    const rootfs = await makeRootfs(image, onProgress).catch(error => unavailable(image, error, refused))
-    if (!rootfs) return unavailable(image, refused)
+    if (pullError === null) return source === image ? undefined : tag(docker, source, image)
+    if (pullError instanceof HostUnreachable) throw pullError
+    const rootfs = await makeRootfs(image, onProgress).catch(error => unavailable(image, error, pullError))
+    if (!rootfs) return unavailable(image, pullError)
     await load(docker, image, rootfs)
   }
 
   return {
     async ensure(image: string, onProgress: Progress = () => {}): Promise<void> {
       if (await present(image)) return
-      const pending = underWay.get(image) ?? bring(image, onProgress).finally(() => underWay.delete(image))
-      underWay.set(image, pending)
+      const pending = inProgress.get(image) ?? bring(image, onProgress).finally(() => inProgress.delete(image))
+      inProgress.set(image, pending)
       await pending
     },
   }
@@ -54,12 +54,12 @@ export function containerImages(docker: Docker, makeRootfs: MakeRootfs, pulls = 
 
 function unavailable(image: string, ...causes: Error[]): never {
   const reasons = causes.map(cause => cause.message.trim()).join('; ')
-  throw new ImageUnavailable(`The image ${image} is not here, cannot be pulled and cannot be made: ${reasons}`, {
+  throw new ImageUnavailable(`The image ${image} is missing, cannot be pulled and cannot be made: ${reasons}`, {
     cause: causes[0],
   })
 }
 
-/** What an image under `berth/` is called where it is published, or null for every other image. */
+/** Published name of an image under `berth/`; null for every other image. */
 function officialName(image: string): string | null {
   for (const runtime of Object.values(runtimes)) {
     const version = runtime.versions.find(candidate => runtime.image(candidate) === image)
@@ -68,12 +68,12 @@ function officialName(image: string): string | null {
   return null
 }
 
-/** Ends when nothing has come for a while, or it takes too long. Refusals of the registry come as a message in the stream too. */
+/** Rejects when nothing arrives for a while, or when it takes too long. The registry may also refuse with a message in the stream. */
 async function pull(docker: Docker, image: string, onProgress: Progress, pulls: Pulls): Promise<void> {
-  const over = new AbortController()
-  const { signal } = over
+  const timeout = new AbortController()
+  const { signal } = timeout
   const giveUp = (seconds: number) =>
-    over.abort(new Error(`The registry has not brought the image ${image} within ${seconds} s.`))
+    timeout.abort(new Error(`The registry has not brought the image ${image} within ${seconds} s.`))
   const deadline = setTimeout(giveUp, pulls.seconds * 1000, pulls.seconds)
   const silence = setTimeout(giveUp, pulls.silentSeconds * 1000, pulls.silentSeconds)
   try {
@@ -94,7 +94,7 @@ async function pull(docker: Docker, image: string, onProgress: Progress, pulls: 
     })
     await Promise.race([ended, aborted])
   } catch (error) {
-    throw signal.aborted ? signal.reason : named(error)
+    throw signal.aborted ? signal.reason : toPortError(error)
   } finally {
     clearTimeout(deadline)
     clearTimeout(silence)
@@ -115,10 +115,10 @@ async function load(
   const stream = await docker
     .importImage(createReadStream(rootfs.tarball), { repo, tag: version, changes: [...rootfs.changes] })
     .catch(error => {
-      throw named(error)
+      throw toPortError(error)
     })
   await new Promise<void>((done, failed) =>
-    docker.modem.followProgress(stream, error => (error ? failed(named(error)) : done())),
+    docker.modem.followProgress(stream, error => (error ? failed(toPortError(error)) : done())),
   )
 }
 

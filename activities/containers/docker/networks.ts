@@ -8,15 +8,15 @@ import { freeSubnets, overlaps, parseSubnet, type Subnet } from './subnets.ts'
 /** Room for 253 containers of one owner on one host, and for 8192 owners in the default range. */
 const subnetPrefix = 24
 
-/** The engine's own default ranges end near 30 networks, so every network of ours is told its own. */
+/** The engine's default ranges suffice for about 30 networks, so each of our networks gets its subnet from `range`. */
 export function containerNetworks(docker: Docker, range: string) {
   const pool = rangeOf(range)
 
-  async function taken(): Promise<Subnet[]> {
+  async function takenSubnets(): Promise<Subnet[]> {
     const networks = await call(abortSignal => docker.listNetworks({ abortSignal }))
-    const theirs = networks.flatMap(network => network.IPAM?.Config?.map(config => config.Subnet ?? '') ?? [])
-    const ours = [...theirs.map(parseSubnet), ...(await routes())]
-    return ours.filter(subnet => subnet !== null).filter(subnet => overlaps(subnet, pool))
+    const subnetTexts = networks.flatMap(network => network.IPAM?.Config?.map(config => config.Subnet ?? '') ?? [])
+    const subnets = [...subnetTexts.map(parseSubnet), ...(await routes())]
+    return subnets.filter(subnet => subnet !== null).filter(subnet => overlaps(subnet, pool))
   }
 
   async function create(spec: NetworkSpec, Subnet: string): Promise<void> {
@@ -42,34 +42,34 @@ export function containerNetworks(docker: Docker, range: string) {
       .then(Boolean)
 
   return {
-    /** Present already is success; of two who make it at once one makes it and both succeed. */
+    /** Present already is success; of two concurrent calls one creates it and both succeed. */
     async ensure(spec: NetworkSpec): Promise<void> {
       if (await present(spec.name)) return
-      let refused: unknown = new Error(`Every network range of ${range} is taken.`)
-      for (const subnet of freeSubnets(pool, subnetPrefix, spec.name, await taken())) {
+      let lastError: unknown = new Error(`Every network range of ${range} is taken.`)
+      for (const subnet of freeSubnets(pool, subnetPrefix, spec.name, await takenSubnets())) {
         try {
           return await create(spec, subnet)
         } catch (error) {
           if (await present(spec.name)) return
-          // Another process took this range, or the bridge of a network that is just being removed still stands.
+          // Another process took this range, or the bridge of a network that is being removed still exists.
           if (![400, 403, 409, 500].includes(status(error) ?? 0) || !/overlap|conflict/i.test(String(error)))
             throw error
-          refused = error
+          lastError = error
         }
       }
-      throw refused
+      throw lastError
     },
 
     async list(filter: Record<string, string>): Promise<PresentNetwork[]> {
       const label = Object.entries(filter).map(([name, value]) => `${name}=${value}`)
-      const found = await call(abortSignal => docker.listNetworks({ filters: { label }, abortSignal }))
-      return found.map(({ Name, Options }) => ({
+      const networks = await call(abortSignal => docker.listNetworks({ filters: { label }, abortSignal }))
+      return networks.map(({ Name, Options }) => ({
         name: Name,
         bridge: Options?.['com.docker.network.bridge.name'] ?? null,
       }))
     },
 
-    /** Missing is success; a network with containers in it stays and the engine's refusal is passed on. */
+    /** Missing is success; a network with containers in it stays, and the engine's refusal is rethrown. */
     async remove(name: string): Promise<void> {
       await call(abortSignal => docker.getNetwork(name).remove({ abortSignal })).catch(unless(404))
     },
@@ -82,7 +82,7 @@ function rangeOf(text: string): Subnet {
   return range
 }
 
-/** Ranges this machine has routes to; the default route is none. Empty where the kernel does not tell. */
+/** Ranges this machine has routes to, without the default route. Empty where the kernel does not list them. */
 async function routes(): Promise<(Subnet | null)[]> {
   const text = await readFile('/proc/net/route', 'utf8').catch(() => '')
   const address = (hex: string) => Buffer.from(hex, 'hex').reverse().join('.')

@@ -4,7 +4,7 @@ import { cpuSharesFor, openFilesFor } from '../../../policy/apps/sizes.ts'
 import type { ContainerSpec, DiskLimits } from '../port.ts'
 import { shareGroup } from './shares.ts'
 
-/** The hardening that no container of Berth is without; the reasons stand in docs/decisions/containers.md. */
+/** The hardening of every container of Berth; the reasons are in docs/decisions/containers.md. */
 const hardened = {
   CapDrop: ['ALL'],
   SecurityOpt: ['no-new-privileges:true'],
@@ -16,15 +16,15 @@ const hardened = {
   OomScoreAdj: 500,
   RestartPolicy: { Name: 'no' },
   LogConfig: { Type: 'json-file', Config: { 'max-size': '5m', 'max-file': '2' } },
-  // A container has no network of anyone else, so this opens port 80 to a program without root and nothing more.
+  // Each container has its own network namespace, so this only opens port 80 to a program without root.
   Sysctls: { 'net.ipv4.ip_unprivileged_port_start': '0' },
   MaskedPaths: [
-    // What engines hide when nothing is said: a list of ours takes the place of theirs.
+    // The engine's defaults, which a list of our own replaces.
     ...['acpi', 'asound', 'interrupts', 'kcore', 'keys', 'latency_stats', 'sched_debug', 'scsi', 'timer_list'].map(
       name => `/proc/${name}`,
     ),
     ...['/proc/timer_stats', '/sys/firmware', '/sys/devices/virtual/powercap'],
-    // Names the file behind every loop device of the machine, and with it the applications of all accounts.
+    // Shows the file behind every loop device of the machine, and so the applications of all accounts.
     '/sys/devices/virtual/block',
   ],
 } as const
@@ -61,14 +61,14 @@ export function createOptions(spec: ContainerSpec, { driver }: Pick<Cgroups, 'dr
       Memory: memory,
       MemorySwap: memory,
       NanoCpus: Math.round(spec.cpus * 1e9),
-      // Limits and no weight for disks: where the kernel has no weights, the engine then starts no container at all.
+      // Limits but no weight for disks: where the kernel has no weights, the engine would start no container at all.
       ...(spec.disk ? diskOptions(spec.disk) : {}),
       CpuShares: cpuSharesFor(spec.memoryMb),
       ...(spec.share === undefined ? {} : { CgroupParent: shareGroup(driver, spec.share) }),
       PidsLimit: spec.pidsLimit,
       Ulimits: [
         { Name: 'nofile', Soft: openFiles, Hard: openFiles },
-        // Counted per user over all of its containers, so wide; what binds one container is PidsLimit.
+        // Counted per user over all its containers, so generous; PidsLimit bounds each container.
         { Name: 'nproc', Soft: 4096, Hard: 4096 },
         { Name: 'core', Soft: 0, Hard: 0 },
       ],
@@ -88,7 +88,7 @@ export function createOptions(spec: ContainerSpec, { driver }: Pick<Cgroups, 'dr
   }
 }
 
-/** An engine whose kernel cannot limit says so in a warning, and starts the container without. */
+/** An engine whose kernel cannot limit disks logs a warning and starts the container without limits. */
 function diskOptions({ mbps, iops, own, host }: DiskLimits): ContainerCreateOptions['HostConfig'] {
   const rates = (devices: (string | null)[], Rate: number) =>
     Rate === 0 ? [] : devices.flatMap(Path => (Path ? [{ Path, Rate }] : []))
@@ -100,7 +100,7 @@ function diskOptions({ mbps, iops, own, host }: DiskLimits): ContainerCreateOpti
   }
 }
 
-/** Said apart, for the library else repeats every option in the address, where the engine may log the variables' values. */
+/** Separates the query from the body: the library would otherwise repeat every option in the URL, where the engine may log the variables' values. */
 export function createRequest(
   spec: ContainerSpec,
   cgroups: Pick<Cgroups, 'driver'>,

@@ -6,20 +6,20 @@ import { type EngineReading, statsBetween } from '../stats.ts'
 import { call, unless } from './calls.ts'
 
 /** Shorter spans give CPU figures that jump; longer ones hide what the program does now. */
-const shortestMs = 200
-const maxMs = 120_000
+const minSpanMs = 200
+const maxSpanMs = 120_000
 
-/** The engine's own pair of readings takes it 1 to 2 s, so readings come from the kernel where it can be seen, and the last is kept. */
+/** The engine needs 1 to 2 s for its own pair of readings, so they come from the kernel where it is visible, and the last one is retained. */
 export function containerReadings(docker: Docker) {
   const last = new Map<string, { reading: EngineReading; stats: ContainerReading | null }>()
-  /** Of each run, so that the engine is asked once for it. */
+  /** One per run of a container, so that the engine is queried once for it. */
   const runs = new Map<string, { kernel: KernelReader; startedAt: Date }>()
 
   /** One reading, or null for a container that is missing or does not run. */
   async function read(name: string): Promise<(EngineReading & { startedAt: Date }) | null> {
-    const known = runs.get(name)
-    const reading = known && ifAny(known.kernel)
-    if (reading) return { ...reading, startedAt: known.startedAt }
+    const run = runs.get(name)
+    const reading = run && ifAny(run.kernel)
+    if (reading) return { ...reading, startedAt: run.startedAt }
     runs.delete(name)
     const info = await call(abortSignal => docker.getContainer(name).inspect({ abortSignal })).catch(unless(404))
     if (!info?.State.Running) return null
@@ -27,28 +27,28 @@ export function containerReadings(docker: Docker) {
     const kernel = ifAny(() => kernelReader(info.State.Pid, info.Id))
     const first = kernel && ifAny(kernel)
     if (first) runs.set(name, { kernel, startedAt })
-    const found = first ?? (await fromEngine(name))
-    return found && { ...found, startedAt }
+    const firstReading = first ?? (await fromEngine(name))
+    return firstReading && { ...firstReading, startedAt }
   }
 
   async function fromEngine(name: string): Promise<EngineReading | null> {
     const options = { stream: false, 'one-shot': true } as const
     const send = (abortSignal: AbortSignal) =>
       docker.getContainer(name).stats({ ...options, abortSignal } as { stream: false })
-    const found = await call(send).catch(unless(404, 409))
-    return found && Date.parse(found.read) > 0 ? (found as unknown as EngineReading) : null
+    const stats = await call(send).catch(unless(404, 409))
+    return stats && Date.parse(stats.read) > 0 ? (stats as unknown as EngineReading) : null
   }
 
   return {
-    /** Null when the container is missing or does not run. Takes 0.2 s more for the first reading of a container. */
+    /** Null when the container is missing or does not run. The first reading of a container takes 0.2 s longer. */
     async stats(name: string): Promise<ContainerReading | null> {
       let before = last.get(name)
       let now = await read(name)
-      if (now && before && age(before.reading, now) < shortestMs && before.stats) return before.stats
-      const usable = now && before && age(before.reading, now) <= maxMs && consumed(before.reading) <= consumed(now)
+      if (now && before && age(before.reading, now) < minSpanMs && before.stats) return before.stats
+      const usable = now && before && age(before.reading, now) <= maxSpanMs && consumed(before.reading) <= consumed(now)
       if (now && !usable) {
         before = { reading: now, stats: null }
-        await sleep(shortestMs)
+        await sleep(minSpanMs)
         now = await read(name)
       }
       if (!now || !before) {
@@ -69,10 +69,10 @@ export function containerReadings(docker: Docker) {
 
 const age = (before: EngineReading, now: EngineReading): number => Date.parse(now.read) - Date.parse(before.read)
 
-/** Null where the kernel shows nothing, or nothing any more: the engine knows. */
-function ifAny<Result>(look: () => Result): Result | null {
+/** Null where the kernel shows nothing, or no longer: then the engine is queried. */
+function ifAny<Result>(read: () => Result): Result | null {
   try {
-    return look()
+    return read()
   } catch {
     return null
   }

@@ -4,15 +4,15 @@ import type Docker from 'dockerode'
 import { ignoreError } from '../../../lib/async/ignore-error.ts'
 import { OutputFrames } from '../output.ts'
 import type { ContainerHost, ContainerSpec, ContainerState, OnOutput } from '../port.ts'
-import { attached } from './attach.ts'
-import { call, named, unless } from './calls.ts'
+import { attach } from './attach.ts'
+import { call, toPortError, unless } from './calls.ts'
 
-/** Seconds the last output may take to arrive after the program has ended. */
+/** Max seconds until the last output arrives after the program has ended. */
 const drainSeconds = 5
 
 /**
- * Runs a container to its end. What an earlier attempt left under the name is removed first; whatever happens, nothing of
- * it is left when this settles. Cancelled, it rejects with the signal's reason after the container is gone.
+ * Runs a container to its end. A container that an earlier attempt left under the name is removed first, and nothing of this one
+ * is left when this settles. When cancelled, it rejects with the signal's reason after the container is removed.
  */
 export async function runToEnd(
   docker: Docker,
@@ -45,7 +45,7 @@ const lookEveryMs = 5000
 const ranOutLooks = 10
 const ranOutEveryMs = 100
 
-/** Whether its memory ran out: the engine can hear so from the kernel a moment after a kill. */
+/** Whether it ran out of memory: the engine may learn this from the kernel only a moment after the kill. */
 async function ranOut(host: Pick<ContainerHost, 'inspect'>, name: string, exitCode: number): Promise<boolean> {
   for (let look = 1; ; look++) {
     const state = await host.inspect(name)
@@ -60,17 +60,17 @@ interface Following {
   leave(): void
 }
 
-/** Attached before the start, so that not a byte is missed. A listener that is slow sets the program's pace. */
+/** Call before the start, so that no byte is missed. A slow listener slows the program down. */
 async function follow(container: Docker.Container, onOutput: OnOutput): Promise<Following> {
   const frames = new OutputFrames()
-  const stream = await attached(container)
+  const stream = await attach(container)
   const read = async () => {
     for await (const chunk of stream) {
       const text = frames.push(chunk as Buffer)
       if (text) await onOutput(text)
     }
   }
-  // A stream that breaks has told all it will: whether the program succeeded is asked of the container.
+  // A broken stream only loses output: whether the program succeeded comes from the container.
   return {
     ended: read().catch(ignoreError('the exit code decides, not the stream')),
     leave: () => void (stream as unknown as Readable).destroy(),
@@ -78,8 +78,8 @@ async function follow(container: Docker.Container, onOutput: OnOutput): Promise<
 }
 
 /**
- * Waits without a deadline, the caller's signal is the only limit. Not there any more counts as killed. The container is looked at
- * too: of a connection that breaks after the engine has begun its answer, the client never tells.
+ * Waits without a deadline, the caller's signal is the only limit. A missing container counts as killed. The container is polled
+ * too: the client never reports a connection that breaks after the engine has started its answer.
  */
 async function end(
   container: Docker.Container,
@@ -88,11 +88,11 @@ async function end(
 ): Promise<number> {
   const over = new AbortController()
   const abortSignal = AbortSignal.any([signal, over.signal])
-  const waited = container
+  const byWait = container
     .wait({ abortSignal } as object)
     .catch(unless(404))
     .then(result => result?.StatusCode ?? killed)
-  const seen = (async () => {
+  const byPolling = (async () => {
     for (;;) {
       await sleep(lookEveryMs, undefined, { signal: abortSignal })
       const state = await inspect()
@@ -100,12 +100,12 @@ async function end(
     }
   })()
   try {
-    return await Promise.race([waited, seen])
+    return await Promise.race([byWait, byPolling])
   } catch (error) {
     signal.throwIfAborted()
-    throw named(error)
+    throw toPortError(error)
   } finally {
     over.abort()
-    for (const left of [waited, seen]) left.catch(ignoreError('the error that led here is thrown'))
+    for (const loser of [byWait, byPolling]) loser.catch(ignoreError('the error that led here is thrown'))
   }
 }

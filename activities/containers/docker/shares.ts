@@ -5,8 +5,8 @@ const root = '/sys/fs/cgroup'
 const family = 'berth'
 
 /**
- * The control group, by the engine's name for it, that holds all containers of one share; undefined where the engine makes none. Groups
- * beside each other weigh the same, whatever number of containers is in them.
+ * The control group, by the engine's name for it, that holds all containers of one share; undefined where the engine creates none.
+ * Sibling groups have the same weight, whatever their number of containers.
  */
 export function shareGroup(driver: string, share: string): string | undefined {
   if (driver === 'cgroupfs') return `/${family}/${share}`
@@ -14,8 +14,8 @@ export function shareGroup(driver: string, share: string): string | undefined {
 }
 
 /**
- * Removes the control group of a share. The engine leaves it there when its last container goes; systemd does not. One that still has
- * containers stays, and so does what is on another machine, or not shown here.
+ * Removes the control group of a share. The engine leaves it behind after its last container; systemd does not. A group that still has
+ * containers stays, and so does one on another machine, or one that is not visible here.
  */
 export function removeShareGroup(share: string): void {
   for (const hierarchy of ['', ...controllers()]) {
@@ -26,7 +26,7 @@ export function removeShareGroup(share: string): void {
         if (/^[0-9a-f]{64}$/.test(inner)) rmdirSync(join(group, inner))
       rmdirSync(group)
     } catch {
-      // Not there, or in use.
+      // Missing, or in use.
     }
   }
 }

@@ -5,22 +5,22 @@ import type { EngineStanding } from '../port.ts'
 import { call, unless } from './calls.ts'
 import type { Cgroups } from './options.ts'
 
-/** What an engine says of itself costs it much, as it counts all that it has; it is asked again after this. */
+/** The engine's `info` is expensive, because it counts all its objects; it is queried again after this. */
 const aboutMs = 60_000
 
 type About = Awaited<ReturnType<Docker['info']>>
 
-/** A line for each request. The client shows each to itself, all objects in it as deep as they go: of an agent that takes seconds. */
-export class FreshLines extends Agent {
+/** A new connection per request. The client inspects its options to the full depth for its debug log, which takes seconds for an agent. */
+export class FreshConnections extends Agent {
   [inspect.custom](): string {
-    return 'FreshLines'
+    return 'FreshConnections'
   }
 }
 
-/** The engine as a whole. `fresh` opens a line for each question. */
+/** The engine as a whole. `fresh` opens a connection for each request. */
 export function engineStanding(fresh: Docker) {
   let about: { at: number; info: About } | undefined
-  let seen: string | null | undefined
+  let lastStart: string | null | undefined
 
   async function info(): Promise<About> {
     if (!about || performance.now() - about.at > aboutMs)
@@ -28,8 +28,8 @@ export function engineStanding(fresh: Docker) {
     return about.info
   }
 
-  /** When the network was made that containers without one of their own are in: anew at each start without running containers. */
-  async function began(): Promise<string | null> {
+  /** When the engine's default network was created: again at each start without running containers. */
+  async function defaultNetworkCreated(): Promise<string | null> {
     const bridge = await call(() => fresh.getNetwork('bridge').inspect()).catch(unless(404))
     return bridge?.Created ?? null
   }
@@ -37,18 +37,18 @@ export function engineStanding(fresh: Docker) {
   return {
     async standing(): Promise<EngineStanding> {
       try {
-        const now = await began()
-        if (now !== seen) about = undefined
+        const start = await defaultNetworkCreated()
+        if (start !== lastStart) about = undefined
         const { LiveRestoreEnabled } = await info()
-        seen = now
-        return { began: now, liveRestore: LiveRestoreEnabled === true }
+        lastStart = start
+        return { began: start, liveRestore: LiveRestoreEnabled === true }
       } catch (error) {
         about = undefined // it may come back with other settings
         throw error
       }
     },
 
-    /** It was away, or is another one: it may have other settings now. */
+    /** For an engine that was unreachable or replaced: its settings may have changed. */
     forget() {
       about = undefined
     },

@@ -2,7 +2,7 @@ import type { ContainerInfo, ContainerInspectInfo } from 'dockerode'
 import { MiB } from '../../../lib/bytes.ts'
 import type { ContainerState, ListedContainer } from '../port.ts'
 
-/** The engine's description of a container in our words. The engine writes year 1 for times that never came. */
+/** The engine's description of a container in our terms. The engine writes year 1 for times that never came. */
 export function containerState(info: ContainerInspectInfo): ContainerState {
   const { State: state } = info
   const published = state.Running ? publishedAt(info) : undefined
@@ -17,7 +17,7 @@ export function containerState(info: ContainerInspectInfo): ContainerState {
     exitCode: state.Status === 'exited' || state.Status === 'dead' ? state.ExitCode : null,
     oom: state.OOMKilled,
     startedAt,
-    // The engine notes the end of a program that ends at once before it notes the start.
+    // If a program ends immediately, the engine records its end before its start.
     finishedAt: finishedAt && startedAt && finishedAt < startedAt ? startedAt : finishedAt,
     hostPort: published ? Number(published.HostPort) : null,
     hostAddress: published?.HostIp ?? null,
@@ -25,7 +25,7 @@ export function containerState(info: ContainerInspectInfo): ContainerState {
   }
 }
 
-/** What of it stands in the engine's list. A paused container runs; only what runs has published ports. */
+/** A container as the engine lists it. A paused container counts as running; only running ones have published ports. */
 export function listedContainer(info: ContainerInfo): ListedContainer {
   const status = info.State as ContainerState['status']
   const running = status === 'running' || status === 'paused' || status === 'restarting'

@@ -6,7 +6,7 @@ export interface Subnet {
   prefix: number
 }
 
-/** Parses `10.1.2.0/24`; null when it is no IPv4 range. */
+/** Parses `10.1.2.0/24`; null when it is not an IPv4 range. */
 export function parseSubnet(text: string): Subnet | null {
   const match = /^(\d+)\.(\d+)\.(\d+)\.(\d+)\/(\d+)$/.exec(text)
   if (!match) return null
@@ -26,8 +26,8 @@ export function overlaps(a: Subnet, b: Subnet): boolean {
 }
 
 /**
- * The ranges of `pool` to try for a network of this name, best first: each name begins at a place of its own, so that
- * processes that choose at the same time rarely meet, and leaves out what is `taken` already. The engine decides who wins.
+ * The ranges of `pool` to try for a network of this name, best first, without those that are `taken`. Each name starts at its own
+ * offset, so that processes that choose concurrently rarely collide. The engine decides who wins.
  */
 export function* freeSubnets(pool: Subnet, prefix: number, name: string, taken: readonly Subnet[]): Generator<string> {
   const count = 2 ** (prefix - pool.prefix)

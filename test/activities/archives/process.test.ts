@@ -114,7 +114,7 @@ test('a zip of the folder instead of its content is told as such', async t => {
   const zip = zipOf({ 'my-app/berth.app': 'DISPLAY_NAME=x', 'my-app/index.js': '' })
   const inspection = await bench.inspect(zip, pool)
   t.like(inspection, { ok: false, code: 'MISSING_CONFIG' })
-  t.regex(JSON.stringify(inspection), /There is my-app\/berth\.app: zip what is in that folder/)
+  t.regex(JSON.stringify(inspection), /There is my-app\/berth\.app: zip the content of that folder/)
 })
 
 test('MAIN in a dropped folder is not there', async t => {

@@ -124,10 +124,10 @@ const rows: Record<string, [ErrorCode, () => Buffer]> = {
 
 /** What the sender is told where an entry is not what the archive says of it: in no library's words. */
 const sentences: Record<string, string> = {
-  'a declared size that is too small': 'a holds more bytes than the archive says. Make the archive anew.',
-  'a declared size that is too large': 'a holds fewer bytes than the archive says. Make the archive anew.',
-  'a wrong checksum of a small file': 'a is damaged: its checksum is wrong. Make the archive anew.',
-  'data that is no deflate': 'a is damaged. Make the archive anew.',
+  'a declared size that is too small': 'a has more bytes than the archive says. Create the archive again.',
+  'a declared size that is too large': 'a has fewer bytes than the archive says. Create the archive again.',
+  'a wrong checksum of a small file': 'a is damaged: its checksum is wrong. Create the archive again.',
+  'data that is no deflate': 'a is damaged. Create the archive again.',
 }
 
 /** What an archive may cost a child beyond what an idle one has (D2). */

@@ -79,7 +79,7 @@ test.serial('what makes no sense passes nobody, and names the codes of the list 
   t.regex(await refusal(says({ success: true, challenge_ts: 'yesterday' })), /^VALIDATION_FAILED/)
   t.is(
     await refusal(says({ success: false, 'error-codes': ['invalid-input-secret', 'A <script>'] })),
-    'VALIDATION_FAILED: The captcha could not be checked (its provider says: invalid-input-secret). Try again later.',
+    'VALIDATION_FAILED: The captcha could not be checked (its provider answered: invalid-input-secret). Try again later.',
   )
   t.is(await refusal(says({ success: false })), 'none')
   for (const code of ['timeout-or-duplicate', 'expired-input-response', 'already-seen-response'])

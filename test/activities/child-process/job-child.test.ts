@@ -3,7 +3,7 @@ import { JobChild } from '../../../activities/child-process/job-child.ts'
 
 test('whatever a child says that is no object is ignored: it must not throw in its parent', async t => {
   const words: unknown[] = []
-  const child = new JobChild('placement', { what: 'Nothing', onWord: word => words.push(word) })
+  const child = new JobChild('placement', { what: 'Nothing', onMessage: message => words.push(message) })
   t.teardown(() => child.end())
   for (const said of [null, undefined, 'done', 1, true, { kind: 'ready' }])
     t.notThrows(() => child.process.emit('message', said as never, undefined))

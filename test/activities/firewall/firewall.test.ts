@@ -98,7 +98,7 @@ test('what somebody flushed, deleted, changed or put before ours is put in place
     [['-F', `${one.name}-FORWARD`], /^the rules of \S+-FORWARD$/],
     [['-D', `${one.name}-FORWARD`, '2'], /^the rules of \S+-FORWARD$/],
     [['-I', `${one.name}-INPUT`, '-j', 'ACCEPT'], /^the rules of \S+-INPUT$/],
-    [['-D', 'INPUT', '1'], /^the way from INPUT/],
+    [['-D', 'INPUT', '1'], /^the jumps from INPUT/],
   ]
   for (const [change, said] of repairs) {
     await net.run('iptables', '-w', ...change)
@@ -108,7 +108,7 @@ test('what somebody flushed, deleted, changed or put before ours is put in place
   }
   for (const parent of ['INPUT', 'FORWARD']) {
     await net.run('iptables', '-w', '-I', parent, '1', '-j', 'ACCEPT')
-    t.regex((await firewall.apply()).repaired.join(), new RegExp(`^the way from ${parent}`))
+    t.regex((await firewall.apply()).repaired.join(), new RegExp(`^the jumps from ${parent}`))
     const rules = (await net.rules()).filter(line => line.startsWith(`-A ${parent} `))
     t.deepEqual(rules, [...ways(parent), `-A ${parent} -j ACCEPT`])
   }

@@ -4,9 +4,9 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import test from 'ava'
 import { credentialText, gitConfig } from '../../../activities/git/config.ts'
-import type { FoundRepository } from '../../../activities/git/discovery.ts'
+import type { DiscoveredRepository } from '../../../activities/git/discovery.ts'
 
-const server: FoundRepository = {
+const server: DiscoveredRepository = {
   url: 'https://forge.example:8443/a.git',
   host: 'forge.example',
   port: 8443,

@@ -69,10 +69,10 @@ test('what is given up ends with everything that it has started', async t => {
 })
 
 test('of what it says the last 40 lines are told, without secrets', async t => {
-  const { said, code } = await runGit(scope(), ['-c', 'for n in $(seq 50); do echo "secret $n" >&2; done; exit 3'])
+  const { stderr, code } = await runGit(scope(), ['-c', 'for n in $(seq 50); do echo "secret $n" >&2; done; exit 3'])
   t.is(code, 3)
   t.deepEqual(
-    said.split('\n'),
+    stderr.split('\n'),
     Array.from({ length: 40 }, (_, n) => `*** ${n + 11}`),
   )
 })

@@ -80,6 +80,6 @@ test('a clone address that says https of a port without it is refused, and not t
       timeoutSeconds: 120,
     })
     t.is(error?.code, 'CLONE_FAILED', `${what}: ${error?.message}`)
-    t.regex(error?.message ?? '', /says https, and 127\.0\.0\.1:\d+ does not speak it/, what)
+    t.regex(error?.message ?? '', /says https, but 127\.0\.0\.1:\d+ does not speak it/, what)
   }
 })

@@ -35,7 +35,7 @@ test('a store that gives back other bytes than were put, or none, is refused', a
   const others = open('others', { read: async (_, _from, length) => Buffer.alloc(length) })
   t.like(await checkStore(others, null, null), {
     state: 'REFUSED',
-    why: 'what one pair stored is not what the other reads',
+    why: 'one pair of keys does not read what the other has stored',
   })
   const nothing = open('nothing', { put: async () => ({ size: 64, sha256: '', md5: '', crc32: 0 }) })
   t.like(await checkStore(nothing, null, null), { state: 'REFUSED' })

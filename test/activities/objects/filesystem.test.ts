@@ -9,7 +9,7 @@ import { promisify } from 'node:util'
 import test from 'ava'
 import { filesystemStore } from '../../../activities/objects/filesystem.ts'
 import { segmentPath } from '../../../activities/objects/meter.ts'
-import type { Lent, ObjectStore } from '../../../activities/objects/port.ts'
+import type { BorrowedBody, ObjectStore } from '../../../activities/objects/port.ts'
 import { openObjectStore } from '../../../activities/objects/select.ts'
 import { newId } from '../../../policy/ids.ts'
 import { objectStoreContract } from '../../contracts/object-store.ts'
@@ -94,7 +94,7 @@ test.serial(
     const id = newId()
     const bytes = noise(2_500_000)
     await store.put(id, bodyOf(bytes))
-    const pieceOf = async (lent: Lent) => {
+    const pieceOf = async (lent: BorrowedBody) => {
       for await (const piece of lent) return piece.length
       return 0
     }

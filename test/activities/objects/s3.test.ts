@@ -177,6 +177,6 @@ test('an endpoint that gives other bytes of a body than those that were asked fo
   await once(server, 'listening')
   const endpoint = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
   const whole = await openObjectStore({ ...s3.config, endpoint }, { temporaryFolder: temporary })
-  await t.throwsAsync(whole.read(newId(), 4, 3), { message: /answered from byte 0 in place of 4/ })
+  await t.throwsAsync(whole.read(newId(), 4, 3), { message: /answered from byte 0 instead of 4/ })
   server.close()
 })

@@ -7,7 +7,7 @@ import { withCode } from '../../../activities/failures.ts'
 import { OverlayRefused } from '../../../activities/overlay/port.ts'
 import { layReleaseOver } from '../../../activities/overlay/process.ts'
 import { placement } from '../../../activities/placement/process.ts'
-import { placingTurns } from '../../../activities/placement/turns.ts'
+import { placingSlots } from '../../../activities/placement/slots.ts'
 import { type OverlayLimits, overlayLimits } from '../../../policy/apps/overlay.ts'
 import { type Contents, give, lay, ownFolder, seen } from '../../kit/folders.ts'
 
@@ -132,7 +132,7 @@ test('what cannot be copied is refused for good, with a code', async t => {
   await refused({ memoryBytes: 1 }, /too many files/)
   await refused({ seconds: 0.001 }, /took over/)
   fs.chmodSync(join(files, 'closed'), 0)
-  await refused({}, /closed is closed to its own user/)
+  await refused({}, /closed cannot be read by its own user/)
   fs.chmodSync(join(files, 'closed'), 0o755)
 })
 
@@ -160,9 +160,9 @@ test('copying and placing of one account wait for each other, and those of other
     const work = name === 'placed' ? placement().place({ ...request, whole: false }) : layReleaseOver(request, never)
     return Promise.resolve(work).then(() => void ended.push(name))
   }
-  const held = await placingTurns.enter('ana')
+  const held = await placingSlots.enter('ana')
   t.teardown(() => held?.())
-  const leave = await placingTurns.enter('ana')
+  const leave = await placingSlots.enter('ana')
   const waiting = [start('copied', 'ana'), start('placed', 'ana')]
   const others = ['first of bob', 'second', 'third']
   for (const name of others) await start(name, 'bob')
@@ -175,7 +175,7 @@ test('copying and placing of one account wait for each other, and those of other
 test('who waits for a place to copy in is cancelled all the same', async t => {
   const { volume } = volumeWith(t, { a: 'a' }, {})
   for (let place = 0; place < 2; place++) {
-    const leave = await placingTurns.enter('eve')
+    const leave = await placingSlots.enter('eve')
     t.teardown(() => leave?.())
   }
   const wish = new AbortController()

@@ -19,7 +19,7 @@ test('a line that was cut is no change, and what is written down next stands in 
   t.teardown(() => release.close())
   const journal = new Journal(release)
   t.deepEqual(journal.changes, [first])
-  t.is(journal.intend([next!]), 1)
+  t.is(journal.record([next!]), 1)
   journal.close()
   t.is(readFileSync(file, 'utf8'), `${JSON.stringify(first)}\n${JSON.stringify(next)}\n`)
   const again = new Journal(release)

@@ -145,7 +145,7 @@ test('an application whose disk is gone is not started with an empty one', async
   disk.isLost = true
   const id = await begin('start', 1)
   const start = asActivity({ run: 'lane', step: 2 }, () => activities.startApp(releaseOf(1, id), { mustStand: true }))
-  await t.throwsAsync(start, { message: /are not at its host any more/ })
+  await t.throwsAsync(start, { message: /are no longer at its host/ })
   t.deepEqual(engine.calls, [])
 })
 
@@ -215,7 +215,7 @@ for (const [verb, made] of [
     const old = asActivity({ run: 'lane', step: 5 }, () =>
       activities.startApp(releaseOf(1, start), { mustStand: true }),
     )
-    await t.throwsAsync(old, { message: /not worked on/ })
+    await t.throwsAsync(old, { message: /no longer works on/ })
     t.deepEqual(engine.calls, [...made])
   })
 
@@ -240,7 +240,7 @@ test('a step of a run that has lost its operation does nothing at the host, what
     { run: 'another', step: 9 },
   ])
     for (const [name, step] of Object.entries(steps))
-      await t.throwsAsync(asActivity(claim, step), { message: /not worked on/ }, name)
+      await t.throwsAsync(asActivity(claim, step), { message: /no longer works on/ }, name)
   t.deepEqual(engine.calls, [])
   await t.notThrowsAsync(asActivity({ run: 'lane', step: 9 }, () => activities.startRelease(release)))
 })

@@ -135,7 +135,7 @@ test('files that claim more than twice their disk are refused, with the file tha
   const { blocks, bsize } = fs.statfsSync(files)
   for (const name of ['a', 'b', 'c', 'd']) fs.writeFileSync(join(files, name), '')
   fs.truncateSync(join(files, 'd'), Math.min(2 * blocks * bsize + 1, 15 * 1024 ** 4))
-  const refused = { instanceOf: SnapshotRefused, message: /^With d the files hold more than twice/ }
+  const refused = { instanceOf: SnapshotRefused, message: /^With d the files exceed twice the size of their disk/ }
   await t.throwsAsync(snapshotTo(archive, port, requestOf(files)), refused)
   t.like(withCode(new SnapshotRefused('x')), { type: 'ACTION_FAILED', nonRetryable: true })
 })
@@ -215,7 +215,7 @@ test('a program that would stand still for too long goes on, and its snapshot fa
       resume: async () => void calls.push('resume'),
     }),
   )
-  await t.throwsAsync(made, { message: /stood still for over 0\.3 s/ }) // nobody reads: the store is slow
+  await t.throwsAsync(made, { message: /frozen for over 0\.3 s/ }) // no reader: like a slow store
   t.deepEqual(calls, ['pause', 'resume'])
   await t.throwsAsync(async () => {
     for await (const piece of body) fs.appendFileSync(archive, piece)

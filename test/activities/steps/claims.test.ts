@@ -158,7 +158,7 @@ test.serial('a start that is recorded late, after a stop, starts nothing: neithe
   // Of the worker that stood still the moment before it wrote: the same run of the lane, at the same step.
   await as(db, { run: 'new', step: 7 }).appStarted(operation, started)
   await as(db, { run: 'new', step: 6 }).recordDesired(operation, 'running')
-  await t.throwsAsync(as(db, { run: 'old', step: 7 }).appStarted(operation, started), { message: /not worked on/ })
+  await t.throwsAsync(as(db, { run: 'old', step: 7 }).appStarted(operation, started), { message: /no longer works on/ })
   t.is(await everything(), before)
   const container = {
     ...{

@@ -1,6 +1,6 @@
 import test from 'ava'
 import { pino } from 'pino'
-import type { Firewall, FirewallLook } from '../../../activities/firewall/port.ts'
+import type { Firewall, FirewallState } from '../../../activities/firewall/port.ts'
 import { protectionFindings } from '../../../cli/doctor/findings.ts'
 import { bySupervisor } from '../../../cli/doctor/manner.ts'
 import { findHost } from '../../../db/hosts/hosts.ts'
@@ -12,14 +12,14 @@ import { testDatabase } from '../../kit/servers/database.ts'
 
 const database = testDatabase()
 const started = testPlatform({ hosts: {}, worker: false, api: false })
-const stands: FirewallLook = { repaired: [], limited: true }
+const stands: FirewallState = { repaired: [], limited: true }
 
 test('every round checks the rules: repairs and failures are logged and recorded', async t => {
   const { db } = await database
   await rows(db).host('h1', { protections: { quota: 'enforced', firewall: 'on' } })
   const lines: { msg: string; repaired?: string[] }[] = []
   const log = pino({ level: 'warn' }, { write: line => void lines.push(JSON.parse(line)) })
-  let next: () => FirewallLook = () => stands
+  let next: () => FirewallState = () => stands
   let looks = 0
   const firewall: Firewall = {
     async apply() {

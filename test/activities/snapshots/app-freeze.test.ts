@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import test from 'ava'
 import { type ContainerSpec, labels } from '../../../activities/containers/port.ts'
-import { standstill, wakePaused } from '../../../activities/snapshots/app-standstill.ts'
+import { appFreeze, unpauseAbandoned } from '../../../activities/snapshots/app-freeze.ts'
 import { appTurns } from '../../../activities/steps/app-turns.ts'
 import { FakeContainerHost } from '../../kit/fakes/container-host.ts'
 
@@ -25,7 +25,7 @@ async function scene() {
   await start('one-build', 'one', 'build')
   await start('two-1', 'two', 'app')
   const paused = async () => (await engine.list({})).filter(({ status }) => status === 'paused').map(({ name }) => name)
-  return { engine, turns, paused, still: standstill({ engine, turns, hostId }, 'one') }
+  return { engine, turns, paused, still: appFreeze({ engine, turns, hostId }, 'one') }
 }
 
 test('every program of the application stands still and holds its turn until it goes on', async t => {
@@ -81,16 +81,16 @@ test('an engine that is away when the program should go on gives the turn back, 
   await t.throwsAsync(still.resume())
   engine.unreachable = false
   t.deepEqual(await paused(), ['one-1', 'one-2'])
-  await wakePaused({ engine, turns, hostId }, await engine.list({}))
+  await unpauseAbandoned({ engine, turns, hostId }, await engine.list({}))
   t.deepEqual(await paused(), [])
 })
 
 test('what stands still for somebody is not woken; what a dead process left is', async t => {
   const { engine, turns, paused, still } = await scene()
   await still.pause()
-  await wakePaused({ engine, turns, hostId }, await engine.list({}))
+  await unpauseAbandoned({ engine, turns, hostId }, await engine.list({}))
   t.deepEqual(await paused(), ['one-1', 'one-2'])
-  await wakePaused({ engine, turns: appTurns(), hostId }, await engine.list({})) // the next process has turns of its own
+  await unpauseAbandoned({ engine, turns: appTurns(), hostId }, await engine.list({})) // the next process has turns of its own
   t.deepEqual(await paused(), [])
   await still.resume()
 })
@@ -98,6 +98,6 @@ test('what stands still for somebody is not woken; what a dead process left is',
 test('a pause that gets no turn is refused, as a host must that may not act any more', async t => {
   const { engine, paused } = await scene()
   const turns = appTurns(() => Promise.reject(new Error('not the host')))
-  await t.throwsAsync(standstill({ engine, turns, hostId }, 'one').pause(), { message: 'not the host' })
+  await t.throwsAsync(appFreeze({ engine, turns, hostId }, 'one').pause(), { message: 'not the host' })
   t.deepEqual(await paused(), [])
 })

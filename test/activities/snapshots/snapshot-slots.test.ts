@@ -4,7 +4,7 @@ import test from 'ava'
 import { type AppSnapshotOptions, appSnapshotActivities } from '../../../activities/app-snapshots.ts'
 import type { Release } from '../../../activities/releases/release.ts'
 import type { SnapshotRequest } from '../../../activities/snapshots/port.ts'
-import { snapshotPlaces } from '../../../activities/snapshots/snapshot-place.ts'
+import { snapshotSlots } from '../../../activities/snapshots/snapshot-slots.ts'
 import { appTurns } from '../../../activities/steps/app-turns.ts'
 import type { Db } from '../../../db/database.ts'
 import { claimNextOperationFor } from '../../../db/operations/operation-claims.ts'
@@ -19,7 +19,7 @@ import { testDatabase } from '../../kit/servers/database.ts'
 
 const database = testDatabase()
 const never = new AbortController().signal
-const lost = { message: /another one/ }
+const lost = { message: /Another operation/ }
 
 /** A database that can be away, and how often it was asked then. */
 async function withholding() {
@@ -51,12 +51,12 @@ test('nothing is copied without the place', async t => {
   const asking = { hostId: 'taken', operationId: 'mine' }
   await takeSnapshotSlot(db, 'taken', 'another')
   const work = endless()
-  const error = await t.throwsAsync(snapshotPlaces(db).holding(asking, never, work.run), lost)
+  const error = await t.throwsAsync(snapshotSlots(db).holding(asking, never, work.run), lost)
   t.like(error, { type: placeLost, nonRetryable: true })
   t.false(work.begun)
   await releaseSnapshotSlot(db, 'taken', 'another')
   const again = endless()
-  const held = snapshotPlaces(db).holding(asking, never, again.run)
+  const held = snapshotSlots(db).holding(asking, never, again.run)
   await comesTrue(async () => again.begun)
   t.false(await takeSnapshotSlot(db, 'taken', 'another'), 'it was taken before the work')
   again.end()
@@ -66,7 +66,7 @@ test('nothing is copied without the place', async t => {
 test('a database that is away is no loss before the lease has run out', async t => {
   const { db, line } = await withholding()
   const work = endless()
-  const places = snapshotPlaces(db, { holdEveryMs: 5 })
+  const places = snapshotSlots(db, { holdEveryMs: 5 })
   const held = places.holding({ hostId: 'away', operationId: 'mine' }, never, work.run)
   await comesTrue(async () => work.begun)
   line.away = true
@@ -77,7 +77,7 @@ test('a database that is away is no loss before the lease has run out', async t 
   t.is(await held, 'done')
 
   const short = endless()
-  const cut = snapshotPlaces(db, { holdEveryMs: 5, heldMs: 20 }).holding(
+  const cut = snapshotSlots(db, { holdEveryMs: 5, heldMs: 20 }).holding(
     { hostId: 'away', operationId: 'mine' },
     never,
     short.run,
@@ -129,7 +129,7 @@ test('a snapshot whose place is lost ends its child and its upload at once, and 
 
 test('whoever is next waits for what is copied in this process, whatever has become of the lease', async t => {
   const { db } = await database
-  const places = snapshotPlaces(db, { holdEveryMs: 60_000, lookEveryMs: 5 })
+  const places = snapshotSlots(db, { holdEveryMs: 60_000, lookEveryMs: 5 })
   const work = endless()
   const held = places.holding({ hostId: 'shared', operationId: 'first' }, never, work.run)
   await comesTrue(async () => work.begun)

@@ -1,17 +1,17 @@
 import type { FileHandle } from 'node:fs/promises'
 import { ignoreError } from '../../lib/async/ignore-error.ts'
 import { KiB, MiB } from '../../lib/bytes.ts'
-import type { Lent } from './port.ts'
+import type { BorrowedBody } from './port.ts'
 
-/** A read wakes another thread, which costs as much as some 100 KiB do. */
+/** A read wakes another thread, which costs as much as reading about 100 KiB. */
 const pieceBytes = MiB
-/** Of files beyond so many that are open at once: a thousand slow readers must not hold gigabytes. */
+/** Above 32 open files, further ones use smaller pieces, so that 1000 slow readers hold less than 200 MB. */
 const manyOpen = 32
 const smallPieceBytes = 64 * KiB
 let open = 0
 
-/** Bytes of a file, inclusive, read one piece ahead into two buffers by turns. Closes the file when it is read, broken off or destroyed. */
-export class LentFile implements Lent {
+/** Bytes `from` to `to` of a file, inclusive, read one piece ahead into two alternating buffers. Closes the file at the end, on a break, or when destroyed. */
+export class BorrowedFile implements BorrowedBody {
   readonly #file: FileHandle
   readonly #to: number
   readonly #signal: AbortSignal | undefined
@@ -31,7 +31,7 @@ export class LentFile implements Lent {
     try {
       for (let ahead = this.#readAhead(); ahead; ) {
         const piece = await ahead
-        if (this.#signal?.aborted) throw calledOff(this.#signal.reason)
+        if (this.#signal?.aborted) throw readAborted(this.#signal.reason)
         ahead = this.#readAhead()
         yield piece
       }
@@ -40,7 +40,7 @@ export class LentFile implements Lent {
     }
   }
 
-  /** Waits for a read that is under way. */
+  /** Waits for a running read. */
   destroy(): Promise<void> {
     this.#closing ??= this.#file.close().finally(() => open--)
     return this.#closing
@@ -67,6 +67,6 @@ export class LentFile implements Lent {
   }
 }
 
-function calledOff(cause: unknown): Error {
-  return Object.assign(new Error('The reading was called off.', { cause }), { name: 'AbortError' })
+function readAborted(cause: unknown): Error {
+  return Object.assign(new Error('The read was aborted.', { cause }), { name: 'AbortError' })
 }
