@@ -9,7 +9,7 @@ import { endpoint } from '../../pipeline/endpoint.ts'
 
 const change = z.object({ old: z.string(), new: z.string() })
 
-/** Contract 3.3: the one key with full access is replaced; it is shown this once. */
+/** Contract 3.3: replaces the one key with full access; it is shown only in this answer. */
 export const rotateApiKey = endpoint({
   name: 'account.apikey',
   method: 'GET',
@@ -53,7 +53,7 @@ export const changeUsername = endpoint({
     if (name === null) throw new ApiError('INVALID_USERNAME')
     const counted = 'account.username.changes'
     const changes = ownCounters(counted, limits[counted], { user: caller.user, scale })
-    // Counted first, and given back: changes at the same time get no further.
+    // Counted first and uncounted if refused, so that concurrent changes cannot exceed the limit.
     await limiter.admit(changes)
     const old = await changeSetting(db, caller.user.id, 'name', name)
     if (old !== null) return { username: { old, new: name } }

@@ -14,12 +14,12 @@ const entry = z.object({
   operation: text.nullable(),
 })
 
-/** Contract 3.13; how far it reaches is the plan's (contract 11.1). A limited key sees what concerns its resources. */
+/** Contract 3.13; the plan decides how many days it covers (contract 11.1). A limited key sees the entries of its resources. */
 export const listAuditRecord = endpoint({
   name: 'account.audit',
   method: 'GET',
   path: '/v2/account/audit',
-  summary: 'List what was done by the account and to what belongs to it',
+  summary: 'List what the account did, and what was done to its resources',
   auth: { scope: 'account:read' },
   query: z.object({
     limit: pageLimit(50),
@@ -27,7 +27,7 @@ export const listAuditRecord = endpoint({
       .string()
       .regex(/^[1-9]\d{0,17}$/)
       .optional()
-      .meta({ description: 'The cursor of the page before; older entries follow.' }),
+      .meta({ description: 'The cursor of the previous page; older entries follow.' }),
   }),
   response: z.object({ entries: z.array(entry), cursor: text.optional() }),
   async handle({ caller, query: { limit, cursor } }, { db }) {
@@ -37,7 +37,7 @@ export const listAuditRecord = endpoint({
     return {
       entries: entries.map(row => ({
         at: row.at.toISOString(),
-        // Which of its operators it was is the platform's own business.
+        // The platform does not reveal which of its operators it was.
         actor: row.actor.startsWith('operator:') ? 'operator' : row.actor,
         action: row.action,
         resource: row.resource,

@@ -7,15 +7,15 @@ import { success } from '../../http/respond.ts'
 import { endpoint } from '../../pipeline/endpoint.ts'
 import type { Services } from '../../services.ts'
 
-/** A confirmed step is applied within milliseconds; it is certain however long it takes, so its caller is not held for longer. */
+/** A confirmed step is usually applied within milliseconds. It will be applied in any case, so its caller does not wait longer. */
 const appliedWithinMs = 10_000
 
-/** Contract 3.6: without a code one is mailed, with it the next lower plan of the table is taken. */
+/** Contract 3.6: without a code, one is mailed; with it, the account changes to the next lower plan of the table. */
 export const downgradePlan = endpoint({
   name: 'account.downgrade',
   method: 'POST',
   path: '/v2/account/downgrade',
-  summary: 'Change to the next lower plan, confirmed by a code that is mailed',
+  summary: 'Change to the next lower plan, confirmed by a mailed code',
   auth: 'session',
   body: z.object({ confirmCode: z.string({ error: 'CONFIRM_CODE_INVALID' }).optional() }),
   envelope: false,
@@ -36,16 +36,18 @@ export const downgradePlan = endpoint({
   },
 })
 
-/** A wake-up may fail: the row says what is due, and the relay finds it. */
+/** A wake-up may fail: the row is stored, and the relay finds it. */
 function wake({ downgrades, log }: Services, userId: string): void {
-  downgrades.wake(userId).catch(err => log.warn({ err, userId }, 'downgrade: not woken, the relay heals it'))
+  downgrades
+    .wake(userId)
+    .catch(err => log.warn({ err, userId }, 'the wake-up of a step to a lower plan failed; the relay repeats it'))
 }
 
-/** Waits until the step is made; true when something came in its way after it was confirmed. */
+/** Waits until the step is applied; true when it was refused after its confirmation. */
 async function isRefused(id: string, signal: AbortSignal, { db, outcomes }: Services): Promise<boolean> {
   const until = performance.now() + appliedWithinMs
   while (!signal.aborted && performance.now() < until) {
-    // It is confirmed, so a database that is away for a moment is asked again, not reported.
+    // The step is confirmed, so the query is repeated while the database is unavailable, instead of failing.
     const step = await findDowngrade(db, id).catch(error => {
       if (!isUnavailable(error)) throw error
     })

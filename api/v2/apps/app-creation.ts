@@ -16,7 +16,7 @@ import { createdApp } from '../schemas.ts'
 import { archiveConfig } from './archive-config.ts'
 import { wakeLane } from './command.ts'
 
-/** What a configuration file may be refused for (contract 5.3), whatever else the application holds. */
+/** Codes for which a configuration file may be refused (contract 5.3), whatever else the archive contains. */
 export const configurationErrors = [
   'MISSING_DISPLAY_NAME',
   'INVALID_DISPLAY_NAME',
@@ -63,7 +63,10 @@ export const createApp = endpoint({
   ],
   async handle({ caller, exchange }, services) {
     if (caller.resources !== null)
-      throw new ApiError('RESOURCE_NOT_ALLOWED', 'A key that is limited to certain applications creates no others.')
+      throw new ApiError(
+        'RESOURCE_NOT_ALLOWED',
+        'A key that is limited to certain applications cannot create new ones.',
+      )
     const key = idempotencyKeyOf(exchange)
     const upload = await receiveAppFile({ caller, exchange }, services, {
       accepts: isArchive,
@@ -78,7 +81,7 @@ export const createApp = endpoint({
         createFrom(upload, { caller, exchange }, services, inTransaction),
       )
     } finally {
-      // Attached segments stay: only one that nothing refers to can be discarded.
+      // Attached segments are kept: only an unreferenced one can be discarded.
       await discard(services, upload)
     }
   },
@@ -95,7 +98,7 @@ async function createFrom(
   const config = await archiveConfig({ segmentId: upload.segmentId, account: caller.user.id }, services, 'required')
   if (!config) throw new ApiError('MISSING_CONFIG')
   if (config.subdomain !== null && isEncodedSubdomain(config.subdomain))
-    throw new ApiError('INVALID_SUBDOMAIN', 'SUBDOMAIN may not begin with xn--, which stands for other letters.')
+    throw new ApiError('INVALID_SUBDOMAIN', 'SUBDOMAIN must not begin with xn--, the prefix of encoded names.')
   const { app, answer } = await inTransaction(
     async trx => {
       const { app, operationId } = await insertApp(trx, creation(upload, caller, config, services))

@@ -16,7 +16,7 @@ export const getApp = endpoint({
   },
 })
 
-/** Contract 4.5: answers once the application is gone for good. */
+/** Contract 4.5: answers once the application is deleted completely. */
 export const deleteApp = endpoint({
   name: 'apps.delete',
   method: 'DELETE',

@@ -6,7 +6,7 @@ import { ApiError } from '../../../policy/errors.ts'
 import type { Services } from '../../services.ts'
 import { isArchive, type Upload } from '../../v1/uploads.ts'
 
-/** The configuration of a stored archive, which is inspected as a whole. Throws the code of whatever is wrong with it. */
+/** Inspects a stored archive and resolves to its configuration. Throws the code of whatever is wrong with the archive. */
 export async function archiveConfig(
   { segmentId, account }: { segmentId: string; account: string },
   { store, archives, config: { appConfigNames } }: Services,
@@ -14,15 +14,15 @@ export async function archiveConfig(
 ): Promise<AppConfigFile | null> {
   const file = await store.open(segmentId)
   try {
-    const found = await archives.inspect(file, { account, configNames: appConfigNames, config })
-    if (!found.ok) throw new ApiError(found.code, found.message)
-    return found.config
+    const inspection = await archives.inspect(file, { account, configNames: appConfigNames, config })
+    if (!inspection.ok) throw new ApiError(inspection.code, inspection.message)
+    return inspection.config
   } finally {
     await file.close()
   }
 }
 
-/** The configuration that an upload into a folder of an existing application brings; null when it brings none. */
+/** The configuration in an upload into a folder of an existing application; null when there is none. */
 export async function uploadedConfig(
   { segmentId, fileName }: Upload,
   { folder, account }: { folder: string; account: string },
@@ -45,6 +45,6 @@ export async function uploadedConfig(
 async function shortText(file: FileHandle): Promise<string> {
   const { size } = await file.stat()
   if (size > maxConfigBytes)
-    throw new ApiError('INVALID_FILE', `The configuration file is over ${maxConfigBytes} bytes.`)
+    throw new ApiError('INVALID_FILE', `The configuration file must be at most ${maxConfigBytes} bytes.`)
   return file.readFile('utf8')
 }

@@ -19,61 +19,63 @@ type AppCall = Pick<Call<{ scope: null; permission: 'control' }>, 'app' | 'calle
 
 export interface Command {
   kind: OperationKind
-  /** What is answered when it could not be carried out and gave no code that its endpoint knows. */
+  /** The answer when the operation failed with none of `codes`. */
   failure: ErrorCode
-  /** Codes of the operation that are passed on as they are. */
+  /** Codes of the operation that are answered unchanged. */
   codes: readonly ErrorCode[]
 }
 
-/** Writes a command down, wakes the application's lane, and waits for the outcome. Throws the code it ended with. */
+/** Stores a command, wakes the application's lane, and waits for the outcome. Throws the code of a failure. */
 export async function runCommand(
   { app, caller, exchange }: AppCall,
   services: Services,
   command: Command,
 ): Promise<void> {
   if (command.kind !== 'delete') assertNotLost(app)
-  const write = command.kind === 'delete' ? enqueueDeletion : enqueueOperation
-  const wish = { targetId: app.id, kind: command.kind, ownerId: app.owner_id, actor: caller.user.id }
+  const enqueue = command.kind === 'delete' ? enqueueDeletion : enqueueOperation
+  const operation = { targetId: app.id, kind: command.kind, ownerId: app.owner_id, actor: caller.user.id }
   const { claimMs: claimWithinMs, holdMs: endWithinMs } = services.patience
   const { operationId } = await accept(services, async trx => {
-    const { id } = await write(trx, { ...wish, claimWithinMs, endWithinMs, accepting: true })
+    const { id } = await enqueue(trx, { ...operation, claimWithinMs, endWithinMs, accepting: true })
     return { operationId: id }
   })
   exchange.headers['X-Operation-Id'] = operationId
   wakeLane(services, app)
-  const end = await settle(operationId, exchange.signal, services, services.patience)
-  if (end?.state === 'success') return
-  const code = end?.code && isErrorCode(end.code) && command.codes.includes(end.code) ? end.code : command.failure
-  throw new ApiError(code, code === end?.code && end.message ? end.message : undefined)
+  const outcome = await waitForEnd(operationId, exchange.signal, services, services.patience)
+  if (outcome?.state === 'success') return
+  const { code, message } = outcome ?? {}
+  if (code && isErrorCode(code) && command.codes.includes(code)) throw new ApiError(code, message || undefined)
+  throw new ApiError(command.failure, code === command.failure && message ? message : undefined)
 }
 
-/** A wake-up may fail: the row is in the queue, and the relay finds it. */
+/** A wake-up may fail: the row is queued, and the relay finds it. */
 export function wakeLane({ lanes, log }: Services, app: Pick<AppRow, 'id' | 'owner_id'>): void {
-  lanes.wake(app.id, app.owner_id).catch(err => log.warn({ err, app: app.id }, 'wake-up failed, the relay heals it'))
+  lanes
+    .wake(app.id, app.owner_id)
+    .catch(err => log.warn({ err, app: app.id }, 'the wake-up of a lane failed; the relay repeats it'))
 }
 
-/** The row of an operation that is never given up, once it has ended; undefined when the client left or 90 s passed. */
+/** The row of an operation that does not expire, once it has ended; undefined when the client disconnected or after 90 s. */
 export function outcomeOf(id: string, signal: AbortSignal, services: Services): Promise<OperationRow | undefined> {
   const { backgroundMs } = services.patience
-  return settle(id, signal, services, { claimMs: backgroundMs, holdMs: backgroundMs })
+  return waitForEnd(id, signal, services, { claimMs: backgroundMs, holdMs: backgroundMs })
 }
 
-/** The row of an operation once it has ended, or after it was expired; undefined when the client left or 95 s passed. */
-async function settle(
+/** The row of an operation once it has ended or was expired; undefined when the client disconnected or after 95 s. */
+async function waitForEnd(
   id: string,
   signal: AbortSignal,
   { db, outcomes }: Services,
   { claimMs, holdMs }: Pick<HeldCall, 'claimMs' | 'holdMs'>,
 ): Promise<OperationRow | undefined> {
-  const begun = performance.now()
+  const startedAt = performance.now()
   while (!signal.aborted) {
-    const elapsed = performance.now() - begun
-    // Heard before it is read: an end between the two is told again by the row.
-    const operation = await patiently(() => findOperation(db, id))
+    const elapsed = performance.now() - startedAt
+    const operation = await unlessUnavailable(() => findOperation(db, id))
     if (operation && !['accepting', 'queued', 'running'].includes(operation.state)) return operation
     if (elapsed >= holdMs) return undefined
     if (operation?.state === 'queued' && elapsed >= claimMs) {
-      if (await patiently(() => expireQueuedOperation(db, id))) return { ...operation, state: 'expired' }
+      if (await unlessUnavailable(() => expireQueuedOperation(db, id))) return { ...operation, state: 'expired' }
       continue
     }
     await outcomes.news(id, (elapsed < claimMs ? claimMs : holdMs) - elapsed, signal)
@@ -81,10 +83,10 @@ async function settle(
   return undefined
 }
 
-/** The command is already in the queue, so a database that is away for a moment is asked again, not reported. */
-async function patiently<T>(ask: () => Promise<T>): Promise<T | undefined> {
+/** The command is queued already, so the query is repeated while the database is unavailable, instead of failing. */
+async function unlessUnavailable<T>(query: () => Promise<T>): Promise<T | undefined> {
   try {
-    return await ask()
+    return await query()
   } catch (error) {
     if (!isUnavailable(error)) throw error
     return undefined

@@ -16,20 +16,24 @@ export interface ConfigRewrite {
   exchange: Exchange
   name: string
   content: Uint8Array
-  /** Codes of the deployment that are passed on as they are. */
+  /** Codes of the deployment that are answered unchanged. */
   codes: readonly ErrorCode[]
 }
 
 const limit = 'apps.files.write.config'
 
 /**
- * Deploys a new configuration file as a commit of that one file, and waits for the outcome. Throws what is wrong with it, else
- * SAVE_FAILED with the deployment's reason; the version before serves on then.
+ * Deploys a new configuration file as a commit of that one file, and waits for the outcome. Throws one of `codes`, else SAVE_FAILED
+ * with the deployment's reason; the previous version then keeps running.
  */
 export async function rewriteConfig(rewrite: ConfigRewrite, services: Services): Promise<void> {
   const { app, caller, exchange, name, content, codes } = rewrite
-  const who = { user: { id: caller.user.id, plan: caller.plan }, appId: app.id, scale: services.config.rateLimitScale }
-  await services.limiter.admit(ownCounters(limit, limits[limit], who))
+  const subject = {
+    user: { id: caller.user.id, plan: caller.plan },
+    appId: app.id,
+    scale: services.config.rateLimitScale,
+  }
+  await services.limiter.admit(ownCounters(limit, limits[limit], subject))
   if (content.length > maxConfigBytes)
     throw new ApiError('FILE_TOO_LARGE', `The configuration file must be at most ${maxConfigBytes} bytes.`)
   const upload = await storeUpload(
@@ -42,13 +46,15 @@ export async function rewriteConfig(rewrite: ConfigRewrite, services: Services):
   try {
     await queueCommit({ upload, folder: '', app, caller }, exchange.headers, services)
   } finally {
-    // Attached segments stay: only one that nothing refers to can be discarded.
+    // Attached segments are kept: only an unreferenced one can be discarded.
     await discard(services, upload)
   }
-  const end = await outcomeOf(exchange.headers['X-Operation-Id']!, exchange.signal, services)
-  if (end?.state === 'success') return
-  if (!end) throw new ApiError('SAVE_FAILED', 'It is still being deployed; the list of deployments tells how it ends.')
-  const message = end.message ?? undefined
-  if (end.code && isErrorCode(end.code) && codes.includes(end.code)) throw new ApiError(end.code, message)
-  throw new ApiError('SAVE_FAILED', `The deployment failed with ${end.code}. ${message ?? ''}`.trim())
+  const outcome = await outcomeOf(exchange.headers['X-Operation-Id']!, exchange.signal, services)
+  if (outcome?.state === 'success') return
+  if (!outcome)
+    throw new ApiError('SAVE_FAILED', 'The deployment is still running; the list of deployments will show its outcome.')
+  const message = outcome.message ?? undefined
+  if (outcome.code && isErrorCode(outcome.code) && codes.includes(outcome.code))
+    throw new ApiError(outcome.code, message)
+  throw new ApiError('SAVE_FAILED', `The deployment failed with ${outcome.code}. ${message ?? ''}`.trim())
 }

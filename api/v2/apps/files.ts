@@ -18,7 +18,7 @@ const path = '/v2/apps/{appId}/files'
 const read = { scope: 'files:read', permission: 'files' } as const
 const write = { scope: 'files:write', permission: 'files' } as const
 
-const reached = ['INVALID_PATH', 'BLOCKED_PATH', 'CLUSTER_UNAVAILABLE', 'CLUSTER_TIMEOUT', 'ACTION_FAILED'] as const
+const commonCodes = ['INVALID_PATH', 'BLOCKED_PATH', 'CLUSTER_UNAVAILABLE', 'CLUSTER_TIMEOUT', 'ACTION_FAILED'] as const
 const configCodes = [
   ...configurationErrors,
   'MISSING_DEPENDENCIES_FILE',
@@ -26,7 +26,7 @@ const configCodes = [
   'INSUFFICIENT_MEMORY',
 ] as const
 
-/** Contract 4.19: in the order of the disk where there are many. */
+/** Contract 4.19: a large directory is listed in the order of the disk. */
 export const listFiles = endpoint({
   name: 'apps.files',
   method: 'GET',
@@ -35,7 +35,7 @@ export const listFiles = endpoint({
   auth: read,
   query: z.object({ path: listedPath.default('/').meta({ default: '/' }) }),
   response: z.array(fileEntry),
-  errors: [...reached, 'FILE_NOT_FOUND'],
+  errors: [...commonCodes, 'FILE_NOT_FOUND'],
   async handle(call, services) {
     return streamSuccess(call.exchange, await services.files.list(viewOf(call, call.query.path, services)))
   },
@@ -49,26 +49,26 @@ export const readFileContent = endpoint({
   auth: read,
   query: z.object({ path: presentPath, encoding: z.literal('base64', { error: 'INVALID_ENCODING' }).optional() }),
   response: fileContentShown,
-  errors: [...reached, 'FILE_NOT_FOUND', 'INVALID_ENCODING', 'FILE_TOO_LARGE'],
+  errors: [...commonCodes, 'FILE_NOT_FOUND', 'INVALID_ENCODING', 'FILE_TOO_LARGE'],
   async handle(call, services) {
     const bytes = await services.files.read(viewOf(call, call.query.path, services))
     return streamSuccess(call.exchange, call.query.encoding ? base64Json(bytes) : bufferJson(bytes))
   },
 })
 
-/** A reader never finds half of a new file. The configuration file is applied by a deployment, which is waited for. */
+/** Readers never see half of a new file. A configuration file is applied by a deployment, and the answer is its outcome. */
 export const writeFiles = endpoint({
   name: 'apps.files.write',
   method: 'PUT',
   path,
-  summary: 'Make or replace a file of an application',
+  summary: 'Create or replace a file of an application',
   auth: write,
   operation: true,
   maxBodyBytes: 64 * MiB,
   holdsFile: true,
   body: z.object({ path: wantedPath, ...fileContentTaken }).meta({ choices: [fileContentForms] }),
   errors: [
-    ...reached,
+    ...commonCodes,
     ...configCodes,
     'INVALID_CONTENT',
     'INVALID_ENCODING',
@@ -80,14 +80,14 @@ export const writeFiles = endpoint({
   async handle(call, services) {
     const { app, caller, exchange, body } = call
     const view = viewOf(call, body.path, services)
-    await assertSettled(call, services)
+    await assertNoRestore(call, services)
     if (!isConfigFile(body.path, services.config.appConfigNames)) return services.files.write(view, body.content)
     const { path: name, content } = body
     return rewriteConfig({ app, caller, exchange, name, content, codes: configCodes }, services)
   },
 })
 
-/** Files, directories and links as they are; nothing is overwritten. */
+/** Moves files, directories and links unchanged; nothing is overwritten. */
 export const moveFiles = endpoint({
   name: 'apps.files.move',
   method: 'PATCH',
@@ -95,14 +95,17 @@ export const moveFiles = endpoint({
   summary: 'Move or rename a file or directory of an application',
   auth: write,
   body: z.object({ path: presentPath, to: wantedPath }).refine(({ path, to }) => path !== to, 'INVALID_PATH'),
-  errors: [...reached, 'FILE_NOT_FOUND', 'RENAME_FAILED', 'RESTORE_IN_PROGRESS'],
+  errors: [...commonCodes, 'FILE_NOT_FOUND', 'RENAME_FAILED', 'RESTORE_IN_PROGRESS'],
   async handle(call, services) {
     const { path, to } = call.body
     const view = viewOf(call, path, services)
     viewOf(call, to, services)
-    await assertSettled(call, services)
+    await assertNoRestore(call, services)
     if (isConfigFile(to, services.config.appConfigNames))
-      throw new ApiError('RENAME_FAILED', 'The configuration file is applied when it is written; write it.')
+      throw new ApiError(
+        'RENAME_FAILED',
+        'A configuration file is applied when it is written; write it instead of renaming.',
+      )
     return services.files.move(view, to)
   },
 })
@@ -111,27 +114,27 @@ export const deleteFiles = endpoint({
   name: 'apps.files.delete',
   method: 'DELETE',
   path,
-  summary: 'Delete a file of an application, or a directory with everything in it',
+  summary: 'Delete a file of an application, or a directory with its contents',
   auth: write,
   body: z.object({ path: presentPath }),
-  errors: [...reached, 'FILE_NOT_FOUND', 'DELETE_FAILED', 'RESTORE_IN_PROGRESS'],
+  errors: [...commonCodes, 'FILE_NOT_FOUND', 'DELETE_FAILED', 'RESTORE_IN_PROGRESS'],
   async handle(call, services) {
     const view = viewOf(call, call.body.path, services)
-    await assertSettled(call, services)
+    await assertNoRestore(call, services)
     return services.files.remove(view)
   },
 })
 
 type FileCall = Pick<Call<typeof read>, 'app' | 'role'>
 
-/** Throws BLOCKED_PATH for what is kept from the caller's role. */
+/** Throws BLOCKED_PATH for what the caller's role may not see. */
 function viewOf({ app, role }: FileCall, path: string, { config }: Services): FilesView {
   const hiding = permits(role, 'secret_files') ? null : config.appConfigNames
   if (hiding && isSecretFile(path, hiding)) throw new ApiError('BLOCKED_PATH')
   return { app, path, hiding }
 }
 
-/** What is changed while a restore waits or runs would be lost. */
-async function assertSettled({ app }: FileCall, { db }: Services): Promise<void> {
+/** A change while a restore waits or runs would be lost. */
+async function assertNoRestore({ app }: FileCall, { db }: Services): Promise<void> {
   if (await isRestorePending(db, app.id)) throw new ApiError('RESTORE_IN_PROGRESS')
 }

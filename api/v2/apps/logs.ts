@@ -3,12 +3,12 @@ import { ApiError } from '../../../policy/errors.ts'
 import { requestCaps } from '../../../policy/request-caps.ts'
 import { endpoint } from '../../pipeline/endpoint.ts'
 
-/** Contract 4.13: stdout and stderr joined, the newest 1 MB. */
+/** Contract 4.13: stdout and stderr together, the newest 1 MB. */
 export const getLogs = endpoint({
   name: 'apps.logs',
   method: 'GET',
   path: '/v2/apps/{appId}/logs',
-  summary: 'Read what an application printed',
+  summary: 'Read the output of an application',
   auth: { scope: 'apps:read', permission: 'read' },
   response: z.object({ logs: z.string() }),
   errors: ['LOGS_UNAVAILABLE', 'CLUSTER_UNAVAILABLE', 'CLUSTER_TIMEOUT'],

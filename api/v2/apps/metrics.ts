@@ -10,7 +10,7 @@ export const getMetrics = endpoint({
   name: 'apps.metrics',
   method: 'GET',
   path: '/v2/apps/{appId}/metrics',
-  summary: 'Show what an application used in the last 24 hours',
+  summary: 'Show the resource usage of an application in the last 24 hours',
   auth: { scope: 'apps:read', permission: 'read' },
   response: z
     .array(z.object({ date: isoTime, cpu: z.number(), ram: z.number(), net: z.array(z.int()).length(2) }))
@@ -22,7 +22,7 @@ export const getMetrics = endpoint({
   },
 })
 
-/** CPU in percent of one core, memory in MB, network in bytes: in, out. */
+/** CPU in percent of one core, memory in MB, network in bytes as [in, out]. */
 const metricView = ({ at, cpu, ram, netIn, netOut }: MetricPoint) => ({
   date: at.toISOString(),
   cpu: Math.round(cpu * 100) / 100,

@@ -2,13 +2,13 @@ import type { ErrorCode } from '../../../policy/errors.ts'
 import { endpoint } from '../../pipeline/endpoint.ts'
 import { runCommand } from './command.ts'
 
-const always = ['CONTAINER_INSUFFICIENT_DISK_SPACE', 'ACTION_FAILED'] as const satisfies readonly ErrorCode[]
+const commonCodes = ['CONTAINER_INSUFFICIENT_DISK_SPACE', 'ACTION_FAILED'] as const satisfies readonly ErrorCode[]
 
-/** Why an application could not be started, stopped or restarted; these answers have only status and code (contract 4.8). */
+/** Why an application could not be started, stopped or restarted; these answers consist of status and code (contract 4.8). */
 const refusalCodes = {
-  start: ['CONTAINER_ALREADY_STARTED', 'CONTAINER_TEMPORARILY_SUSPENDED', ...always],
-  stop: ['CONTAINER_ALREADY_STOPPED', ...always],
-  restart: ['CONTAINER_TEMPORARILY_SUSPENDED', ...always],
+  start: ['CONTAINER_ALREADY_STARTED', 'CONTAINER_TEMPORARILY_SUSPENDED', ...commonCodes],
+  stop: ['CONTAINER_ALREADY_STOPPED', ...commonCodes],
+  restart: ['CONTAINER_TEMPORARILY_SUSPENDED', ...commonCodes],
 } as const satisfies Record<string, readonly ErrorCode[]>
 
 function power(kind: keyof typeof refusalCodes, summary: string) {

@@ -8,15 +8,15 @@ type AppCall = Pick<Call<{ scope: null; permission: 'read' }>, 'app' | 'caller' 
 
 const system = (data: string): string => frameOf({ event: 'system', data })
 
-/** A client may open one stream of an application every 5 s, so it should not come back sooner. */
+/** A client may open one stream of an application every 5 s, so it should not reconnect sooner. */
 const streamOptions: EventStreamOptions = { reconnectMs: 6000, heartbeat: system('PING') }
 
-/** Contract 4.15: output and figures of one application as they happen, for 10 minutes at most. */
+/** Contract 4.15: output and figures of one application in real time, for up to 10 minutes. */
 export const streamRealtime = endpoint({
   name: 'apps.realtime',
   method: 'GET',
   path: '/v2/apps/{appId}/realtime',
-  summary: 'Follow what an application prints and uses',
+  summary: 'Follow the output and resource usage of an application',
   auth: { scope: 'apps:read', permission: 'read' },
   stream: { events: 'Events `system`, `logs`, `status` and `error`.' },
   envelope: false,
@@ -26,7 +26,7 @@ export const streamRealtime = endpoint({
     const feed = services.live.of(call.app)
     try {
       await feed.join()
-      if (!call.exchange.signal.aborted) await tell(call, lease, feed, services)
+      if (!call.exchange.signal.aborted) await follow(call, lease, feed, services)
     } finally {
       feed.leave()
       await services.leases.release(lease)
@@ -35,8 +35,8 @@ export const streamRealtime = endpoint({
   },
 })
 
-/** Resolves when the stream has ended, whoever ended it. */
-function tell(call: AppCall, connectionId: string, feed: LiveFeed, { access, leases }: Services): Promise<void> {
+/** Resolves when the stream has ended, whichever side ended it. */
+function follow(call: AppCall, connectionId: string, feed: LiveFeed, { access, leases }: Services): Promise<void> {
   return new Promise(resolve => {
     const { app, exchange } = call
     const stream = new EventStream(exchange, streamOptions)

@@ -12,12 +12,12 @@ import type { Services } from '../../services.ts'
 import { type Figures, figuresOf, rawStatsView, statsView, totalsView } from '../../views/stats.ts'
 import { appStats, totalStats } from '../schemas.ts'
 
-/** Contract 4.11: a host that does not answer is shown as unreachable, never as stopped. */
+/** Contract 4.11: while its host does not answer an application is shown as unreachable, never as stopped. */
 export const getAppStatus = endpoint({
   name: 'apps.status',
   method: 'GET',
   path: '/v2/apps/{appId}/status',
-  summary: 'Show what an application uses now',
+  summary: 'Show the current resource usage of an application',
   auth: { scope: 'apps:read', permission: 'read' },
   query: z.object({ rawData: flag }),
   response: appStats,
@@ -32,7 +32,7 @@ export const listAppStatuses = endpoint({
   name: 'apps.status.all',
   method: 'GET',
   path: '/v2/apps/status',
-  summary: 'Show what all applications use now',
+  summary: 'Show the current resource usage of all applications',
   auth: { scope: 'apps:read' },
   query: z.object({
     workspaceId: z.string({ error: 'UNKNOWN_WORKSPACE' }).regex(workspaceIdPattern, 'UNKNOWN_WORKSPACE').optional(),

@@ -19,8 +19,8 @@ const maxBodyBytes = 8 * MiB
 const write = { scope: 'envs:write', permission: 'envs' } as const
 const response = z.record(z.string(), z.string())
 
-const given = z.object({ envs: z.unknown().transform(variablesFrom).meta({ openapi: variablesShown }) })
-const named = z.object({ envs: z.unknown().transform(namesFrom).meta({ openapi: namesShown }) })
+const valuesBody = z.object({ envs: z.unknown().transform(variablesFrom).meta({ openapi: variablesShown }) })
+const namesBody = z.object({ envs: z.unknown().transform(namesFrom).meta({ openapi: namesShown }) })
 
 const refusals = [
   'STATIC_APP_ENV_NOT_SUPPORTED',
@@ -51,53 +51,54 @@ export const mergeVariables = endpoint({
   name: 'apps.envs.merge',
   method: 'POST',
   path,
-  summary: 'Set environment variables of an application; others stay',
+  summary: 'Set environment variables of an application and keep the others',
   auth: write,
-  body: given,
+  body: valuesBody,
   maxBodyBytes,
   namesAreData: true,
   response,
   errors: [...refusals, ...sizes, 'READ_FAILED'],
   async handle({ app, body }, services) {
-    return changed(app, services, { touches: name => body.envs.has(name), apply: before => merged(before, body.envs) })
+    const apply = (before: Variables) => merged(before, body.envs)
+    return changeAndList(app, services, { touches: name => body.envs.has(name), apply })
   },
 })
 
-/** An empty object removes all; nothing that was there before has to be readable. */
+/** An empty object removes all; earlier values need not be readable. */
 export const replaceVariables = endpoint({
   name: 'apps.envs.replace',
   method: 'PUT',
   path,
   summary: 'Replace all environment variables of an application',
   auth: write,
-  body: given,
+  body: valuesBody,
   maxBodyBytes,
   namesAreData: true,
   response,
   errors: [...refusals, ...sizes],
   async handle({ app, body }, services) {
-    return changed(app, services, { touches: () => true, apply: () => body.envs })
+    return changeAndList(app, services, { touches: () => true, apply: () => body.envs })
   },
 })
 
-/** Names that are not there are ignored. */
+/** Unknown names are ignored. */
 export const removeVariables = endpoint({
   name: 'apps.envs.remove',
   method: 'DELETE',
   path,
   summary: 'Remove environment variables of an application',
   auth: write,
-  body: named,
+  body: namesBody,
   maxBodyBytes,
   response,
   errors: [...refusals, 'READ_FAILED'],
   async handle({ app, body }, services) {
     const apply = (before: Variables) => new Map([...before].filter(([name]) => !body.envs.has(name)))
-    return changed(app, services, { touches: name => body.envs.has(name), apply })
+    return changeAndList(app, services, { touches: name => body.envs.has(name), apply })
   },
 })
 
-async function changed(
+async function changeAndList(
   app: AppRow,
   { db, config }: Services,
   change: VariablesChange,
@@ -110,6 +111,6 @@ function assertProgram({ language }: AppRow): void {
   if (language === 'static') throw new ApiError('STATIC_APP_ENV_NOT_SUPPORTED')
 }
 
-/** `fromEntries` defines properties, so that the name `__proto__` is one like any other. */
+/** `fromEntries` defines properties, so `__proto__` is a name like any other. */
 const onWire = (variables: Variables): Record<string, string> =>
   Object.fromEntries([...variables].sort(([a], [b]) => (a < b ? -1 : 1)))

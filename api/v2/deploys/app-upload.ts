@@ -8,8 +8,8 @@ import { withLease } from '../../v1/blob-leases.ts'
 import { type Reception, receiveFile, type Upload } from '../../v1/uploads.ts'
 
 /**
- * Receives a file for an application as `receiveFile` does; an account has a bounded number of these under way, over all processes: each
- * holds a connection, memory, and room of the object store that nothing has counted yet. Throws KEEP_CALM beyond.
+ * Receives a file for an application as `receiveFile` does. Their number per account is bounded over all processes, because each holds a
+ * connection, memory, and space in the object store that is not counted yet. Throws KEEP_CALM beyond that.
  */
 export async function receiveAppFile(
   { caller, exchange }: { caller: Caller; exchange: Exchange },
@@ -18,6 +18,6 @@ export async function receiveAppFile(
 ): Promise<Upload> {
   const lease = await takeSlotLease(services.db, `app-upload/${caller.user.id}`, accountCaps.appUploads)
   if (!lease)
-    throw new ApiError('KEEP_CALM', `${accountCaps.appUploads} uploads of this account are under way already.`, 5)
+    throw new ApiError('KEEP_CALM', `${accountCaps.appUploads} uploads of this account are already in progress.`, 5)
   return withLease(services, lease, () => receiveFile(exchange, services, reception))
 }

@@ -10,7 +10,7 @@ import { queueCommit } from './commits.ts'
 
 const auth = { scope: 'apps:deploy', permission: 'commit' } as const
 
-/** Contract 6.1: a zip is unpacked into `path`, any other file lands there under its name. Answers once the deploy is stored. */
+/** Contract 6.1: a zip is unpacked into `path`, any other file is placed there under its name. Answers once the deploy is stored. */
 export const commitApp = endpoint({
   name: 'apps.commit',
   method: 'POST',
@@ -46,7 +46,7 @@ export const commitApp = endpoint({
         queueCommit({ upload, folder, app, caller }, exchange.headers, services, inTransaction),
       )
     } finally {
-      // Attached segments stay: only one that nothing refers to can be discarded.
+      // Attached segments are kept: only an unreferenced one can be discarded.
       await discard(services, upload)
     }
   },

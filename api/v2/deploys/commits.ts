@@ -58,7 +58,7 @@ export async function queueCommit(
   return answer
 }
 
-/** What the release would refuse is refused now; it judges again, for the plan may be used up meanwhile. */
+/** Refuses early what the release would refuse. The release checks again, because the plan may be used up by then. */
 async function checkConfig(config: AppConfigFile, { app, caller }: Commit, services: Services): Promise<void> {
   assertKeepsAddress(config, app.subdomain)
   const moreMb = config.memoryMb - app.ram_mb
@@ -68,11 +68,11 @@ async function checkConfig(config: AppConfigFile, { app, caller }: Commit, servi
   if (moreMb > freeMb)
     throw new ApiError(
       'INSUFFICIENT_MEMORY',
-      `MEMORY asks for ${moreMb} MB more; the plan has ${Math.max(0, freeMb)} MB left.`,
+      `MEMORY requires ${moreMb} MB more; the plan has ${Math.max(0, freeMb)} MB left.`,
     )
 }
 
-/** A member of a workspace commits to an application that lives on the plan of somebody else. */
+/** A member of a workspace commits to an application that uses the plan of its owner. */
 async function planOfOwner({ owner_id }: AppRow, { db, plans }: Services): Promise<Plan> {
   const owner = await findUser(db, owner_id)
   if (!owner) throw new ApiError('APP_NOT_FOUND')

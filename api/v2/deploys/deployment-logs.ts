@@ -17,11 +17,10 @@ import { withLease } from '../../v1/blob-leases.ts'
 
 type AppCall = Pick<Call<{ scope: null; permission: 'read' }>, 'app' | 'caller' | 'exchange'>
 
-/** News that come thick are told together. */
-const shortestPauseMs = 500
-/** What one look reads: a client takes it before the next. */
+/** Output that arrives within this time is sent together. */
+const minPauseMs = 500
 
-/** Contract 6.5: the whole log, or a stream that follows it: frames `logs`, and a last `end` with the state. */
+/** Contract 6.5: the whole log, or a stream that follows it: events `logs`, and a final `end` with the state. */
 export const getDeploymentLog = endpoint({
   name: 'apps.deployments.logs',
   method: 'GET',
@@ -30,7 +29,7 @@ export const getDeploymentLog = endpoint({
   auth: { scope: 'apps:read', permission: 'read' },
   response: z.object({ logs: z.string() }),
   stream: {
-    events: 'With `Accept: text/event-stream`: events `logs`, and a last `end` with the state of the deployment.',
+    events: 'With `Accept: text/event-stream`: events `logs`, and a final `end` with the state of the deployment.',
     resumes: true,
   },
   errors: ['DEPLOYMENT_NOT_FOUND'],
@@ -41,35 +40,35 @@ export const getDeploymentLog = endpoint({
     if (!state) throw new ApiError('DEPLOYMENT_NOT_FOUND')
     if (!wantsStream(exchange)) return whole(call, id, services)
     const { perUser } = followedLogs
-    const most = Math.max(1, Math.floor(perUser * services.config.rateLimitScale))
-    const lease = await takeSlotLease(services.db, `followed-log/${call.caller.user.id}`, most)
+    const max = Math.max(1, Math.floor(perUser * services.config.rateLimitScale))
+    const lease = await takeSlotLease(services.db, `followed-log/${call.caller.user.id}`, max)
     if (!lease)
-      throw new ApiError('KEEP_CALM', `An account can follow ${most} logs at the same time. End one of them, or wait.`)
+      throw new ApiError('KEEP_CALM', `An account can follow ${max} logs at the same time. Close one of them or wait.`)
     await withLease(services, lease, () => follow(call, id, services))
-    // Written already; the envelope is for the other form.
+    // The stream is written; the envelope is for the whole log.
     return streamed as never
   },
 })
 
-const ownLimit = `An account can read ${wholeLogs.perSubject} logs at the same time. End one of them, or wait.`
-const allTaken = 'Too many logs are being read by other accounts. Try again in a minute, or follow the log.'
+const accountFull = `An account can read ${wholeLogs.perSubject} logs at the same time. Close one of them or wait.`
+const allTaken = 'Too many logs are being read by other accounts. Try again in a minute, or follow the log instead.'
 
-/** The log as it is now, in pieces: a slow reader costs one of them and what its connection holds. */
+/** The current log, in pieces: a slow reader takes the memory of one piece and of what its connection buffers. */
 async function whole({ caller, exchange }: AppCall, id: string, { db, logSlots }: Services): Promise<never> {
-  const patience = deadlineSignal(wholeLogs.waitSeconds * 1000, exchange.signal)
-  const leave = await logSlots.enterUntil(caller.user.id, patience).catch(() => {
-    throw new ApiError('KEEP_CALM', logSlots.isFull(caller.user.id) ? ownLimit : allTaken)
+  const deadline = deadlineSignal(wholeLogs.waitSeconds * 1000, exchange.signal)
+  const leave = await logSlots.enterUntil(caller.user.id, deadline).catch(() => {
+    throw new ApiError('KEEP_CALM', logSlots.isFull(caller.user.id) ? accountFull : allTaken)
   })
   try {
     const after = (seq: number) => readLogAfter(db, id, seq, deploymentLogs.sentBytes)
-    // Before the answer begins: a database that is away is told by its status.
+    // The first read precedes the answer, so that an unavailable database still has its own status.
     return await streamSuccess(exchange, wholeJson(await after(0), after))
   } finally {
     leave()
   }
 }
 
-/** `{"logs": ...}` in pieces of JSON text; at most `deploymentLogs.wholeBytes` of a log that grows meanwhile. */
+/** `{"logs": ...}` in pieces of JSON text; up to `deploymentLogs.wholeBytes` of a log that keeps growing. */
 async function* wholeJson(
   first: readonly LogPiece[],
   after: (seq: number) => Promise<readonly LogPiece[]>,
@@ -87,7 +86,7 @@ async function* wholeJson(
   yield '"}'
 }
 
-/** Sends what is new until the deployment has ended, the client is gone, the right is lost or 10 minutes have passed. */
+/** Sends new output until the deployment has ended, the client disconnects, the caller loses the right or 10 minutes have passed. */
 async function follow(call: AppCall, id: string, { db, access, deploymentNews, leases }: Services): Promise<void> {
   const { app, exchange } = call
   const stream = new EventStream(exchange)
@@ -97,10 +96,10 @@ async function follow(call: AppCall, id: string, { db, access, deploymentNews, l
   let seq = lastSeen(exchange)
   const next = () => readLogAfter(db, id, seq, deploymentLogs.sentBytes)
   while (!over.aborted) {
-    // Before the look: what is announced while it lasts is looked for again.
+    // Subscribed before the read, so that nothing that is announced meanwhile is missed.
     const announced = deploymentNews.news(id, leases.maxMs, over)
     try {
-      // The state first: what was printed before it changed is then in what is read next.
+      // The state first: output that was printed before it changed is then in what is read next.
       const state = await readDeploymentState(db, app.id, id)
       for (let news = await next(); news.length > 0; news = await next()) {
         stream.send({ event: 'logs', id: String(news.at(-1)!.seq), data: news.map(piece => piece.text).join('') })
@@ -114,10 +113,10 @@ async function follow(call: AppCall, id: string, { db, access, deploymentNews, l
         break
       }
     } catch (error) {
-      // A database that is away for a moment is asked again.
+      // While the database is unavailable the query is repeated.
       if (!isUnavailable(error)) break
     }
-    await pause(shortestPauseMs, over)
+    await pause(minPauseMs, over)
     await announced
   }
   ended.abort()

@@ -46,12 +46,12 @@ export const listDeployments = endpoint({
   },
 })
 
-/** Contract 6.4: everyone from manager up sees the link, the webhook's address only admin and owner. */
+/** Contract 6.4: roles from manager up see the link; only admin and owner see the webhook's address. */
 export const getCurrentDeployment = endpoint({
   name: 'apps.deployments.current',
   method: 'GET',
   path: '/v2/apps/{appId}/deployments/current',
-  summary: 'Show what an application is deployed from',
+  summary: 'Show the repository and webhook that an application is deployed from',
   auth: { scope: 'apps:read', permission: 'view_deployment' },
   response: z.object({
     app: z.object({ id: z.int(), name: text, branch: text }).optional(),
@@ -67,12 +67,12 @@ export const getCurrentDeployment = endpoint({
   },
 })
 
-/** Contract 6.12: what git providers delivered, and what they were answered. */
+/** Contract 6.12: the deliveries of git providers, with the replies that they got. */
 export const listDeliveries = endpoint({
   name: 'apps.deliveries',
   method: 'GET',
   path: '/v2/apps/{appId}/webhook-deliveries',
-  summary: 'List deliveries of git providers',
+  summary: 'List the webhook deliveries of git providers',
   auth: { scope: 'apps:read', permission: 'read' },
   response: z.array(
     z.object({

@@ -5,12 +5,12 @@ import { escaped, page } from '../../http/pages/pages.ts'
 import { widgetFor } from '../../pipeline/captcha.ts'
 import { endpoint } from '../../pipeline/endpoint.ts'
 
-/** Where a program sends its person: they compare what is displayed, and grant or deny. */
+/** Where a program sends its user, who compares the displayed code and grants or denies the request. */
 export const showAuthorizePage = endpoint({
   name: 'authorize.page',
   method: 'GET',
   path: '/authorize',
-  summary: 'Decide on what a program asks for',
+  summary: 'Grant or deny a program access to the account',
   auth: 'public',
   envelope: false,
   async handle({ exchange }, services) {

@@ -14,7 +14,7 @@ const text = z.string({ error: 'INVALID_REQUEST' })
 const code = text.regex(/^[0-9a-f]{64}$/, 'INVALID_GRANT')
 const redirect = z
   .string({ error: 'INVALID_REDIRECT_URI' })
-  .refine(given => loopbackRedirect(given) !== null, 'INVALID_REDIRECT_URI')
+  .refine(uri => loopbackRedirect(uri) !== null, 'INVALID_REDIRECT_URI')
 const grantedScopes = z.array(z.enum(scopes, { error: 'INVALID_SCOPE' }), { error: 'INVALID_SCOPE' })
 
 /** Contract 3.9: a program without a key opens `{base_url}/authorize?code=<code>` in a browser. */
@@ -22,7 +22,7 @@ export const beginAuthorization = endpoint({
   name: 'account.authorize.start',
   method: 'POST',
   path: '/v2/account/authorize/start',
-  summary: 'Begin to ask a person for an API key',
+  summary: 'Start a request for an API key, which a person grants',
   auth: 'public',
   body: z.object({
     client_id: text.regex(/^(?=.*[!-~])[ -~]{1,64}$/, 'INVALID_REQUEST'),
@@ -34,13 +34,13 @@ export const beginAuthorization = endpoint({
   response: z.object({ code: z.string(), display: z.string(), expires_in: z.int(), interval: z.int() }),
   errors: ['INVALID_REQUEST', 'INVALID_REDIRECT_URI', 'INVALID_SCOPE'],
   async handle({ body }, { db }) {
-    const fresh = randomBytes(32).toString('hex')
+    const newCode = randomBytes(32).toString('hex')
     const display = newDisplay()
-    const { client_id: client, redirect_uri, scopes: asked, challenge } = body
-    const row = { code_hash: credentialHash(fresh), display, client, redirect_uri, scopes: asked, challenge }
+    const { client_id: client, redirect_uri, scopes, challenge } = body
+    const row = { code_hash: credentialHash(newCode), display, client, redirect_uri, scopes, challenge }
     await authorizations.beginAuthorization(db, row)
     return {
-      code: fresh,
+      code: newCode,
       display,
       expires_in: authorizationTerms.seconds,
       interval: authorizationTerms.intervalSeconds,
@@ -48,20 +48,20 @@ export const beginAuthorization = endpoint({
   },
 })
 
-/** What the page shows before it asks for consent. */
+/** What the page shows when it asks for consent. */
 export const getAuthorization = endpoint({
   name: 'account.authorize.show',
   method: 'GET',
   path: '/v2/account/authorize',
-  summary: 'Show what a program asks for',
+  summary: 'Show the access that a program requests',
   auth: 'session',
   query: z.object({ code }),
   response: z.object({ display: z.string(), client_id: z.string(), scopes: z.array(z.string()), account: z.string() }),
   errors: ['INVALID_GRANT', 'INVALID_REQUEST'],
   async handle({ caller, query }, { db }) {
-    const asked = await authorizations.openAuthorization(db, credentialHash(query.code))
-    if (!asked) throw new ApiError('INVALID_GRANT')
-    return { display: asked.display, client_id: asked.client, scopes: asked.scopes, account: caller.user.email }
+    const request = await authorizations.openAuthorization(db, credentialHash(query.code))
+    if (!request) throw new ApiError('INVALID_GRANT')
+    return { display: request.display, client_id: request.client, scopes: request.scopes, account: caller.user.email }
   },
 })
 
@@ -69,7 +69,7 @@ export const decideAuthorization = endpoint({
   name: 'account.authorize.decide',
   method: 'POST',
   path: '/v2/account/authorize',
-  summary: 'Grant a program its key, or deny it',
+  summary: 'Grant or deny a program an API key',
   auth: 'session',
   body: z.object({ code, granted: z.boolean({ error: 'INVALID_REQUEST' }) }),
   response: z.object({ redirect: z.string() }),
@@ -131,16 +131,16 @@ export const claimAuthorization = endpoint({
   },
 })
 
-/** Whether the verifier is the one whose hash the program began with (RFC 7636, S256). */
+/** Whether the verifier matches the challenge with which the program started (RFC 7636, S256). */
 function answers(challenge: string, verifier: string): boolean {
-  const made = Buffer.from(credentialHash(verifier).toString('base64url'))
-  const known = Buffer.from(challenge)
-  return made.length === known.length && timingSafeEqual(made, known)
+  const actual = Buffer.from(credentialHash(verifier).toString('base64url'))
+  const expected = Buffer.from(challenge)
+  return actual.length === expected.length && timingSafeEqual(actual, expected)
 }
 
 const letters = 'BCDFGHJKLMNPQRSTVWXZ'
 
-/** Eight consonants in two groups: easy to compare, and no word by accident. */
+/** Eight consonants in two groups: easy to compare, and never a word by accident. */
 function newDisplay(): string {
   const group = () => Array.from({ length: 4 }, () => letters[randomInt(letters.length)]).join('')
   return `${group()}-${group()}`

@@ -3,15 +3,15 @@ import { transaction } from '../../../db/database.ts'
 import { captchaErrors, spend, verifyAnswer } from '../../pipeline/captcha.ts'
 import { endpoint } from '../../pipeline/endpoint.ts'
 
-/** What the widget of a provider gives once it is solved. */
+/** What a provider's widget returns once it is solved. */
 export const captchaAnswer = z.string({ error: 'INVALID_REQUEST' }).max(8192, 'INVALID_REQUEST')
 
-/** A session that was answered CAPTCHA_REQUIRED goes on from this address, for as long as it lives. */
+/** A session that was refused with CAPTCHA_REQUIRED is accepted from this address afterwards, until it expires. */
 export const solveCaptcha = endpoint({
   name: 'account.captcha',
   method: 'POST',
   path: '/v2/account/captcha',
-  summary: 'Hand in a solved captcha for the session',
+  summary: 'Submit a solved captcha for the session',
   auth: 'session',
   beforeCaptcha: true,
   body: z.object({ answer: captchaAnswer }),

@@ -5,12 +5,12 @@ import { escaped, page } from '../../http/pages/pages.ts'
 import { widgetFor } from '../../pipeline/captcha.ts'
 import { endpoint } from '../../pipeline/endpoint.ts'
 
-/** Signing in for people: the address, then the code of the mail. The session stays in this tab of the browser. */
+/** The page for signing in: the address, then the mailed code. The session stays in this tab of the browser. */
 export const showSignInPage = endpoint({
   name: 'sign-in.page',
   method: 'GET',
   path: '/signin',
-  summary: 'Sign in with a code by mail',
+  summary: 'Sign in with a mailed code',
   auth: 'public',
   envelope: false,
   async handle({ exchange }, services) {

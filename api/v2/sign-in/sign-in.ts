@@ -18,12 +18,12 @@ import { captchaAnswer } from './captcha.ts'
 
 const session = z.object({ token: z.string(), expires_at: isoTime })
 
-/** Sends a code to the address, if it is an account's; the answer does not tell whether it is. */
+/** Mails a code to the address if it belongs to an account; the answer does not reveal whether it does. */
 export const beginSignIn = endpoint({
   name: 'account.sign-in.begin',
   method: 'POST',
   path: '/v2/account/sign-in',
-  summary: 'Ask for a code by mail to sign in with',
+  summary: 'Request a sign-in code by mail',
   auth: 'public',
   body: z.object({
     email: z.email({ error: 'INVALID_REQUEST' }).max(254, 'INVALID_REQUEST'),
@@ -49,7 +49,7 @@ export const completeSignIn = endpoint({
   name: 'account.sign-in.end',
   method: 'POST',
   path: '/v2/account/sign-in/code',
-  summary: 'Sign in with the code of the mail',
+  summary: 'Sign in with the mailed code',
   auth: 'public',
   body: z.object({
     id: z.string({ error: 'INVALID_REQUEST' }).regex(/^[0-9a-f]{32}$/, 'INVALID_GRANT'),
@@ -59,23 +59,23 @@ export const completeSignIn = endpoint({
   errors: ['INVALID_REQUEST', 'INVALID_GRANT'],
   async handle({ body: { id, code }, exchange }, { db, config: { masterKey } }) {
     const isRight = (codeOf: string) => isMailedCode(masterKey, 'sign-in', codeOf, code)
-    // A code is spent for a session that its person hears of, or not at all; a wrong one is an attempt, which is committed.
-    const begun = await transaction(db, async trx => {
+    // A code is used up only together with its session; a wrong code is an attempt, which is committed.
+    const session = await transaction(db, async trx => {
       const userId = await endSignIn(trx, id, isRight)
       if (!userId) return undefined
       const languages = exchange.request.headers['accept-language']
       if (languages) await proposeLocale(trx, userId, localeAccepted(languages))
-      const made = await createSession(trx, masterKey, { userId, lifeSeconds: signInTerms.sessionSeconds })
-      await assignCaptchaToSession(trx, { signInId: id, sessionId: made.id, address: exchange.address })
-      return { ...made, userId }
+      const created = await createSession(trx, masterKey, { userId, lifeSeconds: signInTerms.sessionSeconds })
+      await assignCaptchaToSession(trx, { signInId: id, sessionId: created.id, address: exchange.address })
+      return { ...created, userId }
     })
-    if (!begun) throw new ApiError('INVALID_GRANT', 'The code is wrong, already used, or expired. Ask for a new one.')
-    exchange.actor = begun.userId
-    return { token: begun.token, expires_at: begun.expiresAt.toISOString() }
+    if (!session) throw new ApiError('INVALID_GRANT', 'The code is wrong, already used, or expired. Request a new one.')
+    exchange.actor = session.userId
+    return { token: session.token, expires_at: session.expiresAt.toISOString() }
   },
 })
 
-/** A session goes on for another hour, up to 30 days from its beginning. */
+/** Extends a session by another hour, up to 30 days after it was created. */
 export const renewSession = endpoint({
   name: 'account.session.renew',
   method: 'POST',
@@ -86,7 +86,7 @@ export const renewSession = endpoint({
   async handle({ caller }, { db, config: { masterKey } }) {
     const { credential_id: id, id: userId } = caller.user
     const expiresAt = await extendSession(db, id, signInTerms.sessionSeconds)
-    if (!expiresAt) throw new ApiError('ACCESS_DENIED', 'This session has lived as long as one may. Sign in again.')
+    if (!expiresAt) throw new ApiError('ACCESS_DENIED', 'This session has reached its maximum age. Sign in again.')
     return { token: await signSession(masterKey, { id, userId, expiresAt }), expires_at: expiresAt.toISOString() }
   },
 })

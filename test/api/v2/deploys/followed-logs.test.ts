@@ -55,7 +55,7 @@ test('an account follows so many logs at once, beside its live streams, and give
   await refused.ended
   const { code, message } = JSON.parse(refused.text)
   t.is(code, 'KEEP_CALM')
-  t.is(message, `An account can follow ${followedLogs.perUser} logs at the same time. End one of them, or wait.`)
+  t.is(message, `An account can follow ${followedLogs.perUser} logs at the same time. Close one of them or wait.`)
   t.is((await api().as(ana).get(path)).status, 200, 'reading it whole takes no place')
   const bob = await api().makeUser()
   const other = await deployed(bob)
