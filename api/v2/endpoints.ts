@@ -41,7 +41,7 @@ import {
 } from './workspaces/workspace-members.ts'
 import { createWorkspace, deleteWorkspace, getWorkspace, listWorkspaces } from './workspaces/workspaces.ts'
 
-/** Every endpoint of the management API. The OpenAPI document, the limits and the tests walk over this list. */
+/** Every endpoint of the management API. The router, the OpenAPI document and the tests use this list. */
 export const endpoints: readonly Endpoint[] = [
   getCurrentUser,
   listAccountSnapshots,

@@ -7,10 +7,10 @@ const language = z.enum(languages)
 const text = z.string()
 const whole = z.int()
 
-/** Why an application is not as its last successful deploy has made it, and what to do about it. */
+/** Why an application is not in the state of its last successful deploy, and what to do about it. */
 const problem = z.object({ code: text, message: text }).optional()
 
-/** Shapes on the wire (contract 1.10). `optional` = left out when unset, `nullable` = always there. */
+/** Shapes on the wire (contract 1.10). `optional` = omitted when unset, `nullable` = always present. */
 export const appInfo = z.object({
   id: text,
   name: text,
@@ -22,7 +22,7 @@ export const appInfo = z.object({
   domain: text.nullable(),
   custom: text.nullable(),
   created_at: isoTime,
-  /** Whether what runs was started with the environment variables as they are now. */
+  /** Whether the running container was started with the current environment variables. */
   variables: z.object({ version: whole, current: z.boolean() }),
   problem,
 })
@@ -123,7 +123,7 @@ export const fileEntry = z.object({
 const bytes = z.array(z.int().min(0).max(255))
 const bufferShown = z.object({ type: z.literal('Buffer'), data: bytes })
 
-/** With `encoding` the first, else the second. */
+/** The first form if `encoding` was requested, else the second. */
 export const fileContentShown = z.union([z.object({ encoding: z.literal('base64'), data: text }), bufferShown])
 
 const byteList = { type: 'array', items: { type: 'integer', minimum: 0, maximum: 255 }, maxItems: maxFileBytes }
@@ -135,7 +135,7 @@ const bufferTaken = {
 const contentTaken = { anyOf: [{ type: 'string', 'x-maxBytes': maxFileBytes }, byteList, bufferTaken] }
 const base64Taken = {
   type: 'string',
-  description: 'Line breaks in it, and missing padding, are fine.',
+  description: 'May contain line breaks and omit the padding.',
   contentEncoding: 'base64',
   pattern: '^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}(?:==)?|[A-Za-z0-9+/]{3}=?)?$',
   maxLength: maxBase64Length,
@@ -150,11 +150,11 @@ const forms = (field: string, other: Record<string, object>) => [
   },
 ]
 
-/** The content has become bytes by then (`holdsFile`); it comes as a text, a list of bytes, or a Buffer as JSON shows it. */
+/** The content, already converted to bytes (`holdsFile`); clients send a text, a list of bytes, or the JSON form of a Buffer. */
 export const fileContentTaken = {
   content: z.instanceof(Uint8Array<ArrayBuffer>),
   encoding: z.literal('base64').nullish(),
 }
 
-/** How a body comes that holds it. `buffer` is another name for `content`, which goes before it. */
+/** The forms in which a body may contain it. `buffer` is an alias of `content`, which takes precedence. */
 export const fileContentForms = [...forms('content', {}), ...forms('buffer', { content: unset })]

@@ -22,7 +22,7 @@ export const appView = (app: AppRow, appsDomain: string) => ({
   problem: problemOf(app),
 })
 
-/** What does not run takes the current set when it starts. A container of before there were variables runs with none. */
+/** A stopped application gets the current variables when it starts. A container that predates variables runs with none. */
 const runsCurrentVariables = (app: AppRow): boolean =>
   app.status !== 'running' || (app.variables_running ?? 0) === app.variables_version
 

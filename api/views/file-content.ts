@@ -2,7 +2,7 @@ import type { Readable } from 'node:stream'
 
 const [comma, zero] = Buffer.from(',0') as unknown as [number, number]
 
-/** `{type:"Buffer",data:[...]}` as JSON text; a list of 10 MB is never held as a whole. */
+/** `{type:"Buffer",data:[...]}` as JSON text; a list of 10 MB is never in memory as a whole. */
 export async function* bufferJson(bytes: Readable): AsyncGenerator<string | Uint8Array> {
   yield '{"type":"Buffer","data":['
   let separator = ''
@@ -14,7 +14,7 @@ export async function* bufferJson(bytes: Readable): AsyncGenerator<string | Uint
   yield ']}'
 }
 
-/** The numbers of a piece with commas between them, digit by digit: a text for each would take ten times as long. */
+/** The bytes of a piece as numbers with commas between them, written digit by digit: a string for each would take ten times as long. */
 function listOf(chunk: Uint8Array): Uint8Array {
   const text = Buffer.allocUnsafe(chunk.length * 4)
   let end = 0

@@ -8,17 +8,17 @@ const nameOf = ({ owner_id, bucket, key }: Named): ObjectName => ({ ownerId: own
 
 export const idOf = (object: Named): string => objectId(nameOf(object))
 
-/** Where everybody reads it; null for a private object. */
+/** The public address; null for a private object. */
 export const urlOf = (object: Named, publicUrl: string): string | null => publicUrlOf(publicUrl, nameOf(object))
 
-/** Id, visibility and address: what every answer about an object begins with. */
+/** Id, visibility and address: the first fields of every answer about an object. */
 export const placeView = (object: Named, publicUrl: string) => ({
   id: idOf(object),
   private: object.bucket === 'private',
   url: urlOf(object, publicUrl),
 })
 
-/** Left out when it does not expire: existing clients read null as 1970. */
+/** Omitted when the object does not expire: existing clients read null as 1970. */
 export const expiryView = ({ expires_at }: Pick<ObjectRow, 'expires_at'>) => ({
   expires_at: expires_at?.toISOString(),
 })

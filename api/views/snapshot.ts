@@ -2,13 +2,13 @@ import type { OperationRow } from '../../db/operations/operations.ts'
 import type { SnapshotRow } from '../../db/snapshots/snapshots.ts'
 import { expiryOf, type LinkedSnapshot, linkKey, linkPath } from '../../policy/apps/snapshot-links.ts'
 
-/** Where links are made: the address of the files surface, and the key that signs them. */
+/** What links are created with: the address of the files surface, and the key that signs them. */
 export interface Linking {
   filesUrl: string
   secret: Buffer
 }
 
-/** The signed query text of a snapshot, and the address that it makes with the snapshot's name. */
+/** The signed query string of a snapshot, and the address that contains it. */
 export function linkView(row: SnapshotRow, { filesUrl, secret }: Linking) {
   const kind = row.target_type === 'app' ? 'applications' : 'databases'
   const linked: LinkedSnapshot = { kind, ownerId: row.owner_id, name: row.name, version: row.id }
@@ -29,13 +29,13 @@ export const snapshotView = (row: SnapshotRow, linking: Linking) => ({
 
 const states = { accepting: 'queued', queued: 'queued', running: 'running', success: 'success' } as const
 
-/** How a restore stands (contract 6.23). */
+/** The state of a restore (contract 6.23). */
 export function restoreView(row: OperationRow) {
-  const going = states[row.state as keyof typeof states]
+  const state = states[row.state as keyof typeof states]
   return {
-    state: going ?? ('error' as const),
+    state: state ?? ('error' as const),
     step: row.state === 'running' ? (row.step ?? undefined) : undefined,
-    ...(going ? {} : failureView(row)),
+    ...(state ? {} : failureView(row)),
     started_at: row.started_at?.getTime(),
     finished_at: row.finished_at?.getTime(),
   }
@@ -46,11 +46,11 @@ interface Failure {
   message?: string
 }
 
-/** Of the many ways in which a release can fail, a restore's state knows three; the words say which it was. */
+/** A release can fail in many ways, of which the state of a restore has three codes; the message names the actual one. */
 function failureView({ code, message }: OperationRow): Failure {
-  const words = message ?? undefined
-  if (code === 'SNAPSHOT_CORRUPT') return { code: 'SNAPSHOT_CORRUPT', message: words }
+  const text = message ?? undefined
+  if (code === 'SNAPSHOT_CORRUPT') return { code: 'SNAPSHOT_CORRUPT', message: text }
   if (code === 'DEPLOY_CANCELLED' || code === 'RESTORE_INTERRUPTED')
-    return { code: 'RESTORE_INTERRUPTED', message: words }
-  return { code: 'SNAPSHOT_RESTORE_FAILED', message: code && words ? `${code}: ${words}` : words }
+    return { code: 'RESTORE_INTERRUPTED', message: text }
+  return { code: 'SNAPSHOT_RESTORE_FAILED', message: code && text ? `${code}: ${text}` : text }
 }

@@ -13,18 +13,18 @@ export interface Figures {
   now: readonly [number, number]
   status: string
   running: boolean
-  /** Milliseconds of the running start, 0 while stopped. */
+  /** Milliseconds since the start, 0 while stopped. */
   uptimeMs: number
   exit?: { code: number | null; oom: boolean; at: string }
   problem?: Problem
 }
 
-/** States that an operation is moving through; the container's own would only confuse. */
-const passing = ['starting', 'restarting', 'deleting']
+/** States of an operation in progress, during which the container's own state would be misleading. */
+const transientStates = ['starting', 'restarting', 'deleting']
 
 /**
- * Row and host's answer as figures. `reading` null: the host is silent, and the last figures are shown as unreachable, or it is gone for
- * good, and the application has ended.
+ * The figures of an application, from its row and its host's answer. `reading` null: the host does not answer, and the last figures are
+ * shown as unreachable, or it was forgotten, and the application has ended.
  */
 export function figuresOf(
   app: AppRow,
@@ -55,15 +55,15 @@ export function figuresOf(
   }
 }
 
-/** The engine's words in those of contract 4.9; without a container what the row says. */
+/** The engine's state as a status of contract 4.9; without a container the row's status. */
 function statusOf(app: AppRow, status: string | undefined): string {
-  if (status === undefined || passing.includes(app.status)) return app.status
+  if (status === undefined || transientStates.includes(app.status)) return app.status
   if (status === 'removing') return 'deleting'
   if (status === 'paused') return 'running'
   return status === 'dead' ? 'exited' : status
 }
 
-/** Texts for people (contract 4.10): `"0.50%"`, `"120.4/512MB"`, `"2.7MB"`, `"12.3KB ↑ 4.5KB ↓"`. */
+/** Formatted texts (contract 4.10): `"0.50%"`, `"120.4/512MB"`, `"2.7MB"`, `"12.3KB ↑ 4.5KB ↓"`. */
 export const statsView = (f: Figures) => ({
   cpu: `${f.cpuPercent.toFixed(2)}%`,
   ram: `${(f.memoryBytes / MiB).toFixed(1)}/${f.limitBytes / MiB}MB`,

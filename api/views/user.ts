@@ -1,6 +1,6 @@
 import type { Caller } from '../pipeline/authenticate.ts'
 
-/** Contract 3.1. `duration` is when the plan ends, in ms; null for one without end. */
+/** Contract 3.1. `duration` is the time at which the plan ends, in ms; null for a plan without end. */
 export const userView = ({ user, plan, planName }: Caller, usedMb: number) => ({
   id: user.id,
   name: user.name,

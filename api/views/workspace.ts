@@ -3,7 +3,7 @@ import { coversResource } from '../pipeline/access.ts'
 import type { Caller } from '../pipeline/authenticate.ts'
 import { hostName } from './app.ts'
 
-/** Contract 8.1. A key that is limited to resources sees only these of the shared applications. */
+/** Contract 8.1. A key that is limited to certain resources sees only those of the shared applications. */
 export const workspaceView = (workspace: Workspace, caller: Caller, appsDomain: string) => ({
   id: workspace.id,
   name: workspace.name,

@@ -15,7 +15,7 @@ export class DeploySourceCache {
     notifications.on('notify', (channel, appId) => {
       if (channel === 'deploy-sources') this.drop(appId)
     })
-    // What was announced while the line was down is unknown.
+    // Notifications may have been missed while the connection was down.
     notifications.on('ready', () => this.#sources.clear())
   }
 

@@ -10,10 +10,10 @@ import { endpoint } from '../../pipeline/endpoint.ts'
 const removal = '@'
 
 const longestToken = 1024
-/** One line of the basic plane, with something in it. */
+/** One non-blank line of characters of the Basic Multilingual Plane. */
 const tokenForm = new RegExp(String.raw`^(?=.*\S)[\u0020-\u007e\u00a0-\ud7ff\ue000-\uffff]{1,${longestToken}}$`, 'u')
 
-/** Contract 6.6. The address is the credential of deliveries; set again it stays, removed it is gone for good. */
+/** Contract 6.6. The address is the credential of deliveries. Setting the webhook again keeps it; removing it is final. */
 export const setDeployWebhook = endpoint({
   name: 'apps.webhook',
   method: 'POST',
@@ -27,7 +27,7 @@ export const setDeployWebhook = endpoint({
       .meta({ maxLength: longestToken }),
     secret: characters({ min: 8, max: 255 })
       .nullish()
-      .describe('Deliveries have to be signed with it. Left out, it stays as it is; null removes it.'),
+      .describe('Deliveries must be signed with it. Left out, it is unchanged; null removes it.'),
   }),
   response: z.object({ webhook: z.string() }).optional(),
   errors: ['INVALID_ACCESS_TOKEN'],
@@ -46,17 +46,17 @@ export const setDeployWebhook = endpoint({
   },
 })
 
-/** Tokens that say of themselves that they are a GitHub-compatible provider's; of any other form they may be any server's. */
+/** Tokens whose form shows that they belong to a GitHub-compatible provider; others may be any server's. */
 const ofProvider = /^(gh[a-z]|github_pat)_\w+$/
 
-/** Whether the provider that is configured refuses a token of its own. One that cannot be asked within 5 s refuses nothing. */
+/** Whether the configured provider refuses a token of its own. One that does not answer within 5 s counts as accepting it. */
 async function isRefused(token: string, provider: GitProvider | null): Promise<boolean> {
   if (!provider || !ofProvider.test(token)) return false
-  const known = provider.knowsToken(token, AbortSignal.timeout(5000))
-  return !(await known.catch(() => true))
+  const isKnown = provider.knowsToken(token, AbortSignal.timeout(5000))
+  return !(await isKnown.catch(() => true))
 }
 
-/** Where deliveries go. */
+/** The address for deliveries. */
 export function webhookUrl(baseUrl: string, address: string): string {
   return `${baseUrl}/v2/git/webhook/${address}`
 }

@@ -13,12 +13,12 @@ const budget = new BodyBudget(bodyBudgets.gitApp)
 
 const unsigned = verdictReply('refused', 401, 'the signature is missing or wrong')
 
-/** Contract 6.16: events that the git provider sends to the platform's app. The signature is the credential. */
+/** Contract 6.16: events that the git provider sends to this platform's app. The signature is the credential. */
 export const receiveGitAppEvent = endpoint({
   name: 'git.app',
   method: 'POST',
   path: '/v2/git/app',
-  summary: 'Receive what the git provider tells the app of this platform',
+  summary: "Receive events of the git provider for this platform's app",
   auth: 'public',
   uncounted: true,
   envelope: false,
@@ -31,24 +31,25 @@ export const receiveGitAppEvent = endpoint({
     const secrets = webhookSecrets(gitProvider.webhookSecret)
     if (secrets.length === 0) return textReply(unsigned)
     const { headers } = exchange.request
-    // Nothing that cannot be genuine is read.
+    // A body that cannot be genuine is not read.
     if (!/^sha256=[0-9a-f]{64}$/i.test(String(headers['x-hub-signature-256'] ?? ''))) return textReply(unsigned)
     const { delivery, event } = await acceptDelivery(exchange, {
       budget,
       read(body) {
         const now = new Date()
-        const read = secrets.map(secret => readDelivery({ headers, body, secret, now }))
-        const delivery = read.find(({ verdict }) => verdict.kind === 'push' || verdict.status !== 401) ?? read[0]!
+        const readings = secrets.map(secret => readDelivery({ headers, body, secret, now }))
+        const isSigned = ({ verdict }: ReadDelivery) => verdict.kind === 'push' || verdict.status !== 401
+        const delivery = readings.find(isSigned) ?? readings[0]!
         return { delivery, event: readAppEvent(delivery, headers['content-type'], body) }
       },
       verdictOf: ({ delivery }) => delivery.verdict,
     })
     if (event?.kind === 'push') return textReply(await deploy(delivery, event, services))
-    return textReply(event ? await unbind(event, services) : judged(delivery))
+    return textReply(event ? await unlink(event, services) : replyOf(delivery))
   },
 })
 
-const judged = ({ verdict }: ReadDelivery): WebhookReply =>
+const replyOf = ({ verdict }: ReadDelivery): WebhookReply =>
   verdict.kind === 'push'
     ? verdictReply('refused', 400, 'the payload has no usable "installation" or "repository"')
     : verdictReply(verdict.kind, verdict.status, verdict.reason)
@@ -58,20 +59,20 @@ async function deploy(
   { installationId, repositoryId }: Extract<AppEvent, { kind: 'push' }>,
   services: Services,
 ): Promise<WebhookReply> {
-  const begun = performance.now()
+  const startedAt = performance.now()
   const branch = delivery.branch ?? ''
   const app = await findAppOfPush(services.db, { installationId, repositoryId, branch })
   if (!app) return verdictReply('ignored', 202, `no application is linked to the branch ${branch} of this repository`)
   const source = { webhookId: null, appId: app.id, ownerId: app.ownerId, limitScale: services.config.rateLimitScale }
-  return storePush(source, delivery, { restart: true, spentMs: performance.now() - begun }, services)
+  return storePush(source, delivery, { restart: true, spentMs: performance.now() - startedAt }, services)
 }
 
-/** What the installation covers no longer is linked no longer; said again it changes nothing. */
-async function unbind(event: Exclude<AppEvent, { kind: 'push' }>, { db, sources }: Services): Promise<WebhookReply> {
+/** Unlinks what the installation no longer covers. A repeated event changes nothing. */
+async function unlink(event: Exclude<AppEvent, { kind: 'push' }>, { db, sources }: Services): Promise<WebhookReply> {
   const unlinked = await (event.kind === 'removed'
     ? forgetInstallation(db, event.installationId)
     : unlinkRepositories(db, event.installationId, event.repositoryIds))
-  // The announcement reaches this process too, but maybe later than the next question.
+  // The notification reaches this process too, but possibly after the next request.
   for (const appId of unlinked) sources.drop(appId)
-  return verdictReply('ignored', 202, 'what the app covers no longer was unlinked')
+  return verdictReply('ignored', 202, 'repositories that the app no longer covers were unlinked')
 }

@@ -15,14 +15,14 @@ const patienceMs = 5000
 const text = z.string().max(4096).optional().catch(undefined)
 
 /**
- * Contract 6.15. An installation's number proves nothing, since anybody can write one into this address: it is offered only after the
- * provider has said, by the person's own code, that this person may see it, and bound once the account's session agrees.
+ * Contract 6.15. An installation's number proves nothing, since anyone can put one into this address: it is offered only after the
+ * provider has confirmed, with the user's own code, that this user may see it, and bound once the account's session agrees.
  */
 export const completeGitConnection = endpoint({
   name: 'git.connect.callback',
   method: 'GET',
   path: '/git/connect/callback',
-  summary: 'Come back from the git provider',
+  summary: 'Return from the git provider',
   auth: 'public',
   envelope: false,
   query: z.object({
@@ -38,7 +38,7 @@ export const completeGitConnection = endpoint({
     const browser = connectCookieIn(config.urls.base, exchange.request.headers.cookie)
     const connection = await readConnection(config.masterKey, query.state ?? '', browser)
     const user = connection && (await findUser(db, connection.userId))
-    if (!connection || !user || user.blocked_at) return strange
+    if (!connection || !user || user.blocked_at) return unknownVisit
     if (query.error) return refused
     const installationId = connection.installationId ?? query.installation_id
     if (query.setup_action === 'request' && installationId === undefined) return requested
@@ -52,7 +52,7 @@ export const completeGitConnection = endpoint({
       if (!visitor) return refused
       const { id, login } = visitor
       const installations = visible(visitor, installationId)
-      if (installations.length === 0) return installationId === undefined ? nowhere : foreign
+      if (installations.length === 0) return installationId === undefined ? notInstalled : notVisible
       return await offerPage(exchange, services, {
         userId,
         browser,
@@ -61,30 +61,30 @@ export const completeGitConnection = endpoint({
         email: user.email,
       })
     } catch (thrown) {
-      return unwell(services, thrown)
+      return providerFailure(services, thrown)
     }
   },
 })
 
-/** What the person may see of what was asked for; everything when nothing was. */
-function visible({ installations }: Visitor, wanted: number | undefined): Visitor['installations'] {
-  return wanted === undefined ? installations : installations.filter(({ id }) => id === wanted)
+/** The requested installation, if the user may see it; all that the user may see when none was requested. */
+function visible({ installations }: Visitor, requestedId: number | undefined): Visitor['installations'] {
+  return requestedId === undefined ? installations : installations.filter(({ id }) => id === requestedId)
 }
 
-/** The provider's trouble, as a page; what is ours goes the usual way. */
-function unwell({ log }: Services, thrown: unknown): Reply {
+/** A failure of the provider, as a page; other errors are thrown again. */
+function providerFailure({ log }: Services, thrown: unknown): Reply {
   const error = toApiError(thrown)
   if (!['VALIDATION_TIMEOUT', 'VALIDATION_FAILED', 'FAILED_TO_FETCH'].includes(error.code)) throw thrown
-  log.warn({ code: error.code, said: error.message }, 'the git provider did not say who came back')
+  log.warn({ code: error.code, said: error.message }, 'the git provider did not identify the visitor')
   return page({ status: error.status, title: 'Not connected', text: [error.message, again, `Code: ${error.code}`] })
 }
 
-const again = 'Nothing was changed. Begin again at /git/connect.'
+const again = 'Nothing was changed. Start again at /git/connect.'
 
-const strange = page({
+const unknownVisit = page({
   status: 400,
   title: 'Not connected',
-  text: ['This visit did not begin in this browser, or began more than 10 minutes ago.', again],
+  text: ['This visit did not start in this browser, or started more than 10 minutes ago.', again],
 })
 const refused = page({
   status: 403,
@@ -92,16 +92,16 @@ const refused = page({
   text: ['The git provider did not confirm who you are.', again],
 })
 const requested = page({
-  title: 'Asked',
-  text: ['The owner of the organization has to approve the installation. Connect again once that is done.'],
+  title: 'Requested',
+  text: ['The owner of the organization must approve the installation. Connect again once that is done.'],
 })
-const foreign = page({
+const notVisible = page({
   status: 403,
   title: 'Not connected',
   text: ['The git provider says that this installation does not exist, or that you may not see it.', again],
 })
-const nowhere = page({
+const notInstalled = page({
   status: 403,
   title: 'Not connected',
-  text: ['The app is installed nowhere that you may see. Choose repositories first.', again],
+  text: ['You can see no installation of the app. Choose repositories first.', again],
 })

@@ -13,8 +13,8 @@ import type { Services } from '../../services.ts'
 import { connectCookie, connectCookieIn } from './git-connect-cookie.ts'
 
 /**
- * Names who would be connected with what, and binds nothing: a page of another site can send a visitor through the provider with
- * somebody else's connection, but it can neither click here nor show the session of that account.
+ * Shows which account would be connected with what, and binds nothing: a page of another site can send a visitor through the provider
+ * with the connection of another account, but it can neither click here nor present that account's session.
  */
 export async function offerPage(
   { request }: Exchange,
@@ -60,21 +60,22 @@ failed(answer)
 }
 if(!sessionStorage.getItem(session))askSession()`
 
-/** The click: binds what was offered to the account of the session, in the browser that set out. */
+/** The click: binds what was offered to the account of the session, in the browser that started the connection. */
 export const confirmGitConnection = endpoint({
   name: 'git.connect.confirm',
   method: 'POST',
   path: '/git/connect/callback',
-  summary: 'Connect what the git provider has confirmed',
+  summary: 'Connect the installations that the git provider has confirmed',
   auth: 'session',
   body: z.object({ offer: z.string({ error: 'INVALID_GRANT' }) }),
   errors: ['INVALID_GRANT', 'PERMISSION_DENIED', 'GITHUB_NOT_CONNECTED'],
   async handle({ caller, body, exchange }, { config, db, gitProvider }) {
-    if (!gitProvider) throw new ApiError('GITHUB_NOT_CONNECTED', 'This platform has no git provider set up.')
+    if (!gitProvider) throw new ApiError('GITHUB_NOT_CONNECTED', 'No git provider is set up on this platform.')
     const browser = connectCookieIn(config.urls.base, exchange.request.headers.cookie)
     const offer = await readOffer(config.masterKey, body.offer, browser)
     if (!offer) throw new ApiError('INVALID_GRANT')
-    if (offer.userId !== caller.user.id) throw new ApiError('PERMISSION_DENIED', 'The session is of another account.')
+    if (offer.userId !== caller.user.id)
+      throw new ApiError('PERMISSION_DENIED', 'The session belongs to another account.')
     await bindInstallations(db, offer.userId, offer.member, offer.installations)
     exchange.headers['Set-Cookie'] = connectCookie(config.urls.base, '', 0)
   },

@@ -14,7 +14,7 @@ import { endpoint } from '../../pipeline/endpoint.ts'
 import type { Services } from '../../services.ts'
 import { connectCookie } from './git-connect-cookie.ts'
 
-/** Contract 6.15. A client that holds a session is sent on to the git provider; a person is asked for theirs first. */
+/** Contract 6.15. A client with a session is redirected to the git provider; a visitor gets a page that asks for the session first. */
 export const getGitConnection = endpoint({
   name: 'git.connect',
   method: 'GET',
@@ -34,12 +34,12 @@ export const getGitConnection = endpoint({
   },
 })
 
-/** The same for the page: a script may set the header that proves the session, a page of another site may not. */
+/** The same for the page: its script may set the header that proves the session, a page of another site may not. */
 export const beginGitConnection = endpoint({
   name: 'git.connect.begin',
   method: 'POST',
   path: '/git/connect',
-  summary: 'Begin to connect an account to the git provider',
+  summary: 'Start to connect an account to the git provider',
   auth: 'session',
   body: z.object({ installed: z.boolean().default(false) }),
   response: z.object({ url: z.string() }),
@@ -52,7 +52,7 @@ export const beginGitConnection = endpoint({
   },
 })
 
-/** Where the provider sends a person back to; registered there as callback and setup address. */
+/** The address to which the provider sends users back; registered there as callback and setup address. */
 export const returnUrl = ({ config }: Services): string => `${config.urls.base}/git/connect/callback`
 
 async function begin(
@@ -61,14 +61,14 @@ async function begin(
   by: 'install' | 'sign in',
 ): Promise<{ url: string; cookie: string }> {
   const { gitProvider, config } = services
-  if (!gitProvider) throw new ApiError('GITHUB_NOT_CONNECTED', 'This platform has no git provider set up.')
+  if (!gitProvider) throw new ApiError('GITHUB_NOT_CONNECTED', 'No git provider is set up on this platform.')
   const browser = randomBytes(24).toString('base64url')
   const state = await signConnection(config.masterKey, { userId, browser })
   const url = by === 'install' ? gitProvider.installPage(state) : gitProvider.signInPage(state, returnUrl(services))
   return { url, cookie: connectCookie(config.urls.base, browser, connectionSeconds) }
 }
 
-/** What every page of this says where the operator has set up no provider. */
+/** The page shown when the operator has set up no provider. */
 export function notSetUp({ request }: Exchange): Reply {
   const language = localeAccepted(request.headers['accept-language'])
   const { noneTitle, none } = gitBeginText[language]
@@ -95,7 +95,7 @@ function askSession({ request }: Exchange): Reply {
   })
 }
 
-// The page that the provider sends people back to asks for the session once more, which this tab has kept by then.
+// The page to which the provider sends users back needs the session again; this tab has stored it by then.
 const script = `const field=at('session')
 field.value=sessionStorage.getItem(session)??''
 at('begin').onsubmit=async event=>{

@@ -34,20 +34,21 @@ import { wakeLane } from '../apps/command.ts'
 
 const maxSenders = 10_000
 
-/** Who has sent many large deliveries of a wrong signature of late, by address or by the owner of a webhook. Kept per process. */
+/** Counts large deliveries with a wrong signature, by address or by the owner of a webhook, in this process. */
 export class UnsignedSenders {
   readonly #counts = new Map<string, { sent: number; until: number }>()
 
-  note(subject: string, now: number): void {
-    const known = this.#counts.get(subject)
-    if (known && known.until > now) return void known.sent++
+  add(subject: string, now: number): void {
+    const count = this.#counts.get(subject)
+    if (count && count.until > now) return void count.sent++
     if (this.#counts.size >= maxSenders) this.#counts.clear()
     this.#counts.set(subject, { sent: 1, until: now + unsignedDeliveries.perSeconds * 1000 })
   }
 
-  has(subject: string, now: number): boolean {
-    const known = this.#counts.get(subject)
-    return known !== undefined && known.until > now && known.sent > unsignedDeliveries.allow
+  /** Whether a subject has sent more than are allowed. */
+  isOver(subject: string, now: number): boolean {
+    const count = this.#counts.get(subject)
+    return count !== undefined && count.until > now && count.sent > unsignedDeliveries.allow
   }
 }
 
@@ -76,7 +77,7 @@ export async function acceptDelivery<T>(
   const source = `address/${networkOf(address)}`
   // Anyone can make a provider send something wrongly signed: where the owner is known, only that owner's webhooks suffer.
   const sender = ownerId ? `owner/${ownerId}` : source
-  if (declared > freeBodyBytes && unsignedSenders.has(sender, Date.now())) throw new ApiError('UPLOAD_BUSY')
+  if (declared > freeBodyBytes && unsignedSenders.isOver(sender, Date.now())) throw new ApiError('UPLOAD_BUSY')
   const charge = budget.charge([...new Set([source, sender])])
   try {
     inviteBody(request, response)
@@ -84,7 +85,7 @@ export async function acceptDelivery<T>(
     const delivery = read(body)
     const verdict = verdictOf(delivery)
     const isUnsigned = verdict.kind === 'refused' && verdict.status === 401
-    if (isUnsigned && body.length > freeBodyBytes) unsignedSenders.note(sender, Date.now())
+    if (isUnsigned && body.length > freeBodyBytes) unsignedSenders.add(sender, Date.now())
     return delivery
   } finally {
     charge.end()
@@ -198,5 +199,5 @@ const refusals: Partial<Record<ApiError['code'], string>> = {
   PAYLOAD_TOO_LARGE: 'the body is over 25 MB',
   INVALID_CONTENT_TYPE: 'a content-encoded body is not accepted',
   INVALID_PARAMETERS: 'branch must be at most 256 characters, restart must be true or false',
-  INVALID_JSON_BODY: 'the body did not arrive whole',
+  INVALID_JSON_BODY: 'the body did not arrive completely',
 }

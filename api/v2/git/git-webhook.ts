@@ -35,13 +35,13 @@ export const receivePush = endpoint({
   async handle({ exchange, query }, services) {
     const address = exchange.path.webhook ?? ''
     if (!/^[0-9a-f]{64}$/.test(address)) return textReply(malformedReply)
-    // What was made up costs no statement: anybody may ask here, and nothing counts them.
+    // A made-up address costs no statement: anyone may send here, and no limit counts them.
     const isIssued = isIssuedAddress(services.config, address)
     if (!isIssued && !(await services.earlier.isAddress(address))) return textReply(unknownReply)
-    const begun = performance.now()
+    const startedAt = performance.now()
     const webhook = await findWebhook(services.db, services.config.sealKeys, address)
     if (!webhook) return textReply(unknownReply)
-    const spentMs = performance.now() - begun
+    const spentMs = performance.now() - startedAt
     const { secret } = webhook
     const { headers } = exchange.request
     const wantedBranch = query.branch || undefined

@@ -22,7 +22,7 @@ export const linkRepository = endpoint({
   name: 'apps.link',
   method: 'POST',
   path,
-  summary: 'Deploy an application from a repository of the git provider',
+  summary: 'Link an application to a repository of the git provider',
   auth,
   body: z.object({ repositoryName: named, repositoryBranch: branch }),
   response: z.object({ repository: z.object({ id: z.int(), full_name: z.string(), branch: z.string() }) }),
@@ -52,7 +52,7 @@ export const linkRepository = endpoint({
     if (linking.kind === 'gone') throw new ApiError(linking.what === 'app' ? 'APP_NOT_FOUND' : 'GITHUB_NOT_CONNECTED')
     if (linking.kind === 'taken') {
       const other = linking.ownerId === userId ? `Your application ${linking.name} (${linking.appId})` : undefined
-      throw new ApiError('REPOSITORY_BRANCH_ALREADY_CONFIGURED', other && `${other} is linked to this branch already.`)
+      throw new ApiError('REPOSITORY_BRANCH_ALREADY_CONFIGURED', other && `${other} is already linked to this branch.`)
     }
     return { repository: { id: repository.id, full_name: repository.fullName, branch } }
   },
@@ -62,7 +62,7 @@ export const unlinkRepository = endpoint({
   name: 'apps.unlink',
   method: 'DELETE',
   path,
-  summary: 'Deploy an application from its linked repository no longer',
+  summary: 'Unlink an application from its repository',
   auth,
   errors: ['GIT_NOT_CONFIGURED'],
   async handle({ app }, { db, sources }) {

@@ -5,7 +5,7 @@ import { ApiError } from '../../../policy/errors.ts'
 import { isBranchName } from '../../../policy/git/git-source.ts'
 import { isRepositoryName } from '../../../policy/git/repository-name.ts'
 
-/** For all questions to the git provider together. */
+/** For all queries of the git provider together. */
 const patienceMs = 5000
 
 export interface Linkable {
@@ -14,15 +14,15 @@ export interface Linkable {
 }
 
 /**
- * The repository, when this account's installation covers it, its person may write to it, and it has the branch. Throws what
- * contract 6.14 says otherwise; a repository that the account cannot see is like one that does not exist.
+ * The repository, if an installation of this account covers it, its user may write to it, and it has the branch. Otherwise throws the
+ * codes of contract 6.14; a repository that the account cannot see is treated like a missing one.
  */
 export async function linkableRepository(
   { db, gitProvider }: { db: Db; gitProvider: GitProvider | null },
   userId: string,
   { name, branch }: { name: string; branch: string },
 ): Promise<Linkable> {
-  if (!gitProvider) throw new ApiError('GITHUB_NOT_CONNECTED', 'This platform has no git provider set up.')
+  if (!gitProvider) throw new ApiError('GITHUB_NOT_CONNECTED', 'No git provider is set up on this platform.')
   const installations = await listInstallations(db, userId)
   if (installations.length === 0) throw new ApiError('GITHUB_NOT_CONNECTED')
   if (!isRepositoryName(name)) throw new ApiError('REPOSITORY_NOT_FOUND', 'Name the repository as owner/name.')
@@ -40,21 +40,25 @@ async function examine(
   deadline: AbortSignal,
 ): Promise<Repository> {
   const granted = await provider.tokenOf(id, deadline)
-  if (!granted) throw new ApiError('REPOSITORY_NOT_AVAILABLE', 'Your installation of the git app is suspended or gone.')
+  if (!granted)
+    throw new ApiError('REPOSITORY_NOT_AVAILABLE', 'Your installation of the git app is suspended or was removed.')
   const { token } = granted
   const repository = await provider.repository(token, name, deadline)
   if (!repository) throw new ApiError('REPOSITORY_NOT_FOUND')
   const membership = await provider.membership(token, name, member.login, deadline)
-  // A login that changed hands is another person.
+  // A login name that changed hands belongs to another user.
   if (!membership?.writes || membership.memberId !== member.id) throw new ApiError('REPOSITORY_PERMISSION_REQUIRED')
   if (!granted.readsContents)
-    throw new ApiError('REPOSITORY_PERMISSION_REQUIRED', 'The installation of the git app may not read contents.')
+    throw new ApiError(
+      'REPOSITORY_PERMISSION_REQUIRED',
+      'The installation of the git app lacks the permission to read contents.',
+    )
   if (!isBranchName(branch) || !(await provider.hasBranch(token, name, branch, deadline)))
     throw new ApiError('BRANCH_NOT_FOUND')
   return repository
 }
 
-/** Told apart by what the account's own installation can see, which of uncovered repositories is the public ones. */
+/** Distinguishes public repositories, the only uncovered ones that the account's installation can see, from missing ones. */
 async function uncovered(
   provider: GitProvider,
   installations: BoundInstallation[],
@@ -63,6 +67,6 @@ async function uncovered(
 ): Promise<ApiError> {
   const [any] = installations
   const granted = any && (await provider.tokenOf(any.id, deadline))
-  const seen = granted && (await provider.repository(granted.token, name, deadline))
-  return new ApiError(seen ? 'REPOSITORY_NOT_AVAILABLE' : 'REPOSITORY_NOT_FOUND')
+  const isVisible = granted && (await provider.repository(granted.token, name, deadline))
+  return new ApiError(isVisible ? 'REPOSITORY_NOT_AVAILABLE' : 'REPOSITORY_NOT_FOUND')
 }

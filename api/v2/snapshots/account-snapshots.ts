@@ -9,7 +9,7 @@ import type { Services } from '../../services.ts'
 import { snapshotView } from '../../views/snapshot.ts'
 import { linking, snapshot } from './snapshots.ts'
 
-/** Contract 3.14: of all own applications, newest first. There are no databases yet. */
+/** Contract 3.14: of all applications of the account, newest first. There are no databases yet. */
 export const listAccountSnapshots = endpoint({
   name: 'users.snapshots',
   method: 'GET',
@@ -33,6 +33,6 @@ export const listAccountSnapshots = endpoint({
 
 async function countMiss({ user, plan }: Caller, { limiter, config }: Services): Promise<void> {
   const name = 'users.snapshots.misses'
-  const who = { user: { id: user.id, plan }, scale: config.rateLimitScale }
-  await limiter.admit(ownCounters(name, limits[name], who))
+  const subject = { user: { id: user.id, plan }, scale: config.rateLimitScale }
+  await limiter.admit(ownCounters(name, limits[name], subject))
 }

@@ -11,14 +11,14 @@ const orMissing = (code: ErrorCode) => (issue: { input: unknown }) =>
   issue.input === undefined ? 'MISSING_PARAMETERS' : code
 
 /**
- * Contract 6.21. Variables stay as they are: a secret that was rotated since must not come back (contract 6.22). An application whose host is
- * gone for good comes to another one this way.
+ * Contract 6.21. Variables are not restored: a secret that was rotated since must not come back (contract 6.22). An application whose
+ * host was forgotten moves to another one this way.
  */
 export const restoreApp = endpoint({
   name: 'apps.snapshots.restore',
   method: 'POST',
   path: '/v2/apps/{appId}/snapshots/restore',
-  summary: 'Restore files and configuration of an application from a snapshot; its variables stay as they are',
+  summary: 'Restore files and configuration of an application from a snapshot, but not its variables',
   auth: { scope: 'snapshots:write', permission: 'snapshots' },
   operation: true,
   body: z.object({
@@ -47,26 +47,29 @@ export const restoreApp = endpoint({
   async handle({ app, caller, body, exchange }, services) {
     const { snapshotId: name, versionId: version } = body
     if (!name.startsWith(`${app.id}_`)) throw new ApiError('INVALID_SNAPSHOT_ID')
-    // One that is lost with its host is placed anew.
+    // An application that was lost with its host moves to another one.
     if (app.lost_with !== app.host_id) await assertReachable(app.host_id, services)
     const { plans, config } = services
     const place = { plans, diskMbPer256Mb: config.host.diskMbPer256Mb }
-    const wish = { appId: app.id, actor: caller.user.id, name, version, place, accepting: true }
-    const { operationId } = await accept(services, async trx => ({ operationId: (await queueRestore(trx, wish)).id }))
+    const restore = { appId: app.id, actor: caller.user.id, name, version, place, accepting: true }
+    const { operationId } = await accept(services, async trx => {
+      const { id } = await queueRestore(trx, restore)
+      return { operationId: id }
+    })
     exchange.headers['X-Operation-Id'] = operationId
     wakeLane(services, app)
-    const end = await outcomeOf(operationId, exchange.signal, services)
-    if (!end) throw new ApiError('SNAPSHOT_RESTORE_PROCESSING')
-    if (end.state !== 'success') throw new ApiError('SNAPSHOT_RESTORE_FAILED', restoreView(end).message)
+    const outcome = await outcomeOf(operationId, exchange.signal, services)
+    if (!outcome) throw new ApiError('SNAPSHOT_RESTORE_PROCESSING')
+    if (outcome.state !== 'success') throw new ApiError('SNAPSHOT_RESTORE_FAILED', restoreView(outcome).message)
   },
 })
 
-/** Contract 6.23: of the last restore, until an hour after its end. */
+/** Contract 6.23: the last restore, until an hour after its end. */
 export const getRestoreState = endpoint({
   name: 'apps.snapshots.restore.state',
   method: 'GET',
   path: '/v2/apps/{appId}/snapshots/restore',
-  summary: 'Show how the last restore of an application stands',
+  summary: 'Show the state of the last restore of an application',
   auth: { scope: 'snapshots:read', permission: 'snapshots' },
   response: z.object({
     state: z.enum(['none', 'queued', 'running', 'success', 'error']),

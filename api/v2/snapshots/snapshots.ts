@@ -32,7 +32,7 @@ export const linking = ({ config }: Services): Linking => ({
   secret: linkSecret(config.masterKey),
 })
 
-/** Contract 6.19: newest first; what is still being made, or failed, is not among them. */
+/** Contract 6.19: newest first, without unfinished and failed ones. */
 export const listSnapshots = endpoint({
   name: 'apps.snapshots',
   method: 'GET',
@@ -47,12 +47,12 @@ export const listSnapshots = endpoint({
 
 type SnapshotCall = Pick<Call<{ scope: null; permission: 'snapshots' }>, 'app' | 'caller' | 'exchange'>
 
-/** Contract 6.20: answers with the link once the archive was read back, or after 90 s that it goes on. */
+/** Contract 6.20: answers with the link once the archive was read back, or after 90 s that it is still running. */
 export const createSnapshot = endpoint({
   name: 'apps.snapshots.create',
   method: 'POST',
   path: '/v2/apps/{appId}/snapshots',
-  summary: 'Make a snapshot of an application',
+  summary: 'Create a snapshot of an application',
   auth: { scope: 'snapshots:write', permission: 'snapshots' },
   operation: true,
   response: z.object(link),
@@ -77,7 +77,7 @@ export const createSnapshot = endpoint({
   },
 })
 
-/** Throws CLUSTER_UNAVAILABLE: what needs the host would only wait for it. */
+/** Throws CLUSTER_UNAVAILABLE early for an operation that would only wait for its host. */
 export async function assertReachable(hostId: string, { db }: Services): Promise<void> {
   if (!(await findHost(db, hostId))?.reachable) throw new ApiError('CLUSTER_UNAVAILABLE')
 }
@@ -106,8 +106,8 @@ async function takeSnapshot(
     work => accept(services, work),
   )
   wakeLane(services, app)
-  const end = await outcomeOf(row.operation_id, exchange.signal, services)
-  if (!end) throw new ApiError('SNAPSHOT_PROCESSING')
-  if (end.state !== 'success') throw new ApiError('SNAPSHOT_FAILED', end.message ?? undefined)
+  const outcome = await outcomeOf(row.operation_id, exchange.signal, services)
+  if (!outcome) throw new ApiError('SNAPSHOT_PROCESSING')
+  if (outcome.state !== 'success') throw new ApiError('SNAPSHOT_FAILED', outcome.message ?? undefined)
   return row
 }

@@ -18,7 +18,7 @@ const errors = [
   'RESOURCE_NOT_ALLOWED',
 ] as const
 
-/** Contract 8.6: from the owner of both. Its members reach the application with their next request. */
+/** Contract 8.6: only for the owner of both. Members can access the application with their next request. */
 export const shareAppWithWorkspace = endpoint({
   name: 'workspaces.apps.share',
   method: 'POST',
@@ -40,7 +40,7 @@ export const unshareAppFromWorkspace = endpoint({
   name: 'workspaces.apps.unshare',
   method: 'DELETE',
   path: '/v2/workspaces/applications',
-  summary: 'Take an application out of a workspace',
+  summary: 'Stop sharing an application in a workspace',
   auth: { scope: 'workspaces:manage' },
   body,
   errors,

@@ -15,6 +15,6 @@ export async function changeMembers(
     await change(trx)
     return withdrawDeploys(trx, config, user.id, deployers)
   })
-  // The announcement reaches this process too, but maybe later than the next question.
+  // The notification reaches this process too, but possibly after the next request.
   for (const appId of changed) sources.drop(appId)
 }

@@ -23,16 +23,16 @@ import { changeMembers } from './workspace-changes.ts'
 const group = z
   .enum(memberRoles, { error: 'INVALID_GROUP' })
   .describe(
-    'What the member may do. From `maintain` on a member deploys code, which runs with the variables and files of the application: give it only to whom you trust with their values.',
+    'What the member may do. From `maintain` up a member may deploy code, which can read the variables and files of the application: grant it only to people you trust with them.',
   )
 const code = z.string({ error: 'INVALID_CODE' }).regex(/^[a-f0-9]{32}$/, 'INVALID_CODE')
 
-/** Contract 8.4: an account that wants to join requests a code, and gives it to an owner. */
+/** Contract 8.4: an account that wants to join gets a code here and gives it to the owner. */
 export const createInviteCode = endpoint({
   name: 'workspaces.members.code',
   method: 'GET',
   path: '/v2/workspaces/members/code',
-  summary: 'Get a code to be added to a workspace with',
+  summary: 'Get a code with which an owner can add the account to a workspace',
   auth: { scope: 'workspaces:manage' },
   changes: true,
   codeBeside: true,
@@ -76,7 +76,7 @@ export const addMember = endpoint({
   },
 })
 
-/** Asked for once the workspace is locked: a step to a lower plan waits for that lock, or has been made. */
+/** Read once the workspace is locked: a step to a lower plan waits for that lock, or is already applied. */
 async function mostMembers(trx: Db, plans: Plans, { user }: Caller): Promise<number> {
   const owner = await findUser(trx, user.id)
   return planOf(plans, owner ?? user, new Date()).plan.workspaceMembers
@@ -108,8 +108,8 @@ export const changeMember = endpoint({
 })
 
 /**
- * The caller's workspace, locked, when the key may hand this role out there: a limited key would else give to another account what
- * it cannot do itself. Throws SCOPE_NOT_GRANTABLE.
+ * The caller's workspace, locked, if the key may grant this role there: a limited key could otherwise give another account more than
+ * it may do itself. Throws SCOPE_NOT_GRANTABLE.
  */
 async function grantable(
   trx: Db,
@@ -117,8 +117,8 @@ async function grantable(
   { workspaceId, group }: { workspaceId: string; group: MemberRole },
 ): Promise<WorkspaceRow> {
   const workspace = await lockOwnWorkspace(trx, caller.user.id, workspaceId)
-  const reached = await sharedAppIds(trx, workspaceId)
-  if (!mayGrant(caller.scopes, group) || !reached.every(appId => coversResource(caller, appId)))
+  const sharedIds = await sharedAppIds(trx, workspaceId)
+  if (!mayGrant(caller.scopes, group) || !sharedIds.every(appId => coversResource(caller, appId)))
     throw new ApiError('SCOPE_NOT_GRANTABLE')
   return workspace
 }

@@ -36,7 +36,7 @@ const workspace = z.object({
   createdAt: isoTime,
 })
 
-/** Contract 8.1: those of the caller, and those that the caller has joined. */
+/** Contract 8.1: the caller's own workspaces, and those that the caller has joined. */
 export const listWorkspaces = endpoint({
   name: 'workspaces.list',
   method: 'GET',
@@ -45,8 +45,8 @@ export const listWorkspaces = endpoint({
   auth: { scope: 'workspaces:manage' },
   response: z.array(workspace),
   async handle({ caller }, { db, config }) {
-    const found = await findWorkspacesOf(db, caller.user.id)
-    return found.map(one => workspaceView(one, caller, config.appsDomain))
+    const workspaces = await findWorkspacesOf(db, caller.user.id)
+    return workspaces.map(workspace => workspaceView(workspace, caller, config.appsDomain))
   },
 })
 
@@ -60,9 +60,9 @@ export const getWorkspace = endpoint({
   errors: ['WORKSPACE_NOT_FOUND'],
   async handle({ caller, exchange }, { db, config }) {
     const { workspaceId: id = '' } = exchange.path
-    const found = workspaceIdPattern.test(id) ? await findWorkspace(db, caller.user.id, id) : undefined
-    if (!found) throw new ApiError('WORKSPACE_NOT_FOUND')
-    return workspaceView(found, caller, config.appsDomain)
+    const workspace = workspaceIdPattern.test(id) ? await findWorkspace(db, caller.user.id, id) : undefined
+    if (!workspace) throw new ApiError('WORKSPACE_NOT_FOUND')
+    return workspaceView(workspace, caller, config.appsDomain)
   },
 })
 
@@ -96,7 +96,7 @@ export const createWorkspace = endpoint({
   },
 })
 
-/** Only its owner may, and keeps the applications. */
+/** Only the owner may delete a workspace; its applications are kept. */
 export const deleteWorkspace = endpoint({
   name: 'workspaces.delete',
   method: 'DELETE',

@@ -144,10 +144,10 @@ test('a body that stalls is ended', async t => {
 
 test('who signs wrongly is remembered for a minute', t => {
   const senders = new UnsignedSenders()
-  for (let n = 0; n < unsignedDeliveries.allow; n++) senders.note('a', 1000)
-  t.false(senders.has('a', 1000))
-  senders.note('a', 1000)
-  t.true(senders.has('a', 60_000))
-  t.false(senders.has('b', 60_000))
-  t.false(senders.has('a', 61_000))
+  for (let n = 0; n < unsignedDeliveries.allow; n++) senders.add('a', 1000)
+  t.false(senders.isOver('a', 1000))
+  senders.add('a', 1000)
+  t.true(senders.isOver('a', 60_000))
+  t.false(senders.isOver('b', 60_000))
+  t.false(senders.isOver('a', 61_000))
 })

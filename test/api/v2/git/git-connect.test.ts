@@ -221,7 +221,7 @@ test.serial('a visitor who is sent through the provider with somebody else’s c
   t.deepEqual(await bound(mallory), [], 'not by coming back')
   const { email } = await api().db('users').where({ id: mallory.id }).first()
   t.true(page.text.includes(email), 'the victim reads whose account it is')
-  // The victim clicks all the same: their session is of another account.
+  // The victim clicks all the same: their session belongs to another account.
   const clicked = await agree(victim, cookie, offerIn(page))
   t.deepEqual([clicked.status, clicked.body.code], [403, 'PERMISSION_DENIED'])
   const nobody = await api()
