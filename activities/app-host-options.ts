@@ -14,7 +14,7 @@ import type { AppTurns } from './steps/app-turns.ts'
 import type { StepTurnsOptions } from './steps/step-turns.ts'
 import type { Volumes } from './volumes/port.ts'
 
-export interface AppVariables {
+interface AppVariables {
   version: number
   values: Readonly<Record<string, string>>
 }

@@ -14,6 +14,7 @@ import { startTestServices, type TestServices } from './test/test-services.ts'
 /** The parts of `npm run check`, so that each is counted. */
 const checks = [
   { name: 'format and lint', program: 'biome', args: ['ci', '.'] },
+  { name: 'nothing unused', program: 'knip', args: ['--no-progress'] },
   { name: 'types', program: 'tsc', args: ['--noEmit', '-p', 'tsconfig.json'] },
 ]
 

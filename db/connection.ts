@@ -45,7 +45,7 @@ export interface UnansweredError {
 }
 
 /** The database that each new connection of a pool must lead to. */
-export interface DatabaseIdentity {
+interface DatabaseIdentity {
   /** Id of the installation. */
   id: string
   /** The newest epoch that a connection of this pool has found; an older one is a backup that was restored meanwhile. */

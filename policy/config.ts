@@ -84,7 +84,7 @@ export interface Config {
   trustedProxies: string[]
 }
 
-export interface GitSettings {
+interface GitSettings {
   /** Most that a commit may download, and that its files may take. */
   maxMb: number
   timeoutSeconds: number

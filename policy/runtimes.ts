@@ -4,7 +4,7 @@ import { type Language, languages, type Runtime } from './runtimes/runtime.ts'
 import { elixir, php, python, ruby } from './runtimes/scripted.ts'
 import { staticSite } from './runtimes/static.ts'
 
-export { type Language, languages, type Runtime, type Sources } from './runtimes/runtime.ts'
+export { type Language, languages, type Runtime } from './runtimes/runtime.ts'
 
 /** How each language runs (contract 5.13). A new runtime is a new row, and a recipe in `runtimes/` where no registry answers. */
 export const runtimes: Readonly<Record<Language, Runtime>> = {

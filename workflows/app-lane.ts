@@ -22,7 +22,7 @@ import { type Exclusive, oneAtATime } from './turns.ts'
 export type { LaneInput } from './lane-steps.ts'
 
 /** Something was queued for this application, or a cancellation was requested. */
-export const wake = defineSignal('wake')
+const wake = defineSignal('wake')
 
 /** An operation that runs alongside the others, and can be cancelled. */
 interface ConcurrentOperation {

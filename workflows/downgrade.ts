@@ -2,7 +2,7 @@ import { condition, defineSignal, proxyLocalActivities, setHandler } from '@temp
 import type { DowngradeRecords } from '../activities/downgrade-records.ts'
 
 /** The step was requested or confirmed. */
-export const look = defineSignal('look')
+const look = defineSignal('look')
 
 const { settleDowngrade } = proxyLocalActivities<DowngradeRecords>({
   startToCloseTimeout: '10s',

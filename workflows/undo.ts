@@ -2,7 +2,7 @@ import { ApplicationFailure, CancellationScope } from '@temporalio/workflow'
 import { failureOf, isClaimLost } from './failures.ts'
 
 /** What an undo does, in words that follow "could not"; null for what something else repairs when it fails. */
-export type UndoName = string | null
+type UndoName = string | null
 export type Undo = (what: UndoName, step: () => Promise<void>) => void
 
 /**

@@ -28,7 +28,7 @@ export function isHostName(host: string): boolean {
 }
 
 /** How up to date the table of a proxy is. */
-export interface EdgeStanding {
+interface EdgeStanding {
   /** Changes with each start of the proxy. */
   run: string
   /** Up to where its table is complete; null when no mark was set since its start. */

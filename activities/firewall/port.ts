@@ -35,7 +35,7 @@ export interface FirewallTraits {
 }
 
 /** Ranges that are blocked for containers: link-local (cloud metadata), private, shared, benchmark, multicast. */
-export const refusedRanges = [
+const refusedRanges = [
   '169.254.0.0/16',
   '10.0.0.0/8',
   '172.16.0.0/12',

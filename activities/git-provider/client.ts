@@ -2,7 +2,7 @@ import { MiB } from '../../lib/bytes.ts'
 import { readCapped } from '../../lib/read-capped.ts'
 import { ApiError } from '../../policy/errors.ts'
 
-export interface ProviderRequest {
+interface ProviderRequest {
   token?: string
   /** Sent as JSON, with POST; without it the request is a GET. */
   body?: object

@@ -11,7 +11,7 @@ export interface Installation {
   account: string
 }
 
-export interface InstallationToken {
+interface InstallationToken {
   token: string
   /** Whether it may read the contents of repositories. */
   readsContents: boolean
@@ -24,7 +24,7 @@ export interface Repository {
   cloneUrl: string
 }
 
-export interface Membership {
+interface Membership {
   memberId: number
   writes: boolean
 }

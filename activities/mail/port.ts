@@ -11,7 +11,7 @@ export interface Mail {
   date: Date
 }
 
-export interface MailAddress {
+interface MailAddress {
   name: string
   address: string
 }

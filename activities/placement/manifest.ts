@@ -29,7 +29,7 @@ export interface Manifest extends Sources {
  * Everything below a folder, without pipes, sockets and devices, without files that were changed after `until` (ms), and without
  * folders that were created after it: a program may nest them arbitrarily deep.
  */
-export function scan(tree: Tree, until = Number.POSITIVE_INFINITY): Sources {
+function scan(tree: Tree, until = Number.POSITIVE_INFINITY): Sources {
   const sources: Sources = { folders: new Map(), files: new Map() }
   const enter = (folder: string) => {
     for (const name of tree.list(folder)) {

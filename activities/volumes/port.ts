@@ -13,7 +13,7 @@ export class VolumeLost extends Error {
 export type VolumeFault = 'lost' | 'read-only' | 'not mounted'
 
 /** `before`: it must exist, because it has files of a deploy: replacing it with an empty one would be a silent loss. */
-export type Created = 'now' | 'before'
+type Created = 'now' | 'before'
 
 /**
  * The disk space of one application on one host: a folder that is its own file system with a fixed size where the host supports it

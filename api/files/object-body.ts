@@ -7,7 +7,7 @@ import { ApiError } from '../../policy/errors.ts'
 import { wholeBodyBytes } from '../../policy/request-caps.ts'
 
 /** The store gave other bytes than were put there. */
-export class BodyDamaged extends Error {
+class BodyDamaged extends Error {
   override name = 'BodyDamaged'
 }
 

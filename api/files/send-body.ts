@@ -26,7 +26,7 @@ export async function sendBody(exchange: Exchange, body: Sendable, toll?: Toll):
 }
 
 /** As `sendBody`, once it is decided what is sent; for wires that say refusals in their own way. */
-export async function sendPortion(exchange: Exchange, body: Sendable, portion: Portion, toll?: Toll): Promise<Reply> {
+async function sendPortion(exchange: Exchange, body: Sendable, portion: Portion, toll?: Toll): Promise<Reply> {
   const { request } = exchange
   if (portion.status === 304 || request.method === 'HEAD') {
     begin(exchange, body, portion).end()

@@ -122,7 +122,7 @@ export function authenticator(options: AuthenticatorOptions): Authenticate {
 }
 
 /** The credential of exactly one `Authorization` header, 64 to 1024 characters; undefined otherwise. */
-export function credentialOf(request: IncomingMessage): string | undefined {
+function credentialOf(request: IncomingMessage): string | undefined {
   const header = request.headers.authorization
   if (header === undefined || header.length < 64 || header.length > 1031) return undefined
   let headers = 0

@@ -39,7 +39,7 @@ export interface CoreServices {
   contract?: ContractWatch
 }
 
-export interface ContractWatch {
+interface ContractWatch {
   /** An endpoint threw a code that it does not declare. */
   undeclared(endpoint: string, code: string, declared: readonly string[]): void
   /** An endpoint succeeded with a value that must match its schema, if it has one. */

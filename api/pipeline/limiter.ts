@@ -3,7 +3,7 @@ import { type CounterState, countRequest, countRequests, startBlock } from '../.
 import { ApiError } from '../../policy/errors.ts'
 import type { Counter } from '../../policy/limits.ts'
 
-export interface Refusal {
+interface Refusal {
   counter: Counter
   waitMs: number
   /** The counter was exceeded just now: its block starts. */
@@ -11,7 +11,7 @@ export interface Refusal {
 }
 
 /** Decides whether a counted request is refused. Pure; the budget takes precedence over the endpoint's own limits. */
-export function refusalOf(counters: readonly Counter[], standings: readonly CounterState[]): Refusal | undefined {
+function refusalOf(counters: readonly Counter[], standings: readonly CounterState[]): Refusal | undefined {
   let worst: Refusal | undefined
   for (const standing of standings) {
     const counter = counters.find(c => c.key === standing.key)!

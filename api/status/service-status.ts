@@ -29,7 +29,7 @@ export interface ApiLatency {
   elevated: boolean
 }
 
-export interface Entry extends Health {
+interface Entry extends Health {
   name: string
 }
 
@@ -75,10 +75,7 @@ export class ServiceStatus {
 }
 
 /** The overall report of all results. Pure. */
-export function reportOf(
-  entries: readonly { check: Pick<Check, 'key' | 'kind'>; entry: Entry }[],
-  at: Date,
-): StatusReport {
+function reportOf(entries: readonly { check: Pick<Check, 'key' | 'kind'>; entry: Entry }[], at: Date): StatusReport {
   const groupOf = (kind: Check['kind']) =>
     Object.fromEntries(entries.filter(({ check }) => check.kind === kind).map(({ check, entry }) => [check.key, entry]))
   const having = (...statuses: Entry['status'][]) =>

@@ -4,7 +4,7 @@ import { KiB } from '../../lib/bytes.ts'
 import { formExtra } from '../../policy/body-budgets.ts'
 
 /** Of the file that a form is sent for. */
-export type FormFile = Readable & { bytesRead?: number }
+type FormFile = Readable & { bytesRead?: number }
 
 export interface FormBounds {
   /** The file starts: what comes until its end is not counted. */

@@ -27,7 +27,7 @@ export const appInfo = z.object({
   problem,
 })
 
-export const appSummary = z.object({
+const appSummary = z.object({
   id: text,
   name: text,
   desc: text.optional(),

@@ -9,7 +9,7 @@ const nameOf = ({ owner_id, bucket, key }: Named): ObjectName => ({ ownerId: own
 export const idOf = (object: Named): string => objectId(nameOf(object))
 
 /** The public address; null for a private object. */
-export const urlOf = (object: Named, publicUrl: string): string | null => publicUrlOf(publicUrl, nameOf(object))
+const urlOf = (object: Named, publicUrl: string): string | null => publicUrlOf(publicUrl, nameOf(object))
 
 /** Id, visibility and address: the first fields of every answer about an object. */
 export const placeView = (object: Named, publicUrl: string) => ({

@@ -76,7 +76,7 @@ function refuseAlive({ id, reachable }: HostRow): void {
 }
 
 /** The consequences, shown to the operator who confirms by typing the name. */
-export function prospect({ id, last_seen_at: seen }: HostRow, losses: HostLosses, now: Date): string {
+function prospect({ id, last_seen_at: seen }: HostRow, losses: HostLosses, now: Date): string {
   const { apps, restorable, memoryMb, operations } = losses
   return [
     `The host ${id} ${seen.getTime() === 0 ? 'has left on purpose' : `was last seen ${since(seen, now)}`}. Forgetting it is final:`,

@@ -53,7 +53,7 @@ export function receiptCommands(ops: Command): void {
 }
 
 /** `berth ops receipts` for people. */
-export function receiptTable(rows: readonly ReceiptRow[], now: Date): string {
+function receiptTable(rows: readonly ReceiptRow[], now: Date): string {
   if (rows.length === 0) return 'Nothing was removed.'
   const lines = rows.map(row => [
     row.id.slice(0, 8),
@@ -73,7 +73,7 @@ function end({ ended_at, failure, unproved }: ReceiptRow): string {
 }
 
 /** `berth ops receipt` for people. */
-export function receiptStory(receipt: ReceiptRow, lines: readonly ReceiptLineRow[]): string {
+function receiptStory(receipt: ReceiptRow, lines: readonly ReceiptLineRow[]): string {
   const head = `${receipt.id}  ${receipt.kind}: ${upkeep[receipt.kind].words}, ${clock(receipt.began_at)}`
   const body = lines.flatMap(line => [
     `${clock(line.at)}  ${line.subject}  ${line.bytes} bytes`,

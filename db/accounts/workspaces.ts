@@ -13,7 +13,7 @@ export interface WorkspaceRow {
   created_at: Date
 }
 
-export interface MemberRow {
+interface MemberRow {
   workspace_id: string
   user_id: string
   name: string

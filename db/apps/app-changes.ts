@@ -3,7 +3,7 @@ import { changesKeptMinutes } from '../../policy/rounds.ts'
 import type { Db } from '../database.ts'
 
 /** An application that was created, changed or deleted. */
-export interface ChangedApp {
+interface ChangedApp {
   id: string
   /** Null where it has no address. */
   subdomain: string | null

@@ -2,7 +2,7 @@ import { deploymentLogs } from '../../policy/apps/deployment-logs.ts'
 import type { Db } from '../database.ts'
 import type { DeploymentRow } from './deployments.ts'
 
-export interface DeploymentEvent {
+interface DeploymentEvent {
   state: DeploymentRow['state']
   /** Milliseconds. */
   at: number

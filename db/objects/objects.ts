@@ -132,7 +132,7 @@ const addDelta = statement<unknown>(
 )
 
 /** Records the change of an account's usage, and the leased bytes that it settles. Throws `LeaseLost`. */
-export async function settleUsage(
+async function settleUsage(
   trx: Db,
   ownerId: string,
   { objects, bytes }: { objects: number; bytes: number },

@@ -1,7 +1,7 @@
 import type { Db } from '../database.ts'
 
 /** Steps of an operation while it holds one of its host's build slots, and while it waits for one. */
-export const building = 'building'
+const building = 'building'
 export const waitingForSlot = 'waiting for a build slot'
 
 export interface SlotHolder {

@@ -59,7 +59,7 @@ export async function resolveOperation(db: Db, start: string): Promise<string[]>
   return rows.map((row: { id: string }) => row.id)
 }
 
-export interface OperationAct {
+interface OperationAct {
   actor: string
   act: 'retry' | 'cancel' | 'clear'
   at: Date

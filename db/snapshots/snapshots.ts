@@ -8,7 +8,7 @@ import { type Db, sqlState, transaction } from '../database.ts'
 import * as segments from '../objects/segments.ts'
 import * as operations from '../operations/operations.ts'
 
-export type SnapshotOrigin = 'automatic' | 'manual'
+type SnapshotOrigin = 'automatic' | 'manual'
 
 export interface SnapshotRow {
   /** The version on the wire. */

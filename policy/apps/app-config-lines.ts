@@ -1,5 +1,5 @@
 /** Known keys; all others are ignored, including ID, which command-line tools write. */
-export const configKeys = [
+const configKeys = [
   'DISPLAY_NAME',
   'MAIN',
   'MEMORY',

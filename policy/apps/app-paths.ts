@@ -5,7 +5,7 @@ import { requestCaps } from '../request-caps.ts'
 import { characters, isWithin } from '../stated-bounds.ts'
 
 /** A caller's path of a folder of an application, relative and without `/` at its ends; '' = the root. Null for an invalid path. */
-export function appFolder(text: string): string | null {
+function appFolder(text: string): string | null {
   if (!isWithin(text, 0, requestCaps.folderCharacters) || text.includes('\\')) return null
   const entry = entryPath(text.replace(/^\/+/, ''))
   if ('code' in entry) return null

@@ -22,7 +22,7 @@ export const outsideSystems = Object.keys(outsideSecrets) as OutsideSystem[]
  * A value that a rotation brought, and digests of what it took the place of, which is the empty text where the environment said nothing:
  * who changes the environment later, or takes a setting out of it, wins again.
  */
-export interface KeptValue {
+interface KeptValue {
   value: string
   replaces: string[]
 }

@@ -1,7 +1,7 @@
 import { type Environment, oneOf } from '../environment.ts'
 
 /** How Temporal is known to be the right one, and knows us. Certificates and keys are PEM, or paths of files that hold it. */
-export interface TemporalTls {
+interface TemporalTls {
   /** Authority that signed Temporal's certificate; null = those that the system trusts. */
   ca: string | null
   certificate: string | null

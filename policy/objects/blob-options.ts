@@ -19,7 +19,7 @@ export function assertOption(planName: string, option: BlobOption): void {
 }
 
 /** Whether an account may store and publish; without a paid plan it can still view, delete and make private. */
-export const isPaid = (planName: string): boolean => tierOf(planName) !== 'free'
+const isPaid = (planName: string): boolean => tierOf(planName) !== 'free'
 
 /** Throws PERMISSION_DENIED for an account without an active paid plan. */
 export function assertPaid(planName: string): void {

@@ -13,7 +13,7 @@ export interface BlobSettings {
   upkeep: boolean
 }
 
-export interface ChunkedSettings {
+interface ChunkedSettings {
   /** Chunked uploads that one account may have open. */
   maxOpen: number
   maxParts: number

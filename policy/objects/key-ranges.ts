@@ -12,4 +12,4 @@ export function successor(prefix: string): string {
 }
 
 /** Greater than every key: the last character there is, more often than a key is long. */
-export const afterEveryKey = '\u{10ffff}'.repeat(257)
+const afterEveryKey = '\u{10ffff}'.repeat(257)

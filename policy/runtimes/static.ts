@@ -8,7 +8,7 @@ const alwaysHidden = ['berth.app', 'berth.config']
  * The web server's configuration, written to /tmp when the container starts because the port is known only there (`@PORT@`).
  * It runs without root and writes nothing but temporary files.
  */
-export function siteConfig(main: string, hidden: readonly string[] = []): string {
+function siteConfig(main: string, hidden: readonly string[] = []): string {
   const folder = posix.dirname(main)
   const root = folder === '.' ? '/app' : `/app/${folder}`
   const index = posix.extname(main) === '.html' ? posix.basename(main) : 'index.html'

@@ -13,7 +13,7 @@ export interface ArchiveBench {
   close(): Promise<void>
 }
 
-export interface Unpacked {
+interface Unpacked {
   folder: string
   /** Null when it went well. */
   error: (Error & { code?: string }) | null

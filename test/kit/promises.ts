@@ -19,7 +19,7 @@ export function namedIn(row: string): Named[] {
   return named
 }
 
-export const heldBy = (row: string): string => row.split(' | ').at(-1) ?? ''
+const heldBy = (row: string): string => row.split(' | ').at(-1) ?? ''
 
 /** Files that `./berth test` does not run: they are started by hand. */
 export const isByHand = ({ file }: Named): boolean => /^(bench|test\/long)\//.test(file)

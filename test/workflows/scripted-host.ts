@@ -10,7 +10,7 @@ import { copyFiles, fileSteps } from './scripted-files.ts'
 import { type HostScript, type ScriptedHostOptions, scriptedParts } from './scripted-parts.ts'
 import { StepLog } from './step-log.ts'
 
-export type HostActivities = AppHostActivities & AppSnapshotActivities
+type HostActivities = AppHostActivities & AppSnapshotActivities
 
 /**
  * A container host in memory, for lanes. What it answers, how it fails and what is left at it is held to the same contract as a real

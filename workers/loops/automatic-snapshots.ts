@@ -28,7 +28,7 @@ export interface AutomaticOptions {
 }
 
 /** The actor of automatic snapshots. */
-export const automaticActor = 'platform'
+const automaticActor = 'platform'
 
 /**
  * Queues the daily snapshot of every application whose account has a paid plan, until the signal aborts: one at a time for each

@@ -6,7 +6,7 @@ import { type ChildProcess, startProcess } from '../../lib/child-process.ts'
 import { logEnd } from './log-end.ts'
 import { removeRecord, signal, writeRecord } from './process-record.ts'
 
-export interface Command {
+interface Command {
   command: string
   args: string[]
   env: Record<string, string | undefined>

@@ -15,7 +15,7 @@ interface ScriptedPage {
 }
 
 /** The name under which the pages of a tab store the session token. */
-export const sessionName = 'berth_session'
+const sessionName = 'berth_session'
 
 /** Markup that pages with a captcha need: the widget's container, and the line that reports results. */
 export const captchaPlace = '<div id="captcha" class="captcha" hidden></div>'

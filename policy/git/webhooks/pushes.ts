@@ -10,7 +10,7 @@ export interface Push {
   cloneUrl: string
 }
 
-export type PushVerdict =
+type PushVerdict =
   | Push
   /** Well-formed, and nothing to deploy. */
   | { kind: 'ignored'; reason: string }

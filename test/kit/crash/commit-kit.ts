@@ -13,7 +13,7 @@ import { type PostgresLine, postgresLine, type Trap } from '../servers/postgres-
 import { appZip } from '../zips.ts'
 
 /** What people and providers ask for, each stored by a commit of its own. */
-export const kinds = [
+const kinds = [
   'push',
   'commit',
   'creation',

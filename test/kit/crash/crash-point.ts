@@ -14,7 +14,7 @@ const onlyReads = (name: string, flags: unknown): boolean =>
   name === 'openSync' &&
   (typeof flags === 'number' ? (flags & fs.constants.O_CREAT) === 0 : !/^[aw]/.test(String(flags)))
 
-export class Crash extends Error {
+class Crash extends Error {
   override name = 'Crash'
 }
 

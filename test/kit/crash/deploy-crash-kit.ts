@@ -86,7 +86,7 @@ interface Way {
   check(t: ExecutionContext, platform: TestPlatform, host: string, app: Linked, point: string): Promise<void>
 }
 
-export const succeeds: Way = {
+const succeeds: Way = {
   program: point => programFor(point, 'the second'),
   values: () => ({}),
   check: deployedOnce,

@@ -19,7 +19,7 @@ export const operations: Operation[] = [
  * Refusals with 400 that no schema can foresee: what is named is not there, not the caller's, not in the state for it, or fits no other
  * part of the request.
  */
-export const refusedByState: Record<string, readonly string[]> = {
+const refusedByState: Record<string, readonly string[]> = {
   'apps.create': ['FEW_MEMORY', 'FAILED_CLUSTER_SELECTION'],
   'apps.files.move': ['INVALID_PATH'],
   'apps.envs.merge': ['TOO_MANY_ENV_VARS'],

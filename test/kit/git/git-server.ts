@@ -7,7 +7,7 @@ import { join } from 'node:path'
 import { serveGit } from './git-backend.ts'
 import { type Files, TestRepository } from './git-repository.ts'
 
-export type { Files, Hook, Pushed, TestRepository } from './git-repository.ts'
+export type { TestRepository } from './git-repository.ts'
 
 export interface GitServer {
   port: number
@@ -25,7 +25,7 @@ export interface GitServer {
   stop(): Promise<void>
 }
 
-export interface Behaviour {
+interface Behaviour {
   /** Bytes per second by the repository's path on disk; others answer at once. */
   slow: Map<string, number>
   /** Repositories, by path on disk, that speak the oldest protocol, which gives branches only. */

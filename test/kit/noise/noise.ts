@@ -21,7 +21,7 @@ export interface NoiseOptions {
 }
 
 /** What was done so far, by kind. */
-export type Done = Record<
+type Done = Record<
   'archives' | 'commits' | 'snapshots' | 'heads' | 'bodies' | 'deliveries' | 'commands' | 'reads',
   number
 >

@@ -6,7 +6,7 @@ export interface Model {
   uploads: Record<string, ModelUpload>
 }
 
-export interface ModelObject {
+interface ModelObject {
   segments: string[]
   /** 'new' until it is known what it really is. */
   birth: string
@@ -14,7 +14,7 @@ export interface ModelObject {
   header: string | null
 }
 
-export interface ModelUpload {
+interface ModelUpload {
   name: string
   overwrite: boolean
   parts: Record<string, string>
@@ -39,7 +39,7 @@ export type Act =
   | { kind: 'sweep' | 'fold' }
 
 /** Does an act on a model, all at once, and says what whoever did it is told. */
-export function act(model: Model, done: Act): string {
+function act(model: Model, done: Act): string {
   const { objects, uploads } = model
   const live = (name: string): ModelObject | undefined => (objects[name]?.expired === false ? objects[name] : undefined)
   const place = (name: string, overwrite: boolean, object: Omit<ModelObject, 'birth'>): string => {

@@ -12,7 +12,7 @@ import { keptBy } from './object-state.ts'
 const names = ['public a', 'public b', 'private a', 'private b', 'legacy a']
 
 /** Repeats itself from its seed: numbers from 0 up to, not with, a bound. */
-export function dice(seed: number): (below: number) => number {
+function dice(seed: number): (below: number) => number {
   let state = seed >>> 0
   return below => {
     state = (state + 0x6d2b79f5) >>> 0

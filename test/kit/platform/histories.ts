@@ -7,7 +7,7 @@ import { laneId } from '../../../workflows/ids.ts'
 import { checkout } from '../command.ts'
 
 /** Where recorded runs of every path lie. */
-export const histories = join(checkout, 'test', 'histories')
+const histories = join(checkout, 'test', 'histories')
 
 /** As `keepRun`, of an application's lane. */
 export async function keepHistory(client: Client, name: string, appId: string): Promise<void> {

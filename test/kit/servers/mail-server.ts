@@ -2,7 +2,7 @@ import type { AddressInfo, Socket } from 'node:net'
 import { SMTPServer, type SMTPServerOptions } from 'smtp-server'
 
 /** What the server does at a step instead of taking it: an answer, silence, or the end of the line. */
-export type Turn = number | 'hang' | 'cut' | 'ok'
+type Turn = number | 'hang' | 'cut' | 'ok'
 
 /** A step's turns, first first; without one left the step is taken. `taken` = the mail is kept, and then this is answered. */
 export type Script = Partial<Record<'login' | 'sender' | 'recipient' | 'taken', Turn[]>>
