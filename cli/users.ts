@@ -55,7 +55,7 @@ export function usersCommand(program: Command): void {
     .action(async ({ limit, json }: { limit: string; json?: boolean }) => {
       if (!/^[1-9]\d{0,5}$/.test(limit)) throw new Error('--limit must be a whole number from 1 to 999999.')
       const rows = await withInstallation((_, db) => listUsers(db, Number(limit)))
-      console.log(json ? JSON.stringify(rows) : table(rows))
+      console.log(json ? JSON.stringify(rows.map(accountView)) : table(rows))
     })
   users
     .command('set-plan')
@@ -153,6 +153,11 @@ export async function userId(db: Db, who: string): Promise<string> {
   const user = who.includes('@') ? await findUserByEmail(db, who) : await findUser(db, who)
   if (!user) throw new Error(`There is no account "${who}".`)
   return user.id
+}
+
+/** What scripts read of an account: exactly these keys, which docs/json-output.md lists. */
+function accountView({ id, name, email, locale, plan, plan_ends_at, blocked_at, created_at }: UserRow) {
+  return { id, name, email, locale, plan, plan_ends_at, blocked_at, created_at }
 }
 
 function table(rows: readonly UserRow[]): string {

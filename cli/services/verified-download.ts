@@ -33,7 +33,7 @@ async function downloadFrom(url: string, sha256: string, path: string): Promise<
   try {
     const body = Readable.fromWeb(response.body as never).on('data', chunk => hash.update(chunk))
     await pipeline(body, createWriteStream(path, { flags: 'wx' }))
-    if (hash.digest('hex') !== sha256) throw new Error('the download differs from the release in its SHA-256')
+    if (hash.digest('hex') !== sha256) throw new Error('the download is not the released program: its SHA-256 differs')
   } catch (error) {
     rmSync(path, { force: true })
     throw error

@@ -142,7 +142,7 @@ test.serial('applications that fail in every round do not keep later ones from b
     if (mute.some(id => name.includes(id))) throw new Error('the engine does not answer')
     return inspect(name)
   }
-  await t.throwsAsync(round(), { message: /one application after another/ })
+  await t.throwsAsync(round(), { message: /several applications in a row/ })
   t.false((await round()).whole)
   t.is(await statusOf(newest), 'exited')
   engine.inspect = inspect

@@ -263,7 +263,7 @@ test('a round ends after failures for three applications in a row: the engine is
   }
   const options = { db, hostId, boot: inBoot('boot-1'), log, engine, turns: appTurns() }
   const round = reconcile({ ...options, volumes: { list: async () => [] } as never })
-  await t.throwsAsync(round, { message: /one application after another/ })
+  await t.throwsAsync(round, { message: /several applications in a row/ })
   t.is(asked, 3)
 })
 
