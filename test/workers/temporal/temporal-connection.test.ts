@@ -93,7 +93,11 @@ const wrong: [string, Record<string, string>, RegExp][] = [
     { ...right, TEMPORAL_TLS_CERT: stranger.certificate, TEMPORAL_TLS_KEY: stranger.key },
     /set TEMPORAL_TLS_CERT and TEMPORAL_TLS_KEY to a pair/,
   ],
-  ['a key of another certificate', { ...right, TEMPORAL_TLS_KEY: stranger.key }, /must be PEM certificates with their key/],
+  [
+    'a key of another certificate',
+    { ...right, TEMPORAL_TLS_KEY: stranger.key },
+    /must be PEM certificates with their key/,
+  ],
   ['a file that is not there', { ...right, TEMPORAL_TLS_CA: `${folder}/none` }, /TEMPORAL_TLS_CA names cannot be read/],
   ['clear text', {}, /requires TLS: set TEMPORAL_TLS=on/],
   ['TLS where there is none', { ...right, TEMPORAL_ADDRESS: temporal.address }, /does not use TLS/],
