@@ -39,7 +39,7 @@ async function scene(hostId: string) {
   }
 }
 
-test('a lane that was told of a port of an earlier boot sends nobody there', async t => {
+test('a lane with a port of an earlier boot sends no request there', async t => {
   const { db, switchRoute, port } = await scene('told')
   await recordBoot(db, 'told', 'now')
   await switchRoute('before')
@@ -50,7 +50,7 @@ test('a lane that was told of a port of an earlier boot sends nobody there', asy
   t.is(await port(), 0)
 })
 
-test('before a host has told of the boot that its machine is in, none of its ports is believed', async t => {
+test('no port of a host is trusted before it has reported the boot of its machine', async t => {
   const { db, started, switchRoute, routeStands, port } = await scene('behind')
   await recordBoot(db, 'behind', 'before')
   await started('before')
@@ -66,7 +66,7 @@ test('before a host has told of the boot that its machine is in, none of its por
   t.is(await port(), 4000)
 })
 
-test('a boot that begins while a route is set is seen after it', async t => {
+test('a boot that starts while a route is set is noticed afterwards', async t => {
   const { db, edge, switchRoute, port } = await scene('meanwhile')
   await recordBoot(db, 'meanwhile', 'now')
   const { setRoute } = edge

@@ -18,7 +18,7 @@ const rows: [error: Error, code: string, again: boolean][] = [
   [new BodyNotFound('b1'), 'DEPLOY_FAILED', false],
 ]
 
-test('each error of an outside system ends an operation with its code, and is tried again where that may help', t => {
+test('each error of an outside system ends an operation with its code, and is retried where that may help', t => {
   for (const [error, code, again] of rows) {
     const failure = withCode(error) as ApplicationFailure
     t.true(failure instanceof ApplicationFailure, code)

@@ -88,7 +88,7 @@ async function busyScene(kind: OperationKind) {
 const refused = (message: RegExp) => ({ instanceOf: ApplicationFailure, message })
 const forged = { uid: 0, ownerId: '0', start: 'env', ramMb: 9999, cpus: 64, language: 'php', main: '/etc/passwd' }
 
-test('a container is made from the rows of its application, whatever its lane says', async t => {
+test('a container is created from the rows of its application, whatever its lane sends', async t => {
   const { engine, step, release, app, user } = await scene('deploy')
   const said = { ...release, ...forged, hostname: null, hostAddress: '127.0.0.9', deploymentId: 'x' } as Release
   const started = await step(({ startRelease }) => startRelease(said))
@@ -184,7 +184,7 @@ test.serial(
   },
 )
 
-test.serial('what a release brings, places and takes back is flushed to its disk before anything says so', async t => {
+test.serial('what a release brings, places and undoes is flushed to its disk before it is reported', async t => {
   const { db, step, release, before, calls } = await scene('deploy', 'h1', {
     store: { open: async () => ({ close: async () => {} }) } as never,
     archives: { unpack: async () => {} } as never,
@@ -321,7 +321,7 @@ test('files are removed once their application is deleted, and not before', asyn
   t.deepEqual(calls, ['volumes.remove', 'engine.removeNetwork', 'engine.removeShare'])
 })
 
-test('after a deploy has ended, its lane retires the release before, and cannot end the one that serves', async t => {
+test('after a deploy has ended, its lane retires the previous release, and cannot end the one that serves', async t => {
   const { db, app, id, step, release, before, engine, calls } = await scene('deploy')
   await step(({ startApp }) => startApp(before, { mustStand: false }))
   await step(({ startRelease }) => startRelease(release))
@@ -345,7 +345,7 @@ test('after a deploy has ended, its lane retires the release before, and cannot 
   t.deepEqual([...engine.containers.keys()], [appContainerName(release)])
 })
 
-test('a lane of an older version names no operation: the one that its run works on is meant', async t => {
+test('a lane of an older version names no operation: its run’s current one is used', async t => {
   const { db, app, id, step, release, before, calls, activities } = await scene('deploy')
   const old = ({ operationId: _, ...nameless }: Release): Release => nameless
   await step(({ startRelease }) => startRelease(old(release)))
@@ -358,7 +358,7 @@ test('a lane of an older version names no operation: the one that its run works 
   t.is(await other.catch(error => error.type), claimLost)
 })
 
-test('a record of an operation that is taken for another application’s, kind’s or release’s writes nothing', async t => {
+test('a record with a wrong application, kind or release of an operation writes nothing', async t => {
   const { db, id, release, app } = await scene('deploy')
   const victim = await scene('deploy')
   const claim = () => ({ run: 'lane', step: 6 })
@@ -389,7 +389,7 @@ test('a record of an operation that is taken for another application’s, kind�
   t.like(await loadApp(db, app.id), { desired_state: 'stopped' })
 })
 
-test('a commit onto a lost disk is refused and makes none; a push brings every file, gets a new one and says so', async t => {
+test('a commit onto a lost disk is refused and creates none; a push brings every file, gets a new disk and logs it', async t => {
   const volumes = folderVolumes(join(folder, 'lost'))
   const lost = await scene('deploy', 'h1', { volumes })
   const prepare = () => lost.step(({ prepareRelease }) => prepareRelease(lost.release))
@@ -414,7 +414,7 @@ test('a commit onto a lost disk is refused and makes none; a push brings every f
   t.is((await log()).split(newDiskLine('git')).length, 2, 'a second attempt finds the disk of the first')
 })
 
-test('a restore onto a lost disk says what is not there: what was written since the snapshot', async t => {
+test('a restore onto a lost disk logs what is lost: what was written since the snapshot', async t => {
   const volumes = folderVolumes(join(folder, 'lost-before-restore'))
   const { db, app, release } = await scene('deploy', 'h1', { volumes })
   const restored = { ...release, source: { kind: 'snapshot', segmentId: null } as const }
@@ -424,7 +424,7 @@ test('a restore onto a lost disk says what is not there: what was written since 
   t.true(log.endsWith('what the program has written since the snapshot is lost.\n'), log)
 })
 
-test('a disk that is full while a release is prepared ends the deploy with its own code, and nothing half written stays', async t => {
+test('a disk that is full while a release is prepared ends the deploy with its own code, and leaves nothing half written', async t => {
   demandRoot()
   const mount = join(folder, 'small')
   await mkdir(mount)
@@ -458,7 +458,7 @@ const inTurn: Record<string, [kind: OperationKind, asked: Asked]> = {
 }
 
 for (const [name, [kind, asked]] of Object.entries(inTurn))
-  test(`${name}, whose operation ends while it waits for its turn, does nothing with it`, async t => {
+  test(`${name} whose operation ends while it waits for its lock has no effect`, async t => {
     const { db, id, step, release, before, calls, engine, ...turn } = await busyScene(kind)
     // It was made from other settings, so a start would end it.
     const spec = { name: appContainerName(before), network: 'n', publish: null, command: ['node'] }
@@ -489,7 +489,7 @@ const afterTheEnd: Record<string, Asked> = {
 }
 
 for (const [name, asked] of Object.entries(afterTheEnd))
-  test(`${name} leaves a release alone that has come to serve while it waited for its turn`, async t => {
+  test(`${name} does not touch a release that started to serve while it waited for its lock`, async t => {
     const { db, app, id, step, release, before, calls, engine, ...turn } = await busyScene('deploy')
     await step(({ startRelease }) => startRelease(release))
     calls.length = 0
@@ -510,7 +510,7 @@ const givenUp: Record<string, Asked> = {
 }
 
 for (const [name, asked] of Object.entries(givenUp))
-  test(`${name} that was given up while it waited for its turn does nothing with it`, async t => {
+  test(`${name} that was given up while it waited for its lock has no effect`, async t => {
     const { step, release, before, calls, ...turn } = await busyScene('deploy')
     const cancelled = new AbortController()
     await turn.hold()

@@ -56,7 +56,7 @@ test.serial(
   },
 )
 
-test.serial('a body is there once its put has answered, also the second of a folder', async t => {
+test.serial('a body survives once its put has answered, also the second one in a folder', async t => {
   const put = (id: string) => async (folder: string) =>
     (await filesystemStore(folder)).put(id, Readable.from([body], { objectMode: false }))
   const first = newId()
@@ -88,7 +88,7 @@ test.serial(
   },
 )
 
-test.serial('what a release is about to change is written down before it is changed', async t => {
+test.serial('the change of a release is recorded before it is made', async t => {
   const left = await afterCut(
     async folder => {
       const release = new Tree(folder)
@@ -116,7 +116,7 @@ const mail = {
   text: 'It is ABC',
 }
 
-test.serial('a mail lies in its folder once it counts as sent, also the first', async t => {
+test.serial('a mail survives in its folder once it counts as sent, also the first one', async t => {
   const send = async (folder: string) => folderMailer(`${folder}/mail`).send(mail, new AbortController().signal)
   const left = await afterCut(send)
   const name = `2100-01-01T000000.000Z-${mail.id}.eml`
@@ -127,7 +127,7 @@ for (const [kind, open] of [
   ['folders', folderVolumes],
   ['loop mounts', loopVolumes],
 ] as const) {
-  test.serial(`${kind}: a volume and what was flushed in it are there`, async t => {
+  test.serial(`${kind}: a volume and its flushed content survive`, async t => {
     const disk = await started
     const root = join(disk.folder, newId())
     await mkdir(root, { mode: 0o711 })
@@ -147,14 +147,14 @@ for (const [kind, open] of [
   })
 }
 
-test.serial('a volume that was made is there, before anything was written into it', async t => {
+test.serial('a created volume survives before anything was written to it', async t => {
   const left = await afterCut(folder => loopVolumes(folder).ensure('app', 16, 10_001))
   t.is((await stat(`${left}/images/app.ext4`)).size, 16 * 1024 * 1024)
   const disk = await started
   for (const name of await readdir(disk.folder)) await loopVolumes(join(disk.folder, name)).unmountAll()
 })
 
-test.serial('the secrets of an installation are there before anything is made with them', async t => {
+test.serial('the secrets of an installation survive before they are used', async t => {
   const left = await afterCut(async folder => void openSecrets(folder))
   t.regex(await text(`${left}/secrets.json`), /masterKey/)
   const changed = await afterCut(

@@ -52,7 +52,7 @@ const closed = [
   ...['', 'localhost', '127.1', '0x7f.1', '2130706433', '1.1.1.1 ', '1.1.1.01', '2606:4700:4700::1111%1'],
 ]
 
-test('public addresses are told from all others', t => {
+test('public addresses are distinguished from all others', t => {
   t.deepEqual(
     open.filter(address => !isPublicAddress(address)),
     [],

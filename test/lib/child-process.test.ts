@@ -9,7 +9,7 @@ process.env.BERTH_CANARY = 'secret of the host'
 delete process.env.BERTH_UNSET
 const env = '/usr/bin/env'
 
-test('a program finds nothing in its environment but what is named', async t => {
+test('a program finds only the named variables in its environment', async t => {
   t.deepEqual(await runProcess(env, []), { stdout: '', stderr: '' })
   t.deepEqual(await runProcess(env, [], { env: { A: 'b', C: undefined } }), { stdout: 'A=b\n', stderr: '' })
   const started = startProcess(env, [], { stdio: ['ignore', 'pipe', 'ignore'] })
@@ -18,13 +18,13 @@ test('a program finds nothing in its environment but what is named', async t => 
   runProcessNow('/bin/sh', ['-c', 'test -z "$BERTH_CANARY"'])
 })
 
-test('variables of our own are handed on by name, and only those that are set', async t => {
+test('our own variables are passed on by name, and only those that are set', async t => {
   t.deepEqual(ownVariables(['BERTH_CANARY', 'BERTH_UNSET']), { BERTH_CANARY: 'secret of the host' })
   const handed = await runProcess(env, [], { env: ownVariables(['BERTH_CANARY']) })
   t.is(handed.stdout, 'BERTH_CANARY=secret of the host\n')
 })
 
-test('programs of the system are found, and say what went wrong', async t => {
+test('system programs are found, and their errors are reported', async t => {
   const options = { env: systemEnvironment }
   t.is((await runProcess('sh', ['-c', 'echo said; echo told >&2'], options)).stdout, 'said\n')
   const failed = await t.throwsAsync(runProcess('sh', ['-c', 'echo said; echo told >&2; exit 4'], options))
@@ -34,7 +34,7 @@ test('programs of the system are found, and say what went wrong', async t => {
   t.is(error.code, 'ENOENT')
 })
 
-test('the children that touch what strangers write have an empty environment from their first instruction on', async t => {
+test('children that handle untrusted files have an empty environment from their first instruction on', async t => {
   for (const name of ['archives', 'overlay', 'placement', 'snapshots']) {
     const child = startChild(name, ['ignore', 'ignore', 'inherit', 'ipc', 'ignore'])
     // The descriptor of its channel is all that Node adds.

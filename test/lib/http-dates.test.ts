@@ -39,6 +39,6 @@ for (const text of [
   'Sun Nov 6 08:49:37 1994',
   ' Sun, 06 Nov 1994 08:49:37 GMT, Sun, 06 Nov 1994 08:49:37 GMT',
 ])
-  test(`"${text}" is none`, t => {
+  test(`"${text}" is not a date`, t => {
     t.is(httpDate(text, now), undefined)
   })

@@ -67,7 +67,7 @@ test('a HEAD has no range', t => {
   t.deepEqual(portionOf('HEAD', { range: 'bytes=99-' }, body), { status: 200, range: null })
 })
 
-test('of an empty body there is no range', t => {
+test('an empty body has no ranges', t => {
   t.deepEqual(portionOf('GET', { range: 'bytes=0-' }, { ...body, size: 0 }), { status: 416, range: null })
   t.deepEqual(portionOf('GET', {}, { ...body, size: 0 }), { status: 200, range: null })
 })

@@ -1,7 +1,7 @@
 import test from 'ava'
 import { randomBytes } from '../../lib/random-bytes.ts'
 
-test('bytes are given out once, also where a new draw begins, and stay as they are', t => {
+test('bytes are returned once, also when the pool is refilled, and stay unchanged', t => {
   const drawn = Array.from({ length: 2000 }, (_, n) => randomBytes(1 + (n % 40)))
   const kept = drawn.map(bytes => bytes.toString('hex'))
   const long = kept.filter(text => text.length >= 16)

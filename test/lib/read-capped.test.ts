@@ -2,7 +2,7 @@ import { Readable } from 'node:stream'
 import test from 'ava'
 import { readCapped } from '../../lib/read-capped.ts'
 
-test('a stream is read whole up to its limit, and ended beyond it', async t => {
+test('a stream is read whole up to its limit, and closed beyond it', async t => {
   const stream = (...pieces: string[]) => Readable.from(pieces.map(piece => Buffer.from(piece)))
   t.is(String(await readCapped(stream('ab', 'c'), 3)), 'abc')
   t.is(String(await readCapped(null, 3)), '')

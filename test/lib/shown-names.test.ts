@@ -23,7 +23,7 @@ const invisible: Record<string, string> = {
   'an empty pattern of dots': '\u2800',
 }
 
-test('names of every script are shown, joined emoji too', t => {
+test('names of every script are accepted, including joined emoji', t => {
   for (const name of readable) {
     t.true(isShownName(name), name)
     t.is(asWritten(name), name)
@@ -31,11 +31,11 @@ test('names of every script are shown, joined emoji too', t => {
 })
 
 for (const [what, text] of Object.entries(misleading))
-  test(`what does not read as it was written is no name: ${what}`, t => {
+  test(`a text that does not read as written is not a name: ${what}`, t => {
     t.false(readsAsWritten(text))
     t.false(isShownName(text))
     t.true(readsAsWritten(asWritten(text)))
   })
 
 for (const [what, text] of Object.entries(invisible))
-  test(`what shows nothing is no name: ${what}`, t => t.false(isShownName(text)))
+  test(`an invisible text is not a name: ${what}`, t => t.false(isShownName(text)))

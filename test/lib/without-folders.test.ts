@@ -3,7 +3,7 @@ import test from 'ava'
 import { withCode } from '../../activities/failures.ts'
 import { withoutFolders } from '../../lib/without-folders.ts'
 
-test('of a path of the host its last name is told, and everything else as it was', t => {
+test('only the last name of a host’s path is left, and everything else stays unchanged', t => {
   const cases = [
     ["open '/var/lib/berth/hosts/one/mounts/x/plan.json.new'", "open 'plan.json.new'"],
     ['Command failed: e2fsck -f -y /var/lib/berth/images/x.ext4', 'Command failed: e2fsck -f -y x.ext4'],
@@ -16,7 +16,7 @@ test('of a path of the host its last name is told, and everything else as it was
   for (const [message, told] of cases) t.is(withoutFolders(message), told)
 })
 
-test('an error without a code of the catalogue is told without the folders of the host, and may be tried again', t => {
+test('an error without a catalogue code loses the host’s folders, and may be retried', t => {
   const error = Object.assign(new Error("EIO, read '/data/hosts/one/x'"), { code: 'EIO' })
   const failure = withCode(error) as ApplicationFailure
   t.true(failure instanceof ApplicationFailure)

@@ -6,7 +6,7 @@ export interface RoundsOptions extends ComparisonOptions {
   /** How often everything is compared, changed or not. */
   everythingSeconds?: number
   /** Milliseconds of a monotonic clock. */
-  monotonic?: () => number
+  now?: () => number
 }
 
 /**
@@ -25,7 +25,7 @@ export class HostRounds {
 
   constructor(options: RoundsOptions) {
     this.#options = { failing: new Set(), ...options }
-    this.#now = options.monotonic ?? (() => performance.now())
+    this.#now = options.now ?? (() => performance.now())
   }
 
   /** Makes the next round check this application. */

@@ -50,7 +50,7 @@ const listed = async (pieces: Promise<Readable>) => JSON.parse((await (await pie
 const descriptors = () => readdirSync('/proc/self/fd').length
 const owner = (path: string) => lstatSync(path).uid
 
-test('a folder is listed with sizes and times; links count as files of their own', async t => {
+test('a list of a folder has sizes and times, and counts links as files', async t => {
   const { files, of } = await volumeWith({
     'b.txt': 'four',
     a: null,
@@ -76,7 +76,7 @@ test('a folder is listed with sizes and times; links count as files of their own
   t.deepEqual(await listed(listFiles(of, 'a')), [])
 })
 
-test('what is no plain file cannot be read, and nothing waits for it', async t => {
+test('only plain files can be read, and no read blocks', async t => {
   const { files, of, text } = await volumeWith({
     file: 'text',
     folder: null,
@@ -93,7 +93,7 @@ test('what is no plain file cannot be read, and nothing waits for it', async t =
   t.is(await text('file'), 'text')
 })
 
-test('files of up to 10 MB are read, empty ones too', async t => {
+test('files of up to 10 MB can be read, also empty ones', async t => {
   const { files, text } = await volumeWith({ empty: '' })
   writeFileSync(join(files, 'most'), Buffer.alloc(maxFileBytes, 'x'))
   writeFileSync(join(files, 'more'), Buffer.alloc(maxFileBytes + 1, 'x'))
@@ -102,7 +102,7 @@ test('files of up to 10 MB are read, empty ones too', async t => {
   await t.throwsAsync(text('more'), { code: 'FILE_TOO_LARGE', message: /10 MB/ })
 })
 
-test('what is written belongs to the application; replacing keeps the mode', async t => {
+test('a written file belongs to the application, and replacing it keeps the mode', async t => {
   const { files, of, volume } = await volumeWith({ 'run.sh': { text: 'old', mode: 0o750 }, link: { link: 'run.sh' } })
   await writeFile(of, 'new/deep/ünï.txt', Buffer.from('new'))
   await writeFile(of, 'run.sh', Buffer.from('changed'))
@@ -124,7 +124,7 @@ test('what is written belongs to the application; replacing keeps the mode', asy
   await t.throwsAsync(writeFile(of, 'run.sh/x', Buffer.from('x')), { code: 'INVALID_PATH' })
 })
 
-test('moving takes links and folders as they are, and never overwrites', async t => {
+test('a move takes links and folders unchanged, and never overwrites', async t => {
   const { files, of } = await volumeWith({ 'a/b': 'ab', link: { link: '/etc' }, other: 'other', node_modules: null })
   await moveFile(of, 'a', 'deeper/still')
   await moveFile(of, 'link', 'deeper/link')
@@ -139,7 +139,7 @@ test('moving takes links and folders as they are, and never overwrites', async t
   await t.throwsAsync(moveFile(of, 'node_modules', 'x'), { code: 'RENAME_FAILED', message: /mounted/ })
 })
 
-test.serial('deleting takes folders of any depth and size, links as links, and frees the space', async t => {
+test.serial('a deletion removes folders of any depth and size, does not follow links, and frees the space', async t => {
   const { files, of, volume } = await volumeWith({ 'a/b/c': 'c', link: { link: '/etc' }, vendor: null })
   mkdirSync(join(files, 'locked', 'inner'), { recursive: true, mode: 0o500 })
   // Deeper than any path that a system call takes.
@@ -160,7 +160,7 @@ test.serial('deleting takes folders of any depth and size, links as links, and f
   await t.throwsAsync(removeFile(of, 'vendor'), { code: 'DELETE_FAILED', message: /mounted/ })
 })
 
-test('a caller who may not see secrets is neither shown them nor takes them along in a folder', async t => {
+test('a caller who may not see secrets neither sees them nor moves them with a folder', async t => {
   const contents = {
     '.env': '',
     '.env.local': '',
@@ -186,7 +186,7 @@ test('a caller who may not see secrets is neither shown them nor takes them alon
   await removeFile(of, 'in')
 })
 
-test('a volume that is full says so, and what was there stays', async t => {
+test('a write to a full volume reports it, and the old file stays', async t => {
   const { of, text, volume } = await volumeWith({ kept: 'kept' }, 16)
   const write = async () => {
     for (let index = 0; index < 4; index++) await writeFile(of, `big-${index}`, Buffer.alloc(maxFileBytes, 'x'))
@@ -197,13 +197,13 @@ test('a volume that is full says so, and what was there stays', async t => {
   t.false(existsSync(join(volume, 'draft')), 'what could not be written takes no space')
 })
 
-test('an application without files yet has none to list, and takes none', async t => {
+test('an application without files has an empty list, and refuses new files', async t => {
   const of = { volume: join(root, 'never'), hiding: null }
   await t.throwsAsync(listFiles(of, ''), { code: 'FILE_NOT_FOUND' })
   await t.throwsAsync(writeFile(of, 'a', Buffer.alloc(1)), { code: 'SAVE_FAILED' })
 })
 
-test.serial('a list that nobody takes leaves nothing open', async t => {
+test.serial('a list that is not read leaves nothing open', async t => {
   const { of } = await volumeWith({ a: '' })
   const before = descriptors()
   const pieces = await listFiles(of, '')
@@ -223,7 +223,7 @@ function race(t: ExecutionContext, ...args: string[]) {
   return new Promise<void>(resolve => racer.once('message', () => resolve()))
 }
 
-test('folders that become links while they are gone through lead nowhere outside', async t => {
+test('folders that become links during a walk never lead outside', async t => {
   const { files, of, volume, text } = await volumeWith({ 'c/file': 'inside', 'd/file': 'inside' })
   const outside = join(volume, 'outside')
   lay(outside, { file: 'canary', 'deep/file': 'canary' })
@@ -250,7 +250,7 @@ test('folders that become links while they are gone through lead nowhere outside
   t.false(read.includes('canary') || read.includes('file'))
 })
 
-test('a reader finds the old content or the new one, whole', async t => {
+test('a reader finds either the old or the new content, never a part', async t => {
   const { files, of } = await volumeWith({ 'page.html': '1\n'.repeat(200_000) })
   const reader = fork(new URL('../../kit/children/reader.ts', import.meta.url), [join(files, 'page.html')], {
     execArgv: ['--import', 'tsx'],

@@ -35,11 +35,11 @@ async function removing(
   t.is(fs.readdirSync(outside).length, files)
 }
 
-test.serial('a release that is begun anew', async t => {
+test.serial('a release that is prepared again', async t => {
   await removing(t, 'source', root => emptySource(releaseFolders(join(root, 'app'), 1), null))
 })
 
-test.serial('what an install step has left', async t => {
+test.serial('the output of an install step', async t => {
   await removing(t, 'build', root => keepDependencies(releaseFolders(join(root, 'app'), 1), 'node_modules'))
 })
 

@@ -12,7 +12,7 @@ function volumeWithTrash(t: ExecutionContext, files: number) {
   return { volume, thrown }
 }
 
-test('the trash of a volume is emptied by one remover at a time, and that of others meanwhile', async t => {
+test('the trash of a volume is emptied by one run at a time, concurrently with that of other volumes', async t => {
   const huge = volumeWithTrash(t, 3000)
   const small = volumeWithTrash(t, 1)
   const ended: string[] = []

@@ -78,7 +78,7 @@ for (const [name, [zip, expected]] of Object.entries(legal))
     t.like(await bench.inspect(zip, pool), { ok: false, code: 'MISSING_CONFIG' })
   })
 
-test('legal: an archive that was written as a stream, sizes behind the data', async t => {
+test('legal: an archive that was written as a stream, with sizes after the data', async t => {
   const stream = new ZipFile()
   const content = noise(300_000)
   stream.addReadStreamLazy('large.bin', done => done(null, Readable.from([content])))
@@ -89,7 +89,7 @@ test('legal: an archive that was written as a stream, sizes behind the data', as
   t.true((await readFile(join(folder, 'large.bin'))).equals(content))
 })
 
-test('an inspection tells what the archive holds', async t => {
+test('an inspection returns the content of the archive', async t => {
   const found = await bench.inspect(appZip({ 'lib/a.js': noise(300_000) }, { SUBDOMAIN: 'shop', MEMORY: 512 }), pool)
   t.like(found, {
     ok: true,
@@ -98,7 +98,7 @@ test('an inspection tells what the archive holds', async t => {
   })
 })
 
-test('the configuration file is looked for by name, in order, at the root', async t => {
+test('the configuration file is found by name, in order, at the root', async t => {
   const zip = zipOf({ 'x/berth.app': 'DISPLAY_NAME=deep', 'other.cfg': 'DISPLAY_NAME=other', 'index.js': '' })
   t.like(await bench.inspect(zip, pool), { ok: false, code: 'MISSING_CONFIG' })
   t.like(await bench.inspect(zip, pool, ['other.cfg']), { ok: false, code: 'MISSING_MAIN' })
@@ -110,14 +110,14 @@ test('the configuration file is looked for by name, in order, at the root', asyn
   })
 })
 
-test('a zip of the folder instead of its content is told as such', async t => {
+test('a zip of the folder instead of its content is reported as such', async t => {
   const zip = zipOf({ 'my-app/berth.app': 'DISPLAY_NAME=x', 'my-app/index.js': '' })
   const inspection = await bench.inspect(zip, pool)
   t.like(inspection, { ok: false, code: 'MISSING_CONFIG' })
   t.regex(JSON.stringify(inspection), /There is my-app\/berth\.app: zip the content of that folder/)
 })
 
-test('MAIN in a dropped folder is not there', async t => {
+test('MAIN in a dropped folder is missing', async t => {
   const zip = appZip({ 'target/index.js': 'x' }, { MAIN: 'target/index.js' })
   t.like(await bench.inspect(zip, pool), { ok: false, code: 'INVALID_MAIN' })
 })
@@ -145,7 +145,7 @@ test('files belong to the application, keep their permissions and no special bit
   }
 })
 
-test('an archive of our own may hold links, inside only', async t => {
+test('an archive of Berth may contain links that stay inside', async t => {
   const link = (target: string) => ({ data: target, mode: 0o120777 })
   const { folder, error, paths } = await bench.unpack(zipOf({ 'a/b': 'x', 'a/l': link('../c'), c: 'y' }), pool, {
     own: true,
@@ -160,7 +160,7 @@ test('an archive of our own may hold links, inside only', async t => {
   }
 })
 
-test('a folder that is a link, holds something or belongs to another is left alone', async t => {
+test('a folder that is a link, is not empty or has another owner stays untouched', async t => {
   await writeFile(join(bench.base, 'a.zip'), zipOf({ a: 'x' }))
   const file = await open(join(bench.base, 'a.zip'))
   const root = join(bench.base, 'roots')
@@ -177,7 +177,7 @@ test('a folder that is a link, holds something or belongs to another is left alo
   await file.close()
 })
 
-test('a full disk is told as such, and the folder is empty again', async t => {
+test('a full disk is reported as such, and the folder is empty again', async t => {
   const [disk, mount] = [join(bench.base, 'disk'), join(bench.base, 'mount')]
   await mkdir(mount)
   await writeFile(disk, '')
@@ -194,7 +194,7 @@ test('a full disk is told as such, and the folder is empty again', async t => {
   await file.close()
 })
 
-test('two at once; who waits too long is told to come again', async t => {
+test('two archives are inspected concurrently; a caller that waits too long gets UPLOAD_BUSY', async t => {
   const small = archives({ atOnce: 2, waitMs: 100 })
   const zip = heavy(20)
   const outcomes = await Promise.allSettled([1, 2, 3].map(() => bench.inspect(zip, small)))
@@ -206,7 +206,7 @@ test('two at once; who waits too long is told to come again', async t => {
   await small.close()
 })
 
-test('one account with many archives at the limit: another account’s is inspected beside them, and each of them in its turn', async t => {
+test('an account with many archives at the limit delays no other account, and each of its archives is inspected', async t => {
   const fair = archives({ atOnce: 2, waitMs: Number.POSITIVE_INFINITY })
   const [heavyPath, smallPath] = [join(bench.base, 'heavy.zip'), join(bench.base, 'small.zip')]
   await writeFile(heavyPath, heavy(8))
@@ -228,7 +228,7 @@ test('one account with many archives at the limit: another account’s is inspec
   for (const file of files) await file.close()
 })
 
-test.serial('of one account one archive is inspected at a time, also while nobody else waits', async t => {
+test.serial('one archive per account is inspected at a time, even while no other account waits', async t => {
   const childrenNow = async () =>
     (await readFile(`/proc/self/task/${process.pid}/children`, 'utf8')).split(' ').filter(Boolean).length
   const before = await childrenNow()
@@ -250,7 +250,7 @@ test.serial('of one account one archive is inspected at a time, also while nobod
   for (const file of files) await file.close()
 })
 
-test('an archive that takes long lets everybody else go first', async t => {
+test('a long inspection runs at a lower priority', async t => {
   const pool = archives({ spareAfterMs: 60_000 })
   const inspecting = bench.inspect(heavy(80), pool)
   let over = false
@@ -282,7 +282,7 @@ async function threadsOfChildren(): Promise<{ nice: number }[]> {
   return found
 }
 
-test('an inspection without end is ended', async t => {
+test('an endless inspection is ended', async t => {
   const hasty = archives({ inspectSeconds: 0.05 })
   await t.throwsAsync(bench.inspect(heavy(60), hasty), { code: 'UPLOAD_BUSY' })
   await hasty.close()
@@ -296,7 +296,7 @@ test('a child that is killed while it unpacks leaves an empty folder', async t =
   await hasty.close()
 })
 
-test('a child that takes too much memory is ended, and the archive refused', async t => {
+test('a child that takes too much memory is ended, and its archive refused', async t => {
   const narrow = archives({ memoryMb: 1 })
   t.like(await bench.inspect(heavy(60), narrow), {
     ok: false,
@@ -309,7 +309,7 @@ test('a child that takes too much memory is ended, and the archive refused', asy
   await narrow.close()
 })
 
-test.serial('a small inspection is done by a child that waited for it', async t => {
+test.serial('a small inspection uses a spare child', async t => {
   const waited: boolean[] = []
   const warm = archives({ spareAfterMs: 0, observe: child => waited.push(child.waited) })
   const zip = appZip()

@@ -27,7 +27,7 @@ test('an application has 50 Mbit/s each way for every 256 MB unless a setting sa
   t.is(bandwidthBurst(50), 131_072, 'never less than a program hands over at once')
 })
 
-test('what is off says why', async t => {
+test('a limit that is off states why', async t => {
   t.is(bandwidthState(await openBandwidth(0)), 'off: the setting HOST_BANDWIDTH_MBIT is off')
 })
 
@@ -71,7 +71,7 @@ function transfer(address: string, bytes: number): Promise<number> {
 }
 
 if (bandwidth)
-  test.serial('a container passes what it sends and what it receives at its rate, after every start', async t => {
+  test.serial('a container sends and receives at its rate, after every start', async t => {
     t.timeout(120_000)
     const box = spec(`node -e "${echo.replaceAll('\n', ' ')}"`)
     await host.create(box)
@@ -101,10 +101,9 @@ if (bandwidth)
       await host.stop(box.name, 1)
     }
   })
-else
-  test('where the kernel has no token bucket, that is said', t => t.regex(notice ?? '', /tc does not work here|root/))
+else test('a kernel without token buckets is reported', t => t.regex(notice ?? '', /tc does not work here|root/))
 
-test.serial('a process that is not of the container is left alone, as is the network of the machine', async t => {
+test.serial('a process of another container, and the network of the machine, stay untouched', async t => {
   demandRoot()
   const own = { id: 'f'.repeat(64), pid: process.pid, mbit: 1 }
   await t.throwsAsync(tcBandwidth().limit(own), { message: /not in container/ })
@@ -112,7 +111,7 @@ test.serial('a process that is not of the container is left alone, as is the net
   await t.throwsAsync(tcBandwidth().limit({ ...own, id }), { message: /no network of its own/ })
 })
 
-test.serial('a link whose other end lies elsewhere leaves the device of that number here alone', async t => {
+test.serial('a link whose other end is elsewhere leaves the local device of that index untouched', async t => {
   demandRoot()
   // Two networks that are linked with each other, and here a device that has the number of one of the ends.
   const inNetworkOfItsOwn = () => {

@@ -16,7 +16,7 @@ captchaContract(test.serial, 'siteverify', () => ({
   solve: how => provider.solve(how),
 }))
 
-test.serial('the provider is told the secret, the answer and the address, and nothing else', async t => {
+test.serial('the provider receives the secret, the answer and the address, and nothing else', async t => {
   provider.asked.length = 0
   const answer = provider.solve()
   await siteverifyCaptcha(provider.settings()).solvedAt(answer, '203.0.113.7', AbortSignal.timeout(10_000))
@@ -69,7 +69,7 @@ test.serial(
   },
 )
 
-test.serial('what makes no sense passes nobody, and names the codes of the list only', async t => {
+test.serial('an invalid verdict passes nobody, and repeats only published codes', async t => {
   for (const body of ['', 'true', '[]', '<html>', {}, { success: 'true' }, { success: true }, { success: 1 }])
     t.regex(await refusal(says(body)), /^VALIDATION_FAILED/, JSON.stringify(body))
   t.regex(
@@ -86,7 +86,7 @@ test.serial('what makes no sense passes nobody, and names the codes of the list 
     t.is(await refusal(says({ success: false, 'error-codes': [code] })), 'none')
 })
 
-test.serial('a wrong secret is the fault of the operator, not of the visitor', async t => {
+test.serial('a wrong secret is reported as the operator’s error, not the visitor’s', async t => {
   const captcha = siteverifyCaptcha({ ...provider.settings(), secretKey: 'wrong' })
   const error = await t.throwsAsync(captcha.solvedAt(provider.solve(), '203.0.113.7', AbortSignal.timeout(10_000)))
   t.regex(error.message, /invalid-input-secret/)

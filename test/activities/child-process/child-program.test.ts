@@ -23,7 +23,7 @@ const jobs: Record<string, (volume: string) => unknown> = {
 }
 
 for (const [name, jobOf] of Object.entries(jobs)) {
-  test.serial(`${name}: a child ends with the process that it works for, in the middle of its work too`, async t => {
+  test.serial(`${name}: a child ends with its parent, even in the middle of its work`, async t => {
     const volume = ownFolder(t)
     for (const folder of ['files', 'releases/2/source']) {
       fs.mkdirSync(join(volume, folder), { recursive: true })

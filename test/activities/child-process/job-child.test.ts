@@ -1,7 +1,7 @@
 import test from 'ava'
 import { JobChild } from '../../../activities/child-process/job-child.ts'
 
-test('whatever a child says that is no object is ignored: it must not throw in its parent', async t => {
+test('a message of a child that is not an object is ignored, and does not throw in its parent', async t => {
   const words: unknown[] = []
   const child = new JobChild('placement', { what: 'Nothing', onMessage: message => words.push(message) })
   t.teardown(() => child.end())

@@ -5,7 +5,7 @@ import { residentBytes, watchResident } from '../../../activities/child-process/
 
 const grow = 'const all = []; setInterval(() => all.push(Buffer.alloc(4e6, 1)), 10)'
 
-test('a process that grows over its limit is told of, once', async t => {
+test('a process that exceeds its limit is reported once', async t => {
   const child = spawn(process.execPath, ['-e', grow], { env: {} })
   t.true(residentBytes(child.pid!) > 0)
   const limit = 150 * 1024 ** 2

@@ -84,7 +84,7 @@ test.serial(
   },
 )
 
-test.serial('builds share a network, and still cannot reach each other', async t => {
+test.serial('builds share a network but cannot reach each other', async t => {
   const script = "require('net').createServer(s => s.end('build')).listen(4000, () => console.log('listens'))"
   const waiting = build(`exec node -e "${script}"`, 'tenant-b')
   await host.create(waiting)

@@ -16,7 +16,7 @@ async function running(t: ExecutionContext) {
   return { spec, id, pid: process!.pid }
 }
 
-test('the kernel tells what the engine tells of a container', async t => {
+test('the kernel and the engine report the same figures of a container', async t => {
   const { spec, id, pid } = await running(t)
   const { cpu_stats, memory_stats, networks } = kernelReader(pid, id)()
   t.true(cpu_stats.cpu_usage.total_usage > 1e6, 'nanoseconds: a program that has started has computed more than 1 ms')
@@ -25,12 +25,12 @@ test('the kernel tells what the engine tells of a container', async t => {
   t.deepEqual(Object.keys(networks!), ['eth0'])
 })
 
-test('a process that is not of the container is not read: in a container of its own, a host process sees others', async t => {
+test('a process outside of the container is not read: a host process in a container sees other ids', async t => {
   const { id } = await running(t)
   t.throws(() => kernelReader(process.pid, id), { message: `Process ${process.pid} is not of ${id}.` })
 })
 
-test('a process that has ended is not read, nor another one in its place', async t => {
+test('a process that has ended is not read, nor another one with its id', async t => {
   const { spec, id, pid } = await running(t)
   const read = kernelReader(pid, id)
   await docker.host.stop(spec.name, 1)

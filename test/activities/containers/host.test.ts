@@ -89,7 +89,7 @@ containerHostContract(test.serial, 'fake', () => ({
   crowded: () => docker.spec('crowded', { publish }),
 }))
 
-test.serial('an engine that is not there, or does not answer, is unreachable', async t => {
+test.serial('an engine that is missing, or does not answer, is unreachable', async t => {
   const none = dockerHost({ dockerHost: 'unix:///nowhere/docker.sock', makeRootfs: async () => null })
   await t.throwsAsync(none.ping(), { instanceOf: HostUnreachable })
   await t.throwsAsync(none.ensureImage('berth/node:22'), { instanceOf: HostUnreachable })
@@ -114,7 +114,7 @@ test.serial('an engine that is not there, or does not answer, is unreachable', a
   for (const socket of sockets) socket.destroy()
 })
 
-test.serial('whatever an engine has no space for is told as such', async t => {
+test.serial('an engine without space is reported as such for every request', async t => {
   // The disk of the engine itself is not filled here: these are the words in which it refuses then.
   const engine = createHttpServer(async (request, response) => {
     await request.toArray()
@@ -153,7 +153,7 @@ test.serial(
   },
 )
 
-test.serial('a program whose children run out of memory in a loop makes no events', async t => {
+test.serial('a program whose children run out of memory in a loop causes no events', async t => {
   const dies = 'for n in 1 2 3 4 5; do tail /dev/zero; done; true'
   const container = docker.spec(dies, { memoryMb: 64 })
   const end = new AbortController()
@@ -189,20 +189,23 @@ test.serial(
   },
 )
 
-test.serial('many networks at once get ranges of their own, far beyond the engine’s default of 30', async t => {
-  const names = Array.from({ length: 32 }, (_, n) => `berth-${docker.run}-many-${n}`)
-  await Promise.all(names.map(name => docker.host.ensureNetwork({ name, labels: {} })))
-  const ranges = await Promise.all(
-    names.map(async name =>
-      (await engineFact(`/networks/${name}`)).IPAM.Config.map((one: { Subnet: string }) => one.Subnet),
-    ),
-  )
-  for (const name of names) await docker.host.removeNetwork(name)
-  for (const range of ranges) t.regex(String(range), /^[\d.]+\.0\/24$/, 'one range of 254 addresses')
-  t.is(new Set(ranges.flat()).size, names.length, 'no two have the same one')
-})
+test.serial(
+  'many networks that are created concurrently get their own ranges, far beyond the engine’s default of 30',
+  async t => {
+    const names = Array.from({ length: 32 }, (_, n) => `berth-${docker.run}-many-${n}`)
+    await Promise.all(names.map(name => docker.host.ensureNetwork({ name, labels: {} })))
+    const ranges = await Promise.all(
+      names.map(async name =>
+        (await engineFact(`/networks/${name}`)).IPAM.Config.map((one: { Subnet: string }) => one.Subnet),
+      ),
+    )
+    for (const name of names) await docker.host.removeNetwork(name)
+    for (const range of ranges) t.regex(String(range), /^[\d.]+\.0\/24$/, 'one range of 254 addresses')
+    t.is(new Set(ranges.flat()).size, names.length, 'no two have the same one')
+  },
+)
 
-test.serial('readings follow what a program does, and agree with the engine', async t => {
+test.serial('readings follow the program, and agree with the engine', async t => {
   const busy = docker.spec("exec node -e 'for(;;);'", { cpus: 0.5, memoryMb: 256 })
   await docker.host.create(busy)
   await docker.host.start(busy.name)
@@ -217,7 +220,7 @@ test.serial('readings follow what a program does, and agree with the engine', as
   await docker.host.remove(busy.name)
 })
 
-test.serial('containers of one account are one group of the kernel, which goes with the last of them', async t => {
+test.serial('containers of one account share a control group, which is removed with the last of them', async t => {
   const share = `${Date.now()}`
   const ours = [1, 2].map(() => docker.spec('exec sleep 600', { share }))
   const other = docker.spec('exec sleep 600', { share: `${share}0` })

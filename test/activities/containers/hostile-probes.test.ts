@@ -209,12 +209,12 @@ test.serial('2 nothing can be mounted', async t => {
   ])
 })
 
-test.serial('3 no namespace of its own', async t => {
+test.serial('3 no new namespace can be created', async t => {
   const [user, mount] = [0x10000000, 0x00020000]
   t.deepEqual(await denied(`call('unshare', ${user})`, `call('unshare', ${mount})`), ['EPERM', 'EPERM'])
 })
 
-test.serial('4 no device can be made', async t => {
+test.serial('4 no device can be created', async t => {
   const make = (kind: string) => `os.mknod('/app/device', ${kind} | 0o600, os.makedev(1, 3))`
   t.deepEqual(await denied(make('stat.S_IFCHR'), make('stat.S_IFBLK')), ['EPERM', 'EPERM'])
 })
@@ -277,7 +277,7 @@ test.serial('9 endless log lines stay within 10 MB', async t => {
   await host.remove(spec.name)
 })
 
-test.serial('10 another application’s files are nowhere to be found', async t => {
+test.serial('10 another application’s files cannot be found', async t => {
   const path = `${volumes.path('sibling')}/files`
   t.deepEqual(await denied(`os.listdir('${path}')`, `os.listdir('/app/../../..${path}')`), ['ENOENT', 'ENOENT'])
   const { output } = await attack(
@@ -323,7 +323,7 @@ test.serial('13 cloud metadata and private networks are refused at once', async 
   t.true(Date.now() - begun < 10_000)
 })
 
-test.serial('14 no engine socket, and an environment of its own variables only', async t => {
+test.serial('14 no engine socket, and only its own variables in the environment', async t => {
   const script = `import os
 print([p for p in ['/var/run/docker.sock', '/run/docker.sock', '/run/containerd/containerd.sock'] if os.path.exists(p)])
 names = lambda pid: sorted(part.split('=')[0] for part in open(f'/proc/{pid}/environ').read().split('\\0') if part)
@@ -333,7 +333,7 @@ print(set(names('self')) - set(names(1)) <= {'PWD', 'LC_CTYPE'}, names(1))`
   t.is(output.replaceAll("'", '"'), `[]\nTrue ${JSON.stringify(own).replaceAll(',', ', ')}`)
 })
 
-test.serial('15 calls that reach far into the kernel are filtered', async t => {
+test.serial('15 dangerous system calls are filtered', async t => {
   // The answer of the filter, and not of the call: each of them has arguments that the kernel would refuse with another code.
   const numbers: Record<string, Record<string, number>> = {
     x64: {
@@ -378,7 +378,7 @@ test.serial('15 calls that reach far into the kernel are filtered', async t => {
   t.is(uring === 'EPERM', !told.includes('io_uring'), `${uring}: ${told}`)
 })
 
-test.serial('all the while the neighbour answered and the machine kept its disk and memory', async t => {
+test.serial('meanwhile the neighbour answered and the machine lost no disk or memory', async t => {
   t.true(served.count > 50, `${served.count} answers`)
   t.is(served.refused, 0)
   t.true(before.memory - (await memoryAvailableMb()) < 1500)

@@ -27,7 +27,7 @@ async function engineWith(t: ExecutionContext, pulls: { atOnce: number; silentSe
   return { host, asked, open }
 }
 
-test('a pull that shows no progress is given up; whoever asked for the image meanwhile is told the same', async t => {
+test('a pull without progress is given up, with the same error for all that wait for the image', async t => {
   t.timeout(60_000)
   const { host, asked } = await engineWith(t, { atOnce: 3, silentSeconds: 2, seconds: 600 })
   const all = [1, 2, 3].map(() =>
@@ -39,7 +39,7 @@ test('a pull that shows no progress is given up; whoever asked for the image mea
   t.is(asked.length, 2, 'and it is tried again for who asks later')
 })
 
-test('a pull that shows progress for ever is given up too', async t => {
+test('a pull with endless progress is given up too', async t => {
   t.timeout(60_000)
   const { host, open } = await engineWith(t, { atOnce: 3, silentSeconds: 600, seconds: 1 })
   const timer = setInterval(() => open[0]?.write('{"status":"Downloading"}\n'), 20)
@@ -47,7 +47,7 @@ test('a pull that shows progress for ever is given up too', async t => {
   await t.throwsAsync(host.ensureImage('slow:1'), { instanceOf: ImageUnavailable, message: /within 1 s/ })
 })
 
-test('few are pulled at once; a command waits a while, and the image comes all the same', async t => {
+test('few images are pulled concurrently; a command waits a limited time, and the pull continues', async t => {
   t.timeout(60_000)
   const { host, asked, open } = await engineWith(t, { atOnce: 1, silentSeconds: 600, seconds: 600 })
   const forEver = new AbortController()

@@ -18,7 +18,7 @@ function linesOf(bytes: Buffer, size: number): string[] {
   return [...found, ...lines.end()].map(({ stream, text }) => `${stream} ${text}`)
 }
 
-test('lines come whole and each output by itself, wherever the chunks are cut', t => {
+test('lines are whole and separate per stream, wherever the chunks are cut', t => {
   const bytes = Buffer.concat([frame(1, 'olá '), frame(2, 'er'), frame(1, 'ção 🚢\r\n\nnext'), frame(2, 'ro\nlast')])
   for (let size = 1; size <= bytes.length; size++)
     t.deepEqual(
@@ -28,7 +28,7 @@ test('lines come whole and each output by itself, wherever the chunks are cut', 
     )
 })
 
-test('a long line comes in pieces of 64 KB that cut no character, and none of it is lost', t => {
+test('a long line is split into pieces of 64 KB between characters, without loss', t => {
   const line = `a${'🚢'.repeat(50_000)}`
   for (const size of [1000, 65_536, 1_000_000]) {
     const pieces = linesOf(frame(1, `${line}\nend\n`), size).map(piece => piece.slice('stdout '.length))
@@ -38,12 +38,12 @@ test('a long line comes in pieces of 64 KB that cut no character, and none of it
   }
 })
 
-test('bytes that are no text are cut all the same', t => {
+test('bytes that are not text are split too', t => {
   const pieces = linesOf(frame(2, Buffer.alloc(200_000, 0x80)), 4096)
   t.is(pieces.length, 4)
 })
 
-test('each line has the time of the frame in which it ended', t => {
+test('each line has the time of the frame in which it ends', t => {
   const [first, second, third] = ['11.000000001', '11.5', '12'].map(seconds => `2026-11-23T00:43:${seconds}Z`)
   const bytes = Buffer.concat([frame(1, 'one\ntw', first), frame(1, 'o\n', second), frame(2, 'three', third)])
   for (let size = 1; size <= bytes.length; size++) {
@@ -60,7 +60,7 @@ test('each line has the time of the frame in which it ended', t => {
   }
 })
 
-test('times of engines elsewhere are understood, and what is no time is told', t => {
+test('times of other engines are parsed, and an invalid one is reported', t => {
   t.is(nanosecondsOf('1970-01-01T01:00:01.25+01:00'), 1_250_000_000n)
   t.throws(() => nanosecondsOf('yesterday'), { message: /gave yesterday as the time/ })
 })

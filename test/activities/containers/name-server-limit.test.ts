@@ -51,7 +51,7 @@ async function run(program: string): Promise<string> {
   return output.trim()
 }
 
-test('a program that floods the name server of the engine is refused past its limit, and a neighbour gets its answers', async t => {
+test('a program that floods the engine’s name server is refused above its limit, and a neighbour gets its answers', async t => {
   demandRoot()
   await host.ensureImage('berth/python:3.11')
   const { namePacketsPerSecond, namePacketsAtOnce } = networkLimits
@@ -93,7 +93,7 @@ while time.monotonic() < limit:
   one.close()
 print(answers)`
 
-test('over TCP, where a packet holds thousands of questions, bytes are counted', async t => {
+test('bytes are counted over TCP, where a packet contains thousands of queries', async t => {
   demandRoot()
   await host.ensureImage('berth/python:3.11')
   const { nameStreamBytesPerSecond, nameStreamBytesAtOnce } = networkLimits
@@ -102,7 +102,7 @@ test('over TCP, where a packet holds thousands of questions, bytes are counted',
   t.true(Number(answers) <= (5 * nameStreamBytesPerSecond + nameStreamBytesAtOnce) / questionBytes, `got ${answers}`)
 })
 
-test('small applications share what a large one has, however many they are', t => {
+test('any number of small applications share the limit of a large one', t => {
   t.deepEqual(namePacketsFor(256), { perSecond: 100, atOnce: 500 })
   t.deepEqual(namePacketsFor(1024), { perSecond: 400, atOnce: 2000 })
   t.deepEqual(namePacketsFor(32_768), { perSecond: 400, atOnce: 2000 })
@@ -119,6 +119,6 @@ test('a container that is started, and started again after a lost answer, has ea
   t.is(rules.split('\n').filter(rule => rule.startsWith('-A OUTPUT -d 127.0.0.11/32')).length, 2, rules)
 })
 
-test('a container that has ended has no network to limit any more', async t => {
+test('a container that has ended has no network to limit', async t => {
   await t.throwsAsync(limitNameServer('/var/run/docker/netns/nobody', 256))
 })

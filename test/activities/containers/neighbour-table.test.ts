@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import test from 'ava'
 import { makeNeighbourRoom, neighbourRoom } from '../../../activities/containers/neighbour-table.ts'
 
-test('the table of neighbours has room for all that containers may fill, and is never made smaller', t => {
+test('the table of neighbours has room for all containers, and never shrinks', t => {
   const folder = mkdtempSync(join(tmpdir(), 'berth-neighbours-'))
   t.teardown(() => rmSync(folder, { recursive: true }))
   const set = (second: number, third: number) => {

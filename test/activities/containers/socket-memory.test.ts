@@ -27,7 +27,7 @@ for _ in range(200):
   except BlockingIOError: pass
 print('taken', taken)`
 
-test('what the kernel holds for the sockets of a container is bounded by its memory', async t => {
+test('the kernel memory of a container’s sockets is bounded by its memory', async t => {
   const memoryMb = 256
   let output = ''
   const spec = docker.spec('', { image: 'berth/python:3.11', command: ['python3', '-c', fills], memoryMb, share })

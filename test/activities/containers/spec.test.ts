@@ -99,7 +99,7 @@ test('application and build run under the runtime of their host', t => {
   t.is(createOptions(appContainer(release, places, {}, walled), cgroups).HostConfig?.Runtime, 'runsc')
 })
 
-test('the build has the same walls, more memory, and none of the application’s variables', t => {
+test('the build has the same isolation, more memory, and none of the application’s variables', t => {
   const closed = { ...host, buildProxy: 'http://proxy:3128', caBundle: '/etc/ca.pem' }
   const spec = buildContainer(release, '/v/source', 'npm ci', closed)
   t.like(spec, {
@@ -124,7 +124,7 @@ test('the build has the same walls, more memory, and none of the application’s
   t.deepEqual(buildContainer(release, '/v/source', 'npm ci', host).env, { HOME: '/tmp', CI: 'true' })
 })
 
-test('what the engine is asked for carries the whole hardening table', t => {
+test('a request to the engine contains the whole hardening table', t => {
   const spec = appContainer(release, { files: '/v/files', dependencies: null }, {}, host)
   const options = createOptions(spec, cgroups)
   t.deepEqual(options.HostConfig, {
@@ -191,7 +191,7 @@ test('a tenant has one network on each host, whose bridge the kernel and the fir
   t.false(bridgeName(tenantNetwork('123456789012345678', 'two')).startsWith(bridgePrefix('one')))
 })
 
-test('builds of all owners have one network on each host, told from those of applications by its bridge', t => {
+test('builds of all owners have one network on each host, distinguished from those of applications by its bridge', t => {
   const network = buildNetwork('one')
   t.deepEqual(network, { name: 'berth-one-builds', labels: { 'berth.host': 'one', 'berth.role': 'build' } })
   t.regex(bridgeName(network), /^bb[0-9a-z]{13}$/)
@@ -199,7 +199,7 @@ test('builds of all owners have one network on each host, told from those of app
   t.false(bridgeName(buildNetwork('two')).startsWith(buildBridgePrefix('one')))
 })
 
-test('output frames may be cut anywhere, also inside a character', t => {
+test('output frames may be cut anywhere, even inside a character', t => {
   const frame = (stream: number, text: string) => {
     const body = Buffer.from(text)
     const head = Buffer.from([stream, 0, 0, 0, 0, 0, 0, 0])
@@ -215,7 +215,7 @@ test('output frames may be cut anywhere, also inside a character', t => {
   }
 })
 
-test('the newest part of a log begins with a whole line, else with a whole character', t => {
+test('the newest part of a log starts with a whole line, otherwise with a whole character', t => {
   t.is(newest('one\ntwo\nthree\n', 100), 'one\ntwo\nthree\n')
   t.is(newest('one\ntwo\nthree\n', 9), 'three\n')
   t.is(newest('ééé', 3), 'é')
@@ -262,7 +262,7 @@ test('ranges of networks are parsed, compared and chosen without overlap', t => 
   t.deepEqual([...freeSubnets(pool, 24, 'a', [parseSubnet('10.0.0.0/8')!])], [])
 })
 
-test('an engine of ours listens on a socket only and lets containers live on', t => {
+test('an engine of Berth listens only on a socket and keeps containers running', t => {
   const args = daemonArguments({ socket: 'unix:///run/x.sock', dataRoot: '/d', userNamespaces: true })
   t.deepEqual(
     args.filter(arg => arg.startsWith('--host')),

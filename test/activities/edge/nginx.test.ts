@@ -28,6 +28,6 @@ for (const [name, wrong] of Object.entries({
     await t.throwsAsync(nginxEdge('/nowhere.sock').setRoute(wrong), { message: /^(Not an? |A route needs)/ })
   })
 
-test('a proxy that is away is told as such', async t => {
+test('an unreachable proxy is reported as such', async t => {
   await t.throwsAsync(nginxEdge('/nowhere.sock').setRoute(route), { message: /control socket failed/ })
 })

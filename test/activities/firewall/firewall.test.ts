@@ -36,13 +36,13 @@ test('answers come first, then name servers and the proxy of builds, then everyt
   }
 })
 
-test('name servers are read from a resolv.conf, local ones are no address for a container', t => {
+test('name servers are read from a resolv.conf, without local ones', t => {
   const text =
     '# x\nnameserver 127.0.0.53\nnameserver 192.168.1.1\n  nameserver 8.8.8.8  \nnameserver fd00::1\nsearch a b\n'
   t.deepEqual(nameServers(text), ['192.168.1.1', '8.8.8.8'])
 })
 
-test('a build proxy by address is let through', t => {
+test('a build proxy with an address is allowed', t => {
   t.deepEqual(proxyAddress('http://10.1.1.1:3128'), [{ address: '10.1.1.1', port: 3128 }])
   t.deepEqual(proxyAddress('https://10.1.1.1'), [{ address: '10.1.1.1', port: 443 }])
   for (const url of [null, 'http://proxy.example:3128', 'nonsense']) t.deepEqual(proxyAddress(url), [])
@@ -58,7 +58,7 @@ test('connections of one container are counted where the kernel can', t => {
   t.false(input.some(rule => /connlimit|hashlimit/.test(rule)))
 })
 
-test('applying is repeatable, replaces what was there, and removing leaves nothing', async t => {
+test('applying is idempotent and replaces existing rules, and removing leaves nothing', async t => {
   demandRoot()
   const net = await namespace(t)
   const before = await net.rules()
@@ -86,7 +86,7 @@ test('applying is repeatable, replaces what was there, and removing leaves nothi
   t.false((await net.rules('ip6tables')).some(line => line.includes(one.name)))
 })
 
-test('what somebody flushed, deleted, changed or put before ours is put in place again', async t => {
+test('rules that were flushed, deleted, changed or preceded by others are repaired', async t => {
   demandRoot()
   const net = await namespace(t)
   const firewall = iptablesFirewall({ ...one, ...nothing, through: net.through })
@@ -114,7 +114,7 @@ test('what somebody flushed, deleted, changed or put before ours is put in place
   }
 })
 
-test("the engine's own chain is asked as long as the kernel's asks it first", async t => {
+test("the engine's own chain is used as long as the kernel's jumps to it first", async t => {
   demandRoot()
   const net = await namespace(t)
   const firewall = iptablesFirewall({ ...one, ...nothing, through: net.through })
@@ -132,7 +132,7 @@ test("the engine's own chain is asked as long as the kernel's asks it first", as
   t.deepEqual(await jumps(), through('FORWARD'))
 })
 
-test('two installations on one machine leave each other alone', async t => {
+test('two installations on one machine do not touch each other', async t => {
   demandRoot()
   const net = await namespace(t)
   const [first, second] = [one, two].map(of => iptablesFirewall({ ...of, ...nothing, through: net.through })) as [
@@ -155,7 +155,7 @@ test('two installations on one machine leave each other alone', async t => {
   t.deepEqual((await first.apply()).repaired, [])
 })
 
-test('rules of before bridges carried their host are replaced; older bridges are looked after by name', async t => {
+test('rules from before bridges contained their host are replaced; older bridges are matched by name', async t => {
   demandRoot()
   const net = await namespace(t)
   const chain = `${one.name}-INPUT`
@@ -176,7 +176,7 @@ test('rules of before bridges carried their host are replaced; older bridges are
   t.deepEqual(await ways(), bridgesOf(one))
 })
 
-test.serial('a machine that cannot, or a setting that will not, is told why', async t => {
+test.serial('a machine or setting without a firewall reports the reason', async t => {
   t.like(await openFirewall('off', 'h1'), { firewall: null, notice: 'the setting HOST_FIREWALL is off' })
   const opened = await openFirewall('auto', 'h1')
   t.is(opened.firewall === null, opened.notice !== null)

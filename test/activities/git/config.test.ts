@@ -15,7 +15,7 @@ const server: DiscoveredRepository = {
   token: 'the-token',
 }
 
-test('git reads the configuration as it is meant, and finds no token in it', t => {
+test('git reads the configuration as intended, and it contains no token', t => {
   const folder = mkdtempSync(join(tmpdir(), 'berth-git-config-'))
   t.teardown(() => rmSync(folder, { recursive: true }))
   const file = join(folder, 'config')

@@ -98,7 +98,7 @@ const noAddress = [
   ],
 ]
 
-test('no address leads inside: of the listener there is no visit', async t => {
+test('no address leads inside: the listener gets no connection', async t => {
   for (const url of [...closed, ...elsewhere, ...noAddress]) {
     const { error, paths } = await bench.fetch(git, { url, commit, timeoutSeconds: 5 })
     t.true(error instanceof FetchRefused && error.code === 'CLONE_FAILED', `${url}: ${error}`)
@@ -107,7 +107,7 @@ test('no address leads inside: of the listener there is no visit', async t => {
   t.is(visits, 0)
 })
 
-test('a name is looked up once, and what it says later does not count', async t => {
+test('a name is resolved once, and later answers are not used', async t => {
   const asked: string[] = []
   const rebinding = (...answers: string[][]) =>
     gitCli({
@@ -146,7 +146,7 @@ test('git connects to the address that was checked', async t => {
   t.is(asked, 1)
 })
 
-test('every redirect is checked anew, and carries no token to another server', async t => {
+test('every redirect is checked, and carries no token to another server', async t => {
   const other = await startGitServer()
   t.teardown(() => other.stop())
   const target = await other.repository()
@@ -176,7 +176,7 @@ test('every redirect is checked anew, and carries no token to another server', a
   t.is(visits, 0)
 })
 
-test('git itself follows nobody either', async t => {
+test('git itself follows no redirect', async t => {
   const repository = await server.repository()
   const pushed = await repository.push({ a: '1' })
   const path = new URL(repository.url).pathname
@@ -205,7 +205,7 @@ async function scratchFiles(): Promise<Dirent[]> {
     }
 }
 
-test('while git runs, its token is in no argument, no environment and no file; cancelled, the whole group is gone', async t => {
+test('while git runs, its token is in no argument, environment or file; a cancellation ends the whole group', async t => {
   const repository = await server.repository({ private: true })
   const pushed = await repository.push({ 'a.bin': noise(200_000) })
   server.behaviour.slow.set(repository.path, 30_000)
@@ -233,7 +233,7 @@ test('while git runs, its token is in no argument, no environment and no file; c
   t.deepEqual(fetched.paths, [])
 })
 
-test('a download ends at its cap, and at its time', async t => {
+test('a download ends at its size cap and at its time limit', async t => {
   const repository = await server.repository()
   const pushed = await repository.push({ 'a.bin': noise(6_000_000) })
   const request = { url: repository.url, commit: pushed.commit, allowedHosts: [server.host] }
@@ -250,7 +250,7 @@ test('a download ends at its cap, and at its time', async t => {
   t.deepEqual(await processesOf(repository.url), [])
 })
 
-test('trees that no git would make are refused', async t => {
+test('trees that git would not create are refused', async t => {
   const repository = await server.repository({ files: { a: '1' } })
   const blob = await repository.git(['rev-parse', 'main:a'])
   const entry = (mode: string, name: string | Buffer, id = blob) =>
@@ -281,7 +281,7 @@ test('trees that no git would make are refused', async t => {
   }
 })
 
-test('a tree of 2,000 folders, one in the other, is refused', async t => {
+test('a tree of 2,000 nested folders is refused', async t => {
   const repository = await server.repository()
   const head = 'commit refs/heads/deep\ncommitter P <p@e.x> 1 +0000\ndata 1\nm\n'
   const files = `M 644 inline ${'d/'.repeat(2000)}f\ndata 1\nx\n`
@@ -294,7 +294,7 @@ test('a tree of 2,000 folders, one in the other, is refused', async t => {
   t.deepEqual(paths, [])
 })
 
-test('a full volume says so, and is emptied', async t => {
+test('a full volume is reported, and the folder is emptied', async t => {
   const volumes = loopVolumes(join(bench.scratch, '..', 'volumes'))
   await volumes.ensure('full', 16, bench.owner!.uid)
   t.teardown(() => volumes.remove('full'))
@@ -307,7 +307,7 @@ test('a full volume says so, and is emptied', async t => {
   t.deepEqual(await readdir(folder), [])
 })
 
-test('what a killed process left goes when the next one starts, and an old git is named', async t => {
+test('leftovers of a killed process are removed at the next start, and an old git is reported', async t => {
   const scratch = join(bench.scratch, '..', 'left')
   await mkdir(join(scratch, 'berth-git-4194999-x'), { recursive: true })
   await mkdir(join(scratch, `berth-git-${process.pid}-y`))

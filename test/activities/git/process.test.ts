@@ -21,12 +21,12 @@ const scope = (signal = new AbortController().signal): GitScope => ({
   scrub: text => text.replaceAll('secret', '***'),
 })
 
-test('git has 1 GiB of address space, files of the size that is asked for, and no core dump', async t => {
+test('git has 1 GiB of address space, files of the requested size, and no core dump', async t => {
   const { output } = await runGit(scope(), ['-c', 'ulimit -v; ulimit -f; ulimit -c; umask'])
   t.is(output.toString(), '1048576\n1954\n0\n0022\n')
 })
 
-test('git finds no configuration, helper, terminal or protocol but those of the fetch', async t => {
+test('git finds only the configuration, helper, terminal and protocol of the fetch', async t => {
   const { output } = await runGit(scope(), ['-c', 'env'])
   const env = Object.fromEntries(
     output
@@ -52,7 +52,7 @@ test('git finds no configuration, helper, terminal or protocol but those of the 
   )
 })
 
-test('what is given up ends with everything that it has started', async t => {
+test('a cancelled process ends with all of its children', async t => {
   t.timeout(30_000)
   const given = new AbortController()
   let pid = 0
@@ -68,7 +68,7 @@ test('what is given up ends with everything that it has started', async t => {
   await t.throwsAsync(runGit(scope(given.signal), ['-c', 'true']), { message: 'given up' })
 })
 
-test('of what it says the last 40 lines are told, without secrets', async t => {
+test('the last 40 lines of stderr are returned, without secrets', async t => {
   const { stderr, code } = await runGit(scope(), ['-c', 'for n in $(seq 50); do echo "secret $n" >&2; done; exit 3'])
   t.is(code, 3)
   t.deepEqual(

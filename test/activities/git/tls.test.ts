@@ -39,7 +39,7 @@ test.after.always(async () => {
   rmSync(folder, { recursive: true })
 })
 
-test('over https with an authority of the operator, by name, with a token', async t => {
+test('a fetch works over https with an authority of the operator, by name, with a token', async t => {
   const repository = await server.repository({ private: true })
   const { commit } = await repository.push({ a: '1' })
   const url = repository.url.replace(`http://${server.host}`, `https://${host}`)
@@ -51,7 +51,7 @@ test('over https with an authority of the operator, by name, with a token', asyn
   t.regex(stranger.error?.message ?? '', /could not be reached.*certificate/)
 })
 
-test('https is never left for http', async t => {
+test('a fetch never goes from https to http', async t => {
   server.behaviour.redirect = path => (path.startsWith('/down.git') ? `${server.url}/other${path}` : null)
   const request = { url: `https://${host}/down.git`, commit: 'a'.repeat(40), allowedHosts }
   const fetched = await bench.fetch(gitCli({ ...options, caBundle: file('cert.pem') }), request)
@@ -62,7 +62,7 @@ test('https is never left for http', async t => {
   )
 })
 
-test('a clone address that says https of a port without it is refused, and not tried again', async t => {
+test('a clone address with https for a port without it is refused, and not retried', async t => {
   const silent = createPlainServer(socket => socket.on('error', () => {}).resume())
   const greeting = createPlainServer(socket => socket.on('error', () => {}).write('SSH-2.0-OpenSSH\r\n'))
   for (const one of [silent, greeting]) await once(one.listen(0, '127.0.0.1'), 'listening')

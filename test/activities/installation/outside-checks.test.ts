@@ -23,7 +23,7 @@ async function bodies(name: string): Promise<string[]> {
   return found
 }
 
-test('a pair that leads to another store than the one before is refused, and leaves nothing in either', async t => {
+test('a pair of keys for another store is refused, and leaves nothing in either', async t => {
   t.like(await checkStore(open('new'), open('old'), null), { state: 'REFUSED' })
   t.like(await checkStore(open('old'), open('old'), null), { state: 'accepted' })
   const dead = () => Promise.reject(new Error('the pair before is dead'))
@@ -31,7 +31,7 @@ test('a pair that leads to another store than the one before is refused, and lea
   t.deepEqual([await bodies('new'), await bodies('old')], [[], []])
 })
 
-test('a store that gives back other bytes than were put, or none, is refused', async t => {
+test('a store that returns other bytes than were put, or none, is refused', async t => {
   const others = open('others', { read: async (_, _from, length) => Buffer.alloc(length) })
   t.like(await checkStore(others, null, null), {
     state: 'REFUSED',
@@ -42,7 +42,7 @@ test('a store that gives back other bytes than were put, or none, is refused', a
   t.deepEqual([await bodies('others'), await bodies('nothing')], [[], []])
 })
 
-test('the store of another installation is refused before anything is put there', async t => {
+test('the store of another installation is refused before anything is written', async t => {
   const mark = Readable.from([Buffer.from('{"id":"other"}')], { objectMode: false })
   await (await open('marked')()).put(installationMark, mark)
   const put = () => Promise.reject(new Error('it was put into'))

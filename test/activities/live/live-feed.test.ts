@@ -29,7 +29,7 @@ function feedOf(t: ExecutionContext) {
   }
 }
 
-test('it goes on over a stop, a start and releases with one log stream, and ends when there is no container', async t => {
+test('a feed continues across a stop, a start and releases with one log stream, and ends without a container', async t => {
   const { engine, feed, events, lines, readings, start } = feedOf(t)
   await start('first')
   const running = feed.run()
@@ -61,7 +61,7 @@ test('it goes on over a stop, a start and releases with one log stream, and ends
   t.is(engine.follows.open, 0)
 })
 
-test('of a run that begins while somebody listens nothing is missing, and nothing of those before is told', async t => {
+test('a feed has all output of a run that starts meanwhile, and none of earlier runs', async t => {
   const { engine, feed, lines, readings, start } = feedOf(t)
   await start('first')
   await engine.stop('first', 1)
@@ -75,7 +75,7 @@ test('of a run that begins while somebody listens nothing is missing, and nothin
   t.deepEqual(lines(), ['one', 'more'])
 })
 
-test('while the engine is silent so is the feed, and it goes on afterwards', async t => {
+test('a feed is silent while the engine is, and continues afterwards', async t => {
   const { engine, feed, events, lines, readings, start } = feedOf(t)
   await start('first')
   void feed.run()
@@ -106,7 +106,7 @@ test('a program that floods its output is read at half a megabyte per second', a
   t.true(events.every(event => !('error' in event)))
 })
 
-test('without a container it says so at once', async t => {
+test('a feed without a container ends immediately', async t => {
   const { feed, events } = feedOf(t)
   await feed.run()
   t.deepEqual(events, [{ error: 'CONTAINER_NOT_FOUND' }])

@@ -31,7 +31,7 @@ mailerContract(test.serial, 'smtp', () => ({
   received: async () => shared.received,
 }))
 
-test('a mail in the folder has one file, which only its owner reads', async t => {
+test('a mail in the folder is one file that only its owner can read', async t => {
   const mail = mailOf()
   for (let n = 0; n < 2; n++) await folderMailer(folder).send(mail, AbortSignal.timeout(30_000))
   const mine = files().filter(path => path.includes(mail.id))
@@ -39,7 +39,7 @@ test('a mail in the folder has one file, which only its owner reads', async t =>
   t.is(statSync(mine[0]!).mode & 0o777, 0o600)
 })
 
-test('files of the folder that are older than a month go, and only those', async t => {
+test('files that are older than a month are removed, and only those', async t => {
   const own = join(base, 'aged')
   const id = 'a'.repeat(32)
   mkdirSync(own)
@@ -72,7 +72,7 @@ test('a final answer about the mail or its receiver is final', async t => {
   }
 })
 
-test('everything else may be tried again: 4xx, our login, our sender, a cut line, silence', async t => {
+test('everything else may be retried: 4xx, our login, our sender, a cut connection, silence', async t => {
   const login = { user: 'berth', pass: 'wrong' }
   for (const [script, credentials] of [
     [{ recipient: [450] }, null],
@@ -92,7 +92,7 @@ test('everything else may be tried again: 4xx, our login, our sender, a cut line
   t.false(refused instanceof MailRefused)
 })
 
-test('credentials are shown to the server, and to one elsewhere only over TLS', async t => {
+test('credentials are sent to the server, and to a remote one only over TLS', async t => {
   const login = { user: 'berth', pass: 'p@ss:word' }
   const { server, error } = await tried({}, login)
   t.is(error, null)

@@ -41,7 +41,7 @@ objectStoreContract(
   () => readdir(folder, { recursive: true }),
 )
 
-test('a process killed in the middle of a put leaves no body, and its rest is removed at the first start after an hour', async t => {
+test('a process killed during a put leaves no body, and its temporary file is removed at the first start after an hour', async t => {
   const killed = join(base, 'killed')
   const id = newId()
   const process = spawn(globalThis.process.execPath, [...child, killed, id, '100', '5'], { stdio: 'inherit' })
@@ -73,7 +73,7 @@ async function openBodies(): Promise<string[]> {
   return paths.filter(path => path.startsWith(join(base, 'lending')))
 }
 
-test('a loan costs two buffers however large it is, and its file is closed when it was read, broken off or not wanted', async t => {
+test('a borrowed body uses two buffers whatever its size, and closes its file when it is read, abandoned or not read', async t => {
   const lending = await filesystemStore(join(base, 'lending'))
   const id = newId()
   await lending.put(id, bodyOf(noise(9_000_000)))
@@ -110,7 +110,7 @@ test.serial(
   },
 )
 
-test('a body that is cut while it is lent ends with an error', async t => {
+test('a borrowed body that is truncated meanwhile ends with an error', async t => {
   const id = newId()
   await store.put(id, bodyOf(noise(9_000_000)))
   const read = async () => {
@@ -124,7 +124,7 @@ test('a body of any size costs little memory', async t => {
   t.true(Number(stdout) < 64 * 1024 ** 2, `grew by ${stdout} bytes`)
 })
 
-test('a full disk refuses one put, leaves nothing of it, and the store goes on', async t => {
+test('a full disk refuses one put, leaves nothing of it, and the store keeps working', async t => {
   await mkdir(mount)
   await writeFile(join(base, 'disk'), '')
   await truncate(join(base, 'disk'), 8 * 1024 ** 2)

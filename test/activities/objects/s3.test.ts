@@ -33,11 +33,11 @@ objectStoreContract(
   () => readdir(temporary),
 )
 
-test('a bucket that is there is used', async t => {
+test('an existing bucket is used', async t => {
   await t.notThrowsAsync(openObjectStore(s3.config, { temporaryFolder: temporary }))
 })
 
-test('an endpoint that does not answer is an error, soon', async t => {
+test('an endpoint that does not answer soon is an error', async t => {
   const config = { ...s3.config, endpoint: 'http://127.0.0.1:9' }
   await t.throwsAsync(openObjectStore(config, { temporaryFolder: temporary }), { code: 'ECONNREFUSED' })
 })
@@ -74,7 +74,7 @@ test('a put carries the hashes of its bytes and is sent again after a 503', asyn
   server.close()
 })
 
-test('an endpoint that says 200 and keeps other bytes is not believed', async t => {
+test('an endpoint that answers 200 but stores other bytes is detected', async t => {
   const bytes = noise(200_000)
   const changed = Buffer.from(bytes)
   changed[100_000]! ^= 1
@@ -169,7 +169,7 @@ test.serial(
   },
 )
 
-test('an endpoint that gives other bytes of a body than those that were asked for is not believed', async t => {
+test('an endpoint that returns another range than requested is detected', async t => {
   const server = createServer((request, response) => {
     if (request.method === 'HEAD') return response.writeHead(200).end()
     return response.writeHead(200, { 'content-length': 10 }).end('0123456789')

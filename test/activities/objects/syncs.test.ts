@@ -1,7 +1,7 @@
 import test from 'ava'
 import { sharedFolderSync } from '../../../activities/objects/filesystem.ts'
 
-test('who comes while a folder is synced waits for the next sync, together with others; folders do not wait for each other', async t => {
+test('callers during a sync of a folder share the next sync; folders do not wait for each other', async t => {
   const begun: string[] = []
   const ends: ((error?: Error) => void)[] = []
   const sync = sharedFolderSync(path => {

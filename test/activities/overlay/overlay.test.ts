@@ -27,7 +27,7 @@ function volumeWith(t: ExecutionContext, own: Contents, brought: Contents) {
   return { volume, files, build: join(release, 'build'), over }
 }
 
-test('the sources lie over a copy of the files, and the files stay as they are', async t => {
+test('the sources are laid over a copy of the files, and the files stay unchanged', async t => {
   const own = {
     'a.txt': 'a',
     'inner/b.txt': 'b',
@@ -49,7 +49,7 @@ test('the sources lie over a copy of the files, and the files stay as they are',
   if (uid !== null) t.is(fs.lstatSync(join(build, 'inner/b.txt')).uid, uid)
 })
 
-test('modes, times, hard links and holes are kept; what is no file is left out', async t => {
+test('modes, times, hard links and holes are preserved; special files are left out', async t => {
   const { files, build, over } = volumeWith(
     t,
     { 'cache/m/go.mod': 'x', one: 'linked', link: { link: '/etc/passwd' } },
@@ -78,7 +78,7 @@ test('modes, times, hard links and holes are kept; what is no file is left out',
   t.false(fs.existsSync(join(build, 'pipe')))
 })
 
-test('what is in the way makes room, and a link is never followed', async t => {
+test('obstructing files are replaced, and a link is never followed', async t => {
   const { volume, files, build, over } = volumeWith(
     t,
     { file: 'a file', 'folder/inner': 'x', 'locked/x': 'x', 'own.txt': 'own' },
@@ -118,7 +118,7 @@ test('what is in the way makes room, and a link is never followed', async t => {
   await t.throwsAsync(async () => over('../../..'), { message: /not a folder/ })
 })
 
-test('what cannot be copied is refused for good, with a code', async t => {
+test('files that cannot be copied are refused permanently, with a code', async t => {
   const { files, build, over } = volumeWith(t, { 'a/b/c/d': 'x', 'closed/x': 'x' }, { 'package.json': '{}' })
   const refused = async (limits: Partial<OverlayLimits>, message: RegExp) => {
     fs.rmSync(build, { recursive: true, force: true })
@@ -136,7 +136,7 @@ test('what cannot be copied is refused for good, with a code', async t => {
   fs.chmodSync(join(files, 'closed'), 0o755)
 })
 
-test('a wish to cancel ends it', async t => {
+test('a cancellation ends the copy', async t => {
   const { over } = volumeWith(t, { a: 'a' }, {})
   const reason = new Error('cancelled')
   const wish = new AbortController()
@@ -146,13 +146,13 @@ test('a wish to cancel ends it', async t => {
   t.is(await t.throwsAsync(async () => over('', wish.signal)), reason)
 })
 
-test('only root gives files to somebody else: a folder of another user is not written to', async t => {
+test('a folder of another user is not written to', async t => {
   const { volume, over } = volumeWith(t, { a: 'a' }, {})
   if (uid !== null) fs.chownSync(join(volume, 'releases/2'), uid + 1, uid + 1)
   await (uid === null ? t.notThrowsAsync(over()) : t.throwsAsync(over(), { message: /does not belong to user/ }))
 })
 
-test('copying and placing of one account wait for each other, and those of others go ahead', async t => {
+test('copying and placing of one account wait for each other, and other accounts go ahead', async t => {
   const ended: string[] = []
   const start = (name: string, account: string) => {
     const { volume } = volumeWith(t, { a: 'a' }, { b: 'b' })
@@ -172,7 +172,7 @@ test('copying and placing of one account wait for each other, and those of other
   t.deepEqual(ended, [...others, 'copied', 'placed'])
 })
 
-test('who waits for a place to copy in is cancelled all the same', async t => {
+test('a copy that waits for a slot can be cancelled', async t => {
   const { volume } = volumeWith(t, { a: 'a' }, {})
   for (let place = 0; place < 2; place++) {
     const leave = await placingSlots.enter('eve')

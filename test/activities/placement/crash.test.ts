@@ -124,7 +124,7 @@ for (const whole of [true, false]) {
     return { volume, start, told, placed: now.files() }
   }
 
-  test.serial(`${kind}: killed before any change of the disk, placing goes on or is taken back`, async t => {
+  test.serial(`${kind}: killed before any change of the disk, placing continues or is undone`, async t => {
     const { volume, start, told, placed } = await expected(t)
     const onwards = await atEveryChange(
       volume,
@@ -150,7 +150,7 @@ for (const whole of [true, false]) {
     t.true(onwards > 20, `${onwards} changes`)
   })
 
-  test.serial(`${kind}: killed before any change of the disk, taking back goes on or is itself taken back`, async t => {
+  test.serial(`${kind}: killed before any change of the disk, an undo continues or is itself undone`, async t => {
     const { volume, start, placed } = await expected(t)
     const changes = await atEveryChange(
       volume,
@@ -206,7 +206,7 @@ for (const whole of [true, false]) {
     },
   )
 
-  test.serial(`${kind}: killed before any change of the disk, settling ends the same`, async t => {
+  test.serial(`${kind}: killed before any change of the disk, settling has the same result`, async t => {
     const { volume } = await expected(t)
     const whole1 = await scene(volume, whole)
     await whole1.place()
@@ -248,7 +248,7 @@ test.serial(
   },
 )
 
-test.serial('what the application does while placing stands still is never lost', async t => {
+test.serial('changes of the application while placing is suspended are never lost', async t => {
   const volume = ownFolder(t)
   const files = join(volume, 'files')
   await atEveryChange(

@@ -6,7 +6,7 @@ import { recordNames } from '../../../activities/placement/job.ts'
 import { type Change, Journal } from '../../../activities/placement/journal.ts'
 import { Tree } from '../../../lib/folders/tree.ts'
 
-test('a line that was cut is no change, and what is written down next stands in a line of its own', t => {
+test('a truncated line is no change, and the next change gets its own line', t => {
   const folder = mkdtempSync(join(tmpdir(), 'berth-journal-'))
   t.teardown(() => rmSync(folder, { recursive: true }))
   const [first, next]: Change[] = [

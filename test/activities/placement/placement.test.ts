@@ -46,7 +46,7 @@ async function volumeWith(t: ExecutionContext, first: Contents) {
 
 const later = () => sleep(30) // clocks of file systems tick in 4 to 10 ms
 
-test('a first release is one renaming, and may be repeated and taken back', async t => {
+test('a first release is one rename, and may be repeated and undone', async t => {
   const first = { 'a.txt': 'a', 'inner/b.txt': 'b', empty: '' }
   const { files, request, told, root, settleFirst } = await volumeWith(t, first)
   t.deepEqual(told, { added: ['a.txt', 'empty', 'inner/b.txt'], modified: [], removed: [] })
@@ -62,7 +62,7 @@ test('a first release is one renaming, and may be repeated and taken back', asyn
   t.deepEqual(seen(files), there)
 })
 
-test('what a first release is told to have brought comes from its sources, whatever its program has made of them since', async t => {
+test('the file list of a first release comes from its sources, whatever its program has changed since', async t => {
   const { files, request, told } = await volumeWith(t, { 'a.txt': 'a', 'inner/b.txt': 'b' })
   renameSync(join(files, 'inner'), join(files, 'other'))
   unlinkSync(join(files, 'a.txt'))
@@ -70,13 +70,13 @@ test('what a first release is told to have brought comes from its sources, whate
   t.deepEqual(await placing.place(request(1)), told)
 })
 
-test('of a first release that an install step has filled without end, some names are told', async t => {
+test('the file list of a first release with endless files is bounded', async t => {
   const many = Object.fromEntries(Array.from({ length: 400 }, (_, number) => [`d/${number}`, '']))
   const { told } = await volumeWith(t, { ...many, [`${'x/'.repeat(300)}deep`]: '' })
   t.true(told.added.length <= 300 && !told.added.some(path => path.endsWith('deep')))
 })
 
-test('a child that grows over its limit is ended, and the release can be placed later', async t => {
+test('a child that exceeds its limit is ended, and the release can be placed later', async t => {
   const { request, bring, files } = await volumeWith(t, { 'a.txt': 'a' })
   bring(2, { 'a.txt': 'b' })
   const small = placement({ seconds: 60, memoryBytes: 1 })
@@ -86,7 +86,7 @@ test('a child that grows over its limit is ended, and the release can be placed 
   t.is(readFileSync(join(files, 'a.txt'), 'utf8'), 'b')
 })
 
-test('a push adds, changes and removes what releases brought; the rest is the application’s', async t => {
+test('a push adds, changes and removes files of releases, and leaves the application’s own', async t => {
   const { files, request, bring, write, settleFirst } = await volumeWith(t, {
     'same.txt': 'same',
     'changed.txt': 'one',
@@ -137,7 +137,7 @@ test('a push adds, changes and removes what releases brought; the rest is the ap
   t.deepEqual(seen(files), expected)
 })
 
-test('a file that both changed is the push’s, and the application’s version is kept beside', async t => {
+test('a file that both changed becomes the push’s, and the application’s version is retained', async t => {
   const { files, request, bring, write } = await volumeWith(t, { 'state.json': 'one', 'run.js': 'one' })
   await later()
   write({ 'state.json': 'by the application', 'notes/today': 'by the application' })
@@ -156,7 +156,7 @@ test('a file that both changed is the push’s, and the application’s version 
   })
 })
 
-test('what an application has closed to itself is opened for a release and its way back, and closed again', async t => {
+test('folders that an application made inaccessible are opened for a release and its undo, and get their modes back', async t => {
   const { files, request, bring, settleFirst } = await volumeWith(t, {
     'closed/a.txt': 'one',
     'closed/gone.txt': 'one',
@@ -204,7 +204,7 @@ test('what an application has closed to itself is opened for a release and its w
   t.is(seen(files)['sealed/inner'], 'folder 0')
 })
 
-test('an upload goes where it is sent, changes nothing else, and the next push knows of it', async t => {
+test('an upload goes where it is sent, changes nothing else, and the next push treats it as a release', async t => {
   const { files, request, bring } = await volumeWith(t, { 'a.txt': 'a', 'docs/old.txt': 'old' })
   bring(2, { 'new.txt': 'new', 'a.txt': 'inner' })
   const told = await placing.place(request(2, { whole: false, path: 'docs/2026' }))
@@ -217,7 +217,7 @@ test('an upload goes where it is sent, changes nothing else, and the next push k
   await t.throwsAsync(placing.place(request(4, { path: '../../etc' })), { message: /not a folder/ })
 })
 
-test('what a new version wrote before it failed its gate is not lost when the old one comes back', async t => {
+test('files that a new version wrote before it failed its gate are not lost when the old one comes back', async t => {
   const { files, request, bring, write } = await volumeWith(t, { 'app.js': 'one', 'db.json': '{}' })
   await placing.settle(request(1))
   bring(2, { 'app.js': 'two', 'db.json': '{"v":2}', 'seed.json': '[]', 'untouched.txt': 'x' })
@@ -240,7 +240,7 @@ test('what a new version wrote before it failed its gate is not lost when the ol
   t.deepEqual(seen(files), back)
 })
 
-test('the next release takes back one whose way back was given up, but for what the application has made its own since', async t => {
+test('the next release undoes one whose undo was given up, except for the application’s later changes', async t => {
   const { volume, files, root, request, bring, write, settleFirst } = await volumeWith(t, {
     'docs/code.js': 'one',
     'docs/more.js': 'one',
@@ -278,7 +278,7 @@ test('the next release takes back one whose way back was given up, but for what 
   t.deepEqual(readdirSync(join(volume, 'releases')).sort(), ['1', '3'])
 })
 
-test('what a release replaced of the application’s is kept although its own settling never came', async t => {
+test('the application’s files that a release replaced are retained even if it was never settled', async t => {
   const { files, request, bring, write, settleFirst } = await volumeWith(t, { 'state.json': 'one' })
   await settleFirst()
   await later()
@@ -296,7 +296,7 @@ test('what a release replaced of the application’s is kept although its own se
   })
 })
 
-test('folders of the release that runs and of the one before are kept, older ones and discarded ones go', async t => {
+test('folders of the current and the previous release are retained, older and discarded ones are removed', async t => {
   const { root, request, bring, volume } = await volumeWith(t, { a: '1' })
   for (const release of [2, 3, 4, 5]) {
     bring(release, { a: String(release) })
@@ -311,7 +311,7 @@ test('folders of the release that runs and of the one before are kept, older one
   t.is(readFileSync(join(volume, 'files/a'), 'utf8'), '5')
 })
 
-test('a release whose dependencies a later one uses is kept as long as that one is', async t => {
+test('a release whose dependencies a later one uses is retained as long as that one', async t => {
   const { root, request, bring, volume } = await volumeWith(t, { a: '1' })
   lay(join(root(1), 'dependencies'), { 'left-pad/index.js': 'x' })
   for (const release of [2, 3, 4]) {
@@ -324,7 +324,7 @@ test('a release whose dependencies a later one uses is kept as long as that one 
   t.deepEqual(readdirSync(join(volume, 'releases')).sort(), ['1', '3', '4'])
 })
 
-test.serial('links that the application lays lead nowhere outside, also while files are placed', async t => {
+test.serial('links of the application never lead outside, even while files are placed', async t => {
   const { volume, files, request, bring } = await volumeWith(t, { 'a/b/file': 'one', 'c/file': 'one' })
   const outside = join(volume, 'outside')
   lay(outside, { 'b/file': 'canary', file: 'canary' })
@@ -360,7 +360,7 @@ test.serial('links that the application lays lead nowhere outside, also while fi
   t.deepEqual(seen(outside), canary)
 })
 
-test.serial('a reader finds the old file or the new one, whole, while releases are placed and taken back', async t => {
+test.serial('a reader finds either the old or the new file, whole, while releases are placed and undone', async t => {
   const text = (release: number) => `${release}\n`.repeat(200_000)
   const { files, request, bring } = await volumeWith(t, { 'page.html': text(1) })
   const reader = fork(new URL('../../kit/children/reader.ts', import.meta.url), [join(files, 'page.html')], {
@@ -379,7 +379,7 @@ test.serial('a reader finds the old file or the new one, whole, while releases a
   t.true(reads > 20, `${reads} reads`)
 })
 
-test.serial('20,000 files are placed and taken back', async t => {
+test.serial('20,000 files are placed and undone', async t => {
   const many = (release: number): Contents =>
     Object.fromEntries(
       Array.from({ length: 20_000 }, (_, n) => [`f${n % 100}/file-${n}`, `${n % 4 ? n : n * release}`]),
@@ -394,7 +394,7 @@ test.serial('20,000 files are placed and taken back', async t => {
   t.deepEqual(seen(files), before)
 })
 
-test.serial('a child that is killed at any moment is taken up again', async t => {
+test.serial('a placing whose child is killed at any moment is continued', async t => {
   const { volume, files, request, bring } = await volumeWith(t, {
     ...Object.fromEntries(Array.from({ length: 1500 }, (_, n) => [`f${n % 10}/${n}`, 'one'])),
   })

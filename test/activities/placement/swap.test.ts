@@ -47,7 +47,7 @@ async function prepared(volume: string) {
   return now
 }
 
-test('a restored tree is the whole folder, and the old one comes back whole', async t => {
+test('a restored tree replaces the whole folder, and an undo brings the old one back whole', async t => {
   const volume = ownFolder(t)
   const now = await prepared(volume)
   const before = now.files()
@@ -77,7 +77,7 @@ test('a restore that will never serve leaves nothing', async t => {
   t.false(existsSync(join(volume, 'releases/2')))
 })
 
-test('the next push knows what of a restored tree came from releases, and takes nothing else away', async t => {
+test('the next push knows which files of a restored tree came from releases, and removes no others', async t => {
   const volume = ownFolder(t)
   const now = await prepared(volume)
   await placing.place(now.swap)
@@ -93,7 +93,7 @@ test('the next push knows what of a restored tree came from releases, and takes 
   t.is(files['.replaced/3/lib/a.js'], 'file 644 a before')
 })
 
-test('a folder that the engine mounts into, and files that are closed, are in nobody’s way', async t => {
+test('a mount point of the engine and inaccessible files do not obstruct a swap', async t => {
   const now = await prepared(ownFolder(t))
   const { volume } = now.request(1)
   mkdirSync(join(volume, 'files/node_modules')) // by root, as the engine does
@@ -140,7 +140,7 @@ async function atEveryChange(
   }
 }
 
-test.serial('killed before any change of the disk, swapping goes on, or is taken back', async t => {
+test.serial('killed before any change of the disk, a swap continues or is undone', async t => {
   const volume = ownFolder(t)
   const now = await prepared(volume)
   const before = now.files()

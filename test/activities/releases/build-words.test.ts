@@ -23,7 +23,7 @@ async function deployment() {
   return { db, app, deploymentId: id as string }
 }
 
-test('what an install step that failed throws holds nothing of its output, which is in the log', async t => {
+test('the error of a failed install step contains none of its output, which is in the log', async t => {
   const { db, app, deploymentId } = await deployment()
   const folders = releaseFolders(ownFolder(t), 1)
   await mkdir(folders.source, { recursive: true })
@@ -50,7 +50,7 @@ test('what an install step that failed throws holds nothing of its output, which
   t.is(failure.message, `Installing the dependencies ended with exit code 1: ${secret} | ERR! no such package`)
 })
 
-test('the last lines are few and short, and nothing else is added to', async t => {
+test('few and short last lines are added, and only to failed builds', async t => {
   const { db, deploymentId } = await deployment()
   const ended = { code: 'BUILD_FAILED', message: 'Installing the dependencies ended with exit code 7.' }
   t.deepEqual(await withLastLines(db, deploymentId, ended), ended, 'an empty log')

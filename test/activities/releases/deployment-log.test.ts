@@ -34,7 +34,7 @@ function logOf() {
   }
 }
 
-test('output is kept in its order up to the size of the log, then its last lines only', async t => {
+test('output is stored in order up to the size of the log, then only its last lines', async t => {
   const { rows, size, append } = logOf()
   const log = deploymentLog(append, limits)
   for (let n = 1; n <= 2000; n++) await log.add(`line ${n}\n`)
@@ -45,7 +45,7 @@ test('output is kept in its order up to the size of the log, then its last lines
   t.true(size() > 4000 && size() <= 6000, String(size()))
 })
 
-test('who prints waits for a database that is slow, and who does not wait is cut', async t => {
+test('a producer waits for a slow database, and one that does not wait is cut', async t => {
   const written: string[] = []
   let answer = (_: boolean) => {}
   const append = (text: string) => {
@@ -76,7 +76,7 @@ test('who prints waits for a database that is slow, and who does not wait is cut
   await closed
 })
 
-test('a database that refuses makes nothing grow and nobody fail; it is tried again', async t => {
+test('a failing database neither grows the memory nor fails the build, and is retried', async t => {
   const { rows, append } = logOf()
   let tried = 0
   let longest = 0
@@ -109,7 +109,7 @@ async function deployment() {
   return { db, id, bytes }
 }
 
-test('what the database keeps of a deployment ends at its size in bytes, over all attempts of a step', async t => {
+test('the stored log of a deployment is limited in bytes, over all attempts of a step', async t => {
   const { db, id, bytes } = await deployment()
   // Two bytes for each sign: the size is not one of characters.
   const line = `${'é'.repeat(49)}\n`
@@ -128,7 +128,7 @@ test('what the database keeps of a deployment ends at its size in bytes, over al
   t.true((await readLog(db, id)).endsWith('xxxxxxxxxx'))
 })
 
-test('a piece of an older version that is larger than a log may be is read by nobody', async t => {
+test('a piece of an older version that exceeds the size of a log is not read', async t => {
   const { db, id } = await deployment()
   const add = (seq: number, text: string) => db('deployment_logs').insert({ deployment_id: id, seq, text })
   await add(1, 'begun\n')

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import test from 'ava'
 import { isPreparedFor, releaseFolders } from '../../../activities/releases/files.ts'
 
-test('a release is prepared for the deployment that its marker names; one of an older version while there is a way back', async t => {
+test('a release is prepared for the deployment in its marker, or without one while it can be undone', async t => {
   const volume = await mkdtemp(join(tmpdir(), 'berth-release-'))
   t.teardown(() => rm(volume, { recursive: true }))
   const folders = releaseFolders(volume, 3)

@@ -42,7 +42,7 @@ const pieces = {
 }
 
 for (const [name, piece] of Object.entries(pieces)) {
-  test(`a program that answers with ${name} for ever ends its gate in time`, async t => {
+  test(`a program that answers with ${name} for ever fails its gate in time`, async t => {
     t.timeout(60_000)
     const { asked, target } = await trickling(t, piece)
     const gate = { container: 'c', target, timeoutSeconds: 1, signal: new AbortController().signal }
@@ -51,7 +51,7 @@ for (const [name, piece] of Object.entries(pieces)) {
   })
 }
 
-test('a gate that is cancelled ends at once, also in the middle of a probe', async t => {
+test('a cancelled gate ends immediately, even during a probe', async t => {
   t.timeout(60_000)
   const { asked, target } = await trickling(t, pieces['informational responses'])
   const cancel = new AbortController()
@@ -63,7 +63,7 @@ test('a gate that is cancelled ends at once, also in the middle of a probe', asy
   await t.throwsAsync(gate, { message: 'no longer wanted' })
 })
 
-test('a program without a port that somebody has paused goes on, and is not let through before it has stayed up', async t => {
+test('a paused program without a port is unpaused, and passes only after it has stayed up', async t => {
   const host = new FakeContainerHost()
   host.put({ ...(await engine.inspect('c'))!, name: 'p' })
   await host.pause('p')

@@ -43,7 +43,7 @@ const codeOf = (plan: Promise<unknown>) =>
 
 const config = { 'berth.app': 'as it was parsed' }
 
-test('a configuration that comes alone is held against the files of the application', async t => {
+test('a configuration without files is checked against the files of the application', async t => {
   const kept = { install: null, dependenciesOf: 1 }
   t.deepEqual(await planned({ 'index.js': '' }, config), kept)
   t.deepEqual(await planned({}, { ...config, 'index.js': '' }), kept)
@@ -53,11 +53,11 @@ test('a configuration that comes alone is held against the files of the applicat
     t.is(await codeOf(planned({ 'index.js': '', 'a/b.js': '' }, config, { main })), 'INVALID_MAIN', main)
 })
 
-test('an upload without a configuration is not held against the one that runs', async t => {
+test('an upload without a configuration is not checked against the current one', async t => {
   t.deepEqual(await planned({}, { 'words.txt': '' }), { install: null, dependenciesOf: 1 })
 })
 
-test('a language that needs a dependency file has one, brought or there', async t => {
+test('a language that needs a dependency file finds it in the upload or in the application', async t => {
   const go = { language: 'go', runtimeVersion: '1.24', main: 'main.go' } as const
   t.is(await codeOf(planned({ 'main.go': '' }, config, go)), 'MISSING_DEPENDENCIES_FILE')
   t.is(await codeOf(planned({ 'main.go': '', 'go.mod': '' }, config, go)), null)
@@ -67,13 +67,13 @@ test('a language that needs a dependency file has one, brought or there', async 
   t.is(plan.dependenciesOf, null)
 })
 
-test('another version of the runtime installs anew', async t => {
+test('another version of the runtime installs again', async t => {
   const files = { 'index.js': '', 'package.json': '{"dependencies":{"x":"1"}}' }
   t.is((await planned(files, config)).install, null)
   t.regex((await planned(files, config, { runtimeVersion: '24' })).install ?? '', /npm/)
 })
 
-test('a pattern of names finds one in a folder of very many', async t => {
+test('a name pattern matches in a folder with very many entries', async t => {
   const many = Object.fromEntries(Array.from({ length: 3000 }, (_, number) => [`${number}.txt`, '']))
   const dotnet = { language: 'dotnet', runtimeVersion: '8.0', main: 'Program.cs' } as const
   t.is(await codeOf(planned({ ...many, 'Program.cs': '' }, config, dotnet)), 'MISSING_DEPENDENCIES_FILE')

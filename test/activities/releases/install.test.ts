@@ -40,7 +40,7 @@ async function releaseToInstall(t: ExecutionContext) {
   return { db, host, release, folders, deployment }
 }
 
-test('an install step that prints without end keeps this process small, and its log within its size', async t => {
+test('an install step with endless output does not grow this process or its log', async t => {
   t.timeout(110_000)
   const { db, host, release, folders, deployment } = await releaseToInstall(t)
   const size = async () =>
@@ -63,7 +63,7 @@ test('an install step that prints without end keeps this process small, and its 
   t.true(process.memoryUsage().rss - before < 150 * 1024 ** 2)
 })
 
-test('an install step that never ends is ended in its time, and nothing of it is left', async t => {
+test('an endless install step is ended in time, and nothing of it is left', async t => {
   t.timeout(110_000)
   t.is(installSeconds, 900)
   const { host, release, folders } = await releaseToInstall(t)

@@ -115,7 +115,7 @@ test.serial('JavaScript with a dependency and a START of npm', async t => {
   t.is(await text(url), 'from a dependency')
 })
 
-test.serial('TypeScript runs as it is, enums included', async t => {
+test.serial('TypeScript runs without a build, including enums', async t => {
   const main = `import { createServer } from 'node:http'
     enum Word { Hello = 'hello typed' }
     const port: number = Number(process.env.PORT)
@@ -136,7 +136,7 @@ h.HTTPServer(('', int(os.environ['PORT'])), H).serve_forever()`,
   t.is(await text(url), 'hello from a wheel')
 })
 
-test.serial('a static site: types, ranges, conditions, and nothing that is not of the site', async t => {
+test.serial('a static site has types, ranges and conditions, and serves nothing outside of the site', async t => {
   const url = await deploy(t, 'static', 'index.html', {
     'index.html': '<h1>olá</h1>',
     'about/index.html': 'about',

@@ -127,7 +127,7 @@ async function scene() {
   return { db, app, engine, activities, releaseOf, begin, removed, disk }
 }
 
-test('what a deletion has left is removed after its operation has ended, and nothing of an application that is there', async t => {
+test('leftovers of a deletion are removed after its operation has ended, but nothing of an existing application', async t => {
   const { db, app, activities, releaseOf, begin, removed } = await scene()
   const id = await begin('delete', 1)
   const remove = (step: number) => asActivity({ run: 'lane', step }, () => activities.removeFiles(releaseOf(1, id)))
@@ -139,7 +139,7 @@ test('what a deletion has left is removed after its operation has ended, and not
   t.deepEqual(removed, [app.id])
 })
 
-test('an application whose disk is gone is not started with an empty one', async t => {
+test('an application whose disk is lost is not started with an empty one', async t => {
   const { engine, activities, releaseOf, begin, disk } = await scene()
   engine.let()
   disk.isLost = true
@@ -152,7 +152,7 @@ test('an application whose disk is gone is not started with an empty one', async
 const fails = (db: Db, id: string) => finishOperation(db, id, { state: 'error', code: 'ACTION_FAILED' })
 
 for (const told of [true, false])
-  test(`a start that was given up while its image came starts nothing after the deploy that followed${told ? '' : ', also when the host was not told of it'}`, async t => {
+  test(`a start that was given up during its image pull starts nothing after the next deploy${told ? '' : ', even if the host was not notified'}`, async t => {
     const { db, engine, activities, releaseOf, begin } = await scene()
     const start = await begin('start', 1)
     const givenUp = new AbortController()
@@ -174,7 +174,7 @@ for (const told of [true, false])
     t.is(engine.most, 1)
   })
 
-test('a start that was given up in the very moment it was made does not run beside the next version', async t => {
+test('a start that is given up while the engine starts it does not run alongside the next version', async t => {
   const { db, engine, activities, releaseOf, begin } = await scene()
   engine.let()
   const start = await begin('start', 1)
@@ -197,7 +197,7 @@ for (const [verb, made] of [
   ['stop', []],
   ['create', ['create 1']],
 ] as const)
-  test.serial(`a start that is given up while the engine is busy with its ${verb} goes no further`, async t => {
+  test.serial(`a start that is given up during the engine’s ${verb} stops there`, async t => {
     const { db, engine, activities, releaseOf, begin } = await scene()
     engine.let()
     // A version that came to nothing runs on.
@@ -219,7 +219,7 @@ for (const [verb, made] of [
     t.deepEqual(engine.calls, [...made])
   })
 
-test('a step of a run that has lost its operation does nothing at the host, whatever it was', async t => {
+test('a step of a run that has lost its operation has no effect at the host', async t => {
   const { db, engine, activities, releaseOf, begin } = await scene()
   engine.let()
   const id = await begin('deploy', 1)

@@ -28,7 +28,7 @@ async function scene() {
   return { engine, turns, paused, still: appFreeze({ engine, turns, hostId }, 'one') }
 }
 
-test('every program of the application stands still and holds its turn until it goes on', async t => {
+test('every program of the application is frozen under its lock until it resumes', async t => {
   const { engine, turns, paused, still } = await scene()
   await engine.stop('one-2', 1)
   await still.pause()
@@ -48,7 +48,7 @@ test('every program of the application stands still and holds its turn until it 
   await still.resume()
 })
 
-test('a turn that others hold is waited for', async t => {
+test('a freeze waits for the lock', async t => {
   const { turns, paused, still } = await scene()
   let over = () => {}
   const held = turns('one', () => new Promise<void>(end => (over = end)))
@@ -63,7 +63,7 @@ test('a turn that others hold is waited for', async t => {
   await still.resume()
 })
 
-test('where one cannot be frozen, all go on and the turn is over', async t => {
+test('if one container cannot be frozen, all resume and the lock is released', async t => {
   const { engine, turns, paused, still } = await scene()
   const pause = engine.pause.bind(engine)
   engine.pause = async name => (name === 'one-2' ? Promise.reject(new Error('frozen solid')) : pause(name))
@@ -74,7 +74,7 @@ test('where one cannot be frozen, all go on and the turn is over', async t => {
   t.false(turns.busy('one'))
 })
 
-test('an engine that is away when the program should go on gives the turn back, and the next look wakes it', async t => {
+test('a resume that fails because the engine is unreachable releases the lock, and the next look unpauses', async t => {
   const { engine, turns, paused, still } = await scene()
   await still.pause()
   engine.unreachable = true
@@ -85,7 +85,7 @@ test('an engine that is away when the program should go on gives the turn back, 
   t.deepEqual(await paused(), [])
 })
 
-test('what stands still for somebody is not woken; what a dead process left is', async t => {
+test('a container that is frozen for a snapshot is not unpaused; one that a dead process left is', async t => {
   const { engine, turns, paused, still } = await scene()
   await still.pause()
   await unpauseAbandoned({ engine, turns, hostId }, await engine.list({}))
@@ -95,7 +95,7 @@ test('what stands still for somebody is not woken; what a dead process left is',
   await still.resume()
 })
 
-test('a pause that gets no turn is refused, as a host must that may not act any more', async t => {
+test('a freeze without the lock is refused, as for a host that may no longer act', async t => {
   const { engine, paused } = await scene()
   const turns = appTurns(() => Promise.reject(new Error('not the host')))
   await t.throwsAsync(appFreeze({ engine, turns, hostId }, 'one').pause(), { message: 'not the host' })

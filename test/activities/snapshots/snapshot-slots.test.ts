@@ -46,7 +46,7 @@ function endless() {
   return Object.assign(work, { run })
 }
 
-test('nothing is copied without the place', async t => {
+test('nothing is copied without the slot', async t => {
   const { db } = await database
   const asking = { hostId: 'taken', operationId: 'mine' }
   await takeSnapshotSlot(db, 'taken', 'another')
@@ -63,7 +63,7 @@ test('nothing is copied without the place', async t => {
   t.is(await held, 'done')
 })
 
-test('a database that is away is no loss before the lease has run out', async t => {
+test('an unreachable database loses no slot before the lease expires', async t => {
   const { db, line } = await withholding()
   const work = endless()
   const places = snapshotSlots(db, { holdEveryMs: 5 })
@@ -88,7 +88,7 @@ test('a database that is away is no loss before the lease has run out', async t 
   t.true(short.signal.aborted)
 })
 
-test('a snapshot whose place is lost ends its child and its upload at once, and says so', async t => {
+test('a snapshot that loses its slot ends its child and its upload immediately, and reports it', async t => {
   const { db } = await database
   const make = rows(db)
   await make.host('h1')
@@ -127,7 +127,7 @@ test('a snapshot whose place is lost ends its child and its upload at once, and 
   t.deepEqual(ended.sort(), ['child', 'upload'])
 })
 
-test('whoever is next waits for what is copied in this process, whatever has become of the lease', async t => {
+test('the next snapshot waits for copies in this process, even after their lease is lost', async t => {
   const { db } = await database
   const places = snapshotSlots(db, { holdEveryMs: 60_000, lookEveryMs: 5 })
   const work = endless()

@@ -81,7 +81,7 @@ function expectedOf(files: string): Record<string, string> {
   return kept
 }
 
-test('everything that a folder can hold comes back as it was', async t => {
+test('everything that a folder can contain is restored unchanged', async t => {
   const { files, target, archive } = places(t)
   await oddTree(files)
   const made = await snapshotTo(archive, port, requestOf(files))
@@ -98,7 +98,7 @@ test('everything that a folder can hold comes back as it was', async t => {
   t.is(again.digest, made.digest)
 })
 
-test('any tool opens it, and finds the manifest last', async t => {
+test('any zip tool opens a snapshot, and finds the manifest last', async t => {
   const { files, archive } = places(t)
   await oddTree(files)
   await snapshotTo(archive, port, requestOf(files))
@@ -124,13 +124,13 @@ print(json.dumps([archive.namelist(), manifest]))`
   )
 })
 
-test('a folder deeper than an archive can tell has no snapshot, and the reason says so', async t => {
+test('a folder that is too deep for an archive is refused with the reason', async t => {
   const { files, archive } = places(t)
   fs.mkdirSync(join(files, 'd/'.repeat(250)), { recursive: true })
   await t.throwsAsync(snapshotTo(archive, port, requestOf(files)), { message: /over 250 folders deep/ })
 })
 
-test('files that claim more than twice their disk are refused, with the file that was too much', async t => {
+test('files that exceed twice the size of their disk are refused, naming the file', async t => {
   const { files, archive } = places(t)
   const { blocks, bsize } = fs.statfsSync(files)
   for (const name of ['a', 'b', 'c', 'd']) fs.writeFileSync(join(files, name), '')
@@ -147,7 +147,7 @@ test('an empty folder is a snapshot too', async t => {
   t.deepEqual(seen(target), {})
 })
 
-test('a program that changes its files all the time is copied as it stood still', async t => {
+test('a program that constantly changes its files is copied in its frozen state', async t => {
   const { files, target, archive } = places(t)
   for (let n = 0; n < 40; n++)
     fs.writeFileSync(join(files, `base-${n}`), Buffer.concat(Array.from({ length: 16 }, randomPiece)))
@@ -176,7 +176,7 @@ test('a program that changes its files all the time is copied as it stood still'
   }
 })
 
-test('what changed while the rest was copied is copied before the pause when it is much', async t => {
+test('large changes during the copy are copied before the pause', async t => {
   const { files, archive } = places(t)
   const random = (name: string, pieces: number) =>
     fs.writeFileSync(join(files, name), Buffer.concat(Array.from({ length: pieces }, randomPiece)))
@@ -202,7 +202,7 @@ test('what changed while the rest was copied is copied before the pause when it 
   t.is((await verified(archive)).files, 2)
 })
 
-test('a program that would stand still for too long goes on, and its snapshot fails', async t => {
+test('a program that would be frozen for too long resumes, and its snapshot fails', async t => {
   const { files, archive } = places(t)
   const calls: string[] = []
   const impatient = snapshots({ pauseSeconds: 0.3 })
@@ -223,7 +223,7 @@ test('a program that would stand still for too long goes on, and its snapshot fa
 })
 
 for (const moment of ['before', 'during'] as const)
-  test(`cancelled ${moment} the pause, both ends fail with the reason and the program goes on`, async t => {
+  test(`cancelled ${moment} the pause, both ends fail with the reason and the program resumes`, async t => {
     const { files } = places(t)
     fs.writeFileSync(join(files, 'random'), Buffer.concat(Array.from({ length: 160 }, randomPiece)))
     const calls: string[] = []
@@ -246,7 +246,7 @@ for (const moment of ['before', 'during'] as const)
     t.deepEqual(calls, moment === 'during' ? ['pause', 'resume'] : [])
   })
 
-test('a program that cannot be stopped, or not be woken, has no snapshot', async t => {
+test('a program that cannot be paused, or not resumed, has no snapshot', async t => {
   const { files, archive } = places(t)
   const pause = requestOf(files, { pause: () => Promise.reject(new Error('the engine is away')) })
   await t.throwsAsync(snapshotTo(archive, port, pause), { message: 'the engine is away' })
@@ -255,7 +255,7 @@ test('a program that cannot be stopped, or not be woken, has no snapshot', async
 })
 
 // Serial tests run before the others: there are no children but its own.
-test.serial('a child that dies, or is read no more, is told as such', async t => {
+test.serial('a child that dies, or whose reader stops, is reported as such', async t => {
   const { files } = places(t)
   fs.writeFileSync(join(files, 'random'), Buffer.concat(Array.from({ length: 320 }, randomPiece)))
   const children = () => fs.readFileSync(`/proc/self/task/${process.pid}/children`, 'latin1').trim().split(/\s+/)
@@ -272,7 +272,7 @@ test.serial('a child that dies, or is read no more, is told as such', async t =>
   await t.throwsAsync(left.made, { message: /reader/ })
 })
 
-test('a flipped byte is found wherever it lies, and nothing is left of the unpacking', async t => {
+test('a flipped byte is found anywhere, and unpacking leaves nothing', async t => {
   const { files, target, archive } = places(t)
   lay(files, {
     'small.txt': 'small',
@@ -313,7 +313,7 @@ test('a flipped byte is found wherever it lies, and nothing is left of the unpac
   await t.throwsAsync(verified(archive), { instanceOf: SnapshotCorrupt })
 })
 
-test.serial('an unpacking that is cancelled leaves nothing, and one into something is refused', async t => {
+test.serial('a cancelled unpacking leaves nothing, and one into a non-empty folder is refused', async t => {
   const { files, target, archive } = places(t)
   for (let n = 0; n < 5000; n++) fs.writeFileSync(join(files, `f${n}`), `${n}`)
   await snapshotTo(archive, port, requestOf(files))
@@ -327,7 +327,7 @@ test.serial('an unpacking that is cancelled leaves nothing, and one into somethi
   t.deepEqual(seen(target), { mine: 'file 644 there' })
 })
 
-test('a disk that is too small is told as such, and one that a sparse file fits into takes it', async t => {
+test('a disk that is too small is reported, and one that a sparse file fits into is not', async t => {
   const { files, target, archive } = places(t)
   await run('mount', [
     '-t',

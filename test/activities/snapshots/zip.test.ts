@@ -35,7 +35,7 @@ const entry = (name: string, changes: Partial<ZipEntry>): ZipEntry => ({
   ...changes,
 })
 
-test('more entries, longer files and farther offsets than the old format knows are read by any tool', async t => {
+test('more entries, longer files and larger offsets than the old format supports are read by any tool', async t => {
   const path = join(ownFolder(t), 'wide.zip')
   const fd = openSync(path, 'w+')
   const near = entry('near', {})
@@ -86,7 +86,7 @@ test('paths are in the order of a walk, whatever their bytes', t => {
   t.is(comparePaths('a/b', 'a/b'), 0)
 })
 
-test('a line of the manifest tells any path', t => {
+test('a line of the manifest can contain any path', t => {
   for (const path of [
     'plain',
     'with "quotes"\n and \\',

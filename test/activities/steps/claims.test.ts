@@ -83,7 +83,7 @@ const unfencedSteps: Partial<Record<keyof Records, string>> = {
   finish: 'is fenced, and keeps silent: it is the last word of a lane, and has nobody to tell',
 }
 
-test.serial('every record activity is fenced, or says why it need not be', async t => {
+test.serial('every record activity is fenced, or listed with the reason why it need not be', async t => {
   const all = Object.keys(as((await database).db, { run: 'r', step: 1 }))
   t.deepEqual([...Object.keys(fencedSteps), ...Object.keys(unfencedSteps)].sort(), all.sort())
 })
@@ -146,50 +146,55 @@ for (const [name, call] of Object.entries(fencedSteps))
     t.false(lost(now), 'the run that works on it may')
   })
 
-test.serial('a start that is recorded late, after a stop, starts nothing: neither its row nor AUTORESTART', async t => {
-  const { db, app, operation, ask, everything } = await claimed('start')
-  await as(db, { run: 'new', step: 7 }).appStarted(operation, { ...started, containerId: 'c1' })
-  await ask('stop')
-  const stop = (await as(db, { run: 'new', step: 8 }).claimNext(app.id, { underWay: [] }))!
-  t.is(stop.kind, 'stop')
-  await as(db, { run: 'new', step: 9 }).recordDesired(stop, 'stopped')
-  await as(db, { run: 'new', step: 11 }).appStopped(stop, exit)
-  const before = await everything()
-  // Of the worker that stood still the moment before it wrote: the same run of the lane, at the same step.
-  await as(db, { run: 'new', step: 7 }).appStarted(operation, started)
-  await as(db, { run: 'new', step: 6 }).recordDesired(operation, 'running')
-  await t.throwsAsync(as(db, { run: 'old', step: 7 }).appStarted(operation, started), { message: /no longer works on/ })
-  t.is(await everything(), before)
-  const container = {
-    ...{
-      id: 'late',
-      name: `berth-${app.id}-${operation.release.number}`,
-      status: 'exited' as const,
-      running: false,
-      exitCode: 1,
-    },
-    ...{ oom: false, startedAt: new Date(Date.now() - 120_000), finishedAt: new Date(), hostPort: null },
-    hostAddress: null,
-    labels: { [labels.host]: 'h1', [labels.app]: app.id, [labels.release]: String(operation.release.number) },
-  }
-  const engine = new FakeContainerHost()
-  engine.put(container)
-  const volumes = { list: async () => [] } as never
-  const watch = {
-    db,
-    engine,
-    volumes,
-    turns: appTurns(),
-    hostId: 'h1',
-    boot: inBoot('late-boot'),
-    log: pino({ level: 'silent' }),
-  }
-  await reconcile(watch)
-  t.like(await loadApp(db, app.id), { status: 'exited', desired_state: 'stopped' })
-  t.is((await db('operations').where({ target_id: app.id, state: 'queued' })).length, 0)
-})
+test.serial(
+  'a start that is recorded late, after a stop, changes nothing: neither its row nor AUTORESTART',
+  async t => {
+    const { db, app, operation, ask, everything } = await claimed('start')
+    await as(db, { run: 'new', step: 7 }).appStarted(operation, { ...started, containerId: 'c1' })
+    await ask('stop')
+    const stop = (await as(db, { run: 'new', step: 8 }).claimNext(app.id, { underWay: [] }))!
+    t.is(stop.kind, 'stop')
+    await as(db, { run: 'new', step: 9 }).recordDesired(stop, 'stopped')
+    await as(db, { run: 'new', step: 11 }).appStopped(stop, exit)
+    const before = await everything()
+    // Of the worker that stood still the moment before it wrote: the same run of the lane, at the same step.
+    await as(db, { run: 'new', step: 7 }).appStarted(operation, started)
+    await as(db, { run: 'new', step: 6 }).recordDesired(operation, 'running')
+    await t.throwsAsync(as(db, { run: 'old', step: 7 }).appStarted(operation, started), {
+      message: /no longer works on/,
+    })
+    t.is(await everything(), before)
+    const container = {
+      ...{
+        id: 'late',
+        name: `berth-${app.id}-${operation.release.number}`,
+        status: 'exited' as const,
+        running: false,
+        exitCode: 1,
+      },
+      ...{ oom: false, startedAt: new Date(Date.now() - 120_000), finishedAt: new Date(), hostPort: null },
+      hostAddress: null,
+      labels: { [labels.host]: 'h1', [labels.app]: app.id, [labels.release]: String(operation.release.number) },
+    }
+    const engine = new FakeContainerHost()
+    engine.put(container)
+    const volumes = { list: async () => [] } as never
+    const watch = {
+      db,
+      engine,
+      volumes,
+      turns: appTurns(),
+      hostId: 'h1',
+      boot: inBoot('late-boot'),
+      log: pino({ level: 'silent' }),
+    }
+    await reconcile(watch)
+    t.like(await loadApp(db, app.id), { status: 'exited', desired_state: 'stopped' })
+    t.is((await db('operations').where({ target_id: app.id, state: 'queued' })).length, 0)
+  },
+)
 
-test.serial('what a lost run had begun is taken over by the next one, and never given back', async t => {
+test.serial('an operation of a lost run is taken over by the next one, and never returned', async t => {
   const { db, app, operation, id } = await claimed('start')
   const next = as(db, { run: 'newer', step: 2 })
   t.is((await next.claimNext(app.id, { underWay: [] }))?.id, id)
@@ -201,7 +206,7 @@ test.serial('what a lost run had begun is taken over by the next one, and never 
   t.like(await findOperation(db, id), { state: 'success' })
 })
 
-test.serial('a lane whose worker died repeats its last steps, in their order, and goes on', async t => {
+test.serial('a lane whose worker died repeats its last steps in order, and continues', async t => {
   const { db, app, operation, id } = await claimed('start')
   const lane = (step: number) => as(db, { run: 'new', step })
   await lane(6).recordStep(id, 'one')
@@ -216,7 +221,7 @@ test.serial('a lane whose worker died repeats its last steps, in their order, an
   t.is((await loadApp(db, app.id))?.container_id, 'late')
 })
 
-test.serial('two runs that ask at once, again and again: one of them works on an application', async t => {
+test.serial('of two runs that claim concurrently, only one works on an application', async t => {
   for (let round = 0; round < 10; round++) {
     const { db, app, operation, ask } = await claimed('start')
     await as(db, { run: 'new', step: 6 }).appStarted(operation, started)

@@ -63,7 +63,7 @@ async function scene() {
   return { db, app, user, id, disk, attempt, told, asked: { operationId: id, actor: 'operator:ana' } }
 }
 
-test('files that cannot be put back are tried again without end, and people are told why meanwhile', async t => {
+test('an undo of files that fails is retried without end, and its reason is shown meanwhile', async t => {
   const { db, app, disk, attempt, told } = await scene()
   for (let n = 1; n < tellUndoFrom; n++) t.false((await attempt(n))?.nonRetryable ?? false)
   t.deepEqual(await told(), { problem: undefined, step: null, log: '' }, 'the first tries are no news')
@@ -79,7 +79,7 @@ test('files that cannot be put back are tried again without end, and people are 
   t.is((await told()).problem, undefined, 'it was undone in the end')
 })
 
-test('an undo that fails is given up when an operator asks for its end once it is known, and the mark stays until it is cleared', async t => {
+test('a failing undo is given up when an operator requests its end after it was shown, and the mark stays until it is cleared', async t => {
   const { db, id, attempt, told, asked } = await scene()
   await cancelOperation(db, asked)
   t.false((await attempt(tellUndoFrom))?.nonRetryable ?? false, 'the wish that began the undo does not end it')
@@ -100,7 +100,7 @@ test('an undo that fails is given up when an operator asks for its end once it i
   await t.throwsAsync(clearUndoMark(db, asked), { instanceOf: ActRefused, message: /no mark/ })
 })
 
-test('nobody needs the files of an application that is about to be deleted', async t => {
+test('files of an application that is about to be deleted are not put back', async t => {
   const { db, app, user, attempt } = await scene()
   t.false((await attempt(tellUndoFrom))?.nonRetryable ?? false)
   await enqueueOperation(db, { targetId: app.id, kind: 'delete', ownerId: user.id, actor: user.id })

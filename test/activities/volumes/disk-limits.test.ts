@@ -27,11 +27,11 @@ test.after.always(async () => {
   await rm(folder, { recursive: true, force: true })
 })
 
-test('a container may ask for 100 MB and 2000 operations a second unless a setting says otherwise', t => {
+test('a container has 100 MB and 2000 operations per second unless a setting says otherwise', t => {
   t.like(parseConfig({}, '/').host.disk, { mbps: 100, iops: 2000 })
 })
 
-test('the engine is told of reads on both devices, and of writes on the own one', t => {
+test('the engine limits reads on both devices, and writes on the application’s own', t => {
   const asked = (disk: Parameters<typeof createOptions>[0]['disk']) =>
     createOptions(spec('true', { disk }), { driver: 'cgroupfs' }).HostConfig
   const own = '/dev/loop7'
@@ -44,7 +44,7 @@ test('the engine is told of reads on both devices, and of writes on the own one'
   t.false('BlkioDeviceReadBps' in asked(null)!)
 })
 
-test('no limit, no device: nothing is asked for', async t => {
+test('without a limit or a device nothing is set', async t => {
   const none = folderVolumes(folder)
   t.is(await diskLimits('a', { ...limits, mbps: 0, iops: 0 }), null)
   t.is(await diskLimits('a', { ...limits, volumes: none, folder: '/proc' }), null)
@@ -56,7 +56,7 @@ test('no limit, no device: nothing is asked for', async t => {
   })
 })
 
-test.serial('a program writes and reads no faster than it may, also past the cache', async t => {
+test.serial('a program reads and writes no faster than its limits, even past the cache', async t => {
   demandRoot()
   await volumes.ensure('busy', 64, 10_001)
   const disk = await diskLimits('busy', limits)

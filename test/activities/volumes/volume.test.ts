@@ -43,7 +43,7 @@ test.after.always(async () => {
 volumesContract(test.serial, 'folders', async () => folderVolumes(`${root}/folders`))
 volumesContract(test.serial, 'loop mounts', async () => loopVolumes(`${root}/loop`))
 
-test.serial('a volume with a size of its own ends at it, and the host stays untouched', async t => {
+test.serial('a volume with an enforced size ends at it, without effect on the host', async t => {
   const volumes = loopVolumes(`${root}/loop`)
   await volumes.ensure('full', 16, 10_001)
   await t.throwsAsync(writeFile(`${volumes.path('full')}/files/big`, Buffer.alloc(32 * 1024 * 1024)), {
@@ -79,7 +79,7 @@ test.serial('after a reboot everything is mounted again', async t => {
   await volumes.remove('two')
 })
 
-test.serial('a volume beyond repair does not keep the others down', async t => {
+test.serial('a volume that cannot be repaired does not stop the others', async t => {
   const volumes = loopVolumes(`${root}/loop`)
   await volumes.ensure('bad', 16, 10_001)
   await volumes.ensure('good', 16, 10_001)
@@ -116,7 +116,7 @@ test.serial(
   },
 )
 
-test.serial('one that the kernel lets nobody write to any more is mounted anew once nobody stands in it', async t => {
+test.serial('a volume that became read-only is mounted again once no process uses it', async t => {
   const volumes = loopVolumes(`${root}/loop`)
   await volumes.ensure('failed', 16, 10_001)
   const note = `${volumes.path('failed')}/files/note`
@@ -133,7 +133,7 @@ test.serial('one that the kernel lets nobody write to any more is mounted anew o
   await volumes.remove('failed')
 })
 
-test.serial('what a killed attempt left is adopted or made anew', async t => {
+test.serial('leftovers of a killed attempt are adopted or created again', async t => {
   const volumes = loopVolumes(`${root}/loop`)
   await volumes.ensure('torn', 16, 10_001)
   await volumes.remove('torn')
@@ -147,7 +147,7 @@ test.serial('what a killed attempt left is adopted or made anew', async t => {
   t.deepEqual(await readdir(`${root}/loop/images`), [])
 })
 
-test.serial('a file system that a power cut damaged is repaired', async t => {
+test.serial('a file system that was damaged by a power cut is repaired', async t => {
   const volumes = loopVolumes(`${root}/loop`)
   await volumes.ensure('hurt', 16, 10_001)
   await run('umount', [volumes.path('hurt')])
@@ -157,7 +157,7 @@ test.serial('a file system that a power cut damaged is repaired', async t => {
   await volumes.remove('hurt')
 })
 
-test.serial('a full disk of the host is told as such and leaves nothing', async t => {
+test.serial('a full disk of the host is reported as such and leaves nothing', async t => {
   const outer = loopVolumes(`${root}/loop`)
   await outer.ensure('small-disk', 40, 10_001)
   const disk = outer.path('small-disk')
@@ -168,7 +168,7 @@ test.serial('a full disk of the host is told as such and leaves nothing', async 
   await outer.remove('small-disk')
 })
 
-test.serial('the machine decides between enforced and checked sizes, the setting can say off', async t => {
+test.serial('the machine decides between enforced and checked sizes, and the setting can turn it off', async t => {
   const opened = await openVolumes({ root: `${root}/choice`, quota: 'auto' })
   t.is(opened.volumes.quota, process.getuid?.() === 0 ? 'enforced' : 'checked')
   t.is(opened.notice === null, opened.volumes.quota === 'enforced')

@@ -3,7 +3,7 @@ import { eachConcurrently, mapConcurrently } from '../../../lib/async/concurrent
 
 const soon = () => new Promise<void>(resolve => setImmediate(resolve))
 
-test('up to the given number of works run concurrently, and results keep the order of their items', async t => {
+test('up to the given number of items run concurrently, and results have the order of their items', async t => {
   let running = 0
   let most = 0
   const results = await mapConcurrently([5, 1, 4, 2, 3], 2, async item => {
@@ -17,7 +17,7 @@ test('up to the given number of works run concurrently, and results keep the ord
   t.deepEqual(await mapConcurrently([], 2, async () => t.fail()), [])
 })
 
-test('items may come one after the other, and each is worked on once', async t => {
+test('an async iterable is consumed item by item, each once', async t => {
   async function* items() {
     for (let item = 0; item < 5; item++) {
       await soon()
@@ -32,7 +32,7 @@ test('items may come one after the other, and each is worked on once', async t =
   t.deepEqual(done.sort(), [0, 1, 2, 3, 4])
 })
 
-test('the first rejection is the outcome, and further works go on', async t => {
+test('the first rejection is the outcome, and further work continues', async t => {
   const done: number[] = []
   const work = async (item: number) => {
     if (item === 0) throw new Error('first')

@@ -24,7 +24,7 @@ function queue(slots: FairSlots) {
 
 const settled = () => new Promise(resolve => setImmediate(resolve))
 
-test('subjects come in turn, whoever has asked more often', async t => {
+test('subjects alternate, however many requests each has', async t => {
   const { ask, leave, inside } = queue(new FairSlots({ atOnce: 1 }))
   await ask('a1', 'a2', 'a3', 'a4', 'b1', 'c1', 'b2')
   const turns = ['a1', 'b1', 'c1', 'a2', 'b2', 'a3']
@@ -32,7 +32,7 @@ test('subjects come in turn, whoever has asked more often', async t => {
   t.deepEqual(inside, [...turns, 'a4'])
 })
 
-test('one subject has its places and no more, also while others are free', async t => {
+test('a subject never exceeds its max, even while other slots are free', async t => {
   const { ask, leave, inside } = queue(new FairSlots({ atOnce: 3, perSubject: 1 }))
   await ask('a1', 'a2', 'a3', 'b1', 'c1', 'd1')
   t.deepEqual(inside, ['a1', 'b1', 'c1'])
@@ -45,7 +45,7 @@ test('one subject has its places and no more, also while others are free', async
   t.is(inside.length, 5, 'who leaves twice makes room once')
 })
 
-test('who waits too long goes, and takes nobody’s turn', async t => {
+test('a caller that times out leaves the queue without taking a slot', async t => {
   const slots = new FairSlots({ atOnce: 1 })
   const leave = await slots.enter('a')
   t.is(await slots.enter('b', 10), null)
@@ -55,7 +55,7 @@ test('who waits too long goes, and takes nobody’s turn', async t => {
   t.truthy(await next)
 })
 
-test('who is cancelled takes no place', async t => {
+test('a cancelled caller takes no slot', async t => {
   const slots = new FairSlots({ atOnce: 1 })
   const cancel = new AbortController()
   const leave = await slots.enterUntil('a', cancel.signal)
@@ -68,7 +68,7 @@ test('who is cancelled takes no place', async t => {
   t.truthy(await next)
 })
 
-test('those who come again and again do not go before one who waits', async t => {
+test('repeated callers do not overtake one that waits', async t => {
   const { ask, leave, inside } = queue(new FairSlots({ atOnce: 2, perSubject: 1 }))
   await ask('b1', 'x1', 'b2', 'y1', 'z1')
   await leave('x1')
@@ -79,7 +79,7 @@ test('those who come again and again do not go before one who waits', async t =>
   t.deepEqual(inside.slice(0, 5), ['b1', 'x1', 'y1', 'b2', 'z1'])
 })
 
-test('who gave up is a newcomer the next time', async t => {
+test('a caller that gave up counts as new the next time', async t => {
   const slots = new FairSlots({ atOnce: 1 })
   const first = await slots.enter('b')
   const gaveUp = slots.enter('b', 10)

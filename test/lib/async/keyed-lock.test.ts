@@ -9,7 +9,7 @@ function held() {
   return { left, leave }
 }
 
-test('works of one key run one at a time in their order, and other keys are not held up', async t => {
+test('work with the same key runs one at a time and in order, and other keys are not held up', async t => {
   const lock = new KeyedLock()
   const order: string[] = []
   const first = held()
@@ -27,7 +27,7 @@ test('works of one key run one at a time in their order, and other keys are not 
   t.false(lock.isHeld('a'))
 })
 
-test('a work that fails rejects for its caller only', async t => {
+test('failing work rejects only for its caller', async t => {
   const lock = new KeyedLock()
   const failing = lock.run('a', async () => {
     throw new Error('mine')

@@ -3,7 +3,7 @@ import { Bell, loop, pause } from '../../../lib/async/loop.ts'
 
 const never = 1_000_000
 
-test('a pause ends when its signal aborts, also one that has aborted before', async t => {
+test('a pause ends when its signal aborts, or has aborted before', async t => {
   const over = new AbortController()
   const paused = pause(never, over.signal)
   over.abort()
@@ -13,7 +13,7 @@ test('a pause ends when its signal aborts, also one that has aborted before', as
   t.pass()
 })
 
-test('a loop reports what a round throws and goes on until the signal aborts', async t => {
+test('a loop reports the error of a round and continues until the signal aborts', async t => {
   const over = new AbortController()
   const errors: unknown[] = []
   const rounds: boolean[] = []
@@ -36,7 +36,7 @@ test('a loop reports what a round throws and goes on until the signal aborts', a
   t.deepEqual(errors, ['second'])
 })
 
-test('a loop whose signal has aborted does nothing, and one that pauses ends at once', async t => {
+test('a loop with an aborted signal does nothing, and an abort during a pause ends it immediately', async t => {
   const over = new AbortController()
   let rounds = 0
   const work = async () => void rounds++

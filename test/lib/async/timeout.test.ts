@@ -6,7 +6,7 @@ import { deadlineSignal, unlessAborted, withTimeout } from '../../../lib/async/t
 const never = new Promise<string>(() => {})
 const late = () => new Error('late')
 
-test('a work has its time, and what fails in time fails as it does', async t => {
+test('work ends at its timeout, and an earlier failure is passed on', async t => {
   t.is(await withTimeout(Promise.resolve('done'), 60_000, late), 'done')
   t.is(await withTimeout(Promise.resolve('done'), Number.POSITIVE_INFINITY, late), 'done')
   await t.throwsAsync(withTimeout(Promise.reject(new Error('mine')), 60_000, late), { message: 'mine' })
@@ -14,7 +14,7 @@ test('a work has its time, and what fails in time fails as it does', async t => 
   await t.throwsAsync(withTimeout(never, -1, late), { message: 'late' })
 })
 
-test('a signal ends the wait for a work with its reason', async t => {
+test('a signal ends the wait for work with its reason', async t => {
   const over = new AbortController()
   const waiting = unlessAborted(never, over.signal)
   t.is(await unlessAborted(Promise.resolve('done'), over.signal), 'done')
@@ -23,7 +23,7 @@ test('a signal ends the wait for a work with its reason', async t => {
   await t.throwsAsync(unlessAborted(Promise.resolve('done'), over.signal), { message: 'cancelled' })
 })
 
-test('a deadline ends what it is joined with, also when garbage was collected meanwhile', async t => {
+test('a deadline aborts the joined signal, even after a garbage collection', async t => {
   setFlagsFromString('--expose-gc')
   const collect = runInNewContext('gc') as () => void
   const other = new AbortController()
@@ -41,7 +41,7 @@ test('a deadline ends what it is joined with, also when garbage was collected me
   clearTimeout(patience)
 })
 
-test('a deadline ends with the signals that it is joined with', t => {
+test('a deadline signal aborts with the signals that it joins', t => {
   const [one, other] = [new AbortController(), new AbortController()]
   const signal = deadlineSignal(3_600_000, one.signal, other.signal)
   t.false(signal.aborted)

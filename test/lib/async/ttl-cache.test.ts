@@ -1,7 +1,7 @@
 import test from 'ava'
 import { TtlCache } from '../../../lib/async/ttl-cache.ts'
 
-test('an answer is worked out once for all who ask within its time', async t => {
+test('an answer is computed once for all callers within its time', async t => {
   const cache = new TtlCache<number>(60)
   let asked = 0
   const ask = async () => ++asked
@@ -13,7 +13,7 @@ test('an answer is worked out once for all who ask within its time', async t => 
   t.is(await cache.of('b', ask), 4)
 })
 
-test('an answer that is too old, or failed, is asked for anew', async t => {
+test('an expired or failed answer is computed again', async t => {
   const old = new TtlCache<number>(0)
   let asked = 0
   const ask = async () => ++asked
@@ -29,7 +29,7 @@ test('an answer that is too old, or failed, is asked for anew', async t => {
   t.is(await cache.of('a', ask), 3)
 })
 
-test('the failure of an answer that was deleted drops no newer one', async t => {
+test('the failure of a deleted answer does not remove a newer one', async t => {
   const cache = new TtlCache<number>(60)
   let fail!: (error: Error) => void
   const failing = cache.of(

@@ -26,7 +26,7 @@ function make(name: string): { folder: Tree; path: string; outside: string } {
   return { folder: new Tree(path), path, outside }
 }
 
-test('files and folders are made where their names say', t => {
+test('files and folders are created at their paths', t => {
   const { folder, path } = make('plain')
   for (const name of ['a/b/c', 'a/b/d', 'a/e', 'f', 'a/b/g/h']) {
     const fd = folder.createFile(name, 0o644)
@@ -42,7 +42,7 @@ test('files and folders are made where their names say', t => {
   folder.close()
 })
 
-test('a link that appears in the folder is never gone through', t => {
+test('a link that appears in the folder is never followed', t => {
   const { folder, path, outside } = make('links')
   symlinkSync(outside, join(path, 'dir'))
   symlinkSync(join(outside, 'kept'), join(path, 'file'))
@@ -59,7 +59,7 @@ test('a link that appears in the folder is never gone through', t => {
   folder.close()
 })
 
-test('a folder that is swapped for a link after it was entered stays the folder it was', t => {
+test('a folder that is replaced by a link after it was entered stays the same folder', t => {
   const { folder, path, outside } = make('swapped')
   closeSync(folder.createFile('dir/first', 0o644))
   rmSync(join(path, 'dir'), { recursive: true })

@@ -63,7 +63,7 @@ async function hostOf(count: number) {
   const boot = { id: 'boot-1', settle: async () => boot.id }
   const turns = appTurns()
   const volumes = { list: async () => [] } as never
-  const options = { db, engine, hostId, boot, log, turns, volumes, monotonic: () => now }
+  const options = { db, engine, hostId, boot, log, turns, volumes, now: () => now }
   const rounds = new HostRounds(options)
   rounds.follow(true)
   await rounds.round()
@@ -239,7 +239,7 @@ test.serial('changes that an interrupted event stream missed are found when it i
   const { options, engine, ids, end, put, rounds, statusOf } = await hostOf(2)
   const [cut, told] = ids as [string, string]
   const ending = new AbortController()
-  const { monotonic: _, ...own } = options
+  const { now: _, ...own } = options
   const watched = watchHost({ ...own, everySeconds: 600 }, ending.signal, rounds)
   await comesTrue(async () => engine.listed.includes('all'))
   engine.unreachable = true
