@@ -13,25 +13,25 @@ import { type SealKeys, sealKeys } from './seal.ts'
 export type { Environment }
 
 /**
- * The environment, parsed once. Only `workers/` and `cli/` read `process.env`; everything else is handed a `Config`
- * or a value of it. Every setting has a row here, its default, and its unit in its name.
+ * The environment, parsed once. Only `workers/` and `cli/` read `process.env`; everything else receives a `Config` or a value of it.
+ * Every setting has a row here with its default, and its unit in its name.
  */
 export interface Config {
   dataDir: string
   logLevel: string
   databaseUrl: string
-  /** Login that owns the schema, for set-up alone; null = the same as the processes'. */
+  /** Role that owns the schema, used for set-up only; null = that of the processes. */
   databaseOwnerUrl: string | null
   databasePool: number
   temporalAddress: string
   temporalNamespace: string
   temporalTls: TemporalSettings['temporalTls']
   temporalApiKey: TemporalSettings['temporalApiKey']
-  /** Put before every task queue name, so that test runs share one Temporal without meeting. */
+  /** Prefix of every task queue name, so that test runs can share one Temporal. */
   queuePrefix: string
   temporalUiUrl: string | null
   objectStore: ObjectStoreConfig
-  /** Ports the API process listens on, one per surface; 0 = any free one. */
+  /** Ports that the API process listens on, one per surface; 0 = any free one. */
   ports: { base: number; blob: number; s3: number; files: number; public: number }
   bind: string
   apiProcesses: number
@@ -47,14 +47,14 @@ export interface Config {
     memoryMb: number | null
     streamPort: number
     diskMbPer256Mb: number
-    /** What one container may read, and write, of the disks in a second; 0 = no limit. */
+    /** What one container may read, and write, per second; 0 = no limit. */
     disk: { mbps: number; iops: number }
-    /** What an application may send, and receive, for every 256 MB of its memory; 0 = no limit. */
+    /** What an application may send, and receive, per 256 MB of its memory; 0 = no limit. */
     mbitPer256Mb: number
     quota: 'auto' | 'off'
     firewall: 'auto' | 'off'
     healthGateSeconds: number
-    /** Fetches and builds that run at the same time. */
+    /** Concurrent fetches and builds. */
     buildSlots: number
     buildProxy: string | null
     /** A bundle of certificate authorities that build containers trust, for closed networks. */
@@ -62,7 +62,7 @@ export interface Config {
     runtime: 'runc' | 'runsc'
   }
   git: GitSettings
-  /** Null: nobody can link a repository. */
+  /** Null: repositories cannot be linked. */
   gitProvider: GitProviderSettings | null
   mail: MailSettings
   blob: BlobSettings
@@ -70,47 +70,47 @@ export interface Config {
   appConfigNames: string[]
   /** Two-letter codes of countries that are refused. */
   blockedCountries: string[]
-  /** Null: no country is asked to solve one. */
+  /** Null: no country must solve a captcha. */
   captcha: CaptchaSettings | null
   rateLimitScale: number
   rateLimitBlockSeconds: number
   /** Root secret of this installation: 32 bytes, hex. Key checks, session signing and encryption derive from it. */
   masterKey: string
-  /** Checks inside API keys that root secrets of before a rotation have made: the keys go on. */
+  /** Check keys of earlier root secrets, so that API keys stay valid after a rotation. */
   earlierKeyChecks: Buffer[]
-  /** What secrets in columns are sealed with; derives from the root secret, and from what rotations have added. */
+  /** Keys that seal secrets in columns: one derived from the root secret, and those that rotations have added. */
   sealKeys: SealKeys
   plansFile: string | null
   trustedProxies: string[]
 }
 
 interface GitSettings {
-  /** Most that a commit may download, and that its files may take. */
+  /** Max size of a commit's download, and of its files. */
   maxMb: number
   timeoutSeconds: number
-  /** Servers (`host:port`) that are fetched from although their addresses are private. */
+  /** Servers (`host:port`) that may be fetched from although their addresses are private. */
   allowedHosts: string[]
 }
 
 export interface EdgeSettings {
-  /** The nginx binary to run; null = that of the distribution. */
+  /** The nginx binary; null = that of the distribution. */
   nginx: string | null
   bind: string
   port: number
   controlSocket: string
   routesFile: string
   domain: string
-  /** Host names of the platform's surfaces beside those below `domain`. */
+  /** Host names of the platform's surfaces in addition to those below `domain`. */
   names: SurfaceNames
   /** Processes of the proxy; 0 = one per core. */
   workers: number
-  /** Requests that one client address may have open at once, before `rateLimitScale`. */
+  /** Max open requests of one client address, before `rateLimitScale`. */
   connectionsPerAddress: number
-  /** Requests that one application may have open at the proxy. */
+  /** Max open requests of one application at the proxy. */
   connectionsPerApp: number
-  /** Proxies before ours whose X-Forwarded-For and -Proto are believed (addresses or networks). */
+  /** Proxies in front of ours whose X-Forwarded-For and -Proto are trusted (addresses or networks). */
   trustedProxies: string[]
-  /** Largest request body that is passed to an application. */
+  /** Max request body that is passed to an application. */
   appBodyMb: number
   logHours: number
   logMb: number

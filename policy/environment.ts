@@ -2,7 +2,7 @@ import { isAbsolute, resolve } from 'node:path'
 
 export type Environment = Record<string, string | undefined>
 
-/** An http or https address without a slash at its end. Throws an Error that names the setting. */
+/** An http or https address without its trailing slash. Throws an Error that names the setting. */
 export function webAddress(env: Environment, name: string): string {
   const text = required(env, name)
   if (!URL.canParse(text) || !/^https?:$/.test(new URL(text).protocol))

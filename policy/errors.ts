@@ -1,8 +1,8 @@
 import { blobErrors } from './objects/blob-errors.ts'
 
 /**
- * Every code of the management wire and the one HTTP status it has (contract 10.1). An endpoint may override a status in
- * its `errors` list for the few codes that stand at two. The sentence is what a person reads beside the code.
+ * Every code of the management wire with its HTTP status (contract 10.1) and its message for people. An endpoint may override a status
+ * in its `errors` list, for the few codes that have two.
  */
 export const managementErrors = {
   SNAPSHOT_PROCESSING: [202, 'The snapshot is still running. It appears in the list when it is done.'],
@@ -162,18 +162,18 @@ export const managementErrors = {
 
 export type ErrorCode = keyof typeof managementErrors | keyof typeof blobErrors
 
-/** Which catalogue an answer speaks by. */
+/** The API whose codes an answer uses. */
 export type Wire = 'management' | 'blob'
 
 type Catalogue = Partial<Record<ErrorCode, readonly [status: number, message: string]>>
 const catalogues: Record<Wire, Catalogue> = { management: managementErrors, blob: blobErrors }
 
-/** Status and sentence of a code on a wire; a code that this wire does not have is said as on the other. */
+/** Status and message of a code on a wire; a code that this wire lacks has those of the other. */
 export function catalogued(code: ErrorCode, wire: Wire = 'management'): readonly [status: number, message: string] {
   return catalogues[wire][code] ?? catalogues.management[code] ?? blobErrors[code as keyof typeof blobErrors]
 }
 
-/** A refusal or failure with a code of the catalogue. `message` replaces the table's sentence where more can be said. */
+/** A refusal or failure with a code of the catalogue. `message` replaces the table's message where more is known. */
 export class ApiError extends Error {
   constructor(
     readonly code: ErrorCode,
@@ -189,7 +189,7 @@ export class ApiError extends Error {
   }
 }
 
-/** What both wires have, by its name on the blob wire (contract 10.3). */
+/** Codes that have another name on the blob wire (contract 10.3). */
 const blobNames: Partial<Record<ErrorCode, ErrorCode>> = {
   KEEP_CALM: 'RATE_LIMITED',
   RATE_LIMIT: 'RATE_LIMITED',
@@ -202,10 +202,10 @@ const blobNames: Partial<Record<ErrorCode, ErrorCode>> = {
 /** The name that a code has on a wire. */
 export const codeOn = (wire: Wire, code: ErrorCode): ErrorCode => (wire === 'blob' ? (blobNames[code] ?? code) : code)
 
-/** What DATABASE_UNAVAILABLE says of a change that may have been made: nobody should try again without a look. Pages know it by this sentence. */
+/** Message of DATABASE_UNAVAILABLE for a change that may have been made, and must not be retried blindly. Pages recognize it by this text. */
 export const inDoubt = 'The database did not confirm whether this was done. Check before you try again.'
 
-/** An error as a wire says it: with its own name, status and, unless more was said, sentence. */
+/** An error on a wire, with the wire's name, status and, unless it has its own, message. */
 export function spoken(error: ApiError, wire: Wire): { code: ErrorCode; status: number; message: string } {
   const code = codeOn(wire, error.code)
   const [status, sentence] = catalogued(code, wire)

@@ -16,7 +16,7 @@ export async function placeCommit(
   for (const path of tree.submodules.slice(0, 10)) onLine(`The submodule ${path} is left out.`)
   const outside = tree.dropLinksOutside(await readTargets(scope, tree.links))
   for (const path of outside.slice(0, 10)) onLine(`The link ${path} leads outside and is left out.`)
-  const index = tree.kept.map(({ mode, id, path }) => `${mode} ${id} 0\t${path}\0`).join('')
+  const index = tree.entries.map(({ mode, id, path }) => `${mode} ${id} 0\t${path}\0`).join('')
   const { stderr } = await succeeded(runGit(scope, ['update-index', '-z', '--index-info'], { input: index }))
   if (stderr.includes('Ignoring path'))
     throw new FetchRefused('CLONE_FAILED', 'The commit contains a name that git itself refuses to write, such as .GIT.')
@@ -30,11 +30,11 @@ export async function placeCommit(
   // Git does not say why it could not write.
   if (
     checkout.code !== 0 &&
-    (tree.bytes + tree.kept.length * blockBytes > free.bytes || (await freeSpace(scope.folder)).names < 2)
+    (tree.bytes + tree.entries.length * blockBytes > free.bytes || (await freeSpace(scope.folder)).names < 2)
   )
     throw new NoSpaceLeft('The application has no disk space left for the files of the commit.')
   if (checkout.code !== 0) throw failureOf(checkout)
-  return { files: tree.kept.length, bytes: tree.bytes }
+  return { files: tree.entries.length, bytes: tree.bytes }
 }
 
 /** Max overhead of each file. */

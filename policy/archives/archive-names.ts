@@ -10,13 +10,13 @@ export interface RawName {
   bytes: Buffer
   /** General purpose bit 11. */
   utf8: boolean
-  /** Made on a system whose file names are UTF-8; several tools there forget bit 11. */
+  /** Created on a system whose file names are UTF-8; several tools there do not set bit 11. */
   unix: boolean
 }
 
 /**
- * The text of a stored name, or null when it is declared UTF-8 and is not. Names without declaration are code page 437, unless
- * they come from Unix and read as UTF-8: a wrong guess there would show as mojibake.
+ * The text of a stored name, or null when it is declared as UTF-8 and is not. Names without declaration are code page 437, unless they
+ * come from Unix and are valid UTF-8: a wrong guess there would show as mojibake.
  */
 export function decodeName({ bytes, utf8, unix }: RawName): string | null {
   if (bytes.every(byte => byte < 0x80)) return bytes.toString('latin1')
@@ -28,35 +28,35 @@ export function decodeName({ bytes, utf8, unix }: RawName): string | null {
 }
 
 /**
- * The path of an entry, relative, with `/` between segments and none at the end; empty for the root itself. Backslashes
- * separate too, as some Windows tools write them. Names that point outside are a fault.
+ * The path of an entry, relative, with `/` between segments and none at the end; empty for the root itself. Backslashes are separators
+ * too, because some Windows tools write them. A name that points outside of the archive is a fault.
  */
 export function entryPath(name: string): { path: string; folder: boolean } | NameFault {
   const slashed = name.replaceAll('\\', '/')
   const segments = slashed.split('/').filter(segment => segment !== '' && segment !== '.')
   if (slashed.startsWith('/') || /^[A-Za-z]:/.test(slashed) || segments.includes('..'))
-    return { code: 'INVALID_FILE', message: `The archive holds a name that points outside of it: ${shown(name)}` }
+    return { code: 'INVALID_FILE', message: `The archive contains a name that points outside of it: ${shown(name)}` }
   return { path: segments.join('/'), folder: /(^|\/)\.?$/.test(slashed) }
 }
 
-/** Whether a path can be a name in the application's folder; null when it can. */
+/** Why a path cannot be a name in the application's folder; null when it can. */
 export function nameFault(path: string): NameFault | null {
   const segments = path.split('/')
   const fault = /[\u0000-\u001f\u007f]/.test(path)
-    ? 'holds control characters'
+    ? 'contains control characters'
     : segments.some(segment => Buffer.byteLength(segment) > nameLimits.segmentBytes)
       ? `has a part over ${nameLimits.segmentBytes} bytes`
       : Buffer.byteLength(path) > nameLimits.pathBytes
         ? `is over ${nameLimits.pathBytes} bytes`
         : segments.length > nameLimits.levels
-          ? `lies over ${nameLimits.levels} folders deep`
+          ? `is over ${nameLimits.levels} folders deep`
           : null
   return fault === null ? null : { code: 'INVALID_FILENAME', message: `A name in the archive ${fault}: ${shown(path)}` }
 }
 
 /**
- * Whether a link cannot leave the tree. `..` may only lead the target: after a name it would be taken from where that name,
- * perhaps a link itself, leads to.
+ * Whether a link cannot leave the tree. `..` is allowed only at the start of the target: after a name it would be relative to the target
+ * of that name, which may be a link itself.
  */
 export function staysInside(link: string, target: string): boolean {
   const segments = target.split('/').filter(segment => segment !== '' && segment !== '.')
@@ -73,7 +73,7 @@ function strictUtf8(bytes: Buffer): string | null {
   }
 }
 
-/** A name as it can be told: one line, without control characters, not endless. */
+/** A name as shown in messages: one line, without control characters, up to 80 characters. */
 function shown(name: string): string {
   return name.replace(/[\u0000-\u001f\u007f]/g, '?').slice(0, 80)
 }

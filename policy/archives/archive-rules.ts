@@ -1,18 +1,18 @@
 import { GiB, KiB, MiB } from '../../lib/bytes.ts'
 
-/** What an archive may cost (contract 5.16). Bytes, counts. */
+/** Limits of an archive (contract 5.16): bytes and counts. */
 export interface ArchiveRules {
   outputBytes: number
-  /** Files and folders that are kept; dropped ones do not count. */
+  /** Max files and folders; dropped ones do not count. */
   entries: number
-  /** Output per compressed byte, judged once `ratioAfterBytes` came out. */
+  /** Max output per compressed byte, checked after `ratioAfterBytes` of output. */
   ratio: number
   ratioAfterBytes: number
-  /** Symbolic links: refused, or kept when they cannot lead outside. */
+  /** Symbolic links: refused, or accepted when they cannot lead outside. */
   links: 'refused' | 'inside'
 }
 
-/** For what users send. */
+/** For uploads of users. */
 export const uploadRules: ArchiveRules = {
   outputBytes: GiB,
   entries: 20_000,
@@ -21,7 +21,7 @@ export const uploadRules: ArchiveRules = {
   links: 'refused',
 }
 
-/** For archives that Berth itself made, such as snapshots: the application's disk is their limit. */
+/** For archives that Berth created, such as snapshots: the application's disk is their limit. */
 export const ownRules: ArchiveRules = {
   outputBytes: Number.MAX_SAFE_INTEGER,
   entries: Number.MAX_SAFE_INTEGER,
@@ -45,10 +45,10 @@ const droppedAnywhere = new Set([
   '.dockerenv',
 ])
 
-/** At the root only: further down `target` is a word of people's own programs. */
+/** At the root only: further down, programs use `target` as a name of their own. */
 const droppedAtRoot = new Set(['target'])
 
-/** As `isDropped`, of a path that may have `.` and empty parts: a source to stand before what a regular expression takes. */
+/** As `isDropped`, for a path with `.` and empty parts: source text to put at the start of a regular expression. */
 export const notDropped = [
   String.raw`(?!(?:\.?/)*(?:${alternatives(droppedAtRoot)})(?:/|$))`,
   String.raw`(?!(?:[\s\S]*/)?(?:${alternatives(droppedAnywhere)})(?:/|$))`,
@@ -64,18 +64,18 @@ export function isDropped(path: string): boolean {
   return droppedAtRoot.has(segments[0]!) || segments.some(segment => droppedAnywhere.has(segment))
 }
 
-/** The file that says how the application is configured is short; more is not read. */
+/** Max bytes that are read of the configuration file. */
 export const maxConfigBytes = 64 * KiB
 
-/** Children that read archives. */
+/** Limits of child processes that read archives. */
 export const archivePlaces = {
-  /** At the same time; one of each account, and accounts in turn. */
+  /** Concurrent ones; up to one of each account, and accounts take turns. */
   atOnce: 2,
   perSubject: 1,
-  /** An upload waits so long for its turn before it is told to come again, in milliseconds. */
+  /** How long an upload waits for a slot before it is refused with a retry time, in milliseconds. */
   waitMs: 15_000,
   inspectSeconds: 60,
   unpackSeconds: 600,
-  /** Memory of a child beyond its size when idle. */
+  /** Memory of a child process above its idle size. */
   memoryMb: 96,
 } as const

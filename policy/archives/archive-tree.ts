@@ -1,19 +1,19 @@
 import type { NameFault } from './archive-names.ts'
 
 /**
- * The names an archive has used so far. No two may be the same file, also not after Unicode composition, and no name may be
- * file and folder at once: what would lie on disk then depends on who unpacks. `A.js` beside `a.js` is legal.
+ * The names of an archive so far. No two may be the same file, not even after Unicode composition, and no name may be both file and
+ * folder: the result on disk would depend on the unpacker. `A.js` alongside `a.js` is legal.
  */
 export class ArchiveTree {
-  /** By composed path: a folder as it was written, null for a file. Thousands of names are held, so nothing more is. */
+  /** By composed path: a folder's name as written, null for a file. Nothing more is stored, because there are thousands of names. */
   readonly #seen = new Map<string, string | null>()
 
-  /** Folders and files so far, folders that only stand in longer names included. */
+  /** Folders and files so far, including folders that only occur in longer paths. */
   get size(): number {
     return this.#seen.size
   }
 
-  /** Takes a name, with all folders above it; a fault when it clashes. A folder may be named again. */
+  /** Adds a name, with all folders above it; a fault when it clashes. A folder may occur again. */
   add(path: string, folder: boolean): NameFault | null {
     const key = path.normalize('NFC')
     const known = this.#seen.get(key)

@@ -19,8 +19,8 @@ export interface TreeFault {
 const maxTargetBytes = 4096
 
 /**
- * What is kept of a commit: the same as of an uploaded archive, under the same cap of entries. Submodules are left out, and so
- * are links that could lead outside.
+ * The files of a commit that are deployed: selected as in an uploaded archive, with the same cap of entries. Submodules are left out,
+ * and so are links that could lead outside.
  */
 export class GitTree {
   readonly files: TreeEntry[] = []
@@ -31,11 +31,11 @@ export class GitTree {
 
   constructor(private readonly maxBytes: number) {}
 
-  get kept(): TreeEntry[] {
+  get entries(): TreeEntry[] {
     return [...this.files, ...this.links]
   }
 
-  /** Takes the next entry; a fault ends the whole fetch. */
+  /** Adds the next entry; a fault ends the whole fetch. */
   add(entry: TreeEntry): TreeFault | null {
     const { mode, path, bytes } = entry
     if (isDropped(path)) return null
@@ -45,11 +45,11 @@ export class GitTree {
     }
     const fault = nameFault(path) ?? this.#tree.add(path, false)
     if (fault || path.split('/').some(part => part === '..' || part === '.' || part === ''))
-      return { code: 'CLONE_FAILED', message: `The commit holds a name that cannot be a file here: ${shown(path)}` }
+      return { code: 'CLONE_FAILED', message: `The commit contains a name that cannot be a file here: ${shown(path)}` }
     if (this.#tree.size > uploadRules.entries)
       return {
         code: 'REPOSITORY_TOO_LARGE',
-        message: `The commit holds over ${uploadRules.entries} files and folders.`,
+        message: `The commit contains over ${uploadRules.entries} files and folders.`,
       }
     this.bytes += bytes
     if (this.bytes > this.maxBytes)
@@ -59,7 +59,7 @@ export class GitTree {
     return null
   }
 
-  /** Takes out the links that lead outside, by their targets in the order of `links`. Returns their paths. */
+  /** Removes links that lead outside; `targets` are in the order of `links`. Returns the paths of the removed links. */
   dropLinksOutside(targets: readonly string[]): string[] {
     const inside = this.links.filter(({ path, bytes }, index) => {
       const target = targets[index] ?? ''

@@ -3,25 +3,25 @@ import { type JWTPayload, jwtVerify, SignJWT } from 'jose'
 import { z } from 'zod'
 import { deriveKey } from '../keys.ts'
 
-/** A person has this long to install the app at the git provider and come back, and as long to agree. */
+/** Time for a person to install the app at the git provider and come back, and again to confirm. */
 export const connectionSeconds = 600
 
 const audience = 'berth-git-connect'
 const offerAudience = 'berth-git-offer'
 
-/** Who set out to connect an account, and in which browser: nobody else's visit to the provider may end in that account. */
+/** The account that started to connect, and its browser: a visit of another browser must not connect to that account. */
 export interface Connection {
   userId: string
-  /** What the browser's cookie holds. */
+  /** The value of the browser's cookie. */
   browser: string
-  /** Known once the provider has named it. */
+  /** Known once the provider has sent it. */
   installationId?: number
 }
 
-/** What the provider has said of the person who came back; bound once the account's own session agrees. */
+/** What the provider reported about the person who came back; bound once the account's session confirms it. */
 export interface Offer {
   userId: string
-  /** What the browser's cookie holds. */
+  /** The value of the browser's cookie. */
   browser: string
   member: { id: number; login: string }
   installations: { id: number; account: string }[]
@@ -35,7 +35,7 @@ export async function signConnection(
   return sign(masterKey, audience, userId, browser, { installation: installationId })
 }
 
-/** Whose connection a genuine state of this browser is; undefined for everything else, whatever is wrong with it. */
+/** The connection of a genuine state of this browser; undefined for everything else. */
 export async function readConnection(
   masterKey: string,
   state: string,
@@ -47,7 +47,7 @@ export async function readConnection(
   return { userId: sub, installationId: typeof installation === 'number' ? installation : undefined }
 }
 
-/** What the page that asks for the last click carries. */
+/** The signed offer in the page that asks for the final confirmation. */
 export async function signOffer(masterKey: string, { userId, browser, member, installations }: Offer): Promise<string> {
   return sign(masterKey, offerAudience, userId, browser, { member, installations })
 }
@@ -57,7 +57,7 @@ const offered = z.object({
   installations: z.array(z.object({ id: z.number(), account: z.string() })),
 })
 
-/** A genuine offer to this browser; undefined for everything else, whatever is wrong with it. */
+/** A genuine offer to this browser; undefined for everything else. */
 export async function readOffer(
   masterKey: string,
   offer: string,
@@ -89,9 +89,9 @@ async function read(
       audience: to,
       requiredClaims: ['exp', 'sub', 'browser'],
     })
-    const known = Buffer.from(String(payload.browser), 'base64url')
-    const held = browserHash(browser)
-    if (!payload.sub || known.length !== held.length || !timingSafeEqual(known, held)) return undefined
+    const signedHash = Buffer.from(String(payload.browser), 'base64url')
+    const ownHash = browserHash(browser)
+    if (!payload.sub || signedHash.length !== ownHash.length || !timingSafeEqual(signedHash, ownHash)) return undefined
     return { ...payload, sub: payload.sub }
   } catch {
     return undefined

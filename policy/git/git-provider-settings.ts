@@ -9,16 +9,16 @@ export interface GitProviderSettings {
   appSlug: string
   /** PEM, or the path of a file that holds it. */
   privateKey: string
-  /** As the setting says it; `webhookSecrets` reads it. */
+  /** As set; `webhookSecrets` parses it. */
   webhookSecret: string
-  /** With these a person who connects proves who they are at the provider. */
+  /** For OAuth: a person who connects proves their identity at the provider. */
   clientId: string
   clientSecret: string
 }
 
 const webhook = 'GIT_PROVIDER_WEBHOOK_SECRET'
 
-/** All of them or none (null): half an app would only fail later. Throws an Error that names the setting that is missing. */
+/** All settings or none (null): an incomplete app would only fail later. Throws an Error that names the missing setting. */
 export function gitProviderSettings(env: Environment): GitProviderSettings | null {
   const names = Object.keys(env).filter(name => name.startsWith('GIT_PROVIDER_') && env[name])
   if (names.length === 0) return null
@@ -34,5 +34,5 @@ export function gitProviderSettings(env: Environment): GitProviderSettings | nul
   }
 }
 
-/** Secrets that deliveries may be signed with: two, separated by blanks, while one takes the other's place. Never an empty one. */
+/** Secrets that deliveries may be signed with: two, separated by whitespace, during a rotation. Never an empty one. */
 export const webhookSecrets = (text: string): string[] => text.split(/\s+/).filter(Boolean)

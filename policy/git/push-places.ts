@@ -1,8 +1,8 @@
 import type { Places } from '../hosts/host-places.ts'
 
 /**
- * How many pushes a process with so many database connections stores at once: eight of ten, the rest is for requests that somebody waits
- * for; and how many of one account: six of ten.
+ * Pushes that a process stores concurrently, as a share of its database connections: eight of ten, the rest is for requests of waiting
+ * people; and six of ten for one account.
  */
 export function pushPlaces(databasePool: number): Places {
   const share = (tenths: number) => Math.max(1, Math.floor((databasePool * tenths) / 10))

@@ -1,6 +1,6 @@
 import type { MailTemplate } from './template.ts'
 
-/** A member of a workspace may set up deploys no longer; names of applications. */
+/** A member of a workspace may no longer set up deploys. `apps` are names of applications. */
 export type DeploysWithdrawn = { apps: string }
 
 export const deploysWithdrawn: MailTemplate<DeploysWithdrawn> = {
@@ -11,10 +11,10 @@ export const deploysWithdrawn: MailTemplate<DeploysWithdrawn> = {
 O que essa pessoa conhecia ou configurou não vale mais: o repositório que ela vinculou foi desvinculado, e o webhook tem um novo endereço e, se tinha um segredo, um novo segredo. Para continuar, vincule o repositório você mesmo, ou configure o webhook de novo e registre o endereço no provedor git.`,
   }),
   'en-US': ({ apps }) => ({
-    subject: 'Deploys by push have to be set up again',
-    text: `Somebody who could set up the deploys of these applications can do so no longer: ${apps}.
+    subject: 'Deploys by push must be set up again',
+    text: `A person who could set up the deploys of these applications no longer can: ${apps}.
 
-What they knew or had set up is void: a repository that they linked was unlinked, and a webhook has a new address and, where it had a secret, a new secret. To go on, link the repository yourself, or set the webhook again and register its address at the git provider.`,
+Everything that this person knew or set up is now invalid: repositories that they linked are unlinked, and webhooks have a new address and, if they had a secret, a new secret. To continue, link the repository yourself, or set the webhook again and register its address at the git provider.`,
   }),
   'es-ES': ({ apps }) => ({
     subject: 'Hay que configurar de nuevo los despliegues por push',

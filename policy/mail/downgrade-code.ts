@@ -13,12 +13,12 @@ export const downgradeCode: MailTemplate<DowngradeCode> = {
 Ele vale por 10 minutos. Se você não pediu a mudança, ignore este e-mail e não informe o código a ninguém.`,
   }),
   'en-US': ({ code, from, to }) => ({
-    subject: `${code} confirms the change to the plan ${to}`,
-    text: `To change from the plan ${from} to the plan ${to}, confirm with this code:
+    subject: `${code} confirms the change to plan ${to}`,
+    text: `To change from plan ${from} to plan ${to}, confirm with this code:
 
     ${code}
 
-It is good for 10 minutes. If you did not ask for the change, ignore this mail and give the code to nobody.`,
+It is valid for 10 minutes. If you did not request the change, ignore this mail and do not share the code.`,
   }),
   'es-ES': ({ code, from, to }) => ({
     subject: `${code} confirma el cambio al plan ${to}`,

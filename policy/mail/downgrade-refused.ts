@@ -1,6 +1,6 @@
 import type { MailTemplate } from './template.ts'
 
-/** A step to a lower plan that was confirmed, and could no longer be made. */
+/** A confirmed step to a lower plan that was no longer possible. */
 export type DowngradeRefused = { from: string; to: string }
 
 export const downgradeRefused: MailTemplate<DowngradeRefused> = {
@@ -11,10 +11,10 @@ export const downgradeRefused: MailTemplate<DowngradeRefused> = {
 Nada foi alterado. Quando couber, peça a mudança novamente.`,
   }),
   'en-US': ({ from, to }) => ({
-    subject: `The change to the plan ${to} was not made`,
-    text: `You confirmed the change from the plan ${from} to the plan ${to}, but since then the account has come to use more than it offers, or the plan has changed.
+    subject: `The change to plan ${to} was not made`,
+    text: `You confirmed the change from plan ${from} to plan ${to}, but by now the account uses more than that plan allows, or its plan has changed.
 
-Nothing was altered. Ask for the change again once it fits.`,
+Nothing was changed. Request the change again when it is possible.`,
   }),
   'es-ES': ({ from, to }) => ({
     subject: `El cambio al plan ${to} no se ha realizado`,

@@ -14,7 +14,7 @@ Ao atingir o limite, ela será encerrada. Para evitar isso, aumente MEMORY no ar
     subject: `${app} is using ${percent}% of its memory`,
     text: `Your application "${app}" is using ${usedMb} MB of the ${limitMb} MB of memory it has (${percent}%).
 
-When it reaches the limit, it is ended. To prevent that, raise MEMORY in the configuration file and deploy again, or restart the application and look for a memory leak.`,
+If it reaches the limit, it will be terminated. To prevent this, increase MEMORY in the configuration file and deploy again, or restart the application and look for a memory leak.`,
   }),
   'es-ES': ({ app, usedMb, limitMb, percent }) => ({
     subject: `${app} está usando el ${percent} % de su memoria`,

@@ -1,6 +1,6 @@
 import type { MailTemplate } from './template.ts'
 
-/** An application that was ended because it had used up its memory. */
+/** An application that was terminated because it ran out of memory. */
 export type MemoryOut = { app: string; limitMb: number }
 
 export const memoryOut: MailTemplate<MemoryOut> = {
@@ -11,10 +11,10 @@ export const memoryOut: MailTemplate<MemoryOut> = {
 Com AUTORESTART=true ela é iniciada novamente, no máximo uma vez por hora; caso contrário, inicie-a você. Para que isso não se repita, aumente MEMORY no arquivo de configuração e faça um novo deploy, ou procure um vazamento de memória.`,
   }),
   'en-US': ({ app, limitMb }) => ({
-    subject: `${app} was ended because it ran out of memory`,
-    text: `Your application "${app}" needed more than the ${limitMb} MB of memory it has and was ended.
+    subject: `${app} was terminated because it ran out of memory`,
+    text: `Your application "${app}" needed more than the ${limitMb} MB of memory it has and was terminated.
 
-With AUTORESTART=true it is started again, once an hour at most; otherwise start it yourself. So that this does not happen again, raise MEMORY in the configuration file and deploy again, or look for a memory leak.`,
+With AUTORESTART=true it is restarted automatically, at most once an hour; otherwise start it yourself. To prevent this from happening again, increase MEMORY in the configuration file and deploy again, or look for a memory leak.`,
   }),
   'es-ES': ({ app, limitMb }) => ({
     subject: `${app} se ha cerrado por falta de memoria`,

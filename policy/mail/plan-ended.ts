@@ -12,7 +12,7 @@ Nada é apagado. Assim que a conta tiver um plano novamente, você pode iniciá-
   }),
   'en-US': ({ plan }) => ({
     subject: `Your plan ${plan} has ended`,
-    text: `Your plan ${plan} has ended, and your applications are stopped now.
+    text: `Your plan ${plan} has ended, and your applications are being stopped.
 
 Nothing is deleted. As soon as the account has a plan again, you can start them.`,
   }),

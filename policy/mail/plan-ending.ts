@@ -14,7 +14,7 @@ Depois disso, suas aplicações são paradas e não podem ser iniciadas até que
     subject: `Your plan ${plan} is about to end`,
     text: `Your plan ${plan} ends on ${endsAt} (UTC).
 
-After that your applications are stopped, and cannot be started until the account has a plan again. Nothing is deleted.`,
+After that, your applications will be stopped and cannot be started until the account has a plan again. Nothing will be deleted.`,
   }),
   'es-ES': ({ plan, endsAt }) => ({
     subject: `Tu plan ${plan} está a punto de terminar`,

@@ -1,18 +1,18 @@
-/** Where mail goes, from the configuration. */
+/** How mail is sent, from the configuration. */
 export interface MailSettings {
-  /** Null: mail is put into `folder`, and leaves the machine never. */
+  /** Null: mail is written into `folder` and never leaves the machine. */
   smtp: { host: string; port: number; secure: boolean; credentials: { user: string; pass: string } | null } | null
   folder: string
   from: { name: string; address: string }
 }
 
-interface Written {
+interface MailEnvironment {
   url: string | undefined
   from: string | undefined
 }
 
-/** Reads `SMTP_URL` and `MAIL_FROM`. Throws an Error that names the setting and shows no password. */
-export function mailSettings({ url, from }: Written, folder: string, domain: string): MailSettings {
+/** Reads `SMTP_URL` and `MAIL_FROM`. Throws an Error that names the setting without its password. */
+export function mailSettings({ url, from }: MailEnvironment, folder: string, domain: string): MailSettings {
   if (url && !from) throw new Error('The setting MAIL_FROM is missing: SMTP_URL is set, and mail needs a sender.')
   return { smtp: url ? smtpServer(url) : null, folder, from: sender(from || `Berth <berth@${domain}>`) }
 }
@@ -41,7 +41,7 @@ function sender(text: string): MailSettings['from'] {
   return { name: name.trim(), address }
 }
 
-/** Where mail goes, in words; without credentials. */
+/** How mail is sent, as text without credentials. */
 export function mailWay({ smtp, folder }: MailSettings): string {
   return smtp
     ? `${smtp.secure ? 'smtps' : 'smtp'}://${smtp.host}:${smtp.port}`

@@ -18,7 +18,7 @@ Ele vale por 10 minutos e só pode ser usado uma vez. Se você não tentou entra
 
     ${code}
 
-It is good for 10 minutes and can be used once. If you did not try to sign in, ignore this mail and give the code to nobody.`,
+It is valid for 10 minutes and can be used once. If you did not try to sign in, ignore this mail and do not share the code.`,
   }),
   'es-ES': ({ code }) => ({
     subject: `${code} es tu código de acceso`,

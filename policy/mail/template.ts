@@ -1,9 +1,9 @@
-/** The languages that mail is written in (contract 3.4); an account may show any of them. */
+/** Languages of mail (contract 3.4); an account may have any of them. */
 export const mailLocales = ['pt-BR', 'en-US', 'es-ES', 'zh-CN', 'ja-JP', 'fr-FR', 'de-DE', 'it-IT'] as const
 
 export type MailLocale = (typeof mailLocales)[number]
 
-/** What a template may be filled with. Texts are strangers' input: they are made one harmless line first. */
+/** Values of a template's fields. Strings may come from strangers: each is first made one harmless line. */
 export type MailFields = Record<string, string | number>
 
 export interface MailText {
@@ -11,10 +11,10 @@ export interface MailText {
   text: string
 }
 
-/** One template: what is said in each language. A language that is missing, or a field that it does not have, does not compile. */
+/** One template: a text in each language. A missing language, or a field that the template does not have, does not compile. */
 export type MailTemplate<Fields extends MailFields> = Record<MailLocale, (fields: Fields) => MailText>
 
-/** A stored locale that mail is not written in is answered in English. */
+/** The language of mail for a stored locale; English when there is no mail in it. */
 export function mailLocaleOf(stored: string): MailLocale {
   return mailLocales.find(locale => locale === stored) ?? 'en-US'
 }

@@ -8,7 +8,7 @@ import { planEnding } from './plan-ending.ts'
 import { signIn } from './sign-in.ts'
 import { type MailFields, type MailTemplate, type MailText, mailLocaleOf } from './template.ts'
 
-/** Every mail that the platform writes, by name. */
+/** Every mail template, by name. */
 export const templates = {
   'deploys-withdrawn': deploysWithdrawn,
   'downgrade-code': downgradeCode,
@@ -24,10 +24,10 @@ export type TemplateName = keyof typeof templates
 
 type Fields<T extends TemplateName> = (typeof templates)[T] extends MailTemplate<infer F> ? F : never
 
-/** Names of fields that must stand in no row, such as a code, by template: whoever sends works them out of the row each time. */
+/** Fields that must not be stored, such as codes, by template: the sender derives them from the row each time. */
 type Unqueued = { 'downgrade-code': 'code'; 'sign-in': 'code' }
 
-/** What is queued with a mail of this template. */
+/** The fields that are stored with a mail of this template. */
 export type QueuedFields<T extends TemplateName> = Omit<Fields<T>, T extends keyof Unqueued ? Unqueued[T] : never>
 
 const footer = 'Berth'

@@ -22,14 +22,14 @@ export const gitBeginText: PageText<Texts> = {
   'en-US': {
     title: 'Connect the git provider',
     intro:
-      'Repositories that you choose at the git provider can then be linked to your applications: every push is deployed.',
-    kept: 'Your session token stays in this browser and goes to this platform only.',
+      'You can then link repositories that you choose at the git provider to your applications: every push is deployed.',
+    kept: 'Your session token stays in this browser and is sent only to this platform.',
     session: 'Session token',
     choose: 'Choose repositories',
-    chosen: 'They are chosen already',
+    chosen: 'I have already chosen them',
     wrong: 'The session token is wrong, or no longer valid.',
     noneTitle: 'No git provider',
-    none: 'The operator of this platform has set up no git provider.',
+    none: 'The operator of this platform has not set up a git provider.',
   },
   'es-ES': {
     title: 'Conectar el proveedor de git',

@@ -23,15 +23,15 @@ export const gitConnectText: PageText<Texts> = {
   'en-US': {
     title: 'Connect the git provider?',
     intro:
-      'Whoever uses this account will be able to link the repositories below and read their contents. Go on only if the account is yours, and if you began this yourself.',
+      'Everyone who uses this account will be able to link the repositories below and read their contents. Continue only if the account is yours and you started this yourself.',
     account: 'Account on this platform',
     login: 'You at the git provider',
     owners: 'Repositories of',
     session: 'Session token of this account',
     connect: 'Connect',
     connected: 'Connected. You can close this page.',
-    other: 'This session is of another account. Nothing was connected.',
-    over: 'This did not begin in this browser, or began too long ago. Nothing was connected; begin again at /git/connect.',
+    other: 'This session belongs to another account. Nothing was connected.',
+    over: 'This was not started in this browser, or was started too long ago. Nothing was connected. Start again at /git/connect.',
   },
   'es-ES': {
     title: '¿Conectar el proveedor de git?',

@@ -1,4 +1,4 @@
 import type { MailLocale } from '../mail/template.ts'
 
-/** What a page says in each language; one that is missing does not compile. `{name}` is filled in by the page. */
+/** The texts of a page in each language; a missing language does not compile. The page fills in `{name}`. */
 export type PageText<Texts extends Record<string, string>> = Record<MailLocale, Texts>

@@ -2,7 +2,7 @@ import type { PageText } from './page-text.ts'
 
 type Texts = Record<'away' | 'calm' | 'captcha' | 'captchaAway' | 'unknown', string>
 
-/** What any page has to say when it cannot go on. `unknown`: a change was asked for, and may have been made. */
+/** Texts of any page that cannot continue. `unknown`: a requested change may have been made. */
 export const refusalText: PageText<Texts> = {
   'pt-BR': {
     away: 'A plataforma não responde. Tente de novo em instantes.',
@@ -12,9 +12,9 @@ export const refusalText: PageText<Texts> = {
     unknown: 'O banco de dados não disse se isto foi feito. Verifique antes de tentar de novo.',
   },
   'en-US': {
-    away: 'The platform does not answer. Try again in a moment.',
-    calm: 'Too many tries. Wait a few minutes.',
-    captcha: 'Solve the captcha first. If you see none, load this page again.',
+    away: 'The platform does not respond. Try again in a moment.',
+    calm: 'Too many attempts. Wait a few minutes.',
+    captcha: 'Solve the captcha first. If you do not see one, reload this page.',
     captchaAway: 'The captcha could not be checked. Try again later.',
     unknown: 'The database did not confirm whether this was done. Check before you try again.',
   },

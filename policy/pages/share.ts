@@ -11,11 +11,11 @@ export const shareText: PageText<Texts> = {
     wrong: 'Esta senha não abre este link.',
   },
   'en-US': {
-    title: 'Password needed',
-    intro: 'Whoever shared this file has protected it with a password.',
+    title: 'Password required',
+    intro: 'This file was shared with a password.',
     password: 'Password',
     open: 'Download',
-    wrong: 'This password does not open this link.',
+    wrong: 'The password is wrong.',
   },
   'es-ES': {
     title: 'Se necesita una contraseña',

@@ -27,7 +27,7 @@ async function askedBy(config: string) {
   const [, display = ''] = /signs (\S+):/.exec(login.said()) ?? []
   const [address = ''] = /http\S+authorize\?code=[0-9a-f]{64}/.exec(login.said()) ?? []
   const visitor = await browser().visit(address)
-  await visitor.reads('a code is sent to the address of your account')
+  await visitor.reads('we send a code to the address of your account')
   await signIn(visitor, email, mailbox())
   const page = await visitor.reads('A program asks for access')
   return { ana, email, login, display, visitor, page, address }
@@ -38,7 +38,7 @@ test.serial(
   async t => {
     t.timeout(200_000)
     const { ana, email, login, display, visitor } = await askedBy(folder)
-    const page = await visitor.reads('It will be able to use')
+    const page = await visitor.reads('It requests these permissions')
     for (const part of [`berth on `, display, email, 'apps:deploy', 'account:read']) t.true(page.includes(part), part)
     await visitor.page.locator('button[name=granted]').click()
     await visitor.reads('Granted. You can close this page.')
@@ -58,7 +58,7 @@ test.serial('a person who denies it comes back too, and the same page says later
   t.is(await login.ended, 1)
   t.regex(login.said(), /denied in the browser/)
   await visitor.page.goto(address)
-  await visitor.reads('This was decided already, or is too old.')
+  await visitor.reads('This request was already decided or has expired.')
   t.deepEqual(visitor.complaints, [])
 })
 
@@ -68,7 +68,7 @@ test.serial('an address without a code, or with a wrong one, is told apart from 
     const visitor = await browser().visit(`${api().url}/signin`)
     await visitor.page.evaluate(`sessionStorage.setItem('berth_session','${session}')`)
     await visitor.page.goto(`${api().url}/authorize${query}`)
-    await visitor.reads('This was decided already, or is too old.')
+    await visitor.reads('This request was already decided or has expired.')
     t.deepEqual(visitor.complaints, [], query)
   }
 })

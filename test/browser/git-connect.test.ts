@@ -48,7 +48,7 @@ test.serial('a visitor with somebody else’s connection connects nothing, even 
   const { visitor } = await sentBack(mallory, victim)
   t.true((await visitor.reads('Connect the git provider?')).includes(await emailOf(mallory)))
   await click(visitor)
-  await visitor.reads('This session is of another account. Nothing was connected.')
+  await visitor.reads('This session belongs to another account. Nothing was connected.')
   t.deepEqual([await bound(mallory), await bound(victim)], [[], []])
   t.deepEqual(visitor.complaints, [])
 })

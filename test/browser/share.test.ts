@@ -52,7 +52,7 @@ test.serial('a visitor gives the password and has the file; without it they have
   const visitor = await browser().visit(url)
   t.is(await visitor.page.evaluate('document.activeElement.name'), 'password')
   await enter(visitor.page, 'another horse')
-  await visitor.reads('This password does not open this link.')
+  await visitor.reads('The password is wrong.')
   const bytes = await downloaded(visitor.page, () => enter(visitor.page, 'correct horse'))
   t.true(bytes.equals(made.bytes))
   t.notRegex(await visitor.page.content(), /plan/)

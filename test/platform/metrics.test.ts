@@ -86,7 +86,7 @@ test.serial('a program that is killed for its memory has its owner written to', 
   const ours = async () =>
     (await mailsIn(join(platform.base.folder, 'mail'))).find(({ headers }) => headers.Subject?.startsWith('Shop '))
   const mail = await platform.until(ours, 60, 'the mail')
-  t.is(mail.headers.Subject, 'Shop was ended because it ran out of memory')
+  t.is(mail.headers.Subject, 'Shop was terminated because it ran out of memory')
   t.regex(mail.text, /more than the 256 MB/)
   t.is((await platform.api.as(bob).delete(`/v2/apps/${app.id}`)).status, 200)
 })

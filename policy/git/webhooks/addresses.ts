@@ -9,12 +9,12 @@ export function newWebhookAddress(masterKey: string): string {
   return random + hexCheck(addressKey(masterKey), random)
 }
 
-/** The key of this check derives from the one inside API keys, so that both go on when the root secret is rotated. */
+/** The key of this check is derived from the check key of API keys, so that both stay valid when the root secret is rotated. */
 const addressKey = (masterKey: string): Buffer => fromKeyCheck(checkKey(masterKey))
 
 const fromKeyCheck = (check: Buffer): Buffer => deriveKey(check.toString('hex'), 'webhook-address')
 
-/** Whether this installation may have issued an address, also with a root secret that was rotated out; not those from before there was a check. */
+/** Whether this installation may have issued an address, also with an earlier root secret; false for addresses without a check, which are older. */
 export function isIssuedAddress(
   { masterKey, earlierKeyChecks }: { masterKey: string; earlierKeyChecks: readonly Buffer[] },
   address: string,

@@ -1,17 +1,17 @@
 import { z } from 'zod'
 import { payloadOf, type ReadDelivery } from './deliveries.ts'
 
-/** What the git provider tells the platform's app, as far as it is acted upon. */
+/** Events of the git provider for the platform's app that are handled. */
 export type AppEvent =
   | { kind: 'push'; installationId: number; repositoryId: number }
-  /** The app was removed: nothing is covered any more. */
+  /** The app was removed: no repository is covered any more. */
   | { kind: 'removed'; installationId: number }
-  /** Some repositories are covered no longer. */
+  /** Some repositories are no longer covered. */
   | { kind: 'narrowed'; installationId: number; repositoryIds: number[] }
 
 const aboutInstallations = ['installation', 'installation_repositories']
 
-/** The event of a delivery; undefined when it is none of these, or was refused, above all for its signature. Pure. */
+/** The event of a delivery; undefined for other events and for refused deliveries, above all those with a wrong signature. Pure. */
 export function readAppEvent(
   { event, verdict }: ReadDelivery,
   contentType: string | undefined,
@@ -19,9 +19,9 @@ export function readAppEvent(
 ): AppEvent | undefined {
   const isPush = verdict.kind === 'push'
   if (!isPush && !(verdict.kind === 'ignored' && aboutInstallations.includes(event))) return undefined
-  const found = appPayload.safeParse(payloadOf(contentType, body))
-  if (!found.success) return undefined
-  const { action, installation, repository, repositories_removed: removed } = found.data
+  const payload = appPayload.safeParse(payloadOf(contentType, body))
+  if (!payload.success) return undefined
+  const { action, installation, repository, repositories_removed: removed } = payload.data
   const installationId = installation.id
   if (isPush) return repository && { kind: 'push', installationId, repositoryId: repository.id }
   if (event === 'installation') return action === 'deleted' ? { kind: 'removed', installationId } : undefined

@@ -6,14 +6,14 @@ import { isSigned } from './signatures.ts'
 export interface InboundDelivery {
   headers: DeliveryHeaders
   body: Buffer
-  /** Null: whoever knows the address may push. */
+  /** Null: everyone who knows the address may push. */
   secret: string | null
   /** The only branch that is deployed, from the address. */
   wantedBranch?: string
   now: Date
 }
 
-/** What is known of a delivery once it was read, and what is to be done. */
+/** A parsed delivery, and what to do with it. */
 export interface ReadDelivery {
   provider: Provider['name']
   event: string
@@ -23,7 +23,7 @@ export interface ReadDelivery {
   verdict: Push | { kind: 'ignored' | 'skipped' | 'refused'; status: number; reason: string }
 }
 
-/** Judges a delivery by its headers and raw bytes: signature first, then form, then content. Pure. */
+/** Parses and checks a delivery by its headers and raw bytes: signature first, then format, then content. Pure. */
 export function readDelivery({ headers, body, secret, wantedBranch, now }: InboundDelivery): ReadDelivery {
   const provider = providerOf(headers)
   const event = eventOf(provider, headers)
@@ -43,14 +43,14 @@ export function readDelivery({ headers, body, secret, wantedBranch, now }: Inbou
   if (payload === 'type')
     return read({ kind: 'refused', status: 415, reason: 'send JSON, or a form with the JSON in "payload"' })
   if (payload === 'json') return read({ kind: 'refused', status: 400, reason: 'the body is not a JSON object' })
-  const found = provider.read(payload, wantedBranch?.toLowerCase())
-  if (found.kind === 'push') return read(found, found.branch, found.commit)
-  const { kind, reason } = found
-  const branch = kind === 'skipped' ? found.branch : null
+  const verdict = provider.read(payload, wantedBranch?.toLowerCase())
+  if (verdict.kind === 'push') return read(verdict, verdict.branch, verdict.commit)
+  const { kind, reason } = verdict
+  const branch = kind === 'skipped' ? verdict.branch : null
   return read({ kind, status: kind === 'refused' ? 400 : 202, reason: oneLine(reason) }, branch)
 }
 
-/** JSON as it is, or in the field `payload` of a form, which is a provider's default. */
+/** The JSON body, or the JSON in the field `payload` of a form, which is one provider's default. */
 export function payloadOf(
   type: string | string[] | undefined,
   body: Buffer,
@@ -77,7 +77,7 @@ function objectOf(text: string): Record<string, unknown> | 'json' {
   }
 }
 
-/** Replies are one line that a person reads in the provider's list of deliveries. */
+/** Replies are one line, because people read them in the provider's list of deliveries. */
 function oneLine(text: string): string {
   return text.replace(/[\u0000-\u001f\u007f-\u009f]/g, '?').slice(0, 300)
 }

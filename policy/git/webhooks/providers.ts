@@ -6,16 +6,16 @@ export type DeliveryHeaders = Readonly<Record<string, string | string[] | undefi
 
 export interface Provider {
   name: 'gitea' | 'forgejo' | 'gogs' | 'gitlab' | 'bitbucket' | 'github' | 'unknown'
-  /** The header that says what happened; it also tells the provider. */
+  /** The header with the event; it also identifies the provider. */
   eventHeader: string
-  /** What that header says for a push. */
+  /** The value of that header for a push. */
   pushEvent: string
-  /** The first that is present names the delivery. */
+  /** Headers with the id of the delivery; the first that is present counts. */
   deliveryHeaders: readonly string[]
   read: PushReader
 }
 
-/** In the order in which they are told apart: the first three send GitHub's headers as well. */
+/** In the order in which they are checked: the first three send GitHub's headers as well. */
 const providers: readonly Provider[] = [
   {
     name: 'forgejo',
@@ -69,23 +69,23 @@ const unknown: Provider = {
   read: readPushByShape,
 }
 
-/** Who sent a delivery, by its headers. */
+/** The provider of a delivery, by its headers. */
 export function providerOf(headers: DeliveryHeaders): Provider {
   return providers.find(({ eventHeader }) => textOf(headers, eventHeader)) ?? unknown
 }
 
-/** What happened, in the provider's word; a sender of no known kind is taken to push. */
+/** The event, in the provider's spelling; a delivery of an unknown provider is taken for a push. */
 export function eventOf(provider: Provider, headers: DeliveryHeaders): string {
   return (textOf(headers, provider.eventHeader) ?? provider.pushEvent).slice(0, 100)
 }
 
-/** What the provider calls this delivery, also when it sends it again; the SHA-256 of the body where it has no name. */
+/** The provider's id of the delivery, which stays the same when it is sent again; without one the SHA-256 of the body. */
 export function deliveryIdOf(provider: Provider, headers: DeliveryHeaders, body: Buffer): string {
-  const named = provider.deliveryHeaders.map(header => textOf(headers, header)).find(Boolean)
-  return named && named.length <= 255
-    ? named
+  const id = provider.deliveryHeaders.map(header => textOf(headers, header)).find(Boolean)
+  return id && id.length <= 255
+    ? id
     : createHash('sha256')
-        .update(named ?? body)
+        .update(id ?? body)
         .digest('hex')
 }
 

@@ -12,39 +12,39 @@ export interface Push {
 
 type PushVerdict =
   | Push
-  /** Well-formed, and nothing to deploy. */
+  /** Well-formed, with nothing to deploy. */
   | { kind: 'ignored'; reason: string }
   | { kind: 'skipped'; reason: string; branch: string }
   | { kind: 'refused'; reason: string }
 
-/** `wanted` is the branch that the webhook's address asks for, in lower case. */
+/** `wanted` is the branch in the webhook's address, in lower case. */
 export type PushReader = (payload: Record<string, unknown>, wanted: string | undefined) => PushVerdict
 
 const maxBranchLength = 256
 
-/** GitHub's payload, which Gitea, Forgejo and Gogs send as well. `commits` is not trusted: a first push comes with none. */
+/** GitHub's payload, which Gitea, Forgejo and Gogs send as well. `commits` is ignored: it is empty in a first push. */
 export const readHubPush: PushReader = (payload, wanted) => {
-  const found = hubPush.safeParse(payload)
-  if (!found.success) return missing(found.error)
-  const { ref, after, deleted, repository } = found.data
+  const parsed = hubPush.safeParse(payload)
+  if (!parsed.success) return missing(parsed.error)
+  const { ref, after, deleted, repository } = parsed.data
   if (deleted) return deletion
   return refPush(ref, after, repository.clone_url, wanted, repository.owner ? undefined : 'repository owner')
 }
 
 export const readGitlabPush: PushReader = (payload, wanted) => {
-  const found = gitlabPush.safeParse(payload)
-  if (!found.success) return missing(found.error)
-  const { ref, after, checkout_sha, project } = found.data
+  const parsed = gitlabPush.safeParse(payload)
+  if (!parsed.success) return missing(parsed.error)
+  const { ref, after, checkout_sha, project } = parsed.data
   if (checkout_sha === null) return deletion
   const owner = project?.path_with_namespace ?? project?.namespace
   return refPush(ref, after ?? checkout_sha, project?.git_http_url, wanted, owner ? undefined : 'repository owner')
 }
 
-/** One delivery may hold several references; the first branch that is asked for is deployed. */
+/** One delivery may contain several references; the first wanted branch is deployed. */
 export const readBitbucketPush: PushReader = (payload, wanted) => {
-  const found = bitbucketPush.safeParse(payload)
-  if (!found.success) return missing(found.error)
-  const { push, repository } = found.data
+  const parsed = bitbucketPush.safeParse(payload)
+  if (!parsed.success) return missing(parsed.error)
+  const { push, repository } = parsed.data
   const page = repository.links?.html?.href
   const owner = repository.owner ?? repository.workspace ?? repository.full_name?.includes('/')
   const verdicts = push.changes.map(({ new: next }): PushVerdict => {
@@ -56,7 +56,7 @@ export const readBitbucketPush: PushReader = (payload, wanted) => {
   return first('push') ?? first('refused') ?? first('skipped') ?? first('ignored') ?? nothing
 }
 
-/** Of a sender that does not say who it is. */
+/** For an unknown provider. */
 export const readPushByShape: PushReader = (payload, wanted) => {
   if ('push' in payload) return readBitbucketPush(payload, wanted)
   return 'project' in payload ? readGitlabPush(payload, wanted) : readHubPush(payload, wanted)
@@ -89,7 +89,7 @@ function refPush(
   return { kind: 'push', branch, commit: commit.toLowerCase(), cloneUrl: url }
 }
 
-/** An address without user, password and fragment; undefined when it is none of http(s). */
+/** An http(s) address without user, password and fragment; undefined for all others. */
 function plainAddress(text: string): string | undefined {
   const url = URL.canParse(text) && text.length <= 2048 ? new URL(text) : undefined
   if (!url || !/^https?:$/.test(url.protocol) || url.username || url.password || url.hash) return undefined

@@ -1,4 +1,4 @@
-/** What a git provider is answered: one line of text, whose first word says what became of the push (contract 6.8). */
+/** The reply to a git provider: one line of text, whose first word is the outcome of the push (contract 6.8). */
 export interface WebhookReply {
   status: number
   text: string
@@ -12,7 +12,7 @@ export interface QueuedPush {
   position: number
 }
 
-/** Nothing was deployed, whatever the reason; only 200 means that a deploy is stored. */
+/** The reply when nothing was deployed, for any reason; only 200 means that a deploy is stored. */
 export const verdictReply = (
   kind: 'ignored' | 'skipped' | 'refused',
   status: number,
@@ -22,7 +22,7 @@ export const verdictReply = (
   text: `${kind}: ${reason}; nothing was deployed`,
 })
 
-/** What is said of a delivery that is not signed with the secret of its webhook. */
+/** The verdict on a delivery that is not signed with the secret of its webhook. */
 export const unsignedVerdict = {
   kind: 'refused',
   status: 401,
@@ -39,11 +39,11 @@ export const duplicateReply = (deploymentId: string): WebhookReply => ({
   text: `duplicate: this delivery is deployment ${deploymentId} already; nothing new was queued`,
 })
 
-/** Malformed, unknown and removed addresses and deleted applications; the last three are not told apart. */
+/** Malformed addresses; and, indistinguishable from each other, unknown and deleted addresses and deleted applications. */
 export const malformedReply = verdictReply('refused', 400, 'the address is malformed')
 export const unknownReply = verdictReply('refused', 404, 'there is no such webhook')
 
-/** As a delivery is listed that came while as many deploys as may wait did; its sender reads KEEP_CALM. */
+/** For the list of deliveries: the queue of deploys was full. The sender's answer is KEEP_CALM. */
 export const fullReply = verdictReply('refused', 429, 'too many deploys of this application wait already')
 
 export const unavailableReply: WebhookReply = {

@@ -10,13 +10,12 @@ const hexSignatures = [
   { header: 'x-gogs-signature', prefix: '' },
 ] as const
 
-/** A signature of GitLab's newer kind is good for so long, in seconds, before and after its time. */
+/** How long a signature of GitLab's newer kind is valid before and after its timestamp, in seconds. */
 const toleranceSeconds = 300
 
 /**
- * Whether who sent this knows the secret: at least one proof, and every SHA-256 signature that is present matches the raw
- * bytes. SHA-1 proves nothing and is not looked at. A plain token counts only where no signature speaks.
- * An empty secret is known to everybody, so it proves nothing.
+ * Whether the sender knows the secret: at least one proof, and every SHA-256 signature that is present matches the raw bytes. SHA-1
+ * proves nothing and is ignored. A plain token counts only without signatures. An empty secret is known to everyone and proves nothing.
  */
 export function isSigned(secret: string, headers: DeliveryHeaders, body: Buffer, now: Date): boolean {
   if (secret === '') return false
@@ -29,7 +28,7 @@ export function isSigned(secret: string, headers: DeliveryHeaders, body: Buffer,
 function hexSignatureChecks(secret: string, headers: DeliveryHeaders, body: Buffer): boolean[] {
   const present = hexSignatures.flatMap(({ header, prefix }) => {
     const value = textOf(headers, header)
-    // GitHub sends SHA-1 under the name under which Bitbucket sends SHA-256.
+    // GitHub sends SHA-1 in the header in which Bitbucket sends SHA-256.
     return value === undefined || value.startsWith('sha1=') ? [] : [{ value, prefix }]
   })
   if (present.length === 0) return []
@@ -37,20 +36,20 @@ function hexSignatureChecks(secret: string, headers: DeliveryHeaders, body: Buff
   return present.map(({ value, prefix }) => sameText(value.toLowerCase(), prefix + expected))
 }
 
-/** Standard Webhooks: `v1,<base64>` over `id.timestamp.body`, several while a key changes. */
+/** Standard Webhooks: `v1,<base64>` over `id.timestamp.body`, several during a rotation of the key. */
 function standardCheck(secret: string, headers: DeliveryHeaders, body: Buffer, now: Date): boolean[] {
   const signatures = textOf(headers, 'webhook-signature')
   if (signatures === undefined) return []
   const id = textOf(headers, 'webhook-id') ?? ''
   const timestamp = textOf(headers, 'webhook-timestamp') ?? ''
-  const late = Math.abs(now.getTime() / 1000 - Number(timestamp)) > toleranceSeconds
-  if (!/^\d{1,12}$/.test(timestamp) || late) return [false]
+  const isExpired = Math.abs(now.getTime() / 1000 - Number(timestamp)) > toleranceSeconds
+  if (!/^\d{1,12}$/.test(timestamp) || isExpired) return [false]
   const key = secret.startsWith('whsec_') ? Buffer.from(secret.slice(6), 'base64') : secret
   const expected = createHmac('sha256', key).update(`${id}.${timestamp}.`).update(body).digest('base64')
   return [signatures.split(' ').some(signature => sameText(signature, `v1,${expected}`))]
 }
 
-/** In a time that does not depend on where two texts differ. */
+/** Compares in a time that does not depend on where the texts differ. */
 function sameText(a: string, b: string): boolean {
   const digest = (text: string): Buffer => createHash('sha256').update(text).digest()
   return timingSafeEqual(digest(a), digest(b))

@@ -113,14 +113,14 @@ test('the page asks for the password in the visitor’s language, and names no f
   const url = await shared(ana, made, { password: 'correct horse', max_downloads: 1 })
   for (const [language, title] of [
     ['pt-BR', 'Senha necessária'],
-    ['en-GB', 'Password needed'],
+    ['en-GB', 'Password required'],
     ['es', 'Se necesita una contraseña'],
     ['zh-CN', '需要密码'],
     ['ja', 'パスワードが必要です'],
     ['fr-CA', 'Mot de passe requis'],
     ['de-AT, en;q=0.5', 'Passwort nötig'],
     ['it', 'Serve una password'],
-    ['tlh', 'Password needed'],
+    ['tlh', 'Password required'],
   ] as const) {
     const page = await visit(url, { 'accept-language': language })
     const text = await page.text()
@@ -143,7 +143,7 @@ test('the right password opens its share, and no other', async t => {
   const another = await shared(ana, made, { password: 'crème brûlée' })
   const wrong = await enter(url, 'creme brulee')
   t.is(wrong.status, 403)
-  t.regex(await wrong.text(), /This password does not open this link\./)
+  t.regex(await wrong.text(), /The password is wrong\./)
   t.is(wrong.headers.get('set-cookie'), null)
   for (const nothing of ['', 'x'.repeat(5000)]) t.not((await enter(url, nothing)).status, 303)
   t.deepEqual(await remaining(ana), [null, 1])

@@ -10,7 +10,7 @@ test('a tree keeps files and links, and counts neither dropped folders nor submo
     t.is(tree.add(left), null)
   t.is(tree.add(entry('sub', '160000', 0)), null)
   t.deepEqual(
-    tree.kept.map(({ path }) => path),
+    tree.entries.map(({ path }) => path),
     ['a', 'd/b', 'l'],
   )
   t.deepEqual(tree.submodules, ['sub'])

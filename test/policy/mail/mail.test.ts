@@ -42,7 +42,7 @@ test('every template says each of its fields in each of 8 languages, and no two 
 test('an account whose locale mail is not written in is written to in English', t => {
   t.is(mailLocaleOf('ja-JP'), 'ja-JP')
   for (const stored of ['', 'en', 'pt', 'xx-XX', 'JA-jp', 'constructor']) t.is(mailLocaleOf(stored), 'en-US')
-  t.is(writeMail('memory-out', samples, 'xx-XX')?.subject, 'Größe was ended because it ran out of memory')
+  t.is(writeMail('memory-out', samples, 'xx-XX')?.subject, 'Größe was terminated because it ran out of memory')
 })
 
 test('the name of an application stays one harmless line, and a template of another version is none', t => {
