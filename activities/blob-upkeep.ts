@@ -2,14 +2,14 @@ import type { Db } from '../db/database.ts'
 import { checkReceiptLines, closeReceipt, openReceipt } from '../db/objects/blob-receipts.ts'
 import { applyRule, listDeletingRules, reclaimIdleUploads, removeExpiredObjects } from '../db/objects/object-ends.ts'
 import { foldUsageBatch, recountAllUsage, sampleUsage } from '../db/objects/usage-upkeep.ts'
-import type { Upkeep, UpkeepPatience } from '../policy/objects/blob-upkeep.ts'
+import type { Upkeep, UpkeepTimes } from '../policy/objects/blob-upkeep.ts'
 import type { ObjectStore } from './objects/port.ts'
 import { sweepSegments } from './objects/segment-sweep.ts'
 
 export type BlobUpkeep = ReturnType<typeof blobUpkeep>
 
 /** The upkeep of blob storage. Every step may be repeated and run concurrently: rows decide, under their locks. */
-export function blobUpkeep(db: Db, store: ObjectStore, patience: UpkeepPatience) {
+export function blobUpkeep(db: Db, store: ObjectStore, patience: UpkeepTimes) {
   /** Repeats a round until it finds nothing. */
   async function untilDone(round: () => Promise<number>): Promise<void> {
     while ((await round()) > 0);

@@ -12,7 +12,7 @@ export const newAppId = (): string => randomBytes(12).toString('hex')
 /** 32 lower-case hex characters: operations, deployments, segments, sessions, keys. */
 export const newId = (): string => randomBytes(16).toString('hex')
 
-/** Id of the small body by which an object store tells whose it is (activities/installation/installation.ts); no random id is it. */
+/** Id of the small body that marks an object store with its installation (activities/installation/installation.ts); no random id equals it. */
 export const installationMark = '0'.repeat(32)
 
 /** 32 characters of base64url: versions of snapshots. */
@@ -35,7 +35,7 @@ export const shareIdPattern = /^[0-9A-Za-z]{22}$/
 
 export const alphabet62 = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
 
-/** Uniform characters: bytes from 248 up are thrown away, so that none is likelier than another. */
+/** Uniform characters: bytes from 248 up are discarded, so that none is more likely than another. */
 export function randomBase62(length: number): string {
   let text = ''
   while (text.length < length)

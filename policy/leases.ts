@@ -1,12 +1,12 @@
-/** How long what a process holds stays its own after each renewal, in seconds. A process that dies gives it back by this. */
+/** How long leases last after each renewal, in seconds: the leases of a process that dies end after this. */
 export const leaseSeconds = {
-  /** The place of an open live stream. */
+  /** The slot of an open live stream. */
   liveStream: 60,
-  /** The place of a body that is on its way: an upload, or a part of one. */
+  /** The slot of a body in transfer: an upload, or a part of one. */
   body: 60,
-  /** Bytes of an account's storage, taken before they are written. */
+  /** Bytes of an account's storage, reserved before they are written. */
   storage: 120,
-  /** The one place for snapshots of a host: longer than the pause between two attempts. */
+  /** The only snapshot slot of a host: longer than the pause between two attempts. */
   snapshot: 120,
 } as const
 

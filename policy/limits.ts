@@ -1,15 +1,15 @@
 import type { Plan } from './accounts/plans.ts'
 import type { ErrorCode } from './errors.ts'
 
-/** So many per window, counted for whom; past it the window's rest, or the block, is refused. */
+/** Max requests per window, and what they are counted by; further ones are refused for the rest of the window, or for the block. */
 export interface Limit {
   allow: number
   perSeconds: number
   by: 'user' | 'app' | 'user+app' | 'address' | 'link+address'
   thenBlockSeconds?: number
-  /** Several endpoints that name the same counter share it; without a name the counter is the endpoint's own. */
+  /** Name of a counter that several endpoints share; without it the endpoint has its own. */
   shared?: string
-  /** What is said past it; KEEP_CALM when left out. */
+  /** Code of a refusal; default: KEEP_CALM. */
   code?: 'RATE_LIMIT'
 }
 
@@ -18,7 +18,7 @@ const power: readonly Limit[] = [
   { allow: 20, perSeconds: 15, by: 'user', shared: 'apps.power' },
 ]
 
-/** Limits by endpoint name (contract 9.3). An endpoint without a row is bound by the plan's budget only. */
+/** Limits by endpoint name (contract 9.3). An endpoint without a row is limited by the plan's budget only. */
 export const limits = {
   'account.apikey': [{ allow: 2, perSeconds: 60, by: 'user', thenBlockSeconds: 300, code: 'RATE_LIMIT' }],
   'account.sign-in.begin': [{ allow: 10, perSeconds: 60, by: 'address', thenBlockSeconds: 300 }],
@@ -28,7 +28,7 @@ export const limits = {
   'account.captcha': [{ allow: 10, perSeconds: 60, by: 'user', thenBlockSeconds: 300 }],
   'account.downgrade': [{ allow: 4, perSeconds: 300, by: 'user', thenBlockSeconds: 86_400 }],
   'account.locale': [{ allow: 4, perSeconds: 60, by: 'user', thenBlockSeconds: 300 }],
-  // Counted by the endpoint itself: only a change that is made is spent.
+  // Counted by the endpoint itself: only actual changes count.
   'account.username.changes': [{ allow: 3, perSeconds: 86_400, by: 'user' }],
   'apps.create': [{ allow: 1, perSeconds: 3, by: 'user' }],
   'apps.delete': [{ allow: 1, perSeconds: 3, by: 'user' }],
@@ -59,7 +59,7 @@ export const limits = {
     { allow: 1, perSeconds: 60, by: 'user' },
     { allow: 1, perSeconds: 120, by: 'app' },
   ],
-  // Counted by the endpoint itself: an answer that is given again is free.
+  // Counted by the endpoint itself: cached answers are free.
   'users.snapshots.misses': [{ allow: 3, perSeconds: 60, by: 'user', thenBlockSeconds: 300 }],
   'workspaces.create': [{ allow: 1, perSeconds: 10, by: 'user' }],
   'workspaces.find': [{ allow: 30, perSeconds: 60, by: 'user' }],
@@ -92,58 +92,58 @@ export const limits = {
   'apps.restart': power,
 } as const satisfies Record<string, readonly Limit[]>
 
-/** Objects that one request may name, counted one by one in addition to the request itself (contract 9.4). */
+/** Objects named in requests, counted individually in addition to the request itself (contract 9.4). */
 export const objectCounts = {
   update: [{ allow: 50, perSeconds: 10, by: 'user' }],
   delete: [{ allow: 1000, perSeconds: 10, by: 'user' }],
 } as const satisfies Record<string, readonly Limit[]>
 
-/** Visits of a link, which no budget counts (contract 9.4). */
+/** Visits of a link, which do not count towards a budget (contract 9.4). */
 export const linkVisits = {
   temporary: [
     { allow: 60, perSeconds: 60, by: 'link+address' },
     { allow: 6000, perSeconds: 60, by: 'user' },
   ],
-  /** More than of an object: archives are large, and download managers fetch them in ranges. */
+  /** More than for an object: archives are large, and download managers fetch them in ranges. */
   snapshot: [
     { allow: 300, perSeconds: 60, by: 'link+address' },
     { allow: 6000, perSeconds: 60, by: 'user' },
   ],
   share: [{ allow: 120, perSeconds: 60, by: 'link+address' }],
-  /** Passwords that were wrong; a right one is given back. */
+  /** Wrong passwords; a right one is uncounted. */
   password: [{ allow: 10, perSeconds: 600, by: 'address' }],
 } as const satisfies Record<string, readonly Limit[]>
 
-/** Live streams that may be open at the same time (contract 9.5). */
+/** Max open live streams (contract 9.5). */
 export const realtimeConnections = { perUser: 5, perApp: 30 } as const
 
-/** Logs of deployments that an account may follow at the same time, over all processes. */
+/** Max logs of deployments that an account may follow concurrently, over all processes. */
 export const followedLogs = { perUser: 10 } as const
 
-/** Whole logs of deployments that one API process sends at the same time. Others wait for their turn, so many seconds at most. */
+/** Whole logs of deployments that one API process sends concurrently; others wait, up to `waitSeconds`. */
 export const wholeLogs = { atOnce: 1000, perSubject: 10, waitSeconds: 30 } as const
 
-/** Applications that may be shared in one workspace, whatever the plan (contract 9.5). */
+/** Max applications that are shared in one workspace, on every plan (contract 9.5). */
 export const workspaceApplications = 100
 
-/** An invite code to a workspace works so long, once. */
+/** How long an invite code to a workspace is valid; it works once. */
 export const inviteCodeSeconds = 300
 
-/** So many at once, then one more each time. */
+/** A token bucket: its size, and the interval in which it gets one more. */
 export interface Bucket {
   burst: number
   everySeconds: number
 }
 
-/** What one webhook may deliver (contract 9.6); repeated deliveries of a stored push are free. */
+/** Deliveries of one webhook (contract 9.6); repeated deliveries of a stored push are free. */
 export const webhookBucket: Bucket = { burst: 20, everySeconds: 15 }
 
-/** A bucket of an installation with more generous limits: more at once, and more per time. */
+/** A bucket scaled by RATE_LIMIT_SCALE, in size and in rate. */
 export function scaledBucket({ burst, everySeconds }: Bucket, scale: number): Bucket {
   return { burst: Math.max(1, Math.floor(burst * scale)), everySeconds: everySeconds / Math.max(scale, 1e-9) }
 }
 
-/** One counter of one request: where it is kept, how far it goes, and what is said past it. */
+/** One counter of one request: its key, its limit, and the code of a refusal. */
 export interface Counter {
   key: string
   allow: number
@@ -153,14 +153,14 @@ export interface Counter {
 }
 
 export interface Counted {
-  /** Who calls, and the plan that counts; absent on public routes. */
+  /** The caller and its plan; absent on public routes. */
   user?: { id: string; plan: Plan }
   appId?: string
   /** The upload token that is the caller's credential. */
   uploadTokenId?: string
-  /** Source address, wherever it is. */
+  /** Source address of every caller. */
   address?: string
-  /** The link that is visited. */
+  /** The visited link. */
   link?: string
   /** Source address of a caller outside the platform; absent for loopback, hosts and applications. */
   outsideAddress?: string
@@ -168,11 +168,11 @@ export interface Counted {
   budgetBlockSeconds: number
 }
 
-/** Requests per minute that an address outside the platform may send, whichever accounts use it (contract 9.2). */
+/** Requests per minute of an address outside the platform, over all accounts that use it (contract 9.2). */
 export const outsidePerMinute = 300
 
 /**
- * Every counter that one request moves, sorted by key: two requests that lock the same rows always do so in one order.
+ * Every counter of one request, sorted by key, so that requests always lock the same rows in one order.
  *
  * The daily cap of a plan, 1440 times its figure per 60 s, needs no counter of its own: windows of one counter never
  * overlap, so no day holds more than 1440 of them.
@@ -181,13 +181,13 @@ export function countersOf(endpoint: string, rows: readonly Limit[], who: Counte
   const counters = ownCounters(endpoint, rows, who)
   const scaled = (allow: number): number => scaledCount(allow, who.scale)
   const budget = { perSeconds: 60, blockSeconds: who.budgetBlockSeconds, code: 'RATE_LIMIT' } as const
-  const planned = who.user?.plan.requestsPerMinute ?? 0
-  if (who.user) counters.push({ key: `budget/${who.user.id}`, allow: scaled(planned), ...budget })
-  // An address never has less than the plan of the account that calls from it.
+  const planLimit = who.user?.plan.requestsPerMinute ?? 0
+  if (who.user) counters.push({ key: `budget/${who.user.id}`, allow: scaled(planLimit), ...budget })
+  // The limit of an address is at least that of the calling account's plan.
   if (who.outsideAddress)
     counters.push({
       key: `outside/${who.outsideAddress}`,
-      allow: scaled(Math.max(outsidePerMinute, planned)),
+      allow: scaled(Math.max(outsidePerMinute, planLimit)),
       ...budget,
     })
   return counters.length > 1 ? counters.sort((a, b) => (a.key < b.key ? -1 : 1)) : counters
@@ -195,10 +195,10 @@ export function countersOf(endpoint: string, rows: readonly Limit[], who: Counte
 
 type Subject = Pick<Counted, 'appId' | 'uploadTokenId' | 'address' | 'link' | 'scale'> & { user?: { id: string } }
 
-/** Requests of one upload token, whatever they are (contract 9.7). */
+/** Requests of one upload token, of any kind (contract 9.7). */
 export const tokenRequests = { allow: 60, perSeconds: 60, blockSeconds: 300 } as const
 
-/** The counters of an endpoint's own limits, without the budgets: for what a request turns out to cost after it was admitted. */
+/** The counters of an endpoint's own limits, without the budgets: for costs that are known only after the request was admitted. */
 export function ownCounters(endpoint: string, rows: readonly Limit[], who: Subject): Counter[] {
   const counters: Counter[] = []
   for (const row of rows) {

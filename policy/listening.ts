@@ -1,9 +1,9 @@
-/** How a connection that only listens is known to be alive, in milliseconds: silence means nothing was announced, or a dead line. */
+/** Pings of a connection that only listens, in milliseconds: silence can mean that nothing was announced, or that it is dead. */
 export const listening = {
-  /** It is asked something this often. */
+  /** Interval of pings. */
   pingEveryMs: 10_000,
-  /** No answer within this is a dead line. */
+  /** A connection without an answer within this is dead. */
   answerWithinMs: 2000,
-  /** After a lost connection the next try comes after this. */
+  /** Delay before a lost connection is opened again. */
   retryMs: 500,
 } as const

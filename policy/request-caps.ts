@@ -1,6 +1,6 @@
 import { KiB, MiB } from '../lib/bytes.ts'
 
-/** What one request may carry, name or ask for. */
+/** Limits of one request. */
 export const requestCaps = {
   /** Bytes of one uploaded file (contract 9.5). */
   fileBytes: 100 * MiB,
@@ -14,26 +14,26 @@ export const requestCaps = {
   objectsDeleted: 100,
 } as const
 
-/** Up to this size a body is read, and compared with its checksum, before its answer begins. */
+/** Up to this size a body is read completely, and compared with its checksum, before the answer starts. */
 export const wholeBodyBytes = 64 * KiB
 
-/** What an account may have at once, whatever its plan. */
+/** Limits of an account, on every plan. */
 export const accountCaps = {
-  /** Links that neither ended nor were revoked (contract 9.5). */
+  /** Shares that have neither expired nor been revoked (contract 9.5). */
   shares: 1000,
-  /** Archives and files of applications that are being received, over all processes (contract 9.5). */
+  /** Concurrent uploads of archives and files of applications, over all processes (contract 9.5). */
   appUploads: 16,
-  /** Megabytes of its plan that have to be free for a new application (contract 4.2). */
+  /** Megabytes of the plan that must be free for a new application (contract 4.2). */
   minFreeMemoryMb: 256,
 } as const
 
-/** What an application may have at once, whatever its plan. */
+/** Limits of an application, on every plan. */
 export const appCaps = {
-  /** Deploys that wait for those before them; the one that is worked on does not count (contract 9.5). */
+  /** Queued deploys; the running one does not count (contract 9.5). */
   waitingDeploys: 20,
 } as const
 
-/** Least, most and usual of what callers choose about links and upload tokens; times in seconds (contract 9.5). */
+/** Range and default of what callers choose for links and upload tokens; times in seconds (contract 9.5). */
 export const linkTerms = {
   downloadSeconds: { min: 60, max: 86_400, default: 3600 },
   shareSeconds: { min: 60, max: 2_592_000, default: 86_400 },

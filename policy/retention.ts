@@ -1,30 +1,30 @@
 import { type Environment, integer } from './environment.ts'
 
-/** How long the history of applications is kept, in days after its end. What runs, serves or is among the newest is always kept. */
+/** Retention of the history of applications, in days after its end. What runs, serves or is among the newest is always retained. */
 export interface Retention {
   /** Operations, and deployments with their events. */
   historyDays: number
   deploymentLogDays: number
-  /** Archives that deployments were uploaded as. */
+  /** Uploaded archives of deployments. */
   archiveDays: number
 }
 
-/** So many of an application's newest deployments, with their logs, stay whatever their age. */
+/** Number of an application's newest deployments that stay with their logs, regardless of age. */
 export const deploymentsAlwaysKept = 20
 
-/** Rows that one statement deletes at most: it stays far below the statement timeout, and never holds many locks. */
+/** Max rows that one statement deletes: it stays far below the statement timeout, and never holds many locks. */
 export const rowsAtOnce = 2000
 
-/** How long records of other kinds are kept. */
+/** Retention of other records. */
 export const kept = {
-  /** Entries of the audit record; operators may look back this far, whatever the plan shows its account. */
+  /** Entries of the audit record; operators see all of it, accounts as many days as their plan includes. */
   auditDays: 90,
-  /** Of what an entry is about: the longest id that an object can have is shorter. */
+  /** Max length of an entry's resource: the longest possible object id is shorter. */
   auditResourceCharacters: 1100,
-  /** Deliveries, whose ids are known again for as long (contract 6.9); of those that deployed nothing so many of each source. */
+  /** Deliveries; repeated ids are recognized for as long (contract 6.9). Of those that deployed nothing, a number per source. */
   deliveryDays: 7,
   refusedDeliveries: 100,
-  /** Answers that an `Idempotency-Key` gives again (contract 1.20), and how long a first request may take before it is given up. */
+  /** Answers for an `Idempotency-Key` (contract 1.20), and how long a first request may run before its key is free again. */
   idempotencyHours: 24,
   idempotencyGivenUpMinutes: 5,
   /** The outcome of a restore (contract 6.23). */
@@ -32,17 +32,17 @@ export const kept = {
   /** Snapshots (contract 6.24); failed ones for operators only. */
   snapshotDays: 30,
   failedSnapshotDays: 1,
-  /** The end of a plan is told so long after it when nobody did in time; less than told mails are kept for. */
+  /** How late the end of a plan is still mailed, after an outage; shorter than the retention of sent mails. */
   planEndDays: 7,
-  /** Steps to a lower plan that were taken or refused. */
+  /** Steps to a lower plan that were applied or refused. */
   downgradeDays: 30,
   /** Chunked uploads that were completed or aborted. */
   uploadDays: 7,
-  /** What has ended and is of no use to anybody: sign-ins, sessions, grants, upload tokens, shares. */
+  /** Ended sign-ins, sessions, grants, upload tokens and shares. */
   endedDays: 1,
 } as const
 
-/** Throws an Error that names the setting and what it takes. */
+/** Throws an Error that names the setting and what it accepts. */
 export function retentionSettings(env: Environment): Retention {
   return {
     historyDays: days(env, 'HISTORY_DAYS', 180),
@@ -51,8 +51,8 @@ export function retentionSettings(env: Environment): Retention {
   }
 }
 
-function days(env: Environment, name: string, usual: number): number {
-  const value = integer(env, name, usual)
+function days(env: Environment, name: string, fallback: number): number {
+  const value = integer(env, name, fallback)
   if (value < 1 || value > 36_500)
     throw new Error(`The setting ${name} is "${env[name]}"; it must be a whole number of days from 1 to 36500.`)
   return value

@@ -1,33 +1,33 @@
-/** How often each loop of ours looks again by itself, in seconds; most of them are also notified of changes. */
+/** Interval of each loop, in seconds; most of them are also notified of changes. */
 export const roundSeconds = {
-  /** Lost wake-ups are made good. */
+  /** Lost wake-ups are repeated. */
   relay: 1,
-  /** What has changed on a host is compared with what is wanted. */
+  /** Changed applications of a host are compared with their desired state. */
   hostWatch: 5,
-  /** Routes of what has changed are compared with what runs. */
+  /** Routes of changed applications are compared with what runs. */
   routes: 10,
-  /** Host watch and route keeper compare everything, whether it has changed or not. */
+  /** Host watch and route keeper compare everything, changed or not. */
   everything: 60,
   firewall: 10,
-  /** Whether disks of applications are there and take what is written. */
+  /** Whether disks of applications are mounted and writable. */
   disks: 30,
   /** Leases of live streams are renewed. */
   liveStreams: 20,
-  /** Whether Temporal refuses what this process brings. */
+  /** Whether Temporal refuses this process's credentials. */
   refusals: 30,
   mail: 10,
   /** Plans that end. */
   planEnds: 15,
-  /** Rows that are over are removed. */
+  /** Expired rows are deleted. */
   sweep: 60,
   /** Schedules of the upkeep of blob storage. */
   schedules: 60,
 } as const
 
-/** After so many targets in a row that fail it is what all of them need that is away: the others wait for the next round. */
+/** After this many consecutive failures something that all targets need must be down: the rest wait for the next round. */
 export const failuresInARow = 3
 
-/** An application has a snapshot by itself once in so many seconds (contract 6.24). */
+/** Interval of an application's automatic snapshots, in seconds (contract 6.24). */
 export const automaticSnapshotSeconds = 86_400
 
 /** How long changes of applications are listed, in minutes; a reader that comes later compares everything. */

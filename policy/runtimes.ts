@@ -21,7 +21,7 @@ export const runtimes: Readonly<Record<Language, Runtime>> = {
   static: staticSite,
 }
 
-/** Names in an application's folder where its containers see what was installed in place of what lies there. */
+/** Names in an application's folder at which installed dependencies are mounted in its containers, over what lies there. */
 export const mountedFolders: ReadonlySet<string> = new Set(
   Object.values(runtimes)
     .map(runtime => runtime.dependencies?.at ?? '')
@@ -37,7 +37,7 @@ export function languageOfMain(main: string): Language | null {
   )
 }
 
-/** Language that a RUNTIME word stands for, in any case, or null. */
+/** Language of a RUNTIME value, in any case, or null. */
 export function languageOfRuntime(word: string): Language | null {
   return languages.find(language => runtimes[language].aliases.includes(word.toLowerCase())) ?? null
 }
@@ -65,8 +65,8 @@ export function dependencyFile(language: Language, files: readonly string[]): st
   const matches = (name: string, pattern: string) =>
     pattern.startsWith('*') ? name.endsWith(pattern.slice(1)) : name === pattern
   for (const pattern of runtimes[language].dependencyFiles) {
-    const found = files.find(name => matches(name, pattern))
-    if (found !== undefined) return found
+    const name = files.find(file => matches(file, pattern))
+    if (name !== undefined) return name
   }
   return null
 }

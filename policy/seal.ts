@@ -1,21 +1,21 @@
 import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto'
 import { deriveKey } from './keys.ts'
 
-/** Keys that secrets in columns are sealed with, 32 bytes each, by the number that is the first byte of every sealed text. */
+/** Keys that seal secrets in columns, 32 bytes each, by the number in the first byte of every sealed value. */
 export interface SealKeys {
-  /** Seals what is written from now on; the others only read. */
+  /** The key for new values; the others only unseal. */
   current: number
   keys: ReadonlyMap<number, Buffer>
 }
 
-/** Number of the key that derives from the installation's root secret: there is always one. */
+/** Number of the key that is derived from the installation's root secret; it always exists. */
 export const firstKeyId = 1
 const maxKeyId = 255
 const form = /^([1-9]\d{0,2}):([0-9a-f]{64})$/
 
 /**
- * The first key and those that rotations have added: `2:<64 hex>,3:<64 hex>`. The highest number seals. Throws an Error that
- * names the setting and shows nothing of it.
+ * The first key and those that rotations have added: `2:<64 hex>,3:<64 hex>`. The highest number seals. Throws an Error that names the
+ * setting without its value.
  */
 export function sealKeys(masterKeyHex: string, further = ''): SealKeys {
   const keys = new Map([[firstKeyId, deriveKey(masterKeyHex, 'seal/1')]])
@@ -30,7 +30,7 @@ export function sealKeys(masterKeyHex: string, further = ''): SealKeys {
   return { current: Math.max(...keys.keys()), keys }
 }
 
-/** Encrypts a secret for a column (AES-256-GCM), bound to the row and column it belongs to. */
+/** Encrypts a secret for a column (AES-256-GCM), bound to its row and column. */
 export function seal({ current, keys }: SealKeys, text: string, belongsTo: string): Buffer {
   const nonce = randomBytes(12)
   const cipher = createCipheriv('aes-256-gcm', keys.get(current) as Buffer, nonce).setAAD(Buffer.from(belongsTo))
@@ -38,7 +38,7 @@ export function seal({ current, keys }: SealKeys, text: string, belongsTo: strin
   return Buffer.concat([Buffer.of(current), nonce, cipher.getAuthTag(), body])
 }
 
-/** The secret again. Throws an Error when the bytes were changed, belong elsewhere, or were sealed with a key that is not here. */
+/** Decrypts a sealed value. Throws an Error when it was changed, belongs to another row or column, or its key is missing. */
 export function unseal({ keys }: SealKeys, sealed: Buffer, belongsTo: string): string {
   const key = keys.get(sealed[0] ?? 0)
   if (!key || sealed.length < 29) throw new Error('A sealed secret names a key that this installation does not have.')

@@ -1,14 +1,14 @@
 import { z } from 'zod'
 import type { ErrorCode } from './errors.ts'
 
-// Fields whose bounds the API documents tell, made of the numbers that are checked.
+// Fields whose bounds in the OpenAPI document come from the numbers that are checked.
 
 interface Length {
   min?: number
   max: number
 }
 
-/** A text of so many characters as people and JSON Schema count them: one outside of the basic plane counts once. */
+/** A string of `min` to `max` characters as people and JSON Schema count them: one outside of the basic plane counts once. */
 export function characters({ min = 0, max }: Length, code?: ErrorCode) {
   return z
     .string(code && { error: code })
@@ -16,14 +16,14 @@ export function characters({ min = 0, max }: Length, code?: ErrorCode) {
     .meta({ ...(min > 0 && { minLength: min }), maxLength: max })
 }
 
-/** Whether a text has `least` to `most` characters; one of twice as many code units needs no counting. */
+/** Whether a text has `min` to `max` characters; one with over twice as many code units needs no counting. */
 export function isWithin(text: string, min: number, max: number): boolean {
   if (text.length > 2 * max) return false
   const length = [...text].length
   return length >= min && length <= max
 }
 
-/** The source of a regular expression for the whole numbers from `least`, at least 1, to `most`, without leading zeros. */
+/** The source of a regular expression for the whole numbers from `min`, at least 1, to `max`, without leading zeros. */
 export function wholeNumbers(min: number, max: number): string {
   const digits = String(max).length
   const pieces: string[] = []
@@ -35,7 +35,7 @@ export function wholeNumbers(min: number, max: number): string {
   return `(?:${pieces.join('|')})`
 }
 
-/** Numbers of as many digits as both bounds have. */
+/** Both bounds have the same number of digits. */
 function ofOneLength(from: string, to: string): string[] {
   const [low, high] = [from[0]!, to[0]!]
   if (from.length === 1) return [digit(low, high)]

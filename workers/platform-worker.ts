@@ -12,7 +12,7 @@ import { localSteps } from '../activities/steps/local-steps.ts'
 import type { Db } from '../db/database.ts'
 import { type Machine, thisMachine } from '../lib/machine.ts'
 import type { Config } from '../policy/config.ts'
-import { type UpkeepPatience, usualPatience } from '../policy/objects/blob-upkeep.ts'
+import { type UpkeepTimes, upkeepTimes } from '../policy/objects/blob-upkeep.ts'
 import type { Lanes } from '../workflows/client.ts'
 import { platformQueue } from '../workflows/ids.ts'
 import { withCrashPoints } from './crash-points.ts'
@@ -40,7 +40,7 @@ export interface PlatformParts {
   /** Path of a built workflow bundle; default: the one next to the compiled code. */
   workflowBundle?: string
   /** How long upkeep of blob storage leaves things alone. */
-  patience?: UpkeepPatience
+  patience?: UpkeepTimes
 }
 
 /** Runs workflows, records and routes on the platform's queue, and the worker's loops. */
@@ -54,7 +54,7 @@ export async function startPlatformWorker({
   store,
   machine = thisMachine(),
   workflowBundle,
-  patience = usualPatience,
+  patience = upkeepTimes,
 }: PlatformParts) {
   const ending = new AbortController()
   const plans = plansOf(config)

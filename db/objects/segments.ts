@@ -1,6 +1,6 @@
 import type { Knex } from 'knex'
 import { newId } from '../../policy/ids.ts'
-import type { UpkeepPatience } from '../../policy/objects/blob-upkeep.ts'
+import type { UpkeepTimes } from '../../policy/objects/blob-upkeep.ts'
 import type { Db } from '../database.ts'
 
 /** Allocates an id for bytes that are about to be stored: the row exists before the bytes, so none can be forgotten. */
@@ -92,7 +92,7 @@ export interface SweepableSegment {
 }
 
 /** How long the sweep waits before it takes a segment without references, in seconds. */
-export type SweepTimes = Omit<UpkeepPatience, 'idleSeconds'>
+export type SweepTimes = Omit<UpkeepTimes, 'idleSeconds'>
 
 /**
  * Segments that never got a reference in time, that lost their last one long enough ago, or that are half swept. Segments of objects,

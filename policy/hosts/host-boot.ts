@@ -1,24 +1,24 @@
-/** What is on record of the boot that a host was in last. */
+/** The stored boot of a host. */
 export interface KnownBoot {
-  /** Id of that boot; null = none yet. */
+  /** Null = none yet. */
   bootId: string | null
-  /** What the engine told of itself in it; null = nothing yet. */
+  /** What the engine reported in that boot; null = nothing yet. */
   engine: KnownEngine | null
 }
 
 export interface KnownEngine {
-  /** Another text after each start of the engine at which no container ran. */
+  /** Changes with each start of the engine at which no container ran. */
   began: string
-  /** Whether containers live on when it ends. */
+  /** Whether containers survive a stop of the engine. */
   liveRestore: boolean
 }
 
-/** The boot of the machine, of a boot of a host: an engine that took its containers down began another boot within it. */
+/** The machine's boot in a host's boot id: an engine that took its containers down starts another boot of the host within it. */
 export const machineBootOf = (bootId: string): string => bootId.split('/')[0]!
 
 /**
- * Id of the boot that a host is in, when its machine is in `machineBootId` and its engine tells this of itself (null = nothing yet).
- * An engine that was started anew begins one, unless containers outlive it now and did before: then what ended has ended by itself.
+ * Id of a host's current boot, given its machine's boot and the report of its engine (null = nothing yet). A restarted engine starts a new
+ * boot, unless live-restore is on now and was on before: then containers that ended did so on their own.
  */
 export function bootIdOf(known: KnownBoot, machineBootId: string, engine: KnownEngine | null): string {
   if (known.bootId === null || machineBootOf(known.bootId) !== machineBootId) return machineBootId

@@ -1,28 +1,28 @@
 import { KiB } from '../../lib/bytes.ts'
 
-/** What one application may ask of the networks beyond its host, whatever its plan: the host's table of connections and its good name are everybody's. */
+/** Limits of one application's outbound traffic, on every plan: all applications share the host's connection table and its reputation. */
 export const networkLimits = {
-  /** Connections out of one container that may be open at once; a small host's table holds 65,536 of all. */
+  /** Max open connections from one container; a small host's table has 65,536 entries. */
   openConnections: 2000,
-  /** New ones a second, once a first burst is spent. */
+  /** New connections per second, after a first burst. */
   newPerSecond: 200,
   newAtOnce: 1000,
   /**
-   * Packets a second to the engine's name server, once a first burst is spent: two questions for each new connection. It answers at
-   * the engine's own cost, inside the container's network, where the rules of the host do not see it.
+   * Packets per second to the engine's name server, after a first burst: two queries for each new connection. The engine bears its cost,
+   * inside the container's network, where the rules of the host do not apply.
    */
   namePacketsPerSecond: 400,
   namePacketsAtOnce: 2000,
-  /** Below this memory an application has a smaller share of both: an account has as much in many small ones as in few large ones. */
+  /** Below this memory an application has a proportional share of both: many small applications get as much as a few large ones. */
   nameShareMb: 1024,
-  /** Bytes a second over TCP, once a first burst is spent: one packet there may hold thousands of questions. */
+  /** Bytes per second over TCP, after a first burst: one packet may contain thousands of queries. */
   nameStreamBytesPerSecond: 8 * KiB,
   nameStreamBytesAtOnce: 64 * KiB,
-  /** Handing mail from server to server is what spam is made of; submission (465, 587) stays open. */
+  /** Server-to-server mail, as used for spam; submission (465, 587) stays open. */
   refusedPorts: [25],
 } as const
 
-/** What an application with this memory may send to the engine's name server: packets a second, and in a first burst. */
+/** Packets that an application with this memory may send to the engine's name server: per second, and in a first burst. */
 export function namePacketsFor(memoryMb: number): { perSecond: number; atOnce: number } {
   const { namePacketsPerSecond, namePacketsAtOnce, nameShareMb } = networkLimits
   const share = Math.min(1, memoryMb / nameShareMb)

@@ -1,2 +1,2 @@
-/** The range that every application's network is cut from: small subnets, because the engine's own pools end near 30. */
+/** The range of the applications' networks: small subnets, because the engine's own pools allow only about 30. */
 export const applicationRange = '10.192.0.0/11'

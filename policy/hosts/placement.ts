@@ -19,13 +19,13 @@ export type Placement =
   | { ok: false; code: 'CLUSTER_MAINTENANCE_TRY_LATER' | 'FAILED_CLUSTER_SELECTION' }
 
 /**
- * The host with the most free memory among those with room for the whole need. Hosts that drain or do not answer are never
- * chosen; when only such hosts exist the platform is in maintenance, when none of the others has room the selection failed.
+ * The host with the most free memory among those with enough room. Draining and unreachable hosts are never chosen; when there are only
+ * such hosts the platform is in maintenance, when none of the others has room the selection has failed.
  */
 export function placeApp(hosts: HostCapacity[], need: Need): Placement {
-  const open = hosts.filter(host => host.reachable && !host.draining)
-  if (open.length === 0) return { ok: false, code: 'CLUSTER_MAINTENANCE_TRY_LATER' }
-  const [best] = open
+  const available = hosts.filter(host => host.reachable && !host.draining)
+  if (available.length === 0) return { ok: false, code: 'CLUSTER_MAINTENANCE_TRY_LATER' }
+  const [best] = available
     .filter(host => hasRoom(host, need))
     .sort((a, b) => freeMemory(b) - freeMemory(a) || a.id.localeCompare(b.id))
   return best ? { ok: true, hostId: best.id } : { ok: false, code: 'FAILED_CLUSTER_SELECTION' }

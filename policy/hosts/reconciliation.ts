@@ -1,4 +1,4 @@
-/** What the row of an application and the engine say about it at the same moment. */
+/** State of an application in its row and in the engine, at the same moment. */
 export interface Observation {
   status: 'created' | 'starting' | 'running' | 'restarting' | 'exited' | 'deleting'
   desired: 'running' | 'stopped' | 'deleted'
@@ -7,18 +7,18 @@ export interface Observation {
 }
 
 export interface Circumstances {
-  /** The machine was started anew since this container was: its exit was not seen. */
+  /** The machine was rebooted since this container started: its exit was not observed. */
   rebooted: boolean
-  /** An operation of this application waits or runs: it will say what is true. */
+  /** An operation of this application waits or runs, and will update the row. */
   busy: boolean
 }
 
 export type Verdict = 'nothing' | 'record-start' | 'record-exit' | 'bring-back' | 'bring-down'
 
 /**
- * What to do about one application. A restart policy is never the engine's (decision: an exit that was seen is final): only
- * containers whose exit nobody saw are started again, after a reboot or when the container itself is gone. What runs although
- * it shall not was left by a start whose host fell silent in the middle, and was told to have failed.
+ * What to do about one application. The engine never has a restart policy (decision: an observed exit is final): only containers whose
+ * exit was not observed are started again, after a reboot or when the container is missing. A container that runs although it must not
+ * was left by a start whose host stopped responding, and which was reported as failed.
  */
 export function verdict(
   { status, desired, hostPort, container }: Observation,
@@ -27,21 +27,21 @@ export function verdict(
   if (busy || desired === 'deleted') return 'nothing'
   if (container?.running) {
     if (desired === 'stopped') return 'bring-down'
-    const known = status === 'running' && hostPort === container.hostPort && !rebooted
-    return known ? 'nothing' : 'record-start'
+    const isRecorded = status === 'running' && hostPort === container.hostPort && !rebooted
+    return isRecorded ? 'nothing' : 'record-start'
   }
-  if (status === 'starting') return 'record-exit' // what started it is over
+  if (status === 'starting') return 'record-exit' // the operation that started it has ended
   if (status !== 'running') return 'nothing'
   if (desired === 'running' && (rebooted || container === null)) return 'bring-back'
   return 'record-exit'
 }
 
-/** An application that cannot be brought back is tried again after a delay that doubles up to an hour, in seconds. */
+/** Delay before another attempt to restart an application, in seconds; it doubles up to an hour. */
 export const bringBackDelay = { firstSeconds: 5, maxSeconds: 3600 }
 
 /**
- * When a host tries again by itself at the latest, after so many tries in vain of which the last was made at `last`. A host process that
- * was started anew begins with the first delay again, so it may come sooner.
+ * When a host tries again at the latest, after `tries` failed attempts, the last one at `last`. A restarted host process begins with the
+ * first delay again, so the attempt may come sooner.
  */
 export function nextBringBack(tries: number, last: Date): Date {
   const { firstSeconds, maxSeconds } = bringBackDelay

@@ -1,13 +1,13 @@
-/** What a host has of an application that its database does not know: how long it is kept, and how much is touched at a time. */
+/** Containers and volumes of applications that the database does not know: how long they are retained, and how many are handled at a time. */
 export const strayTerms = {
-  /** Days from the first sight to the removal. */
+  /** Days from the first sighting to the removal. */
   keptDays: 7,
-  /** So many applications an hour are set aside, and as many removed, or this share of all that the host has. */
+  /** Applications that are quarantined per hour, and also removed; or, if larger, this share of all on the host. */
   atOnce: 3,
   shareAtOnce: 0.1,
 } as const
 
-/** When an application's things were first seen as strays and when they were removed, in milliseconds since 1970. */
+/** When an application was first seen as a stray, and when it was removed, in milliseconds since 1970. */
 export interface StrayNote {
   since: number
   removed?: number
@@ -16,37 +16,37 @@ export interface StrayNote {
 export type StrayNotes = Readonly<Record<string, StrayNote>>
 
 export interface StrayDecision {
-  /** To be set aside for the first time. */
+  /** To be quarantined now. */
   aside: string[]
-  /** Set aside for long enough. */
+  /** Quarantined for long enough. */
   remove: string[]
-  /** The database knows nothing of a host that has many applications: it is taken for the wrong one, and nothing is touched. */
+  /** The database knows none of a host's many applications: it must be the wrong one, and nothing is changed. */
   wrongDatabase: boolean
 }
 
 const hourMs = 3_600_000
 const dayMs = 24 * hourMs
 
-/** Which of the `unknown` ids are touched now, on a host that has so many `known` ones beside them. */
+/** Which of the `unknown` ids are quarantined or removed now, on a host with `known` other applications. */
 export function decideStrays(unknown: readonly string[], known: number, notes: StrayNotes, now: number): StrayDecision {
   const all = known + unknown.length
   if (known === 0 && all > strayTerms.atOnce) return { aside: [], remove: [], wrongDatabase: true }
-  const anHour = Math.max(strayTerms.atOnce, Math.floor(all * strayTerms.shareAtOnce))
+  const maxPerHour = Math.max(strayTerms.atOnce, Math.floor(all * strayTerms.shareAtOnce))
   const within = (at: number | undefined) => at !== undefined && now - at < hourMs
-  const touched = Object.values(notes)
-  const room = (spent: number) => Math.max(0, anHour - spent)
-  const aside = unknown.filter(id => !notes[id]).slice(0, room(touched.filter(note => within(note.since)).length))
+  const allNotes = Object.values(notes)
+  const room = (spent: number) => Math.max(0, maxPerHour - spent)
+  const aside = unknown.filter(id => !notes[id]).slice(0, room(allNotes.filter(note => within(note.since)).length))
   const overdue = (note: StrayNote | undefined) => note && now - note.since >= strayTerms.keptDays * dayMs
   const remove = unknown
     .filter(id => overdue(notes[id]))
-    .slice(0, room(touched.filter(note => within(note.removed)).length))
+    .slice(0, room(allNotes.filter(note => within(note.removed)).length))
   return { aside, remove, wrongDatabase: false }
 }
 
-/** The notes that are still needed: of what is unknown, and of what was removed within the last hour. */
+/** The notes that are still needed: of unknown applications, and of those removed within the last hour. */
 export function currentNotes(notes: StrayNotes, unknown: readonly string[], now: number): StrayNotes {
-  const kept = Object.entries(notes).filter(
+  const current = Object.entries(notes).filter(
     ([id, { removed }]) => unknown.includes(id) || (removed !== undefined && now - removed < hourMs),
   )
-  return Object.fromEntries(kept)
+  return Object.fromEntries(current)
 }

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import type { Environment } from '../environment.ts'
 
-/** Secrets that an outside system gives out, by system, and the processes that hold them. */
+/** Secrets that an outside system issues, by system, and the processes that use them. */
 export const outsideSecrets = {
   store: {
     settings: ['S3_STORE_ACCESS_KEY_ID', 'S3_STORE_SECRET_ACCESS_KEY'],
@@ -19,8 +19,8 @@ export type OutsideSystem = keyof typeof outsideSecrets
 export const outsideSystems = Object.keys(outsideSecrets) as OutsideSystem[]
 
 /**
- * A value that a rotation brought, and digests of what it took the place of, which is the empty text where the environment said nothing:
- * who changes the environment later, or takes a setting out of it, wins again.
+ * A value from a rotation, and digests of the values that it replaces, which is the empty string where the environment has none. A later
+ * change of the environment, or the removal of a setting, takes precedence again.
  */
 interface KeptValue {
   value: string
@@ -28,17 +28,17 @@ interface KeptValue {
 }
 export type KeptValues = Readonly<Record<string, KeptValue>>
 
-/** Of kept values those that count beside this environment: where it says them, or what they took the place of. */
+/** Stored values that apply with this environment: where it has the same value, or one that they replace. */
 export function valuesInPlace(env: Environment, kept: KeptValues = {}): Record<string, string> {
   return Object.fromEntries(
     Object.entries(kept).flatMap(([name, { value, replaces }]) => {
-      const said = env[name] ?? ''
-      return said === value || replaces.includes(digest(said)) ? [[name, value]] : []
+      const current = env[name] ?? ''
+      return current === value || replaces.includes(digest(current)) ? [[name, value]] : []
     }),
   )
 }
 
-/** The kept values with new ones in the place of what `env` says. */
+/** The stored values with new ones that replace those of `env`. */
 export function withValues(kept: KeptValues, env: Environment, values: Record<string, string>): KeptValues {
   const added = Object.entries(values).map(([name, value]): [string, KeptValue] => {
     const { replaces = [], value: last } = kept[name] ?? {}
@@ -49,8 +49,8 @@ export function withValues(kept: KeptValues, env: Environment, values: Record<st
 }
 
 /**
- * New values out of lines `NAME=value`, as in an environment file; empty lines and comments are skipped. Throws an Error that names
- * what does not belong to the system, and never a value.
+ * Parses new values from lines `NAME=value`, as in an environment file; empty lines and comments are skipped. Throws an Error that lists
+ * the names of the system, and never shows a value.
  */
 export function readValues(system: OutsideSystem, text: string): Record<string, string> {
   const known: readonly string[] = outsideSecrets[system].settings
@@ -59,11 +59,11 @@ export function readValues(system: OutsideSystem, text: string): Record<string, 
     if (trimmed === '' || trimmed.startsWith('#')) return []
     const [, name, value] = /^([A-Z0-9_]+)\s*=\s*(.+)$/.exec(trimmed) ?? []
     if (!name || !value || !known.includes(name))
-      throw new Error(`Lines are NAME=value, with these names: ${known.join(', ')}.`)
+      throw new Error(`Lines must be NAME=value, with these names: ${known.join(', ')}.`)
     return [[name, value.replace(/^(["'])(.*)\1$/, '$2')] as const]
   })
   if (pairs.length === 0)
-    throw new Error(`No new value was given. Lines are NAME=value, with these names: ${known.join(', ')}.`)
+    throw new Error(`No new value was given. Lines must be NAME=value, with these names: ${known.join(', ')}.`)
   return Object.fromEntries(pairs)
 }
 

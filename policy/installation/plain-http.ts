@@ -2,7 +2,7 @@ import type { Config } from '../config.ts'
 
 export type Reached = Pick<Config, 'urls' | 'bind' | 'edge' | 'allowPlainHttp'>
 
-/** Settings under which other machines reach the platform by plain http, with what they name; empty when none does. */
+/** Settings and values with which other machines reach the platform by plain http; empty when there are none. */
 export function plainHttpSettings({ urls, bind, edge }: Reached): string[] {
   const surfaces = Object.entries({
     BASE_URL: urls.base,
@@ -14,29 +14,29 @@ export function plainHttpSettings({ urls, bind, edge }: Reached): string[] {
   })
   const plain = surfaces.filter(([, url]) => url.startsWith('http://') && !isThisMachine(new URL(url).hostname))
   if (plain.length > 0) return plain.map(([setting, url]) => `${setting}=${url}`)
-  // The API itself never ends TLS.
+  // The API never terminates TLS.
   if (!isThisMachine(bind)) return [`BIND_ADDRESS=${bind}`]
   if (isThisMachine(edge.bind)) return []
-  // The proxy does not either, and answers to whatever name it is asked for. An https address is worth something when all come by way of
-  // what ends TLS, and only who is named here tells the proxy that a client spoke https.
+  // Neither does the proxy, which answers to any name. An https address is safe only when all clients come through a TLS terminator, and
+  // the proxy learns only from the proxies named here that a client used https.
   const tls = surfaces.some(([, url]) => url.startsWith('https://'))
   if (!tls) return [`EDGE_BIND=${edge.bind}`]
   return edge.trustedProxies.length > 0 ? [] : [`EDGE_BIND=${edge.bind}, and no EDGE_TRUSTED_PROXIES`]
 }
 
-/** Throws an Error that says what to do when other machines reach the platform by plain http and nobody has asked for that. */
+/** Throws an Error that says what to do when other machines reach the platform by plain http without the operator's consent. */
 export function refusePlainHttp(config: Reached): void {
   const settings = plainHttpSettings(config)
   if (config.allowPlainHttp || settings.length === 0) return
   throw new Error(
-    `Other machines reach this platform by plain http (${settings.join(', ')}): everybody on the way can read and change API keys, sign-in codes, ` +
-      'session tokens and files. Let something before the proxy end TLS, give its address in EDGE_TRUSTED_PROXIES (and EDGE_BIND=127.0.0.1 when it runs ' +
-      'on this machine), and name https addresses (BERTH_SCHEME=https with docker-compose.yml). ' +
-      'On a private network where that is no danger: ALLOW_PLAIN_HTTP=on.',
+    `Other machines reach this platform by plain http (${settings.join(', ')}): anyone on the network path can read and change API keys, sign-in codes, ` +
+      'session tokens and files. Terminate TLS in front of the proxy, set EDGE_TRUSTED_PROXIES to the address of the terminator (and EDGE_BIND=127.0.0.1 ' +
+      'when it runs on this machine), and set https addresses (BERTH_SCHEME=https with docker-compose.yml). ' +
+      'On a private network where this is acceptable: ALLOW_PLAIN_HTTP=on.',
   )
 }
 
-/** Whether a host name or address never leaves the machine that uses it. */
+/** Whether a host name or address always means the machine that uses it. */
 function isThisMachine(host: string): boolean {
   return /^(([^.]+\.)*localhost|127\.\d+\.\d+\.\d+|\[?::1\]?)\.?$/i.test(host)
 }

@@ -1,4 +1,4 @@
 import { MiB } from '../../lib/bytes.ts'
 
-/** The log of each process: files of so many bytes, and how many of them are kept. */
+/** The log of each process: max bytes of a file, and number of retained files. */
 export const processLogs = { bytes: 10 * MiB, pieces: 3 } as const

@@ -2,9 +2,9 @@ import { isIP } from 'node:net'
 import type { Config } from '../config.ts'
 
 /**
- * What browsers count as one site, by a rule without a list: the last two labels, or three below a country's short second level,
- * as in `example.co.uk`. Null for addresses and for names that only this machine knows. It knows no suffix that a list calls
- * public further down (`github.io`), so it says "the same" there.
+ * What browsers treat as one site, by a rule without a list: the last two labels, or three below a country's short second level, as in
+ * `example.co.uk`. Null for addresses and for names of this machine only. It does not know longer public suffixes (`github.io`), and
+ * treats names below them as one site.
  */
 export function registrableDomain(host: string): string | null {
   const name = host.toLowerCase().replace(/\.$/, '')
@@ -17,7 +17,7 @@ export function registrableDomain(host: string): string | null {
 
 type Names = Pick<Config, 'appsDomain'> & { urls: Pick<Config['urls'], 'base' | 'files' | 'public'> }
 
-/** Settings under which strangers' pages and files are served within one site with the API, and so may set its cookies. */
+/** Settings with which users' pages and files are on the same site as the API, so that they could set its cookies. */
 export function settingsWithinSite({ appsDomain, urls }: Names): string[] {
   const own = registrableDomain(new URL(urls.base).hostname)
   const others = {

@@ -1,12 +1,12 @@
-/** When the relay heals the lane of an application. */
+/** When the relay wakes or restarts the lane of an application. */
 export const relay = {
-  /** An operation may wait this long for the wake-up of the process that wrote it. */
+  /** How long an operation may wait for the wake-up of the process that stored it. */
   queuedSeconds: 1,
   runningSeconds: 5,
-  /** How long until a target is looked at again that still waits, at first and at most. */
+  /** Delay before a target that still waits is checked again, at first and at most. */
   backoff: { firstSeconds: 2, maxSeconds: 16 },
-  /** Something that waits this long may have a lane that is stuck. */
+  /** After this long the lane of a waiting target may be stuck. */
   stuckSeconds: 30,
-  /** A lane whose workflow task failed this often in a row is begun anew: the service tries again for hours, with growing delays. */
+  /** A lane whose workflow task failed this often in a row is restarted: Temporal itself would retry for hours, with growing delays. */
   stuckTasks: 3,
 }

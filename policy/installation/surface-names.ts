@@ -4,7 +4,7 @@ const settings = { api: 'BASE_URL', blob: 'BLOB_URL', s3: 'S3_URL', files: 'FILE
 
 export type SurfaceNames = Partial<Record<keyof typeof settings, string>>
 
-/** The host names under which the settings say that the platform's surfaces are reached; addresses are left out. */
+/** The host names of the platform's surfaces in the settings; addresses are left out. */
 export function surfaceNames(env: Readonly<Record<string, string | undefined>>): SurfaceNames {
   const names: SurfaceNames = {}
   for (const [surface, setting] of Object.entries(settings) as [keyof SurfaceNames, string][]) {

@@ -1,7 +1,7 @@
-/** Later versions carry a replace directive, which `go install` refuses. */
+/** Later versions have a replace directive, which `go install` refuses. */
 export const temporalVersion = '1.5.1'
 
-/** SHA-256 of the archives that the project has released, by platform and processor as Node names them. */
+/** SHA-256 of the released archives, by platform and processor as named by Node. */
 const archives: Readonly<Record<string, readonly [name: string, sha256: string]>> = {
   'linux-x64': ['linux_amd64', 'ddc95e08b0b076efd4ea9733a3f488eb7d2be875f8834e616cd2a37358b4852d'],
   'linux-arm64': ['linux_arm64', 'bd1b0db9f18b051026de8bf6cc1505f2510f14bbb7a8b9a4a91fff46c77454f5'],
@@ -9,11 +9,11 @@ const archives: Readonly<Record<string, readonly [name: string, sha256: string]>
   'darwin-arm64': ['darwin_arm64', 'cca01b7ea35ad56e2a328d9ae596bf716bd22313ef63c7a761c88354457c2415'],
 }
 
-/** Places that have the archive with Temporal's program, and its SHA-256; null where none was released. */
+/** URLs of the archive with Temporal's program, and its SHA-256; null when there is none for the platform. */
 export function temporalArchive(platform: string, arch: string): { urls: string[]; sha256: string } | null {
-  const found = archives[`${platform}-${arch}`]
-  if (!found) return null
-  const [name, sha256] = found
+  const archive = archives[`${platform}-${arch}`]
+  if (!archive) return null
+  const [name, sha256] = archive
   const release = `https://github.com/temporalio/cli/releases/download/v${temporalVersion}`
   const [os, processor] = name.split('_')
   const mirror = `https://temporal.download/cli/archive/v${temporalVersion}?platform=${os}&arch=${processor}`

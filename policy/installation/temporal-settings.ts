@@ -1,8 +1,8 @@
 import { type Environment, oneOf } from '../environment.ts'
 
-/** How Temporal is known to be the right one, and knows us. Certificates and keys are PEM, or paths of files that hold it. */
+/** How Temporal and Berth authenticate each other. Certificates and keys are PEM, or paths of PEM files. */
 interface TemporalTls {
-  /** Authority that signed Temporal's certificate; null = those that the system trusts. */
+  /** Certificate authority of Temporal's certificate; null = those that the system trusts. */
   ca: string | null
   certificate: string | null
   key: string | null
@@ -13,7 +13,7 @@ interface TemporalTls {
 export interface TemporalSettings {
   /** `host:port`. */
   temporalAddress: string
-  /** Null: everything goes in clear text. */
+  /** Null: plain text. */
   temporalTls: TemporalTls | null
   temporalApiKey: string | null
 }
@@ -27,23 +27,23 @@ export function temporalSettings(env: Environment): TemporalSettings {
     serverName: env.TEMPORAL_TLS_SERVER_NAME || null,
   }
   const temporalApiKey = env.TEMPORAL_API_KEY || null
-  const wanted = oneOf(env, 'TEMPORAL_TLS', ['auto', 'on', 'off'])
-  const given = temporalApiKey !== null || Object.values(tls).some(value => value !== null)
-  if (wanted === 'off' && given)
-    throw new Error('The setting TEMPORAL_TLS is "off"; TEMPORAL_API_KEY and the other TEMPORAL_TLS settings need it.')
+  const mode = oneOf(env, 'TEMPORAL_TLS', ['auto', 'on', 'off'])
+  const needsTls = temporalApiKey !== null || Object.values(tls).some(value => value !== null)
+  if (mode === 'off' && needsTls)
+    throw new Error('The setting TEMPORAL_TLS is "off"; TEMPORAL_API_KEY and the other TEMPORAL_TLS settings require TLS.')
   if (!tls.certificate !== !tls.key)
-    throw new Error('The settings TEMPORAL_TLS_CERT and TEMPORAL_TLS_KEY are given together, or neither.')
+    throw new Error('The settings TEMPORAL_TLS_CERT and TEMPORAL_TLS_KEY must be set together, or neither.')
   return {
     temporalAddress: temporalAddress(env.TEMPORAL_ADDRESS),
-    temporalTls: wanted === 'on' || given ? tls : null,
+    temporalTls: mode === 'on' || needsTls ? tls : null,
     temporalApiKey,
   }
 }
 
 const addressForm = /^(\[[0-9a-f:.]+\]|[^\s/:@?#[\]]+):(\d{1,5})$/i
 
-function temporalAddress(given: string | undefined): string {
-  const address = given || '127.0.0.1:7233'
+function temporalAddress(setting: string | undefined): string {
+  const address = setting || '127.0.0.1:7233'
   if (!addressForm.test(address) || Number(addressForm.exec(address)![2]) > 65_535)
     throw new Error(
       `The setting TEMPORAL_ADDRESS is "${address}"; it must be host:port, such as temporal.internal:7233.`,

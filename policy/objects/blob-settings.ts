@@ -1,34 +1,34 @@
 import { GiB, MiB } from '../../lib/bytes.ts'
 import { type Environment, integer, number, oneOf } from '../environment.ts'
 
-/** What an operator decides about blob storage (contract 7.43). */
+/** Settings of blob storage (contract 7.43). */
 export interface BlobSettings {
-  /** Single uploads of one account that may be on their way at the same time. */
+  /** Max concurrent single uploads of one account. */
   concurrentUploads: number
-  /** Smaller files are refused; 0 = none. */
+  /** Smaller files are refused; 0 = no minimum. */
   minBytes: number
   chunked: ChunkedSettings
   prices: BlobPrices
-  /** False: nothing is removed by itself, not even what has expired. */
+  /** False: nothing is deleted automatically, not even expired objects. */
   upkeep: boolean
 }
 
 interface ChunkedSettings {
-  /** Chunked uploads that one account may have open. */
+  /** Max open chunked uploads of one account. */
   maxOpen: number
   maxParts: number
   /** Of the whole file. */
   maxBytes: number
 }
 
-/** For a month, in the operator's currency; told in the account's stats and charged by nobody. */
+/** Per month, in the operator's currency; shown in the account's stats, and not charged by Berth. */
 export interface BlobPrices {
-  /** For each GB beyond what the plan includes. */
+  /** Per GB beyond what the plan includes. */
   perExtraGb: number
   perThousandObjects: number
 }
 
-/** Throws an Error that names the setting and what it takes. */
+/** Throws an Error that names the setting and what it accepts. */
 export function blobSettings(env: Environment): BlobSettings {
   return {
     concurrentUploads: within(env, 'BLOB_CONCURRENT_UPLOADS', 16, 1, 1000),
@@ -46,8 +46,8 @@ export function blobSettings(env: Environment): BlobSettings {
   }
 }
 
-function within(env: Environment, name: string, usual: number, min: number, max: number): number {
-  const value = integer(env, name, usual)
+function within(env: Environment, name: string, fallback: number, min: number, max: number): number {
+  const value = integer(env, name, fallback)
   if (value < min || value > max)
     throw new Error(`The setting ${name} is "${env[name]}"; it must be a whole number from ${min} to ${max}.`)
   return value

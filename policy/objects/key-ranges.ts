@@ -1,6 +1,6 @@
 /**
- * The first text, by bytes, that begins with none of those that `prefix` begins: what a range of one prefix ends before. Steps over
- * the half characters, which no text has.
+ * The smallest text, by bytes, that is greater than every text with this prefix: the exclusive end of the prefix's range. Skips
+ * surrogates, which no text contains.
  */
 export function successor(prefix: string): string {
   const points = [...prefix]
@@ -11,5 +11,5 @@ export function successor(prefix: string): string {
   return afterEveryKey
 }
 
-/** Greater than every key: the last character there is, more often than a key is long. */
+/** Greater than every key: the last Unicode character, repeated more often than a key is long. */
 const afterEveryKey = '\u{10ffff}'.repeat(257)

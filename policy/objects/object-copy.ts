@@ -5,7 +5,7 @@ import { keyParts, newRandomPart, type ObjectName, objectKey } from './object-na
 import { contentTypeOf } from './object-types.ts'
 import { assertNotBlocked, nameWithType } from './uploads/uploaded-file.ts'
 
-/** Where a copy goes (contract 7.19), as far as the caller named it. */
+/** The destination of a copy (contract 7.19), as far as the caller specified it. */
 export interface Destination {
   name: string
   prefix?: string
@@ -14,17 +14,17 @@ export interface Destination {
   security_hash?: boolean
 }
 
-/** What a copy will be. */
+/** The name and properties of a copy. */
 export interface CopyTarget {
   name: ObjectName
   expiresAt: Date | null
-  /** Of the extension that the name brings to a source without one; undefined where there is none to bring. */
+  /** The type of the name's extension, when the source has none; else undefined. */
   contentType?: string
 }
 
 /**
- * Throws UPGRADE_REQUIRED for what an upload of the plan could not have: an expiry below 7 days that is asked for, and the options that
- * a copy takes along. A move takes its own along, on any plan, as a step to a lower one takes none away.
+ * Throws UPGRADE_REQUIRED for what an upload on this plan could not have: a requested expiry below 7 days, and options that a copy
+ * inherits. A move keeps its options on any plan, just as a step to a lower plan does not remove them.
  */
 export function assertMayCopy(
   { expire }: Pick<Destination, 'expire'>,
@@ -38,10 +38,9 @@ export function assertMayCopy(
 }
 
 /**
- * The name and end of a copy: it keeps extension, and what was not said of visibility and expiry. A private one has a random part.
- * A source without extension takes the one that the name ends in, as an upload of that name does.
- * Throws INVALID_OBJECT_SECURITY_HASH where a private one shall have none, SAME_OBJECT, and INVALID_OBJECT_NAME or BLOCKED_FILE_TYPE
- * for an extension that the name brings to a source without one.
+ * The name and expiry of a copy: it inherits the extension, and visibility and expiry unless they are given. A private copy has a random
+ * part. A source without extension gets that of the name, as in an upload. Throws INVALID_OBJECT_SECURITY_HASH for a private copy
+ * without a random part, SAME_OBJECT, and INVALID_OBJECT_NAME or BLOCKED_FILE_TYPE for an extension that comes from the name.
  */
 export function copyTarget(
   source: ObjectName,
@@ -52,15 +51,15 @@ export function copyTarget(
   if (hidden && security_hash === false) throw new ApiError('INVALID_OBJECT_SECURITY_HASH')
   const random = hidden || security_hash ? newRandomPart() : undefined
   const expiresAt = expire === undefined ? sourceEnds : expire && expiryAfter(durationSeconds(expire) ?? 0, now)
-  const kept = keyParts(source.key)?.extension ?? ''
-  const named = kept === '' ? nameWithType(name) : { name, extension: kept }
-  if (kept === '') assertNotBlocked(named.extension)
+  const ownExtension = keyParts(source.key)?.extension ?? ''
+  const named = ownExtension === '' ? nameWithType(name) : { name, extension: ownExtension }
+  if (ownExtension === '') assertNotBlocked(named.extension)
   const target: ObjectName = {
     ownerId: source.ownerId,
     bucket: hidden ? 'private' : 'public',
     key: objectKey({ prefix, ...named, random, expiresAt: expiresAt || null }),
   }
   if (target.bucket === source.bucket && target.key === source.key) throw new ApiError('SAME_OBJECT')
-  const contentType = kept === '' && named.extension ? contentTypeOf(named.extension) : undefined
+  const contentType = ownExtension === '' && named.extension ? contentTypeOf(named.extension) : undefined
   return { name: target, expiresAt: expiresAt || null, contentType }
 }

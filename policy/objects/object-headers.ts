@@ -1,6 +1,6 @@
 import { asWritten } from '../../lib/shown-names.ts'
 
-/** What an object says about how it is to be shown; the columns of its row. */
+/** Columns of an object's row that determine its headers. */
 export interface Shown {
   key: string
   content_type: string
@@ -9,7 +9,7 @@ export interface Shown {
   original_name: string | null
 }
 
-/** What a link asks beyond that. */
+/** What a link may override. */
 export interface Look {
   disposition?: Disposition | null
   filename?: string | null
@@ -17,17 +17,18 @@ export interface Look {
 
 export type Disposition = 'inline' | 'attachment'
 
-/** Types that a browser would run in the name of the host that serves them. */
+/** Types that a browser would execute in the origin of the serving host. */
 const active = /^(text\/(html|xml|xsl)|application\/(xml|xhtml\+xml)|[^;]+\+xml)\s*(;|$)/i
 
 /**
- * The headers that belong to the object itself, whoever reads it. Documents that could run scripts arrive as bytes to be saved,
- * unless inline was requested: then the browser shows them, and runs nothing (contract 7.8).
+ * The headers of the object itself, for every reader. Documents that could run scripts are sent as downloads, unless inline was
+ * requested: then the browser shows them in a sandbox (contract 7.8).
  */
 export function objectHeaders(object: Shown, look: Look = {}): Record<string, string> {
   const isActive = active.test(object.content_type)
-  const asked = look.disposition ?? (look.filename ? 'attachment' : (object.content_disposition as Disposition | null))
-  const disposition = asked ?? (isActive ? 'attachment' : null)
+  const requested =
+    look.disposition ?? (look.filename ? 'attachment' : (object.content_disposition as Disposition | null))
+  const disposition = requested ?? (isActive ? 'attachment' : null)
   const asBytes = isActive && disposition !== 'inline'
   return {
     'Content-Type': asBytes ? 'application/octet-stream' : object.content_type,
@@ -37,17 +38,17 @@ export function objectHeaders(object: Shown, look: Look = {}): Record<string, st
   }
 }
 
-/** Seconds until a CDN asks again, so that it drops a file which was made private (contract 7.21). */
+/** Seconds until a CDN revalidates, so that it drops a file that was made private (contract 7.21). */
 const cdnSeconds = 60
 
 /**
- * For everybody: any cache may keep it, as long as the object says. A CDN asks every minute all the same (RFC 9213), and any
- * page may show it, as is the purpose of a public file.
+ * For public objects: any cache may store them for as long as the object says. CDNs revalidate every minute all the same (RFC 9213). Any
+ * page may embed them, which is the purpose of a public file.
  */
 export function publicHeaders({ cache_control }: Shown): Record<string, string> {
-  const always = cache_control === 'immutable' ? 'max-age=31536000, immutable' : cache_control
+  const directives = cache_control === 'immutable' ? 'max-age=31536000, immutable' : cache_control
   return {
-    ...(always && { 'Cache-Control': `public, ${always}` }),
+    ...(directives && { 'Cache-Control': `public, ${directives}` }),
     'CDN-Cache-Control': cache_control === 'no-cache' ? 'no-cache' : `max-age=${cdnSeconds}`,
     'Cross-Origin-Resource-Policy': 'cross-origin',
     'Access-Control-Allow-Origin': '*',
@@ -55,29 +56,29 @@ export function publicHeaders({ cache_control }: Shown): Record<string, string> 
   }
 }
 
-/** For whoever holds the link, and no cache on the way. */
+/** For holders of a link; no shared cache may store it. */
 export const privateHeaders: Record<string, string> = {
   'Cache-Control': 'private, no-store',
   'Cross-Origin-Resource-Policy': 'same-site',
   'Referrer-Policy': 'no-referrer',
 }
 
-/** What something is left of by `fileName`. */
+/** Matches texts of which `fileName` leaves something. */
 export const someOfFileName = /[^\p{Cc}\p{Bidi_Control}"\\/\s]/u
 
-/** A file name without what would break out of a header or a folder, or show another end than it has; empty when nothing is left. */
+/** A file name without characters that would break out of a header or folder, or disguise its extension; empty when none are left. */
 export function fileName(text: string): string {
-  const kept = asWritten(text)
+  const safe = asWritten(text)
     .replaceAll(/["\\/]/g, '')
     .trim()
-  return [...kept].slice(0, 255).join('')
+  return [...safe].slice(0, 255).join('')
 }
 
 function nameOf({ original_name, key }: Shown): string {
   return fileName(original_name ?? '') || fileName(key.slice(key.lastIndexOf('/') + 1)) || 'file'
 }
 
-/** RFC 6266: the name for every client, and in full for those that read RFC 5987. */
+/** RFC 6266: an ASCII name for every client, and the full name for those that support RFC 5987. */
 function contentDisposition(disposition: Disposition, name: string): string {
   const ascii = name.replaceAll(/[^\x20-\x7e]/gu, '_')
   if (ascii === name && !name.includes('%')) return `${disposition}; filename="${name}"`

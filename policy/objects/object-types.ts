@@ -1,9 +1,9 @@
-/** Programs that are not stored under these endings (contract 7.7). */
+/** Extensions of programs that must not be stored (contract 7.7). */
 const blocked = new Set(['exe', 'msi', 'bat', 'cmd', 'com', 'scr', 'dll'])
 
 export const isBlockedType = (extension: string): boolean => blocked.has(lastPart(extension))
 
-/** Content types with their extensions, the usual one first. Those that a browser would run in our name go out as bytes all the same. */
+/** Content types with their extensions, the usual one first. Types that a browser would execute are served as downloads all the same. */
 const types = {
   'application/gzip': 'gz tar.gz tgz',
   'application/json': 'json map',
@@ -80,11 +80,11 @@ const byExtension = new Map(Object.entries(types).flatMap(([type, list]) => list
 
 const lastPart = (extension: string): string => extension.slice(extension.lastIndexOf('.') + 1)
 
-/** What an object of an extension is served as; of `tar.<x>` without a type of its own that of its last part; else bytes. */
+/** The content type of an extension; for `tar.<x>` without its own type that of the last part; default: binary data. */
 export const contentTypeOf = (extension: string): string =>
   byExtension.get(extension) ?? byExtension.get(lastPart(extension)) ?? 'application/octet-stream'
 
-/** The usual extension of a content type, parameters or not; undefined for one that has none. */
+/** The usual extension of a content type, with or without parameters; undefined for one without extension. */
 export function extensionOfType(contentType: string): string | undefined {
   const type = contentType.split(';', 1)[0]!.trim().toLowerCase()
   return Object.hasOwn(types, type) ? types[type as keyof typeof types].split(' ', 1)[0] : undefined
@@ -93,21 +93,21 @@ export function extensionOfType(contentType: string): string | undefined {
 const ending = /[^/\\.][^/\\]*?\.((?:tar\.)?[a-z0-9]{1,16})$/i
 const twoParts = /[^/\\.]\.([a-z0-9]{1,16}\.[a-z0-9]{1,16})$/i
 
-/** The extension of a file name in lower case; empty where it has none, undefined where what stands there cannot be one. */
+/** The extension of a file name in lower case; empty when it has none, undefined when it has an invalid one. */
 export function extensionOf(fileName: string): string | undefined {
-  const found = ending.exec(fileName)?.[1]
-  if (found) return found.toLowerCase()
+  const extension = ending.exec(fileName)?.[1]
+  if (extension) return extension.toLowerCase()
   return /[^/\\]\.[^/\\]*$/.test(fileName) ? undefined : ''
 }
 
-/** What lists of file types may call a file by: its extension, the last part of it, and the last two parts of its name (contract 7.28). */
+/** Types of a file for lists of file types: its extension, the last part of it, and the last two parts of its name (contract 7.28). */
 export function typesOf(fileName: string): string[] {
   const extension = extensionOf(fileName) ?? ''
   const two = twoParts.exec(fileName)?.[1]?.toLowerCase()
   return [...new Set([extension, lastPart(extension), two ?? extension])]
 }
 
-/** A file name without folders and extension, in characters that an object's name takes; empty where none is left. */
+/** A file name without folders and extension, in characters that are valid in an object's name; empty when none are left. */
 export function nameOfFile(fileName: string): string {
   const base = fileName.split(/[/\\]/).at(-1)!
   const extension = extensionOf(base)

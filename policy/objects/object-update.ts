@@ -13,18 +13,18 @@ export interface ObjectUpdate {
   metadata?: Record<string, string | null> | null
 }
 
-/** What the API document tells of a change of metadata. */
+/** A change of metadata in the OpenAPI document. */
 export const metadataChangeShown = {
   type: 'object',
-  description: 'What is null goes, what is not named stays; at most 5 texts and 512 bytes may be left.',
+  description: 'null deletes an entry; entries that are not named stay. At most 5 entries and 512 bytes may remain.',
   propertyNames: { minLength: 1, pattern: metadataForm },
   additionalProperties: { type: ['string', 'null'], pattern: metadataForm },
 }
 
-/** Whether an update gives an object another id: visibility and expiry are told by it. */
+/** Whether an update changes an object's id, which contains visibility and expiry. */
 const renames = (update: ObjectUpdate): boolean => update.private !== undefined || update.expire !== undefined
 
-/** Throws PERMISSION_DENIED and UPGRADE_REQUIRED for what the plan lacks, OBJECT_IS_LEGACY for headers of what stays where it is. */
+/** Throws PERMISSION_DENIED and UPGRADE_REQUIRED for what the plan lacks, OBJECT_IS_LEGACY for a change of headers only. */
 export function assertMayUpdate(name: ObjectName, update: ObjectUpdate, planName: string): void {
   const { expire, cache_control, metadata } = update
   if (update.private === false || expire !== undefined) assertPaid(planName)
@@ -34,13 +34,13 @@ export function assertMayUpdate(name: ObjectName, update: ObjectUpdate, planName
   if (name.bucket === 'legacy' && !renames(update)) throw new ApiError('OBJECT_IS_LEGACY')
 }
 
-/** When the object ends; null for never, undefined for when it did before. */
+/** The new expiry; null = never, undefined = unchanged. */
 export function updatedExpiry({ expire }: ObjectUpdate, now: Date): Date | null | undefined {
   if (expire === undefined || expire === null) return expire
   return expiryAfter(durationSeconds(expire) ?? 0, now)
 }
 
-/** The name that an object has afterwards. A legacy one whose id changes moves into the storage of today. Throws INVALID_OBJECT for one too long. */
+/** The name after the update. A legacy object whose id changes moves to the current layout. Throws INVALID_OBJECT for a name that is too long. */
 export function updatedName(name: ObjectName, update: ObjectUpdate, expiresAt: Date | null | undefined): ObjectName {
   if (!renames(update)) return name
   const hidden = update.private ?? name.bucket === 'private'
@@ -50,17 +50,17 @@ export function updatedName(name: ObjectName, update: ObjectUpdate, expiresAt: D
   return { ownerId: name.ownerId, bucket: hidden ? 'private' : 'public', key }
 }
 
-/** Throws INVALID_OBJECT_METADATA when more is left than an object takes. */
+/** The metadata after the update. Throws INVALID_OBJECT_METADATA when it exceeds the limits of an object. */
 export function updatedMetadata(
   before: Record<string, string>,
   { metadata }: ObjectUpdate,
 ): Record<string, string> | undefined {
   if (metadata === undefined) return undefined
   if (metadata === null) return {}
-  const kept = Object.entries({ ...before, ...metadata }).filter(
+  const entries = Object.entries({ ...before, ...metadata }).filter(
     (entry): entry is [string, string] => entry[1] !== null,
   )
-  const after = Object.fromEntries(kept)
+  const after = Object.fromEntries(entries)
   if (!fitsMetadata(after)) throw new ApiError('INVALID_OBJECT_METADATA')
   return after
 }

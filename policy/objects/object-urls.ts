@@ -1,20 +1,20 @@
 import { type ObjectName, objectId, objectName } from './object-names.ts'
 
-/** Where everybody can read an object; null for a private one (contract 7.22). */
+/** The public address of an object; null for a private one (contract 7.22). */
 export function publicUrlOf(publicUrl: string, name: ObjectName): string | null {
   if (name.bucket === 'private') return null
   return `${publicUrl}/${objectId(name).split('/').map(encodeURIComponent).join('/')}`
 }
 
-/** The public object that an address of the public surface names, as it came on the wire; undefined where there can be none. */
+/** The public object of a request's path on the public surface; undefined when there can be none. */
 export function publicNameOf(url: string): ObjectName | undefined {
   try {
     const name = objectName(decodeURIComponent(pathOf(url)))
     return name?.bucket === 'private' ? undefined : name
   } catch {
-    return undefined // Not UTF-8, or a percent sign that begins nothing.
+    return undefined // not UTF-8, or an invalid percent encoding
   }
 }
 
-/** The path of a request's address without its first slash and its query, as it was sent. */
+/** The path of a request without its leading slash and query, still encoded. */
 export const pathOf = (url: string): string => (url.split('?')[0] ?? '').slice(1)

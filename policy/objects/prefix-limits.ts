@@ -1,15 +1,15 @@
 import { ApiError } from '../errors.ts'
 import { objectPrefix } from './object-names.ts'
 
-// A credential may be limited to names that begin with certain folders (contract 7.39). They are stored with the slash at their end.
+// A credential may be limited to names in certain folders (contract 7.39). They are stored with a trailing slash.
 
-/** Folders as a credential keeps them, each once; undefined when one of them is no folder. */
+/** Folders as stored with a credential, without duplicates; undefined when one of them is not a folder. */
 export function prefixLimits(texts: readonly string[]): string[] | undefined {
   const folders = texts.map(text => objectPrefix(text))
   return folders.every(folder => folder) ? [...new Set(folders.map(folder => `${folder}/`))] : undefined
 }
 
-/** Whether a name (what follows the account in an id) is one of a credential's. */
+/** Whether a name (an id without its account) is within a credential's folders. */
 export function isWithin(prefixes: readonly string[] | null, key: string): boolean {
   return prefixes === null || prefixes.some(prefix => key.startsWith(prefix))
 }

@@ -1,16 +1,16 @@
 import { GiB } from '../../lib/bytes.ts'
 import type { BlobPrices } from './blob-settings.ts'
 
-/** What an account would be charged for its storage of a month, in the operator's currency. */
+/** The price of an account's storage in a month, in the operator's currency. */
 export interface StorageBill {
-  /** Bytes beyond what the plan includes, on average of the month so far. */
+  /** Average bytes beyond what the plan includes, in the month so far. */
   extraStorage: number
   storagePrice: number
   objectsPrice: number
   totalEstimate: number
 }
 
-/** The month as it stands, told and charged by nobody: prices are the operator's. */
+/** The bill of the month so far, for display: Berth charges nothing. */
 export function storageBill(
   usage: { objects: number; averageStorage: number },
   includedBytes: number,

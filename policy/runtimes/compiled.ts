@@ -1,10 +1,10 @@
 import { posix } from 'node:path'
 import { fileWord, quoted, type Runtime } from './runtime.ts'
 
-/** What a compiler made lies in /app/.berth of the build and is found at /opt/build; caches go to /tmp and die with the build. */
+/** Compiler output goes to /app/.berth in the build and is mounted at /opt/build; caches go to /tmp and end with the build. */
 const dependencies = { from: '.berth', at: '/opt/build' }
 
-/** A jar runs as it is, a Maven project by the class of MAIN, a lone source file by Java's own launcher. */
+/** A jar runs as it is, a Maven project by the class in MAIN, a single source file by Java's own launcher. */
 export const java: Runtime = {
   language: 'java',
   title: 'Java',

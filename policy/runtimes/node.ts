@@ -2,7 +2,7 @@ import { fileWord, type Runtime, type Sources } from './runtime.ts'
 
 const dependencies = { from: 'node_modules', at: '/app/node_modules' }
 
-/** A lock file decides the client, so that builds are repeatable; without one npm resolves. */
+/** The lock file determines the package manager, so that builds are repeatable; without one npm resolves versions. */
 function install({ files }: Sources, production: boolean): string | null {
   if (!files.includes('package.json')) return null
   const omit = production ? ' --omit=dev' : ''
@@ -14,11 +14,11 @@ function install({ files }: Sources, production: boolean): string | null {
       : files.includes('yarn.lock')
         ? `npx --yes yarn@1 install --frozen-lockfile --non-interactive${production ? ' --production' : ''}`
         : `npm install${omit} ${npm}`
-  // A package.json without dependencies leaves no folder behind, and the mount needs one.
+  // Without dependencies no folder is created, and the mount needs one.
   return `${step} && mkdir -p node_modules`
 }
 
-/** Pinned, so that an image made locally and one that was pulled hold the same Node. */
+/** Pinned, so that locally built and pulled images contain the same Node. */
 const full: Record<string, string> = { 24: '24.21.0', 22: '22.23.3', 20: '20.20.2' }
 
 const shared = {

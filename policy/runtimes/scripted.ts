@@ -43,7 +43,7 @@ export const ruby: Runtime = {
   dependenciesRequired: false,
   defaultPort: 80,
   image: version => `ruby:${version}-slim-bookworm`,
-  // Gems with native parts need the compiler of the full image.
+  // Gems with native extensions need the compiler of the full image.
   buildImage: version => `ruby:${version}-bookworm`,
   official: () => null,
   install: ({ files }) =>
@@ -86,7 +86,7 @@ export const php: Runtime = {
   env: {},
 }
 
-/** A project with mix.exs is compiled once; a lone script is run as it is. */
+/** A project with mix.exs is compiled once; a single script is run as it is. */
 export const elixir: Runtime = {
   language: 'elixir',
   title: 'Elixir',

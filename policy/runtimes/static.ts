@@ -1,12 +1,12 @@
 import { posix } from 'node:path'
 import { fileWord, type Runtime } from './runtime.ts'
 
-/** Names that never leave a static site, beside everything that starts with a dot. */
+/** Names that a static site never serves, in addition to everything that starts with a dot. */
 const alwaysHidden = ['berth.app', 'berth.config']
 
 /**
- * The web server's configuration, written to /tmp when the container starts because the port is known only there (`@PORT@`).
- * It runs without root and writes nothing but temporary files.
+ * The web server's configuration, written to /tmp when the container starts because the port is known only then (`@PORT@`). The server
+ * runs without root and writes only temporary files.
  */
 function siteConfig(main: string, hidden: readonly string[] = []): string {
   const folder = posix.dirname(main)

@@ -4,7 +4,7 @@ import { listReceipts } from '../../db/objects/blob-receipts.ts'
 import { lockNames } from '../../db/objects/objects.ts'
 import { foldUsageBatch, readMonthUsage } from '../../db/objects/usage-upkeep.ts'
 import { newId } from '../../policy/ids.ts'
-import { type Upkeep, usualPatience } from '../../policy/objects/blob-upkeep.ts'
+import { type Upkeep, upkeepTimes } from '../../policy/objects/blob-upkeep.ts'
 import { objectId } from '../../policy/objects/object-names.ts'
 import { openTemporal } from '../../workers/connect.ts'
 import type { blobUpkeep } from '../../workflows/blob-upkeep.ts'
@@ -69,7 +69,7 @@ test.serial('a worker that is killed in the middle of every kind of run: all wen
   const expired = db('objects').where({ owner_id: ownerId, key: 'expired/00110' })
   await expired.update({ expires_at: new Date(Date.now() - 1000) })
   const drawn = db('segments').where({ id: bodies[110] })
-  await drawn.update({ drawn_at: new Date(Date.now() - usualPatience.drawnSeconds * 1000 - 36 * 3600_000) })
+  await drawn.update({ drawn_at: new Date(Date.now() - upkeepTimes.drawnSeconds * 1000 - 36 * 3600_000) })
   await foldUsageBatch(db)
   await db('usage_deltas').insert([5, -5].map(bytes => ({ owner_id: ownerId, objects: 0, bytes })))
   const runs = await begin([...removing, ...counting])

@@ -33,7 +33,7 @@ import { findLastRestore } from '../../db/snapshots/restores.ts'
 import { listSnapshots, listSnapshotsOfOwner, queueSnapshot } from '../../db/snapshots/snapshots.ts'
 import { defaultPlans as plans } from '../../policy/accounts/plans.ts'
 import { endNotices } from '../../policy/accounts/suspension.ts'
-import { usualPatience } from '../../policy/objects/blob-upkeep.ts'
+import { upkeepTimes } from '../../policy/objects/blob-upkeep.ts'
 import { retentionSettings } from '../../policy/retention.ts'
 import { accountOf, fillMany, idOf } from '../kit/rows/many-rows.ts'
 import { plansOf, pretendLarger, statementsOf } from '../kit/rows/plans-of.ts'
@@ -145,7 +145,7 @@ const hot: Record<string, Hot | Hot['run']> = {
   'an object is removed': db => removeObject(db, name),
   'expired objects are ended': db => removeExpiredObjects(db, 'f'.repeat(32)),
   'idle uploads are given up': db => reclaimIdleUploads(db, 'f'.repeat(32), 3600),
-  'bodies that may be swept': db => segments.listSweepableSegments(db, usualPatience),
+  'bodies that may be swept': db => segments.listSweepableSegments(db, upkeepTimes),
   'an application is removed': db => removeApp(db, idOf('app', 9)),
   'an application is created': {
     async run(db) {

@@ -81,7 +81,7 @@ test('a folder with applications is adopted by a database that knows some, and r
   rmSync(join(folder, 'installation.json'))
   writeFileSync(join(folder, `hosts/local/images/${newAppId()}.ext4`), '')
   const nothing = await empty
-  await wrong(t, confirmFolder(nothing.db, folder, 'empty'), /holds applications, and the database empty knows none/)
+  await wrong(t, confirmFolder(nothing.db, folder, 'empty'), /contains applications, and the database empty has none/)
   t.is(await readInstallation(nothing.db), null, 'and is given no id')
   t.is(await folderMark(folder), null)
   const make = rows(db)

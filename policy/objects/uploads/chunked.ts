@@ -1,10 +1,10 @@
 import { MiB } from '../../../lib/bytes.ts'
 import { ApiError } from '../../errors.ts'
 
-/** What a part of a chunked upload takes, in bytes; the last one may be smaller. */
+/** Size of a part of a chunked upload, in bytes; the last one may be smaller. */
 export const chunkBytes = { min: 5 * MiB, max: 32 * MiB } as const
 
-/** Parts of one account that may be on their way at the same time, over all its uploads (contract 9.5). */
+/** Max concurrent parts of one account, over all its uploads (contract 9.5). */
 export const partsInFlight = 6
 
 /** A stored part of an open upload. */
@@ -17,7 +17,7 @@ export interface UploadPart {
   md5: string
 }
 
-/** The largest file that an upload of so many parts can hold, in bytes. */
+/** Max size of a file in an upload with up to `maxParts` parts, in bytes. */
 export const maxFileBytes = (maxParts: number, maxBytes: number): number =>
   Math.min(maxBytes, maxParts * chunkBytes.max)
 
@@ -27,12 +27,12 @@ export function nextPart(parts: readonly Pick<UploadPart, 'part'>[]): number {
   return gap === -1 ? parts.length + 1 : gap + 1
 }
 
-/** The parts as the file has them, or a refusal: NO_CHUNKS_UPLOADED, INVALID_CHUNK_PART for a gap, CHUNK_TOO_SMALL. */
+/** The parts of the complete file. Throws NO_CHUNKS_UPLOADED, INVALID_CHUNK_PART for a gap, CHUNK_TOO_SMALL. */
 export function wholeParts(parts: readonly UploadPart[]): readonly UploadPart[] {
   const last = parts.at(-1)
   if (!last) throw new ApiError('NO_CHUNKS_UPLOADED')
   if (nextPart(parts) < last.part) throw new ApiError('INVALID_CHUNK_PART', `Part ${nextPart(parts)} is missing.`)
   const small = parts.find(({ part, size }) => part !== last.part && size < chunkBytes.min)
-  if (small) throw new ApiError('CHUNK_TOO_SMALL', `Part ${small.part} has under 5 MB; only the last one may.`)
+  if (small) throw new ApiError('CHUNK_TOO_SMALL', `Part ${small.part} is below 5 MB. Only the last part may be.`)
   return parts
 }

@@ -4,26 +4,26 @@ import { wholeNumbers } from '../../stated-bounds.ts'
 import { durationForm } from '../object-expiry.ts'
 import { nameForm, objectPrefix, prefixForm } from '../object-names.ts'
 
-// How an upload is told what its object shall be: in a query (upload, Init), and the same fields in bodies (tokens, copy, rules).
+// Fields that describe the object of an upload: in a query (upload, Init), and the same fields in bodies (tokens, copy, rules).
 
-/** True or false in a query string, with a code of its own; `usual` is what holds when it is left out, where that is always the same. */
-export const toggle = (code: ErrorCode, usual?: boolean) =>
+/** A boolean in a query string, with its own code. `defaultValue` is documented for fields whose default is always the same. */
+export const toggle = (code: ErrorCode, defaultValue?: boolean) =>
   z
     .enum(['true', 'false', '1', '0'], { error: code })
     .transform(text => text === 'true' || text === '1')
     .optional()
-    .meta({ openapi: { type: 'boolean', default: usual } })
+    .meta({ openapi: { type: 'boolean', default: defaultValue } })
 
 /** Without its extension. */
 export const nameField = z.string({ error: 'INVALID_OBJECT_NAME' }).regex(nameForm, 'INVALID_OBJECT_NAME')
 
-/** Becomes the prefix without the slash at its end; the root is an empty text. */
+/** The value is the prefix without its trailing slash; the root is an empty string. */
 export const prefixField = z
   .string({ error: 'INVALID_OBJECT_PREFIX' })
   .regex(prefixForm, 'INVALID_OBJECT_PREFIX')
   .transform(text => objectPrefix(text) ?? '')
 
-/** An hour to 1825 days; whether the plan has it is asked later. */
+/** An hour to 1825 days; the plan is checked later. */
 export const expireField = z.string({ error: 'INVALID_OBJECT_EXPIRE' }).regex(durationForm, 'INVALID_OBJECT_EXPIRE')
 
 const maxMaxAgeSeconds = 365 * 24 * 3600
@@ -40,11 +40,11 @@ export const dispositionField = z.enum(['inline', 'attachment'], { error: 'INVAL
 
 const metadataLimits = { texts: 5, bytes: 512 }
 
-/** Names and texts of metadata are for headers: they hold no end of a line, nor any other control character but a tab. */
+/** Names and values of metadata are sent as headers: they must not contain line breaks or control characters other than tab. */
 export const metadataForm = String.raw`^[^\u0000-\u0008\u000a-\u001f\u007f\ud800-\udfff]*$`
 const isForHeader = new RegExp(metadataForm, 'u')
 
-/** How the documents show it. Bytes are those of names and texts together. */
+/** For the OpenAPI document. Bytes are those of names and values together. */
 const metadataShown = {
   type: 'object',
   propertyNames: { minLength: 1, pattern: metadataForm },
@@ -100,13 +100,13 @@ export const uploadFieldErrors = [
   'INVALID_OBJECT_METADATA',
 ] as const satisfies readonly ErrorCode[]
 
-/** At most 5 texts by name, 512 bytes with their names (contract 7.9). */
+/** At most 5 named strings, 512 bytes including names (contract 7.9). */
 function isMetadata(value: unknown): value is Record<string, string> {
   if (!isMetadataChange(value)) return false
   return Object.values(value).every(text => text !== null) && fitsMetadata(value as Record<string, string>)
 }
 
-/** Whether there are so few and so short texts as an object takes. */
+/** Whether metadata is within the limits of an object. */
 export function fitsMetadata(metadata: Record<string, string>): boolean {
   const entries = Object.entries(metadata)
   if (entries.length > metadataLimits.texts) return false
@@ -114,8 +114,8 @@ export function fitsMetadata(metadata: Record<string, string>): boolean {
 }
 
 /**
- * Texts by name, null for one that goes, which may be an earlier one of any form; how many there may be is known only with those
- * that stay.
+ * Named strings, or null to delete an entry, which may have any name; the limits can only be checked together with the entries that
+ * stay.
  */
 export function isMetadataChange(value: unknown): value is Record<string, string | null> {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) return false

@@ -4,54 +4,53 @@ import { durationSeconds, expiryAfter, shortExpirySeconds } from '../object-expi
 import { objectPrefix } from '../object-names.ts'
 import { assertWithin } from '../prefix-limits.ts'
 import type { UploadFields } from './upload-fields.ts'
-import { pinned, type UploadPins } from './upload-tokens.ts'
+import { type UploadPins, withPins } from './upload-tokens.ts'
 
-/** Whose upload it is, as far as that decides what may be asked for. */
+/** The uploader's rights and rules that decide about an upload. */
 export interface Uploader {
   planName: string
-  /** Beginnings of names that the credential is limited to; null = none. */
+  /** Prefixes that the credential is limited to; null = no limit. */
   prefixes: readonly string[] | null
-  /** What an upload token fixes. */
+  /** Fields that an upload token pins. */
   pins?: UploadPins
   rules: readonly RuleFields[]
 }
 
-/** What an upload will be, before its file is known. */
+/** The terms of an upload, before its file is known. */
 export interface UploadTerms {
   bucket: 'public' | 'private'
-  /** Without the slash at its end; the root is an empty text. */
+  /** Without its trailing slash; the root is an empty string. */
   prefix: string
-  /** Undefined: the name of the file is taken. */
+  /** Undefined = the name of the file. */
   name: string | undefined
-  /** Whether the name gets a part that nobody guesses. */
+  /** Whether the name gets an unguessable part. */
   hashed: boolean
   expiresAt: Date | null
   overwrite: boolean
   cacheControl: string | null
   disposition: 'inline' | 'attachment' | null
   metadata: Record<string, string>
-  /** Most bytes that rule and token allow; Infinity where they say nothing. */
+  /** Max bytes by rule and token; Infinity without a limit. */
   maxBytes: number
-  /** Lists of file types; the file's is in each of them. */
+  /** Lists of allowed file types; the file's type must be in each of them. */
   extensions: readonly (readonly string[])[]
 }
 
 /**
- * Decides what an upload will be (contract 7.13): what a token pins stands, what is left out is filled by the rule of the longest
- * prefix, and options that were asked for must be of the plan. Throws PERMISSION_DENIED, PREFIX_REQUIRED, PREFIX_NOT_ALLOWED and
- * UPGRADE_REQUIRED.
+ * Decides about an upload (contract 7.13): pinned fields are fixed, fields left out are filled from the rule with the longest prefix, and
+ * the plan must include the requested options. Throws PERMISSION_DENIED, PREFIX_REQUIRED, PREFIX_NOT_ALLOWED and UPGRADE_REQUIRED.
  */
-export function uploadTerms(asked: UploadFields, uploader: Uploader, now: Date): UploadTerms {
+export function uploadTerms(requested: UploadFields, uploader: Uploader, now: Date): UploadTerms {
   const { planName, prefixes, pins, rules } = uploader
   assertPaid(planName)
-  const fields = pins ? pinned(asked, pins) : asked
+  const fields = pins ? withPins(requested, pins) : requested
   const prefix = objectPrefix(fields.prefix ?? '') ?? ''
   const folder = prefix && `${prefix}/`
   assertWithin(prefixes, folder)
   assertOptions(fields, planName)
   const rule = ruleFor(rules, folder)
   const seconds = durationSeconds(fields.expire ?? rule?.expire ?? '')
-  const listed = [rule?.extensions, pins?.allowed_extensions]
+  const lists = [rule?.extensions, pins?.allowed_extensions]
   return {
     bucket: (fields.private ?? rule?.private) ? 'private' : 'public',
     prefix,
@@ -63,11 +62,11 @@ export function uploadTerms(asked: UploadFields, uploader: Uploader, now: Date):
     disposition: fields.disposition ?? (fields.auto_download ? 'attachment' : null),
     metadata: fields.metadata ?? {},
     maxBytes: Math.min(rule?.max_size ?? Infinity, pins?.max_size ?? Infinity),
-    extensions: listed.filter(list => list !== null && list !== undefined),
+    extensions: lists.filter(list => list !== null && list !== undefined),
   }
 }
 
-/** Throws UPGRADE_REQUIRED. What a rule fills in was checked when the rule was saved, and survives a step to a lower plan. */
+/** Throws UPGRADE_REQUIRED. Fields from a rule were checked when the rule was saved, and stay valid after a step to a lower plan. */
 function assertOptions(fields: Pick<UploadFields, 'expire' | 'cache_control' | 'metadata'>, planName: string): void {
   const { expire, cache_control, metadata } = fields
   if (expire !== undefined && (durationSeconds(expire) ?? 0) < shortExpirySeconds)

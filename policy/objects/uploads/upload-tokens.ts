@@ -3,33 +3,33 @@ import { checkLength, endsWithCheck, hexCheck } from '../../accounts/credential-
 import { alphabet62 } from '../../ids.ts'
 import { deriveKey } from '../../keys.ts'
 
-/** Distinguishes it from API keys and session tokens (contract 7.38). */
+/** The form of an upload token, distinct from API keys and session tokens (contract 7.38). */
 const form = /^bup_[0-9A-Za-z]{64}$/
 
 export const isUploadToken = (credential: string): boolean => form.test(credential)
 
 export const uploadTokenSecret = (masterKeyHex: string): Buffer => deriveKey(masterKeyHex, 'upload-tokens')
 
-/** The text of a token: whoever has the secret can say it again, so that a repeated request is answered without keeping it. */
+/** The text of a token, derived from the secret and the id: a repeated request gets the same token, although it is not stored. */
 export function uploadToken(secret: Buffer, id: string): string {
   const random = earlierUploadToken(secret, id).slice(0, -checkLength)
   return random + hexCheck(secret, random)
 }
 
-/** Whether this installation may have issued a token; those from before there was a check are none of these. */
+/** Whether this installation may have issued a token; false for tokens without a check, which are older. */
 export const isIssuedToken = endsWithCheck
 
-/** The text of a token from before there was a check in it. */
+/** The text of an older token, without a check. */
 export function earlierUploadToken(secret: Buffer, id: string): string {
   const bytes = new Uint8Array(hkdfSync('sha256', secret, Buffer.alloc(0), id, 128))
-  const fair = [...bytes].filter(byte => byte < 248) // from there on some characters would be likelier than others
+  const fair = [...bytes].filter(byte => byte < 248) // higher values would make some characters more likely
   return `bup_${fair
     .slice(0, 64)
     .map(byte => alphabet62[byte % 62])
     .join('')}`
 }
 
-/** What whoever minted a token fixes for its uploads; a field that is absent is the uploader's choice, but `private`. */
+/** Fields that a token fixes for its uploads. The uploader may choose absent fields, except `private`. */
 export interface UploadPins {
   name?: string
   prefix?: string
@@ -41,10 +41,10 @@ export interface UploadPins {
   metadata?: Record<string, string>
 }
 
-/** Pins take at most so many bytes as JSON text. */
+/** Max bytes of pins as JSON text. */
 export const pinsBytes = 2048
 
-/** What an uploader asks for, as far as a token may fix it. */
+/** Requested fields that a token may pin. */
 export interface Pinnable {
   name?: string
   prefix?: string
@@ -55,13 +55,12 @@ export interface Pinnable {
 }
 
 /**
- * An upload as its token has it: what is pinned stands whatever was asked for. Without a pinned name the object's name gets a
- * random part, so that no uploader takes, or replaces, a name of the account. `max_size` and `allowed_extensions` are for whoever
- * sees the file.
+ * An upload with the pins of its token: pinned fields override requested ones. Without a pinned name the object's name gets a random
+ * part, so that no uploader can take or replace a name of the account. `max_size` and `allowed_extensions` are checked with the file.
  */
-export function pinned<T extends Pinnable>(asked: T, pins: UploadPins): T {
+export function withPins<T extends Pinnable>(requested: T, pins: UploadPins): T {
   const { max_size, allowed_extensions, private: visibility, ...fixed } = pins
-  const upload: T = { ...asked, ...fixed }
+  const upload: T = { ...requested, ...fixed }
   delete upload.private
   if (visibility !== undefined) upload.private = visibility
   if (pins.name === undefined) upload.security_hash = true

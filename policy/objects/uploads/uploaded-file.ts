@@ -4,31 +4,31 @@ import { isObjectName, newRandomPart, type ObjectName, objectKey } from '../obje
 import { contentTypeOf, extensionOf, extensionOfType, isBlockedType, nameOfFile, typesOf } from '../object-types.ts'
 import type { UploadTerms } from './upload-terms.ts'
 
-/** A file as its sender calls it. */
+/** A file as named by its sender. */
 export interface GivenFile {
   fileName: string
-  /** Content type of the part, where it has one. */
+  /** Content type of the part, if it has one. */
   type?: string
 }
 
-/** What the file of an upload becomes. */
+/** The object of an uploaded file. */
 export interface UploadedFile {
   object: ObjectName
-  /** As it was asked for, or made of the file's: without what is added to it. */
+  /** As requested, or derived from the file's name: without added parts. */
   name: string
   contentType: string
   originalName: string | null
 }
 
-/** What browsers call a file that has no name. */
+/** Browsers send this as the name of a file without one. */
 const nameless = 'blob'
 
 /**
- * The object that a file becomes under the terms of its upload; names with a random part are new each time. Throws
- * INVALID_OBJECT_NAME, INVALID_FILE_TYPE, BLOCKED_FILE_TYPE and FILE_TYPE_NOT_ALLOWED.
+ * The object of a file under the terms of its upload; random parts of names are new each time. Throws INVALID_OBJECT_NAME,
+ * INVALID_FILE_TYPE, BLOCKED_FILE_TYPE and FILE_TYPE_NOT_ALLOWED.
  */
 export function uploadedFile(terms: UploadTerms, ownerId: string, file: GivenFile): UploadedFile {
-  const { name, extension, types } = named(terms.name, file)
+  const { name, extension, types } = nameFile(terms.name, file)
   assertNotBlocked(extension)
   if (!terms.extensions.every(list => types.some(type => list.includes(type))))
     throw new ApiError('FILE_TYPE_NOT_ALLOWED')
@@ -45,23 +45,23 @@ export function uploadedFile(terms: UploadTerms, ownerId: string, file: GivenFil
 interface NamedFile {
   name: string
   extension: string
-  /** What a list may call it by. */
+  /** Types for comparison with lists. */
   types: string[]
 }
 
-/** The extension is the file's; of a file without one it is what the name ends in. */
-function named(asked: string | undefined, { fileName, type }: GivenFile): NamedFile {
+/** The extension is the file's; for a file without one, that of the requested name. */
+function nameFile(requested: string | undefined, { fileName, type }: GivenFile): NamedFile {
   const ofFile = fileName === nameless && type ? (extensionOfType(type) ?? '') : extensionOf(fileName)
   if (ofFile === undefined) throw new ApiError('INVALID_FILE_TYPE')
-  const name = asked ?? (nameOfFile(fileName) || 'file')
+  const name = requested ?? (nameOfFile(fileName) || 'file')
   if (ofFile === '') return { ...nameWithType(name), types: typesOf(name) }
   return { name, extension: ofFile, types: fileName === nameless ? typesOf(`${name}.${ofFile}`) : typesOf(fileName) }
 }
 
-/** A name and the extension that it ends in, of a file that has none. Throws INVALID_OBJECT_NAME where what is left may not be a name. */
-export function nameWithType(asked: string): { name: string; extension: string } {
-  const extension = extensionOf(asked) ?? ''
-  const name = extension ? asked.slice(0, -extension.length - 1) : asked
+/** Splits a requested name into name and extension, for a file without extension. Throws INVALID_OBJECT_NAME when the rest is not a valid name. */
+export function nameWithType(requested: string): { name: string; extension: string } {
+  const extension = extensionOf(requested) ?? ''
+  const name = extension ? requested.slice(0, -extension.length - 1) : requested
   if (!isObjectName(name)) throw new ApiError('INVALID_OBJECT_NAME')
   return { name, extension }
 }
@@ -71,7 +71,7 @@ export function assertNotBlocked(extension: string): void {
   if (isBlockedType(extension)) throw new ApiError('BLOCKED_FILE_TYPE')
 }
 
-/** Without folders and what would not show as it is written; null when nothing is left. */
+/** Without folders and characters that would not display as written; null when nothing is left. */
 function originalName(fileName: string): string | null {
   const base = fileName.split(/[/\\]/).at(-1) as string
   return [...asWritten(base).trim()].slice(0, 255).join('') || null

@@ -7,7 +7,7 @@ import { storeUploadPart } from '../../../db/objects/uploads/upload-parts.ts'
 import { openUpload } from '../../../db/objects/uploads/uploads.ts'
 import { newId } from '../../../policy/ids.ts'
 import type { RuleFields } from '../../../policy/objects/blob-rules.ts'
-import { type UpkeepPatience, usualPatience } from '../../../policy/objects/blob-upkeep.ts'
+import { type UpkeepTimes, upkeepTimes } from '../../../policy/objects/blob-upkeep.ts'
 import { rows } from '../rows/rows.ts'
 import { drawnPart, put } from './objects.ts'
 
@@ -15,7 +15,7 @@ const daySeconds = 24 * 3600
 const ago = (seconds: number) => new Date(Date.now() - seconds * 1000)
 
 /** Nothing is left alone. */
-export const impatience: UpkeepPatience = {
+export const impatience: UpkeepTimes = {
   idleSeconds: 0,
   drawnSeconds: 0,
   unreferencedSeconds: 0,
@@ -54,7 +54,7 @@ export async function untidyAccount(db: Db, store: ObjectStore, count: number) {
   })
   await db('segments')
     .whereIn('id', bodies)
-    .update({ drawn_at: ago(usualPatience.drawnSeconds + 2 * daySeconds) })
+    .update({ drawn_at: ago(upkeepTimes.drawnSeconds + 2 * daySeconds) })
   return { ownerId, name, uploads, bodies }
 }
 

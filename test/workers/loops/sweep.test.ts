@@ -6,7 +6,7 @@ import { removeThrowAway, throwAwayFolder } from '../../../cli/test/test-postgre
 import { removeApp } from '../../../db/apps/app-creation.ts'
 import * as segments from '../../../db/objects/segments.ts'
 import { strayTerms } from '../../../policy/hosts/strays.ts'
-import { usualPatience } from '../../../policy/objects/blob-upkeep.ts'
+import { upkeepTimes } from '../../../policy/objects/blob-upkeep.ts'
 import { sweep } from '../../kit/objects/sweep.ts'
 import { rows } from '../../kit/rows/rows.ts'
 import { testDatabase } from '../../kit/servers/database.ts'
@@ -30,7 +30,7 @@ test.serial('unreferenced segments are removed, and only those', async t => {
   await make.app(user.id, {}, { segmentId: used })
   const { app } = await make.app(user.id, {}, { segmentId: freed })
   await removeApp(db, app.id)
-  const longAgo = new Date(Date.now() - usualPatience.drawnSeconds * 1000 - 3600_000)
+  const longAgo = new Date(Date.now() - upkeepTimes.drawnSeconds * 1000 - 3600_000)
   await db('segments').where({ id: forgotten }).update({ drawn_at: longAgo })
   await db('segments').where({ id: freed }).update({ zero_since: longAgo })
 
@@ -101,7 +101,7 @@ test.serial('a segment used and released between selection and removal gets its 
     await store.put(id, Readable.from('body'))
     await db('segments')
       .where({ id })
-      .update({ drawn_at: new Date(Date.now() - usualPatience.drawnSeconds * 1000 - (50 - n) * 3600_000) })
+      .update({ drawn_at: new Date(Date.now() - upkeepTimes.drawnSeconds * 1000 - (50 - n) * 3600_000) })
   }
   const last = ids.at(-1)!
   let used: Promise<void> | undefined

@@ -1,7 +1,7 @@
 import test from 'ava'
 import { SegmentIds } from '../../../../db/objects/segment-ids.ts'
 import { newId } from '../../../../policy/ids.ts'
-import { drawnAheadSeconds, usualPatience } from '../../../../policy/objects/blob-upkeep.ts'
+import { drawnAheadSeconds, upkeepTimes } from '../../../../policy/objects/blob-upkeep.ts'
 import { type Answer, testApi } from '../../../kit/actors/api.ts'
 import { chunkedAs } from '../../../kit/actors/chunked.ts'
 import { sendFile, sent } from '../../../kit/actors/sent-files.ts'
@@ -73,7 +73,7 @@ test.serial('an upload is recorded and gives its place back in its own commit, o
 test.serial('a body whose id the sweep has taken is refused, and stays nowhere', async t => {
   const ana = await api().makeUser()
   t.true(
-    drawnAheadSeconds < usualPatience.drawnSeconds / 2,
+    drawnAheadSeconds < upkeepTimes.drawnSeconds / 2,
     'the sweep leaves ids alone until long after their block is over',
   )
   const { services, store } = api()

@@ -10,7 +10,7 @@ test('only the last part may be under 5 MB, none may be missing, and there is on
   t.deepEqual(wholeParts([part(1, 1)]), [part(1, 1)])
   t.throws(() => wholeParts([part(1, least), part(2, least - 1), part(3, 1)]), {
     code: 'CHUNK_TOO_SMALL',
-    message: 'Part 2 has under 5 MB; only the last one may.',
+    message: 'Part 2 is below 5 MB. Only the last part may be.',
   })
   t.throws(() => wholeParts([]), { code: 'NO_CHUNKS_UPLOADED' })
   t.throws(() => wholeParts([part(1, least), part(3, least)]), {

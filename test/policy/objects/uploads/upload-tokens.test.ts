@@ -1,7 +1,7 @@
 import test from 'ava'
 import {
   isUploadToken,
-  pinned,
+  withPins,
   uploadToken,
   uploadTokenSecret,
 } from '../../../../policy/objects/uploads/upload-tokens.ts'
@@ -19,10 +19,10 @@ test('what is pinned stands, whatever the uploader asks for', t => {
   const asked = { name: 'mine', prefix: 'theirs', private: false, expire: '30d', metadata: { a: 'b' }, overwrite: true }
   const pins = { name: 'avatar', prefix: 'users/7', private: true, expire: '7d', metadata: { by: '7' }, max_size: 5 }
   const { max_size, ...fixed } = pins
-  t.deepEqual(pinned(asked, pins), { ...fixed, overwrite: true })
+  t.deepEqual(withPins(asked, pins), { ...fixed, overwrite: true })
 })
 
 test('what is not pinned is the uploader’s choice, but not who may see it, and not the exact name', t => {
-  t.deepEqual(pinned({ name: 'mine', private: false, security_hash: false }, {}), { name: 'mine', security_hash: true })
-  t.deepEqual(pinned({ prefix: 'a' }, { name: 'b', private: false }), { prefix: 'a', name: 'b', private: false })
+  t.deepEqual(withPins({ name: 'mine', private: false, security_hash: false }, {}), { name: 'mine', security_hash: true })
+  t.deepEqual(withPins({ prefix: 'a' }, { name: 'b', private: false }), { prefix: 'a', name: 'b', private: false })
 })
