@@ -30,7 +30,9 @@ export function temporalSettings(env: Environment): TemporalSettings {
   const mode = oneOf(env, 'TEMPORAL_TLS', ['auto', 'on', 'off'])
   const needsTls = temporalApiKey !== null || Object.values(tls).some(value => value !== null)
   if (mode === 'off' && needsTls)
-    throw new Error('The setting TEMPORAL_TLS is "off"; TEMPORAL_API_KEY and the other TEMPORAL_TLS settings require TLS.')
+    throw new Error(
+      'The setting TEMPORAL_TLS is "off"; TEMPORAL_API_KEY and the other TEMPORAL_TLS settings require TLS.',
+    )
   if (!tls.certificate !== !tls.key)
     throw new Error('The settings TEMPORAL_TLS_CERT and TEMPORAL_TLS_KEY must be set together, or neither.')
   return {

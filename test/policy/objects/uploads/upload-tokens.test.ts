@@ -1,9 +1,9 @@
 import test from 'ava'
 import {
   isUploadToken,
-  withPins,
   uploadToken,
   uploadTokenSecret,
+  withPins,
 } from '../../../../policy/objects/uploads/upload-tokens.ts'
 
 const secret = uploadTokenSecret('11'.repeat(32))
@@ -23,6 +23,9 @@ test('what is pinned stands, whatever the uploader asks for', t => {
 })
 
 test('what is not pinned is the uploader’s choice, but not who may see it, and not the exact name', t => {
-  t.deepEqual(withPins({ name: 'mine', private: false, security_hash: false }, {}), { name: 'mine', security_hash: true })
+  t.deepEqual(withPins({ name: 'mine', private: false, security_hash: false }, {}), {
+    name: 'mine',
+    security_hash: true,
+  })
   t.deepEqual(withPins({ prefix: 'a' }, { name: 'b', private: false }), { prefix: 'a', name: 'b', private: false })
 })
