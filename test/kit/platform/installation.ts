@@ -43,11 +43,11 @@ export function testInstallation(settings: Record<string, string> = {}, { above 
     json,
     info,
     processes: () => json<{ name: string; pid: number }[]>('ps'),
-    /** Kills a process as hard as it goes; gives its pid. */
+    /** Kills a process with SIGKILL, unless it has just ended; returns its pid. */
     kill(name: string): number {
       const known = record(name)
       if (!known) throw new Error(`there is no record of ${name}`)
-      process.kill(known.pid, 'SIGKILL')
+      if (isAlive(known)) process.kill(known.pid, 'SIGKILL')
       return known.pid
     },
     /** Resolves to the milliseconds until a killed process lives again. */
