@@ -7,7 +7,7 @@ import { downloadSnapshot } from './snapshot-download.ts'
 import { followLink } from './temporary-link.ts'
 import { notFound, reads } from './text-answers.ts'
 
-/** The surface of files that only a link opens: temporary links, shares and snapshots. */
+/** The surface for files that are accessed by a link: temporary links, shares and snapshots. */
 export async function answerFiles(exchange: Exchange, services: Services): Promise<Reply> {
   const [kind, credential = '', ...rest] = pathOf(exchange.request.url ?? '').split('/')
   if (kind === 'd' || kind === 's') {

@@ -6,15 +6,15 @@ import type { ByteRange } from '../../lib/byte-range.ts'
 import { ApiError } from '../../policy/errors.ts'
 import { wholeBodyBytes } from '../../policy/request-caps.ts'
 
-/** The store gave other bytes than were put there. */
+/** The store returned other bytes than were stored. */
 class BodyDamaged extends Error {
   override name = 'BodyDamaged'
 }
 
 /**
- * The bytes of an object's manifest, or of a range of it. Segments that are read whole are compared with their checksum before their
- * last bytes are let go, and every length is: what is damaged never looks whole. Rejects when the first byte cannot be had: with
- * `BodyDamaged`, or PUBLIC_STORAGE_UNAVAILABLE.
+ * The bytes of an object's manifest, or of a range of it. The length of every segment, and the checksum of those that are read whole,
+ * are verified before their last bytes are sent, so that a damaged object never looks complete. Rejects when the first byte cannot be
+ * read: with `BodyDamaged`, or PUBLIC_STORAGE_UNAVAILABLE.
  */
 export async function openBody(
   store: ObjectStore,
@@ -25,7 +25,7 @@ export async function openBody(
   const stretches = stretchesOf(parts, range)
   const bytes = stretches.reduce((sum, stretch) => sum + stretch.length, 0)
   if (bytes !== (range ? range.to - range.from + 1 : size))
-    throw new BodyDamaged('A manifest does not hold its object.')
+    throw new BodyDamaged('A manifest does not cover its object.')
   const [stretch] = stretches
   if (!stretch) return Buffer.alloc(0)
   if (bytes <= wholeBodyBytes && stretches.length === 1) return stretch.read(store).catch(unread)
@@ -34,18 +34,18 @@ export async function openBody(
   return flowing(first, stretches, store, signal)
 }
 
-/** How many bytes an object has, and where they lie. */
+/** The size of an object, and the segments that contain it. */
 export interface Manifest {
   size: number
   parts: readonly OpenedPart[]
 }
 
-/** What is read of one segment. */
+/** The part of one segment that is read. */
 class Stretch {
   /** Within the segment, inclusive. */
   readonly from: number
   readonly to: number
-  /** Of these bytes; null when it is not known of just these. */
+  /** Of exactly these bytes; null when it is unknown. */
   readonly crc32: number | null
 
   constructor(
@@ -68,13 +68,13 @@ class Stretch {
   }
 
   async read(store: ObjectStore): Promise<Buffer> {
-    const beside = this.part.bytes?.subarray(this.from, this.to + 1)
-    const bytes = beside ?? (await store.read(this.part.segmentId, this.from, this.length))
+    const fromRow = this.part.bytes?.subarray(this.from, this.to + 1)
+    const bytes = fromRow ?? (await store.read(this.part.segmentId, this.from, this.length))
     this.assertStored(bytes.length, this.crc32 === null ? 0 : crc32(bytes))
     return bytes
   }
 
-  /** Throws BodyDamaged unless so many bytes with this checksum are those that were stored. */
+  /** Throws BodyDamaged unless count and checksum are those of the stored bytes. */
   assertStored(bytes: number, sum: number): void {
     if (bytes !== this.length || (this.crc32 !== null && this.crc32 !== sum))
       throw new BodyDamaged(`The segment ${this.part.segmentId} is not what was stored.`)
@@ -89,17 +89,17 @@ function stretchesOf(parts: readonly OpenedPart[], range: ByteRange | null): Str
     .map(({ part, first, last }) => new Stretch(part, Math.max(first, 0), Math.min(last, part.length - 1)))
 }
 
-/** One segment after the other, each opened when it is wanted. */
+/** One segment after the other, each opened when it is needed. */
 function flowing(first: BorrowedBody, stretches: Stretch[], store: ObjectStore, signal: AbortSignal): BorrowedBody {
   async function* bytes() {
     for (const [n, stretch] of stretches.entries())
       yield* checked(n === 0 ? first : await stretch.open(store, signal), stretch)
   }
-  // A generator that never began closes nothing.
+  // A generator that never started closes nothing.
   return { [Symbol.asyncIterator]: bytes, destroy: () => first.destroy() }
 }
 
-/** Passes pieces on, the one that completes the stretch only when all of them are what was stored. */
+/** Passes pieces on; the one that completes the stretch only if all of them are the stored bytes. */
 async function* checked(pieces: BorrowedBody, stretch: Stretch): AsyncGenerator<Buffer> {
   let bytes = 0
   let sum = 0
@@ -112,11 +112,11 @@ async function* checked(pieces: BorrowedBody, stretch: Stretch): AsyncGenerator<
   stretch.assertStored(bytes, sum)
 }
 
-/** A body that is not there, or not as long as it was, is damage; a store that does not answer may do so again. */
+/** A missing or shorter body is damage; a store that does not answer may recover. */
 function unread(cause: Error): never {
   if (cause instanceof BodyDamaged) throw cause
-  const isGone = cause.name === 'BodyNotFound' || cause instanceof RangeError
-  throw isGone
-    ? new BodyDamaged('A stored body is not there.', { cause })
+  const isMissing = cause.name === 'BodyNotFound' || cause instanceof RangeError
+  throw isMissing
+    ? new BodyDamaged('A stored body is missing.', { cause })
     : Object.assign(new ApiError('PUBLIC_STORAGE_UNAVAILABLE'), { cause })
 }

@@ -3,7 +3,7 @@ import type { Services } from '../services.ts'
 import { openBody } from './object-body.ts'
 import type { Sendable } from './send-body.ts'
 
-/** An object as something to send, with the headers of the way on which it is reached. */
+/** An object in the form that `sendBody` sends, with the headers of the route by which it is accessed. */
 export function sendableObject(
   { object, parts }: OpenedObject,
   { store }: Services,

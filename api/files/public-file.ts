@@ -10,16 +10,16 @@ import { sendBody } from './send-body.ts'
 import { notFound, reads, text } from './text-answers.ts'
 
 /**
- * The surface of public files: `/pub/<account>/<key>`, legacy files at `/<account>/<key>`, and the health check. Nothing is kept
- * here, so that a reader sees a change at once; what caches on the way may keep, the headers say.
+ * The surface of public files: `/pub/<account>/<key>`, legacy files at `/<account>/<key>`, and the health check. Nothing is cached here,
+ * so that readers see a change immediately; the headers say what caches in between may store.
  */
 export async function answerPublic(exchange: Exchange, services: Services): Promise<Reply> {
   const { url = '' } = exchange.request
   if (!reads(exchange)) return notFound
   if (pathOf(url) === 'pub/status') return text(200, 'OK')
   const name = publicNameOf(url)
-  const found = name && (await withinDeadline(openObject(services.db, name)))
-  if (!found) return notFound
-  const { object } = found
-  return sendBody(exchange, sendableObject(found, services, { ...objectHeaders(object), ...publicHeaders(object) }))
+  const opened = name && (await withinDeadline(openObject(services.db, name)))
+  if (!opened) return notFound
+  const { object } = opened
+  return sendBody(exchange, sendableObject(opened, services, { ...objectHeaders(object), ...publicHeaders(object) }))
 }

@@ -6,43 +6,43 @@ import type { Exchange } from '../http/exchange.ts'
 import { type Reply, streamed } from '../http/respond.ts'
 import { text } from './text-answers.ts'
 
-/** Bytes that can be sent, whole or in part. */
+/** Bytes to send, whole or in part. */
 export interface Sendable extends Validators {
   headers: Record<string, string>
-  /** Rejects when the bytes cannot be had, so that this is an error and no empty file. Who needs no time asks for no signal. */
+  /** Rejects when the bytes cannot be read, so that the answer is an error and not an empty file. `signal` is created on first use. */
   open(range: ByteRange | null, signal: () => AbortSignal): Promise<Buffer | BorrowedBody>
 }
 
-/** Asked when bytes are about to flow: further headers, or a refusal, and then none do. */
+/** Called before bytes are sent; returns additional headers, or a refusal, which is then sent instead. */
 export type Toll = (portion: Portion) => Promise<{ headers?: Record<string, string>; refusal?: Reply }>
 
-/** Answers a GET or HEAD with what its conditions and range ask for; refusals are text. Rejects when the body breaks. */
+/** Answers a GET or HEAD according to its conditions and range; refusals are text. Rejects when the body breaks off. */
 export async function sendBody(exchange: Exchange, body: Sendable, toll?: Toll): Promise<Reply> {
   const portion = portionOf(exchange.request.method, exchange.request.headers, body)
   const { status } = portion
-  if (status === 412) return text(412, 'The file is another one by now.\n')
-  if (status === 416) return text(416, 'Nothing lies in this range.\n', { 'Content-Range': `bytes */${body.size}` })
+  if (status === 412) return text(412, 'Precondition failed: the file has changed.\n')
+  if (status === 416) return text(416, 'The range is outside the file.\n', { 'Content-Range': `bytes */${body.size}` })
   return sendPortion(exchange, body, portion, toll)
 }
 
-/** As `sendBody`, once it is decided what is sent; for wires that say refusals in their own way. */
+/** As `sendBody`, with a decided portion; for wires with refusals of their own. */
 async function sendPortion(exchange: Exchange, body: Sendable, portion: Portion, toll?: Toll): Promise<Reply> {
   const { request } = exchange
   if (portion.status === 304 || request.method === 'HEAD') {
-    begin(exchange, body, portion).end()
+    writeHead(exchange, body, portion).end()
     return streamed
   }
-  if (!(await itsTurn(exchange.response))) {
+  if (!(await becomesFirst(exchange.response))) {
     exchange.response.destroy()
     return streamed
   }
   const bytes = await body.open(portion.range, () => exchange.signal)
   try {
-    // What is wrong with the first piece is an error yet, and spends nothing.
-    const flowing = Buffer.isBuffer(bytes) ? null : await begun(bytes)
+    // A failure of the first piece is still an error answer, and spends nothing.
+    const flowing = Buffer.isBuffer(bytes) ? null : await withFirstPiece(bytes)
     const passed = await toll?.(portion)
     if (passed?.refusal) return passed.refusal
-    const response = begin(exchange, body, portion, passed?.headers)
+    const response = writeHead(exchange, body, portion, passed?.headers)
     if (flowing) await flow(flowing, response)
     else response.end(bytes)
     return streamed
@@ -52,10 +52,10 @@ async function sendPortion(exchange: Exchange, body: Sendable, portion: Portion,
 }
 
 /**
- * Resolves when nothing is before a response on its connection, for a body that is opened earlier lies in memory until then; with
- * false when its client goes first, which the response is not told by itself.
+ * Resolves when no earlier response is outstanding on the connection, because a body that is opened before that would wait in memory;
+ * to false when the client disconnects first, of which the response gets no event.
  */
-function itsTurn(response: Exchange['response']): Promise<boolean> {
+function becomesFirst(response: Exchange['response']): Promise<boolean> {
   const { socket } = response.req
   return new Promise(resolve => {
     if (response.socket || socket.destroyed) return resolve(response.socket !== null)
@@ -73,12 +73,12 @@ interface Flowing {
   rest: AsyncIterator<Buffer>
 }
 
-async function begun(bytes: BorrowedBody): Promise<Flowing> {
+async function withFirstPiece(bytes: BorrowedBody): Promise<Flowing> {
   const rest = bytes[Symbol.asyncIterator]()
   return { first: await rest.next(), rest }
 }
 
-/** Each piece is with the kernel before the next is asked for, and the store reads ahead meanwhile. */
+/** Each piece is passed to the kernel before the next is requested; the store reads ahead meanwhile. */
 async function flow({ first, rest }: Flowing, response: Exchange['response']): Promise<void> {
   response.setTimeout(idleReaderMs.body, () => response.destroy())
   try {
@@ -88,19 +88,19 @@ async function flow({ first, rest }: Flowing, response: Exchange['response']): P
     }
     await taken(response, done => response.end(done))
   } catch (error) {
-    const isGone = response.req.socket.destroyed
+    const isDisconnected = response.req.socket.destroyed
     response.destroy()
-    if (!isGone) throw error
+    if (!isDisconnected) throw error
   } finally {
     await rest.return?.()
   }
 }
 
-/** Resolves when a response has given away what it was given; rejects when its client goes first. */
+/** Resolves when a response has passed on what it was given; rejects when the client disconnects first. */
 function taken(response: Exchange['response'], give: (done: (error?: Error | null) => void) => void): Promise<void> {
   const { socket } = response.req
   return new Promise((resolve, reject) => {
-    const lost = () => reject(new Error('The client is gone.'))
+    const lost = () => reject(new Error('The client disconnected.'))
     if (socket.destroyed) return lost()
     socket.once('close', lost)
     give(error => {
@@ -111,7 +111,7 @@ function taken(response: Exchange['response'], give: (done: (error?: Error | nul
   })
 }
 
-function begin(
+function writeHead(
   { response, requestId }: Exchange,
   { size, etag, modified, headers }: Sendable,
   { status, range }: Portion,

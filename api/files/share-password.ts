@@ -9,10 +9,10 @@ import { isPassword } from '../v1/share-passwords.ts'
 const formBytes = 4096
 
 /**
- * Whether the form that a visitor posts has the right password. Every try is counted before anything is computed, and a right one
- * is given back, so that tries at the same time get no further. Throws KEEP_CALM past the limit.
+ * Whether the form that a visitor posts contains the right password. Every attempt is counted before anything is computed, and a right
+ * one is uncounted, so that concurrent attempts cannot exceed the limit. Throws KEEP_CALM past the limit.
  */
-export async function isRightPassword(kept: string, exchange: Exchange, services: Services): Promise<boolean> {
+export async function isRightPassword(passwordHash: string, exchange: Exchange, services: Services): Promise<boolean> {
   const { request, response, address } = exchange
   admitBody(request, formBytes)
   inviteBody(request, response)
@@ -22,7 +22,7 @@ export async function isRightPassword(kept: string, exchange: Exchange, services
     scale: services.config.rateLimitScale,
   })
   await services.limiter.admit(tries)
-  const isRight = await isPassword(form.get('password') ?? '', kept)
+  const isRight = await isPassword(form.get('password') ?? '', passwordHash)
   if (isRight) await uncountRequest(services.db, tries)
   return isRight
 }

@@ -22,8 +22,8 @@ import { isRightPassword } from './share-password.ts'
 import { notFound, reads, text } from './text-answers.ts'
 
 /**
- * `GET`, `HEAD` and `POST /s/<share id>`: the shared object, once the password is given where there is one, as often as the share
- * allows. A share whose object is gone is gone, before anything is asked or spent.
+ * `GET`, `HEAD` and `POST /s/<share id>`: the shared object, after the password if there is one, as often as the share allows. A share
+ * whose object is missing is 404, before a password is requested or a download is counted.
  */
 export async function visitShare(id: string, exchange: Exchange, services: Services): Promise<Reply> {
   const posts = exchange.request.method === 'POST'
@@ -44,7 +44,7 @@ export async function visitShare(id: string, exchange: Exchange, services: Servi
 
 const nameOf = ({ owner_id, bucket, key }: ShareRow): ObjectName => ({ ownerId: owner_id, bucket, key })
 
-/** A share and the object that it was made for; undefined when one of them is gone. Throws KEEP_CALM past the limit. */
+/** A share and the object that it was created for; undefined when one of them is missing. Throws KEEP_CALM past the limit. */
 async function openShare(id: string, { address }: Exchange, { db, limiter, config }: Services) {
   const share = shareIdPattern.test(id) ? await findShare(db, id) : undefined
   if (!share) return undefined
@@ -65,7 +65,7 @@ function download(
   const { object } = found
   const disposition = object.content_disposition === 'inline' ? 'inline' : 'attachment'
   const headers = { ...objectHeaders(object, { disposition }), ...privateHeaders }
-  // What continues a download that was counted is free; everything else counts, and is free to be continued.
+  // Continuing a counted download is free; everything else counts, and may be continued for free.
   const toll: Toll = async ({ range }) => {
     if (range && range.from > 0 && isCounted(visit, found)) return {}
     if (share.remaining === null) return {}
@@ -75,7 +75,7 @@ function download(
   return sendBody(exchange, sendableObject(found, services, headers), toll)
 }
 
-const spent = text(410, 'This link was used as often as it may be.\n')
+const spent = text(410, 'This link has reached its maximum number of downloads.\n')
 
 const isCounted = (visit: Visit | null, { object }: OpenedObject): boolean => visit?.counted === object.generation
 
@@ -95,7 +95,7 @@ function visitCookie({ id }: ShareRow, visit: Visit, services: Services): string
   return `${visitCookieName}=${value}; Max-Age=${visitSeconds}; Path=/s/${id}; HttpOnly; SameSite=Lax${secure}`
 }
 
-/** Asks for the password of a share, in the visitor's language. Says nothing of the file, and nothing more once a password was wrong. */
+/** Asks for the password of a share, in the visitor's language. Reveals nothing about the file. */
 function sharePage({ request }: Exchange, isWrong: boolean): Reply {
   const language = localeAccepted(request.headers['accept-language'])
   const { title, intro, password, open, wrong } = shareText[language]

@@ -10,8 +10,8 @@ import { sendBody } from './send-body.ts'
 import { notFound } from './text-answers.ts'
 
 /**
- * `GET` and `HEAD /applications/<owner id>/<name>.zip?<key>`: the archive behind a signed link, whole or one range of it. The
- * link is the credential, and its visits have a budget of their own: whoever fetches an archive in many ranges keeps the API's.
+ * `GET` and `HEAD /applications/<owner id>/<name>.zip?<key>`: the archive behind a signed link, whole or one range of it. The link is
+ * the credential. Visits have a budget of their own, so that a download in many ranges does not use up the API's.
  */
 export async function downloadSnapshot(exchange: Exchange, services: Services): Promise<Reply> {
   const link = readLink(linkSecret(services.config.masterKey), exchange.request.url ?? '', new Date())
@@ -31,7 +31,7 @@ async function countVisit(link: LinkedSnapshot, address: string, { limiter, conf
   await limiter.admit(ownCounters('links.snapshot', linkVisits.snapshot, visited))
 }
 
-/** A version's body never changes, so its id is its tag. */
+/** The archive of a version never changes, so the version's id is its ETag. */
 function send(row: SnapshotRow, exchange: Exchange, { store }: Services): Promise<Reply> {
   return sendBody(exchange, {
     size: Number(row.size),

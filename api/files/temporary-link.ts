@@ -12,7 +12,7 @@ import { sendableObject } from './object-download.ts'
 import { sendBody } from './send-body.ts'
 import { notFound, reads } from './text-answers.ts'
 
-/** `GET` and `HEAD /d/<token>`: the object behind a temporary link, for as long as it is the one the link was made for. */
+/** `GET` and `HEAD /d/<token>`: the object behind a temporary link, as long as it is still the object that the link was created for. */
 export async function followLink(token: string, exchange: Exchange, services: Services): Promise<Reply> {
   const link = reads(exchange) ? readLinkToken(services.config.sealKeys, token, new Date()) : null
   const name = link && objectName(link.id)
@@ -21,10 +21,10 @@ export async function followLink(token: string, exchange: Exchange, services: Se
   const scale = services.config.rateLimitScale
   const visited = { link: token.slice(-43), address, user: { id: name.ownerId }, scale }
   const counters = ownCounters('links.temporary', linkVisits.temporary, visited)
-  const found = await withinDeadline(services.limiter.admit(counters).then(() => openObject(services.db, name)))
-  if (found?.object.birth !== link.birth) return notFound
+  const opened = await withinDeadline(services.limiter.admit(counters).then(() => openObject(services.db, name)))
+  if (opened?.object.birth !== link.birth) return notFound
   return sendBody(
     exchange,
-    sendableObject(found, services, { ...objectHeaders(found.object, link), ...privateHeaders }),
+    sendableObject(opened, services, { ...objectHeaders(opened.object, link), ...privateHeaders }),
   )
 }

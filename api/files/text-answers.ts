@@ -3,23 +3,23 @@ import type { Exchange } from '../http/exchange.ts'
 import { type Reply, streamed, toApiError } from '../http/respond.ts'
 import type { Services } from '../services.ts'
 
-/** An answer for people and for programs that read no JSON, which no cache keeps. */
+/** A plain text answer, which caches must not store. */
 export const text = (status: number, body: string, headers: Record<string, string> = {}): Reply => ({
   status,
   headers: { 'Content-Type': 'text/plain; charset=utf-8', 'Cache-Control': 'no-store', ...headers },
   body,
 })
 
-/** Whatever is wrong with an address, the answer is the same. */
+/** The one answer to every wrong address. */
 export const notFound = text(404, 'Not found\n')
 
-/** Said before anything is looked at. */
+/** Answered before anything is looked up. */
 export const countryBlocked = text(403, `${catalogued('COUNTRY_BLOCKED', 'blob')[1]}\n`)
 
-/** Whether a request reads; the surfaces that only give answer nothing else. */
+/** Whether a request reads; the surfaces for files answer nothing else, except the password form of a share. */
 export const reads = ({ request }: Exchange): boolean => request.method === 'GET' || request.method === 'HEAD'
 
-/** What was thrown on the way, as text; a torn body must not look whole, so that its connection ends. */
+/** An error as text. Once the body has started the connection is closed instead, so that a broken body does not look complete. */
 export function failedText(thrown: unknown, { response, requestId }: Exchange, { log }: Services): Reply {
   const { status, message, retryAfterSeconds = 5 } = toApiError(thrown)
   if (status >= 500) log.error({ err: thrown, requestId }, 'a file could not be sent')

@@ -6,19 +6,19 @@ import { hostReadKey } from '../../policy/keys.ts'
 import { assertNotLost } from '../pipeline/access.ts'
 
 export interface HostRequest {
-  /** GET without it. */
+  /** Default: GET. */
   method?: 'GET' | 'PUT' | 'PATCH' | 'DELETE'
-  /** What follows `/apps/<id>/`. */
+  /** Below `/apps/<id>/`. */
   path: string
   body?: Uint8Array
-  /** Until the answer begins, in milliseconds; with `whole` until it has ended. */
+  /** Until the answer starts, in milliseconds; with `whole` until it has ended. */
   deadlineMs: number
   whole?: boolean
 }
 
 /**
- * One request to the server of an application's host. Throws CLUSTER_UNAVAILABLE when the host is not seen or not reached, and
- * CLUSTER_TIMEOUT past the deadline; refusals of the host are answers.
+ * One request to the server of an application's host. Throws CLUSTER_UNAVAILABLE when the host is offline or cannot be reached, and
+ * CLUSTER_TIMEOUT past the deadline; refusals of the host are responses.
  */
 export type HostCall = (app: AppRow, request: HostRequest) => Promise<Response>
 
@@ -54,7 +54,7 @@ export function hostCall(db: Db, masterKey: string): HostCall {
   }
 }
 
-/** What failed on the way to a host or back, with its code. */
+/** The code for a failed connection to a host. */
 export function hostFailure(error: unknown): ApiError {
   return new ApiError((error as Error).name === 'TimeoutError' ? 'CLUSTER_TIMEOUT' : 'CLUSTER_UNAVAILABLE')
 }

@@ -3,16 +3,16 @@ import type { AppRow } from '../../db/apps/apps.ts'
 import { ApiError, isErrorCode } from '../../policy/errors.ts'
 import type { HostCall, HostRequest } from './host-call.ts'
 
-/** What of an application's files, and for whom. */
+/** A path in an application's folder, and what the caller may see there. */
 export interface FilesView {
   app: AppRow
-  /** Relative, as `filePath` gives it. */
+  /** Relative, as `filePath` returns it. */
   path: string
-  /** The installation's names of the configuration file, when secrets are kept from the caller; null when all is shown. */
+  /** The installation's names of the configuration file, if secret files are hidden from the caller; null if everything is visible. */
   hiding: readonly string[] | null
 }
 
-/** Files of applications, asked of their hosts. Throws their codes (activities/app-files/files.ts), CLUSTER_UNAVAILABLE, CLUSTER_TIMEOUT. */
+/** Files of applications at their hosts. Throws the hosts' codes (activities/app-files/files.ts), CLUSTER_UNAVAILABLE, CLUSTER_TIMEOUT. */
 export interface HostFiles {
   /** The entries as JSON text. */
   list(view: FilesView): Promise<Readable>
@@ -23,7 +23,7 @@ export interface HostFiles {
   remove(view: FilesView): Promise<void>
 }
 
-/** How long a host has to begin its answer, in milliseconds. A change waits for its turn behind others on the same application. */
+/** How long a host has to start its answer, in milliseconds. A change waits for other changes of the same application. */
 const usualDeadlines = { readMs: 10_000, changeMs: 45_000 }
 
 /** Files over HTTP from the servers of the hosts. */
@@ -57,9 +57,9 @@ export function httpHostFiles(ask: HostCall, deadlines = usualDeadlines): HostFi
   }
 }
 
-/** A host says why in the words of the catalogue; anything else is a host that does not work. */
+/** A host refuses with a code of the catalogue; any other answer means that the host does not work. */
 async function refusalOf(response: Response): Promise<ApiError> {
-  const told = (await response.json().catch(() => ({}))) as { code?: string; message?: string }
-  if (!told.code || !isErrorCode(told.code)) return new ApiError('CLUSTER_UNAVAILABLE')
-  return new ApiError(told.code, told.message)
+  const refusal = (await response.json().catch(() => ({}))) as { code?: string; message?: string }
+  if (!refusal.code || !isErrorCode(refusal.code)) return new ApiError('CLUSTER_UNAVAILABLE')
+  return new ApiError(refusal.code, refusal.message)
 }

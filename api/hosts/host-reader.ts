@@ -4,7 +4,7 @@ import type { Db } from '../../db/database.ts'
 import { ApiError } from '../../policy/errors.ts'
 import { type HostCall, hostFailure } from './host-call.ts'
 
-/** What a host says about one application now. Memory, network and storage in bytes. */
+/** A host's current figures of one application. Memory, network and storage in bytes. */
 export interface HostReading {
   /** Null when there is no container (yet, or any more). */
   state: { status: string; running: boolean; startedAt: string | null; exitCode: number | null; oom: boolean } | null
@@ -12,7 +12,7 @@ export interface HostReading {
   storageBytes: number
 }
 
-/** Streaming reads, asked of the application's host directly and never through Temporal. */
+/** Reads that go to the application's host directly and never through Temporal. */
 export interface HostReader {
   /** Null when the host does not answer. */
   stats(app: AppRow): Promise<HostReading | null>
@@ -20,32 +20,32 @@ export interface HostReader {
   logs(app: AppRow, maxBytes: number): Promise<string | null>
 }
 
-/** An engine measures for a second before it says how busy a container is. */
+/** An engine measures for a second before it reports the CPU usage of a container. */
 const statsDeadlineMs = 3000
 const logsDeadlineMs = 3000
 
-/** The last figures are kept about this often, in milliseconds, for the time when the host does not answer. */
-const keepEveryMs = 30_000
-const mostKept = 10_000
+/** The last figures are stored about this often, in milliseconds, for when the host does not answer. */
+const storeEveryMs = 30_000
+const maxEntries = 10_000
 
 /** Reads from the server of each host. */
 export function httpHostReader(db: Db, ask: HostCall): HostReader {
-  const kept = new Map<string, number>()
+  const storedAt = new Map<string, number>()
 
-  /** Beside the answer, never before it. */
-  function keep(appId: string, reading: HostReading): void {
+  /** Stores a reading without delaying the answer. */
+  function store(appId: string, reading: HostReading): void {
     const now = Date.now()
-    if (!reading.stats || now - (kept.get(appId) ?? 0) < keepEveryMs) return
-    if (kept.size >= mostKept) kept.clear()
-    kept.set(appId, now)
-    recordStats(db, appId, reading).catch(() => kept.delete(appId))
+    if (!reading.stats || now - (storedAt.get(appId) ?? 0) < storeEveryMs) return
+    if (storedAt.size >= maxEntries) storedAt.clear()
+    storedAt.set(appId, now)
+    recordStats(db, appId, reading).catch(() => storedAt.delete(appId))
   }
 
   return {
     async stats(app) {
       const response = await ask(app, { path: 'stats', deadlineMs: statsDeadlineMs, whole: true }).catch(silence)
       const reading = response?.ok ? ((await response.json().catch(() => null)) as HostReading | null) : null
-      if (reading) keep(app.id, reading)
+      if (reading) store(app.id, reading)
       return reading
     },
 
@@ -61,7 +61,7 @@ export function httpHostReader(db: Db, ask: HostCall): HostReader {
   }
 }
 
-/** A host that does not answer is no failure; a database that does not is. */
+/** A host that does not answer is not a failure here; a database that does not is. */
 function silence(error: unknown): null {
   if (error instanceof ApiError) return null
   throw error

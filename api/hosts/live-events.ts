@@ -6,14 +6,14 @@ import { ApiError } from '../../policy/errors.ts'
 import type { HostCall } from './host-call.ts'
 
 /**
- * What the host tells of an application, as it comes, several events at once when they came together. Ends when the host ends it,
- * rejects when the line breaks. Throws CLUSTER_UNAVAILABLE and CLUSTER_TIMEOUT before it begins.
+ * Opens the host's live events of an application, in batches as they arrive. Ends when the host ends it, rejects when the connection
+ * breaks. Throws CLUSTER_UNAVAILABLE and CLUSTER_TIMEOUT before the first event.
  */
 export type OpenLive = (app: AppRow, signal: AbortSignal) => Promise<AsyncIterable<LiveEvent[]>>
 
 const openDeadlineMs = 3000
 
-/** Asked over HTTP. */
+/** Over HTTP. */
 export function hostLive(ask: HostCall): OpenLive {
   return async (app, signal) => {
     const { ok, body } = await ask(app, { path: 'live', deadlineMs: openDeadlineMs })
@@ -22,7 +22,7 @@ export function hostLive(ask: HostCall): OpenLive {
   }
 }
 
-/** One JSON object a line; chunks are cut anywhere. */
+/** One JSON object per line; chunks may end anywhere. */
 async function* eventsOf(body: ReadableStream<Uint8Array>, signal: AbortSignal): AsyncGenerator<LiveEvent[]> {
   const reader = body.getReader()
   const cancel = () => void reader.cancel().catch(ignoreError('a stream that broke is closed already'))

@@ -9,19 +9,19 @@ import { hostFailure } from './host-call.ts'
 import type { OpenLive } from './live-events.ts'
 import type { NetworkRates } from './network-rates.ts'
 
-/** Figures come once a second: a host from which nothing came for so long is lost. */
+/** Figures arrive once a second: a host that is silent for this long is lost. */
 const silentMs = 15_000
 const firstWithinMs = 5000
-const [leastBackoffMs, mostBackoffMs] = [250, 4000]
+const [minBackoffMs, maxBackoffMs] = [250, 4000]
 
 export interface LiveListener {
-  /** Whole frames, made once for all listeners. */
+  /** Receives whole frames, created once for all listeners. */
   take(frames: Buffer): void
-  /** Why nothing comes any more: the application has no container, or its host is lost. */
+  /** The feed has ended: the application has no container, or its host is lost. */
   end(why: 'CONTAINER_NOT_FOUND' | 'lost'): void
 }
 
-/** The live streams that this process reads from hosts: one for each application, shared by all who listen. */
+/** The live streams that this process reads from hosts: one for each application, shared by all its listeners. */
 export class LiveFeeds {
   readonly #open: OpenLive
   readonly #rates: NetworkRates
@@ -34,8 +34,8 @@ export class LiveFeeds {
 
   /** The feed of an application. The last listener who leaves ends it. */
   of(app: AppRow): LiveFeed {
-    const known = this.#feeds.get(app.id)
-    if (known) return known
+    const openFeed = this.#feeds.get(app.id)
+    if (openFeed) return openFeed
     const feed = new LiveFeed(app, this.#open, this.#rates, () => {
       if (this.#feeds.get(app.id) === feed) this.#feeds.delete(app.id)
     })
@@ -44,7 +44,7 @@ export class LiveFeeds {
   }
 }
 
-/** One application's feed. A broken line is taken up again; after 15 s without a word it ends. */
+/** One application's feed. A broken connection is reopened; after 15 s of silence the feed ends. */
 export class LiveFeed {
   readonly #app: AppRow
   readonly #open: OpenLive
@@ -54,8 +54,8 @@ export class LiveFeed {
   readonly #listeners = new Set<LiveListener>()
   readonly #watchdog: NodeJS.Timeout
   /** Resolves with the first figures. */
-  readonly #begun: Promise<void>
-  #begin = (): void => {}
+  readonly #ready: Promise<void>
+  #setReady = (): void => {}
   #fail = (_: ApiError): void => {}
   #latest: { reading: LiveReading; rate: readonly [number, number] } | undefined
   #heardAt = performance.now()
@@ -67,22 +67,22 @@ export class LiveFeed {
     this.#open = open
     this.#rates = rates
     this.#forget = forget
-    this.#begun = new Promise((resolve, reject) => {
-      this.#begin = resolve
+    this.#ready = new Promise((resolve, reject) => {
+      this.#setReady = resolve
       this.#fail = reject
     })
-    this.#begun.catch(ignoreError('reported to the callers that await it'))
-    this.#watchdog = setInterval(() => this.#lookAtClock(), 1000)
+    this.#ready.catch(ignoreError('reported to the callers that await it'))
+    this.#watchdog = setInterval(() => this.#checkSilence(), 1000)
     void this.#run()
   }
 
-  /** Waits for the first figures; `listen` then, and `leave` in any case. Throws CLUSTER_UNAVAILABLE and CLUSTER_TIMEOUT. */
+  /** Waits for the first figures. Call `listen` then, and `leave` in any case. Throws CLUSTER_UNAVAILABLE and CLUSTER_TIMEOUT. */
   async join(): Promise<void> {
     this.#users++
-    await this.#begun
+    await this.#ready
   }
 
-  /** Begins with the full status, for which `app` is the row as the listener found it. What it gives back ends the listening. */
+  /** Starts with the full status, of the row `app` as the listener read it. Returns a function that stops listening. */
   listen(app: AppRow, listener: LiveListener): () => void {
     if (this.#latest) {
       const { reading, rate } = this.#latest
@@ -90,23 +90,23 @@ export class LiveFeed {
       listener.take(Buffer.from(frameOf({ event: 'status', data })))
     }
     this.#listeners.add(listener)
-    if (this.#why) queueMicrotask(() => this.#tellEnd())
+    if (this.#why) queueMicrotask(() => this.#endListeners())
     return () => void this.#listeners.delete(listener)
   }
 
-  /** To be called once for each `join`, however it went. */
+  /** To be called once for each `join`, even one that failed. */
   leave(): void {
     if (--this.#users === 0) this.#end('lost')
   }
 
   async #run(): Promise<void> {
     const { signal } = this.#ended
-    for (let wait = leastBackoffMs; !signal.aborted; wait = Math.min(wait * 2, mostBackoffMs)) {
+    for (let wait = minBackoffMs; !signal.aborted; wait = Math.min(wait * 2, maxBackoffMs)) {
       try {
         for await (const events of await this.#open(this.#app, signal)) {
-          wait = leastBackoffMs
+          wait = minBackoffMs
           this.#heardAt = performance.now()
-          this.#tell(events)
+          this.#publish(events)
         }
       } catch (error) {
         if (!this.#latest) this.#end('lost', error instanceof ApiError ? error : hostFailure(error))
@@ -115,7 +115,7 @@ export class LiveFeed {
     }
   }
 
-  #tell(events: LiveEvent[]): void {
+  #publish(events: LiveEvent[]): void {
     const frames: string[] = []
     let missing = false
     for (const event of events) {
@@ -128,7 +128,7 @@ export class LiveFeed {
       for (const listener of this.#listeners) listener.take(bytes)
     }
     if (missing) this.#end('CONTAINER_NOT_FOUND')
-    if (missing || this.#latest) this.#begin()
+    if (missing || this.#latest) this.#setReady()
   }
 
   #read(reading: LiveReading): string {
@@ -138,7 +138,7 @@ export class LiveFeed {
     return frameOf({ event: 'status', data: JSON.stringify(statusView(this.#app, reading, rate, at)) })
   }
 
-  #lookAtClock(): void {
+  #checkSilence(): void {
     const silence = performance.now() - this.#heardAt
     if (silence > silentMs || (!this.#latest && silence > firstWithinMs))
       this.#end('lost', new ApiError('CLUSTER_TIMEOUT'))
@@ -151,10 +151,10 @@ export class LiveFeed {
     this.#ended.abort()
     clearInterval(this.#watchdog)
     if (failure) this.#fail(failure)
-    this.#tellEnd()
+    this.#endListeners()
   }
 
-  #tellEnd(): void {
+  #endListeners(): void {
     const listeners = [...this.#listeners]
     this.#listeners.clear()
     for (const listener of listeners) listener.end(this.#why!)

@@ -12,7 +12,7 @@ import { newId } from '../../policy/ids.ts'
 import { realtimeConnections } from '../../policy/limits.ts'
 import { eventStreams } from '../../policy/patience.ts'
 
-/** The places of the streams that this process serves; they count over all processes. */
+/** The leases of the streams that this process serves; limits count those of all processes. */
 export class RealtimeLeases {
   readonly #db: Db
   readonly #scale: number
@@ -27,11 +27,11 @@ export class RealtimeLeases {
     this.#scale = scale
   }
 
-  /** Takes a place and gives its id. Throws REALTIME_MAX_CONNECTIONS and REALTIME_MAX_CONNECTIONS_APP. */
+  /** Takes a lease and resolves to its id. Throws REALTIME_MAX_CONNECTIONS and REALTIME_MAX_CONNECTIONS_APP. */
   async take(userId: string, appId: string): Promise<string> {
     const lease = { id: newId(), userId, appId }
-    const limits = { perUser: this.#most('perUser'), perApp: this.#most('perApp') }
-    // One at a time: those who wait for a turn in the database would hold a connection each.
+    const limits = { perUser: this.#max('perUser'), perApp: this.#max('perApp') }
+    // One at a time: those that wait for a lock in the database would hold a connection each.
     const outcome = await this.#takes.run('', () => takeStreamLease(this.#db, lease, limits))
     if (outcome === 'user full') throw new ApiError('REALTIME_MAX_CONNECTIONS')
     if (outcome === 'app full') throw new ApiError('REALTIME_MAX_CONNECTIONS_APP')
@@ -39,22 +39,22 @@ export class RealtimeLeases {
     return lease.id
   }
 
-  /** Gives a place back; when the database is away, it ends by itself. */
+  /** Ends a lease; if the database is unavailable, it expires. */
   async release(id: string): Promise<void> {
     this.#held.delete(id)
     await endStreamLease(this.#db, id).catch(ignoreError('the lease expires'))
   }
 
-  /** To be called several times within the life of a lease, 60 s. */
+  /** To be called several times within the lifetime of a lease, 60 s. */
   async renew(): Promise<void> {
     const renewed = [...this.#held.values()]
     if (renewed.length === 0) return
     await renewStreamLeases(this.#db, renewed)
-    // Given back meanwhile, perhaps before it was renewed.
+    // Released meanwhile, possibly before it was renewed.
     for (const { id } of renewed) if (!this.#held.has(id)) await this.release(id)
   }
 
-  #most(kind: keyof typeof realtimeConnections): number {
+  #max(kind: keyof typeof realtimeConnections): number {
     return Math.max(1, Math.floor(realtimeConnections[kind] * this.#scale))
   }
 }

@@ -6,9 +6,9 @@ import type { Exchange } from '../http/exchange.ts'
 import { accessApp } from '../pipeline/access.ts'
 import type { Authenticate, Caller } from '../pipeline/authenticate.ts'
 
-/** Security (f): without any news, the right to an open stream is checked this often. */
+/** Without notifications, the right to an open stream is checked this often. */
 const checkEveryMs = 60_000
-/** A credential is believed for half a second after it was found live; a check sooner than that could still pass. */
+/** A valid credential is cached for half a second; a check sooner than that could still pass. */
 const settleMs = 700
 const retryMs = 2000
 
@@ -22,16 +22,16 @@ interface OpenStream {
   permission: Permission
   end(why: StreamEnd): void
   timer?: NodeJS.Timeout
-  /** A check is due within moments, or under way. */
+  /** A check is scheduled or in progress. */
   soon: boolean
-  /** There was news since it was due: what it finds may be older than that. */
+  /** There was another notification since: the result of that check may be outdated. */
   again: boolean
 }
 
 /**
- * Who may go on reading the streams of applications that are open in this process. Looks again when the account's rights were
- * changed anywhere (notification `access`) or the application was (`apps`), when the credential expires, and once a minute; a
- * database that is away is asked again.
+ * Ends streams of applications in this process whose caller has lost the right to read them. Checks again when the account's rights
+ * (notification `access`) or the application (`apps`) have changed, when the credential expires, and once a minute; while the
+ * database is unavailable the check is repeated.
  */
 export class StreamAccess {
   readonly #authenticate: Authenticate
@@ -47,17 +47,17 @@ export class StreamAccess {
         access: (stream: OpenStream) => stream.caller.user.id,
         apps: (stream: OpenStream) => stream.appId,
       }
-      const concerned = about[channel as keyof typeof about]
-      if (!concerned) return
-      for (const stream of this.#open) if (concerned(stream) === id) this.#news(stream, settleMs)
+      const idOf = about[channel as keyof typeof about]
+      if (!idOf) return
+      for (const stream of this.#open) if (idOf(stream) === id) this.#checkSoon(stream, settleMs)
     })
-    // What was announced while the line was down is unknown. Not all at once: each check asks the database.
+    // Notifications may have been missed while the connection was down. Spread out, because each check queries the database.
     notifications.on('ready', () => {
-      for (const stream of this.#open) this.#news(stream, settleMs + Math.random() * retryMs)
+      for (const stream of this.#open) this.#checkSoon(stream, settleMs + Math.random() * retryMs)
     })
   }
 
-  /** Calls `end` at most once; what it gives back takes the stream off the list. */
+  /** Watches a stream and calls `end` at most once. Returns a function that stops the watch. */
   watch(
     { caller, app, exchange }: { caller: Caller; app: AppRow; exchange: Exchange },
     permission: Permission,
@@ -70,14 +70,14 @@ export class StreamAccess {
     return () => this.#forget(stream)
   }
 
-  /** Ends every stream, and those that are still to come. */
+  /** Ends every stream, including those that are opened later. */
   leave(): void {
     this.#leaving = true
     for (const stream of [...this.#open]) this.#end(stream, 'leaving')
   }
 
-  /** Every piece of news is followed by a check that begins later than it settles, and a flood of it by no more than one a time. */
-  #news(stream: OpenStream, milliseconds: number): void {
+  /** Every notification is followed by a check that starts after `settleMs`; many notifications share one check at a time. */
+  #checkSoon(stream: OpenStream, milliseconds: number): void {
     if (stream.soon) stream.again = true
     else this.#checkIn(stream, milliseconds)
     stream.soon = true

@@ -8,12 +8,12 @@ const amount = z.number()
 const bytes = z.int()
 const prices = { storagePrice: amount, objectsPrice: amount, totalEstimate: amount }
 
-/** Contract 7.41; the last five say the first ones again, flat, for older clients. */
+/** Contract 7.41; the last five fields repeat the first ones, flattened, for older clients. */
 export const getBlobStats = blobEndpoint({
   name: 'blob.stats',
   method: 'GET',
   path: '/v1/account/stats',
-  summary: 'Tell what is stored, and what it would cost',
+  summary: 'Show how much is stored and what it would cost',
   auth: { scope: 'blob:read' },
   response: z.object({
     usage: z.object({ objects: z.int(), storage: bytes }),

@@ -15,7 +15,7 @@ import { getS3Credentials } from './s3-credentials.ts'
 import { createShare, deleteShare, listShares } from './shares.ts'
 import { createUploadToken } from './upload-tokens.ts'
 
-/** Every endpoint of the blob API; see the list of the management API in `api/v2/endpoints.ts`. */
+/** Every endpoint of the blob API, as `api/v2/endpoints.ts` lists those of the management API. */
 export const blobEndpoints: readonly Endpoint[] = [
   uploadObject,
   listObjects,

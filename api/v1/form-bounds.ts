@@ -3,19 +3,19 @@ import type { Readable } from 'node:stream'
 import { KiB } from '../../lib/bytes.ts'
 import { formExtra } from '../../policy/body-budgets.ts'
 
-/** Of the file that a form is sent for. */
+/** The file that a form is sent for. */
 type FormFile = Readable & { bytesRead?: number }
 
 export interface FormBounds {
-  /** The file starts: what comes until its end is not counted. */
+  /** The file starts: what arrives until its end is not counted. */
   file(file: FormFile): void
   end(): void
 }
 
 /**
- * Bounds what a form holds in addition to its file: text before the first part and after the last, headers, fields, other files. Calls
- * `tooMuch` past `bytes`, and `tooLong` when it lasts more than `seconds` before or after the file: a client could send these for ever, at
- * any pace.
+ * Bounds what a form contains in addition to its file: text before the first part and after the last, headers, fields, other files.
+ * Calls `tooMuch` past `bytes`, and `tooLong` when it takes more than `seconds` before or after the file: a client could otherwise send
+ * such data for ever, at any pace.
  */
 export function boundForm(
   request: IncomingMessage,
@@ -45,5 +45,5 @@ export function boundForm(
   }
 }
 
-/** What has arrived and the parser has not counted yet. */
+/** Bytes that have arrived and that the parser may not have counted yet. */
 const pieceBytes = 128 * KiB

@@ -24,7 +24,7 @@ import { blobEndpoint } from './blob-endpoint.ts'
 const within = (code: string, { min, max }: { min: number; max: number }) =>
   z.int({ error: code }).min(min, code).max(max, code).nullish()
 
-/** Contract 7.28; what is null is left open, as what is left out. */
+/** Contract 7.28; null means the same as leaving the field out. */
 const rule = z.object({
   prefix: z
     .string({ error: 'INVALID_RULE_PREFIX' })
@@ -60,7 +60,7 @@ const savedRules = z.object({
   ),
 })
 
-/** A refusal that names the rule it is about. */
+/** A refusal that names the rule at fault. */
 class RuleRefused extends ApiError {
   constructor(
     refused: ApiError,
@@ -70,12 +70,12 @@ class RuleRefused extends ApiError {
   }
 }
 
-/** A key that is limited to prefixes sees the rules below them. */
+/** A key that is limited to prefixes sees only the rules below them. */
 export const getUploadRules = blobEndpoint({
   name: 'rules.read',
   method: 'GET',
   path: '/v1/account/settings',
-  summary: 'Read the rules of uploads',
+  summary: 'List the rules for uploads',
   auth: { scope: 'blob:read' },
   response: savedRules,
   async handle({ caller }, { db }) {
@@ -84,12 +84,12 @@ export const getUploadRules = blobEndpoint({
   },
 })
 
-/** Saved rules survive a step to a lower plan; what is saved from then on must fit it (contract 7.29). */
+/** Saved rules survive a step to a lower plan; rules saved afterwards must fit that plan (contract 7.29). */
 export const saveUploadRules = blobEndpoint({
   name: 'rules.save',
   method: 'PUT',
   path: '/v1/account/settings',
-  summary: 'Replace the rules of uploads',
+  summary: 'Replace the rules for uploads',
   auth: { scope: 'blob:write' },
   body: z.object({
     rules: z
@@ -113,25 +113,25 @@ export const saveUploadRules = blobEndpoint({
   refusal,
   async handle({ caller, body }, { db }) {
     assertCount(caller, body.rules.length)
-    const rules = body.rules.map(sent => checked(sent, caller))
+    const rules = body.rules.map(sent => parseRule(sent, caller))
     for (const [n, { prefix }] of rules.entries())
       if (rules.findIndex(other => other.prefix === prefix) < n)
-        throw new RuleRefused(new ApiError('INVALID_RULE_PREFIX', 'There are two rules of one prefix.'), prefix)
-    // The list replaces all of the account's, so whoever is limited would remove rules of other folders.
+        throw new RuleRefused(new ApiError('INVALID_RULE_PREFIX', 'There are two rules for one prefix.'), prefix)
+    // The list replaces all rules of the account, so a limited key would remove rules of other folders.
     for (const { prefix } of await listRules(db, caller.user.id)) assertWithin(caller.prefixes, prefix)
     return { rules: (await saveRules(db, caller.user.id, rules)).map(ruleView) }
   },
 })
 
 function assertCount({ planName }: Caller, count: number): void {
-  const most = maxRules(tierOf(planName))
-  if (count === 0 || count <= most) return
-  if (most === 0) throw new ApiError('UPGRADE_REQUIRED', 'Rules need a paid plan.')
-  throw new ApiError('TOO_MANY_RULES', `The plan allows ${most} rules.`)
+  const max = maxRules(tierOf(planName))
+  if (count === 0 || count <= max) return
+  if (max === 0) throw new ApiError('UPGRADE_REQUIRED', 'Rules require a paid plan.')
+  throw new ApiError('TOO_MANY_RULES', `The plan allows ${max} rules.`)
 }
 
 /** One rule as it was sent. Throws RuleRefused with the field's code. */
-function checked(sent: unknown, { planName, prefixes }: Caller): RuleFields {
+function parseRule(sent: unknown, { planName, prefixes }: Caller): RuleFields {
   if (typeof sent !== 'object' || sent === null || Array.isArray(sent)) throw new ApiError('INVALID_RULES')
   try {
     const parsed = rule.safeParse(sent)
@@ -139,11 +139,11 @@ function checked(sent: unknown, { planName, prefixes }: Caller): RuleFields {
       const [issue] = parsed.error.issues
       throw new ApiError(issue && isErrorCode(issue.message) ? issue.message : 'INVALID_RULES')
     }
-    const { prefix, ...asked } = parsed.data
+    const { prefix, ...fields } = parsed.data
     assertWithin(prefixes, prefix)
-    assertPlan(asked, planName)
-    const { private: visibility = null, expire = null, max_size = null, extensions = null } = asked
-    const { cache_control = null, delete_after_days = null } = asked
+    assertPlan(fields, planName)
+    const { private: visibility = null, expire = null, max_size = null, extensions = null } = fields
+    const { cache_control = null, delete_after_days = null } = fields
     return { prefix, private: visibility, expire, max_size, extensions, cache_control, delete_after_days }
   } catch (error) {
     const { prefix } = sent as { prefix?: unknown }
@@ -151,14 +151,14 @@ function checked(sent: unknown, { planName, prefixes }: Caller): RuleFields {
   }
 }
 
-function assertPlan(asked: Omit<z.output<typeof rule>, 'prefix'>, planName: string): void {
-  const { expire, cache_control, delete_after_days } = asked
+function assertPlan(fields: Omit<z.output<typeof rule>, 'prefix'>, planName: string): void {
+  const { expire, cache_control, delete_after_days } = fields
   if (expire && (durationSeconds(expire) ?? 0) < shortExpirySeconds) assertOption(planName, 'short-expiry')
   if (cache_control === 'no-cache') assertOption(planName, 'no-cache')
   if (delete_after_days && delete_after_days < usualDeletionDays) assertOption(planName, 'short-deletion')
 }
 
-/** The answer has the rule at fault alongside the code (contract 7.29). */
+/** The answer contains the prefix of the rule at fault (contract 7.29). */
 function refusal(error: ApiError): Reply {
   const reply = failure(error, { wire: 'blob' })
   if (!(error instanceof RuleRefused)) return reply

@@ -7,12 +7,12 @@ import { blobEndpoint } from './blob-endpoint.ts'
 
 const text = z.string()
 
-/** Contract 7.42: derived from the key that asks, the same each time, and dead with it. */
+/** Contract 7.42: derived from the calling key, the same each time, and revoked with it. */
 export const getS3Credentials = blobEndpoint({
   name: 's3.credentials',
   method: 'GET',
   path: '/v1/s3/credentials',
-  summary: 'Tell the S3 credentials of the API key',
+  summary: 'Show the S3 credentials of the API key',
   auth: { scope: 'blob:read', orScope: 'blob:write' },
   response: z.object({
     access_key_id: text,
@@ -28,7 +28,7 @@ export const getS3Credentials = blobEndpoint({
     if (caller.kind !== 'key') throw new ApiError('API_KEY_REQUIRED')
     const { credential_id, credential_expires_at } = caller.user
     const pair = await s3PairOf(db, s3Secret(config.masterKey), credential_id)
-    if (!pair) throw new ApiError('INVALID_CREDENTIAL') // revoked since it was looked up
+    if (!pair) throw new ApiError('INVALID_CREDENTIAL') // revoked since it was authenticated
     return {
       access_key_id: pair.accessKeyId,
       secret_access_key: pair.secretAccessKey,

@@ -6,28 +6,28 @@ const costBits = 15
 const blockSize = 8
 const hashBytes = 32
 
-/** Each takes 32 MB and most of a second of a core: so many at once, and so many waiting. */
-const most = { running: 2, waiting: 20 }
-const slots = new FairSlots({ atOnce: most.running })
+/** Each hash takes 32 MB and most of a second of a core. */
+const max = { running: 2, waiting: 20 }
+const slots = new FairSlots({ atOnce: max.running })
 /** Running and waiting. */
-let inAll = 0
+let total = 0
 
-/** What is kept of a password. Throws KEEP_CALM when too many are being hashed. */
+/** The stored form of a password. Throws KEEP_CALM when too many are being hashed. */
 export async function hashPassword(password: string): Promise<string> {
   const salt = randomBytes(16)
-  const hash = await inTurn(() => derive(password, salt, costBits))
+  const hash = await inSlot(() => derive(password, salt, costBits))
   return ['scrypt', costBits, salt.toString('base64url'), hash.toString('base64url')].join('$')
 }
 
-/** Whether this is the password of which that was kept. Throws KEEP_CALM as `hashPassword` does. */
-export async function isPassword(password: string, kept: string): Promise<boolean> {
-  const [, bits, salt = '', hash = ''] = kept.split('$')
-  const known = Buffer.from(hash, 'base64url')
-  const made = await inTurn(() => derive(password, Buffer.from(salt, 'base64url'), Number(bits)))
-  return made.length === known.length && timingSafeEqual(made, known)
+/** Whether a password matches its stored form. Throws KEEP_CALM as `hashPassword` does. */
+export async function isPassword(password: string, stored: string): Promise<boolean> {
+  const [, bits, salt = '', hash = ''] = stored.split('$')
+  const expected = Buffer.from(hash, 'base64url')
+  const actual = await inSlot(() => derive(password, Buffer.from(salt, 'base64url'), Number(bits)))
+  return actual.length === expected.length && timingSafeEqual(actual, expected)
 }
 
-/** The same password may be typed with other code points on another keyboard. */
+/** Normalized, because another keyboard may type the same password with other code points. */
 function derive(password: string, salt: Buffer, bits: number): Promise<Buffer> {
   const options: ScryptOptions = { N: 2 ** bits, r: blockSize, p: 1, maxmem: 256 * blockSize * 2 ** bits }
   return new Promise((resolve, reject) =>
@@ -37,14 +37,14 @@ function derive(password: string, salt: Buffer, bits: number): Promise<Buffer> {
   )
 }
 
-async function inTurn<T>(work: () => Promise<T>): Promise<T> {
-  if (inAll >= most.running + most.waiting) throw new ApiError('KEEP_CALM', undefined, 10)
-  inAll++
+async function inSlot<T>(work: () => Promise<T>): Promise<T> {
+  if (total >= max.running + max.waiting) throw new ApiError('KEEP_CALM', undefined, 10)
+  total++
   const leave = await slots.enter('')
   try {
     return await work()
   } finally {
     leave?.()
-    inAll--
+    total--
   }
 }

@@ -22,7 +22,7 @@ import { hashPassword } from './share-passwords.ts'
 
 const text = z.string()
 
-/** Contract 7.26, in the answer that creates it and in the list. */
+/** Contract 7.26: in the answer to its creation and in the list. */
 const link = { id: text, url: text, object: text, expires_at: isoTime, password: z.boolean() }
 
 const whole = (code: string, { min, max }: { min: number; max: number }) =>
@@ -58,7 +58,7 @@ export const createShare = blobEndpoint({
     if (password !== undefined) assertOption(caller.planName, 'share-password')
     const object = await ownObject(db, id, caller)
     const passwordHash = password === undefined ? null : await hashPassword(password)
-    // What is kept to know a repeated request by must not help to guess its password.
+    // The stored fingerprint of the request must not help to guess the password.
     const secret = deriveKey(config.masterKey, 'share-requests')
     const body = { ...call.body, password: password && signatureOf(secret, password) }
     const share = { object, expiresInSeconds: expires_in, maxDownloads: max_downloads, passwordHash }
@@ -70,7 +70,7 @@ export const createShare = blobEndpoint({
   },
 })
 
-/** What still leads somewhere, newest first; a key limited to prefixes sees what lies below them. */
+/** Shares that still work, newest first; a key that is limited to prefixes sees only those below them. */
 export const listShares = blobEndpoint({
   name: 'shares.list',
   method: 'GET',
@@ -81,12 +81,12 @@ export const listShares = blobEndpoint({
     shares: z.array(z.object({ ...link, remaining_downloads: z.int().nullable(), created_at: isoTime })),
   }),
   async handle({ caller }, { db, config }) {
-    const found = (await findShares(db, caller.user.id)).filter(share => isWithin(caller.prefixes, share.key))
-    return { shares: found.map(share => shareView(share, config.urls.files)) }
+    const visible = (await findShares(db, caller.user.id)).filter(share => isWithin(caller.prefixes, share.key))
+    return { shares: visible.map(share => shareView(share, config.urls.files)) }
   },
 })
 
-/** Revokes: the next visit finds nothing. */
+/** The next visit gets 404. */
 export const deleteShare = blobEndpoint({
   name: 'shares.delete',
   method: 'DELETE',

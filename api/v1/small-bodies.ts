@@ -4,10 +4,10 @@ import { crc32 } from 'node:zlib'
 import type { StoredBody } from '../../activities/objects/port.ts'
 import { KiB } from '../../lib/bytes.ts'
 
-/** Up to this size a body of an object lies beside its row: one commit stores both, and no disk is synced for the body alone. */
+/** Up to this size an object's bytes are stored in its row: one commit stores both, and no disk is synced for the bytes alone. */
 const smallBytes = 16 * KiB
 
-/** A body that is not longer than that, whole. Undefined of a longer one, which still has all its bytes to give. */
+/** A small body, whole. Undefined for a larger one, which can still be read from its first byte. */
 export async function smallBody(body: Readable): Promise<Buffer | undefined> {
   const pieces: Buffer[] = []
   let size = 0
@@ -21,7 +21,7 @@ export async function smallBody(body: Readable): Promise<Buffer | undefined> {
   return Buffer.concat(pieces)
 }
 
-/** What a store would have learned about a body. */
+/** The facts that a store would report about a body. */
 export function factsOf(bytes: Buffer): StoredBody {
   const hex = (algorithm: 'md5' | 'sha256') => createHash(algorithm).update(bytes).digest('hex')
   return { size: bytes.length, md5: hex('md5'), sha256: hex('sha256'), crc32: crc32(bytes) }

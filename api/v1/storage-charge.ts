@@ -7,16 +7,16 @@ import type { Services } from '../services.ts'
 /** Storage that the caller's plan includes. */
 export const includedBytes = ({ plan }: Caller): number => plan.blobGb * GiB
 
-/** What adds nothing needs no room, and may happen in an account that is over its storage. */
+/** A write that adds nothing needs no room and is allowed in an account that is over its storage. */
 const nothing: StorageCharge = { leaseId: 'none', bytes: 0 }
 
-/** What a write brings, and what lay in its place when it was looked at: bytes. */
+/** Bytes of a write, and of the object that it replaces, as far as known before it. */
 interface Bytes {
   size: number
   replaced: number
 }
 
-/** Does a write, once more with all its bytes reserved when what it replaces went meanwhile. Throws STORAGE_QUOTA_EXCEEDED. */
+/** Runs a write; again with all its bytes reserved if the object that it replaces was deleted meanwhile. Throws STORAGE_QUOTA_EXCEEDED. */
 export async function withReservedStorage<T>(
   { quota }: Services,
   caller: Caller,

@@ -6,12 +6,12 @@ export class StoreTooSlow extends Error {
   override name = 'StoreTooSlow'
 }
 
-/** What ends the storing of a body. */
+/** Cancels the storing of a body. */
 export type Cancelling = Pick<AbortController, 'signal'> & Partial<Pick<AbortController, 'abort'>>
 
 /**
- * What `storing` comes to. Rejects with StoreTooSlow when the store takes too long after the body has arrived whole, or goes on after
- * its upload was given up: whatever it waits for, the caller's slot and memory are free then.
+ * The result of `storing`. Rejects with StoreTooSlow when the store takes too long after the body has arrived completely, or continues
+ * after its upload was cancelled: whatever the store waits for, the caller's slot and memory are freed then.
  */
 export function withinStoreTime<T>(
   storing: Promise<T>,

@@ -4,7 +4,7 @@ import { ApiError } from '../../policy/errors.ts'
 import type { Caller } from '../pipeline/authenticate.ts'
 import type { Services } from '../services.ts'
 
-/** Does `work` as one use of the caller's upload token, which a failure gives back; other callers just do it. Throws UPLOAD_TOKEN_USED. */
+/** Runs `work` as one use of the caller's upload token, if any; a failure returns the use. Throws UPLOAD_TOKEN_USED. */
 export async function withTokenUse<T>({ db }: Services, { uploadToken }: Caller, work: () => Promise<T>): Promise<T> {
   if (!uploadToken) return work()
   if (!(await useUploadToken(db, uploadToken.id))) throw new ApiError('UPLOAD_TOKEN_USED')

@@ -43,12 +43,12 @@ const pins = z.object({
   metadata: optional(metadataField),
 }) satisfies z.ZodType<UploadPins>
 
-/** Contract 7.38: what a caller's own server mints, so that browsers upload without its key. */
+/** Contract 7.38: a customer's server creates these, so that browsers can upload without its key. */
 export const createUploadToken = blobEndpoint({
   name: 'upload-tokens.create',
   method: 'POST',
   path: '/v1/upload-tokens',
-  summary: 'Mint an upload token',
+  summary: 'Create an upload token',
   auth: { scope: 'blob:write' },
   body: pins.extend({
     expires_in: withDefault(
@@ -84,7 +84,7 @@ export const createUploadToken = blobEndpoint({
     const { expires_in, max_uses, ...pins } = call.body
     assertMayPin(pins, call.caller)
     const secret = uploadTokenSecret(config.masterKey)
-    const minted = await idempotent(call, 'POST /v1/upload-tokens', db, async trx => {
+    const created = await idempotent(call, 'POST /v1/upload-tokens', db, async trx => {
       const id = newId()
       const { user } = call.caller
       const expiresAt = await insertUploadToken(trx, {
@@ -96,17 +96,17 @@ export const createUploadToken = blobEndpoint({
         lifeSeconds: expires_in,
         maxUses: max_uses,
       })
-      // The answer to a repeated request is kept without the token, which is as good as a key while it lives.
+      // The answer for repeated requests is stored without the token, which is as powerful as a key until it expires.
       return { id, checked: true, expires_at: expiresAt.toISOString(), max_uses }
     })
-    const { id, checked, ...answer } = minted
-    // What is answered again may have been minted by an earlier version.
+    const { id, checked, ...answer } = created
+    // A repeated answer may come from an earlier version.
     const text = checked ? uploadToken : earlierUploadToken
     return { token: text(secret, id), ...answer }
   },
 })
 
-/** Throws what an upload with these would be refused with. A prefix that is left open is judged when it is told. */
+/** Throws the code with which an upload with these pins would be refused. A prefix that is not pinned is checked at the upload. */
 function assertMayPin(pins: UploadPins, { planName, prefixes }: Caller): void {
   assertPaid(planName)
   if (Buffer.byteLength(JSON.stringify(pins)) > pinsBytes) throw new ApiError('UPLOAD_TOKEN_TOO_LARGE')

@@ -17,10 +17,10 @@ import { boundForm, type FormBounds } from './form-bounds.ts'
 import { factsOf, smallBody } from './small-bodies.ts'
 import { type Cancelling, StoreTooSlow, withinStoreTime } from './store-deadline.ts'
 
-/** A body that has arrived and is nobody's yet. */
+/** A body that has arrived and that nothing refers to yet. */
 export interface Arrived extends StoredBody {
   segmentId: string
-  /** A small body that shall lie beside its row: nothing is kept of it before. */
+  /** The bytes of a small body, which will be stored in its row and nowhere before. */
   bytes?: Buffer
 }
 
@@ -28,7 +28,7 @@ export interface Upload extends Arrived {
   fileName: string
 }
 
-/** What a multipart upload of one file is, for an endpoint's `upload`. Over 100 MB: FILE_TOO_LARGE. */
+/** A multipart upload of one file, for an endpoint's `upload`. Over 100 MB: FILE_TOO_LARGE. */
 export const oneFile = {
   mediaType: 'multipart/form-data',
   parts: z.object({ file: z.string().meta({ openapi: { type: 'string', format: 'binary' } }) }),
@@ -36,7 +36,7 @@ export const oneFile = {
   tooLarge: 'FILE_TOO_LARGE',
 } as const
 
-/** Codes that `receiveFile` throws, in addition to the one that it is given. */
+/** Codes that `receiveFile` throws, in addition to those in its `Reception`. */
 export const uploadErrors = [
   'INVALID_FILE',
   'INVALID_FILENAME',
@@ -46,24 +46,24 @@ export const uploadErrors = [
 ] as const satisfies readonly ErrorCode[]
 
 export interface Reception {
-  /** Judges the file's name and content type before a byte of it is read; false, or a code of its own thrown, refuses it. */
+  /** Checks the file's name and content type before a byte of it is read; refuses it by returning false or throwing a code. */
   accepts(name: string, mediaType: string): boolean
-  /** What is said when the object store could not keep the file. */
+  /** The code when the object store could not store the file. */
   unstored: ErrorCode
-  /** What is said of a form without a file, and of one that ends before its last boundary; INVALID_FILE when left out. */
+  /** The codes for a form without a file, and for one that ends before its last boundary; default: INVALID_FILE. */
   empty?: ErrorCode
   cut?: ErrorCode
-  /** Of the file; 100 MB when left out. */
+  /** Of the file; default: 100 MB. */
   maxBytes?: number
-  /** True: a small file is for the database, and goes into no store. */
+  /** True: a small file is stored in the database, not in the object store. */
   smallBesideRow?: true
 }
 
 export const isArchive = (fileName: string): boolean => /\.zip$/i.test(fileName)
 
 /**
- * Streams the file of a multipart body straight into the object store; no more than a small one is held in memory, and nothing is left
- * behind by a refusal. The caller attaches or discards what came.
+ * Streams the file of a multipart body into the object store; only a small one is held in memory, and a refusal leaves nothing behind.
+ * The caller attaches or discards the segment.
  */
 export async function receiveFile(exchange: Exchange, services: Services, reception: Reception): Promise<Upload> {
   const { request, response } = exchange
@@ -79,7 +79,7 @@ export async function receiveFile(exchange: Exchange, services: Services, recept
       const fail = (code: ErrorCode) => reject(new ApiError(code))
       const lost = () => request.complete || fail('UPLOAD_ABORTED')
       form.on('file', (field, file, name, _encoding, mediaType) => {
-        // A stream that nobody listens to would throw its end as an uncaught error.
+        // Without a listener, the error of a stream that breaks off would be uncaught.
         file.on('error', () => {})
         if (field !== 'file' || upload) return file.resume()
         try {
@@ -120,17 +120,17 @@ export async function receiveFile(exchange: Exchange, services: Services, recept
   }
 }
 
-/** Of the parser's errors: all bytes of the body came, and no last boundary. */
+/** The parser's error for a body that arrived completely but has no last boundary. */
 const isCut = (error: unknown): boolean => /unexpected end/i.test((error as Error).message)
 
-/** Removes an upload that nothing refers to. What fails here is swept later. */
+/** Removes an upload that nothing refers to. If that fails, the sweep removes it later. */
 export async function discard(
   { db, store, log }: Services,
   { segmentId, bytes }: Pick<Arrived, 'segmentId' | 'bytes'>,
 ): Promise<void> {
   if (bytes) return
   try {
-    // A body that came after the sweep had taken its id would be nobody's for ever.
+    // A body that arrived after the sweep had removed its row would stay for ever.
     if (!(await segments.markSegmentForDeletion(db, segmentId)) && (await segments.isSegmentKnown(db, segmentId)))
       return
     await store.delete(segmentId)
@@ -163,18 +163,18 @@ function formOf(request: IncomingMessage): BusboyInstance {
 
 export interface BodyRules {
   maxBytes: number
-  /** What is said of a body that turns out to be larger. */
+  /** The code for a body that turns out to be larger. */
   tooLarge: ErrorCode
-  /** What is said when the object store could not keep it. */
+  /** The code when the object store could not store it. */
   unstored: ErrorCode
-  /** As `Reception` has it. */
+  /** As in `Reception`. */
   smallBesideRow?: true
 }
 
-/** A slow body says that it is still coming, well before the sweep would take it for forgotten. */
-const sayAliveMs = 10 * 60_000
+/** The allocation of a slow body is renewed well before the sweep would treat it as abandoned. */
+const renewMs = 10 * 60_000
 
-/** An AbortController that is made for whoever asks: it costs more than the rest of a small upload, which never does. */
+/** An AbortController that is created on first use: it costs more than the rest of a small upload, which never needs it. */
 class Cancel implements Cancelling {
   #controller: AbortController | undefined
   #aborted = false
@@ -192,8 +192,8 @@ class Cancel implements Cancelling {
 }
 
 /**
- * Puts a body into the object store, or keeps a small one for its row. Who cancels destroys the body too. The caller attaches or
- * discards what came of it. Throws `tooLarge`, UPLOAD_ABORTED, and `unstored`.
+ * Puts a body into the object store, or returns the bytes of a small one for its row. Whoever cancels must destroy the body too. The
+ * caller attaches or discards the segment. Throws `tooLarge`, UPLOAD_ABORTED, and `unstored`.
  */
 export async function storeBody(
   body: Readable,
@@ -211,14 +211,14 @@ export async function storeBody(
     segmentId = id
     alive = setInterval(
       () => segments.renewAllocation(services.db, id).catch(ignoreError('the next interval tries again')),
-      sayAliveMs,
+      renewMs,
     )
     const storing = services.store.put(id, body, { maxBytes, signal: cancel.signal })
     return { segmentId, ...(await withinStoreTime(storing, body, cancel)) }
   } catch (error) {
     body.resume()
     const late = error instanceof StoreTooSlow
-    // A put that is given up may still publish its body: the drawn id stays until the sweep removes it with what came of it.
+    // A put that is given up may still publish its body: the allocated id stays until the sweep removes both.
     if (segmentId && !late) await discard(services, { segmentId })
     if (error instanceof ApiError) throw error
     if ((error as Error).name === 'BodyTooLarge') throw new ApiError(tooLarge)
@@ -230,7 +230,7 @@ export async function storeBody(
   }
 }
 
-/** As `storeBody`, of a file. Throws FILE_TOO_LARGE, UPLOAD_ABORTED, and `unstored`. */
+/** As `storeBody`, for a file. Throws FILE_TOO_LARGE, UPLOAD_ABORTED, and `unstored`. */
 export async function storeUpload(
   file: Readable,
   fileName: string,

@@ -57,7 +57,7 @@ test.serial('a visitor gives the password and has the file; without it they have
   t.true(bytes.equals(made.bytes))
   t.notRegex(await visitor.page.content(), /plan/)
   await visitor.page.goto(url)
-  await visitor.reads('This link was used as often as it may be.')
+  await visitor.reads('This link has reached its maximum number of downloads.')
   t.deepEqual(visitor.complaints, [])
 })
 

@@ -11,7 +11,7 @@ import { isoTime } from '../../pipeline/fields.ts'
 import { expiryView, placeView } from '../../views/object.ts'
 import { blobEndpoint } from '../blob-endpoint.ts'
 import { withReservedStorage } from '../storage-charge.ts'
-import { assertMayGoOn, ownUpload, ownUploadErrors, ownUploadId, uploadField } from './own-upload.ts'
+import { assertMayContinue, ownUpload, ownUploadErrors, ownUploadId, uploadField } from './own-upload.ts'
 
 const completed = z.object({
   id: z.string(),
@@ -22,7 +22,7 @@ const completed = z.object({
   parts: z.int(),
 })
 
-/** Contract 7.35: the parts become the file. Nothing is copied, so it takes as long for ten gigabytes as for one. */
+/** Contract 7.35: the parts become the file. Nothing is copied, so ten gigabytes take no longer than one. */
 export const completeChunkedUpload = blobEndpoint({
   name: 'chunked.complete',
   method: 'PATCH',
@@ -50,21 +50,21 @@ export const completeChunkedUpload = blobEndpoint({
     const size = await listUploadParts(services.db, upload.id)
       .then(stored => sizeOf(choose(stored)))
       .catch(async refusal => {
-        await ownUpload(body.upload, caller, services) // one that has ended meanwhile has lost its parts, and is told as that
+        await ownUpload(body.upload, caller, services) // reports an upload that has ended meanwhile, and lost its parts, as ended
         throw refusal
       })
     const bytes = { size, replaced: await readReplacedBytes(services.db, upload) }
     const named = { id: upload.id, ownerId: caller.user.id }
-    const done = await withReservedStorage(services, caller, bytes, charge =>
+    const completion = await withReservedStorage(services, caller, bytes, charge =>
       transaction(services.db, trx => completeUpload(trx, named, { choose, charge })),
     )
-    if (!done) throw new ApiError('UPLOAD_NOT_FOUND')
-    const { object } = done
+    if (!completion) throw new ApiError('UPLOAD_NOT_FOUND')
+    const { object } = completion
     return {
       ...placeView(object, services.config.urls.public),
       ...expiryView(object),
       size: object.size,
-      parts: done.parts,
+      parts: completion.parts,
     }
   },
 })
@@ -76,7 +76,7 @@ function largeEnough(parts: readonly UploadPart[], minBytes: number): readonly U
   return parts
 }
 
-/** Contract 7.36: what was sent is dropped. What has ended without a file is no different when it is aborted again. */
+/** Contract 7.36: drops what was sent. Aborting an upload that has ended without a file changes nothing. */
 export const abortChunkedUpload = blobEndpoint({
   name: 'chunked.abort',
   method: 'DELETE',
@@ -89,7 +89,7 @@ export const abortChunkedUpload = blobEndpoint({
   async handle({ caller, body }, services) {
     const upload = { id: ownUploadId(body.upload, caller, services), ownerId: caller.user.id }
     const open = await findUpload(services.db, upload.id, upload.ownerId)
-    if (open) assertMayGoOn(open, caller)
+    if (open) assertMayContinue(open, caller)
     const end = await transaction(services.db, trx => abortUpload(trx, upload))
     if (end === 'completed')
       throw new ApiError('UPLOAD_NOT_FOUND', 'The upload was completed. Delete the file instead.')

@@ -21,12 +21,12 @@ import { blobEndpoint } from '../blob-endpoint.ts'
 import { includedBytes } from '../storage-charge.ts'
 
 const initQuery = uploadQuery.omit({ checksum_sha256: true }).extend({
-  /** The extension is taken from it, as from the part's name in a form. */
+  /** The extension comes from it, as from the file name in a form. */
   filename: characters({ min: 1, max: 1024 }).optional(),
   mime_type: characters({ max: 255 }).optional(),
 })
 
-/** Contract 7.31: opens an upload in parts and says what may be sent. */
+/** Contract 7.31: opens an upload in parts and returns its limits. */
 export const beginChunkedUpload = blobEndpoint({
   name: 'chunked.init',
   method: 'POST',
@@ -57,11 +57,10 @@ export const beginChunkedUpload = blobEndpoint({
     'TOO_MANY_OPEN_UPLOADS',
   ],
   async handle({ caller, query, exchange }, services) {
-    // What one token opened, another could not go on with.
+    // An upload that one token opened could not be continued with another.
     const body = caller.uploadToken ? { ...query, by: caller.uploadToken.id } : query
-    const asked = { caller, body, exchange }
-    return idempotent(asked, 'POST /v1/objects/chunked', services.db, async trx => {
-      const upload = await wanted(trx, caller, query, services)
+    return idempotent({ caller, body, exchange }, 'POST /v1/objects/chunked', services.db, async trx => {
+      const upload = await newUpload(trx, caller, query, services)
       if (caller.uploadToken && !(await useUploadToken(trx, caller.uploadToken.id)))
         throw new ApiError('UPLOAD_TOKEN_USED')
       const id = await openUpload(trx, upload, services.config.blob.chunked.maxOpen)
@@ -81,8 +80,8 @@ export const beginChunkedUpload = blobEndpoint({
   },
 })
 
-/** The upload as it will stand, judged as a single one would be. Throws what that throws. */
-async function wanted(
+/** The row of the upload, checked as an upload in one request is. Throws what that throws. */
+async function newUpload(
   trx: Db,
   caller: Caller,
   query: z.output<typeof initQuery>,
@@ -111,7 +110,7 @@ async function wanted(
   }
 }
 
-/** What Complete would refuse, before anybody sends gigabytes for it; an overwrite may even take less than there is. */
+/** Refuses what Complete would refuse, before gigabytes are sent. An overwrite may even need less storage than is used. */
 async function assertNew(trx: Db, object: ObjectName, caller: Caller): Promise<void> {
   if (await findObject(trx, object)) throw new ApiError('OBJECT_ALREADY_EXISTS')
   if ((await readUsage(trx, caller.user.id)).bytes >= includedBytes(caller))

@@ -24,9 +24,9 @@ const partField = z
   .string({ error: 'INVALID_CHUNK_PART' })
   .regex(/^[1-9]\d{0,3}$/, 'INVALID_CHUNK_PART')
   .transform(Number)
-  .meta({ openapi: { type: 'integer', minimum: 1, maximum: 9999, description: 'At most what Init said.' } })
+  .meta({ openapi: { type: 'integer', minimum: 1, maximum: 9999, description: 'At most max_parts of the upload.' } })
 
-/** A part that does not say how long it is takes no more than there is room for. */
+/** A part without a declared length must still fit into the remaining room. */
 const reception = (room: number, { bucket }: UploadRow): BodyRules => ({
   maxBytes: Math.min(room, chunkBytes.max),
   tooLarge: room < chunkBytes.max ? 'STORAGE_QUOTA_EXCEEDED' : 'CHUNK_TOO_LARGE',
@@ -40,7 +40,7 @@ const outcomes = {
   swept: 'UPLOAD_FAILED',
 } as const
 
-/** Contract 7.32: the body is the part itself. Sent again, a part takes the place of the one before. */
+/** Contract 7.32: the body is the part itself. A part that is sent again replaces the earlier one. */
 export const uploadPart = blobEndpoint({
   name: 'chunked.part',
   method: 'PUT',
@@ -74,7 +74,7 @@ export const uploadPart = blobEndpoint({
     const { caller, query, exchange } = call
     assertPaid(caller.planName)
     if (/^multipart\//i.test(exchange.request.headers['content-type'] ?? ''))
-      throw new ApiError('INVALID_CONTENT_TYPE', 'A part is sent as it is: application/octet-stream, no form.')
+      throw new ApiError('INVALID_CONTENT_TYPE', 'A part must be sent as application/octet-stream, not as a form.')
     const upload = await ownUpload(query.upload, caller, services)
     if (query.part > upload.max_parts)
       throw new ApiError('INVALID_CHUNK_PART', `part must be from 1 to ${upload.max_parts} for this upload.`)
@@ -93,7 +93,7 @@ export const uploadPart = blobEndpoint({
         if (outcome !== 'stored') throw new ApiError(outcomes[outcome])
         return { part: query.part, size: body.size, etag: body.md5 }
       } catch (error) {
-        // Only what nothing refers to is taken: a commit whose answer was lost keeps its body.
+        // Only an unreferenced segment is removed: a commit whose answer was lost keeps its own.
         await discard(services, { segmentId })
         throw error
       }
@@ -108,8 +108,8 @@ interface PartCall {
 }
 
 /**
- * The most that a part may have: open uploads hold no more than what the account has room for, and what this one replaces. It is asked
- * again when the part is there, for others come meanwhile. Throws STORAGE_QUOTA_EXCEEDED.
+ * The maximum size of a part: open uploads together must fit into the account's room, plus what this part replaces. Checked again once
+ * the part has arrived, because others may have arrived meanwhile. Throws STORAGE_QUOTA_EXCEEDED.
  */
 async function ownRoom(upload: UploadRow, { caller, query, exchange }: PartCall, { db }: Services): Promise<number> {
   const declared = Number(exchange.request.headers['content-length'] ?? 1)

@@ -12,12 +12,12 @@ import { ownUpload, ownUploadErrors, uploadField } from './own-upload.ts'
 
 const text = z.string()
 
-/** Contract 7.33: what has arrived, and the lowest part that has not. */
+/** Contract 7.33: the parts that have arrived, and the first one that has not. */
 export const getChunkedUpload = blobEndpoint({
   name: 'chunked.status',
   method: 'GET',
   path: '/v1/objects/chunked',
-  summary: 'Show what a chunked upload has',
+  summary: 'Show the parts of a chunked upload',
   auth: { scope: 'blob:write' },
   query: z.object({ upload: uploadField }),
   response: z.object({
@@ -51,7 +51,7 @@ const openItem = z.object({
   last_activity_at: isoTime,
 })
 
-/** Contract 7.34: oldest first, each with its token, so that a client that lost one can continue or abort. */
+/** Contract 7.34: oldest first, each with its token, so that a client that lost a token can continue or abort. */
 export const listChunkedUploads = blobEndpoint({
   name: 'chunked.open',
   method: 'GET',

@@ -6,7 +6,7 @@ import { chunkedSecret, chunkedTokenForm, readChunkedToken } from '../../../poli
 import type { Caller } from '../../pipeline/authenticate.ts'
 import type { Services } from '../../services.ts'
 
-/** What Init handed out, in a query or body. */
+/** The token of an upload that Init returned, in a query or body. */
 export const uploadField = z.string({ error: 'INVALID_UPLOAD_TOKEN' }).regex(chunkedTokenForm, 'INVALID_UPLOAD_TOKEN')
 
 /** Codes that `ownUpload` throws. */
@@ -19,16 +19,16 @@ export function ownUploadId(token: string, { user }: Caller, { config }: Service
   return id
 }
 
-/** The open upload that a token names. An upload token goes on with what it has opened itself, a limited key with what lies below its prefixes. */
+/** The open upload that a token names. An upload token may only continue what it has opened itself, a limited key only what is below its prefixes. */
 export async function ownUpload(token: string, caller: Caller, services: Services): Promise<UploadRow> {
   const upload = await findUpload(services.db, ownUploadId(token, caller, services), caller.user.id)
   if (!upload) throw new ApiError('UPLOAD_NOT_FOUND')
-  assertMayGoOn(upload, caller)
+  assertMayContinue(upload, caller)
   return upload
 }
 
 /** Throws INVALID_UPLOAD_TOKEN and PREFIX_NOT_ALLOWED. */
-export function assertMayGoOn(upload: Pick<UploadRow, 'key' | 'upload_token_id'>, caller: Caller): void {
+export function assertMayContinue(upload: Pick<UploadRow, 'key' | 'upload_token_id'>, caller: Caller): void {
   if (caller.uploadToken && caller.uploadToken.id !== upload.upload_token_id) throw new ApiError('INVALID_UPLOAD_TOKEN')
   assertWithin(caller.prefixes, upload.key)
 }

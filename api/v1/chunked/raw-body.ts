@@ -7,20 +7,20 @@ import { watchPace } from '../../http/pace.ts'
 import type { Services } from '../../services.ts'
 import { type BodyRules, storeBody } from '../uploads.ts'
 
-/** Whether a request says itself that it has no body. */
+/** Whether the headers of a request say that it has no body. */
 export const isEmpty = ({ request: { headers } }: Exchange): boolean =>
   headers['transfer-encoding'] === undefined && Number(headers['content-length'] ?? 0) === 0
 
 /**
- * Streams a body that is nothing but bytes into the object store; nothing is left behind by a refusal. The caller attaches or
- * discards the segment. Throws `tooLarge`, `unstored`, and UPLOAD_ABORTED when the body ends early or comes too slowly.
+ * Streams a raw body into the object store; a refusal leaves nothing behind. The caller attaches or discards the segment. Throws
+ * `tooLarge`, `unstored`, and UPLOAD_ABORTED when the body ends early or arrives too slowly.
  */
 export async function receiveRaw(
   { request, response }: Exchange,
   services: Services,
   rules: BodyRules,
 ): Promise<{ segmentId: string; body: StoredBody }> {
-  // The store destroys what it refuses, and the connection has an answer to carry yet.
+  // The store destroys a stream that it refuses, but the connection must still carry the answer.
   const bytes = new PassThrough({ highWaterMark: 256 * KiB })
   const cancel = new AbortController()
   const lost = () => request.complete || cancel.abort()

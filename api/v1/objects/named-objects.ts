@@ -11,10 +11,10 @@ export const namedObjects = {
   objects: optional(z.union([z.string(), z.array(z.string())], { error: 'INVALID_OBJECT' })).meta(checkedByEndpoint),
 }
 
-/** How a body names them, as the API document tells it. What is wrong with one of several is said of that one. */
-export function namedForms(most: number): object[] {
+/** The forms in which a body may name them, for the OpenAPI document. An error in one of several objects is reported for that object. */
+export function namedForms(max: number): object[] {
   const id = { type: 'string' }
-  const several = { anyOf: [id, { type: 'array', items: id, minItems: 1, maxItems: most }] }
+  const several = { anyOf: [id, { type: 'array', items: id, minItems: 1, maxItems: max }] }
   return [
     { properties: { object: id, objects: { type: 'null' } }, required: ['object'] },
     { properties: { objects: several }, required: ['objects'] },
@@ -29,11 +29,11 @@ interface Named {
 /** Codes that `namedIds` and `countObjects` throw. */
 export const namedObjectsErrors = ['INVALID_OBJECT', 'TOO_MANY_OBJECTS'] as const
 
-/** The ids that a body names, in its order. Throws INVALID_OBJECT for none, TOO_MANY_OBJECTS past `most`. */
-export function namedIds({ object, objects = object }: Named, most: number): string[] {
+/** The ids in a body, in its order. Throws INVALID_OBJECT for none, TOO_MANY_OBJECTS for more than `max`. */
+export function namedIds({ object, objects = object }: Named, max: number): string[] {
   const ids = typeof objects === 'string' ? [objects] : (objects ?? [])
   if (ids.length === 0) throw new ApiError('INVALID_OBJECT')
-  if (ids.length > most) throw new ApiError('TOO_MANY_OBJECTS', `At most ${most} ids go into one request.`)
+  if (ids.length > max) throw new ApiError('TOO_MANY_OBJECTS', `A request must name at most ${max} objects.`)
   return ids
 }
 
@@ -44,6 +44,6 @@ export async function countObjects(
   { user, plan }: Caller,
   { limiter, config }: Services,
 ): Promise<void> {
-  const who = { user: { id: user.id, plan }, scale: config.rateLimitScale }
-  await limiter.admit(ownCounters(`objects.${verb}.each`, objectCounts[verb], who), objects)
+  const subject = { user: { id: user.id, plan }, scale: config.rateLimitScale }
+  await limiter.admit(ownCounters(`objects.${verb}.each`, objectCounts[verb], subject), objects)
 }

@@ -26,7 +26,7 @@ const copyBody = z.object({
       name: nameField,
       prefix: optional(prefixField),
       private: optional(yesOrNo),
-      /** Null = for ever, and not as the source. */
+      /** Null: never, even if the source expires. */
       expire: expireField.nullable().optional(),
       security_hash: optional(yesOrNo),
     },
@@ -50,7 +50,7 @@ type View = z.input<typeof copiedObject>
 
 const path = '/v1/objects/copy'
 
-/** Contract 7.19. No byte moves: a copy refers to the same ones, and counts; a move changes the name. */
+/** Contract 7.19. No bytes are copied: a copy refers to the same segments and counts against the storage; a move changes the name. */
 export const copyObject = blobEndpoint({
   name: 'objects.copy',
   method: 'POST',
@@ -99,7 +99,7 @@ async function copied(
   if (!source) throw new ApiError('OBJECT_NOT_FOUND')
   assertMayCopy(destination, source, { planName: caller.planName, move })
   const { name: to, expiresAt, contentType } = copyTarget(from, source.expires_at, destination, new Date())
-  // A copy keeps its type (contract 7.20); bytes of which nobody knew one have that of the name they get.
+  // A copy keeps its type (contract 7.20); an object of unknown type gets that of its new name.
   const isUnknown = source.content_type === contentTypeOf('')
   const options = { overwrite, changes: { expiresAt, contentType: isUnknown ? contentType : undefined } }
   const replacing = overwrite ? await findObject(db, to) : undefined

@@ -13,14 +13,14 @@ import { objectField, ownObject, ownObjectErrors } from './own-object.ts'
 
 const code = 'INVALID_DOWNLOAD_EXPIRES'
 
-/** Seconds that a link lives. */
-const lives = linkTerms.downloadSeconds
+/** Lifetime of a link in seconds. */
+const lifetime = linkTerms.downloadSeconds
 const expires = z
   .string({ error: code })
   .regex(/^\d{1,6}$/, code)
   .transform(Number)
-  .refine(seconds => seconds >= lives.min && seconds <= lives.max, code)
-  .meta({ openapi: { type: 'integer', minimum: lives.min, maximum: lives.max, default: lives.default } })
+  .refine(seconds => seconds >= lifetime.min && seconds <= lifetime.max, code)
+  .meta({ openapi: { type: 'integer', minimum: lifetime.min, maximum: lifetime.max, default: lifetime.default } })
 
 const filename = z.string({ error: 'INVALID_FILENAME' }).regex(someOfFileName, 'INVALID_FILENAME').transform(fileName)
 
@@ -33,8 +33,8 @@ const query = z.object({
 })
 
 /**
- * Contract 7.23: the public address of a public file, else a link that opens it for a while. A request
- * for another name or disposition gets a link in any case.
+ * Contract 7.23: the public address of a public file, else a temporary link. A request for another name or disposition gets a link in
+ * any case.
  */
 export const downloadObject = blobEndpoint({
   name: 'objects.download',
@@ -43,7 +43,7 @@ export const downloadObject = blobEndpoint({
   summary: 'Get an address to download an object from',
   auth: { scope: 'blob:read' },
   query,
-  redirects: 'The address itself, unless `redirect=false`.',
+  redirects: 'Redirects to the address, unless `redirect=false`.',
   response: z.object({
     url: z.string(),
     expires_at: isoTime.nullable(),
@@ -70,14 +70,18 @@ export const downloadObject = blobEndpoint({
   },
 })
 
-type Asked = z.output<typeof query>
+type DownloadQuery = z.output<typeof query>
 
-function addressOf(object: ObjectRow, { expires = lives.default, disposition, filename }: Asked, { config }: Services) {
+function addressOf(
+  object: ObjectRow,
+  { expires = lifetime.default, disposition, filename }: DownloadQuery,
+  { config }: Services,
+) {
   const { id, url } = placeView(object, config.urls.public)
   if (url && !disposition && !filename) return { url, expiresAt: null }
-  const wanted = Math.floor(Date.now() / 1000) + expires
-  // A link to what expires earlier would promise too much.
-  const end = Math.min(wanted, Math.floor((object.expires_at?.getTime() ?? Number.POSITIVE_INFINITY) / 1000))
+  const requestedEnd = Math.floor(Date.now() / 1000) + expires
+  // A link must not outlive its object.
+  const end = Math.min(requestedEnd, Math.floor((object.expires_at?.getTime() ?? Number.POSITIVE_INFINITY) / 1000))
   const token = linkToken(config.sealKeys, {
     id,
     birth: object.birth,

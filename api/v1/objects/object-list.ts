@@ -28,11 +28,11 @@ const query = z.object({
   private: toggle('INVALID_PARAMETERS'),
   limit: pageLimit(requestCaps.objectsListed, requestCaps.objectsListed),
   cursor,
-  /** The name that older clients know it by. */
+  /** Its name in older clients. */
   continuationToken: cursor,
 })
 
-/** Contract 7.14: by the bytes of names; a page may hold fewer folders and objects than requested only where the list ends. */
+/** Contract 7.14: in the byte order of names; only the last page may contain fewer folders and objects than requested. */
 export const listObjects = blobEndpoint({
   name: 'objects.list',
   method: 'GET',
@@ -76,7 +76,7 @@ export const listObjects = blobEndpoint({
   },
 })
 
-/** What is listed. Without a folder, a limited key is shown what it may see. Throws PREFIX_NOT_ALLOWED. */
+/** What to list. Without a folder, a limited key lists what it may see. Throws PREFIX_NOT_ALLOWED. */
 function filtersOf({ prefix = '', delimiter, private: hidden }: z.output<typeof query>, caller: Caller): ListFilters {
   const folder = prefix && `${prefix}/`
   if (folder !== '') assertWithin(caller.prefixes, folder)

@@ -30,7 +30,7 @@ import { blobEndpoint } from '../blob-endpoint.ts'
 import { countObjects, namedForms, namedIds, namedObjects, namedObjectsErrors } from './named-objects.ts'
 import { ownName } from './own-object.ts'
 
-/** What may be said of one object of several. */
+/** Codes for one object of several. */
 const objectCodes = [
   'INVALID_OBJECT',
   'INVALID_INPUT',
@@ -75,7 +75,7 @@ const changes = {
     .optional(),
 }
 
-/** Contract 7.17: 200 once the body is valid, with one result per object, in its order; 503 where one of them is in doubt. */
+/** Contract 7.17: 200 if the body is valid, with one result per object, in its order; 503 if one of them is in doubt. */
 export const updateObjects = blobEndpoint({
   name: 'objects.update',
   method: 'PATCH',
@@ -106,7 +106,7 @@ export const updateObjects = blobEndpoint({
     const ids = namedIds({ object, objects }, requestCaps.objectsUpdated)
     if (Object.values(update).every(value => value === undefined)) throw new ApiError('NOTHING_TO_UPDATE')
     await countObjects('update', ids.length, caller, services)
-    // Of an id that no object can have, which may be as long as the body, the record keeps nothing.
+    // An id that no object can have may be as long as the body, so the audit record does not store it.
     if (ids.length === 1 && objectName(ids[0]!)) exchange.resource = ids[0]
     const results: Result[] = []
     for (const id of ids) results.push(await resultOf(id, update, caller, services))

@@ -68,14 +68,14 @@ export const uploadObject = blobEndpoint({
       await termsOf(call, rules, services)
       throw new ApiError('TOO_MANY_CONCURRENT_UPLOADS', undefined, 1)
     }
-    return withLease(services, lease, async place => {
+    return withLease(services, lease, async held => {
       const terms = await termsOf(call, rules, services)
-      return mapUnexpectedError('UPLOAD_FAILED', services, () => writeUpload(terms, { ...call, place }, services))
+      return mapUnexpectedError('UPLOAD_FAILED', services, () => writeUpload(terms, { ...call, held }, services))
     })
   },
 })
 
-/** What the upload will be. What is wrong with it is said before its body comes, also to those who must wait. */
+/** What the upload will be. Its errors are reported before the body is sent, even when there is no free slot. */
 async function termsOf(call: UploadCall, rules: readonly RuleFields[], services: Services): Promise<UploadTerms> {
   const { planName, prefixes, uploadToken } = call.caller
   const terms = uploadTerms(call.query, { planName, prefixes, pins: uploadToken?.pins, rules }, new Date())
@@ -83,12 +83,12 @@ async function termsOf(call: UploadCall, rules: readonly RuleFields[], services:
   return terms
 }
 
-/** A smaller body costs less than the question whether there is room for it; every object is counted exactly when it is written. */
-const askedBytes = MiB
+/** Reading a smaller body costs less than checking whether there is room; every object is counted exactly when it is written. */
+const checkedFromBytes = MiB
 
-/** Refuses what cannot fit before its body comes. What will be replaced is not known yet. */
+/** Refuses a body that cannot fit before it is sent. What it would replace is not known yet. */
 async function assertRoom({ caller, query, exchange }: UploadCall, { db }: Services): Promise<void> {
-  const declared = Number(exchange.request.headers['content-length'] ?? 0) - askedBytes
+  const declared = Number(exchange.request.headers['content-length'] ?? 0) - checkedFromBytes
   if (declared <= 0 || query.overwrite) return
   if ((await readUsage(db, caller.user.id)).bytes + declared > includedBytes(caller))
     throw new ApiError('STORAGE_QUOTA_EXCEEDED')

@@ -25,17 +25,17 @@ export interface UploadCall {
   exchange: Exchange
 }
 
-/** An upload in its place, which is over when the object is written down. */
-export interface PlacedUpload extends UploadCall {
-  place: HeldLease
+/** An upload in its slot, whose lease ends in the commit that stores the object. */
+export interface LeasedUpload extends UploadCall {
+  held: HeldLease
 }
 
 type View = ReturnType<typeof uploadView>
 
-/** Who may upload. */
+/** The rights for uploading. */
 export const uploading = { scope: 'blob:write', uploadToken: true } as const
 
-/** What has arrived, and what it will be. */
+/** A file that has arrived, and what it will be. */
 interface Arrived {
   file: UploadedFile
   upload: Upload
@@ -43,28 +43,28 @@ interface Arrived {
 }
 
 /**
- * Receives the file of a form and makes it an object, once per `Idempotency-Key` and as one use of an upload token; whoever repeats a
- * request repeats its answer, and spends nothing. What is refused leaves nothing behind.
+ * Receives the file of a form and stores it as an object, once per `Idempotency-Key` and as one use of an upload token. A repeated
+ * request gets the same answer and takes no use. A refusal leaves nothing behind.
  */
-export async function writeUpload(terms: UploadTerms, call: PlacedUpload, services: Services): Promise<View> {
+export async function writeUpload(terms: UploadTerms, call: LeasedUpload, services: Services): Promise<View> {
   const key = idempotencyKeyOf(call.exchange)
-  const spending = (work: () => Promise<View>) => withTokenUse(services, call.caller, work)
-  // A token that is spent is refused before its body comes, where there can be no earlier answer.
+  const asTokenUse = (work: () => Promise<View>) => withTokenUse(services, call.caller, work)
+  // Without a key there can be no earlier answer, so a used-up token is refused before the body is sent.
   if (key === undefined)
-    return spending(() => arriving(terms, call, services, arrived => store(arrived, call, services)))
-  return arriving(terms, call, services, arrived => {
+    return asTokenUse(() => receive(terms, call, services, arrived => store(arrived, call, services)))
+  return receive(terms, call, services, arrived => {
     const { sha256, fileName } = arrived.upload
-    // What an upload token fixes is a part of the request.
-    const asked = [call.query, call.caller.uploadToken?.pins].filter(Boolean).map(fields => JSON.stringify(fields))
-    const fingerprint = [sha256, fileName, ...asked].join(' ')
+    // What an upload token pins is a part of the request.
+    const fields = [call.query, call.caller.uploadToken?.pins].filter(Boolean).map(values => JSON.stringify(values))
+    const fingerprint = [sha256, fileName, ...fields].join(' ')
     const request = { key, route: 'POST /v1/objects', fingerprint, includesPins: true } as const
     return oncePerKey<View>(call, request, services.db, inTransaction =>
-      spending(() => store(arrived, call, services, inTransaction)),
+      asTokenUse(() => store(arrived, call, services, inTransaction)),
     )
   })
 }
 
-async function arriving(
+async function receive(
   terms: UploadTerms,
   { caller, exchange }: UploadCall,
   services: Services,
@@ -93,11 +93,11 @@ async function arriving(
 
 async function store(
   arrived: Arrived,
-  call: PlacedUpload,
+  call: LeasedUpload,
   services: Services,
   inTransaction?: InTransaction<View>,
 ): Promise<View> {
-  const { caller, query, exchange, place } = call
+  const { caller, query, exchange, held } = call
   const { segmentId, fileName: _, bytes, ...body } = arrived.upload
   if (body.size < services.config.blob.minBytes) throw new ApiError('FILE_TOO_SMALL')
   if (query.checksum_sha256 && query.checksum_sha256 !== body.sha256) throw new ApiError('CHECKSUM_MISMATCH')
@@ -107,7 +107,7 @@ async function store(
   const replacing = overwrite && !hashed ? await findObject(services.db, object) : undefined
   exchange.resource = objectId(object)
   const view = (stored: StoredObject) => uploadView(stored, arrived.file, services)
-  const ending = { lease: place.lease, entry: entryOf('objects.upload', call, exchange, 'success') }
+  const ending = { lease: held.lease, entry: entryOf('objects.upload', call, exchange, 'success') }
   return withReservedStorage(services, caller, { size: body.size, replaced: replacing?.size ?? 0 }, async charge => {
     const options = { overwrite, charge, ending }
     const storeIn = async (trx: Db) => ({ answer: view(await storeObject(trx, object, [part], options)) })
@@ -115,7 +115,7 @@ async function store(
       inTransaction || replacing
         ? await (inTransaction ?? withoutKey<View>(services.db))(storeIn)
         : { answer: view(await putObject(services.db, object, part, options)) }
-    place.over = true
+    held.isEnded = true
     exchange.recorded = true
     return answer
   })
@@ -133,7 +133,7 @@ const objectOf = ({ file, upload, terms }: Arrived): NewObject => ({
   expiresAt: terms.expiresAt,
 })
 
-/** Contract 7.12: the prefix is left out at the root, for existing clients refuse null. */
+/** Contract 7.12: the prefix is omitted at the root, because existing clients reject null. */
 const uploadView = ({ object, replaced }: StoredObject, { name }: UploadedFile, { config }: Services) => ({
   ...placeView(object, config.urls.public),
   name,

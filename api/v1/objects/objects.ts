@@ -51,7 +51,7 @@ const deletion = z.object({
 })
 type Deletion = z.input<typeof deletion>
 
-/** Contract 7.16: one object is deleted or OBJECT_NOT_FOUND; of several the answer lists which were. Final; segments are swept later. */
+/** Contract 7.16: one object is deleted or OBJECT_NOT_FOUND; for several the answer lists the results. Final; segments are swept later. */
 export const deleteObjects = blobEndpoint({
   name: 'objects.delete',
   method: 'DELETE',
@@ -64,16 +64,18 @@ export const deleteObjects = blobEndpoint({
   async handle({ caller, body, exchange }, services) {
     const ids = namedIds(body, requestCaps.objectsDeleted)
     await countObjects('delete', ids.length, caller, services)
-    const told = await mapUnexpectedError('DELETE_FAILED', services, () => removed([...new Set(ids)], caller, services))
-    if (ids.length > 1) return told
+    const result = await mapUnexpectedError('DELETE_FAILED', services, () =>
+      removeAll([...new Set(ids)], caller, services),
+    )
+    if (ids.length > 1) return result
     exchange.resource = ids[0]
-    const code = told.failed[0]?.code ?? (told.deleted.length === 0 ? 'OBJECT_NOT_FOUND' : undefined)
+    const code = result.failed[0]?.code ?? (result.deleted.length === 0 ? 'OBJECT_NOT_FOUND' : undefined)
     if (code) throw new ApiError(code)
     return undefined
   },
 })
 
-async function removed(ids: readonly string[], caller: Caller, { db }: Services): Promise<Deletion> {
+async function removeAll(ids: readonly string[], caller: Caller, { db }: Services): Promise<Deletion> {
   const failed: Deletion['failed'] = []
   const names = ids.flatMap(id => {
     try {
@@ -84,8 +86,8 @@ async function removed(ids: readonly string[], caller: Caller, { db }: Services)
       return []
     }
   })
-  const gone = names.length > 0 ? await transaction(db, trx => removeObjects(trx, names)) : []
-  const deleted = new Set(gone.map(idOf))
-  const asked = names.map(objectId)
-  return { deleted: asked.filter(id => deleted.has(id)), not_found: asked.filter(id => !deleted.has(id)), failed }
+  const rows = names.length > 0 ? await transaction(db, trx => removeObjects(trx, names)) : []
+  const deleted = new Set(rows.map(idOf))
+  const valid = names.map(objectId)
+  return { deleted: valid.filter(id => deleted.has(id)), not_found: valid.filter(id => !deleted.has(id)), failed }
 }

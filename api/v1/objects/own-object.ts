@@ -16,7 +16,7 @@ export const objectField = z
 /** Codes that `ownObject` throws. */
 export const ownObjectErrors = ['INVALID_OBJECT', 'OBJECT_NOT_FOUND', 'PREFIX_NOT_ALLOWED'] as const
 
-/** What an id of the caller's says; malformed and foreign ids are the same INVALID_OBJECT. Throws PREFIX_NOT_ALLOWED too. */
+/** The name in an id of the caller's own object. Malformed and foreign ids are the same INVALID_OBJECT; throws PREFIX_NOT_ALLOWED too. */
 export function ownName(id: string, { user, prefixes }: Caller): ObjectName {
   const name = objectName(id)
   if (name?.ownerId !== user.id) throw new ApiError('INVALID_OBJECT')
@@ -24,7 +24,7 @@ export function ownName(id: string, { user, prefixes }: Caller): ObjectName {
   return name
 }
 
-/** The object of the caller's that an id names. */
+/** The caller's own object with this id. */
 export async function ownObject(db: Db, id: string, caller: Caller): Promise<ObjectRow> {
   const object = await findObject(db, ownName(id, caller))
   if (!object) throw new ApiError('OBJECT_NOT_FOUND')

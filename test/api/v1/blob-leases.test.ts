@@ -28,7 +28,7 @@ test('a renewal that is under way brings no place back, whoever returned it', as
         return db.client.releaseConnection(connection)
       },
     }
-    await withLease({ db: { client } } as never, lease, async place => {
+    await withLease({ db: { client } } as never, lease, async held => {
       mock.timers.tick((leaseSeconds.body / 3) * 1000)
       if (over) await endSlotLease(db, lease)
       place.over = over
