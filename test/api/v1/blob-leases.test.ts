@@ -31,7 +31,7 @@ test('a renewal that is under way brings no place back, whoever returned it', as
     await withLease({ db: { client } } as never, lease, async held => {
       mock.timers.tick((leaseSeconds.body / 3) * 1000)
       if (over) await endSlotLease(db, lease)
-      place.over = over
+      held.isEnded = over
     })
     await comesTrue(() => asked > 0 && answered === asked)
     t.deepEqual(await db('blob_leases').where({ subject }), [], subject)
