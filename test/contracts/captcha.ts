@@ -21,18 +21,18 @@ export function captchaContract(test: TestFn | SerialFn, name: string, end: () =
     t.is(await ask(answer), null)
   })
 
-  test(`${name}: what nobody solved is none`, async t => {
+  test(`${name}: an answer that nobody solved is invalid`, async t => {
     for (const answer of ['nonsense', '', 'a&success=true', 'é\u0000\n', 'x'.repeat(8000)])
       t.is(await ask(answer), null)
   })
 
-  test(`${name}: one that was solved elsewhere is none here`, async t => {
+  test(`${name}: an answer that was solved at another address is invalid`, async t => {
     t.is(await ask(end().solve({ address: '203.0.113.8' })), null)
     t.truthy(await ask(end().solve({ address: visitor })))
     t.truthy(await ask(end().solve({ address: '2001:db8::1' }), '2001:db8::1'))
   })
 
-  test(`${name}: many at once are each their own`, async t => {
+  test(`${name}: concurrent answers do not mix`, async t => {
     const answers = Array.from({ length: 20 }, (_, n) => (n % 2 ? end().solve() : `none-${n}`))
     const dated = await Promise.all(answers.map(answer => ask(answer)))
     t.deepEqual(

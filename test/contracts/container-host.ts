@@ -50,7 +50,7 @@ export function containerHostContract(test: SerialFn, name: string, subject: () 
     return host.inspect(spec.name)
   }
 
-  test(`${name}: creating and starting twice is doing it once`, async t => {
+  test(`${name}: creating and starting twice has the same effect as once`, async t => {
     const { host, spec } = subject()
     const wanted = spec('waits')
     const id = await host.create(wanted)
@@ -80,7 +80,7 @@ export function containerHostContract(test: SerialFn, name: string, subject: () 
     await host.remove(wanted.name)
   })
 
-  test(`${name}: a published port answers on the address asked for while the container runs`, async t => {
+  test(`${name}: a published port answers on the requested address while the container runs`, async t => {
     const { host, spec } = subject()
     const wanted = spec('answers', { publish: { port: 80, address: '127.0.39.17' }, env: { PORT: '80' } })
     const state = await running(host, wanted)
@@ -92,7 +92,7 @@ export function containerHostContract(test: SerialFn, name: string, subject: () 
     await host.remove(wanted.name)
   })
 
-  test(`${name}: stopping asks politely, and once is enough`, async t => {
+  test(`${name}: stopping sends TERM first, and may be repeated`, async t => {
     const { host, spec } = subject()
     const wanted = spec('waits')
     await running(host, wanted)
@@ -105,7 +105,7 @@ export function containerHostContract(test: SerialFn, name: string, subject: () 
     await host.stop(wanted.name, 10)
   })
 
-  test(`${name}: what somebody has paused is started, stopped and removed as what runs`, async t => {
+  test(`${name}: a paused container is started, stopped and removed like a running one`, async t => {
     const { host, spec } = subject()
     const wanted = spec('waits')
     await running(host, wanted)
@@ -121,7 +121,7 @@ export function containerHostContract(test: SerialFn, name: string, subject: () 
     t.is(await host.inspect(wanted.name), null)
   })
 
-  test(`${name}: what is paused stands still until it goes on, and once is enough`, async t => {
+  test(`${name}: a paused container is frozen until it is unpaused, and both may be repeated`, async t => {
     const { host, spec } = subject()
     const wanted = spec('waits')
     await host.pause(wanted.name)
@@ -148,7 +148,7 @@ export function containerHostContract(test: SerialFn, name: string, subject: () 
     t.is(await host.inspect(wanted.name), null)
   })
 
-  test(`${name}: a program that does not listen is killed after the grace`, async t => {
+  test(`${name}: a program that ignores TERM is killed after the grace`, async t => {
     const { host, spec } = subject()
     const wanted = spec('stubborn')
     await running(host, wanted)
@@ -159,7 +159,7 @@ export function containerHostContract(test: SerialFn, name: string, subject: () 
     await host.remove(wanted.name)
   })
 
-  test(`${name}: what was removed is gone for every verb, and removing again is success`, async t => {
+  test(`${name}: a removed container is missing for every call, and removing it again is success`, async t => {
     const { host, spec } = subject()
     const wanted = spec('waits')
     await running(host, wanted)
@@ -174,7 +174,7 @@ export function containerHostContract(test: SerialFn, name: string, subject: () 
     t.is(await host.inspect(wanted.name), null, 'by its id too')
   })
 
-  test(`${name}: logs join both outputs and keep the newest`, async t => {
+  test(`${name}: logs join both outputs and return the newest part`, async t => {
     const { host, spec } = subject()
     const wanted = spec('speaks')
     await running(host, wanted)
@@ -186,7 +186,7 @@ export function containerHostContract(test: SerialFn, name: string, subject: () 
     await host.remove(wanted.name)
   })
 
-  test(`${name}: of many short lines as many are kept as there is room for`, async t => {
+  test(`${name}: logs return as many short lines as fit`, async t => {
     const { host, spec } = subject()
     const wanted = spec('talks')
     await running(host, wanted)
@@ -198,7 +198,7 @@ export function containerHostContract(test: SerialFn, name: string, subject: () 
     await host.remove(wanted.name)
   })
 
-  test(`${name}: what it prints is followed line by line, from which output, until its run ends`, async t => {
+  test(`${name}: output is followed line by line, with its stream, until the run ends`, async t => {
     const { host, spec } = subject()
     const wanted = spec('speaks')
     await running(host, wanted)
@@ -234,7 +234,7 @@ export function containerHostContract(test: SerialFn, name: string, subject: () 
     await t.notThrowsAsync(follow({ tail: 10 }, none), 'there is no such container')
   })
 
-  test(`${name}: a listener sets the pace, long lines come in pieces, and the signal ends it`, async t => {
+  test(`${name}: a slow listener slows the output, long lines come in pieces, and the signal ends it`, async t => {
     const { host, spec } = subject()
     const wanted = spec('rambles')
     await running(host, wanted)
@@ -257,7 +257,7 @@ export function containerHostContract(test: SerialFn, name: string, subject: () 
     await host.remove(wanted.name)
   })
 
-  test(`${name}: output is read until the run or the signal ends it, and of no container at once`, async t => {
+  test(`${name}: output is read until the run or the signal ends it, and a missing container has none`, async t => {
     const { host, spec } = subject()
     const wanted = spec('speaks')
     const end = new AbortController()
@@ -275,7 +275,7 @@ export function containerHostContract(test: SerialFn, name: string, subject: () 
     await host.remove(wanted.name)
   })
 
-  test(`${name}: how a program ended is told`, async t => {
+  test(`${name}: the exit of a program is reported`, async t => {
     const { host, spec } = subject()
     const wanted = spec('fails')
     await running(host, wanted)
@@ -286,7 +286,7 @@ export function containerHostContract(test: SerialFn, name: string, subject: () 
     await host.remove(wanted.name)
   })
 
-  test(`${name}: a program that takes too much memory is told as such`, async t => {
+  test(`${name}: a program that ran out of memory is reported as such`, async t => {
     const { host, spec } = subject()
     const wanted = spec('swallows', { memoryMb: 64 })
     await running(host, wanted)
@@ -295,7 +295,7 @@ export function containerHostContract(test: SerialFn, name: string, subject: () 
     await host.remove(wanted.name)
   })
 
-  test(`${name}: readings exist while it runs`, async t => {
+  test(`${name}: readings exist while a container runs`, async t => {
     const { host, spec } = subject()
     const wanted = spec('waits')
     await running(host, wanted)
@@ -311,7 +311,7 @@ export function containerHostContract(test: SerialFn, name: string, subject: () 
     await host.remove(wanted.name)
   })
 
-  test(`${name}: a run to the end gives its output, its code, and leaves nothing`, async t => {
+  test(`${name}: a run to the end returns its output and exit code, and leaves nothing`, async t => {
     const { host, spec } = subject()
     const wanted = spec('installs')
     await host.create(wanted) // what a killed attempt left
@@ -331,7 +331,7 @@ export function containerHostContract(test: SerialFn, name: string, subject: () 
     t.deepEqual(swallowed, { exitCode: 137, oom: true })
   })
 
-  test(`${name}: whoever takes output slowly is given no more meanwhile`, async t => {
+  test(`${name}: a slow listener receives no more output meanwhile`, async t => {
     const { host, spec } = subject()
     let inside = 0
     let most = 0
@@ -347,7 +347,7 @@ export function containerHostContract(test: SerialFn, name: string, subject: () 
     t.is(most, 1)
   })
 
-  test(`${name}: a cancelled run is gone when the call returns`, async t => {
+  test(`${name}: a cancelled run is removed when the call returns`, async t => {
     const { host, spec } = subject()
     // It would take that long to be stopped politely.
     const wanted = spec('stubborn', { stopTimeoutSeconds: 300 })
@@ -391,7 +391,7 @@ export function containerHostContract(test: SerialFn, name: string, subject: () 
     await host.remove(two.name)
   })
 
-  test(`${name}: a pause is told`, async t => {
+  test(`${name}: a pause is reported`, async t => {
     const { host, spec } = subject()
     const wanted = spec('waits')
     wanted.labels = { ...wanted.labels, [labels.app]: 'paused' }
@@ -410,7 +410,7 @@ export function containerHostContract(test: SerialFn, name: string, subject: () 
     t.pass()
   })
 
-  test(`${name}: events of these labels are told until the signal ends it`, async t => {
+  test(`${name}: events with these labels are reported until the signal aborts`, async t => {
     const { host, spec } = subject()
     const wanted = spec('fails')
     wanted.labels = { ...wanted.labels, [labels.app]: 'watched' }
@@ -437,7 +437,7 @@ export function containerHostContract(test: SerialFn, name: string, subject: () 
     await t.notThrowsAsync(watching)
   })
 
-  test(`${name}: networks are made and removed once, however often asked`, async t => {
+  test(`${name}: networks are created and removed once, however often it is requested`, async t => {
     const { host, spec } = subject()
     const network = { name: `${spec('waits').network}-more`, labels: spec('waits').labels }
     await Promise.all([host.ensureNetwork(network), host.ensureNetwork(network), host.ensureNetwork(network)])
@@ -453,12 +453,12 @@ export function containerHostContract(test: SerialFn, name: string, subject: () 
     t.false((await host.listNetworks(network.labels)).some(({ name }) => name === network.name))
   })
 
-  test(`${name}: an image that nobody has is told as such`, async t => {
+  test(`${name}: an unavailable image is reported as such`, async t => {
     const { host } = subject()
     await t.throwsAsync(host.ensureImage(missingImage), { instanceOf: ImageUnavailable })
   })
 
-  test(`${name}: an image that is here already does, however often it is asked for; without its image nothing is created`, async t => {
+  test(`${name}: a present image may be requested repeatedly; without its image no container is created`, async t => {
     const { host, spec } = subject()
     const [wanted, nothing] = [spec('fails'), spec('fails', { image: missingImage })]
     const progress: string[] = []
@@ -471,7 +471,7 @@ export function containerHostContract(test: SerialFn, name: string, subject: () 
     t.is(await host.inspect(nothing.name), null)
   })
 
-  test(`${name}: a program has the variables, the user, the working folder and the folders that it was given`, async t => {
+  test(`${name}: a program has the requested variables, user, working folder and mounts`, async t => {
     const { host, spec } = subject()
     const folder = ownFolder(t)
     chmodSync(folder, 0o755)
@@ -499,7 +499,7 @@ export function containerHostContract(test: SerialFn, name: string, subject: () 
     t.is(readFileSync(join(folder, 'kept', 'told'), 'utf8'), 'kept\n')
   })
 
-  test(`${name}: a start without space is told as such, and leaves nothing running`, async t => {
+  test(`${name}: a start without disk space is reported as such, and leaves nothing running`, async t => {
     const { host, crowded } = subject()
     const wanted = crowded(t)
     await host.create(wanted)
@@ -515,7 +515,7 @@ export function containerHostContract(test: SerialFn, name: string, subject: () 
     t.is(await host.inspect(wanted.name), null)
   })
 
-  test(`${name}: an engine that goes away ends what is read of it, every verb that asks it says so, and it may come back`, async t => {
+  test(`${name}: an engine that becomes unreachable ends open streams, fails every call, and may come back`, async t => {
     const { fragile, spec } = subject()
     const { host, fall, rise } = await fragile(t)
     const wanted = spec('speaks')
@@ -576,7 +576,7 @@ export function containerHostContract(test: SerialFn, name: string, subject: () 
     await host.remove(wanted.name)
   })
 
-  test(`${name}: the engine tells of itself`, async t => {
+  test(`${name}: the engine reports its own state`, async t => {
     const { host } = subject()
     await t.notThrowsAsync(host.ping())
     const standing = await host.standing()

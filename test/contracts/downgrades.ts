@@ -36,7 +36,7 @@ async function account({ db, makeUser, as }: TestApi, plan = 'standard-6') {
 
 /** What becomes of a step, in the rows and for whoever waits for it, once it was woken. */
 export function downgradesContract(test: SerialFn, name: string, subject: () => DowngradesUnderTest): void {
-  test(`${name}: a confirmed step is made, and its caller is told`, async t => {
+  test(`${name}: a confirmed downgrade is applied, and its caller is answered`, async t => {
     const { ask, answer, row, plan } = await account(subject().api)
     t.is((await ask()).body.code, 'CONFIRM_CODE_SENT')
     t.like(await row(), { state: 'pending', ended_at: null })
@@ -48,7 +48,7 @@ export function downgradesContract(test: SerialFn, name: string, subject: () => 
     t.is(await plan(), 'standard-4')
   })
 
-  test(`${name}: a step waits for its confirmation, and twenty wake-ups make it once`, async t => {
+  test(`${name}: a downgrade waits for its confirmation, and twenty wake-ups apply it once`, async t => {
     const { downgrades } = subject()
     const { ana, begin, confirm, mine, plan } = await account(subject().api)
     await begin()
@@ -62,7 +62,7 @@ export function downgradesContract(test: SerialFn, name: string, subject: () => 
     t.is((await mine()).length, 1)
   })
 
-  test(`${name}: what has come in the way of a confirmed step refuses it, and is told by mail`, async t => {
+  test(`${name}: a confirmed downgrade that no longer fits is refused, with a mail`, async t => {
     const { api, downgrades } = subject()
     const { ana, begin, mine, plan } = await account(api, 'standard-4')
     const app = await api.makeApp(ana, { memoryMb: 2048 })
@@ -82,7 +82,7 @@ export function downgradesContract(test: SerialFn, name: string, subject: () => 
     )
   })
 
-  test(`${name}: a code that nobody gives runs out`, async t => {
+  test(`${name}: an unused code expires`, async t => {
     const { downgrades } = subject()
     const { ana, begin, mine, plan } = await account(subject().api)
     await begin()
@@ -93,7 +93,7 @@ export function downgradesContract(test: SerialFn, name: string, subject: () => 
     await t.notThrowsAsync(begin(), 'and another step can be begun')
   })
 
-  test(`${name}: a wake-up of an account without a step changes nothing`, async t => {
+  test(`${name}: a wake-up of an account without a downgrade changes nothing`, async t => {
     const { downgrades } = subject()
     const { ana, plan, mine, ask, answer } = await account(subject().api)
     await downgrades.wake(ana.id)
@@ -106,7 +106,7 @@ export function downgradesContract(test: SerialFn, name: string, subject: () => 
 
 /** A lost wake-up, apart from the others: no wake-up arrives meanwhile. */
 export function lostDowngradesContract(test: SerialFn, name: string, subject: () => DowngradesUnderTest): void {
-  test(`${name}: a lost wake-up is an error to who sent it, and the step is made all the same`, async t => {
+  test(`${name}: a lost wake-up is an error for its sender, and the downgrade is still applied`, async t => {
     const { downgrades, lose, relay, api } = subject()
     const { ana, ask, answer, mine, plan } = await account(api)
     lose(true)

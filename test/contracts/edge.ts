@@ -27,7 +27,7 @@ export function edgeContract(test: TestFn, name: string, make: () => Promise<Edg
     t.deepEqual(await table(edge), [route('a', 2001)])
   })
 
-  test.serial(`${name}: removing forgets the host, and an unknown host is success`, async t => {
+  test.serial(`${name}: removing deletes the route, and an unknown host is success`, async t => {
     const edge = await make()
     await edge.syncRoutes([route('a', 1001), route('b', 1002)])
     await edge.removeRoute('a.apps.localhost')
@@ -45,7 +45,7 @@ export function edgeContract(test: TestFn, name: string, make: () => Promise<Edg
     t.deepEqual(await table(edge), [])
   })
 
-  test.serial(`${name}: what no proxy can have is refused, and changes nothing`, async t => {
+  test.serial(`${name}: an invalid route is refused, and changes nothing`, async t => {
     const edge = await make()
     await edge.syncRoutes([route('a', 1001)])
     for (const odd of [{ host: 'A.apps.localhost' }, { address: 'no-address' }, { port: 70_000 }, { appId: 'a b' }])
@@ -53,7 +53,7 @@ export function edgeContract(test: TestFn, name: string, make: () => Promise<Edg
     t.deepEqual(await table(edge), [route('a', 1001)])
   })
 
-  test.serial(`${name}: simultaneous changes of different hosts are all kept`, async t => {
+  test.serial(`${name}: concurrent changes of different hosts are all stored`, async t => {
     const edge = await make()
     await edge.syncRoutes([])
     const routes = Array.from({ length: 50 }, (_, index) => route(`n${String(index).padStart(2, '0')}`, 3000 + index))
@@ -61,7 +61,7 @@ export function edgeContract(test: TestFn, name: string, make: () => Promise<Edg
     t.deepEqual(await table(edge), routes)
   })
 
-  test.serial(`${name}: of many routes those of some hosts are found`, async t => {
+  test.serial(`${name}: the routes of some of many hosts are found`, async t => {
     const edge = await make()
     const routes = Array.from({ length: 100 }, (_, index) => route(`n${index}`, 3000 + index))
     await edge.syncRoutes(routes)
@@ -71,7 +71,7 @@ export function edgeContract(test: TestFn, name: string, make: () => Promise<Edg
     t.deepEqual(await edge.findRoutes([]), [])
   })
 
-  test.serial(`${name}: a mark stands for this run, until the whole table is replaced`, async t => {
+  test.serial(`${name}: a mark lasts for this run, until the whole table is replaced`, async t => {
     const edge = await make()
     await edge.syncRoutes([])
     const { run, mark } = await edge.standing()

@@ -43,7 +43,7 @@ export function gitContract(test: TestFn, parts: () => GitParts): void {
     t.true(fetched.lines.some(line => line.includes(first.commit.slice(0, 12))))
   })
 
-  test('a commit that its branch has left behind still arrives while the server has it', async t => {
+  test('a commit that its branch no longer contains still arrives while the server has it', async t => {
     const repository = await parts().server.repository()
     await repository.push({ 'a.txt': 'base' })
     const replaced = await repository.push({ 'a.txt': 'one' })
@@ -52,7 +52,7 @@ export function gitContract(test: TestFn, parts: () => GitParts): void {
     t.is(await readFile(join(fetched.folder, 'a.txt'), 'utf8'), 'one')
   })
 
-  test('a server that gives branches only is searched for the commit', async t => {
+  test('a commit is found on a server that serves only branches', async t => {
     const repository = await parts().server.repository({ files: { 'a.txt': '0' } })
     const wanted = await repository.push({ 'a.txt': '1' })
     for (const text of ['2', '3']) await repository.push({ 'a.txt': text })
@@ -64,7 +64,7 @@ export function gitContract(test: TestFn, parts: () => GitParts): void {
     refused(t, await fetch({ url: repository.url, commit: 'c'.repeat(40) }), 'INVALID_BRANCH')
   })
 
-  test('the same is left out as of uploads: dropped folders, submodules, links that lead outside', async t => {
+  test('the same is left out as for uploads: dropped folders, submodules, links that lead outside', async t => {
     const repository = await parts().server.repository()
     const { commit } = await repository.push({
       'main.js': '1',
@@ -101,7 +101,7 @@ export function gitContract(test: TestFn, parts: () => GitParts): void {
     t.is(fetched.lines.filter(line => line.includes('leads outside')).length, 3)
   })
 
-  test('what cannot be found ends with its code, and leaves nothing', async t => {
+  test('a missing repository, branch or commit has its code, and leaves nothing', async t => {
     const { server } = parts()
     const repository = await server.repository({ files: { a: '1' } })
     const commit = 'd'.repeat(40)
@@ -121,7 +121,7 @@ export function gitContract(test: TestFn, parts: () => GitParts): void {
     refused(t, await fetch({ url: `${server.url}/no/such.git`, commit }), 'CLONE_FAILED', /no such repository/)
   })
 
-  test('a private repository takes its token, and a refused one is an end', async t => {
+  test('a private repository accepts its token, and a refused token ends the fetch', async t => {
     const { server } = parts()
     const repository = await server.repository({ private: true })
     const { commit } = await repository.push({ 'a.txt': 'secret' })
@@ -151,7 +151,7 @@ export function gitContract(test: TestFn, parts: () => GitParts): void {
     t.is(packages.result?.files, 5)
   })
 
-  test('a server that fails, hangs or is not there may be tried again', async t => {
+  test('a server that fails, hangs or is unreachable may be retried', async t => {
     const { server } = parts()
     const commit = 'e'.repeat(40)
     const healing = async (request: Partial<FetchRequest>, message: RegExp) => {
@@ -168,7 +168,7 @@ export function gitContract(test: TestFn, parts: () => GitParts): void {
     refused(t, await fetch({ commit, url: `${server.url}/status-403/x.git` }), 'AUTHENTICATION_REQUIRED')
   })
 
-  test('a cancelled fetch ends at once and leaves nothing', async t => {
+  test('a cancelled fetch ends immediately and leaves nothing', async t => {
     const { server } = parts()
     const repository = await server.repository()
     const { commit } = await repository.push({ 'a.bin': Buffer.from(crypto.getRandomValues(new Uint8Array(60_000))) })

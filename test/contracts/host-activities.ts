@@ -84,7 +84,7 @@ export function hostActivitiesContract(
   const scene: MakeScene = async (kind, terms) => sceneOn((await database).db, await subject(), kind, terms)
 
   for (const [step, { kind, when, exact, ask }] of Object.entries(steps) as [StepName, Row][])
-    test(`${name}: ${step} is done for the run and the release that its operation has, and for no other`, async t => {
+    test(`${name}: ${step} is done only for the run and the release of its operation`, async t => {
       const it = await scene(kind)
       const { db, app, operationId, host } = it
       const before = await it.standing()
@@ -111,7 +111,7 @@ export function hostActivitiesContract(
       t.deepEqual(await it.standing(), before)
     })
 
-  test(`${name}: an operation has the steps of its kind, and no other`, async t => {
+  test(`${name}: an operation has only the steps of its kind`, async t => {
     t.is(Object.keys(steps).length, 16)
     const scenes = { start: await scene('start'), snapshot: await scene('snapshot') }
     for (const [step, { ask }] of Object.entries(steps) as [StepName, Row][])

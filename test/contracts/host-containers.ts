@@ -9,7 +9,7 @@ const gone = { containerId: null, code: null, oom: false }
 
 /** The part of the contract that has to do with containers. */
 export function hostContainersContract(test: SerialFn, name: string, scene: MakeScene): void {
-  test(`${name}: a start tells where its container is, and repeated is the same start`, async t => {
+  test(`${name}: a start returns where its container listens, and may be repeated`, async t => {
     const { ask, failure, standing, release, db, app } = await scene('start', { running: false })
     await db('apps').where({ id: app.id }).update({ variables_version: 3 })
     t.deepEqual((await standing()).containers, {})
@@ -26,7 +26,7 @@ export function hostContainersContract(test: SerialFn, name: string, scene: Make
     t.deepEqual((await standing()).containers, { 1: true })
   })
 
-  test(`${name}: a stop tells how the container has ended, and repeated tells the same`, async t => {
+  test(`${name}: a stop returns how the container ended, and returns the same when repeated`, async t => {
     const { ask, failure, standing, release } = await scene('stop')
     const exit = await ask(({ stopApp }) => stopApp(release, { mustRun: true }))
     t.like(exit, { code: 143, oom: false })
@@ -46,7 +46,7 @@ export function hostContainersContract(test: SerialFn, name: string, scene: Make
     t.deepEqual((await standing()).containers, { 1: false })
   })
 
-  test(`${name}: two versions of a web application run side by side, of a program without a port never`, async t => {
+  test(`${name}: two versions of a web application run concurrently, of a program without a port never`, async t => {
     const web = await scene('deploy')
     const [first, second] = [
       await web.ask(({ startApp }) => startApp(web.before, { mustStand: false })),
@@ -64,7 +64,7 @@ export function hostContainersContract(test: SerialFn, name: string, scene: Make
     t.is(await ask(({ passHealthGate }) => passHealthGate(release, alone)), null, 'it stays up')
   })
 
-  test(`${name}: a program that ends right away is not let through, with its exit, and why stands in the log`, async t => {
+  test(`${name}: a program that ends right away does not pass, with its exit, and the reason is in the log`, async t => {
     const { ask, standing, suffer, release, db } = await scene('deploy')
     await suffer('the program ends')
     const started = await ask(({ startRelease }) => startRelease(release))
@@ -79,7 +79,7 @@ export function hostContainersContract(test: SerialFn, name: string, scene: Make
     t.like(await ask(({ stopApp }) => stopApp(release, { mustRun: false })), gone, 'of nothing there is no exit')
   })
 
-  test(`${name}: a web application that does not answer is not let through, and runs on until it is ended`, async t => {
+  test(`${name}: a web application that does not answer does not pass, and keeps running until it is stopped`, async t => {
     const { ask, standing, suffer, release } = await scene('deploy')
     const healthy = await ask(({ startRelease }) => startRelease(release))
     t.is(await ask(({ passHealthGate }) => passHealthGate(release, healthy)), null)
@@ -90,7 +90,7 @@ export function hostContainersContract(test: SerialFn, name: string, scene: Make
     t.deepEqual((await standing()).containers, { 1: true, 2: true })
   })
 
-  test(`${name}: a container of an earlier boot says nothing of its program, and is started again`, async t => {
+  test(`${name}: a container of an earlier boot proves nothing about its program, and is started again`, async t => {
     const { ask, standing, release } = await scene('deploy')
     const started = await ask(({ startRelease }) => startRelease(release))
     await ask(({ stopApp }) => stopApp(release, { mustRun: false }))
@@ -105,7 +105,7 @@ export function hostContainersContract(test: SerialFn, name: string, scene: Make
     t.deepEqual((await standing()).containers, { 1: true, 2: true })
   })
 
-  test(`${name}: a container that somebody removed before it was looked at says nothing of its program, and is made again`, async t => {
+  test(`${name}: a container that was removed before the check proves nothing about its program, and is created again`, async t => {
     for (const web of [true, false]) {
       const { ask, standing, release } = await scene('deploy', { web })
       const first = await ask(({ startRelease }) => startRelease(release))
@@ -122,7 +122,7 @@ export function hostContainersContract(test: SerialFn, name: string, scene: Make
     }
   })
 
-  test(`${name}: a deploy that has ended retires the version before, and cannot end the one that serves`, async t => {
+  test(`${name}: a deploy that has ended retires the previous version, and cannot stop the serving one`, async t => {
     const { ask, failure, standing, release, before, end } = await scene('deploy')
     await ask(({ startRelease }) => startRelease(release))
     await end()
@@ -136,7 +136,7 @@ export function hostContainersContract(test: SerialFn, name: string, scene: Make
     t.deepEqual((await standing()).containers, { 2: true })
   })
 
-  test(`${name}: a deletion takes every container, then the files once nobody has the application any more`, async t => {
+  test(`${name}: a deletion removes every container, then the files once the application is deleted`, async t => {
     const { ask, failure, standing, release, remove } = await scene('delete')
     t.like(await failure(({ removeFiles }) => removeFiles(release)), { type: 'ACTION_FAILED', final: true })
     await ask(({ removeContainers }) => removeContainers(release))
@@ -148,7 +148,7 @@ export function hostContainersContract(test: SerialFn, name: string, scene: Make
     t.deepEqual(await standing(), { containers: {}, files: null, disk: false, busy: 0 })
   })
 
-  test(`${name}: while the engine is away its steps fail as what may be tried again, and then are done`, async t => {
+  test(`${name}: while the engine is unreachable steps fail as retryable, and succeed afterwards`, async t => {
     const { ask, failure, standing, suffer, release, before } = await scene('deploy')
     const started = await ask(({ startRelease }) => startRelease(release))
     await suffer('the engine is away')
@@ -174,7 +174,7 @@ export function hostContainersContract(test: SerialFn, name: string, scene: Make
     await deletion.ask(({ removeContainers }) => removeContainers(deletion.release))
   })
 
-  test(`${name}: without its image a release is not started, for good, and what runs runs on`, async t => {
+  test(`${name}: without its image a release is not started, permanently, and running containers stay`, async t => {
     const { failure, standing, suffer, release, before } = await scene('deploy')
     await suffer('no image')
     const none = { type: 'DEPLOY_FAILED', final: true }

@@ -11,7 +11,7 @@ import type { MakeScene } from './host-scene.ts'
 
 /** The part of the contract that has to do with files. */
 export function hostFilesContract(test: SerialFn, name: string, scene: MakeScene): void {
-  test(`${name}: a creation brings files and container, and takes all of it back`, async t => {
+  test(`${name}: a creation brings files and container, and undoes all of it`, async t => {
     const { ask, standing, release, db, operationId } = await scene('create')
     const state = async () => (await findDeploymentByOperation(db, operationId))?.state
     t.deepEqual(await standing(), { containers: {}, files: null, disk: false, busy: 0 })
@@ -31,7 +31,7 @@ export function hostFilesContract(test: SerialFn, name: string, scene: MakeScene
     t.deepEqual(await standing(), { containers: {}, files: null, disk: false, busy: 0 })
   })
 
-  test(`${name}: files are placed and put back however often it is asked, and what runs is left alone`, async t => {
+  test(`${name}: files are placed and put back repeatedly, and running containers stay`, async t => {
     const { ask, failure, standing, suffer, release, end } = await scene('deploy')
     const files = async () => {
       const { containers, files } = await standing()
@@ -65,7 +65,7 @@ export function hostFilesContract(test: SerialFn, name: string, scene: MakeScene
     t.is(await files(), 2)
   })
 
-  test(`${name}: a release that never serves is thrown away, also after its deploy has ended`, async t => {
+  test(`${name}: a release that never serves is removed, also after its deploy has ended`, async t => {
     const { ask, standing, release, db, operationId } = await scene('deploy')
     await ask(({ discardRelease }) => discardRelease(release))
     await ask(({ prepareRelease }) => prepareRelease(release))
@@ -75,7 +75,7 @@ export function hostFilesContract(test: SerialFn, name: string, scene: MakeScene
     t.deepEqual(await standing(), { containers: { 1: true }, files: 1, disk: true, busy: 0 })
   })
 
-  test(`${name}: files that cannot be put back are told of, and given up only when somebody asks for that`, async t => {
+  test(`${name}: files that cannot be put back are reported, and given up only on request`, async t => {
     const { ask, failure, suffer, release, db, app, operationId } = await scene('deploy')
     const restore = (attempt: number) => failure(({ restoreFiles }) => restoreFiles(release), { attempt })
     const problem = async () => problemOf((await loadApp(db, app.id))!)?.code
@@ -93,7 +93,7 @@ export function hostFilesContract(test: SerialFn, name: string, scene: MakeScene
     t.like(await restore(tellUndoFrom + 1), { type: 'RESTORE_INTERRUPTED', final: true })
   })
 
-  test(`${name}: an install step has its slot, is told apart when it fails, ends when it is cancelled, and may be done again`, async t => {
+  test(`${name}: an install step takes a slot, fails with its own code, ends when it is cancelled, and may be repeated`, async t => {
     const { ask, failure, standing, suffer, release, db, operationId } = await scene('deploy', { installs: true })
     const install = ({ installDependencies }: Parameters<Parameters<typeof ask>[0]>[0]) => installDependencies(release)
     const waits = async () => (await findDeploymentByOperation(db, operationId))?.waiting_for
@@ -123,7 +123,7 @@ export function hostFilesContract(test: SerialFn, name: string, scene: MakeScene
     t.deepEqual(await standing(), { containers: { 1: true }, files: 1, disk: true, busy: 0 })
   })
 
-  test(`${name}: what a later release has installed is lent to the one that serves, which goes on meanwhile`, async t => {
+  test(`${name}: the serving release uses the dependencies of a later one, and keeps running meanwhile`, async t => {
     const { ask, failure, standing, release, before } = await scene('deploy')
     await ask(({ prepareRelease }) => prepareRelease(release))
     for (const attempt of [1, 2]) await ask(({ lendDependencies }) => lendDependencies(release, before), { attempt })

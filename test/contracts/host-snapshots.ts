@@ -6,7 +6,7 @@ import type { HostActivities, MakeScene } from './host-scene.ts'
 
 /** The part of the contract that has to do with snapshots. */
 export function hostSnapshotsContract(test: SerialFn, name: string, scene: MakeScene): void {
-  test(`${name}: a snapshot is a body of its own each time, and equal files have one digest`, async t => {
+  test(`${name}: each snapshot has its own segment, and equal files have the same digest`, async t => {
     const { ask, failure, standing, suffer, release, operationId, db } = await scene('snapshot')
     const take = ({ takeSnapshot }: HostActivities) => takeSnapshot(release, operationId)
     await suffer('no archive holds the files')
@@ -23,7 +23,7 @@ export function hostSnapshotsContract(test: SerialFn, name: string, scene: MakeS
     t.deepEqual(await standing(), { containers: { 1: true }, files: 1, disk: true, busy: 0 })
   })
 
-  test(`${name}: the place of a host is waited for, and without it nothing is copied`, async t => {
+  test(`${name}: a snapshot waits for the slot of its host, and without it nothing is copied`, async t => {
     const { ask, failure, standing, release, operationId, host, db } = await scene('snapshot')
     const wait = ({ awaitSnapshotPlace }: HostActivities) => awaitSnapshotPlace(release, operationId)
     t.true(await takeSnapshotSlot(db, host.id, 'another'))
@@ -41,7 +41,7 @@ export function hostSnapshotsContract(test: SerialFn, name: string, scene: MakeS
     t.is((await standing()).busy, 0)
   })
 
-  test(`${name}: a copy whose place is lost, or that is cancelled, has ended when it says so`, async t => {
+  test(`${name}: a copy that loses its slot, or is cancelled, has ended when it reports that`, async t => {
     const { failure, standing, suffer, release, operationId, host, db } = await scene('snapshot')
     await suffer('it never ends')
     const take = ({ takeSnapshot }: HostActivities) => takeSnapshot(release, operationId)

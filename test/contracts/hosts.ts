@@ -67,7 +67,7 @@ export function hostsContract(test: TestFn, name: string, subject: () => HostsUn
   const isMeasured = (stats: LiveReading['stats']): boolean =>
     stats !== null && figures.every(figure => Number.isFinite(stats[figure]))
 
-  test(`${name}: an application without a container has no figures and no logs, and its live stream says so and ends`, async t => {
+  test(`${name}: an application without a container has no stats and no logs, and its live stream reports that and ends`, async t => {
     const { hosts } = subject()
     const { app, readers } = await subject().host()
     t.like(await hosts.stats(app), { state: null, stats: null })
@@ -78,7 +78,7 @@ export function hostsContract(test: TestFn, name: string, subject: () => HostsUn
     await comesTrue(() => readers() === 0)
   })
 
-  test(`${name}: one that runs has figures, and the newest of what it has printed`, async t => {
+  test(`${name}: a running application has stats, and its newest output`, async t => {
     const { hosts } = subject()
     const { app, start } = await subject().host()
     await start('first\nsecónd\n')
@@ -92,7 +92,7 @@ export function hostsContract(test: TestFn, name: string, subject: () => HostsUn
     t.is(await hosts.logs(app, 4), 'nd\n', 'and whole characters')
   })
 
-  test(`${name}: one that has ended tells how, and its logs stay`, async t => {
+  test(`${name}: an application that has ended reports its exit, and keeps its logs`, async t => {
     const { hosts } = subject()
     const { app, start, end } = await subject().host()
     await start('last words\n')
@@ -104,7 +104,7 @@ export function hostsContract(test: TestFn, name: string, subject: () => HostsUn
     t.is(await hosts.logs(app, 1000), 'last words\n')
   })
 
-  test(`${name}: a live stream begins with the figures, for everyone, and tells every line from then on in order`, async t => {
+  test(`${name}: a live stream starts with the stats for every reader, then sends every line in order`, async t => {
     const { app, start, print, readers } = await subject().host()
     await start('before\n')
     const first = listen(app)
@@ -134,7 +134,7 @@ export function hostsContract(test: TestFn, name: string, subject: () => HostsUn
     await Promise.all([first.ended, second.ended])
   })
 
-  test(`${name}: a live stream goes on over an end and a start`, async t => {
+  test(`${name}: a live stream continues across a stop and a start`, async t => {
     const { app, start, end, print } = await subject().host()
     await start()
     const stream = listen(app)
@@ -157,7 +157,7 @@ export function hostsContract(test: TestFn, name: string, subject: () => HostsUn
     await stream.ended
   })
 
-  test(`${name}: a live stream ends with a word when the container is gone`, async t => {
+  test(`${name}: a live stream ends with a reason when the container is removed`, async t => {
     const { app, start, remove, readers } = await subject().host()
     await start()
     const stream = listen(app)
@@ -169,7 +169,7 @@ export function hostsContract(test: TestFn, name: string, subject: () => HostsUn
     await comesTrue(() => readers() === 0)
   })
 
-  test(`${name}: whoever leaves a live stream is told nothing more, and nobody reads on for them`, async t => {
+  test(`${name}: a reader that leaves a live stream gets nothing more, and its stream is closed`, async t => {
     const { app, start, readers } = await subject().host()
     await start()
     const stream = listen(app)
@@ -186,7 +186,7 @@ export function hostsContract(test: TestFn, name: string, subject: () => HostsUn
     await comesTrue(() => readers() === 0)
   })
 
-  test(`${name}: a line that breaks is an error, and another one begins with the figures`, async t => {
+  test(`${name}: a broken connection is an error, and the next one starts with the stats`, async t => {
     const { app, start, hangUp, print } = await subject().host()
     await start()
     const stream = listen(app)
@@ -217,7 +217,7 @@ export function hostsContract(test: TestFn, name: string, subject: () => HostsUn
       await Promise.all(asked)
     })
 
-  test(`${name}: of an application that is lost with its host everybody is told what to do`, async t => {
+  test(`${name}: an application that is lost with its host tells every reader what to do`, async t => {
     const { hosts, live } = subject()
     const { app, start } = await subject().host()
     await start('words\n')

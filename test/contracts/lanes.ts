@@ -60,7 +60,7 @@ export function lanesContract(test: SerialFn, name: string, subject: () => Lanes
     subject().api.db('operations').where({ target_id: app.id, kind }).orderBy('seq', 'desc').first()
   const isQueued = async (app: { id: string }, kind: Command) => (await newest(app, kind))?.state === 'queued'
 
-  test(`${name}: a command that succeeds is told to its caller, and stands in the rows`, async t => {
+  test(`${name}: a successful command is answered to its caller, and recorded in the rows`, async t => {
     const { running, host } = subject()
     const made = await running()
     const ends = {
@@ -81,7 +81,7 @@ export function lanesContract(test: SerialFn, name: string, subject: () => Lanes
     }
   })
 
-  test(`${name}: a failure is told by its code, its words stay in the row, and the application is as it was`, async t => {
+  test(`${name}: a failure is answered with its code, its message stays in the row, and the application is unchanged`, async t => {
     const { running, host } = subject()
     for (const { told, leaves, ...refused } of failures) {
       const made = await running()
@@ -97,7 +97,7 @@ export function lanesContract(test: SerialFn, name: string, subject: () => Lanes
     }
   })
 
-  test(`${name}: a deletion takes the application, and what waited for it is cancelled unbegun`, async t => {
+  test(`${name}: a deletion removes the application, and cancels waiting operations`, async t => {
     const { running, host, api } = subject()
     const made = await running()
     const release = host.holds(made.app.id, 'stop')
@@ -119,7 +119,7 @@ export function lanesContract(test: SerialFn, name: string, subject: () => Lanes
     t.deepEqual(host.told(made.app.id).slice(-4), ['stop begins', 'stop ends', 'delete begins', 'delete ends'])
   })
 
-  test(`${name}: a deletion that fails leaves the application as it was`, async t => {
+  test(`${name}: a failed deletion leaves the application unchanged`, async t => {
     const { running, host, api } = subject()
     const made = await running()
     const before = await appRow(made.app)
@@ -132,7 +132,7 @@ export function lanesContract(test: SerialFn, name: string, subject: () => Lanes
     t.is((await ask(made, 'stop')).status, 200, 'and can be used')
   })
 
-  test(`${name}: however often a lane is woken, each command runs once, one after the other, oldest first`, async t => {
+  test(`${name}: each command runs once, one at a time and oldest first, however often its lane is woken`, async t => {
     const { running, host, lanes } = subject()
     const made = await running()
     const wake = () => lanes.wake(made.app.id, made.ana.id)
@@ -152,7 +152,7 @@ export function lanesContract(test: SerialFn, name: string, subject: () => Lanes
     for (const command of ['stop', 'restart']) t.is(told.filter(word => word === `${command} begins`).length, 1)
   })
 
-  test(`${name}: nobody waits for the lane of another application`, async t => {
+  test(`${name}: no command waits for the lane of another application`, async t => {
     const { running, host } = subject()
     const [held, other] = [await running(), await running()]
     const release = host.holds(held.app.id, 'stop')
@@ -164,7 +164,7 @@ export function lanesContract(test: SerialFn, name: string, subject: () => Lanes
     t.is((await stopped).status, 200)
   })
 
-  test(`${name}: what was given up before its lane was woken never runs`, async t => {
+  test(`${name}: a command that was given up before its lane was woken never runs`, async t => {
     const { running, host, lanes, api } = subject()
     const { ana, app } = await running()
     const wish = { targetId: app.id, kind: 'stop', ownerId: ana.id, actor: ana.id } as const
@@ -177,7 +177,7 @@ export function lanesContract(test: SerialFn, name: string, subject: () => Lanes
     t.false(host.told(app.id).includes('stop begins'))
   })
 
-  test(`${name}: a wake-up for nothing is none`, async t => {
+  test(`${name}: a wake-up without work has no effect`, async t => {
     const { running, host, lanes } = subject()
     const { ana, app } = await running()
     const before = host.told(app.id).length
@@ -190,7 +190,7 @@ export function lanesContract(test: SerialFn, name: string, subject: () => Lanes
 
 /** A lost wake-up, apart from the others: no wake-up arrives meanwhile. */
 export function lostWakesContract(test: SerialFn, name: string, subject: () => LanesUnderTest): void {
-  test(`${name}: a wake-up that is lost is an error to who sent it, and the command is carried out all the same`, async t => {
+  test(`${name}: a lost wake-up is an error for its sender, and the command still runs`, async t => {
     const { running, host, lanes, lose, relay, api } = subject()
     const { ana, app } = await running()
     lose(true)

@@ -80,7 +80,7 @@ export function mailerContract(test: TestFn | SerialFn, name: string, end: () =>
     t.is(read!.headers.Subject, 'shop Bcc: everybody@example.org <script>')
   })
 
-  test(`${name}: what is not one address is refused for good, and nothing goes out`, async t => {
+  test(`${name}: anything but one address is refused permanently, and nothing is sent`, async t => {
     for (const to of ['', 'ana', 'a@b.c, d@e.f', 'a@b.c\r\nBcc: d@e.f', '<a@b.c>', 'a b@c.d']) {
       const mail = mailOf({ to })
       await t.throwsAsync(end().mailer.send(mail, patience()), { instanceOf: MailRefused }, to)
@@ -88,7 +88,7 @@ export function mailerContract(test: TestFn | SerialFn, name: string, end: () =>
     }
   })
 
-  test(`${name}: sent again it is the same mail`, async t => {
+  test(`${name}: a mail that is sent again is the same mail`, async t => {
     const mail = mailOf()
     await end().mailer.send(mail, patience())
     await end().mailer.send(mail, patience())
@@ -96,7 +96,7 @@ export function mailerContract(test: TestFn | SerialFn, name: string, end: () =>
     t.is(bodies.size, 1)
   })
 
-  test(`${name}: one that is called off is not sent`, async t => {
+  test(`${name}: a cancelled mail is not sent`, async t => {
     const mail = mailOf()
     await t.throwsAsync(end().mailer.send(mail, AbortSignal.abort()), { any: true })
     t.deepEqual(await arrived(mail), [])

@@ -28,7 +28,7 @@ export function objectStoreContract(test: TestFn, store: () => ObjectStore, rema
     t.true((await bytesOf(await store().get(id))).equals(bytes))
   })
 
-  test('small stretches come in one piece, as far as the body goes', async t => {
+  test('small ranges come in one piece, up to the end of the body', async t => {
     const bytes = noise(100_000)
     const id = newId()
     await store().put(id, bodyOf(bytes))
@@ -67,7 +67,7 @@ export function objectStoreContract(test: TestFn, store: () => ObjectStore, rema
       await t.throwsAsync(store().get(id, size, size + 1), { instanceOf: RangeError })
     })
 
-  test('a body that breaks off leaves nothing', async t => {
+  test('a body that is cut off leaves nothing', async t => {
     for (const length of [1000, 3_000_000]) {
       const id = newId()
       await t.throwsAsync(store().put(id, tornBody(noise(length)), { length: length * 2 }))
@@ -89,7 +89,7 @@ export function objectStoreContract(test: TestFn, store: () => ObjectStore, rema
     }
   })
 
-  test('a body over the cap is refused while it still comes', async t => {
+  test('a body over the cap is refused while it still arrives', async t => {
     const id = newId()
     const body = stuckBody(noise(200_001))
     await t.throwsAsync(store().put(id, body, { maxBytes: 200_000 }), { instanceOf: BodyTooLarge })
@@ -97,7 +97,7 @@ export function objectStoreContract(test: TestFn, store: () => ObjectStore, rema
     await refused(t, id)
   })
 
-  test('a put that is called off leaves nothing', async t => {
+  test('a cancelled put leaves nothing', async t => {
     const id = newId()
     const abort = new AbortController()
     const put = store().put(id, stuckBody(noise(100_000)), { signal: abort.signal })
@@ -106,7 +106,7 @@ export function objectStoreContract(test: TestFn, store: () => ObjectStore, rema
     await refused(t, id)
   })
 
-  test('a get that is called off ends with an error', async t => {
+  test('a cancelled get ends with an error', async t => {
     const id = newId()
     await store().put(id, bodyOf(noise(5_000_000)))
     const abort = new AbortController()
@@ -116,7 +116,7 @@ export function objectStoreContract(test: TestFn, store: () => ObjectStore, rema
     await t.throwsAsync(read, { name: 'AbortError' })
   })
 
-  test('lent bytes are those of the body or of its range, each piece until the next one is asked for', async t => {
+  test('borrowed bytes are those of the body or its range, each piece valid until the next one is requested', async t => {
     const bytes = noise(5_000_000)
     const id = newId()
     await store().put(id, bodyOf(bytes))
@@ -138,14 +138,14 @@ export function objectStoreContract(test: TestFn, store: () => ObjectStore, rema
     await t.throwsAsync(store().lend(newId()), { instanceOf: BodyNotFound })
   })
 
-  test('an empty body lends nothing', async t => {
+  test('an empty body has nothing to borrow', async t => {
     const id = newId()
     await store().put(id, bodyOf(Buffer.alloc(0)))
     for await (const piece of await store().lend(id)) t.fail(`${piece.length} bytes`)
     t.pass()
   })
 
-  test('a loan that is called off ends with an error', async t => {
+  test('a cancelled borrowing ends with an error', async t => {
     const id = newId()
     await store().put(id, bodyOf(noise(5_000_000)))
     const abort = new AbortController()
@@ -158,13 +158,13 @@ export function objectStoreContract(test: TestFn, store: () => ObjectStore, rema
     await t.throwsAsync(rest(), { name: 'AbortError' })
   })
 
-  test('eight puts side by side do not mix', async t => {
+  test('eight concurrent puts do not mix', async t => {
     const bodies = Array.from({ length: 8 }, (_, index) => ({ id: newId(), bytes: noise(500_000 + index) }))
     await Promise.all(bodies.map(({ id, bytes }) => store().put(id, bodyOf(bytes, 1000 + (bytes.length % 7)))))
     for (const { id, bytes } of bodies) t.true((await bytesOf(await store().get(id))).equals(bytes))
   })
 
-  test('a reader that has begun reads to the end after a delete', async t => {
+  test('a reader that has started reads to the end after a delete', async t => {
     const id = newId()
     const bytes = noise(4_000_000)
     await store().put(id, bodyOf(bytes))
@@ -178,7 +178,7 @@ export function objectStoreContract(test: TestFn, store: () => ObjectStore, rema
     t.is(await store().head(id), null)
   })
 
-  test('what is absent is told as absent, and deleted with success', async t => {
+  test('a missing body is reported as missing, and deleted with success', async t => {
     const id = newId()
     t.is(await store().head(id), null)
     await t.notThrowsAsync(store().delete(id))
@@ -199,7 +199,7 @@ export function objectStoreContract(test: TestFn, store: () => ObjectStore, rema
     t.true(read.equals(bytes.subarray(399_000)))
   })
 
-  test('an id that is no id never becomes a path', async t => {
+  test('an invalid id never becomes a path', async t => {
     for (const id of ['../../etc/passwd', '', 'a/b', 'ABCDEF0123456789'])
       await t.throwsAsync(store().put(id, bodyOf(noise(1))), { message: /^Not a segment id/ })
   })

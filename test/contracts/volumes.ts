@@ -12,7 +12,7 @@ export function volumesContract(test: SerialFn, name: string, open: () => Promis
   const id = () =>
     [...crypto.getRandomValues(new Uint8Array(12))].map(byte => byte.toString(16).padStart(2, '0')).join('')
 
-  test(`${name}: a volume has its folders, is listed, and adopting it keeps what is inside`, async t => {
+  test(`${name}: a volume has its folders, is listed, and keeps its content when it is adopted`, async t => {
     const app = id()
     const volumes = await open()
     await volumes.ensure(app, 16, 10_001)
@@ -28,7 +28,7 @@ export function volumesContract(test: SerialFn, name: string, open: () => Promis
     t.false((await again.list()).includes(app))
   })
 
-  test(`${name}: one that was made before is adopted, and never replaced by an empty one`, async t => {
+  test(`${name}: a volume that was created before is adopted, and never replaced by an empty one`, async t => {
     const app = id()
     const volumes = await open()
     await t.throwsAsync(volumes.ensure(app, 16, 10_001, 'before'), { instanceOf: VolumeLost })
@@ -40,7 +40,7 @@ export function volumesContract(test: SerialFn, name: string, open: () => Promis
     await volumes.remove(app)
   })
 
-  test(`${name}: a volume that is lost is named, and no other`, async t => {
+  test(`${name}: only a lost volume is reported as lost`, async t => {
     const [app, lost] = [id(), id()]
     const volumes = await open()
     await volumes.ensure(app, 16, 10_001)
@@ -52,7 +52,7 @@ export function volumesContract(test: SerialFn, name: string, open: () => Promis
     await volumes.remove(app)
   })
 
-  test(`${name}: what runs on the host with the user of one application reads nothing of another's`, async t => {
+  test(`${name}: a process on the host with the user of one application cannot read another's files`, async t => {
     const [app, other] = [id(), id()]
     const volumes = await open()
     await volumes.ensure(app, 16, 10_001)
@@ -90,7 +90,7 @@ export function volumesContract(test: SerialFn, name: string, open: () => Promis
     for (const made of [app, other]) await volumes.remove(made)
   })
 
-  test(`${name}: removing twice, or what never was, is success`, async t => {
+  test(`${name}: removing twice, or a missing volume, is success`, async t => {
     const app = id()
     const volumes = await open()
     await volumes.remove(app)
@@ -100,7 +100,7 @@ export function volumesContract(test: SerialFn, name: string, open: () => Promis
     await t.throwsAsync(stat(volumes.path(app)), { code: 'ENOENT' })
   })
 
-  test(`${name}: what is set aside is not listed, comes back with what is inside, and goes with a removal`, async t => {
+  test(`${name}: a volume that is set aside is not listed, comes back with its content, and is deleted by a removal`, async t => {
     const app = id()
     const volumes = await open()
     await volumes.bringBack(app)
@@ -125,7 +125,7 @@ export function volumesContract(test: SerialFn, name: string, open: () => Promis
     t.false((await volumes.list()).includes(app))
   })
 
-  test(`${name}: used bytes follow what is written`, async t => {
+  test(`${name}: used bytes follow writes`, async t => {
     const app = id()
     const volumes = await open()
     t.is(await volumes.usedBytes(app), 0)

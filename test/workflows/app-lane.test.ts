@@ -89,7 +89,7 @@ test('an uploaded application runs, has its address, and its deployment succeede
   await keepHistory(client, 'create', app.id)
 })
 
-test('a failed install gives memory and name back and leaves only its reason', async t => {
+test('a failed install releases memory and name and leaves only its reason', async t => {
   const { db, make, run, lanes, calls, client } = await kit
   const user = await make.user()
   const { app, operationId } = await make.app(user.id)
@@ -109,7 +109,7 @@ test('a failed install gives memory and name back and leaves only its reason', a
   await keepHistory(client, 'create-failed', app.id)
 })
 
-test('a program that does not stay up keeps its application, stopped, with its exit', async t => {
+test('an application whose program does not stay up remains, stopped, with the exit', async t => {
   const { db, make, run, lanes, edge, client } = await kit
   const user = await make.user()
   const { app, operationId } = await make.app(user.id)
@@ -124,7 +124,7 @@ test('a program that does not stay up keeps its application, stopped, with its e
   await keepHistory(client, 'create-stopped', app.id)
 })
 
-test('a web application that never answers is ended, and stays as one whose program has ended', async t => {
+test('a web application that never answers is stopped, and stays like one whose program has ended', async t => {
   const { db, make, run, lanes, hostHas, client } = await kit
   const user = await make.user()
   const { app, operationId } = await make.app(user.id)
@@ -136,7 +136,7 @@ test('a web application that never answers is ended, and stays as one whose prog
   await keepHistory(client, 'create-unanswered', app.id)
 })
 
-test('a creation whose container somebody removes in its gate makes it again', async t => {
+test('a creation whose container is removed during its gate creates it again', async t => {
   const { db, make, run, lanes, steps, client } = await kit
   const user = await make.user()
   const { app, operationId } = await make.app(user.id)
@@ -149,7 +149,7 @@ test('a creation whose container somebody removes in its gate makes it again', a
   await keepHistory(client, 'create-removed', app.id)
 })
 
-test('a deletion cancels the creation under way and gets its wish', async t => {
+test('a deletion cancels the creation in progress and succeeds', async t => {
   const { db, make, run, lanes, client } = await kit
   const user = await make.user()
   const { app, operationId } = await make.app(user.id)
@@ -164,7 +164,7 @@ test('a deletion cancels the creation under way and gets its wish', async t => {
   await keepHistory(client, 'create-cancelled', app.id)
 })
 
-test('stop, start and restart change what is wanted and what is shown; a deletion is for ever', async t => {
+test('stop, start and restart change the desired and the shown state; a deletion is final', async t => {
   const { db, make, run, lanes, edge, client, hostHas } = await kit
   /** The keeper of the routes may be between setting one and seeing that it is over. */
   const routeGoes = async (appId: string) => {
@@ -190,7 +190,7 @@ test('stop, start and restart change what is wanted and what is shown; a deletio
   await keepHistory(client, 'commands', app.id)
 })
 
-test('a container that a failed start has left is taken over; one that is known to run is not started', async t => {
+test('a container that a failed start has left is adopted; one that is known to run is not started', async t => {
   const { db, make, run, lanes, hostHas } = await kit
   const user = await make.user()
   const { app, operationId } = await make.app(user.id)
@@ -203,7 +203,7 @@ test('a container that a failed start has left is taken over; one that is known 
   t.is((await run.command(app, 'start')).code, 'CONTAINER_ALREADY_STARTED')
 })
 
-test('a start and a deletion show while they go on; one that fails gives back what was shown and wanted', async t => {
+test('a start and a deletion are shown while they run; a failed one restores the shown and desired state', async t => {
   const { db, make, run, lanes } = await kit
   const user = await make.user()
   const { app, operationId } = await make.app(user.id)
@@ -272,7 +272,7 @@ test('operations of one application never overlap', async t => {
   t.deepEqual(rows, [{ overlaps: 0 }], 'one is claimed after the end of the one before it')
 })
 
-test('two lanes of one application, as two Temporals would drive: what one has lost it does not end, nor undo', async t => {
+test('of two lanes of one application, as with two Temporals, the one that lost an operation neither ends nor undoes it', async t => {
   const { db, make, run, lanes, client, queuePrefix } = await kit
   const user = await make.user()
   const { app, operationId } = await make.app(user.id)
@@ -307,7 +307,7 @@ test('two lanes of one application, as two Temporals would drive: what one has l
   t.like(await operations.findOperation(db, start.id), { state: 'success', code: null })
 })
 
-test('a host that does not answer fails a command within its deadline and nothing is half done', async t => {
+test('a host that does not answer fails a command within its deadline, and nothing is half done', async t => {
   const { db, make, run, lanes, client } = await kit
   const user = await make.user()
   const { app, operationId } = await make.app(user.id)
@@ -323,7 +323,7 @@ test('a host that does not answer fails a command within its deadline and nothin
   await keepHistory(client, 'command-host-lost', app.id)
 })
 
-test('a lost wake-up is healed, also for an operation that a lost Temporal had begun', async t => {
+test('a lost wake-up is repaired, also for an operation that a lost Temporal had started', async t => {
   const { db, make, run, lanes, client } = await kit
   const user = await make.user()
   const queued = await make.app(user.id)

@@ -64,7 +64,7 @@ async function start(database: ReturnType<typeof testDatabase>, temporal: Return
   return { db, client, parts, store, stuck, queuePrefix, begin }
 }
 
-test.serial('every kind does its work once, and its receipt says what, why and that it is gone', async t => {
+test.serial('every kind works once, and its receipt lists what was removed, why, and the check', async t => {
   const { db, client, store, begin } = await kit
   const { ownerId, name, uploads, bodies } = await untidyAccount(db, store, 3)
   for (const kind of upkeepKinds) {
@@ -97,7 +97,7 @@ test.serial('every kind does its work once, and its receipt says what, why and t
   t.deepEqual(await told('recount'), [])
 })
 
-test.serial('two workers and ten runs at once remove everything once', async t => {
+test.serial('two workers and ten concurrent runs remove everything once', async t => {
   const { db, store, begin } = await kit
   const { name, uploads, bodies } = await untidyAccount(db, store, 40)
   const kinds = Array.from({ length: 12 }, (_, n) => (['expiry', 'rules', 'sweep', 'reclaim'] as const)[n % 4]!)
@@ -113,7 +113,7 @@ test.serial('two workers and ten runs at once remove everything once', async t =
   )
 })
 
-test.serial('a run that is ended says so in its receipt, and the next one goes on', async t => {
+test.serial('a cancelled run is recorded in its receipt, and the next one continues', async t => {
   const { db, client, store, stuck, begin } = await kit
   const id = await segments.allocateSegment(db)
   await store.put(id, Readable.from('x'))
@@ -135,7 +135,7 @@ test.serial('a run that is ended says so in its receipt, and the next one goes o
   t.is(await db('segments').where({ id }).first(), undefined)
 })
 
-test.serial('schedules are made, made again when they are lost, brought up to date, and taken away', async t => {
+test.serial('schedules are created, created again when they are lost, updated, and removed', async t => {
   const { client, queuePrefix } = await kit
   const known = new Set<Upkeep>()
   const intervals = async () =>
@@ -162,7 +162,7 @@ test.serial('schedules are made, made again when they are lost, brought up to da
   await t.throwsAsync(handle.describe())
 })
 
-test.serial('a worker keeps the schedules, and takes them away where nothing shall be removed by itself', async t => {
+test.serial('a worker maintains the schedules, and removes them where upkeep is off', async t => {
   const { client, parts, queuePrefix } = await kit
   const own = `${queuePrefix}own/`
   const there = async () => {
@@ -184,7 +184,7 @@ test.serial('a worker keeps the schedules, and takes them away where nothing sha
   t.is(await there(), 0)
 })
 
-test.serial('a schedule runs what it says', async t => {
+test.serial('a schedule runs its kind of upkeep', async t => {
   const { db, client, store, queuePrefix } = await kit
   const { ownerId } = await untidyAccount(db, store, 1)
   await ensureSchedules({ client, queuePrefix })

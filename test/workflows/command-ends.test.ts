@@ -36,7 +36,7 @@ async function commands() {
   return { ...base, app, ask }
 }
 
-test('a restart whose caller has been answered meanwhile starts nothing', async t => {
+test('a restart starts nothing once its caller has been answered', async t => {
   const { app, ask, db, run, steps, edge } = await commands()
   const before = steps(app.id).length
   let open = () => {}
@@ -52,7 +52,7 @@ test('a restart whose caller has been answered meanwhile starts nothing', async 
   t.is((await run.command(app, 'start')).state, 'success', 'and can be started')
 })
 
-test('a command has its time, and begins nothing past it', async t => {
+test('a command starts nothing after its deadline', async t => {
   const { app, ask, db, run, steps } = await commands()
   t.is((await run.ended(await ask('restart', 95))).state, 'success')
   const running = steps(app.id).length
@@ -69,7 +69,7 @@ test('a command has its time, and begins nothing past it', async t => {
   t.is((await run.ended(await ask('start', 95))).state, 'success')
 })
 
-test('a deletion has succeeded once it is final, whatever becomes of the files', async t => {
+test('a deletion succeeds once it is final, whatever happens to the files', async t => {
   const { app, ask, db, run, steps } = await commands()
   filesStay.add(app.id)
   t.is((await run.ended(await ask('delete', 95))).state, 'success')
@@ -77,7 +77,7 @@ test('a deletion has succeeded once it is final, whatever becomes of the files',
   await comesTrue(() => steps(app.id).includes('removeFiles 1'))
 })
 
-test('a deletion that was final when its lane ended has succeeded', async t => {
+test('a deletion that was final when its lane ended succeeds', async t => {
   const { app, ask, db, run, lanes } = await commands()
   const id = await ask('delete', 95)
   await run.ended(id)

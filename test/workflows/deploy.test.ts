@@ -48,7 +48,7 @@ test('a program without a port is stopped before the new one starts', async t =>
   await keepHistory(client, 'deploy-program', app.id)
 })
 
-test('a web application that fails its gate: files back, the old version serves on, and it is never a success', async t => {
+test('a web application that fails its gate: the files are put back, the old version keeps serving, and success is never shown', async t => {
   const { running, push, steps, behave, edge, client, db, events } = await kit
   const app = await running()
   behave(app, { unhealthy: 2 })
@@ -65,7 +65,7 @@ test('a web application that fails its gate: files back, the old version serves 
   await keepHistory(client, 'deploy-failed-gate', app.id)
 })
 
-test('a container that somebody removes in its gate is made again and serves from its new port; a third one fails the deploy', async t => {
+test('a container that is removed during its gate is created again and serves from its new port; a third one fails the deploy', async t => {
   const { running, push, steps, behave, edge, db, client } = await kit
   const app = await running()
   behave(app, { gone: { times: 2, by: 'removal' } })
@@ -88,7 +88,7 @@ test('a container that somebody removes in its gate is made again and serves fro
   await keepHistory(client, 'deploy-removed-failed', other.id)
 })
 
-test('an engine that is started anew in a gate: the new version is started again, and serves from its new port', async t => {
+test('an engine that restarts during a gate: the new version is started again, and serves from its new port', async t => {
   const { running, push, steps, behave, edge, db } = await kit
   const app = await running()
   behave(app, { gone: { times: 1, by: 'engine' } })
@@ -113,7 +113,7 @@ test('a program without a port that fails its gate: the old version is started a
   await keepHistory(client, 'deploy-failed-gate-program', app.id)
 })
 
-test('an undo that fails for good is told: in the deploy, its operation, its log and its application, until the next success', async t => {
+test('an undo that fails permanently is shown in the deploy, its operation, its log and its application, until the next success', async t => {
   const { running, push, behave, db } = await kit
   const app = await running({ subdomain: null })
   behave(app, { unhealthy: 2, restoreFails: 2, startFails: true })
@@ -135,7 +135,7 @@ test('an undo that fails for good is told: in the deploy, its operation, its log
   t.is(problemOf((await loadApp(db, app.id))!), undefined)
 })
 
-test('a failed installation touches nothing of what serves', async t => {
+test('a failed installation does not touch the serving version', async t => {
   const { running, push, steps, behave, client, db } = await kit
   const app = await running()
   behave(app, { install: 'fails' })
@@ -166,7 +166,7 @@ test('a deploy that is cancelled while it builds is recorded only after the buil
   await keepHistory(client, 'deploy-cancelled', app.id)
 })
 
-test('a wish to cancel that came before the deploy was under way is granted too', async t => {
+test('a cancellation from before the deploy started is honoured too', async t => {
   const { running, push, behave, db } = await kit
   const app = await running()
   behave(app, { pauseAt: 'prepareRelease 2' })
@@ -178,7 +178,7 @@ test('a wish to cancel that came before the deploy was under way is granted too'
   t.like(await end(), { state: 'cancelled', code: 'DEPLOY_CANCELLED' })
 })
 
-test('newer pushes supersede what waits of the same branch; what runs goes on, and all stay visible', async t => {
+test('newer pushes supersede waiting ones of the same branch; running ones continue, and all stay visible', async t => {
   const { running, push, behave, client, db } = await kit
   const app = await running()
   const plan = behave(app, { pauseAt: 'prepareRelease 2' })
@@ -197,7 +197,7 @@ test('newer pushes supersede what waits of the same branch; what runs goes on, a
   await keepHistory(client, 'deploy-superseded', app.id)
 })
 
-test('a deletion waits for no build, and what was queued behind it is told', async t => {
+test('a deletion waits for no build, and operations behind it end with the reason', async t => {
   const { running, push, behave, client, db, run } = await kit
   const app = await running()
   const plan = behave(app, { pauseAt: 'prepareRelease 2' })
@@ -226,7 +226,7 @@ test('start, stop and restart are answered while a deploy builds', async t => {
   await keepHistory(client, 'deploy-beside-commands', app.id)
 })
 
-test('a command during the change of versions waits for its end, or is told that it will never run', async t => {
+test('a command during the change of versions waits for its end, or is answered that it will never run', async t => {
   const { running, push, behave, run } = await kit
   const app = await running()
   const plan = behave(app, { pauseAt: 'passHealthGate 2' })
@@ -265,7 +265,7 @@ test('restart=false places the files and leaves the program as it is', async t =
   await keepHistory(client, 'deploy-without-restart', app.id)
 })
 
-test('a configuration is adopted with its memory reserved, and taken back when the deploy fails', async t => {
+test('a configuration is adopted with its memory reserved, and reverted when the deploy fails', async t => {
   const { running, push, behave, client, db } = await kit
   const app = await running()
   const config = configFile({ memoryMb: 1024, main: 'other.js', subdomain: app.subdomain })
@@ -284,7 +284,7 @@ test('a configuration is adopted with its memory reserved, and taken back when t
   await keepHistory(client, 'deploy-configured', app.id)
 })
 
-test('a host that is lost in any step is waited for, and the step is done again', async t => {
+test('a deploy waits for a host that is lost in any step, and repeats the step', async t => {
   const { running, push, behave, client, db } = await kit
   const app = await running({ subdomain: null })
   const failing = [
@@ -296,7 +296,7 @@ test('a host that is lost in any step is waited for, and the step is done again'
   await keepHistory(client, 'deploy-host-lost', app.id)
 })
 
-test('a failed deploy whose host is lost waits for it to put the files back, and nothing else happens meanwhile', async t => {
+test('a failed deploy whose host is lost waits for it to put the files back, and no other operation runs meanwhile', async t => {
   const { running, push, steps, behave, client, db, run } = await kit
   const app = await running()
   const plan = behave(app, { unhealthy: 2, away: true })
@@ -318,7 +318,7 @@ test('a failed deploy whose host is lost waits for it to put the files back, and
 })
 
 for (const step of ['prepareRelease', 'placeFiles', 'stopApp', 'startRelease', 'passHealthGate'])
-  test(`Temporal forgets a deploy in ${step}: it is driven to its end from the beginning, once`, async t => {
+  test(`Temporal forgets a deploy in ${step}: it runs again from the beginning, once`, async t => {
     const { running, push, behave, client, db, events } = await kit
     const app = await running({ subdomain: null })
     const plan = behave(app, { pauseAt: `${step} ${step === 'stopApp' ? 1 : 2}` })
@@ -334,7 +334,7 @@ for (const step of ['prepareRelease', 'placeFiles', 'stopApp', 'startRelease', '
     t.deepEqual(await events(await deployment()), ['pending', 'clone', 'commit', 'restarting', 'success'])
   })
 
-test('Temporal forgets a deploy that had adopted its configuration, and it fails later: what was before is back', async t => {
+test('Temporal forgets a deploy that had adopted its configuration, and it fails later: the previous configuration is back', async t => {
   const { running, push, behave, client, db, programs } = await kit
   const app = await running({ subdomain: null })
   const plan = behave(app, { pauseAt: 'passHealthGate 2', unhealthy: 2 })

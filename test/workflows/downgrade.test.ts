@@ -31,7 +31,7 @@ async function begun(seconds = 600) {
   }
 }
 
-test('it waits for its confirmation, and takes the next lower plan', async t => {
+test('a downgrade waits for its confirmation, and then takes the next lower plan', async t => {
   const { client } = await kit
   const { user, run, downgrades, confirm, row, plan, state } = await begun()
   await downgrades.wake(user.id)
@@ -43,7 +43,7 @@ test('it waits for its confirmation, and takes the next lower plan', async t => 
   await keepRun(client, 'downgrade', downgradeId(user.id))
 })
 
-test('a code that nobody gives runs out, and another step can be begun', async t => {
+test('an unused code expires, and another downgrade can be requested', async t => {
   const { db, client } = await kit
   const { user, run, downgrades, row, plan } = await begun(1)
   await downgrades.wake(user.id)
@@ -53,7 +53,7 @@ test('a code that nobody gives runs out, and another step can be begun', async t
   await t.notThrowsAsync(beginDowngrade(db, plans, user.id))
 })
 
-test('twenty wake-ups of a confirmed step apply it once', async t => {
+test('twenty wake-ups of a confirmed downgrade apply it once', async t => {
   const { user, run, downgrades, confirm, plan } = await begun()
   await confirm()
   await Promise.all(Array.from({ length: 20 }, () => downgrades.wake(user.id)))
@@ -61,7 +61,7 @@ test('twenty wake-ups of a confirmed step apply it once', async t => {
   t.is(await plan(), 'standard-4')
 })
 
-test('the history holds the account, and nothing that confirms', async t => {
+test('the history contains the account, and no code', async t => {
   const { user, run, downgrades, confirm, row } = await begun()
   await downgrades.wake(user.id)
   await confirm()
@@ -71,7 +71,7 @@ test('the history holds the account, and nothing that confirms', async t => {
   t.false(history.includes((await row()).id))
 })
 
-test('a lost wake-up is healed from the rows, also when Temporal has lost the run', async t => {
+test('a lost wake-up is repaired from the rows, even when Temporal has lost the run', async t => {
   const { db, client } = await kit
   const lost = await begun()
   await lost.downgrades.wake(lost.user.id)

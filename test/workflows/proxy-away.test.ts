@@ -32,7 +32,7 @@ const portIn = async (appId: string) => {
   return (await edge.listRoutes()).find(route => route.appId === appId)?.port
 }
 
-test('an application that is created while the proxy is away is there, and has its route when the proxy is back', async t => {
+test('an application that is created while the proxy is unreachable exists, and gets its route when the proxy is back', async t => {
   t.timeout(120_000)
   const { db, make, lanes, run, client } = await kit
   const user = await make.user()
@@ -47,7 +47,7 @@ test('an application that is created while the proxy is away is there, and has i
   await keepHistory(client, 'create-proxy-away', app.id)
 })
 
-test('a deploy while the proxy is away: the old version goes only after the proxy knows the new one', async t => {
+test('a deploy while the proxy is unreachable: the old version is removed only after the proxy has the new route', async t => {
   t.timeout(120_000)
   const { db, running, push, steps, client } = await kit
   const app = await running()
@@ -63,7 +63,7 @@ test('a deploy while the proxy is away: the old version goes only after the prox
   await keepHistory(client, 'deploy-proxy-away', app.id)
 })
 
-test('a restart whose start fails while the proxy is away leaves the application shown as stopped', async t => {
+test('a restart whose start fails while the proxy is unreachable leaves the application shown as stopped', async t => {
   t.timeout(120_000)
   const { db, running, lanes, run, behave, client } = await kit
   const app = await running()
@@ -79,7 +79,7 @@ test('a restart whose start fails while the proxy is away leaves the application
   await keepHistory(client, 'restart-failed', app.id)
 })
 
-test('a stop while the proxy is away is a success, and the route goes when it is back', async t => {
+test('a stop while the proxy is unreachable succeeds, and the route is removed when the proxy is back', async t => {
   t.timeout(120_000)
   const { db, running, lanes, run, client } = await kit
   const app = await running()

@@ -85,7 +85,7 @@ async function replay(histories: { workflowId: string; history: unknown }[]): Pr
   return wrong
 }
 
-test('runs that were recorded are understood by the code of today', async t => {
+test('recorded runs replay with the current code', async t => {
   t.timeout(120_000)
   t.deepEqual(
     Object.values(generations).map(({ length }) => length),
@@ -104,7 +104,7 @@ test('runs that were recorded are understood by the code of today', async t => {
 /** Changes whose new way is in no recorded run, with the reason. */
 const unrecorded: Record<string, string> = {}
 
-test('the new way of every change to the workflows stands in a recorded run', async t => {
+test('the new path of every change to the workflows is in a recorded run', async t => {
   const folder = join(checkout, 'workflows')
   const texts = (await readdir(folder)).map(file => readFileSync(join(folder, file), 'utf8'))
   const patches = texts.flatMap(text => [...text.matchAll(/\bpatched\('([^']+)'\)/g)].map(([, name]) => name as string))
@@ -119,7 +119,7 @@ test('the new way of every change to the workflows stands in a recorded run', as
   )
 })
 
-test('a change that old runs do not fit is seen', async t => {
+test('a change that breaks old runs is detected', async t => {
   t.timeout(120_000)
   const first = (await readHistories()).find(({ workflowId }) => workflowId === 'create')
   const changed = JSON.parse(

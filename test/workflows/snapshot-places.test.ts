@@ -43,26 +43,29 @@ test.serial(
   },
 )
 
-test.serial('a crash of the database empties the places: who copies goes on, and who waits holds no files', async t => {
-  const { running, snapshot, push, behave, db, holder, waits, copies } = await placeKit()
-  const [one, two] = [await running(), await running()]
-  const plan = behave(one, { pauseAt: 'takeSnapshot 1' })
-  t.teardown(() => plan.open())
-  const copied = await snapshot(one)
-  await plan.reached
-  const queued = await snapshot(two)
-  await waits(queued.operationId)
-  await db.raw('truncate blob_leases')
-  await comesTrue(async () => (await holder()) !== undefined)
-  t.is((await (await push(two)).end()).state, 'success', 'a deploy of the application that waits')
-  t.is(await holder(), copied.operationId)
-  plan.open()
-  t.is((await copied.end()).state, 'success')
-  t.is((await queued.end()).state, 'success')
-  t.is(copies.most, 1)
-})
+test.serial(
+  'a crash of the database clears the slots: a running copy continues, and waiting snapshots hold no files',
+  async t => {
+    const { running, snapshot, push, behave, db, holder, waits, copies } = await placeKit()
+    const [one, two] = [await running(), await running()]
+    const plan = behave(one, { pauseAt: 'takeSnapshot 1' })
+    t.teardown(() => plan.open())
+    const copied = await snapshot(one)
+    await plan.reached
+    const queued = await snapshot(two)
+    await waits(queued.operationId)
+    await db.raw('truncate blob_leases')
+    await comesTrue(async () => (await holder()) !== undefined)
+    t.is((await (await push(two)).end()).state, 'success', 'a deploy of the application that waits')
+    t.is(await holder(), copied.operationId)
+    plan.open()
+    t.is((await copied.end()).state, 'success')
+    t.is((await queued.end()).state, 'success')
+    t.is(copies.most, 1)
+  },
+)
 
-test.serial('a snapshot that loses its place again and again gives up', async t => {
+test.serial('a snapshot that loses its slot repeatedly gives up', async t => {
   const { running, snapshot, behave, steps, takeAway, leases, holder, copies } = await placeKit()
   const app = await running()
   behave(app, { pauseAt: 'takeSnapshot 1' })

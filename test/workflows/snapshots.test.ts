@@ -27,7 +27,7 @@ test('start, stop and restart are answered while a snapshot is taken', async t =
   await keepHistory(client, 'snapshot', app.id)
 })
 
-test('equal files are kept once: the body that was just read back, and the one before is left to the sweep', async t => {
+test('equal files are stored once: the archive that was just read back, while the previous one is left to the sweep', async t => {
   const { running, snapshot, db } = await kit
   const app = await running()
   const first = await snapshot(app)
@@ -42,7 +42,7 @@ test('equal files are kept once: the body that was just read back, and the one b
   t.is((await db('segments').where({ id: before }).first()).refs, 0)
 })
 
-test('a snapshot that fails says why, and the next one is taken', async t => {
+test('a failed snapshot records the reason, and the next one is taken', async t => {
   const { running, snapshot, behave, client } = await kit
   const app = await running()
   behave(app, { copy: 'fails' })
@@ -54,7 +54,7 @@ test('a snapshot that fails says why, and the next one is taken', async t => {
   await keepHistory(client, 'snapshot-failed', app.id)
 })
 
-test('a snapshot is cancelled once its copying has ended, and a deploy beside it goes on', async t => {
+test('a snapshot is cancelled once its copy has ended, and a concurrent deploy continues', async t => {
   const { running, snapshot, push, behave, client, db, lanes } = await kit
   const app = await running()
   const plan = behave(app, { pauseAt: 'takeSnapshot 1', confirmMs: 500 })
@@ -72,7 +72,7 @@ test('a snapshot is cancelled once its copying has ended, and a deploy beside it
   await keepHistory(client, 'snapshot-cancelled', app.id)
 })
 
-test('a deletion ends the copying first', async t => {
+test('a deletion ends the copy first', async t => {
   const { running, snapshot, behave, client, db, run } = await kit
   const app = await running()
   const plan = behave(app, { pauseAt: 'takeSnapshot 1', confirmMs: 300 })
@@ -84,7 +84,7 @@ test('a deletion ends the copying first', async t => {
   await keepHistory(client, 'snapshot-deleted', app.id)
 })
 
-test('a deploy builds beside a snapshot, and changes versions only after it', async t => {
+test('a deploy builds during a snapshot, and changes versions only after it', async t => {
   const { running, snapshot, push, behave, steps, client } = await kit
   const app = await running()
   const plan = behave(app, { pauseAt: 'takeSnapshot 1' })
@@ -100,7 +100,7 @@ test('a deploy builds beside a snapshot, and changes versions only after it', as
   await keepHistory(client, 'snapshot-beside-deploy', app.id)
 })
 
-test('a snapshot that waits for those of others on its host holds up no deploy of its own application', async t => {
+test('a snapshot that waits for others on its host holds up no deploy of its own application', async t => {
   const { running, snapshot, push, behave, db } = await kit
   const [other, app] = [await running(), await running()]
   const plan = behave(other, { pauseAt: 'takeSnapshot 1' })
@@ -155,7 +155,7 @@ async function calledThen(version: string, app: AppRow) {
   await (await kit).db('snapshots').where({ id: version }).update({ config })
 }
 
-test('a restore is prepared beside what serves, and changes versions as a deploy does', async t => {
+test('a restore is prepared alongside the serving version, and changes versions as a deploy does', async t => {
   const { app, good, restore, since, client, db } = await kept()
   await calledThen(good.id, app)
   const { end, deployment } = await restore(app, good)
@@ -195,7 +195,7 @@ test('a restore that fails its gate leaves files, configuration, container and r
   await keepHistory(client, 'restore-failed', app.id)
 })
 
-test('a restore that is cancelled is recorded once its unpacking has ended', async t => {
+test('a cancelled restore is recorded once its unpacking has ended', async t => {
   const { app, good, restore, behave, client, db, lanes } = await kept()
   const plan = behave(app, { pauseAt: 'prepareRelease 2', confirmMs: 300 })
   const { end, operationId } = await restore(app, good)
@@ -207,7 +207,7 @@ test('a restore that is cancelled is recorded once its unpacking has ended', asy
   await keepHistory(client, 'restore-cancelled', app.id)
 })
 
-test('a push that comes during a restore happens after it', async t => {
+test('a push during a restore runs after it', async t => {
   const { app, good, restore, push, behave, client, db, since } = await kept()
   const plan = behave(app, { pauseAt: 'prepareRelease 2' })
   const restored = await restore(app, good)
