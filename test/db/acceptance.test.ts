@@ -29,7 +29,7 @@ async function made(accepting = false) {
   return { db, ownerId, ...created }
 }
 
-test.serial('what is being accepted is begun by nobody; confirmed it is, however often that is said', async t => {
+test.serial('an unconfirmed operation is not claimed; a confirmed one is, and confirming may be repeated', async t => {
   const { db, app, ownerId } = await made()
   const { id } = await enqueueOperation(db, {
     targetId: app.id,
@@ -46,7 +46,7 @@ test.serial('what is being accepted is begun by nobody; confirmed it is, however
   t.false(await undoOperation(db, id), 'what was confirmed stays')
 })
 
-test.serial('what nobody confirmed in time is undone, and cannot be confirmed any more', async t => {
+test.serial('an operation that is not confirmed in time is undone, and can no longer be confirmed', async t => {
   const { db, app, ownerId } = await made()
   const { id } = await enqueueOperation(db, {
     targetId: app.id,
@@ -64,7 +64,7 @@ test.serial('what nobody confirmed in time is undone, and cannot be confirmed an
   t.false(await confirmOperation(db, id))
 })
 
-test.serial('one that cannot be undone, or ended in time, holds up no other', async t => {
+test.serial('an operation that cannot be undone or expired does not delay the others', async t => {
   const { db, app, ownerId } = await made()
   const wish = (more: object) =>
     enqueueOperation(db, { targetId: app.id, kind: 'stop', ownerId, actor: ownerId, ...more }).then(({ id }) => id)
@@ -94,24 +94,27 @@ test.serial('one that cannot be undone, or ended in time, holds up no other', as
   t.deepEqual(failed, [stayed])
 })
 
-test.serial('a creation is seen once it is confirmed; undone, its memory, name and archive are free', async t => {
-  const { db, app, ownerId, operationId } = await made(true)
-  t.deepEqual([await findApp(db, ownerId, app.id), (await listApps(db, ownerId)).length], [undefined, 0])
-  t.is(await usedMemoryMb(db, ownerId), 512, 'another upload cannot pass the plan meanwhile')
-  const held = db('deployments').join('segments', 'segments.id', 'segment_id').where({ operation_id: operationId })
-  const { segment_id } = await held.first('segment_id')
-  t.true(await undoOperation(db, operationId))
-  t.is(await usedMemoryMb(db, ownerId), 0)
-  t.is((await db('segments').where({ id: segment_id }).first()).refs, 0)
-  t.is(await db('apps').where({ subdomain: app.subdomain }).first('id'), undefined)
+test.serial(
+  'a creation is visible once it is confirmed; when it is undone, its memory, name and archive are free',
+  async t => {
+    const { db, app, ownerId, operationId } = await made(true)
+    t.deepEqual([await findApp(db, ownerId, app.id), (await listApps(db, ownerId)).length], [undefined, 0])
+    t.is(await usedMemoryMb(db, ownerId), 512, 'another upload cannot pass the plan meanwhile')
+    const held = db('deployments').join('segments', 'segments.id', 'segment_id').where({ operation_id: operationId })
+    const { segment_id } = await held.first('segment_id')
+    t.true(await undoOperation(db, operationId))
+    t.is(await usedMemoryMb(db, ownerId), 0)
+    t.is((await db('segments').where({ id: segment_id }).first()).refs, 0)
+    t.is(await db('apps').where({ subdomain: app.subdomain }).first('id'), undefined)
 
-  const other = await made(true)
-  t.true(await confirmOperation(db, other.operationId))
-  t.is((await listApps(db, other.ownerId)).length, 1)
-})
+    const other = await made(true)
+    t.true(await confirmOperation(db, other.operationId))
+    t.is((await listApps(db, other.ownerId)).length, 1)
+  },
+)
 
 test.serial(
-  'an application is wanted deleted until the last of its deletions is given up, however that ends',
+  'the desired state is deleted until the last deletion of an application has failed, in every way that it can fail',
   async t => {
     const { db, app, ownerId } = await made()
     const ask = async (terms: { claimWithinMs?: number; accepting?: boolean } = {}) =>
@@ -137,7 +140,7 @@ test.serial(
   },
 )
 
-test.serial('two deletions that end at the same moment do not leave it to each other', async t => {
+test.serial('two deletions that fail at the same moment still revert the desired state', async t => {
   const { db, app, ownerId } = await made()
   const ask = () => enqueueDeletion(db, { targetId: app.id, kind: 'delete', ownerId, actor: ownerId })
   const [first, second] = [await ask(), await ask()]
@@ -154,7 +157,7 @@ test.serial('two deletions that end at the same moment do not leave it to each o
   t.is((await loadApp(db, app.id))?.desired_state, 'running')
 })
 
-test.serial('of two pushes of a branch the newer one wins, whichever is confirmed first', async t => {
+test.serial('of two pushes to a branch the newer one wins, in either order of confirmation', async t => {
   const { db, app, ownerId } = await made()
   const push = () =>
     transaction(db, trx =>
@@ -177,7 +180,7 @@ test.serial('of two pushes of a branch the newer one wins, whichever is confirme
   t.true(await confirmPush(db, app.id, last.operationId))
 })
 
-test.serial('a command that nobody took in time is never taken, and ends nothing', async t => {
+test.serial('a command that was not claimed in time never runs, and cancels nothing', async t => {
   const { db, app, ownerId } = await made()
   const wish = { targetId: app.id, ownerId, actor: ownerId }
   const running = await enqueueOperation(db, { ...wish, kind: 'deploy' })
@@ -194,7 +197,7 @@ test.serial('a command that nobody took in time is never taken, and ends nothing
   t.like(await db('operations').where({ id }).first(), { state: 'expired', code: 'ACTION_FAILED' })
 })
 
-test.serial('a key belongs to its claim: who was given up neither answers under it nor gives it back', async t => {
+test.serial('a key belongs to its claim: a request that lost it neither stores an answer nor frees it', async t => {
   const { db, ownerId } = await made()
   const asked = {
     userId: ownerId,

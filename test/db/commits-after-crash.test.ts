@@ -6,7 +6,7 @@ import { openDatabase, transaction } from '../../db/database.ts'
 import { Supervisor } from '../../workers/supervisor/supervisor.ts'
 import { rowCounts, upgradeWithRows } from '../kit/rows/upgrade.ts'
 
-test('after a crash of Postgres nothing is said of a transaction of before: its number may be another one’s', async t => {
+test('after a crash of Postgres the outcome of an earlier transaction is unknown: its id may be reused', async t => {
   t.timeout(120_000)
   const folder = throwAwayFolder()
   const supervisor = new Supervisor({ runFolder: `${folder}/run`, logFolder: `${folder}/logs`, say: () => {} })

@@ -33,7 +33,7 @@ const isThere = async (db: Db, name: string) => (await db('settings').where({ na
 for (const manner of ['cut', 'held'] as const)
   for (const loss of ['lost', 'answered'] as const) {
     const how = `${manner} ${loss === 'lost' ? 'before' : 'after'} the server has it`
-    test.serial(`a COMMIT that is ${how}: the transaction ends as what it is`, async t => {
+    test.serial(`a COMMIT that is ${how}: the outcome of the transaction is found`, async t => {
       const { owner, line, db } = await lined(t)
       const name = `doubt-${++written}`
       const sprung = line.trap({ at: /COMMIT;/, after: /insert into "settings"/, manner, loss })
@@ -48,7 +48,7 @@ for (const manner of ['cut', 'held'] as const)
     })
   }
 
-test.serial('nobody to ask: it is in doubt, in words', async t => {
+test.serial('without a server to query the commit is in doubt, with a message', async t => {
   const { line, db } = await lined(t)
   await db.raw('select 1')
   const sprung = line.trap({ at: /COMMIT;/, manner: 'cut', loss: 'answered' })
@@ -57,7 +57,7 @@ test.serial('nobody to ask: it is in doubt, in words', async t => {
   t.is((error as CommitInDoubt).code, '08007')
 })
 
-test.serial('a server that was promoted since knows nothing of the transaction', async t => {
+test.serial('a server that was promoted since does not know the transaction', async t => {
   const { db } = await lined(t)
   const { xid, timeline } = (await transaction(db, trx => transactionName(trx)))!
   t.true(await isCommitted(db, { xid, timeline }, undefined))
@@ -65,7 +65,7 @@ test.serial('a server that was promoted since knows nothing of the transaction',
   await t.throwsAsync(earlier, { instanceOf: CommitInDoubt })
 })
 
-test.serial('what was rolled back is not asked for', async t => {
+test.serial('the outcome of a rollback is not queried', async t => {
   const { owner, db } = await lined(t)
   const name = `doubt-${++written}`
   const failing = transaction(db, async trx => {
@@ -76,27 +76,24 @@ test.serial('what was rolled back is not asked for', async t => {
   t.false(await isThere(owner, name))
 })
 
-test.serial(
-  'a transaction that began and could not be named fails, and nobody has its connection after it',
-  async t => {
-    const { owner, line, db } = await lined(t)
-    const name = `doubt-${++written}`
-    await write(db, name)
-    const opened = line.opened()
-    // BEGIN itself succeeds, and the server then refuses what tells its name.
-    await owner.raw('revoke execute on function pg_walfile_name(pg_lsn) from public')
-    try {
-      await t.throwsAsync(write(db, `${name}-unnamed`), { code: '42501' })
-    } finally {
-      await owner.raw('grant execute on function pg_walfile_name(pg_lsn) to public')
-    }
-    await write(db, `${name}-again`)
-    t.false(await isThere(owner, `${name}-unnamed`))
-    t.is(line.opened(), opened + 1)
-  },
-)
+test.serial('a transaction that started without a name fails, and its connection is discarded', async t => {
+  const { owner, line, db } = await lined(t)
+  const name = `doubt-${++written}`
+  await write(db, name)
+  const opened = line.opened()
+  // BEGIN itself succeeds, and the server then refuses what tells its name.
+  await owner.raw('revoke execute on function pg_walfile_name(pg_lsn) from public')
+  try {
+    await t.throwsAsync(write(db, `${name}-unnamed`), { code: '42501' })
+  } finally {
+    await owner.raw('grant execute on function pg_walfile_name(pg_lsn) to public')
+  }
+  await write(db, `${name}-again`)
+  t.false(await isThere(owner, `${name}-unnamed`))
+  t.is(line.opened(), opened + 1)
+})
 
-test.serial('a server process with the number of an earlier one is another one, and is left alone', async t => {
+test.serial('a server process with a reused pid is a different one, and is left alone', async t => {
   const { db } = await lined(t)
   const idle = await db.transaction()
   t.teardown(() => idle.rollback().catch(() => {}))
@@ -107,7 +104,7 @@ test.serial('a server process with the number of an earlier one is another one, 
   await t.throwsAsync(async () => idle.raw('select 1'), undefined, 'it was ended by its whole name')
 })
 
-test.serial('a server process at work is left to it, and not taken for one that has ended', async t => {
+test.serial('a working server process is left alone, and not taken for one that has ended', async t => {
   const { db: owner } = await database
   const lock = await owner.transaction()
   t.teardown(() => lock.rollback().catch(() => {}))

@@ -4,7 +4,7 @@ import { testDatabase } from '../kit/servers/database.ts'
 
 const database = testDatabase()
 
-test('an error names its statement, and never what this was given', async t => {
+test('an error contains its statement, and never the values', async t => {
   const { db } = await database
   const error = await t.throwsAsync(db('users').insert({ id: 'geheim', email: 'geheim', nothing: 'geheim' }))
   t.regex(error?.message ?? '', /insert into "users"/)
@@ -12,7 +12,7 @@ test('an error names its statement, and never what this was given', async t => {
   t.is(sqlState(error), '42703')
 })
 
-test('what a crash of Postgres empties is counters, places for a while and changes that are read again, and no other table', async t => {
+test('a crash of Postgres empties only tables of counters, leases and changes that are read again', async t => {
   const { db } = await database
   const { rows } = await db.raw(
     `select relname from pg_class c join pg_namespace n on n.oid = c.relnamespace
@@ -24,7 +24,7 @@ test('what a crash of Postgres empties is counters, places for a while and chang
   )
 })
 
-test('a cluster that is made here sorts alike on every machine, and knows when its disk has changed what it wrote', async t => {
+test('a cluster created by Berth sorts alike on every machine, and has checksums', async t => {
   const { db } = await database
   const { rows } = await db.raw(
     'select datlocprovider, datlocale, pg_encoding_to_char(encoding) as encoding from pg_database where datname = current_database()',

@@ -47,7 +47,7 @@ const tidy = async (all: Chore[] = chores(retention)) => {
   return failed
 }
 
-test.serial('history goes by its age: first archives, then logs, then deployments with their operations', async t => {
+test.serial('history is deleted by age: first archives, then logs, then deployments with their operations', async t => {
   const { db, app, deploy } = await application()
   const newest = 2 + deploymentsAlwaysKept
   await db('apps')
@@ -70,7 +70,7 @@ test.serial('history goes by its age: first archives, then logs, then deployment
   t.truthy(await db('operations').where({ id: noLog!.operation }).first())
 })
 
-test.serial('what runs, what serves and what others speak of stays, however old', async t => {
+test.serial('what runs, serves or is referred to stays, regardless of age', async t => {
   const { db, app, deploy } = await application()
   await db('apps').where({ id: app.id }).update({ release: 3, next_release: 500 })
   const running = await deploy(2, 900, 'running')
@@ -88,7 +88,7 @@ test.serial('what runs, what serves and what others speak of stays, however old'
   t.is((await db('operations').where({ id: successor.operation }).first()).retry_of, null)
 })
 
-test.serial('a backlog is worked off in batches, and one that fails keeps nobody from their turn', async t => {
+test.serial('a backlog is deleted in batches, and a failing chore does not stop the others', async t => {
   const { db, user } = await application()
   await db.raw(
     `insert into sessions (id, user_id, expires_at) select 's' || n, ?, now() - interval '2 days' from generate_series(1, ?) n`,
@@ -111,7 +111,7 @@ test.serial('a backlog is worked off in batches, and one that fails keeps nobody
   t.regex(failed[0]!, /^broken: .*division by zero/s)
 })
 
-test.serial('what another process is at is left to it', async t => {
+test.serial('a chore that another process runs is skipped', async t => {
   const { db } = await database
   let asked = 0
   const chore = { name: 'ours', sweep: async () => (asked++ === 0 ? 1 : 0) }
@@ -124,7 +124,7 @@ test.serial('what another process is at is left to it', async t => {
   t.is(asked, 2, 'until there is no more')
 })
 
-test.serial('every chore finds its rows by an index, but for those of small tables', async t => {
+test.serial('every chore finds its rows by an index, except in small tables', async t => {
   const { db } = await database
   const small = ['slot leases', 'live streams', 'rate limits', 'captchas', 'blob receipts']
   for (const { name, sweep } of chores(retention)) {
@@ -160,7 +160,7 @@ test.serial('the settings are days, and say so', t => {
 })
 
 test.serial(
-  'old deployments are gone round some at a time, whether they stay or not, and again from the start',
+  'old deployments are walked in ranges, whether they stay or not, and then from the start again',
   async t => {
     await (await database).db('deployments').delete()
     const { db, app, deploy } = await application()

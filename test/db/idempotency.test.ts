@@ -25,7 +25,7 @@ async function keyed() {
   return { db, request, ago }
 }
 
-test('a first request that was given up has lost its key: it answers nobody, and takes it from nobody', async t => {
+test('a first request that took too long has lost its key: it stores no answer, and frees no key', async t => {
   const { db, request, ago } = await keyed()
   const [slow, second] = [request(), request()]
   t.deepEqual(await claimIdempotencyKey(db, slow), { state: 'first' })
@@ -39,7 +39,7 @@ test('a first request that was given up has lost its key: it answers nobody, and
   t.like(await claimIdempotencyKey(db, request()), { state: 'answered', answer: answer('second') })
 })
 
-test('an answer is given again for 24 hours, and a key is free after them', async t => {
+test('an answer is repeated for 24 hours, and then the key is free', async t => {
   const { db, request, ago } = await keyed()
   const first = request()
   await claimIdempotencyKey(db, first)

@@ -6,7 +6,7 @@ import { postgresLine } from '../kit/servers/postgres-line.ts'
 
 const database = testDatabase()
 
-test('a listening line that swallows everything is replaced, and who listens is told to look again', async t => {
+test('a silent listening connection is replaced, and listeners are told to look again', async t => {
   t.timeout(90_000)
   const { db, url } = await database
   const line = await postgresLine(url)
@@ -35,7 +35,7 @@ test('a listening line that swallows everything is replaced, and who listens is 
   t.deepEqual(await told, ['apps', 'heard'])
 })
 
-test('a line that dies before it listens is replaced too', async t => {
+test('a connection that dies before it listens is replaced too', async t => {
   t.timeout(90_000)
   const { url } = await database
   const line = await postgresLine(url)

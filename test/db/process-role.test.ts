@@ -56,7 +56,7 @@ for (const [what, statement, said] of refusals) {
 }
 
 test.serial(
-  'it does what the processes do: rows, sequences, locks, notifications, also of tables that come later',
+  'it can do what the processes need: rows, sequences, locks, notifications, also of later tables',
   async t => {
     const { owner, db, url } = await asProcess(t)
     const make = rows(db)
@@ -85,7 +85,7 @@ test.serial(
   },
 )
 
-test.serial('a new password replaces the old one, and who has one login for everything keeps it', async t => {
+test.serial('a new password replaces the old one, and a single role for everything stays as it is', async t => {
   const { owner } = await asProcess(t)
   const { url } = await database
   await allowProcesses(owner, url)
@@ -103,7 +103,7 @@ test.serial('a new password replaces the old one, and who has one login for ever
   await t.notThrowsAsync(migrate(owner))
 })
 
-test('doctor tells a login that may too much', async t => {
+test('doctor reports a role with too many rights', async t => {
   const { db } = await database
   const found = loginFinding(await currentRole(db as Db))
   t.regex(found.state, /IS A SUPERUSER/)

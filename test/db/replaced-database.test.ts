@@ -74,7 +74,7 @@ async function opener(t: ExecutionContext, database: ReturnType<typeof testDatab
   return { db, told, open }
 }
 
-test('a connection that comes to another installation’s database writes nothing into it', async t => {
+test('a connection to another installation’s database writes nothing', async t => {
   const { write, written, restore, row, told } = await scene(t, replaced)
   await write()
   t.is(await written(), 1)
@@ -84,7 +84,7 @@ test('a connection that comes to another installation’s database writes nothin
   t.regex(told[0] ?? '', /was replaced while this process ran: it belongs to installation b+, and not to a+\./)
 })
 
-test('a connection that comes to an older state of its database writes nothing into it', async t => {
+test('a connection to an older state of its database writes nothing', async t => {
   const { write, written, restore, row, told } = await scene(t, older)
   await restore(row('epoch', { n: 1 }))
   await t.throwsAsync(write)
@@ -92,14 +92,14 @@ test('a connection that comes to an older state of its database writes nothing i
   t.regex(told[0] ?? '', /older than what this process has seen/)
 })
 
-test('a connection that comes to a database without tables is not used', async t => {
+test('a connection to a database without tables is not used', async t => {
   const { db, write, restore, told } = await scene(t, emptied)
   await restore(() => db.raw('alter table settings rename to forgotten'))
   await t.throwsAsync(write)
   t.regex(told[0] ?? '', /belongs to installation none/)
 })
 
-test('a new connection to the same database, whose state has gone on, is used', async t => {
+test('a new connection to the same database with a newer epoch is used', async t => {
   const { db, write, written, restore, told } = await scene(t, going)
   await restore(() => advanceEpoch(db))
   await write()
@@ -107,7 +107,7 @@ test('a new connection to the same database, whose state has gone on, is used', 
   t.deepEqual(told, [])
 })
 
-test('of two connections that are opened concurrently the older answer may be the later one', async t => {
+test('of two connections that are opened concurrently the older epoch may be read later', async t => {
   const { db, told, open } = await opener(t, concurrent)
   let answer = () => {}
   const until = new Promise<void>(done => {
@@ -133,7 +133,7 @@ test('a database that was replaced is reported once, however many connections fi
   t.is(told.length, 1)
 })
 
-test('a pool that is always in use finds an older state of its database once its connection was used for long enough', async t => {
+test('a pool in constant use finds an older state of its database once its connections reach their maximum age', async t => {
   const { db, url } = await used
   await claimInstallation(db, 'a'.repeat(24))
   await advanceEpoch(db)

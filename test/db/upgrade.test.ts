@@ -44,7 +44,7 @@ async function schemaOf(db: Db): Promise<unknown[]> {
 
 const upgraded = emptyDatabase().then(async db => ({ db, wrong: await upgradeWithRows(db) }))
 
-test('every migration runs on a database with rows in every table, and loses none of them', async t => {
+test('every migration runs on a database with rows in every table, and loses none', async t => {
   const { db, wrong } = await upgraded
   t.deepEqual(wrong, [])
   const names = await db('knex_migrations').pluck('name')
@@ -56,7 +56,7 @@ test('every migration runs on a database with rows in every table, and loses non
   await t.notThrowsAsync(migrate(db))
 })
 
-test('what was there before an upgrade is as it was, and has what a migration makes of it', async t => {
+test('rows from before an upgrade are unchanged, except for what a migration adds', async t => {
   const { db } = await upgraded
   const emails = await db('users').orderBy('id').pluck('email')
   t.deepEqual(
@@ -85,7 +85,7 @@ test('what was there before an upgrade is as it was, and has what a migration ma
   ])
 })
 
-test('housekeeping works on rows of before, and takes none that is not over', async t => {
+test('housekeeping works on rows from before an upgrade, and deletes only expired ones', async t => {
   const { db } = await upgraded
   const before = await rowCounts(db)
   const failed: unknown[] = []

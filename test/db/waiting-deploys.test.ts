@@ -34,7 +34,7 @@ async function scene() {
   return { db, app, deploy, stored }
 }
 
-test('of 40 deploys of one application at once 20 wait, and the others are told to come again', async t => {
+test('of 40 concurrent deploys of one application 20 wait, and the others are refused with a retry time', async t => {
   const { deploy, stored, db, app } = await scene()
   const before = await stored()
   const told = await Promise.all(Array.from({ length: 40 }, (_, n) => deploy({ accepting: n % 2 === 0 })))
@@ -47,14 +47,14 @@ test('of 40 deploys of one application at once 20 wait, and the others are told 
   t.is(await (await scene()).deploy(), 'stored')
 })
 
-test('a push takes the place of the one that waits of its branch, also where there is no room for another', async t => {
+test('a push supersedes the waiting push of its branch, even when the queue is full', async t => {
   const { deploy } = await scene()
   for (let n = 1; n <= 20; n++) t.is(await deploy({ trigger: 'webhook', branch: `branch-${n}` }), 'stored')
   t.is(await deploy({ trigger: 'webhook', branch: 'branch-21' }), 'KEEP_CALM')
   t.is(await deploy({ trigger: 'webhook', branch: 'branch-7' }), 'stored')
 })
 
-test('of the archives of an application those of its newest 20 deployments are kept, and what still waits has its own', async t => {
+test("archives of an application's newest 20 deployments stay, and so do those of waiting ones", async t => {
   const { db, app, deploy } = await scene()
   const arrive = async () => {
     const archive = { segmentId: await allocateSegment(db), bytes: 1, sha256: 'a'.repeat(64) }

@@ -2,11 +2,11 @@ import test from 'ava'
 import { acceptance } from '../../policy/acceptance.ts'
 import { heldCall } from '../../policy/patience.ts'
 
-test('what nobody confirmed is undone long after everyone has answered, within 10 minutes', t => {
+test('unconfirmed operations are undone long after every answer, within 10 minutes', t => {
   t.is(acceptance.forgottenSeconds, 600)
   t.true((acceptance.lookMs + acceptance.confirmMs) * 4 < acceptance.forgottenSeconds * 1000)
 })
 
-test('nobody takes a command later than its caller waits for that', t => {
+test('no command is claimed later than its caller waits', t => {
   t.is(heldCall.claimMs, 30_000)
 })

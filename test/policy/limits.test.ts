@@ -5,7 +5,7 @@ import { type Counted, countersOf, limits } from '../../policy/limits.ts'
 const plan = defaultPlans.get('hobby-1')!
 const who: Counted = { user: { id: '1', plan }, appId: 'a', scale: 1, budgetBlockSeconds: 1800 }
 
-test('a request moves its own counters and the budget, in one order', t => {
+test('a request increments its own counters and the budget, in one order', t => {
   t.deepEqual(countersOf('apps.logs', limits['apps.logs'], who), [
     { key: 'apps.logs/user+app/1/a/5', allow: 1, perSeconds: 5, blockSeconds: 0, code: 'KEEP_CALM' },
     { key: 'apps.logs/user/1/10', allow: 20, perSeconds: 10, blockSeconds: 30, code: 'KEEP_CALM' },
@@ -13,19 +13,19 @@ test('a request moves its own counters and the budget, in one order', t => {
   ])
 })
 
-test('linking and unlinking share one measure of an account', t => {
+test('linking and unlinking share one counter of an account', t => {
   const keys = (name: 'apps.link' | 'apps.unlink') => countersOf(name, limits[name], who).map(counter => counter.key)
   t.deepEqual(keys('apps.link'), ['apps.link/user/1/60', 'budget/1'])
   t.deepEqual(keys('apps.unlink'), keys('apps.link'))
 })
 
-test('start, stop and restart share what an account may do, and not what an application may', t => {
+test('start, stop and restart share the limit of an account, and not that of an application', t => {
   const keys = (name: 'apps.start' | 'apps.stop') => countersOf(name, limits[name], who).map(counter => counter.key)
   t.deepEqual(keys('apps.start'), ['apps.power/user/1/15', 'apps.start/app/a/3', 'budget/1'])
   t.deepEqual(keys('apps.stop'), ['apps.power/user/1/15', 'apps.stop/app/a/3', 'budget/1'])
 })
 
-test('an outside address has 300 a minute, never less than the plan of who calls from it', t => {
+test('an outside address has 300 requests a minute, never fewer than the plan of its caller', t => {
   const allow = (name: string) =>
     countersOf('x', [], { ...who, user: { id: '1', plan: defaultPlans.get(name)! }, outsideAddress: '192.0.2.1' }).find(
       c => c.key === 'outside/192.0.2.1',
@@ -45,7 +45,7 @@ test('the scale multiplies counts, never windows', t => {
   t.is(countersOf('x', [], { ...who, scale: 0 })[0]?.allow, 1, 'at least one, or nothing could be called at all')
 })
 
-test('a plan that has ended, or that the table has lost, counts as free', t => {
+test('a plan that has ended, or is not in the table, counts as free', t => {
   const now = new Date('2030-01-01')
   const name = (plan: string, plan_ends_at: Date | null) => planOf(defaultPlans, { plan, plan_ends_at }, now).name
   t.is(name('pro-12', null), 'pro-12')
@@ -54,7 +54,7 @@ test('a plan that has ended, or that the table has lost, counts as free', t => {
   t.is(name('gone', null), 'free')
 })
 
-test("an operator's table is read whole or refused by name", t => {
+test("an operator's table is accepted completely, or refused with the name of the fault", t => {
   const row = {
     memoryMb: 1,
     requestsPerMinute: 2,

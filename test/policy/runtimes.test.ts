@@ -30,7 +30,7 @@ test('the extension of MAIN names the language, as contract 5.13 lists them', t 
   for (const main of ['README', 'a.txt', 'js', 'a.js.bak']) t.is(languageOfMain(main), null, main)
 })
 
-test('every word of RUNTIME forces its language, in any case', t => {
+test('every value of RUNTIME determines the language, in any case', t => {
   const words =
     'nodejs javascript typescript python dotnet csharp c# java elixir rust ruby php go golang static html'.split(' ')
   t.deepEqual(words.map(languageOfRuntime), [
@@ -55,7 +55,7 @@ test('every word of RUNTIME forces its language, in any case', t => {
   t.is(languageOfRuntime('cobol'), null)
 })
 
-test('each extension and each word belongs to one language only', t => {
+test('each extension and each value belongs to one language only', t => {
   for (const list of ['extensions', 'aliases'] as const) {
     const all = languages.flatMap(language => [...runtimes[language][list]])
     t.is(new Set(all).size, all.length, list)
@@ -89,7 +89,7 @@ const rows: Record<Language, [versions: string, recommended: string, files: stri
   static: ['1', '1', ''],
 }
 
-test('every language has the versions and dependency files that were agreed, and port 80', t => {
+test('every language has its agreed versions and dependency files, and port 80', t => {
   t.is(languages.length, 11)
   t.deepEqual(languages.slice().sort(), Object.keys(rows).sort() as Language[])
   for (const [language, [versions, recommended, files]] of Object.entries(rows) as [
@@ -126,7 +126,7 @@ test('the dependency file is found by name or extension', t => {
   t.is(dependencyFile('go', ['main.go']), null)
 })
 
-test('every other language with a dependency file has an install step that leaves what is mounted', t => {
+test('every other language with a dependency file has an install step that creates what is mounted', t => {
   const files: Record<string, string> = {
     javascript: 'package.json',
     typescript: 'package.json',
@@ -157,7 +157,7 @@ test('the lock file decides the package manager, and only TypeScript installs it
   t.regex(install('typescript', 'package-lock.json'), /^npm ci --no-audit/)
 })
 
-test('MAIN is one word of shell whatever it holds', t => {
+test('MAIN is one shell word, whatever it contains', t => {
   t.is(runtimes.javascript.start('index.js'), 'exec node index.js')
   t.is(runtimes.javascript.start("a b';rm.js"), `exec node 'a b'\\'';rm.js'`)
   t.is(runtimes.python.start('-c.py'), 'exec python3 ./-c.py')

@@ -29,7 +29,7 @@ test('what was sealed before there were further keys stays readable', t => {
   t.is(unseal(two, old, 'git_webhooks/a/token'), 'a token')
 })
 
-test('a changed byte, another row and a key that is missing are refused without a word of the text', t => {
+test('a changed byte, another row and a missing key are refused without showing the text', t => {
   const sealed = seal(two, 'secret', 'row/1')
   for (let at = 0; at < sealed.length; at++) {
     const changed = Buffer.from(sealed)
@@ -46,7 +46,7 @@ test('a changed byte, another row and a key that is missing are refused without 
   for (const refusal of refusals) t.true(words.includes(t.throws(refusal)?.message ?? ''))
 })
 
-test('a setting that does not fit is refused by its name, and not shown', t => {
+test('an invalid setting is refused with its name, and not shown', t => {
   const wrong = ['2', '2:abc', `1:${second}`, `256:${second}`, `2:${second},2:${third}`, `02:${second}`, second]
   for (const text of wrong) {
     const error = t.throws(() => sealKeys(master, text), { message: /BERTH_SEAL_KEYS/ }, text)

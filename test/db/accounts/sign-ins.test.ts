@@ -24,7 +24,7 @@ async function account() {
 }
 
 test.serial(
-  'five requests of strangers from other networks do not keep the owner out: a mail comes, and its code works',
+  'five requests from other networks do not lock the owner out: a mail arrives, and its code works',
   async t => {
     const { id, begin, mailbox, enter } = await account()
     for (let n = 1; n <= 5; n++) await begin(`2001:db8:0:${n}`)
@@ -35,7 +35,7 @@ test.serial(
   },
 )
 
-test.serial('however many networks ask, mails are bounded, and the code in the mailbox goes on to work', async t => {
+test.serial('mails are bounded for any number of networks, and the code in the mailbox still works', async t => {
   const { id, begin, mailbox, enter } = await account()
   for (let n = 1; n <= 40; n++) await begin(`2001:db8:0:${n.toString(16)}`)
   t.is((await mailbox()).length, 15)
@@ -45,7 +45,7 @@ test.serial('however many networks ask, mails are bounded, and the code in the m
   t.is(await enter(own), id)
 })
 
-test.serial('a stranger who spends the tries of the own sign-in spends none of the owner’s', async t => {
+test.serial("attempts in a stranger's sign-in do not count for the owner's", async t => {
   const { db, id, begin, enter } = await account()
   const strangers: string[] = []
   for (let n = 1; n <= 20; n++) strangers.push(await begin(`2001:db8:0:${n}`))
@@ -55,7 +55,7 @@ test.serial('a stranger who spends the tries of the own sign-in spends none of t
   t.is(await enter(own), id)
 })
 
-test.serial('a code that serves several sign-ins is used once', async t => {
+test.serial('a code that several sign-ins share is used once', async t => {
   const { id, begin, enter } = await account()
   const signIns: string[] = []
   for (let n = 1; n <= 12; n++) signIns.push(await begin(`2001:db8:0:${n}`))
@@ -89,7 +89,7 @@ test.serial('known and unknown addresses, and those past the cap, take the same 
   t.deepEqual(await statementsOf(() => begin('192.0.2.7')), known)
 })
 
-test.serial('fresh codes first, then the open one again, then none, and never one network alone', t => {
+test.serial('first new codes, then the open one again, then none, and one network cannot cause all of them', t => {
   const cases: [all: number, byNetwork: number, open: string | null, codeOf: string | null, sent: boolean][] = [
     [0, 0, null, null, true],
     [4, 4, 'a', null, true],

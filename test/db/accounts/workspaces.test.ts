@@ -51,7 +51,7 @@ async function announced(work: () => Promise<unknown>): Promise<string[]> {
 
 const refusal = (code: string) => ({ instanceOf: ApiError, code })
 
-test.serial('whoever may see less than before is announced with the change itself, and nobody else', async t => {
+test.serial('a change announces exactly the accounts that may see less than before', async t => {
   const { db, ana, bob, cleo, app, workspace } = await team()
   const both = [bob.id, cleo.id].sort()
   const membership = { workspace, memberId: bob.id }
@@ -69,7 +69,7 @@ test.serial('whoever may see less than before is announced with the change itsel
   t.deepEqual(await announced(() => deleteWorkspace(db, ana.id, again.id)), [bob.id])
 })
 
-test.serial('an application that is deleted leaves its workspaces, and is not shared while it goes', async t => {
+test.serial('a deleted application leaves its workspaces, and cannot be shared during the deletion', async t => {
   const { db, bob, app, second, workspace } = await team()
   await removeApp(db, app.id)
   t.deepEqual(await sharedAppIds(db, workspace.id), [])
@@ -86,7 +86,7 @@ test.serial('an application that is deleted leaves its workspaces, and is not sh
   await share
 })
 
-test.serial('a member who is removed while the role changes is gone, whoever comes first', async t => {
+test.serial('a member who is removed during a change of role is removed, in either order', async t => {
   const { db, ana, bob, workspace } = await team()
   const membership = { workspace, memberId: bob.id }
   const [changed, removed] = await Promise.allSettled([
@@ -99,7 +99,7 @@ test.serial('a member who is removed while the role changes is gone, whoever com
   await t.throwsAsync(removeMember(db, ana.id, workspace.id, bob.id), refusal('MEMBER_NOT_FOUND'))
 })
 
-test.serial('the best of several roles counts where no workspace is named', async t => {
+test.serial('without a workspace the highest of several roles counts', async t => {
   const { db, ana, bob, cleo, app, workspace } = await team()
   const other = await makeWorkspace(db, ana, { members: [[cleo, 'maintain']], apps: [app] })
   const role = async (user: { id: string }, id: string | null) => (await findSharedApp(db, user.id, app.id, id))?.role
@@ -111,7 +111,7 @@ test.serial('the best of several roles counts where no workspace is named', asyn
   t.deepEqual([await role(ana, other.id), await role(ana, 'b'.repeat(40))], ['owner', undefined])
 })
 
-test('an account that is blocked or gone meanwhile gets no workspace', async t => {
+test('an account that is blocked or deleted meanwhile gets no workspace', async t => {
   const { db } = await database
   const { id } = await rows(db).user()
   await db('users').where({ id }).update({ plan: 'pro-12', blocked_at: new Date() })

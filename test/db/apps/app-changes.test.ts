@@ -40,24 +40,27 @@ const touch = (db: Db, id: string) =>
     .where({ id })
     .update({ container_id: Math.random().toString(36) })
 
-test.serial('a reader that knows nothing is told so, and then reads what has changed, on its host only', async t => {
-  const { db, hostId, ids } = await someApps(2)
-  const other = await someApps(1)
-  const [read, all] = [reader(db, hostId), reader(db)]
-  t.is(await read(), null)
-  t.is(await all(), null)
-  t.deepEqual(await read(), [])
-  await touch(db, ids[0]!)
-  await touch(db, other.ids[0]!)
-  t.deepEqual(await read(), [ids[0]!])
-  t.deepEqual(await all(), [ids[0]!, other.ids[0]!].sort())
-  t.deepEqual(await read(), [])
-  await apps.recordStats(db, ids[0]!, { cpu: 1 })
-  await db('apps').update({ snapshot_due_at: new Date() })
-  t.deepEqual(await read(), [], 'what no round looks at is no change')
-})
+test.serial(
+  'a reader without a mark learns that everything may have changed, and then reads changes of its host only',
+  async t => {
+    const { db, hostId, ids } = await someApps(2)
+    const other = await someApps(1)
+    const [read, all] = [reader(db, hostId), reader(db)]
+    t.is(await read(), null)
+    t.is(await all(), null)
+    t.deepEqual(await read(), [])
+    await touch(db, ids[0]!)
+    await touch(db, other.ids[0]!)
+    t.deepEqual(await read(), [ids[0]!])
+    t.deepEqual(await all(), [ids[0]!, other.ids[0]!].sort())
+    t.deepEqual(await read(), [])
+    await apps.recordStats(db, ids[0]!, { cpu: 1 })
+    await db('apps').update({ snapshot_due_at: new Date() })
+    t.deepEqual(await read(), [], 'what no round looks at is no change')
+  },
+)
 
-test.serial('a change whose transaction commits late is read, whatever was committed and read meanwhile', async t => {
+test.serial('a change whose transaction commits late is read, in spite of later commits and reads', async t => {
   const { db, hostId, ids } = await someApps(3)
   const [early, between, late] = ids as [string, string, string]
   const { url } = await database
@@ -76,7 +79,7 @@ test.serial('a change whose transaction commits late is read, whatever was commi
   t.deepEqual(await read(), [])
 })
 
-test.serial('many transactions that commit in any order are all read by a reader that goes on meanwhile', async t => {
+test.serial('a concurrent reader reads all transactions, in whatever order they commit', async t => {
   const { db, hostId, ids } = await someApps(40)
   const { url } = await database
   const writers = openDatabase({ url, pool: 8 })
@@ -102,7 +105,7 @@ test.serial('many transactions that commit in any order are all read by a reader
   t.deepEqual([...seen].sort(), [...ids].sort())
 })
 
-test.serial('a deleted application is told with its name, one that moves to both of its hosts', async t => {
+test.serial("a deletion is reported with the application's name, a move to both hosts", async t => {
   const { db, hostId, ids } = await someApps(2)
   const other = await someApps(0)
   const [gone, moved] = ids as [string, string]
@@ -119,7 +122,7 @@ test.serial('a deleted application is told with its name, one that moves to both
   t.deepEqual(await there(), [moved])
 })
 
-test.serial('a database that was emptied, restored, crashed or swept meanwhile fits no mark', async t => {
+test.serial('no mark is valid after a truncation, restore, crash or sweep of the database', async t => {
   const { db, hostId, ids } = await someApps(1)
   const read = reader(db, hostId)
   await read()
@@ -147,7 +150,7 @@ test.serial('a database that was emptied, restored, crashed or swept meanwhile f
   t.deepEqual(await lagging(), [ids[0]!])
 })
 
-test.serial('changes that a transaction without end keeps unread are not swept', async t => {
+test.serial('changes that a long transaction keeps unread are not swept', async t => {
   const { db, hostId, ids } = await someApps(2)
   const { url } = await database
   const slow = openDatabase({ url, pool: 1 })
@@ -164,19 +167,16 @@ test.serial('changes that a transaction without end keeps unread are not swept',
   t.deepEqual(await read(), [...ids].sort())
 })
 
-test.serial(
-  'what a backup of another server has brought along, with numbers that are yet to come, fits no mark and goes',
-  async t => {
-    const { db, hostId, ids } = await someApps(1)
-    const read = reader(db, hostId)
-    await read()
-    await db('app_changes').insert({ number: 10 ** 15, app_id: ids[0]!, host_id: hostId })
-    t.is(await read(), null)
-    t.deepEqual(await read(), [])
-    await db('app_change_epochs').update({ swept: 10 ** 15 })
-    t.is(await read(), null)
-    await touch(db, ids[0]!)
-    t.deepEqual(await read(), [ids[0]!])
-    t.deepEqual(await read(), [])
-  },
-)
+test.serial("changes from another server's backup, with future numbers, invalidate marks and are deleted", async t => {
+  const { db, hostId, ids } = await someApps(1)
+  const read = reader(db, hostId)
+  await read()
+  await db('app_changes').insert({ number: 10 ** 15, app_id: ids[0]!, host_id: hostId })
+  t.is(await read(), null)
+  t.deepEqual(await read(), [])
+  await db('app_change_epochs').update({ swept: 10 ** 15 })
+  t.is(await read(), null)
+  await touch(db, ids[0]!)
+  t.deepEqual(await read(), [ids[0]!])
+  t.deepEqual(await read(), [])
+})

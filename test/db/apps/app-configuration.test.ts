@@ -32,7 +32,7 @@ test.serial(
   },
 )
 
-test.serial('another SUBDOMAIN is refused, the one that it has is taken', async t => {
+test.serial("another SUBDOMAIN is refused, the application's own is accepted", async t => {
   const other = await deployed({ subdomain: 'other' })
   await t.throwsAsync(other.adopted(), { code: 'CANNOT_SET_SUBDOMAIN' })
   const { db } = await database
@@ -44,7 +44,7 @@ test.serial('another SUBDOMAIN is refused, the one that it has is taken', async 
   t.is((await same.stored()).name, 'new')
 })
 
-test.serial('a restore brings back what was, also of a time when less memory passed', async t => {
+test.serial('a restore brings back the old configuration, even with less memory than is allowed now', async t => {
   const { adopted, stored } = await deployed({ memoryMb: 256 }, 'restore')
   await adopted()
   t.is((await stored()).ram_mb, 256)

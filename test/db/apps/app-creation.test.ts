@@ -26,7 +26,7 @@ async function outcomes(attempts: Promise<unknown>[]): Promise<Record<string, nu
   return counts
 }
 
-test.serial('twenty uploads at once never pass the plan', async t => {
+test.serial('twenty concurrent uploads never pass the plan', async t => {
   const { db } = await database
   const make = rows(db)
   await make.host('big', { memoryMb: 100_000 })
@@ -35,7 +35,7 @@ test.serial('twenty uploads at once never pass the plan', async t => {
   t.is(await usedMemoryMb(db, user.id), 4096)
 })
 
-test.serial('one name is given once, also to many at the same moment', async t => {
+test.serial('concurrent creations get a subdomain only once', async t => {
   const { db } = await database
   const make = rows(db)
   const users = await Promise.all(Array.from({ length: 6 }, () => make.user()))
@@ -53,7 +53,7 @@ test.serial('a refusal leaves no row, no memory and no archive in use', async t 
   t.deepEqual(await db('segments').where({ state: 'stored', refs: 0 }), [])
 })
 
-test.serial('hosts that are full, drain or are silent are told apart', async t => {
+test.serial('full, draining and unreachable hosts are distinguished', async t => {
   const { db } = await database
   const make = rows(db)
   const user = await make.user()
@@ -68,7 +68,7 @@ test.serial('hosts that are full, drain or are silent are told apart', async t =
   await hosts.setDraining(db, 'big', false)
 })
 
-test.serial('an application that goes away gives memory, name and archive back, once', async t => {
+test.serial('a deleted application frees memory, name and archive, once', async t => {
   const { db } = await database
   const make = rows(db)
   await hosts.recordHostSeen(db, 'big')
@@ -121,7 +121,7 @@ test.serial('an application with a long history is removed by the same few state
   t.deepEqual(await db('segments').whereIn('id', left).whereNot({ refs: 0 }), [])
 })
 
-test.serial('what waited for an application that goes away has ended, with its reason', async t => {
+test.serial('operations that waited for a deleted application have ended, with the reason', async t => {
   const { db } = await database
   const make = rows(db)
   const { app, operationId, deploymentId } = await make.app((await make.user()).id)
@@ -131,7 +131,7 @@ test.serial('what waited for an application that goes away has ended, with its r
   t.like(deployment, { state: 'error', code: 'APP_NOT_FOUND', message: 'The application was deleted.' })
 })
 
-test.serial('every application has a user of its own, from 10001 on', async t => {
+test.serial('every application has its own uid, from 10001 on', async t => {
   const { db } = await database
   const make = rows(db)
   await make.host('uids', { memoryMb: 100_000 })

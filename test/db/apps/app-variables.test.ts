@@ -24,7 +24,7 @@ async function makeApp(db: Db): Promise<string> {
   return (await make.app((await make.user()).id)).app.id
 }
 
-test('values lie sealed, each for its own row, and every change counts', async t => {
+test('values are sealed for their own row, and every change raises the version', async t => {
   const { db } = await database
   const [app, other] = [await makeApp(db), await makeApp(db)]
   t.like(await readVariables(db, keys, app), { version: 0, values: new Map(), unreadable: [] })
@@ -48,7 +48,7 @@ test('values lie sealed, each for its own row, and every change counts', async t
   t.deepEqual((await readVariables(db, keys, other)).unreadable, ['B'])
 })
 
-test('a change that changes nothing keeps the version, and what stays keeps its bytes', async t => {
+test('a change without a difference keeps the version, and unchanged values keep their bytes', async t => {
   const { db } = await database
   const app = await makeApp(db)
   await changeVariables(db, keys, app, set({ A: '1', B: '2' }))
@@ -63,7 +63,7 @@ test('a change that changes nothing keeps the version, and what stays keeps its 
   t.like(await readVariables(db, keys, app), { version: 3, values: new Map() })
 })
 
-test('twenty merges at once lose nothing', async t => {
+test('twenty concurrent merges lose nothing', async t => {
   const { db } = await database
   const app = await makeApp(db)
   const one = (n: number) => changeVariables(db, keys, app, set({ [`V${n}`]: String(n), LAST: String(n) }))
@@ -73,7 +73,7 @@ test('twenty merges at once lose nothing', async t => {
   for (let n = 0; n < 20; n++) t.is(values.get(`V${n}`), String(n))
 })
 
-test('merges at once never pass 256', async t => {
+test('concurrent merges never pass 256', async t => {
   const { db } = await database
   const app = await makeApp(db)
   const batch = (n: number) => Object.fromEntries(Array.from({ length: 100 }, (_, i) => [`V${n}_${i}`, 'x']))
@@ -83,7 +83,7 @@ test('merges at once never pass 256', async t => {
   t.is((await readVariables(db, keys, app)).values.size, 200)
 })
 
-test('a row that is held by somebody else is told as busy, and other rows are not held up', async t => {
+test('a locked row is reported as busy, and other rows are not delayed', async t => {
   const { db } = await database
   const [app, other] = [await makeApp(db), await makeApp(db)]
   await db.transaction(async trx => {
@@ -95,7 +95,7 @@ test('a row that is held by somebody else is told as busy, and other rows are no
   t.is((await readVariables(db, keys, app)).version, 1)
 })
 
-test('what cannot be decrypted is set anew or removed, and stands in the way of every other change', async t => {
+test('values that cannot be decrypted can be set or removed, and block every other change', async t => {
   const { db } = await database
   const app = await makeApp(db)
   await changeVariables(db, keys, app, set({ A: '1', B: '2', C: '3' }))
@@ -116,7 +116,7 @@ test('what cannot be decrypted is set anew or removed, and stands in the way of 
   t.like(await readVariables(db, keys, app), { version: 3, unreadable: [] })
 })
 
-test('variables go with their application', async t => {
+test('variables are deleted with their application', async t => {
   const { db } = await database
   const app = await makeApp(db)
   await changeVariables(db, keys, app, set({ A: '1' }))

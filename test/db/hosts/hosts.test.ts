@@ -5,7 +5,7 @@ import { testDatabase } from '../../kit/servers/database.ts'
 
 const database = testDatabase()
 
-test('a host counts as unreachable once it was not seen for 5 s, and not before', async t => {
+test('a host counts as unreachable after 5 s without a sign of life, and not before', async t => {
   const { db } = await database
   await rows(db).host('seen', { memoryMb: 1024 })
   // The clock of a transaction stands still.

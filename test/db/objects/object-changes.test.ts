@@ -25,7 +25,7 @@ async function account() {
 
 const refusal = (code: string) => ({ instanceOf: ApiError, code })
 
-test('a move is another name with a new birth; content, headers and usage stay', async t => {
+test('a move gives another name and a new birth; content, headers and usage stay', async t => {
   const { db, ownerId, name, stored, refs, change } = await account()
   const moved = await change(trx => moveObject(trx, name('a'), name('b/c', 'private')))
   t.false(moved?.replaced)
@@ -39,7 +39,7 @@ test('a move is another name with a new birth; content, headers and usage stay',
   t.deepEqual(await readUsage(db, ownerId), { objects: 1, bytes: 5 })
 })
 
-test('a move onto another object asks for overwrite, and then one of both is left', async t => {
+test('a move onto another object requires overwrite, and then one of both is left', async t => {
   const { db, ownerId, name, refs, change } = await account()
   const other = await put(db, name('b'), 'other one')
   await t.throwsAsync(
@@ -56,7 +56,7 @@ test('a move onto another object asks for overwrite, and then one of both is lef
   t.is(await change(trx => moveObject(trx, name('a'), name('c'))), undefined)
 })
 
-test('a move can say when the object ends; a copy of what has ended is none', async t => {
+test('a move can set the expiry; a copy of an expired object fails', async t => {
   const { name, change } = await account()
   const changes = { expiresAt: new Date(0) }
   const moved = await change(trx => moveObject(trx, name('a'), name('a-ex0'), { changes }))
@@ -65,7 +65,7 @@ test('a move can say when the object ends; a copy of what has ended is none', as
   t.is(await change(trx => changeObject(trx, name('a-ex0'), { metadata: {} })), undefined)
 })
 
-test('a copy is a second object of the same bytes and counts', async t => {
+test('a copy is a second object with the same segments, and counts', async t => {
   const { db, ownerId, name, stored, refs, change } = await account()
   await db('quota_leases').insert({
     id: 'x',
@@ -93,7 +93,7 @@ test('a copy is a second object of the same bytes and counts', async t => {
   t.is(await refs(stored.segmentId), 2)
 })
 
-test('headers change in place: birth, etag and content stay; what is not told stays too', async t => {
+test('headers change in place: birth, etag, content and headers left out stay', async t => {
   const { name, stored, change } = await account()
   const once = await change(trx => changeObject(trx, name('a'), { contentDisposition: 'inline', metadata: {} }))
   const { birth, etag, generation, cache_control } = stored.object

@@ -68,7 +68,7 @@ async function applyRules(db: Db, ownerId: string, receiptId: string): Promise<v
     for (let at: typeof walk | undefined = walk; at; ) at = await applyRule(db, receiptId, at)
 }
 
-test.serial('what has expired goes, with a line that says what, why, whose bytes, and that it is gone', async t => {
+test.serial('expired objects are deleted, with a receipt line of object, reason, bytes and proof', async t => {
   const { db, ownerId, name, put } = await account()
   const { segmentId, object } = await put('a.txt')
   await put('kept.txt')
@@ -86,7 +86,7 @@ test.serial('what has expired goes, with a line that says what, why, whose bytes
   t.is((await db('objects').where({ owner_id: ownerId })).length, 1)
 })
 
-test.serial('an expiry that is taken away while the sweep waits for the name is kept', async t => {
+test.serial('an object whose expiry is removed while the sweep waits for its name stays', async t => {
   const { db, ownerId, name, put, find } = await account()
   await put('a.txt')
   const mine = () => db('objects').where({ owner_id: ownerId })
@@ -108,7 +108,7 @@ test.serial('an expiry that is taken away while the sweep waits for the name is 
 })
 
 test.serial(
-  'a rule deletes what is old enough below its prefix, once it is active, and nothing of a longer rule or a legacy object',
+  'an active rule deletes objects that are old enough below its prefix, but none of a longer rule and no legacy objects',
   async t => {
     const { db, ownerId, put, age } = await account()
     for (const key of ['logs/old.txt', 'logs/new.txt', 'logs/keep/old.txt', 'logsold.txt', 'other/old.txt'])
@@ -142,7 +142,7 @@ for (const [edit, change] of Object.entries({
   'is gone': [],
   'is joined by a longer one': [rule('logs/', { delete_after_days: 7 }), rule('logs/a/')],
 }))
-  test.serial(`an edited rule wins over its own sweep: it ${edit}`, async t => {
+  test.serial(`an edited rule wins over its sweep: it ${edit}`, async t => {
     const { db, ownerId, name, id, find } = await overdue('logs/a/1.txt')
     let sweeping: Promise<void> | undefined
     await transaction(db, async trx => {
@@ -156,7 +156,7 @@ for (const [edit, change] of Object.entries({
     t.deepEqual(await listReceiptLines(db, id, 100), [])
   })
 
-test.serial('a sweep waits for the edit of a rule that is under way, and obeys it', async t => {
+test.serial('a sweep waits for a concurrent change of its rule, and obeys it', async t => {
   const { db, ownerId, id, find } = await overdue('logs/1.txt')
   let sweeping: Promise<void> | undefined
   await transaction(db, async trx => {
@@ -168,7 +168,7 @@ test.serial('a sweep waits for the edit of a rule that is under way, and obeys i
   t.truthy(await find('logs/1.txt'))
 })
 
-test.serial('an object that is written anew while the sweep waits for its name is kept', async t => {
+test.serial('an object that is overwritten while the sweep waits for its name stays', async t => {
   const { db, ownerId, name, id, find } = await overdue('logs/1.txt')
   let sweeping: Promise<void> | undefined
   await transaction(db, async trx => {
@@ -181,7 +181,7 @@ test.serial('an object that is written anew while the sweep waits for its name i
   t.truthy(await find('logs/1.txt'))
 })
 
-test.serial('a rule that is saved as it was keeps its moments; one that changes starts anew', async t => {
+test.serial('an unchanged rule keeps its times; a changed one starts over', async t => {
   const { db, ownerId } = await account()
   const [first] = await saveRules(db, ownerId, [rule('a/', { delete_after_days: 7 })])
   t.is(first!.active_from!.getTime() - first!.created_at.getTime(), day * 1000)
@@ -205,7 +205,7 @@ async function idle() {
   return { db, ownerId, id, segmentId, find: (): Promise<ObjectRow | undefined> => findObject(db, name(key)) }
 }
 
-test.serial('an upload that was idle for a day is given up, and its parts lose their reference', async t => {
+test.serial('an upload that was idle for a day is aborted, and its parts lose their references', async t => {
   const { db, ownerId, id, segmentId } = await idle()
   const receiptId = await receipt(db)
   await reclaimIdleUploads(db, receiptId, day)
@@ -216,7 +216,7 @@ test.serial('an upload that was idle for a day is given up, and its parts lose t
   t.like(await db('uploads').where({ id }).first(), { state: 'aborted', why: 'idle' })
 })
 
-test.serial('a completed upload is not reclaimed afterwards, nor a reclaimed one completed', async t => {
+test.serial('a completed upload is never reclaimed, nor a reclaimed one completed', async t => {
   for (const first of ['complete', 'reclaim'] as const) {
     const { db, ownerId, id, find } = await idle()
     const complete = () => transaction(db, trx => completeUpload(trx, { id, ownerId }, { choose: parts => parts }))
@@ -229,7 +229,7 @@ test.serial('a completed upload is not reclaimed afterwards, nor a reclaimed one
 })
 
 test.serial(
-  'forty uploads are completed and reclaimed at once: each is one of both, and a completed one has its bytes',
+  'forty uploads are completed and reclaimed concurrently: each ends in one way, and a completed one has its bytes',
   async t => {
     const uploads: Awaited<ReturnType<typeof idle>>[] = []
     while (uploads.length < 40) uploads.push(await idle())
@@ -257,7 +257,7 @@ test.serial(
   },
 )
 
-test.serial('lists show what runs did, and those that found nothing to do only when asked', async t => {
+test.serial('lists show what runs did, and idle runs only on request', async t => {
   const { db, ownerId } = await idle()
   const [busy, nothing] = [await receipt(db), await receipt(db)]
   await reclaimIdleUploads(db, busy, day)

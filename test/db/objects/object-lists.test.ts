@@ -41,7 +41,7 @@ async function account(keys: readonly (readonly [Bucket, string, Date?])[]) {
 /** As every S3 store orders keys, and JavaScript does not. */
 const byBytes = (a: string, b: string): number => Buffer.compare(Buffer.from(a), Buffer.from(b))
 
-test('keys come by their bytes, and a prefix is nothing but itself', async t => {
+test('keys are sorted by bytes, and a prefix matches literally', async t => {
   const keys = [
     'a',
     'a!',
@@ -70,14 +70,14 @@ test('keys come by their bytes, and a prefix is nothing but itself', async t => 
     )
 })
 
-test('what begins with a prefix is less than its successor, and nothing else is between', t => {
+test('exactly the texts with a prefix sort between it and its successor', t => {
   t.is(successor('p/'), 'p0')
   t.is(successor('a\u{d7ff}'), 'a\u{e000}')
   t.is(successor('a\u{10ffff}'), 'b')
   for (const prefix of ['', '\u{10ffff}']) t.true(byBytes(successor(prefix), '\u{10ffff}'.repeat(256)) > 0)
 })
 
-test('pages of every size tell everything once, in one order, of the buckets that were asked for', async t => {
+test('pages of every size list everything once, in one order, from the requested buckets', async t => {
   const keys = Array.from({ length: 60 }, (_, n) => [all[n % 3]!, `k${String(n % 20).padStart(2, '0')}`] as const)
   const { pages } = await account(keys)
   for (const buckets of [all, ['private'] as Bucket[], ['public', 'legacy'] as Bucket[]]) {
@@ -92,7 +92,7 @@ test('pages of every size tell everything once, in one order, of the buckets tha
   }
 })
 
-test('folders are told once each, across buckets and pages, beside the files of their level', async t => {
+test('folders are listed once each, across buckets and pages, with the files of their level', async t => {
   const keys = ['a/1', 'a/2', 'a/b/3', 'a-', 'a0', 'b', 'c/1', 'c/d/e/f', 'z//', 'z//y', '/']
   const { pages, list } = await account(keys.flatMap(key => all.map(bucket => [bucket, key] as const)))
   const top = await list({ delimiter: '/' })
@@ -110,7 +110,7 @@ test('folders are told once each, across buckets and pages, beside the files of 
   t.deepEqual(await list({ limit: 0 }), { objects: [], folders: [], next: undefined })
 })
 
-test('what has expired is not told, and a folder of nothing else neither', async t => {
+test('expired objects are not listed, nor are folders with nothing else', async t => {
   const [past, future] = [new Date(Date.now() - 1000), new Date(Date.now() + 3_600_000)]
   const { list } = await account([
     ['public', 'a/1', past],

@@ -4,7 +4,7 @@ import { testDatabase } from '../../kit/servers/database.ts'
 
 const database = testDatabase()
 
-test('whatever is done to few names at once is as if done in turn: nothing finished is lost, nothing leaks, the usage is the sum', async t => {
+test('concurrent changes of few names have a serial order: nothing finished is lost, nothing leaks, the usage is the sum', async t => {
   t.timeout(180_000)
   await runSchedules(t, (await database).url, 1000)
 })

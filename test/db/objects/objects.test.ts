@@ -33,7 +33,7 @@ async function place(key = 'a/b.txt') {
 
 const refusal = (code: string) => ({ instanceOf: ApiError, code })
 
-test('a new object takes its segment and is found with its manifest', async t => {
+test('a new object refers to its segment and is found with its manifest', async t => {
   const { db, name, segment } = await place()
   const changes = { metadata: { of: 'me' }, cacheControl: 'no-cache', originalName: 'b.txt' }
   const { object, replaced, segmentId } = await put(db, name, 'hello', { changes })
@@ -46,7 +46,7 @@ test('a new object takes its segment and is found with its manifest', async t =>
   t.like(await segment(segmentId), { state: 'stored', refs: 1, zero_since: null })
 })
 
-test('a small body lies beside its row, is read with it, and stays while anybody has it', async t => {
+test('a small body is stored in its row, read with it, and stays while it has references', async t => {
   const { db, name, segment } = await place()
   const bytes = Buffer.from('small')
   const body = { size: 5, sha256: 'a', md5: 'b', crc32: 7 }
@@ -75,7 +75,7 @@ test('a small body lies beside its row, is read with it, and stays while anybody
   )
 })
 
-test('what is put at once goes together; one that cannot be is refused alone', async t => {
+test('concurrent puts share a statement; one that is refused fails alone', async t => {
   const { db, ownerId, name } = await place()
   await put(db, name, 'there')
   const keys = ['a', 'b', 'b', name.key, 'with\u0000nul', 'c']
@@ -91,7 +91,7 @@ test('what is put at once goes together; one that cannot be is refused alone', a
   t.like(await readUsage(db, ownerId), { objects: 4 })
 })
 
-test('a name is taken once; with overwrite the new bytes stand and the old ones are let go', async t => {
+test('a name is taken once; with overwrite the new bytes replace the old ones', async t => {
   const { db, name, segment } = await place()
   const first = await put(db, name, 'first')
   await t.throwsAsync(put(db, name, 'second'), refusal('OBJECT_ALREADY_EXISTS'))
@@ -105,7 +105,7 @@ test('a name is taken once; with overwrite the new bytes stand and the old ones 
   t.deepEqual(await manifestOf(db, first.object.generation), [])
 })
 
-test('of twenty uploads of one new name at once one is stored, and nothing is left of the others', async t => {
+test('of twenty concurrent uploads of one new name one is stored, and the others leave nothing', async t => {
   const { db, ownerId, name } = await place()
   const tries = await Promise.allSettled(Array.from({ length: 20 }, (_, n) => put(db, name, `body ${n}`)))
   t.is(tries.filter(one => one.status === 'fulfilled').length, 1)
@@ -115,7 +115,7 @@ test('of twenty uploads of one new name at once one is stored, and nothing is le
   t.is(held.length, 1)
 })
 
-test('a body of many stretches is one manifest, with a reference for each', async t => {
+test('an object of many parts has one manifest, with a reference for each part', async t => {
   const { db, name, segment } = await place()
   const [a, b] = [await drawnPart(db, 'aaa'), await drawnPart(db, 'bbbb')]
   const again = { segmentId: b.segmentId, length: 2, segmentFrom: 1 }
@@ -137,7 +137,7 @@ test('a body of many stretches is one manifest, with a reference for each', asyn
   t.like(await segment(b.segmentId), { refs: 0 })
 })
 
-test('nothing is ever stored on a segment that the sweep has taken', async t => {
+test('no object is stored on a segment that the sweep has taken', async t => {
   const { db, name } = await place()
   const part = await drawnPart(db, 'late')
   const object = { ...name, contentType: 'text/plain', etag: 'x' }
@@ -148,7 +148,7 @@ test('nothing is ever stored on a segment that the sweep has taken', async t => 
   t.like(await findObject(db, name), { size: 7 })
 })
 
-test('what has expired is not there, gives its name away, and is tidied up only then', async t => {
+test('an expired object is not found, frees its name, and is deleted later', async t => {
   const { db, name } = await place()
   const old = await put(db, name, 'old', { changes: { expiresAt: past } })
   t.is(await findObject(db, name), undefined)
@@ -163,7 +163,7 @@ test('what has expired is not there, gives its name away, and is tidied up only 
   t.is((await transaction(db, trx => removeExpired(trx, [name, other]))).length, 1)
 })
 
-test('many names go at once; those that are not there are not told', async t => {
+test('many names are deleted in one call; missing ones are not reported', async t => {
   const { db, name } = await place()
   const names = ['x', 'y', 'z'].map(key => ({ ...name, key }))
   for (const one of names.slice(0, 2)) await put(db, one, one.key)

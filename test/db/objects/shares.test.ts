@@ -23,7 +23,7 @@ async function shared(maxDownloads: number | null) {
   return db.transaction(trx => createShare(trx, share))
 }
 
-test('a hundred downloads at once spend what there is and not one more', async t => {
+test('a hundred concurrent downloads spend exactly the allowed number', async t => {
   const { db } = await database
   const { id } = await shared(7)
   const spent = await Promise.all(Array.from({ length: 100 }, () => spendDownload(db, id)))
@@ -31,7 +31,7 @@ test('a hundred downloads at once spend what there is and not one more', async t
   t.is((await findShare(db, id))?.remaining, 0)
 })
 
-test('a share that is over, or revoked, is not found and spends nothing; a day later it is forgotten', async t => {
+test('an expired or revoked share is not found and spends nothing; a day later it is deleted', async t => {
   const { db } = await database
   const days = (count: number) => new Date(Date.now() - count * 86_400_000)
   const [fresh, over, longOver, revoked, longRevoked] = await Promise.all(Array.from({ length: 5 }, () => shared(5)))

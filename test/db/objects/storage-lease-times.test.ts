@@ -13,36 +13,33 @@ function passes(seconds: number): void {
   for (let passed = 0; passed < seconds; passed += 5) mock.timers.tick(5000)
 }
 
-test.serial(
-  'the lease of a write that takes long is renewed, and a slice that nobody uses ends after 10 s',
-  async t => {
-    t.timeout(30_000)
-    const { db } = await database
-    const [small, large] = [(await rows(db).user()).id, (await rows(db).user()).id]
-    mock.timers.enable({ apis: ['setInterval', 'Date'], now: Date.now() })
-    t.teardown(() => mock.timers.reset())
-    const quota = new StorageQuota(db)
-    const leases = (ownerId: string) => db('quota_leases').where({ owner_id: ownerId })
-    const isLong = db.raw(`expires_at > now() + interval '100 s'`)
-    const [begun, held] = [new AbortController(), new AbortController()]
-    const writing = quota.charging({ ownerId: small, bytes: 80, limit: 100 }, async () => {
-      begun.abort()
-      await once(held.signal, 'abort')
-    })
-    if (!begun.signal.aborted) await once(begun.signal, 'abort')
-    await quota.charging({ ownerId: large, bytes: 80, limit: 1024 ** 4 }, async () => {})
-    t.is((await leases(large)).length, 1)
-    await leases(small).update({ expires_at: db.raw(`now() + interval '20 s'`) })
+test.serial('the lease of a long write is renewed, and an unused slice ends after 10 s', async t => {
+  t.timeout(30_000)
+  const { db } = await database
+  const [small, large] = [(await rows(db).user()).id, (await rows(db).user()).id]
+  mock.timers.enable({ apis: ['setInterval', 'Date'], now: Date.now() })
+  t.teardown(() => mock.timers.reset())
+  const quota = new StorageQuota(db)
+  const leases = (ownerId: string) => db('quota_leases').where({ owner_id: ownerId })
+  const isLong = db.raw(`expires_at > now() + interval '100 s'`)
+  const [begun, held] = [new AbortController(), new AbortController()]
+  const writing = quota.charging({ ownerId: small, bytes: 80, limit: 100 }, async () => {
+    begun.abort()
+    await once(held.signal, 'abort')
+  })
+  if (!begun.signal.aborted) await once(begun.signal, 'abort')
+  await quota.charging({ ownerId: large, bytes: 80, limit: 1024 ** 4 }, async () => {})
+  t.is((await leases(large)).length, 1)
+  await leases(small).update({ expires_at: db.raw(`now() + interval '20 s'`) })
 
-    passes(5)
-    t.is((await leases(large)).length, 1)
-    passes(10)
-    await comesTrue(async () => (await leases(large)).length === 0)
-    passes(40)
-    await comesTrue(async () => (await leases(small).where(isLong)).length === 1)
-    t.is((await leases(small)).length, 1)
-    held.abort()
-    await writing
-    t.deepEqual(await leases(small), [])
-  },
-)
+  passes(5)
+  t.is((await leases(large)).length, 1)
+  passes(10)
+  await comesTrue(async () => (await leases(large)).length === 0)
+  passes(40)
+  await comesTrue(async () => (await leases(small).where(isLong)).length === 1)
+  t.is((await leases(small)).length, 1)
+  held.abort()
+  await writing
+  t.deepEqual(await leases(small), [])
+})

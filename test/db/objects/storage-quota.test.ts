@@ -33,7 +33,7 @@ async function account(processes = 1) {
   return { db, ownerId, quotas, name, store }
 }
 
-test('the limit holds to the byte, in two processes at once', async t => {
+test('the limit holds to the byte with two concurrent processes', async t => {
   const { db, ownerId, quotas, store } = await account(2)
   const tries = await Promise.allSettled(
     Array.from({ length: 30 }, (_, n) => store(`${n}`, 'x'.repeat(10), 105, quotas[n % 2])),
@@ -45,7 +45,7 @@ test('the limit holds to the byte, in two processes at once', async t => {
   await t.throwsAsync(store('more', 'x', 105), refusal)
 })
 
-test('far from the limit one lease serves many writes, and all of it is given back', async t => {
+test('far from the limit one lease serves many writes, and is given back completely', async t => {
   const { db, ownerId, quotas, store } = await account()
   for (let n = 0; n < 20; n++) await store(`${n}`, 'hello', 5 * gigabyte)
   t.is((await db('quota_leases').where({ owner_id: ownerId })).length, 1)
@@ -54,7 +54,7 @@ test('far from the limit one lease serves many writes, and all of it is given ba
   t.deepEqual(await readUsage(db, ownerId), { objects: 20, bytes: 100 })
 })
 
-test('what is leased and not written yet counts, and a refusal gives it back', async t => {
+test('leased bytes count before they are written, and a refusal gives them back', async t => {
   const { db, ownerId, quotas, store } = await account(2)
   const under = quotas[0]!.charging({ ownerId, bytes: 60, limit: 100 }, async () => {
     await t.throwsAsync(store('other', 'x'.repeat(41), 100, quotas[1]), refusal)
@@ -66,7 +66,7 @@ test('what is leased and not written yet counts, and a refusal gives it back', a
   t.deepEqual(await readUsage(db, ownerId), { objects: 2, bytes: 100 })
 })
 
-test('bytes of a write that may have been stored all the same are not given to the next one', async t => {
+test('bytes of a write that may have been stored are not given to the next one', async t => {
   const { ownerId, quotas } = await account()
   const slice = 64 * 1024 ** 2
   /** The lease that a write of so many bytes takes from. */
@@ -85,13 +85,13 @@ test('bytes of a write that may have been stored all the same are not given to t
   t.not(await leaseOf(slice + 1000), first)
 })
 
-test('a write that needs more than the slice of its process is let in up to the limit', async t => {
+test('a write that needs more than the slice of its process succeeds up to the limit', async t => {
   const { ownerId, quotas } = await account()
   await quotas[0]!.charging({ ownerId, bytes: 10, limit: 2 * gigabyte }, async () => {})
   await t.notThrowsAsync(quotas[0]!.charging({ ownerId, bytes: 2 * gigabyte, limit: 2 * gigabyte }, async () => {}))
 })
 
-test('a process that was killed gives its leases back by time', async t => {
+test('the leases of a killed process expire', async t => {
   const { db, ownerId, quotas, store } = await account(2)
   let end: () => void = () => {}
   const hanging = new Promise<void>(resolve => {
@@ -115,7 +115,7 @@ test('a process that was killed gives its leases back by time', async t => {
   t.is((await readUsage(db, ownerId)).bytes, 30)
 })
 
-test('a write whose lease ran out before its commit stores nothing with it: it leases anew, or is refused', async t => {
+test('a write whose lease expired before its commit stores nothing: it gets a new lease, or is refused', async t => {
   const { db, ownerId, quotas, name, store } = await account(2)
   await store('old', 'x', 100)
   const runOut = () =>
@@ -144,7 +144,7 @@ test('a write whose lease ran out before its commit stores nothing with it: it l
   t.deepEqual(await readUsage(db, ownerId), await sumObjects(db, ownerId))
 })
 
-test('whoever leases what has run out waits for the write that commits with it', async t => {
+test('a process that takes over an expired lease waits for the write that commits with it', async t => {
   const { db, ownerId, quotas, name, store } = await account(2)
   let second: Promise<unknown> = Promise.resolve()
   await quotas[0]!.charging({ ownerId, bytes: 60, limit: 100 }, charge =>
@@ -169,7 +169,7 @@ test('whoever leases what has run out waits for the write that commits with it',
   await t.throwsAsync(second, refusal)
 })
 
-test('an overwrite settles the difference, and a removal gives back', async t => {
+test('an overwrite settles the difference, and a deletion gives bytes back', async t => {
   const { db, ownerId, name, store, quotas } = await account()
   await store('a', 'x'.repeat(40), 100)
   await store('a', 'x'.repeat(50), 100, quotas[0], true)
@@ -181,7 +181,7 @@ test('an overwrite settles the difference, and a removal gives back', async t =>
   t.deepEqual(await sumObjects(db, ownerId), { objects: 0, bytes: 0 })
 })
 
-test('an object that is larger than what was reserved for it is not stored', async t => {
+test('an object that is larger than its reservation is not stored', async t => {
   const { db, ownerId, name } = await account()
   await db('quota_leases').insert({
     id: 'x',
@@ -197,7 +197,7 @@ test('an object that is larger than what was reserved for it is not stored', asy
   t.deepEqual(await readUsage(db, ownerId), { objects: 1, bytes: 8 })
 })
 
-test('a recount finds what somebody changed by hand, and is zero otherwise', async t => {
+test('a recount finds manual changes, and is zero otherwise', async t => {
   const { db, ownerId, store } = await account()
   await store('a', 'four', gigabyte)
   t.deepEqual(await transaction(db, trx => recountUsage(trx, ownerId)), { objects: 0, bytes: 0 })

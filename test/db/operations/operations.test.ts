@@ -11,7 +11,7 @@ import { testDatabase } from '../../kit/servers/database.ts'
 
 const database = testDatabase()
 
-test('of many operations that wait one is claimed at a time: the oldest, and a deletion before all', async t => {
+test('waiting operations are claimed one at a time: deletions first, then the oldest', async t => {
   const { db } = await database
   const make = rows(db)
   await make.host('h1')
@@ -31,7 +31,7 @@ test('of many operations that wait one is claimed at a time: the oldest, and a d
   t.is(await claimNextOperation(db, app.id), undefined)
 })
 
-test('a step is given up once a later one of its run has written, another run has the operation, or it has ended', async t => {
+test('a step is abandoned once a later step of its run has written, another run has the operation, or it has ended', async t => {
   const { db } = await database
   const make = rows(db)
   await make.host('h1')

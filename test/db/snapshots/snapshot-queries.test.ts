@@ -76,7 +76,7 @@ test.before(async () => {
   await db.destroy()
 })
 
-test.serial('daily snapshots look at the last ones of each application, however many it has', async t => {
+test.serial('daily snapshots read the last snapshots of each application, however many it has', async t => {
   const { db } = await database
   const seen = await snapshotsLookedAt(db, trx =>
     listAppsDueForSnapshot(trx, { plans, everySeconds, retrySeconds: 3600 }),
@@ -84,7 +84,7 @@ test.serial('daily snapshots look at the last ones of each application, however 
   t.true(seen > 0 && seen <= 3 * (applications + 1), `${seen} of ${applications * snapshotsOfEach}`)
 })
 
-test.serial('the sweep of snapshots looks at those that are to go', async t => {
+test.serial('the sweep of snapshots reads only those that it deletes', async t => {
   const { db } = await database
   const old = await db('snapshots')
     .where(where => where.where({ state: 'good' }).whereRaw(`created_at < now() - interval '30 days'`))

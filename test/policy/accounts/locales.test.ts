@@ -2,7 +2,7 @@ import test from 'ava'
 import { localeAccepted } from '../../../policy/accounts/locales.ts'
 import type { MailLocale } from '../../../policy/mail/template.ts'
 
-test('the language is the one that a browser likes best of those there are', t => {
+test('the language is the supported one that a browser prefers', t => {
   const cases: [string | undefined, MailLocale][] = [
     [undefined, 'en-US'],
     ['', 'en-US'],

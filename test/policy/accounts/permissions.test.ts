@@ -22,7 +22,7 @@ test('a key covers its scopes; without a list it covers everything; a row withou
   t.false(covers([], 'apps:read'))
 })
 
-test('a key hands out the roles whose permissions its scopes cover', t => {
+test('a key can grant the roles whose permissions its scopes cover', t => {
   const granted = (list: readonly string[] | null) => roles.filter(role => mayGrant(list, role))
   t.deepEqual(granted(null), [...roles])
   t.deepEqual(granted(['workspaces:manage']), [])

@@ -5,7 +5,7 @@ import { isSuspended } from '../../../policy/accounts/suspension.ts'
 
 const nothing: PlanUsage = { memoryMb: 0, workspaces: 0, workspaceMembers: 0, customDomains: 0 }
 
-test('the plan below is the row above, and never the free one', t => {
+test('the next lower plan is the row above, and never the free plan', t => {
   const below = (name: string) => planBelow(defaultPlans, name)
   t.deepEqual(['enterprise-24', 'standard-4', 'hobby-2'].map(below), ['pro-24', 'hobby-2', 'hobby-1'])
   t.deepEqual(['hobby-1', 'free', 'gone', ''].map(below), [null, null, null, null])
@@ -14,7 +14,7 @@ test('the plan below is the row above, and never the free one', t => {
   t.deepEqual([planBelow(own, 'big'), planBelow(own, 'small')], ['small', null], 'wherever "free" stands')
 })
 
-test('a plan holds what it grants, and nothing beyond it', t => {
+test('a plan fits an account within its limits, and no other', t => {
   const holds = (plan: string, usage: Partial<PlanUsage>) =>
     excessOf(defaultPlans.get(plan)!, { ...nothing, ...usage }) === null
   t.true(holds('standard-4', { memoryMb: 4096, workspaces: 3, workspaceMembers: 10, customDomains: 99 }))
@@ -25,7 +25,7 @@ test('a plan holds what it grants, and nothing beyond it', t => {
   t.false(holds('hobby-2', { customDomains: 1 }))
 })
 
-test('an account is suspended by the end of its plan, not by a table that has lost it', t => {
+test('an account is suspended by the end of its plan, not by its removal from the table', t => {
   const now = new Date()
   const at = (ms: number) => ({ plan_ends_at: new Date(now.getTime() + ms) })
   t.true(isSuspended(defaultPlans, at(0), 256, now))

@@ -28,7 +28,7 @@ function text(keys: Keys): string {
 
 const parse = (keys: Keys, has = files) => parseAppConfig(text(keys), has)
 
-test('a small file gives everything else its default', t => {
+test('a minimal file gives everything else its default', t => {
   t.deepEqual(parse({}), {
     displayName: 'Hello',
     description: null,
@@ -44,7 +44,7 @@ test('a small file gives everything else its default', t => {
   })
 })
 
-test('lines are read as people and tools write them', t => {
+test('lines are parsed as people and tools write them', t => {
   const written =
     '\ufeff# DISPLAY_NAME=no\r\n\r\n display_name =  One \r\nDISPLAY_NAME=Olá = 世界\r\nmain=index.js\rMemory=512\nVERSION=LATEST\nsubdomain=My-App\nWHAT=ever\nID=1\nnonsense\nAUTORESTART=TRUE'
   const config = parseAppConfig(written, files)
@@ -143,7 +143,7 @@ for (const [code, name, keys] of refused)
     t.is(t.throws(() => parse(keys, found), { instanceOf: ConfigRefused })!.code, code)
   })
 
-test('of several mistakes the first of the table is told', t => {
+test('of several mistakes the first in the table is reported', t => {
   const wrong: Keys = {
     DISPLAY_NAME: '',
     MAIN: '.x/y.js',
@@ -182,7 +182,7 @@ test('of several mistakes the first of the table is told', t => {
   ])
 })
 
-test('a place that offers fewer versions decides', t => {
+test('a host that offers fewer versions decides', t => {
   const only20 = (_: string, version: string) => (['recommended', '20'].includes(version) ? '20' : null)
   t.is(parseAppConfig(text({}), files, only20).runtimeVersion, '20')
   t.is(

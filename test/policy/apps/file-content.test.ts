@@ -4,7 +4,7 @@ import { fileContent, maxFileBytes } from '../../../policy/apps/file-content.ts'
 const text = (body: Record<string, unknown>) => Buffer.from(fileContent(body)).toString()
 const bytes = [0, 1, 127, 128, 255]
 
-test('a text, base64, a list and a Buffer become bytes; buffer is another name of content', t => {
+test('a string, base64, an array and a Buffer become bytes; buffer is an alias of content', t => {
   t.is(text({ content: 'ünï \0' }), 'ünï \0')
   t.is(text({ buffer: 'text' }), 'text')
   t.is(text({ content: 'first', buffer: 'second' }), 'first')
@@ -16,7 +16,7 @@ test('a text, base64, a list and a Buffer become bytes; buffer is another name o
   t.deepEqual([...fileContent(JSON.parse(JSON.stringify({ content: Buffer.from(bytes) })))], bytes)
 })
 
-test('empty content is an empty file, missing content is none', t => {
+test('empty content is an empty file, missing content is refused', t => {
   for (const content of ['', [], { type: 'Buffer', data: [] }]) t.is(fileContent({ content }).length, 0)
   t.is(fileContent({ content: '', encoding: 'base64' }).length, 0)
   for (const content of [[], { type: 'Buffer', data: [] }])
@@ -24,7 +24,7 @@ test('empty content is an empty file, missing content is none', t => {
   for (const content of [undefined, null]) t.throws(() => fileContent({ content }), { code: 'INVALID_CONTENT' })
 })
 
-test('what is none of these is refused', t => {
+test('everything else is refused', t => {
   const contents = [1, true, {}, { type: 'Buffer' }, { type: 'Bytes', data: [1] }, { data: [1] }, '\ud800', [1, '2']]
   for (const content of [...contents, [256], [-1], [1.5], [null], [[1]], { type: 'Buffer', data: 'AA==' }])
     t.throws(() => fileContent({ content }), { code: 'INVALID_CONTENT' }, JSON.stringify(content))
@@ -34,7 +34,7 @@ test('what is none of these is refused', t => {
     t.throws(() => fileContent({ content: 'aGk=', encoding }), { code: 'INVALID_ENCODING' }, JSON.stringify(encoding))
 })
 
-test('the limit is one of bytes, whatever they come as', t => {
+test('the limit is in bytes, for every encoding', t => {
   const full = 'x'.repeat(maxFileBytes)
   const shapes = (content: string) => [
     { content },

@@ -30,7 +30,7 @@ const after = (...samples: (readonly [Partial<Sample>, number?])[]): Gathering =
     undefined,
   ) as Gathering
 
-test('intervals begin at whole 5 minutes, and a day has exactly as many as are shown', t => {
+test('intervals start at whole 5 minutes, and a day has exactly as many as are shown', t => {
   t.is(intervalOf(at + 299_999, metricRules.pointSeconds), at)
   t.is(intervalOf(next, metricRules.pointSeconds), next)
   t.is((metricRules.keptHours * 3600) / metricRules.pointSeconds, metricRules.maxPoints)
@@ -45,14 +45,14 @@ test('a point is the average of its samples, and the traffic between its first a
   t.deepEqual(pointOf('a', gathering), { appId: 'a', at: new Date(at), cpu: 20, ram: 200, netIn: 3500, netOut: 200 })
 })
 
-test('traffic over the border of two intervals is of the second, and none is lost', t => {
+test('traffic across two intervals counts in the second, and none is lost', t => {
   const first = after([{}], [{ networkIn: 1600 }])
   const second = gathered({ ...first, samples: 0 }, sample({ networkIn: 2000, networkOut: 900 }), next)
   t.like(second, { at: next, samples: 1, netIn: 400, netOut: 400 })
   t.is(first.netIn, 600)
 })
 
-test('a container that started again counts from zero, whether its counters are lower or higher', t => {
+test('a restarted container counts from zero, whether its counters are lower or higher', t => {
   t.like(after([{ networkIn: 9000 }], [{ run: 'c1/2', networkIn: 70, networkOut: 30 }]), { netIn: 70, netOut: 30 })
   t.like(after([{}], [{ run: 'c1/2', networkIn: 5000, networkOut: 5000 }]), { netIn: 5000, netOut: 5000 })
   t.like(after([{ networkIn: 9000 }], [{ networkIn: 20 }]), { netIn: 20, netOut: 500 })
@@ -65,12 +65,12 @@ test('a container that started again counts from zero, whether its counters are 
   )
 })
 
-test('traffic from before the first look counts only when the run began in this interval', t => {
+test('traffic before the first sample counts only when the run started in this interval', t => {
   t.like(after([{}]), { netIn: 0, netOut: 0 })
   t.like(after([{ startedAt: new Date(at + 1000) }]), { netIn: 1000, netOut: 500 })
 })
 
-test('whatever counters do, no figure of a point is negative', t => {
+test('no figure of a point is negative, whatever the counters do', t => {
   let gathering: Gathering | undefined
   for (let n = 0; n < 2000; n++) {
     const changes = { run: `c/${n % 7 === 0 ? n : 0}`, networkIn: (n * 7919) % 5000, networkOut: (n * 104_729) % 9000 }
@@ -81,7 +81,7 @@ test('whatever counters do, no figure of a point is negative', t => {
   }
 })
 
-test('memory is too high from 90 % of the limit on, and one sample below begins anew', t => {
+test('memory is too high from 90 % of the limit on, and one lower sample starts the count again', t => {
   t.is(highInARow(0, 460 * mb, 512), 0)
   t.is(highInARow(0, 461 * mb, 512), 1)
   t.is(highInARow(2, 512 * mb, 512), 3)

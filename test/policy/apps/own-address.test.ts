@@ -1,7 +1,7 @@
 import test from 'ava'
 import { ownAddress } from '../../../policy/apps/own-address.ts'
 
-test('on loopback each application publishes at an address of its own, elsewhere at its host’s', t => {
+test('on loopback each application publishes at its own address, elsewhere at that of its host', t => {
   const uids = [10_001, 10_002, 10_255, 10_256, 65_535, 65_536, 2 ** 24 - 2]
   const addresses = uids.map(uid => ownAddress('127.0.0.1', uid, 'linux'))
   t.is(addresses[0], '127.0.39.17')

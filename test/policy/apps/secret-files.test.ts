@@ -5,7 +5,7 @@ import { isConfigFile, isSecretFile } from '../../../policy/apps/secret-files.ts
 
 const more = ['my.app']
 
-test('secret files are those of the contract, wherever they lie; the configuration file only at the root', t => {
+test('secret files are those of the contract, in any folder; the configuration file only at the root', t => {
   const secret = ['.env', '.env.local', '.env.a.b', 'a/.env', 'a/.env/b', '.config', '.config/x', 'a/b/.config/c']
   for (const path of [...secret, 'berth.app', 'berth.config', 'my.app']) t.true(isSecretFile(path, more), path)
   const open = [
@@ -40,7 +40,7 @@ test('a path is relative to the application, and never leads out of it', t => {
   for (const text of [...wrong, `${'x'.repeat(200)}/`.repeat(21)]) t.is(filePath(text), null, text.slice(0, 20))
 })
 
-test('what is made has a name that other programs can live with', t => {
+test('a new file must have a name that other programs can handle', t => {
   t.is(newFilePath('/a/b c/ü.txt'), 'a/b c/ü.txt')
   for (const text of ['', '/', './', 'a\\b', 'a\nb', 'a\u007f', '..', 'a/../b']) t.is(newFilePath(text), null, text)
 })

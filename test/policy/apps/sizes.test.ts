@@ -13,7 +13,7 @@ const rows: Record<number, [disk: number, cpus: number, shares: number, pids: nu
   32768: [131_072, 8, 2048, 512, 4096],
 }
 
-test('an application has 1 GB of disk for each 256 MB of its memory, and cores, processes and files after it', t => {
+test('an application has 1 GB of disk per 256 MB of memory, and cores, processes and files in proportion', t => {
   const { diskMbPer256Mb } = parseConfig({}, '/somewhere').host
   for (const [memory, expected] of Object.entries(rows)) {
     const mb = Number(memory)
@@ -25,6 +25,6 @@ test('an application has 1 GB of disk for each 256 MB of its memory, and cores, 
   }
 })
 
-test('where sockets do not count as memory, the kernel holds a quarter of it for them', t => {
+test('where sockets do not count as memory, the kernel may use a quarter of it for them', t => {
   t.is(socketBytesFor(256), 64 * 1024 * 1024)
 })

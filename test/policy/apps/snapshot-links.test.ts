@@ -13,20 +13,20 @@ const made = new Date('2030-01-01T00:00:00.900Z')
 const url = `${linkPath(snapshot)}?${linkKey(secret, snapshot, expiryOf(made))}`
 const at = (seconds: number) => new Date(made.getTime() + seconds * 1000)
 
-test('a link leads to its snapshot for thirty days and not a second longer', t => {
+test('a link works for thirty days and not a second longer', t => {
   t.deepEqual(readLink(secret, url, made), snapshot)
   t.deepEqual(readLink(secret, url, at(linkSeconds - 2)), snapshot)
   t.is(readLink(secret, url, at(linkSeconds)), null)
 })
 
-test('the fields may stand in any order, but each once', t => {
+test('the fields may be in any order, each once', t => {
   const [path, query = ''] = url.split('?')
   t.deepEqual(readLink(secret, `${path}?${query.split('&').reverse().join('&')}`, made), snapshot)
   t.is(readLink(secret, `${url}&Expires=1`, made), null)
   for (const field of query.split('&')) t.is(readLink(secret, url.replace(field, ''), made), null, field)
 })
 
-test('a changed character anywhere, or another installation’s key, leads nowhere', t => {
+test('a change of any character, or another installation’s key, is refused', t => {
   for (let n = 0; n < url.length; n++) {
     const other = url[n] === 'x' ? 'y' : 'x'
     const changed = url.slice(0, n) + other + url.slice(n + 1)

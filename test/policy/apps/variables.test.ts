@@ -70,7 +70,7 @@ test('given as names: a list of legal ones, each of them once', t => {
   )
 })
 
-test('a merge keeps the others and never shows a value in a refusal', t => {
+test('a merge keeps the other variables, and a refusal never shows a value', t => {
   const before = new Map([
     ['A', '1'],
     ['B', '2'],

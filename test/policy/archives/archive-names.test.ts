@@ -9,7 +9,7 @@ const raw = (bytes: number[] | string, utf8 = false, unix = false) => ({
   unix,
 })
 
-test('names are decoded by declaration, else by the system they come from', t => {
+test('names are decoded by their declaration, else by their system', t => {
   t.is(decodeName(raw('plain.txt')), 'plain.txt')
   t.is(decodeName(raw('é世.txt', true)), 'é世.txt')
   t.is(decodeName(raw([0x82, 0x2e, 0x6a, 0x73])), 'é.js')
@@ -47,14 +47,14 @@ for (const [name, path] of Object.entries(paths))
     if (path === null) t.like(place, { code: 'INVALID_FILE' })
   })
 
-test('a name at its end tells a folder', t => {
+test('a trailing slash marks a folder', t => {
   t.like(entryPath('a/'), { path: 'a', folder: true })
   t.like(entryPath('a\\'), { path: 'a', folder: true })
   t.like(entryPath('./'), { path: '', folder: true })
   t.like(entryPath('a.'), { path: 'a.', folder: false })
 })
 
-test('names that no folder can hold, or no log can show, are refused', t => {
+test('names that are invalid in a folder, or in a log, are refused', t => {
   const long = Array.from({ length: 20 }, () => 'x'.repeat(250)).join('/')
   for (const path of [
     'a\0b',
@@ -70,7 +70,7 @@ test('names that no folder can hold, or no log can show, are refused', t => {
   for (const path of ['x'.repeat(255), 'é'.repeat(127), `${'a/'.repeat(127)}a`]) t.is(nameFault(path), null)
 })
 
-test('no name twice, none as file and folder; upper and lower case differ', t => {
+test('no name may occur twice, or as file and folder; case is significant', t => {
   const faults = (names: [string, boolean?][]) => {
     const tree = new ArchiveTree()
     return names.map(([path, folder = false]) => tree.add(path, folder)?.code ?? null)
@@ -91,13 +91,13 @@ test('no name twice, none as file and folder; upper and lower case differ', t =>
   ])
 })
 
-test('folders that only stand in names count too', t => {
+test('folders that only occur in paths count too', t => {
   const tree = new ArchiveTree()
   tree.add('a/b/c/d.js', false)
   t.is(tree.size, 4)
 })
 
-test('tools’ folders are dropped wherever they are, target only at the root', t => {
+test('folders of tools are dropped everywhere, target only at the root', t => {
   for (const path of [
     'node_modules/x',
     'a/node_modules',

@@ -3,7 +3,7 @@ import { GitTree, type TreeEntry } from '../../../policy/archives/git-tree.ts'
 
 const entry = (path: string, mode = '100644', bytes = 1): TreeEntry => ({ path, mode, bytes, id: 'a'.repeat(40) })
 
-test('a tree keeps files and links, and counts neither dropped folders nor submodules', t => {
+test('a tree contains files and links, and counts neither dropped folders nor submodules', t => {
   const tree = new GitTree(10)
   for (const kept of [entry('a'), entry('d/b', '100755', 4), entry('l', '120000', 5)]) t.is(tree.add(kept), null)
   for (const left of [entry('node_modules/x', '100644', 99), entry('.git/config', '100644', 99), entry('target/x')])
@@ -24,7 +24,7 @@ test('files and folders together have a cap', t => {
   t.is(tree.add(entry('f'))?.code, 'REPOSITORY_TOO_LARGE')
 })
 
-test('names that clash, lead elsewhere or cannot be names end the fetch', t => {
+test('clashing, escaping and invalid names end the fetch', t => {
   for (const [first, second] of [
     ['a', 'a'],
     ['a', 'a/b'],
@@ -45,7 +45,7 @@ test('names that clash, lead elsewhere or cannot be names end the fetch', t => {
   }
 })
 
-test('links that could lead outside are taken out, whatever they are called', t => {
+test('links that could lead outside are removed, whatever their names', t => {
   const tree = new GitTree(1e9)
   const targets = { 'd/up': '../a', 'd/out': '../../a', abs: '/etc', wind: 'd/../../a', nul: 'a\0b', none: '' }
   for (const [path, target] of Object.entries(targets)) tree.add(entry(path, '120000', target.length))

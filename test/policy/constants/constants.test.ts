@@ -20,7 +20,7 @@ function inWords({ allow, perSeconds, by, thenBlockSeconds, shared, code }: Limi
 const allInWords = (rows: Record<string, readonly Limit[]>): Record<string, string[]> =>
   Object.fromEntries(Object.entries(rows).map(([name, limits]) => [name, limits.map(inWords)]))
 
-test('every limit is the one that was agreed, and none is there that was not', t => {
+test('every limit has its agreed value, and there are no others', t => {
   t.deepEqual(allInWords(limits), limitsAsAgreed)
   t.deepEqual(
     allInWords({
@@ -42,7 +42,7 @@ test('every limit is the one that was agreed, and none is there that was not', t
   )
 })
 
-test('every plan has the figures that were agreed, in the order of the downgrade', t => {
+test('every plan has its agreed figures, in the order of downgrades', t => {
   const figures = [...defaultPlans].map(([name, plan]) => [
     name,
     [
@@ -66,7 +66,7 @@ test('every plan has the figures that were agreed, in the order of the downgrade
   t.is(Object.keys(defaultPlans.get('free')!).length, plansAsAgreed.free!.length, 'a figure has no column')
 })
 
-test('every code has the status that was agreed, and none is there that was not', t => {
+test('every code has its agreed status, and there are no others', t => {
   const byStatus = (table: Record<number, string>): Record<string, number> =>
     Object.fromEntries(
       Object.entries(table).flatMap(([status, codes]) => codes.split(/\s+/).map(code => [code, Number(status)])),
@@ -84,7 +84,7 @@ const writtenCode = /(?:refusal|refuse|Refused|ApiError)\(\s*'([A-Z][A-Z0-9_]+)'
 /** Words beside the catalogue: those of success, and of Node. */
 const noRefusals = /^(CONFIRM_CODE_VALIDATED|E[A-Z]+|ERR_[A-Z_]+|HPE_[A-Z_]+)$/
 
-test('every code that is written anywhere stands in a catalogue', t => {
+test('every code in the sources is in a catalogue', t => {
   const catalogue = new Set([...Object.keys(managementErrors), ...Object.keys(blobErrors)])
   const sources = ['api', 'db', 'activities', 'workflows', 'workers', 'policy'].flatMap(folder =>
     readdirSync(folder, { recursive: true, encoding: 'utf8' })
@@ -128,7 +128,7 @@ const isShape = (name: string) => name.endsWith('Shown')
 /** Modules that hold texts and recipes. */
 const isTexts = (module: string) => /^(pages|runtimes)\/|^mail\/(?!delivery\.ts)/.test(module)
 
-test('every number of policy/ is the one that was agreed, and none is there that was not', async t => {
+test('every number of policy/ has its agreed value, and there are no others', async t => {
   const modules = readdirSync('policy', { recursive: true, encoding: 'utf8' }).filter(
     name => name.endsWith('.ts') && !isTexts(name),
   )
@@ -142,7 +142,7 @@ test('every number of policy/ is the one that was agreed, and none is there that
   t.deepEqual(found, numbersAsAgreed)
 })
 
-test('every setting that users feel has the default that was agreed', t => {
+test('every setting that affects users has its agreed default', t => {
   const usual = parseConfig({}, '/somewhere')
   for (const [name, value] of Object.entries(settingsAsAgreed)) {
     t.deepEqual(parseConfig({ [name]: value }, '/somewhere'), usual, name)

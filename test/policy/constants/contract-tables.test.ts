@@ -46,7 +46,7 @@ test('section 9 has the numbers of policy/, and all of those that limit requests
   )
 })
 
-test('section 11 has the plans with their figures, in the order of the downgrade', t => {
+test('section 11 has the plans with their figures, in the order of downgrades', t => {
   const written = rowsOf('11.1')
     .slice(1)
     .map(([name, ...figures]) => [name!.replaceAll('`', ''), figures.map(Number)])

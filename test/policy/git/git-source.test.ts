@@ -8,7 +8,7 @@ import {
   tokenUser,
 } from '../../../policy/git/git-source.ts'
 
-test('a clone address comes out as the server that it means', t => {
+test('a clone address is normalized to its server', t => {
   const hosts: Record<string, string> = {
     'https://git.example.com/a/b.git': 'git.example.com:443',
     'HTTP://Git.Example.COM:3000/a/b.git/': 'git.example.com:3000',
@@ -26,7 +26,7 @@ test('a clone address comes out as the server that it means', t => {
   t.is(gitAddress('https://git.example.com./a/b.git/')?.url, 'https://git.example.com/a/b.git')
 })
 
-test('what is no plain web address is none', t => {
+test('other than plain web addresses are refused', t => {
   const none = [
     ...[
       '',
@@ -70,14 +70,14 @@ test('what is no plain web address is none', t => {
   )
 })
 
-test('servers are opened by host and port, exactly', t => {
+test('servers are allowed by exact host and port', t => {
   const server = gitAddress('http://Forge.internal:3000/a')!
   t.true(isOpened(server, ['other:80', 'FORGE.internal:3000']))
   t.false(isOpened(server, ['forge.internal', 'forge.internal:80', 'x.forge.internal:3000', '*']))
   t.true(isOpened(gitAddress('http://[::1]:3000/a')!, ['[::1]:3000']))
 })
 
-test('a token follows a redirect only to its own server, at most better protected', t => {
+test('a token follows a redirect only to its own server, or from http to https on it', t => {
   const keeps = (from: string, to: string) => mayKeepToken(gitAddress(from)!, gitAddress(to)!)
   t.true(keeps('https://h/a', 'https://h/a.git'))
   t.true(keeps('http://h/a', 'https://h/a'))
@@ -89,7 +89,7 @@ test('a token follows a redirect only to its own server, at most better protecte
   t.is(tokenUser(gitAddress('https://h/a')!), 'x-access-token')
 })
 
-test('branches are named as git names them', t => {
+test('names of branches are valid as in git', t => {
   const legal = ['main', 'feature/a-b', 'grün', '-x', 'a.b', 'x@y', 'UPPER']
   const illegal = [
     '',

@@ -3,7 +3,7 @@ import { bootIdOf, type KnownEngine, machineBootOf } from '../../../policy/hosts
 
 const told = (began: string, liveRestore: boolean): KnownEngine => ({ began, liveRestore })
 
-test('an engine that took its containers down begins another boot of its host, and no other does', t => {
+test('an engine that took its containers down starts another boot of its host, and no other engine does', t => {
   const known = (liveRestore: boolean, bootId = 'm1') => ({ bootId, engine: told('10:00', liveRestore) })
   for (const before of [false, true])
     for (const now of [false, true]) {
@@ -16,7 +16,7 @@ test('an engine that took its containers down begins another boot of its host, a
   t.is(bootIdOf(known(false, 'm1/09:00'), 'm1', told('11:00', false)), 'm1/11:00')
 })
 
-test('another boot of the machine is one of the host; what nobody knew of an engine before is no change', t => {
+test('another boot of the machine is another boot of the host; the first report of an engine is not', t => {
   t.is(bootIdOf({ bootId: null, engine: null }, 'm1', told('10:00', false)), 'm1')
   t.is(bootIdOf({ bootId: 'm1', engine: null }, 'm1', told('10:00', false)), 'm1')
   t.is(bootIdOf({ bootId: 'm1/09:00', engine: told('09:00', false) }, 'm1', null), 'm1/09:00')

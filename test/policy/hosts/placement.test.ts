@@ -31,7 +31,7 @@ test('disk is reserved like memory', t => {
   t.deepEqual(placeApp([host('a', { reservedDiskMb: 97_953 })], need), { ok: false, code: 'FAILED_CLUSTER_SELECTION' })
 })
 
-test('hosts that drain or do not answer are never chosen; with only such hosts it is maintenance', t => {
+test('draining and unreachable hosts are never chosen; with only such hosts the platform is in maintenance', t => {
   const gone = host('gone', { reachable: false })
   const draining = host('draining', { draining: true })
   t.deepEqual(placeApp([gone, draining, host('small', { memoryMb: 600 })], need), { ok: true, hostId: 'small' })

@@ -18,7 +18,7 @@ for (const [host, domain] of domains) test(`${host} is of ${domain}`, t => t.is(
 const at = (appsDomain: string, files: string, open: string, base = 'https://api.example.com') =>
   settingsWithinSite({ appsDomain, urls: { base, files: `https://${files}`, public: `https://${open}` } })
 
-test('what shares a site with the API is named, and nothing else', t => {
+test("settings within the API's site are listed, and no others", t => {
   t.deepEqual(at('apps.example.com', 'files.example.com', 'public.example.com'), [
     'APPS_DOMAIN',
     'FILES_URL',

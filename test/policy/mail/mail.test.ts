@@ -17,7 +17,7 @@ const samples: MailFields = {
   },
 }
 
-test('every template says each of its fields in each of 8 languages, and no two languages alike', t => {
+test('every template uses each of its fields in each of 8 languages, and no two languages are equal', t => {
   t.is(mailLocales.length, 8)
   for (const [name, languages] of Object.entries(templates)) {
     const texts = mailLocales.map(locale => {
@@ -39,13 +39,13 @@ test('every template says each of its fields in each of 8 languages, and no two 
   }
 })
 
-test('an account whose locale mail is not written in is written to in English', t => {
+test('an account with another locale gets mail in English', t => {
   t.is(mailLocaleOf('ja-JP'), 'ja-JP')
   for (const stored of ['', 'en', 'pt', 'xx-XX', 'JA-jp', 'constructor']) t.is(mailLocaleOf(stored), 'en-US')
   t.is(writeMail('memory-out', samples, 'xx-XX')?.subject, 'Größe was terminated because it ran out of memory')
 })
 
-test('the name of an application stays one harmless line, and a template of another version is none', t => {
+test('the name of an application becomes one harmless line, and an unknown template gives no mail', t => {
   const hostile = `a\r\nBcc: x@example.org\u2028b\u0000\u202ec${'ü'.repeat(200)}`
   const { subject } = writeMail('memory-out', { ...samples, app: hostile }, 'en-US')!
   t.true(subject.startsWith('a Bcc: x@example.org b c'))
@@ -54,7 +54,7 @@ test('the name of an application stays one harmless line, and a template of anot
   t.is(writeMail('from-the-future', samples, 'en-US'), undefined)
 })
 
-test('the settings name a server or a folder, and a mistake names the setting without its password', t => {
+test('the settings select a server or a folder, and an error names the setting without its password', t => {
   const of = (env: Record<string, string>) => parseConfig({ BERTH_DATA: '/d', ...env }, '/').mail
   t.deepEqual(of({}), { smtp: null, folder: '/d/mail', from: { name: 'Berth', address: 'berth@localhost' } })
   t.is(mailWay(of({})), 'files in /d/mail (no SMTP_URL is set)')

@@ -11,7 +11,7 @@ const secret = cursorSecret('ab'.repeat(32))
 const filters: ListFilters = { ownerId: '1'.repeat(18), buckets: ['public', 'private'], prefix: 'a/', delimiter: '/' }
 const now = new Date('2026-01-01')
 
-test('a cursor comes back as what it was, for the same listing only', t => {
+test('a cursor decodes to its position, for the same listing only', t => {
   const positions: ListPosition[] = [
     { key: 'a/é "x"', bucket: 'private' },
     { key: 'a/b/', bucket: null },
@@ -30,7 +30,7 @@ test('a cursor comes back as what it was, for the same listing only', t => {
   t.is(readListCursor(cursorSecret('cd'.repeat(32)), filters, cursor, now), undefined)
 })
 
-test('a cursor that was changed, is old or never was one leads nowhere', t => {
+test('a forged, old or malformed cursor is refused', t => {
   const cursor = listCursor(secret, filters, { key: 'a/b', bucket: 'public' }, now)
   for (let at = 0; at < cursor.length; at++) {
     const changed = `${cursor.slice(0, at)}${cursor[at] === 'x' ? 'y' : 'x'}${cursor.slice(at + 1)}`

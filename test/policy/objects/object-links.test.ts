@@ -15,13 +15,13 @@ const link: ObjectLink = {
 const token = linkToken(keys, link)
 const at = (seconds: number) => new Date(now.getTime() + seconds * 1000)
 
-test('a token says what it was made for, until its end', t => {
+test('a token decodes to its link until it expires', t => {
   t.deepEqual(readLinkToken(keys, token, now), link)
   t.deepEqual(readLinkToken(keys, token, at(59)), link)
   t.is(readLinkToken(keys, token, at(60)), null)
 })
 
-test('each field that is changed, with the old signature, leads nowhere', t => {
+test('a change of any field with the old signature is refused', t => {
   const [said = '', signature = ''] = token.split('.')
   const fields: unknown[] = JSON.parse(Buffer.from(said, 'base64url').toString())
   t.is(fields.length, 7)
@@ -32,7 +32,7 @@ test('each field that is changed, with the old signature, leads nowhere', t => {
   }
 })
 
-test('a changed character anywhere leads nowhere, and nothing else does either', t => {
+test('a change of any character is refused, and so is every other text', t => {
   for (let n = 0; n < token.length; n++) {
     const changed = token.slice(0, n) + (token[n] === 'x' ? 'y' : 'x') + token.slice(n + 1)
     t.is(readLinkToken(keys, changed, now), null, changed)
@@ -41,7 +41,7 @@ test('a changed character anywhere leads nowhere, and nothing else does either',
     t.is(readLinkToken(keys, other, now), null, other)
 })
 
-test('keys that are added sign from then on; links of a key that is gone are gone', t => {
+test('added keys sign new links; links of a removed key are invalid', t => {
   const rotated = sealKeys('ab'.repeat(32), `2:${'12'.repeat(32)}`)
   t.deepEqual(readLinkToken(rotated, token, now), link)
   t.deepEqual(readLinkToken(rotated, linkToken(rotated, link), now), link)
@@ -49,7 +49,7 @@ test('keys that are added sign from then on; links of a key that is gone are gon
   t.is(readLinkToken(sealKeys('cd'.repeat(32)), token, now), null)
 })
 
-test('the cookie of a visit is good for its share, a day long, and cannot be made up', t => {
+test('the cookie of a visit is valid for its share, for a day, and cannot be forged', t => {
   const secret = Buffer.alloc(32, 1)
   const value = visitValue(secret, 'share1', { counted: 'g1' }, now)
   const read = (cookies: string, share = 'share1', when = now) => readVisit(secret, share, cookies, when)

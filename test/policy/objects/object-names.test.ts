@@ -18,7 +18,7 @@ import {
 
 const owner = '123456789012345678'
 
-test('an id says bucket, account and key, and nothing else is one', t => {
+test('an id contains bucket, account and key, and other texts are not ids', t => {
   for (const [id, bucket, key] of [
     [`pub/${owner}/a/b.txt`, 'public', 'a/b.txt'],
     [`prv/${owner}/x`, 'private', 'x'],
@@ -44,7 +44,7 @@ test('an id says bucket, account and key, and nothing else is one', t => {
     t.is(objectName(id), undefined, JSON.stringify(id))
 })
 
-test('a key is put together from its parts and taken apart again', t => {
+test('a key is composed of its parts and parsed again', t => {
   const random = newRandomPart()
   t.regex(random, /^[a-z2-7]{16}$/)
   const expiresAt = new Date(1_790_000_000_000)
@@ -72,7 +72,7 @@ test('names and prefixes are those of the contract', t => {
     t.is(objectPrefix(prefix), undefined, prefix)
 })
 
-test('a file name says extension and name', t => {
+test('a file name is split into name and extension', t => {
   for (const [file, extension, name] of [
     ['Report v2.PDF', 'pdf', 'Report-v2'],
     ['x.tar.gz', 'tar.gz', 'x'],
@@ -91,7 +91,7 @@ test('a file name says extension and name', t => {
   t.true(isObjectName(long), long)
 })
 
-test('types go by extension both ways, and programs are told', t => {
+test('types and extensions map both ways, and programs are recognized', t => {
   t.is(contentTypeOf('jpeg'), 'image/jpeg')
   t.is(contentTypeOf('constructor'), 'application/octet-stream')
   t.is(extensionOfType('image/jpeg; q=1'), 'jpg')

@@ -22,7 +22,7 @@ async function tokenOf(db: Db, maxUses: number, lifeSeconds = 900) {
   return { ...token, session }
 }
 
-test('of 200 uses, many at once, as many succeed as there are, and one given back is there again', async t => {
+test('of 200 concurrent uses as many succeed as the token has, and one given back is available again', async t => {
   const { db } = await database
   const { id } = await tokenOf(db, 7)
   const uses = await mapConcurrently(Array(200).fill(id), 10, uploadToken => useUploadToken(db, uploadToken))
@@ -32,7 +32,7 @@ test('of 200 uses, many at once, as many succeed as there are, and one given bac
   t.false(await useUploadToken(db, id))
 })
 
-test('a token ends with its time, and with what minted it', async t => {
+test('a token ends when it expires, and with the credential that minted it', async t => {
   const { db } = await database
   const over = await tokenOf(db, 1, 0)
   t.is(await findUploadToken(db, over.hash), undefined)

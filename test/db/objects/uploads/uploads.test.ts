@@ -69,7 +69,7 @@ async function refsOf(db: Db, ids: string[]): Promise<number[]> {
   return ids.map(id => rows.find(row => row.id === id)?.refs ?? -1)
 }
 
-test('the parts become the object, in order; each body has one reference, and what was sent before none', async t => {
+test('the parts become the object, in order; each segment has one reference, and replaced ones none', async t => {
   const { db } = await database
   const ownerId = await newOwner(db)
   const id = await open(db, ownerId, { key: 'film.bin' })
@@ -108,7 +108,7 @@ test('the parts become the object, in order; each body has one reference, and wh
   t.is(await findUpload(db, id, ownerId), undefined)
 })
 
-test('an account has so many uploads open, however many ask at once', async t => {
+test('the number of open uploads of an account is limited under concurrency', async t => {
   const { db } = await database
   const ownerId = await newOwner(db)
   const first = await open(db, ownerId)
@@ -126,7 +126,7 @@ test('an account has so many uploads open, however many ask at once', async t =>
   t.truthy(await transaction(db, trx => openUpload(trx, wish, 8)))
 })
 
-test('parts end at the size of the whole, which a part that is sent again counts once', async t => {
+test('parts are limited by the size of the whole, which counts a part that is sent again once', async t => {
   const { db } = await database
   const id = await open(db, await newOwner(db), { max_bytes: 10 })
   t.is((await send(db, id, 1, 6)).outcome, 'stored')
@@ -159,7 +159,7 @@ test('an upload with a gap, with a small part, or with none stays open', async t
   t.is((await complete(db, id, ownerId))?.parts, 3)
 })
 
-test('only what is still idle under its lock is given up, with its parts', async t => {
+test('only an upload that is still idle under its lock is aborted, with its parts', async t => {
   const { db } = await database
   const ownerId = await newOwner(db)
   const [idle, resumed] = [await open(db, ownerId), await open(db, ownerId)]
@@ -212,7 +212,7 @@ test.serial(
   },
 )
 
-test('complete, abort, reclaim and a late part at once: one end, and every body is the object’s or nobody’s', async t => {
+test('concurrent complete, abort, reclaim and late part: one outcome, and every segment belongs to the object or is unused', async t => {
   const { db } = await database
   const ownerId = await newOwner(db)
   for (let round = 0; round < 40; round++) {

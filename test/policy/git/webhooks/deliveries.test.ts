@@ -133,7 +133,7 @@ test('a form with the JSON in payload is read, and signed over the form', t => {
   t.is(verdict({ headers: { ...headers, 'content-type': 'application/vnd.x+json' }, body }), 'push')
 })
 
-test('what is no push is ignored, whatever it holds', t => {
+test('events other than pushes are ignored, whatever they contain', t => {
   const cases: [string, string, string][] = [
     ['x-github-event', 'ping', '{"zen":"Keep it logically awesome.","hook_id":1}'],
     ['x-github-event', 'pull_request', '{}'],
@@ -152,7 +152,7 @@ test('what is no push is ignored, whatever it holds', t => {
   }
 })
 
-test('what is missing or odd is refused with its reason', t => {
+test('missing and invalid fields are refused with a reason', t => {
   const good = JSON.parse(event('github').body)
   const sent = (change: object | string) => ({
     headers: { 'content-type': 'application/json', 'x-github-event': 'push' },
@@ -189,7 +189,7 @@ test('what is missing or odd is refused with its reason', t => {
   t.is(verdict(sent({ after: commit.toUpperCase() })), 'push')
 })
 
-test('Bitbucket lists what changed: the branch that is asked for, else the first', t => {
+test('Bitbucket lists changes: the wanted branch counts, else the first', t => {
   const branch = (name: string, hash: string) => ({ old: null, new: { type: 'branch', name, target: { hash } } })
   const sent = (...changes: object[]) => ({
     headers: { 'content-type': 'application/json', 'x-event-key': 'repo:push', 'x-request-uuid': 'u1' },
@@ -215,7 +215,7 @@ test('Bitbucket lists what changed: the branch that is asked for, else the first
   t.is(verdict(sent()), 'ignored 202')
 })
 
-test('a sender that does not say who it is is known by its shape, and its delivery by its bytes', t => {
+test('an unknown sender is recognized by its payload, and its delivery by its bytes', t => {
   for (const provider of providers) {
     const { body } = event(provider)
     const headers = { 'content-type': 'application/json' }

@@ -4,7 +4,7 @@ import { maxFileBytes, type UploadPart, wholeParts } from '../../../../policy/ob
 const part = (part: number, size: number): UploadPart => ({ part, segmentId: `s${part}`, size, md5: '' })
 const least = 5 * 1024 * 1024
 
-test('only the last part may be under 5 MB, none may be missing, and there is one at least', t => {
+test('only the last part may be under 5 MB, none may be missing, and there must be one', t => {
   const whole = [part(1, least), part(2, least), part(3, 1)]
   t.deepEqual(wholeParts(whole), whole)
   t.deepEqual(wholeParts([part(1, 1)]), [part(1, 1)])

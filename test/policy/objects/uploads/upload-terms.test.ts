@@ -14,7 +14,7 @@ const rule = (prefix: string, more: Partial<Rule>): Rule => ({
   ...{ delete_after_days: null, created_at: now, active_from: null, ...more },
 })
 
-test('an upload that asks for nothing is public, for ever, and has a random part', t => {
+test('an upload without options is public, never expires, and has a random part', t => {
   t.deepEqual(uploadTerms({}, ana, now), {
     bucket: 'public',
     prefix: '',
@@ -30,7 +30,7 @@ test('an upload that asks for nothing is public, for ever, and has a random part
   })
 })
 
-test('a pin goes before what is asked, that before the rule; sizes and types are held by all of them', t => {
+test('a pin overrides the request, which overrides the rule; sizes and types must satisfy all of them', t => {
   const rules = [rule('a/', { private: true, expire: '30', max_size: 100, extensions: ['png', 'jpg'] })]
   const pins = { name: 'pinned', prefix: 'a', max_size: 50, allowed_extensions: ['png'] }
   const terms = uploadTerms({ name: 'asked', prefix: 'b', private: false, expire: '1h' }, { ...ana, rules, pins }, now)
@@ -40,7 +40,7 @@ test('a pin goes before what is asked, that before the rule; sizes and types are
   t.like(uploadTerms({ prefix: 'a', private: false }, { ...ana, rules }, now), { bucket: 'public' })
 })
 
-test('what a rule fills in is not asked of the plan again', t => {
+test('fields from a rule are not checked against the plan again', t => {
   const rules = [rule('a/', { expire: '1h', cache_control: 'no-cache' })]
   const terms = uploadTerms({ prefix: 'a' }, { ...ana, planName: 'hobby-1', rules }, now)
   t.like(terms, { cacheControl: 'no-cache' })
@@ -55,7 +55,7 @@ const fileAs = (fileName: string, type?: string, name?: string) => {
   return { ...file, key: object.key.replace(/_[a-z2-7]{16}/, '_R') }
 }
 
-test('a file becomes a name, a type and what it was called', t => {
+test('a file gives name, type and original name', t => {
   const table: [
     fileName: string,
     type: string | undefined,
@@ -78,7 +78,7 @@ test('a file becomes a name, a type and what it was called', t => {
     t.like(fileAs(fileName, type, name), { key, originalName }, fileName)
 })
 
-test('a list of types may name two parts, whatever they are and however they are written', t => {
+test('a list of types may contain any two-part type, in any case', t => {
   const stored = (fileName: string, list: string[], name?: string, type?: string) => {
     const rules = [rule('a/', { extensions: list })]
     const terms = uploadTerms({ prefix: 'a', name, security_hash: false }, { ...ana, rules }, now)
@@ -110,7 +110,7 @@ test('a list of types may name two parts, whatever they are and however they are
   for (const [given, end] of table) t.is(stored(...given), end, JSON.stringify(given))
 })
 
-test('folders of a limited key are whole ones', t => {
+test('prefixes of a limited key match whole folders', t => {
   t.deepEqual(prefixLimits(['a/b', 'c/', 'c']), ['a/b/', 'c/'])
   for (const wrong of [[''], ['/a'], ['a', '../b']]) t.is(prefixLimits(wrong), undefined, wrong.join())
   t.true(isWithin(['a/b/'], 'a/b/c.txt'))
@@ -118,7 +118,7 @@ test('folders of a limited key are whole ones', t => {
   t.true(isWithin(null, 'anything'))
 })
 
-test('a copy keeps what was not said, and its source is never its destination', t => {
+test('a copy inherits what is not given, and its source is never its destination', t => {
   const source = { ownerId, bucket: 'public', key: 'a/b-ex1893456000.png' } as const
   const ends = new Date(1893456000_000)
   const target = copyTarget(source, ends, { name: 'c' }, now)
@@ -131,7 +131,7 @@ test('a copy keeps what was not said, and its source is never its destination', 
   t.is(copyTarget(source, ends, { name: 'b', prefix: 'a', expire: null }, now).name.key, 'a/b.png')
 })
 
-test('settings of blob storage name what they take', t => {
+test('settings of blob storage are refused with the allowed values', t => {
   t.like(blobSettings({}), {
     concurrentUploads: 16,
     minBytes: 0,

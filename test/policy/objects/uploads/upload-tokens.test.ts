@@ -8,21 +8,21 @@ import {
 
 const secret = uploadTokenSecret('11'.repeat(32))
 
-test('a token is said the same again, and nobody else can say it', t => {
+test('a token is derived the same again, and cannot be derived without the secret', t => {
   for (let n = 0; n < 2000; n++) t.true(isUploadToken(uploadToken(secret, `id ${n}`)))
   t.is(uploadToken(secret, 'a'), uploadToken(secret, 'a'))
   t.not(uploadToken(secret, 'a'), uploadToken(secret, 'b'))
   t.not(uploadToken(secret, 'a'), uploadToken(uploadTokenSecret('22'.repeat(32)), 'a'))
 })
 
-test('what is pinned stands, whatever the uploader asks for', t => {
+test('pinned fields override what the uploader requests', t => {
   const asked = { name: 'mine', prefix: 'theirs', private: false, expire: '30d', metadata: { a: 'b' }, overwrite: true }
   const pins = { name: 'avatar', prefix: 'users/7', private: true, expire: '7d', metadata: { by: '7' }, max_size: 5 }
   const { max_size, ...fixed } = pins
   t.deepEqual(withPins(asked, pins), { ...fixed, overwrite: true })
 })
 
-test('what is not pinned is the uploader’s choice, but not who may see it, and not the exact name', t => {
+test('fields without a pin are the uploader’s choice, except visibility and the exact name', t => {
   t.deepEqual(withPins({ name: 'mine', private: false, security_hash: false }, {}), {
     name: 'mine',
     security_hash: true,
