@@ -11,7 +11,7 @@ import { testDatabase } from '../kit/servers/database.ts'
 
 const database = testDatabase()
 
-/** A web application of a host of its own, which run `lane` starts, on a machine that is in boot `now`. */
+/** A web application on its own host, started by run `lane`, on a machine in boot `now`. */
 async function scene(hostId: string) {
   const { db } = await database
   const make = rows(db)

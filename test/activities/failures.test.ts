@@ -7,7 +7,7 @@ import { BodyNotFound } from '../../activities/objects/port.ts'
 import { SnapshotCorrupt, SnapshotRefused } from '../../activities/snapshots/port.ts'
 import { NoSpaceLeft } from '../../lib/folders/no-space-left.ts'
 
-/** Errors of outside systems: the code that an operation ends with, and whether another try could mend it. */
+/** Errors of outside systems: the code of the operation, and whether a retry may help. */
 const rows: [error: Error, code: string, again: boolean][] = [
   [new NoSpaceLeft('the disk is full'), 'CONTAINER_INSUFFICIENT_DISK_SPACE', false],
   [new HostUnreachable('no answer'), 'ACTION_FAILED', true],

@@ -17,7 +17,7 @@ test.after.always('remove what the hosts have', async () => (await hosts).close(
 hostActivitiesContract(test.serial, 'real', { database, subject: async () => (await hosts).open() })
 hostActivitiesContract(test.serial, 'scripted', { database, subject: scripted })
 
-/** What the tests of workflows have for a host. */
+/** The scripted host of the workflow tests. */
 async function scripted(): Promise<HostUnderContract> {
   const { db } = await database
   const id = `h-${newId()}`

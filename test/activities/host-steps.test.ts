@@ -41,7 +41,7 @@ test.before('a host that answers however long this takes', async () => {
   await db('hosts').update({ last_seen_at: '2100-01-01' })
 })
 
-/** An application whose release 1 serves, and an operation of this kind, which run `lane` works on; a deploy brings release 2. */
+/** An application whose release 1 serves, and an operation of this kind that run `lane` holds; a deploy brings release 2. */
 async function scene(kind: OperationKind, hostId = 'h1', own: Partial<AppHostOptions> = {}) {
   const { db } = await database
   const make = rows(db)
@@ -62,7 +62,7 @@ async function scene(kind: OperationKind, hostId = 'h1', own: Partial<AppHostOpt
   return { db, ...host, app, user, id, release, before, step }
 }
 
-/** `scene`, on which somebody holds the application's turn until `over`; `waits` resolves once a step waits for its own. */
+/** `scene` in which the application's lock is held until `over`; `waits` resolves once a step waits for the lock. */
 async function busyScene(kind: OperationKind) {
   const inner = appTurns()
   let asked = 0
@@ -133,7 +133,7 @@ test.serial(
     const claim = { release: 1, containerId: 'c1', hostPort, hostAddress, startedAt: new Date(), bootId: 'boot' }
     await recordStarted(db, before.id, claim)
     t.like(await loadApp(db, before.id), { host_port: hostPort })
-    // Done again, as after a lost answer: the engine says whose port it is.
+    // Repeated, as after a lost answer: the engine knows whose port it is.
     await step(({ startRelease }) => startRelease(release))
     t.like(await loadApp(db, before.id), { status: 'running', host_port: null })
   },
@@ -150,7 +150,7 @@ test.serial(
     await engine.stop(appContainerName(release), 0)
     const inspect = engine.inspect.bind(engine)
     engine.inspect = name => {
-      boot.settle = async () => 'boot/2' // after the step has asked which one it is
+      boot.settle = async () => 'boot/2' // after the step has read the boot
       return inspect(name)
     }
     const gone = { gone: true, exit: null, reason: 'The container engine was restarted and ended the program.' }
@@ -178,7 +178,7 @@ test.serial(
     t.deepEqual(await prepare(), { needsInstall: false })
     t.false(calls.includes('engine.remove'))
     await marked('of a time that the database has forgotten')
-    await prepare().catch(() => {}) // what it brings is not there
+    await prepare().catch(() => {}) // its files are missing
     t.true(calls.includes('engine.remove'))
     t.is(await readPrepared(folders), null)
   },
@@ -265,11 +265,11 @@ for (const late of ['prepareRelease', 'installDependencies'] as const)
       const first = attempt(1, late)
       await comesTrue(() => held.length === 1)
       const second = attempt(2, late)
-      await sleep(1000) // it has looked at its operation, and waits for the first one
+      await sleep(1000) // it has checked its operation, and waits for the first one
       const third = attempt(3, 'discardRelease')
       for (const given of [first, second]) given.catch(() => {})
       calls.length = 0
-      await made.step(({ removeContainer }) => removeContainer(release)) // others go on
+      await made.step(({ removeContainer }) => removeContainer(release)) // others continue
       t.deepEqual([calls, held.length], [['engine.remove'], 1])
       holding = false
       held[0]!()
@@ -460,7 +460,7 @@ const inTurn: Record<string, [kind: OperationKind, asked: Asked]> = {
 for (const [name, [kind, asked]] of Object.entries(inTurn))
   test(`${name} whose operation ends while it waits for its lock has no effect`, async t => {
     const { db, id, step, release, before, calls, engine, ...turn } = await busyScene(kind)
-    // It was made from other settings, so a start would end it.
+    // It was created from other settings, so a start would stop it.
     const spec = { name: appContainerName(before), network: 'n', publish: null, command: ['node'] }
     engine.networks.add('n')
     await engine.create({ ...spec, labels: { [labels.app]: release.appId } } as never)
@@ -479,7 +479,7 @@ for (const [name, [kind, asked]] of Object.entries(inTurn))
     t.true((await engine.inspect(spec.name))?.running)
   })
 
-/** What a start asks for before its turn. */
+/** What a start needs before it takes the lock. */
 const harmless = new Set(['volumes.ensure', 'engine.ensureNetwork', 'engine.ensureImage'])
 
 const afterTheEnd: Record<string, Asked> = {

@@ -17,7 +17,7 @@ import { testDisk } from '../kit/crash/disk.ts'
 
 const started = testDisk(256)
 
-/** What is done and said to be done, and then the power is gone: the disk as it comes back. */
+/** Runs work, then cuts the power: returns the disk as it comes back. */
 async function afterCut(work: (folder: string) => Promise<unknown>, before?: (folder: string) => Promise<unknown>) {
   const disk = await started
   const folder = join(disk.folder, newId())

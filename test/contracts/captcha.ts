@@ -3,13 +3,13 @@ import type { Captcha } from '../../activities/captcha/port.ts'
 
 export interface CaptchaEnd {
   captcha: Captcha
-  /** An answer of the widget, solved just now or when it is said. */
+  /** An answer of the widget, solved now or at the given time. */
   solve(how?: { at?: Date; address?: string }): string
 }
 
 const visitor = '203.0.113.7'
 
-/** What every captcha does, whoever is at its other end. */
+/** The contract of every captcha. */
 export function captchaContract(test: TestFn | SerialFn, name: string, end: () => CaptchaEnd): void {
   const ask = (answer: string, address = visitor) =>
     end().captcha.solvedAt(answer, address, AbortSignal.timeout(10_000))

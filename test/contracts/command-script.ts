@@ -2,7 +2,7 @@ import type { Trouble } from './host-troubles.ts'
 
 export type Command = 'start' | 'stop' | 'restart' | 'delete'
 
-/** Why a host does not do what a lane asks it for, and what is left of that in the operation's row. */
+/** Why a host fails a lane's request, and what the operation's row says about it. */
 export interface Refused {
   command: Command
   trouble: Trouble | 'its program has ended'
@@ -10,9 +10,9 @@ export interface Refused {
   message: string
 }
 
-/** What a host does when it is asked for a command of an application: success, unless a test says otherwise. */
+/** Behaviour of a host for commands of an application: success, unless a test says otherwise. */
 export class CommandScript {
-  /** What was begun and ended for each application, in order. */
+  /** Started and ended commands of each application, in order. */
   readonly #told = new Map<string, string[]>()
   readonly #held = new Map<string, Promise<void>>()
   readonly #refused = new Map<string, Refused>()
@@ -22,7 +22,7 @@ export class CommandScript {
     this.#refused.set(`${refused.command} ${appId}`, refused)
   }
 
-  /** Until the function that is given back is called. */
+  /** Until the returned function is called. */
   holds(appId: string, command: Command): () => void {
     let release = () => {}
     const held = new Promise<void>(resolve => {
@@ -32,14 +32,14 @@ export class CommandScript {
     return release
   }
 
-  /** Called each time that a host is asked, before it does anything. Resolves to why it will not, and to undefined when it will. */
+  /** Called for each request, before the host acts. Resolves to the reason of a failure, or to undefined. */
   async begins(appId: string, command: Command): Promise<Refused | undefined> {
     this.#tell(appId, `${command} begins`)
     await this.#held.get(`${command} ${appId}`)
     return this.#refused.get(`${command} ${appId}`)
   }
 
-  /** Called when a host has done what it was asked for. */
+  /** Called when a host has carried out a request. */
   ends(appId: string, command: Command): void {
     this.#tell(appId, `${command} ends`)
   }

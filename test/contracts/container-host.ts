@@ -15,7 +15,7 @@ import {
 import { NoSpaceLeft } from '../../lib/folders/no-space-left.ts'
 import { ownFolder } from '../kit/folders.ts'
 
-/** Programs of the contract. A fake knows them by their text. */
+/** Programs of the contract. A fake recognises them by their text. */
 export const programs = {
   waits: 'exec sleep 600',
   answers: "exec node -e \"require('http').createServer((q,s)=>s.end('ok')).listen(process.env.PORT)\"",
@@ -36,13 +36,13 @@ export interface HostUnderTest {
   host: ContainerHost
   /** A small container of this program in a network that exists, with labels of this run. */
   spec(program: keyof typeof programs, change?: Partial<ContainerSpec>): ContainerSpec
-  /** The same kind of host, whose engine can go away and come back. */
+  /** The same kind of host, whose engine can become unreachable and come back. */
   fragile(t: ExecutionContext): Promise<{ host: ContainerHost; fall(): Promise<void>; rise(): Promise<void> }>
   /** A container for which there is no space left when it is started. */
   crowded(t: ExecutionContext): ContainerSpec
 }
 
-/** What every container host does. */
+/** The contract of every container host. */
 export function containerHostContract(test: SerialFn, name: string, subject: () => HostUnderTest): void {
   const running = async (host: ContainerHost, spec: ContainerSpec) => {
     await host.create(spec)
@@ -271,7 +271,7 @@ export function containerHostContract(test: SerialFn, name: string, subject: () 
     await host.stop(wanted.name, 5)
     await reading
     await t.notThrowsAsync(read(end.signal), 'aborted before it began')
-    await read(new AbortController().signal) // of a container that has ended: resolves, and waits for no next start
+    await read(new AbortController().signal) // for a container that has ended it resolves, without waiting for its next start
     await host.remove(wanted.name)
   })
 
@@ -349,7 +349,7 @@ export function containerHostContract(test: SerialFn, name: string, subject: () 
 
   test(`${name}: a cancelled run is removed when the call returns`, async t => {
     const { host, spec } = subject()
-    // It would take that long to be stopped politely.
+    // Stopping it with TERM would take that long.
     const wanted = spec('stubborn', { stopTimeoutSeconds: 300 })
     const cancel = new AbortController()
     const run = host.runToEnd(wanted, () => {}, cancel.signal)
@@ -527,7 +527,7 @@ export function containerHostContract(test: SerialFn, name: string, subject: () 
       { instanceOf: HostUnreachable },
     )
     await host.create(wanted)
-    // From when on it is told of events is the engine's business.
+    // The engine decides from when on it sends events.
     await until(async () => {
       if (events.length > 0) return true
       await host.stop(wanted.name, 5)

@@ -9,11 +9,11 @@ import { comesTrue } from '../kit/comes-true.ts'
 
 export interface DowngradesUnderTest {
   api: TestApi
-  /** The steps that the API wakes. */
+  /** The downgrades that the API wakes. */
   downgrades: Downgrades
   /** True = no wake-up arrives from now on. */
   lose(wakeUps: boolean): void
-  /** Does what the relay of a worker does, where none does it already. */
+  /** Acts as the relay of a worker where there is none. */
   relay(): Promise<unknown>
 }
 
@@ -34,7 +34,7 @@ async function account({ db, makeUser, as }: TestApi, plan = 'standard-6') {
   }
 }
 
-/** What becomes of a step, in the rows and for whoever waits for it, once it was woken. */
+/** The outcome of a woken downgrade, in the rows and for its caller. */
 export function downgradesContract(test: SerialFn, name: string, subject: () => DowngradesUnderTest): void {
   test(`${name}: a confirmed downgrade is applied, and its caller is answered`, async t => {
     const { ask, answer, row, plan } = await account(subject().api)
@@ -67,7 +67,7 @@ export function downgradesContract(test: SerialFn, name: string, subject: () => 
     const { ana, begin, mine, plan } = await account(api, 'standard-4')
     const app = await api.makeApp(ana, { memoryMb: 2048 })
     await begin()
-    // At once: whoever looks after it finds both.
+    // In one transaction: a later reader finds both.
     await transaction(api.db, async trx => {
       await trx('apps').where({ id: app.id }).update({ ram_mb: 2304 })
       await trx('downgrades').where({ user_id: ana.id }).update({ state: 'confirmed', confirmed_at: trx.fn.now() })
@@ -104,7 +104,7 @@ export function downgradesContract(test: SerialFn, name: string, subject: () => 
   })
 }
 
-/** A lost wake-up, apart from the others: no wake-up arrives meanwhile. */
+/** A lost wake-up, separate from the others: no wake-up arrives meanwhile. */
 export function lostDowngradesContract(test: SerialFn, name: string, subject: () => DowngradesUnderTest): void {
   test(`${name}: a lost wake-up is an error for its sender, and the downgrade is still applied`, async t => {
     const { downgrades, lose, relay, api } = subject()

@@ -1,7 +1,7 @@
 import type { TestFn } from 'ava'
 import { type Edge, type Route, RouteRefused } from '../../activities/edge/port.ts'
 
-/** What every edge keeps to. `make` returns one edge whose table the tests may rewrite, one test at a time. */
+/** The contract of every edge. `make` returns an edge whose table the tests may rewrite, one test at a time. */
 export function edgeContract(test: TestFn, name: string, make: () => Promise<Edge>) {
   const route = (label: string, port: number): Route => ({
     host: `${label}.apps.localhost`,

@@ -13,7 +13,7 @@ export interface GitParts {
   server: GitServer
 }
 
-/** What everything does that fetches from git servers. */
+/** The contract of everything that fetches from git servers. */
 export function gitContract(test: TestFn, parts: () => GitParts): void {
   const fetch = (request: Partial<FetchRequest>, signal?: AbortSignal) => {
     const { git, bench, server } = parts()
@@ -56,7 +56,7 @@ export function gitContract(test: TestFn, parts: () => GitParts): void {
     const repository = await parts().server.repository({ files: { 'a.txt': '0' } })
     const wanted = await repository.push({ 'a.txt': '1' })
     for (const text of ['2', '3']) await repository.push({ 'a.txt': text })
-    // The oldest protocol, as servers before 2018 speak it, gives nothing but the tips of branches.
+    // The oldest protocol, of servers before 2018, only serves the tips of branches.
     parts().server.behaviour.oldProtocol.add(repository.path)
     const fetched = await fetch({ url: repository.url, commit: wanted.commit })
     t.is(fetched.error, null)

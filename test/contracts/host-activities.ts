@@ -15,21 +15,21 @@ import {
 } from './host-scene.ts'
 import { hostSnapshotsContract } from './host-snapshots.ts'
 
-/** A step as the lane of a scene asks for it, or for another number of a release. */
+/** A step as the lane of a scene requests it, or for another release number. */
 type Asked = (scene: Scene, number?: number) => (activities: HostActivities) => Promise<unknown>
 
 interface Row {
   kind: SceneKind
-  /** While its operation goes on; then, or once that has ended; also when the lane has gone on without it. */
+  /** While its operation runs; also after it has ended; or also when the lane has continued without it. */
   when: 'now' | 'after' | 'late'
-  /** Whether the number of the release has to be the one that the operation is about. */
+  /** Whether the release number must be that of the operation. */
   exact: boolean
   ask: Asked
 }
 
 const of = ({ release }: Scene, number = release.number) => ({ ...release, number })
 
-/** Every step of a host: in which operation, for how long, and for which release it is done. */
+/** Every step of a host: in which operations, for how long, and for which release it may run. */
 const steps: Record<StepName, Row> = {
   prepareRelease: { kind: 'deploy', when: 'now', exact: true, ask: (s, n) => a => a.prepareRelease(of(s, n)) },
   installDependencies: {
@@ -73,7 +73,7 @@ const lost = { type: claimLost, final: true }
 const refused = { type: 'ACTION_FAILED', final: true }
 
 /**
- * What the lanes of applications may rely on of every container host: what a step answers, how it fails, what its repetition does, and
+ * What lanes may rely on with every container host: the answer of a step, its failures, the effect of its repetition, and
  * what is left.
  */
 export function hostActivitiesContract(

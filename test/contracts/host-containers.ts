@@ -7,7 +7,7 @@ import type { MakeScene } from './host-scene.ts'
 const isTime = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/
 const gone = { containerId: null, code: null, oom: false }
 
-/** The part of the contract that has to do with containers. */
+/** The part of the contract about containers. */
 export function hostContainersContract(test: SerialFn, name: string, scene: MakeScene): void {
   test(`${name}: a start returns where its container listens, and may be repeated`, async t => {
     const { ask, failure, standing, release, db, app } = await scene('start', { running: false })

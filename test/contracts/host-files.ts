@@ -9,7 +9,7 @@ import { tellUndoFrom } from '../../policy/apps/undo-attempts.ts'
 import { comesTrue } from '../kit/comes-true.ts'
 import type { MakeScene } from './host-scene.ts'
 
-/** The part of the contract that has to do with files. */
+/** The part of the contract about files. */
 export function hostFilesContract(test: SerialFn, name: string, scene: MakeScene): void {
   test(`${name}: a creation brings files and container, and undoes all of it`, async t => {
     const { ask, standing, release, db, operationId } = await scene('create')

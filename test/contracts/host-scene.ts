@@ -16,14 +16,14 @@ import type { Standing, Trouble } from './host-troubles.ts'
 
 export type HostActivities = AppHostActivities & AppSnapshotActivities
 
-/** A container host as lanes know it. Each scene has one of its own. */
+/** A container host as lanes see it. Each scene has its own. */
 export interface HostUnderContract {
-  /** Its name, under which its applications are written down. */
+  /** Its name in the rows of its applications. */
   id: string
   activities: HostActivities
-  /** Stores the files of a release, which may have something to install; resolves to the id of their body. */
+  /** Stores the files of a release, which may have dependencies to install; resolves to the id of their segment. */
   store(brought: { release: number; installs: boolean }): Promise<string>
-  /** The application has a disk, and the files of this release in it. */
+  /** Gives the application a disk with the files of this release. */
   lay(release: Release): Promise<void>
   /** What goes wrong with the application from now on; null = nothing. */
   suffer(appId: string, trouble: Trouble | null): Promise<void>
@@ -37,11 +37,11 @@ export interface SceneTerms {
   web?: boolean
   /** Release 1 runs; a creation has none yet. */
   running?: boolean
-  /** What the operation brings has something to install. */
+  /** The operation's release has dependencies to install. */
   installs?: boolean
 }
 
-/** Which attempt of which step of which run asks; the lane's own when left out. */
+/** Attempt, step and run of the request; defaults to the lane's own. */
 interface Asking {
   run?: string
   step?: number
@@ -56,7 +56,7 @@ export const decisions = { appsDomain: 'x.test', diskMbPer256Mb: 10 }
 export type MakeScene = (kind: SceneKind, terms?: SceneTerms) => Promise<Scene>
 
 /**
- * An operation of this kind that run `lane` works on since its step 1, at a host. A creation and a deploy bring a release, 1 or 2;
+ * An operation of this kind that run `lane` holds since its step 1, at a host. A creation and a deploy bring a release, 1 or 2;
  * otherwise release 1 serves.
  */
 export async function sceneOn(db: Db, host: HostUnderContract, kind: SceneKind, terms: SceneTerms = {}) {
@@ -112,12 +112,12 @@ export async function sceneOn(db: Db, host: HostUnderContract, kind: SceneKind, 
     host,
     app,
     operationId,
-    /** What the operation is for, as its lane sends it. */
+    /** The operation's release, as its lane sends it. */
     release,
-    /** The release that serves when the operation begins. */
+    /** The release that serves when the operation starts. */
     before,
     ask,
-    /** How a step fails: the type that its lane sees, and whether it is not tried again. `cancelled` for one that says so, null for a success. */
+    /** The failure of a step: its type in the lane, and whether it is not retried. `cancelled` for a cancelled one, null for a success. */
     async failure(work: (activities: HostActivities) => Promise<unknown>, asking: Asking = {}) {
       try {
         await ask(work, asking)
@@ -130,7 +130,7 @@ export async function sceneOn(db: Db, host: HostUnderContract, kind: SceneKind, 
     },
     standing: () => host.standing(app.id),
     suffer: (trouble: Trouble | null) => host.suffer(app.id, trouble),
-    /** The operation ends well; what it brought serves. */
+    /** The operation succeeds; its release serves. */
     async end(): Promise<void> {
       await finishOperation(db, operationId, { state: 'success' })
       await db('apps').where({ id: app.id }).update({ release: release.number })

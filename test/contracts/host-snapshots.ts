@@ -4,7 +4,7 @@ import { placeLost } from '../../policy/apps/claims.ts'
 import { comesTrue } from '../kit/comes-true.ts'
 import type { HostActivities, MakeScene } from './host-scene.ts'
 
-/** The part of the contract that has to do with snapshots. */
+/** The part of the contract about snapshots. */
 export function hostSnapshotsContract(test: SerialFn, name: string, scene: MakeScene): void {
   test(`${name}: each snapshot has its own segment, and equal files have the same digest`, async t => {
     const { ask, failure, standing, suffer, release, operationId, db } = await scene('snapshot')

@@ -6,27 +6,27 @@ import type { AppRow } from '../../db/apps/apps.ts'
 import { lostWith } from '../../policy/apps/app-problems.ts'
 import { comesTrue } from '../kit/comes-true.ts'
 
-/** The host of one application, and what happens there. */
+/** The host of one application, and events there. */
 export interface ScriptedHost {
   app: AppRow
-  /** A container runs that has printed this; a container that was there is started again. */
+  /** Runs a container that has printed this; an existing container is started again. */
   start(printed?: string): Promise<void>
   print(line: string, stream?: 'stdout' | 'stderr'): Promise<void>
   /** Its program ends. */
   end(exitCode: number): Promise<void>
   remove(): Promise<void>
-  /** The host ends every line that is open, as a process that dies does, and goes on. */
+  /** The host closes every open connection, as a dying process does, and continues. */
   hangUp(): Promise<void>
-  /** It cannot be reached, or takes questions and does not answer. */
+  /** It cannot be reached, or accepts requests and does not answer. */
   fall(silent: 'away' | 'hanging'): Promise<void>
-  /** How many of its live streams are read. */
+  /** Number of its live streams with a reader. */
   readers(): number
 }
 
 export interface HostsUnderTest {
   hosts: HostReader
   live: OpenLive
-  /** A new application, without a container, on a host of its own. */
+  /** A new application, without a container, on its own host. */
   host(): Promise<ScriptedHost>
 }
 
@@ -41,7 +41,7 @@ const figures = [
   'networkOut',
 ] as const
 
-/** What API processes hear of hosts, whoever tells it. */
+/** The contract of what API processes read from hosts. */
 export function hostsContract(test: TestFn, name: string, subject: () => HostsUnderTest): void {
   /** Reads a live stream until it ends. */
   const listen = (app: AppRow) => {
@@ -112,7 +112,7 @@ export function hostsContract(test: TestFn, name: string, subject: () => HostsUn
     const second = listen(app)
     await second.begun
     t.true(readers() > 0)
-    await print('one') // at once: the next figures are not due yet
+    await print('one') // immediately: the next stats are not due yet
     await print('', 'stderr')
     await print('três\u0001', 'stderr')
     const told = [
@@ -177,7 +177,7 @@ export function hostsContract(test: TestFn, name: string, subject: () => HostsUn
     stream.leave()
     await t.notThrowsAsync(stream.ended)
     await comesTrue(() => readers() === 0)
-    // The other way to leave: the loop ends, and not the signal.
+    // The other way to leave: the loop ends, without the signal.
     for await (const _ of await subject().live(app, new AbortController().signal)) break
     await comesTrue(() => readers() === 0)
     const gone = listen(app)

@@ -15,7 +15,7 @@ export interface LanesUnderTest {
   running(): Promise<{ ana: TestUser; app: apps.AppRow }>
   /** True = no wake-up arrives from now on. */
   lose(wakeUps: boolean): void
-  /** Does what the relay of a worker does, where none does it already. */
+  /** Acts as the relay of a worker where there is none. */
   relay(): Promise<unknown>
 }
 
@@ -25,7 +25,7 @@ const engineAway = {
   message: 'The engine does not answer.',
 } as const
 
-/** With the code that the caller is told, and what else than before is in the application's row. */
+/** With the code that the caller gets, and the changes in the application's row. */
 const failures: readonly (Refused & { told: string; leaves: Partial<apps.AppRow> })[] = [
   { command: 'restart', ...engineAway, told: 'ACTION_FAILED', leaves: {} },
   { command: 'stop', ...engineAway, told: 'ACTION_FAILED', leaves: {} },
@@ -47,7 +47,7 @@ const failures: readonly (Refused & { told: string; leaves: Partial<apps.AppRow>
   },
 ]
 
-/** What becomes of a command, in the rows and for whoever waits for it, once its lane was woken. */
+/** The outcome of a command whose lane was woken, in the rows and for its caller. */
 export function lanesContract(test: SerialFn, name: string, subject: () => LanesUnderTest): void {
   const ask = ({ ana, app }: { ana: TestUser; app: { id: string } }, command: Command): Promise<Answer> => {
     const as = subject().api.as(ana)
@@ -171,7 +171,7 @@ export function lanesContract(test: SerialFn, name: string, subject: () => Lanes
     const { id } = await operations.enqueueOperation(api.db, wish)
     t.true(await operations.expireQueuedOperation(api.db, id))
     await lanes.wake(app.id, ana.id)
-    // Of two the older one would be first.
+    // Of two, the older one would be first.
     t.is((await ask({ ana, app }, 'restart')).status, 200)
     t.like(await find(id), { state: 'expired', started_at: null })
     t.false(host.told(app.id).includes('stop begins'))
@@ -188,7 +188,7 @@ export function lanesContract(test: SerialFn, name: string, subject: () => Lanes
   })
 }
 
-/** A lost wake-up, apart from the others: no wake-up arrives meanwhile. */
+/** A lost wake-up, separate from the others: no wake-up arrives meanwhile. */
 export function lostWakesContract(test: SerialFn, name: string, subject: () => LanesUnderTest): void {
   test(`${name}: a lost wake-up is an error for its sender, and the command still runs`, async t => {
     const { running, host, lanes, lose, relay, api } = subject()
@@ -198,7 +198,7 @@ export function lostWakesContract(test: SerialFn, name: string, subject: () => L
     await t.throwsAsync(lanes.wake(app.id, ana.id))
     const answer = api.as(ana).post(`/v2/apps/${app.id}/stop`)
     const mine = () => api.db('operations').where({ target_id: app.id, kind: 'stop' })
-    // Elsewhere it is taken up by the worker of its own.
+    // Elsewhere its own worker picks it up.
     await comesTrue(async () => !['accepting', undefined].includes((await mine().first())?.state))
     // As if it had waited that long.
     await mine().update({ created_at: new Date(Date.now() - 5000) })

@@ -20,7 +20,7 @@ export const mailOf = (changes: Partial<Mail> = {}): Mail => ({
   ...changes,
 })
 
-/** What every mailer does, whoever is at its other end. */
+/** The contract of every mailer. */
 export function mailerContract(test: TestFn | SerialFn, name: string, end: () => MailEnd): void {
   const patience = () => AbortSignal.timeout(10_000)
   async function arrived({ id }: Mail): Promise<ReadMail[]> {

@@ -5,7 +5,7 @@ import { BodyMismatch, BodyNotFound, BodyTooLarge, type ObjectStore } from '../.
 import { newId } from '../../policy/ids.ts'
 import { bodyOf, bytesOf, hex, noise, stuckBody, tornBody } from '../kit/bodies.ts'
 
-/** What every store promises, run on a real one. `stays` counts what is stored or left behind anywhere, bodies included. */
+/** The contract of every store, on a real one. `stays` counts everything that is stored or left behind, bodies included. */
 export function objectStoreContract(test: TestFn, store: () => ObjectStore, remains: () => Promise<string[]>): void {
   const refused = async (t: ExecutionContext, id: string) => {
     t.is(await store().head(id), null)

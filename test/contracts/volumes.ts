@@ -7,7 +7,7 @@ import { VolumeLost, type Volumes } from '../../activities/volumes/port.ts'
 
 const run = promisify(execFile)
 
-/** What every kind of volume does. `open` gives the same storage again each time, as a restarted host process sees it. */
+/** The contract of every kind of volume. `open` returns the same storage each time, as a restarted host process sees it. */
 export function volumesContract(test: SerialFn, name: string, open: () => Promise<Volumes>): void {
   const id = () =>
     [...crypto.getRandomValues(new Uint8Array(12))].map(byte => byte.toString(16).padStart(2, '0')).join('')
@@ -82,7 +82,7 @@ export function volumesContract(test: SerialFn, name: string, open: () => Promis
           : Array(4).fill('refused')
         : Array(4).fill('read')
     for (const uid of [10_001, 10_002]) t.deepEqual(await reads(uid), expected(uid), String(uid))
-    // As volumes were before, until the next start of the host.
+    // As in older volumes, until the next start of the host.
     await chmod(volumes.path(app), 0o755)
     t.deepEqual((await reads(10_002))[0], 'read')
     await (await open()).remountAll()

@@ -37,7 +37,7 @@ test('system programs are found, and their errors are reported', async t => {
 test('children that handle untrusted files have an empty environment from their first instruction on', async t => {
   for (const name of ['archives', 'overlay', 'placement', 'snapshots']) {
     const child = startChild(name, ['ignore', 'ignore', 'inherit', 'ipc', 'ignore'])
-    // The descriptor of its channel is all that Node adds.
+    // Node adds only the descriptor of its channel.
     t.regex(await readFile(`/proc/${child.pid}/environ`, 'latin1'), /^(NODE_CHANNEL_\w+=\w+\0)+$/, name)
     child.kill('SIGKILL')
     await once(child, 'close')

@@ -36,9 +36,9 @@ const started = testPlatform({
   },
 })
 
-/** What may stand, sealed or hashed, in rows only. */
+/** Secrets, which may be only in rows, sealed or hashed. */
 const secrets = new Map<string, string>()
-/** What people store: it is in their rows and files, and in nothing that operators read. */
+/** Contents of people, which are in their rows and files, and in nothing that operators read. */
 const contents = new Map<string, string>()
 const plantedIn = (group: Map<string, string>) => (what: string, text?: string) => {
   const planted = text ?? `canary-${randomBytes(12).toString('hex')}`
@@ -53,7 +53,7 @@ interface Sent {
   body?: RequestInit['body']
 }
 
-test('a secret that comes in by any input is in no log, history, refusal, row or command line', async t => {
+test('a secret from any input is in no log, history, refusal, row or command line', async t => {
   t.timeout(170_000)
   const platform = await started
   const { api, db } = platform
@@ -69,7 +69,7 @@ test('a secret that comes in by any input is in no log, history, refusal, row or
   t.teardown(() => front.stop())
 
   const refusals: Seen[] = []
-  const tell = async (
+  const send = async (
     surface: keyof SurfaceTargets,
     request: string,
     sent: Sent = {},
@@ -96,50 +96,50 @@ test('a secret that comes in by any input is in no log, history, refusal, row or
   const ana = await api.makeUser()
   const email = 'planted@example.org'
   await db('users').where({ id: ana.id }).update({ email })
-  await tell('api', 'POST /v2/account/sign-in', { body: json({ email }) })
+  await send('api', 'POST /v2/account/sign-in', { body: json({ email }) })
   await comesTrue(() => mail.received.length > 0)
   secret('mail password', mailPassword)
   t.is(mail.logins[0]?.pass, mailPassword)
   secret('code', /^ {4}([A-HJ-NP-Z2-9]{8})$/m.exec(readMail(mail.received[0]!).text)![1])
   const session = secret('session', ana.session)
   const key = secret('key', ana.key)
-  await tell('api', 'GET /v2/users/me', { as: key })
-  await tell('api', 'GET /v2/account/authorize', { as: session }, 'refused')
-  await tell('api', 'GET /v2/users/me', { as: `${ana.id}-${secret('wrong key')}` }, 'refused')
+  await send('api', 'GET /v2/users/me', { as: key })
+  await send('api', 'GET /v2/account/authorize', { as: session }, 'refused')
+  await send('api', 'GET /v2/users/me', { as: `${ana.id}-${secret('wrong key')}` }, 'refused')
   for (const name of ['cookie', 'x-api-key', 'proxy-authorization', 'x-forwarded-for', 'referer'])
-    await tell('api', 'GET /v2/apps/x', { as: key, headers: { [name]: `a=${secret(name)}` } }, 'refused')
-  await tell('api', `GET /v2/users/me?key=${secret('query')}`, { as: `${secret('basic')}` }, 'refused')
-  await tell('api', `POST /v2/account/sign-in/code`, { body: json({ email, code: secret('wrong code') }) }, 'refused')
+    await send('api', 'GET /v2/apps/x', { as: key, headers: { [name]: `a=${secret(name)}` } }, 'refused')
+  await send('api', `GET /v2/users/me?key=${secret('query')}`, { as: `${secret('basic')}` }, 'refused')
+  await send('api', `POST /v2/account/sign-in/code`, { body: json({ email, code: secret('wrong code') }) }, 'refused')
 
   // Applications: variables, files, archives, tokens of git providers.
   const app = await platform.deploy(ana, nodeProgram(content('program')))
   t.is(app.operation.state, 'success')
   const path = `/v2/apps/${app.id}`
-  await tell('api', `PUT ${path}/envs`, { as: key, body: json({ envs: { SECRET: secret('variable') } }) })
-  await tell(
+  await send('api', `PUT ${path}/envs`, { as: key, body: json({ envs: { SECRET: secret('variable') } }) })
+  await send(
     'api',
     `PUT ${path}/envs`,
     { as: key, body: json({ envs: { 'A B': secret('refused variable') } }) },
     'refused',
   )
-  await tell('api', `PUT ${path}/envs`, { as: key, body: `{"envs":{"A":"${secret('cut JSON')}` }, 'refused')
-  await tell('api', `POST ${path}/restart`, { as: key })
+  await send('api', `PUT ${path}/envs`, { as: key, body: `{"envs":{"A":"${secret('cut JSON')}` }, 'refused')
+  await send('api', `POST ${path}/restart`, { as: key })
   const archive = (files: Record<string, string>) => {
     const bytes = zipOf({ ...files, 'berth.app': json(configOf(nodeProgram(''))) })
     return formOf({ bytes, fileName: 'app.zip' })
   }
-  await tell('api', 'POST /v2/apps', { as: key, body: archive({ 'a.js': content('refused archive') }) }, 'refused')
-  await tell(
+  await send('api', 'POST /v2/apps', { as: key, body: archive({ 'a.js': content('refused archive') }) }, 'refused')
+  await send(
     'api',
     'POST /v2/apps',
     { as: key, body: formOf({ bytes: content('no archive'), fileName: 'a.zip' }) },
     'refused',
   )
-  await tell('api', `PUT ${path}/files`, {
+  await send('api', `PUT ${path}/files`, {
     as: key,
     body: json({ path: `${content('file')}.txt`, content: content('content') }),
   })
-  await tell(
+  await send(
     'api',
     `PUT ${path}/files`,
     { as: key, body: json({ path: '../x', content: content('refused') }) },
@@ -147,8 +147,8 @@ test('a secret that comes in by any input is in no log, history, refusal, row or
   )
   const signing = secret('signing')
   const link = (token: string) =>
-    tell('api', `POST ${path}/deploy/webhook`, { as: key, body: json({ access_token: token, secret: signing }) })
-  await tell(
+    send('api', `POST ${path}/deploy/webhook`, { as: key, body: json({ access_token: token, secret: signing }) })
+  await send(
     'api',
     `POST ${path}/deploy/webhook`,
     { as: key, body: json({ access_token: `${secret('refused token')}\u0001` }) },
@@ -164,7 +164,7 @@ test('a secret that comes in by any input is in no log, history, refusal, row or
       ...{ cloneUrl: repository.url, ref: 'refs/heads/main', before: 'a'.repeat(40), after: commit },
       secret: signing,
     })
-    const seen = await tell('api', `POST ${hook}`, { headers, body })
+    const seen = await send('api', `POST ${hook}`, { headers, body })
     const id = /deployment ([0-9a-f]{32})/.exec(seen.body)?.[1]
     const row = await db('deployments').where({ id }).first()
     t.truthy(row, seen.body)
@@ -175,42 +175,42 @@ test('a secret that comes in by any input is in no log, history, refusal, row or
 
   // Blob storage: names, bytes, passwords, tokens, addresses that hold a right.
   const object = response(
-    await tell('blob', `POST /v1/objects?private=true&name=${content('object')}`, {
+    await send('blob', `POST /v1/objects?private=true&name=${content('object')}`, {
       as: key,
       body: formOf({ bytes: content('bytes').repeat(1000) }),
     }),
   ).id
-  await tell(
+  await send(
     'blob',
     'POST /v1/objects?name=a%20b',
     { as: key, body: formOf({ bytes: content('refused bytes') }) },
     'refused',
   )
-  const upload = response(await tell('blob', 'POST /v1/upload-tokens', { as: key, body: '{}' })).token
+  const upload = response(await send('blob', 'POST /v1/upload-tokens', { as: key, body: '{}' })).token
   secret('upload token', upload)
-  await tell('blob', 'POST /v1/objects', { as: upload, body: formOf({ bytes: 'x' }) })
-  await tell('blob', 'POST /v1/objects', { as: upload, body: formOf({ bytes: 'x' }) }, 'refused')
-  secret('pair', response(await tell('blob', 'GET /v1/s3/credentials', { as: key })).secret_access_key)
+  await send('blob', 'POST /v1/objects', { as: upload, body: formOf({ bytes: 'x' }) })
+  await send('blob', 'POST /v1/objects', { as: upload, body: formOf({ bytes: 'x' }) }, 'refused')
+  secret('pair', response(await send('blob', 'GET /v1/s3/credentials', { as: key })).secret_access_key)
   const signed = new URL(
-    response(await tell('blob', `GET /v1/objects/download?object=${object}&redirect=false`, { as: key })).url,
+    response(await send('blob', `GET /v1/objects/download?object=${object}&redirect=false`, { as: key })).url,
   )
   secret('link', signed.pathname + signed.search)
-  await tell('files', `GET ${signed.pathname}${signed.search}`)
+  await send('files', `GET ${signed.pathname}${signed.search}`)
   const share = response(
-    await tell('blob', 'POST /v1/shares', { as: key, body: json({ object, password: secret('password') }) }),
+    await send('blob', 'POST /v1/shares', { as: key, body: json({ object, password: secret('password') }) }),
   )
   const visit = (password: string, refused?: 'refused') =>
-    tell('files', `POST ${new URL(share.url).pathname}`, { body: new URLSearchParams({ password }) }, refused)
+    send('files', `POST ${new URL(share.url).pathname}`, { body: new URLSearchParams({ password }) }, refused)
   await visit(secret('wrong password'), 'refused')
-  await tell(
+  await send(
     'blob',
     'POST /v1/shares',
     { as: key, body: json({ object: 'x', password: secret('refused password') }) },
     'refused',
   )
 
-  // The proxy says why an upstream is missing: not what was asked of it.
-  await tell(
+  // The proxy logs why an upstream is missing, but not the request.
+  await send(
     's3',
     `GET /a?X-Amz-Signature=${secret('signature')}`,
     { headers: { authorization: secret('s3') } },
@@ -220,12 +220,12 @@ test('a secret that comes in by any input is in no log, history, refusal, row or
   await front.edge.setRoute({ host: 'nobody.example.org', appId: app.id, address: '127.0.0.1', port: 1 })
   t.is((await ask(front.port, 'nobody.example.org')).status, 502)
 
-  const audit = await tell('api', 'GET /v2/account/audit', { as: key })
-  const told = await historyOf(platform.base.config, app.id)
+  const audit = await send('api', 'GET /v2/account/audit', { as: key })
+  const history = await historyOf(platform.base.config, app.id)
   const access = await front.accessLog(30)
-  const places: Record<string, string> = {
+  const sources: Record<string, string> = {
     'the logs of api, worker and host': logged,
-    'a history': told,
+    'a history': history,
     'the audit record': audit.body,
     'a refusal': refusals.map(({ body, headers }) => body + json(headers)).join('\n'),
     'the access log': json(access),
@@ -233,20 +233,20 @@ test('a secret that comes in by any input is in no log, history, refusal, row or
     'a command line': commandLines(),
   }
   t.true(
-    logged.includes(app.id) && told.includes(app.id) && audit.body.includes(app.id),
+    logged.includes(app.id) && history.includes(app.id) && audit.body.includes(app.id),
     'there is something to search',
   )
   t.true(refusals.length > 15 && access.length > 30)
   t.regex(front.errors(), /nobody\.example\.org/, 'the log of errors is read')
-  const found = new Set<string>()
+  const leaks = new Set<string>()
   for (const [name, planted] of [...secrets, ...contents]) {
     const holds = searchFor([planted])
-    for (const [place, text] of Object.entries(places)) if (holds(text)) found.add(`${name}: ${place}`)
+    for (const [source, text] of Object.entries(sources)) if (holds(text)) leaks.add(`${name}: ${source}`)
   }
   for (const [name, planted] of secrets) {
     const holds = searchFor([planted])
-    for (const table of await tablesWith(db, holds)) found.add(`${name}: ${table}`)
-    if (filesWith(platform.base.folder, holds).length > 0) found.add(`${name}: a file`)
+    for (const table of await tablesWith(db, holds)) leaks.add(`${name}: ${table}`)
+    if (filesWith(platform.base.folder, holds).length > 0) leaks.add(`${name}: a file`)
   }
-  t.deepEqual([...found], ['object: the audit record'], 'the record names the objects that were changed')
+  t.deepEqual([...leaks], ['object: the audit record'], 'the record names the objects that were changed')
 })

@@ -14,7 +14,7 @@ import { keepHistory } from '../kit/platform/histories.ts'
 import { laneKit } from './lane-kit.ts'
 import { portOf } from './ports.ts'
 
-/** What becomes of one application at the scripted host, chosen by the test that made it. */
+/** Behaviour of one application at the scripted host, chosen by its test. */
 const behaviour = new Map<string, string>()
 const does = ({ appId }: Pick<Release, 'appId'>, what: string) => behaviour.get(appId) === what
 const troubles: Record<string, Trouble> = {
@@ -23,7 +23,7 @@ const troubles: Record<string, Trouble> = {
   'never answers': 'the program is deaf',
   'cannot be started': 'no image',
 }
-/** What the row of an application said at the first attempt of each of these steps. */
+/** State of an application's row at the first attempt of each of these steps. */
 const shown = new Map<string, string[]>()
 async function note({ appId }: Release, step: string) {
   if (activityInfo().attempt > 1) return
@@ -31,7 +31,7 @@ async function note({ appId }: Release, step: string) {
   const row = await loadApp(db, appId)
   shown.set(appId, [...(shown.get(appId) ?? []), `${step}: ${row?.status}, ${row?.desired_state}`])
 }
-/** Lets a host that stands still with an application go on. */
+/** Lets a host that is blocked on an application continue. */
 const wakes = new Map<string, () => void>()
 
 const kit = laneKit({
@@ -156,7 +156,7 @@ test('a deletion cancels the creation in progress and succeeds', async t => {
   behaviour.set(app.id, 'hangs')
   await lanes.wake(app.id, user.id)
   await comesTrue(async () => (await operations.findOperation(db, operationId))?.state === 'running')
-  // The creation would hang for ever.
+  // Otherwise the creation would hang for ever.
   const deletion = await run.command({ id: app.id, owner_id: user.id }, 'delete')
   t.is(deletion.state, 'success')
   t.is((await run.ended(operationId)).state, 'cancelled')
@@ -166,7 +166,7 @@ test('a deletion cancels the creation in progress and succeeds', async t => {
 
 test('stop, start and restart change the desired and the shown state; a deletion is final', async t => {
   const { db, make, run, lanes, edge, client, hostHas } = await kit
-  /** The keeper of the routes may be between setting one and seeing that it is over. */
+  /** The route keeper may be between setting a route and noticing that it is outdated. */
   const routeGoes = async (appId: string) => {
     await comesTrue(async () => !(await edge.listRoutes()).some(route => route.appId === appId))
   }

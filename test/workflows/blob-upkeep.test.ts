@@ -30,7 +30,7 @@ test.before('start the workers', async () => {
   await kit
 })
 
-/** Two workers on one queue, a real store, and nothing that is left alone. */
+/** Two workers on one queue, a real store, and limits of 0 that spare nothing. */
 async function start(database: ReturnType<typeof testDatabase>, temporal: ReturnType<typeof testTemporal>) {
   const { db, url } = await database
   const { address, queuePrefix } = await temporal
@@ -42,7 +42,7 @@ async function start(database: ReturnType<typeof testDatabase>, temporal: Return
   closers.push(() => client.connection.close())
   const store = await FailingStore.open()
   closers.push(() => store.close())
-  /** Bodies that the store does not give up. */
+  /** Bodies that the store fails to delete. */
   const stuck = new Set<string>()
   const { delete: remove } = store
   store.delete = async id => {

@@ -5,9 +5,9 @@ import * as operations from '../../db/operations/operations.ts'
 import { comesTrue } from '../kit/comes-true.ts'
 import { laneKit } from './lane-kit.ts'
 
-/** What a host waits for before it has stopped an application. */
+/** Delays of a host before it has stopped an application. */
 const stops = new Map<string, Promise<void>>()
-/** Applications whose host never gets to their files. */
+/** Applications whose files the host never removes. */
 const filesStay = new Set<string>()
 
 const kit = laneKit({
@@ -26,7 +26,7 @@ async function commands() {
   const { app, operationId } = await make.app(user.id)
   await lanes.wake(app.id, user.id)
   await run.ended(operationId)
-  /** A command whose caller is answered in so many seconds. */
+  /** A command whose caller is answered after `seconds`. */
   async function ask(kind: operations.OperationKind, seconds: number) {
     const wish = { targetId: app.id, kind, ownerId: user.id, actor: user.id, endWithinMs: seconds * 1000 }
     const { id } = await operations.enqueueOperation(db, wish)
@@ -81,7 +81,7 @@ test('a deletion that was final when its lane ended succeeds', async t => {
   const { app, ask, db, run, lanes } = await commands()
   const id = await ask('delete', 95)
   await run.ended(id)
-  // A worker of an older version wrote both one after the other, and was ended in between.
+  // A worker of an older version wrote both one after the other, and was stopped in between.
   await db('operations').where({ id }).update({ state: 'running', finished_at: null, claim: null })
   await lanes.wake(app.id, app.owner_id)
   t.like(await run.ended(id), { state: 'success', code: null })

@@ -20,19 +20,19 @@ import { laneKit } from './lane-kit.ts'
 
 type App = Pick<AppRow, 'id' | 'owner_id' | 'subdomain'>
 
-/** What becomes of one application at the scripted host, by step (`<activity> <release>`) or number of the release. */
+/** Behaviour of one application at the scripted host, by step (`<activity> <release>`) or release number. */
 interface Behaviour {
   pauseAt?: string
-  /** A paused step that is cancelled ends so much later, in ms. */
+  /** Delay before a paused step ends after its cancellation, in ms. */
   confirmMs?: number
   /** Every later release has something to install. */
   install?: 'fails' | 'runs'
   copy?: 'fails'
   /** The release whose program ends right after its start. */
   unhealthy?: number
-  /** So many containers of the new release are gone before they answer: somebody removes them, or their engine ends them. */
+  /** Number of containers of the new release that vanish before they answer: they are removed, or their engine ends them. */
   gone?: { times: number; by: 'removal' | 'engine' }
-  /** What runs already cannot be started again: its image is gone. */
+  /** A running version cannot be started again: its image is missing. */
   startFails?: boolean
   /** The release whose files can never be put back: the disk is full. */
   restoreFails?: number
@@ -59,7 +59,7 @@ class Plan {
 
   constructor(readonly behaviour: Behaviour) {}
 
-  /** Waits where a step is to pause; rejects when it is cancelled meanwhile. */
+  /** Waits where a step pauses; rejects when it is cancelled meanwhile. */
   async pass(step: string, signal: AbortSignal): Promise<void> {
     if (this.behaviour.pauseAt !== step) return
     this.reach()
@@ -70,7 +70,7 @@ class Plan {
     throw new Error('ended')
   }
 
-  /** What ends the container that is asked now; null = nothing. */
+  /** What ends the container of the current check; null = nothing. */
   ends(): 'removal' | 'engine' | null {
     const { gone } = this.behaviour
     return gone && gone.times-- > 0 ? gone.by : null
@@ -138,7 +138,7 @@ export function deployKit() {
 
     /** An application whose first release serves. */
     async function running(changes: Partial<AppConfigFile> = {}): Promise<AppRow> {
-      // One after the other: all tests begin at once, and each creation locks the hosts.
+      // One at a time: all tests start concurrently, and each creation locks the hosts.
       const made = created.then(async () => {
         const user = await make.user()
         return { user, ...(await make.app(user.id, changes)) }
@@ -176,7 +176,7 @@ export function deployKit() {
       }
     }
 
-    /** Asks for a snapshot as a person does and wakes the lane. */
+    /** Requests a snapshot as a person does and wakes the lane. */
     async function snapshot({ id: appId, owner_id: ownerId }: App) {
       const wish = { appId, ownerId, actor: ownerId, origin: 'manual', plans: plansOfAccounts } as const
       const { operation_id: operationId } = await queueSnapshot(db, wish)
@@ -188,7 +188,7 @@ export function deployKit() {
       }
     }
 
-    /** Asks for a restore of a good snapshot and wakes the lane. */
+    /** Requests a restore of a good snapshot and wakes the lane. */
     async function restore({ id: appId, owner_id: ownerId }: App, { id: version, name }: SnapshotRow) {
       const { id: operationId } = await queueRestore(db, { appId, actor: ownerId, name, version })
       await lanes.wake(appId, ownerId)
@@ -210,13 +210,13 @@ export function deployKit() {
         plans.set(app.id, plan)
         return plan
       },
-      /** What the host did since the application ran, as soon as that are so many steps. */
+      /** Steps of the host since the application ran, once there are `count`. */
       async steps(app: App, count: number): Promise<string[]> {
         const done = () => base.steps(app.id).slice(before.get(app.id))
         for (const end = Date.now() + 30_000; done().length < count && Date.now() < end; ) await sleep(20)
         return done()
       },
-      /** How many snapshots are being copied, and were at most. */
+      /** Number of snapshots that are being copied, and its max. */
       copies,
       programs: (app: App) => started.get(app.id) ?? [],
       events: async ({ id }: DeploymentRow): Promise<string[]> =>

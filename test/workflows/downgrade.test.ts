@@ -11,7 +11,7 @@ import { laneKit } from './lane-kit.ts'
 
 const kit = laneKit()
 
-/** An account that has begun a step, whose code is good for so many seconds. */
+/** An account that has requested a downgrade, whose code is valid for `seconds`. */
 async function begun(seconds = 600) {
   const { db, client, make, queuePrefix } = await kit
   const user = await make.user('standard-6')
@@ -82,7 +82,7 @@ test('a lost wake-up is repaired from the rows, even when Temporal has lost the 
   await db('downgrades')
     .where({ state: 'confirmed' })
     .update({ confirmed_at: new Date(Date.now() - 10_000) })
-  // The relay of the worker does it as well.
+  // The worker's relay does the same.
   await new DowngradeRelay({ db, client, downgrades: lost.downgrades, log: pino({ level: 'silent' }) }).round()
   for (const step of [lost, never, over])
     await comesTrue(async () => !['pending', 'confirmed'].includes((await step.row()).state))

@@ -28,7 +28,7 @@ const log = pino({ level: process.env.TEST_LOG ?? 'silent' })
  */
 export function laneKit(script: HostScript = {}, settings: Record<string, string> = {}) {
   const closers: (() => Promise<unknown>)[] = []
-  // Serial: a lane whose database goes away first would try again for ever, and its worker would never end.
+  // Serial: a lane whose database ends first would retry for ever, and its worker would never end.
   test.serial.after.always('stop the lane kit', async () => {
     for (const close of closers.reverse()) await close()
   })
@@ -65,7 +65,7 @@ async function start(
   const store = await filesystemStore(folder)
   const workflowBundle = process.env.TEST_WORKFLOW_BUNDLE
   const platform = await startPlatformWorker({ config, log, db, client, lanes, edge, store, workflowBundle })
-  // A host is a process of its own, with its own connections.
+  // A host is a separate process with its own connections.
   const hostDb = openDatabase({ url: database.url, pool: 10, applicationName: 'berth-test-host' })
   closers.push(() => hostDb.destroy())
   const places = snapshotSlots(hostDb, { lookEveryMs: 20, holdEveryMs: 50 })
@@ -94,13 +94,13 @@ async function start(
     client,
     lanes,
     edge,
-    /** What the host has of an application. */
+    /** State of an application at the host. */
     hostHas: at,
-    /** Names of the steps that the host did, of all applications. */
+    /** Names of the host's steps, for all applications. */
     calls: stepLog.calls,
-    /** What the host did for one application, in order, as `<activity> <release>`. */
+    /** The host's steps for one application, in order, as `<activity> <release>`. */
     steps: (appId: string) => stepLog.steps(appId),
-    /** The most of these that the host did for one application at the same time. */
+    /** Max number of these steps that ran concurrently for one application. */
     mostAtOnce: (appId: string) => stepLog.mostAtOnce(appId),
     address: temporal.address,
     queuePrefix: temporal.queuePrefix,
@@ -117,10 +117,10 @@ function runner(db: Db, lanes: { wake(appId: string, ownerId: string): Promise<v
   }
   return {
     ended,
-    /** The operation that was asked for last. */
+    /** The last requested operation. */
     last: (app: { id: string }): Promise<operations.OperationRow | undefined> =>
       db('operations').where({ target_id: app.id }).orderBy('seq', 'desc').first(),
-    /** Writes a command down, wakes the lane and waits for the end. */
+    /** Records a command, wakes the lane and waits for the end. */
     async command(app: { id: string; owner_id: string }, kind: operations.OperationKind) {
       const { id } = await operations.enqueueOperation(db, {
         targetId: app.id,

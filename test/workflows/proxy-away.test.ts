@@ -8,7 +8,7 @@ import { portOf } from './ports.ts'
 
 const kit = deployKit()
 
-/** Applications whose routes the proxy does not take, as if it were away. */
+/** Applications whose routes the proxy rejects, as if it were unreachable. */
 const away = new Set<string>()
 
 test.before(async t => {

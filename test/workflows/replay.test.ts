@@ -8,7 +8,7 @@ import { workflowCode } from '../../workers/temporal/temporal-worker.ts'
 import { checkout } from '../kit/command.ts'
 import { readHistories } from '../kit/platform/histories.ts'
 
-/** Every way that a workflow can go; each has its recorded run of each generation (CONTRIBUTING.md says how they are made). */
+/** Every path through a workflow; each has a recorded run per generation (CONTRIBUTING.md says how to record them). */
 const paths = [
   'blob-cancelled',
   ...upkeepKinds.map(kind => `blob-${kind}`),
@@ -45,7 +45,7 @@ const paths = [
   'snapshot-failed',
 ]
 
-/** Ways that are recorded since the third generation. */
+/** Paths that are recorded since the third generation. */
 const laterPaths = [
   'create-proxy-away',
   'create-removed',
@@ -58,7 +58,7 @@ const laterPaths = [
   'stop-proxy-away',
 ]
 
-/** Versions of the workflows whose runs may still be under way, with their paths; the first stands without a number. */
+/** Generations of the workflows whose runs may still be in progress, with their paths; the first has no number. */
 const generations: Record<string, string[]> = { '': paths, '.2': paths, '.3': [...paths, ...laterPaths] }
 
 interface Marker {
@@ -70,7 +70,7 @@ interface Recorded {
   events: { markerRecordedEventAttributes?: Marker }[]
 }
 
-/** Names of the changes that a recorded run has taken the new way of. */
+/** Names of the patches whose new path a recorded run has taken. */
 function patchesOf(history: unknown): string[] {
   return (history as Recorded).events
     .flatMap(({ markerRecordedEventAttributes: marker }) => (marker?.markerName === 'core_patch' ? [marker] : []))
@@ -101,7 +101,7 @@ test('recorded runs replay with the current code', async t => {
   t.deepEqual(await replay(histories), {})
 })
 
-/** Changes whose new way is in no recorded run, with the reason. */
+/** Patches whose new path is in no recorded run, with the reason. */
 const unrecorded: Record<string, string> = {}
 
 test('the new path of every change to the workflows is in a recorded run', async t => {

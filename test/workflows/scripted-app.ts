@@ -12,24 +12,24 @@ interface Container {
 
 const stopped = { code: 143, oom: false }
 
-/** What a scripted host has of one application. */
+/** State of one application at a scripted host. */
 export class ScriptedApp {
   readonly #containers = new Map<number, Container>()
-  /** How many ports each release has had before. */
+  /** Number of earlier ports of each release. */
   readonly #ports = new Map<number, number>()
   #boots = 0
   disk = false
   busy = 0
   /** Releases whose files were placed, the newest last. */
   #placed: number[] = []
-  /** The newest one whose files are there to stay. */
+  /** The newest one whose files are settled. */
   #settled = 0
 
   runs(release: number): boolean {
     return this.#containers.get(release)?.exit === null
   }
 
-  /** Makes or adopts the container of a release and starts it. A program without a port never runs beside another version of itself. */
+  /** Creates or adopts the container of a release and starts it. Two versions of a program without a port never run concurrently. */
   start({ appId, number, hostname, hostAddress }: Release): Running {
     if (!hostname) for (const other of this.#containers.keys()) if (other !== number) this.end(other)
     const present = this.again(number)
@@ -50,14 +50,14 @@ export class ScriptedApp {
     return container.started
   }
 
-  /** Ends the container of a release; one that has ended, or is not there, stays as it is. */
+  /** Stops the container of a release; a stopped or missing one stays as it is. */
   end(release: number, how: { code: number; oom: boolean } = stopped): void {
     const container = this.#containers.get(release)
     if (container?.exit !== null) return
     container.exit = { containerId: container.started.containerId, ...how, at: new Date().toISOString() }
   }
 
-  /** How the container of a release has ended. */
+  /** Exit of a release's container. */
   exitOf(release: number): ContainerExit {
     const gone = { containerId: null, code: null, oom: false, at: new Date().toISOString() }
     return this.#containers.get(release)?.exit ?? gone
@@ -67,12 +67,12 @@ export class ScriptedApp {
     return this.#containers.has(release)
   }
 
-  /** The boot that the application's host is in. */
+  /** The current boot of the application's host. */
   get bootId(): string {
     return this.#boots === 0 ? 'boot' : `boot/${this.#boots}`
   }
 
-  /** The engine is started anew: it has ended every container, and publishes them at other ports from their next start on. */
+  /** The engine restarts: it ends every container, and publishes them on other ports from their next start on. */
   takeDown(): void {
     this.#boots++
     for (const [release, { started }] of this.#containers) {
@@ -90,7 +90,7 @@ export class ScriptedApp {
     for (const release of this.#containers.keys()) this.removeContainer(release)
   }
 
-  /** The release whose files lie in the application's folder; null without any. */
+  /** The release whose files are in the application's folder; null without any. */
   get files(): number | null {
     return this.#placed.at(-1) ?? null
   }

@@ -12,7 +12,7 @@ type Steps = Pick<
   'startRelease' | 'passHealthGate' | 'startApp' | 'stopApp' | 'removeContainer' | 'removeContainers'
 >
 
-/** The steps of a scripted host that have to do with containers. */
+/** The container steps of a scripted host. */
 export function containerSteps(parts: ScriptedParts): Steps {
   const { db, at, meet, reached, begin, turn, lateTurn } = parts
 

@@ -11,7 +11,7 @@ import type { StoredSnapshot } from '../../db/snapshots/snapshots.ts'
 import type { containerSteps } from './scripted-containers.ts'
 import type { ScriptedParts } from './scripted-parts.ts'
 
-/** The steps of a scripted host that have to do with files. */
+/** The file steps of a scripted host. */
 export function fileSteps(parts: ScriptedParts): Omit<AppHostActivities, keyof ReturnType<typeof containerSteps>> {
   const { db, at, meet, reached, installs, begin, beginAfter, turn, lateTurn } = parts
 
@@ -86,7 +86,7 @@ export function fileSteps(parts: ScriptedParts): Omit<AppHostActivities, keyof R
   }
 }
 
-/** Copies the files of an application as they are: equal files have one digest, and each copy a body of its own. */
+/** Copies the current files of an application: equal files have the same digest, and each copy has its own segment. */
 export async function copyFiles(parts: ScriptedParts, asked: StepOf, signal: AbortSignal): Promise<StoredSnapshot> {
   if (parts.meet('takeSnapshot', asked) === 'it never ends') await untilEnded(parts, asked.appId, signal)
   const text = `${asked.appId} ${parts.at(asked.appId).files}`

@@ -22,7 +22,7 @@ export function scriptedHost(options: ScriptedHostOptions, script: HostScript = 
   const log = new StepLog()
   const steps = { ...fileSteps(parts), ...containerSteps(parts) }
 
-  /** The effect of a step between what the test does before and after it, as one of the steps that the host has in hand. */
+  /** Runs the effect of a step between the hooks of the test, and counts it as running. */
   function inScript<T>(name: StepName, asked: unknown, effect: () => Promise<T>, signal: AbortSignal): Promise<T> {
     const release = asked as Release // lanes send all of it
     return log.during(release, name, async () => {
@@ -43,7 +43,7 @@ export function scriptedHost(options: ScriptedHostOptions, script: HostScript = 
   const activities: HostActivities = {
     ...others,
     restoreFiles: asked => puttingBack(db, asked, () => restoreFiles(asked)),
-    /** Who only waits is no step of the host. */
+    /** Waiting does not count as a step of the host. */
     async awaitSnapshotPlace(asked, operationId) {
       await begin('awaitSnapshotPlace', { ...asked, operationId })
       await places.wait({ hostId, operationId }, cancellationSignal())

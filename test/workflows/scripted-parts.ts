@@ -12,19 +12,19 @@ import type { StepName } from '../../policy/apps/step-kinds.ts'
 import type { Trouble } from '../contracts/host-troubles.ts'
 import { ScriptedApp } from './scripted-app.ts'
 
-/** Waits, or notes something. It is told all that the lane has sent: hosts believe only ids of it. */
+/** Waits, or records something. It receives everything that the lane has sent, of which hosts trust only ids. */
 type Hook = (release: Release, signal: AbortSignal) => Promise<void>
 type ReleaseName = Pick<Release, 'appId' | 'number'>
 
-/** What a test makes of its host. Without a line of it all goes well. */
+/** Script of a test for its host; by default everything succeeds. */
 export interface HostScript {
-  /** Comes before the effect of a step. */
+  /** Called before the effect of a step. */
   before?: Partial<Record<StepName, Hook>>
-  /** Comes between the effect of a step and its answer. */
+  /** Called between the effect of a step and its answer. */
   after?: Partial<Record<StepName, Hook>>
-  /** What goes wrong; asked by each step. */
+  /** What goes wrong; called by each step. */
   trouble?(release: ReleaseName, step: StepName): Trouble | null | undefined
-  /** Whether a release has something to install. */
+  /** Whether a release has dependencies to install. */
   installs?(release: Release): boolean
 }
 
@@ -34,7 +34,7 @@ export interface ScriptedHostOptions extends DecisionOptions {
   places: SnapshotSlots
 }
 
-/** Steps that ask the engine for something. */
+/** Steps that call the engine. */
 const engineSteps = [
   ...(['prepareRelease', 'installDependencies', 'startRelease', 'passHealthGate', 'startApp', 'stopApp'] as const),
   ...(['removeContainer', 'removeContainers', 'discardRelease'] as const),
@@ -52,7 +52,7 @@ const failures: Partial<Record<Trouble, { at: readonly StepName[]; error: () => 
 
 export type ScriptedParts = ReturnType<typeof scriptedParts>
 
-/** What the steps of a scripted host work with. For whom a step is done is decided by the part that real hosts have for it. */
+/** Parts of a scripted host. The part of real hosts decides whether a step may run. */
 export function scriptedParts(options: ScriptedHostOptions, script: HostScript) {
   const apps = new Map<string, ScriptedApp>()
   return {
@@ -60,14 +60,14 @@ export function scriptedParts(options: ScriptedHostOptions, script: HostScript) 
     ...stepTurns({ ...options, turns: appTurns(), traits: { id: options.hostId } }),
     installs: (release: Release): boolean => script.installs?.(release) ?? false,
 
-    /** What the host has of an application. */
+    /** State of an application at the host. */
     at(appId: string): ScriptedApp {
       const app = apps.get(appId) ?? new ScriptedApp()
       apps.set(appId, app)
       return app
     },
 
-    /** Throws what goes wrong in this step, or tells of it. */
+    /** Throws the trouble of this step, or returns it. */
     meet(step: StepName, { appId, number }: ReleaseName): Trouble | null {
       const trouble = script.trouble?.({ appId, number }, step) ?? null
       const failure = trouble && failures[trouble]
@@ -75,7 +75,7 @@ export function scriptedParts(options: ScriptedHostOptions, script: HostScript) 
       return trouble
     },
 
-    /** Tells how far the deployment of a release is. */
+    /** Records the progress of a release's deployment. */
     async reached({ deploymentId }: Release, state: 'clone' | 'commit' | 'restarting'): Promise<void> {
       if (deploymentId) await recordDeploymentStep(options.db, deploymentId, { state })
     },

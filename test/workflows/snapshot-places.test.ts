@@ -16,7 +16,7 @@ async function placeKit() {
     leases,
     holder: async () => (await leases().first('holder'))?.holder as string | undefined,
     waits: (id: string) => comesTrue(async () => /waiting for its host/.test(await step(id))),
-    /** Somebody else has the place from here on, however it came to that. Resolves when nobody copies any more. */
+    /** Another operation holds the slot from here on. Resolves when no copy runs any more. */
     async takeAway() {
       await leases().update({ holder: 'somebody', expires_at: new Date(Date.now() + 600_000) })
       await comesTrue(async () => base.copies.now === 0)

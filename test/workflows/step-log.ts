@@ -1,12 +1,12 @@
-/** Which steps a host was asked for, and how many it had in hand for each application. */
+/** Requested steps of a host, and how many ran concurrently for each application. */
 export class StepLog {
-  /** Names, of all applications. */
+  /** Names, for all applications. */
   readonly calls: string[] = []
   readonly #steps = new Map<string, string[]>()
   readonly #now = new Map<string, number>()
   readonly #most = new Map<string, number>()
 
-  /** Notes a step of a release while its work goes on. */
+  /** Records a step of a release while it runs. */
   async during<R>(
     { appId, number }: { appId: string; number: number },
     name: string,
@@ -24,7 +24,7 @@ export class StepLog {
     }
   }
 
-  /** Those of one application in order, as `<activity> <release>`. */
+  /** Steps of one application in order, as `<activity> <release>`. */
   steps(appId: string): string[] {
     return this.#steps.get(appId) ?? []
   }

@@ -33,7 +33,7 @@ test.after.always('remove them', async () => {
   rmSync(root, { recursive: true, force: true })
 })
 
-/** An application's volume of its own, with these contents. */
+/** A new application's volume with these contents. */
 async function volumeWith(contents: Contents = {}, sizeMb = 32) {
   const appId = newAppId()
   await volumes.ensure(appId, sizeMb, uid)
@@ -142,7 +142,7 @@ test('a move takes links and folders unchanged, and never overwrites', async t =
 test.serial('a deletion removes folders of any depth and size, does not follow links, and frees the space', async t => {
   const { files, of, volume } = await volumeWith({ 'a/b/c': 'c', link: { link: '/etc' }, vendor: null })
   mkdirSync(join(files, 'locked', 'inner'), { recursive: true, mode: 0o500 })
-  // Deeper than any path that a system call takes.
+  // Deeper than any path that a system call accepts.
   const dig = `for (let i = 0; i < 600; i++) { fs.mkdirSync('deeper-and-deeper'); process.chdir('deeper-and-deeper') }`
   execFileSync(process.execPath, ['-e', dig], { cwd: join(files, 'a') })
   const before = descriptors()

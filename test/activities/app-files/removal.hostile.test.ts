@@ -9,7 +9,7 @@ import { give, lay, ownFolder } from '../../kit/folders.ts'
 
 const uid = process.getuid?.() === 0 ? 10_779 : null
 
-/** What a host removes while a program that it takes for ended still writes in it; nothing outside may go with it. */
+/** Folders that a host removes while a program that should have ended still writes to them; nothing outside may be removed. */
 async function removing(
   t: ExecutionContext,
   where: 'source' | 'build' | 'files',

@@ -215,13 +215,13 @@ test('an account with many archives at the limit delays no other account, and ea
   const options = { configNames: [] as string[], config: 'optional' as const }
   const inspect = (account: string, file: FileHandle) =>
     fair.inspect(file, { account, ...options }).then(() => ended.push(account))
-  // Opened before, so that they ask in this order.
+  // Opened before, so that they are requested in this order.
   const files = await Promise.all(
     [...Array.from({ length: 10 }, () => heavyPath), smallPath, smallPath].map(path => open(path)),
   )
   const all = files.map((file, n) => inspect(['bob', 'eve'][n - 10] ?? 'ana', file))
   await Promise.all(all.slice(10))
-  // Beside the two there is one of hers at a time; in the order of asking they would come last.
+  // Alongside the two, one of hers is inspected at a time; in the order of the calls they would come last.
   t.true(ended.filter(account => account === 'ana').length < 8, ended.join(' '))
   await fair.close()
   await Promise.allSettled(all)
@@ -269,7 +269,7 @@ test('a long inspection runs at a lower priority', async t => {
   await ended
 })
 
-/** Every thread of the processes that this one has started. */
+/** All threads of this process's children. */
 async function threadsOfChildren(): Promise<{ nice: number }[]> {
   const found: { nice: number }[] = []
   const pids = await readFile(`/proc/self/task/${process.pid}/children`, 'utf8')

@@ -9,7 +9,7 @@ import { appZip, zipOf, zipOfEntries } from '../../kit/zips.ts'
 const bench = await archiveBench()
 const peaks: number[] = []
 const pool = archives({
-  // All rows ask at once for two places; on a busy machine the last one waits for minutes.
+  // All rows request two slots concurrently; on a busy machine the last one waits for minutes.
   waitMs: Number.POSITIVE_INFINITY,
   spareAfterMs: 0,
   observe: child => peaks.push(child.peakBytes - child.idleBytes),
@@ -27,7 +27,7 @@ const flipped = (zip: Buffer, at: number) => {
 }
 const text = 'hello hello hello hello hello hello'
 
-/** One row for each way in which an archive lies or harms. Every one is refused whole, by inspection and by unpacking. */
+/** One row per way in which an archive lies or harms. Each is refused as a whole, by inspection and by unpacking. */
 const rows: Record<string, [ErrorCode, () => Buffer]> = {
   'a name that climbs out': ['INVALID_FILE', () => appZip({ '../../x': 'x' })],
   'a name that climbs out later': ['INVALID_FILE', () => appZip({ 'a/b/../../../x': 'x' })],
@@ -122,7 +122,7 @@ const rows: Record<string, [ErrorCode, () => Buffer]> = {
   'a folder with content': ['INVALID_FILE', () => zipOf({ 'a/': text })],
 }
 
-/** What the sender is told where an entry is not what the archive says of it: in no library's words. */
+/** Messages for entries that differ from what the archive says: never those of a library. */
 const sentences: Record<string, string> = {
   'a declared size that is too small': 'a has more bytes than the archive says. Create the archive again.',
   'a declared size that is too large': 'a has fewer bytes than the archive says. Create the archive again.',
@@ -130,7 +130,7 @@ const sentences: Record<string, string> = {
   'data that is no deflate': 'a is damaged. Create the archive again.',
 }
 
-/** What an archive may cost a child beyond what an idle one has (D2). */
+/** Max memory of a child above an idle one (D2). */
 const mostMemory = 64 * 1024 ** 2
 
 for (const [name, [code, make]] of Object.entries(rows))
@@ -147,6 +147,6 @@ for (const [name, [code, make]] of Object.entries(rows))
     t.deepEqual(paths, [])
     t.deepEqual(beside, ['into'])
     t.true(peaks.length > 0)
-    // Of this archive and of whatever was looked at beside it.
+    // Of this archive and of those that were inspected concurrently.
     t.true(Math.max(...peaks) <= mostMemory, `${Math.max(...peaks)} bytes`)
   })

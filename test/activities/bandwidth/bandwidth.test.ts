@@ -40,7 +40,7 @@ interface Qdisc {
   overlimits: number
 }
 
-/** Both ends of a container's link, as the kernel counts them. */
+/** Byte counts of both ends of a container's link, from the kernel. */
 async function linkOf(pid: number) {
   const within = ['nsenter', `--net=/proc/${pid}/ns/net`] as const
   const [{ link_index: index }] = JSON.parse(await run(...within, 'ip', '-json', 'link', 'show', 'dev', 'eth0'))
@@ -51,14 +51,14 @@ async function linkOf(pid: number) {
   }
 }
 
-/** Takes what it is sent, and then sends as much. */
+/** Receives bytes, and then sends as many. */
 const echo = `
   require('node:net').createServer({ allowHalfOpen: true }, socket => {
     let bytes = 0;
     socket.on('data', chunk => (bytes += chunk.length)).on('end', () => socket.end(Buffer.alloc(bytes)))
   }).listen(7000, () => console.log('listening'))`
 
-/** Sends so many bytes there and takes as many back. */
+/** Sends this number of bytes and receives as many. */
 function transfer(address: string, bytes: number): Promise<number> {
   return new Promise((resolve, reject) => {
     let taken = 0
@@ -113,7 +113,7 @@ test.serial('a process of another container, and the network of the machine, sta
 
 test.serial('a link whose other end is elsewhere leaves the local device of that index untouched', async t => {
   demandRoot()
-  // Two networks that are linked with each other, and here a device that has the number of one of the ends.
+  // Two networks that are linked to each other, and a local device with the index of one of the ends.
   const inNetworkOfItsOwn = () => {
     const child = spawn('unshare', ['--net', 'sleep', '60'])
     t.teardown(() => child.kill('SIGKILL'))

@@ -26,7 +26,7 @@ test.serial('the provider receives the secret, the answer and the address, and n
   )
 })
 
-/** What is said of a good answer when the provider does this instead of answering. */
+/** Result for a good answer when the provider does this instead of answering. */
 async function refusal(
   takeOver: (request: IncomingMessage, response: ServerResponse) => unknown,
   deadline = AbortSignal.timeout(10_000),
@@ -93,7 +93,7 @@ test.serial('a wrong secret is reported as the operator’s error, not the visit
   t.false(error.message.includes('wrong'))
 })
 
-/** A port that nobody listens on any more. */
+/** A port without a listener. */
 async function gone(): Promise<number> {
   const other = await CaptchaProviderServer.start()
   await other.stop()

@@ -8,7 +8,7 @@ import { overlayLimits } from '../../../policy/apps/overlay.ts'
 import { comesTrue } from '../../kit/comes-true.ts'
 import { ownFolder } from '../../kit/folders.ts'
 
-/** A file that takes minutes to be read, and no space. */
+/** A file that takes minutes to read, and no space. */
 const endless = 500 * 1024 ** 3
 const facts = { appId: 'a', name: 'a', takenAt: 0 }
 

@@ -39,7 +39,7 @@ const application = (start: string) =>
 const build = (install: string, ownerId = 'tenant-a') => buildContainer(release(ownerId), folder, install, traits)
 const port = (server: typeof proxy) => (server.address() as { port: number }).port
 
-/** A command that prints what answers there, or the code of the refusal. */
+/** A command that prints the answer of an address, or the code of the refusal. */
 const ask = (address: string, port: number) => {
   const words = "s.on('data', d => console.log(String(d))).on('error', e => console.log(e.code))"
   return `exec node -e "const s = require('net').connect({ host: '${address}', port: ${port}, timeout: 3000 }); ${words}.on('timeout', () => s.destroy(Object.assign(Error(), { code: 'ETIMEDOUT' })))"`

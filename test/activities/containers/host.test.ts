@@ -26,7 +26,7 @@ containerHostContract(test.serial, 'docker', () => ({
   crowded,
 }))
 
-/** The engine over a line that can be cut. */
+/** The engine over a connection that can be cut. */
 async function fragile(t: ExecutionContext) {
   const url = new URL(dockerAddress.replace(/^tcp:/, 'http:'))
   const line = await relayTo(
@@ -39,7 +39,7 @@ async function fragile(t: ExecutionContext) {
 
 const publish = { port: 3000, address: '127.0.0.2' }
 
-/** Its engine has to make a folder on a disk that has no room for one more. */
+/** Its engine must create a folder on a disk that has no room for one more. */
 function crowded(t: ExecutionContext): ContainerSpec {
   const folder = ownFolder(t)
   execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=4k,nr_inodes=1', 'berth-full', folder])
@@ -61,7 +61,7 @@ const fakePrograms: Record<string, FakeProgram> = {
   crowded: { crowded: true },
 }
 
-/** What the program makes of its container. */
+/** The container as its program sees it. */
 function looksAround({ env, user, workingDir, binds }: ContainerSpec): string {
   const told = (name: string) => {
     const { source, readOnly } = binds.find(({ target }) => target === `${workingDir}/${name}`)!
@@ -115,7 +115,7 @@ test.serial('an engine that is missing, or does not answer, is unreachable', asy
 })
 
 test.serial('an engine without space is reported as such for every request', async t => {
-  // The disk of the engine itself is not filled here: these are the words in which it refuses then.
+  // The engine's own disk is not filled here: these are its messages in that case.
   const engine = createHttpServer(async (request, response) => {
     await request.toArray()
     const verb = request.url!.split('?')[0]!
@@ -168,7 +168,7 @@ test.serial('a program whose children run out of memory in a loop causes no even
   end.abort()
   await watching
   const own = seen.filter(event => event.startsWith(`${container.name} `)).map(event => event.split(' ')[1])
-  // From when on it is told of events is the engine's business.
+  // The engine decides from when on it sends events.
   t.deepEqual(
     own.filter(action => action !== 'start'),
     ['die', 'destroy'],
@@ -224,7 +224,7 @@ test.serial('containers of one account share a control group, which is removed w
   const share = `${Date.now()}`
   const ours = [1, 2].map(() => docker.spec('exec sleep 600', { share }))
   const other = docker.spec('exec sleep 600', { share: `${share}0` })
-  /** Group of its processors, without the name of the container. */
+  /** Path of its CPU group, without the container's name. */
   const groupOf = async (name: string) => {
     await docker.host.start(name)
     const { State } = await engineFact(`/containers/${name}/json`)

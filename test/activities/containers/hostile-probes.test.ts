@@ -46,9 +46,9 @@ const attacker = release('attacker', 'tenant-a', 20_001)
 const sibling = release('sibling', 'tenant-a', 20_002)
 const stranger = release('stranger', 'tenant-b', 20_003)
 const networks = ['tenant-a', 'tenant-b'].map(owner => tenantNetwork(owner, run))
-/** One that is made when the host runs already, and one of another host of this machine. */
+/** A network that is created while the host runs, and one of another host of this machine. */
 const [laterNetwork, foreignNetwork] = [tenantNetwork('tenant-c', run), tenantNetwork('tenant-a', `${run}-other`)]
-/** The parts of a host process, which puts its firewall in place as it starts. */
+/** The parts of a host process that installs its firewall at its start. */
 let started: HostParts | undefined
 let attempts = 0
 let neighbour = ''
@@ -62,7 +62,7 @@ const specOf = (of: Release, change: Partial<Release> = {}) =>
     { ...traits, id: change.hostId ?? run },
   )
 
-/** Starts a small web server as one of the other applications; gives the port it is published on. */
+/** Starts a small web server as one of the other applications; returns its published port. */
 async function serve(of: Release): Promise<number> {
   const start = "exec python3 -c 'import http.server as h; h.test(h.SimpleHTTPRequestHandler, port=80)'"
   const spec = specOf(of, { hostname: 'x', start })
@@ -71,7 +71,7 @@ async function serve(of: Release): Promise<number> {
   return (await host.inspect(spec.name))?.hostPort ?? 0
 }
 
-/** Runs Python in the attacker's container; what it prints, how it ended. */
+/** Runs Python in the attacker's container; returns its output and exit. */
 async function attack(script: string, change: Partial<Release> = {}) {
   await writeFile(`${volumes.path('attacker')}/files/main.py`, script)
   let output = ''
@@ -86,7 +86,7 @@ async function attack(script: string, change: Partial<Release> = {}) {
   return { ...end, output: output.trim() }
 }
 
-/** `ENAME` of the error that each of these expressions ends with, or `done`. */
+/** The error name (`ENAME`) of each of these expressions, or `done`. */
 const denied = (...expressions: string[]): Promise<string[]> => deniedAs({}, ...expressions)
 
 async function deniedAs(change: Partial<Release>, ...expressions: string[]): Promise<string[]> {
@@ -121,7 +121,7 @@ async function diskFreeMb(): Promise<number> {
 }
 
 const open = { services: [] as Server[], connections: 0 }
-/** Stands for Postgres, Temporal, the object store and the internal API on this machine. */
+/** Stands in for Postgres, Temporal, the object store and the internal API on this machine. */
 async function service(address: string): Promise<number> {
   const server = createServer(socket => {
     open.connections++
@@ -284,7 +284,7 @@ test.serial('10 another application’s files cannot be found', async t => {
     "import os; print([f for d, _, fs in os.walk('/') for f in fs if f == 'canary-sibling'], os.path.exists('/app/main.py'))",
   )
   t.is(output, '[] True')
-  // The kernel tells everybody which file lies behind a loop device, and the file is called like the application.
+  // The kernel shows everyone the file behind a loop device, which is named like the application.
   const files = await attack(
     "import glob; print([open(f).read() for f in glob.glob('/sys/block/*/loop/backing_file')])",
   )
@@ -334,7 +334,7 @@ print(set(names('self')) - set(names(1)) <= {'PWD', 'LC_CTYPE'}, names(1))`
 })
 
 test.serial('15 dangerous system calls are filtered', async t => {
-  // The answer of the filter, and not of the call: each of them has arguments that the kernel would refuse with another code.
+  // The answer of the filter, not of the call: the kernel would refuse these arguments with another code.
   const numbers: Record<string, Record<string, number>> = {
     x64: {
       ...{ add_key: 248, request_key: 249, keyctl: 250, bpf: 321, userfaultfd: 323, perf_event_open: 298 },
@@ -370,7 +370,7 @@ test.serial('15 dangerous system calls are filtered', async t => {
     Object.keys(calls).map((name, n) => `${name} ${codes[n]}`),
     Object.keys(calls).map(name => `${name} EPERM`),
   )
-  // One that a filter of before 25 lets through is told by the doctor.
+  // The doctor reports a call that filters before version 25 allow.
   const [uring] = await denied("call('syscall', 425, 0, 0)")
   const disabled = await readFile('/proc/sys/kernel/io_uring_disabled', 'utf8').catch(() => null)
   const { Version } = await engineFact('/version')

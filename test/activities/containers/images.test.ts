@@ -7,7 +7,7 @@ import { withCode } from '../../../activities/failures.ts'
 import { listening } from '../../kit/actors/api.ts'
 import { comesTrue } from '../../kit/comes-true.ts'
 
-/** An engine that has no image; `pull` answers whoever pulls one. */
+/** An engine without images; `pull` answers pulls. */
 async function engineWith(t: ExecutionContext, pulls: { atOnce: number; silentSeconds: number; seconds: number }) {
   const asked: string[] = []
   const open: ServerResponse[] = []
@@ -61,7 +61,7 @@ test('few images are pulled concurrently; a command waits a limited time, and th
   const cancelled = imageWithin(host, 'two:1', { seconds: null, signal: cancel.signal })
   cancel.abort(new Error('no longer wanted'))
   await t.throwsAsync(cancelled, { message: 'no longer wanted' })
-  // Meanwhile the second would have been asked for.
+  // Meanwhile the second one would have been requested.
   for (let n = 0; n < 20; n++) await host.inspect('nobody')
   t.deepEqual(asked, ['one'])
   open[0]!.end('{"status":"Done"}\n')

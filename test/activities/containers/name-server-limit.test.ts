@@ -11,7 +11,7 @@ const { host, spec, prepare, clean } = realDocker({
 test.before(prepare)
 test.after.always(() => clean())
 
-/** Asks the engine's name server until it is refused, and then for 3 s; prints how many packets left in these, and their seconds. */
+/** Queries the engine's name server until it is refused, and then for 3 s; prints the packets sent in that time, and the seconds. */
 const flood = `
 import random, socket, struct, time
 asking = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -30,7 +30,7 @@ begun, sent = time.monotonic(), 0
 while time.monotonic() - begun < 3: sent += leaves()
 print(sent, time.monotonic() - begun)`
 
-/** Asks for its own name, which the engine knows, at a usual pace; prints how many answers did not come. */
+/** Queries its own name, which the engine knows, at a normal rate; prints the number of missing answers. */
 const usual = `
 import socket, time
 missing = 0
@@ -59,12 +59,12 @@ test('a program that floods the engine’s name server is refused above its limi
   const [flooded, missing] = await Promise.all([run(flood), run(usual)])
   const [sent, seconds] = flooded.split(' ').map(Number) as [number, number]
   t.true(sent > namePacketsPerSecond, flooded)
-  // What the burst lets through is gone by then.
+  // The burst is used up by then.
   t.true(sent <= namePacketsPerSecond * (seconds + 1), flooded)
   t.is(missing, '0')
 })
 
-/** Asks for its own name over TCP for 5 s, in packets that hold as many questions as they can; prints how many answers came. */
+/** Queries its own name over TCP for 5 s, in full packets; prints the number of answers. */
 const streams = `
 import select, socket, struct, time
 name = socket.gethostname().encode()

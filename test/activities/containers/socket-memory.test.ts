@@ -12,7 +12,7 @@ test.after.always(async () => {
   await docker.host.removeShare(share)
 })
 
-/** Fills connections of a program to itself that it never reads from, and prints how many bytes the kernel took. */
+/** Fills connections of a program to itself that it never reads from, and prints how many bytes the kernel accepted. */
 const fills = `
 import socket
 server = socket.create_server(('127.0.0.1', 0), backlog=4096)

@@ -17,7 +17,7 @@ const server = await startGitServer()
 const git = gitCli({ scratch: bench.scratch })
 const commit = 'a'.repeat(40)
 
-/** Stands for every service on this machine that nobody may be led to. */
+/** Stands in for every service on this machine that must not be reached. */
 let visits = 0
 const inner: Server[] = []
 const visited = (socket: { destroy(): void }) => {
@@ -137,7 +137,7 @@ test('git connects to the address that was checked', async t => {
       return ['127.0.0.1']
     },
   })
-  // No name service knows this name: without the pin git would not arrive.
+  // No name server knows this name: without the pin git would not get there.
   const host = `forge.example:${server.port}`
   const url = repository.url.replace(server.host, host)
   const fetched = await bench.fetch(pinned, { url, commit: pushed.commit, allowedHosts: [host] })
@@ -182,7 +182,7 @@ test('git itself follows no redirect', async t => {
   const path = new URL(repository.url).pathname
   let seen = 0
   server.behaviour.answer = (request, answer) => {
-    // The first question is ours, the next one git's.
+    // The first request is ours, the next one git's.
     if (!request.url?.startsWith(path) || ++seen === 1) return false
     answer.writeHead(302, { location: `http://127.0.0.1:${port}/a.git${request.url.slice(path.length)}` }).end()
     return true
@@ -194,7 +194,7 @@ test('git itself follows no redirect', async t => {
   t.is(visits, 0)
 })
 
-/** Folders of other fetches go while one looks. */
+/** Folders of other fetches vanish during the walk. */
 async function scratchFiles(): Promise<Dirent[]> {
   for (;;)
     try {

@@ -13,7 +13,7 @@ test.after.always('remove the folder', () => {
   rmSync(repository, { recursive: true })
 })
 
-/** A shell in the place of git, which says what git is given. */
+/** A shell in place of git, which prints what git would get. */
 const scope = (signal = new AbortController().signal): GitScope => ({
   ...{ git: '/bin/sh', repository, owner: null, folder, signal },
   fileBytes: 1_000_000,

@@ -74,7 +74,7 @@ test('a clone address with https for a port without it is refused, and not retri
       commit: 'a'.repeat(40),
       allowedHosts: [`127.0.0.1:${port}`],
     }
-    // The time of the whole fetch is no way out: it would end in another message, and be tried again.
+    // Not by the timeout of the whole fetch, which has another message and would be retried.
     const { error } = await bench.fetch(gitCli({ ...options, handshakeSeconds: 1 }), {
       ...request,
       timeoutSeconds: 120,

@@ -11,7 +11,7 @@ import { installationMark } from '../../../policy/ids.ts'
 const folder = await mkdtemp(join(tmpdir(), 'berth-checks-'))
 test.after.always('remove the folder', () => rm(folder, { recursive: true, force: true }))
 
-/** Opens a store of this name, some of its verbs replaced. */
+/** Opens a store of this name with some replaced methods. */
 const open =
   (name: string, change: Partial<ObjectStore> = {}) =>
   async () =>

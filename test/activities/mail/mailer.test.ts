@@ -51,7 +51,7 @@ test('files that are older than a month are removed, and only those', async t =>
   t.deepEqual(readdirSync(own).sort(), [...kept, `2100-01-02T030405.000Z-${mail.id}.eml`].sort())
 })
 
-/** One try at a server of its own that follows a script. */
+/** One attempt at a new server that follows a script. */
 async function tried(script: Script, credentials: { user: string; pass: string } | null = null, patienceMs = 5000) {
   const server = await startMailServer()
   server.script = script
@@ -100,7 +100,7 @@ test('credentials are sent to the server, and to a remote one only over TLS', as
 
   for (const disabledCommands of [['STARTTLS'], []]) {
     const elsewhere = await startMailServer({ disabledCommands })
-    // A name that is not loopback's own, and yet leads here; its certificate is nobody's.
+    // A name that is not a loopback name, but resolves to it; its certificate is invalid.
     const mailer = smtpMailer({ ...elsewhere, host: '0.0.0.0', secure: false, credentials: login })
     const error = await t.throwsAsync(mailer.send(mailOf(), AbortSignal.timeout(5000)))
     t.regex(error!.message, disabledCommands.length ? /STARTTLS/ : /certificate/)

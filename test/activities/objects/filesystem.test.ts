@@ -66,7 +66,7 @@ test('a process killed during a put leaves no body, and its temporary file is re
   t.deepEqual(await temporary(), [])
 })
 
-/** Files of this store that this process holds open. */
+/** Open files of this store in this process. */
 async function openBodies(): Promise<string[]> {
   const fds = await readdir('/proc/self/fd')
   const paths = await Promise.all(fds.map(fd => readlink(`/proc/self/fd/${fd}`).catch(() => '')))
@@ -87,7 +87,7 @@ test('a borrowed body uses two buffers whatever its size, and closes its file wh
   t.deepEqual(await openBodies(), [])
 })
 
-// Alone: loans are counted in the whole process.
+// Serial: borrowed files are counted in the whole process.
 test.serial(
   'of many loans at once the later ones take small pieces, and large ones again when the others are over',
   async t => {

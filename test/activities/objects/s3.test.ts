@@ -26,7 +26,7 @@ test.after.always(async () => {
   await rm(temporary, { recursive: true, force: true })
 })
 
-// Not offered by this endpoint, which is one for development: durability after kill -9 and on a full disk.
+// This development endpoint does not support durability after kill -9 and on a full disk.
 objectStoreContract(
   test,
   () => store,
@@ -42,7 +42,7 @@ test('an endpoint that does not answer soon is an error', async t => {
   await t.throwsAsync(openObjectStore(config, { temporaryFolder: temporary }), { code: 'ECONNREFUSED' })
 })
 
-/** An endpoint by script: answers puts with the next of these statuses, and tells the same of every body; null = it has none. */
+/** A scripted endpoint: answers puts with the next of these statuses, and reports the same for every body; null = it has none. */
 async function scripted(puts: number[], told: { size: number; etag?: string } | null) {
   const requests: { method: string; headers: IncomingMessage['headers'] }[] = []
   const server = createServer(async (request, response) => {
@@ -90,7 +90,7 @@ test('an endpoint that answers 200 but stores other bytes is detected', async t 
     t.is(requests.at(-1)!.method, 'DELETE', name)
     server.close()
   }
-  // Of a body that it encrypts an endpoint tells something that is no MD5.
+  // The ETag of an encrypted body is not its MD5.
   for (const kept of [etagOf(bytes), { size: 200_000, etag: '"d41d8cd98f00b204e9800998ecf8427e-1"' }]) {
     const { server, store } = await scripted([200], kept)
     t.like(await store.put(newId(), bodyOf(bytes)), { size: 200_000, md5: hex('md5', bytes) })
@@ -98,7 +98,7 @@ test('an endpoint that answers 200 but stores other bytes is detected', async t 
   }
 })
 
-/** An endpoint that answers puts with a 503, or hangs up, as soon as their first bytes are there. */
+/** An endpoint that answers puts with a 503, or hangs up, as soon as their first bytes arrive. */
 async function hasty(puts: ('503' | 'hang up' | '200')[], size: number) {
   const server = createServer(async (request, response) => {
     if (request.method === 'HEAD') return response.writeHead(200, { 'content-length': size }).end()
@@ -118,7 +118,7 @@ async function hasty(puts: ('503' | 'hang up' | '200')[], size: number) {
   return { server, store: await openObjectStore({ ...s3.config, endpoint }, { temporaryFolder: temporary }) }
 }
 
-/** Temporary files of this process that are still open; they have no name any more. */
+/** Open temporary files of this process, which are already unlinked. */
 async function openSpools(): Promise<string[]> {
   const fds = await readdir('/proc/self/fd')
   const paths = await Promise.all(fds.map(fd => readlink(`/proc/self/fd/${fd}`).catch(() => '')))

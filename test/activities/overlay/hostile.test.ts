@@ -47,13 +47,13 @@ const release: Release = {
 }
 const network = tenantNetwork(release.ownerId, run)
 const files = join(volumes.path(appId), 'files')
-/** What a process of the host has under the names of files in `/proc/self`, and what the program puts in their place. */
+/** Files of a host process in `/proc/self`, and what the program puts in their place. */
 const names = ['environ', 'mounts', 'status', 'maps']
 const dummy = Buffer.alloc(2 * 1024 * 1024, 'x')
 const rounds = 5
 let lastRelease = 1
 
-/** Swaps the folder `a` for a link to /proc/self the moment that anybody opens something in it. */
+/** Replaces the folder `a` by a link to /proc/self as soon as something in it is opened. */
 const program = `
 import ctypes, os, struct
 libc = ctypes.CDLL(None, use_errno=True)
@@ -77,13 +77,13 @@ while True:
     open('/app/swapped', 'w').close()
 `
 
-/** Installs an upload of some files beside the program, as a deploy does; the folder that the install step would run in. */
+/** Installs an upload of some files alongside the program, as a deploy does; returns the folder of the install step. */
 async function plan(path: string): Promise<string> {
   const number = ++lastRelease
   const folders = releaseFolders(volumes.path(appId), number)
   lay(folders.source, { 'requirements.txt': 'brought', 'later.py': 'brought' })
   give(folders.root, uid)
-  const app = { release: 1, language: 'javascript', runtime_version: '22' } as never // another language installs anew
+  const app = { release: 1, language: 'javascript', runtime_version: '22' } as never // another language installs again
   const where = { volume: volumes.path(appId), app, owner: { uid, gid: uid }, configNames: [] }
   const signal = AbortSignal.timeout(120_000)
   await planInstall({ ...release, number, path, source: { kind: 'archive', segmentId: 's' } }, { ...where, signal })
@@ -119,10 +119,10 @@ test.serial('a folder that becomes a link during the copy leads to nothing of th
     const texts = Object.values(seen(build))
     t.true(texts.includes('file 644 brought'))
     t.false(texts.some(text => text.includes(canary)))
-    // Where the program was too early, it was copied as the link that it is.
+    // When the program was too early, the link was copied as a link.
     if ((await lstat(join(build, 'a'))).isDirectory()) {
       raced++
-      // Gone, or the program's own: nothing else has ever had this name.
+      // Missing, or the program's own: nothing else ever had this name.
       for (const name of await readdir(join(build, 'a')))
         t.true((await readFile(join(build, 'a', name))).equals(dummy), `${name} in round ${round}`)
     }

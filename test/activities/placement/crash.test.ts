@@ -47,12 +47,12 @@ const second: Contents = {
   __proto__x: 'two',
 }
 
-/** What the application has closed to itself since, outer ones last. */
+/** Folders that the application has made inaccessible since, outer ones last. */
 const closed = ['closed/inner', 'closed', 'closed-to-file', '']
 
 const third: Contents = { 'same.txt': 'same', 'changed.txt': 'one', 'folder-to-file/a': 'a', 'third.txt': 'three' }
 
-/** A volume in which the first release runs, has written, and the second one waits. */
+/** A volume whose first release runs and has written, and whose second one waits. */
 async function scene(volume: string, whole: boolean, brought: readonly [Contents, Contents] = [first, second]) {
   rmSync(volume, { recursive: true, force: true })
   const request = (release: number) => ({ volume, release, path: '', whole, owner: null })
@@ -78,12 +78,12 @@ async function scene(volume: string, whole: boolean, brought: readonly [Contents
     place: () => open(2, places => place(places, request(2))),
     restore: () => open(2, places => restore(places, request(2))),
     bringThird: () => lay(join(volume, 'releases/3/source'), third),
-    /** The one after it; `withoutSecond` as if there had been none in between. */
+    /** The third release; `withoutSecond` as if there had been no second one. */
     async placeThird({ withoutSecond = false } = {}) {
       if (withoutSecond) rmSync(join(volume, 'releases/2'), { recursive: true })
       return open(3, places => place(places, request(3)))
     },
-    /** What begins its way back. */
+    /** The first change of its undo. */
     unmark: () => rmSync(join(volume, 'releases/2/manifest.json')),
     settle: () => open(2, places => settle(places, request(2))),
     files: (): Record<string, string> => ({
@@ -97,7 +97,7 @@ async function scene(volume: string, whole: boolean, brought: readonly [Contents
 
 type Scene = Awaited<ReturnType<typeof scene>>
 
-/** Crashes at the first change, the second, ... until `work` comes to its end. */
+/** Crashes at the first change, the second, ... until `work` ends. */
 async function atEveryChange(
   volume: string,
   whole: boolean,
@@ -120,18 +120,18 @@ for (const whole of [true, false]) {
     const volume = ownFolder(t)
     const now = await scene(volume, whole)
     const start = { files: now.files(), source: now.source() }
-    const told: PlacedFiles = await now.place()
-    return { volume, start, told, placed: now.files() }
+    const placedFiles: PlacedFiles = await now.place()
+    return { volume, start, placedFiles, placed: now.files() }
   }
 
   test.serial(`${kind}: killed before any change of the disk, placing continues or is undone`, async t => {
-    const { volume, start, told, placed } = await expected(t)
+    const { volume, start, placedFiles, placed } = await expected(t)
     const onwards = await atEveryChange(
       volume,
       whole,
       now => now.place(),
       async (now, change) => {
-        t.deepEqual(await now.place(), told, `change ${change}`)
+        t.deepEqual(await now.place(), placedFiles, `change ${change}`)
         t.deepEqual(now.files(), placed, `change ${change}`)
       },
     )
@@ -176,7 +176,7 @@ for (const whole of [true, false]) {
       const volume = ownFolder(t)
       const never = await scene(volume, whole)
       never.bringThird()
-      const told = await never.placeThird({ withoutSecond: true })
+      const placedFiles = await never.placeThird({ withoutSecond: true })
       const expected = never.files()
       const changes = await atEveryChange(
         volume,
@@ -184,7 +184,7 @@ for (const whole of [true, false]) {
         now => now.place(),
         async (now, change) => {
           now.bringThird()
-          t.deepEqual(await now.placeThird(), told, `change ${change}`)
+          t.deepEqual(await now.placeThird(), placedFiles, `change ${change}`)
           t.deepEqual(now.files(), expected, `change ${change}`)
         },
       )
@@ -256,7 +256,7 @@ test.serial('changes of the application while placing is suspended are never los
     true,
     now => now.place(),
     async (now, change) => {
-      // The old version still runs: it replaces a file in one step, as careful programs do.
+      // The old version still runs: it replaces a file atomically, as careful programs do.
       lay(files, { 'own.tmp': `newer ${change}` })
       renameSync(join(files, 'own.tmp'), join(files, 'own.db'))
       lay(files, { 'other.tmp': `newer ${change}` })

@@ -23,7 +23,7 @@ const uid = process.getuid?.() === 0 ? 10_777 : null
 const owner = uid === null ? null : { uid, gid: uid }
 const placing = placement()
 
-/** A volume with its first release placed and settled, and ways to go on from there. */
+/** A volume with its first release placed and settled, and functions to continue from there. */
 async function volumeWith(t: ExecutionContext, first: Contents) {
   const volume = ownFolder(t)
   const files = join(volume, 'files')
@@ -40,17 +40,17 @@ async function volumeWith(t: ExecutionContext, first: Contents) {
     if (uid !== null) for (const name of Object.keys(contents)) give(join(files, name.split('/')[0]!), uid)
   }
   bring(1, first)
-  const told = await placing.place(request(1))
-  return { volume, files, root, request, bring, write, told, settleFirst: () => placing.settle(request(1)) }
+  const placedFiles = await placing.place(request(1))
+  return { volume, files, root, request, bring, write, placedFiles, settleFirst: () => placing.settle(request(1)) }
 }
 
 const later = () => sleep(30) // clocks of file systems tick in 4 to 10 ms
 
 test('a first release is one rename, and may be repeated and undone', async t => {
   const first = { 'a.txt': 'a', 'inner/b.txt': 'b', empty: '' }
-  const { files, request, told, root, settleFirst } = await volumeWith(t, first)
-  t.deepEqual(told, { added: ['a.txt', 'empty', 'inner/b.txt'], modified: [], removed: [] })
-  t.deepEqual(await placing.place(request(1)), told)
+  const { files, request, placedFiles, root, settleFirst } = await volumeWith(t, first)
+  t.deepEqual(placedFiles, { added: ['a.txt', 'empty', 'inner/b.txt'], modified: [], removed: [] })
+  t.deepEqual(await placing.place(request(1)), placedFiles)
   t.false(existsSync(join(root(1), 'source')))
   const there = seen(files)
   await placing.restore(request(1))
@@ -63,17 +63,17 @@ test('a first release is one rename, and may be repeated and undone', async t =>
 })
 
 test('the file list of a first release comes from its sources, whatever its program has changed since', async t => {
-  const { files, request, told } = await volumeWith(t, { 'a.txt': 'a', 'inner/b.txt': 'b' })
+  const { files, request, placedFiles } = await volumeWith(t, { 'a.txt': 'a', 'inner/b.txt': 'b' })
   renameSync(join(files, 'inner'), join(files, 'other'))
   unlinkSync(join(files, 'a.txt'))
   symlinkSync('/etc', join(files, 'a.txt'))
-  t.deepEqual(await placing.place(request(1)), told)
+  t.deepEqual(await placing.place(request(1)), placedFiles)
 })
 
 test('the file list of a first release with endless files is bounded', async t => {
   const many = Object.fromEntries(Array.from({ length: 400 }, (_, number) => [`d/${number}`, '']))
-  const { told } = await volumeWith(t, { ...many, [`${'x/'.repeat(300)}deep`]: '' })
-  t.true(told.added.length <= 300 && !told.added.some(path => path.endsWith('deep')))
+  const { placedFiles } = await volumeWith(t, { ...many, [`${'x/'.repeat(300)}deep`]: '' })
+  t.true(placedFiles.added.length <= 300 && !placedFiles.added.some(path => path.endsWith('deep')))
 })
 
 test('a child that exceeds its limit is ended, and the release can be placed later', async t => {
@@ -108,13 +108,13 @@ test('a push adds, changes and removes files of releases, and leaves the applica
     'neu/leer': null,
     link: { link: 'changed.txt' },
   })
-  const told = await placing.place(request(2))
-  t.deepEqual(told, {
+  const placedFiles = await placing.place(request(2))
+  t.deepEqual(placedFiles, {
     added: ['link', 'neu/nichts', 'neu/ünï-日本.txt'],
     modified: ['changed.txt', 'kept.txt'],
     removed: ['old/gone.txt', 'old/deep/gone.txt'].sort(),
   })
-  t.deepEqual(await placing.place(request(2)), told)
+  t.deepEqual(await placing.place(request(2)), placedFiles)
   const latin = (text: string) => Buffer.from(text).toString('latin1')
   const expected = {
     'same.txt': 'file 644 same',
@@ -182,8 +182,8 @@ test('folders that an application made inaccessible are opened for a release and
   const second = { 'closed/a.txt': 'two', 'sealed/inner/b.txt': 'two', 'blind/c.txt': 'two', 'becomes-a-file': 'two' }
   bring(2, second)
   for (let turn = 0; turn < 2; turn++) {
-    const told = await placing.place(request(2))
-    t.deepEqual(told.removed, ['closed/gone.txt'])
+    const placedFiles = await placing.place(request(2))
+    t.deepEqual(placedFiles.removed, ['closed/gone.txt'])
     t.like(seen(files), {
       closed: 'folder 555',
       'closed/a.txt': 'file 644 two',
@@ -194,7 +194,7 @@ test('folders that an application made inaccessible are opened for a release and
       'becomes-a-file': 'file 644 two',
     })
     t.is(statSync(files).mode, mode)
-    // The new version closes what the release has brought, before it fails its gate.
+    // The new version makes files of the release inaccessible before it fails its gate.
     close()
     if (turn === 0) await placing.restore(request(2))
     if (turn === 0) t.deepEqual(seen(files), before)
@@ -207,8 +207,8 @@ test('folders that an application made inaccessible are opened for a release and
 test('an upload goes where it is sent, changes nothing else, and the next push treats it as a release', async t => {
   const { files, request, bring } = await volumeWith(t, { 'a.txt': 'a', 'docs/old.txt': 'old' })
   bring(2, { 'new.txt': 'new', 'a.txt': 'inner' })
-  const told = await placing.place(request(2, { whole: false, path: 'docs/2026' }))
-  t.deepEqual(told, { added: ['docs/2026/a.txt', 'docs/2026/new.txt'], modified: [], removed: [] })
+  const placedFiles = await placing.place(request(2, { whole: false, path: 'docs/2026' }))
+  t.deepEqual(placedFiles, { added: ['docs/2026/a.txt', 'docs/2026/new.txt'], modified: [], removed: [] })
   await placing.settle(request(2, { whole: false, path: 'docs/2026' }))
   bring(3, { 'a.txt': 'b' })
   const pushed = await placing.place(request(3))
@@ -250,17 +250,17 @@ test('the next release undoes one whose undo was given up, except for the applic
   await settleFirst()
   await later()
   write({ 'docs/notes.json': 'by the application' })
-  // An upload into a folder: where it went is only told by its records.
+  // An upload into a folder: only its records say where it went.
   bring(2, { 'code.js': 'two', 'more.js': 'two', 'state.json': 'two', 'notes.json': 'two', 'new.js': 'two' })
   await placing.place(request(2, { whole: false, path: 'docs' }))
-  unlinkSync(join(root(2), 'manifest.json')) // the first that is done on the way back
+  unlinkSync(join(root(2), 'manifest.json')) // the first change of the undo
   await later()
   write({ 'docs/state.json': 'later', 'docs/notes.json': 'later' })
   const third = { 'docs/code.js': 'one', 'docs/more.js': 'three', 'docs/state.json': 'one', 'docs/notes.json': 'one' }
   bring(3, third)
-  const told = { added: [], modified: ['docs/more.js'], removed: [] }
-  t.deepEqual(await placing.place(request(3)), told)
-  t.deepEqual(await placing.place(request(3)), told)
+  const placedFiles = { added: [], modified: ['docs/more.js'], removed: [] }
+  t.deepEqual(await placing.place(request(3)), placedFiles)
+  t.deepEqual(await placing.place(request(3)), placedFiles)
   const expected = {
     docs: 'folder 755',
     'docs/code.js': 'file 644 one',
@@ -346,7 +346,7 @@ test.serial('links of the application never lead outside, even while files are p
   for (let release = 2; release < 8; release++) {
     const many = Object.fromEntries(Array.from({ length: 200 }, (_, index) => [`d/${index}`, String(release)]))
     bring(release, { 'a/b/file': String(release), 'c/file': String(release), ...many })
-    // An application that fights for its names may make a deploy fail, never make it reach outside.
+    // An application that fights for its names may make a deploy fail, but never makes it reach outside.
     const placed = await placing.place(request(release)).catch(() => null)
     await (placed ? placing.settle(request(release)) : placing.discard(request(release))).catch(() => {})
   }
@@ -387,8 +387,8 @@ test.serial('20,000 files are placed and undone', async t => {
   const { files, request, bring } = await volumeWith(t, many(1))
   const before = seen(files)
   bring(2, many(2))
-  const told = await placing.place(request(2))
-  t.is(told.modified.length, 300)
+  const placedFiles = await placing.place(request(2))
+  t.is(placedFiles.modified.length, 300)
   t.is(readFileSync(join(files, 'f4/file-4'), 'utf8'), '8')
   await placing.restore(request(2))
   t.deepEqual(seen(files), before)
@@ -412,7 +412,7 @@ test.serial('a placing whose child is killed at any moment is continued', async 
     })
     const ended = new Promise(resolve => child.once('exit', (_, signal) => resolve(signal)))
     child.send({ act, request: request(2) })
-    // From the first change on, a random moment.
+    // At a random moment after the first change.
     const journal = join(volume, 'releases/2')
     const marks = () => `${statSync(files).mtimeMs}${statSync(journal).mtimeMs}${statSync(join(files, 'f1')).mtimeMs}`
     for (const mark = marks(); mark === marks() && child.exitCode === null; ) await sleep(1)

@@ -83,12 +83,12 @@ test('the next push knows which files of a restored tree came from releases, and
   await placing.place(now.swap)
   await placing.settle(now.swap)
   now.bring(3, { 'run.js': 'three', 'lib/a.js': 'a' })
-  const told = await placing.place(now.request(3))
+  const placedFiles = await placing.place(now.request(3))
   await placing.settle(now.request(3))
-  t.deepEqual(told, { added: [], modified: ['lib/a.js', 'run.js'], removed: ['lib/old.js'] })
+  t.deepEqual(placedFiles, { added: [], modified: ['lib/a.js', 'run.js'], removed: ['lib/old.js'] })
   const files = now.files()
   t.is(files['run.js'], 'file 644 three')
-  t.is(files['lib/a.js'], 'file 644 a') // which release 1 brought too: it must not pass for the application's own
+  t.is(files['lib/a.js'], 'file 644 a') // release 1 brought it too: it must not count as the application's own
   t.is(files['data/own.db'], 'file 644 older')
   t.is(files['.replaced/3/lib/a.js'], 'file 644 a before')
 })
@@ -125,7 +125,7 @@ async function inPlaces(volume: string, number: number, place: boolean): Promise
   for (const tree of [root, ...Object.values(places)]) tree.close()
 }
 
-/** Crashes at the first change, the second, ... until `work` comes to its end. */
+/** Crashes at the first change, the second, ... until `work` ends. */
 async function atEveryChange(
   volume: string,
   before: (volume: string) => Promise<unknown>,
@@ -184,7 +184,7 @@ test.serial('killed before any change of the disk, a swap continues or is undone
     () => acts.place(volume, 2),
     () => acts.settle(volume, 2),
     async (then, change) => {
-      // Gone on from, or taken back whole: never something between.
+      // Continued or undone completely, never something in between.
       if (existsSync(join(volume, 'releases/2/before'))) {
         await acts.restore(volume, 2)
         t.deepEqual(then.files(), before, `settle, change ${change}`)

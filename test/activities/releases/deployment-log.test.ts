@@ -19,7 +19,7 @@ const limits = {
   bytesPerSecond: 1_000_000,
 } as never
 
-/** A log in memory with the rule of the real one. */
+/** An in-memory log with the size limit of the real one. */
 function logOf() {
   const rows: string[] = []
   const size = () => rows.join('').length
@@ -60,7 +60,7 @@ test('a producer waits for a slow database, and one that does not wait is cut', 
     waited = false
   })
   for (let n = 0; n < 10_000; n++) void log.add('b'.repeat(100))
-  // Long enough for whoever does not wait to go on.
+  // Long enough for a producer that does not wait to continue.
   for (let turn = 0; turn < 100; turn++) await new Promise(setImmediate)
   t.true(waited)
   t.is(written.length, 1, 'one is written at a time')
@@ -111,7 +111,7 @@ async function deployment() {
 
 test('the stored log of a deployment is limited in bytes, over all attempts of a step', async t => {
   const { db, id, bytes } = await deployment()
-  // Two bytes for each sign: the size is not one of characters.
+  // Two bytes per character: the size is counted in bytes.
   const line = `${'é'.repeat(49)}\n`
   for (let attempt = 1; attempt <= 3; attempt++) {
     const log = deploymentLog((text, most) => appendLog(db, id, text, most), limits)

@@ -11,7 +11,7 @@ engine.put({
   ...{ exitCode: null, oom: false, hostPort: null, hostAddress: null },
 })
 
-/** A server that greets whoever connects, sends a piece every 50 ms, and never ends its answer. */
+/** A server that greets each connection, sends a piece every 50 ms, and never ends its answer. */
 async function trickling(t: ExecutionContext, { first = '', piece }: { first?: string; piece: string }) {
   const sockets = new Set<Socket>()
   const asked = { count: 0 }

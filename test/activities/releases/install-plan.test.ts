@@ -34,7 +34,7 @@ async function planned(files: Files, source: Files, changes: Partial<Release> = 
   )
 }
 
-/** The code that it is refused with, null when it is planned. */
+/** The code of the refusal, null when it is planned. */
 const codeOf = (plan: Promise<unknown>) =>
   plan.then(
     () => null,

@@ -19,7 +19,7 @@ const docker = realDocker()
 test.before(() => docker.prepare())
 test.after.always(() => docker.clean(buildNetwork(docker.run).name))
 
-/** A release with sources, on a volume that is taken away with the test. */
+/** A release with sources, on a volume that is removed after the test. */
 async function releaseToInstall(t: ExecutionContext) {
   const { db } = await database
   const make = rows(db)

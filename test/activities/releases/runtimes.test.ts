@@ -33,7 +33,7 @@ test.after.always(async () => {
   await rm(root, { recursive: true, force: true })
 })
 
-/** Writes a program, installs what it needs, starts it; gives its address. */
+/** Writes a program, installs its dependencies, starts it; returns its address. */
 async function deploy(
   t: ExecutionContext,
   language: Language,

@@ -29,7 +29,7 @@ test.before('a host that answers however long this takes', async () => {
   await db('hosts').update({ last_seen_at: '2100-01-01' })
 })
 
-/** An engine whose images take until they are let go, that tells what is asked of it, and how many versions ever ran at once. */
+/** An engine whose images arrive on demand; records its calls and the max number of versions that ran concurrently. */
 class SlowEngine extends FakeContainerHost {
   readonly calls: string[] = []
   most = 0
@@ -110,7 +110,7 @@ async function scene() {
     ...{ diskMb: 10, language: 'javascript', runtimeVersion: '22', main: 'index.js', start: null, hostname: null },
     ...{ source: null, path: '', restart: true, deploymentId: null, operationId: id },
   })
-  /** The operation of this kind runs from step `step` of its lane on. */
+  /** The operation of this kind runs from step `step` of its lane. */
   const begin = async (kind: OperationKind, step: number) => {
     const { id } = await enqueueOperation(db, { targetId: app.id, kind, ownerId: user.id, actor: user.id })
     const deployment = {
@@ -162,7 +162,7 @@ for (const told of [true, false])
       givenUp.signal,
     )
     await comesTrue(() => engine.waiting === 1)
-    // Its caller waits no longer; the owner pushes, and as nothing runs nothing is stopped.
+    // Its caller no longer waits; the owner pushes, and since nothing runs, nothing is stopped.
     await fails(db, start)
     if (told) givenUp.abort()
     const deploy = await begin('deploy', 4)
@@ -179,7 +179,7 @@ test('a start that is given up while the engine starts it does not run alongside
   engine.let()
   const start = await begin('start', 1)
   const startNow = engine.start.bind(engine)
-  // It is started by the engine, and its operation ends before that is told.
+  // The engine starts it, and its operation ends before that is reported.
   engine.start = async name => {
     await startNow(name)
     engine.start = startNow
@@ -200,7 +200,7 @@ for (const [verb, made] of [
   test.serial(`a start that is given up during the engine’s ${verb} stops there`, async t => {
     const { db, engine, activities, releaseOf, begin } = await scene()
     engine.let()
-    // A version that came to nothing runs on.
+    // A version that failed keeps running.
     const deploy = await begin('deploy', 1)
     await asActivity({ run: 'lane', step: 2 }, () => activities.startRelease(releaseOf(2, deploy)))
     await fails(db, deploy)

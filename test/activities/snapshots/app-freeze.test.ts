@@ -7,7 +7,7 @@ import { FakeContainerHost } from '../../kit/fakes/container-host.ts'
 
 const hostId = 'h'
 
-/** A host on which application `one` runs, beside its build and another application. */
+/** A host with application `one`, its build and another application. */
 async function scene() {
   const engine = new FakeContainerHost()
   const turns = appTurns()
@@ -38,7 +38,7 @@ test('every program of the application is frozen under its lock until it resumes
   const stop = turns('one', async () => {
     stopped = true
   })
-  await turns('two', () => engine.stop('two-1', 1)) // nobody else waits
+  await turns('two', () => engine.stop('two-1', 1)) // others do not wait
   await sleep(20)
   t.false(stopped)
   await still.resume()
@@ -90,7 +90,7 @@ test('a container that is frozen for a snapshot is not unpaused; one that a dead
   await still.pause()
   await unpauseAbandoned({ engine, turns, hostId }, await engine.list({}))
   t.deepEqual(await paused(), ['one-1', 'one-2'])
-  await unpauseAbandoned({ engine, turns: appTurns(), hostId }, await engine.list({})) // the next process has turns of its own
+  await unpauseAbandoned({ engine, turns: appTurns(), hostId }, await engine.list({})) // the next process has its own locks
   t.deepEqual(await paused(), [])
   await still.resume()
 })

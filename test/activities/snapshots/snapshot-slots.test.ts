@@ -21,7 +21,7 @@ const database = testDatabase()
 const never = new AbortController().signal
 const lost = { message: /Another operation/ }
 
-/** A database that can be away, and how often it was asked then. */
+/** A database that can be unreachable, and the number of calls meanwhile. */
 async function withholding() {
   const { db } = await database
   const line = { away: false, refused: 0 }
@@ -33,7 +33,7 @@ async function withholding() {
   return { line, db: { raw } as unknown as Db }
 }
 
-/** Work that ends when it is told to, or by its signal. */
+/** Work that ends on demand, or by its signal. */
 function endless() {
   const work = { end: () => {}, signal: never, begun: false }
   const run = (signal: AbortSignal) => {
@@ -100,7 +100,7 @@ test('a snapshot that loses its slot ends its child and its upload immediately, 
   await queueSnapshot(db, wish)
   const claim = { run: 'lane', step: 1 }
   const { id } = (await claimNextOperationFor(db, app.id, claim, []))!
-  // It waited for its place, and a deploy of its application did not wait for it.
+  // It waited for its slot, and a deploy of its application did not wait for it.
   await db('apps').where({ id: app.id }).update({ release: 2 })
   const ended: string[] = []
   const endless = (name: string, signal: AbortSignal) =>

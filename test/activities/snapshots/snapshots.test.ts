@@ -20,7 +20,7 @@ const owner = uid === null ? null : { uid, gid: uid }
 const port = snapshots()
 const never = new AbortController().signal
 
-/** An application's folder, where its archive goes, and an empty folder of its owner to unpack into. */
+/** An application's folder, the path of its archive, and an empty folder of its owner to unpack into. */
 function places(t: ExecutionContext) {
   const folder = ownFolder(t)
   const [files, target] = [join(folder, 'files'), join(folder, 'target')]
@@ -39,7 +39,7 @@ const drained = async (_: unknown, content: AsyncIterable<Buffer>) => {
 const bytes = (text: string) => Buffer.from(text, 'latin1')
 const inside = (folder: string, name: string) => Buffer.concat([Buffer.from(`${folder}/`), bytes(name)])
 
-/** Everything that a folder can hold. */
+/** Everything that a folder can contain. */
 async function oddTree(files: string): Promise<void> {
   lay(files, {
     'a/b/c/deep.txt': 'deep',
@@ -75,7 +75,7 @@ async function oddTree(files: string): Promise<void> {
 
 const randomPiece = () => Buffer.from(crypto.getRandomValues(new Uint8Array(65_536)))
 
-/** What is seen of a tree after a way through a snapshot. */
+/** The tree as it looks after a restore from a snapshot. */
 function expectedOf(files: string): Record<string, string> {
   const { pipe: _, socket: __, '.berth-snapshot.json': ___, ...kept } = seen(files)
   return kept
@@ -190,7 +190,7 @@ test('large changes during the copy are copied before the pause', async t => {
   const { body, made } = port.make(requestOf(files, { pause }))
   const out = fs.createWriteStream(archive)
   for await (const piece of body) {
-    if (read === 0) random('second', 400) // the child waits in the first file meanwhile: nobody reads
+    if (read === 0) random('second', 400) // meanwhile the child blocks in the first file: it has no reader
     read += piece.length
     out.write(piece)
   }

@@ -42,7 +42,7 @@ const as = (db: Db, claim: OperationClaim): Records =>
 
 type Call = (records: Records, operation: LaneOperation) => Promise<unknown>
 
-/** What writes, and is therefore refused to a run that has lost the operation. */
+/** Activities that write, and are therefore refused for a run that has lost the operation. */
 const fencedSteps = {
   recordStep: (records, { id }) => records.recordStep(id, 'late'),
   waitForSlot: (records, operation) => records.waitForSlot(operation),
@@ -72,7 +72,7 @@ const fencedSteps = {
   },
 } satisfies Partial<Record<keyof Records, Call>>
 
-/** What needs no fence, and why. */
+/** Activities that need no fence, with the reason. */
 const unfencedSteps: Partial<Record<keyof Records, string>> = {
   claimNext: 'takes the claim',
   decideAgain: 'only reads',
@@ -157,7 +157,7 @@ test.serial(
     await as(db, { run: 'new', step: 9 }).recordDesired(stop, 'stopped')
     await as(db, { run: 'new', step: 11 }).appStopped(stop, exit)
     const before = await everything()
-    // Of the worker that stood still the moment before it wrote: the same run of the lane, at the same step.
+    // From the worker that froze just before it wrote: the same run of the lane, at the same step.
     await as(db, { run: 'new', step: 7 }).appStarted(operation, started)
     await as(db, { run: 'new', step: 6 }).recordDesired(operation, 'running')
     await t.throwsAsync(as(db, { run: 'old', step: 7 }).appStarted(operation, started), {

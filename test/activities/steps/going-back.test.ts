@@ -25,7 +25,7 @@ test.before('a host that answers however long this takes', async () => {
   await db('hosts').update({ last_seen_at: '2100-01-01' })
 })
 
-/** A deploy that goes back at a host whose disk is full until it is told otherwise. */
+/** A deploy that is rolled back on a host whose disk is full until the test changes that. */
 async function scene() {
   const { db } = await database
   const make = rows(db)

@@ -78,6 +78,6 @@ test.serial('a program reads and writes no faster than its limits, even past the
   t.true(output.includes(`${stdout.trim()} `) && output.includes(String(mbps * 1024 * 1024)), output)
   const seconds = [...output.matchAll(/copied, ([\d.]+) s/g)].map(([, time]) => Number(time))
   t.is(seconds.length, 2, output)
-  // A burst of a tenth of a second is free at most; a machine that is slow only takes longer.
+  // At most a tenth of a second is a free burst; a slow machine only takes longer.
   for (const time of seconds) t.true(time > (megabytes / mbps) * 0.8, output)
 })

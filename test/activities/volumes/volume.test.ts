@@ -26,7 +26,7 @@ import { volumesContract } from '../../contracts/volumes.ts'
 
 const run = promisify(execFile)
 const root = await mkdtemp(`${tmpdir()}/berth volumes-`)
-// Walked through by every user, as the data folder of a host is.
+// Every user may pass through it, as for the data folder of a host.
 await chmod(root, 0o711)
 await mkdir(`${root}/loop`, { mode: 0o711 })
 const loops = async (): Promise<string[]> => {

@@ -1,7 +1,7 @@
 import test from 'ava'
 import { FairSlots } from '../../../lib/async/fair-slots.ts'
 
-/** Everybody who asks, in the order in which they are let in. */
+/** Callers, in the order in which they get their slots. */
 function queue(slots: FairSlots) {
   const inside: string[] = []
   const ways = new Map<string, () => void>()

@@ -27,7 +27,7 @@ test('a deadline aborts the joined signal, even after a garbage collection', asy
   setFlagsFromString('--expose-gc')
   const collect = runInNewContext('gc') as () => void
   const other = new AbortController()
-  // Only its listener knows the signal, as that of a request does.
+  // Only its listener references the signal, as in a request.
   const ended = new Promise(resolve => {
     const signal = deadlineSignal(300, other.signal)
     signal.addEventListener('abort', () => resolve((signal.reason as DOMException).name), { once: true })

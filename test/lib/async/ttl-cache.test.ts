@@ -3,22 +3,22 @@ import { TtlCache } from '../../../lib/async/ttl-cache.ts'
 
 test('an answer is computed once for all callers within its time', async t => {
   const cache = new TtlCache<number>(60)
-  let asked = 0
-  const ask = async () => ++asked
-  t.deepEqual(await Promise.all([cache.of('a', ask), cache.of('a', ask)]), [1, 1])
-  t.is(await cache.of('b', ask), 2)
+  let computed = 0
+  const compute = async () => ++computed
+  t.deepEqual(await Promise.all([cache.of('a', compute), cache.of('a', compute)]), [1, 1])
+  t.is(await cache.of('b', compute), 2)
   cache.delete('a')
-  t.is(await cache.of('a', ask), 3)
+  t.is(await cache.of('a', compute), 3)
   cache.clear()
-  t.is(await cache.of('b', ask), 4)
+  t.is(await cache.of('b', compute), 4)
 })
 
 test('an expired or failed answer is computed again', async t => {
-  const old = new TtlCache<number>(0)
-  let asked = 0
-  const ask = async () => ++asked
-  await old.of('a', ask)
-  t.is(await old.of('a', ask), 2)
+  const expiring = new TtlCache<number>(0)
+  let computed = 0
+  const compute = async () => ++computed
+  await expiring.of('a', compute)
+  t.is(await expiring.of('a', compute), 2)
   const cache = new TtlCache<number>(60)
   await t.throwsAsync(
     cache.of('a', async () => {
@@ -26,7 +26,7 @@ test('an expired or failed answer is computed again', async t => {
     }),
     { message: 'away' },
   )
-  t.is(await cache.of('a', ask), 3)
+  t.is(await cache.of('a', compute), 3)
 })
 
 test('the failure of a deleted answer does not remove a newer one', async t => {
@@ -48,9 +48,9 @@ test('the failure of a deleted answer does not remove a newer one', async t => {
 
 test('beyond its size the oldest answer is dropped', async t => {
   const cache = new TtlCache<number>(60, 2)
-  let asked = 0
-  const ask = async () => ++asked
-  for (const key of ['a', 'b', 'c']) await cache.of(key, ask)
-  t.is(await cache.of('b', ask), 2)
-  t.is(await cache.of('a', ask), 4)
+  let computed = 0
+  const compute = async () => ++computed
+  for (const key of ['a', 'b', 'c']) await cache.of(key, compute)
+  t.is(await cache.of('b', compute), 2)
+  t.is(await cache.of('a', compute), 4)
 })
