@@ -1,5 +1,6 @@
 import type { IncomingMessage } from 'node:http'
 import { BlockList, isIP } from 'node:net'
+import ipaddr from 'ipaddr.js'
 
 const maxCached = 1000
 
@@ -53,8 +54,9 @@ export const plainAddress = (address: string): string => (address.startsWith('::
 /** The network that one caller controls: the /64 of an IPv6 address, in one notation; an IPv4 address itself. */
 export function networkOf(address: string): string {
   if (!address.includes(':')) return address
-  const [head = [], tail = []] = address.split('::').map(part => part.split(':').filter(Boolean))
-  const zeros = Array.from({ length: Math.max(0, 8 - head.length - tail.length) }, () => '0')
-  const groups = [...head, ...zeros, ...tail].slice(0, 4)
-  return groups.map(group => group.replace(/^0+(?=.)/, '').toLowerCase()).join(':')
+  const { parts } = ipaddr.IPv6.parse(address)
+  return parts
+    .slice(0, 4)
+    .map(group => group.toString(16))
+    .join(':')
 }
