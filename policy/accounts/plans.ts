@@ -1,22 +1,30 @@
+import { z } from 'zod'
+
+/** Max of a Postgres integer; MB times bytes stay exact in a JavaScript number. */
+const maxFigure = 2_147_483_647
+const figure = z.int().min(0).max(maxFigure)
+
 /** What a plan grants (contract 11.1). Sizes carry their unit; counts are per account. */
-export interface Plan {
-  memoryMb: number
-  requestsPerMinute: number
-  blobGb: number
-  snapshotsPerDay: number
-  balancerGroups: number
-  workspaces: number
-  workspaceMembers: number
+const planSchema = z.strictObject({
+  memoryMb: figure,
+  requestsPerMinute: figure,
+  blobGb: figure,
+  snapshotsPerDay: figure,
+  balancerGroups: figure,
+  workspaces: figure,
+  workspaceMembers: figure,
   /** Days of the audit record that the account can see. */
-  historyDays: number
-  s3RequestsPer10s: number
+  historyDays: figure,
+  s3RequestsPer10s: figure,
   /** Of the AI gateway: tokens per day, per request and per answer, concurrent requests, seconds between requests. */
-  aiTokensPerDay: number
-  aiContextTokens: number
-  aiOutputTokens: number
-  aiConcurrent: number
-  aiPacingSeconds: number
-}
+  aiTokensPerDay: figure,
+  aiContextTokens: figure,
+  aiOutputTokens: figure,
+  aiConcurrent: figure,
+  aiPacingSeconds: figure,
+})
+
+export type Plan = z.infer<typeof planSchema>
 
 /** Plans by name, in the order of downgrades. */
 export type Plans = ReadonlyMap<string, Plan>
@@ -92,26 +100,7 @@ export const defaultPlans: Plans = new Map(
   ]),
 )
 
-const figures = [
-  'memoryMb',
-  'requestsPerMinute',
-  'blobGb',
-  'snapshotsPerDay',
-  'balancerGroups',
-  'workspaces',
-  'workspaceMembers',
-  'historyDays',
-  's3RequestsPer10s',
-  'aiTokensPerDay',
-  'aiContextTokens',
-  'aiOutputTokens',
-  'aiConcurrent',
-  'aiPacingSeconds',
-] as const
-
 const nameForm = /^[a-z][a-z0-9-]{0,39}$/
-/** Max of a Postgres integer; MB times bytes stay exact in a JavaScript number. */
-const maxFigure = 2_147_483_647
 
 /** Reads an operator's table: a JSON object of plans by name. Throws an Error that names the wrong plan and figure. */
 export function parsePlans(text: string): Plans {
@@ -141,17 +130,15 @@ function planOfRow(name: string, row: unknown): Plan {
       `Plan ${JSON.stringify(name)}: a name must begin with a letter and be up to 40 of a-z, 0-9 and "-".`,
     )
   if (!isObject(row)) throw new Error(`Plan "${name}" is not an object of figures.`)
-  const unknown = Object.keys(row).find(key => !(figures as readonly string[]).includes(key))
-  if (unknown !== undefined)
-    throw new Error(`Plan "${name}" has no figure ${JSON.stringify(unknown)}. Figures: ${figures.join(', ')}`)
   // An older table without these figures gets those of the plan's family.
-  const plan = { ...ofTier(name), ...row } as Record<(typeof figures)[number], unknown>
-  for (const figure of figures) {
-    const value = plan[figure]
-    if (!Number.isInteger(value) || (value as number) < 0 || (value as number) > maxFigure)
-      throw new Error(`Plan "${name}": ${figure} must be a whole number from 0 to ${maxFigure}.`)
-  }
-  return plan as unknown as Plan
+  const { data, error } = planSchema.safeParse({ ...ofTier(name), ...row })
+  if (data) return data
+  const unknown = error.issues.find(issue => issue.code === 'unrecognized_keys')
+  if (unknown)
+    throw new Error(
+      `Plan "${name}" has no figure ${JSON.stringify(unknown.keys[0])}. Figures: ${Object.keys(planSchema.shape).join(', ')}`,
+    )
+  throw new Error(`Plan "${name}": ${String(error.issues[0]!.path[0])} must be a whole number from 0 to ${maxFigure}.`)
 }
 
 /** The family of a plan, which decides about options: its name up to the first hyphen (`hobby`, `standard`, `pro`, `enterprise`, `free`). */
