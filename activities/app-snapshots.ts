@@ -17,7 +17,7 @@ import type { DecisionOptions } from './releases/decision.ts'
 import { releaseFolders } from './releases/files.ts'
 import type { Release, StepOf } from './releases/release.ts'
 import { appFreeze } from './snapshots/app-freeze.ts'
-import { type MadeSnapshot, SnapshotCorrupt, type SnapshotFacts } from './snapshots/port.ts'
+import { SnapshotCorrupt, type SnapshotFacts, type SnapshotTotals } from './snapshots/port.ts'
 import { snapshotSlots } from './snapshots/snapshot-slots.ts'
 import { fenced } from './steps/claims.ts'
 import { stepTurns } from './steps/step-turns.ts'
@@ -52,8 +52,8 @@ export function appSnapshotActivities(host: AppSnapshotOptions) {
   async function copy(facts: SnapshotFacts, release: number, segmentId: string, signal: AbortSignal) {
     const { files } = releaseFolders(volumes.path(facts.appId), release)
     const freeze = appFreeze({ engine: host.engine, turns: host.turns, hostId }, facts.appId)
-    const { body, made } = snapshots.make({ files, facts, ...freeze, signal })
-    const ends = [store.put(segmentId, body, { signal }), made] as const
+    const { body, totals } = snapshots.make({ files, facts, ...freeze, signal })
+    const ends = [store.put(segmentId, body, { signal }), totals] as const
     try {
       const [stored, archive] = await Promise.all(ends)
       return { stored, archive }
@@ -63,7 +63,7 @@ export function appSnapshotActivities(host: AppSnapshotOptions) {
   }
 
   /** Reads the stored archive whole: only what reads back as it was written is a snapshot. */
-  async function readBack(segmentId: string, { digest }: MadeSnapshot, signal: AbortSignal): Promise<void> {
+  async function readBack(segmentId: string, { digest }: SnapshotTotals, signal: AbortSignal): Promise<void> {
     const archive = await store.open(segmentId)
     try {
       const read = await snapshots.verify(archive, signal)

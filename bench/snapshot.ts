@@ -37,9 +37,9 @@ async function zip(): Promise<void> {
 
 async function snapshot(): Promise<void> {
   const nobody = async () => {}
-  const { body, made } = port.make({ files: tree, facts, pause: nobody, resume: nobody, signal })
+  const { body, totals } = port.make({ files: tree, facts, pause: nobody, resume: nobody, signal })
   await pipeline(body, createWriteStream(archive))
-  const { pausedMs } = await made
+  const { pausedMs } = await totals
   paused.push(pausedMs)
 }
 

@@ -90,7 +90,7 @@ export async function checkGit(provider: () => Promise<GitProvider | null>): Pro
     {
       settings: 'GIT_PROVIDER_WEBHOOK_SECRET',
       state: 'cannot be asked',
-      why: 'only a delivery tells: send one anew at the provider',
+      why: 'only a delivery shows it: send one again at the provider',
     },
   ]
 }

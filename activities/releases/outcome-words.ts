@@ -7,7 +7,7 @@ export interface Failure {
   message: string
 }
 
-/** Adds who cancelled the operation; it was nobody's request when the application was deleted. */
+/** Adds who cancelled the operation; there is no such person when the application was deleted. */
 export async function inWords(db: Db, operationId: string, failure: Failure): Promise<Failure> {
   if (failure.code !== 'DEPLOY_CANCELLED') return failure
   const by = (await findOperation(db, operationId))?.cancel_requested_by

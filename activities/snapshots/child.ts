@@ -5,14 +5,14 @@ import { residentBytes } from '../child-process/memory.ts'
 import { archiveDescriptor, type PauseRequest, type SnapshotJob, type SnapshotReply } from './job.ts'
 import { makeSnapshot } from './make.ts'
 import { ArchiveOutput } from './output.ts'
-import { type MadeSnapshot, SnapshotCorrupt, SnapshotRefused } from './port.ts'
+import { SnapshotCorrupt, SnapshotRefused, type SnapshotTotals } from './port.ts'
 import { readSnapshot } from './read.ts'
 import { clearFolder, unpackSnapshot } from './unpack.ts'
 
 // The process that makes or reads one snapshot. If the host is root, it reads as root, because programs may make files
 // unreadable for themselves, but writes only to its pipe. It unpacks as the application's user.
 
-async function carryOut(job: SnapshotJob): Promise<MadeSnapshot | null> {
+async function carryOut(job: SnapshotJob): Promise<SnapshotTotals | null> {
   if (job.kind === 'make') return make(job)
   if (job.kind === 'verify') return readSnapshot(archiveDescriptor, async (_, content) => drain(content))
   if (job.kind === 'unpack') return unpackSnapshot(archiveDescriptor, job.folder, job.owner)
@@ -20,7 +20,7 @@ async function carryOut(job: SnapshotJob): Promise<MadeSnapshot | null> {
   return null
 }
 
-async function make({ files, facts }: SnapshotJob & { kind: 'make' }): Promise<MadeSnapshot> {
+async function make({ files, facts }: SnapshotJob & { kind: 'make' }): Promise<SnapshotTotals> {
   const out = new ArchiveOutput(new Socket({ fd: archiveDescriptor, readable: false }))
   const request = (kind: PauseRequest['kind']) => process.send!({ kind } satisfies PauseRequest)
   const pause = async () => {

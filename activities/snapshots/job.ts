@@ -1,5 +1,5 @@
 import type { Owner } from '../../lib/folders/owner.ts'
-import type { MadeSnapshot, SnapshotFacts } from './port.ts'
+import type { SnapshotFacts, SnapshotTotals } from './port.ts'
 
 /** Descriptor at which a child finds the archive, or the pipe that it writes one to. */
 export const archiveDescriptor = 4
@@ -17,7 +17,7 @@ export interface PauseRequest {
 }
 
 export type SnapshotReply = { peakBytes: number } & (
-  | { kind: 'done'; snapshot: MadeSnapshot | null }
+  | { kind: 'done'; snapshot: SnapshotTotals | null }
   | { kind: 'corrupt'; message: string }
   | { kind: 'refused'; message: string }
   | { kind: 'failed'; code: string | null; message: string }

@@ -7,7 +7,7 @@ import { manifestName } from './job.ts'
 import { comparePaths, firstLine, lastLine, type ManifestLine, Tally, writeLine } from './manifest.ts'
 import type { ArchiveOutput } from './output.ts'
 import { type Fill, packStream } from './pack.ts'
-import type { MadeSnapshot, SnapshotFacts } from './port.ts'
+import type { SnapshotFacts, SnapshotTotals } from './port.ts'
 import { centralRecord, dataDescriptor, endRecords, localHeader, type ZipEntry } from './zip.ts'
 
 export interface Making {
@@ -30,7 +30,7 @@ const timesOfDisk = 2
 const levels = { running: 6, paused: 1 } as const
 
 /** Writes the whole archive. What changed during a pass is copied again, the last time while the program is frozen. */
-export async function makeSnapshot({ files, facts, out, pause, resume }: Making): Promise<MadeSnapshot> {
+export async function makeSnapshot({ files, facts, out, pause, resume }: Making): Promise<SnapshotTotals> {
   const tree = new Tree(files, { readOnly: true })
   const disk = statfsSync(files)
   const copy = new TreeCopy(tree, out, timesOfDisk * disk.blocks * disk.bsize)
@@ -63,10 +63,10 @@ async function finish(
   facts: SnapshotFacts,
   pausedMs: number,
   out: ArchiveOutput,
-): Promise<MadeSnapshot> {
+): Promise<SnapshotTotals> {
   const paths = [...copied.keys()].sort(comparePaths)
   const tally = new Tally()
-  let total: MadeSnapshot | undefined
+  let total: SnapshotTotals | undefined
   function* lines(): Generator<string> {
     yield firstLine(facts)
     for (const [index, path] of paths.entries()) {

@@ -1,6 +1,6 @@
 import { createHash, type Hash } from 'node:crypto'
 import { textOf } from '../../lib/folders/disk-names.ts'
-import type { MadeSnapshot, SnapshotFacts } from './port.ts'
+import type { SnapshotFacts, SnapshotTotals } from './port.ts'
 
 // A JSON document with one line per path, so that it is written and read without ever being whole in memory.
 // The lines have the order of `comparePaths`, like the entries of the archive's directory.
@@ -48,7 +48,7 @@ export class Tally {
   }
 
   /** Call once, at the end. */
-  total(pausedMs: number): MadeSnapshot {
+  total(pausedMs: number): SnapshotTotals {
     return { files: this.files, bytes: this.bytes, digest: this.#digest.digest('hex'), pausedMs }
   }
 }
@@ -65,7 +65,7 @@ export function writeLine({ path, mode, ...rest }: ManifestLine, first: boolean)
   return `${first ? '' : ',\n'}${JSON.stringify({ ...name, mode: mode.toString(8), ...rest })}`
 }
 
-export function lastLine(total: MadeSnapshot): string {
+export function lastLine(total: SnapshotTotals): string {
   return `\n],"total":${JSON.stringify(total)}}\n`
 }
 
@@ -77,6 +77,6 @@ export function readLine(line: string): ManifestLine | null {
   return { ...rest, path: bytes.toString('latin1'), mode: Number.parseInt(mode, 8) }
 }
 
-export function readTotal(line: string): MadeSnapshot {
+export function readTotal(line: string): SnapshotTotals {
   return JSON.parse(line.replace(/^\],/, '{')).total
 }

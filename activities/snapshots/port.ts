@@ -24,7 +24,7 @@ export interface SnapshotRequest {
   signal: AbortSignal
 }
 
-export interface MadeSnapshot {
+export interface SnapshotTotals {
   files: number
   /** Bytes of the unpacked files. */
   bytes: number
@@ -36,17 +36,17 @@ export interface MadeSnapshot {
 /** Zip archives of an application's files, made and read in child processes with bounded memory. */
 export interface Snapshots {
   /**
-   * The archive as a stream, with the manifest as its last entry. `made` resolves after the stream's last byte was read; both fail
+   * The archive as a stream, with the manifest as its last entry. `totals` resolves after the stream's last byte was read; both fail
    * together, with `SnapshotRefused` when a retry is useless. Links are stored as links; sockets, pipes and devices are left out.
    */
-  make(request: SnapshotRequest): { body: Readable; made: Promise<MadeSnapshot> }
+  make(request: SnapshotRequest): { body: Readable; totals: Promise<SnapshotTotals> }
   /** Reads a whole archive back and compares every file with the manifest. Rejects with `SnapshotCorrupt`. */
-  verify(file: FileHandle, signal: AbortSignal): Promise<MadeSnapshot>
+  verify(file: FileHandle, signal: AbortSignal): Promise<SnapshotTotals>
   /**
    * Unpacks into an empty folder that belongs to `owner`, as that user, and compares every file with the manifest; resolves to its totals.
    * On failure leaves the folder empty and rejects with `SnapshotCorrupt`, or with `NoSpaceLeft` (lib/folders/no-space-left.ts).
    */
-  unpack(file: FileHandle, folder: string, owner: Owner | null, signal: AbortSignal): Promise<MadeSnapshot>
+  unpack(file: FileHandle, folder: string, owner: Owner | null, signal: AbortSignal): Promise<SnapshotTotals>
 }
 
 /** The files cannot be archived, and a retry is useless; the message says which one and why. */

@@ -4,7 +4,7 @@ import { MiB } from '../../lib/bytes.ts'
 import { runProcess, systemEnvironment } from '../../lib/child-process.ts'
 import { snapshotPauseSeconds } from '../../policy/patience.ts'
 import { Pause } from './pause.ts'
-import type { MadeSnapshot, SnapshotRequest, Snapshots } from './port.ts'
+import type { SnapshotRequest, Snapshots, SnapshotTotals } from './port.ts'
 import { SnapshotChild } from './spawn.ts'
 
 export interface SnapshotOptions {
@@ -40,8 +40,8 @@ export function snapshots({
         },
       },
     )
-    const made = finish(child, pause)
-    return { body: bodyOf(child, made), made }
+    const totals = finish(child, pause)
+    return { body: bodyOf(child, totals), totals }
   }
 
   return {
@@ -67,18 +67,18 @@ export function snapshots({
 
 const clearSeconds = 600
 
-async function finish(child: SnapshotChild, pause: Pause): Promise<MadeSnapshot> {
+async function finish(child: SnapshotChild, pause: Pause): Promise<SnapshotTotals> {
   try {
-    const made = (await child.done)!
+    const totals = (await child.done)!
     await pause.end()
-    return { ...made, pausedMs: pause.ms }
+    return { ...totals, pausedMs: pause.ms }
   } finally {
     await pause.end().catch(ignoreError('the error that led here is thrown, and the host watch unpauses'))
   }
 }
 
 /** The stream of the archive. It ends only after success; a reader that stops ends the child. */
-function bodyOf(child: SnapshotChild, made: Promise<unknown>): Readable {
+function bodyOf(child: SnapshotChild, totals: Promise<unknown>): Readable {
   const { output } = child
   const body = new Readable({
     highWaterMark: MiB,
@@ -91,7 +91,7 @@ function bodyOf(child: SnapshotChild, made: Promise<unknown>): Readable {
   output.on('data', piece => body.push(piece) || output.pause())
   // Both directions must be closed before the child's end is reported.
   output.on('end', () => output.destroy())
-  made.then(
+  totals.then(
     () => body.push(null),
     error => body.destroy(error),
   )

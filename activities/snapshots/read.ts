@@ -7,7 +7,7 @@ import { ArchiveRefused } from '../archives/port.ts'
 import { SnapshotDirectory } from './directory.ts'
 import { manifestName } from './job.ts'
 import { comparePaths, type ManifestLine, readLine, readTotal, Tally } from './manifest.ts'
-import { type MadeSnapshot, SnapshotCorrupt } from './port.ts'
+import { SnapshotCorrupt, type SnapshotTotals } from './port.ts'
 
 /** Handles one path of a snapshot. It must read the content to its end, where damage is detected. */
 export type Use = (line: ManifestLine, content: AsyncIterable<Buffer>) => Promise<void>
@@ -16,7 +16,7 @@ export type Use = (line: ManifestLine, content: AsyncIterable<Buffer>) => Promis
  * Reads a whole snapshot and compares directory and manifest line by line: the same paths, each once, with the same kinds,
  * modes, sizes and contents. Rejects with `SnapshotCorrupt`, naming the path.
  */
-export async function readSnapshot(fd: number, use: Use): Promise<MadeSnapshot> {
+export async function readSnapshot(fd: number, use: Use): Promise<SnapshotTotals> {
   try {
     return await compare(fd, use)
   } catch (error) {
@@ -26,7 +26,7 @@ export async function readSnapshot(fd: number, use: Use): Promise<MadeSnapshot> 
   }
 }
 
-async function compare(fd: number, use: Use): Promise<MadeSnapshot> {
+async function compare(fd: number, use: Use): Promise<SnapshotTotals> {
   const directory = new SnapshotDirectory(fd)
   const manifest = await lastOf(directory.entries())
   if (manifest?.path !== manifestName) throw new SnapshotCorrupt('The snapshot has no manifest.')
@@ -53,9 +53,9 @@ async function compare(fd: number, use: Use): Promise<MadeSnapshot> {
 function checkEnd(
   line: ManifestLine | null,
   entry: ArchiveEntry,
-  recorded: MadeSnapshot | null,
+  recorded: SnapshotTotals | null,
   tally: Tally,
-): MadeSnapshot {
+): SnapshotTotals {
   if (line) corrupt(line.path, 'is missing in the archive')
   if (entry.path !== manifestName) corrupt(entry.path, 'is missing in the manifest')
   const total = tally.total(recorded?.pausedMs ?? 0)

@@ -3,7 +3,7 @@ import { ignoreError } from '../../lib/async/ignore-error.ts'
 import { smallYoungGeneration } from '../archives/spawn.ts'
 import { failureOf, JobChild } from '../child-process/job-child.ts'
 import type { PauseRequest, SnapshotJob, SnapshotReply } from './job.ts'
-import { type MadeSnapshot, SnapshotCorrupt, SnapshotRefused } from './port.ts'
+import { SnapshotCorrupt, SnapshotRefused, type SnapshotTotals } from './port.ts'
 
 export interface ChildOptions {
   /** Descriptor of the archive to read; null for a pipe to write one to. */
@@ -22,7 +22,7 @@ const smallHeap = [...smallYoungGeneration, '--optimize-for-size']
 export class SnapshotChild {
   readonly #child: JobChild<SnapshotJob, SnapshotReply>
   /** The reply; rejects with the reason when it ended without one, with `SnapshotCorrupt` or `NoSpaceLeft`. */
-  readonly done: Promise<MadeSnapshot | null>
+  readonly done: Promise<SnapshotTotals | null>
   /** Whether it failed on its own, and therefore cleaned up after itself. */
   cleaned = false
 
@@ -53,7 +53,7 @@ export class SnapshotChild {
     this.#child.end(why)
   }
 
-  #settle(reply: SnapshotReply, onPeak?: (bytes: number) => void): MadeSnapshot | null {
+  #settle(reply: SnapshotReply, onPeak?: (bytes: number) => void): SnapshotTotals | null {
     this.cleaned = reply.kind !== 'done'
     onPeak?.(reply.peakBytes)
     if (reply.kind === 'done') return reply.snapshot

@@ -5,7 +5,7 @@ import type { Owner } from '../../lib/folders/owner.ts'
 import { Tree } from '../../lib/folders/tree.ts'
 import { becomeOwner } from '../child-process/child-life.ts'
 import type { ManifestLine } from './manifest.ts'
-import { type MadeSnapshot, SnapshotCorrupt } from './port.ts'
+import { SnapshotCorrupt, type SnapshotTotals } from './port.ts'
 import { readSnapshot } from './read.ts'
 
 const fileFlags = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW
@@ -16,12 +16,12 @@ const zeros = Buffer.alloc(holeBytes)
 const maxTargetBytes = 4096
 
 /** Unpacks into an empty folder, with the rights of its owner. On failure leaves it empty and rejects. */
-export async function unpackSnapshot(fd: number, folder: string, owner: Owner | null): Promise<MadeSnapshot> {
+export async function unpackSnapshot(fd: number, folder: string, owner: Owner | null): Promise<SnapshotTotals> {
   const tree = own(folder, owner)
   if (tree.list().length > 0) throw new Error('The folder to unpack into is not empty.')
   const folders: ManifestLine[] = []
   try {
-    const made = await readSnapshot(fd, async (line, content) => {
+    const totals = await readSnapshot(fd, async (line, content) => {
       if (line.kind === 'file') await makeFile(tree, line, content)
       else if (line.kind === 'link') await makeLink(tree, line, content)
       else {
@@ -34,7 +34,7 @@ export async function unpackSnapshot(fd: number, folder: string, owner: Owner | 
       fs.chmodSync(tree.at(path), mode)
       fs.utimesSync(tree.at(path), mtime / 1000, mtime / 1000)
     }
-    return made
+    return totals
   } catch (error) {
     tree.clear()
     throw error

@@ -115,7 +115,7 @@ test('a snapshot that loses its slot ends its child and its upload immediately, 
       put: (_id: string, _body: Readable, { signal }: { signal: AbortSignal }) => endless('upload', signal),
     } as never,
     snapshots: {
-      make: ({ signal }: SnapshotRequest) => ({ body: new Readable(), made: endless('child', signal) }),
+      make: ({ signal }: SnapshotRequest) => ({ body: new Readable(), totals: endless('child', signal) }),
     } as never,
   })
   const release = { appId: app.id, hostId: 'h1', number: 1, diskMb: 1 } as Release

@@ -84,10 +84,10 @@ function expectedOf(files: string): Record<string, string> {
 test('everything that a folder can contain is restored unchanged', async t => {
   const { files, target, archive } = places(t)
   await oddTree(files)
-  const made = await snapshotTo(archive, port, requestOf(files))
+  const totals = await snapshotTo(archive, port, requestOf(files))
   const expected = expectedOf(files)
-  t.is(made.files, Object.values(expected).filter(text => !text.startsWith('folder')).length)
-  t.like(await verified(archive), { files: made.files, bytes: made.bytes, digest: made.digest })
+  t.is(totals.files, Object.values(expected).filter(text => !text.startsWith('folder')).length)
+  t.like(await verified(archive), { files: totals.files, bytes: totals.bytes, digest: totals.digest })
   await unpacked(archive, target)
   t.deepEqual(seen(target), expected)
   t.is(fs.statSync(join(target, 'setuid')).mode & 0o7000, 0)
@@ -95,7 +95,7 @@ test('everything that a folder can contain is restored unchanged', async t => {
     t.true(Math.abs(fs.lstatSync(join(target, name)).mtimeMs - fs.lstatSync(join(files, name)).mtimeMs) < 1, name)
   if (uid !== null) t.is(fs.lstatSync(join(target, 'outside')).uid, uid)
   const again = await snapshotTo(archive, port, requestOf(target))
-  t.is(again.digest, made.digest)
+  t.is(again.digest, totals.digest)
 })
 
 test('any zip tool opens a snapshot, and finds the manifest last', async t => {
@@ -167,8 +167,8 @@ test('a program that constantly changes its files is copied in its frozen state'
     },
   })
   for (let round = 0; round < 3; round++) {
-    const made = await snapshotTo(archive, port, request)
-    t.true(still.log!.length > 100 && made.pausedMs > 0)
+    const totals = await snapshotTo(archive, port, request)
+    t.true(still.log!.length > 100 && totals.pausedMs > 0)
     t.regex((await run('unzip', ['-tq', archive])).stdout, /No errors/)
     await unpacked(archive, target)
     t.deepEqual(seen(target), still)
@@ -187,7 +187,7 @@ test('large changes during the copy are copied before the pause', async t => {
   const pause = async () => {
     readAtPause = read
   }
-  const { body, made } = port.make(requestOf(files, { pause }))
+  const { body, totals } = port.make(requestOf(files, { pause }))
   const out = fs.createWriteStream(archive)
   for await (const piece of body) {
     if (read === 0) random('second', 400) // meanwhile the child blocks in the first file: it has no reader
@@ -196,7 +196,7 @@ test('large changes during the copy are copied before the pause', async t => {
   }
   out.end()
   await once(out, 'close')
-  const { bytes } = await made
+  const { bytes } = await totals
   t.true(read - readAtPause < 8 << 20, `${readAtPause} of ${read} bytes before the pause`)
   t.is(bytes, 1100 * 65_536)
   t.is((await verified(archive)).files, 2)
@@ -206,7 +206,7 @@ test('a program that would be frozen for too long resumes, and its snapshot fail
   const { files, archive } = places(t)
   const calls: string[] = []
   const impatient = snapshots({ pauseSeconds: 0.3 })
-  const { body, made } = impatient.make(
+  const { body, totals } = impatient.make(
     requestOf(files, {
       async pause() {
         calls.push('pause')
@@ -215,7 +215,7 @@ test('a program that would be frozen for too long resumes, and its snapshot fail
       resume: async () => void calls.push('resume'),
     }),
   )
-  await t.throwsAsync(made, { message: /frozen for over 0\.3 s/ }) // no reader: like a slow store
+  await t.throwsAsync(totals, { message: /frozen for over 0\.3 s/ }) // no reader: like a slow store
   t.deepEqual(calls, ['pause', 'resume'])
   await t.throwsAsync(async () => {
     for await (const piece of body) fs.appendFileSync(archive, piece)
@@ -228,7 +228,7 @@ for (const moment of ['before', 'during'] as const)
     fs.writeFileSync(join(files, 'random'), Buffer.concat(Array.from({ length: 160 }, randomPiece)))
     const calls: string[] = []
     const cancel = new AbortController()
-    const { body, made } = port.make(
+    const { body, totals } = port.make(
       requestOf(files, {
         signal: cancel.signal,
         async pause() {
@@ -241,7 +241,7 @@ for (const moment of ['before', 'during'] as const)
     const reading = (async () => {
       for await (const _ of body) if (moment === 'before') cancel.abort(new Error('changed my mind'))
     })()
-    await t.throwsAsync(made, { message: 'changed my mind' })
+    await t.throwsAsync(totals, { message: 'changed my mind' })
     await t.throwsAsync(reading, { message: 'changed my mind' })
     t.deepEqual(calls, moment === 'during' ? ['pause', 'resume'] : [])
   })
@@ -260,16 +260,16 @@ test.serial('a child that dies, or whose reader stops, is reported as such', asy
   fs.writeFileSync(join(files, 'random'), Buffer.concat(Array.from({ length: 320 }, randomPiece)))
   const children = () => fs.readFileSync(`/proc/self/task/${process.pid}/children`, 'latin1').trim().split(/\s+/)
   const before = new Set(children())
-  const { body, made } = port.make(requestOf(files))
+  const { body, totals } = port.make(requestOf(files))
   const reading = (async () => {
     for await (const _ of body)
       for (const pid of children()) if (pid !== '' && !before.has(pid)) process.kill(Number(pid), 'SIGKILL')
   })()
-  await t.throwsAsync(made, { message: /cut off by SIGKILL/ })
+  await t.throwsAsync(totals, { message: /cut off by SIGKILL/ })
   await t.throwsAsync(reading, { message: /cut off by SIGKILL/ })
   const left = port.make(requestOf(files))
   for await (const _ of left.body) break
-  await t.throwsAsync(left.made, { message: /reader/ })
+  await t.throwsAsync(left.totals, { message: /reader/ })
 })
 
 test('a flipped byte is found anywhere, and unpacking leaves nothing', async t => {

@@ -167,8 +167,8 @@ async function endless({ signal }: SnapshotRequest, suffers: Suffers): Promise<n
 }
 
 /** An archive that fails when its making does, before its first byte. */
-function broken(made: Promise<never>) {
+function broken(totals: Promise<never>) {
   const body = new Readable({ read() {} })
-  made.catch(error => body.destroy(error))
-  return { body, made }
+  totals.catch(error => body.destroy(error))
+  return { body, totals }
 }

@@ -1,7 +1,7 @@
 import { createWriteStream } from 'node:fs'
 import { open } from 'node:fs/promises'
 import { pipeline } from 'node:stream/promises'
-import type { MadeSnapshot, SnapshotFacts, SnapshotRequest, Snapshots } from '../../../activities/snapshots/port.ts'
+import type { SnapshotFacts, SnapshotRequest, Snapshots, SnapshotTotals } from '../../../activities/snapshots/port.ts'
 
 export const facts: SnapshotFacts = {
   appId: 'a'.repeat(24),
@@ -22,10 +22,14 @@ export const requestOf = (files: string, changes: Partial<SnapshotRequest> = {})
 })
 
 /** Makes a snapshot into a file. */
-export async function snapshotTo(path: string, snapshots: Snapshots, request: SnapshotRequest): Promise<MadeSnapshot> {
-  const { body, made } = snapshots.make(request)
+export async function snapshotTo(
+  path: string,
+  snapshots: Snapshots,
+  request: SnapshotRequest,
+): Promise<SnapshotTotals> {
+  const { body, totals } = snapshots.make(request)
   await pipeline(body, createWriteStream(path))
-  return made
+  return totals
 }
 
 /** Opens an archive for as long as `work` takes. */
