@@ -49,7 +49,7 @@ test('a share of a private file downloads it', async t => {
   t.is(answer.headers.get('set-cookie'), null, 'nothing is counted here')
 })
 
-test('a share of a public file leads to its address and restricts nothing', async t => {
+test('a share of a public file redirects to its address and restricts nothing', async t => {
   const ana = await api().makeUser()
   const made = await madeObject(api(), ana, { bucket: 'public' })
   const url = await shared(ana, made, { password: 'correct horse', max_downloads: 1 })
@@ -62,7 +62,7 @@ test('a share of a public file leads to its address and restricts nothing', asyn
   t.deepEqual(await remaining(ana), [1])
 })
 
-test('HEAD, conditions and what continues a counted download spend nothing; the cap does', async t => {
+test('HEAD, conditions and continued downloads are not counted; downloads are', async t => {
   const ana = await api().makeUser()
   const made = await madeObject(api(), ana, { bytes: randomBytes(100_000) })
   const url = await shared(ana, made, { max_downloads: 3 })
@@ -98,7 +98,7 @@ test('HEAD, conditions and what continues a counted download spend nothing; the 
   t.is((await visit(url, { range: 'bytes=50-', ...cookie })).status, 410, 'and that content only')
 })
 
-test('a body that cannot be had costs no download', async t => {
+test('a body that cannot be read costs no download', async t => {
   const ana = await api().makeUser()
   const made = await madeObject(api(), ana, { bytes: randomBytes(100_000) })
   const url = await shared(ana, made, { max_downloads: 2 })

@@ -9,7 +9,7 @@ const request = (remoteAddress: string, forwarded?: string) =>
     headers: forwarded === undefined ? {} : { 'x-forwarded-for': forwarded },
   }) as unknown as IncomingMessage
 
-test('a forged X-Forwarded-For moves nothing', t => {
+test('a forged X-Forwarded-For has no effect', t => {
   t.is(addressOf(request('192.0.2.1', '10.0.0.1'), new AddressSet([])), '192.0.2.1')
   t.is(addressOf(request('192.0.2.1', '10.0.0.1'), new AddressSet(['192.0.2.9'])), '192.0.2.1')
 })
@@ -30,7 +30,7 @@ test('inside are loopback, hosts and the networks of applications', t => {
     t.false(inside.has(address), address)
 })
 
-test('20 dead keys in a minute: these are refused unseen for 5 minutes, others are not', t => {
+test('20 invalid keys in a minute: these are refused without a lookup for 5 minutes, others are not', t => {
   const guessers = new Guessers()
   for (let i = 0; i < 19; i++) guessers.miss('192.0.2.1', 'dead', i)
   t.false(guessers.refuses('192.0.2.1', 'dead', 20))
@@ -41,7 +41,7 @@ test('20 dead keys in a minute: these are refused unseen for 5 minutes, others a
   t.false(guessers.refuses('192.0.2.1', 'dead', 20 + 5 * 60_000))
 })
 
-test('slow guessing is not insisting; a /64 is one caller', t => {
+test('slow guessing is not blocked; a /64 is one caller', t => {
   const guessers = new Guessers()
   for (let i = 0; i < 40; i++) guessers.miss('192.0.2.1', 'dead', i * 4000)
   t.false(guessers.refuses('192.0.2.1', 'dead', 160_001))
@@ -50,7 +50,7 @@ test('slow guessing is not insisting; a /64 is one caller', t => {
   t.false(guessers.refuses('2001:db8:0:2::1', 'dead', 21))
 })
 
-test('refusals to a guesser are paced: as many as like wait their turn, a second at most, and nobody else waits', t => {
+test('refusals to a guesser are delayed by a second at most, and no other caller waits', t => {
   const guessers = new Guessers()
   for (let i = 0; i < 20; i++) {
     t.is(guessers.waitOf('192.0.2.1', 0), 0)
@@ -64,7 +64,7 @@ test('refusals to a guesser are paced: as many as like wait their turn, a second
   t.is(guessers.waitOf('192.0.2.1', 5 * 60_000), 0)
 })
 
-test('each of several processes counts to its share', t => {
+test('each of several processes counts up to its share', t => {
   const pair = [new Guessers(2), new Guessers(2)]
   for (let i = 0; i < 18; i++) pair[i % 2]!.miss('192.0.2.1', 'dead', i)
   for (const guessers of pair) t.false(guessers.refuses('192.0.2.1', 'dead', 18))

@@ -12,13 +12,13 @@ const parsed = (bytes: Uint8Array<ArrayBuffer>, form: BodyForm = {}) =>
   parseInThread(bytes, form, `account-${++accounts}`)
 const aside = (body: unknown, form: BodyForm = {}) => parsed(bytesOf(JSON.stringify(body)), form)
 
-test('a body whose client is gone leaves the queue of its account, and holds nothing', async t => {
+test('a body whose client has disconnected leaves the queue of its account and holds nothing', async t => {
   const gone = AbortSignal.abort()
   const refused = await t.throwsAsync(parseInThread(new TextEncoder().encode('{}'), {}, 'eve', gone))
   t.is((refused as ApiError).code, 'INVALID_JSON_BODY')
 })
 
-test('an object comes back as it would be here, field names of its sender included', async t => {
+test('an object is parsed as in the main thread, including field names of the sender', async t => {
   const body = { text: 'x'.repeat(2_000_000), list: [1, null, { a: true }], '': 'empty' }
   t.deepEqual(await aside(body), body)
   const names = '{"envs":{"__proto__":"kept","a":"b"}}'
@@ -27,7 +27,7 @@ test('an object comes back as it would be here, field names of its sender includ
   t.deepEqual(Object.entries(kept.envs as object), Object.entries(JSON.parse(names).envs))
 })
 
-test('a file comes back as bytes', async t => {
+test('a file is returned as bytes', async t => {
   const { path, content } = await aside({ path: 'a', content: [1, 2, 3] }, { file: true })
   t.deepEqual([path, content], ['a', new Uint8Array([1, 2, 3])])
   const large = await aside({ buffer: 'x'.repeat(5_000_000) }, { file: true })
@@ -44,7 +44,7 @@ test('refusals keep their codes', async t => {
   })
 })
 
-test('what would take too much memory is not parsed', async t => {
+test('a body that would take too much memory is not parsed', async t => {
   const bodies = {
     lists: `{"a":[${'[],'.repeat(20_000_000)}0]}`,
     texts: `{"content":[${'"a",'.repeat(15_000_000)}0]}`,
@@ -58,14 +58,14 @@ test('what would take too much memory is not parsed', async t => {
   await t.throwsAsync(parsed(numbers, { file: true }), { code: 'FILE_TOO_LARGE' })
 })
 
-test('a text is measured without its quoted parts, and never held for smaller than it is', t => {
+test('a text is measured without its strings, and never underestimated', t => {
   const text = String.raw`{"a,[{":"\",[\\","b":[1, 22 ,333,4444,-5,6.5,7e1],"c":{}}`
   t.deepEqual(measureBody(Buffer.from(text)), { bytes: 3, values: 9 })
   t.deepEqual(measureBody(Buffer.from('{"a": 1, "b": 2}')), { bytes: 0, values: 3 })
   t.deepEqual(measureBody(Buffer.from('"never ends \\"')), { bytes: 0, values: 1 })
 })
 
-test('bodies of one account at their worst leave a thread to others', async t => {
+test('the worst bodies of one account leave a thread for others', async t => {
   const list = Array.from({ length: 1_000_000 }, () => '120').join()
   const ended: string[] = []
   const parse = (account: string) =>
@@ -77,7 +77,7 @@ test('bodies of one account at their worst leave a thread to others', async t =>
   await Promise.all(all)
 })
 
-test.serial('of one account one body is parsed at a time, also while nobody else waits; of several two', async t => {
+test.serial('one body per account is parsed at a time, even if no other waits; two for several accounts', async t => {
   const body = () => bytesOf(`{"content":[${'120,'.repeat(100_000)}120]}`)
   const parse = (account: string) => parseInThread(body(), { file: true }, account)
   const own = parsingThreads(t)
@@ -88,7 +88,7 @@ test.serial('of one account one body is parsed at a time, also while nobody else
   t.deepEqual(all(), { begun: 6, most: 2 })
 })
 
-test.serial('other work goes on while a list of ten million numbers is read', async t => {
+test.serial('other work continues while a list of ten million numbers is parsed', async t => {
   const list = `${'120,'.repeat(10_000_000 - 1)}120`
   const body = bytesOf(`{"path":"a","content":[${list}]}`)
   const delay = monitorEventLoopDelay({ resolution: 10 })

@@ -44,7 +44,7 @@ async function line(server: Server, localAddress = '127.0.0.1'): Promise<Line> {
 const ask = 'GET / HTTP/1.1\r\nHost: x\r\n\r\n'
 const answers: RequestListener = (_, response) => void response.end('answered')
 
-test('of one address 100 connections are kept, the next is cut; it makes room when one ends, and others have their own', async t => {
+test('one address has 100 connections, the next is closed; one that ends makes room, and other addresses have their own', async t => {
   const server = await serving(t, {}, answers)
   const lines = await Promise.all(Array.from({ length: 100 }, () => line(server)))
   for (const { socket } of lines) socket.write(ask)
@@ -71,7 +71,7 @@ test('of one address 100 connections are kept, the next is cut; it makes room wh
   for (const { socket } of [...lines, neighbour]) socket.destroy()
 })
 
-test('addresses that stand for many have no such number', async t => {
+test('addresses that stand for many clients have no such limit', async t => {
   const server = await serving(t, { connectionsPerAddress: 2, unlimited: address => address === '127.0.0.1' }, answers)
   const lines = await Promise.all(Array.from({ length: 10 }, () => line(server)))
   for (const { socket } of lines) socket.write(ask)
@@ -80,7 +80,7 @@ test('addresses that stand for many have no such number', async t => {
   for (const { socket } of lines) socket.destroy()
 })
 
-test('a server that drains answers what is under way to its end, and is done when nothing is', async t => {
+test('a draining server finishes the requests in progress, and then ends', async t => {
   const begun: ServerResponse[] = []
   const server = await serving(t, {}, (_, response) => void begun.push(response))
   const [idle, asking, reading] = [await line(server), await line(server), await line(server)]
@@ -110,7 +110,7 @@ test('a server that drains answers what is under way to its end, and is done whe
   t.is(reading.text().slice(reading.text().indexOf('\r\n\r\n') + 4).length, large.length)
 })
 
-test('a server that drains cuts what has not ended in its time', async t => {
+test('a draining server closes what has not ended in time', async t => {
   let isAsked = false
   const server = await serving(t, {}, () => {
     isAsked = true

@@ -6,7 +6,7 @@ import { Exchange } from '../../../api/http/exchange.ts'
 import { listening } from '../../kit/actors/api.ts'
 import { comesTrue } from '../../kit/comes-true.ts'
 
-test('a frame holds text as it was, one line each', t => {
+test('a frame preserves text, one line each', t => {
   t.is(frameOf({ event: 'logs', data: 'one' }), 'event: logs\ndata: one\n\n')
   t.is(frameOf({ event: 'logs', data: '', id: '7' }), 'event: logs\nid: 7\ndata: \n\n')
   t.is(frameOf({ event: 'x', data: 'a\r\nb\rc\n' }), 'event: x\ndata: a\ndata: b\ndata: c\ndata: \n\n')
@@ -43,7 +43,7 @@ async function fill({ stream, response }: { stream: EventStream; response: Serve
   }
 }
 
-test('a reader that lags 1 MB behind is cut, and none that lags by less', async t => {
+test('a reader that lags 1 MB behind is disconnected, and none that lags by less', async t => {
   const one = await (await opened(t))()
   await fill(one, 100_000)
   // Without a turn of the loop nothing is taken in between.
@@ -52,7 +52,7 @@ test('a reader that lags 1 MB behind is cut, and none that lags by less', async 
   t.true(waiting > 1_000_000 && waiting <= 1_048_576, `${waiting} bytes were waited for`)
 })
 
-test('a reader that takes nothing for 20 s is cut, and not before; one for whom nothing waits is not', async t => {
+test('a reader that takes nothing for 20 s is disconnected, and not before; one with nothing buffered is not', async t => {
   let clock = 1_000_000
   const open = await opened(t, { now: () => clock })
   const [stalled, idle] = [await open(), await open()]
@@ -66,7 +66,7 @@ test('a reader that takes nothing for 20 s is cut, and not before; one for whom 
   t.false(idle.response.destroyed)
 })
 
-test('fifty readers that take nothing are cut, though little waits for them; another reads on', async t => {
+test('fifty stalled readers are disconnected even with little buffered; another one keeps reading', async t => {
   t.timeout(120_000)
   const open = await opened(t)
   const all: Awaited<ReturnType<typeof open>>[] = []

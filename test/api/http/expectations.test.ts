@@ -36,7 +36,7 @@ const head = (line: string, fields: Record<string, string | number>) =>
 const patch = 'PATCH /v2/account/username HTTP/1.1'
 const renaming = JSON.stringify({ username: 'Bea' })
 
-test('what is refused before its body gets one answer, at once, and the connection ends', async t => {
+test('a request that is refused before its body gets one immediate answer, and the connection ends', async t => {
   const ana = await api().makeUser()
   const { id } = await api().makeApp(ana)
   const waiting = { Expect: '100-continue', 'Content-Length': 1000 }
@@ -58,7 +58,7 @@ test('what is refused before its body gets one answer, at once, and the connecti
   }
 })
 
-test('a wanted body is invited, also among other expectations; those are ignored', async t => {
+test('100-continue is sent, even among other expectations, which are ignored', async t => {
   const ana = await api().makeUser()
   const fields = { Authorization: ana.session, 'Content-Length': renaming.length }
   for (const Expect of ['100-continue', '100-Continue', '100-continue, later', 'later, 100-continue']) {

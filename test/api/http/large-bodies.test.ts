@@ -48,7 +48,7 @@ const open = (user: TestUser) =>
     declared: maxBodyBytes,
   })
 
-test.serial('large bodies of one account that are slow hold up nobody else', async t => {
+test.serial('slow large bodies of one account delay no other account', async t => {
   const [ana, bob] = [await api().makeUser(), await api().makeUser()]
   const slow = await Promise.all(Array.from({ length: 6 }, () => open(ana)))
   for (const body of slow) await body.send(1000)
@@ -62,7 +62,7 @@ test.serial('large bodies of one account that are slow hold up nobody else', asy
   for (const body of [...slow, ...large]) body.close()
 })
 
-test.serial('what was read counts until it was acted upon', async t => {
+test.serial('a body counts until its request has been handled', async t => {
   const [ana, bob] = [await api().makeUser(), await api().makeUser()]
   const first = put(ana, 40 * megabyte, true)
   await Promise.race([once(writes, 'held'), first])
@@ -74,7 +74,7 @@ test.serial('what was read counts until it was acted upon', async t => {
   t.is((await put(ana, 40 * megabyte)).status, 200)
 })
 
-test.serial('a body of over 1 MB is parsed aside, those of one account one at a time', async t => {
+test.serial('a body of over 1 MB is parsed in a thread, those of one account one at a time', async t => {
   const ana = await api().makeUser()
   const threads = parsingThreads(t)
   const answers = await Promise.all([2, 2, 2, 0.5].map(size => put(ana, size * megabyte)))
@@ -85,7 +85,7 @@ test.serial('a body of over 1 MB is parsed aside, those of one account one at a 
   t.deepEqual(threads(), { begun: 3, most: 1 })
 })
 
-test('the body of a client that is gone already is given up at once', async t => {
+test('the body of a client that has disconnected is given up immediately', async t => {
   const request = Object.assign(new PassThrough(), { socket: { bytesRead: 0 } })
   request.destroy()
   await once(request, 'close')
@@ -94,7 +94,7 @@ test('the body of a client that is gone already is given up at once', async t =>
   t.is(await Promise.race([reading, new Promise(done => setImmediate(done, 'waits'))]), 'INVALID_JSON_BODY')
 })
 
-test('a budget has an end, and a share for each; what is given back can be had again', t => {
+test('a budget is limited in total and per subject; returned bytes can be used again', t => {
   const budget = new BodyBudget({ bytes: 100, share: 60 })
   const busy = { code: 'UPLOAD_BUSY' }
   const charge = (...subjects: string[]) => {
@@ -120,7 +120,7 @@ test('a budget has an end, and a share for each; what is given back can be had a
   charge('bob').add(40)
 })
 
-test('a body that stalls is ended', async t => {
+test('a body that stalls is refused', async t => {
   const budget = new BodyBudget({ bytes: 100, share: 100 })
   const pace = { bytesPerSecond: 1000, overSeconds: 0.2 }
   const ended = new Promise<unknown>(resolve => {
@@ -142,7 +142,7 @@ test('a body that stalls is ended', async t => {
   t.true(performance.now() - begun < 25_000, 'long before its deadline of 30 s')
 })
 
-test('who signs wrongly is remembered for a minute', t => {
+test('senders of wrong signatures are remembered for a minute', t => {
   const senders = new UnsignedSenders()
   for (let n = 0; n < unsignedDeliveries.allow; n++) senders.add('a', 1000)
   t.false(senders.isOver('a', 1000))

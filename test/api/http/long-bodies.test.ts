@@ -40,7 +40,7 @@ async function slowly({ key }: TestUser, method: string, path: string, { body, t
 const deploys = (appId: string) => api().db('operations').where({ target_id: appId, kind: 'deploy' })
 const bodies = async () => (await api().db('segments').whereNot({ state: 'drawn' })).length
 
-test.serial('an application that arrives slowly is not made for a key that was revoked meanwhile', async t => {
+test.serial('a slow upload creates no application for a key that was revoked meanwhile', async t => {
   const ana = await api().makeUser()
   const stored = await bodies()
   const end = await slowly(ana, 'POST', '/v2/apps', await zipForm())

@@ -35,7 +35,7 @@ function raw(bytes: string | Buffer, { waitMs = 30_000, until = '\0' } = {}): Pr
   })
 }
 
-test('one address, of IPv6 one network, has so many connections open, and no more', async t => {
+test('the connections of one address, or one IPv6 network, are limited', async t => {
   const limits = { connections: 100, connectionsPerAddress: 2, unlimited: (address: string) => address === '::1' }
   const server = hardenedServer(() => {}, limits)
   const from = (remoteAddress: string) => {
@@ -70,7 +70,7 @@ test('smuggled and malformed requests are 400 and closed', async t => {
   t.is((await api().as(undefined).get('/v2/users/me')).status, 401)
 })
 
-test('requests that wait for each other are answered in their order, up to 32 on a connection', async t => {
+test('pipelined requests are answered in order, up to 32 on a connection', async t => {
   const one = 'GET /v2/users/me HTTP/1.1\r\nHost: x\r\n\r\n'
   const last = 'GET /v2/users/me HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n'
   const answers = ({ text }: Heard) => text.split('HTTP/1.1 401 ').length - 1
@@ -89,14 +89,14 @@ test('half a header for 10 s ends the connection', async t => {
   t.true(ms > 8000 && ms < 20_000, String(ms))
 })
 
-test('whoever sends a large body that is refused still reads why', async t => {
+test('a client whose large body is refused can still read why', async t => {
   const head =
     'POST /v2/apps HTTP/1.1\r\nHost: x\r\nContent-Type: multipart/form-data; boundary=x\r\nContent-Length: 20000000\r\n\r\n'
   const { text } = await raw(Buffer.concat([Buffer.from(head), Buffer.alloc(20_000_000)]), { until: 'ACCESS_DENIED' })
   t.regex(text, /^HTTP\/1\.1 401 /)
 })
 
-test('a client that asks before it sends is refused without its body', async t => {
+test('a client that expects 100-continue is refused before it sends its body', async t => {
   const ana = await api().makeUser()
   const head = (key: string) =>
     `POST /v2/apps HTTP/1.1\r\nHost: x\r\nAuthorization: ${key}\r\nExpect: 100-continue\r\nContent-Type: multipart/form-data; boundary=x\r\nContent-Length: 1000\r\n\r\n`
@@ -106,7 +106,7 @@ test('a client that asks before it sends is refused without its body', async t =
   t.regex(invited.text, /^HTTP\/1\.1 100 Continue/)
 })
 
-test('a refused body that never comes ends the connection', async t => {
+test('a refused body that never arrives ends the connection', async t => {
   const { text, ms } = await raw('POST /v2/apps HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\nabc', {
     waitMs: 60_000,
   })
@@ -114,7 +114,7 @@ test('a refused body that never comes ends the connection', async t => {
   t.true(ms > 3000 && ms < 60_000, String(ms))
 })
 
-test('an upload that stops coming is told so, and nothing is made of it', async t => {
+test('an upload that stalls is refused and stores nothing', async t => {
   const ana = await api().makeUser()
   const { id } = await api().makeApp(ana)
   const part = '--x\r\nContent-Disposition: form-data; name="file"; filename="a.zip"\r\n\r\nzzz'
@@ -146,7 +146,7 @@ test('the public surface answers OK, never cached', async t => {
   t.deepEqual([other.status, await other.text()], [404, 'Not found\n'])
 })
 
-test('answers of the management and the blob API are kept by nobody: keys, variables and links are in them', async t => {
+test('answers of the management and blob API are not cacheable, because they contain keys, variables and links', async t => {
   const ana = await api().makeUser()
   const app = await api().makeApp(ana)
   const headers = { authorization: ana.key }
@@ -170,7 +170,7 @@ test('answers of the management and the blob API are kept by nobody: keys, varia
   t.is(document.headers.get('cache-control'), 'public, max-age=300', 'and what is the same for everyone by everybody')
 })
 
-test('what a surface does not have is not found in its own words', async t => {
+test('every surface answers unknown paths in its own format', async t => {
   const all = surfaces(api().services)
   const answerOf = async (name: 'blob' | 's3' | 'files') => {
     const server = createServer(all[name].callback())
@@ -185,7 +185,7 @@ test('what a surface does not have is not found in its own words', async t => {
   t.regex((await answerOf('files'))[1] ?? '', /^text\/plain/)
 })
 
-test('TRACE is unknown to every surface: nothing of what was sent comes back', async t => {
+test('every surface refuses TRACE and echoes nothing', async t => {
   const ana = await api().makeUser()
   const made = await madeObject(api(), ana)
   const sharing = await api()

@@ -11,7 +11,7 @@ import { postgresLine } from '../../kit/servers/postgres-line.ts'
 
 const database = testDatabase()
 
-test('a commit that arrives after it was refused is taken back at once by the process that refused it', async t => {
+test('a commit that arrives after its refusal is undone immediately by the process that refused it', async t => {
   t.timeout(180_000)
   const base = await database
   const line = await postgresLine(base.url)

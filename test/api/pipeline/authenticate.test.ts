@@ -23,7 +23,7 @@ test('a key is <user id>-<secret>, 64 to 128 characters, and only its hash is ke
   t.false(JSON.stringify({ ...row, hash: row.hash.toString('utf8') }).includes(ana.key.split('-')[1]!.slice(0, 20)))
 })
 
-test('junk is refused, whatever it is', async t => {
+test('malformed credentials are refused', async t => {
   const ana = await api().makeUser()
   const stranger = newApiKey(masterKey, ana.id).key
   const flipped = ana.key.slice(0, 30) + (ana.key[30] === 'a' ? 'b' : 'a') + ana.key.slice(31)
@@ -66,7 +66,7 @@ test('two Authorization headers are refused', async t => {
   t.is(status, 401)
 })
 
-test('in every process keys work at once; revoked keys, ended sessions and blocked accounts are dead within a second', async t => {
+test('in every process new keys work immediately; revoked keys, ended sessions and blocked accounts are refused within a second', async t => {
   const { db } = api()
   const processes = [api(), await openApiFor({ db, url: db.client.config.connection.connectionString }, {}, undo)]
   const ana = await api().makeUser()
@@ -149,7 +149,7 @@ test('clocks may differ by a minute', async t => {
   t.is((await api().as(token).get('/v2/users/me')).status, 200)
 })
 
-test('whoever insists on dead keys is refused without a look-up, and a valid key goes on', async t => {
+test('a caller that keeps trying dead keys is refused without a lookup, and a valid key keeps working', async t => {
   const ana = await api().makeUser()
   const dead = await api().makeKey(ana, {})
   await revokeKey(api().db, dead.id)

@@ -37,7 +37,7 @@ const begin = (email: string, captcha?: string, from = here) =>
 const emailOf = async ({ id }: TestUser): Promise<string> => (await api().db('users').where({ id }).first()).email
 const mailsTo = async ({ id }: TestUser) => (await api().db('mails').where({ user_id: id })).length
 
-test('a session from such a country is asked for a captcha until one is solved; API keys and other countries pass', async t => {
+test('a session from a country with a captcha must solve one; API keys and other countries need none', async t => {
   const ana = await api().makeUser()
   t.is(await me(ana.session), '403 CAPTCHA_REQUIRED')
   t.is(await me(ana.key), 200)
@@ -50,7 +50,7 @@ test('a session from such a country is asked for a captcha until one is solved; 
   t.is(await me(ana.session, '203.0.113.8'), '403 CAPTCHA_REQUIRED', 'it counts for the address that solved it')
 })
 
-test('it counts for one session only, and once', async t => {
+test('a captcha counts for one session only, and once', async t => {
   const [ana, bob] = [await api().makeUser(), await api().makeUser()]
   const answer = provider.solve()
   t.is(await solveFor(ana.session, answer), 200)
@@ -59,7 +59,7 @@ test('it counts for one session only, and once', async t => {
   t.is(await me(bob.session), '403 CAPTCHA_REQUIRED')
 })
 
-test.serial('an answer counts once even where its provider forgets, and at the same moment', async t => {
+test.serial('an answer counts once even if its provider forgets it, and even concurrently', async t => {
   const users = await Promise.all(Array.from({ length: 8 }, () => api().makeUser()))
   const { captcha } = api().services
   api().services.captcha = { solvedAt: async () => new Date() }
@@ -70,7 +70,7 @@ test.serial('an answer counts once even where its provider forgets, and at the s
   t.deepEqual(outcomes.sort(), [200, ...Array.from({ length: 7 }, () => '403 CAPTCHA_REQUIRED')])
 })
 
-test('what was solved more than ten minutes ago is too old', async t => {
+test('a captcha that was solved more than ten minutes ago is too old', async t => {
   const ana = await api().makeUser()
   const ago = (seconds: number) => provider.solve({ at: new Date(Date.now() - seconds * 1000) })
   t.is(await solveFor(ana.session, ago(605)), '403 CAPTCHA_REQUIRED')
@@ -78,7 +78,7 @@ test('what was solved more than ten minutes ago is too old', async t => {
   t.is(await solveFor(ana.session, ago(580)), 200)
 })
 
-test('an answer that was given from another address is none, and a forged address moves nothing', async t => {
+test('an answer from another address does not count, and a forged address has no effect', async t => {
   const ana = await api().makeUser()
   const answer = provider.solve({ address: '203.0.113.8' })
   t.is(await solveFor(ana.session, answer), '403 CAPTCHA_REQUIRED')
@@ -88,7 +88,7 @@ test('an answer that was given from another address is none, and a forged addres
   t.is(await me(ana.session), 200)
 })
 
-test('signing in from such a country takes a captcha before a mail is sent; the session goes on from there', async t => {
+test('signing in from a country with a captcha needs one before a mail is sent; the session keeps it', async t => {
   const ana = await api().makeUser()
   const email = await emailOf(ana)
   t.is(await outcome(begin(email)), '403 CAPTCHA_REQUIRED')
@@ -105,7 +105,7 @@ test('signing in from such a country takes a captcha before a mail is sent; the 
   t.is(await me(token, '203.0.113.8'), '403 CAPTCHA_REQUIRED')
 })
 
-test('a code that is typed in at another address gives a session that is asked again', async t => {
+test('a code that is entered from another address gives a session that needs another captcha', async t => {
   const ana = await api().makeUser()
   const { id } = (await begin(await emailOf(ana), provider.solve())).body.response
   const code = mailedCode(masterKey, 'sign-in', id)
@@ -113,13 +113,13 @@ test('a code that is typed in at another address gives a session that is asked a
   for (const from of [here, '203.0.113.8']) t.is(await me(end.body.response.token, from), '403 CAPTCHA_REQUIRED')
 })
 
-test('who is asked for none may send one all the same; it is not looked at', async t => {
+test('a captcha that is not required may be sent and is ignored', async t => {
   const ana = await api().makeUser()
   t.is(await outcome(begin(await emailOf(ana), 'nonsense', '198.51.100.1')), 200)
   t.is(await outcome(begin(await emailOf(ana), 'x'.repeat(9000), '198.51.100.1')), '400 INVALID_REQUEST')
 })
 
-test.serial('a provider that is away refuses, says so, and lets nobody pass', async t => {
+test.serial('an unavailable provider refuses everyone with a code of its own', async t => {
   const ana = await api().makeUser()
   const { captcha } = api().services
   api().services.captcha = siteverifyCaptcha({ ...provider.settings(), verifyUrl: 'http://127.0.0.1:1/' })
@@ -139,7 +139,7 @@ test.serial('a provider that is away refuses, says so, and lets nobody pass', as
   )
 })
 
-test.serial('a provider that says nothing for 5 s refuses too', async t => {
+test.serial('a provider that does not answer within 5 s refuses too', async t => {
   const ana = await api().makeUser()
   provider.takeOver = () => true
   t.teardown(() => {
@@ -150,7 +150,7 @@ test.serial('a provider that says nothing for 5 s refuses too', async t => {
   t.is(await mailsTo(ana), 0)
 })
 
-test.serial('what was never used for a session is forgotten; a session takes its own along', async t => {
+test.serial('an unused captcha is deleted; that of a session is deleted with it', async t => {
   const ana = await api().makeUser()
   await begin(await emailOf(ana), provider.solve())
   await solveFor(ana.session)
@@ -164,7 +164,7 @@ test.serial('what was never used for a session is forgotten; a session takes its
   t.is((await api().db('captchas').where({ session_id: ana.sessionId })).length, 0)
 })
 
-test('the settings name what is missing, know their providers, and may point elsewhere', t => {
+test('the settings report what is missing, know their providers, and accept other addresses', t => {
   const whole = {
     CAPTCHA_COUNTRIES: 'br, pt',
     CAPTCHA_PROVIDER: 'hcaptcha',

@@ -30,7 +30,7 @@ function blockAll(t: ExecutionContext) {
   })
 }
 
-test.serial('a blocked country is refused before authentication; what a provider calls is not', async t => {
+test.serial('a blocked country is refused before authentication, except on endpoints for providers', async t => {
   const ana = await api().makeUser()
   blockAll(t)
   for (const who of [ana, undefined]) {
@@ -47,7 +47,7 @@ test.serial('a blocked country is refused before authentication; what a provider
   )
 })
 
-test.serial('a blocked country is given no file either, whatever opens it', async t => {
+test.serial('a blocked country gets no file either, by any kind of link', async t => {
   const ana = await api().makeUser()
   const { publicUrl, filesUrl, blobAs } = api()
   const [shown, hidden] = [await madeObject(api(), ana, { bucket: 'public' }), await madeObject(api(), ana)]

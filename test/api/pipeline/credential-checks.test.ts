@@ -27,7 +27,7 @@ const upload = (token: string) => {
 
 const rooted = (masterKey: string) => ({ masterKey, earlierKeyChecks: [] })
 
-test('tokens and addresses hold a check that nobody else can make', t => {
+test('tokens and addresses contain a check that no one else can compute', t => {
   const token = uploadToken(secret, 'id')
   const address = newWebhookAddress(masterKey)
   t.regex(token, /^bup_[0-9A-Za-z]{64}$/)
@@ -43,7 +43,7 @@ test('tokens and addresses hold a check that nobody else can make', t => {
   }
 })
 
-test.serial('what an earlier version issued goes on to work', async t => {
+test.serial('credentials of an earlier version keep working', async t => {
   const ana = await api().makeUser()
   const app = await api().makeApp(ana)
   const made = await webhookOf(api(), ana, app.id)
@@ -65,7 +65,7 @@ test.serial('what an earlier version issued goes on to work', async t => {
   t.is((await upload(token)).status, 401)
 })
 
-test.serial('the answer to a request of an earlier version is said as it was then', async t => {
+test.serial('a repeated request gets the answer of the earlier version unchanged', async t => {
   const ana = await api().makeUser()
   const mint = async () =>
     (await api().blobAs(ana).post('/v1/upload-tokens', '{}', { 'idempotency-key': 'k' })).body.response
@@ -82,7 +82,7 @@ test.serial('the answer to a request of an earlier version is said as it was the
   t.deepEqual(await mint(), { token: earlierUploadToken(secret, id), ...rest })
 })
 
-test.serial('what is made up costs no statement once tokens of that time are over', async t => {
+test.serial('made-up credentials cost no statement once tokens of the earlier version have expired', async t => {
   const undo: (() => Promise<unknown>)[] = []
   t.teardown(async () => {
     for (const step of undo.reverse()) await step()

@@ -33,7 +33,7 @@ test('every code that an endpoint declares is thrown somewhere', t => {
   )
 })
 
-test('codes that others throw are not declared where they cannot come', t => {
+test('codes are declared only by endpoints that can throw them', t => {
   const declaring = (code: string) => all.filter(({ errors = [] }) => errors.some(one => one === code))
   const power = ['apps.start', 'apps.stop', 'apps.restart']
   for (const code of ['CONTAINER_NOT_FOUND', 'CONTAINER_NETWORK_CONFLICT'])

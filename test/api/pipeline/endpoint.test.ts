@@ -49,7 +49,7 @@ const session = endpoint({
 
 const api = testApi({ extra: [echo, broken, session] })
 
-test('JSON is known by its content, not by its type, also with DELETE', async t => {
+test('JSON is recognized by its content, not by its type, with DELETE too', async t => {
   const ana = await api().makeUser()
   for (const type of [
     'application/json',
@@ -66,7 +66,7 @@ test('JSON is known by its content, not by its type, also with DELETE', async t 
   t.deepEqual((await api().as(ana).delete('/v2/echo')).body.response, {})
 })
 
-test('hostile bodies are 400, and the process lives', async t => {
+test('hostile bodies are 400, and the process survives', async t => {
   const ana = await api().makeUser()
   const deep = (levels: number) => `{"any":${'{"a":'.repeat(levels - 2)}{}${'}'.repeat(levels - 2)}}`
   const cases: [string | Buffer, string][] = [
@@ -145,7 +145,7 @@ test('compressed and oversized bodies are refused before they are read', async t
   t.is(chunked.status, 413)
 })
 
-test('the order holds: who, then scope, then the body', async t => {
+test('the caller is checked first, then the scope, then the body', async t => {
   const ana = await api().makeUser()
   const reader = await api().makeKey(ana, { scopes: ['files:read'] })
   const large = `{"path":"${'x'.repeat(3 * 1024 * 1024)}"}`
@@ -155,7 +155,7 @@ test('the order holds: who, then scope, then the body', async t => {
   t.is(unscoped.body.code, 'MISSING_SCOPE')
 })
 
-test('what goes wrong inside is 500 without its cause; what the database refuses as text is 400', async t => {
+test('an internal error is 500 without its cause; a text that the database refuses is 400', async t => {
   const ana = await api().makeUser()
   for (const how of ['error', 'sql', 'null']) {
     const answer = await api().as(ana).get(`/v2/broken/${how}`)
@@ -171,7 +171,7 @@ test('what goes wrong inside is 500 without its cause; what the database refuses
   t.truthy(away.headers.get('retry-after'))
 })
 
-test('a row without a scope needs a key with full access', async t => {
+test('an endpoint without a scope requires a key with full access', async t => {
   const ana = await api().makeUser()
   const limited = await api().makeKey(ana, { scopes: ['apps:read'] })
   t.is((await api().as(limited.key).get('/v2/broken/away')).body.code, 'MISSING_SCOPE')

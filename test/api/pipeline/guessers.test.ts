@@ -24,7 +24,7 @@ test.before('start both', async () => {
 const ask = async (api: TestApi, key: string, from: string) =>
   (await api.as(key).get('/v2/users/me', { 'x-forwarded-for': from })).status
 
-test('an address that insists on keys of no account is refused by both processes, and its valid keys work at both', async t => {
+test('an address that keeps trying keys of no account is refused by both processes, and its valid keys work at both', async t => {
   const ana = await one.makeUser()
   const { key: spare } = await one.makeKey(ana, {})
   const dead = await one.makeKey(ana, {})
@@ -42,7 +42,7 @@ test('an address that insists on keys of no account is refused by both processes
   t.is(await ask(one, newApiKey(masterKey, ana.id).key, guesser), 401)
 })
 
-test('20 keys of no account from one /64 are one guesser; a forged address makes nobody else one', async t => {
+test('20 keys of no account from one /64 are one guesser; a forged address incriminates no other', async t => {
   const ana = await one.makeUser()
   const dead = await one.makeKey(ana, {})
   await revokeKey(one.db, dead.id)
@@ -56,7 +56,7 @@ test('20 keys of no account from one /64 are one guesser; a forged address makes
   }
 })
 
-test('an address that insists on a dead upload token is refused without a look-up, and others are not', async t => {
+test('an address that keeps trying a dead upload token is refused without a lookup, and others are not', async t => {
   const ana = await one.makeUser()
   const { token } = (await one.blobAs(ana).post('/v1/upload-tokens', '{"max_uses":5}')).body.response
   const from = (address: string) => chunkedAs(one.blobAs(token)).init({}, { 'x-forwarded-for': address })
@@ -69,7 +69,7 @@ test('an address that insists on a dead upload token is refused without a look-u
   t.is((await from('203.0.113.31')).status, 200)
 })
 
-test('a flood of one key waits for itself, also when its requests are one look-up', async t => {
+test('a flood of one key delays only itself, even when its requests share a lookup', async t => {
   const ana = await one.makeUser()
   const unknown = newApiKey('cd'.repeat(32), ana.id).key
   for (let n = 0; n < 10; n++) t.is(await ask(one, unknown, '203.0.113.20'), 401)

@@ -151,14 +151,14 @@ const createsNothing: Record<string, string> = {
   'git.connect.confirm': 'binds one installation, again if need be',
 }
 
-test('a POST that takes no Idempotency-Key is listed with what it does instead of creating', t => {
+test('a POST without an Idempotency-Key is listed with what it does instead of creating', t => {
   const without = [...endpoints, ...blobEndpoints].filter(
     ({ method, errors }) => method === 'POST' && !errors?.includes('IDEMPOTENCY_KEY_REUSED'),
   )
   t.deepEqual(without.map(({ name }) => name).sort(), Object.keys(createsNothing).sort())
 })
 
-test('the blob API takes it where it creates something', t => {
+test('the blob API accepts it on every creation', t => {
   const taking = blobEndpoints.filter(({ errors }) => errors?.includes('IDEMPOTENCY_KEY_REUSED'))
   t.deepEqual(taking.map(({ method, name }) => `${method} ${name}`).sort(), [
     'POST chunked.init',
@@ -184,7 +184,7 @@ const replayed = ({ headers }: Answer) => headers.get('idempotent-replayed')
 const elsewhere = { workspaceId: 'b'.repeat(40), code: '0'.repeat(32), group: 'view' }
 
 for (const [name, wishOf] of Object.entries(creations)) {
-  test.serial(`${name}: one key, one of it, one answer`, async t => {
+  test.serial(`${name}: one key creates once and gets one answer`, async t => {
     const ana = await api().makeUser()
     const { request, other, made } = await wishOf(ana)
     const before = await made()
@@ -215,7 +215,7 @@ for (const [name, wishOf] of Object.entries(creations)) {
     t.is(replayed(await send(ana, other, 'k')), null, 'a day later it is another key')
   })
 
-  test.serial(`${name}: ten at once with one key`, async t => {
+  test.serial(`${name}: ten concurrent requests with one key`, async t => {
     const ana = await api().makeUser()
     const { request, made } = await wishOf(ana)
     const before = await made()
@@ -228,7 +228,7 @@ for (const [name, wishOf] of Object.entries(creations)) {
     t.is(done.filter(answer => replayed(answer) === null).length, 1)
   })
 
-  test.serial(`${name}: a refusal is given again, and a key that is none is refused`, async t => {
+  test.serial(`${name}: a refusal is repeated, and an invalid key is refused`, async t => {
     const ana = await api().makeUser()
     const { request, made, refuse } = await wishOf(ana)
     for (const key of ['', 'x'.repeat(256), 'é', 'a\tb'])
@@ -242,7 +242,7 @@ for (const [name, wishOf] of Object.entries(creations)) {
   })
 }
 
-test.serial('what a plan or a platform that is away stood against is tried again with the same key', async t => {
+test.serial('refusals by the plan or an unavailable platform can be retried with the same key', async t => {
   const ana = await api().makeUser({ plan: 'hobby-1' })
   const workspace = json('/v2/workspaces', { name: 'team' })
   t.deepEqual(said(await send(ana, workspace, 'plan')), [403, 'UPGRADE_REQUIRED'])
@@ -256,21 +256,18 @@ test.serial('what a plan or a platform that is away stood against is tried again
   t.is((await upload()).status, 200)
 })
 
-test.serial(
-  'an answer is given again to whoever was given it, and to keys that may do everything; never to a limited one',
-  async t => {
-    const ana = await api().makeUser()
-    const minted = (who: TestUser | string, key: string) =>
-      api().blobAs(who).post('/v1/upload-tokens', '{}', { 'idempotency-key': key })
-    const limited = (await api().makeKey(ana, { scopes: ['blob:write'], prefixes: ['own/'] })).key
-    const other = (await api().makeKey(ana, {})).key
-    const first = await minted(ana, 'k')
-    t.is(first.status, 200, first.text)
-    t.deepEqual(said(await minted(limited, 'k')), [409, 'IDEMPOTENCY_KEY_REUSED'])
-    t.deepEqual([replayed(await minted(ana, 'k')), replayed(await minted(other, 'k'))], ['true', 'true'])
-    const write = JSON.stringify({ prefix: 'own' })
-    const own = () => api().blobAs(limited).post('/v1/upload-tokens', write, { 'idempotency-key': 'mine' })
-    t.is(replayed(await own()), null)
-    t.is(replayed(await own()), 'true', 'its own')
-  },
-)
+test.serial('an answer is repeated to its credential and to unlimited keys, never to another limited one', async t => {
+  const ana = await api().makeUser()
+  const minted = (who: TestUser | string, key: string) =>
+    api().blobAs(who).post('/v1/upload-tokens', '{}', { 'idempotency-key': key })
+  const limited = (await api().makeKey(ana, { scopes: ['blob:write'], prefixes: ['own/'] })).key
+  const other = (await api().makeKey(ana, {})).key
+  const first = await minted(ana, 'k')
+  t.is(first.status, 200, first.text)
+  t.deepEqual(said(await minted(limited, 'k')), [409, 'IDEMPOTENCY_KEY_REUSED'])
+  t.deepEqual([replayed(await minted(ana, 'k')), replayed(await minted(other, 'k'))], ['true', 'true'])
+  const write = JSON.stringify({ prefix: 'own' })
+  const own = () => api().blobAs(limited).post('/v1/upload-tokens', write, { 'idempotency-key': 'mine' })
+  t.is(replayed(await own()), null)
+  t.is(replayed(await own()), 'true', 'its own')
+})

@@ -19,7 +19,7 @@ const later = (seconds: number): Promise<unknown> =>
     [seconds, seconds],
   )
 
-test.serial('the budget of a plan: n pass, n + 1 is refused for 30 minutes, and then it is over', async t => {
+test.serial('the budget of a plan: n pass, n + 1 is refused for 30 minutes, then requests pass again', async t => {
   const ana = await api().makeUser({ plan: 'free' })
   const me = () => api().as(ana).get('/v2/users/me')
   t.deepEqual(await statuses(6, me), [200, 200, 200, 200, 200, 429])
@@ -61,13 +61,13 @@ test.serial('a limit per application lets the next application through', async t
   t.is((await api().as(ana).post(`/v2/apps/${two.id}/start`)).status, 200)
 })
 
-test.serial('limits count before the body is looked at, and a bad body counts', async t => {
+test.serial('limits count before the body is read, and an invalid body counts', async t => {
   const ana = await api().makeUser()
   t.is((await api().as(ana).post('/v2/apps', 'x', { 'content-type': 'text/plain' })).status, 415)
   t.is((await api().as(ana).post('/v2/apps', 'x', { 'content-type': 'text/plain' })).status, 429)
 })
 
-test.serial('a look-up that fails costs the budget and not the limit of its route', async t => {
+test.serial('a failed lookup counts against the budget and not the limit of its route', async t => {
   const ana = await api().makeUser({ plan: 'free' })
   const missing = () =>
     api()
@@ -76,7 +76,7 @@ test.serial('a look-up that fails costs the budget and not the limit of its rout
   t.deepEqual(await statuses(6, missing), [404, 404, 404, 404, 404, 429])
 })
 
-test.serial('200 at once: exactly as many pass as may', async t => {
+test.serial('of 200 concurrent requests exactly the allowed number pass', async t => {
   const ana = await api().makeUser({ plan: 'hobby-1' })
   const answers = await Promise.all(Array.from({ length: 200 }, () => api().as(ana).get('/v2/users/me')))
   t.is(answers.filter(answer => answer.status === 200).length, 60)
@@ -95,14 +95,14 @@ test.serial('two processes share every counter', async t => {
   for (const step of undo.reverse()) await step()
 })
 
-test.serial('addresses outside the platform have 300 a minute between them and no more', async t => {
+test.serial('addresses outside the platform have 300 requests a minute each', async t => {
   const undo: (() => Promise<unknown>)[] = []
   const outside = await openApiFor(await shared, { scale: 0.01, services: () => ({ isInside: () => false }) }, undo)
   t.deepEqual(await statuses(4, () => outside.as(undefined).get('/v2/service/status')), [200, 200, 200, 429])
   for (const step of undo.reverse()) await step()
 })
 
-test.serial('who owns an IPv6 network is one address, however many it speaks from', async t => {
+test.serial('an IPv6 network counts as one address', async t => {
   const undo: (() => Promise<unknown>)[] = []
   const behind = await openApiFor(await shared, { scale: 1, config: { trustedProxies: ['127.0.0.1'] } }, undo)
   let n = 0
@@ -113,7 +113,7 @@ test.serial('who owns an IPv6 network is one address, however many it speaks fro
   for (const step of undo.reverse()) await step()
 })
 
-test.serial('counters that say nothing any more are swept', async t => {
+test.serial('expired counters are swept', async t => {
   await later(100_000)
   await sweepCounters(api().db)
   t.is((await api().db('rate_limits').count({ n: '*' }).first())?.n, '0')

@@ -5,7 +5,7 @@ import test from 'ava'
 import { News } from '../../../api/pipeline/news.ts'
 import type { Notifications } from '../../../db/notifications.ts'
 
-test('who waits looks again when it is told, when the line is back, and after 3 s without being told', async t => {
+test('waiting callers read again on a notification, when the connection is back, and after 3 s without one', async t => {
   mock.timers.enable({ apis: ['setTimeout'] })
   t.teardown(() => mock.timers.reset())
   const line = new EventEmitter()

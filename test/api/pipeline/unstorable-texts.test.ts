@@ -10,7 +10,7 @@ const api = testApi({ services: () => ({ log: { info() {}, warn() {}, error: kee
 /** What neither Postgres nor any file name keeps as it is. */
 const texts = ['a\0b', '\0', 'a\ud800b', '\udc00']
 
-test('a field with a code of its own refuses such a text with it, any other with INVALID_INPUT', async t => {
+test('a field with its own code refuses an unstorable text with it, any other with INVALID_INPUT', async t => {
   const ana = await api().makeUser()
   const app = await api().makeApp(ana)
   const withSession: [method: string, path: string, body: (text: string) => unknown, code: string][] = [
@@ -49,7 +49,7 @@ test('a field with a code of its own refuses such a text with it, any other with
   t.like((await api().as(ana).get('/v2/users/me')).body.response.user, { name: 'Ana', locale: 'en-US' })
 })
 
-test('an id of several that cannot be one is its own failure, and the others go their way', async t => {
+test('an invalid id among several fails alone', async t => {
   const ana = await api().makeUser()
   for (const text of texts) {
     const [one, other] = [await sent(api(), ana, {}), await sent(api(), ana, {})]
@@ -75,7 +75,7 @@ test('an id of several that cannot be one is its own failure, and the others go 
   }
 })
 
-test('a rule names the field that cannot be kept', async t => {
+test('a rule names the field that cannot be stored', async t => {
   const ana = await api().makeUser()
   const fields: [rule: (text: string) => object, code: string][] = [
     [text => ({ prefix: `a${text}/` }), 'INVALID_RULE_PREFIX'],
@@ -91,7 +91,7 @@ test('a rule names the field that cannot be kept', async t => {
     }
 })
 
-test('in an address such a text is a missing resource, or the code of its parameter', async t => {
+test('an unstorable text in an address is a missing resource, or the code of its parameter', async t => {
   const ana = await api().makeUser()
   const { id } = await api().makeApp(ana)
   const management: [path: string, status: number, code: string][] = [
@@ -121,7 +121,7 @@ test('in an address such a text is a missing resource, or the code of its parame
     t.is((await fetch(`${url}${path}`)).status, 404, path)
 })
 
-test('a push may hold what it likes: it is stored or refused, and never a 500', async t => {
+test('a push with any text is stored or refused, and never a 500', async t => {
   const ana = await api().makeUser()
   const app = await api().makeApp(ana)
   const hook = await webhookOf(api(), ana, app.id, { access_token: 'token' })
@@ -154,7 +154,7 @@ test('a push may hold what it likes: it is stored or refused, and never a 500', 
   }
 })
 
-test('of an id that no object can have the audit record keeps nothing, and no entry is lost', async t => {
+test('the audit record omits an id that no object can have, and loses no entry', async t => {
   const ana = await api().makeUser()
   const bad = [...texts, 'x'.repeat(500_000)].map(key => `pub/${ana.id}/${key}`)
   for (const object of bad) {

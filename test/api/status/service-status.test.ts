@@ -79,7 +79,7 @@ test('one look asks the database one question for all that it tells of it, and e
   t.deepEqual(await look(), ['operational', 'undefined', 'outage'])
 })
 
-test('where nothing is known the report says so; what is in maintenance is told apart from trouble', async t => {
+test('the report distinguishes unknown states, maintenance and problems', async t => {
   t.is((await new ServiceStatus([]).current()).status, 'unknown')
   const report = await new ServiceStatus([
     check('a', async () => ({ status: 'maintenance', summary: 'later' })),
@@ -97,7 +97,7 @@ test('how long the API takes is compared with the mean of a day', t => {
   t.deepEqual(latency.add(10, 200_000_000), { recent_ms: 10, day_mean_ms: 10, elevated: false }, 'a day later')
 })
 
-test('who asks again within 5 minutes is told what is known; askers at once share one look', async t => {
+test('a report is cached for 5 minutes; concurrent callers share one round of probes', async t => {
   let looks = 0
   const status = new ServiceStatus([
     check('a', async () => {

@@ -70,7 +70,7 @@ test.serial('the average of the month counts bytes for as long as they were stor
   t.true(Math.abs(again.reduce((sum, { byte_seconds }) => sum + Number(byte_seconds) / 1000, 0) - elapsed / 2000) < 60)
 })
 
-test.serial('usage that somebody changed by hand is put right, and the receipt says by how much', async t => {
+test.serial('usage that was changed by hand is corrected, and the receipt contains the difference', async t => {
   const { db } = api()
   const ana = await api().makeUser()
   await store(ana, 'a.txt', 'abcde')
@@ -88,7 +88,7 @@ test.serial('usage that somebody changed by hand is put right, and the receipt s
   t.is(await recountAllUsage(db, id), 0)
 })
 
-test.serial('an answer stands for a while', async t => {
+test.serial('an answer is cached for a while', async t => {
   const ana = await patient().makeUser()
   const ask = async () => (await patient().blobAs(ana).get('/v1/account/stats')).body.response.objects
   t.is(await ask(), 0)

@@ -31,7 +31,7 @@ test('it lists every route of the blob API, once', t => {
   )
 })
 
-test('a download redirects unless it is told not to; what one of several objects may be told is listed', t => {
+test('a download redirects by default, and the codes for one of several objects are listed', t => {
   const operation = (id: string) => operations.find(one => one.operation.operationId === id)!.operation
   const download = JSON.stringify(operation('objects.download'))
   t.regex(download, /"302":\{[^}]*"headers":\{.*?"Location"/)
@@ -43,7 +43,7 @@ test('a download redirects unless it is told not to; what one of several objects
   t.false(JSON.stringify(document).includes('"$schema"'))
 })
 
-test('every code is of the blob wire, under its one status', t => {
+test('every code is one of the blob wire, under its one status', t => {
   for (const { method, path, operation } of operations) {
     const seen = Object.entries(operation.responses).flatMap(([status, { content }]) =>
       (content?.['application/json']?.schema.properties.code?.enum ?? []).map(code => [code, Number(status)] as const),

@@ -20,7 +20,7 @@ const full = {
   delete_after_days: 7,
 }
 
-test('the list is replaced, and says only what is set', async t => {
+test('saving replaces the list, which shows only the fields that are set', async t => {
   const ana = await api().makeUser({ plan: 'hobby-1' })
   t.deepEqual(await read(ana), [])
   const { status, body } = await save(ana, [full, { prefix: 'c/', private: null, created_at: 'ignored' }])
@@ -36,7 +36,7 @@ test('the list is replaced, and says only what is set', async t => {
   t.deepEqual(await read(ana), [])
 })
 
-test('every field has its code, and the refusal names the rule', async t => {
+test('every field has its own code, and the refusal names the rule', async t => {
   const ana = await api().makeUser({ plan: 'hobby-1' })
   await save(ana, [full])
   const refused: [object, number, string][] = [
@@ -80,7 +80,7 @@ test('every field has its code, and the refusal names the rule', async t => {
   t.is((await read(ana)).length, 1)
 })
 
-test('what only Enterprise has, Enterprise may save', async t => {
+test('options of Enterprise can be saved by Enterprise', async t => {
   const ana = await api().makeUser({ plan: 'enterprise-24' })
   const rule = { prefix: 'a/', expire: '1h', cache_control: 'no-cache', delete_after_days: 1, max_size: 10 * 1024 ** 3 }
   t.is((await save(ana, [rule])).status, 200)
@@ -93,7 +93,7 @@ for (const [plan, most] of Object.entries({ 'hobby-1': 5, 'standard-4': 5, 'pro-
     t.like(await save(ana, prefixes(most + 1)), { status: 400, body: { code: 'TOO_MANY_RULES' } })
   })
 
-test('saved rules survive a lower plan, but the next change must fit', async t => {
+test('saved rules survive a lower plan, but the next change must fit it', async t => {
   const ana = await api().makeUser({ plan: 'pro-12' })
   await save(ana, prefixes(8))
   const onPlan = (plan: string) => api().db('users').where({ id: ana.id }).update({ plan })
@@ -144,7 +144,7 @@ test('who may', async t => {
   t.deepEqual(await read(await api().makeUser()), [])
 })
 
-test('eight savings at once leave the list of one of them, whole', async t => {
+test('eight concurrent saves leave the complete list of one of them', async t => {
   const ana = await api().makeUser()
   const lists = Array.from({ length: 8 }, (_, n) => [{ prefix: `a${n}/` }, { prefix: `b${n}/` }])
   const answers = await Promise.all(lists.map(list => save(ana, list)))

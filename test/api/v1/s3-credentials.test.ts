@@ -10,7 +10,7 @@ const secret = s3Secret(masterKey)
 const ask = (who: TestUser | string | undefined) => api().blobAs(who).get('/v1/s3/credentials')
 const find = (accessKeyId: string) => findS3Credential(api().db, secret, accessKeyId)
 
-test('a key has one pair, which leads back to its account', async t => {
+test('a key has one pair, which identifies its account', async t => {
   const ana = await api().makeUser()
   const [first, again] = [await ask(ana), await ask(ana)]
   const pair = first.body.response
@@ -29,7 +29,7 @@ test('a key has one pair, which leads back to its account', async t => {
   t.like(found?.user, { id: ana.id, scopes: null, credential_id: ana.keyId })
 })
 
-test('another key has another pair, with the rights and the end of that key', async t => {
+test('another key has another pair, with the rights and expiry of that key', async t => {
   const ana = await api().makeUser()
   const expiresAt = new Date(Date.now() + 3600_000)
   const reader = await api().makeKey(ana, { scopes: ['blob:read'], expiresAt })
@@ -50,7 +50,7 @@ test('another key has another pair, with the rights and the end of that key', as
   t.deepEqual((await find(read.access_key_id))?.user.scopes, ['blob:read'])
 })
 
-test('a pair is dead with its key, its end and its account', async t => {
+test('a pair ends with its key, its expiry and its account', async t => {
   const ana = await api().makeUser()
   const [revoked, expired] = [await api().makeKey(ana, {}), await api().makeKey(ana, {})]
   const pairs = await Promise.all([ana, revoked.key, expired.key].map(async who => (await ask(who)).body.response))

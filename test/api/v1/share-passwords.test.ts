@@ -1,7 +1,7 @@
 import test from 'ava'
 import { hashPassword, isPassword } from '../../../api/v1/share-passwords.ts'
 
-test('two passwords are hashed at a time, twenty wait, and what comes beyond them is KEEP_CALM', async t => {
+test('two passwords are hashed at a time, twenty wait, and further ones get KEEP_CALM', async t => {
   const hashes = Array.from({ length: 22 }, (_, n) => hashPassword(`password ${n}`))
   await t.throwsAsync(hashPassword('one more'), { code: 'KEEP_CALM' })
   const stored = await Promise.all(hashes)

@@ -17,7 +17,7 @@ const revoke = (who: Who, asked: object) =>
     .blobAs(who)
     .request('DELETE', '/v1/shares', { body: JSON.stringify(asked) })
 
-test('a share says what it is, and stands in the list until it is revoked', async t => {
+test('a share is described in its answer and listed until it is revoked', async t => {
   const ana = await api().makeUser()
   const made = await madeObject(api(), ana)
   const begun = Date.now()
@@ -70,7 +70,7 @@ test('what is null is as what is left out', async t => {
   t.like(await create(ana, { object: null }), { status: 400, body: { code: 'INVALID_OBJECT' } })
 })
 
-test('what cannot be shared is refused, each with its code', async t => {
+test('every invalid share is refused with its own code', async t => {
   const ana = await api().makeUser({ plan: 'standard-4' })
   const pro = await api().makeUser({ plan: 'pro-12' })
   const { id: object } = await madeObject(api(), ana)
@@ -109,7 +109,7 @@ test('what cannot be shared is refused, each with its code', async t => {
   t.is((await list(pro)).body.response.shares.length, 0)
 })
 
-test('who may share, see and revoke', async t => {
+test('each kind of caller may create, list and revoke shares as its rights allow', async t => {
   const ana = await api().makeUser()
   const { id: object } = await madeObject(api(), ana, { key: 'in/x.bin' })
   const key = async (input: Partial<Parameters<typeof createKey>[2]>) =>
@@ -139,7 +139,7 @@ test('who may share, see and revoke', async t => {
   }
 })
 
-test('an account has 1000 shares that lead somewhere, also when many are made at once', async t => {
+test('an account has at most 1000 working shares, even if many are created concurrently', async t => {
   const ana = await api().makeUser()
   const made = await madeObject(api(), ana)
   await create(ana, { object: made.id })
@@ -163,7 +163,7 @@ test('an account has 1000 shares that lead somewhere, also when many are made at
   t.is((await list(ana)).body.response.shares.length, 1)
 })
 
-test('one Idempotency-Key makes one share', async t => {
+test('an Idempotency-Key creates one share', async t => {
   const ana = await api().makeUser()
   const made = await madeObject(api(), ana)
   const asked = { object: made.id, password: 'correct horse' }
@@ -185,7 +185,7 @@ test('one Idempotency-Key makes one share', async t => {
   t.is((await list(ana)).body.response.shares.length, 1)
 })
 
-test('no password can be read from what is kept', async t => {
+test('no password can be read from what is stored', async t => {
   const ana = await api().makeUser()
   const made = await madeObject(api(), ana)
   const password = 'correct horse battery'

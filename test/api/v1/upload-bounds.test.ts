@@ -36,7 +36,7 @@ function* megabytes(first: string, piece: string, last = '') {
 
 const text = 'x'.repeat(64 * 1024 - 2)
 
-test('what a form holds beside its file is at most a megabyte', async t => {
+test('a form may contain at most a megabyte in addition to its file', async t => {
   const ana = await api().makeUser()
   t.is((await send(ana, [file, end])).status, 200)
   const endless: Record<string, Iterable<string>> = {
@@ -54,12 +54,12 @@ test('what a form holds beside its file is at most a megabyte', async t => {
     t.like(await send(await api().makeUser(), pieces), { status: 413, code: 'FILE_TOO_LARGE' }, where)
 })
 
-test('a form with more parts than any has is refused', async t => {
+test('a form with too many parts is refused', async t => {
   const many = Array.from({ length: 30 }, () => field('x'))
   t.like(await send(await api().makeUser(), [...many, file, end]), { status: 400, code: 'INVALID_FILE' })
 })
 
-test('a form that goes on for ever before or after its file ends by a deadline, and not while the file comes', async t => {
+test('a form that never ends before or after its file is cut by a deadline, but not during the file', async t => {
   const terms = { bytes: 1024 ** 2, seconds: 0.05 }
   let late = 0
   const tooLong = () => {
@@ -76,7 +76,7 @@ test('a form that goes on for ever before or after its file ends by a deadline, 
   bounds.end()
 })
 
-test('a store that does not answer holds no upload for ever', async t => {
+test('a store that does not answer does not hold an upload for ever', async t => {
   const never = new Promise<void>(() => {})
   const terms = { afterBody: 0.05, afterCancel: 0.05 }
   const tooSlow = { instanceOf: StoreTooSlow }

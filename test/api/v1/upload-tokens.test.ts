@@ -12,7 +12,7 @@ async function tokenOf(who: TestUser | string, pins: object = {}): Promise<strin
   return (await mint(who, pins)).body.response.token
 }
 
-test('a token says how long it lives and how often it works', async t => {
+test('a token states its lifetime and number of uses', async t => {
   const ana = await api().makeUser()
   const begun = Date.now()
   const { status, body } = await mint(ana)
@@ -24,7 +24,7 @@ test('a token says how long it lives and how often it works', async t => {
   t.like((await mint(ana, { max_uses: 100, expires_in: 3600 })).body.response, { max_uses: 100 })
 })
 
-test('what cannot be pinned is refused, each with its code', async t => {
+test('every invalid pin is refused with its own code', async t => {
   const ana = await api().makeUser({ plan: 'hobby-1' })
   const refused: [object, number, string][] = [
     [{ name: 'a b' }, 400, 'INVALID_OBJECT_NAME'],
@@ -53,7 +53,7 @@ test('what cannot be pinned is refused, each with its code', async t => {
   t.is((await mint(ana, { allowed_extensions: ['exe', 'png'] })).status, 200, 'something can come')
 })
 
-test('what is null is left open, as what is left out', async t => {
+test('null means not pinned', async t => {
   const ana = await api().makeUser()
   const pins = ['name', 'prefix', 'private', 'security_hash', 'expire', 'max_size', 'allowed_extensions', 'metadata']
   const nothing = Object.fromEntries([...pins, 'expires_in', 'max_uses'].map(field => [field, null]))
@@ -64,7 +64,7 @@ test('what is null is left open, as what is left out', async t => {
   t.regex((await chunked.init({ prefix: 'a' })).body.response.id, /^pub\/\d+\/a\/film_[a-z2-7]{16}\.mp4$/)
 })
 
-test('pins take 2 KB at most', async t => {
+test('pins must be at most 2 KB', async t => {
   const pro = await api().makeUser({ plan: 'pro-12' })
   const longest = Array.from({ length: 20 }, (_, n) => `${`${n}`.padEnd(16, 'a')}.${'b'.repeat(16)}`)
   const prefix = Array(4).fill('c'.repeat(60)).join('/')
@@ -74,7 +74,7 @@ test('pins take 2 KB at most', async t => {
   t.like(await mint(pro, more), { status: 400, body: { code: 'UPLOAD_TOKEN_TOO_LARGE' } })
 })
 
-test('a token is minted by whoever may upload: scope, plan and prefixes', async t => {
+test('a token can be created by callers who may upload: scope, plan and prefixes', async t => {
   const { makeUser, makeKey, db } = api()
   const ana = await makeUser()
   const reader = await makeKey(ana, { scopes: ['blob:read'] })
@@ -93,7 +93,7 @@ test('a token is minted by whoever may upload: scope, plan and prefixes', async 
   t.is((await open.init({ prefix: 'a/c' })).status, 200)
 })
 
-test('a token uploads in parts from end to end, and what is pinned stands', async t => {
+test('a token uploads in parts from start to end, and its pins hold', async t => {
   const ana = await api().makeUser()
   const pins = {
     name: 'avatar',
@@ -125,14 +125,14 @@ test('a token uploads in parts from end to end, and what is pinned stands', asyn
   })
 })
 
-test('without a pinned name an uploader takes no name of the account', async t => {
+test('without a pinned name an uploader cannot take an existing name of the account', async t => {
   const ana = await api().makeUser()
   const chunked = chunkedAs(api().blobAs(await tokenOf(ana)))
   const { id } = (await chunked.init({ name: 'logo', overwrite: 'true' })).body.response
   t.regex(id, /\/logo_[a-z2-7]{16}\.mp4$/)
 })
 
-test.serial('of 200 Inits, many at once, as many succeed as the token has uses', async t => {
+test.serial('of 200 concurrent Inits as many succeed as the token has uses', async t => {
   const ana = await api().makeUser()
   const { blobAs, db } = api()
   const chunked = chunkedAs(blobAs(await tokenOf(ana, { max_uses: 5 })))
@@ -143,13 +143,13 @@ test.serial('of 200 Inits, many at once, as many succeed as the token has uses',
   t.is((await db('uploads').where({ owner_id: ana.id })).length, 5)
 })
 
-test('a refused Init costs no use', async t => {
+test('a refused Init takes no use', async t => {
   const chunked = chunkedAs(api().blobAs(await tokenOf(await api().makeUser())))
   t.is((await chunked.init({ filename: 'a.exe' })).status, 400)
   t.is((await chunked.init()).status, 200)
 })
 
-test('a token goes on with its own upload only, spent or not, and works nowhere else', async t => {
+test('a token continues only its own upload, used up or not, and works nowhere else', async t => {
   const ana = await api().makeUser()
   const { blobAs, as } = api()
   const [one, two] = [await tokenOf(ana), await tokenOf(ana, { max_uses: 9 })]
@@ -165,7 +165,7 @@ test('a token goes on with its own upload only, spent or not, and works nowhere 
   t.is((await own.complete(upload)).status, 200)
 })
 
-test('a token dies with what minted it, and with its time', async t => {
+test('a token ends with the credential that created it, and when it expires', async t => {
   const { makeUser, makeKey, db, blobAs } = api()
   const ana = await makeUser()
   const key = await makeKey(ana, {})
@@ -186,7 +186,7 @@ test('a token dies with what minted it, and with its time', async t => {
   t.like(await chunkedAs(blobAs(used)).init(), { status: 401, body: { code: 'ACCESS_DENIED' } })
 })
 
-test('a token whose key or session has come to its end is dead', async t => {
+test('a token whose key or session has expired is refused', async t => {
   const { makeUser, makeKey, db, blobAs } = api()
   const ana = await makeUser()
   const key = await makeKey(ana, {})
@@ -197,7 +197,7 @@ test('a token whose key or session has come to its end is dead', async t => {
     t.like(await chunkedAs(blobAs(token)).init(), { status: 401, body: { code: 'ACCESS_DENIED' } })
 })
 
-test('the same Idempotency-Key mints one token, whose text the database does not hold', async t => {
+test('the same Idempotency-Key creates one token, whose text is not in the database', async t => {
   const ana = await api().makeUser()
   const key = { 'idempotency-key': 'once' }
   const [first, again] = [await mint(ana, { name: 'a' }, key), await mint(ana, { name: 'a' }, key)]

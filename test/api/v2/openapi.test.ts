@@ -6,7 +6,7 @@ import { testApi } from '../../kit/actors/api.ts'
 
 const api = testApi()
 
-test('the document is 3.1.0 in the 2020-12 dialect, and known by its ETag', async t => {
+test('the document is 3.1.0 in the 2020-12 dialect and has an ETag', async t => {
   const answer = await api().as(undefined).get('/v2/openapi.json')
   t.is(answer.status, 200)
   t.is(answer.body.openapi, '3.1.0')
@@ -22,7 +22,7 @@ test('the document is 3.1.0 in the 2020-12 dialect, and known by its ETag', asyn
   t.is(again.headers.get('etag'), answer.headers.get('etag'))
 })
 
-test('it lists every route that takes an API key, once, and no other', t => {
+test('it lists every route that accepts an API key, once, and no other', t => {
   const document = openApiDocument(endpoints, 'http://x') as {
     paths: Record<string, Record<string, { operationId: string }>>
   }
@@ -83,7 +83,7 @@ test('nothing of the validator leaks into the schemas', t => {
   t.true(text.includes('"name":"rawData","in":"query","required":false,"schema":{"type":"boolean","default":false}'))
 })
 
-test('where roles are given it is said what the one that deploys can reach', t => {
+test('the endpoints that grant roles document what a deploying role can access', t => {
   const told = JSON.stringify(openApiDocument(endpoints, 'http://x'))
   t.is(told.match(/From `maintain` on a member deploys code, which runs with the variables/g)?.length, 2)
 })

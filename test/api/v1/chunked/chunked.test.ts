@@ -48,7 +48,7 @@ async function sixUnderWay(user: TestUser, send: (n: number, body: ReadableStrea
   return { end }
 }
 
-test('a file in three parts, sent in any order and one of them twice, is what was sent', async t => {
+test('a file in three parts, sent in any order and one of them twice, arrives unchanged', async t => {
   const ana = await api().makeUser()
   const chunked = chunkedAs(api().blobAs(ana))
   const init = await chunked.init({ name: 'film', prefix: 'a/b', metadata: '{"by":"ana"}', cache_control: 'immutable' })
@@ -100,7 +100,7 @@ test('a file in three parts, sent in any order and one of them twice, is what wa
     t.like(await late, { status: 404, body: { code: 'UPLOAD_NOT_FOUND' } })
 })
 
-test('a private upload with an end says both, and its name is not to be guessed', async t => {
+test('a private upload that expires says both, and its name cannot be guessed', async t => {
   const chunked = chunkedAs(api().blobAs(await api().makeUser()))
   const { upload, id } = (await chunked.init({ private: 'true', expire: '30d', security_hash: 'true', name: 'x' })).body
     .response
@@ -111,7 +111,7 @@ test('a private upload with an end says both, and its name is not to be guessed'
   t.is(response.expires_at, new Date(Number(/-ex(\d+)/.exec(id)?.[1]) * 1000).toISOString())
 })
 
-test('an aborted upload is over, its parts belong to nobody, and aborting again is no error', async t => {
+test('an aborted upload has ended, its parts are unreferenced, and aborting again is no error', async t => {
   const { db, blobAs, makeUser } = api()
   const ana = await makeUser()
   const chunked = chunkedAs(blobAs(ana))
@@ -147,7 +147,7 @@ test.serial(
   },
 )
 
-test('a file is not made of a part in the middle that is too small, nor of bodies that the sweep has taken', async t => {
+test('a file is not completed with a part in the middle that is too small, or with swept segments', async t => {
   const ana = await api().makeUser()
   const chunked = chunkedAs(api().blobAs(ana))
   const { upload } = (await chunked.init({ name: 'a' })).body.response
@@ -164,7 +164,7 @@ test('a file is not made of a part in the middle that is too small, nor of bodie
   t.deepEqual(await db('objects').where({ owner_id: ana.id }), [])
 })
 
-test('an upload is its owner’s, and of no credential that is limited to other prefixes', async t => {
+test('an upload is accessible to its owner, but not to a credential that is limited to other prefixes', async t => {
   const { blobAs, makeUser, makeKey, db } = api()
   const [ana, ben] = [await makeUser(), await makeUser()]
   const { upload } = (await chunkedAs(blobAs(ana)).init({ prefix: 'a' })).body.response
@@ -196,7 +196,7 @@ test('an upload is its owner’s, and of no credential that is limited to other 
     t.like(await chunkedAs(blobAs(ana)).complete(nothing), { status: 400, body: { code: 'INVALID_UPLOAD_TOKEN' } })
 })
 
-test('credentials: a key with the scope and a session may, others get what they lack', async t => {
+test('a key with the scope and a session may upload; others get the code of what they lack', async t => {
   const { blobAs, makeUser, makeKey } = api()
   const ana = await makeUser()
   const { upload } = (await chunkedAs(blobAs(ana)).init()).body.response
@@ -213,7 +213,7 @@ test('credentials: a key with the scope and a session may, others get what they 
   for (const who of [writer.key, ana.session]) for (const call of calls(who).slice(0, 4)) t.is((await call).status, 200)
 })
 
-test('Init judges as an upload does', async t => {
+test('Init checks the same as an upload', async t => {
   const { blobAs, makeUser } = api()
   const ana = await makeUser({ plan: 'hobby-1' })
   const chunked = chunkedAs(blobAs(ana))
@@ -242,7 +242,7 @@ test('Init judges as an upload does', async t => {
   t.regex(bytes.id, /\.png$/)
 })
 
-test('without a plan nothing goes on, but it can be aborted', async t => {
+test('without a plan an upload cannot continue, but it can be aborted', async t => {
   const { blobAs, makeUser, db } = api()
   const ana = await makeUser()
   const chunked = chunkedAs(blobAs(ana))
@@ -255,7 +255,7 @@ test('without a plan nothing goes on, but it can be aborted', async t => {
   t.is((await later.abort(upload)).status, 200)
 })
 
-test('nothing goes beyond the storage of the plan: not Init, not a part, not Complete; replacing may', async t => {
+test('neither Init nor a part nor Complete can exceed the storage of the plan; replacing may', async t => {
   const { blobAs, makeUser, db } = api()
   const ana = await makeUser({ plan: 'hobby-1' })
   const chunked = chunkedAs(blobAs(ana))
@@ -282,7 +282,7 @@ test('nothing goes beyond the storage of the plan: not Init, not a part, not Com
   t.is((await chunked.complete(over)).status, 200)
 })
 
-test('parts that come at once, or do not say how long they are, take no more than there is room for', async t => {
+test('concurrent parts, and parts without a length, take no more than the remaining room', async t => {
   const { blobAs, makeUser, db } = api()
   const ana = await makeUser({ plan: 'hobby-1' })
   const chunked = chunkedAs(blobAs(ana))
@@ -303,7 +303,7 @@ test('parts that come at once, or do not say how long they are, take no more tha
   t.like(await chunked.part(uploads[1], 10, stream(1)), refused)
 })
 
-test('a name that exists is replaced only when Init said so, at Init and at Complete', async t => {
+test('an existing name is replaced only if Init requested it, at Init and at Complete', async t => {
   const { blobAs, makeUser } = api()
   const chunked = chunkedAs(blobAs(await makeUser()))
   const fields = { name: 'same' }
@@ -318,7 +318,7 @@ test('a name that exists is replaced only when Init said so, at Init and at Comp
   t.is(`${await contentOf(over.id)}`, 'content 2')
 })
 
-test('a part has a number that Init allows, and bytes, and not too many', async t => {
+test('a part must have an allowed number, and neither be empty nor too large', async t => {
   const { blobAs, makeUser, db } = api()
   const ana = await makeUser()
   const chunked = chunkedAs(blobAs(ana))
@@ -370,7 +370,7 @@ test('an Idempotency-Key that two upload tokens use opens nothing for the second
   t.like(other, { status: 409, body: { code: 'IDEMPOTENCY_KEY_REUSED' } })
 })
 
-test('open uploads are listed with what goes on with them, oldest first', async t => {
+test('open uploads are listed with their tokens, oldest first', async t => {
   const ana = await api().makeUser()
   const chunked = chunkedAs(api().blobAs(ana))
   const first = (await chunked.init({ name: 'one', prefix: 'a/b', private: 'true' })).body.response
@@ -385,7 +385,7 @@ test('open uploads are listed with what goes on with them, oldest first', async 
   t.true(response[0].last_activity_at > response[0].created_at)
 })
 
-test('eight uploads may be open, whoever asks at once; one that ends makes room', async t => {
+test('eight uploads may be open, however many are requested concurrently; one that ends makes room', async t => {
   const chunked = chunkedAs(api().blobAs(await api().makeUser()))
   const inits = await Promise.all(Array.from({ length: 12 }, () => chunked.init({ security_hash: 'true' })))
   const opened = inits.filter(init => init.status === 200)
@@ -410,7 +410,7 @@ test('an account whose budget is spent still sends its parts', async t => {
   t.is((await chunked.part(upload, 1, 'x')).status, 200)
 })
 
-test('six parts of an account may be on their way, over all its uploads; the seventh is told to wait', async t => {
+test('six parts of an account may be in progress, over all its uploads; the seventh has to wait', async t => {
   const ana = await api().makeUser()
   const chunked = chunkedAs(api().blobAs(ana))
   const uploads = [await chunked.init({ name: 'a' }), await chunked.init({ name: 'b' })].map(
@@ -423,7 +423,7 @@ test('six parts of an account may be on their way, over all its uploads; the sev
   t.is(await partsUnderWay(ana), 0)
 })
 
-test.serial('a client that goes away in a part leaves nothing', async t => {
+test.serial('a client that disconnects during a part leaves nothing', async t => {
   const { blobUrl, makeUser, blobAs, store } = api()
   const ana = await makeUser()
   const chunked = chunkedAs(blobAs(ana))
@@ -447,7 +447,7 @@ test.serial('a client that goes away in a part leaves nothing', async t => {
   t.deepEqual((await chunked.status(upload)).body.response.parts, [])
 })
 
-test.serial('a store that fails says so and keeps nothing of the part; the next try is as good as any', async t => {
+test.serial('a failing store is reported and keeps nothing of the part; the next attempt succeeds', async t => {
   const { blobAs, makeUser, store } = api()
   const chunked = chunkedAs(blobAs(await makeUser()))
   const { upload } = (await chunked.init()).body.response

@@ -22,7 +22,7 @@ const speak = (who: string | undefined, method: string, path: string, body: obje
 
 const reading = ['list', 'info']
 
-test('who may do what to objects', async t => {
+test('each kind of caller may do to objects what its rights allow', async t => {
   const ana = await api().makeUser()
   const key = async (input: Parameters<ReturnType<typeof api>['makeKey']>[1]) => (await api().makeKey(ana, input)).key
   const revoked = await api().makeKey(ana, {})
@@ -52,7 +52,7 @@ test('who may do what to objects', async t => {
   }
 })
 
-test('a key that is limited to folders does everything there, and nothing beside', async t => {
+test('a key that is limited to folders may do everything there and nothing elsewhere', async t => {
   const ana = await api().makeUser()
   const { key } = await api().makeKey(ana, { prefixes: ['img/2030/', 'doc/'] })
   const outside = await sent(api(), ana, { name: 'a', prefix: 'img' })
@@ -80,7 +80,7 @@ test('a key that is limited to folders does everything there, and nothing beside
   })
 })
 
-test('a listing by a limited key shows what lies below its folders, page after page', async t => {
+test('a listing by a limited key shows all pages of what is below its folders', async t => {
   const ana = await api().makeUser()
   const { key } = await api().makeKey(ana, { prefixes: ['img/2030/', 'doc/', 'doc/deep/', 'empty/'] })
   for (const prefix of ['img', 'img/2030', 'doc', 'doc/deep', 'other', 'img/2030/x'])
@@ -119,7 +119,7 @@ const mint = async (who: TestUser | string, pins: object): Promise<string> => {
   return token.body.response.token
 }
 
-test('what an upload token pins stands, whatever is asked', async t => {
+test('the pins of an upload token override the request', async t => {
   const ana = await api().makeUser()
   const pins = { name: 'avatar', prefix: 'p', private: true, expire: '30', metadata: { by: 'ana' }, max_uses: 10 }
   const token = await mint(ana, { ...pins, max_size: 5, allowed_extensions: ['png'] })
@@ -141,7 +141,7 @@ test('what an upload token pins stands, whatever is asked', async t => {
   )
 })
 
-test('a token works as often as it says; refused uploads and repeated answers cost nothing', async t => {
+test('a token works as often as it allows; refused uploads and repeated answers take no use', async t => {
   const ana = await api().makeUser()
   const token = await mint(ana, { max_uses: 2 })
   const headers = { 'idempotency-key': 'once' }
@@ -159,7 +159,7 @@ test('a token works as often as it says; refused uploads and repeated answers co
   t.regex((await sent(api(), limited, { prefix: 'c' })).id, /\/a\/b\//)
 })
 
-test('browsers may upload from pages of any origin, and do nothing else from there', async t => {
+test('pages of any origin may upload, and nothing else', async t => {
   const ana = await api().makeUser()
   const origin = { origin: 'https://shop.example' }
   const ask = (path: string, method: string) =>

@@ -20,7 +20,7 @@ async function copied(user: TestUser, body: object) {
   return answer.response
 }
 
-test('a copy keeps type, headers, metadata and content, refers to the same bytes, and counts', async t => {
+test('a copy keeps type, headers, metadata and content, shares the segments, and counts', async t => {
   const ana = await api().makeUser()
   const query = { name: 'a', prefix: 'p', metadata: '{"by":"ana"}', cache_control: 'immutable', disposition: 'inline' }
   const { id } = await sent(api(), ana, query, { fileName: 'me.png' })
@@ -57,7 +57,7 @@ test('a copy keeps type, headers, metadata and content, refers to the same bytes
   )
 })
 
-test('a copy asks for the plan that an upload of it would ask for; a move for what is new about it', async t => {
+test('a copy needs the plan that an upload of it would need; a move needs it only for what changes', async t => {
   const ana = await api().makeUser()
   const source = async (query: Record<string, string>) => (await sent(api(), ana, query)).id
   const plain = await source({ name: 'plain' })
@@ -80,7 +80,7 @@ test('a copy asks for the plan that an upload of it would ask for; a move for wh
   for (const [body, code] of cases) t.is((await copy(hobby, body)).body.code, code, JSON.stringify(body))
 })
 
-test('a move takes the name along and counts nothing', async t => {
+test('a move changes the name and counts nothing', async t => {
   const ana = await api().makeUser()
   const { id } = await sent(api(), ana, { name: 'a' })
   const moved = await copied(ana, { source: id, destination: { name: 'b', prefix: 'x/' }, move: true })
@@ -93,7 +93,7 @@ test('a move takes the name along and counts nothing', async t => {
   })
 })
 
-test('a private copy always has a random part, others when they ask', async t => {
+test('a private copy always has a random part, others on request', async t => {
   const ana = await api().makeUser()
   const { id } = await sent(api(), ana, { name: 'a' })
   const to = async (destination: object) =>
@@ -106,7 +106,7 @@ test('a private copy always has a random part, others when they ask', async t =>
   t.is((await copied(ana, { source: hidden, destination: { name: 'h', private: false } })).id, `pub/${ana.id}/h.txt`)
 })
 
-test('an expiry stays, changes or goes', async t => {
+test('a copy keeps, changes or drops the expiry', async t => {
   const ana = await api().makeUser()
   const { id, expires_at } = await sent(api(), ana, { name: 'a', expire: '30' })
   const to = (destination: object) => copied(ana, { source: id, destination })
@@ -120,7 +120,7 @@ test('an expiry stays, changes or goes', async t => {
   t.false('expires_at' in never)
 })
 
-test('a name that is taken is replaced only by whoever says so', async t => {
+test('a copy replaces an existing name only on request', async t => {
   const ana = await api().makeUser()
   const [a, b] = [await sent(api(), ana, { name: 'a' }), await sent(api(), ana, { name: 'b' }, { bytes: 'other one' })]
   const onto = { source: a.id, destination: { name: 'b' } }
@@ -132,7 +132,7 @@ test('a name that is taken is replaced only by whoever says so', async t => {
   t.like(await readUsage(api().db, ana.id), { objects: 1, bytes: 5 })
 })
 
-test('a legacy object moves into the storage of today', async t => {
+test('a legacy object can be moved to the current storage', async t => {
   const ana = await api().makeUser()
   await put(api().db, { ownerId: ana.id, bucket: 'legacy', key: 'old/a.pdf' }, 'old')
   const source = `${ana.id}/old/a.pdf`
@@ -159,7 +159,7 @@ test('a copy needs room, a move does not', async t => {
   t.is((await to('c', { move: true })).status, 200)
 })
 
-test('one Idempotency-Key moves once, and gives its answer again', async t => {
+test('an Idempotency-Key moves once and repeats its answer', async t => {
   const ana = await api().makeUser()
   const { id } = await sent(api(), ana, { name: 'a' })
   const body = { source: id, destination: { name: 'b' }, move: true }
@@ -180,7 +180,7 @@ test('one Idempotency-Key moves once, and gives its answer again', async t => {
   t.like(long, { status: 400, body: { code: 'INVALID_PARAMETERS' } })
 })
 
-test('what is null is as what is left out, but for an expiry', async t => {
+test('null means left out, except for an expiry', async t => {
   const ana = await api().makeUser()
   const { id } = await sent(api(), ana, { name: 'a', expire: '30d' })
   const destination = { name: 'b', prefix: null, private: null, security_hash: null }
@@ -191,7 +191,7 @@ test('what is null is as what is left out, but for an expiry', async t => {
   t.is(never.id, `pub/${ana.id}/b.txt`)
 })
 
-test('a copy refuses what it does not take', async t => {
+test('a copy refuses invalid bodies', async t => {
   const ana = await api().makeUser()
   const { id: source } = await sent(api(), ana, { name: 'a' })
   const wrong: [object, string][] = [
@@ -250,7 +250,7 @@ test('a name brings its extension and type to a copy or move of a file without o
   t.regex(hidden.id, new RegExp(`^prv/${ana.id}/notes${hashed}-ex\\d+\\.md$`))
 })
 
-test('what has an extension keeps it and its type, whatever the name ends in', async t => {
+test('an object with an extension keeps it and its type, whatever its new name', async t => {
   const ana = await api().makeUser()
   const { id: source } = await sent(api(), ana, { name: 'a' }, { fileName: 'me.png' })
   for (const move of [false, true]) {
@@ -259,7 +259,7 @@ test('what has an extension keeps it and its type, whatever the name ends in', a
   }
 })
 
-test('a type that is known of a file without extension stays with it', async t => {
+test('a file without extension keeps a known type', async t => {
   const ana = await api().makeUser()
   const { id: source } = await sent(api(), ana, { name: 'plain' }, { fileName: 'plain' })
   await api().db('objects').where({ owner_id: ana.id, key: 'plain' }).update({ content_type: 'text/x-notes' })

@@ -21,7 +21,7 @@ async function linkTo(who: TestUser, { id }: MadeObject, query: Record<string, s
   return here(api(), answer.body.response.url)
 }
 
-test('a private file gets a link that opens it, for as long as was asked', async t => {
+test('a private file gets a link that works for the requested time', async t => {
   const ana = await api().makeUser()
   const made = await madeObject(api(), ana, { contentType: 'image/png', bytes: randomBytes(100_000) })
   const begun = Date.now()
@@ -46,7 +46,7 @@ test('a private file gets a link that opens it, for as long as was asked', async
   t.is((await fetch(here(api(), url), { method: 'POST' })).status, 404)
 })
 
-test('programs that do not say otherwise are sent there', async t => {
+test('a download redirects unless redirect=false', async t => {
   const ana = await api().makeUser()
   const made = await madeObject(api(), ana)
   const queries: Record<string, string>[] = [{}, { redirect: 'true' }]
@@ -58,7 +58,7 @@ test('programs that do not say otherwise are sent there', async t => {
   }
 })
 
-test('a public file has its own address, and a link where it shall look otherwise', async t => {
+test('a public file has its own address, and a link for another name or disposition', async t => {
   const ana = await api().makeUser()
   const made = await madeObject(api(), ana, { bucket: 'public', key: 'a b/ü.txt', contentType: 'text/plain' })
   const plain = (await ask(ana, { object: made.id, redirect: 'false' })).body.response
@@ -78,7 +78,7 @@ test('a public file has its own address, and a link where it shall look otherwis
   }
 })
 
-test('what cannot be asked is refused, each with its code', async t => {
+test('every invalid request is refused with its own code', async t => {
   const ana = await api().makeUser()
   const other = await api().makeUser()
   const made = await madeObject(api(), ana)
@@ -129,7 +129,7 @@ test('who may ask', async t => {
   }
 })
 
-test('a link dies with its object’s name, and a new object of that name does not revive it', async t => {
+test('a link ends when its object is deleted, and a new object of that name does not revive it', async t => {
   const ana = await api().makeUser()
   const nameOf = ({ id }: MadeObject): ObjectName => objectName(id)!
   const done = (work: (trx: Parameters<typeof moveObject>[0]) => Promise<unknown>) => api().db.transaction(work)
@@ -169,7 +169,7 @@ test('a link dies with its object’s name, and a new object of that name does n
   t.deepEqual(Buffer.from(await (await fetch(url)).arrayBuffer()), replaced.bytes)
 })
 
-test('a link promises no more than its object does', async t => {
+test('a link does not outlive its object', async t => {
   const ana = await api().makeUser()
   const expiresAt = new Date(Math.floor(Date.now() / 1000) * 1000 + 600_000)
   const made = await madeObject(api(), ana, { expiresAt })
@@ -177,7 +177,7 @@ test('a link promises no more than its object does', async t => {
   t.is(body.response.expires_at, expiresAt.toISOString())
 })
 
-test('a token that was tampered with opens nothing', async t => {
+test('a manipulated token opens nothing', async t => {
   const ana = await api().makeUser()
   const url = await linkTo(ana, await madeObject(api(), ana))
   const [, said = '', signature = ''] = /\/d\/(.+)\.(.+)$/.exec(url) ?? []

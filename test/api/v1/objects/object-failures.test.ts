@@ -23,7 +23,7 @@ async function without(table: string, work: () => Promise<void>): Promise<void> 
   }
 }
 
-test.serial('what nobody expected has a code of its call, and changes nothing', async t => {
+test.serial('an unexpected error has the code of its endpoint and changes nothing', async t => {
   const ana = await api().makeUser()
   const { id: object } = await sent(api(), ana, { name: 'a' })
   await without('objects', async () => {
@@ -48,7 +48,7 @@ test.serial('what nobody expected has a code of its call, and changes nothing', 
   )
 })
 
-test.serial('an upload is recorded and gives its place back in its own commit, or is not there', async t => {
+test.serial('an upload is audited and ends its lease in its own commit, or is not stored', async t => {
   const ana = await api().makeUser()
   const { db } = api()
   const recorded = () => db('audit').where({ actor: ana.id, action: 'objects.upload' }).orderBy('id').pluck('resource')
@@ -70,7 +70,7 @@ test.serial('an upload is recorded and gives its place back in its own commit, o
   t.deepEqual(await db('blob_leases').where({ subject: `upload/${ana.id}` }), [])
 })
 
-test.serial('a body whose id the sweep has taken is refused, and stays nowhere', async t => {
+test.serial('a body whose id the sweep has deleted is refused and not stored', async t => {
   const ana = await api().makeUser()
   t.true(
     drawnAheadSeconds < upkeepTimes.drawnSeconds / 2,

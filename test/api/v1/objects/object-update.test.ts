@@ -30,7 +30,7 @@ async function changed(user: TestUser, object: string, body: object) {
   return answer.response.results[0]
 }
 
-test('visibility changes the id and the address, and nothing else but the time of writing', async t => {
+test('a change of visibility changes only the id, the address and the time of writing', async t => {
   const ana = await api().makeUser()
   const { id, url } = await sent(api(), ana, { name: 'a', prefix: 'p', metadata: '{"by":"ana"}' })
   const before = await aged(id)
@@ -61,7 +61,7 @@ test('visibility changes the id and the address, and nothing else but the time o
   t.like(await readUsage(api().db, ana.id), { objects: 1, bytes: 5 })
 })
 
-test('expiry is part of the id, comes, changes and goes', async t => {
+test('an expiry is part of the id and can be added, changed and removed', async t => {
   const ana = await api().makeUser()
   const { id } = await sent(api(), ana, { name: 'a' })
   const later = await changed(ana, id, { expire: '30d' })
@@ -74,7 +74,7 @@ test('expiry is part of the id, comes, changes and goes', async t => {
   t.like(await changed(ana, id, { expire: null }), { id, changed: false })
 })
 
-test('headers and metadata keep the id; null takes away', async t => {
+test('headers and metadata keep the id; null removes them', async t => {
   const ana = await api().makeUser()
   const { id } = await sent(api(), ana, { name: 'a', metadata: '{"a":"1","b":"2"}' })
   const before = await aged(id)
@@ -90,7 +90,7 @@ test('headers and metadata keep the id; null takes away', async t => {
   t.deepEqual(Object.keys((await rowOf(id))!.metadata), ['__proto__'])
 })
 
-test('metadata from before there was a rule for its characters stays, and can be taken away', async t => {
+test('metadata with characters that are no longer allowed is kept and can be removed', async t => {
   const ana = await api().makeUser()
   const { id } = await sent(api(), ana, { name: 'a' })
   const { owner_id, key } = (await rowOf(id))!
@@ -105,7 +105,7 @@ test('metadata from before there was a rule for its characters stays, and can be
   t.deepEqual((await rowOf(id))!.metadata, { g: 'h' })
 })
 
-test('all changes of one object happen, or none', async t => {
+test('all changes of one object are applied, or none', async t => {
   const ana = await api().makeUser()
   const { id } = await sent(api(), ana, { name: 'a', metadata: '{"a":"1","b":"2","c":"3"}' })
   const many = { private: true, metadata: { d: '4', e: '5', f: '6' } }
@@ -138,7 +138,7 @@ test('several objects have one result each, in their order', async t => {
   t.truthy(await rowOf(b.id))
 })
 
-test('a legacy object changes its headers only together with its place', async t => {
+test('a legacy object changes its headers only together with its visibility', async t => {
   const ana = await api().makeUser()
   await put(api().db, { ownerId: ana.id, bucket: 'legacy', key: 'old/a.txt' }, 'old')
   const id = `${ana.id}/old/a.txt`
@@ -153,7 +153,7 @@ test('a legacy object changes its headers only together with its place', async t
   t.like(await changed(ana, `${ana.id}/c`, { private: true }), { id: `prv/${ana.id}/c`, url: null })
 })
 
-test('a plan decides what may be asked for: without a paid one an object can still be hidden', async t => {
+test('the plan decides which changes are allowed; without a paid one an object can still be made private', async t => {
   const bodies = {
     hide: { private: true },
     show: { private: false },
@@ -185,7 +185,7 @@ test('a plan decides what may be asked for: without a paid one an object can sti
   }
 })
 
-test('a body of another form is refused before any object changes', async t => {
+test('a malformed body is refused before any object changes', async t => {
   const ana = await api().makeUser()
   const { id: object } = await sent(api(), ana, { name: 'a' })
   const wrong: [object, string][] = [

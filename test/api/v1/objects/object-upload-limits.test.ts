@@ -44,7 +44,7 @@ const waitsForAName = async (): Promise<boolean> => {
   return (await api().db.raw(waits)).rows.length > 0
 }
 
-test('an account has so many uploads under way, in two processes; one that ends or is cut makes room', async t => {
+test('concurrent uploads of an account are limited over two processes; one that ends or breaks off frees a slot', async t => {
   t.timeout(120_000)
   const ana = await api().makeUser()
   const { db } = api()
@@ -69,7 +69,7 @@ test('an account has so many uploads under way, in two processes; one that ends 
   for (const step of undo.reverse()) await step()
 })
 
-test('who is blocked or revoked while a body comes is refused at its end, and nothing is there', async t => {
+test('a caller who is blocked or revoked during the body is refused at its end, and nothing is stored', async t => {
   const [ana, bob] = [await api().makeUser(), await api().makeUser()]
   const uploads = [slowly(api(), ana), slowly(api(), bob)]
   await comesTrue(async () => (await underWay(ana)) + (await underWay(bob)) === 2)
@@ -82,7 +82,7 @@ test('who is blocked or revoked while a body comes is refused at its end, and no
   t.is((await underWay(ana)) + (await underWay(bob)), 0)
 })
 
-test('a process that dies holds its places for a minute only', async t => {
+test('a process that dies holds its slots for a minute only', async t => {
   const ana = await api().makeUser()
   const lease = { subject: `upload/${ana.id}`, holder: 'gone' }
   await api()
@@ -93,7 +93,7 @@ test('a process that dies holds its places for a minute only', async t => {
   t.is((await sendFile(api(), ana)).status, 200)
 })
 
-test('a file takes at least what the operator says', async t => {
+test('a file must have the operator’s minimum size', async t => {
   const ana = await api().makeUser()
   const small = await sendFile(api(), ana, {}, { bytes: 'ab' })
   t.like(small, { status: 400, body: { code: 'FILE_TOO_SMALL' } })
@@ -113,7 +113,7 @@ async function nearlyFull(left: number): Promise<TestUser> {
   return user
 }
 
-test('an upload that replaces has its room also when what it replaces goes meanwhile', async t => {
+test('a replacing upload has room even if the replaced object is deleted meanwhile', async t => {
   const ana = await api().makeUser({ plan: 'hobby-1' })
   const { db } = api()
   const fields = { name: 'a', overwrite: 'true' }
@@ -128,7 +128,7 @@ test('an upload that replaces has its room also when what it replaces goes meanw
   t.is((await readUsage(db, ana.id)).bytes, 600)
 })
 
-test('the storage of the plan is filled to the last byte and not one more', async t => {
+test('the storage of the plan can be filled to the last byte and no further', async t => {
   const ana = await nearlyFull(10)
   const over = await sendFile(api(), ana, { name: 'a' }, { bytes: 'x'.repeat(11) })
   t.like(over, { status: 403, body: { code: 'STORAGE_QUOTA_EXCEEDED' } })
@@ -142,14 +142,14 @@ test('the storage of the plan is filled to the last byte and not one more', asyn
   t.is((await readUsage(api().db, ana.id)).bytes, 5 * gib - 7)
 })
 
-test('of uploads side by side only those are stored that fit', async t => {
+test('of concurrent uploads only those that fit are stored', async t => {
   const ana = await nearlyFull(25)
   const answers = await Promise.all([1, 2].map(() => sendFile(api(), ana, {}, { bytes: 'x'.repeat(13) })))
   t.deepEqual(answers.map(({ status }) => status).sort(), [200, 403])
   t.is((await readUsage(api().db, ana.id)).bytes, 5 * gib - 12)
 })
 
-test('a body that cannot fit is refused before it comes', async t => {
+test('a body that cannot fit is refused before it is sent', async t => {
   const ana = await nearlyFull(10)
   const headers = {
     authorization: ana.key,

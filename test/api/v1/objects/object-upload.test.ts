@@ -25,7 +25,7 @@ async function left({ id }: TestUser): Promise<[loose: number, objects: number]>
   return [(await api().store.files()) - rows[0].n, (await readUsage(api().db, id)).objects]
 }
 
-test('an upload is a row, a manifest and a stored body, and is answered with what it became', async t => {
+test('an upload creates a row, a manifest and a segment, and the answer describes the object', async t => {
   const ana = await api().makeUser()
   const said = await sent(api(), ana, { name: 'photo', prefix: 'a/b/' }, { fileName: 'C:\\me\\Büro.PNG' })
   const id = `pub/${ana.id}/a/b/photo.png`
@@ -53,7 +53,7 @@ test('an upload is a row, a manifest and a stored body, and is answered with wha
   t.like(await readUsage(api().db, ana.id), { objects: 1, bytes: 5 })
 })
 
-test('every parameter arrives in the row', async t => {
+test('every parameter is stored in the row', async t => {
   const ana = await api().makeUser()
   const said = await sent(
     api(),
@@ -83,7 +83,7 @@ test('every parameter arrives in the row', async t => {
   t.is(said.id.match(/-ex(\d+)/)?.[1], String(new Date(said.expires_at as string).getTime() / 1000))
 })
 
-test('a file without a name of its own gets one that nobody guesses; so does whoever asks for it', async t => {
+test('a file without a name gets an unguessable one, as does one whose upload requests it', async t => {
   const ana = await api().makeUser()
   const hashed = /_[a-z2-7]{16}/
   const unnamed = await sent(api(), ana, {}, { fileName: 'Émile & co.jpeg' })
@@ -169,7 +169,7 @@ test('the longest values that are allowed pass', async t => {
     t.is((await sendFile(api(), ana, { prefix, name, expire, metadata })).status, 200, expire)
 })
 
-test('a name is taken once, and replaced only by whoever says so', async t => {
+test('an existing name is replaced only on request', async t => {
   const ana = await api().makeUser()
   const first = await sent(api(), ana, { name: 'a' })
   const again = await sendFile(api(), ana, { name: 'a' }, { bytes: 'other' })
@@ -189,7 +189,7 @@ test('a name is taken once, and replaced only by whoever says so', async t => {
   t.deepEqual(racing.map(({ status }) => status).sort(), [200, ...Array(9).fill(409)])
 })
 
-test('what plans do not have is refused: uploads without a paid one, options without theirs', async t => {
+test('uploads need a paid plan, and options the plan that includes them', async t => {
   const nobody = await api().makeUser({ plan: 'free' })
   const over = await api().makeUser({ planEndsAt: new Date(Date.now() - 1000) })
   for (const user of [nobody, over])
@@ -211,7 +211,7 @@ test('what plans do not have is refused: uploads without a paid one, options wit
   }
 })
 
-test('the rule of the longest prefix fills what is left out, and holds size and types', async t => {
+test('the rule with the longest prefix fills in defaults and enforces size and types', async t => {
   const ana = await api().makeUser()
   const rule = { owner_id: ana.id, private: null, expire: null, max_size: null, extensions: null, cache_control: null }
   await api()
@@ -238,7 +238,7 @@ test('the rule of the longest prefix fills what is left out, and holds size and 
   t.is((await sendFile(api(), ana, { prefix: 'ab' }, { fileName: 'a.png' })).status, 200)
 })
 
-test.serial('one Idempotency-Key stores one object, and gives its answer again', async t => {
+test.serial('an Idempotency-Key stores one object and repeats its answer', async t => {
   const ana = await api().makeUser()
   const headers = { 'idempotency-key': 'once' }
   const first = await sendFile(api(), ana, { prefix: 'a' }, { headers })
@@ -259,7 +259,7 @@ test.serial('one Idempotency-Key stores one object, and gives its answer again',
   t.deepEqual(await left(ana), [0, 1])
 })
 
-test.serial('an Idempotency-Key repeats an answer only where the upload token fixes the same', async t => {
+test.serial('an Idempotency-Key repeats an answer only for upload tokens with the same pins', async t => {
   const ana = await api().makeUser()
   const mint = async (pins: object) =>
     (await api().blobAs(ana).post('/v1/upload-tokens', JSON.stringify(pins))).body.response.token
@@ -272,7 +272,7 @@ test.serial('an Idempotency-Key repeats an answer only where the upload token fi
   t.like(other, { status: 409, body: { code: 'IDEMPOTENCY_KEY_REUSED' } })
 })
 
-test.serial('a store that is out is 503 with a time to come back, and nothing is there', async t => {
+test.serial('an unavailable store is 503 with Retry-After, and nothing is stored', async t => {
   const ana = await api().makeUser()
   api().store.failing = true
   const refused = await sendFile(api(), ana, {}, { bytes: 'x'.repeat(17_000) })

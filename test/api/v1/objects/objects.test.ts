@@ -20,7 +20,7 @@ const remove = (user: TestUser, body: unknown) =>
     .blobAs(user)
     .request('DELETE', '/v1/objects', { body: typeof body === 'string' ? body : JSON.stringify(body) })
 
-test('info tells everything of an object', async t => {
+test('info shows all properties of an object', async t => {
   const ana = await api().makeUser()
   const query = { name: 'a', prefix: 'p', cache_control: 'immutable', disposition: 'inline', metadata: '{"by":"ana"}' }
   const { id, url } = await sent(api(), ana, query, { fileName: 'me.png' })
@@ -50,7 +50,7 @@ test('info tells everything of an object', async t => {
   t.like(await api().blobAs(ana).get('/v1/objects/info'), { status: 400, body: { code: 'INVALID_OBJECT' } })
 })
 
-test('an object of somebody else is answered as one that nobody has', async t => {
+test('an object of another account is answered like a missing one', async t => {
   const [ana, bob] = [await api().makeUser(), await api().makeUser()]
   const { id } = await sent(api(), bob, { name: 'secret', private: 'true' })
   const nobodys = `prv/${bob.id}/nothing.txt`
@@ -82,7 +82,7 @@ test('an object of somebody else is answered as one that nobody has', async t =>
   t.is((await info(bob, id)).status, 200)
 })
 
-test('a listing shows all of an account, by the bytes of names, or one visibility or folder of it', async t => {
+test('a listing shows all objects in byte order of their names, or those of one visibility or folder', async t => {
   const ana = await api().makeUser()
   t.deepEqual((await list(ana)).body.response, { objects: [] })
   const b = await sent(api(), ana, { name: 'b', expire: '30' })
@@ -109,7 +109,7 @@ test('a listing shows all of an account, by the bytes of names, or one visibilit
   t.deepEqual([ids(below), below.body.response.folders], [[inner.id], ['x/y/z/']])
 })
 
-test('pages follow each other by either name of the cursor, and a cursor is of its listing only', async t => {
+test('either name of the cursor continues a listing, and a cursor works only for its listing', async t => {
   const [ana, bob] = [await api().makeUser(), await api().makeUser()]
   for (const name of ['a', 'b', 'c', 'd', 'e']) await sent(api(), ana, { name, prefix: 'p' })
   const all = ids(await list(ana))
@@ -145,7 +145,7 @@ test('pages follow each other by either name of the cursor, and a cursor is of i
     )
 })
 
-test('a listing refuses what it does not take', async t => {
+test('a listing refuses invalid parameters', async t => {
   const ana = await api().makeUser()
   for (const [name, value] of [
     'limit=0',
@@ -164,7 +164,7 @@ test('a listing refuses what it does not take', async t => {
   t.is((await list(ana, { limit: '1000' })).status, 200)
 })
 
-test('one object is deleted or missing, however it is named', async t => {
+test('one object is deleted or missing, in every form of the body', async t => {
   const ana = await api().makeUser()
   for (const name of ['object', 'objects', 'list']) {
     const { id } = await sent(api(), ana, { name: 'a' })
@@ -177,7 +177,7 @@ test('one object is deleted or missing, however it is named', async t => {
   t.like(await readUsage(api().db, ana.id), { objects: 0, bytes: 0 })
 })
 
-test('of several objects it is told which are gone, were not there and could not go', async t => {
+test('a deletion of several objects lists the deleted, the missing and the failed ones', async t => {
   const ana = await api().makeUser()
   const made = [await sent(api(), ana, { name: 'a' }), await sent(api(), ana, { name: 'b', private: 'true' })]
   const missing = `pub/${ana.id}/nothing.txt`
@@ -190,7 +190,7 @@ test('of several objects it is told which are gone, were not there and could not
   t.deepEqual(ids(await list(ana)), [])
 })
 
-test('a deletion refuses bodies of another form, and more than 100 ids', async t => {
+test('a deletion refuses malformed bodies and more than 100 ids', async t => {
   const ana = await api().makeUser()
   const id = (n: number) => `pub/${ana.id}/${n}.txt`
   for (const body of [{}, { objects: [] }, { object: 1 }, { objects: [1] }, { object: null }])
@@ -202,7 +202,7 @@ test('a deletion refuses bodies of another form, and more than 100 ids', async t
   t.like(await remove(ana, { objects: [...hundred, id(100)] }), { status: 400, body: { code: 'TOO_MANY_OBJECTS' } })
 })
 
-test('what has expired is neither listed nor shown, and its name is free', async t => {
+test('an expired object is neither listed nor shown, and its name is free', async t => {
   const ana = await api().makeUser()
   const { id } = await sent(api(), ana, { name: 'a' })
   await api()

@@ -11,7 +11,7 @@ test.after.always('end the second process', async () => {
   for (const step of undo.reverse()) await step()
 })
 
-test('a rotated key is dead in every process within a second: its requests, its tokens, its streams; what is not its goes on', async t => {
+test('a rotated key is dead in every process within a second: its requests, tokens and streams; others keep working', async t => {
   const { db } = api()
   const second = await openApiFor({ db, url: db.client.config.connection.connectionString }, {}, undo)
   const processes: readonly TestApi[] = [api(), second]

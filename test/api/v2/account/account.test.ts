@@ -8,7 +8,7 @@ const patch = (session: string, path: string, body: object) =>
     .as(session)
     .request('PATCH', path, { body: JSON.stringify(body) })
 
-test('a new key replaces the one with full access, and leaves those that are limited', async t => {
+test('a new key replaces the one with full access and leaves limited keys', async t => {
   const ana = await api().makeUser()
   const limited = await Promise.all(
     [{ scopes: ['account:read' as const] }, { prefixes: ['a/'] }].map(limits => api().makeKey(ana, limits)),
@@ -21,7 +21,7 @@ test('a new key replaces the one with full access, and leaves those that are lim
   t.is((await api().as(ana.key).get('/v2/users/me')).body.code, 'ACCESS_DENIED')
 })
 
-test('many rotations at once leave one key with full access', async t => {
+test('concurrent rotations leave one key with full access', async t => {
   const { db } = api()
   const undo: (() => Promise<unknown>)[] = []
   t.teardown(async () => {
@@ -43,7 +43,7 @@ test('many rotations at once leave one key with full access', async t => {
   t.deepEqual(alive.sort(), [200, ...Array(19).fill(401)])
 })
 
-test('the third rotation within a minute waits five', async t => {
+test('the third rotation within a minute is refused for five minutes', async t => {
   const ana = await api().makeUser()
   for (let n = 0; n < 2; n++) t.is((await api().as(ana.session).get('/v2/account/apikey')).status, 200)
   const refused = await api().as(ana.session).get('/v2/account/apikey')
@@ -51,7 +51,7 @@ test('the third rotation within a minute waits five', async t => {
   t.true(Number(refused.headers.get('retry-after')) > 290)
 })
 
-test('an API key may change none of it, and is told why', async t => {
+test('an API key may change none of it, and the refusal says why', async t => {
   const ana = await api().makeUser()
   for (const [method, path, body] of [
     ['GET', '/v2/account/apikey', undefined],

@@ -7,7 +7,7 @@ const api = testApi()
 const entries = async (credential: string, query = '') =>
   (await api().as(credential).get(`/v2/account/audit${query}`)).body.response
 
-test('commands that were done stand there, newest first; reads and refusals do not', async t => {
+test('executed commands are listed, newest first; reads and refusals are not', async t => {
   const ana = await api().makeUser({ plan: 'pro-12' })
   const app = await api().makeApp(ana)
   await api().as(ana).get('/v2/users/me')
@@ -28,7 +28,7 @@ test('commands that were done stand there, newest first; reads and refusals do n
   t.regex(found.entries[0].at, /^\d{4}-\d\d-\d\dT[\d:.]+Z$/)
 })
 
-test('a command whose operation failed is told with its code', async t => {
+test('a command whose operation failed is listed with its code', async t => {
   const ana = await api().makeUser({ plan: 'pro-12' })
   const app = await api().makeApp(ana)
   const code = 'CONTAINER_ALREADY_STOPPED'
@@ -40,7 +40,7 @@ test('a command whose operation failed is told with its code', async t => {
   t.like((await entries(ana.key)).entries, [{ result: code, operation: id }])
 })
 
-test('pages follow each other, and the plan says how far back they go', async t => {
+test('pages continue each other, and the plan limits how far back they go', async t => {
   const ana = await api().makeUser({ plan: 'standard-4' })
   const bob = await api().makeUser()
   const row = (n: number, age: string) =>
@@ -62,7 +62,7 @@ test('pages follow each other, and the plan says how far back they go', async t 
   t.is((await api().as(ana).get('/v2/account/audit?limit=101')).body.code, 'INVALID_PARAMETERS')
 })
 
-test('what an operator did to the account is told, and not which of them it was', async t => {
+test('acts of operators on the account are listed, without their names', async t => {
   const ana = await api().makeUser()
   const act = { action: 'users.set-plan', resource: null, result: 'success', operationId: null }
   await recordAudit(api().db, { accountId: ana.id, actor: 'operator:noor', ...act })
@@ -70,7 +70,7 @@ test('what an operator did to the account is told, and not which of them it was'
   t.like((await entries(ana.key)).entries, { length: 1, 0: { actor: 'operator', action: 'users.set-plan' } })
 })
 
-test('nobody writes over what is on record', async t => {
+test('audit entries cannot be changed', async t => {
   const ana = await api().makeUser()
   await api().as(ana.session).get('/v2/account/apikey')
   await t.throwsAsync(api().db('audit').where({ account_id: ana.id }).update({ result: 'other' }), {
@@ -78,13 +78,13 @@ test('nobody writes over what is on record', async t => {
   })
 })
 
-test('a stranger sees nothing of it', async t => {
+test('another account sees none of it', async t => {
   const [ana, bob] = [await api().makeUser(), await api().makeUser()]
   await api().as(ana.session).get('/v2/account/apikey')
   t.deepEqual((await entries(bob.key)).entries, [])
 })
 
-test('a key that is limited to an application sees what concerns that one', async t => {
+test('a key that is limited to an application sees only its entries', async t => {
   const ana = await api().makeUser({ plan: 'pro-12' })
   const [one, two] = [await api().makeApp(ana), await api().makeApp(ana)]
   for (const { id } of [one, two]) t.is((await api().as(ana).post(`/v2/apps/${id}/stop`)).status, 200)

@@ -3,7 +3,7 @@ import { testApi } from '../../../kit/actors/api.ts'
 
 const api = testApi({ scale: 1 })
 
-test('past four attempts within five minutes: a day of KEEP_CALM, and the code waits', async t => {
+test('after four attempts within five minutes: a day of KEEP_CALM, and the code stays valid', async t => {
   const ana = await api().makeUser()
   const downgrade = (body?: object) =>
     api()

@@ -21,7 +21,7 @@ const age = (user: TestUser, seconds: number) =>
     .where({ user_id: user.id })
     .update({ expires_at: new Date(Date.now() - seconds * 1000) })
 
-test('a code is mailed, and with it the next lower plan is taken', async t => {
+test('a code is mailed, and with it the account changes to the next lower plan', async t => {
   const ana = await api().makeUser({ plan: 'standard-6' })
   const sent = await downgrade(ana)
   t.deepEqual([sent.status, sent.text], [200, '{"status":"success","code":"CONFIRM_CODE_SENT"}'])
@@ -36,7 +36,7 @@ test('a code is mailed, and with it the next lower plan is taken', async t => {
   t.is(acts.length, 2)
 })
 
-test('the mail holds the code in no row; however often it is tried, it says the same', async t => {
+test('the code of the mail is in no row, and every attempt to send it has the same code', async t => {
   const ana = await api().makeUser()
   await downgrade(ana)
   const mail = await api().db('mails').where({ user_id: ana.id }).first()
@@ -47,7 +47,7 @@ test('the mail holds the code in no row; however often it is tried, it says the 
     t.false(JSON.stringify(await api().db(table)).includes(code), table)
 })
 
-test('while a code works there is no other; an old one is over', async t => {
+test('while a code is valid there is no other; an old one is refused', async t => {
   const ana = await api().makeUser()
   await downgrade(ana)
   const again = await downgrade(ana)
@@ -66,7 +66,7 @@ test('while a code works there is no other; an old one is over', async t => {
   t.is((await downgrade(ana, { confirmCode: await codeOf(ana) })).body.code, 'CONFIRM_CODE_VALIDATED')
 })
 
-test('a wrong code keeps the right one, which works once', async t => {
+test('a wrong code leaves the right one valid, which works once', async t => {
   const ana = await api().makeUser()
   await downgrade(ana)
   const code = await codeOf(ana)
@@ -79,14 +79,14 @@ test('a wrong code keeps the right one, which works once', async t => {
   t.is(await planOf(ana), 'enterprise-24')
 })
 
-test('twenty tries are all that a code takes, whatever the limits let through', async t => {
+test('a code allows twenty attempts, whatever the limits admit', async t => {
   const ana = await api().makeUser()
   await downgrade(ana)
   for (let n = 0; n < 20; n++) await downgrade(ana, { confirmCode: 'AAAAAAAA' })
   t.is((await downgrade(ana, { confirmCode: await codeOf(ana) })).body.code, 'CONFIRM_CODE_INVALID')
 })
 
-test.serial('two hundred confirmations at once are one step; two hundred requests are one mail', async t => {
+test.serial('two hundred concurrent confirmations are one step; two hundred requests are one mail', async t => {
   const ana = await api().makeUser({ plan: 'enterprise-96' })
   const crowd = (body?: object) =>
     Promise.all(Array.from({ length: 200 }, () => comingAgain(() => downgrade(ana, body))))
@@ -104,7 +104,7 @@ test.serial('two hundred confirmations at once are one step; two hundred request
   t.is(await planOf(ana), 'enterprise-64')
 })
 
-test('no plan, the lowest one and one that has ended lead nowhere', async t => {
+test('no plan, the lowest one and one that has ended cannot be lowered', async t => {
   const cases = [
     await api().makeUser({ plan: 'free' }),
     await api().makeUser({ plan: 'hobby-1' }),
@@ -118,7 +118,7 @@ test('no plan, the lowest one and one that has ended lead nowhere', async t => {
   }
 })
 
-test('what the lower plan does not hold refuses the step, also when it comes after the code', async t => {
+test('usage beyond the lower plan refuses the step, even if it arises after the code', async t => {
   const ana = await api().makeUser({ plan: 'standard-4' })
   await downgrade(ana)
   const app = await api().makeApp(ana, { memoryMb: 2048 })
@@ -143,7 +143,7 @@ test('what the lower plan does not hold refuses the step, also when it comes aft
   t.is(await planOf(ana), 'hobby-2')
 })
 
-test('a confirmed step that something came in the way of is refused, and told by mail', async t => {
+test('a confirmed step that has become impossible is refused, and reported by mail', async t => {
   const ana = await api().makeUser({ plan: 'standard-4' })
   await downgrade(ana)
   const confirmCode = await codeOf(ana)
@@ -161,7 +161,7 @@ test('a confirmed step that something came in the way of is refused, and told by
   t.truthy(await api().db('mails').where({ user_id: ana.id, template: 'downgrade-refused' }).first())
 })
 
-test('an API key may not ask for it', async t => {
+test('an API key may not request it', async t => {
   const ana = await api().makeUser()
   const answer = await api().as(ana.key).post('/v2/account/downgrade')
   t.deepEqual([answer.status, answer.body.code], [401, 'ACCESS_DENIED'])

@@ -31,7 +31,7 @@ test('the profile shows account, plan and applications', async t => {
   })
 })
 
-test('a key limited to resources sees only these, and the memory of all', async t => {
+test('a key that is limited to resources sees only those, and the memory of all', async t => {
   const ana = await api().makeUser()
   const [one, two] = [await api().makeApp(ana), await api().makeApp(ana)]
   const { key } = await api().makeKey(ana, { resources: [one.id] })

@@ -109,7 +109,7 @@ test.serial('every refusal has its code and leaves nothing', async t => {
   t.deepEqual(await listApps(api().db, ana.id), [])
 })
 
-test.serial('an archive that nobody has the time to inspect is to come again', async t => {
+test.serial('an archive that cannot be inspected in time is to be sent again', async t => {
   const ana = await api().makeUser()
   const { id } = (await upload(ana, form(archive()))).body.response
   const before = api().services.archives
@@ -130,7 +130,7 @@ test.serial('an archive that nobody has the time to inspect is to come again', a
   t.deepEqual(await leftovers(), nothing)
 })
 
-test.serial('an upload that is no form is 415', async t => {
+test.serial('an upload that is not a form is 415', async t => {
   const ana = await api().makeUser()
   for (const [body, type] of [
     ['{}', 'application/json'],
@@ -147,7 +147,7 @@ test.serial('an upload that is no form is 415', async t => {
   }
 })
 
-test.serial('over 100 MB is FILE_TOO_LARGE, told by its length or found on the way', async t => {
+test.serial('over 100 MB is FILE_TOO_LARGE, by its declared length or while it arrives', async t => {
   const ana = await api().makeUser()
   const big = new Blob([Buffer.alloc(100 * 1024 * 1024 + 1)])
   const body = new FormData()
@@ -180,7 +180,7 @@ test.serial('an upload that breaks off leaves nothing', async t => {
   t.deepEqual(await leftovers(), nothing)
 })
 
-test.serial('a store that is out is FAILED_UPLOAD_DATA, and leaves nothing', async t => {
+test.serial('an unavailable store is FAILED_UPLOAD_DATA, and leaves nothing', async t => {
   const ana = await api().makeUser()
   api().store.failing = true
   const answer = await upload(ana, form(archive()))
@@ -190,7 +190,7 @@ test.serial('a store that is out is FAILED_UPLOAD_DATA, and leaves nothing', asy
   t.deepEqual(await leftovers(), nothing)
 })
 
-test.serial('two uploads at once never pass the plan', async t => {
+test.serial('two concurrent uploads never exceed the plan', async t => {
   const ana = await api().makeUser({ plan: 'hobby-1' })
   const answers = await Promise.all([1, 2, 3].map(() => upload(ana, form(archive('MEMORY=512')))))
   t.deepEqual(answers.map(answer => answer.status).sort(), [200, 200, 400])
@@ -205,7 +205,7 @@ test.serial('a taken subdomain is refused', async t => {
   t.deepEqual(answers.map(answer => answer.body.code ?? 'ok').sort(), ['SUBDOMAIN_TAKEN', 'ok'])
 })
 
-test.serial('without a plan, without a host', async t => {
+test.serial('without a plan or a host no application is created', async t => {
   const free = await api().makeUser({ plan: 'free' })
   t.is((await upload(free, form(archive()))).body.code, 'FEW_MEMORY')
   const ended = await api().makeUser({ planEndsAt: new Date(Date.now() - 1000) })
@@ -225,7 +225,7 @@ test.serial('without a plan, without a host', async t => {
   t.deepEqual(await leftovers(), nothing)
 })
 
-test.serial('an Idempotency-Key makes one application, and gives its answer again', async t => {
+test.serial('an Idempotency-Key creates one application and repeats its answer', async t => {
   const ana = await api().makeUser()
   const key = { 'idempotency-key': randomBytes(8).toString('hex') }
   const file = archive()
@@ -246,30 +246,33 @@ test.serial('an Idempotency-Key makes one application, and gives its answer agai
   t.deepEqual(await leftovers(), nothing)
 })
 
-test.serial('requests at once with one Idempotency-Key make one application; a refusal is replayed too', async t => {
-  const ana = await api().makeUser()
-  const key = { 'idempotency-key': randomBytes(8).toString('hex') }
-  const answers = await Promise.all([1, 2, 3].map(() => upload(ana, form(archive()), key)))
-  const [app] = await listApps(api().db, ana.id)
-  t.is((await listApps(api().db, ana.id)).length, 1)
-  const created = answers.filter(({ status }) => status === 200)
-  t.true(created.length > 0)
-  t.deepEqual([...new Set(created.map(({ body }) => body.response.id))], [app?.id])
-  const others = answers.filter(({ status }) => status !== 200).map(({ body }) => body.code)
-  t.deepEqual(
-    others.filter(code => code !== 'IDEMPOTENCY_IN_PROGRESS'),
-    [],
-  )
-  const refusal = { 'idempotency-key': randomBytes(8).toString('hex') }
-  const bad = zip([{ path: 'index.js', data: '1' }])
-  const first = await upload(ana, form(bad), refusal)
-  const again = await upload(ana, form(bad), refusal)
-  t.is(again.text, first.text)
-  t.is(again.headers.get('idempotent-replayed'), 'true')
-  t.deepEqual(await leftovers(), nothing)
-})
+test.serial(
+  'concurrent requests with one Idempotency-Key create one application; a refusal is repeated too',
+  async t => {
+    const ana = await api().makeUser()
+    const key = { 'idempotency-key': randomBytes(8).toString('hex') }
+    const answers = await Promise.all([1, 2, 3].map(() => upload(ana, form(archive()), key)))
+    const [app] = await listApps(api().db, ana.id)
+    t.is((await listApps(api().db, ana.id)).length, 1)
+    const created = answers.filter(({ status }) => status === 200)
+    t.true(created.length > 0)
+    t.deepEqual([...new Set(created.map(({ body }) => body.response.id))], [app?.id])
+    const others = answers.filter(({ status }) => status !== 200).map(({ body }) => body.code)
+    t.deepEqual(
+      others.filter(code => code !== 'IDEMPOTENCY_IN_PROGRESS'),
+      [],
+    )
+    const refusal = { 'idempotency-key': randomBytes(8).toString('hex') }
+    const bad = zip([{ path: 'index.js', data: '1' }])
+    const first = await upload(ana, form(bad), refusal)
+    const again = await upload(ana, form(bad), refusal)
+    t.is(again.text, first.text)
+    t.is(again.headers.get('idempotent-replayed'), 'true')
+    t.deepEqual(await leftovers(), nothing)
+  },
+)
 
-test.serial('uploads of one account at once wait for their turn: none is told to come again', async t => {
+test.serial('concurrent uploads of one account wait for each other: none is refused', async t => {
   const ana = await api().makeUser()
   const answers = await Promise.all(Array.from({ length: 5 }, () => upload(ana, form(archive()))))
   t.deepEqual(
@@ -279,7 +282,7 @@ test.serial('uploads of one account at once wait for their turn: none is told to
   t.is((await listApps(api().db, ana.id)).length, 5)
 })
 
-test.serial('memory is that of the plan which the account has when its upload has arrived', async t => {
+test.serial('the plan at the end of the upload decides the memory', async t => {
   const ana = await api().makeUser({ plan: 'hobby-2' })
   const [{ headers, body }, sent] = [await multipart(archive()), new PassThrough()]
   const answer = fetch(`${api().url}/v2/apps`, {

@@ -53,7 +53,7 @@ test('missing, foreign and malformed ids are byte-identical', async t => {
   t.deepEqual([...texts], ['{"status":"error","code":"APP_NOT_FOUND","message":"The application does not exist."}'])
 })
 
-test('deleting waits until the application is gone', async t => {
+test('a deletion is answered once the application is deleted', async t => {
   const ana = await api().makeUser()
   const app = await api().makeApp(ana)
   const answer = await api().as(ana).delete(`/v2/apps/${app.id}`)
@@ -62,7 +62,7 @@ test('deleting waits until the application is gone', async t => {
   t.is((await api().as(ana).delete(`/v2/apps/${app.id}`)).body.code, 'APP_NOT_FOUND')
 })
 
-test('a deletion that failed at the host says DELETE_ERROR, with 404', async t => {
+test('a deletion that failed at the host is DELETE_ERROR, with 404', async t => {
   const ana = await api().makeUser()
   const app = await api().makeApp(ana)
   api().lanes.outcome = operation =>

@@ -7,7 +7,7 @@ import { comesTrue } from '../../../kit/comes-true.ts'
 
 const api = testApi({ services: () => ({ patience: { claimMs: 400, holdMs: 1500, backgroundMs: 1500 } }) })
 
-test.serial('an operation that nobody claims in time expires: the answer is true for ever', async t => {
+test.serial('an operation that is not claimed in time expires, so its answer stays true', async t => {
   const ana = await api().makeUser()
   const app = await api().makeApp(ana)
   api().lanes.asleep = true
@@ -21,7 +21,7 @@ test.serial('an operation that nobody claims in time expires: the answer is true
   t.is(await claimNextOperation(api().db, app.id), undefined)
 })
 
-test.serial('what was claimed in time is waited for beyond that, and no longer than a client waits', async t => {
+test.serial('a claimed operation is waited for, but no longer than a client waits', async t => {
   t.is(heldCall.holdMs, 95_000, 'clients wait for 120 s')
   const ana = await api().makeUser()
   const app = await api().makeApp(ana)
@@ -60,7 +60,7 @@ test.serial('an operation that is stored and not confirmed yet has not ended', a
   t.is((await answer).status, 200)
 })
 
-test.serial('a deletion that nobody claims is DELETE_ERROR', async t => {
+test.serial('an unclaimed deletion is DELETE_ERROR', async t => {
   const ana = await api().makeUser()
   const app = await api().makeApp(ana)
   api().lanes.asleep = true
@@ -69,7 +69,7 @@ test.serial('a deletion that nobody claims is DELETE_ERROR', async t => {
   t.is((await api().as(ana).get(`/v2/apps/${app.id}`)).status, 200)
 })
 
-test.serial('a client that leaves does not take its command with it', async t => {
+test.serial('a client that disconnects does not cancel its command', async t => {
   const ana = await api().makeUser()
   const app = await api().makeApp(ana)
   api().lanes.asleep = false

@@ -13,7 +13,7 @@ async function writer() {
 
 const spent = { status: 429, body: { code: 'KEEP_CALM' } }
 
-test('who may write, and how often, is settled before a body of 60 MB is read; an invalid body counts', async t => {
+test('rights and limits are checked before a body of 60 MB is read; an invalid body counts', async t => {
   const { ana, path, put } = await writer()
   for (let index = 0; index < 10; index++) t.is((await put('{"path":')).body.code, 'INVALID_JSON_BODY')
   const refused = await put('{"path":"a","content":""}')
@@ -27,7 +27,7 @@ test('who may write, and how often, is settled before a body of 60 MB is read; a
     t.is(await statusOfUnsent(path, credential), status)
 })
 
-test('the configuration file has a limit of its own, which an invalid one spends', async t => {
+test('the configuration file has its own limit, against which an invalid one counts', async t => {
   const { put } = await writer()
   const config = JSON.stringify({ path: 'berth.app', content: 'MAIN=a.js' })
   t.like(await put(config), { status: 400, body: { code: 'MISSING_DISPLAY_NAME' } })

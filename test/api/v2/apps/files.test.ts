@@ -67,7 +67,7 @@ function speaking(user: TestUser, app: AppRow) {
 const names = (answer: { body: { response: { name: string }[] } }) => answer.body.response.map(entry => entry.name)
 const ok = { status: 200, body: { status: 'success' } }
 
-test('files are listed, read in both shapes, written, moved and deleted', async t => {
+test('files are listed, read in both forms, written, moved and deleted', async t => {
   const { list, read, put, patch, remove, files } = await made({ 'index.js': 'hello', 'lib/a.js': 'a', empty: '' })
   const all = await list()
   t.deepEqual(names(all), ['empty', 'index.js', 'lib'])
@@ -151,7 +151,7 @@ test('every refusal has its code', async t => {
   t.true(existsSync('/etc/passwd'))
 })
 
-test.serial('10 MB pass in every shape, more does not, and 64 MB are not even read', async t => {
+test.serial('10 MB pass in every form, more is refused, and 64 MB are not even read', async t => {
   const { read, put, address, ana, files } = await made()
   const full = 'x'.repeat(maxFileBytes)
   const list = `${'120,'.repeat(maxFileBytes - 1)}120`
@@ -185,7 +185,7 @@ test.serial('10 MB pass in every shape, more does not, and 64 MB are not even re
   t.is(JSON.parse(declared.text).code, 'PAYLOAD_TOO_LARGE')
 })
 
-test('a role that may not see secrets finds none and touches none', async t => {
+test('a role that may not see secret files can neither read nor change them', async t => {
   const secrets = { '.env': 's', '.env.local': 's', '.config/x': 's', 'berth.app': 's', 'my.app': 's', 'in/.env': 's' }
   const { ana, app, files } = await made({ ...secrets, open: 'open', 'in/berth.app': 'no secret here' })
   const people = { admin: await api().makeUser(), maintain: await api().makeUser() }
@@ -213,7 +213,7 @@ test('a role that may not see secrets finds none and touches none', async t => {
   for (const path of Object.keys(secrets)) t.is(readFileSync(join(files, path), 'utf8'), 's')
 })
 
-test('while a restore waits or runs nothing is changed', async t => {
+test('while a restore waits or runs no file is changed', async t => {
   const { app, ana, list, read, put, patch, remove } = await made({ file: 'text' })
   const { id } = await enqueueOperation(api().db, { targetId: app.id, kind: 'restore', ownerId: ana.id, actor: ana.id })
   const refused = { status: 403, body: { code: 'RESTORE_IN_PROGRESS' } }
@@ -251,7 +251,7 @@ test.serial('the configuration file is deployed, and the answer is the outcome',
   t.like(await remove({ path: 'berth.app' }), ok)
 })
 
-test.serial('a configuration that is refused, or whose deployment fails, says so', async t => {
+test.serial('a refused configuration, or one whose deployment fails, is answered with the reason', async t => {
   const { put } = await made({}, { plan: 'hobby-1' })
   const refusals: Record<string, string> = {
     [config.replace('MEMORY=256', 'MEMORY=1')]: 'INVALID_MEMORY',
@@ -280,7 +280,7 @@ test.serial('a configuration that is refused, or whose deployment fails, says so
   lanes.outcome = before
 })
 
-test.serial('an application that is being deleted takes no configuration file', async t => {
+test.serial('an application that is being deleted accepts no configuration file', async t => {
   const it = await made()
   const deletion = await deletionUnderWay(api(), it)
   const refused = { status: 400, body: { code: 'COMMIT_FAILED' } }
@@ -298,13 +298,13 @@ const everyRoute = ({ list, read, put, patch, remove }: ReturnType<typeof speaki
   remove({ path: 'file' }),
 ]
 
-test('files that are gone with their disk are no missing files', async t => {
+test('files that were lost with their disk are not answered as missing', async t => {
   const { files, ...routes } = await made({ file: 'text' })
   renameSync(files, `${files}-elsewhere`)
   for (const answer of everyRoute(routes)) t.like(await answer, { status: 409, body: { code: 'ACTION_FAILED' } })
 })
 
-test.serial('a host that takes too long is told as that', async t => {
+test.serial('a host that takes too long is CLUSTER_TIMEOUT', async t => {
   const { app, ...routes } = await made({ file: 'text' })
   const server = createServer(() => {})
   t.teardown(() => {
@@ -332,7 +332,7 @@ test('what a deploy has installed is not deleted while it is mounted', async t =
   t.true(existsSync(join(files, 'node_modules')))
 })
 
-test('each application’s files are asked of its own host', async t => {
+test('each application’s files are read from its own host', async t => {
   const second = await fileHost('h2', api().db)
   t.teardown(() => second.stop())
   const onFirst = await made({ where: 'first' })
@@ -354,7 +354,7 @@ test('each application’s files are asked of its own host', async t => {
   t.is((await onFirst.list()).status, 200)
 })
 
-test('an answer that breaks off at the host breaks off at the client', async t => {
+test('an answer that breaks off at the host breaks off for the client', async t => {
   const server = createServer((_, response) => {
     response.write('[{"name":"a","type":"file","size":0,"lastModified":0}')
     setTimeout(() => response.destroy(), 50)
@@ -369,7 +369,7 @@ test('an answer that breaks off at the host breaks off at the client', async t =
   await t.throwsAsync(list())
 })
 
-test('changes take turns with whatever else changes the application', async t => {
+test('changes are serialized with everything else that changes the application', async t => {
   const { app, put, list } = await made()
   let free = () => {}
   const begun = (await first()).turns(app.id, () => new Promise<void>(resolve => (free = resolve)))

@@ -32,7 +32,7 @@ test('points come newest first, rounded, at most those of 24 hours', async t => 
   ])
 })
 
-test('without points it is an empty list, and one answer is given again for a while', async t => {
+test('without points the list is empty, and an answer is cached for a while', async t => {
   const ana = await api().makeUser()
   const app = await api().makeApp(ana, { memoryMb: 512 })
   const read = async () => (await api().as(ana).get(`/v2/apps/${app.id}/metrics`)).body.response
@@ -48,7 +48,7 @@ test('an application under 512 MB has no metrics', async t => {
   t.deepEqual([status, body.code], [400, 'METRICS_NOT_SUPPORTED'])
 })
 
-test('the eleventh look within 5 s is refused for a minute', async t => {
+test('the eleventh request within 5 s is refused for a minute', async t => {
   const ana = await api().makeUser()
   const app = await api().makeApp(ana, { memoryMb: 512 })
   const answers = await Promise.all(Array.from({ length: 11 }, () => api().as(ana).get(`/v2/apps/${app.id}/metrics`)))

@@ -24,7 +24,7 @@ test.serial('start, stop and restart answer when the outcome is known', async t 
   }
 })
 
-test.serial('every form of "no body" will do, and whatever is sent is not looked at', async t => {
+test.serial('every form of an empty body is accepted, and any body is ignored', async t => {
   const ana = await api().makeUser()
   const app = await api().makeApp(ana)
   const octets = { 'content-type': 'application/octet-stream' }
@@ -37,7 +37,7 @@ test.serial('every form of "no body" will do, and whatever is sent is not looked
     t.is((await api().as(ana).post(`/v2/apps/${app.id}/start`, body, headers)).status, 200)
 })
 
-test.serial('a refusal has only status and code', async t => {
+test.serial('a refusal consists of status and code', async t => {
   const ana = await api().makeUser()
   const app = await api().makeApp(ana)
   const outcomes: Record<string, string> = {
@@ -55,7 +55,7 @@ test.serial('a refusal has only status and code', async t => {
   t.is((await api().as(ana).post(`/v2/apps/${app.id}/restart`)).text, '{"status":"error","code":"ACTION_FAILED"}')
 })
 
-test.serial('every code that one of these declares is told as it is', async t => {
+test.serial('every declared code of an operation is answered unchanged', async t => {
   const ana = await api().makeUser()
   const app = await api().makeApp(ana)
   for (const [kind, { terse }] of Object.entries({ start: startApp, stop: stopApp, restart: restartApp })) {
@@ -86,7 +86,7 @@ test.serial(
   },
 )
 
-test.serial('two who wait for one lane each get their own outcome', async t => {
+test.serial('two callers that wait for one lane each get their own outcome', async t => {
   const ana = await api().makeUser()
   const [one, two] = [await api().makeApp(ana), await api().makeApp(ana)]
   api().lanes.outcome = async ({ target_id }) => {
@@ -98,7 +98,7 @@ test.serial('two who wait for one lane each get their own outcome', async t => {
   t.is(second?.status, 200)
 })
 
-test.serial('the listening connection may be cut: it comes back by itself', async t => {
+test.serial('a listening connection that breaks is reopened', async t => {
   const ana = await api().makeUser()
   const app = await api().makeApp(ana)
   await api().db.raw(
@@ -113,7 +113,7 @@ test.serial('the listening connection may be cut: it comes back by itself', asyn
   t.true(performance.now() - begun < 2900, 'told by a notification, not by the re-reading after 3 s')
 })
 
-test.serial('an operation that nobody claims expires, and can never run afterwards', async t => {
+test.serial('an unclaimed operation expires and can never run afterwards', async t => {
   const ana = await api().makeUser()
   const app = await api().makeApp(ana)
   const { id } = await enqueueOperation(api().db, { targetId: app.id, kind: 'stop', ownerId: ana.id, actor: ana.id })

@@ -43,7 +43,7 @@ async function answer(reader: EventReader): Promise<string> {
   return statusCode === 200 ? '200' : `${statusCode} ${JSON.parse(reader.text).code}`
 }
 
-test('five streams of an account over all processes, however many are opened at once', async t => {
+test('an account has five streams over all processes, even if more are opened concurrently', async t => {
   const ana = await pair[0]!.makeUser()
   const apps = await Promise.all(Array.from({ length: 12 }, () => liveApp(ana, pair)))
   const readers = apps.map((app, n) => open(app, ana.key, pair[n % 2]))
@@ -63,7 +63,7 @@ test('five streams of an account over all processes, however many are opened at 
   t.is(await answer(open(next, ana.key, pair[0])), '429 KEEP_CALM', 'one opening per 5 s')
 })
 
-test('thirty streams of an application; places of a process that died end by time', async t => {
+test('an application has thirty streams; leases of a process that died expire', async t => {
   const { db } = pair[0]!
   const ana = await pair[0]!.makeUser()
   const app = await liveApp(ana, pair)
@@ -111,7 +111,7 @@ for (const [loss, lose] of Object.entries(losses))
     stays.leave()
   })
 
-test('a session that ends takes its streams along, those of a key go on', async t => {
+test('a session that ends closes its streams, those of a key continue', async t => {
   const ana = await api().makeUser()
   const app = await liveApp(ana)
   const [session, key] = [open(app, ana.session), open(app, ana.key)]
@@ -124,7 +124,7 @@ test('a session that ends takes its streams along, those of a key go on', async 
   key.leave()
 })
 
-test('a key that expires takes its streams along', async t => {
+test('a key that expires closes its streams', async t => {
   const ana = await api().makeUser()
   const app = await liveApp(ana)
   const { key } = await api().makeKey(ana, { expiresAt: new Date(Date.now() + 1500) })
@@ -134,7 +134,7 @@ test('a key that expires takes its streams along', async t => {
   t.deepEqual(reader.of('system').slice(2), ['REALTIME_DISCONNECTED'])
 })
 
-test('a process that is about to end asks its clients to come again, also those that still come', async t => {
+test('a process that is about to end asks its clients to reconnect, new ones too', async t => {
   const more: (() => Promise<unknown>)[] = []
   const leaving = await openApiFor(await shared, { scale: 1000 }, more)
   const ana = await leaving.makeUser()
@@ -151,7 +151,7 @@ test('a process that is about to end asks its clients to come again, also those 
   for (const step of more.reverse()) await step()
 })
 
-test('after its time a stream says so and asks to be opened again', async t => {
+test('after its maximum time a stream asks to be opened again', async t => {
   const more: (() => Promise<unknown>)[] = []
   const services = () => ({ leases: new RealtimeLeases(leasesDb, 1000, 300) })
   const { db: leasesDb } = await shared

@@ -67,7 +67,7 @@ test('the frames are those of the contract', async t => {
   reader.leave()
 })
 
-test('one line to the host serves all who listen; it ends with the last of them', async t => {
+test('one connection to the host serves all listeners; it ends with the last of them', async t => {
   const ana = await api().makeUser()
   const { app, host } = await liveApp(ana)
   const readers = Array.from({ length: 20 }, () => open(app, ana.key))
@@ -90,7 +90,7 @@ test('one line to the host serves all who listen; it ends with the last of them'
   t.pass()
 })
 
-test('a broken line to the host is taken up again; an application without container ends the stream', async t => {
+test('a broken connection to the host is reopened; an application without container ends the stream', async t => {
   const ana = await api().makeUser()
   const { app, host } = await liveApp(ana)
   const reader = open(app, ana.key)
@@ -126,7 +126,7 @@ test('a host that does not answer is 503, one that falls silent ends its streams
   t.true(performance.now() - at > 14_000)
 })
 
-test('while figures come a stream lives on, with a heartbeat every 15 s', async t => {
+test('a stream continues while figures arrive, with a heartbeat every 15 s', async t => {
   t.timeout(40_000)
   const ana = await api().makeUser()
   const { app, host } = await liveApp(ana)
@@ -141,7 +141,7 @@ test('while figures come a stream lives on, with a heartbeat every 15 s', async 
   reader.leave()
 })
 
-test('whoever joins a feed that is over is told so too', async t => {
+test('a listener that joins an ended feed gets its end too', async t => {
   const ana = await api().makeUser()
   const { app, host } = await liveApp(ana)
   const feeds = new LiveFeeds(async (_, signal) => host.open(signal), new NetworkRates())
@@ -159,7 +159,7 @@ test('whoever joins a feed that is over is told so too', async t => {
   t.not(feeds.of(app), feed)
 })
 
-test('a stalled reader is cut, and the others hear every line', async t => {
+test('a stalled reader is disconnected, and the others get every line', async t => {
   t.timeout(60_000)
   const ana = await api().makeUser()
   const { app, host } = await liveApp(ana)

@@ -34,7 +34,7 @@ const stopped = reading({
   stats: null,
 })
 
-test('a running application in texts and in numbers', async t => {
+test('a running application is shown in texts and in numbers', async t => {
   const ana = await api().makeUser()
   const app = await api().makeApp(ana, { memoryMb: 512 })
   api().hosts.readings.set(app.id, reading())
@@ -64,7 +64,7 @@ test('a running application in texts and in numbers', async t => {
   t.is((await api().as(ana).get(`/v2/apps/${app.id}/status?rawData=maybe`)).body.code, 'INVALID_PARAMETERS')
 })
 
-test('a stopped application says how it ended', async t => {
+test('a stopped application shows how it ended', async t => {
   const ana = await api().makeUser()
   const app = await api().makeApp(ana)
   const at = new Date('2030-01-01T00:00:00.000Z')
@@ -77,7 +77,7 @@ test('a stopped application says how it ended', async t => {
   t.deepEqual(response.exit, { code: 137, oom: true, at: at.toISOString() })
 })
 
-test('what an operation is doing is told before what the engine says', async t => {
+test('the state of an operation takes precedence over the engine’s', async t => {
   const ana = await api().makeUser()
   const app = await api().makeApp(ana)
   await api().db('apps').where({ id: app.id }).update({ status: 'restarting' })
@@ -85,7 +85,7 @@ test('what an operation is doing is told before what the engine says', async t =
   t.is((await api().as(ana).get(`/v2/apps/${app.id}/status`)).body.response.status, 'restarting')
 })
 
-test('a silent host is unreachable, with the last figures and the last known running, never stopped', async t => {
+test('an application of a silent host is unreachable, with its last figures, never stopped', async t => {
   const ana = await api().makeUser()
   const app = await api().makeApp(ana)
   await api()
@@ -98,7 +98,7 @@ test('a silent host is unreachable, with the last figures and the last known run
   t.is(response.storage, '2.7MB')
 })
 
-test('an application that is lost with its host has ended, and everything that needs its files says what to do', async t => {
+test('an application that was lost with its host has ended, and refusals say what to do', async t => {
   const ana = await api().makeUser()
   const { id } = await api().makeApp(ana)
   await api().db('apps').where({ id }).update({ status: 'exited', lost_with: 'h1' })
@@ -133,7 +133,7 @@ test('network.now is the difference of two readings', async t => {
   t.is(response.network.now[1], 0)
 })
 
-test('all: totals, and each application', async t => {
+test('the status of all applications has totals and each application', async t => {
   const ana = await api().makeUser()
   t.is((await api().as(ana).get('/v2/apps/status')).body.code, 'APP_NOT_FOUND')
   const [one, two, three] = [await api().makeApp(ana), await api().makeApp(ana), await api().makeApp(ana)]
@@ -157,7 +157,7 @@ test('all: totals, and each application', async t => {
   t.deepEqual((await api().as(limited.key).get('/v2/apps/status')).body.response.applications.length, 1)
 })
 
-test('there are no workspaces: every id of one is unknown', async t => {
+test('an unknown workspace is refused', async t => {
   const ana = await api().makeUser()
   await api().makeApp(ana)
   for (const id of ['x', 'a'.repeat(40), '%00', '']) {
@@ -167,7 +167,7 @@ test('there are no workspaces: every id of one is unknown', async t => {
   }
 })
 
-test('logs come from the host', async t => {
+test('logs are read from the host', async t => {
   const ana = await api().makeUser()
   const app = await api().makeApp(ana)
   const logs = () => api().as(ana).get(`/v2/apps/${app.id}/logs`)

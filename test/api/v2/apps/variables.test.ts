@@ -32,7 +32,7 @@ test('variables are read, merged, replaced, removed, and every answer is the who
   t.is(stored.variables_version, 5)
 })
 
-test('names of every object are names like any other', async t => {
+test('names of object properties are names like any other', async t => {
   const { as, path } = await make()
   const text = '{"__proto__":"p","constructor":"c","hasOwnProperty":"h"}'
   for (const method of ['POST', 'PUT']) {
@@ -72,7 +72,7 @@ test('every refusal has its code, and changes nothing', async t => {
   t.is((await send(as, 'PUT', path, many)).status, 200)
 })
 
-test('a static site has none, whatever is asked', async t => {
+test('a static site has no variables, for any request', async t => {
   const { as, path } = await make('static')
   for (const [method, envs] of [
     ['POST', { A: '1' }],
@@ -98,7 +98,7 @@ test('the largest legal set passes in its longest spelling; past 8 MB nothing is
   t.deepEqual([larger.status, larger.body.code], [413, 'PAYLOAD_TOO_LARGE'])
 })
 
-test('who may call and how often comes before the body, and an invalid body counts', async t => {
+test('rights and limits are checked before the body, and an invalid body counts', async t => {
   const { user, app, path } = await make()
   const stranger = await api().makeUser()
   const reader = await api().makeKey(user, { scopes: ['envs:read'] })
@@ -131,7 +131,7 @@ test('who may call and how often comes before the body, and an invalid body coun
   t.is((await api().db('apps').where({ id: app.id }).first()).variables_version, 0)
 })
 
-test('while somebody else changes an application, its variables are busy', async t => {
+test('while another change of the application is in progress, its variables are busy', async t => {
   const { as, path, app } = await make()
   const change: [string, unknown][] = [
     ['POST', { A: '1' }],
@@ -146,7 +146,7 @@ test('while somebody else changes an application, its variables are busy', async
   t.is((await send(as, 'PUT', path, { A: '1' })).status, 200)
 })
 
-test('what cannot be decrypted is told by its name, and is set anew', async t => {
+test('a variable that cannot be decrypted is named, and can be set again', async t => {
   const { as, path, app } = await make()
   await send(as, 'PUT', path, { GOOD: '1', SPOILT: '2' })
   const spoil = () =>

@@ -9,7 +9,7 @@ const boundary = 'the-boundary'
 const head = `--${boundary}\r\nContent-Disposition: form-data; name="file"; filename="a.txt"\r\n\r\nhello`
 const end = `\r\n--${boundary}--\r\n`
 
-test('an account sends 16 files for its applications at a time; one that ends or is cut makes room', async t => {
+test('an account sends 16 files for its applications concurrently; one that ends or breaks off makes room', async t => {
   t.timeout(120_000)
   const [ana, bob] = [await api().makeUser(), await api().makeUser()]
   const [mine, other] = [await api().makeApp(ana), await api().makeApp(bob)]

@@ -67,7 +67,7 @@ test.serial('a zip becomes a deployment with its path, and is answered once it i
   api().lanes.asleep = false
 })
 
-test.serial('an application that is being deleted takes no commit; one whose deletion failed does', async t => {
+test.serial('an application that is being deleted accepts no commit; one whose deletion failed does', async t => {
   const mine = await made()
   const { ana, app } = mine
   const file = zipOf({ 'index.js': '1' })
@@ -80,7 +80,7 @@ test.serial('an application that is being deleted takes no commit; one whose del
   api().lanes.asleep = false
 })
 
-test.serial('any other file lands under its name; the configuration file is parsed', async t => {
+test.serial('any other file is placed under its name; the configuration file is parsed', async t => {
   const { ana, app } = await made()
   t.is((await commit(ana, app.id, 'color: red', { name: 'styles é.css', path: 'public' })).status, 200)
   const settings = 'DISPLAY_NAME=New\nMAIN=later.js\nMEMORY=512\nVERSION=recommended\n'
@@ -164,7 +164,7 @@ test.serial(
   },
 )
 
-test.serial('a program that needs files which the application has is taken without them', async t => {
+test.serial('a program whose dependency files are in the application is accepted without them', async t => {
   const { ana, app } = await made()
   // Whether they are there is found out at the host, and told by the deployment.
   const config = configText({ MAIN: 'main.go' })
@@ -173,7 +173,7 @@ test.serial('a program that needs files which the application has is taken witho
   t.is((await uploads(app.id)).length, 2)
 })
 
-test.serial('over 100 MB is FILE_TOO_LARGE, told by its length', async t => {
+test.serial('over 100 MB is FILE_TOO_LARGE, by its declared length', async t => {
   const { ana, app } = await made()
   const headers = {
     authorization: ana.key,
@@ -189,7 +189,7 @@ test.serial('over 100 MB is FILE_TOO_LARGE, told by its length', async t => {
   sending.destroy()
 })
 
-test.serial('a store that is out is STORAGE_UPLOAD_FAILED; an application that went away is APP_NOT_FOUND', async t => {
+test.serial('an unavailable store is STORAGE_UPLOAD_FAILED; a deleted application is APP_NOT_FOUND', async t => {
   const { ana, app } = await made()
   api().store.failing = true
   t.is((await commit(ana, app.id, zipOf({ a: '1' }))).body.code, 'STORAGE_UPLOAD_FAILED')
@@ -205,7 +205,7 @@ test.serial('a store that is out is STORAGE_UPLOAD_FAILED; an application that w
   t.is(await leftovers(), 0)
 })
 
-test.serial('an Idempotency-Key makes one deployment; another path or file under it is refused', async t => {
+test.serial('an Idempotency-Key creates one deployment; another path or file with it is refused', async t => {
   const { ana, app } = await made()
   const file = zipOf({ a: '1' })
   const first = await commit(ana, app.id, file, { key: 'k1' })
@@ -219,7 +219,7 @@ test.serial('an Idempotency-Key makes one deployment; another path or file under
   t.is((await uploads(app.id)).length, 1)
 })
 
-test.serial('what a member of a workspace commits is measured by the plan of the owner', async t => {
+test.serial('a commit by a member of a workspace is limited by the plan of the owner', async t => {
   const memory = async (ownerPlan: string, memberPlan: string) => {
     const { ana, app } = await made(ownerPlan)
     const bob = await api().makeUser({ plan: memberPlan })

@@ -72,7 +72,7 @@ test('ten by default, and the rest by cursor', async t => {
     t.is((await api().as(ana).get(`/v2/apps/${appId}/deployments${query}`)).body.code, 'INVALID_PARAMETERS', query)
 })
 
-test('a log is read whole; a foreign or unknown deployment is not found', async t => {
+test('a log is read completely; a foreign or unknown deployment is not found', async t => {
   const ana = await api().makeUser()
   const { appId, ids } = await deployed(ana, 1)
   await appendLog(api().db, ids[0]!, 'one\ntwo\n')
@@ -91,7 +91,7 @@ const until = async (met: () => boolean) => {
   for (let i = 0; i < 200 && !met(); i++) await sleep(25)
 }
 
-test('a log is followed until the end, and continued where a client left', async t => {
+test('a log is followed until the end, and resumed where a client left', async t => {
   const ana = await api().makeUser()
   const { appId, ids } = await deployed(ana, 1)
   const id = ids[0]!

@@ -41,7 +41,7 @@ async function deployed(user: TestUser, at: TestApi = api()): Promise<{ appId: s
   return { appId: app.id, id: queued!.deploymentId }
 }
 
-test('an account follows so many logs at once, beside its live streams, and gives their places back', async t => {
+test('an account follows a limited number of logs, in addition to its live streams, and frees their slots', async t => {
   t.is(followedLogs.perUser, 10)
   const ana = await api().makeUser()
   const { appId, id } = await deployed(ana)
@@ -78,7 +78,7 @@ function reluctant(path: string, key: string) {
   return { begun: answer.then(response => response.statusCode), answer }
 }
 
-test('readers of whole logs that take nothing hold a piece each, and so many of an account at once', async t => {
+test('stalled readers of whole logs hold a piece each, and their number per account is limited', async t => {
   t.timeout(120_000)
   t.is(wholeLogs.perSubject, 10)
   const [ana, bob] = [await api().makeUser(), await api().makeUser()]
@@ -133,7 +133,7 @@ test("a reader whose turn does not come hears whether its own account or others'
   t.is((await narrow().as(ana).get(path)).status, 200)
 })
 
-test('a log that says nothing costs next to no statements', async t => {
+test('following a silent log costs next to no statements', async t => {
   const ana = await api().makeUser()
   const { appId, id } = await deployed(ana)
   await appendLog(api().db, id, 'begun')
@@ -152,7 +152,7 @@ test('a log that says nothing costs next to no statements', async t => {
   stream.leave()
 })
 
-test('a log that is larger than what waits for a reader comes whole, in pieces', async t => {
+test('a log that is larger than a reader’s buffer arrives completely, in pieces', async t => {
   const ana = await api().makeUser()
   const { appId, id } = await deployed(ana)
   const line = `${'x'.repeat(99)}\n`

@@ -9,7 +9,7 @@ import { appZip } from '../../../kit/zips.ts'
 
 const api = testApi()
 
-test('the commits of the README work as they are pasted', async t => {
+test('the commits of the README work when pasted', async t => {
   const ana = await api().makeUser()
   const app = await api().makeApp(ana)
   const folder = ownFolder(t)

@@ -28,7 +28,7 @@ test.serial(
   },
 )
 
-test.serial('a provider that knows it, is out, or is silent for 5 s refuses nothing', async t => {
+test.serial('a provider that knows the token, fails, or is silent for 5 s refuses nothing', async t => {
   for (const status of [200, 403, 500]) {
     provider.takeOver = (_, response) => {
       response.writeHead(status, { 'content-type': 'application/json' }).end('{}')

@@ -22,7 +22,7 @@ const set = async (body: object) => {
   return { ana, app, path, answer: await api().as(ana).post(path, JSON.stringify(body)) }
 }
 
-test('the address is 64 hex below the base address; set again it stays, after a removal it is another', async t => {
+test('the address is 64 hex below the base address; setting again keeps it, a removal changes it', async t => {
   const { ana, path, answer } = await set({ access_token: 'ghp_one' })
   const base = api().services.config.urls.base
   t.regex(answer.body.response.webhook, new RegExp(`^${base}/v2/git/webhook/[0-9a-f]{64}$`))
@@ -33,7 +33,7 @@ test('the address is 64 hex below the base address; set again it stays, after a 
   t.not((await send({ access_token: 'ghp_one' })).body.response.webhook, answer.body.response.webhook)
 })
 
-test('set again without a secret, deliveries have to be signed as before; null ends that', async t => {
+test('setting again without a secret keeps the secret; null removes it', async t => {
   const secret = 'long enough'
   const { ana, path, answer } = await set({ access_token: 'one', secret })
   const webhook = new URL(answer.body.response.webhook).pathname
@@ -47,7 +47,7 @@ test('set again without a secret, deliveries have to be signed as before; null e
   t.is(await unsigned(), 200)
 })
 
-test('tokens of any form are taken, malformed ones refused', async t => {
+test('tokens of any form are accepted, malformed ones refused', async t => {
   const good = ['x', 'x'.repeat(1024), 'ATBB/with+odd=chars', 'ünï']
   const bad = [undefined, '', ' ', 'x'.repeat(1025), 'a\nb', 'a\0b', 5, '\ud800']
   for (const access_token of good) t.is((await set({ access_token })).answer.status, 200, String(access_token))
@@ -61,7 +61,7 @@ test('tokens of any form are taken, malformed ones refused', async t => {
   }
 })
 
-test('the current deployment shows the webhook, and follows changes at once, in every process', async t => {
+test('the current deployment shows the webhook and its changes immediately, in every process', async t => {
   const undo: (() => Promise<unknown>)[] = []
   t.teardown(async () => {
     for (const step of undo.reverse()) await step()
@@ -107,7 +107,7 @@ test('the current deployment shows the webhook, and follows changes at once, in 
   t.truthy((await current()).webhook, 'both at once')
 })
 
-test('token and secret lie nowhere in clear: no table, no log line, no answer', async t => {
+test('token and secret are nowhere in clear text: no table, no log line, no answer', async t => {
   const [token, secret] = ['canary-token-5d1f', 'canary-secret-77ab']
   const { ana, app, answer, path } = await set({ access_token: token, secret })
   const hook = new URL(answer.body.response.webhook).pathname

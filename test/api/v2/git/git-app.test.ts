@@ -33,7 +33,7 @@ const push = (
 
 const deployments = (appId: string) => api().db('deployments').where({ app_id: appId, trigger: 'app' })
 
-test.serial('a push of the linked branch is a deployment, told and listed like any other', async t => {
+test.serial('a push to the linked branch becomes a deployment, answered and listed like any other', async t => {
   const made = await linked()
   const commit = newCommit()
   const answer = await push(made, { commit })
@@ -47,7 +47,7 @@ test.serial('a push of the linked branch is a deployment, told and listed like a
   t.like(listed.body.response[0], { provider: 'github', event: 'push', verdict: 'queued', deployment_id: row.id })
 })
 
-test.serial('the same delivery ten times at once is one deployment', async t => {
+test.serial('ten concurrent copies of one delivery are one deployment', async t => {
   const made = await linked()
   const commit = newCommit()
   const answers = await Promise.all(Array.from({ length: 10 }, () => push(made, { commit, id: 'once' })))
@@ -56,7 +56,7 @@ test.serial('the same delivery ten times at once is one deployment', async t => 
   for (const answer of answers) t.deepEqual([answer.status, named(answer)], [200, rows[0].id])
 })
 
-test.serial('an application that is being deleted takes no push; one whose deletion failed does', async t => {
+test.serial('an application that is being deleted accepts no push; one whose deletion failed does', async t => {
   const made = await linked()
   const deletion = await deletionUnderWay(api(), { ana: made.user, app: made.app })
   t.regex((await push(made)).text, /^ignored: /)
@@ -66,7 +66,7 @@ test.serial('an application that is being deleted takes no push; one whose delet
   t.is((await deployments(made.app.id)).length, 1)
 })
 
-test.serial('a webhook and a link of one application live side by side', async t => {
+test.serial('an application may have a webhook and a link', async t => {
   const made = await linked()
   const set = await api().as(made.user).post(`/v2/apps/${made.app.id}/deploy/webhook`, '{"access_token":"some-token"}')
   const current = await api().as(made.user).get(`/v2/apps/${made.app.id}/deployments/current`)
@@ -77,7 +77,7 @@ test.serial('a webhook and a link of one application live side by side', async t
   t.is((await push(made)).status, 200)
 })
 
-test.serial('while one secret takes the place of another, deliveries signed with either are taken', async t => {
+test.serial('while one secret replaces another, deliveries signed with either are accepted', async t => {
   const made = await linked()
   t.is((await push(made)).status, 200)
   t.is((await push(made, { secret: laterWebhookSecret })).status, 200)
@@ -85,7 +85,7 @@ test.serial('while one secret takes the place of another, deliveries signed with
   t.is((await deployments(made.app.id)).length, 2)
 })
 
-test.serial('without a good signature nothing is read, and nothing happens', async t => {
+test.serial('without a valid signature nothing is read and nothing happens', async t => {
   const made = await linked()
   const good = appEvent(
     provider,
@@ -114,7 +114,7 @@ test.serial('without a good signature nothing is read, and nothing happens', asy
   t.is((await deployments(made.app.id)).length, 0)
 })
 
-test.serial('what deploys nothing is 202', async t => {
+test.serial('a delivery that deploys nothing is 202', async t => {
   const made = await linked()
   const { installation, repository } = made
   const payload = appPush(provider, repository, { installationId: installation.id, commit: newCommit() })
@@ -138,7 +138,7 @@ test.serial('what deploys nothing is 202', async t => {
   t.is((await deployments(made.app.id)).length, 0)
 })
 
-test.serial('what the app covers no longer is unlinked at once', async t => {
+test.serial('repositories that the app no longer covers are unlinked immediately', async t => {
   const made = await linked()
   const { installation, repository, user, app } = made
   const current = async () => (await api().as(user).get(`/v2/apps/${app.id}/deployments/current`)).body.response

@@ -4,7 +4,7 @@ import { connectCookie, connectCookieIn } from '../../../../api/v2/git/git-conne
 const secure = 'https://api.example.com'
 const plain = 'http://127.0.0.1:4000'
 
-test('with https only the API’s own host can have set the cookie, and no other name is believed', t => {
+test('with https only the API’s own host can have set the cookie, and no other name is accepted', t => {
   const cookie = connectCookie(secure, 'own', 600)
   t.is(cookie, '__Host-berth_git_connect=own; Path=/; Secure; Max-Age=600; HttpOnly; SameSite=Lax')
   t.is(connectCookieIn(secure, 'a=1; __Host-berth_git_connect=own; b=2'), 'own')
@@ -12,13 +12,13 @@ test('with https only the API’s own host can have set the cookie, and no other
   t.is(connectCookieIn(secure, 'berth_git_connect=slipped; __Host-berth_git_connect=own'), 'own')
 })
 
-test('on plain http it keeps to its page', t => {
+test('on plain http the cookie is limited to its page', t => {
   const cookie = connectCookie(plain, 'own', 600)
   t.is(cookie, 'berth_git_connect=own; Path=/git/connect; Max-Age=600; HttpOnly; SameSite=Lax')
   t.is(connectCookieIn(plain, 'berth_git_connect=own'), 'own')
 })
 
-test('two of them, an empty one and one of another form are none', t => {
+test('two cookies, an empty one and a malformed one count as none', t => {
   for (const header of [
     undefined,
     '',

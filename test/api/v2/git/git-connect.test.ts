@@ -51,7 +51,7 @@ const agree = (user: TestUser, cookie: string, offer: string) =>
 
 const bound = async (user: TestUser) => (await listInstallations(api().db, user.id)).map(({ id }) => id)
 
-test.serial('who comes back with a code is bound to the installation that was made', async t => {
+test.serial('a user who returns with a code is bound to the new installation', async t => {
   const user = await api().makeUser()
   const person = provider.person()
   const installation = provider.install(person.login, [], person)
@@ -70,7 +70,7 @@ test.serial('who comes back with a code is bound to the installation that was ma
   t.false((await bound(user)).includes(other.id))
 })
 
-test.serial('without a code the provider is asked first who the person is', async t => {
+test.serial('without a code the provider first identifies the user', async t => {
   const user = await api().makeUser()
   const person = provider.person()
   const installation = provider.install(person.login, [], person)
@@ -88,7 +88,7 @@ test.serial('without a code the provider is asked first who the person is', asyn
   t.deepEqual(await bound(user), [installation.id])
 })
 
-test.serial('the page begins with a session in a header, and signing in binds what is installed already', async t => {
+test.serial('the page starts with a session in a header, and signing in binds existing installations', async t => {
   const user = await api().makeUser()
   const person = provider.person()
   const first = provider.install(person.login, [], person)
@@ -118,7 +118,7 @@ test.serial('the page begins with a session in a header, and signing in binds wh
     t.deepEqual([answer.status, answer.body.code], [401, 'ACCESS_DENIED'])
 })
 
-test.serial('a session from a country with captcha is sent on once one is solved', async t => {
+test.serial('a session from a country with a captcha is redirected once one is solved', async t => {
   const user = await api().makeUser()
   const { asksCaptcha } = api().services
   api().services.asksCaptcha = () => true
@@ -128,7 +128,7 @@ test.serial('a session from a country with captcha is sent on once one is solved
   t.like(await api().as(user.session).get('/git/connect'), { status: 403, body: { code: 'CAPTCHA_REQUIRED' } })
 })
 
-test.serial('an installation of somebody else, or of nobody, is never bound', async t => {
+test.serial('an installation of another user, or an unknown one, is never bound', async t => {
   const user = await api().makeUser()
   const person = provider.person()
   const foreign = provider.install('victim', [], provider.person('victim'))
@@ -147,7 +147,7 @@ test.serial('an installation of somebody else, or of nobody, is never bound', as
   t.deepEqual(await bound(user), [])
 })
 
-test.serial('a state of another browser, forged, too old or of a blocked account leads nowhere', async t => {
+test.serial('a state of another browser, a forged or old one and one of a blocked account are refused', async t => {
   const [ana, mallory] = [await api().makeUser(), await api().makeUser()]
   const person = provider.person()
   const installation = provider.install(person.login, [], person)
@@ -184,7 +184,7 @@ test.serial('a state of another browser, forged, too old or of a blocked account
   t.deepEqual([await bound(ana), await bound(mallory)], [[], []])
 })
 
-test.serial('a provider in trouble is a page that says so; no token or secret is ever said or logged', async t => {
+test.serial('a failing provider is reported by a page; no token or secret is sent or logged', async t => {
   const user = await api().makeUser()
   const person = provider.person('<b>tag</b>')
   const installation = provider.install('<i>x</i>', [], person)
@@ -208,7 +208,7 @@ test.serial('a provider in trouble is a page that says so; no token or secret is
   t.true(provider.issued.length > 0)
 })
 
-test.serial('a visitor who is sent through the provider with somebody else’s connection has nothing bound', async t => {
+test.serial('a visitor who is sent through the provider with another user’s connection has nothing bound', async t => {
   const [mallory, victim] = [await api().makeUser(), await api().makeUser()]
   const person = provider.person()
   provider.install(person.login, [], person)
@@ -246,7 +246,7 @@ test.serial('a visitor who is sent through the provider with somebody else’s c
   t.deepEqual([await bound(mallory), await bound(victim)], [[], []])
 })
 
-test.serial('a browser that carries the cookie twice is one where somebody slipped one in', async t => {
+test.serial('a browser that sends the cookie twice is refused, because one was injected', async t => {
   const [ana, mallory] = [await api().makeUser(), await api().makeUser()]
   const [hers, his] = [await setOut(ana), await setOut(mallory)]
   for (const cookie of [

@@ -49,7 +49,7 @@ test('a push of every provider is 200 after delivery, deployment and operation a
   }
 })
 
-test('fifty same deliveries at once are one deployment, and every answer names it', async t => {
+test('fifty concurrent copies of one delivery are one deployment, and every answer names it', async t => {
   const { ana, app, hook } = await made()
   const sent = { deliveryId: 'same', commit: newCommit() }
   const answers = await Promise.all(Array.from({ length: 50 }, () => deliver(api(), hook, sent)))
@@ -66,7 +66,7 @@ test('fifty same deliveries at once are one deployment, and every answer names i
   t.regex((await deliver(api(), other.hook, sent)).text, /^queued: /, 'ids are remembered per webhook')
 })
 
-test('a newer push supersedes the queued ones of its branch, and only these', async t => {
+test('a newer push supersedes only the queued ones of its branch', async t => {
   const { ana, app, hook } = await made()
   api().lanes.asleep = true
   const first = named(await deliver(api(), hook))
@@ -83,7 +83,7 @@ test('a newer push supersedes the queued ones of its branch, and only these', as
   t.is((await deliveries(ana, app.id))[0].deployment_id, last)
 })
 
-test('what deploys nothing is 202, 400, 401, 404, 413 or 415, in words, and is listed', async t => {
+test('a delivery that deploys nothing is 202, 400, 401, 404, 413 or 415, with a reason, and is listed', async t => {
   const { ana, app, hook } = await made({ secret: 'a good secret' })
   const secret = 'a good secret'
   const post = (path: string, body: string, headers: Record<string, string> = {}) =>
@@ -121,7 +121,7 @@ test('what deploys nothing is 202, 400, 401, 404, 413 or 415, in words, and is l
   t.is((await api().as(undefined).request('PUT', hook)).status, 404)
 })
 
-test('over 25 MB is 413, told by its length or found on the way', async t => {
+test('over 25 MB is 413, by its declared length or while it arrives', async t => {
   const { hook } = await made()
   const large = 25 * 1024 * 1024 + 1
   const send = (headers: Record<string, string | number>, body?: Buffer) =>
@@ -144,7 +144,7 @@ test('over 25 MB is 413, told by its length or found on the way', async t => {
   t.deepEqual([found.status, found.text.split(' ')[0]], [413, 'refused:'])
 })
 
-test('removed webhooks and deleted applications answer as unknown ones', async t => {
+test('removed webhooks and deleted applications answer like unknown ones', async t => {
   const [removed, deleted] = [await made(), await made()]
   const unknown = await deliver(api(), `/v2/git/webhook/${'1'.repeat(64)}`)
   await api()
@@ -159,13 +159,13 @@ test('removed webhooks and deleted applications answer as unknown ones', async t
   t.regex((await deliver(api(), deleted.hook)).text, /^queued: /, 'it stays, and takes pushes again')
 })
 
-test('restart=false is kept with the deployment; branch compares in lower case', async t => {
+test('restart=false is stored with the deployment; branch compares in lower case', async t => {
   const { app, hook } = await made()
   t.is((await deliver(api(), hook, { branch: 'Main', query: '?branch=mAIN&restart=false' })).status, 200)
   t.is((await deployments(app.id))[0].restart, false)
 })
 
-test('what could not be stored is 503 within 5 s, leaves nothing, and may come again', async t => {
+test('a push that could not be stored is 503 within 5 s, leaves nothing, and may be sent again', async t => {
   const { ana, app, hook } = await made()
   const sent = { deliveryId: 'again', commit: newCommit() }
   const { db } = api()

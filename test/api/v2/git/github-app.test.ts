@@ -32,7 +32,7 @@ test.serial('a repository is linked, shown at once, and unlinked', async t => {
   t.deepEqual(code(await api().as(user).delete(path)), [400, 'GIT_NOT_CONFIGURED'])
 })
 
-test.serial('every refusal has its code, and asks the provider only when it must', async t => {
+test.serial('every refusal has its own code, and queries the provider only when necessary', async t => {
   const { user, app, person, repository, installation } = await connected()
   const asked = provider.requests.length
   t.deepEqual(code(await link(api(), user, app.id, undefined)), [400, 'MISSING_REQUIRED_FIELDS'])
@@ -69,7 +69,7 @@ test.serial('every refusal has its code, and asks the provider only when it must
   t.is((await link(api(), user, app.id, repository.fullName)).status, 200)
 })
 
-test.serial('a repository of another account is like one that does not exist', async t => {
+test.serial('a repository of another account is answered like a missing one', async t => {
   const ana = await connected()
   const bob = await connected()
   t.deepEqual(code(await link(api(), bob.user, bob.app.id, ana.repository.fullName)), [404, 'REPOSITORY_NOT_FOUND'])
@@ -81,7 +81,7 @@ test.serial('a repository of another account is like one that does not exist', a
   ])
 })
 
-test.serial('ten at once: one application wins, and only its owner is told which', async t => {
+test.serial('of ten concurrent links one application wins, and only its owner learns which', async t => {
   const { user, app, repository, installation, person } = await connected()
   const apps = [app, ...(await Promise.all(Array.from({ length: 9 }, () => api().makeApp(user))))]
   const answers = await Promise.all(apps.map(({ id }) => link(api(), user, id, repository.fullName)))
@@ -101,7 +101,7 @@ test.serial('ten at once: one application wins, and only its owner is told which
   t.false(refused.text.includes(winner.name))
 })
 
-test.serial('ten times the same application: one link, nine refusals', async t => {
+test.serial('ten concurrent links of one application: one link, nine refusals', async t => {
   const { user, app, repository } = await connected({ branches: ['main', 'next'] })
   const answers = await Promise.all(
     Array.from({ length: 10 }, (_, i) => link(api(), user, app.id, repository.fullName, i % 2 ? 'main' : 'next')),
@@ -128,7 +128,7 @@ const troubles: [name: string, answer: (response: ServerResponse) => void, statu
 ]
 
 for (const [name, answer, status, expected] of troubles)
-  test.serial(`a provider in trouble: ${name}`, async t => {
+  test.serial(`a failing provider: ${name}`, async t => {
     const { user, app, repository } = await connected()
     provider.takeOver = (_, response) => {
       answer(response)

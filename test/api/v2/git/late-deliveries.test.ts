@@ -5,7 +5,7 @@ import { deliver, named, newCommit, webhookOf } from '../../../kit/git/deliverie
 
 const api = testApi()
 
-test('a delivery that is a deployment already is told so, also when it comes again and cannot be stored in time', async t => {
+test('a delivery that already is a deployment is answered so, even when it cannot be stored in time', async t => {
   const ana = await api().makeUser()
   const app = await api().makeApp(ana)
   const hook = await webhookOf(api(), ana, app.id)

@@ -36,7 +36,7 @@ const waiting = async (): Promise<number> => {
   return rows[0].n
 }
 
-test.serial('pushes of one application wait with one connection, and all of them are taken', async t => {
+test.serial('pushes of one application wait with one connection, and all of them are stored', async t => {
   const [[one], [other]] = await Promise.all([webhooks(1), webhooks(1)])
   const letGo = await hold([one!.id])
   const pushes = Array.from({ length: 40 }, (_, n) => deliver(api(), one!.hook, { branch: `b${n}` }))
@@ -47,7 +47,7 @@ test.serial('pushes of one application wait with one connection, and all of them
   t.deepEqual([...new Set((await Promise.all(pushes)).map(({ status }) => status))], [200])
 })
 
-test.serial('an account whose applications are all locked leaves connections to others', async t => {
+test.serial('an account whose applications are all locked leaves connections for others', async t => {
   const [many, [other]] = await Promise.all([webhooks(12), webhooks(1)])
   const letGo = await hold(many.map(({ id }) => id))
   const pushes = many.map(({ hook }) => deliver(api(), hook))
@@ -65,7 +65,7 @@ test('eight of ten connections are for pushes, six for those of one account; a s
   t.deepEqual(pushPlaces(1), { atOnce: 1, perSubject: 1 })
 })
 
-test('whose turn does not come in time gets none, and takes nobody’s place', async t => {
+test('a push that gets no slot in time is refused and occupies none', async t => {
   const turns = new PushSlots(10)
   const leave = await turns.enter({ appId: 'one', ownerId: 'ana' }, performance.now() + 1000)
   t.is(await turns.enter({ appId: 'one', ownerId: 'ana' }, performance.now()), null)

@@ -35,7 +35,7 @@ const send = ({ headers, body }: { headers: Record<string, string>; body: string
     .as(undefined)
     .post('/v2/git/app', body, { ...headers, ...from })
 
-test('bodies that were declared and never come hold up no delivery', async t => {
+test('declared bodies that never arrive delay no delivery', async t => {
   const made = await linked()
   const app = () => ({ headers: { ...anySignature, ...newAddress() }, declared: maxDeliveryBytes })
   const hook = await webhookOf(api(), made.user, made.app.id)
@@ -54,7 +54,7 @@ test('bodies that were declared and never come hold up no delivery', async t => 
   for (const body of open) body.close()
 })
 
-test('one address holds no more than its share, and small deliveries pass beside it', async t => {
+test('one address holds no more than its share, and small deliveries still pass', async t => {
   const made = await linked()
   const from = newAddress()
   const stranger = { headers: { ...anySignature, ...from }, declared: maxDeliveryBytes }
@@ -67,7 +67,7 @@ test('one address holds no more than its share, and small deliveries pass beside
   for (const body of open) body.close()
 })
 
-test('one account holds no more than its share of what webhooks have', async t => {
+test('one account holds no more than its share of the budget for webhooks', async t => {
   const [ana, bob] = [await linked(), await linked()]
   const hook = await webhookOf(api(), ana.user, ana.app.id)
   const open = await Promise.all(
@@ -79,7 +79,7 @@ test('one account holds no more than its share of what webhooks have', async t =
   for (const body of open) body.close()
 })
 
-test('one network holds no more than its share of what webhooks have, whoever owns them', async t => {
+test('one network holds no more than its share of the budget for webhooks, whoever owns them', async t => {
   const [ana, bob] = [await linked(), await linked()]
   const hooks = [await webhookOf(api(), ana.user, ana.app.id), await webhookOf(api(), bob.user, bob.app.id)]
   const open = await Promise.all(
@@ -96,7 +96,7 @@ test('one network holds no more than its share of what webhooks have, whoever ow
   for (const body of open) body.close()
 })
 
-test('an address that signs large deliveries wrongly again and again sends none for a while; small ones and those of others pass', async t => {
+test('an address that repeatedly signs large deliveries wrongly may send none for a while; small ones and those of others pass', async t => {
   const made = await linked()
   const from = newAddress()
   for (let n = 0; n <= unsignedDeliveries.allow; n++) t.is((await send(push(made, 0, 'wrong'), from)).status, 401)
@@ -138,7 +138,7 @@ async function slowly(hook: string, secret?: string): Promise<() => Promise<numb
   }
 }
 
-test('a delivery counts for the secret that its webhook has when it has arrived', async t => {
+test('a delivery is checked against the secret that its webhook has on arrival', async t => {
   const changes: Record<string, [secret: string | null | undefined, status: number]> = {
     'another secret': ['another secret', 401],
     'the same secret again': ['a good secret', 200],
@@ -161,7 +161,7 @@ test('a delivery counts for the secret that its webhook has when it has arrived'
   t.deepEqual(await pushesOf(app.id), [])
 })
 
-test('a secret is changed after the pushes that are being stored, which it then does not count for', async t => {
+test('a secret changes after the pushes that are being stored, to which it does not apply', async t => {
   const { ana, app } = await hooked({ secret: 'a good secret' })
   const { db } = api()
   const waiting = db('pg_stat_activity')

@@ -29,7 +29,7 @@ async function begun() {
   return { code, display, claim, decide }
 }
 
-test('a program is granted a key with the scopes it asked for, for 90 days', async t => {
+test('a program is granted a key with the scopes that it requested, for 90 days', async t => {
   const ana = await api().makeUser()
   const { code, display, claim, decide } = await begun()
   t.regex(display, /^[B-Z]{4}-[B-Z]{4}$/)
@@ -52,7 +52,7 @@ test('a program is granted a key with the scopes it asked for, for 90 days', asy
   })
 })
 
-test('a claim repeated within a minute gives the same key with a new secret; later it is over', async t => {
+test('a claim that is repeated within a minute returns the same key with a new secret; later it is refused', async t => {
   const ana = await api().makeUser()
   const { claim, decide } = await begun()
   await decide(ana)
@@ -69,7 +69,7 @@ test('a claim repeated within a minute gives the same key with a new secret; lat
   t.is((await api().as(second).get('/v2/users/me')).status, 200)
 })
 
-test('claims at once leave one live secret', async t => {
+test('concurrent claims leave one live secret', async t => {
   const ana = await api().makeUser()
   const { claim, decide } = await begun()
   await decide(ana)
@@ -79,7 +79,7 @@ test('claims at once leave one live secret', async t => {
   t.is((await api().db('api_keys').where({ user_id: ana.id, granted_to: 'berth-cli' })).length, 1)
 })
 
-test('five wrong claims spend the grant', async t => {
+test('five wrong claims end the grant', async t => {
   const ana = await api().makeUser()
   const { claim, decide } = await begun()
   await decide(ana)
@@ -91,7 +91,7 @@ test('five wrong claims spend the grant', async t => {
   t.is((await claim()).body.code, 'INVALID_GRANT')
 })
 
-test('a denied, an unknown and an old grant are the same', async t => {
+test('a denied, an unknown and an old grant are answered alike', async t => {
   const ana = await api().makeUser()
   const denied = await begun()
   t.is((await denied.decide(ana, false)).body.response.redirect, 'http://127.0.0.1:7777/back?x=1&error=access_denied')
@@ -126,7 +126,7 @@ test('an account has five such keys; one that is revoked makes room within the m
   t.is((await claim()).status, 200)
 })
 
-test('only a program on loopback may ask, and only for scopes that exist', async t => {
+test('only a program on loopback may request a key, and only for existing scopes', async t => {
   const { challenge } = program()
   const codeOf = async (changes: object) => (await post('/start', { ...asked(challenge), ...changes })).body.code
   for (const uri of [

@@ -12,7 +12,7 @@ const begin = async (email: string) => (await post('/v2/account/sign-in', { emai
 const end = (id: string, code: string) => post('/v2/account/sign-in/code', { id, code })
 const rightCode = (id: string) => mailedCode(masterKey, 'sign-in', id)
 
-test('the code of the mail gives a session, once', async t => {
+test('the mailed code gives a session, once', async t => {
   const ana = await api().makeUser()
   const id = await begin((await emailOf(ana.id)).toUpperCase())
   t.like(await api().db('mails').where({ user_id: ana.id }).first(), { template: 'sign-in', fields: { signIn: id } })
@@ -25,7 +25,7 @@ test('the code of the mail gives a session, once', async t => {
   t.like(response.entries, { length: 2, 1: { actor: ana.id, action: 'account.sign-in.end', resource: null } })
 })
 
-test('twenty at once with the right code are one session', async t => {
+test('twenty concurrent requests with the right code are one session', async t => {
   const ana = await api().makeUser()
   const id = await begin(await emailOf(ana.id))
   // Five tries are all that a sign-in takes.
@@ -41,7 +41,7 @@ test('an address without account is answered alike, and gets no mail', async t =
   t.is(await api().db('mails').whereRaw(`fields->>'signIn' = ?`, [body.response.id]).first(), undefined)
 })
 
-test('five wrong codes end it; an old one is over', async t => {
+test('five wrong codes end a sign-in; an old code is refused', async t => {
   const ana = await api().makeUser()
   const id = await begin(await emailOf(ana.id))
   for (let n = 0; n < 5; n++) t.is((await end(id, 'AAAAAAAA')).body.code, 'INVALID_GRANT')
@@ -54,21 +54,21 @@ test('five wrong codes end it; an old one is over', async t => {
   t.is((await end(old, rightCode(old))).body.code, 'INVALID_GRANT')
 })
 
-test('one address is sent five mails within ten minutes by one network', async t => {
+test('one network can send one address five mails within ten minutes', async t => {
   const ana = await api().makeUser()
   const email = await emailOf(ana.id)
   for (let n = 0; n < 7; n++) await begin(email)
   t.is((await api().db('mails').where({ user_id: ana.id })).length, 5)
 })
 
-test('and no more when they are asked for at once', async t => {
+test('one network can send one address no more mails by concurrent requests', async t => {
   const ana = await api().makeUser()
   const email = await emailOf(ana.id)
   await Promise.all(Array.from({ length: 12 }, () => begin(email)))
   t.is((await api().db('mails').where({ user_id: ana.id })).length, 5)
 })
 
-test('a stranger of another network who has them all sent does not keep the owner from signing in', async t => {
+test('another network that requests all mails does not keep the owner from signing in', async t => {
   const ana = await api().makeUser()
   const email = await emailOf(ana.id)
   const from = async (address: string) => {
@@ -87,14 +87,14 @@ test('a stranger of another network who has them all sent does not keep the owne
   t.is((await api().as(body.response.token).get('/v2/users/me')).body.response.user.id, ana.id)
 })
 
-test('what is no address or code is refused with a code', async t => {
+test('an invalid address or code is refused with its own code', async t => {
   for (const email of ['', 'x', 7, null, 'a@b', `a\u0000@example.org`, `${'a'.repeat(250)}@example.org`])
     t.is((await post('/v2/account/sign-in', { email } as object)).status, 400, String(email))
   t.is((await end('nonsense', 'x')).body.code, 'INVALID_GRANT')
   t.is((await post('/v2/account/sign-in/code', {})).body.code, 'INVALID_REQUEST')
 })
 
-test('a session is renewed for another hour, and ends for good when one signs out', async t => {
+test('a session is renewed for another hour, and ends with signing out', async t => {
   const ana = await api().makeUser()
   const renewed = await api().as(ana.session).post('/v2/account/session')
   t.true(Date.parse(renewed.body.response.expires_at) > Date.now() + 3_590_000)
@@ -113,7 +113,7 @@ test('a session that began 30 days ago is not renewed', async t => {
   t.is((await api().as(ana.session).post('/v2/account/session')).status, 401)
 })
 
-test('the first sign-in gives an account its language, which mail then has; what was chosen stays', async t => {
+test('the first sign-in sets the language of the account and its mail; a chosen one stays', async t => {
   const signIn = async (id: string, languages: string) => {
     const begun = await begin(await emailOf(id))
     const body = JSON.stringify({ id: begun, code: rightCode(begun) })

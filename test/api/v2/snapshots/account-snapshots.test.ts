@@ -5,7 +5,7 @@ import { testApi } from '../../../kit/actors/api.ts'
 const remembering = testApi({ scale: 1 })
 const forgetful = testApi({ scale: 1, services: () => ({ accountSnapshots: new TtlCache(0) }) })
 
-test('the fourth list of a minute that has to be looked up is refused for five minutes', async t => {
+test('the fourth uncached list of a minute is refused for five minutes', async t => {
   const ana = await forgetful().makeUser()
   const ask = (scope = 'applications') => forgetful().as(ana).get(`/v2/users/snapshots?scope=${scope}`)
   for (let n = 0; n < 3; n++) t.is((await ask()).status, 200)
@@ -16,7 +16,7 @@ test('the fourth list of a minute that has to be looked up is refused for five m
   t.is((await ask('databases')).status, 200, 'what needs no look-up is free')
 })
 
-test('an answer that is given again costs nothing', async t => {
+test('a cached answer costs nothing', async t => {
   const ana = await remembering().makeUser()
   const answers = await Promise.all(Array.from({ length: 8 }, () => remembering().as(ana).get('/v2/users/snapshots')))
   t.deepEqual([...new Set(answers.map(answer => answer.status))], [200])

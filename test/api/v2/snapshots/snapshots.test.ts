@@ -93,7 +93,7 @@ async function snapshotOf(user: TestUser, path: string) {
   return { url: created.body.response.url as string, listed: (await api().as(user).get(path)).body.response[0] }
 }
 
-test.serial('ranges, HEAD, and every way in which a link can be changed', async t => {
+test.serial('links support ranges and HEAD, and every changed link is refused', async t => {
   const { ana, path } = await app()
   const bytes = randomBytes(1000)
   api().lanes.outcome = async operation => {
@@ -133,7 +133,7 @@ test.serial('ranges, HEAD, and every way in which a link can be changed', async 
   t.is((await fetched(url, { method: 'POST' })).status, 404)
 })
 
-test.serial('a snapshot that takes long goes on: 202, then 409, then it is listed', async t => {
+test.serial('a slow snapshot continues: 202, then 409, then it is listed', async t => {
   const { ana, path } = await app()
   callersHurry()
   let finish = () => {}
@@ -164,7 +164,7 @@ async function until(done: () => Promise<boolean>) {
   for (const end = Date.now() + 10_000; !(await done()); await sleep(50)) if (Date.now() > end) throw new Error('late')
 }
 
-test.serial('one that nobody claims is never given up by its caller', async t => {
+test.serial('an unclaimed snapshot is never expired by its caller', async t => {
   const { ana, path } = await app()
   lanesSleep()
   const answer = await api().as(ana).post(path)
@@ -173,7 +173,7 @@ test.serial('one that nobody claims is never given up by its caller', async t =>
   t.is((await api().db('operations').where({ id }).first()).state, 'queued')
 })
 
-test.serial('a failed one is told, leaves nothing in the list, and does not count for the day', async t => {
+test.serial('a failed snapshot is reported, is not listed, and does not count for the day', async t => {
   const { ana, path } = await app('hobby-1')
   api().lanes.outcome = async operation => {
     await markSnapshotFailed(api().db, operation.id)
@@ -198,19 +198,22 @@ test.serial('a failed one is told, leaves nothing in the list, and does not coun
   t.is((await api().as(ana).post(path)).status, 200)
 })
 
-test.serial('ten at once of one application are one; of several applications they never pass the plan', async t => {
-  const { ana, path } = await app('hobby-1')
-  const codes = (answers: Answer[]) => answers.map(answer => answer.body.code ?? answer.status).sort()
-  const same = await Promise.all(Array.from({ length: 10 }, () => api().as(ana).post(path)))
-  t.true(same.filter(answer => answer.status === 200).length >= 1)
-  t.deepEqual([...new Set(codes(same))].sort(), [200, 'SNAPSHOT_IN_PROGRESS'].slice(0, new Set(codes(same)).size))
-  await api().db('snapshots').where({ owner_id: ana.id }).delete()
-  const apps = await Promise.all(Array.from({ length: 12 }, () => api().makeApp(ana)))
-  const all = await Promise.all(apps.map(({ id }) => api().as(ana).post(`/v2/apps/${id}/snapshots`)))
-  t.is(all.filter(answer => answer.status === 200).length, 8, codes(all).join())
-})
+test.serial(
+  'ten concurrent snapshots of one application are one; those of several applications never exceed the plan',
+  async t => {
+    const { ana, path } = await app('hobby-1')
+    const codes = (answers: Answer[]) => answers.map(answer => answer.body.code ?? answer.status).sort()
+    const same = await Promise.all(Array.from({ length: 10 }, () => api().as(ana).post(path)))
+    t.true(same.filter(answer => answer.status === 200).length >= 1)
+    t.deepEqual([...new Set(codes(same))].sort(), [200, 'SNAPSHOT_IN_PROGRESS'].slice(0, new Set(codes(same)).size))
+    await api().db('snapshots').where({ owner_id: ana.id }).delete()
+    const apps = await Promise.all(Array.from({ length: 12 }, () => api().makeApp(ana)))
+    const all = await Promise.all(apps.map(({ id }) => api().as(ana).post(`/v2/apps/${id}/snapshots`)))
+    t.is(all.filter(answer => answer.status === 200).length, 8, codes(all).join())
+  },
+)
 
-test.serial('one Idempotency-Key makes one snapshot, also when its first answer got lost', async t => {
+test.serial('an Idempotency-Key creates one snapshot, even if its first answer was lost', async t => {
   const { ana, path } = await app()
   const keyed = () => api().as(ana).post(path, undefined, { 'idempotency-key': 'nightly' })
   const first = await keyed()
@@ -225,7 +228,7 @@ test.serial('one Idempotency-Key makes one snapshot, also when its first answer 
   t.is((await api().db('snapshots').where({ owner_id: ana.id })).length, 2)
 })
 
-test.serial('a silent host takes no snapshots', async t => {
+test.serial('an unreachable host takes no snapshots', async t => {
   const { ana, app: made, path } = await app()
   await api()
     .db('hosts')
@@ -244,7 +247,7 @@ test.serial('a silent host takes no snapshots', async t => {
 const restore = (user: TestUser, path: string, body: object) =>
   api().as(user).post(`${path}/restore`, JSON.stringify(body))
 
-test.serial('a restore names a snapshot and its version; everything else is refused by its code', async t => {
+test.serial('a restore needs a snapshot and its version; every other body is refused with its own code', async t => {
   const { ana, app: made, path } = await app()
   const other = await app()
   const { listed } = await snapshotOf(ana, path)
@@ -303,7 +306,7 @@ test.serial(
   },
 )
 
-test.serial('while a restore waits or runs, nothing else may touch the application', async t => {
+test.serial('while a restore waits or runs, nothing else may change the application', async t => {
   const { ana, app: made, path } = await app()
   const { listed } = await snapshotOf(ana, path)
   const wanted = { snapshotId: listed.name, versionId: listed.version_id }
@@ -351,7 +354,7 @@ for (const [code, told] of [
     t.like((await api().as(ana).get(`${path}/restore`)).body.response, { state: 'error', code: told })
   })
 
-test.serial('a deletion and a restore at once: only one of them is let in', async t => {
+test.serial('of a concurrent deletion and restore only one is accepted', async t => {
   for (let round = 0; round < 5; round++) {
     const { ana, app: made, path } = await app()
     const { listed } = await snapshotOf(ana, path)
@@ -366,7 +369,7 @@ test.serial('a deletion and a restore at once: only one of them is let in', asyn
   }
 })
 
-test.serial('a snapshot under way makes a restore wait for another try', async t => {
+test.serial('a restore is refused while a snapshot is in progress', async t => {
   const { ana, path } = await app()
   const { listed } = await snapshotOf(ana, path)
   lanesSleep()
@@ -375,7 +378,7 @@ test.serial('a snapshot under way makes a restore wait for another try', async t
   t.deepEqual([answer.status, answer.body.code], [409, 'SNAPSHOT_IN_PROGRESS'])
 })
 
-test.serial('what was kept of a deleted application stays with the account that owned it, for its time', async t => {
+test.serial('snapshots of a deleted application stay with its owner until they expire', async t => {
   const { ana, app: made, path } = await app()
   const { db, services } = api()
   const admin = await api().makeUser()
@@ -413,7 +416,7 @@ test.serial('what was kept of a deleted application stays with the account that 
   t.deepEqual(await versions(ana), [])
 })
 
-test.serial('the list of an account: its scope, its plan, and what a key may see', async t => {
+test.serial('the list of an account needs scope and plan, and shows what the key may see', async t => {
   const { ana, app: made, path } = await app()
   await snapshotOf(ana, path)
   const of = (query = '', who: TestUser | string = ana) => api().as(who).get(`/v2/users/snapshots${query}`)

@@ -52,7 +52,7 @@ async function seen(who: TestUser, id: string, path = ''): Promise<unknown> {
   return JSON.stringify(here) === JSON.stringify(there) ? here : [here, there]
 }
 
-test('an application is reached by its id and in the form of each workspace; the best role counts where none is named', async t => {
+test('an application is accessible by its id and through each workspace; the best role counts if none is named', async t => {
   const [ana, bob] = [await api().makeUser(), await api().makeUser()]
   const app = await api().makeApp(ana)
   const { db } = api()
@@ -74,7 +74,7 @@ test('an application is reached by its id and in the form of each workspace; the
   t.deepEqual((await api().as(bob).get('/v2/users/me')).body.response.applications, [])
 })
 
-test('what is taken away is gone with the next request, in every process', async t => {
+test('a removed right is gone with the next request, in every process', async t => {
   const [ana, bob] = [await api().makeUser(), await api().makeUser()]
   const app = await api().makeApp(ana)
   const member = { memberId: bob.id }
@@ -101,7 +101,7 @@ test('what is taken away is gone with the next request, in every process', async
   t.deepEqual((await api().as(bob).get(`/v2/workspaces/${id}`)).body.response.applications, [])
 })
 
-test('open streams end when the right to them is taken away, in every process', async t => {
+test('open streams end when the right to them is removed, in every process', async t => {
   const [ana, bob] = [await api().makeUser(), await api().makeUser()]
   const app = await api().makeApp(ana, { memoryMb: 512 })
   const pair = [api(), await second()]
@@ -116,7 +116,7 @@ test('open streams end when the right to them is taken away, in every process', 
   owner.leave()
 })
 
-test('who is not a member is told the same bytes as of an application that is not there, after the same questions', async t => {
+test('a non-member gets the same bytes as for a missing application, after the same queries', async t => {
   const [ana, bob, eve] = [await api().makeUser(), await api().makeUser(), await api().makeUser()]
   const app = await api().makeApp(ana)
   const { id: workspace } = await makeWorkspace(api().db, ana, { members: [[bob, 'admin']], apps: [app] })
@@ -145,7 +145,7 @@ test('who is not a member is told the same bytes as of an application that is no
   for (const one of shared) t.deepEqual(one, shared[0])
 })
 
-test('only the owner of an application shares it', async t => {
+test('only the owner of an application may share it', async t => {
   const [ana, bob] = [await api().makeUser(), await api().makeUser()]
   const [app, foreign] = [await api().makeApp(ana), await api().makeApp(ana)]
   await makeWorkspace(api().db, ana, { members: [[bob, 'admin']], apps: [app] })
@@ -155,7 +155,7 @@ test('only the owner of an application shares it', async t => {
   t.deepEqual(said(await share(foreign.id)), notThere)
 })
 
-test('whose workspace it was has every change of it in the audit record, also who left', async t => {
+test('the owner of a workspace has every change of it in the audit record, even who left', async t => {
   const [ana, bob] = [await api().makeUser(), await api().makeUser()]
   const { id } = await makeWorkspace(api().db, ana, { members: [[bob, 'view']] })
   await send(bob, 'DELETE', '/leave', { workspaceId: id })
@@ -170,7 +170,7 @@ test('whose workspace it was has every change of it in the audit record, also wh
   )
 })
 
-test('the status of a workspace is that of its applications, for who is in it', async t => {
+test('members see the status of the workspace’s applications', async t => {
   const [ana, bob, eve] = [await api().makeUser(), await api().makeUser(), await api().makeUser()]
   const [one] = [await api().makeApp(ana), await api().makeApp(ana)]
   const { id } = await makeWorkspace(api().db, ana, { members: [[bob, 'view']], apps: [one] })

@@ -64,7 +64,7 @@ const ways: Record<string, (made: Shared) => Promise<{ status: number }>> = {
 }
 
 for (const [way, take] of Object.entries(ways))
-  test.serial(`an admin who ${way} can deploy neither by their link nor by the address that they know`, async t => {
+  test.serial(`an admin who ${way} can deploy neither by their link nor by an address that they know`, async t => {
     const made = await shared()
     const { ana, app, hook, push, current, mails } = made
     t.is((await current()).app.branch, 'main')
@@ -86,7 +86,7 @@ for (const [way, take] of Object.entries(ways))
     t.true(told.filter(({ action }: { action: string }) => action === 'apps.webhook').length >= 2)
   })
 
-test.serial('a push that was on its way to the address when it was renewed deploys nothing', async t => {
+test.serial('a push to an address that is renewed meanwhile deploys nothing', async t => {
   const made = await shared()
   const { headers, body } = pushEvent('github', {
     ...{ cloneUrl, ref: 'refs/heads/main', before: 'a'.repeat(40), after: newCommit() },
@@ -105,7 +105,7 @@ test.serial('a push that was on its way to the address when it was renewed deplo
   t.is((await api().db('deployments').where({ app_id: made.app.id }).whereNot({ trigger: 'upload' })).length, 0)
 })
 
-test.serial('a secret that the member has set is another one too, until the owner sets it', async t => {
+test.serial('a secret that the member has set is replaced too, until the owner sets one', async t => {
   const made = await shared('bob knows this')
   await ways['is removed']!(made)
   const path = new URL((await made.current()).webhook).pathname
@@ -116,7 +116,7 @@ test.serial('a secret that the member has set is another one too, until the owne
   t.is((await deliver(api(), path, { secret: 'only ana knows' })).status, 200)
 })
 
-test.serial('who keeps the right elsewhere, or never had it, changes nothing by going', async t => {
+test.serial('a member who keeps the right elsewhere, or never had it, loses nothing by leaving', async t => {
   const made = await shared()
   const { ana, bob, app, hook, current, mails } = made
   const eve = await api().makeUser()
@@ -135,7 +135,7 @@ test.serial('who keeps the right elsewhere, or never had it, changes nothing by 
   t.is((await mails()).length, 1)
 })
 
-test.serial('who loses the right in two workspaces at the same moment has lost it', async t => {
+test.serial('a member who loses the right in two workspaces concurrently has lost it', async t => {
   const made = await shared()
   const { ana, bob, app, hook, current, mails } = made
   const other = await makeWorkspace(api().db, ana, { members: [[bob, 'admin']], apps: [app] })
@@ -188,7 +188,7 @@ test.serial('a change that is refused changes nothing', async t => {
   t.is((await current()).app.branch, 'main')
 })
 
-test.serial('a link that outlived the right of whoever made it deploys nothing', async t => {
+test.serial('a link of a member who has lost the right deploys nothing', async t => {
   const gone = await shared()
   t.regex(await gone.push(), /^queued: /)
   // As it was left behind by an earlier version.

@@ -11,7 +11,7 @@ const send = (who: TestUser | string, method: string, path: string, body: object
 
 const said = ({ status, body }: Answer): unknown => (status === 200 ? 200 : [status, body.code])
 
-test('a limited key hands out no role that could do more than itself, and sees only its own applications', async t => {
+test('a limited key grants no role that may do more than itself, and sees only its own applications', async t => {
   const [ana, bob] = [await api().makeUser(), await api().makeUser()]
   const [one, two] = [await api().makeApp(ana), await api().makeApp(ana)]
   const { id: workspaceId } = await makeWorkspace(api().db, ana, { apps: [one, two] })
@@ -47,7 +47,7 @@ test('a limited key hands out no role that could do more than itself, and sees o
   t.deepEqual([said(await unshare(two.id)), said(await unshare(one.id))], [[403, 'RESOURCE_NOT_ALLOWED'], 200])
 })
 
-test('a member’s key that is limited to resources reaches only these of the shared applications', async t => {
+test('a member’s key that is limited to resources accesses only those of the shared applications', async t => {
   const [ana, bob] = [await api().makeUser(), await api().makeUser()]
   const [one, two] = [await api().makeApp(ana), await api().makeApp(ana)]
   const { id } = await makeWorkspace(api().db, ana, { members: [[bob, 'view']], apps: [one, two] })

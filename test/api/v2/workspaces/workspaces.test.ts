@@ -28,7 +28,7 @@ async function counted(answers: Promise<Answer>[]): Promise<Record<string, numbe
 
 const many = (make: (i: number) => Promise<Answer>) => counted(Array.from({ length: 20 }, (_, i) => make(i)))
 
-test('the way of a workspace, in the shapes of the contract', async t => {
+test('a workspace from creation to deletion, in the shapes of the contract', async t => {
   const [ana, bob] = [await api().makeUser(), await api().makeUser({ name: 'Bob' })]
   const app = await api().makeApp(ana, { memoryMb: 512, subdomain: `ws-${ana.id}` })
   t.deepEqual(await list(ana), [])
@@ -83,7 +83,7 @@ test('the way of a workspace, in the shapes of the contract', async t => {
   t.is((await api().as(ana).get(`/v2/apps/${app.id}`)).status, 200)
 })
 
-test('every form that is not of the contract has its code', async t => {
+test('every invalid form has its own code', async t => {
   const ana = await api().makeUser()
   const bob = await api().makeUser()
   const app = await api().makeApp(ana)
@@ -128,7 +128,7 @@ test('every form that is not of the contract has its code', async t => {
     t.deepEqual(said(await send(ana, method, path, { ...good, ...changed })), [404, expected], `${method} ${path}`)
 })
 
-test('rows of the owner are refused to members, and unknown to everybody else, as a workspace that is not there', async t => {
+test('owner endpoints are refused to members, and for others the workspace is missing', async t => {
   const [ana, bob, eve] = [await api().makeUser(), await api().makeUser(), await api().makeUser()]
   const app = await api().makeApp(ana)
   const { id } = await makeWorkspace(api().db, ana, { members: [[bob, 'admin']], apps: [app] })
@@ -156,7 +156,7 @@ test('rows of the owner are refused to members, and unknown to everybody else, a
   t.is((await list(ana))[0].members.length, 2)
 })
 
-test('a plan holds so many workspaces, also for twenty requests at once; without them it says so', async t => {
+test('a plan limits workspaces, even for twenty concurrent requests; a plan without any says so', async t => {
   const hobby = await api().makeUser({ plan: 'hobby-2' })
   const ended = await api().makeUser({ plan: 'pro-12', planEndsAt: new Date(0) })
   for (const user of [hobby, ended])
@@ -198,7 +198,7 @@ test('an invite code adds one account to one workspace, once, within its time', 
   t.is(said(await add(again)), 200, 'a refusal did not spend the code')
 })
 
-test('a workspace holds as many people as the plan says, its owner among them', async t => {
+test('a workspace has at most the members of the plan, its owner included', async t => {
   const ana = await api().makeUser({ plan: 'standard-4' })
   const { id: workspaceId } = await makeWorkspace(api().db, ana)
   const codes: string[] = []
@@ -208,7 +208,7 @@ test('a workspace holds as many people as the plan says, its owner among them', 
   t.is((await list(ana))[0].members.length, 10)
 })
 
-test('a member who is added while the plan gets lower counts on the lower one', async t => {
+test('a member who is added during a step to a lower plan counts against the lower one', async t => {
   const ana = await api().makeUser({ plan: 'pro-12' })
   const people: [TestUser, 'view'][] = []
   for (let i = 0; i < 9; i++) people.push([await api().makeUser(), 'view'])
@@ -225,7 +225,7 @@ test('a member who is added while the plan gets lower counts on the lower one', 
   t.deepEqual(said(await added[0]!), [400, 'MEMBERS_LIMIT_REACHED'])
 })
 
-test('a workspace holds 100 applications, also for twenty requests at once', async t => {
+test('a workspace has at most 100 applications, even for twenty concurrent requests', async t => {
   const ana = await api().makeUser()
   const { id: workspaceId } = await makeWorkspace(api().db, ana)
   const ids: string[] = []
@@ -239,7 +239,7 @@ test('a workspace holds 100 applications, also for twenty requests at once', asy
   t.is((await list(ana))[0].applications.length, 100)
 })
 
-test('one application is shared once, however many ask at once', async t => {
+test('one application is shared once, even for concurrent requests', async t => {
   const ana = await api().makeUser()
   const app = await api().makeApp(ana)
   const { id: workspaceId } = await makeWorkspace(api().db, ana)
@@ -247,7 +247,7 @@ test('one application is shared once, however many ask at once', async t => {
   t.deepEqual(tried, { done: 1, APP_ALREADY_IN_WORKSPACE: 19 })
 })
 
-test('an account that is blocked while its workspace is made has none', async t => {
+test('an account that is blocked during the creation of its workspace has none', async t => {
   const ana = await api().makeUser()
   const { db } = api()
   const waiting = db('pg_stat_activity')
@@ -263,7 +263,7 @@ test('an account that is blocked while its workspace is made has none', async t 
   t.deepEqual(await db('workspaces').where({ owner_id: ana.id }), [])
 })
 
-test('a name is kept without the spaces at its ends', async t => {
+test('a name is stored without leading and trailing spaces', async t => {
   const ana = await api().makeUser()
   const { body } = await send(ana, 'POST', '', { name: ' The team ' })
   t.is(body.response.name, 'The team')
