@@ -121,6 +121,7 @@ export type ObjectStoreConfig =
   | { kind: 's3'; endpoint: string; bucket: string; region: string; accessKeyId: string; secretAccessKey: string }
 
 /** Parses the environment. Throws an Error that names the setting and what it accepts. */
+// biome-ignore lint/complexity/noExcessiveCognitiveComplexity: a flat list, in which each default counts as a branch
 export function parseConfig(env: Environment, cwd: string): Config {
   const dataDir = absolute(env.BERTH_DATA ?? 'data', cwd)
   const bind = env.BIND_ADDRESS ?? '127.0.0.1'

@@ -39,31 +39,42 @@ export async function followApp(
   seconds: number,
   say: Say = () => {},
 ): Promise<string | null> {
-  let shown = 0
+  const seen: Seen = { events: 0, id: null, servesSince: null }
   let nextQueryAt = 0
-  let id: string | null = null
-  let servesSince: number | null = null
   for (const deadline = Date.now() + seconds * 1000; Date.now() < deadline; await sleep(everyMs)) {
-    if (servesSince === null && Date.now() >= nextQueryAt) {
+    if (seen.servesSince === null && Date.now() >= nextQueryAt) {
       nextQueryAt = Date.now() + eventsEveryMs
-      const events = await newestDeployment(target, app.id).catch(() => []) // an API that is restarting answers later
-      if (events === null)
-        throw new DeployFailed('The application could not be started and was removed again.', null, id)
-      for (const event of events.slice(shown)) say(`  ${line(event)}`)
-      shown = Math.max(shown, events.length)
-      const last = events.at(-1)
-      id = last?.deployment_id ?? id
-      if (last?.state === 'error')
-        throw new DeployFailed([last.code, last.message].filter(Boolean).join(': '), last.code ?? null, id)
-      if (last?.state === 'success') servesSince = Date.now()
+      await followEvents(target, app.id, seen, say)
     }
     if (app.domain) {
       const answer = await requestApp(target, app.domain).catch(() => null)
-      if (answer && !answer.ofProxy) return id
-      if (answer && servesSince !== null && Date.now() - servesSince > acceptAnyAnswerMs) return id
-    } else if (servesSince !== null) return id
+      if (answer && !answer.ofProxy) return seen.id
+      if (answer && seen.servesSince !== null && Date.now() - seen.servesSince > acceptAnyAnswerMs) return seen.id
+    } else if (seen.servesSince !== null) return seen.id
   }
-  throw new DeployFailed(`The application did not answer within ${seconds} s.`, null, id)
+  throw new DeployFailed(`The application did not answer within ${seconds} s.`, null, seen.id)
+}
+
+/** What is known of a deployment that is followed. */
+interface Seen {
+  /** Events that have their line. */
+  events: number
+  id: string | null
+  servesSince: number | null
+}
+
+/** A line for each new event, and what they say in `seen`. Throws `DeployFailed`. */
+async function followEvents(target: Target, appId: string, seen: Seen, say: Say): Promise<void> {
+  const events = await newestDeployment(target, appId).catch(() => []) // an API that is restarting answers later
+  if (events === null)
+    throw new DeployFailed('The application could not be started and was removed again.', null, seen.id)
+  for (const event of events.slice(seen.events)) say(`  ${line(event)}`)
+  seen.events = Math.max(seen.events, events.length)
+  const last = events.at(-1)
+  seen.id = last?.deployment_id ?? seen.id
+  if (last?.state === 'error')
+    throw new DeployFailed([last.code, last.message].filter(Boolean).join(': '), last.code ?? null, seen.id)
+  if (last?.state === 'success') seen.servesSince = Date.now()
 }
 
 function line({ state, position, waiting_for }: DeployEvent): string {
