@@ -34,14 +34,14 @@ export function containerSteps(parts: ScriptedParts): Steps {
   }
 
   return {
-    async startRelease(asked) {
-      const release = (await begin('startRelease', asked)).brought()
+    async startRelease(input) {
+      const release = (await begin('startRelease', input)).brought()
       await reached(release, 'restarting')
       return run('startRelease', release)
     },
 
-    async passHealthGate(asked, started) {
-      const release = (await begin('passHealthGate', asked)).brought()
+    async passHealthGate(input, started) {
+      const release = (await begin('passHealthGate', input)).brought()
       const trouble = meet('passHealthGate', release)
       if (started.bootId !== at(release.appId).bootId) return { reason: 'Its engine ended it.', exit: null, gone: true }
       const unhealthy = look(release, trouble)
@@ -49,37 +49,37 @@ export function containerSteps(parts: ScriptedParts): Steps {
       return unhealthy
     },
 
-    async startApp(asked, { mustStand }) {
-      const release = (await begin('startApp', asked)).serving()
+    async startApp(input, { mustStand }) {
+      const release = (await begin('startApp', input)).serving()
       meet('startApp', release)
       if (mustStand && at(release.appId).runs(release.number) && firstAttempt())
         throw refusal('CONTAINER_ALREADY_STARTED', 'It runs already.')
       return run('startApp', release)
     },
 
-    async stopApp(asked, { mustRun }) {
-      const ran = await lateTurn('stopApp', asked, async step => {
+    async stopApp(input, { mustRun }) {
+      const ran = await lateTurn('stopApp', input, async step => {
         const { appId, number } = step.spent()
-        meet('stopApp', asked)
+        meet('stopApp', input)
         const ran = at(appId).runs(number)
         at(appId).end(number)
         return ran
       })
       if (mustRun && !ran && firstAttempt()) throw refusal('CONTAINER_ALREADY_STOPPED', 'It is stopped already.')
-      return at(asked.appId).exitOf(asked.number)
+      return at(input.appId).exitOf(input.number)
     },
 
-    async removeContainer(asked) {
-      await lateTurn('removeContainer', asked, async step => {
+    async removeContainer(input) {
+      await lateTurn('removeContainer', input, async step => {
         const { appId, number } = step.spent()
-        meet('removeContainer', asked)
+        meet('removeContainer', input)
         at(appId).removeContainer(number)
       })
     },
 
-    async removeContainers(asked) {
-      await turn('removeContainers', asked, async ({ appId }) => {
-        meet('removeContainers', asked)
+    async removeContainers(input) {
+      await turn('removeContainers', input, async ({ appId }) => {
+        meet('removeContainers', input)
         at(appId).removeContainers()
       })
     },

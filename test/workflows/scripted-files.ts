@@ -25,8 +25,8 @@ export function fileSteps(parts: ScriptedParts): Omit<AppHostActivities, keyof R
   }
 
   return {
-    async prepareRelease(asked) {
-      const step = await begin('prepareRelease', asked)
+    async prepareRelease(input) {
+      const step = await begin('prepareRelease', input)
       const release = step.brought()
       if (release.source?.kind === 'git' && release.deploymentId) await takeBuildSlot(db, release.deploymentId)
       await reached(release, 'clone')
@@ -35,51 +35,51 @@ export function fileSteps(parts: ScriptedParts): Omit<AppHostActivities, keyof R
       return { needsInstall: installs(release) }
     },
 
-    async installDependencies(asked) {
-      const release = (await begin('installDependencies', asked)).brought()
+    async installDependencies(input) {
+      const release = (await begin('installDependencies', input)).brought()
       if (installs(release)) await install(release)
     },
 
-    async placeFiles(asked) {
-      const release = await turn('placeFiles', asked, async step => {
+    async placeFiles(input) {
+      const release = await turn('placeFiles', input, async step => {
         const brought = step.brought()
         meet('placeFiles', brought)
-        at(asked.appId).place(asked.number)
+        at(input.appId).place(input.number)
         return brought
       })
       await reached(release, 'commit')
     },
 
-    async restoreFiles(asked) {
-      await turn('restoreFiles', asked, async step => {
+    async restoreFiles(input) {
+      await turn('restoreFiles', input, async step => {
         const { appId, number } = step.brought()
-        meet('restoreFiles', asked)
+        meet('restoreFiles', input)
         at(appId).takeBack(number)
       })
     },
 
-    async settleFiles(asked) {
-      await lateTurn('settleFiles', asked, async step => at(asked.appId).settle(step.brought().number))
+    async settleFiles(input) {
+      await lateTurn('settleFiles', input, async step => at(input.appId).settle(step.brought().number))
     },
 
-    async lendDependencies(asked, serving) {
-      const step = await begin('lendDependencies', asked)
+    async lendDependencies(input, serving) {
+      const step = await begin('lendDependencies', input)
       step.serving(serving.number)
       step.brought()
     },
 
-    async discardRelease(asked) {
-      await lateTurn('discardRelease', asked, async step => {
+    async discardRelease(input) {
+      await lateTurn('discardRelease', input, async step => {
         step.spent()
-        meet('discardRelease', asked)
+        meet('discardRelease', input)
         if (step.gone) return
         step.brought()
-        at(asked.appId).takeBack(asked.number)
+        at(input.appId).takeBack(input.number)
       })
     },
 
-    async removeFiles(asked) {
-      const { appId, kind, gone, running } = await beginAfter('removeFiles', asked)
+    async removeFiles(input) {
+      const { appId, kind, gone, running } = await beginAfter('removeFiles', input)
       if (!gone && !(running && kind === 'create')) throw refusal('ACTION_FAILED', 'It is not deleted yet.')
       at(appId).removeDisk()
     },
@@ -87,9 +87,9 @@ export function fileSteps(parts: ScriptedParts): Omit<AppHostActivities, keyof R
 }
 
 /** Copies the current files of an application: equal files have the same digest, and each copy has its own segment. */
-export async function copyFiles(parts: ScriptedParts, asked: StepOf, signal: AbortSignal): Promise<StoredSnapshot> {
-  if (parts.meet('takeSnapshot', asked) === 'it never ends') await untilEnded(parts, asked.appId, signal)
-  const text = `${asked.appId} ${parts.at(asked.appId).files}`
+export async function copyFiles(parts: ScriptedParts, input: StepOf, signal: AbortSignal): Promise<StoredSnapshot> {
+  if (parts.meet('takeSnapshot', input) === 'it never ends') await untilEnded(parts, input.appId, signal)
+  const text = `${input.appId} ${parts.at(input.appId).files}`
   const digest = createHash('sha256').update(text).digest('hex')
   return { segmentId: await allocateSegment(parts.db), size: 10, sha256: digest, digest }
 }

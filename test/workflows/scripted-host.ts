@@ -23,8 +23,8 @@ export function scriptedHost(options: ScriptedHostOptions, script: HostScript = 
   const steps = { ...fileSteps(parts), ...containerSteps(parts) }
 
   /** Runs the effect of a step between the hooks of the test, and counts it as running. */
-  function inScript<T>(name: StepName, asked: unknown, effect: () => Promise<T>, signal: AbortSignal): Promise<T> {
-    const release = asked as Release // lanes send all of it
+  function inScript<T>(name: StepName, input: unknown, effect: () => Promise<T>, signal: AbortSignal): Promise<T> {
+    const release = input as Release // lanes send all of it
     return log.during(release, name, async () => {
       await script.before?.[name]?.(release, signal)
       const answer = await effect()
@@ -35,27 +35,27 @@ export function scriptedHost(options: ScriptedHostOptions, script: HostScript = 
 
   const scripted = Object.entries(steps).map(([name, step]) => [
     name,
-    (asked: Release, ...rest: never[]) =>
-      inScript(name as StepName, asked, () => (step as Step)(asked, ...rest), cancellationSignal()),
+    (input: Release, ...rest: never[]) =>
+      inScript(name as StepName, input, () => (step as Step)(input, ...rest), cancellationSignal()),
   ])
   const { restoreFiles, ...others }: AppHostActivities = Object.fromEntries(scripted)
 
   const activities: HostActivities = {
     ...others,
-    restoreFiles: asked => puttingBack(db, asked, () => restoreFiles(asked)),
+    restoreFiles: input => puttingBack(db, input, () => restoreFiles(input)),
     /** Waiting does not count as a step of the host. */
-    async awaitSnapshotPlace(asked, operationId) {
-      await begin('awaitSnapshotPlace', { ...asked, operationId })
+    async awaitSnapshotPlace(input, operationId) {
+      await begin('awaitSnapshotPlace', { ...input, operationId })
       await places.wait({ hostId, operationId }, cancellationSignal())
     },
-    async takeSnapshot(asked, operationId) {
-      ;(await begin('takeSnapshot', { ...asked, operationId })).served()
+    async takeSnapshot(input, operationId) {
+      ;(await begin('takeSnapshot', { ...input, operationId })).served()
       return places.holding({ hostId, operationId }, cancellationSignal(), signal =>
-        inScript('takeSnapshot', asked, () => copyFiles(parts, asked, signal), signal),
+        inScript('takeSnapshot', input, () => copyFiles(parts, input, signal), signal),
       )
     },
   }
   return { activities: hosted(activities), at: parts.at, log }
 }
 
-type Step = (asked: Release, ...rest: never[]) => Promise<unknown>
+type Step = (input: Release, ...rest: never[]) => Promise<unknown>

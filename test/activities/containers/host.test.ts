@@ -99,7 +99,7 @@ test.serial('an engine that is missing, or does not answer, is unreachable', asy
   await new Promise(done => silent.once('listening', done))
   const { port } = silent.address() as { port: number }
   const hung = dockerHost({ dockerHost: `tcp://127.0.0.1:${port}`, makeRootfs: async () => null })
-  const begun = Date.now()
+  const startTime = Date.now()
   const verbs = [
     hung.ping(),
     hung.inspect('x'),
@@ -109,7 +109,7 @@ test.serial('an engine that is missing, or does not answer, is unreachable', asy
     hung.create(docker.spec('true')),
   ]
   for (const verb of verbs) await t.throwsAsync(verb, { instanceOf: HostUnreachable })
-  t.true(Date.now() - begun < 12_000)
+  t.true(Date.now() - startTime < 12_000)
   silent.close()
   for (const socket of sockets) socket.destroy()
 })

@@ -14,9 +14,9 @@ engine.put({
 /** A server that greets each connection, sends a piece every 50 ms, and never ends its answer. */
 async function trickling(t: ExecutionContext, { first = '', piece }: { first?: string; piece: string }) {
   const sockets = new Set<Socket>()
-  const asked = { count: 0 }
+  const requests = { count: 0 }
   const server = createServer(socket => {
-    asked.count++
+    requests.count++
     sockets.add(socket)
     socket.write(first)
     const timer = setInterval(() => socket.write(piece), 50)
@@ -33,7 +33,7 @@ async function trickling(t: ExecutionContext, { first = '', piece }: { first?: s
     server.close()
     for (const socket of sockets) socket.destroy()
   })
-  return { asked, target: { address: '127.0.0.1', port } }
+  return { requests, target: { address: '127.0.0.1', port } }
 }
 
 const pieces = {
@@ -44,21 +44,21 @@ const pieces = {
 for (const [name, piece] of Object.entries(pieces)) {
   test(`a program that answers with ${name} for ever fails its gate in time`, async t => {
     t.timeout(60_000)
-    const { asked, target } = await trickling(t, piece)
+    const { requests, target } = await trickling(t, piece)
     const gate = { container: 'c', target, timeoutSeconds: 1, signal: new AbortController().signal }
     t.regex((await passGate(engine, gate))?.reason ?? '', /did not answer on port/)
-    t.true(asked.count > 0)
+    t.true(requests.count > 0)
   })
 }
 
 test('a cancelled gate ends immediately, even during a probe', async t => {
   t.timeout(60_000)
-  const { asked, target } = await trickling(t, pieces['informational responses'])
+  const { requests, target } = await trickling(t, pieces['informational responses'])
   const cancel = new AbortController()
   // A probe that would last an hour: only the cancellation can end it.
   const options = { container: 'c', target, timeoutSeconds: 3600, probeMs: 3600_000 }
   const gate = passGate(engine, { ...options, signal: cancel.signal })
-  await comesTrue(() => asked.count > 0)
+  await comesTrue(() => requests.count > 0)
   cancel.abort(new Error('no longer wanted'))
   await t.throwsAsync(gate, { message: 'no longer wanted' })
 })
