@@ -1,6 +1,6 @@
 import type { Command } from 'commander'
 import { type AuditRow, latestAudit, listAudit } from '../db/audit.ts'
-import { kept } from '../policy/retention.ts'
+import { retentionTimes } from '../policy/retention.ts'
 import { withInstallation } from './installation/database.ts'
 import { columns } from './terminal/terminal.ts'
 import { userId } from './users.ts'
@@ -14,7 +14,7 @@ interface AuditOptions {
 export function auditCommand(program: Command): void {
   program
     .command('audit')
-    .description(`who requested what, newest first; retained for ${kept.auditDays} days`)
+    .description(`who requested what, newest first; retained for ${retentionTimes.auditDays} days`)
     .option('--user <user>', 'id or e-mail address; default: every account')
     .option('--limit <n>', 'maximum number of entries', '50')
     .option('--json', 'as a JSON array')
@@ -22,7 +22,7 @@ export function auditCommand(program: Command): void {
       if (!/^[1-9]\d{0,4}$/.test(limit)) throw new Error('--limit must be a whole number from 1 to 99999.')
       const rows = await withInstallation(async (_, db) =>
         user
-          ? listAudit(db, await userId(db, user), { days: kept.auditDays, limit: Number(limit) })
+          ? listAudit(db, await userId(db, user), { days: retentionTimes.auditDays, limit: Number(limit) })
           : latestAudit(db, Number(limit)),
       )
       console.log(json ? JSON.stringify(rows) : table(rows))

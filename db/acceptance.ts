@@ -1,4 +1,4 @@
-import { lockForDeletion, revertAppState } from './apps/passing-states.ts'
+import { lockForDeletion, revertAppState } from './apps/transient-states.ts'
 import { type Db, transaction, tryRoundLock } from './database.ts'
 import { lockForDeploy, settleDeploy } from './deploys/deploys.ts'
 import * as segments from './objects/segments.ts'

@@ -1,4 +1,4 @@
-import { kept } from '../policy/retention.ts'
+import { retentionTimes } from '../policy/retention.ts'
 import { batched } from './batched.ts'
 import type { Db } from './database.ts'
 import { deleteExpired } from './expired-rows.ts'
@@ -77,6 +77,6 @@ export async function latestAudit(db: Db, limit: number): Promise<AuditRow[]> {
 }
 
 export function sweepAudit(db: Db): Promise<number> {
-  const values = { days: kept.auditDays }
+  const values = { days: retentionTimes.auditDays }
   return deleteExpired(db, { table: 'audit', when: 'old.at < now() - make_interval(days => :days)', values })
 }

@@ -2,12 +2,12 @@ import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 import knexFactory, { type Knex } from 'knex'
-import { databasePatience } from '../policy/patience.ts'
+import { databaseTimeouts } from '../policy/timeouts.ts'
 import { CommitInDoubt, isCommitted, transactionName } from './commits-in-doubt.ts'
 import { answeringPool, identityQuery, type PoolRule, type TransactionName } from './connection.ts'
 import { isUnavailable, sqlState } from './unavailable.ts'
 
-const { connectionMs, statementMs, answerMs, connectionLifeMs } = databasePatience
+const { connectionMs, statementMs, answerMs, connectionLifeMs } = databaseTimeouts
 
 export { isUnavailable, sqlState }
 

@@ -1,5 +1,5 @@
 import { newId } from '../policy/ids.ts'
-import { kept } from '../policy/retention.ts'
+import { retentionTimes } from '../policy/retention.ts'
 import type { Db } from './database.ts'
 import { deleteExpired } from './expired-rows.ts'
 
@@ -38,7 +38,7 @@ export async function claimIdempotencyKey(db: Db, request: KeyedRequest): Promis
      on conflict (user_id, key) do update set
        credential_id = excluded.credential_id, route = excluded.route, fingerprint = excluded.fingerprint,
        claim = excluded.claim, operation_id = null, status = null, body = null, headers = null, created_at = now()
-     where k.created_at < now() - interval '${kept.idempotencyHours} hours'
+     where k.created_at < now() - interval '${retentionTimes.idempotencyHours} hours'
         or (k.status is null and k.created_at < now() - make_interval(mins => ?))
      returning 1`,
     [
@@ -48,7 +48,7 @@ export async function claimIdempotencyKey(db: Db, request: KeyedRequest): Promis
       request.route,
       request.fingerprint,
       request.claim,
-      kept.idempotencyGivenUpMinutes,
+      retentionTimes.idempotencyGivenUpMinutes,
     ],
   )
   if (rows.length > 0) return { state: 'first' }
@@ -92,6 +92,6 @@ export async function releaseIdempotencyKey(db: Db, { userId, key, claim }: Keye
 export function sweepIdempotency(db: Db): Promise<number> {
   return deleteExpired(db, {
     table: 'idempotency_keys',
-    when: `old.created_at < now() - interval '${kept.idempotencyHours} hours'`,
+    when: `old.created_at < now() - interval '${retentionTimes.idempotencyHours} hours'`,
   })
 }

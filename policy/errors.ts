@@ -169,7 +169,7 @@ type Catalogue = Partial<Record<ErrorCode, readonly [status: number, message: st
 const catalogues: Record<Wire, Catalogue> = { management: managementErrors, blob: blobErrors }
 
 /** Status and message of a code on a wire; a code that this wire lacks has those of the other. */
-export function catalogued(code: ErrorCode, wire: Wire = 'management'): readonly [status: number, message: string] {
+export function catalogueEntry(code: ErrorCode, wire: Wire = 'management'): readonly [status: number, message: string] {
   return catalogues[wire][code] ?? catalogues.management[code] ?? blobErrors[code as keyof typeof blobErrors]
 }
 
@@ -180,12 +180,12 @@ export class ApiError extends Error {
     message?: string,
     readonly retryAfterSeconds?: number,
   ) {
-    super(message ?? catalogued(code)[1])
+    super(message ?? catalogueEntry(code)[1])
     this.name = 'ApiError'
   }
 
   get status(): number {
-    return catalogued(this.code)[0]
+    return catalogueEntry(this.code)[0]
   }
 }
 
@@ -203,13 +203,13 @@ const blobNames: Partial<Record<ErrorCode, ErrorCode>> = {
 export const codeOn = (wire: Wire, code: ErrorCode): ErrorCode => (wire === 'blob' ? (blobNames[code] ?? code) : code)
 
 /** Message of DATABASE_UNAVAILABLE for a change that may have been made, and must not be retried blindly. Pages recognize it by this text. */
-export const inDoubt = 'The database did not confirm whether this was done. Check before you try again.'
+export const inDoubtMessage = 'The database did not confirm whether this was done. Check before you try again.'
 
 /** An error on a wire, with the wire's name, status and, unless it has its own, message. */
-export function spoken(error: ApiError, wire: Wire): { code: ErrorCode; status: number; message: string } {
+export function errorOn(error: ApiError, wire: Wire): { code: ErrorCode; status: number; message: string } {
   const code = codeOn(wire, error.code)
-  const [status, sentence] = catalogued(code, wire)
-  return { code, status, message: error.message === catalogued(error.code)[1] ? sentence : error.message }
+  const [status, sentence] = catalogueEntry(code, wire)
+  return { code, status, message: error.message === catalogueEntry(error.code)[1] ? sentence : error.message }
 }
 
 /** True when a text is a code of a catalogue. */

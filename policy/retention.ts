@@ -10,13 +10,13 @@ export interface Retention {
 }
 
 /** Number of an application's newest deployments that stay with their logs, regardless of age. */
-export const deploymentsAlwaysKept = 20
+export const alwaysRetainedDeployments = 20
 
 /** Max rows that one statement deletes: it stays far below the statement timeout, and never holds many locks. */
 export const rowsAtOnce = 2000
 
 /** Retention of other records. */
-export const kept = {
+export const retentionTimes = {
   /** Entries of the audit record; operators see all of it, accounts as many days as their plan includes. */
   auditDays: 90,
   /** Max length of an entry's resource: the longest possible object id is shorter. */

@@ -31,7 +31,7 @@ export const failuresInARow = 3
 export const automaticSnapshotSeconds = 86_400
 
 /** How long changes of applications are listed, in minutes; a reader that comes later compares everything. */
-export const changesKeptMinutes = 10
+export const changesRetainedMinutes = 10
 
 /**
  * How many applications of each host a round checks for an automatic snapshot that is due, and after how many seconds it checks one

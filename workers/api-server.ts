@@ -39,7 +39,7 @@ import type { Config } from '../policy/config.ts'
 import { applicationRange } from '../policy/hosts/networks.ts'
 import { demandMasterKey } from '../policy/keys.ts'
 import { wholeLogs } from '../policy/limits.ts'
-import { apiDrainSeconds, databasePatience, heldCall } from '../policy/patience.ts'
+import { apiDrainSeconds, databaseTimeouts, commandTimeouts } from '../policy/timeouts.ts'
 import { roundSeconds } from '../policy/rounds.ts'
 import { openLog, openTemporal, runProcess } from './connect.ts'
 import { withCrashPoints } from './crash-points.ts'
@@ -59,7 +59,7 @@ export async function serveApi(config: Config): Promise<void> {
   const { databaseUrl: url, masterKey, earlierKeyChecks, databasePool } = config
   demandMasterKey(config)
 
-  const { requestStatementMs: statementTimeoutMs } = databasePatience
+  const { requestStatementMs: statementTimeoutMs } = databaseTimeouts
   const db = openDatabase({ url, pool: databasePool, applicationName: 'berth-api', statementTimeoutMs })
   const notifications = new Notifications(url, ['operations', 'deployments', 'deploy-sources', 'access', 'apps'])
   const client = openTemporal(config)
@@ -95,7 +95,7 @@ export async function serveApi(config: Config): Promise<void> {
     deploymentNews: new News(notifications, 'deployments'),
     logSlots: new FairSlots(wholeLogs),
     pushSlots: new PushSlots(databasePool),
-    patience: heldCall,
+    patience: commandTimeouts,
     hosts: httpHostReader(db, askHost),
     files: httpHostFiles(askHost),
     live: new LiveFeeds(hostLive(askHost), rates),

@@ -1,7 +1,7 @@
 import { patched } from '@temporalio/workflow'
 import type { Unhealthy } from '../activities/app-host.ts'
 import type { LaneOperation, StartedContainer } from '../activities/releases/release.ts'
-import { gateStarts } from '../policy/patience.ts'
+import { gateStarts } from '../policy/timeouts.ts'
 import type { Host } from './lane-steps.ts'
 
 /**

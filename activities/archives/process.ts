@@ -2,7 +2,7 @@ import type { FileHandle } from 'node:fs/promises'
 import { FairSlots } from '../../lib/async/fair-slots.ts'
 import { MiB } from '../../lib/bytes.ts'
 import type { Owner } from '../../lib/folders/owner.ts'
-import { archivePlaces } from '../../policy/archives/archive-rules.ts'
+import { archiveSlots } from '../../policy/archives/archive-rules.ts'
 import { ApiError } from '../../policy/errors.ts'
 import { failureOf } from '../child-process/job-child.ts'
 import { removeAbandonedGroups } from '../child-process/memory.ts'
@@ -25,7 +25,7 @@ export interface ArchiveOptions {
   observe?: (child: { kind: ArchiveJob['kind']; waited: boolean; idleBytes: number; peakBytes: number }) => void
 }
 
-const { perSubject, ...places } = archivePlaces
+const { perSubject, ...places } = archiveSlots
 const defaults = { ...places, spareAfterMs: 500 }
 
 type Defaults = Required<Omit<ArchiveOptions, 'observe'>>

@@ -5,7 +5,7 @@ import { Readable } from 'node:stream'
 import type { Db } from '../../db/database.ts'
 import { bindStore, claimInstallation, hasHadApplications, readInstallation } from '../../db/installation.ts'
 import { installationMark } from '../../policy/ids.ts'
-import { belongTogether, storeBelongs } from '../../policy/installation/installation.ts'
+import { commonInstallation, assertStoreBelongs } from '../../policy/installation/installation.ts'
 import type { ObjectStore } from '../objects/port.ts'
 
 const markName = 'installation.json'
@@ -35,7 +35,7 @@ async function markFolder(folder: string, id: string): Promise<void> {
 export async function confirmFolder(db: Db, folder: string, database: string): Promise<string> {
   const folderId = await folderMark(folder) // read first: the database is always marked before the folder
   const row = await readInstallation(db)
-  const commonId = belongTogether({
+  const commonId = commonInstallation({
     folder,
     database,
     folderId,
@@ -82,7 +82,7 @@ export async function confirmStore(db: Db, store: ObjectStore): Promise<void> {
   if (row?.store && storeId === row.id) return
   await bindStore(db, async ({ id, store: given }) => {
     const now = await storeMark(store)
-    storeBelongs({ storeId: now, given }, id)
+    assertStoreBelongs({ storeId: now, given }, id)
     if (now === null) await markStore(store, id)
   })
 }

@@ -7,7 +7,7 @@ import {
   listObjectsOfSegment,
   listStoredSegments,
   type StoredSegmentRow,
-} from '../../db/objects/stored-bodies.ts'
+} from '../../db/objects/stored-segments.ts'
 import { installationMark } from '../../policy/ids.ts'
 import { BodyNotFound, type ObjectStore } from './port.ts'
 

@@ -1,7 +1,7 @@
 import { request } from 'node:http'
 import { pause } from '../../lib/async/loop.ts'
 import { deadlineSignal } from '../../lib/async/timeout.ts'
-import { gateProbeMs } from '../../policy/patience.ts'
+import { gateProbeMs } from '../../policy/timeouts.ts'
 import type { ContainerHost, ContainerState } from '../containers/port.ts'
 import type { ContainerExit } from './release.ts'
 

@@ -1,6 +1,6 @@
 import * as deployments from '../../db/deploys/deployments.ts'
 import { deadlineSignal } from '../../lib/async/timeout.ts'
-import { installSeconds } from '../../policy/hosts/host-places.ts'
+import { installSeconds } from '../../policy/hosts/host-slots.ts'
 import { runtimes } from '../../policy/runtimes.ts'
 import type { AppHostOptions } from '../app-host-options.ts'
 import { buildContainer, buildNetwork } from '../containers/spec.ts'

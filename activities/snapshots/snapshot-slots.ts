@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Db } from '../../db/database.ts'
-import { takeSnapshotSlot } from '../../db/snapshots/snapshot-places.ts'
+import { takeSnapshotSlot } from '../../db/snapshots/snapshot-slots.ts'
 import { pause } from '../../lib/async/loop.ts'
 import { placeLost } from '../../policy/apps/claims.ts'
 import { leaseSeconds } from '../../policy/leases.ts'

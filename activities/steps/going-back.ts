@@ -2,7 +2,7 @@ import { activityInfo, cancellationSignal } from '@temporalio/activity'
 import { ApplicationFailure } from '@temporalio/common'
 import type { Db } from '../../db/database.ts'
 import { clearUndoFailure, markUndoRetried, mayEndUndo } from '../../db/operations/undo-failures.ts'
-import { tellUndoFrom } from '../../policy/apps/undo-attempts.ts'
+import { showUndoFrom } from '../../policy/apps/undo-attempts.ts'
 import { refusal, withCode } from '../failures.ts'
 import type { StepOf } from '../releases/release.ts'
 
@@ -21,12 +21,12 @@ export async function puttingBack(
     const failure = withCode(error)
     const retryable = !(failure instanceof ApplicationFailure && failure.nonRetryable)
     const { attempt } = activityInfo()
-    if (!operationId || !retryable || attempt < tellUndoFrom || cancellationSignal().aborted) throw error
+    if (!operationId || !retryable || attempt < showUndoFrom || cancellationSignal().aborted) throw error
     const words = `The files that the deploy had replaced could not be put back: ${(failure as Error).message}`
     // Checked before the mark is renewed: only a request that was made after people could see the failure counts.
     if (await mayEndUndo(db, operationId)) throw refusal('RESTORE_INTERRUPTED', words)
     await markUndoRetried(db, { operationId, deploymentId, words })
     throw error
   }
-  if (operationId && activityInfo().attempt > tellUndoFrom) await clearUndoFailure(db, operationId)
+  if (operationId && activityInfo().attempt > showUndoFrom) await clearUndoFailure(db, operationId)
 }

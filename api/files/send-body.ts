@@ -1,7 +1,7 @@
 import type { BorrowedBody } from '../../activities/objects/port.ts'
 import type { ByteRange } from '../../lib/byte-range.ts'
 import { type Portion, portionOf, type Validators } from '../../lib/preconditions.ts'
-import { idleReaderMs } from '../../policy/patience.ts'
+import { idleReaderMs } from '../../policy/timeouts.ts'
 import type { Exchange } from '../http/exchange.ts'
 import { type Reply, streamed } from '../http/respond.ts'
 import { text } from './text-answers.ts'

@@ -1,4 +1,4 @@
-import { catalogued } from '../../policy/errors.ts'
+import { catalogueEntry } from '../../policy/errors.ts'
 import type { Exchange } from '../http/exchange.ts'
 import { type Reply, streamed, toApiError } from '../http/respond.ts'
 import type { Services } from '../services.ts'
@@ -14,7 +14,7 @@ export const text = (status: number, body: string, headers: Record<string, strin
 export const notFound = text(404, 'Not found\n')
 
 /** Answered before anything is looked up. */
-export const countryBlocked = text(403, `${catalogued('COUNTRY_BLOCKED', 'blob')[1]}\n`)
+export const countryBlocked = text(403, `${catalogueEntry('COUNTRY_BLOCKED', 'blob')[1]}\n`)
 
 /** Whether a request reads; the surfaces for files answer nothing else, except the password form of a share. */
 export const reads = ({ request }: Exchange): boolean => request.method === 'GET' || request.method === 'HEAD'

@@ -10,7 +10,7 @@ import { KeyedLock } from '../../lib/async/keyed-lock.ts'
 import { ApiError } from '../../policy/errors.ts'
 import { newId } from '../../policy/ids.ts'
 import { realtimeConnections } from '../../policy/limits.ts'
-import { eventStreams } from '../../policy/patience.ts'
+import { eventStreams } from '../../policy/timeouts.ts'
 
 /** The leases of the streams that this process serves; limits count those of all processes. */
 export class RealtimeLeases {

@@ -1,4 +1,4 @@
-import { eventStreams } from '../../policy/patience.ts'
+import { eventStreams } from '../../policy/timeouts.ts'
 import type { Exchange } from './exchange.ts'
 
 export interface StreamEvent {

@@ -1,7 +1,7 @@
 import type { ServerResponse } from 'node:http'
 import { CommitInDoubt } from '../../db/commits-in-doubt.ts'
 import { isUnavailable, sqlState } from '../../db/database.ts'
-import { ApiError, inDoubt, spoken, type Wire } from '../../policy/errors.ts'
+import { ApiError, inDoubtMessage, errorOn, type Wire } from '../../policy/errors.ts'
 
 export interface Reply {
   status: number
@@ -29,7 +29,7 @@ export function plainJson(value: unknown, headers: Record<string, string> = {}):
 
 /** The envelope of a refusal. `terse` omits the message, for codes that are answered with status and code only (contract 1.2). */
 export function failure(error: ApiError, options: { status?: number; terse?: boolean; wire?: Wire } = {}): Reply {
-  const onWire = spoken(error, options.wire ?? 'management')
+  const onWire = errorOn(error, options.wire ?? 'management')
   const { status = onWire.status, terse = false } = options
   const headers: Record<string, string> = { 'Content-Type': json }
   if (status === 429 || status === 503) headers['Retry-After'] = String(error.retryAfterSeconds ?? 5)
@@ -40,7 +40,7 @@ export function failure(error: ApiError, options: { status?: number; terse?: boo
 /** Turns anything thrown into a refusal with a code of the catalogue. The cause of a 500 is never sent. */
 export function toApiError(thrown: unknown): ApiError {
   if (thrown instanceof ApiError) return thrown
-  if (thrown instanceof CommitInDoubt) return new ApiError('DATABASE_UNAVAILABLE', inDoubt, 2)
+  if (thrown instanceof CommitInDoubt) return new ApiError('DATABASE_UNAVAILABLE', inDoubtMessage, 2)
   if (isUnavailable(thrown)) return new ApiError('DATABASE_UNAVAILABLE', undefined, 2)
   // A NUL, a lone surrogate or an impossible date that no schema caught and Postgres refuses.
   if (['22021', '22P05', '22P02', '22007', '22008'].includes(sqlState(thrown))) return new ApiError('INVALID_INPUT')

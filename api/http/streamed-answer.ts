@@ -1,6 +1,6 @@
 import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
-import { idleReaderMs } from '../../policy/patience.ts'
+import { idleReaderMs } from '../../policy/timeouts.ts'
 import type { Exchange } from './exchange.ts'
 import { streamed } from './respond.ts'
 

@@ -1,5 +1,5 @@
 import { type AuditEntry, recordAudit } from '../../db/audit.ts'
-import { kept } from '../../policy/retention.ts'
+import { retentionTimes } from '../../policy/retention.ts'
 import type { Exchange } from '../http/exchange.ts'
 import type { CoreServices } from './core-services.ts'
 import type { Admission, Endpoint } from './endpoint.ts'
@@ -29,7 +29,7 @@ export function entryOf(action: string, { caller, app }: Admission, exchange: Ex
     accountId: app?.owner_id ?? exchange.resourceOwner ?? actor,
     actor,
     action,
-    resource: app?.id ?? exchange.resource?.slice(0, kept.auditResourceCharacters) ?? null,
+    resource: app?.id ?? exchange.resource?.slice(0, retentionTimes.auditResourceCharacters) ?? null,
     result,
     operationId: exchange.headers['X-Operation-Id'] ?? null,
   }

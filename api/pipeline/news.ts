@@ -1,5 +1,5 @@
 import type { Notifications } from '../../db/notifications.ts'
-import { newsRereadMs } from '../../policy/patience.ts'
+import { newsRereadMs } from '../../policy/timeouts.ts'
 
 /** Waits for notifications of one channel, by id: one listening connection serves all waiting requests of this process. */
 export class News {

@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { catalogued, codeOn, type ErrorCode } from '../../policy/errors.ts'
+import { catalogueEntry, codeOn, type ErrorCode } from '../../policy/errors.ts'
 import { commonErrors, type Endpoint } from './endpoint.ts'
 import { type Json, schemaOf } from './openapi-schemas.ts'
 
@@ -76,14 +76,14 @@ function refusals(endpoint: Endpoint): Record<string, Json> {
   const codes = new Set<ErrorCode>([...commonErrors(endpoint), ...own])
   const byStatus: Record<string, ErrorCode[]> = {}
   for (const code of [...codes].sort()) {
-    const status = endpoint.statuses?.[code] ?? catalogued(code, endpoint.wire)[0]
+    const status = endpoint.statuses?.[code] ?? catalogueEntry(code, endpoint.wire)[0]
     byStatus[status] = [...(byStatus[status] ?? []), code]
   }
   return Object.fromEntries(
     Object.entries(byStatus).map(([status, group]) => [
       status,
       {
-        description: group.map(code => `${code}: ${catalogued(code, endpoint.wire)[1]}`).join(' '),
+        description: group.map(code => `${code}: ${catalogueEntry(code, endpoint.wire)[1]}`).join(' '),
         content: jsonOf(schemaOf(refusal(group), 'output')),
       },
     ]),

@@ -3,7 +3,7 @@ import { type Plans, planOf } from '../../policy/accounts/plans.ts'
 import { downgradeTerms } from '../../policy/accounts/sign-in-terms.ts'
 import { ApiError } from '../../policy/errors.ts'
 import { newId } from '../../policy/ids.ts'
-import { kept } from '../../policy/retention.ts'
+import { retentionTimes } from '../../policy/retention.ts'
 import { usedMemoryMb } from '../apps/apps.ts'
 import { type Db, transaction } from '../database.ts'
 import { deleteExpired } from '../expired-rows.ts'
@@ -125,7 +125,7 @@ export async function listOverdueDowngrades(
 export function sweepDowngrades(db: Db): Promise<number> {
   return deleteExpired(db, {
     table: 'downgrades',
-    when: `old.ended_at < now() - interval '${kept.downgradeDays} days'`,
+    when: `old.ended_at < now() - interval '${retentionTimes.downgradeDays} days'`,
   })
 }
 

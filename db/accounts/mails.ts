@@ -1,5 +1,5 @@
 import { newId } from '../../policy/ids.ts'
-import { type MailTries, mailsKeptDays } from '../../policy/mail/delivery.ts'
+import { type MailTries, mailsRetainedDays } from '../../policy/mail/delivery.ts'
 import type { MailFields } from '../../policy/mail/template.ts'
 import type { QueuedFields, TemplateName } from '../../policy/mail/templates.ts'
 import type { Db } from '../database.ts'
@@ -148,6 +148,6 @@ export function sweepMails(db: Db): Promise<number> {
   return deleteExpired(db, {
     table: 'mails',
     when: `old.state <> 'queued' and old.created_at < now() - make_interval(days => :days)`,
-    values: { days: mailsKeptDays },
+    values: { days: mailsRetainedDays },
   })
 }

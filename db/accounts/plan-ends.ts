@@ -1,6 +1,6 @@
 import { type Plans, paidPlans } from '../../policy/accounts/plans.ts'
 import { planExpiryActor } from '../../policy/accounts/suspension.ts'
-import { kept } from '../../policy/retention.ts'
+import { retentionTimes } from '../../policy/retention.ts'
 import type { Db } from '../database.ts'
 import { enqueueOperation } from '../operations/operations.ts'
 import { queueMail } from './mails.ts'
@@ -39,7 +39,7 @@ export async function queueEndedNotices(trx: Db, plans: Plans): Promise<number> 
         and u.plan_ends_at <= now() and u.plan_ends_at > now() - make_interval(days => :noticeDays)
         and not exists (select from mails m where m.once = occasion.once)
       limit :maxRows`,
-    { paid: paidPlans(plans), noticeDays: kept.planEndDays, maxRows },
+    { paid: paidPlans(plans), noticeDays: retentionTimes.planEndDays, maxRows },
   )
   for (const { id: userId, plan, once } of rows)
     await queueMail(trx, { userId, template: 'plan-ended', fields: { plan }, once })

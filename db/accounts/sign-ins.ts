@@ -1,7 +1,7 @@
 import { type SentLately, signInMail, signInSeconds } from '../../policy/accounts/sign-in-mails.ts'
 import { signInTerms } from '../../policy/accounts/sign-in-terms.ts'
 import { newId } from '../../policy/ids.ts'
-import { kept } from '../../policy/retention.ts'
+import { retentionTimes } from '../../policy/retention.ts'
 import { type Db, transaction } from '../database.ts'
 import { deleteExpired } from '../expired-rows.ts'
 import { queueMailIf } from './mails.ts'
@@ -99,4 +99,4 @@ export function sweepSessions(db: Db): Promise<number> {
   return deleteExpired(db, { table: 'sessions', when: overForADay })
 }
 
-const overForADay = `old.expires_at < now() - interval '${kept.endedDays} day'`
+const overForADay = `old.expires_at < now() - interval '${retentionTimes.endedDays} day'`

@@ -1,5 +1,5 @@
 import { rowsAtOnce } from '../../policy/retention.ts'
-import { changesKeptMinutes } from '../../policy/rounds.ts'
+import { changesRetainedMinutes } from '../../policy/rounds.ts'
 import type { Db } from '../database.ts'
 
 /** An application that was created, changed or deleted. */
@@ -82,7 +82,7 @@ export async function sweepAppChanges(db: Db): Promise<number> {
      swept as (
        update app_change_epochs set swept = greatest(swept, (select max(number) from gone)) where exists (select 1 from gone))
      select number from gone`,
-    { minutes: changesKeptMinutes, rows: rowsAtOnce },
+    { minutes: changesRetainedMinutes, rows: rowsAtOnce },
   )
   return rows.length
 }

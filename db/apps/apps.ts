@@ -1,4 +1,4 @@
-import { autorestart } from '../../policy/patience.ts'
+import { autorestart } from '../../policy/timeouts.ts'
 import { type Db, transaction } from '../database.ts'
 import { findBootOfApp } from '../hosts/host-boots.ts'
 import { statement } from '../statement.ts'

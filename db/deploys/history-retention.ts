@@ -1,4 +1,4 @@
-import { deploymentsAlwaysKept } from '../../policy/retention.ts'
+import { alwaysRetainedDeployments } from '../../policy/retention.ts'
 import { type Db, transaction } from '../database.ts'
 import { deleteExpired } from '../expired-rows.ts'
 import { releaseSegments } from '../objects/segments.ts'
@@ -12,7 +12,7 @@ const ended = `o.state not in ('accepting', 'queued', 'running')`
 /** True for a deployment that neither serves nor is among the newest of an existing application. */
 const superseded = (deployment: string) => `not exists (
   select from apps a where a.id = ${deployment}.app_id
-     and (a.release = ${deployment}.release or a.next_release - ${deployment}.release <= ${deploymentsAlwaysKept}))`
+     and (a.release = ${deployment}.release or a.next_release - ${deployment}.release <= ${alwaysRetainedDeployments}))`
 
 const deploymentsAtOnce = 200
 
@@ -63,7 +63,7 @@ const pastNewest = statement<{ id: string; segment_id: string }>(
       and d.release < (select n.release from deployments n join operations m on m.id = n.operation_id
                         where n.app_id = $1 and m.state <> 'accepting'
                         order by n.release desc offset $2::integer - 1 limit 1)
-    order by d.release limit ${2 * deploymentsAlwaysKept} for update of d skip locked`,
+    order by d.release limit ${2 * alwaysRetainedDeployments} for update of d skip locked`,
 )
 
 /**
@@ -72,7 +72,7 @@ const pastNewest = statement<{ id: string; segment_id: string }>(
  * be undone. It looks at a few: every new deployment calls this.
  */
 export async function releaseOlderArchives(trx: Db, appId: string): Promise<void> {
-  await releaseRows(trx, await pastNewest(trx, [appId, deploymentsAlwaysKept]))
+  await releaseRows(trx, await pastNewest(trx, [appId, alwaysRetainedDeployments]))
 }
 
 /**

@@ -3,7 +3,7 @@ import type { Push } from '../../policy/git/webhooks/pushes.ts'
 import type { WebhookReply } from '../../policy/git/webhooks/replies.ts'
 import { newId } from '../../policy/ids.ts'
 import { type Bucket, scaledBucket, webhookBucket } from '../../policy/limits.ts'
-import { kept } from '../../policy/retention.ts'
+import { retentionTimes } from '../../policy/retention.ts'
 import type { Db } from '../database.ts'
 import { lockForDeploy, queueLockedDeploy } from '../deploys/deploys.ts'
 import { deleteExpired } from '../expired-rows.ts'
@@ -99,7 +99,7 @@ export async function recordDelivery(
 ): Promise<boolean> {
   if (!(await takeFromBucket(db, bucketKey(source), scaledBucket(webhookBucket, source.limitScale)))) return false
   await insert(db, rowOf(source, delivery, reply.status === 202 ? 'ignored' : 'refused', reply, null))
-  await trim(db, [sourceOf(source), kept.refusedDeliveries])
+  await trim(db, [sourceOf(source), retentionTimes.refusedDeliveries])
   return true
 }
 
@@ -125,7 +125,7 @@ export async function listDeliveries(db: Db, appId: string): Promise<DeliveryRow
     .leftJoin('operations as o', 'o.id', 'd.operation_id')
     .where('w.app_id', appId)
     .whereRaw(`o.state is distinct from 'accepting'`)
-    .whereRaw('w.received_at > now() - make_interval(days => ?)', [kept.deliveryDays])
+    .whereRaw('w.received_at > now() - make_interval(days => ?)', [retentionTimes.deliveryDays])
     .orderBy([
       { column: 'w.received_at', order: 'desc' },
       { column: 'w.id', order: 'desc' },
@@ -136,7 +136,7 @@ export async function listDeliveries(db: Db, appId: string): Promise<DeliveryRow
 
 /** Deletes deliveries older than 7 days, and with them the delivery ids that identify repetitions. */
 export function sweepDeliveries(db: Db): Promise<number> {
-  const values = { days: kept.deliveryDays }
+  const values = { days: retentionTimes.deliveryDays }
   return deleteExpired(db, {
     table: 'webhook_deliveries',
     when: 'old.received_at < now() - make_interval(days => :days)',

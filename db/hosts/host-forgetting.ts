@@ -2,7 +2,7 @@ import { lostInCreation, lostWith, type Problem } from '../../policy/apps/app-pr
 import { hostLeaseSeconds } from '../../policy/hosts/host-lease.ts'
 import { removeApp } from '../apps/app-creation.ts'
 import { announceApp } from '../apps/apps.ts'
-import { revertAppState } from '../apps/passing-states.ts'
+import { revertAppState } from '../apps/transient-states.ts'
 import { type Db, transaction } from '../database.ts'
 import * as deployments from '../deploys/deployments.ts'
 import * as operations from '../operations/operations.ts'

@@ -1,5 +1,5 @@
 import type { HostCapacity } from '../../policy/hosts/placement.ts'
-import { unreachableAfterSeconds } from '../../policy/patience.ts'
+import { unreachableAfterSeconds } from '../../policy/timeouts.ts'
 import type { Db } from '../database.ts'
 
 export interface HostRow {

@@ -2,7 +2,7 @@ import { ApiError } from '../../policy/errors.ts'
 import { newShareId } from '../../policy/ids.ts'
 import type { Bucket } from '../../policy/objects/object-names.ts'
 import { accountCaps } from '../../policy/request-caps.ts'
-import { kept } from '../../policy/retention.ts'
+import { retentionTimes } from '../../policy/retention.ts'
 import { type Db, transaction } from '../database.ts'
 import { deleteExpired } from '../expired-rows.ts'
 import { statement } from '../statement.ts'
@@ -118,6 +118,6 @@ export const revokeShare = async (db: Db, id: string): Promise<boolean> =>
 export function sweepShares(db: Db): Promise<number> {
   return deleteExpired(db, {
     table: 'shares',
-    when: `least(old.expires_at, old.revoked_at) < now() - interval '${kept.endedDays} day'`,
+    when: `least(old.expires_at, old.revoked_at) < now() - interval '${retentionTimes.endedDays} day'`,
   })
 }

@@ -1,7 +1,7 @@
 import { storable } from '../../lib/storable-text.ts'
 import { ApiError } from '../../policy/errors.ts'
 import { newId } from '../../policy/ids.ts'
-import { lockForDeletion, requestDeletion, revertAppState } from '../apps/passing-states.ts'
+import { lockForDeletion, requestDeletion, revertAppState } from '../apps/transient-states.ts'
 import { type Db, transaction } from '../database.ts'
 import { concurrentKinds, type OperationKind, type OperationRow } from './operation-kinds.ts'
 

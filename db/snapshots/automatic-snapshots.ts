@@ -1,5 +1,5 @@
 import { type Plans, paidPlans } from '../../policy/accounts/plans.ts'
-import { unreachableAfterSeconds } from '../../policy/patience.ts'
+import { unreachableAfterSeconds } from '../../policy/timeouts.ts'
 import { snapshotLooks } from '../../policy/rounds.ts'
 import type { Db } from '../database.ts'
 

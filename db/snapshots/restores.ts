@@ -1,7 +1,7 @@
 import type { Plans } from '../../policy/accounts/plans.ts'
 import { ApiError } from '../../policy/errors.ts'
 import { newId } from '../../policy/ids.ts'
-import { kept } from '../../policy/retention.ts'
+import { retentionTimes } from '../../policy/retention.ts'
 import { chooseHost, reserveMemory } from '../apps/app-creation.ts'
 import type { AppRow } from '../apps/apps.ts'
 import { type Db, transaction } from '../database.ts'
@@ -99,5 +99,5 @@ export async function findLastRestore(db: Db, appId: string): Promise<operations
     .orderBy('seq', 'desc')
     .first()
   const ended = last?.finished_at?.getTime()
-  return ended !== undefined && ended < Date.now() - kept.restoreSeconds * 1000 ? undefined : last
+  return ended !== undefined && ended < Date.now() - retentionTimes.restoreSeconds * 1000 ? undefined : last
 }

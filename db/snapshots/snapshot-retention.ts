@@ -1,4 +1,4 @@
-import { kept } from '../../policy/retention.ts'
+import { retentionTimes } from '../../policy/retention.ts'
 import { type Db, transaction } from '../database.ts'
 import { removeSnapshots } from './snapshots.ts'
 
@@ -10,8 +10,8 @@ export interface SnapshotRetention {
 
 /** Contract 6.24: thirty days. Failed snapshots are retained for a day, for operators. */
 export const snapshotRetention: SnapshotRetention = {
-  goodSeconds: kept.snapshotDays * 86_400,
-  failedSeconds: kept.failedSnapshotDays * 86_400,
+  goodSeconds: retentionTimes.snapshotDays * 86_400,
+  failedSeconds: retentionTimes.failedSnapshotDays * 86_400,
 }
 
 const batchSize = 500

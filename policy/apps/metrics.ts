@@ -32,7 +32,7 @@ export interface MetricPoint {
 }
 
 /** The samples of an interval so far. Times in milliseconds. */
-export interface Gathering {
+export interface SampleSum {
   at: number
   samples: number
   cpu: number
@@ -46,7 +46,7 @@ export interface Gathering {
 export const intervalOf = (now: number, pointSeconds: number): number => now - (now % (pointSeconds * 1000))
 
 /** Adds a sample to the interval that starts at `at`. */
-export function gathered(before: Gathering | undefined, sample: Sample, at: number): Gathering {
+export function addSample(before: SampleSum | undefined, sample: Sample, at: number): SampleSum {
   const sums = before?.at === at ? before : { samples: 0, cpu: 0, ram: 0, netIn: 0, netOut: 0 }
   const since = baseline(before?.last, sample, at)
   return {
@@ -70,6 +70,6 @@ function baseline(last: Sample | undefined, sample: Sample, at: number): Pick<Sa
 
 const zero = { networkIn: 0, networkOut: 0 }
 
-export function pointOf(appId: string, { at, samples, cpu, ram, netIn, netOut }: Gathering): MetricPoint {
+export function pointOf(appId: string, { at, samples, cpu, ram, netIn, netOut }: SampleSum): MetricPoint {
   return { appId, at: new Date(at), cpu: cpu / samples, ram: ram / samples, netIn, netOut }
 }

@@ -15,6 +15,6 @@ export const placingLimits = {
  * Concurrent child processes of one host process that place or copy files: in total, and of one account. This bounds their memory in
  * total.
  */
-export const placingPlaces = { atOnce: 4, perSubject: 2 }
+export const placingConcurrency = { atOnce: 4, perSubject: 2 }
 
 export type PlacingLimits = typeof placingLimits

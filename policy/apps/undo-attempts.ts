@@ -1,2 +1,2 @@
 /** A failing undo is shown to people from this attempt on: the first ones may meet a host that has just started. */
-export const tellUndoFrom = 3
+export const showUndoFrom = 3

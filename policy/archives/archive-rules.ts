@@ -68,7 +68,7 @@ export function isDropped(path: string): boolean {
 export const maxConfigBytes = 64 * KiB
 
 /** Limits of child processes that read archives. */
-export const archivePlaces = {
+export const archiveSlots = {
   /** Concurrent ones; up to one of each account, and accounts take turns. */
   atOnce: 2,
   perSubject: 1,

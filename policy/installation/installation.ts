@@ -1,5 +1,5 @@
 /** The installations that a data folder and the database belong to. */
-export interface Belonging {
+export interface InstallationIds {
   /** Names for people. */
   folder: string
   database: string
@@ -20,7 +20,7 @@ const move =
   'If this is a mistake, correct the setting and start again. To make the two belong together from now on: berth adopt --yes, or berth up --adopt where Berth runs its own Postgres (docs/decisions/one-installation.md).'
 
 /** The installation that both belong to; null when a new id must be created. Throws `WrongInstallation`. */
-export function belongTogether(parts: Belonging): string | null {
+export function commonInstallation(parts: InstallationIds): string | null {
   const { folder, database, folderId, databaseId, folderHasApplications, databaseKnowsApplications } = parts
   if (folderId !== null && folderId !== databaseId)
     throw new WrongInstallation(
@@ -36,7 +36,7 @@ export function belongTogether(parts: Belonging): string | null {
 }
 
 /** Throws `WrongInstallation` unless the object store carries this id, or may get it: it carries none, and this installation never marked a store. */
-export function storeBelongs(store: { storeId: string | null; given: boolean }, databaseId: string): void {
+export function assertStoreBelongs(store: { storeId: string | null; given: boolean }, databaseId: string): void {
   const { storeId, given } = store
   if (storeId !== null && storeId !== databaseId)
     throw new WrongInstallation(

@@ -12,4 +12,4 @@ export const mailTries: MailTries = { firstWaitSeconds: 60, maxWaitSeconds: 4 * 
 export const mailDeadlineMs = 40_000
 
 /** How long sent and failed mails are retained. */
-export const mailsKeptDays = 30
+export const mailsRetainedDays = 30

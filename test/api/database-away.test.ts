@@ -9,7 +9,7 @@ import { endpoints } from '../../api/v2/endpoints.ts'
 import { openDatabase } from '../../db/database.ts'
 import { defaultPlans } from '../../policy/accounts/plans.ts'
 import { linkKey, linkPath, linkSecret } from '../../policy/apps/snapshot-links.ts'
-import { credentialBelievedMs, databasePatience } from '../../policy/patience.ts'
+import { credentialBelievedMs, databaseTimeouts } from '../../policy/timeouts.ts'
 import { masterKey, openApiFor, type TestApi, type TestUser, testApi } from '../kit/actors/api.ts'
 import { comesTrue } from '../kit/comes-true.ts'
 import { deliver, webhookOf } from '../kit/git/deliveries.ts'
@@ -88,7 +88,7 @@ test('no Postgres, and one that hangs: 503 within 3 s, and served again without 
   const relay = await relayTo({ port: Number(new URL(url).port), host: '127.0.0.1' })
   const through = new URL(url)
   through.port = String(relay.port)
-  const db = openDatabase({ url: through.href, pool: 5, statementTimeoutMs: databasePatience.requestStatementMs })
+  const db = openDatabase({ url: through.href, pool: 5, statementTimeoutMs: databaseTimeouts.requestStatementMs })
   const undo: (() => Promise<unknown>)[] = []
   t.teardown(async () => {
     await relay.close()

@@ -1,5 +1,5 @@
 import test from 'ava'
-import { inDoubt } from '../../policy/errors.ts'
+import { inDoubtMessage } from '../../policy/errors.ts'
 import { mailLocales } from '../../policy/mail/template.ts'
 import { refusalText } from '../../policy/pages/refusals.ts'
 import { signInText } from '../../policy/pages/sign-in.ts'
@@ -89,7 +89,7 @@ test.serial('a platform that does not answer is told, and the page can be tried 
 })
 
 test.serial('what may have been done is told as that, and not as something to try again at once', async t => {
-  const refused = JSON.stringify({ status: 'error', code: 'DATABASE_UNAVAILABLE', message: inDoubt })
+  const refused = JSON.stringify({ status: 'error', code: 'DATABASE_UNAVAILABLE', message: inDoubtMessage })
   for (const language of ['pt-BR', 'de-DE'] as const) {
     const visitor = await visit(language)
     await visitor.page.evaluate(`window.fetch=async()=>new Response(${JSON.stringify(refused)},{status:503})`)

@@ -5,7 +5,7 @@ import { findDeploymentByOperation, readLog } from '../../db/deploys/deployments
 import { waitForSlot } from '../../db/operations/build-slots.ts'
 import { cancelOperation } from '../../db/operations/operator-acts.ts'
 import { problemOf } from '../../policy/apps/app-problems.ts'
-import { tellUndoFrom } from '../../policy/apps/undo-attempts.ts'
+import { showUndoFrom } from '../../policy/apps/undo-attempts.ts'
 import { comesTrue } from '../kit/comes-true.ts'
 import type { MakeScene } from './host-scene.ts'
 
@@ -80,17 +80,17 @@ export function hostFilesContract(test: SerialFn, name: string, scene: MakeScene
     const restore = (attempt: number) => failure(({ restoreFiles }) => restoreFiles(release), { attempt })
     const problem = async () => problemOf((await loadApp(db, app.id))!)?.code
     await suffer('it is cut off')
-    t.like(await restore(tellUndoFrom - 1), { final: false })
+    t.like(await restore(showUndoFrom - 1), { final: false })
     t.is(await problem(), undefined)
-    t.like(await restore(tellUndoFrom), { final: false })
+    t.like(await restore(showUndoFrom), { final: false })
     t.is(await problem(), 'RESTORE_INTERRUPTED')
     await suffer(null)
-    await ask(({ restoreFiles }) => restoreFiles(release), { attempt: tellUndoFrom + 1 })
+    await ask(({ restoreFiles }) => restoreFiles(release), { attempt: showUndoFrom + 1 })
     t.is(await problem(), undefined)
     await suffer('it is cut off')
-    t.like(await restore(tellUndoFrom), { final: false })
+    t.like(await restore(showUndoFrom), { final: false })
     await transaction(db, trx => cancelOperation(trx, { operationId, actor: 'operator:ana' }))
-    t.like(await restore(tellUndoFrom + 1), { type: 'RESTORE_INTERRUPTED', final: true })
+    t.like(await restore(showUndoFrom + 1), { type: 'RESTORE_INTERRUPTED', final: true })
   })
 
   test(`${name}: an install step takes a slot, fails with its own code, ends when it is cancelled, and may be repeated`, async t => {

@@ -1,5 +1,5 @@
 import type { SerialFn } from 'ava'
-import { releaseSnapshotSlot, takeSnapshotSlot } from '../../db/snapshots/snapshot-places.ts'
+import { releaseSnapshotSlot, takeSnapshotSlot } from '../../db/snapshots/snapshot-slots.ts'
 import { placeLost } from '../../policy/apps/claims.ts'
 import { comesTrue } from '../kit/comes-true.ts'
 import type { HostActivities, MakeScene } from './host-scene.ts'

@@ -2,7 +2,7 @@ import test from 'ava'
 import { blobEndpoints } from '../../api/v1/endpoints.ts'
 import { endpoints } from '../../api/v2/endpoints.ts'
 import { openDatabase } from '../../db/database.ts'
-import { inDoubt } from '../../policy/errors.ts'
+import { inDoubtMessage } from '../../policy/errors.ts'
 import { openApiFor, type TestApi } from '../kit/actors/api.ts'
 import { changes, stored } from '../kit/crash/change-kit.ts'
 import { rows } from '../kit/rows/rows.ts'
@@ -121,7 +121,7 @@ for (const name of ['apps.envs.merge', 'workspaces.create', 'shares.create', 'ob
     const { status, code, message } = answer.body
     t.deepEqual(
       { http: answer.status, status, code, message },
-      { http: 503, status: 'error', code: 'DATABASE_UNAVAILABLE', message: inDoubt },
+      { http: 503, status: 'error', code: 'DATABASE_UNAVAILABLE', message: inDoubtMessage },
     )
     t.notDeepEqual(await stored(api.db), before, 'it was done')
   })

@@ -2,8 +2,8 @@ import test, { type ExecutionContext } from 'ava'
 import { removeThrowAway, startTestPostgres, templateDatabase, throwAwayFolder } from '../../cli/test/test-postgres.ts'
 import { type Db, openDatabase } from '../../db/database.ts'
 import { acceptance } from '../../policy/acceptance.ts'
-import { inDoubt } from '../../policy/errors.ts'
-import { heldCall } from '../../policy/patience.ts'
+import { inDoubtMessage } from '../../policy/errors.ts'
+import { commandTimeouts } from '../../policy/timeouts.ts'
 import { Supervisor } from '../../workers/supervisor/supervisor.ts'
 import { openApiFor } from '../kit/actors/api.ts'
 import { comesTrue } from '../kit/comes-true.ts'
@@ -127,7 +127,7 @@ test.serial(
     const patient = { statementTimeoutMs: 60_000, pool: 10 }
     const apis = await apisOfKinds({ db, url }, undo, patient)
     for (const { api } of apis)
-      Object.assign(api.services, { patience: { ...heldCall, claimMs: 150_000, holdMs: 150_000 } })
+      Object.assign(api.services, { patience: { ...commandTimeouts, claimMs: 150_000, holdMs: 150_000 } })
     const wishes = await begun(apis)
     Object.assign(acceptance, { push: { ...product.push, answerMs: 60_000, commitMs: 60_000 } })
     const held = wishes.map(({ line }) => line.trap({ ...storing, manner: 'held', loss: 'answered' }))
@@ -185,7 +185,7 @@ for (const [patience, statementTimeoutMs, status] of [
         for (const [n, name] of plain.entries()) {
           const answer = await asked[n]!
           t.is(answer.status, 503, `${name}: ${answer.text}`)
-          t.is(answer.body.message, inDoubt, name)
+          t.is(answer.body.message, inDoubtMessage, name)
         }
       t.deepEqual(await stored(db), before, 'nothing is seen of it yet')
       if (status === 200) t.is(answered, 0, 'and nobody is told that it is done')

@@ -4,7 +4,7 @@ import { sweepDeploymentLogs } from '../../db/deploys/history-retention.ts'
 import { OldDeployments } from '../../db/deploys/old-deployments.ts'
 import { deleteExpired } from '../../db/expired-rows.ts'
 import { type Chore, chores, tidyRows } from '../../db/housekeeping.ts'
-import { deploymentsAlwaysKept, retentionSettings, rowsAtOnce } from '../../policy/retention.ts'
+import { alwaysRetainedDeployments, retentionSettings, rowsAtOnce } from '../../policy/retention.ts'
 import { rows } from '../kit/rows/rows.ts'
 import { testDatabase } from '../kit/servers/database.ts'
 
@@ -49,7 +49,7 @@ const tidy = async (all: Chore[] = chores(retention)) => {
 
 test.serial('history is deleted by age: first archives, then logs, then deployments with their operations', async t => {
   const { db, app, deploy } = await application()
-  const newest = 2 + deploymentsAlwaysKept
+  const newest = 2 + alwaysRetainedDeployments
   await db('apps')
     .where({ id: app.id })
     .update({ release: 1, next_release: newest + 1 })
@@ -166,7 +166,7 @@ test.serial(
     const { db, app, deploy } = await application()
     await db('apps')
       .where({ id: app.id })
-      .update({ release: 3, next_release: 4 + deploymentsAlwaysKept })
+      .update({ release: 3, next_release: 4 + alwaysRetainedDeployments })
     const [first, , third, last] = [await deploy(1, 100), await deploy(5, 90), await deploy(3, 80), await deploy(2, 70)]
     const logs = () =>
       db('deployment_logs')

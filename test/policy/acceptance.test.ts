@@ -1,6 +1,6 @@
 import test from 'ava'
 import { acceptance } from '../../policy/acceptance.ts'
-import { heldCall } from '../../policy/patience.ts'
+import { commandTimeouts } from '../../policy/timeouts.ts'
 
 test('unconfirmed operations are undone long after every answer, within 10 minutes', t => {
   t.is(acceptance.forgottenSeconds, 600)
@@ -8,5 +8,5 @@ test('unconfirmed operations are undone long after every answer, within 10 minut
 })
 
 test('no command is claimed later than its caller waits', t => {
-  t.is(heldCall.claimMs, 30_000)
+  t.is(commandTimeouts.claimMs, 30_000)
 })

@@ -8,8 +8,8 @@ import { mapConcurrently } from '../../lib/async/concurrently.ts'
 import { loop } from '../../lib/async/loop.ts'
 import { highInARow, memoryAlertRules } from '../../policy/apps/memory-alerts.ts'
 import {
-  type Gathering,
-  gathered,
+  type SampleSum,
+  addSample,
   intervalOf,
   type MetricPoint,
   metricRules,
@@ -51,7 +51,7 @@ interface Running {
 /** The samples of the present interval are only in memory: a host that restarts in the middle of it loses at most that point. */
 export class HostMetrics {
   readonly #options: HostMetricsOptions
-  readonly #gatherings = new Map<string, Gathering>()
+  readonly #gatherings = new Map<string, SampleSum>()
   readonly #high = new Map<string, number>()
   #unsaved: MetricPoint[] = []
 
@@ -108,7 +108,7 @@ export class HostMetrics {
     if (!stats) return
     const run = `${container.id}/${stats.startedAt.getTime()}`
     if (app.ram_mb >= metricRules.fromMemoryMb)
-      this.#gatherings.set(app.id, gathered(this.#gatherings.get(app.id), { run, ...stats }, at))
+      this.#gatherings.set(app.id, addSample(this.#gatherings.get(app.id), { run, ...stats }, at))
     const high = highInARow(this.#high.get(app.id) ?? 0, stats.memoryBytes, app.ram_mb)
     this.#high.set(app.id, high)
     if (high === 0 || high % memoryAlertRules.samplesInARow !== 0) return

@@ -5,7 +5,7 @@ import type { AppSnapshotActivities } from '../../activities/app-snapshots.ts'
 import { inSlots } from '../../activities/steps/host-places.ts'
 import { FairSlots } from '../../lib/async/fair-slots.ts'
 import type { Config } from '../../policy/config.ts'
-import { buildPlaces, commandPlaces, gatePlaces, releasePlaces, tasksAtOnce } from '../../policy/hosts/host-places.ts'
+import { buildSlotLimits, commandSlots, gateSlots, releaseSlots, tasksAtOnce } from '../../policy/hosts/host-slots.ts'
 import { queuesOfHost } from '../../workflows/ids.ts'
 import { type RunningWorker, startWorker } from '../temporal/temporal-worker.ts'
 
@@ -25,8 +25,8 @@ export async function serveHostQueues(options: HostQueuesOptions): Promise<Runni
   const { config, log, hostId, activities, snapshots } = options
   const { queuePrefix, host } = config
   const long = longSlots()
-  const commands = new FairSlots(commandPlaces)
-  const builds = new FairSlots(buildPlaces(host.buildSlots))
+  const commands = new FairSlots(commandSlots)
+  const builds = new FairSlots(buildSlotLimits(host.buildSlots))
   const queues = queuesOfHost(queuePrefix, hostId)
   type Serving = Pick<WorkerOptions, 'activities' | 'maxConcurrentActivityTaskExecutions'>
   const served: Record<keyof typeof queues, Serving> = {
@@ -56,8 +56,8 @@ export async function serveHostQueues(options: HostQueuesOptions): Promise<Runni
 }
 
 function longSlots(): Record<string, FairSlots> {
-  const releases = new FairSlots(releasePlaces)
-  const gates = new FairSlots(gatePlaces)
+  const releases = new FairSlots(releaseSlots)
+  const gates = new FairSlots(gateSlots)
   const steps = { prepareRelease: releases, placeFiles: releases, startRelease: releases, passHealthGate: gates }
   return steps satisfies Partial<Record<keyof AppHostActivities, FairSlots>>
 }

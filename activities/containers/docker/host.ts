@@ -1,6 +1,6 @@
 import Docker from 'dockerode'
 import { MiB } from '../../../lib/bytes.ts'
-import type { imagePulls } from '../../../policy/hosts/host-places.ts'
+import type { imagePulls } from '../../../policy/hosts/host-slots.ts'
 import { applicationRange } from '../../../policy/hosts/networks.ts'
 import { newest, OutputFrames } from '../output.ts'
 import { type ContainerHost, type ContainerState, HostUnreachable } from '../port.ts'

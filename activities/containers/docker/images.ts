@@ -1,7 +1,7 @@
 import { createReadStream } from 'node:fs'
 import type Docker from 'dockerode'
 import { FairSlots } from '../../../lib/async/fair-slots.ts'
-import { imagePulls } from '../../../policy/hosts/host-places.ts'
+import { imagePulls } from '../../../policy/hosts/host-slots.ts'
 import { runtimes } from '../../../policy/runtimes.ts'
 import { HostUnreachable, ImageUnavailable } from '../port.ts'
 import { call, toPortError, unless } from './calls.ts'

@@ -1,5 +1,5 @@
 import type { CaptchaWidget } from '../../../policy/accounts/captcha.ts'
-import { inDoubt } from '../../../policy/errors.ts'
+import { inDoubtMessage } from '../../../policy/errors.ts'
 import type { MailLocale } from '../../../policy/mail/template.ts'
 import { refusalText } from '../../../policy/pages/refusals.ts'
 import { inScript } from './pages.ts'
@@ -28,7 +28,7 @@ export function pageScript({ language, widget, text, refusals, script }: Scripte
     KEEP_CALM: calm,
     RATE_LIMIT: calm,
     DATABASE_UNAVAILABLE: away,
-    [inDoubt]: unknown,
+    [inDoubtMessage]: unknown,
     CAPTCHA_REQUIRED: captcha,
     FAILED_TO_FETCH: captchaAway,
     VALIDATION_FAILED: captchaAway,

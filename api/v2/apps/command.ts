@@ -9,7 +9,7 @@ import {
   type OperationRow,
 } from '../../../db/operations/operations.ts'
 import { ApiError, type ErrorCode, isErrorCode } from '../../../policy/errors.ts'
-import type { HeldCall } from '../../../policy/patience.ts'
+import type { CommandTimeouts } from '../../../policy/timeouts.ts'
 import { accept } from '../../pipeline/acceptance.ts'
 import { assertNotLost } from '../../pipeline/access.ts'
 import type { Call } from '../../pipeline/endpoint.ts'
@@ -66,7 +66,7 @@ async function waitForEnd(
   id: string,
   signal: AbortSignal,
   { db, outcomes }: Services,
-  { claimMs, holdMs }: Pick<HeldCall, 'claimMs' | 'holdMs'>,
+  { claimMs, holdMs }: Pick<CommandTimeouts, 'claimMs' | 'holdMs'>,
 ): Promise<OperationRow | undefined> {
   const startedAt = performance.now()
   while (!signal.aborted) {

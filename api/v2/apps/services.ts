@@ -1,7 +1,7 @@
 import type { Archives } from '../../../activities/archives/port.ts'
 import type { TtlCache } from '../../../lib/async/ttl-cache.ts'
 import type { MetricPoint } from '../../../policy/apps/metrics.ts'
-import type { HeldCall } from '../../../policy/patience.ts'
+import type { CommandTimeouts } from '../../../policy/timeouts.ts'
 import type { Lanes } from '../../../workflows/client.ts'
 import type { Outcomes } from './outcomes.ts'
 
@@ -12,7 +12,7 @@ export interface AppServices {
   /** Reports the end of operations. */
   outcomes: Outcomes
   /** How long a request waits for its operation. */
-  patience: HeldCall
+  patience: CommandTimeouts
   /** The points of an application, by its id. */
   metrics: TtlCache<MetricPoint[]>
 }

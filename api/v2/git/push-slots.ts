@@ -1,5 +1,5 @@
 import { FairSlots } from '../../../lib/async/fair-slots.ts'
-import { pushPlaces } from '../../../policy/git/push-places.ts'
+import { pushSlots } from '../../../policy/git/push-slots.ts'
 
 /** The application and account of a push. */
 export interface PushSubject {
@@ -17,7 +17,7 @@ export class PushSlots {
 
   /** For a process with `databasePool` connections. */
   constructor(databasePool: number) {
-    this.#accounts = new FairSlots(pushPlaces(databasePool))
+    this.#accounts = new FairSlots(pushSlots(databasePool))
   }
 
   /** Resolves to a function that leaves the slot, or to null when none was free by that time of `performance.now()`. */

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import type { UploadPart } from '../../../policy/objects/uploads/chunked.ts'
-import { kept } from '../../../policy/retention.ts'
+import { retentionTimes } from '../../../policy/retention.ts'
 import type { Db } from '../../database.ts'
 import { deleteExpired } from '../../expired-rows.ts'
 import { type StorageCharge, type StoredObject, storeObject } from '../objects.ts'
@@ -100,6 +100,6 @@ async function endUpload(trx: Db, id: string, end: { state: 'completed' | 'abort
 export function sweepUploads(db: Db): Promise<number> {
   return deleteExpired(db, {
     table: 'uploads',
-    when: `old.state <> 'open' and old.ended_at < now() - interval '${kept.uploadDays} days'`,
+    when: `old.state <> 'open' and old.ended_at < now() - interval '${retentionTimes.uploadDays} days'`,
   })
 }

@@ -1,5 +1,5 @@
 import type { UploadPins } from '../../../policy/objects/uploads/upload-tokens.ts'
-import { kept } from '../../../policy/retention.ts'
+import { retentionTimes } from '../../../policy/retention.ts'
 import type { CredentialRow } from '../../accounts/accounts.ts'
 import type { Db } from '../../database.ts'
 import { deleteExpired } from '../../expired-rows.ts'
@@ -83,6 +83,6 @@ export async function returnUploadTokenUse(db: Db, id: string): Promise<void> {
 export function sweepUploadTokens(db: Db): Promise<number> {
   return deleteExpired(db, {
     table: 'upload_tokens',
-    when: `old.expires_at < now() - interval '${kept.endedDays} day'`,
+    when: `old.expires_at < now() - interval '${retentionTimes.endedDays} day'`,
   })
 }

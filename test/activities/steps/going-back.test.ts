@@ -10,7 +10,7 @@ import { claimNextOperationFor } from '../../../db/operations/operation-claims.t
 import { changingVersions, enqueueOperation, findOperation, isBusy } from '../../../db/operations/operations.ts'
 import { ActRefused, cancelOperation, clearUndoMark } from '../../../db/operations/operator-acts.ts'
 import { problemOf } from '../../../policy/apps/app-problems.ts'
-import { tellUndoFrom } from '../../../policy/apps/undo-attempts.ts'
+import { showUndoFrom } from '../../../policy/apps/undo-attempts.ts'
 import { asActivity } from '../../kit/hosts/activity-context.ts'
 import { hostSteps } from '../../kit/hosts/host-steps.ts'
 import { rows } from '../../kit/rows/rows.ts'
@@ -65,9 +65,9 @@ async function scene() {
 
 test('an undo of files that fails is retried without end, and its reason is shown meanwhile', async t => {
   const { db, app, disk, attempt, told } = await scene()
-  for (let n = 1; n < tellUndoFrom; n++) t.false((await attempt(n))?.nonRetryable ?? false)
+  for (let n = 1; n < showUndoFrom; n++) t.false((await attempt(n))?.nonRetryable ?? false)
   t.deepEqual(await told(), { problem: undefined, step: null, log: '' }, 'the first tries are no news')
-  for (const n of [tellUndoFrom, 5000]) t.false((await attempt(n))?.nonRetryable ?? false, 'nothing ends it')
+  for (const n of [showUndoFrom, 5000]) t.false((await attempt(n))?.nonRetryable ?? false, 'nothing ends it')
   const { problem, step, log } = await told()
   t.is(problem?.code, 'RESTORE_INTERRUPTED')
   t.regex(problem?.message ?? '', /could not be put back: ENOSPC: no space left on data$/)
@@ -82,7 +82,7 @@ test('an undo of files that fails is retried without end, and its reason is show
 test('a failing undo is given up when an operator requests its end after it was shown, and the mark stays until it is cleared', async t => {
   const { db, id, attempt, told, asked } = await scene()
   await cancelOperation(db, asked)
-  t.false((await attempt(tellUndoFrom))?.nonRetryable ?? false, 'the wish that began the undo does not end it')
+  t.false((await attempt(showUndoFrom))?.nonRetryable ?? false, 'the wish that began the undo does not end it')
   t.false((await attempt(4))?.nonRetryable ?? false)
   await t.throwsAsync(clearUndoMark(db, asked), { instanceOf: ActRefused, message: /still being undone/ })
   await cancelOperation(db, asked)
@@ -102,7 +102,7 @@ test('a failing undo is given up when an operator requests its end after it was 
 
 test('files of an application that is about to be deleted are not put back', async t => {
   const { db, app, user, attempt } = await scene()
-  t.false((await attempt(tellUndoFrom))?.nonRetryable ?? false)
+  t.false((await attempt(showUndoFrom))?.nonRetryable ?? false)
   await enqueueOperation(db, { targetId: app.id, kind: 'delete', ownerId: user.id, actor: user.id })
   t.like(await attempt(4), { nonRetryable: true, type: 'RESTORE_INTERRUPTED' })
 })

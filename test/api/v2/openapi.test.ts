@@ -1,7 +1,7 @@
 import test from 'ava'
 import { openApiDocument } from '../../../api/pipeline/openapi.ts'
 import { endpoints } from '../../../api/v2/endpoints.ts'
-import { catalogued, type ErrorCode } from '../../../policy/errors.ts'
+import { catalogueEntry, type ErrorCode } from '../../../policy/errors.ts'
 import { testApi } from '../../kit/actors/api.ts'
 
 const api = testApi()
@@ -51,7 +51,7 @@ test('every code stands under its own status, and none twice', t => {
           t.false(seen.has(code), `${method} ${path} ${code}`)
           seen.add(code)
           const own = endpoints.find(({ name }) => name === operation.operationId)?.statuses?.[code as ErrorCode]
-          t.is(String(own ?? catalogued(code as ErrorCode)[0]), status)
+          t.is(String(own ?? catalogueEntry(code as ErrorCode)[0]), status)
         }
       for (const code of ['ACCESS_DENIED', 'MISSING_SCOPE', 'RATE_LIMIT', 'KEEP_CALM', 'DATABASE_UNAVAILABLE'])
         t.true(seen.has(code), `${method} ${path} ${code}`)

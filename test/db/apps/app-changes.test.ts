@@ -3,7 +3,7 @@ import { changesSince, sweepAppChanges } from '../../../db/apps/app-changes.ts'
 import { removeApp } from '../../../db/apps/app-creation.ts'
 import * as apps from '../../../db/apps/apps.ts'
 import { type Db, openDatabase } from '../../../db/database.ts'
-import { changesKeptMinutes } from '../../../policy/rounds.ts'
+import { changesRetainedMinutes } from '../../../policy/rounds.ts'
 import { plansOfMemory, rows } from '../../kit/rows/rows.ts'
 import { testDatabase } from '../../kit/servers/database.ts'
 
@@ -142,7 +142,7 @@ test.serial('no mark is valid after a truncation, restore, crash or sweep of the
   await lagging()
   await touch(db, ids[0]!)
   t.is(await sweepAppChanges(db), 0)
-  await db('app_changes').update({ at: new Date(Date.now() - changesKeptMinutes * 60_000 - 1000) })
+  await db('app_changes').update({ at: new Date(Date.now() - changesRetainedMinutes * 60_000 - 1000) })
   t.true((await sweepAppChanges(db)) > 0)
   t.is(await sweepAppChanges(db), 0)
   t.is(await lagging(), null, 'what it has not read is gone')

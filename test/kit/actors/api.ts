@@ -43,7 +43,7 @@ import type { AppConfigFile } from '../../../policy/apps/app-config.ts'
 import { cachedSeconds } from '../../../policy/cached-answers.ts'
 import { type Config, parseConfig } from '../../../policy/config.ts'
 import { wholeLogs } from '../../../policy/limits.ts'
-import { heldCall } from '../../../policy/patience.ts'
+import { commandTimeouts } from '../../../policy/timeouts.ts'
 import { sealKeys } from '../../../policy/seal.ts'
 import { FailingStore } from '../fakes/failing-store.ts'
 import { ScriptedHosts } from '../fakes/scripted-hosts.ts'
@@ -179,7 +179,7 @@ export async function openApiFor(
     deploymentNews: new News(notifications, 'deployments'),
     logSlots: new FairSlots(wholeLogs),
     pushSlots: new PushSlots(config.databasePool),
-    patience: heldCall,
+    patience: commandTimeouts,
     rates,
     live: new LiveFeeds((app, signal) => made.hosts.live(app, signal), rates),
     leases: new RealtimeLeases(db, config.rateLimitScale),

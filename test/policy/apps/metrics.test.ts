@@ -1,8 +1,8 @@
 import test from 'ava'
 import { highInARow } from '../../../policy/apps/memory-alerts.ts'
 import {
-  type Gathering,
-  gathered,
+  type SampleSum,
+  addSample,
   intervalOf,
   metricRules,
   pointOf,
@@ -24,11 +24,11 @@ const sample = (changes: Partial<Sample> = {}): Sample => ({
 })
 
 /** Samples one after the other, each in its interval. */
-const after = (...samples: (readonly [Partial<Sample>, number?])[]): Gathering =>
-  samples.reduce<Gathering | undefined>(
-    (before, [changes, interval = at]) => gathered(before, sample(changes), interval),
+const after = (...samples: (readonly [Partial<Sample>, number?])[]): SampleSum =>
+  samples.reduce<SampleSum | undefined>(
+    (before, [changes, interval = at]) => addSample(before, sample(changes), interval),
     undefined,
-  ) as Gathering
+  ) as SampleSum
 
 test('intervals start at whole 5 minutes, and a day has exactly as many as are shown', t => {
   t.is(intervalOf(at + 299_999, metricRules.pointSeconds), at)
@@ -47,7 +47,7 @@ test('a point is the average of its samples, and the traffic between its first a
 
 test('traffic across two intervals counts in the second, and none is lost', t => {
   const first = after([{}], [{ networkIn: 1600 }])
-  const second = gathered({ ...first, samples: 0 }, sample({ networkIn: 2000, networkOut: 900 }), next)
+  const second = addSample({ ...first, samples: 0 }, sample({ networkIn: 2000, networkOut: 900 }), next)
   t.like(second, { at: next, samples: 1, netIn: 400, netOut: 400 })
   t.is(first.netIn, 600)
 })
@@ -71,11 +71,11 @@ test('traffic before the first sample counts only when the run started in this i
 })
 
 test('no figure of a point is negative, whatever the counters do', t => {
-  let gathering: Gathering | undefined
+  let gathering: SampleSum | undefined
   for (let n = 0; n < 2000; n++) {
     const changes = { run: `c/${n % 7 === 0 ? n : 0}`, networkIn: (n * 7919) % 5000, networkOut: (n * 104_729) % 9000 }
-    const before: Gathering | undefined = gathering
-    gathering = gathered(before, sample(changes), at + Math.floor(n / 20) * 300_000)
+    const before: SampleSum | undefined = gathering
+    gathering = addSample(before, sample(changes), at + Math.floor(n / 20) * 300_000)
     t.true(gathering.netIn >= 0 && gathering.netOut >= 0)
     if (before?.at === gathering.at) t.true(gathering.netIn >= before.netIn && gathering.netOut >= before.netOut)
   }

@@ -27,7 +27,7 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
   // D3: 1 GiB and 20,000 entries.
   'archives/archive-rules.ts': {
     maxConfigBytes: 65_536,
-    archivePlaces: { atOnce: 2, perSubject: 1, waitMs: 15_000, inspectSeconds: 60, unpackSeconds: 600, memoryMb: 96 },
+    archiveSlots: { atOnce: 2, perSubject: 1, waitMs: 15_000, inspectSeconds: 60, unpackSeconds: 600, memoryMb: 96 },
     uploadRules: { outputBytes: 1_073_741_824, entries: 20_000, ratio: 100, ratioAfterBytes: 10_485_760 },
     ownRules: {
       outputBytes: Number.MAX_SAFE_INTEGER,
@@ -110,11 +110,11 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
   // P1.
   'hosts/host-lease.ts': { hostLeaseSeconds: 10, renewEveryMs: 1000, sureForMs: 9000 },
   // Y4: 10 gates of an account. Y5: 90 s without progress, 24 s. Y7: 15 minutes. Y9: 2 logs of an account, 6 of all.
-  'hosts/host-places.ts': {
-    commandPlaces: { atOnce: 100, perSubject: 20 },
-    gatePlaces: { atOnce: 200, perSubject: 10 },
-    releasePlaces: { atOnce: 20, perSubject: 5 },
-    logPlaces: { atOnce: 6, perSubject: 2 },
+  'hosts/host-slots.ts': {
+    commandSlots: { atOnce: 100, perSubject: 20 },
+    gateSlots: { atOnce: 200, perSubject: 10 },
+    releaseSlots: { atOnce: 20, perSubject: 5 },
+    logSlots: { atOnce: 6, perSubject: 2 },
     installSeconds: 900,
     tasksAtOnce: 1000,
     commandImageSeconds: 24,
@@ -147,7 +147,7 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
   'mail/delivery.ts': {
     mailTries: { firstWaitSeconds: 60, maxWaitSeconds: 14_400, maxAttempts: 25 },
     mailDeadlineMs: 40_000,
-    mailsKeptDays: 30,
+    mailsRetainedDays: 30,
   },
   // M3.
   'apps/memory-alerts.ts': { memoryAlertRules: { share: 0.9, samplesInARow: 3, onceInHours: 24 } },
@@ -179,17 +179,17 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
   // Y20: 384 MiB of a child, 4 of them, 1 of an account, and no more than 10,000 entries for an event's names.
   'apps/placing.ts': {
     placingLimits: { seconds: 600, memoryBytes: 402_653_184, searched: 10_000, levels: 100 },
-    placingPlaces: { atOnce: 4, perSubject: 2 },
+    placingConcurrency: { atOnce: 4, perSubject: 2 },
   },
   'apps/overlay.ts': {
     overlayLimits: { entries: 1_000_000, bytes: 68_719_476_736, depth: 250, seconds: 600, memoryBytes: 402_653_184 },
   },
   // A7: 30 s. Contract 1.13: 95 s and 90 s. C3: 5 s. C5: 10 s. Contract 4.15: ping every 15 s, 10 minutes. L5: 1 MB, 20 s. R9: two looks of 15 s.
   // B6, contract 5.11: once in 60 min, after over 60 s. A13: 0.5 s of the 1 s that a revoked key may live. S10: 20 s. Y3: 2 s. A4: an hour.
-  'patience.ts': {
-    heldCall: { claimMs: 30_000, holdMs: 95_000, backgroundMs: 90_000 },
+  'timeouts.ts': {
+    commandTimeouts: { claimMs: 30_000, holdMs: 95_000, backgroundMs: 90_000 },
     // C2: 503 within 3 s, with connections (2 s) and statements (2.3 s and 0.5 s more) as with a whole admission.
-    databasePatience: {
+    databaseTimeouts: {
       connectionMs: 2000,
       statementMs: 5000,
       requestStatementMs: 2300,
@@ -248,9 +248,9 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
   // Contract 6.9: deliveries 7 days. Contract 6.12: 100. Contract 6.24: snapshots 30 days. Contract 6.23: 1 h. Contract 1.20, F16: keys 24 h.
   // U8: the newest 20 deployments. U9: 2,000 rows.
   'retention.ts': {
-    deploymentsAlwaysKept: 20,
+    alwaysRetainedDeployments: 20,
     rowsAtOnce: 2000,
-    kept: {
+    retentionTimes: {
       auditDays: 90,
       auditResourceCharacters: 1100,
       deliveryDays: 7,
@@ -284,7 +284,7 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
     },
     automaticSnapshotSeconds: 86_400,
     failuresInARow: 3,
-    changesKeptMinutes: 10,
+    changesRetainedMinutes: 10,
     snapshotLooks: { atOnce: 100, withoutPlanSeconds: 21_600 },
   },
   'seal.ts': { firstKeyId: 1 },
@@ -305,7 +305,7 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
   // N6: a week and a day.
   'accounts/suspension.ts': { endNotices: [604_800, 86_400] },
   // H11: told from the 3rd attempt on.
-  'apps/undo-attempts.ts': { tellUndoFrom: 3 },
+  'apps/undo-attempts.ts': { showUndoFrom: 3 },
   // Contract 7.38: pins of 2 KB.
   'objects/uploads/upload-tokens.ts': { pinsBytes: 2048 },
   // Contract 3.5: 24 characters.

@@ -1,7 +1,7 @@
 import { activityInfo } from '@temporalio/activity'
 import test from 'ava'
 import { loadApp } from '../../../db/apps/apps.ts'
-import { gatePlaces } from '../../../policy/hosts/host-places.ts'
+import { gateSlots } from '../../../policy/hosts/host-slots.ts'
 import { unpolled } from '../../../workers/poller-health.ts'
 import { queuesOfHost } from '../../../workflows/ids.ts'
 import { comesTrue } from '../../kit/comes-true.ts'
@@ -80,7 +80,7 @@ test('while the gates of one account hang, commands and deploys of another on th
     many.push(await make.app(hostile.id, { memoryMb: 256 }, { plans: plansOfMemory(100_000) }))
   t.teardown(open)
   for (const { app } of many) await lanes.wake(app.id, hostile.id)
-  await comesTrue(() => inGate.size >= gatePlaces.perSubject)
+  await comesTrue(() => inGate.size >= gateSlots.perSubject)
 
   const { app, operationId } = await make.app(neighbour.id)
   await lanes.wake(app.id, neighbour.id)
@@ -94,10 +94,10 @@ test('while the gates of one account hang, commands and deploys of another on th
   const expected = { startApp: commands, stopApp: commands, removeContainers: commands }
   t.deepEqual(Object.fromEntries(cameOn), { ...expected, passHealthGate: deploys, installDependencies: builds })
 
-  t.is(inGate.size, gatePlaces.perSubject)
+  t.is(inGate.size, gateSlots.perSubject)
   open()
   for (const { operationId } of many) t.is((await run.ended(operationId)).state, 'success')
-  t.is(most, gatePlaces.perSubject)
+  t.is(most, gateSlots.perSubject)
 })
 
 test('while install steps of one account never end, those of another on the same host are run', async t => {

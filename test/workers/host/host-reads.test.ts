@@ -2,14 +2,14 @@ import { randomBytes } from 'node:crypto'
 import test from 'ava'
 import { labels } from '../../../activities/containers/port.ts'
 import { appTurns } from '../../../activities/steps/app-turns.ts'
-import { logPlaces } from '../../../policy/hosts/host-places.ts'
+import { logSlots } from '../../../policy/hosts/host-slots.ts'
 import { serveHost } from '../../../workers/host/server/host-server.ts'
 import { comesTrue } from '../../kit/comes-true.ts'
 import { FakeContainerHost } from '../../kit/fakes/container-host.ts'
 import { log } from '../../kit/platform/platform.ts'
 
 test('one account reads a limited number of logs of a host concurrently, alongside those of others', async t => {
-  t.deepEqual(logPlaces, { atOnce: 6, perSubject: 2 })
+  t.deepEqual(logSlots, { atOnce: 6, perSubject: 2 })
   const engine = new FakeContainerHost({ '-': {} })
   engine.networks.add('n')
   const volumes = { usedBytes: async () => 0 } as never
@@ -41,9 +41,9 @@ test('one account reads a limited number of logs of a host concurrently, alongsi
   })
   const read = (name: string) => fetch(`${url}/apps/${name}/logs`, { headers: { authorization: 'Bearer k' } })
   const all = names.map(read)
-  await comesTrue(() => reading.size >= logPlaces.perSubject)
+  await comesTrue(() => reading.size >= logSlots.perSubject)
   t.is(await (await read(other)).text(), 'printed')
-  t.is(reading.size, logPlaces.perSubject + 1)
+  t.is(reading.size, logSlots.perSubject + 1)
   answer()
   for (const one of all) t.true([200, 503].includes((await one).status))
 })

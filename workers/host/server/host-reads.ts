@@ -2,7 +2,7 @@ import { labels } from '../../../activities/containers/port.ts'
 import { shownState } from '../../../activities/live/live-feed.ts'
 import { FairSlots } from '../../../lib/async/fair-slots.ts'
 import { MiB } from '../../../lib/bytes.ts'
-import { logPlaces } from '../../../policy/hosts/host-places.ts'
+import { logSlots } from '../../../policy/hosts/host-slots.ts'
 import { type HostRoute, newestContainer } from './host-route.ts'
 
 const maxLogBytes = MiB
@@ -12,7 +12,7 @@ const slotWaitMs = 3000
 
 /** Figures and logs of one application. */
 export function readRoutes(): readonly HostRoute[] {
-  const logReaders = new FairSlots(logPlaces)
+  const logReaders = new FairSlots(logSlots)
   return [
     {
       method: 'GET',

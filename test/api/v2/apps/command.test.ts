@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import test from 'ava'
 import { announceOperationEnd, claimNextOperation } from '../../../../db/operations/operations.ts'
-import { heldCall } from '../../../../policy/patience.ts'
+import { commandTimeouts } from '../../../../policy/timeouts.ts'
 import { testApi } from '../../../kit/actors/api.ts'
 import { comesTrue } from '../../../kit/comes-true.ts'
 
@@ -22,7 +22,7 @@ test.serial('an operation that is not claimed in time expires, so its answer sta
 })
 
 test.serial('a claimed operation is waited for, but no longer than a client waits', async t => {
-  t.is(heldCall.holdMs, 95_000, 'clients wait for 120 s')
+  t.is(commandTimeouts.holdMs, 95_000, 'clients wait for 120 s')
   const ana = await api().makeUser()
   const app = await api().makeApp(ana)
   api().lanes.asleep = false

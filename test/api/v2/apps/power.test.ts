@@ -1,7 +1,7 @@
 import test from 'ava'
 import { restartApp, startApp, stopApp } from '../../../../api/v2/apps/power.ts'
 import { enqueueOperation, findOperation } from '../../../../db/operations/operations.ts'
-import { heldCall } from '../../../../policy/patience.ts'
+import { commandTimeouts } from '../../../../policy/timeouts.ts'
 import { testApi } from '../../../kit/actors/api.ts'
 import { comesTrue } from '../../../kit/comes-true.ts'
 
@@ -82,7 +82,7 @@ test.serial(
     const answer = await pending
     api().lanes.asleep = false
     t.is(answer.status, 200)
-    t.true(performance.now() - begun < heldCall.claimMs)
+    t.true(performance.now() - begun < commandTimeouts.claimMs)
   },
 )
 

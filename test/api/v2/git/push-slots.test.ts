@@ -1,7 +1,7 @@
 import test from 'ava'
 import { PushSlots } from '../../../../api/v2/git/push-slots.ts'
 import { openDatabase } from '../../../../db/database.ts'
-import { pushPlaces } from '../../../../policy/git/push-places.ts'
+import { pushSlots } from '../../../../policy/git/push-slots.ts'
 import { testApi } from '../../../kit/actors/api.ts'
 import { comesTrue } from '../../../kit/comes-true.ts'
 import { deliver, webhookOf } from '../../../kit/git/deliveries.ts'
@@ -51,7 +51,7 @@ test.serial('an account whose applications are all locked leaves connections for
   const [many, [other]] = await Promise.all([webhooks(12), webhooks(1)])
   const letGo = await hold(many.map(({ id }) => id))
   const pushes = many.map(({ hook }) => deliver(api(), hook))
-  const { perSubject } = pushPlaces(10)
+  const { perSubject } = pushSlots(10)
   await comesTrue(async () => (await waiting()) === perSubject)
   t.is((await deliver(api(), other!.hook)).status, 200)
   t.is(await waiting(), perSubject)
@@ -60,9 +60,9 @@ test.serial('an account whose applications are all locked leaves connections for
 })
 
 test('eight of ten connections are for pushes, six for those of one account; a small process has one', t => {
-  t.deepEqual(pushPlaces(10), { atOnce: 8, perSubject: 6 })
-  t.deepEqual(pushPlaces(20), { atOnce: 16, perSubject: 12 })
-  t.deepEqual(pushPlaces(1), { atOnce: 1, perSubject: 1 })
+  t.deepEqual(pushSlots(10), { atOnce: 8, perSubject: 6 })
+  t.deepEqual(pushSlots(20), { atOnce: 16, perSubject: 12 })
+  t.deepEqual(pushSlots(1), { atOnce: 1, perSubject: 1 })
 })
 
 test('a push that gets no slot in time is refused and occupies none', async t => {

@@ -1,7 +1,7 @@
 import { MiB } from '../lib/bytes.ts'
 
 /** How long requests wait for an operation, in milliseconds (contract 1.13). Existing clients wait up to 120 s. */
-export const heldCall = {
+export const commandTimeouts = {
   /** A queued operation is claimed within this, or expires. */
   claimMs: 30_000,
   /** Max total wait for a running one; no further step of it starts after that (policy/apps/command-times.ts). */
@@ -10,11 +10,11 @@ export const heldCall = {
   backgroundMs: 90_000,
 } as const
 
-/** As `heldCall`; tests use shorter ones. */
-export type HeldCall = Readonly<Record<keyof typeof heldCall, number>>
+/** As `commandTimeouts`; tests use shorter ones. */
+export type CommandTimeouts = Readonly<Record<keyof typeof commandTimeouts, number>>
 
 /** Timeouts of Postgres, in milliseconds; a request that needs it is refused within 3 s. */
-export const databasePatience = {
+export const databaseTimeouts = {
   /** For a connection of the pool, or a new one. */
   connectionMs: 2000,
   /** The server cancels a statement after this; those of requests earlier. */
