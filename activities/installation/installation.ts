@@ -5,7 +5,7 @@ import { Readable } from 'node:stream'
 import type { Db } from '../../db/database.ts'
 import { bindStore, claimInstallation, hasHadApplications, readInstallation } from '../../db/installation.ts'
 import { installationMark } from '../../policy/ids.ts'
-import { commonInstallation, assertStoreBelongs } from '../../policy/installation/installation.ts'
+import { assertStoreBelongs, commonInstallation } from '../../policy/installation/installation.ts'
 import type { ObjectStore } from '../objects/port.ts'
 
 const markName = 'installation.json'

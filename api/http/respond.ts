@@ -1,7 +1,7 @@
 import type { ServerResponse } from 'node:http'
 import { CommitInDoubt } from '../../db/commits-in-doubt.ts'
 import { isUnavailable, sqlState } from '../../db/database.ts'
-import { ApiError, inDoubtMessage, errorOn, type Wire } from '../../policy/errors.ts'
+import { ApiError, errorOn, inDoubtMessage, type Wire } from '../../policy/errors.ts'
 
 export interface Reply {
   status: number

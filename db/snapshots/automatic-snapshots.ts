@@ -1,6 +1,6 @@
 import { type Plans, paidPlans } from '../../policy/accounts/plans.ts'
-import { unreachableAfterSeconds } from '../../policy/timeouts.ts'
 import { snapshotLooks } from '../../policy/rounds.ts'
+import { unreachableAfterSeconds } from '../../policy/timeouts.ts'
 import type { Db } from '../database.ts'
 
 export interface DueQuery {

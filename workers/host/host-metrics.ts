@@ -8,12 +8,12 @@ import { mapConcurrently } from '../../lib/async/concurrently.ts'
 import { loop } from '../../lib/async/loop.ts'
 import { highInARow, memoryAlertRules } from '../../policy/apps/memory-alerts.ts'
 import {
-  type SampleSum,
   addSample,
   intervalOf,
   type MetricPoint,
   metricRules,
   pointOf,
+  type SampleSum,
 } from '../../policy/apps/metrics.ts'
 
 export interface HostMetricsOptions {

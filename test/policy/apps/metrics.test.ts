@@ -1,12 +1,12 @@
 import test from 'ava'
 import { highInARow } from '../../../policy/apps/memory-alerts.ts'
 import {
-  type SampleSum,
   addSample,
   intervalOf,
   metricRules,
   pointOf,
   type Sample,
+  type SampleSum,
 } from '../../../policy/apps/metrics.ts'
 
 const mb = 1024 * 1024
