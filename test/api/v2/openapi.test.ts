@@ -85,5 +85,5 @@ test('nothing of the validator leaks into the schemas', t => {
 
 test('the endpoints that grant roles document what a deploying role can access', t => {
   const told = JSON.stringify(openApiDocument(endpoints, 'http://x'))
-  t.is(told.match(/From `maintain` on a member deploys code, which runs with the variables/g)?.length, 2)
+  t.is(told.match(/From `maintain` up a member may deploy code, which can read the variables/g)?.length, 2)
 })

@@ -125,7 +125,7 @@ test("a reader whose turn does not come hears whether its own account or others'
     return `${status} ${body.code} ${body.message}`
   }
   const [own, other] = [await few.enter(ana.id), await few.enter('bob')]
-  t.regex(await refusal(), /^429 KEEP_CALM An account can read .* End one of them, or wait\.$/)
+  t.regex(await refusal(), /^429 KEEP_CALM An account can read .* Close one of them or wait\.$/)
   own!()
   const third = await few.enter('carl')
   t.regex(await refusal(), /^429 KEEP_CALM Too many logs are being read by other accounts\. Try again in a minute/)
