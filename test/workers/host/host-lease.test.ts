@@ -40,7 +40,7 @@ test('a second process of the same host name is refused while the first one rene
   const error = await t.throwsAsync(start('boot-of-another-machine'))
   t.regex(
     error?.message ?? '',
-    new RegExp(`^The host name ${hostId} is in use by process ${process.pid} of the machine .+`),
+    new RegExp(`^The host name ${hostId} is in use by process ${process.pid} on the machine .+`),
   )
   await t.throwsAsync(start(), { message: /is in use/ }, 'nor one of the same machine')
   await first.confirm()
