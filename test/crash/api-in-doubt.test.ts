@@ -15,7 +15,7 @@ const deaths: [what: 'the commit' | 'what lets it begin', loss: Loss, kind: Kind
   ['what lets it begin', 'answered', 'push'],
 ]
 
-test('an API that is killed while a commit is under way: what begins has been confirmed, all else is undone', async t => {
+test('after an API is killed during a commit only confirmed operations start, and all others are undone', async t => {
   t.timeout(240_000)
   const platform = await started
   await rows(platform.db).host('h1', { memoryMb: 1_000_000 })

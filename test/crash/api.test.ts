@@ -98,7 +98,7 @@ test.serial(
     t.is(await first.api.ended, 'SIGKILL')
     const [app] = await platform.db('apps')
     t.truthy(app, 'it was written down')
-    // Nobody woke its lane: the relay does.
+    // Its lane was not woken: the relay does that.
     await platform.serves(`${app.subdomain}.${platform.base.config.appsDomain}`, 'survived', 30)
     const second = await startApi()
     try {

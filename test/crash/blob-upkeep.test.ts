@@ -27,7 +27,7 @@ test.serial.before('bundle the workflows once', async t => {
   base.settings.WORKFLOW_BUNDLE = await workflowBundle(base.folder)
 })
 
-/** Runs of these kinds, begun at once. */
+/** Starts runs of these kinds concurrently. */
 async function begin(kinds: readonly Upkeep[]) {
   const { base } = await started
   const client = openTemporal(base.config)
@@ -59,55 +59,58 @@ async function waiting(db: Db): Promise<number> {
   return rows[0].n
 }
 
-test.serial('a worker that is killed in the middle of every kind of run: all went, and each thing once', async t => {
-  t.timeout(300_000)
-  const { base, db } = await started
-  const count = 120 // more than go in one transaction
-  const { ownerId, name, uploads, bodies } = await untidyAccount(db, base.store, count)
-  const numbers = Array.from({ length: count }, (_, n) => String(n).padStart(5, '0'))
-  const objects = ['expired', 'logs'].flatMap(folder => numbers.map(n => name(`${folder}/${n}`)))
-  const expired = db('objects').where({ owner_id: ownerId, key: 'expired/00110' })
-  await expired.update({ expires_at: new Date(Date.now() - 1000) })
-  const drawn = db('segments').where({ id: bodies[110] })
-  await drawn.update({ drawn_at: new Date(Date.now() - upkeepTimes.drawnSeconds * 1000 - 36 * 3600_000) })
-  await foldUsageBatch(db)
-  await db('usage_deltas').insert([5, -5].map(bytes => ({ owner_id: ownerId, objects: 0, bytes })))
-  const runs = await begin([...removing, ...counting])
-  t.teardown(runs.close)
-  const killed = startEntry('worker', base.settings)
-  t.teardown(() => killed.kill('SIGKILL'))
-  await transaction(db, async trx => {
-    // Somebody holds one of the last things of each, so that the kill is in the middle of each.
-    await lockNames(trx, [name('expired/00110'), name('logs/00110')])
-    await trx('uploads').where({ id: uploads[110] }).forUpdate().first('id')
-    await trx('segments').where({ id: bodies[110] }).forUpdate().first('id')
-    await trx('blob_usage').where({ owner_id: ownerId }).forUpdate().first('owner_id')
-    await comesTrue(async () => (await begun(db)).length >= removing.length)
-    await comesTrue(async () => (await waiting(db)) >= counting.length)
-    await killed.kill('SIGKILL')
-  })
-  const left = async () => (await db('objects').where({ owner_id: ownerId })).length
-  t.true((await left()) > 1)
-  const healed = startEntry('worker', base.settings)
-  t.teardown(() => healed.kill('SIGKILL'))
-  await runs.ended()
-  t.deepEqual(await db('objects').where({ owner_id: ownerId }).pluck('key'), ['kept.txt'])
-  t.deepEqual(await db('uploads').whereIn('id', uploads).distinct().pluck('state'), ['aborted'])
-  for (const id of bodies) t.is(await base.store.head(id), null)
-  const subjects = [...objects.map(objectId), ...uploads, ...bodies]
-  const lines = await linesBySubject(db, subjects)
-  t.deepEqual(
-    subjects.filter(subject => lines.get(subject) !== 1),
-    [],
-  )
-  const receipts = await listReceipts(db, { idle: true, limit: 100 })
-  t.deepEqual(receipts.map(({ kind }) => kind).sort(), [...removing, ...counting].sort())
-  t.like(await readMonthUsage(db, ownerId), { objects: 1, storage: 'kept'.length })
-  t.true(receipts.every(({ ended_at, failure, unproved }) => ended_at !== null && failure === null && unproved === 0))
-})
+test.serial(
+  'a worker killed in the middle of every kind of run: everything due is removed, each thing once',
+  async t => {
+    t.timeout(300_000)
+    const { base, db } = await started
+    const count = 120 // more than go in one transaction
+    const { ownerId, name, uploads, bodies } = await untidyAccount(db, base.store, count)
+    const numbers = Array.from({ length: count }, (_, n) => String(n).padStart(5, '0'))
+    const objects = ['expired', 'logs'].flatMap(folder => numbers.map(n => name(`${folder}/${n}`)))
+    const expired = db('objects').where({ owner_id: ownerId, key: 'expired/00110' })
+    await expired.update({ expires_at: new Date(Date.now() - 1000) })
+    const drawn = db('segments').where({ id: bodies[110] })
+    await drawn.update({ drawn_at: new Date(Date.now() - upkeepTimes.drawnSeconds * 1000 - 36 * 3600_000) })
+    await foldUsageBatch(db)
+    await db('usage_deltas').insert([5, -5].map(bytes => ({ owner_id: ownerId, objects: 0, bytes })))
+    const runs = await begin([...removing, ...counting])
+    t.teardown(runs.close)
+    const killed = startEntry('worker', base.settings)
+    t.teardown(() => killed.kill('SIGKILL'))
+    await transaction(db, async trx => {
+      // A lock on one of the last items of each puts the kill in the middle of each.
+      await lockNames(trx, [name('expired/00110'), name('logs/00110')])
+      await trx('uploads').where({ id: uploads[110] }).forUpdate().first('id')
+      await trx('segments').where({ id: bodies[110] }).forUpdate().first('id')
+      await trx('blob_usage').where({ owner_id: ownerId }).forUpdate().first('owner_id')
+      await comesTrue(async () => (await begun(db)).length >= removing.length)
+      await comesTrue(async () => (await waiting(db)) >= counting.length)
+      await killed.kill('SIGKILL')
+    })
+    const left = async () => (await db('objects').where({ owner_id: ownerId })).length
+    t.true((await left()) > 1)
+    const healed = startEntry('worker', base.settings)
+    t.teardown(() => healed.kill('SIGKILL'))
+    await runs.ended()
+    t.deepEqual(await db('objects').where({ owner_id: ownerId }).pluck('key'), ['kept.txt'])
+    t.deepEqual(await db('uploads').whereIn('id', uploads).distinct().pluck('state'), ['aborted'])
+    for (const id of bodies) t.is(await base.store.head(id), null)
+    const subjects = [...objects.map(objectId), ...uploads, ...bodies]
+    const lines = await linesBySubject(db, subjects)
+    t.deepEqual(
+      subjects.filter(subject => lines.get(subject) !== 1),
+      [],
+    )
+    const receipts = await listReceipts(db, { idle: true, limit: 100 })
+    t.deepEqual(receipts.map(({ kind }) => kind).sort(), [...removing, ...counting].sort())
+    t.like(await readMonthUsage(db, ownerId), { objects: 1, storage: 'kept'.length })
+    t.true(receipts.every(({ ended_at, failure, unproved }) => ended_at !== null && failure === null && unproved === 0))
+  },
+)
 
 for (const point of ['store.delete:after', 'upkeep.closeReceipt:after'])
-  test.serial(`a worker that dies at ${point} of a sweep: the body is gone once, and told once`, async t => {
+  test.serial(`a worker that dies at ${point} of a sweep: the segment is removed once, and reported once`, async t => {
     t.timeout(120_000)
     const { base, db } = await started
     const { bodies } = await untidyAccount(db, base.store, 1)

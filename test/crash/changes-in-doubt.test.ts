@@ -55,7 +55,7 @@ test.serial.after.always('end them', async t => {
   t.deepEqual(api?.breaches ?? [], [])
 })
 
-test('every endpoint that changes something is in the list, or says why not', t => {
+test('every endpoint that changes something is in the list, or has a reason why not', t => {
   const changing = [...endpoints, ...blobEndpoints].filter(({ method, changes }) => method !== 'GET' || changes)
   const known = [...Object.keys(changes).map(name => name.split(' ')[0]!), ...Object.keys(others)]
   t.deepEqual(
@@ -64,7 +64,7 @@ test('every endpoint that changes something is in the list, or says why not', t 
   )
 })
 
-/** Those whose commit says more than one thing, or is a statement by itself. */
+/** Changes whose commit has more than one outcome, or is a single statement. */
 const manifold = ['account.sign-in.end', 'account.downgrade confirmed', 'objects.upload large', 'objects.upload small']
 
 const cases = Object.keys(changes).flatMap((name): (readonly [name: string, manner: Manner, loss: Loss])[] => [
@@ -108,20 +108,23 @@ for (const [name, manner, loss] of cases) {
 
 /** One of each wire, and one whose answer is 200 whatever becomes of its objects. */
 for (const name of ['apps.envs.merge', 'workspaces.create', 'shares.create', 'objects.update'])
-  test.serial(`${name}: its commit is cut and nobody can be asked, and the 503 says that it is not known`, async t => {
-    const ask = await changes[name]!(api, await api.makeUser())
-    const before = await stored(api.db)
-    void line.trap({ at: /COMMIT;/, loss: 'answered', manner: 'cut' }).then(() => {
-      line.silence()
-      line.admit(false)
-    })
-    const answer = await ask()
-    line.admit(true)
-    await line.release()
-    const { status, code, message } = answer.body
-    t.deepEqual(
-      { http: answer.status, status, code, message },
-      { http: 503, status: 'error', code: 'DATABASE_UNAVAILABLE', message: inDoubtMessage },
-    )
-    t.notDeepEqual(await stored(api.db), before, 'it was done')
-  })
+  test.serial(
+    `${name}: its commit is cut and its outcome cannot be read, and the 503 says that it is not known`,
+    async t => {
+      const ask = await changes[name]!(api, await api.makeUser())
+      const before = await stored(api.db)
+      void line.trap({ at: /COMMIT;/, loss: 'answered', manner: 'cut' }).then(() => {
+        line.silence()
+        line.admit(false)
+      })
+      const answer = await ask()
+      line.admit(true)
+      await line.release()
+      const { status, code, message } = answer.body
+      t.deepEqual(
+        { http: answer.status, status, code, message },
+        { http: 503, status: 'error', code: 'DATABASE_UNAVAILABLE', message: inDoubtMessage },
+      )
+      t.notDeepEqual(await stored(api.db), before, 'it was done')
+    },
+  )

@@ -21,7 +21,7 @@ test.serial.after.always('end them', async () => {
   for (const step of undo.reverse()) await step()
 })
 
-/** Each kind on its own line, and no two creations at once: one that is held has the rows of the hosts. */
+/** Each kind has its own connection, without concurrent creations: one that is held has the rows of the hosts. */
 async function everyKind(t: ExecutionContext, story: (wish: Wish) => Promise<void>): Promise<void> {
   t.timeout(240_000)
   const wishes = await Promise.all(apis.map(({ kind, line, api }) => new Wish(kind, line, api).begin()))
@@ -37,7 +37,7 @@ const product = { ...acceptance }
 
 test.serial.afterEach.always('the deadlines of the product', () => void Object.assign(acceptance, product))
 
-/** Asks, and springs a trap on the way. */
+/** Sends the request with an armed trap. */
 async function trapped(t: ExecutionContext, wish: Wish, trap: Trap): Promise<Answer> {
   let sprung = false
   void wish.line.trap(trap).then(() => {
@@ -69,7 +69,7 @@ for (const [manner, loss, status] of fates) {
     }),
   )
 
-  test.serial(`what lets it begin is ${how}: it is said again, and the answer is 200`, t =>
+  test.serial(`its confirmation is ${how}: it is sent again, and the answer is 200`, t =>
     everyKind(t, async wish => {
       Object.assign(acceptance, patient, { push: patientPush })
       const answer = await trapped(t, wish, { ...confirming(wish.kind), manner, loss })
@@ -80,7 +80,7 @@ for (const [manner, loss, status] of fates) {
   )
 }
 
-/** Asks, and cuts a line that then admits nothing until the answer has come: longer than anybody waits for it. */
+/** Sends the request, and cuts a connection that then admits nothing until the answer has arrived: longer than any caller waits. */
 async function alone(t: ExecutionContext, wish: Wish, trap: Pick<Trap, 'at' | 'after'>): Promise<Answer> {
   void wish.line.trap({ ...trap, manner: 'cut', loss: 'answered' }).then(() => wish.line.admit(false))
   const relay = setInterval(() => wish.wake(), 500)
@@ -89,42 +89,48 @@ async function alone(t: ExecutionContext, wish: Wish, trap: Pick<Trap, 'at' | 'a
   return answer
 }
 
-test.serial('a commit whose answer is lost, and nobody to ask what became of it: 503, and nothing ever happens', t =>
-  everyKind(t, async wish => {
-    const answer = await alone(t, wish, storing)
-    t.is(answer.status, 503, `${wish.kind}: ${answer.text}`)
-    t.is((await wish.operations())[0]?.state, 'accepting', 'it is stored')
-    wish.line.admit(true)
-    await wish.undone(t)
-  }),
+test.serial(
+  'a commit whose answer is lost and whose outcome cannot be read is answered 503, and nothing ever happens',
+  t =>
+    everyKind(t, async wish => {
+      const answer = await alone(t, wish, storing)
+      t.is(answer.status, 503, `${wish.kind}: ${answer.text}`)
+      t.is((await wish.operations())[0]?.state, 'accepting', 'it is stored')
+      wish.line.admit(true)
+      await wish.undone(t)
+    }),
 )
 
-test.serial('what lets it begin is lost, and nobody hears it for long: 200, and it begins when somebody does', t =>
-  everyKind(t, async wish => {
-    if (!told.includes(wish.kind)) return
-    Object.assign(acceptance, { push: { ...patientPush, confirmMs: product.push.confirmMs } })
-    const answer = await alone(t, wish, { ...confirming(wish.kind) })
-    t.is(answer.status, 200, `${wish.kind}: ${answer.text}`)
-    wish.line.admit(true)
-    await wish.confirmed()
-    await wish.done(t)
-  }),
+test.serial(
+  'a confirmation that cannot be sent for long is answered 200, and the operation starts once it is sent',
+  t =>
+    everyKind(t, async wish => {
+      if (!told.includes(wish.kind)) return
+      Object.assign(acceptance, { push: { ...patientPush, confirmMs: product.push.confirmMs } })
+      const answer = await alone(t, wish, { ...confirming(wish.kind) })
+      t.is(answer.status, 200, `${wish.kind}: ${answer.text}`)
+      wish.line.admit(true)
+      await wish.confirmed()
+      await wish.done(t)
+    }),
 )
 
-test.serial('both are cut, the commit after and what lets it begin before the server has it: 200, and it is done', t =>
-  everyKind(t, async wish => {
-    Object.assign(acceptance, patient, { push: patientPush })
-    const second = wish.line
-      .trap({ ...storing, manner: 'cut', loss: 'answered' })
-      .then(() => wish.line.trap({ ...confirming(wish.kind), manner: 'cut', loss: 'lost' }))
-    let sprung = false
-    void second.then(() => {
-      sprung = true
-    })
-    const relay = setInterval(() => wish.wake(), 500)
-    const answer = await wish.ask().finally(() => clearInterval(relay))
-    t.true(sprung, `${wish.kind}: ${answer.text}`)
-    t.is(answer.status, 200, `${wish.kind}: ${answer.text}`)
-    await wish.done(t)
-  }),
+test.serial(
+  'with the commit cut after and the confirmation cut before the server has it the answer is 200, and it is done',
+  t =>
+    everyKind(t, async wish => {
+      Object.assign(acceptance, patient, { push: patientPush })
+      const second = wish.line
+        .trap({ ...storing, manner: 'cut', loss: 'answered' })
+        .then(() => wish.line.trap({ ...confirming(wish.kind), manner: 'cut', loss: 'lost' }))
+      let sprung = false
+      void second.then(() => {
+        sprung = true
+      })
+      const relay = setInterval(() => wish.wake(), 500)
+      const answer = await wish.ask().finally(() => clearInterval(relay))
+      t.true(sprung, `${wish.kind}: ${answer.text}`)
+      t.is(answer.status, 200, `${wish.kind}: ${answer.text}`)
+      await wish.done(t)
+    }),
 )

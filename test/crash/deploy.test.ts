@@ -17,7 +17,7 @@ test.serial('a host that dies in the middle of a deploy: every 200 is one deploy
   ])
 })
 
-test.serial('a host that dies while a failed deploy goes back: the version before has its files, and runs', async t => {
+test.serial('a host that dies during a rollback: the previous version has its files, and runs', async t => {
   t.timeout(400_000)
   await deploysSurvive(t, await started, git, ['placement.restore:after', 'host.startApp:after'], goesBack)
 })

@@ -8,7 +8,7 @@ import { nodeProgram } from '../kit/programs.ts'
 
 const started = testPlatform({ hosts: {} })
 
-test.serial('a host that stands still is followed by another one, and does nothing more when it wakes', async t => {
+test.serial('a frozen host is replaced by another one, and does nothing more when it wakes', async t => {
   t.timeout(240_000)
   const platform = await started
   const { base } = platform
@@ -24,7 +24,7 @@ test.serial('a host that stands still is followed by another one, and does nothi
   await platform.until(async () => isFrozen(first), 90, 'it stands still before it starts the container')
 
   const folder = join(base.folder, 'hosts', hostId)
-  // Comes when the lease has run out, as nobody renews it.
+  // Takes over when the lease has expired.
   const other = await takeHostLease({ databaseUrl: base.url, hostId, folder, bootId: 'another', log })
 
   first.child.kill('SIGCONT')
@@ -40,59 +40,62 @@ test.serial('a host that stands still is followed by another one, and does nothi
   await platform.serves(app.domain, 'survived', 60)
 })
 
-test.serial('of two host processes with one name only the one that renews acts, whichever came first', async t => {
-  t.timeout(240_000)
-  const platform = await started
-  platform.clearLater('b')
-  const start = (own: Record<string, string> = {}) => {
-    // With the most memory, so that what is uploaded comes here.
-    const entry = startEntry('host', platform.hostSettings('b', { HOST_MEMORY_MB: '32768', ...own }))
-    t.teardown(() => entry.kill('SIGKILL'))
-    return entry
-  }
-  const refused = async (other: Entry) => {
-    const late = start()
-    const end = await Promise.race([
-      late.ended,
-      late.ready.then(
-        () => 'it acts',
-        () => late.ended,
-      ),
-    ])
-    t.is(end, 1, late.output())
-    t.regex(late.output(), new RegExp(`is in use by process ${other.child.pid}`))
-  }
-  const woken = async (entry: Entry) => {
-    entry.child.kill('SIGCONT')
-    t.is(await entry.ended, 1, 'it ends itself')
-    t.regex(entry.output(), /Another process has taken over host \S+; this one does nothing more/)
-  }
+test.serial(
+  'of two host processes with one name only the one that renews its lease acts, whichever came first',
+  async t => {
+    t.timeout(240_000)
+    const platform = await started
+    platform.clearLater('b')
+    const start = (own: Record<string, string> = {}) => {
+      // With the most memory, so that what is uploaded comes here.
+      const entry = startEntry('host', platform.hostSettings('b', { HOST_MEMORY_MB: '32768', ...own }))
+      t.teardown(() => entry.kill('SIGKILL'))
+      return entry
+    }
+    const refused = async (other: Entry) => {
+      const late = start()
+      const end = await Promise.race([
+        late.ended,
+        late.ready.then(
+          () => 'it acts',
+          () => late.ended,
+        ),
+      ])
+      t.is(end, 1, late.output())
+      t.regex(late.output(), new RegExp(`is in use by process ${other.child.pid}`))
+    }
+    const woken = async (entry: Entry) => {
+      entry.child.kill('SIGCONT')
+      t.is(await entry.ended, 1, 'it ends itself')
+      t.regex(entry.output(), /Another process has taken over host \S+; this one does nothing more/)
+    }
 
-  const first = start({ CRASH_POINT: 'engine.start:before', CRASH_SIGNAL: 'SIGSTOP' })
-  await first.ready
-  await refused(first)
-  const ana = await platform.api.makeUser()
-  const app = await platform.upload(ana, nodeProgram('survived'))
-  t.is(app.status, 200, app.text)
-  await platform.until(async () => isFrozen(first), 90, 'it stands still in the middle of the deploy')
+    const first = start({ CRASH_POINT: 'engine.start:before', CRASH_SIGNAL: 'SIGSTOP' })
+    await first.ready
+    await refused(first)
+    const ana = await platform.api.makeUser()
+    const app = await platform.upload(ana, nodeProgram('survived'))
+    t.is(app.status, 200, app.text)
+    await platform.until(async () => isFrozen(first), 90, 'it stands still in the middle of the deploy')
 
-  const second = start()
-  await second.ready
-  t.like(await platform.ended(app.operationId, 120), { state: 'success' }, 'the second ends what the first began')
-  await platform.serves(app.domain, 'survived', 60)
-  const container = async () => (await bareDocker.getContainer(`berth-${app.id}-1`).inspect()).State
-  const told = async () => ({ container: await container(), app: await platform.row(app.id) })
-  const before = await told()
-  await woken(first)
-  t.deepEqual(await told(), before, 'the first changed nothing when it woke')
+    const second = start()
+    await second.ready
+    t.like(await platform.ended(app.operationId, 120), { state: 'success' }, 'the second ends what the first began')
+    await platform.serves(app.domain, 'survived', 60)
+    const container = async () => (await bareDocker.getContainer(`berth-${app.id}-1`).inspect()).State
+    const told = async () => ({ container: await container(), app: await platform.row(app.id) })
+    const before = await told()
+    await woken(first)
+    t.deepEqual(await told(), before, 'the first changed nothing when it woke')
 
-  await refused(second)
-  second.child.kill('SIGSTOP')
-  const third = start()
-  await third.ready
-  await woken(second)
-  t.deepEqual(await told(), before)
-  await refused(third)
-  await platform.serves(app.domain, 'survived')
-  t.is((await platform.api.as(ana).delete(`/v2/apps/${app.id}`)).status, 200, 'the third one acts')
-})
+    await refused(second)
+    second.child.kill('SIGSTOP')
+    const third = start()
+    await third.ready
+    await woken(second)
+    t.deepEqual(await told(), before)
+    await refused(third)
+    await platform.serves(app.domain, 'survived')
+    t.is((await platform.api.as(ana).delete(`/v2/apps/${app.id}`)).status, 200, 'the third one acts')
+  },
+)

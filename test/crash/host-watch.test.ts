@@ -41,7 +41,7 @@ async function heal(hosts: readonly string[]): Promise<RunningHost[]> {
   return healed
 }
 
-/** A host that dies between two statements of one transaction: the second one waits for a lock of ours. */
+/** A host that dies between two statements of one transaction: the second one waits for a lock that the test holds. */
 async function dieBetween(host: string, second: string, locking: (trx: Db) => Promise<unknown>) {
   const { base, db, until } = await started
   const near = openDatabase({ url: base.url, pool: 1, statementTimeoutMs: 60_000 })
@@ -55,7 +55,7 @@ async function dieBetween(host: string, second: string, locking: (trx: Db) => Pr
   await near.destroy()
 }
 
-test('a host that dies between the lines of its watch, of the quarantine or of a new boot: the next one ends what it began', async t => {
+test('a host that dies between the lines of its watch, of the quarantine or of a new boot: the next one completes its work', async t => {
   t.timeout(400_000)
   const platform = await started
   const { db, base } = platform
@@ -73,7 +73,7 @@ test('a host that dies between the lines of its watch, of the quarantine or of a
   const idsOf = (points: string[]) => points.map(point => appOf(point).id)
   const container = (point: string) => bareDocker.getContainer(`berth-${appOf(point).id}-1`)
   for (const host of first) await host.stop()
-  await worker.stop() // what is asked of a host that is dead waits
+  await worker.stop() // operations for a dead host wait
 
   // Programs that crash after more than a minute; applications of which the database knows nothing; another boot.
   const crashing = db('apps').whereIn('id', idsOf(exits))

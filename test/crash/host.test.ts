@@ -15,7 +15,7 @@ test.serial('a host that dies in the middle of a creation: it ends as one runnin
   ])
 })
 
-test.serial('a host that dies in the middle of a command: its caller is told the truth', async t => {
+test.serial('a host that dies in the middle of a command: its caller gets the true outcome', async t => {
   t.timeout(170_000)
   await commandsSurvive(t, await started, [
     ['stop', 'engine.stop:after'],

@@ -24,7 +24,7 @@ async function textOf(id: string): Promise<string | undefined> {
   return (await contentOf({ db, store: base.store }, objectName(id)!))?.toString()
 }
 
-/** Usage is the sum of rows, and what one of three uploads under way held is free. */
+/** Usage is the sum of rows, and the slot of one of three uploads in progress is free. */
 async function isWhole({ id }: TestUser): Promise<boolean> {
   const platform = await started
   const off = await transaction(platform.db, trx => recountUsage(trx, id))
@@ -32,7 +32,7 @@ async function isWhole({ id }: TestUser): Promise<boolean> {
   return off.objects === 0 && off.bytes === 0
 }
 
-/** A small body lies beside its row, a longer one in the store. */
+/** A small segment is stored in its row, a longer one in the store. */
 const small = (text: string) => text
 const long = (text: string) => text.repeat(7000)
 const points = [

@@ -11,7 +11,7 @@ import { zipOf } from '../kit/zips.ts'
 
 const started = testPlatform({ hosts: {} })
 
-test('a build that outlived its host and its deploy goes when the host is back', async t => {
+test('a build that outlived its host and its deploy is removed when the host is back', async t => {
   t.timeout(300_000)
   const platform = await started
   platform.clearLater('a')

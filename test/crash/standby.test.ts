@@ -12,7 +12,7 @@ import { apisOfKinds, storing, told, Wish } from '../kit/crash/commit-kit.ts'
 import { rows } from '../kit/rows/rows.ts'
 
 const undo: (() => Promise<unknown>)[] = []
-/** Its commits wait for nobody. */
+/** Its commits do not wait for a standby. */
 let db: Db
 /** As the product’s: its commits wait for the standby. */
 let url: string
@@ -109,18 +109,18 @@ async function refusedAndNothing(t: ExecutionContext, wishes: Wish[]): Promise<v
 }
 
 test.serial(
-  'a synchronous standby that is away: what is asked for is answered 503, and is nothing when the standby is back',
+  'while a synchronous standby is down requests are answered 503, and have no effect when it is back',
   async t => {
     t.timeout(240_000)
     const wishes = await begun(await apisOfKinds({ db, url }, undo, { statementTimeoutMs: 2500 }))
-    const last = wishes.pop() as Wish // no two creations at once: one that waits has the rows of the hosts
+    const last = wishes.pop() as Wish // no concurrent creations: a waiting one holds the rows of the hosts
     await refusedAndNothing(t, wishes)
     await refusedAndNothing(t, [last])
   },
 )
 
 test.serial(
-  'a standby that goes away once a commit is answered: what is answered 200 is done once when the standby is back',
+  'when a standby goes down after a commit was answered, a request answered 200 is done once when it is back',
   async t => {
     t.timeout(240_000)
     // An answer that is held here for long is not missed: the standby is away by the time that it comes.

@@ -23,7 +23,7 @@ async function startProcesses(namespace: string): Promise<void> {
   await Promise.all(living.map(entry => entry.ready))
 }
 
-test('Temporal forgets everything: what was queued and what was running comes to its end', async t => {
+test('when Temporal loses everything, queued and running operations still end', async t => {
   t.timeout(170_000)
   const platform = await started
   platform.base.settings.WORKFLOW_BUNDLE = await workflowBundle(platform.base.folder)

@@ -23,7 +23,7 @@ async function worker(t: ExecutionContext, own: Record<string, string> = {}): Pr
   return entry
 }
 
-/** A deploy whose worker stands still before it records that the release serves. */
+/** A deploy whose worker is frozen before it records that the release serves. */
 async function standingStill(t: ExecutionContext) {
   const platform = await started
   const ana = await platform.api.makeUser()
@@ -50,23 +50,20 @@ async function wakesTooLate(t: ExecutionContext, { ana, first, app }: { ana: Tes
   const before = await told()
   t.like(before.app, { status: 'exited', desired_state: 'stopped' })
   first.child.kill('SIGCONT')
-  first.child.kill('SIGTERM') // ends once what it had begun has ended
+  first.child.kill('SIGTERM') // exits once its running steps have ended
   await first.ended
   t.deepEqual(await told(), before)
   t.is((await platform.api.as(ana).delete(`/v2/apps/${app.id}`)).status, 200)
 }
 
-test.serial(
-  'of two workers one stands still in a deploy until the other has ended it: it changes nothing more',
-  async t => {
-    t.timeout(300_000)
-    const still = await standingStill(t)
-    await worker(t)
-    await wakesTooLate(t, still)
-  },
-)
+test.serial('a worker frozen in a deploy until another has ended it changes nothing more', async t => {
+  t.timeout(300_000)
+  const still = await standingStill(t)
+  await worker(t)
+  await wakesTooLate(t, still)
+})
 
-test.serial('a deploy goes on in another Temporal: what the first one drove changes nothing more', async t => {
+test.serial('a deploy continues in another Temporal: the first one changes nothing more', async t => {
   t.timeout(400_000)
   const platform = await started
   const { settings, config } = platform.base

@@ -28,7 +28,7 @@ for (const point of ['records.claimNext:after', 'records.releaseServes:after'])
     await workerCreationSurvives(t, await started, point)
   })
 
-test.serial('a worker that dies before or after it sent a mail: it goes out, and twice as the same', async t => {
+test.serial('a worker that dies before or after it sent a mail: it is sent, and a second time as the same', async t => {
   t.timeout(120_000)
   const { base, db, api } = await started
   const server = await startMailServer()
@@ -52,58 +52,55 @@ test.serial('a worker that dies before or after it sent a mail: it goes out, and
   t.deepEqual(ids, [`<${(await row()).id}@example.org>`, `<${(await row()).id}@example.org>`])
 })
 
-test.serial(
-  'a worker that stands still before it records a start: when it wakes, the stop that came since stays',
-  async t => {
-    t.timeout(240_000)
-    const platform = await started
-    const { base, db, api } = platform
-    const ana = await api.makeUser()
-    const settings = { CRASH_POINT: 'records.appStarted:before', CRASH_SIGNAL: 'SIGSTOP' }
-    const worker = startEntry('worker', { ...base.settings, ...settings })
-    const client = openTemporal(base.config)
-    const app = await platform.deploy(ana, nodeProgram('survived'))
-    t.teardown(async () => {
-      await worker.kill('SIGKILL')
-      await client.workflow.getHandle(laneId(app.id)).terminate()
-      await client.connection.close()
-    })
-    t.is((await api.as(ana).post(`/v2/apps/${app.id}/stop`)).status, 200)
-    const ask = (kind: 'start' | 'stop') =>
-      operations.enqueueOperation(db, { targetId: app.id, kind, ownerId: ana.id, actor: ana.id })
-    const start = await ask('start')
-    await temporalLanes(client, { queuePrefix: base.config.queuePrefix }).wake(app.id, ana.id)
-    await platform.until(async () => isFrozen(worker), 90, 'it stands still')
+test.serial('a worker frozen before it records a start: when it wakes, the later stop stays', async t => {
+  t.timeout(240_000)
+  const platform = await started
+  const { base, db, api } = platform
+  const ana = await api.makeUser()
+  const settings = { CRASH_POINT: 'records.appStarted:before', CRASH_SIGNAL: 'SIGSTOP' }
+  const worker = startEntry('worker', { ...base.settings, ...settings })
+  const client = openTemporal(base.config)
+  const app = await platform.deploy(ana, nodeProgram('survived'))
+  t.teardown(async () => {
+    await worker.kill('SIGKILL')
+    await client.workflow.getHandle(laneId(app.id)).terminate()
+    await client.connection.close()
+  })
+  t.is((await api.as(ana).post(`/v2/apps/${app.id}/stop`)).status, 200)
+  const ask = (kind: 'start' | 'stop') =>
+    operations.enqueueOperation(db, { targetId: app.id, kind, ownerId: ana.id, actor: ana.id })
+  const start = await ask('start')
+  await temporalLanes(client, { queuePrefix: base.config.queuePrefix }).wake(app.id, ana.id)
+  await platform.until(async () => isFrozen(worker), 90, 'it stands still')
 
-    // What another worker writes that goes on with the same run of the lane.
-    const { claim: run, claim_step } = await db('operations').where({ id: start.id }).first()
-    let step = claim_step + 100
-    const { appsDomain, host } = base.config
-    const records = recordActivities({
-      ...{ db, appsDomain, plans: defaultPlans, diskMbPer256Mb: host.diskMbPer256Mb },
-      claim: () => ({ run, step: ++step }),
-    })
-    const { engine, bootId } = platform.hosts.get('a')!.parts
-    const name = `berth-${app.id}-1`
-    const { id, hostPort, startedAt } = (await engine.inspect(name))!
-    const begun = (await records.claimNext(app.id, { underWay: [] }))!
-    t.is(begun.id, start.id)
-    await records.recordStep(begun.id, 'goes on elsewhere')
-    const at = startedAt!.toISOString()
-    await records.appStarted(begun, { containerId: id, hostPort, startedAt: at, bootId, variablesVersion: 0 })
-    const stop = await ask('stop')
-    const ending = (await records.claimNext(app.id, { underWay: [] }))!
-    await records.recordDesired(ending, 'stopped')
-    await engine.stop(name, 1)
-    await records.appStopped(ending, { containerId: id, code: 0, oom: false, at: new Date().toISOString() })
-    t.like(await operations.findOperation(db, stop.id), { state: 'success' })
-    const before = await platform.row(app.id)
-    t.like(before, { status: 'exited', desired_state: 'stopped' })
+  // What another worker writes that continues the same run of the lane.
+  const { claim: run, claim_step } = await db('operations').where({ id: start.id }).first()
+  let step = claim_step + 100
+  const { appsDomain, host } = base.config
+  const records = recordActivities({
+    ...{ db, appsDomain, plans: defaultPlans, diskMbPer256Mb: host.diskMbPer256Mb },
+    claim: () => ({ run, step: ++step }),
+  })
+  const { engine, bootId } = platform.hosts.get('a')!.parts
+  const name = `berth-${app.id}-1`
+  const { id, hostPort, startedAt } = (await engine.inspect(name))!
+  const begun = (await records.claimNext(app.id, { underWay: [] }))!
+  t.is(begun.id, start.id)
+  await records.recordStep(begun.id, 'goes on elsewhere')
+  const at = startedAt!.toISOString()
+  await records.appStarted(begun, { containerId: id, hostPort, startedAt: at, bootId, variablesVersion: 0 })
+  const stop = await ask('stop')
+  const ending = (await records.claimNext(app.id, { underWay: [] }))!
+  await records.recordDesired(ending, 'stopped')
+  await engine.stop(name, 1)
+  await records.appStopped(ending, { containerId: id, code: 0, oom: false, at: new Date().toISOString() })
+  t.like(await operations.findOperation(db, stop.id), { state: 'success' })
+  const before = await platform.row(app.id)
+  t.like(before, { status: 'exited', desired_state: 'stopped' })
 
-    worker.child.kill('SIGCONT')
-    worker.child.kill('SIGTERM') // ends once what it had begun has ended
-    await worker.ended
-    t.deepEqual(await platform.row(app.id), before)
-    t.is((await engine.inspect(name))?.running, false)
-  },
-)
+  worker.child.kill('SIGCONT')
+  worker.child.kill('SIGTERM') // exits once its running steps have ended
+  await worker.ended
+  t.deepEqual(await platform.row(app.id), before)
+  t.is((await engine.inspect(name))?.running, false)
+})

@@ -253,7 +253,7 @@ for (const name of names) {
     const { asked, failures } = await prober.stop()
     t.true(healedMs < 2000, `it took ${healedMs} ms`)
     t.true(asked > 10)
-    // Applications are nobody's children; only the proxy's own absence can be seen from outside.
+    // Applications are not children of Berth; only the proxy's own absence can be seen from outside.
     if (name !== 'proxy') t.deepEqual(failures, [])
     t.regex(await answering(known, domain, 5), /^200 /)
   })
@@ -291,7 +291,7 @@ test.serial('a killed supervisor loses nothing: the next start cleans up and con
 test.serial('down leaves applications running; the second start keeps everything', async t => {
   const known = await info()
   const domain = `hello.${known.apps_domain}`
-  const { session_token: _, ...kept } = known // each asking makes a new one
+  const { session_token: _, ...kept } = known // each call creates a new one
   const [apps, keys, containers] = [await listApps(targetOf(known)), await keysOf(known), await running()]
   const pids = (await processes()).map(({ pid }) => pid)
   const down = await run('down')

@@ -9,7 +9,7 @@ import { startProxy } from '../kit/servers/proxy.ts'
 
 const limit = 3
 
-/** An application that answers when it is let, and another one, behind a proxy of two workers. */
+/** An application that answers on request of the test, and another one, behind a proxy with two workers. */
 async function scene(t: ExecutionContext) {
   const held: ServerResponse[] = []
   const busy = await startOrigin((_, answer) => void held.push(answer))

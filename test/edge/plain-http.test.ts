@@ -4,7 +4,7 @@ import { surfaceTargets } from '../../edge/surfaces.ts'
 import { ask, type Call, named } from '../kit/servers/origin.ts'
 import { startProxy } from '../kit/servers/proxy.ts'
 
-/** An address of this machine that is not loopback: whoever asks from there counts as another machine. */
+/** An address of this machine that is not loopback: its clients count as another machine. */
 const [elsewhere] = Object.values(networkInterfaces())
   .flatMap(all => all ?? [])
   .filter(({ family, internal }) => family === 'IPv4' && !internal)

@@ -112,7 +112,7 @@ test('an answer cannot control the proxy: it is neither redirected internally no
   const { mtimeMs } = await stat(temporary)
   const asked = request({ port: proxy.port, host: address, agent: false, headers: { host } }).end()
   const [reply] = await once(asked, 'response')
-  // Nobody reads: the proxy has taken everything by then, or takes no more.
+  // The client does not read: by then the proxy has buffered everything, or reads no more.
   for (let before = -1; ; ) {
     const taken = answered?.socket?.bytesWritten ?? 0
     if (taken === before || answered?.writableFinished) break

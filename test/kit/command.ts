@@ -21,7 +21,7 @@ export function berth(args: string[], env: Record<string, string>, seconds = 120
   })
 }
 
-/** A command that goes on until it is ended. */
+/** A command that runs until it is ended. */
 export function startBerth(args: string[], env: Record<string, string>) {
   const options = { cwd: '/', env: { ...process.env, ...env }, stdio: ['ignore', 'ignore', 'pipe'] as const }
   const child = spawn(join(checkout, 'berth'), args, options as never)

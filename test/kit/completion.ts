@@ -5,7 +5,7 @@ import test, { registerCompletionHandler } from 'ava'
 import { checkout } from './command.ts'
 import { closesAll, leftOpen } from './left-open.ts'
 
-// Tests and their clean-up are over: what is open now would stay open in the product too. What was closed may take a moment to be gone.
+// Tests and their clean-up are over: what is open now would stay open in the product too. Closing may take a moment to complete.
 // The process is ended all the same, because the native core of the workflow library has threads that end when they like.
 registerCompletionHandler(async () => {
   const { file } = test.meta

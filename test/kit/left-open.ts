@@ -3,7 +3,7 @@ import { readdirSync, readlinkSync } from 'node:fs'
 import { Server, Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 
-/** Node tells of its handles here; what it documents (`getActiveResourcesInfo`) has their kinds only. */
+/** Node lists its handles here; the documented `getActiveResourcesInfo` has only their kinds. */
 const { _getActiveHandles: activeHandles } = process as unknown as { _getActiveHandles(): unknown[] }
 
 const descriptorOf = (handle: unknown): number => (handle as { _handle?: { fd?: number } })._handle?.fd ?? -1
@@ -63,7 +63,7 @@ function openNow(): string[] {
 export const closesAll = (file: string): boolean =>
   /\/test\/((db|edge|lib|policy|workers|workflows)\/|api\/(?!v2\/)|left-open\.)/.test(file)
 
-/** As `openNow`, of what has not ended by itself after so many seconds. */
+/** Like `openNow`, for what has not ended after a number of seconds. */
 export async function leftOpen(seconds: number): Promise<string[]> {
   for (const deadline = performance.now() + seconds * 1000; ; await sleep(20)) {
     const found = openNow()

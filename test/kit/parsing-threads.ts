@@ -1,7 +1,7 @@
 import type { Worker } from 'node:worker_threads'
 import type { ExecutionContext } from 'ava'
 
-/** Counts the threads that parse bodies in this process from now on: how many began, and how many were at work at once at most. */
+/** Counts the threads that parse bodies in this process from now on: how many started, and the maximum that ran concurrently. */
 export function parsingThreads(t: ExecutionContext): () => { begun: number; most: number } {
   const seen = { begun: 0, most: 0 }
   let now = 0

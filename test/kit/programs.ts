@@ -61,7 +61,7 @@ export const slowProgram = (text: string, seconds: number): Program => {
 
 export const staticProgram = (text: string): Program => ({ main: 'index.html', files: { 'index.html': text } })
 
-/** The configuration file beside a program; a web application with a name of its own unless the values say otherwise. */
+/** The configuration file for a program; a web application with a unique name unless the values say otherwise. */
 export function configOf(program: Program, values: Record<string, string | null> = {}): Record<string, string> {
   const lines = {
     DISPLAY_NAME: 'test',

@@ -58,7 +58,7 @@ const perSecond: Record<string, number[]> = {
   '%': [1, 0.01],
 }
 
-/** Each number of a sentence with what a test may say for it in other units. None, one, and what stands in backquotes is left out. */
+/** Each number of a sentence with its values in other units that a test may use. 0, 1 and text in backquotes are left out. */
 export function numbersPromised(sentence: string): number[][] {
   const plain = sentence.replace(/`[^`]*`|\[[^\]]*\]\([^)]*\)/g, ' ')
   const found = plain.matchAll(

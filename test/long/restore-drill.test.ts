@@ -13,7 +13,7 @@ const never = new AbortController().signal
 const smallFiles = 50_000
 const largeBytes = 2 * 1024 ** 3
 
-/** Kinds, modes, sizes, links and contents of a whole tree as one hash, made by other tools than ours. */
+/** Kinds, modes, sizes, links and contents of a whole tree as one hash, computed with other tools than ours. */
 async function fingerprint(folder: string): Promise<string> {
   const list = String.raw`find . -mindepth 1 -printf '%y %m %l %p\0' | sort -z; find . -type f -print0 | sort -z | xargs -0 sha256sum`
   const { stdout } = await run('sh', ['-c', `cd "$1" && { ${list}; } | sha256sum`, 'list', folder])

@@ -41,7 +41,7 @@ test.after.always('end what is left', async () => {
   removeThrowAway(folder)
 })
 
-test.serial('Postgres is away for 20 s, idle and during a creation', async t => {
+test.serial('Postgres is down for 20 s, while idle and during a creation', async t => {
   t.timeout(170_000)
   const platform = await started
   const ana = await platform.api.makeUser()

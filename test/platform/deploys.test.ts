@@ -1,13 +1,12 @@
 import { readdirSync } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { Writable } from 'node:stream'
 import test from 'ava'
-import { pino } from 'pino'
 import { bindInstallations, linkRepository } from '../../db/git/git-links.ts'
 import { named, webhookOf } from '../kit/git/deliveries.ts'
 import { appEvent, appPush, asksProvider } from '../kit/git/git-app-events.ts'
 import { GitProviderServer } from '../kit/git/git-provider.ts'
 import { startGitServer, type TestRepository } from '../kit/git/git-server.ts'
+import { logSink } from '../kit/log-sink.ts'
 import { type Deployed, testPlatform } from '../kit/platform/platform.ts'
 import { commandLines, filesWith, historyOf, searchFor, tablesWith } from '../kit/platform/secret-search.ts'
 import { nodeProgram, type Program } from '../kit/programs.ts'
@@ -17,15 +16,9 @@ const git = await startGitServer()
 const provider = await GitProviderServer.start()
 provider.cloneBase = git.url
 test.after.always('stop the git server and the provider', () => Promise.all([git.stop(), provider.stop()]))
-let logged = ''
-const sink = new Writable({
-  write(chunk, _encoding, done) {
-    logged += chunk
-    done()
-  },
-})
+const sink = logSink()
 const started = testPlatform({
-  log: pino({ level: 'trace' }, sink),
+  log: sink.log,
   settings: {
     GIT_ALLOWED_HOSTS: git.host,
     GIT_PROVIDER_API_URL: provider.settings.apiUrl,
@@ -73,7 +66,7 @@ async function pushed(repository: TestRepository, app: Deployed, program: Progra
   return { reply, commit, id, app, operation: await platform.ended(row.operation_id) }
 }
 
-test.serial('20 deploys by push under load: 0 failed requests, and what the applications wrote is there', async t => {
+test.serial('20 deploys by push under load fail 0 requests, and lose no line that the applications wrote', async t => {
   t.timeout(170_000)
   const apps = await Promise.all([1, 2, 3, 4].map(() => linked(diary('version 0'))))
   const { platform } = apps[0]!
@@ -111,7 +104,7 @@ test.serial('20 deploys by push under load: 0 failed requests, and what the appl
   for (const { as, app } of apps) t.is((await as.delete(`/v2/apps/${app.id}`)).status, 200)
 })
 
-/** Answers `/held` once a later version is asked for `/go`: both work in one folder. */
+/** Answers `/held` once a later version gets a request for `/go`: both work in one folder. */
 const holding = (text: string): Program => ({
   main: 'index.js',
   files: {
@@ -125,41 +118,47 @@ require('node:http').createServer((request, answer) => {
   },
 })
 
-test.serial('a request that is under way while the versions change is answered by the one that began it', async t => {
-  t.timeout(90_000)
-  const { platform, app, repository, as } = await linked(holding('the old one'))
-  const held = platform.page(app.domain, { path: '/held' })
-  const deployed = pushed(repository, app, holding('the new one'))
-  await platform.serves(app.domain, 'the new one', 60)
-  // From here on the old one has 5 s.
-  t.is((await platform.page(app.domain, { path: '/go' })).status, 200)
-  t.is((await held).body, 'held by the old one')
-  t.like((await deployed).operation, { state: 'success', code: null })
-  t.is((await as.delete(`/v2/apps/${app.id}`)).status, 200)
-})
+test.serial(
+  'a request in progress during a switch of versions is answered by the version that received it',
+  async t => {
+    t.timeout(90_000)
+    const { platform, app, repository, as } = await linked(holding('the old one'))
+    const held = platform.page(app.domain, { path: '/held' })
+    const deployed = pushed(repository, app, holding('the new one'))
+    await platform.serves(app.domain, 'the new one', 60)
+    // From here on the old one has 5 s.
+    t.is((await platform.page(app.domain, { path: '/go' })).status, 200)
+    t.is((await held).body, 'held by the old one')
+    t.like((await deployed).operation, { state: 'success', code: null })
+    t.is((await as.delete(`/v2/apps/${app.id}`)).status, 200)
+  },
+)
 
-test.serial('a push that does not stay up: the old version serves on with its files, the log tells why', async t => {
-  t.timeout(90_000)
-  const { platform, app, repository, as } = await linked(nodeProgram('the old one'))
-  const broken = { main: 'index.js', files: { 'index.js': `console.log('last words'); process.exit(3)\n` } }
-  const { operation, id, commit } = await pushed(repository, app, broken)
-  t.like(operation, { state: 'error', code: 'HEALTH_CHECK_FAILED' })
-  t.is((await platform.page(app.domain)).body, 'the old one')
-  const [[...events]] = (await as.get(`/v2/apps/${app.id}/deployments`)).body.response
-  t.deepEqual(
-    events.map((event: { state: string }) => event.state),
-    ['pending', 'clone', 'commit', 'restarting', 'error'],
-  )
-  t.like(events.at(-1), { id: commit, deployment_id: id, code: 'HEALTH_CHECK_FAILED' })
-  const { logs } = (await as.get(`/v2/apps/${app.id}/deployments/${id}/logs`)).body.response
-  t.true(logs.includes('last words'), logs)
-  t.is((await as.post(`/v2/apps/${app.id}/restart`)).status, 200)
-  await platform.serves(app.domain, 'the old one')
-  t.deepEqual((await platform.remains()).containers, [`berth-${app.id}-1`])
-  t.like((await pushed(repository, app, nodeProgram('mended'))).operation, { state: 'success' })
-  await platform.serves(app.domain, 'mended')
-  t.is((await as.delete(`/v2/apps/${app.id}`)).status, 200)
-})
+test.serial(
+  'after a push that does not stay up the old version keeps serving with its files, and the log gives the reason',
+  async t => {
+    t.timeout(90_000)
+    const { platform, app, repository, as } = await linked(nodeProgram('the old one'))
+    const broken = { main: 'index.js', files: { 'index.js': `console.log('last words'); process.exit(3)\n` } }
+    const { operation, id, commit } = await pushed(repository, app, broken)
+    t.like(operation, { state: 'error', code: 'HEALTH_CHECK_FAILED' })
+    t.is((await platform.page(app.domain)).body, 'the old one')
+    const [[...events]] = (await as.get(`/v2/apps/${app.id}/deployments`)).body.response
+    t.deepEqual(
+      events.map((event: { state: string }) => event.state),
+      ['pending', 'clone', 'commit', 'restarting', 'error'],
+    )
+    t.like(events.at(-1), { id: commit, deployment_id: id, code: 'HEALTH_CHECK_FAILED' })
+    const { logs } = (await as.get(`/v2/apps/${app.id}/deployments/${id}/logs`)).body.response
+    t.true(logs.includes('last words'), logs)
+    t.is((await as.post(`/v2/apps/${app.id}/restart`)).status, 200)
+    await platform.serves(app.domain, 'the old one')
+    t.deepEqual((await platform.remains()).containers, [`berth-${app.id}-1`])
+    t.like((await pushed(repository, app, nodeProgram('mended'))).operation, { state: 'success' })
+    await platform.serves(app.domain, 'mended')
+    t.is((await as.delete(`/v2/apps/${app.id}`)).status, 200)
+  },
+)
 
 test.serial(
   'a private repository is fetched with the token; a refused one ends the deploy without retries',
@@ -192,7 +191,7 @@ const nosy = (text: string): Program => ({
   },
 })
 
-test.serial('a token of the git app is kept nowhere, whether its deploy succeeds or fails', async t => {
+test.serial('a token of the git app is stored nowhere, whether its deploy succeeds or fails', async t => {
   t.timeout(120_000)
   const platform = await started
   const { db, api, base } = platform
@@ -236,8 +235,8 @@ test.serial('a token of the git app is kept nowhere, whether its deploy succeeds
   t.true(provider.issued.length >= 3)
   const sent = git.requests.slice(first).filter(({ authorization }) => authorization !== null && holds(authorization))
   t.true(sent.length >= 3, 'the search finds it where it is')
-  t.true(logged.includes(app.id), 'the log speaks of the application')
-  t.false(holds(logged))
+  t.true(sink.text().includes(app.id), 'the log speaks of the application')
+  t.false(holds(sink.text()))
   t.deepEqual(await tablesWith(db, holds), [])
   const told = await historyOf(base.config, app.id)
   t.true(told.includes(app.id) && told.includes('AUTHENTICATION_REQUIRED'), 'the history is read')
@@ -251,7 +250,7 @@ test.serial('a token of the git app is kept nowhere, whether its deploy succeeds
   t.is((await api.as(ana).delete(`/v2/apps/${app.id}`)).status, 200)
 })
 
-test.serial('a commit: a zip over the program, one file into a folder, and what was written before stays', async t => {
+test.serial('a commit places a zip over the program or one file into a folder, and earlier files stay', async t => {
   t.timeout(90_000)
   const platform = await started
   const ana = await platform.api.makeUser()

@@ -22,7 +22,7 @@ const lateProgram = (text: string): Program => {
 }
 const silent = { SUBDOMAIN: null, MEMORY: '256' }
 
-test('an engine that ends brings every application back that ran, with and without live-restore, and no other', async t => {
+test('after an engine restart every application that ran is back, with and without live-restore, and no other', async t => {
   demandRoot()
   t.timeout(400_000)
   const platform = await started
@@ -95,7 +95,7 @@ test('an engine that ends brings every application back that ran, with and witho
     return rows.every(row => row?.status === 'running' && row.boot_id === boot)
   }
 
-  /** What ran runs, started `anew` or not; what was over is over still, as it was. */
+  /** Applications that ran run again, started `anew` or not; those that had ended are unchanged. */
   async function stands(before: number[], anew: boolean, what: string) {
     const asWanted = async () => (await startsOf()).every((at, n) => (anew ? at > before[n]! : at === before[n]))
     await platform.until(async () => (await asWanted()) && (await known(ran)), 90, `what ran runs ${what}`)
@@ -141,7 +141,7 @@ test('an engine that ends brings every application back that ran, with and witho
   await restart('SIGKILL', false)
   await stands(before, true, 'after an engine that takes down what it finds')
 
-  // One that cannot be started leaves its port to whom the engine gives it, and its name to nobody.
+  // An application that cannot be started loses its port to another one, but not its name.
   before = await startsOf()
   await db('app_variables').insert({ app_id: a.id, name: 'UNREADABLE', value_sealed: Buffer.alloc(60, 1) })
   await restart('SIGKILL', false)
@@ -165,7 +165,7 @@ test('an engine that ends brings every application back that ran, with and witho
       [`this is ${name}`],
     )
 
-  // The new version of `b` takes a while to answer, and its engine ends meanwhile: what is told to serve has the port that it has now.
+  // The new version of `b` takes a while to answer, and its engine ends meanwhile: it serves at its present port.
   const form = new FormData()
   form.append('file', new Blob([new Uint8Array(zipOf(lateProgram('this is new').files))]), 'next.zip')
   const pushed = await api.as(ben).post(`/v2/apps/${b.id}/commit`, form)

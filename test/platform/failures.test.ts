@@ -14,7 +14,7 @@ const missing: Program = {
   },
 }
 
-// An image that no registry and no recipe gives, for a program of a language whose image is never made here.
+// An image that no registry and no recipe provides, for a language whose image is never built here.
 const goProgram: Program = {
   main: 'main.go',
   files: { 'main.go': 'package main\nfunc main() {}\n', 'go.mod': 'module x\n' },
@@ -91,7 +91,7 @@ for (const [name, { text, exit, logs }] of Object.entries(programs)) {
   })
 }
 
-test.serial('a program that is killed for its memory long after its start is told so', async t => {
+test.serial('a program killed for its memory long after its start is reported as such', async t => {
   t.timeout(60_000)
   const platform = await started
   const ana = await platform.api.makeUser()

@@ -104,7 +104,7 @@ test.serial(
   },
 )
 
-test.serial('files of applications on two hosts are each served by their own', async t => {
+test.serial('files of applications on two hosts are each served by their own host', async t => {
   t.timeout(120_000)
   const [one, two] = [await deployed(), await deployed()]
   const { platform } = one

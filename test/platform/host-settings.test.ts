@@ -32,7 +32,7 @@ require('node:http').createServer((request, answer) => answer.end(request.url ==
   },
 }
 
-test('a build goes by the proxy and trusts the authorities of the settings; disks and fetches are as the settings say', async t => {
+test('a build uses the proxy and trusts the authorities of the settings; disks and fetches follow the settings', async t => {
   t.timeout(120_000)
   const platform = await started
   const ana = await platform.api.makeUser()

@@ -10,7 +10,7 @@ import { productArguments } from '../kit/product.ts'
 import { nodeProgram } from '../kit/programs.ts'
 import { zipOf } from '../kit/zips.ts'
 
-// Declared before the platform's own end: a host that lives would bring back what is taken away.
+// Declared before the platform's own hook: a running host would bring back what is removed.
 let second: Entry
 test.serial.after.always('end the second host', async () => {
   await second?.kill('SIGKILL')
@@ -30,12 +30,12 @@ async function startSecond(): Promise<void> {
 const apps: Record<'onA' | 'onB' | 'nextOnA', { id: string; domain: string }> = {} as never
 let ana: Awaited<ReturnType<Awaited<typeof started>['api']['makeUser']>>
 
-test.serial('applications go where most memory is free', async t => {
+test.serial('applications are placed on the host with the most free memory', async t => {
   t.timeout(90_000)
   const platform = await started
   await startSecond()
   ana = await platform.api.makeUser()
-  // 4096 beside 3072, then 3072 beside 3072 (equal: by name), then 2048 beside 3072.
+  // 4096 and 3072, then 3072 and 3072 (equal: by name), then 2048 and 3072.
   apps.onA = await platform.deploy(ana, nodeProgram('first'), { MEMORY: '1024' })
   apps.nextOnA = await platform.deploy(ana, nodeProgram('second'), { MEMORY: '1024' })
   apps.onB = await platform.deploy(ana, nodeProgram('third'), { MEMORY: '1024' })
@@ -57,7 +57,7 @@ test.serial('applications go where most memory is free', async t => {
 const statusOf = async ({ id }: { id: string }) =>
   (await (await started).api.as(ana).get(`/v2/apps/${id}/status`)).body.response
 
-test.serial('a host that falls silent is noticed; nothing of it is shown as stopped', async t => {
+test.serial('a silent host is detected; none of its applications is shown as stopped', async t => {
   t.timeout(150_000)
   const platform = await started
   const as = platform.api.as(ana)
@@ -75,7 +75,7 @@ test.serial('a host that falls silent is noticed; nothing of it is shown as stop
     const { status, body } = await ask()
     return { status, code: body.code, soon: Date.now() - begun < 60_000 }
   }
-  // One after the other they would take the deadline each; a lane takes them in turn anyhow.
+  // Sequentially each would take its whole deadline; a lane serializes them anyway.
   const [stop, other] = await Promise.all([
     timed(() => as.post(`/v2/apps/${apps.onB.id}/stop`)),
     timed(() => as.post(`/v2/apps/${apps.onA.id}/restart`)),
@@ -106,7 +106,7 @@ test.serial('a host that falls silent is noticed; nothing of it is shown as stop
   t.is((await as.post(`/v2/apps/${apps.onB.id}/restart`)).status, 200)
 })
 
-test.serial('drained, full and silent hosts: what an upload is told', async t => {
+test.serial('an upload is answered by whether hosts are drained, full or silent', async t => {
   t.timeout(90_000)
   const platform = await started
   const [a, b] = [platform.hostId('a'), platform.hostId('b')]
@@ -147,7 +147,7 @@ async function forgetting() {
   return { whole, killed }
 }
 
-test.serial('a host that is gone for good is forgotten: what its owners can do, and what it may do', async t => {
+test.serial('a lost host is forgotten: what owners can do, and what the host may do', async t => {
   t.timeout(480_000)
   const platform = await started
   const { db } = platform

@@ -21,7 +21,7 @@ async function assertDiskLimits(t: ExecutionContext, container: string): Promise
 const empty = { containers: [], networks: [], volumes: [], mounts: [] }
 
 test.serial(
-  'an application is looked at, stopped, started, restarted and deleted, and then nothing is left',
+  'an application is inspected, stopped, started, restarted and deleted, and then nothing is left',
   async t => {
     t.timeout(150_000)
     const platform = await started
@@ -81,7 +81,7 @@ test.serial(
   },
 )
 
-test.serial('a deletion does not wait for the deployment that is under way', async t => {
+test.serial('a deletion does not wait for the deployment in progress', async t => {
   t.timeout(150_000)
   const platform = await started
   const ana = await platform.api.makeUser()
@@ -105,43 +105,40 @@ test.serial('a deletion does not wait for the deployment that is under way', asy
   t.deepEqual(await platform.storedBodies(), [])
 })
 
-test.serial(
-  'a port that is dealt to another application leads nobody to it by the name of the one that had it',
-  async t => {
-    t.timeout(150_000)
-    const platform = await started
-    const had = await platform.deploy(await platform.api.makeUser(), nodeProgram('had it'))
-    const other = await platform.deploy(await platform.api.makeUser(), nodeProgram('another'))
-    await platform.serves(had.domain, 'had it')
-    const routes = await platform.base.proxy.edge.listRoutes()
-    const routeOf = ({ id }: { id: string }) => routes.find(({ appId }) => appId === id)!
-    const { engine } = platform.hosts.get('a')!.parts
-    for (const app of [had, other]) {
-      const { address, port } = routeOf(app)
-      t.like(await engine.inspect(`berth-${app.id}-1`), { hostAddress: address, hostPort: port })
-    }
-    t.not(routeOf(had).address, routeOf(other).address)
+test.serial('a port that another application gets does not lead visitors there by the former name', async t => {
+  t.timeout(150_000)
+  const platform = await started
+  const had = await platform.deploy(await platform.api.makeUser(), nodeProgram('had it'))
+  const other = await platform.deploy(await platform.api.makeUser(), nodeProgram('another'))
+  await platform.serves(had.domain, 'had it')
+  const routes = await platform.base.proxy.edge.listRoutes()
+  const routeOf = ({ id }: { id: string }) => routes.find(({ appId }) => appId === id)!
+  const { engine } = platform.hosts.get('a')!.parts
+  for (const app of [had, other]) {
+    const { address, port } = routeOf(app)
+    t.like(await engine.inspect(`berth-${app.id}-1`), { hostAddress: address, hostPort: port })
+  }
+  t.not(routeOf(had).address, routeOf(other).address)
 
-    // Its container ends, and its number is given to the other one, before anybody has noticed.
-    const stranger = createServer((_, answer) => answer.end('a stranger'))
-    t.teardown(() => stranger.close())
-    const seen = new Set<string>()
-    let over = false
-    const asking = (async () => {
-      while (!over) seen.add((await platform.page(had.domain).catch(() => null))?.body ?? '')
-    })()
-    await engine.stop(`berth-${had.id}-1`, 5)
-    if (routeOf(had).port !== routeOf(other).port) {
-      stranger.listen(routeOf(had).port, routeOf(other).address)
-      await once(stranger, 'listening')
-    }
-    await platform.until(async () => (await platform.page(had.domain)).status === 404, 60, 'its route is gone')
-    over = true
-    await asking
-    t.deepEqual(
-      [...seen].filter(body => /stranger|another/.test(body)),
-      [],
-    )
-    t.is((await platform.page(other.domain)).body, 'another')
-  },
-)
+  // Its container ends, and its number is given to the other one, before anybody has noticed.
+  const stranger = createServer((_, answer) => answer.end('a stranger'))
+  t.teardown(() => stranger.close())
+  const seen = new Set<string>()
+  let over = false
+  const asking = (async () => {
+    while (!over) seen.add((await platform.page(had.domain).catch(() => null))?.body ?? '')
+  })()
+  await engine.stop(`berth-${had.id}-1`, 5)
+  if (routeOf(had).port !== routeOf(other).port) {
+    stranger.listen(routeOf(had).port, routeOf(other).address)
+    await once(stranger, 'listening')
+  }
+  await platform.until(async () => (await platform.page(had.domain)).status === 404, 60, 'its route is gone')
+  over = true
+  await asking
+  t.deepEqual(
+    [...seen].filter(body => /stranger|another/.test(body)),
+    [],
+  )
+  t.is((await platform.page(other.domain)).body, 'another')
+})

@@ -22,7 +22,7 @@ const program = {
   },
 }
 
-test('an engine with live-restore that ends, or is killed, and starts anew fails no request of clients that go on asking', async t => {
+test('an engine with live-restore that is stopped or killed and started again fails no request of clients that retry', async t => {
   demandRoot()
   t.timeout(240_000)
   const platform = await started
@@ -57,7 +57,7 @@ test('an engine with live-restore that ends, or is killed, and starts anew fails
   const proxy = { host: '127.0.0.1', port: platform.base.proxy.port, headers: { host: domain } }
   const container = { host: docker.addresses.engine, port: (await platform.row(id))!.host_port! }
   const clients: [way: string, target: RequestOptions][] = [
-    // The connections of a client that goes on asking stay open, on both sides of the proxy.
+    // The connections of a client that keeps sending requests stay open, on both sides of the proxy.
     ...agents.map((agent): [string, RequestOptions] => ['proxy', { ...proxy, agent }]),
     // The proxy attempts a refused connection again.
     ['proxy, new', { ...proxy, path: '/close', agent: false }],
@@ -86,7 +86,7 @@ test('an engine with live-restore that ends, or is killed, and starts anew fails
   }
   over = true
   await Promise.all(asking)
-  // The engine writes its firewall rules anew while it starts; what is connected is not touched by that.
+  // The engine rewrites its firewall rules while it starts, which does not affect open connections.
   const unexpected = refused.filter(({ way, phase }) => way !== 'port' || !phase.startsWith('starts'))
   t.deepEqual(unexpected.slice(0, 20), [])
   for (const signal of ['SIGTERM', 'SIGKILL'])

@@ -24,13 +24,13 @@ setTimeout(() => setInterval(() => {
   },
 })
 
-/** What stands in the folder of an installation without a mail server. */
+/** The mails in the folder of an installation without a mail server. */
 async function mailsIn(folder: string) {
   const names = (await readdir(folder).catch(() => [])).filter(name => name.endsWith('.eml')).sort()
   return Promise.all(names.map(async name => readMail(await readFile(join(folder, name), 'utf8'))))
 }
 
-test.serial('a program that fills its memory is measured, and its owner is written to once', async t => {
+test.serial('a program that fills its memory is measured, and its owner gets one mail', async t => {
   t.timeout(120_000)
   const platform = await started
   const ana = await platform.api.makeUser()
@@ -38,7 +38,7 @@ test.serial('a program that fills its memory is measured, and its owner is writt
   const app = await platform.deploy(ana, hungry(475), { MEMORY: '512', DISPLAY_NAME: 'Loja' })
   t.is(app.operation.state, 'success')
 
-  // A host looks every 15 s; this one beside it does not let us wait.
+  // A host samples every 15 s; this additional loop does so without the wait.
   const { parts, id: hostId } = platform.hosts.get('a')!
   const ending = new AbortController()
   const watching = watchMetrics(
@@ -76,7 +76,7 @@ test.serial('a program that fills its memory is measured, and its owner is writt
   t.is((await as.delete(`/v2/apps/${app.id}`)).status, 200)
 })
 
-test.serial('a program that is killed for its memory has its owner written to', async t => {
+test.serial('when a program is killed for its memory its owner gets a mail', async t => {
   t.timeout(120_000)
   const platform = await started
   const bob = await platform.api.makeUser()

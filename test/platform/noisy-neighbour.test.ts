@@ -9,7 +9,7 @@ const started = platformApart(
 )
 
 // How much slower it gets is test/long/noisy-neighbour.test.ts.
-test.serial('beside an account at its worst another one stops, starts, deploys and uploads as ever', async t => {
+test.serial('alongside an account at its worst another one stops, starts, deploys and uploads as usual', async t => {
   t.timeout(900_000)
   const platform = await started
   const [ana, bob] = await Promise.all([platform.api.makeUser(), platform.api.makeUser()])

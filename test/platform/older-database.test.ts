@@ -90,46 +90,49 @@ test.serial.before('four applications, of which an older copy of the database kn
   t.is(Object.keys(runs).length, 4)
 })
 
-test.serial('an empty database and one of another installation: each process ends, and nothing is touched', async t => {
-  t.timeout(180_000)
-  const other = await another
-  await other.db('settings').insert({ name: 'installation', value: JSON.stringify({ id: 'another', store: true }) })
-  const entries = [
-    ...(await begin((await empty).url, 'host', 'worker', 'api')),
-    ...(await begin(other.url, 'host', 'worker', 'api')),
-  ]
-  for (const entry of entries) {
-    t.is(await ending(entry), 1, entry.output())
-    t.regex(entry.output(), /The data folder \S+ belongs to installation .+ If this is a mistake, .+ berth adopt --yes/)
-  }
-  t.deepEqual(await remains(), there)
-  t.deepEqual(await running(), runs)
-  await end()
-})
-
 test.serial(
-  'berth adopt that is killed anywhere, and one that was a mistake: nothing is touched, and it is taken back',
+  'with an empty database or one of another installation each process exits, and nothing is touched',
   async t => {
-    t.timeout(240_000)
-    const platform = await started
-    const { url, db } = await another
-    for (const point of ['db.transaction:before', 'store.put:after', 'db.transaction:after']) {
-      await adopt(url, { CRASH_POINT: point })
-      t.is((await db('audit').where({ action: 'installation.adopt' })).length, 0, `cut at ${point}`)
-      for (const entry of await begin(platform.base.url, 'host')) t.is(await ending(entry), 1, entry.output())
+    t.timeout(180_000)
+    const other = await another
+    await other.db('settings').insert({ name: 'installation', value: JSON.stringify({ id: 'another', store: true }) })
+    const entries = [
+      ...(await begin((await empty).url, 'host', 'worker', 'api')),
+      ...(await begin(other.url, 'host', 'worker', 'api')),
+    ]
+    for (const entry of entries) {
+      t.is(await ending(entry), 1, entry.output())
+      t.regex(
+        entry.output(),
+        /The data folder \S+ belongs to installation .+ If this is a mistake, .+ berth adopt --yes/,
+      )
     }
-    t.is((await adopt(url)).code, 0)
-    const [host] = await begin(url, 'host')
-    await host!.ready
-    const twice = async () => host!.output().split('so it is probably the wrong one, and nothing is touched').length > 2
-    await platform.until(twice, 90, 'it has looked around twice, once a minute')
-    await end()
     t.deepEqual(await remains(), there)
     t.deepEqual(await running(), runs)
-    const back = await adopt(platform.base.url)
-    t.is(back.code, 0, back.stderr)
+    await end()
   },
 )
+
+test.serial('berth adopt that is killed anywhere, or was a mistake, touches nothing and can be undone', async t => {
+  t.timeout(240_000)
+  const platform = await started
+  const { url, db } = await another
+  for (const point of ['db.transaction:before', 'store.put:after', 'db.transaction:after']) {
+    await adopt(url, { CRASH_POINT: point })
+    t.is((await db('audit').where({ action: 'installation.adopt' })).length, 0, `cut at ${point}`)
+    for (const entry of await begin(platform.base.url, 'host')) t.is(await ending(entry), 1, entry.output())
+  }
+  t.is((await adopt(url)).code, 0)
+  const [host] = await begin(url, 'host')
+  await host!.ready
+  const twice = async () => host!.output().split('so it is probably the wrong one, and nothing is touched').length > 2
+  await platform.until(twice, 90, 'it has looked around twice, once a minute')
+  await end()
+  t.deepEqual(await remains(), there)
+  t.deepEqual(await running(), runs)
+  const back = await adopt(platform.base.url)
+  t.is(back.code, 0, back.stderr)
+})
 
 /** A path in the folder of the host. */
 const atHost = async (name: string) => {
@@ -137,11 +140,11 @@ const atHost = async (name: string) => {
   return join(platform.base.folder, 'hosts', platform.hostId('a'), name)
 }
 
-test.serial('a database of before two applications: they are set aside, no more than a few an hour', async t => {
+test.serial('with a database older than two applications they are quarantined, only a few an hour', async t => {
   t.timeout(240_000)
   const platform = await started
   const { url } = await older
-  // More that nobody knows: an hour's bound is three applications.
+  // More unknown applications: the limit is three an hour.
   const more = [newAppId(), newAppId(), newAppId()]
   for (const id of more) writeFileSync(join(await atHost('images'), `${id}.ext4`), '')
   const [host, worker] = await begin(url, 'host', 'worker')
@@ -170,7 +173,7 @@ test.serial('a database of before two applications: they are set aside, no more 
   await end()
 })
 
-test.serial('with the right database again, what was set aside is back with its files', async t => {
+test.serial('with the right database again, quarantined applications are back with their files', async t => {
   t.timeout(180_000)
   const platform = await started
   for (const entry of await begin(platform.base.url, 'host', 'worker')) await entry.ready

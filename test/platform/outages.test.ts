@@ -5,7 +5,10 @@ import { outageKit, outages } from '../kit/crash/outage-kit.ts'
 const survives = await outageKit()
 
 for (const outage of outages)
-  test.serial(`${outage} is away in the middle of a deploy: every 200 becomes one deployment, a 503 none`, async t => {
-    t.timeout(170_000)
-    await survives(t, outage, 10)
-  })
+  test.serial(
+    `while ${outage} is down in the middle of a deploy every 200 becomes one deployment, a 503 none`,
+    async t => {
+      t.timeout(170_000)
+      await survives(t, outage, 10)
+    },
+  )

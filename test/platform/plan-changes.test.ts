@@ -36,33 +36,36 @@ async function mailedCode(user: TestUser, which: 0 | 1): Promise<string> {
   )
 }
 
-test.serial('mailed, confirmed by two hundred at once, applied once; also by a worker that was away', async t => {
-  t.timeout(120_000)
-  const platform = await started
-  const ana = await platform.api.makeUser({ plan: 'pro-16' })
-  const worker = await platform.startWorker()
-  t.is((await downgrade(ana)).body.code, 'CONFIRM_CODE_SENT')
-  const confirmCode = await mailedCode(ana, 0)
-  const confirm = () => comingAgain(() => downgrade(ana, { confirmCode }))
-  const answers = await Promise.all(Array.from({ length: 200 }, confirm))
-  t.deepEqual(tally(answers.map(({ body }) => body.code)), { CONFIRM_CODE_VALIDATED: 1, CONFIRM_CODE_INVALID: 199 })
-  t.is(await planOf(ana), 'pro-12')
+test.serial(
+  'a step is mailed, confirmed by two hundred concurrent requests, applied once, also by a worker that was down',
+  async t => {
+    t.timeout(120_000)
+    const platform = await started
+    const ana = await platform.api.makeUser({ plan: 'pro-16' })
+    const worker = await platform.startWorker()
+    t.is((await downgrade(ana)).body.code, 'CONFIRM_CODE_SENT')
+    const confirmCode = await mailedCode(ana, 0)
+    const confirm = () => comingAgain(() => downgrade(ana, { confirmCode }))
+    const answers = await Promise.all(Array.from({ length: 200 }, confirm))
+    t.deepEqual(tally(answers.map(({ body }) => body.code)), { CONFIRM_CODE_VALIDATED: 1, CONFIRM_CODE_INVALID: 199 })
+    t.is(await planOf(ana), 'pro-12')
 
-  t.is((await downgrade(ana)).body.code, 'CONFIRM_CODE_SENT')
-  const code = await mailedCode(ana, 1)
-  t.not(code, confirmCode)
-  await worker.stop()
-  const confirmed = downgrade(ana, { confirmCode: code })
-  const state = async () =>
-    (await platform.db('downgrades').where({ user_id: ana.id, state: 'confirmed' })).length === 1
-  await platform.until(state, 20, 'it is confirmed')
-  t.is(await planOf(ana), 'pro-12')
-  await platform.startWorker()
-  t.is((await confirmed).body.code, 'CONFIRM_CODE_VALIDATED')
-  await platform.until(async () => (await planOf(ana)) === 'standard-8', 30, 'it is applied')
-})
+    t.is((await downgrade(ana)).body.code, 'CONFIRM_CODE_SENT')
+    const code = await mailedCode(ana, 1)
+    t.not(code, confirmCode)
+    await worker.stop()
+    const confirmed = downgrade(ana, { confirmCode: code })
+    const state = async () =>
+      (await platform.db('downgrades').where({ user_id: ana.id, state: 'confirmed' })).length === 1
+    await platform.until(state, 20, 'it is confirmed')
+    t.is(await planOf(ana), 'pro-12')
+    await platform.startWorker()
+    t.is((await confirmed).body.code, 'CONFIRM_CODE_VALIDATED')
+    await platform.until(async () => (await planOf(ana)) === 'standard-8', 30, 'it is applied')
+  },
+)
 
-test.serial('a plan that ends stops its applications; with a plan again their owner starts them', async t => {
+test.serial('a plan that ends stops its applications; with a new plan their owner starts them', async t => {
   t.timeout(150_000)
   const platform = await started
   const { db } = platform
@@ -113,7 +116,7 @@ test.serial('a plan that ends stops its applications; with a plan again their ow
   await platform.serves(app.domain, 'it runs')
 })
 
-test.serial('a stop that still waits when there is a plan again never runs', async t => {
+test.serial('a stop that still waits when there is a new plan never runs', async t => {
   t.timeout(60_000)
   const platform = await started
   const { db } = platform

@@ -1,12 +1,11 @@
 import { randomBytes } from 'node:crypto'
-import { Writable } from 'node:stream'
 import test from 'ava'
-import { pino } from 'pino'
 import type { SurfaceTargets } from '../../edge/surfaces.ts'
 import { formOf } from '../kit/actors/sent-files.ts'
 import { comesTrue } from '../kit/comes-true.ts'
 import { pushEvent } from '../kit/git/git-events.ts'
 import { startGitServer } from '../kit/git/git-server.ts'
+import { logSink } from '../kit/log-sink.ts'
 import { testPlatform } from '../kit/platform/platform.ts'
 import { commandLines, filesWith, historyOf, searchFor, tablesWith } from '../kit/platform/secret-search.ts'
 import { configOf, nodeProgram } from '../kit/programs.ts'
@@ -19,15 +18,9 @@ const git = await startGitServer()
 const mail = await startMailServer()
 test.after.always('stop the git server and the mail server', () => Promise.all([git.stop(), mail.stop()]))
 const mailPassword = `mail-${randomBytes(12).toString('hex')}`
-let logged = ''
-const sink = new Writable({
-  write(chunk, _encoding, done) {
-    logged += chunk
-    done()
-  },
-})
+const sink = logSink()
 const started = testPlatform({
-  log: pino({ level: 'trace' }, sink),
+  log: sink.log,
   settings: {
     GIT_ALLOWED_HOSTS: git.host,
     HEALTH_GATE_SECONDS: '4',
@@ -224,7 +217,7 @@ test('a secret from any input is in no log, history, refusal, row or command lin
   const history = await historyOf(platform.base.config, app.id)
   const access = await front.accessLog(30)
   const sources: Record<string, string> = {
-    'the logs of api, worker and host': logged,
+    'the logs of api, worker and host': sink.text(),
     'a history': history,
     'the audit record': audit.body,
     'a refusal': refusals.map(({ body, headers }) => body + json(headers)).join('\n'),
@@ -233,7 +226,7 @@ test('a secret from any input is in no log, history, refusal, row or command lin
     'a command line': commandLines(),
   }
   t.true(
-    logged.includes(app.id) && history.includes(app.id) && audit.body.includes(app.id),
+    sink.text().includes(app.id) && history.includes(app.id) && audit.body.includes(app.id),
     'there is something to search',
   )
   t.true(refusals.length > 15 && access.length > 30)

@@ -18,7 +18,7 @@ async function portOf(app: Deployed): Promise<number> {
   return Number(binding!.HostPort)
 }
 
-/** The same container, made by hand so that the engine gives it this port. */
+/** The same container, created by hand so that the engine gives it this port. */
 async function makeOn(port: number, app: Deployed): Promise<void> {
   const { Name, Config, HostConfig } = await containerOf(app).inspect()
   await containerOf(app).remove({ force: true })
@@ -33,7 +33,7 @@ async function makeOn(port: number, app: Deployed): Promise<void> {
   })
 }
 
-test('after a reboot that deals the ports of several owners anew, no name is ever answered by another one’s program', async t => {
+test('after a reboot that allocates the ports of several owners anew, no name is ever answered by another one’s program', async t => {
   t.timeout(240_000)
   const platform = await started
   const { base, db, api } = platform
@@ -44,7 +44,7 @@ test('after a reboot that deals the ports of several owners anew, no name is eve
   const [a, b, e] = await Promise.all([deployed('a'), deployed('b'), deployed('e')])
   await worker.stop()
 
-  // The power goes while another one's creation is under way: its program is healthy, its address not known to the proxy yet.
+  // The power is cut during another creation: its program is healthy, and the proxy does not know its address yet.
   base.settings.WORKFLOW_BUNDLE = await workflowBundle(base.folder)
   const armed = startEntry('worker', { ...base.settings, CRASH_POINT: 'edge.setRoute:before' })
   await armed.ready
@@ -78,7 +78,7 @@ test('after a reboot that deals the ports of several owners anew, no name is eve
   })
   const statuses = () => Promise.all(Object.values(apps).map(async app => (await platform.page(app.domain)).status))
 
-  // Somebody starts containers by hand, and the worker is there before the host: what the rows say is of before.
+  // Containers are started by hand, and the worker starts before the host: the rows are out of date.
   await Promise.all([a, b, d].map(app => containerOf(app).start()))
   platform.machine.bootId = 'another-boot'
   await platform.startWorker()

@@ -20,7 +20,7 @@ require('node:http').createServer((_, answer) => answer.end(fs.readFileSync('sta
   },
 }
 
-test.serial('a reboot brings every application back to what was wanted of it', async t => {
+test.serial('a reboot brings every application back to its desired state', async t => {
   t.timeout(180_000)
   const platform = await started
   const ana = await platform.api.makeUser()
@@ -31,7 +31,7 @@ test.serial('a reboot brings every application back to what was wanted of it', a
   t.is((await as.post(`/v2/apps/${stopped.id}/stop`)).status, 200)
   t.is((await platform.page(web.domain)).body, 'x')
 
-  // What a power cut does: the host process, every container and every mount are gone, and nobody saw it.
+  // Like a power cut: the host process, every container and every mount have ended unobserved.
   await platform.hosts.get('a')?.stop()
   const remains = await platform.remains()
   await Promise.all(
@@ -45,7 +45,7 @@ test.serial('a reboot brings every application back to what was wanted of it', a
   for (const place of remains.mounts) execFileSync('umount', ['--lazy', place])
   t.is((await platform.remains()).mounts.length, 0)
 
-  // The proxy is away and may remember ports of before: until it has been told, only what has no port is started.
+  // The proxy is down and may have former ports: until it is updated, only applications without a port are started.
   const { proxy } = platform.base
   await proxy.kill('SIGKILL')
   await platform.startHost('a', {}, { bootId: 'another-boot' })
@@ -62,7 +62,7 @@ test.serial('a reboot brings every application back to what was wanted of it', a
   t.like(await statusOf(stopped.id), { status: 'exited', running: false })
   t.is((await platform.page(stopped.domain)).status, 404)
   t.deepEqual((await platform.remains()).containers.sort(), [...remains.containers, `berth-${other.id}-1`].sort())
-  // One that waited for the proxy for longer than a command may take was begun again.
+  // A start that waited for the proxy for longer than a command may take was started again.
   const done = () => platform.db('operations').where({ actor: 'host-watch', state: 'success' }).pluck('kind')
   await platform.until(async () => (await done()).length >= 2, 30, 'both starts have succeeded')
   t.deepEqual(await done(), ['start', 'start'])

@@ -14,7 +14,7 @@ const cases = {
 } as const
 
 for (const [name, [program, installed]] of Object.entries(cases)) {
-  test.serial(`an uploaded zip answers over the proxy: ${name}`, async t => {
+  test.serial(`an uploaded zip answers through the proxy: ${name}`, async t => {
     t.timeout(120_000)
     const platform = await started
     const user = await platform.api.makeUser()

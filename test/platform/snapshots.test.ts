@@ -12,7 +12,7 @@ import { zipOf } from '../kit/zips.ts'
 
 const started = testPlatform()
 
-/** An application that runs, with files of its own beside those of its program. */
+/** A running application, with files of its own in addition to those of its program. */
 async function written(program: Program, contents: Contents = {}) {
   const platform = await started
   const ana = await platform.api.makeUser()
@@ -57,72 +57,69 @@ const contents: Contents = {
   'data/large.bin': 'x'.repeat(3_000_000),
 }
 
-test.serial(
-  'a restore brings every byte of files and configuration back, and what was added since is gone',
-  async t => {
-    t.timeout(120_000)
-    const it = await written(nodeProgram('the first'), contents)
-    const { platform, app, files, as, path, restore } = it
-    const before = seen(files)
-    const wanted = await snapshot(it)
-    t.like(wanted, { name: `${app.id}_javascript_manual`, runtime: 'javascript', origin: 'manual' })
+test.serial('a restore brings back every byte of files and configuration, and removes later files', async t => {
+  t.timeout(120_000)
+  const it = await written(nodeProgram('the first'), contents)
+  const { platform, app, files, as, path, restore } = it
+  const before = seen(files)
+  const wanted = await snapshot(it)
+  t.like(wanted, { name: `${app.id}_javascript_manual`, runtime: 'javascript', origin: 'manual' })
 
-    const archive = await fetch(wanted.url.replace(/^http:\/\/[^/]+/, platform.api.filesUrl))
-    t.is(Number(archive.headers.get('content-length')), wanted.size)
-    t.is((await archive.arrayBuffer()).byteLength, wanted.size)
+  const archive = await fetch(wanted.url.replace(/^http:\/\/[^/]+/, platform.api.filesUrl))
+  t.is(Number(archive.headers.get('content-length')), wanted.size)
+  t.is((await archive.arrayBuffer()).byteLength, wanted.size)
 
-    const ended = await commit(it, nodeProgram('the second'), {
-      DISPLAY_NAME: 'renamed',
-      MEMORY: '768',
-      SUBDOMAIN: null,
-    })
-    t.like(ended, { state: 'success', code: null })
-    await platform.serves(app.domain, 'the second')
-    await rm(join(files, 'data/script.sh'))
-    await rm(join(files, 'data/empty folder'), { recursive: true })
-    await writeFile(join(files, 'data/an empty file'), 'filled')
-    await writeFile(join(files, 'new.txt'), 'new')
-    t.notDeepEqual(seen(files), before)
+  const ended = await commit(it, nodeProgram('the second'), {
+    DISPLAY_NAME: 'renamed',
+    MEMORY: '768',
+    SUBDOMAIN: null,
+  })
+  t.like(ended, { state: 'success', code: null })
+  await platform.serves(app.domain, 'the second')
+  await rm(join(files, 'data/script.sh'))
+  await rm(join(files, 'data/empty folder'), { recursive: true })
+  await writeFile(join(files, 'data/an empty file'), 'filled')
+  await writeFile(join(files, 'new.txt'), 'new')
+  t.notDeepEqual(seen(files), before)
 
-    const answer = await restore(wanted)
-    t.is(answer.text, '{"status":"success"}')
-    t.deepEqual(seen(files), before)
-    t.is((await platform.page(app.domain)).body, 'the first')
-    t.like(await platform.row(app.id), {
-      name: 'test',
-      ram_mb: 512,
-      release: 3,
-      status: 'running',
-      desired_state: 'running',
-    })
-    t.like((await as.get(`${path}/restore`)).body.response, { state: 'success' })
-    const alone = async () => (await platform.remains()).containers.join() === `berth-${app.id}-3`
-    await platform.until(alone, 60, 'the version before is retired')
-    const events = (await as.get(`/v2/apps/${app.id}/deployments`)).body.response
-    t.is(events.length, 2, 'a restore is no deployment of the list')
+  const answer = await restore(wanted)
+  t.is(answer.text, '{"status":"success"}')
+  t.deepEqual(seen(files), before)
+  t.is((await platform.page(app.domain)).body, 'the first')
+  t.like(await platform.row(app.id), {
+    name: 'test',
+    ram_mb: 512,
+    release: 3,
+    status: 'running',
+    desired_state: 'running',
+  })
+  t.like((await as.get(`${path}/restore`)).body.response, { state: 'success' })
+  const alone = async () => (await platform.remains()).containers.join() === `berth-${app.id}-3`
+  await platform.until(alone, 60, 'the version before is retired')
+  const events = (await as.get(`/v2/apps/${app.id}/deployments`)).body.response
+  t.is(events.length, 2, 'a restore is no deployment of the list')
 
-    const bodies = (await platform.storedBodies()).length
-    const again = await snapshot(it)
-    t.not(again.version_id, wanted.version_id)
-    t.is((await platform.storedBodies()).length, bodies, 'the same files are kept once')
+  const bodies = (await platform.storedBodies()).length
+  const again = await snapshot(it)
+  t.not(again.version_id, wanted.version_id)
+  t.is((await platform.storedBodies()).length, bodies, 'the same files are kept once')
 
-    t.is((await as.delete(`/v2/apps/${app.id}`)).status, 200)
-    t.is((await platform.storedBodies()).length, 1, 'only the body of the snapshots stays')
-    const listed = (await as.get('/v2/users/snapshots')).body.response
-    t.deepEqual(
-      listed.map((row: { version_id: string }) => row.version_id).sort(),
-      [wanted, again].map(row => row.version_id).sort(),
-    )
-    await platform
-      .db('snapshots')
-      .where({ target_id: app.id })
-      .update({ created_at: new Date(Date.now() - 31 * 86_400_000) })
-    t.is(await sweepSnapshots(platform.db), 2)
-    t.deepEqual(await platform.storedBodies(), [])
-    const gone = await fetch(again.url.replace(/^http:\/\/[^/]+/, platform.api.filesUrl))
-    t.deepEqual([gone.status, await gone.text()], [404, 'Not found\n'])
-  },
-)
+  t.is((await as.delete(`/v2/apps/${app.id}`)).status, 200)
+  t.is((await platform.storedBodies()).length, 1, 'only the body of the snapshots stays')
+  const listed = (await as.get('/v2/users/snapshots')).body.response
+  t.deepEqual(
+    listed.map((row: { version_id: string }) => row.version_id).sort(),
+    [wanted, again].map(row => row.version_id).sort(),
+  )
+  await platform
+    .db('snapshots')
+    .where({ target_id: app.id })
+    .update({ created_at: new Date(Date.now() - 31 * 86_400_000) })
+  t.is(await sweepSnapshots(platform.db), 2)
+  t.deepEqual(await platform.storedBodies(), [])
+  const gone = await fetch(again.url.replace(/^http:\/\/[^/]+/, platform.api.filesUrl))
+  t.deepEqual([gone.status, await gone.text()], [404, 'Not found\n'])
+})
 
 test.serial(
   'an application that was stopped is restored and stays stopped; deleted, its snapshot is uploaded as a new one',
@@ -165,7 +162,7 @@ async function bodyOf({ platform }: Written, version: string): Promise<string> {
   return join(platform.base.folder, 'objects', segmentPath(row.segment_id))
 }
 
-test.serial('a snapshot that does not read back as it was made changes nothing', async t => {
+test.serial('a snapshot that does not read back as it was written changes nothing', async t => {
   t.timeout(90_000)
   const it = await written(nodeProgram('it serves on'), { 'data/a.txt': 'a'.repeat(100_000) })
   const { platform, app, files, as, path, restore } = it
@@ -247,7 +244,7 @@ test.serial('during a restore the application answers, and can neither be delete
   t.deepEqual(await platform.storedBodies(), [])
 })
 
-test.serial('nobody else may copy, list or restore', async t => {
+test.serial('only the owner may copy, list or restore', async t => {
   t.timeout(60_000)
   const it = await written(nodeProgram('mine'))
   const wanted = await snapshot(it)

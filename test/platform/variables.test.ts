@@ -1,22 +1,15 @@
-import { Writable } from 'node:stream'
 import test from 'ava'
-import { pino } from 'pino'
 import { readLog } from '../../db/deploys/deployments.ts'
 import type { Answer } from '../kit/actors/api.ts'
 import { bareDocker } from '../kit/hosts/host-remains.ts'
+import { logSink } from '../kit/log-sink.ts'
 import { testPlatform } from '../kit/platform/platform.ts'
 import { commandLines, filesWith, historyOf, searchFor, tablesWith } from '../kit/platform/secret-search.ts'
 import type { Program } from '../kit/programs.ts'
 import { zipOf } from '../kit/zips.ts'
 
-let logged = ''
-const sink = new Writable({
-  write(chunk, _encoding, done) {
-    logged += chunk
-    done()
-  },
-})
-const started = testPlatform({ log: pino({ level: 'trace' }, sink), settings: { HEALTH_GATE_SECONDS: '4' } })
+const sink = logSink()
+const started = testPlatform({ log: sink.log, settings: { HEALTH_GATE_SECONDS: '4' } })
 
 /** Answers with its environment. Its installation prints the one that it is given. */
 const mirror: Program = {
@@ -61,7 +54,7 @@ async function deployed() {
   }
 }
 
-test.serial('a start gives the variables as they are; an unchanged set keeps the container', async t => {
+test.serial('a start passes the present variables; an unchanged set keeps the container', async t => {
   t.timeout(120_000)
   const { platform, app, set, ask, inside, info, container } = await deployed()
   t.deepEqual(await info(), { version: 0, current: true })
@@ -101,7 +94,7 @@ test.serial('a start gives the variables as they are; an unchanged set keeps the
   await platform.until(async () => (await info()).current, 30, 'the start is recorded')
 })
 
-test.serial('the largest set that is legal starts a program', async t => {
+test.serial('the largest permitted set starts a program', async t => {
   t.timeout(60_000)
   const { set, ask, inside } = await deployed()
   const names = Array.from({ length: 256 }, (_, n) => `V${n}`.padEnd(1024, '_'))
@@ -114,7 +107,7 @@ test.serial('the largest set that is legal starts a program', async t => {
 const canary = `canary/${Math.random().toString(36).slice(2)}+geheim&é=`
 const holds = searchFor([canary])
 
-test.serial('a secret is in the container, and nowhere else, whatever fails', async t => {
+test.serial('a secret is in the container and nowhere else, whatever fails', async t => {
   t.timeout(150_000)
   const { platform, app, answers, set, ask, inside, commit, info } = await deployed()
   const { db } = platform
@@ -128,7 +121,7 @@ test.serial('a secret is in the container, and nowhere else, whatever fails', as
   t.like(await commit(broken), { state: 'error', code: 'HEALTH_CHECK_FAILED' })
   t.is((await ask('POST', '/restart')).status, 200)
 
-  // One that cannot be decrypted: nothing starts without it, and the reason is told where people look.
+  // A variable that cannot be decrypted: nothing starts without it, and the reason is shown to users.
   const sealed = await db('app_variables').where({ app_id: app.id, name: 'SECRET' }).first()
   const spoilt = Buffer.from(sealed.value_sealed)
   spoilt[20] = spoilt[20]! ^ 1
@@ -158,8 +151,8 @@ test.serial('a secret is in the container, and nowhere else, whatever fails', as
     answers.filter(answer => holds(answer.text)).map(answer => answer.text),
     [],
   )
-  t.true(logged.includes(app.id), 'the log speaks of the application')
-  t.false(holds(logged))
+  t.true(sink.text().includes(app.id), 'the log speaks of the application')
+  t.false(holds(sink.text()))
   t.deepEqual(await tablesWith(db, holds), [])
   const told = await historyOf(platform.base.config, app.id)
   t.true(told.includes(app.id) && told.includes('READ_FAILED'), 'the history is read')

@@ -28,7 +28,7 @@ test.before('start the process', async t => {
 
 async function start(database: ReturnType<typeof testDatabase>) {
   const { db, url } = await database
-  // A host whose live streams tell every second that the application does not run.
+  // A host whose live streams report every second that the application does not run.
   const state = { status: 'exited', running: false, startedAt: null, exitCode: 0, oom: false }
   const host = createServer((_, answer) => {
     const tell = () => answer.write(`${JSON.stringify({ reading: { state, stats: null } })}\n`)

@@ -128,7 +128,7 @@ test.serial('a request in progress at SIGTERM is answered; new ones are refused'
   t.regex(text, /^HTTP\/1\.1 400 [\s\S]*"code":"INVALID_/)
 })
 
-/** Whether nobody listens there any more. */
+/** Whether nothing listens there any more. */
 const isClosed = (port: number): Promise<boolean> =>
   new Promise(resolve => {
     const socket = connect(port, '127.0.0.1', () => {
@@ -198,7 +198,7 @@ test.serial('when one of several processes dies another is started', async t => 
   })
   const ask = () => fetch(`http://127.0.0.1:${ports.PUBLIC_PORT}/pub/status`, { headers: { connection: 'close' } })
   await comesTrue(async () => (await ask().catch(() => null))?.status === 200)
-  // The other one goes too: nobody of before is left to answer.
+  // The other one ends too: no earlier process is left to answer.
   process.kill(Number(before[1]), 'SIGKILL')
   await comesTrue(async () => (await processes()).length === 2 && !(await processes()).includes(before[1]!))
   await comesTrue(async () => (await ask().catch(() => null))?.status === 200)

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import test from 'ava'
 
-/** Logs over many turns of the loop, so that failed writes are heard of, ends as our processes do, and says how it went. */
+/** Logs over many turns of the event loop, so that failed writes are noticed, exits like our processes, and prints the outcome. */
 const program = `
   import { openLog } from './workers/connect.ts'
   const log = openLog({ logLevel: 'info' }, 'api')

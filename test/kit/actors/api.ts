@@ -114,7 +114,7 @@ export interface TestApiOptions {
 export function testApi(options: TestApiOptions = {}): () => TestApi {
   let api: TestApi
   const undo: (() => Promise<unknown>)[] = []
-  // Serial: the database that it stands on goes after it.
+  // Serial: the database that it uses is removed after it.
   test.serial.after.always('stop the API', async t => {
     for (const step of undo.reverse()) await step()
     t.deepEqual(api?.breaches ?? [], [])

@@ -6,7 +6,7 @@ import { isRoot } from '../../../cli/services/system-packages.ts'
 /** One person before a browser that knows nothing of them yet: no cookie, storage or cache of another visitor. */
 export interface Visitor {
   page: Page
-  /** Errors of scripts, of policies and of loading that the browser told of; a plain 4xx is an answer, and none of them. */
+  /** Errors of scripts, policies and loading that the browser reported; a plain 4xx is an answer and not an error. */
   complaints: string[]
   /** Waits until the visible text of the page has this in it. Resolves to the whole of it. */
   reads(part: string | RegExp): Promise<string>

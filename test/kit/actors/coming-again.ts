@@ -3,7 +3,7 @@ interface Refusable {
   headers: Headers
 }
 
-/** Asks as a client does whom 503 tells to come again, 20 times at most. Rejects where it does not say when. */
+/** Repeats a request like a client that gets 503 with `Retry-After`, 20 times at most. Rejects if that header is missing. */
 export async function comingAgain<A extends Refusable>(ask: () => Promise<A>): Promise<A> {
   for (let tries = 1; ; tries++) {
     const answer = await ask()

@@ -3,7 +3,7 @@ import { claimNextOperation, finishOperation } from '../../../db/operations/oper
 import { comesTrue } from '../comes-true.ts'
 import type { Answer, TestApi, TestUser } from './api.ts'
 
-/** An application whose deletion was asked for and waits for its host, until `fail` ends it and resolves to what the caller was told. */
+/** An application whose deletion was requested and waits for its host, until `fail` ends it and resolves to the caller's answer. */
 export async function deletionUnderWay(
   api: TestApi,
   { ana, app }: { ana: TestUser; app: { id: string } },

@@ -16,7 +16,7 @@ export interface OpenBodyOptions {
   declared: number
 }
 
-/** A request that has sent its head, and of its body only what `send` is told to. */
+/** A request that has sent its head, and of its body only what `send` gets. */
 export async function openBody(
   url: string,
   { method = 'POST', headers = {}, declared }: OpenBodyOptions,

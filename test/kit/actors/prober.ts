@@ -2,11 +2,11 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { requestApp } from '../../../cli/client/client.ts'
 
 export interface Prober {
-  /** Ends the probing; gives how often it asked and what went wrong. */
+  /** Ends the probing; returns the number of requests and the failures. */
   stop(): Promise<{ asked: number; failures: string[] }>
 }
 
-/** Asks an application through the proxy again and again, every `everyMs`, one request at a time. */
+/** Sends requests to an application through the proxy, every `everyMs`, one at a time. */
 export function probe(edgeUrl: string, domain: string, everyMs = 20): Prober {
   const failures: string[] = []
   let asked = 0

@@ -15,7 +15,7 @@ export function formOf({ bytes = 'hello', fileName = 'file.txt', type, field = '
   return form
 }
 
-/** Uploads a file on the blob API, as whoever holds the credential. */
+/** Uploads a file through the blob API, as the holder of the credential. */
 export function sendFile(
   api: TestApi,
   who: Parameters<TestApi['blobAs']>[0],

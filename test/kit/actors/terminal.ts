@@ -3,7 +3,7 @@ import { checkout } from '../command.ts'
 import { productArguments } from '../product.ts'
 
 /**
- * Runs a command of an operator at a terminal of its own, and types each answer once its question stands there.
+ * Runs an operator's command in its own terminal, and types each answer once its question is shown.
  * Resolves to all that the terminal showed, and the exit code.
  */
 export function atTerminal(

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs'
 import { Readable } from 'node:stream'
 import { filesystemStore } from '../../../activities/objects/filesystem.ts'
 
-// A process of its own that puts a body of so many MiB: to be killed in the middle, or to tell how far its memory grew.
+// A process that puts a segment of a number of MiB: to be killed in the middle, or to print how far its memory grew.
 const [folder, id, megabytes, pauseMs] = process.argv.slice(2)
 const resident = () => Number(/VmHWM:\s+(\d+)/.exec(readFileSync('/proc/self/status', 'latin1'))![1]) * 1024
 

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs'
 
-// Reads a file of equal lines again and again; tells how often, and what it found amiss.
+// Reads a file of equal lines repeatedly; prints how often, and what was wrong.
 const path = process.argv[2] as string
 const faults: string[] = []
 let reads = 0

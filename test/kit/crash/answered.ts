@@ -21,7 +21,7 @@ export class Answered<T> {
     return this.#known.get(name)
   }
 
-  /** Whether this is what was answered, or what was asked for and not answered. */
+  /** Whether this is what was answered, or what was requested and not answered. */
   allows(name: string, seen: T | null, equal: (one: T, other: T) => boolean): boolean {
     const like = (wanted: T | null | undefined) =>
       wanted !== undefined && (wanted === null || seen === null ? wanted === seen : equal(wanted, seen))

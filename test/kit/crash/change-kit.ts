@@ -115,7 +115,7 @@ const linkedBefore = async (db: Db, appId: string, ana: TestUser) => {
   await linkRepository(db, { appId, userId: ana.id, installationId: id, repository, branch: 'main' })
 }
 
-/** By the names of their endpoints; a second word tells two ways of one apart. */
+/** By the names of their endpoints; a second word distinguishes two variants of one. */
 export const changes: Record<string, Change> = {
   'account.apikey': onManagement('GET', '/v2/account/apikey'),
   'account.locale': onManagement('PATCH', '/v2/account/locale', { locale: 'pt-BR' }),

@@ -28,14 +28,14 @@ const kinds = [
 ] as const
 export type Kind = (typeof kinds)[number]
 
-/** The commit that stores a wish. */
+/** The commit that stores a request. */
 export const storing: Pick<Trap, 'at' | 'after'> = { at: /COMMIT;/, after: /insert into "operations"|deploys\.write/ }
 
 /** What lets it begin: a statement; of a push, a commit. */
 export const confirming = (kind: Kind): Pick<Trap, 'at' | 'after'> =>
   kind === 'push' ? { at: /COMMIT;/, after: /deploys\.settle/ } : { at: /acceptance\.confirm/ }
 
-/** What is answered at once; a command waits for its end, which nobody can tell it of while there is no line. */
+/** Requests that are answered immediately; a command waits for its end, which it cannot learn of without a connection. */
 export const told: readonly Kind[] = ['push', 'commit', 'creation', 'creation with a key']
 
 const operationOf = {
@@ -54,7 +54,7 @@ const operationOf = {
 
 let wishes = 0
 
-/** Somebody with an application, who asks for something over an API whose line to Postgres can be cut or held. */
+/** A user with an application, who sends requests to an API whose connection to Postgres can be cut or held. */
 export class Wish {
   readonly #name = `doubt-${++wishes}`
   readonly #push = { deliveryId: this.#name, commit: newCommit() }
@@ -82,7 +82,7 @@ export class Wish {
     return this.api.db
   }
 
-  /** The same request, whenever it is asked. */
+  /** The same request at every call. */
   ask(): Promise<Answer> {
     const { kind, api } = this
     if (kind === 'push') return deliver(api, this.#hook, this.#push)
@@ -165,7 +165,7 @@ export class Wish {
     await this.done(t)
   }
 
-  /** As the relay does after its time, of this wish alone. */
+  /** Does what the relay does after its time, for this request only. */
   async forgotten(): Promise<void> {
     for (const { id } of await this.operations()) await undoOne(this.db, id)
   }

@@ -71,7 +71,7 @@ export async function creationsSurvive(t: ExecutionContext, platform: TestPlatfo
 
 type Verb = 'start' | 'stop' | 'restart' | 'delete'
 
-/** What a caller is told who was told of a failure, asks again, and finds that the cut attempt has had its effect. */
+/** The answer to a caller who repeats a failed request and finds that the interrupted attempt has taken effect. */
 const already: Partial<Record<Verb, string>> = {
   start: 'CONTAINER_ALREADY_STARTED',
   stop: 'CONTAINER_ALREADY_STOPPED',
@@ -83,7 +83,7 @@ const command = (platform: TestPlatform, user: TestUser, { id }: Deployed, verb:
     ? platform.api.as(user).delete(`/v2/apps/${id}`)
     : platform.api.as(user).post(`/v2/apps/${id}/${verb}`)
 
-/** Commands that hosts die in, each at its own point: its caller is told the truth, and gets what was wanted. */
+/** Commands during which hosts die, each at its own point: the caller gets the true outcome, and the requested state. */
 export async function commandsSurvive(
   t: ExecutionContext,
   platform: TestPlatform,
@@ -115,7 +115,7 @@ export async function commandsSurvive(
       const app = apps[n] as Deployed
       const answer = await asked[n]
       // On a machine that is slow the host may come back too late: its death is noticed after 15 s, and the step waits for it for
-      // 8 s then. The caller was told so, and asks again.
+      // 8 s then. The caller got that answer, and repeats the request.
       const told = ['ACTION_FAILED', 'DELETE_ERROR'].includes(answer?.body.code)
       if (told) t.true(back[n]! > 20, `${verb} ${point}: ${answer?.text}, though the host was back`)
       const last = told ? await command(platform, ana, app, verb) : answer
@@ -182,7 +182,7 @@ export async function workerFailureSurvives(t: ExecutionContext, platform: TestP
   }
 }
 
-/** A command in which the workflow worker dies: its caller waits and is told the truth. */
+/** A command during which the workflow worker dies: its caller waits and gets the true outcome. */
 export async function workerCommandSurvives(t: ExecutionContext, platform: TestPlatform, verb: Verb, point: string) {
   const ana = await platform.api.makeUser()
   const first = startEntry('worker', platform.base.settings)

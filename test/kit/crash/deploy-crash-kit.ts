@@ -17,7 +17,7 @@ export interface Linked extends Deployed {
 const programFor = (point: string, text: string): Program =>
   /runToEnd|installDependencies/.test(point) ? echoProgram(text) : nodeProgram(text)
 
-/** A version that ends at once, with a configuration of its own. */
+/** A version that exits immediately, with its own configuration. */
 const failingProgram = (): Program => {
   const { main, files } = nodeProgram('never')
   const lines = { DISPLAY_NAME: 'of the version that failed', MAIN: main, MEMORY: '512', VERSION: 'recommended' }

@@ -21,7 +21,7 @@ export interface Disk {
   cut(): Promise<string>
   /** The copy mounted at a place of its own until the next look, for reading. */
   look(copy: string): Promise<string>
-  /** Puts the copy in the disk's place. Nobody may have anything open there. */
+  /** Replaces the disk by the copy. No process may have files open there. */
   restart(copy: string): Promise<void>
 }
 
@@ -31,7 +31,7 @@ export interface Disk {
  */
 const options = 'loop,noatime,noinit_itable,data=writeback,noauto_da_alloc,commit=600'
 
-/** Call it once at the top level of a test file; the disk is taken away after the file. */
+/** Call it once at the top level of a test file; the disk is removed after the file. */
 export function testDisk(megabytes: number): Promise<Disk> {
   const opened = openDisk(megabytes)
   test.after.always('take the disk away', async () => {
@@ -40,7 +40,7 @@ export function testDisk(megabytes: number): Promise<Disk> {
   return opened
 }
 
-/** One that the caller takes away. */
+/** A disk that the caller removes. */
 export async function openDisk(megabytes: number): Promise<Disk & { remove(): Promise<void> }> {
   const base = await mkdtemp(join(tmpdir(), 'berth-disk-'))
   const [folder, place] = [join(base, 'disk'), join(base, 'after')]
@@ -91,13 +91,13 @@ export async function openDisk(megabytes: number): Promise<Disk & { remove(): Pr
   }
 }
 
-/** What the kernel counts of a block device: writes that were finished, and those that are under way. */
+/** The kernel's counters of a block device: finished writes, and those in progress. */
 async function written(device: string): Promise<{ count: string; underWay: number }> {
   const numbers = (await readFile(`/sys/block/${device}/stat`, 'utf8')).trim().split(/\s+/)
   return { count: `${numbers[4]} ${numbers[6]}`, underWay: Number(numbers[8]) }
 }
 
-/** What is mounted below goes first; a process that still stands there only delays it. */
+/** Unmounts what is mounted below first; a process that still has its working folder there only delays that. */
 async function unmounted(folder: string): Promise<void> {
   const places = (await readFile('/proc/self/mounts', 'utf8')).split('\n').map(line => line.split(' ')[1] ?? '')
   for (const place of places.filter(name => name === folder || name.startsWith(`${folder}/`)).reverse())

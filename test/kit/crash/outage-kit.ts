@@ -18,7 +18,7 @@ import { type Linked, linked } from './deploy-crash-kit.ts'
 const services = ['Postgres', 'Temporal', 'Docker'] as const
 type Service = (typeof services)[number]
 
-/** What can be away: one service; or all at once, as Postgres hangs, Temporal is cut off and the host process stands still. */
+/** What can be down: one service; or all together, with Postgres hanging, Temporal cut off and the host process frozen. */
 export const outages = [...services, 'everything at once'] as const
 type Outages = (typeof outages)[number]
 
@@ -88,7 +88,7 @@ export async function outageKit() {
       await mode('Temporal', 'cut')
       await mode('Postgres', 'hang')
     },
-    // The host wakes first: nobody can tell it whether it still is the host.
+    // The host wakes first: it cannot find out whether it still is the host.
     async end() {
       const { child, output } = hostProcess()
       const said = output().length

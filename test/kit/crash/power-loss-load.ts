@@ -19,7 +19,7 @@ interface Made {
 /** What is answered for, and counted. */
 const kinds = ['objects', 'deletions', 'parts', 'completions', 'files', 'pushes', 'creations', 'mails'] as const
 
-/** Everything that people do at once, and what they were told of it. */
+/** Everything that clients do concurrently, and the answers that they got. */
 export class PowerLossLoad {
   readonly #git: GitServer
   known!: Info
@@ -57,7 +57,7 @@ export class PowerLossLoad {
     this.blob = actors(known.blob_url as string).as(known.api_key as string)
   }
 
-  /** What the load needs beside it: an application whose files are written, and one that is pushed to. */
+  /** What the load needs in addition: an application whose files are written, and one that is pushed to. */
   async prepare(): Promise<void> {
     this.target = await this.#create('the files')
     const pushed = await this.#create('version 0')
@@ -79,7 +79,7 @@ export class PowerLossLoad {
     })
   }
 
-  /** Goes on until the returned function is called, which resolves once nobody waits for an answer any more. */
+  /** Runs until the returned function is called, which resolves once all answers have arrived. */
   start(): () => Promise<void> {
     this.#going = true
     for (const kind of kinds) this.told[kind] = 0

@@ -24,7 +24,7 @@ export async function testPowerLoss(settings: Record<string, string>): Promise<P
   // Before anything is declared: the runner waits for nothing after the first hook.
   const disk = await openDisk(4096)
   const platform = testInstallation(settings, { above: disk.folder })
-  // After the platform's own hook: the runner begins at once with one that is declared before the first serial one.
+  // After the platform's own hook: the runner starts immediately with a hook that is declared before the first serial one.
   test.after.always('take the disk away', () => disk.remove())
   return {
     ...platform,

@@ -32,7 +32,7 @@ async function written(platform: TestPlatform, text: string, host: string): Prom
   return { ...app, owner, files, path: `/v2/apps/${app.id}/snapshots` }
 }
 
-/** The answer to a snapshot or restore says 200, or that it goes on; both end as a success. */
+/** The answer to a snapshot or restore is 200, or that it is in progress; both end as a success. */
 async function endsWell(
   t: ExecutionContext,
   platform: TestPlatform,
@@ -52,7 +52,7 @@ async function removed(t: ExecutionContext, platform: TestPlatform, app: Kept): 
   t.is(answer.status, 200, answer.text)
 }
 
-/** Exactly one good snapshot with one body, of which every byte can be fetched; and the program goes on. */
+/** Exactly one good snapshot with one segment that can be fetched entirely; and the program continues. */
 async function keptOnce(t: ExecutionContext, platform: TestPlatform, app: Kept, point: string) {
   const rows = await platform.db('snapshots').where({ target_id: app.id })
   t.is(rows.length, 1, point)
@@ -96,7 +96,7 @@ interface Restorable extends Kept {
   wanted: { snapshotId: string; versionId: string }
 }
 
-/** An application with a snapshot, whose files have gone bad since. */
+/** An application with a snapshot, whose files have been damaged since. */
 async function restorable(platform: TestPlatform, host: string): Promise<Restorable> {
   const app = await written(platform, 'as it was', host)
   const before = seen(app.files)

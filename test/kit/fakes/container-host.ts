@@ -26,7 +26,7 @@ export interface FakeProgram {
   prints?: string | ((spec: ContainerSpec) => string)
   /** To its standard error, after what it prints. */
   complains?: string
-  /** Ends by itself after `afterMs` (0) with this code. */
+  /** Exits after `afterMs` (0) with this code. */
   exits?: number
   afterMs?: number
   oom?: boolean
@@ -77,7 +77,7 @@ export class FakeContainerHost implements ContainerHost {
     return this.#unreachable
   }
 
-  /** True = every verb that asks the engine rejects with HostUnreachable, and what is read of it breaks. */
+  /** True = every method that calls the engine rejects with HostUnreachable, and reads break off. */
   set unreachable(is: boolean) {
     this.#unreachable = is
     if (is) for (const wake of [...this.#printed]) wake()
@@ -143,7 +143,7 @@ export class FakeContainerHost implements ContainerHost {
     return id
   }
 
-  /** Has a container that stands like this, whatever became of it before. */
+  /** Sets a container to this state, whatever its state was before. */
   put(state: ContainerState): void {
     const { name, labels } = state
     const entry = this.#hold({ name, labels, memoryMb: 512, command: [], publish: null } as never, { ...state })
@@ -340,7 +340,7 @@ export class FakeContainerHost implements ContainerHost {
     return entry
   }
 
-  /** A run that goes on until `entry.end` is called. */
+  /** A run that continues until `entry.end` is called. */
   #begin(entry: Entry): void {
     entry.ended = new Promise(done => {
       entry.end = (exitCode, oom = false) => {

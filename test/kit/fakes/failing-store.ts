@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { filesystemStore } from '../../../activities/objects/filesystem.ts'
 import type { ObjectStore } from '../../../activities/objects/port.ts'
 
-/** A real store on a folder of its own, which fails on request and tells every file that it holds, half ones included. */
+/** A real store in its own folder, which fails on request and lists every file that it holds, incomplete ones included. */
 export class FailingStore implements ObjectStore {
   /** Nothing can be put. */
   failing = false
@@ -37,7 +37,7 @@ export class FailingStore implements ObjectStore {
     return this.inner
   }
 
-  /** Where a path of the store lies, for whoever damages it. */
+  /** The location of a path of the store, for tests that damage it. */
   pathOf(path: string): string {
     return join(this.folder, path)
   }

@@ -7,7 +7,7 @@ import { claimNextOperation, finishOperation, type OperationOutcome } from '../.
 import type { Plans } from '../../../policy/accounts/plans.ts'
 import type { Downgrades, Lanes } from '../../../workflows/client.ts'
 
-/** What wakes work up as Temporal does, in this process. What is still at work when the file ends finds no database, and is let go. */
+/** Wakes work in this process as Temporal does. Work that still runs when the file ends finds no database, and is abandoned. */
 class Wakes {
   /** Loses every wake-up. */
   asleep = false
@@ -49,7 +49,7 @@ export class ScriptedLanes extends Wakes implements Lanes {
     this.#db = db
   }
 
-  /** Resolves before anything is begun. */
+  /** Resolves before anything starts. */
   async wake(appId: string): Promise<void> {
     this.hear(appId)
     this.#look(appId)
@@ -62,7 +62,7 @@ export class ScriptedLanes extends Wakes implements Lanes {
     if (!lane.busy) this.unwatched(this.#run(appId, lane))
   }
 
-  /** One after the other, oldest first, but for what runs beside the others. */
+  /** One at a time, oldest first, except what runs alongside others. */
   async #run(appId: string, lane: Lane): Promise<void> {
     lane.busy = true
     try {
@@ -91,7 +91,7 @@ export class ScriptedLanes extends Wakes implements Lanes {
     const outcome = await this.outcome(operation)
     await transaction(this.#db, async trx => {
       if (outcome.state === 'success') await record(trx, operation)
-      // Nobody wants it to run any more.
+      // It is no longer wanted to run.
       if (outcome.code === 'CONTAINER_ALREADY_STOPPED')
         await apps.recordDesiredState(trx, operation.target_id, 'stopped')
       await finishOperation(trx, operation.id, outcome)
@@ -118,7 +118,7 @@ async function record(trx: Db, { kind, target_id: appId }: OperationRow): Promis
   })
 }
 
-/** Steps to a lower plan, made as real ones are (`test/contracts/downgrades.ts`). */
+/** Steps to a lower plan that behave like real ones (`test/contracts/downgrades.ts`). */
 export class ScriptedDowngrades extends Wakes implements Downgrades {
   readonly #db: Db
   readonly #plans: Plans

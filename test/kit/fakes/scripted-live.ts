@@ -9,7 +9,7 @@ interface Line {
   over: 'ended' | 'broken' | undefined
 }
 
-/** What is told of a container that is there. */
+/** What is reported for an existing container. */
 type Told = Exclude<LiveEvent, { error: string }>
 
 /**
@@ -67,13 +67,13 @@ export class ScriptedLive {
     this.emit({ stream, line: text })
   }
 
-  /** It stands like this from now on, and whoever reads is told. */
+  /** Sets its state from now on, and reports it to all readers. */
   become(reading: LiveReading): void {
     this.reading = reading
     this.emit({ reading })
   }
 
-  /** There is no container any more. Whoever reads, or comes to read, is told so and nothing else. */
+  /** Removes the container. Present and later readers are told only that. */
   remove(): void {
     this.#removed = true
     this.#tell([{ error: 'CONTAINER_NOT_FOUND' }], 'ended')

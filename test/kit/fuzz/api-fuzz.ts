@@ -57,7 +57,7 @@ export interface Run {
   seed: number
   /** Calls of each operation. */
   rounds: number
-  /** No call is begun later than this, in milliseconds, but for the first of each operation. */
+  /** No call starts later than this, in milliseconds, except the first of each operation. */
   withinMs: number
 }
 
@@ -109,7 +109,7 @@ export async function pastBounds(api: TestApi, seed: number): Promise<{ faults: 
       numRuns: 1,
     })[0]
     for (const wrong of wrongOnes(schema, world.known, seed) as CallValues[]) {
-      // An address tells no list from a text, and no body is an empty one.
+      // An address cannot distinguish a list from a text, nor a missing body from an empty one.
       if (isAllowed(wrong) || !canBeSent(wrong, asJson(rest) !== undefined)) continue
       calls++
       const headers = parameters.filter(one => one.in === 'header').map(({ name }) => [name, undefined])
@@ -127,7 +127,7 @@ export async function pastBounds(api: TestApi, seed: number): Promise<{ faults: 
   return { faults, calls }
 }
 
-/** Ids of another form are nobody's (contract 1.6). */
+/** Ids of another form belong to nothing (contract 1.6). */
 const missing = ['apps.status.all404']
 
 const asJson = ({ body }: Pick<Operation, 'body'>) => (body?.mediaType === 'application/json' ? body : undefined)

@@ -43,7 +43,7 @@ export function appPush(
   }
 }
 
-/** The git server asks the provider about every password for this repository, as the provider's own would; returns how to end that. */
+/** Makes the git server check every password for this repository with the provider, as the provider's own would; returns a function that ends that. */
 export function asksProvider(server: GitServer, provider: GitProviderServer, repository: KnownRepository): () => void {
   const before = server.behaviour.answer
   server.behaviour.answer = (request, answer) => {

@@ -95,7 +95,7 @@ const github: Headers = (body, { secret }, deliveryId) => ({
   ...(secret ? { 'x-hub-signature-256': `sha256=${hmac(secret, body)}` } : {}),
 })
 
-/** Gitea and its relatives send GitHub's headers beside their own. */
+/** Gitea and its relatives send GitHub's headers in addition to their own. */
 const relative =
   (name: string): Headers =>
   (body, push, deliveryId) => ({

@@ -86,7 +86,7 @@ export class GitProviderServer {
     }
   }
 
-  /** A further key of the app and a further secret of its client, beside those that there are. */
+  /** Adds another key of the app and another secret of its client to the present ones. */
   renew(): { pem: string; clientSecret: string } {
     const { privateKey, publicKey } = generateKeyPairSync('rsa', { modulusLength: 2048 })
     const clientSecret = randomBytes(20).toString('hex')
@@ -232,7 +232,7 @@ export class GitProviderServer {
     return token
   }
 
-  /** As the provider does: RS256 by this app, begun, and good for at most 10 minutes. */
+  /** As the provider checks it: RS256 by this app, already valid, and for at most 10 minutes. */
   async #signed(token: string): Promise<boolean> {
     const options = { algorithms: ['RS256'], issuer: this.appId, requiredClaims: ['iat', 'exp'] }
     const tried = await Promise.all(this.#keys.map(key => jwtVerify(token, key, options).catch(() => null)))

@@ -26,7 +26,7 @@ export interface GitServer {
 }
 
 interface Behaviour {
-  /** Bytes per second by the repository's path on disk; others answer at once. */
+  /** Bytes per second by the repository's path on disk; others answer immediately. */
   slow: Map<string, number>
   /** Repositories, by path on disk, that speak the oldest protocol, which gives branches only. */
   oldProtocol: Set<string>

@@ -1,7 +1,7 @@
 import { asyncLocalStorage, type Context } from '@temporalio/activity'
 import type { OperationClaim } from '../../../db/operations/operation-claims.ts'
 
-/** Runs an activity as a worker would that was told to by this run and step of a lane; `signal` aborts when it is given up. */
+/** Runs an activity like a worker, for this run and step of a lane; `signal` aborts when the activity is given up. */
 export function asActivity<T>(
   { run, step }: OperationClaim,
   work: () => Promise<T>,

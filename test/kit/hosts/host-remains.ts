@@ -28,7 +28,7 @@ export async function remainsOf(root: string, hostId: string) {
   }
 }
 
-/** Takes away everything that a container host of a test has left on this machine. */
+/** Removes everything that a test's container host has left on this machine. */
 export async function clearHost(root: string, hostId: string): Promise<void> {
   const volumes = volumesOf(`${root}/hosts/${hostId}`)
   const { containers, networks } = await remainsOf(root, hostId)

@@ -11,7 +11,7 @@ export const facts: SnapshotFacts = {
   configuration: { memory: 256 },
 }
 
-/** A request that nobody cancels, of a program that stands still by itself. */
+/** A request that is not cancelled, for a program that is idle. */
 export const requestOf = (files: string, changes: Partial<SnapshotRequest> = {}): SnapshotRequest => ({
   files,
   facts,

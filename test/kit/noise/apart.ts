@@ -10,7 +10,7 @@ import { workflowBundle } from '../platform/workflow-bundle.ts'
  */
 export async function platformApart(own: Record<string, string>, options: PlatformOptions = {}): Promise<TestPlatform> {
   const running: Entry[] = []
-  // Declared before the platform's own end: a host that lives would bring back what is taken away.
+  // Declared before the platform's own hook: a running host would bring back what is removed.
   test.serial.after.always('end the processes', async () => {
     await Promise.all(running.map(entry => entry.kill('SIGKILL')))
   })

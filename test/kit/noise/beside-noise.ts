@@ -3,25 +3,25 @@ import type { TestPlatform } from '../platform/platform.ts'
 import { neighbour, noTimes, p95, type Times, timeRounds } from './neighbour.ts'
 import { makeNoise } from './noise.ts'
 
-/** How many times slower a neighbour may get (p95). */
+/** How many times slower a neighbour may become (p95). */
 const most = 3
 
 export interface Measured {
   /** Of the four acts of a neighbour, rounds in each block. */
   rounds: number
-  /** Blocks beside noise, and so many alone; they alternate, so that a machine which gets busier makes both slower. */
+  /** Blocks alongside noise, and as many alone; they alternate, so that a machine which gets busier slows both down. */
   blocks: number
 }
 
 /**
- * Measures how long a neighbour's stops, starts, deploys and uploads take alone and beside an account at its worst, and asserts that
- * none fails and that the p95 of each is within 3 times of what it is alone.
+ * Measures how long a neighbour's stops, starts, deploys and uploads take alone and alongside an account at its worst, and asserts that
+ * none fails and that the p95 of each is within 3 times of its value alone.
  */
 export async function assertQuietEnough(t: ExecutionContext, platform: TestPlatform, { rounds, blocks }: Measured) {
   const [ana, bob] = await Promise.all([platform.api.makeUser(), platform.api.makeUser()])
   const acts = await neighbour(platform, bob)
   const [alone, beside] = [noTimes(), noTimes()]
-  await timeRounds(acts, 1, noTimes()) // images, connections and compiled code are there from here on
+  await timeRounds(acts, 1, noTimes()) // images, connections and compiled code are warm from here on
   await timeRounds(acts, rounds, alone)
   const noise = await makeNoise(platform, ana, { silent: 20, busy: 4 })
   for (let n = 1; ; n++) {

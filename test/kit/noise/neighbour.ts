@@ -3,7 +3,7 @@ import type { Deployed, TestPlatform } from '../platform/platform.ts'
 import { nodeProgram } from '../programs.ts'
 import { zipOf } from '../zips.ts'
 
-/** The version before gets 5 s to answer what it was asked: the next deploy is of another application. */
+/** The previous version gets 5 s to answer its requests: the next deploy is of another application. */
 const deployedInTurn = 4
 
 /** What a neighbour does all day, each until it is done. Rejects when something has not its usual end. */
@@ -56,7 +56,7 @@ export async function neighbour(platform: TestPlatform, user: TestUser) {
 /** Milliseconds by what was done. */
 export type Times = Record<'stop' | 'start' | 'deploy' | 'upload', number[]>
 
-/** What was measured is told apart by whether somebody was noisy meanwhile. */
+/** Measurements are separated by whether there was noise. */
 export const noTimes = (): Times => ({ stop: [], start: [], deploy: [], upload: [] })
 
 /** The 95th of a hundred. */

@@ -16,7 +16,7 @@ const answers = {
 
 export const silences = Object.keys(answers) as (keyof typeof answers)[]
 
-/** Takes every connection and never ends its answer. Leaves the file `asked` as soon as somebody has asked. */
+/** Accepts every connection and never ends its answer. Writes the file `asked` at the first request. */
 export const silentProgram = (silence: keyof typeof answers, prints: boolean): Program => ({
   main: 'index.js',
   files: {

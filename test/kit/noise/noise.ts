@@ -30,7 +30,7 @@ export interface Noise {
   readonly done: Done
   /** Gates that hang at this moment. */
   gates(): Promise<number>
-  /** Nothing of it goes on until `goOn`: what is under way is awaited, and its programs stand still, in their gates too. */
+  /** Pauses all noise until `goOn`: requests in progress are awaited, and its programs are frozen, in their gates too. */
   pause(): Promise<void>
   goOn(): Promise<void>
   stop(): Promise<void>
@@ -41,11 +41,11 @@ const megabyte = 1024 * 1024
 /**
  * One account at its worst, as often as its rate limits (policy/limits.ts) let it, which are not in force in tests: programs that never answer, output without end with its readers, install steps
  * without end, archives at the limit, headers and bodies that trickle, snapshots, commands and readings of logs, each kind as often as it may be.
- * Resolves once all of it was seen to be under way.
+ * Resolves once all of it was seen to be in progress.
  */
 export async function makeNoise(platform: TestPlatform, user: TestUser, options: NoiseOptions): Promise<Noise> {
   const as = platform.api.as(user)
-  /** Uploads that many. On a machine that is busy with other things an upload may be told to come again. */
+  /** Uploads that many. On a busy machine an upload may have to be repeated. */
   const many = (count: number, program: (n: number) => Program): Promise<Deployed[]> => {
     const upload = (n: number) =>
       platform.until(
@@ -121,7 +121,7 @@ export async function makeNoise(platform: TestPlatform, user: TestUser, options:
     method = 'POST',
   ) => {
     const body = await openBody(platform.api.url + path, { method, headers, declared: 20 * megabyte })
-    // Its first megabytes as fast as they are taken, the rest at the slowest pace that is let go on.
+    // The first megabytes as fast as they are read, the rest at the slowest rate that is permitted.
     void body.send(2 * megabyte)
     const trickle = setInterval(() => void body.send(10 * 1024), 1000)
     const ended = body.status.then(() => true)
@@ -150,7 +150,7 @@ export async function makeNoise(platform: TestPlatform, user: TestUser, options:
     return answer
   }
   const loops = [
-    // It has no configuration file, which is told once all of it was read.
+    // It has no configuration file, which is reported once all of it was read.
     often(3, async () => {
       const { body } = await send('/v2/apps', atTheLimit)
       if (body.code === 'MISSING_CONFIG') done.archives++
@@ -172,7 +172,7 @@ export async function makeNoise(platform: TestPlatform, user: TestUser, options:
   ]
 
   const containers = () => bareDocker.listContainers({ filters: { label: [`${labels.owner}=${user.id}`] } })
-  /** Not by the engine's own pause: the host would wake what nobody paused on purpose. */
+  /** Does not use the engine's pause: the host would unpause containers that no snapshot has paused. */
   const signal = async (name: 'SIGSTOP' | 'SIGCONT') => {
     for (const { Id } of await containers()) {
       const { Processes = [] } = await bareDocker
@@ -182,7 +182,7 @@ export async function makeNoise(platform: TestPlatform, user: TestUser, options:
       for (const [, pid] of Processes) tryKill(Number(pid), name)
     }
   }
-  /** Were asked, and their creations go on. */
+  /** Programs that got a request, and whose creations continue. */
   const gates = async () => {
     const mounts = join(platform.base.folder, 'hosts', platform.hostId('a'), 'mounts')
     const asked = quiet.filter(({ id }) => existsSync(join(mounts, id, 'files', 'asked')))
@@ -232,7 +232,7 @@ function tryKill(pid: number, signal: NodeJS.Signals): void {
   }
 }
 
-/** Reads a live stream and keeps nothing of it, until it is told to end. */
+/** Reads a live stream without storing it, until it is told to end. */
 function listen(platform: TestPlatform, user: TestUser, appId: string, ended: () => boolean): Promise<void> {
   return new Promise(resolve => {
     const headers = { authorization: user.key, accept: 'text/event-stream' }

@@ -47,7 +47,7 @@ export class ObjectActs {
     readonly sweeps: Sweeps,
   ) {}
 
-  /** Does an act in one of the processes, and says what whoever did it is told. Throws ApiError where that is a code. */
+  /** Performs an act in one of the processes, and returns the client's answer. Throws ApiError if that is a code. */
   async do(act: Act, process: ObjectProcess): Promise<string> {
     switch (act.kind) {
       case 'put':
@@ -163,7 +163,7 @@ export class ObjectActs {
     }
   }
 
-  /** What has arrived and is nobody's yet. A body beside its row is in no store. */
+  /** Segments that have arrived and are not referenced yet. A segment in its row is in no store. */
   async #arrived(segment: string, beside: boolean) {
     const bytes = bytesOf(segment)
     if (!beside) return { body: await this.store.put(segment, Readable.from([bytes], { objectMode: false })) }

@@ -20,7 +20,7 @@ interface ModelUpload {
   parts: Record<string, string>
 }
 
-/** What somebody does at the same time as others. */
+/** An act of a client, concurrent with others. */
 export type Act =
   | {
       kind: 'put'
@@ -38,7 +38,7 @@ export type Act =
   | { kind: 'complete' | 'abort' | 'reclaim'; upload: string }
   | { kind: 'sweep' | 'fold' }
 
-/** Does an act on a model, all at once, and says what whoever did it is told. */
+/** Performs an act on a model atomically, and returns the client's answer. */
 function act(model: Model, done: Act): string {
   const { objects, uploads } = model
   const live = (name: string): ModelObject | undefined => (objects[name]?.expired === false ? objects[name] : undefined)
@@ -98,7 +98,7 @@ function act(model: Model, done: Act): string {
       if (told !== 'OBJECT_ALREADY_EXISTS') delete uploads[done.upload]
       return told
     }
-    case 'abort': // again is no change, and nobody is told
+    case 'abort': // repeating it changes and reports nothing
       delete uploads[done.upload]
       return 'done'
     case 'reclaim': {
@@ -112,24 +112,24 @@ function act(model: Model, done: Act): string {
   }
 }
 
-/** An act with what was told of it. */
+/** An act with its answer. */
 export interface Told {
   act: Act
   outcome: string
 }
 
-/** What went on beside acts that were done at once. */
+/** What happened concurrently with the acts. */
 export interface Beside {
-  /** A sweep ran, and took what nobody referred to at that moment. */
+  /** A sweep ran, and removed what was unreferenced at that moment. */
   swept: boolean
-  /** All that they bring has no room beside what was there before. */
+  /** Their data does not fit alongside what was stored before. */
   full: boolean
 }
 
-/** What may be refused although no order of the acts says so. Nothing has happened then. */
+/** What may be refused although no order of the acts requires it. Then nothing has happened. */
 function mayBeRefused({ act, outcome }: Told, { swept, full }: Beside): boolean {
   switch (act.kind) {
-    case 'put': // a small body, which lies beside its row, is in no sweep's reach
+    case 'put': // a small segment in its row is out of a sweep's reach
       return (outcome === 'UPLOAD_FAILED' && swept && !act.beside) || (outcome === 'STORAGE_QUOTA_EXCEEDED' && full)
     case 'part':
       return (outcome === 'swept' && swept) || (outcome === 'no room' && full)
@@ -141,7 +141,7 @@ function mayBeRefused({ act, outcome }: Told, { swept, full }: Beside): boolean 
   }
 }
 
-/** The model after acts that were done at once: in some order they must tell what was told and leave what is there; undefined if in none. */
+/** The model after concurrent acts: some order of them must give their answers and leave what is stored; undefined if none does. */
 export function explain(
   before: Model,
   told: readonly Told[],

@@ -13,7 +13,7 @@ import { linesBySubject } from './upkeep.ts'
 /** Accounts whose schedules run side by side, each in both processes. */
 const accounts = 4
 
-/** Runs so many random schedules and asserts that each is explained and nothing is left at the end. The seed is told. */
+/** Runs a number of random schedules and asserts that each is explained and nothing is left at the end. Logs the seed. */
 export async function runSchedules(
   t: ExecutionContext,
   url: string,

@@ -22,16 +22,16 @@ function dice(seed: number): (below: number) => number {
   }
 }
 
-/** One account on which schedules are run: acts that are done at once, whose outcome must be that of some order of them. */
+/** One account for schedules: concurrent acts whose outcome must equal that of some serial order. */
 export class Schedules {
   readonly #acts: ObjectActs
   readonly #processes: readonly ObjectProcess[]
   readonly #roll: (below: number) => number
   #model: Model = { objects: {}, uploads: {} }
   #births = new Set<string>()
-  /** Every body that was drawn and is not gone. */
+  /** Every allocated segment that has not been removed. */
   #segments = new Set<string>()
-  /** Bodies that something has referred to: their removal is told. */
+  /** Segments that something has referred to: their removal is reported. */
   readonly used = new Set<string>()
   /** Uploads that were answered as done. */
   uploaded = 0
@@ -43,7 +43,7 @@ export class Schedules {
     this.#roll = dice(seed)
   }
 
-  /** Runs one schedule. Throws an Error that tells it whole when no order explains what came of it, or something is lost or leaked. */
+  /** Runs one schedule. Throws an Error with the whole schedule if no order explains the outcome, or something is lost or leaked. */
   async run(): Promise<void> {
     const sweptMeanwhile = this.#acts.sweeps.watch()
     const acts = await this.#draw()
@@ -81,7 +81,7 @@ export class Schedules {
     return [...Object.keys(objects), ...Object.keys(uploads), ...segments, ...wrong]
   }
 
-  /** What is kept, and of it what is wrong: a body too that the store does not have as it came. */
+  /** What is stored, and what is wrong with it, including segments that differ in the store. */
   async #kept() {
     const { ownerId, store } = this.#acts
     const kept = await keptBy(this.#processes[0]!.db, ownerId, [...this.#segments])

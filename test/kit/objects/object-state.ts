@@ -3,7 +3,7 @@ import { statement } from '../../../db/statement.ts'
 import type { Model } from './object-model.ts'
 
 export interface Kept extends Model {
-  /** Of the bodies that were asked for, those that are still there. */
+  /** Of the given segments, those that still exist. */
   segments: string[]
   /** Those that something refers to, and whose bytes the store has. */
   stored: string[]

@@ -6,7 +6,7 @@ import { newId } from '../../../policy/ids.ts'
 
 const atOnce = { drawnSeconds: 0, unreferencedSeconds: 0, downloadSeconds: 0 }
 
-/** The sweeps of a run. They are impatient, and take what nobody refers to of every account. */
+/** The sweeps of a run. They do not wait, and remove unreferenced segments of every account. */
 export class Sweeps {
   #begun = 0
   #running = 0
@@ -19,7 +19,7 @@ export class Sweeps {
     try {
       await sweepSegments({ db, store }, receipt, atOnce)
     } catch (error) {
-      // Only an impatient one meets bodies that are still arriving; the next sweep, or whoever sent them, goes on with these.
+      // Only a sweep that does not wait meets segments that are still arriving; the next sweep, or their sender, continues with these.
       if (!/^The store says that \w+ is deleted, and still has it\.$/.test((error as Error).message)) throw error
     } finally {
       this.#running--

@@ -8,7 +8,7 @@ import { type NewObject, openObject, type StoredObject, type StoreOptions } from
 import * as segments from '../../../db/objects/segments.ts'
 import type { ObjectName } from '../../../policy/objects/object-names.ts'
 
-/** A drawn segment of a body that says a text, as a store would have kept it. */
+/** An allocated segment with a text, as a store would have it. */
 export async function drawnPart(db: Db, text: string): Promise<NewObjectPart & { body: segments.BodyFacts }> {
   const md5 = createHash('md5').update(text).digest('hex')
   const sha256 = createHash('sha256').update(text).digest('hex')
@@ -16,7 +16,7 @@ export async function drawnPart(db: Db, text: string): Promise<NewObjectPart & {
   return { segmentId: await segments.allocateSegment(db), length: size, md5, body: { size, sha256, md5, crc32: 7 } }
 }
 
-/** An object whose bytes nobody asks for. */
+/** An object whose bytes are not read. */
 export async function put(
   db: Db,
   name: ObjectName,

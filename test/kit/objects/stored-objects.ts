@@ -19,7 +19,7 @@ export interface MadeObject {
 type Made = Partial<Omit<NewObject, 'ownerId'>> & {
   bytes?: Buffer /** Each a segment of its own. */
   pieces?: Buffer[]
-  /** Whether small pieces lie beside their rows, as uploads keep them. */
+  /** Whether small segments are stored in their rows, as uploads do. */
   beside?: boolean
   overwrite?: boolean
 }

@@ -70,7 +70,7 @@ export const rule = (prefix: string, fields: Partial<RuleFields> = {}): RuleFiel
   ...fields,
 })
 
-/** A chunked upload with one part that nobody went on with for two days. */
+/** A chunked upload with one part that has been idle for two days. */
 export async function idleUpload(db: Db, ownerId: string, key = newId()): Promise<string> {
   const upload = {
     owner_id: ownerId,
@@ -99,7 +99,7 @@ export async function idleUpload(db: Db, ownerId: string, key = newId()): Promis
   return id
 }
 
-/** How often something stands in the receipts, by its subject. */
+/** How often each subject occurs in the receipts. */
 export async function linesBySubject(db: Db, subjects: readonly string[]): Promise<Map<string, number>> {
   const found = await db('blob_receipt_lines')
     .whereIn('subject', [...subjects])

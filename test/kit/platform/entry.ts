@@ -49,7 +49,7 @@ export function startEntry(
     })
     void ended.then(end => reject(new Error(`${name} ended with ${end}: ${output.slice(-2000)}`)))
   })
-  ready.catch(() => {}) // told to whoever awaits it
+  ready.catch(() => {}) // callers that await it get the error
   const kill = async (signal: NodeJS.Signals) => {
     if (child.exitCode === null && child.signalCode === null) child.kill(signal)
     await ended

@@ -16,7 +16,7 @@ export type Info = Record<string, string>
 /** The names that `berth ps` shows when all is well. */
 export const processNames = ['api', 'host', 'postgres', 'proxy', 'temporal', 'worker']
 
-/** Call it once at the top level of a test file: a platform in a folder of its own, driven by `./berth` and taken away after the file. */
+/** Call it once at the top level of a test file: a platform in its own folder, controlled with `./berth` and removed after the file. */
 export function testInstallation(settings: Record<string, string> = {}, { above = tmpdir() } = {}) {
   const folder = mkdtempSync(join(above, 'berth-e2e-'))
   chmodSync(folder, 0o711) // Postgres and the proxy run as other users
@@ -27,7 +27,7 @@ export function testInstallation(settings: Record<string, string> = {}, { above 
   const info = () => json<Info>('info')
   const record = (name: string) => readRecord(join(dataDir, 'run'), name)
 
-  // Serial: what it stands on goes after it.
+  // Serial: the services that it uses are removed after it.
   test.serial.after.always('take the platform away', async t => {
     const ended = await run('down', '--apps')
     t.is(ended.code, 0, ended.stderr)

@@ -53,7 +53,7 @@ export interface Deployed extends Answer {
 }
 
 export interface PlatformOptions {
-  /** Hosts that are started at once, by short name, with their settings. */
+  /** Hosts that are started immediately, by short name, with their settings. */
   hosts?: Record<string, Record<string, string>>
   settings?: Record<string, string>
   database?: () => Promise<TestDatabase>
@@ -65,10 +65,10 @@ export interface PlatformOptions {
   log?: Logger
 }
 
-/** Call it once at the top level of a test file: a whole platform on real parts, taken away after the file. */
+/** Call it once at the top level of a test file: a whole platform on real parts, removed after the file. */
 export function testPlatform(options: PlatformOptions = {}): Promise<TestPlatform> {
   const undo: (() => Promise<unknown>)[] = []
-  // Serial: what it stands on goes after it.
+  // Serial: the services that it uses are removed after it.
   test.serial.after.always('take the platform away', async () => {
     for (const step of undo.reverse()) await step()
   })
@@ -247,7 +247,7 @@ export class TestPlatform {
 
   #cleared = new Set<string>()
 
-  /** What a host leaves on this machine is taken away after the file, whoever ran it. */
+  /** Removes everything that a host leaves on this machine after the file, whichever process ran it. */
   clearLater(name: string): void {
     if (this.#cleared.has(name)) return
     this.#cleared.add(name)
@@ -258,7 +258,7 @@ export class TestPlatform {
     return remainsOf(this.base.folder, this.hostId(name))
   }
 
-  /** Bodies in the object store, after the sweep took what nobody refers to. */
+  /** Segments in the object store, after the sweep has removed unreferenced ones. */
   async storedBodies(): Promise<string[]> {
     const { store, folder } = this.base
     // What the API has drawn ahead goes too.
@@ -297,7 +297,7 @@ export class TestPlatform {
     )
   }
 
-  /** Asks again and again until it gives something, or fails. */
+  /** Repeats a query until it returns something, or fails. */
   async until<T>(ask: () => Promise<T | null | undefined | false>, seconds: number, what: string): Promise<T> {
     for (const deadline = Date.now() + seconds * 1000; ; await sleep(50)) {
       const found = await ask()

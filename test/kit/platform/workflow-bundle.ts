@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { bundleWorkflowCode } from '@temporalio/worker'
 import { checkout } from '../command.ts'
 
-/** The bundle of workflows that `./berth test` has made, or one that is made in `folder` now, so that not every worker process of a test has to. */
+/** The workflow bundle that `./berth test` has built, or one that is built in `folder` now, so that not every worker process of a test builds it. */
 export async function workflowBundle(folder: string): Promise<string> {
   const { TEST_WORKFLOW_BUNDLE: made } = process.env
   if (made) return made

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import type { Db } from '../../../db/database.ts'
 
-/** How much of everything an installation has. Shares that are not told follow from the applications. */
+/** How much of everything an installation has. Numbers that are not given follow from that of the applications. */
 export interface ManyRows {
   apps: number
   operations: number

@@ -8,7 +8,7 @@ interface Sent {
   named: boolean
 }
 
-/** What the query builder sends to a server beside statements. */
+/** What the query builder sends to a server besides statements. */
 const explainable = /^\s*(select|with|insert|update|delete)\b/i
 
 const listening = new Set<Sent[]>()
@@ -24,7 +24,7 @@ Object.assign(pg.Client.prototype, {
   },
 })
 
-/** Every statement that all clients of this process send while `work` goes on. To be imported before they connect. */
+/** Every statement that all clients of this process send while `work` runs. Must be imported before they connect. */
 export async function statementsOf(work: () => Promise<unknown>): Promise<Sent[]> {
   const sent: Sent[] = []
   listening.add(sent)

@@ -43,7 +43,7 @@ export class CaptchaProviderServer {
     }) as CaptchaSettings
   }
 
-  /** The answer of a widget that somebody has solved. */
+  /** The answer of a solved widget. */
   solve({ at = new Date(), address }: { at?: Date; address?: string } = {}): string {
     const answer = randomBytes(24).toString('base64url')
     this.#solved.set(answer, { at, address, spent: false })

@@ -23,7 +23,7 @@ export async function countedEngine(t: Pick<ExecutionContext, 'teardown'>) {
   })
   return {
     address: (await listening(server)).replace('http', 'tcp'),
-    /** What the engine was asked while `work` went on, in order. */
+    /** The requests to the engine while `work` ran, in order. */
     async during(work: () => Promise<unknown>): Promise<string[]> {
       asked = []
       await work()

@@ -54,7 +54,7 @@ async function cloneTemplate(undo: (() => Promise<unknown>)[], ownServer: boolea
   return { db, url: url.href }
 }
 
-/** Who has connections to a database although everybody should have closed theirs: pools and lines that nobody ended. */
+/** The connections that are still open to a database after all should be closed: pools and connections that were not ended. */
 async function leftConnected(admin: Db, name: string): Promise<string[]> {
   const seconds = closesAll(test.meta.file) ? 10 : 1
   for (const deadline = performance.now() + seconds * 1000; ; await sleep(20)) {

@@ -10,7 +10,7 @@ const cache = process.env.XDG_CACHE_HOME ?? `${homedir()}/.cache`
 
 const bring = rootfsMaker(`${cache}/berth/images`)
 
-/** Tells of every image that it brings, also of one that lies ready in the cache. */
+/** Reports every image that it prepares, also one from the cache. */
 const makeRootfs: typeof bring = (image, onProgress) => {
   onProgress?.(`${image}: brought`)
   return bring(image, onProgress)
@@ -59,7 +59,7 @@ export function realDocker(options: Pick<DockerHostOptions, 'started'> = {}) {
   }
 }
 
-/** Asks the engine for a thing that the port does not tell, such as the address of a container. */
+/** Queries the engine for what the port does not return, such as the address of a container. */
 // biome-ignore lint/suspicious/noExplicitAny: the engine's own JSON, of which each test picks a field
 export function engineFact(path: string): Promise<any> {
   const url = new URL(dockerAddress.replace(/^tcp:/, 'http:'))

@@ -4,7 +4,7 @@ import { SMTPServer, type SMTPServerOptions } from 'smtp-server'
 /** What the server does at a step instead of taking it: an answer, silence, or the end of the line. */
 type Turn = number | 'hang' | 'cut' | 'ok'
 
-/** A step's turns, first first; without one left the step is taken. `taken` = the mail is kept, and then this is answered. */
+/** The answers of a step, in order; after the last one the step is accepted. `taken` = the mail is stored, and then this is answered. */
 export type Script = Partial<Record<'login' | 'sender' | 'recipient' | 'taken', Turn[]>>
 
 export interface MailServer {
@@ -12,14 +12,14 @@ export interface MailServer {
   port: number
   url: string
   script: Script
-  /** Every mail that was kept, as it came. */
+  /** Every stored mail, as it arrived. */
   received: string[]
   logins: { user: string; pass: string; encrypted: boolean }[]
   recipients: string[]
   stop(): Promise<void>
 }
 
-/** A mail server on loopback that answers as it is told. */
+/** A mail server on loopback that answers by a script. */
 export async function startMailServer(options: SMTPServerOptions = {}): Promise<MailServer> {
   const sockets = new Set<Socket>()
   const seen: Pick<MailServer, 'script' | 'received' | 'logins' | 'recipients'> = {

@@ -4,7 +4,7 @@ import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
 /** What becomes of a message at a trap: `lost` never reaches the server; `answered` does, and its answer is lost. */
 export type Loss = 'lost' | 'answered'
 
-/** What becomes of the line: it ends, or it is silent until `release`, when what was held goes on its way. */
+/** What happens to the connection: it ends, or it is silent until `release`, when held data is forwarded. */
 export type Manner = 'cut' | 'held'
 
 export interface Trap {
@@ -29,7 +29,7 @@ export interface PostgresLine {
    * that.
    */
   release(): Promise<void>
-  /** False refuses new connections, and so ends each at once. */
+  /** False refuses new connections by ending each immediately. */
   admit(open: boolean): void
   close(): Promise<void>
 }

@@ -7,7 +7,7 @@ export type RelayMode = 'pass' | 'hang' | 'cut'
 export interface Relay {
   /** Where it listens; 0 on a socket file. */
   port: number
-  /** `hang` answers nobody, `cut` ends every line and refuses new ones, `pass` is as if nothing stood between. */
+  /** `hang` answers nothing, `cut` ends every connection and refuses new ones, `pass` forwards everything. */
   mode(next: RelayMode): Promise<void>
   close(): Promise<void>
 }

@@ -72,9 +72,9 @@ export async function secondEngine(t: ExecutionContext) {
     engine,
     start,
     end,
-    /** Where this machine listens for what runs beside the engine, and where the engine publishes ports. */
+    /** The address at which this machine listens for programs in the engine's namespace, and at which the engine publishes ports. */
     addresses: { machine: link.near, engine: link.far },
-    /** Words to put before a command that is to run beside the engine. */
+    /** A prefix for commands that run in the engine's namespace. */
     through: network.through,
     /** The first process of a container; to be ended also while the engine is away later. */
     async processOf(name: string) {
@@ -102,7 +102,7 @@ const randomByte = randomBytes(1)[0]!
 
 const over = ({ exitCode, signalCode }: ChildProcess): boolean => exitCode !== null || signalCode !== null
 
-/** A process that nobody has waited for yet is over too. */
+/** A zombie has ended too. */
 function lives(pid: number): boolean {
   const state = processStat(pid)?.state
   return state !== undefined && state !== 'Z'

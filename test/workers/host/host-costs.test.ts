@@ -58,7 +58,7 @@ test('unchanged applications cost the engine the same, whatever their number', a
   const costs = async () => {
     await rounds.round() // everything, or what is new
     await rounds.round()
-    await metrics.round(Date.now()) // what is new is looked at once
+    await metrics.round(Date.now()) // new ones are sampled once
     await reconcile(watched as never)
     return {
       watch: await counted.during(() => rounds.round()),

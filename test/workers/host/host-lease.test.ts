@@ -55,7 +55,7 @@ test('a name that is no longer renewed is taken over, and its former holder does
   const turns = appTurns(first.held)
   await engine.start()
   await turns('app', async () => void calls.push('turn'))
-  // What the first one does not see while it stands still: its lease ends, and another takes it.
+  // While the first one is frozen its lease expires, and another process takes it.
   const holder = { machine: 'another', pid: 1, startTicks: '1', hostname: 'other' }
   await change({ token: 'of-another', holder: JSON.stringify(holder), held_until: db.raw(`now() + interval '1 hour'`) })
   await told(first.lost)

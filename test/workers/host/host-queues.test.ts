@@ -89,7 +89,7 @@ test('while the gates of one account hang, commands and deploys of another on th
   t.is((await run.command(app, 'start')).state, 'success')
   t.like(await loadApp(db, app.id), { status: 'running' })
   t.is((await run.command(app, 'delete')).state, 'success')
-  // Nothing that may be long comes where commands do, however many places there are.
+  // No long activity uses the queue of commands, whatever the number of slots.
   const { commands, deploys, builds } = queuesOfHost(queuePrefix, 'h1')
   const expected = { startApp: commands, stopApp: commands, removeContainers: commands }
   t.deepEqual(Object.fromEntries(cameOn), { ...expected, passHealthGate: deploys, installDependencies: builds })

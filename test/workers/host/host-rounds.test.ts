@@ -27,7 +27,7 @@ class ListingEngine extends FakeContainerHost {
   }
 }
 
-/** A host whose applications run and are known to, and rounds that have looked at everything once. */
+/** A host whose applications run as recorded, and rounds that have compared everything once. */
 async function hostOf(count: number) {
   const { db } = await database
   const make = rows(db)
@@ -247,7 +247,7 @@ test.serial('changes that an interrupted event stream missed are found when it i
   engine.unreachable = false
   await comesTrue(async () => (await statusOf(cut)) === 'exited')
 
-  // And from then on events are told again, also of one that somebody has paused.
+  // From then on events arrive again, also that of a container paused by hand.
   await engine.stop(`berth-${told}-1`, 1)
   await comesTrue(async () => (await statusOf(told)) === 'exited')
   put(cut)

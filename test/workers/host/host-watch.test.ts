@@ -158,7 +158,7 @@ test('an exit caused by the end of the engine is not recorded as the program’s
   const engine = engineWith(hostId, [ended])
   let standing: () => { began: string; liveRestore: boolean } = () => ({ began: '10:00', liveRestore: false })
   const inspect = engine.inspect.bind(engine)
-  /** What becomes of the engine once the container was looked at. */
+  /** What happens to the engine once the container was inspected. */
   let then = () => {}
   engine.standing = async () => standing()
   engine.inspect = name => inspect(name).finally(() => then())
@@ -183,7 +183,7 @@ test('an exit caused by the end of the engine is not recorded as the program’s
   t.is((await db('hosts').where({ id: hostId }).first()).boot_id, 'boot-1/11:00')
   t.is((await hostBoot({ db, engine, hostId, machineBootId: 'boot-1', held, log })).id, 'boot-1/11:00', 'remembered')
 
-  // It goes on as the same one: then it was the program.
+  // The engine is still the same one, so the program itself has exited.
   await db('operations').where({ target_id: app.id }).update({ state: 'success' })
   await db('apps').where({ id: app.id }).update({ boot_id: boot.id })
   await reconcile(options)
@@ -479,7 +479,7 @@ test('an application that cannot be brought back is retried after a delay that d
   }
   t.deepEqual(delays, [0, 5, 10, 20, 40])
   t.is(bringBackDelay.maxSeconds, 3600)
-  // Somebody starts it by hand, and it is lost again.
+  // It is started by hand, and lost again.
   await look([container(app, { hostPort: 4000 })])
   t.like(await row(), { status: 'running' })
   await look([])

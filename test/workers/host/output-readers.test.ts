@@ -50,7 +50,7 @@ test('applications of one account share its output limit, and a line counts for 
       labels: { [labels.role]: 'app', [labels.owner]: owner },
     }) as never
   const of = (owner: string, count: number) => Array.from({ length: count }, (_, n) => app(owner, n))
-  /** Milliseconds that each of them waits for the fifth MB of what it prints at once. */
+  /** Milliseconds that each of them waits for the fifth MB of its output. */
   const waits = (apps: ContainerState[]) => {
     const waited: Record<string, number> = {}
     let printing = ''

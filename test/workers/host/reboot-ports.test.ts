@@ -101,7 +101,7 @@ test.serial(
     t.is((await page(a.host)).status, 503)
     one.says = null
 
-    // Then the host, while nobody tells the proxy anything yet: nothing with a port is started.
+    // Then the host, while nothing updates the proxy yet: nothing with a port is started.
     await recordBoot(db, hostId, 'boot-2')
     const opens = routeGate(db, hostId, inBoot('boot-2'), 20)(new AbortController().signal)
     t.is(await Promise.race([opens, sleep(300, 'waits')]), 'waits')
@@ -177,7 +177,7 @@ test.serial(
     await apps.recordStarted(db, a.id, { ...startedAt(port, 'boot-1'), hostAddress: '127.0.39.17' })
     t.like((await apps.listServingApps(db, a.id))[0], { address: '127.0.39.17', host_port: port })
     t.like((await apps.listServingApps(db, b.id))[0], { address: '127.0.0.1', host_port: port })
-    // An older host does not tell the address: it is its own.
+    // An older host does not report the address: it is the host's own.
     await apps.recordStarted(db, a.id, { ...startedAt(port, 'boot-1'), hostAddress: '127.0.0.1' })
     t.like((await apps.listServingApps(db, b.id))[0], { host_port: 0 })
   },

@@ -55,7 +55,7 @@ async function pass(seconds: number): Promise<void> {
   await db.raw('update apps set snapshot_due_at = snapshot_due_at - make_interval(secs => ?)', [seconds])
 }
 
-/** Ends what is being made; `seconds` ago it was asked for. */
+/** Ends the snapshot in progress, which was requested `seconds` ago. */
 async function made(appId: string, { seconds = 0, state = 'good', digest = appId } = {}): Promise<SnapshotRow> {
   const { db } = await database
   const row: SnapshotRow = await db('snapshots').where({ target_id: appId, state: 'making' }).first()

@@ -1,18 +1,17 @@
 import { fileURLToPath } from 'node:url'
 import { Client, Connection } from '@temporalio/client'
-import { NativeConnection, Worker } from '@temporalio/worker'
 import test from 'ava'
-import { pino } from 'pino'
 import { beginDowngrade, confirmDowngrade } from '../../../db/accounts/downgrades.ts'
 import { defaultPlans as plans } from '../../../policy/accounts/plans.ts'
 import { relay } from '../../../policy/installation/relay.ts'
-import { failuresInARow } from '../../../policy/rounds.ts'
 import { DowngradeRelay } from '../../../workers/loops/downgrade-relay.ts'
 import { temporalDowngrades } from '../../../workers/temporal/downgrades.ts'
 import { workflowRun } from '../../../workers/temporal/workflow-runs.ts'
 import type { Downgrades } from '../../../workflows/client.ts'
-import { downgradeId, platformQueue } from '../../../workflows/ids.ts'
+import { downgradeId } from '../../../workflows/ids.ts'
 import { comesTrue } from '../../kit/comes-true.ts'
+import { logLines } from '../../kit/log-sink.ts'
+import { endsRoundEarly, wakesAllButOne, withFailingWorker } from '../../kit/relays.ts'
 import { rows } from '../../kit/rows/rows.ts'
 import { testDatabase } from '../../kit/servers/database.ts'
 import { testTemporal } from '../../kit/servers/temporal.ts'
@@ -27,7 +26,7 @@ test.beforeEach(async () => {
   await db('downgrades').delete()
 })
 
-/** Accounts whose step was confirmed a minute ago, and that nobody has taken. */
+/** Accounts whose step was confirmed a minute ago and has not been claimed. */
 async function overdue(count: number): Promise<string[]> {
   const { db } = await database
   const users = await Promise.all(Array.from({ length: count }, () => rows(db).user('standard-6')))
@@ -41,56 +40,31 @@ async function overdue(count: number): Promise<string[]> {
 
 async function relayOf(wake: Downgrades['wake']) {
   const { db } = await database
-  const logged: { level: number; userId?: string }[] = []
-  const log = pino({ level: 'info' }, { write: line => logged.push(JSON.parse(line)) })
-  return { relay: new DowngradeRelay({ db, client: await clientOf(), downgrades: { wake }, log }), logged }
+  const { log, lines } = logLines<{ userId?: string }>()
+  return { relay: new DowngradeRelay({ db, client: await clientOf(), downgrades: { wake }, log }), logged: lines }
 }
 
 test.serial('a step that cannot be woken delays no others, and waits longer each time', async t => {
-  const [broken, ...others] = await overdue(4)
-  const tried: string[] = []
-  const { relay: steps, logged } = await relayOf(async userId => {
-    tried.push(userId)
-    if (userId === broken) throw new Error('exceeded the limit of signals')
-  })
-  t.is(await steps.round(), 3)
-  t.deepEqual(tried.toSorted(), [broken!, ...others].toSorted())
-  t.deepEqual(
-    logged.filter(({ level }) => level === 40).map(({ userId }) => userId),
-    [broken],
-  )
-  t.is(await steps.round(), 0, 'all of them have some time now')
+  await wakesAllButOne(t, await overdue(4), 'userId', relayOf)
 })
 
 test.serial('while Temporal is down a round of steps ends early', async t => {
   await overdue(8)
-  let tried = 0
-  const { relay: steps } = await relayOf(async () => {
-    tried++
-    throw new Error('unavailable')
-  })
-  t.is(await steps.round(), 0)
-  t.is(tried, failuresInARow)
+  await endsRoundEarly(t, relayOf)
 })
 
 test.serial('a step whose workflow task fails is started anew, and reported', async t => {
   t.timeout(180_000)
   const [userId] = await overdue(1)
   const { address, queuePrefix } = await temporal
-  const native = await NativeConnection.connect({ address })
-  t.teardown(() => native.close())
-  const worker = await Worker.create({
-    connection: native,
-    taskQueue: platformQueue(queuePrefix),
-    workflowsPath: fileURLToPath(new URL('./stuck-downgrade.workflow.ts', import.meta.url)),
-  })
-  await worker.runUntil(async () => {
+  const workflows = fileURLToPath(new URL('./stuck-downgrade.workflow.ts', import.meta.url))
+  await withFailingWorker(t, { address, queuePrefix }, workflows, async () => {
     const client = await clientOf()
     const { wake } = temporalDowngrades(client, { queuePrefix })
     const run = () => workflowRun(client, downgradeId(userId!))
     await wake(userId!)
     const first = await run()
-    // The worker leaves each attempt but the first to its time limit of 10 s.
+    t.is(relay.stuckTasks, 3)
     await comesTrue(async () => ((await run())?.failedTasks ?? 0) >= relay.stuckTasks)
     const { relay: steps, logged } = await relayOf(wake)
     t.is(await steps.round(), 1)

@@ -122,13 +122,13 @@ async function told(db: Db, appId: string, ids: string[]) {
 
 const ended = ['error', 'CLUSTER_UNAVAILABLE']
 
-/** A lane that waits for its host for ever: nobody works on its queue. */
+/** A lane that waits for its host forever: no worker polls its queue. */
 async function waitingLane(appId: string) {
   const { queuePrefix } = await temporal
   await temporalLanes(await clientOf(), { queuePrefix }).wake(appId, 'nobody')
 }
 
-/** An application with everything under way that can be, of a host that is forgotten. */
+/** An application of a forgotten host with every kind of operation in progress. */
 async function underWay() {
   const kit = await lostHost()
   const { db, app, ask, make, user, silent, forget } = kit

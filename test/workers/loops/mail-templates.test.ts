@@ -35,7 +35,7 @@ const confirmed: Partial<Record<TemplateName, ['downgrade' | 'sign-in', string]>
   'sign-in': ['sign-in', signIn],
 }
 
-/** Small words of each language, by which a reader tells it. */
+/** Short words that identify each language. */
 const small: Record<MailLocale, string> = {
   'pt-BR': 'você não seu sua suas o do da foi ou uma é',
   'en-US': 'the your you and is it of was this not to',

@@ -28,7 +28,7 @@ test('a mail that is sent again has the same code, and either confirms', async t
     log: pino({ level: 'silent' }),
     tries: { firstWaitSeconds: 0, maxWaitSeconds: 0, maxAttempts: 9 },
   }
-  // Each try is another process, as after a restart: nothing is kept but the row.
+  // Each attempt is another process, as after a restart: only the row remains.
   for (let n = 0; n < 4; n++)
     await sendDueMails({ ...options, unqueued: mailedCodes(masterKey) }, new AbortController().signal)
   t.like(await db('mails').where({ user_id: user.id }).first(), { state: 'sent', attempts: 4 })

@@ -1,6 +1,5 @@
 import { fileURLToPath } from 'node:url'
 import { Client, Connection } from '@temporalio/client'
-import { NativeConnection, Worker } from '@temporalio/worker'
 import test from 'ava'
 import { pino } from 'pino'
 import { laneState } from '../../../cli/ops/lane.ts'
@@ -11,12 +10,12 @@ import { Backoff } from '../../../lib/async/backoff.ts'
 import { acceptance } from '../../../policy/acceptance.ts'
 import { parseConfig } from '../../../policy/config.ts'
 import { relay } from '../../../policy/installation/relay.ts'
-import { failuresInARow } from '../../../policy/rounds.ts'
 import { LaneRelay, runRelay } from '../../../workers/loops/relay.ts'
 import { laneRun, temporalLanes } from '../../../workers/temporal/lanes.ts'
 import type { Lanes } from '../../../workflows/client.ts'
-import { platformQueue } from '../../../workflows/ids.ts'
 import { comesTrue } from '../../kit/comes-true.ts'
+import { logLines } from '../../kit/log-sink.ts'
+import { endsRoundEarly, wakesAllButOne, withFailingWorker } from '../../kit/relays.ts'
 import { rows } from '../../kit/rows/rows.ts'
 import { testDatabase } from '../../kit/servers/database.ts'
 import { testTemporal } from '../../kit/servers/temporal.ts'
@@ -24,12 +23,11 @@ import { testTemporal } from '../../kit/servers/temporal.ts'
 const database = testDatabase()
 const temporal = testTemporal()
 
-/** A relay whose lanes are woken as `wake` says, with what it logs. */
-async function relayOf(client: Client, wake: Lanes['wake']) {
+/** A relay that wakes lanes with `wake`, and the lines that it logs. */
+async function relayOf(wake: Lanes['wake'], client?: Client) {
   const { db } = await database
-  const logged: { level: number; appId?: string; msg: string }[] = []
-  const log = pino({ level: 'info' }, { write: line => logged.push(JSON.parse(line)) })
-  return { relay: new LaneRelay({ db, client, lanes: { wake }, log }), logged }
+  const { log, lines } = logLines<{ appId?: string }>()
+  return { relay: new LaneRelay({ db, client: client ?? (await clientOf()), lanes: { wake }, log }), logged: lines }
 }
 
 async function applications(count: number) {
@@ -37,10 +35,10 @@ async function applications(count: number) {
   const make = rows(db)
   await make.host('h')
   const user = await make.user('enterprise-1')
-  const made = []
-  for (let n = 0; n < count; n++) made.push(await make.app(user.id, { memoryMb: 256 }))
+  const apps = []
+  for (let n = 0; n < count; n++) apps.push(await make.app(user.id, { memoryMb: 256 }))
   await db('operations').update({ created_at: new Date(Date.now() - 60_000) })
-  return made.map(({ app }) => app.id)
+  return apps.map(({ app }) => app.id)
 }
 
 const connection = temporal.then(({ address }) => Connection.connect({ address }))
@@ -48,31 +46,12 @@ const clientOf = async () => new Client({ connection: await connection })
 test.after.always('close the connection', async () => (await connection).close())
 
 test.serial('a lane that cannot be woken delays no others, and waits longer each time', async t => {
-  const [broken, ...others] = await applications(4)
-  const tried: string[] = []
-  const { relay, logged } = await relayOf(await clientOf(), async appId => {
-    tried.push(appId)
-    if (appId === broken) throw new Error('exceeded the limit of signals')
-  })
-  t.is(await relay.round(), 3)
-  t.deepEqual(tried.toSorted(), [broken!, ...others].toSorted())
-  t.deepEqual(
-    logged.filter(({ level }) => level === 40).map(({ appId }) => appId),
-    [broken],
-  )
-  t.is(await relay.round(), 0, 'all of them have some time now')
-  t.is(tried.length, 4)
+  await wakesAllButOne(t, await applications(4), 'appId', relayOf)
 })
 
 test.serial('while Temporal is down a round ends early', async t => {
   await applications(8)
-  let tried = 0
-  const { relay: lanes } = await relayOf(await clientOf(), async () => {
-    tried++
-    throw new Error('unavailable')
-  })
-  t.is(await lanes.round(), 0)
-  t.is(tried, failuresInARow)
+  await endsRoundEarly(t, relayOf)
 })
 
 test.serial(
@@ -108,35 +87,28 @@ test.serial('a lane whose workflow task fails is started anew, and reported', as
   t.timeout(180_000)
   const { db } = await database
   await db('operations').update({ state: 'success' })
-  const [appId, begun] = await applications(2)
+  const [appId, startedId] = await applications(2)
   const [running] = await db('operations')
-    .where({ target_id: begun })
+    .where({ target_id: startedId })
     .update({ state: 'running', started_at: new Date(0) })
     .returning('id')
   const { address, queuePrefix } = await temporal
-  const native = await NativeConnection.connect({ address })
-  t.teardown(() => native.close())
-  const worker = await Worker.create({
-    connection: native,
-    taskQueue: platformQueue(queuePrefix),
-    workflowsPath: fileURLToPath(new URL('./stuck-lane.workflow.ts', import.meta.url)),
-  })
-  await worker.runUntil(async () => {
+  const workflows = fileURLToPath(new URL('./stuck-lane.workflow.ts', import.meta.url))
+  await withFailingWorker(t, { address, queuePrefix }, workflows, async () => {
     const client = await clientOf()
     const lanes = temporalLanes(client, { queuePrefix })
-    const ids = [appId!, begun!]
+    const ids = [appId!, startedId!]
     for (const id of ids) await lanes.wake(id, 'nobody')
     const runs = async () => Promise.all(ids.map(id => laneRun(client, id)))
     const first = await runs()
-    // The worker leaves each attempt but the first to its time limit of 10 s.
     await comesTrue(async () => (await runs()).every(run => (run?.failedTasks ?? 0) >= relay.stuckTasks))
     const config = parseConfig({ TEMPORAL_ADDRESS: address, QUEUE_PREFIX: queuePrefix }, process.cwd())
     const story = (await readOperationStory(db, running.id, 9))!
     t.regex(
-      holds(story, await laneState(config, begun!), new Date()).join(),
+      holds(story, await laneState(config, startedId!), new Date()).join(),
       /Its lane is stuck: its workflow task failed \d+ times/,
     )
-    const { relay: healing, logged } = await relayOf(client, lanes.wake)
+    const { relay: healing, logged } = await relayOf(lanes.wake, client)
     t.is(await healing.round(), 2)
     for (const [n, second] of (await runs()).entries()) {
       t.is(second?.status, 'RUNNING')
@@ -150,14 +122,14 @@ test.serial('the relay undoes an unconfirmed request after its time, and no soon
   const { db } = await database
   const make = rows(db)
   await make.host('h')
-  const wish = async (secondsAgo: number) => {
+  const unconfirmed = async (secondsAgo: number) => {
     const { operationId } = await make.app((await make.user()).id, {}, { accepting: true })
     const created_at = db.raw('now() - make_interval(secs => ?)', [secondsAgo])
     await db('operations').where({ id: operationId }).update({ created_at })
     return async () => (await db('operations').where({ id: operationId }).first('state'))?.state
   }
-  const late = await wish(acceptance.forgottenSeconds + 1)
-  const young = await wish(acceptance.forgottenSeconds / 2)
+  const late = await unconfirmed(acceptance.forgottenSeconds + 1)
+  const young = await unconfirmed(acceptance.forgottenSeconds / 2)
   const ending = new AbortController()
   const options = { db, client: await clientOf(), lanes: { wake: async () => {} }, log: pino({ level: 'silent' }) }
   const downgrades = { wake: async () => {} } as never

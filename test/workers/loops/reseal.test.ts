@@ -23,7 +23,7 @@ async function makeApp(db: Db): Promise<string> {
 const put = (db: Db, keys: ReturnType<typeof sealKeys>, appId: string, values: Record<string, string>) =>
   changeVariables(db, keys, appId, { touches: () => true, apply: () => new Map(Object.entries(values)) })
 
-/** A log whose lines are kept. */
+/** A log whose lines are stored. */
 function listening() {
   const lines: Record<string, unknown>[] = []
   const log = pino({ level: 'trace' }, { write: line => void lines.push(JSON.parse(line)) })
@@ -105,7 +105,7 @@ test.serial('values that cannot be decrypted are reported once a round by their 
   const spoil = (name: string, bytes: Buffer) =>
     db('app_variables').where({ app_id: app, name }).update({ value_sealed: bytes })
   await spoil('A', Buffer.from(`\u0002${'geheim'.repeat(9)}`)) // changed bytes
-  await spoil('B', Buffer.alloc(60, 9)) // a key that nobody has
+  await spoil('B', Buffer.alloc(60, 9)) // a missing key
   const { log, lines } = listening()
   t.is(await resealOnce({ db, keys: three, log }), 1)
   const [told] = lines.filter(line => line.level === 40)

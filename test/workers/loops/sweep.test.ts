@@ -109,7 +109,7 @@ test.serial('a segment used and released between selection and removal gets its 
     await segments.attachSegment(db, last, { size: 4, sha256: 'x', crc32: 7 })
     await segments.releaseSegment(db, last)
   }
-  // The last one has its turn only after another is gone.
+  // The last one is processed only after another is removed.
   const slow = {
     head: (id: string) => store.head(id),
     delete: async (id: string) => {

@@ -14,7 +14,7 @@ function temporaryFolder(t: ExecutionContext): string {
   return folder
 }
 
-/** A process that tries to lock each folder it is told of, keeps what it gets, and says how it ended. */
+/** A process that tries to lock each given folder, keeps the locks that it gets, and reports the outcome. */
 const contender = `
   import { startProcess } from './lib/child-process.ts'
   import { lockSupervisor } from './workers/supervisor/supervisor-lock.ts'
