@@ -1,17 +1,20 @@
-import { readdirSync, readFileSync } from 'node:fs'
+import { readdirSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { answers, archiveForm, helloApp } from './kit/hello.ts'
+import { liveMemory } from './kit/live-memory.ts'
 import { type BenchPlatform, startPlatform } from './kit/platform.ts'
 import { verdict } from './kit/sides.ts'
 
 /**
- * A platform at steady work: applications are created, deployed, restarted, read and deleted, one after the other. Memory and descriptors
- * of each of our processes are read between the rounds; of each third of the time the least counts, because garbage is collected and
- * connections close when they like, and the first third fills caches. Goals: less than 1 MB per hour from the second third to the
+ * A platform at steady work: applications are created, deployed, restarted, read and deleted, one after the other. Descriptors of each of our
+ * processes are read between the rounds, and each minute the memory that is in use once garbage is collected. Of each third of the time the
+ * least counts: the first third fills caches, and connections close when they like. Goals: less than 1 MB per hour from the second third to the
  * last, and 0 descriptors.
  */
 const minutes = Number(process.argv[2] ?? 30)
 const names = ['api', 'worker', 'host'] as const
+
+const sampledEveryMs = 60_000
 
 interface Sample {
   at: number
@@ -25,10 +28,12 @@ try {
   const samples: Sample[][] = names.map(() => [])
   const endsAt = performance.now() + minutes * 60_000
   let rounds = 0
-  for (; performance.now() < endsAt; rounds++) {
+  for (let sampledAt = Number.NEGATIVE_INFINITY; performance.now() < endsAt; rounds++) {
     await round(platform)
+    if (performance.now() - sampledAt < sampledEveryMs) continue
+    sampledAt = performance.now()
     await sleep(1000) // what a round has opened is closed
-    for (const [index, pid] of pids.entries()) samples[index]!.push(sampleOf(pid))
+    for (const [index, pid] of pids.entries()) samples[index]!.push(await sampleOf(pid))
   }
   const still = await Promise.all(names.map(name => platform.processId(name)))
   console.log(`${rounds} rounds in ${minutes} minutes`)
@@ -54,14 +59,9 @@ async function round(target: BenchPlatform): Promise<void> {
   await fetch(`${target.info.base_url}/v2/apps`, { method: 'POST', body: archiveForm(app.archive) }) // refused: no key
 }
 
-function sampleOf(pid: number): Sample {
-  const status = readFileSync(`/proc/${pid}/status`, 'utf8')
-  const kilobytes = Number(/^RssAnon:\s+(\d+)/m.exec(status)![1])
-  return {
-    at: performance.now(),
-    megabytes: (kilobytes * 1024) / 1_000_000,
-    descriptors: readdirSync(`/proc/${pid}/fd`).length,
-  }
+async function sampleOf(pid: number): Promise<Sample> {
+  const descriptors = readdirSync(`/proc/${pid}/fd`).length
+  return { at: performance.now(), megabytes: (await liveMemory(pid)) / 1_000_000, descriptors }
 }
 
 function report(name: string, samples: readonly Sample[]): void {
