@@ -1,7 +1,7 @@
 import { type CaptchaSettings, captchaSettings } from './accounts/captcha.ts'
 import { countryCodes } from './accounts/countries.ts'
 import { earlierKeyChecks } from './accounts/credentials.ts'
-import { absolute, type Environment, integer, list, number, oneOf, required } from './environment.ts'
+import { absolute, type Environment, integer, list, number, oneOf, required, withoutEmpty } from './environment.ts'
 import { type GitProviderSettings, gitProviderSettings } from './git/git-provider-settings.ts'
 import { type SurfaceNames, surfaceNames } from './installation/surface-names.ts'
 import { type TemporalSettings, temporalSettings } from './installation/temporal-settings.ts'
@@ -120,9 +120,10 @@ export type ObjectStoreConfig =
   | { kind: 'filesystem'; folder: string }
   | { kind: 's3'; endpoint: string; bucket: string; region: string; accessKeyId: string; secretAccessKey: string }
 
-/** Parses the environment. Throws an Error that names the setting and what it accepts. */
+/** Parses the environment, in which an empty setting is missing. Throws an Error that names the setting and what it accepts. */
 // biome-ignore lint/complexity/noExcessiveCognitiveComplexity: a flat list, in which each default counts as a branch
-export function parseConfig(env: Environment, cwd: string): Config {
+export function parseConfig(environment: Environment, cwd: string): Config {
+  const env = withoutEmpty(environment)
   const dataDir = absolute(env.BERTH_DATA ?? 'data', cwd)
   const bind = env.BIND_ADDRESS ?? '127.0.0.1'
   const ports = {

@@ -2,6 +2,11 @@ import { isAbsolute, resolve } from 'node:path'
 
 export type Environment = Record<string, string | undefined>
 
+/** The settings that have a value: shells and compose files leave one out by setting it to nothing. */
+export function withoutEmpty(env: Environment): Environment {
+  return Object.fromEntries(Object.entries(env).filter(([, value]) => value !== ''))
+}
+
 /** An http or https address without its trailing slash. Throws an Error that names the setting. */
 export function webAddress(env: Environment, name: string): string {
   const text = required(env, name)

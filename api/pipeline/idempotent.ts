@@ -111,6 +111,7 @@ export async function oncePerKey<T extends object>(
     throw new ApiError(body.code as ApiError['code'], body.message as string)
   }
   let isAnswered = false
+  let isCommitted = false
   const store = async (trx: Db, answer: T | ApiError) => {
     const { headers } = exchange
     // Otherwise this request stalled for so long that it was given up, and another one holds the key.
@@ -123,6 +124,7 @@ export async function oncePerKey<T extends object>(
       await store(trx, result.answer)
       return result
     })
+    isCommitted = true
     isAnswered = !(result.answer instanceof ApiError)
     return result
   }
@@ -138,7 +140,8 @@ export async function oncePerKey<T extends object>(
       await releaseIdempotencyKey(db, request).catch(
         ignoreError('a key that is not released is given up after a while'),
       )
-    else await storeAnswer(db, request, { ...answerOf(refusal), headers: {} })
+    // Once an operation is committed, its refusal names it too: the answer is repeated only while the operation is confirmed.
+    else await storeAnswer(db, request, { ...answerOf(refusal), headers: isCommitted ? exchange.headers : {} })
     throw thrown
   }
 }

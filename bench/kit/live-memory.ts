@@ -21,7 +21,7 @@ export async function liveMemory(pid: number): Promise<number> {
     await call(socket, 'HeapProfiler.collectGarbage')
     return Number(await evaluate('{ const { heapUsed, external } = process.memoryUsage(); heapUsed + external }'))
   } finally {
-    await evaluate(`setTimeout(() => require('inspector').close(), 50)`)
+    await evaluate(`void setTimeout(() => require('inspector').close(), 50)`)
     socket.terminate()
     await sleep(200) // the port is free for the next process
   }
