@@ -271,7 +271,7 @@ test.serial('after all that, the platform still works', async t => {
 test.serial('a second supervisor is refused, and prints the addresses of the first', async t => {
   const again = await run('up', '--detach')
   t.is(again.code, 0)
-  t.regex(again.stderr, /running already/)
+  t.regex(again.stderr, /already running/)
   t.regex(again.stdout, /Berth is up\./)
 })
 
