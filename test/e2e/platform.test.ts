@@ -77,7 +77,7 @@ test.serial('the first start ends with the example answering, and prints every a
   t.regex(started.stdout, /Berth is up\./)
   t.regex(started.stdout, /curl -H "Authorization: \d{18}-/)
   t.regex(started.stdout, /Protection quota\s+\S/)
-  t.notRegex(started.stderr, /did not come up/)
+  t.notRegex(started.stderr, /did not start/)
 
   const known = await info()
   t.deepEqual(Object.keys(known), infoKeys)

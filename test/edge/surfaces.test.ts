@@ -196,7 +196,7 @@ test('one address, or one IPv6 network, may have a limited number of open reques
     t.is(waiting, before + 4, one)
     const refused = await fifth
     t.is(refused.status, 429, one)
-    t.regex(refused.body, /too many requests open/)
+    t.regex(refused.body, /too many open requests/)
   }
   for (const other of ['203.0.113.2', '2001:db8:1:3::1']) {
     const before = waiting

@@ -157,7 +157,7 @@ test.serial('with a database older than two applications they are quarantined, o
     return late.every(({ id }) => !now.includes(`/berth-${id}-1`) && !volumes.includes(id))
   }
   await platform.until(aside, 60, 'what it does not know is stopped and set aside')
-  t.regex(host!.output(), /never heard of is set aside\. It is removed after 7 days, and comes back when/)
+  t.regex(host!.output(), /the database does not know\. It is removed after 7 days, and restored if/)
 
   // The number of the release that it has forgotten is given out once more, and its files lie there.
   const operationId = await commit(apiUrl, 'what came after')
