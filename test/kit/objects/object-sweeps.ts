@@ -20,7 +20,8 @@ export class Sweeps {
       await sweepSegments({ db, store }, receipt, atOnce)
     } catch (error) {
       // Only a sweep that does not wait meets segments that are still arriving; the next sweep, or their sender, continues with these.
-      if (!/^The store says that \w+ is deleted, and still has it\.$/.test((error as Error).message)) throw error
+      if (!/^The object store reported the deletion of \w+ but still has it\.$/.test((error as Error).message))
+        throw error
     } finally {
       this.#running--
     }

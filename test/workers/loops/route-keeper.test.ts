@@ -135,7 +135,7 @@ test.serial('a route that the proxy refuses delays no others, and is retried', a
   t.deepEqual(await namesWithWrongRoute(tables), [odd.host])
   t.regex(
     (await routeFinding(db, bySupervisor, { edge: {} as never, appsDomain }, edge)).state,
-    new RegExp(`1 NOT AS .* ${odd.host}$`),
+    new RegExp(`1 WRONG, the first is ${odd.host}$`),
   )
   refusing = false
   t.deepEqual((await syncRoutes(tables)).refused, [])

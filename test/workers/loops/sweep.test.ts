@@ -135,7 +135,7 @@ test.serial('a segment that its store reports as deleted but still has is not re
   await store.put(id, Readable.from('archive'))
   await db('segments').where({ id }).update({ drawn_at: '2000-01-01' })
   await t.throwsAsync(sweep({ db, store: lying }), {
-    message: `The store says that ${id} is deleted, and still has it.`,
+    message: `The object store reported the deletion of ${id} but still has it.`,
   })
   t.is((await db('segments').where({ id }).first()).state, 'dying')
   t.is(await sweep({ db, store }), 1)

@@ -154,7 +154,7 @@ test('an upload with a gap, with a small part, or with none stays open', async t
   await send(db, id, 3, 1)
   await t.throwsAsync(complete(db, id, ownerId), { message: 'Part 2 is missing.' })
   await send(db, id, 2)
-  await t.throwsAsync(complete(db, id, ownerId), { message: /Part 1 has under 5 MB/ })
+  await t.throwsAsync(complete(db, id, ownerId), { message: /Part 1 is below 5 MB/ })
   await send(db, id, 1)
   t.is((await complete(db, id, ownerId))?.parts, 3)
 })
