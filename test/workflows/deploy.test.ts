@@ -130,7 +130,10 @@ test('an undo that fails permanently is shown in the deploy, its operation, its 
   t.deepEqual(problemOf(marked!), { code: 'RESTORE_INTERRUPTED', message: failed.message! })
   const lane = { workflowId: '', status: 'COMPLETED', failedTasks: 0, url: null }
   const explained = explanation((await readOperationStory(db, operationId, 9))!, lane, new Date())
-  t.regex(explained, /put back the files \(The disk .+ is full.\)[\s\S]+marked as incompletely rolled back[\s\S]+berth ops clear/)
+  t.regex(
+    explained,
+    /put back the files \(The disk .+ is full.\)[\s\S]+marked as incompletely rolled back[\s\S]+berth ops clear/,
+  )
   t.is((await (await push(app)).end()).state, 'success')
   t.is(problemOf((await loadApp(db, app.id))!), undefined)
 })
