@@ -21,7 +21,8 @@ export async function liveMemory(pid: number): Promise<number> {
     await call(socket, 'HeapProfiler.collectGarbage')
     return Number(await evaluate('{ const { heapUsed, external } = process.memoryUsage(); heapUsed + external }'))
   } finally {
-    await evaluate(`void setTimeout(() => require('inspector').close(), 50)`)
+    // `require` exists only while the expression is evaluated.
+    await evaluate(`{ const inspector = require('inspector'); setTimeout(() => inspector.close(), 50); 'closing' }`)
     socket.terminate()
     await sleep(200) // the port is free for the next process
   }
