@@ -140,7 +140,7 @@ export function parseConfig(environment: Environment, cwd: string): Config {
     dataDir,
     logLevel: env.LOG_LEVEL ?? 'info',
     databaseUrl: env.DATABASE_URL ?? 'postgres://berth@127.0.0.1:5432/berth',
-    databaseOwnerUrl: env.DATABASE_OWNER_URL || null,
+    databaseOwnerUrl: env.DATABASE_OWNER_URL ?? null,
     databasePool: integer(env, 'DATABASE_POOL', 10),
     temporalNamespace: env.TEMPORAL_NAMESPACE ?? 'default',
     ...temporalSettings(env),

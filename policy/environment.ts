@@ -27,7 +27,7 @@ export function required(env: Environment, name: string): string {
 
 export function number(env: Environment, name: string, fallback: number): number {
   const text = env[name]
-  if (text === undefined || text === '') return fallback
+  if (text === undefined) return fallback
   const value = Number(text)
   if (!Number.isFinite(value) || value < 0)
     throw new Error(`The setting ${name} is "${text}"; it must be a number from 0.`)
@@ -42,7 +42,7 @@ export function integer(env: Environment, name: string, fallback: number): numbe
 
 export function oneOf<const T extends string>(env: Environment, name: string, values: readonly [T, ...T[]]): T {
   const text = env[name]
-  if (text === undefined || text === '') return values[0]
+  if (text === undefined) return values[0]
   const value = values.find(v => v === text)
   if (!value) throw new Error(`The setting ${name} is "${text}"; it must be one of: ${values.join(', ')}.`)
   return value

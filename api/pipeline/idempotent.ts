@@ -110,8 +110,8 @@ export async function oncePerKey<T extends object>(
     if (status === 200) return body as T
     throw new ApiError(body.code as ApiError['code'], body.message as string)
   }
-  let isAnswered = false
-  let isCommitted = false
+  /** What a transaction has stored. */
+  let committed: T | ApiError | undefined
   const store = async (trx: Db, answer: T | ApiError) => {
     const { headers } = exchange
     // Otherwise this request stalled for so long that it was given up, and another one holds the key.
@@ -124,13 +124,12 @@ export async function oncePerKey<T extends object>(
       await store(trx, result.answer)
       return result
     })
-    isCommitted = true
-    isAnswered = !(result.answer instanceof ApiError)
+    committed = result.answer
     return result
   }
   try {
     const answer = await steps(inTransaction)
-    if (!isAnswered) await store(db, answer)
+    if (!committed || committed instanceof ApiError) await store(db, answer)
     return answer
   } catch (thrown) {
     const refusal = toApiError(thrown)
@@ -141,7 +140,7 @@ export async function oncePerKey<T extends object>(
         ignoreError('a key that is not released is given up after a while'),
       )
     // Once an operation is committed, its refusal names it too: the answer is repeated only while the operation is confirmed.
-    else await storeAnswer(db, request, { ...answerOf(refusal), headers: isCommitted ? exchange.headers : {} })
+    else await storeAnswer(db, request, { ...answerOf(refusal), headers: committed ? exchange.headers : {} })
     throw thrown
   }
 }

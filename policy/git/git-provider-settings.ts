@@ -20,7 +20,7 @@ const webhook = 'GIT_PROVIDER_WEBHOOK_SECRET'
 
 /** All settings or none (null): an incomplete app would only fail later. Throws an Error that names the missing setting. */
 export function gitProviderSettings(env: Environment): GitProviderSettings | null {
-  const names = Object.keys(env).filter(name => name.startsWith('GIT_PROVIDER_') && env[name])
+  const names = Object.keys(env).filter(name => name.startsWith('GIT_PROVIDER_') && env[name] !== undefined)
   if (names.length === 0) return null
   return {
     apiUrl: webAddress(env, 'GIT_PROVIDER_API_URL'),

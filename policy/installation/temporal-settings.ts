@@ -21,12 +21,12 @@ export interface TemporalSettings {
 /** TLS is on as soon as one of its settings, or an API key, is given. Throws an Error that names the setting and what it accepts. */
 export function temporalSettings(env: Environment): TemporalSettings {
   const tls: TemporalTls = {
-    ca: env.TEMPORAL_TLS_CA || null,
-    certificate: env.TEMPORAL_TLS_CERT || null,
-    key: env.TEMPORAL_TLS_KEY || null,
-    serverName: env.TEMPORAL_TLS_SERVER_NAME || null,
+    ca: env.TEMPORAL_TLS_CA ?? null,
+    certificate: env.TEMPORAL_TLS_CERT ?? null,
+    key: env.TEMPORAL_TLS_KEY ?? null,
+    serverName: env.TEMPORAL_TLS_SERVER_NAME ?? null,
   }
-  const temporalApiKey = env.TEMPORAL_API_KEY || null
+  const temporalApiKey = env.TEMPORAL_API_KEY ?? null
   const mode = oneOf(env, 'TEMPORAL_TLS', ['auto', 'on', 'off'])
   const needsTls = temporalApiKey !== null || Object.values(tls).some(value => value !== null)
   if (mode === 'off' && needsTls)
@@ -45,7 +45,7 @@ export function temporalSettings(env: Environment): TemporalSettings {
 const addressForm = /^(\[[0-9a-f:.]+\]|[^\s/:@?#[\]]+):(\d{1,5})$/i
 
 function temporalAddress(setting: string | undefined): string {
-  const address = setting || '127.0.0.1:7233'
+  const address = setting ?? '127.0.0.1:7233'
   if (!addressForm.test(address) || Number(addressForm.exec(address)![2]) > 65_535)
     throw new Error(
       `The setting TEMPORAL_ADDRESS is "${address}"; it must be host:port, such as temporal.internal:7233.`,
