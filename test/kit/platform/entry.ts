@@ -20,15 +20,20 @@ process.once('exit', () => {
   for (const child of living) child.kill('SIGKILL')
 })
 
-/** One of the product's own processes, from its entry file in workers/, as the supervisor starts it; `through` are words put before it. */
+/**
+ * One of the product's own processes, from its entry file in workers/, as the supervisor starts it; `through` are words put before it.
+ * `folder` is the checkout of another version, whose sources are started.
+ */
 export function startEntry(
   name: 'api' | 'worker' | 'host',
   env: Record<string, string>,
   through: readonly string[] = [],
+  folder?: string,
 ): Entry {
-  const [program, ...words] = [...through, process.execPath, ...productArguments(`workers/${name}`)]
+  const started = folder ? ['--import=tsx', `workers/${name}.ts`] : productArguments(`workers/${name}`)
+  const [program, ...words] = [...through, process.execPath, ...started]
   const child = spawn(program!, words, {
-    cwd: checkout,
+    cwd: folder ?? checkout,
     env: { ...process.env, ...env },
     stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
     detached: true, // a session of its own, which some kernels schedule as one

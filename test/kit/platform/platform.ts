@@ -175,12 +175,15 @@ export class TestPlatform {
     return this.api
   }
 
-  /** The API as a process of its own, on ports of its own. */
-  async startApiProcess(own: Record<string, string> = {}): Promise<{ api: Entry; url: string; blobUrl: string }> {
+  /** The API as a process of its own, on ports of its own; `folder` is the checkout of another version. */
+  async startApiProcess(
+    own: Record<string, string> = {},
+    folder?: string,
+  ): Promise<{ api: Entry; url: string; blobUrl: string }> {
     const names = ['API_PORT', 'BLOB_PORT', 'S3_PORT', 'FILES_PORT', 'PUBLIC_PORT']
     const [port, blobPort, ...others] = await Promise.all(names.map(unusedPort))
     const ports = [port, blobPort, ...others].map((free, n) => [names[n], String(free)])
-    const api = startEntry('api', { ...this.base.settings, ...own, ...Object.fromEntries(ports) })
+    const api = startEntry('api', { ...this.base.settings, ...own, ...Object.fromEntries(ports) }, [], folder)
     await api.ready
     return { api, url: `http://127.0.0.1:${port}`, blobUrl: `http://127.0.0.1:${blobPort}` }
   }
