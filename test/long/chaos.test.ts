@@ -8,6 +8,9 @@ const minutes = Number(process.env.CHAOS_MINUTES ?? 10)
 const applications = 12
 const platform = testInstallation()
 
+/** A process is killed this long after the last one. */
+const everyMs = { least: 2000, most: 7000 }
+
 test('random kills: every application that was accepted answers in the end', async t => {
   t.timeout((minutes + 20) * 60_000)
   t.is((await platform.run('up', '--detach')).code, 0)
@@ -43,7 +46,7 @@ test('random kills: every application that was accepted answers in the end', asy
   for (const end = Date.now() + minutes * 60_000; Date.now() < end; kills++) {
     const name = processNames[randomInt(processNames.length)] as string
     await platform.backAgain(name, platform.kill(name))
-    await sleep(2000 + randomInt(5000))
+    await sleep(randomInt(everyMs.least, everyMs.most))
   }
   going = false
   await uploads
