@@ -10,8 +10,8 @@ import type { Placement } from './placement/port.ts'
 import type { DecisionOptions } from './releases/decision.ts'
 import type { Release } from './releases/release.ts'
 import type { Snapshots } from './snapshots/port.ts'
-import type { AppTurns } from './steps/app-turns.ts'
-import type { StepTurnsOptions } from './steps/step-turns.ts'
+import type { AppLocks } from './steps/app-locks.ts'
+import type { GuardedStepsOptions } from './steps/guarded-steps.ts'
 import type { Volumes } from './volumes/port.ts'
 
 interface AppVariables {
@@ -32,7 +32,7 @@ export interface AppHostOptions extends DecisionOptions {
   placement: Placement
   snapshots: Snapshots
   /** The lock of each application of this host, shared with its reads and its watch: a paused container cannot be stopped. */
-  turns: AppTurns
+  locks: AppLocks
   git: Git
   gitLimits: Pick<FetchRequest, 'maxBytes' | 'timeoutSeconds' | 'allowedHosts'>
   /** The access token for the repository of a deployment, null when it needs none. */
@@ -44,5 +44,5 @@ export interface AppHostOptions extends DecisionOptions {
   boot: Boot
   /** Awaited before a container with a port is started; omitted where there are no routes. */
   routed?: RouteGate
-  confirm?: StepTurnsOptions['confirm']
+  confirm?: GuardedStepsOptions['confirm']
 }

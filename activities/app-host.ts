@@ -22,12 +22,12 @@ import { recordDeployment } from './releases/deployment-state.ts'
 import { withinDisk } from './releases/disk.ts'
 import { dependenciesOf, releaseFolders } from './releases/files.ts'
 import { exitOf, passGate, takenDown, type Unhealthy } from './releases/health-gate.ts'
-import { releasePlaces } from './releases/places.ts'
+import { releasePlacement } from './releases/placement-request.ts'
 import { releasePreparation } from './releases/preparation.ts'
 import type { ContainerExit, Release, StartedContainer, StepOf } from './releases/release.ts'
 import { startContainer } from './releases/start.ts'
-import { puttingBack } from './steps/going-back.ts'
-import { stepTurns } from './steps/step-turns.ts'
+import { guardedSteps } from './steps/guarded-steps.ts'
+import { retriedRestore } from './steps/restored-files.ts'
 
 export type { Unhealthy } from './releases/health-gate.ts'
 export type AppHostActivities = ReturnType<typeof appHostActivities>
@@ -35,9 +35,9 @@ export type AppHostActivities = ReturnType<typeof appHostActivities>
 /** The steps of a container host for one application. Every effect is named by ids, so each step may be repeated. */
 export function appHostActivities(host: AppHostOptions) {
   const { db, engine, volumes, placement } = host
-  const { assertCurrent, begin, beginAfter, beginLate, turn, lateTurn } = stepTurns(host)
+  const { assertCurrent, begin, beginAfter, beginLate, turn, lateTurn } = guardedSteps(host)
   const foldersOf = (release: Release) => releaseFolders(volumes.path(release.appId), release.number)
-  const { ownerUid, placeOf } = releasePlaces(host)
+  const { ownerUid, placementOf } = releasePlacement(host)
   const attempts = releaseAttempts()
   const preparation = releasePreparation(host, { begin, attempts })
 
@@ -75,7 +75,7 @@ export function appHostActivities(host: AppHostOptions) {
     async placeFiles(input: StepOf): Promise<void> {
       const { release, files } = await turn('placeFiles', input, async step => {
         const release = step.brought()
-        const files = await withinDisk(() => placement.place(placeOf(release)), null)
+        const files = await withinDisk(() => placement.place(placementOf(release)), null)
         await volumes.flush(release.appId)
         return { release, files }
       })
@@ -86,15 +86,15 @@ export function appHostActivities(host: AppHostOptions) {
     async restoreFiles(input: StepOf): Promise<void> {
       const restore = () =>
         turn('restoreFiles', input, async step => {
-          await placement.restore(placeOf(step.brought()))
+          await placement.restore(placementOf(step.brought()))
           await volumes.flush(step.appId)
         })
-      await puttingBack(db, input, restore)
+      await retriedRestore(db, input, restore)
     },
 
     /** Removes what only an undo needs, once the release serves. */
     async settleFiles(input: StepOf): Promise<void> {
-      await lateTurn('settleFiles', input, step => placement.settle(placeOf(step.brought())))
+      await lateTurn('settleFiles', input, step => placement.settle(placementOf(step.brought())))
     },
 
     /** Removes what a release that never served left at its host. */
@@ -104,7 +104,7 @@ export function appHostActivities(host: AppHostOptions) {
       await attempts(input, cancellationSignal(), () =>
         lateTurn('discardRelease', input, async step => {
           await engine.remove(buildContainerName(step.spent()))
-          if (!step.gone) await placement.discard(placeOf(step.brought()))
+          if (!step.gone) await placement.discard(placementOf(step.brought()))
         }),
       )
     },

@@ -20,7 +20,7 @@ import { appFreeze } from './snapshots/app-freeze.ts'
 import { SnapshotCorrupt, type SnapshotFacts, type SnapshotTotals } from './snapshots/port.ts'
 import { snapshotSlots } from './snapshots/snapshot-slots.ts'
 import { fenced } from './steps/claims.ts'
-import { stepTurns } from './steps/step-turns.ts'
+import { guardedSteps } from './steps/guarded-steps.ts'
 
 export type AppSnapshotActivities = ReturnType<typeof appSnapshotActivities>
 
@@ -31,7 +31,7 @@ export type AppSnapshotOptions = Pick<
   | 'volumes'
   | 'store'
   | 'snapshots'
-  | 'turns'
+  | 'locks'
   | 'traits'
   | 'sharedUid'
   | 'confirm'
@@ -45,13 +45,13 @@ const renewMs = 5 * 60_000
 export function appSnapshotActivities(host: AppSnapshotOptions) {
   const { db, store, snapshots, volumes } = host
   const slots = snapshotSlots(db)
-  const { begin } = stepTurns(host)
+  const { begin } = guardedSteps(host)
   const hostId = host.traits.id
 
   /** Copies the application's files into the object store. */
   async function copy(facts: SnapshotFacts, release: number, segmentId: string, signal: AbortSignal) {
     const { files } = releaseFolders(volumes.path(facts.appId), release)
-    const freeze = appFreeze({ engine: host.engine, turns: host.turns, hostId }, facts.appId)
+    const freeze = appFreeze({ engine: host.engine, locks: host.locks, hostId }, facts.appId)
     const { body, totals } = snapshots.make({ files, facts, ...freeze, signal })
     const ends = [store.put(segmentId, body, { signal }), totals] as const
     try {

@@ -36,7 +36,7 @@ export function edgeActivities(edge: Edge, db: Db, { appsDomain, machine }: { ap
   }
 
   /** Port 0 = nowhere: the lane may know this port from before its host restarted, and it may be another application's now. */
-  async function placeOf(appId: string, app: AppFacts, started: Switched): Promise<Place> {
+  async function placementOf(appId: string, app: AppFacts, started: Switched): Promise<Place> {
     const address = addressOf(app, started)
     const host = await findBootOfApp(db, appId)
     if (host && isBootOutdated(host, machine)) return { address, port: 0 }
@@ -54,7 +54,8 @@ export function edgeActivities(edge: Edge, db: Db, { appsDomain, machine }: { ap
     async switchRoute(input: StepOf, started: Switched): Promise<void> {
       if (started.hostPort === null) return
       const app = await appToRoute(input)
-      if (app?.subdomain) await setRoute(hostOf(app.subdomain), input.appId, () => placeOf(input.appId, app, started))
+      if (app?.subdomain)
+        await setRoute(hostOf(app.subdomain), input.appId, () => placementOf(input.appId, app, started))
     },
 
     /** Sends requests to the version that serves by its row, even after the operation has ended. A deleted application is success. */

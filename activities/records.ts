@@ -11,10 +11,10 @@ import type { Plans } from '../policy/accounts/plans.ts'
 import { ApiError } from '../policy/errors.ts'
 import { refusal } from './failures.ts'
 import { endForLostHost } from './hosts/lost-host.ts'
-import { withLastLines } from './releases/build-words.ts'
+import { withLastLines } from './releases/build-failure.ts'
 import { type DecisionOptions, decide, decideServing } from './releases/decision.ts'
 import { recordDeployment } from './releases/deployment-state.ts'
-import { type Failure, failed, inWords } from './releases/outcome-words.ts'
+import { type Failure, failed, withCanceller } from './releases/failure-outcome.ts'
 import type { ContainerExit, LaneOperation, Serving, StartedContainer } from './releases/release.ts'
 import { endSuspended } from './releases/suspension.ts'
 import { snapshotRecords } from './snapshot-records.ts'
@@ -134,7 +134,7 @@ export function recordActivities(options: RecordsOptions) {
     /** The previous version keeps serving, unchanged unless an undo failed: then its application is marked. */
     async deployFailed(operation: LaneOperation, reason: Failure): Promise<void> {
       await fence(operation, async (trx, { id, release }) => {
-        const failure = await withLastLines(trx, release.deploymentId, await inWords(trx, id, reason))
+        const failure = await withLastLines(trx, release.deploymentId, await withCanceller(trx, id, reason))
         await recordDeployment(trx, release, { state: 'error', ...failure })
         if (reason.code === 'RESTORE_INTERRUPTED')
           await markUndoFailure(trx, { operationId: id, deploymentId: release.deploymentId, words: reason.message })

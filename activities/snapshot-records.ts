@@ -6,7 +6,7 @@ import { releaseSnapshotSlot, renewSnapshotSlot } from '../db/snapshots/snapshot
 import { markSnapshotFailed, markSnapshotGood, type StoredSnapshot } from '../db/snapshots/snapshots.ts'
 import { refusal } from './failures.ts'
 import { recordDeployment } from './releases/deployment-state.ts'
-import { type Failure, failed, inWords } from './releases/outcome-words.ts'
+import { type Failure, failed, withCanceller } from './releases/failure-outcome.ts'
 import type { LaneOperation } from './releases/release.ts'
 import type { Fence } from './steps/claims.ts'
 
@@ -35,7 +35,7 @@ export function snapshotRecords(db: Db, fence: Fence) {
     async snapshotFailed(operation: LaneOperation, reason: Failure): Promise<void> {
       await fence(operation, async (trx, { id }) => {
         await markSnapshotFailed(trx, id)
-        await operations.finishOperation(trx, id, failed(await inWords(trx, id, reason)))
+        await operations.finishOperation(trx, id, failed(await withCanceller(trx, id, reason)))
       })
     },
 

@@ -73,4 +73,4 @@ export const snapshotPauseSeconds = 20
 export const staleUploadMs = 3_600_000
 
 /** How often a row that is waited for is read again without a notification, in milliseconds: the delay after a lost one. */
-export const newsRereadMs = 3000
+export const notificationRereadMs = 3000

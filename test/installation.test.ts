@@ -84,7 +84,7 @@ test('nothing but the proxy is reachable from other machines', t => {
   t.false(/BIND_ADDRESS|HOST_ADDRESS/.test(compose), 'our own processes stay on loopback')
 })
 
-test('a new pair of the object store makes its container anew', t => {
+test('a new pair of the object store recreates its container', t => {
   t.regex(services.get('objects')!, /^ {4}labels: \{ berth\.account: "\$\{S3_STORE_ACCESS_KEY_ID:\?\}" \}$/m)
 })
 

@@ -17,7 +17,7 @@ import { authenticator } from '../api/pipeline/authenticate.ts'
 import { openCountries } from '../api/pipeline/countries.ts'
 import { EarlierCredentials } from '../api/pipeline/earlier-credentials.ts'
 import { Limiter } from '../api/pipeline/limiter.ts'
-import { News } from '../api/pipeline/news.ts'
+import { RowNotifications } from '../api/pipeline/row-notifications.ts'
 import type { Services } from '../api/services.ts'
 import { healthChecks } from '../api/status/health.ts'
 import { ServiceStatus } from '../api/status/service-status.ts'
@@ -92,7 +92,7 @@ export async function serveApi(config: Config): Promise<void> {
     lanes: sharedWakes(withCrashPoints('lanes', temporalLanes(client, { queuePrefix: config.queuePrefix }))),
     downgrades: temporalDowngrades(client, config),
     outcomes: new Outcomes(notifications),
-    deploymentNews: new News(notifications, 'deployments'),
+    deploymentNotifications: new RowNotifications(notifications, 'deployments'),
     logSlots: new FairSlots(wholeLogs),
     pushSlots: new PushSlots(databasePool),
     patience: commandTimeouts,

@@ -12,7 +12,7 @@ import { moveToTrash } from './trash.ts'
 
 const draftFlags = constants.O_WRONLY | constants.O_CREAT | constants.O_TRUNC | constants.O_NOFOLLOW
 
-// The caller holds the application's lock during each of these (app-turns.ts).
+// The caller holds the application's lock during each of these (app-locks.ts).
 
 /**
  * Creates or replaces a file in one step: a reader finds either the old content or all of `bytes`. Creates missing folders above it.

@@ -6,14 +6,14 @@ import { AppFolder, ignore } from '../app-files/folder.ts'
 import { isEmpty } from '../app-files/listing.ts'
 import { exists, releaseFolders } from '../releases/files.ts'
 import { maxListed, recordNames } from './job.ts'
-import type { PlacedFiles, PlaceRequest } from './port.ts'
+import type { PlacedFiles, PlacementRequest } from './port.ts'
 
 /**
  * Renames the sources of a first release to the application's folder, in one step. Null when this is not a first release: then files
  * are placed one by one. The file names are recorded before, so that a later attempt need not walk a folder that its program
  * may already change.
  */
-export async function placeFirst(request: PlaceRequest): Promise<PlacedFiles | null> {
+export async function placeFirst(request: PlacementRequest): Promise<PlacedFiles | null> {
   const { source, files } = releaseFolders(request.volume, request.release)
   const marker = markerOf(request)
   if (!(await exists(source))) return (await exists(marker)) ? recordedFiles(marker) : null
@@ -27,7 +27,7 @@ export async function placeFirst(request: PlaceRequest): Promise<PlacedFiles | n
 }
 
 /** Undoes a first release that is not settled; false when there is none. */
-export async function restoreFirst(request: PlaceRequest): Promise<boolean> {
+export async function restoreFirst(request: PlacementRequest): Promise<boolean> {
   const { source, files } = releaseFolders(request.volume, request.release)
   if (!(await exists(markerOf(request))) || (await exists(recordOf(request, recordNames.manifest)))) return false
   if (!(await exists(source))) await rename(files, source)
@@ -37,13 +37,13 @@ export async function restoreFirst(request: PlaceRequest): Promise<boolean> {
   return true
 }
 
-const recordOf = ({ volume, release }: PlaceRequest, name: string): string =>
+const recordOf = ({ volume, release }: PlacementRequest, name: string): string =>
   join(releaseFolders(volume, release).root, name)
 
-const markerOf = (request: PlaceRequest): string => recordOf(request, recordNames.first)
+const markerOf = (request: PlacementRequest): string => recordOf(request, recordNames.first)
 
 /** Whether an earlier release was placed. */
-async function isLater({ volume, release }: PlaceRequest): Promise<boolean> {
+async function isLater({ volume, release }: PlacementRequest): Promise<boolean> {
   const others = (await readdir(join(volume, 'releases'))).map(Number).filter(other => other < release)
   for (const other of others)
     for (const name of [recordNames.first, recordNames.manifest])

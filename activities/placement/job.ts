@@ -1,9 +1,9 @@
-import type { PlacedFiles, PlaceRequest } from './port.ts'
+import type { PlacedFiles, PlacementRequest } from './port.ts'
 
 /** The one job of a child. */
 export interface PlacementJob {
   act: 'place' | 'restore' | 'settle' | 'discard'
-  request: PlaceRequest
+  request: PlacementRequest
 }
 
 /** `emptied` are old releases whose folders only their owner, the host, can remove. */

@@ -16,14 +16,14 @@ import {
 } from './manifest.ts'
 import { type Openings, withOpenings } from './openings.ts'
 import { type Places, removeEmpty, setAside, sourceOf } from './places.ts'
-import type { PlacedFiles, PlaceRequest } from './port.ts'
+import type { PlacedFiles, PlacementRequest } from './port.ts'
 import { undoUnfinished } from './unfinished.ts'
 
 /** Max attempts at one change that the application keeps obstructing. */
 const maxAttempts = 20
 
 /** Places a release; continues where a killed attempt ended. Resolves to what changed, the same for every call. */
-export async function place(places: Places, request: PlaceRequest): Promise<PlacedFiles> {
+export async function place(places: Places, request: PlacementRequest): Promise<PlacedFiles> {
   const { releases, files } = places
   const manifest = await withOpenings(places, openings => placeOpened(places, request, openings))
   // Written last: it means that all is done, including the restored modes.
@@ -31,7 +31,7 @@ export async function place(places: Places, request: PlaceRequest): Promise<Plac
   return manifest.placed
 }
 
-async function placeOpened(places: Places, request: PlaceRequest, openings: Openings): Promise<Manifest> {
+async function placeOpened(places: Places, request: PlacementRequest, openings: Openings): Promise<Manifest> {
   const { files, releases, release } = places
   const done = readManifest(releases, files, request.release)
   if (done) return done
@@ -63,7 +63,7 @@ class Placing {
   constructor(
     readonly places: Places,
     readonly before: Manifest,
-    readonly request: PlaceRequest,
+    readonly request: PlacementRequest,
     readonly openings: Openings,
   ) {
     this.#journal = new Journal(places.release)

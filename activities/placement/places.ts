@@ -2,7 +2,7 @@ import { linkSync, mkdirSync, renameSync, rmdirSync } from 'node:fs'
 import { bytesOf, codeOf, unreachable } from '../../lib/folders/disk-names.ts'
 import type { Tree } from '../../lib/folders/tree.ts'
 import { recordNames, replacedFolder } from './job.ts'
-import type { PlaceRequest } from './port.ts'
+import type { PlacementRequest } from './port.ts'
 
 export interface Places {
   files: Tree
@@ -12,7 +12,7 @@ export interface Places {
 }
 
 /** Maps a path of the application's folder to its path below `releases/<n>/` before it is placed. */
-export function sourceOf({ path }: PlaceRequest): (placed: string) => string {
+export function sourceOf({ path }: PlacementRequest): (placed: string) => string {
   const prefix = path === '' ? '' : `${bytesOf(path)}/`
   return placed => `source/${placed.slice(prefix.length)}`
 }

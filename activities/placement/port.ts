@@ -7,7 +7,7 @@ export interface PlacedFiles {
   removed: string[]
 }
 
-export interface PlaceRequest {
+export interface PlacementRequest {
   /** The volume's root: files/ and releases/<n>/ lie in it. */
   volume: string
   release: number
@@ -35,16 +35,16 @@ export interface PlaceRequest {
  */
 export interface Placement {
   /** Renames file by file, with an undo journal next to the release. Files that the application wrote are never lost. */
-  place(request: PlaceRequest): Promise<PlacedFiles>
+  place(request: PlacementRequest): Promise<PlacedFiles>
   /** Puts back what `place` replaced and removes what it added. Nothing placed is success. */
-  restore(request: PlaceRequest): Promise<void>
+  restore(request: PlacementRequest): Promise<void>
   /**
    * Once the release serves: removes the journal, the replaced files, and releases older than this one and the previous one.
    * Versions that the application itself wrote and the release replaced are moved to `.replaced/<release>/` in its folder.
    */
-  settle(request: PlaceRequest): Promise<void>
+  settle(request: PlacementRequest): Promise<void>
   /** Restores, and removes everything that the release brought and installed. For a release that will never serve. Removed already is success. */
-  discard(request: PlaceRequest): Promise<void>
+  discard(request: PlacementRequest): Promise<void>
 }
 
 /** The application has more files than fit into a child's memory: they cannot be placed, and a retry is useless. */

@@ -6,7 +6,7 @@ import { entryPath } from '../../policy/archives/archive-names.ts'
 import { failureOf, JobChild } from '../child-process/job-child.ts'
 import { placeFirst, restoreFirst } from './first.ts'
 import type { PlacementJob, PlacementReply } from './job.ts'
-import { type Placement, PlacementRefused, type PlaceRequest } from './port.ts'
+import { type Placement, PlacementRefused, type PlacementRequest } from './port.ts'
 import { placingSlots } from './slots.ts'
 
 /**
@@ -14,13 +14,13 @@ import { placingSlots } from './slots.ts'
  * when it gets a slot. Rejects when it gets none within the same time.
  */
 export function placement(limits: Pick<PlacingLimits, 'seconds' | 'memoryBytes'> = placingLimits): Placement {
-  async function run(act: PlacementJob['act'], request: PlaceRequest) {
+  async function run(act: PlacementJob['act'], request: PlacementRequest) {
     const leave = await placingSlots.enter(request.account ?? request.volume, limits.seconds * 1000)
     if (!leave) throw new Error('Too many other applications on this host are placing files.')
     return runChild(act, request).finally(leave)
   }
 
-  async function runChild(act: PlacementJob['act'], input: PlaceRequest) {
+  async function runChild(act: PlacementJob['act'], input: PlacementRequest) {
     const request = { ...input, path: folderPath(input.path) }
     const child = new JobChild<PlacementJob, PlacementReply>('placement', { what: 'Placing the files' })
     const reply = await child.run({ act, request }, { ...limits, large: () => overMemory(act) })

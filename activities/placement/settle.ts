@@ -6,18 +6,18 @@ import { Journal } from './journal.ts'
 import { isUnchanged, type Manifest, manifestBefore, readManifest, releaseNumbers } from './manifest.ts'
 import { withOpenings } from './openings.ts'
 import { moveToReplaced, type Places, replacedAs } from './places.ts'
-import type { PlaceRequest } from './port.ts'
+import type { PlacementRequest } from './port.ts'
 import { restore } from './undo.ts'
 
 /**
  * Makes a placing final: versions that the application wrote and the release replaced are moved where their owner finds them, the rest
  * of the old files is removed. Resolves to the numbers of old releases whose folders are empty now.
  */
-export function settle(places: Places, request: PlaceRequest): Promise<number[]> {
+export function settle(places: Places, request: PlacementRequest): Promise<number[]> {
   return withOpenings(places, () => settleOpened(places, request))
 }
 
-async function settleOpened(places: Places, { release: number }: PlaceRequest): Promise<number[]> {
+async function settleOpened(places: Places, { release: number }: PlacementRequest): Promise<number[]> {
   const { files, releases, release } = places
   if (!readManifest(releases, files, number)) return []
   const before = manifestBefore(releases, files, number)
@@ -42,7 +42,7 @@ function withDependencies(releases: Tree, numbers: (number | null)[]): Set<numbe
 }
 
 /** Undoes a release and removes all that it brought. Resolves to its number. */
-export async function discard(places: Places, request: PlaceRequest): Promise<number[]> {
+export async function discard(places: Places, request: PlacementRequest): Promise<number[]> {
   await restore(places, request)
   await empty(places.releases, request.release)
   return [request.release]

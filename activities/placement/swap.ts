@@ -4,13 +4,13 @@ import type { Tree } from '../../lib/folders/tree.ts'
 import { recordNames } from './job.ts'
 import { describe, isUnchanged, manifestBefore, readManifest, writeManifest } from './manifest.ts'
 import type { Places } from './places.ts'
-import type { PlacedFiles, PlaceRequest } from './port.ts'
+import type { PlacedFiles, PlacementRequest } from './port.ts'
 
 // A restored tree replaces the whole folder by renaming folders that only the host can reach. Between two renames the folder
 // may be missing; the next attempt, or the undo, continues from there.
 
 /** Moves the old tree aside and the sources into its place. Swapped already is success. */
-export function swapIn(volume: Tree, request: PlaceRequest): void {
+export function swapIn(volume: Tree, request: PlacementRequest): void {
   const release = volume.tree(`releases/${request.release}`)
   if (release.stat(source)) {
     if (!release.stat(before)) move([volume, 'files'], [release, before])
@@ -20,7 +20,7 @@ export function swapIn(volume: Tree, request: PlaceRequest): void {
 }
 
 /** Makes the old tree the application's folder again. Nothing swapped, or settled already, is success. */
-export function swapBack(volume: Tree, request: PlaceRequest): void {
+export function swapBack(volume: Tree, request: PlacementRequest): void {
   const release = volume.tree(`releases/${request.release}`)
   if (release.stat(before)) {
     if (release.stat(recordNames.manifest)) unlinkSync(release.at(recordNames.manifest))
@@ -34,7 +34,7 @@ export function swapBack(volume: Tree, request: PlaceRequest): void {
  * Records which files of the swapped tree came from releases: those that they brought and that are unchanged in it. The rest is the
  * application's own, so that the next push removes nothing that only the snapshot has.
  */
-export function recordSwapped({ files, releases }: Places, { release }: PlaceRequest): PlacedFiles {
+export function recordSwapped({ files, releases }: Places, { release }: PlacementRequest): PlacedFiles {
   const done = readManifest(releases, files, release)
   if (done) return done.placed
   const earlier = manifestBefore(releases, files, release)

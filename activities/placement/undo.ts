@@ -5,7 +5,7 @@ import { type Change, Journal } from './journal.ts'
 import { isUnchanged, planOf, type Sources } from './manifest.ts'
 import { withOpenings } from './openings.ts'
 import { moveToReplaced, type Places, removeEmpty, replacedAs, sourceOf } from './places.ts'
-import type { PlaceRequest } from './port.ts'
+import type { PlacementRequest } from './port.ts'
 
 export interface UndoTerms {
   /** Leaves what the application has changed, removed or created since: its release was placed long ago. */
@@ -13,11 +13,11 @@ export interface UndoTerms {
 }
 
 /** Undoes a release; continues where a killed attempt ended. Without a journal there is nothing to undo. */
-export function restore(places: Places, request: PlaceRequest, terms: UndoTerms = {}): Promise<void> {
+export function restore(places: Places, request: PlacementRequest, terms: UndoTerms = {}): Promise<void> {
   return withOpenings(places, () => restoreOpened(places, request, terms))
 }
 
-async function restoreOpened(places: Places, request: PlaceRequest, terms: UndoTerms): Promise<void> {
+async function restoreOpened(places: Places, request: PlacementRequest, terms: UndoTerms): Promise<void> {
   const { release } = places
   if (!release.stat(recordNames.journal)) return
   if (release.stat(recordNames.manifest)) unlinkSync(release.at(recordNames.manifest))
@@ -36,7 +36,7 @@ class Undoing {
 
   constructor(
     readonly places: Places,
-    readonly request: PlaceRequest,
+    readonly request: PlacementRequest,
     readonly terms: UndoTerms,
   ) {
     this.#plan = planOf(places.release, request.path)

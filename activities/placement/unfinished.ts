@@ -2,7 +2,7 @@ import type { Tree } from '../../lib/folders/tree.ts'
 import { recordNames } from './job.ts'
 import { manifestBefore, planOf, releaseNumbers } from './manifest.ts'
 import type { Places } from './places.ts'
-import type { PlaceRequest } from './port.ts'
+import type { PlacementRequest } from './port.ts'
 import { keepWritten } from './settle.ts'
 import { restore } from './undo.ts'
 
@@ -11,7 +11,7 @@ import { restore } from './undo.ts'
  * push would treat their files as the application's own and leave them there. What the application has changed since stays. For the
  * last complete one, moves what the application had written before to where its owner finds it, if it was never settled.
  */
-export async function undoUnfinished({ files, releases }: Places, request: PlaceRequest): Promise<void> {
+export async function undoUnfinished({ files, releases }: Places, request: PlacementRequest): Promise<void> {
   for (const number of releaseNumbers(releases).filter(other => other < request.release)) {
     const release = releases.tree(String(number))
     try {
@@ -36,7 +36,7 @@ function isComplete(release: Tree): boolean {
   return [manifest, first, before].some(name => release.stat(name))
 }
 
-async function undo(places: Places, request: PlaceRequest): Promise<void> {
+async function undo(places: Places, request: PlacementRequest): Promise<void> {
   const { path = '' } = planOf(places.release, '')
   await restore(places, { ...request, path }, { sparesOwnChanges: true })
 }

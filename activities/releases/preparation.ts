@@ -2,24 +2,24 @@ import { cancellationSignal } from '@temporalio/activity'
 import { takeBuildSlot } from '../../db/operations/build-slots.ts'
 import type { AppHostOptions } from '../app-host-options.ts'
 import { appContainerName, buildContainerName } from '../containers/spec.ts'
-import type { stepTurns } from '../steps/step-turns.ts'
+import type { guardedSteps } from '../steps/guarded-steps.ts'
 import type { ReleaseAttempts } from './attempts.ts'
 import { bringRelease } from './bringing.ts'
 import { recordDeployment } from './deployment-state.ts'
 import { ensureDiskFor, withinDisk } from './disk.ts'
 import { isPreparedFor, lendDependencies, readPrepared, releaseFolders } from './files.ts'
 import { installRelease } from './install.ts'
-import { releasePlaces } from './places.ts'
+import { releasePlacement } from './placement-request.ts'
 import type { Release, StepOf } from './release.ts'
 
-export interface PreparationOptions extends Pick<ReturnType<typeof stepTurns>, 'begin'> {
+export interface PreparationOptions extends Pick<ReturnType<typeof guardedSteps>, 'begin'> {
   attempts: ReleaseAttempts
 }
 
 /** The steps of a host that bring a release and install its dependencies, alongside the serving version. */
 export function releasePreparation(host: AppHostOptions, { begin, attempts }: PreparationOptions) {
   const { db, engine, volumes } = host
-  const { ownerUid, ownerOf } = releasePlaces(host)
+  const { ownerUid, ownerOf } = releasePlacement(host)
   const foldersOf = (release: Release) => releaseFolders(volumes.path(release.appId), release.number)
 
   /** Takes one of the host's build slots for this release. */

@@ -1,6 +1,6 @@
 import { ignoreError } from '../../lib/async/ignore-error.ts'
 import { appOf, type ContainerHost, type ContainerState, type ListedContainer, labels } from '../containers/port.ts'
-import type { AppTurns } from '../steps/app-turns.ts'
+import type { AppLocks } from '../steps/app-locks.ts'
 
 /** Freezes a program for the last pass of its snapshot. */
 export interface AppFreeze {
@@ -12,7 +12,7 @@ export interface AppFreeze {
 
 export interface FreezeHost {
   engine: ContainerHost
-  turns: AppTurns
+  locks: AppLocks
   hostId: string
 }
 
@@ -26,7 +26,7 @@ export function appFreeze(host: FreezeHost, appId: string): AppFreeze {
   return {
     pause: () =>
       new Promise((resolve, reject) => {
-        const held = host.turns(appId, async () => {
+        const held = host.locks(appId, async () => {
           try {
             for (const { name } of await running()) await host.engine.pause(name)
           } catch (error) {
@@ -61,7 +61,7 @@ export async function unpauseAbandoned(
   const builds = paused.filter(container => container.labels[labels.role] === 'build')
   for (const build of builds) await each(appOf(build), () => host.engine.unpause(build.name))
   for (const appId of new Set(paused.map(appOf)))
-    if (appId && !host.turns.busy(appId)) await each(appId, () => host.turns(appId, () => unpauseAll(host, appId)))
+    if (appId && !host.locks.busy(appId)) await each(appId, () => host.locks(appId, () => unpauseAll(host, appId)))
 }
 
 async function unpauseAll(host: FreezeHost, appId: string): Promise<void> {

@@ -12,7 +12,7 @@ import { isIssuedToken, isUploadToken, uploadTokenSecret } from '../../policy/ob
 import { credentialBelievedMs } from '../../policy/timeouts.ts'
 import type { Exchange } from '../http/exchange.ts'
 import { EarlierCredentials } from './earlier-credentials.ts'
-import { Guessers } from './guessers.ts'
+import { KeyGuesses } from './key-guesses.ts'
 
 /** Who sends a request, and with which rights. Null lists mean no restriction. */
 export interface Caller {
@@ -55,7 +55,7 @@ export function authenticator(options: AuthenticatorOptions): Authenticate {
   const sessionSecret = sessionKey(masterKey)
   const tokenSecret = uploadTokenSecret(masterKey)
   const earlier = new EarlierCredentials(db)
-  const guessers = new Guessers(processes)
+  const guesses = new KeyGuesses(processes)
   let cached = new Map<string, Promise<Caller>>()
   let cachedSince = 0
 
@@ -63,9 +63,9 @@ export function authenticator(options: AuthenticatorOptions): Authenticate {
     const now = Date.now()
     const hash = keyChecks.some(check => issuedTo(check, credential)) ? credentialHash(credential) : undefined
     const name = hash?.toString('base64')
-    const user = hash && name && !guessers.refuses(address, name, now) ? await findUserByKeyHash(db, hash) : undefined
+    const user = hash && name && !guesses.refuses(address, name, now) ? await findUserByKeyHash(db, hash) : undefined
     if (user) return callerOf(user, 'key', plans)
-    guessers.miss(address, name, now)
+    guesses.miss(address, name, now)
     throw new ApiError('ACCESS_DENIED')
   }
 
@@ -81,9 +81,9 @@ export function authenticator(options: AuthenticatorOptions): Authenticate {
     const hash =
       isIssuedToken(tokenSecret, credential) || (await earlier.mayBeToken()) ? credentialHash(credential) : undefined
     const name = hash?.toString('base64')
-    const row = hash && name && !guessers.refuses(address, name, now) ? await findUploadToken(db, hash) : undefined
+    const row = hash && name && !guesses.refuses(address, name, now) ? await findUploadToken(db, hash) : undefined
     if (row) return { ...callerOf(row.user, 'upload-token', plans), uploadToken: row.token }
-    guessers.miss(address, name, now)
+    guesses.miss(address, name, now)
     throw new ApiError('ACCESS_DENIED')
   }
 
@@ -104,7 +104,7 @@ export function authenticator(options: AuthenticatorOptions): Authenticate {
   }
 
   async function refuse(refusal: unknown, address: string): Promise<never> {
-    const waitMs = guessers.waitOf(address, Date.now())
+    const waitMs = guesses.waitOf(address, Date.now())
     if (waitMs > 0) await sleep(waitMs)
     throw refusal
   }

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { pino } from 'pino'
 import { dockerHost } from '../../activities/containers/docker/host.ts'
-import { appTurns } from '../../activities/steps/app-turns.ts'
+import { appLocks } from '../../activities/steps/app-locks.ts'
 import { folderVolumes } from '../../activities/volumes/folder.ts'
 import { type Chore, chores, tidyRows } from '../../db/housekeeping.ts'
 import { claimNextOperationFor } from '../../db/operations/operation-claims.ts'
@@ -121,7 +121,7 @@ function watched({ db, engineUrl, folder }: Installation) {
   const boot = { id: bootId, settle: async () => bootId }
   const engine = dockerHost({ dockerHost: engineUrl, makeRootfs })
   const volumes = folderVolumes(volumesOf(folder))
-  return { db, engine, volumes, hostId, turns: appTurns(), boot, log }
+  return { db, engine, volumes, hostId, locks: appLocks(), boot, log }
 }
 
 /** Something that goes on from round to round, for each installation. */

@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { pino } from 'pino'
 import { type ContainerHost, labels } from '../../activities/containers/port.ts'
 import { nanosecondsNow } from '../../activities/containers/stamps.ts'
-import { appTurns } from '../../activities/steps/app-turns.ts'
+import { appLocks } from '../../activities/steps/app-locks.ts'
 import { MiB } from '../../lib/bytes.ts'
 import { hostReadKey } from '../../policy/keys.ts'
 import { serveHost } from '../../workers/host/server/host-server.ts'
@@ -43,7 +43,7 @@ const { url } = await serveHost({
   engine: engine as unknown as ContainerHost,
   volumes: {} as never,
   hostId,
-  turns: appTurns(),
+  locks: appLocks(),
   key: hostReadKey(masterKey, hostId),
   address: '127.0.0.1',
   port: 0,

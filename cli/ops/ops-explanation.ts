@@ -129,7 +129,7 @@ export function holds(
     reasons.push('Temporal does not answer. Nothing is lost, but nothing proceeds until it does.')
   else if (lane.failedTasks > 0)
     reasons.push(
-      `Its lane is stuck: its workflow task failed ${lane.failedTasks} times. After ${relay.stuckTasks} failures the worker starts it anew; see: berth logs worker`,
+      `Its lane is stuck: its workflow task failed ${lane.failedTasks} times. After ${relay.stuckTasks} failures the worker restarts it; see: berth logs worker`,
     )
   else if (lane.status !== 'RUNNING' && age > claimSeconds)
     reasons.push(`Its lane does not run (${lane.status}). The worker wakes lanes; see: berth ps, berth logs worker`)

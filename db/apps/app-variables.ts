@@ -54,7 +54,7 @@ export function assertReadable(unreadable: readonly string[]): void {
   const more = unreadable.length > names.length ? ` and ${unreadable.length - names.length} more` : ''
   throw new ApiError(
     'READ_FAILED',
-    `Variables that cannot be decrypted: ${names.join(', ')}${more}. Set them anew or remove them.`,
+    `Variables that cannot be decrypted: ${names.join(', ')}${more}. Set them again or remove them.`,
   )
 }
 

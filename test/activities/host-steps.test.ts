@@ -15,7 +15,7 @@ import { decide, decideServing } from '../../activities/releases/decision.ts'
 import { ensureDiskFor, newDiskLine } from '../../activities/releases/disk.ts'
 import { type ReleaseFolders, readPrepared, releaseFolders, writePrepared } from '../../activities/releases/files.ts'
 import type { LaneOperation, Release } from '../../activities/releases/release.ts'
-import { appTurns } from '../../activities/steps/app-turns.ts'
+import { appLocks } from '../../activities/steps/app-locks.ts'
 import { folderVolumes } from '../../activities/volumes/folder.ts'
 import { loadApp, recordStarted } from '../../db/apps/apps.ts'
 import { openDeployment, readLog } from '../../db/deploys/deployments.ts'
@@ -64,16 +64,16 @@ async function scene(kind: OperationKind, hostId = 'h1', own: Partial<AppHostOpt
 
 /** `scene` in which the application's lock is held until `over`; `waits` resolves once a step waits for the lock. */
 async function busyScene(kind: OperationKind) {
-  const inner = appTurns()
+  const inner = appLocks()
   let asked = 0
-  const turns = Object.assign(
+  const locks = Object.assign(
     <T>(appId: string, work: () => Promise<T>) => {
       asked++
       return inner(appId, work)
     },
     { busy: inner.busy },
   )
-  const made = await scene(kind, 'h1', { turns })
+  const made = await scene(kind, 'h1', { locks })
   let over = () => {}
   const hold = () =>
     new Promise<void>(held => {

@@ -128,7 +128,7 @@ test('no Postgres, and one that hangs: 503 within 3 s, and served again without 
 
   for (const mode of ['hang', 'cut'] as const) {
     await relay.mode(mode)
-    await sleep(credentialBelievedMs + 100) // so that they ask anew
+    await sleep(credentialBelievedMs + 100) // so that they ask again
     const { late, end } = latecomers()
     const crowd = Object.entries(asked).flatMap(one => [one, one, one])
     const answers = await Promise.all(crowd.map(async ([name, ask]) => ({ name, ...(await ask()) })))

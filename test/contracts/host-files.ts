@@ -56,7 +56,7 @@ export function hostFilesContract(test: SerialFn, name: string, scene: MakeScene
     for (const attempt of [1, 2]) await ask(({ restoreFiles }) => restoreFiles(release), { attempt })
     t.is(await files(), 1)
     await ask(({ placeFiles }) => placeFiles(release))
-    t.is(await files(), 2, 'a lane that begins anew places them again')
+    t.is(await files(), 2, 'a lane that starts over places them again')
     await ask(({ settleFiles }) => settleFiles(release))
     await ask(({ restoreFiles }) => restoreFiles(release))
     t.is(await files(), 2, 'settled is settled')

@@ -181,7 +181,7 @@ test.serial(
     t.is(await sweepDeploymentLogs(db, old), 1, 'not the one that serves')
     t.deepEqual(await logs(), [third.deployment])
     t.is(await sweepDeploymentLogs(db, old), 0)
-    t.is(await sweepDeploymentLogs(db, old), 0, 'the end: it begins anew')
+    t.is(await sweepDeploymentLogs(db, old), 0, 'the end: it starts over')
     const late = await deploy(1, 110)
     t.is(await sweepDeploymentLogs(db, old), 1)
     t.false((await db('deployment_logs').pluck('deployment_id')).includes(late.deployment))

@@ -11,7 +11,7 @@ const descriptorOf = (handle: unknown): number => (handle as { _handle?: { fd?: 
 /** Input, output and errors of this process itself. */
 const isStandard = (handle: unknown): boolean => handle instanceof Socket && [0, 1, 2].includes(descriptorOf(handle))
 
-function inWords(handle: unknown): string {
+function withCanceller(handle: unknown): string {
   if (handle instanceof Server) return `server on ${JSON.stringify(handle.address())}`
   if (handle instanceof ChildProcess) return `process ${handle.pid}: ${handle.spawnargs.slice(-4).join(' ')}`
   if (handle instanceof Socket) {
@@ -49,7 +49,7 @@ function openNow(): string[] {
   const handles = activeHandles
     .call(process)
     .filter(handle => !isStandard(handle))
-    .map(inWords)
+    .map(withCanceller)
   // Requests stand there too, and for each timer that is waited for its kind.
   const others = process.getActiveResourcesInfo().filter(kind => !/(Wrap|MessagePort|Worker)$/.test(kind))
   return [...handles, ...others, ...openFiles()].sort()

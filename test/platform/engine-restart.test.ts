@@ -95,9 +95,9 @@ test('after an engine restart every application that ran is back, with and witho
     return rows.every(row => row?.status === 'running' && row.boot_id === boot)
   }
 
-  /** Applications that ran run again, started `anew` or not; those that had ended are unchanged. */
-  async function stands(before: number[], anew: boolean, what: string) {
-    const asWanted = async () => (await startsOf()).every((at, n) => (anew ? at > before[n]! : at === before[n]))
+  /** Applications that ran run again, started `restarted` or not; those that had ended are unchanged. */
+  async function stands(before: number[], restarted: boolean, what: string) {
+    const asWanted = async () => (await startsOf()).every((at, n) => (restarted ? at > before[n]! : at === before[n]))
     await platform.until(async () => (await asWanted()) && (await known(ran)), 90, `what ran runs ${what}`)
     for (const [name, { domain }] of Object.entries(web))
       t.is((await platform.serves(domain, '', 60)).body, `this is ${name}`, what)

@@ -33,7 +33,7 @@ async function makeOn(port: number, app: Deployed): Promise<void> {
   })
 }
 
-test('after a reboot that allocates the ports of several owners anew, no name is ever answered by another one’s program', async t => {
+test('after a reboot that allocates the ports of several owners again, no name is ever answered by another one’s program', async t => {
   t.timeout(240_000)
   const platform = await started
   const { base, db, api } = platform

@@ -127,7 +127,7 @@ test.serial('a secret is in the container and nowhere else, whatever fails', asy
   spoilt[20] = spoilt[20]! ^ 1
   await db('app_variables').where({ app_id: app.id, name: 'SECRET' }).update({ value_sealed: spoilt })
   const failed = await commit(mirror)
-  const reason = /^Variables that cannot be decrypted: SECRET\. Set them anew or remove them\.$/
+  const reason = /^Variables that cannot be decrypted: SECRET\. Set them again or remove them\.$/
   t.is(failed.code, 'READ_FAILED')
   t.regex(failed.message, reason)
   const events = await ask('GET', '/deployments')

@@ -26,7 +26,7 @@ const paths = [
   'deploy-failed-gate-program',
   'deploy-failed-install',
   'deploy-host-lost',
-  'deploy-host-lost-going-back',
+  'deploy-host-lost-restored-files',
   'deploy-program',
   'deploy-superseded',
   'deploy-web',

@@ -3,7 +3,7 @@ import type { AppHostActivities } from '../../activities/app-host.ts'
 import type { AppSnapshotActivities } from '../../activities/app-snapshots.ts'
 import { hosted } from '../../activities/failures.ts'
 import type { Release } from '../../activities/releases/release.ts'
-import { puttingBack } from '../../activities/steps/going-back.ts'
+import { retriedRestore } from '../../activities/steps/restored-files.ts'
 import type { StepName } from '../../policy/apps/step-kinds.ts'
 import { containerSteps } from './scripted-containers.ts'
 import { copyFiles, fileSteps } from './scripted-files.ts'
@@ -42,7 +42,7 @@ export function scriptedHost(options: ScriptedHostOptions, script: HostScript = 
 
   const activities: HostActivities = {
     ...others,
-    restoreFiles: input => puttingBack(db, input, () => restoreFiles(input)),
+    restoreFiles: input => retriedRestore(db, input, () => restoreFiles(input)),
     /** Waiting does not count as a step of the host. */
     async awaitSnapshotPlace(input, operationId) {
       await begin('awaitSnapshotPlace', { ...input, operationId })

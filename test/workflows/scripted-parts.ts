@@ -3,8 +3,8 @@ import type { DecisionOptions } from '../../activities/releases/decision.ts'
 import type { Release } from '../../activities/releases/release.ts'
 import { SnapshotRefused } from '../../activities/snapshots/port.ts'
 import type { SnapshotSlots } from '../../activities/snapshots/snapshot-slots.ts'
-import { appTurns } from '../../activities/steps/app-turns.ts'
-import { stepTurns } from '../../activities/steps/step-turns.ts'
+import { appLocks } from '../../activities/steps/app-locks.ts'
+import { guardedSteps } from '../../activities/steps/guarded-steps.ts'
 import type { Db } from '../../db/database.ts'
 import { recordDeploymentStep } from '../../db/deploys/deployments.ts'
 import { NoSpaceLeft } from '../../lib/folders/no-space-left.ts'
@@ -57,7 +57,7 @@ export function scriptedParts(options: ScriptedHostOptions, script: HostScript) 
   const apps = new Map<string, ScriptedApp>()
   return {
     ...options,
-    ...stepTurns({ ...options, turns: appTurns(), traits: { id: options.hostId } }),
+    ...guardedSteps({ ...options, locks: appLocks(), traits: { id: options.hostId } }),
     installs: (release: Release): boolean => script.installs?.(release) ?? false,
 
     /** State of an application at the host. */

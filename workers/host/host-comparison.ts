@@ -141,7 +141,7 @@ function observe(app: apps.HostApp, container: ListedContainer | null): Observat
 }
 
 async function act(
-  { db, engine, turns, log, boot, held, returns }: ComparisonOptions,
+  { db, engine, locks, log, boot, held, returns }: ComparisonOptions,
   app: apps.HostApp,
   container: ContainerState | null,
   decision: Verdict,
@@ -165,7 +165,7 @@ async function act(
     returns?.seen(app.id)
   }
   if (decision === 'bring-down' && container)
-    await turns(app.id, async () => {
+    await locks(app.id, async () => {
       if (await staysStopped(db, app.id)) await engine.stop(container.name, stopGraceSeconds)
     })
   if (decision === 'record-exit') {

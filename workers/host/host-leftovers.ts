@@ -1,6 +1,6 @@
 import type { Logger } from 'pino'
 import { appOf, type ContainerHost, type ListedContainer, labels } from '../../activities/containers/port.ts'
-import type { AppTurns } from '../../activities/steps/app-turns.ts'
+import type { AppLocks } from '../../activities/steps/app-locks.ts'
 import * as apps from '../../db/apps/apps.ts'
 import type { Db } from '../../db/database.ts'
 import * as operations from '../../db/operations/operations.ts'
@@ -9,7 +9,7 @@ import { apart } from './apart.ts'
 export interface LeftoverOptions {
   db: Db
   engine: Pick<ContainerHost, 'remove'>
-  turns: AppTurns
+  locks: AppLocks
   log: Logger
 }
 
@@ -37,14 +37,14 @@ export async function removeLeftovers(
 }
 
 /** Removes a version that a deploy has replaced, or that never served. */
-async function removeRetired({ db, engine, turns, log }: LeftoverOptions, container: ListedContainer, appId: string) {
+async function removeRetired({ db, engine, locks, log }: LeftoverOptions, container: ListedContainer, appId: string) {
   const app = await apps.loadApp(db, appId)
   if (!app || app.release === 0 || String(app.release) === container.labels[labels.release]) return
   const retainedMs = app.subdomain ? retiredMs.withAddress : retiredMs.without
   if (Date.now() - (app.started_at?.getTime() ?? 0) < retainedMs || (await operations.changesRelease(db, app.id)))
     return
   log.warn({ container: container.name }, 'watch: removing a container of a release that does not serve')
-  await turns(app.id, () => engine.remove(container.name))
+  await locks(app.id, () => engine.remove(container.name))
 }
 
 /**

@@ -3,7 +3,7 @@ import { type ContainerHost, type ListedContainer, labels } from '../../activiti
 import { stopGraceSeconds } from '../../activities/containers/spec.ts'
 import { removeTenant } from '../../activities/containers/tenant.ts'
 import { blankBook, type StrayBook } from '../../activities/hosts/stray-book.ts'
-import type { AppTurns } from '../../activities/steps/app-turns.ts'
+import type { AppLocks } from '../../activities/steps/app-locks.ts'
 import type { Volumes } from '../../activities/volumes/port.ts'
 import * as apps from '../../db/apps/apps.ts'
 import type { Db } from '../../db/database.ts'
@@ -15,7 +15,7 @@ export interface StrayOptions {
   db: Db
   engine: ContainerHost
   volumes: Volumes
-  turns: AppTurns
+  locks: AppLocks
   hostId: string
   log: Logger
   /** Where the host records what it has quarantined; without it nothing quarantined is ever removed. */
@@ -114,7 +114,7 @@ async function sideOf(db: Db, id: string, applications: ReadonlySet<string>): Pr
 const recoveryHint = `It is removed after ${strayTerms.keptDays} days, and restored if the database knows it again before that (docs/decisions/one-installation.md).`
 
 async function setAside(
-  { engine, volumes, turns, log }: StrayOptions,
+  { engine, volumes, locks, log }: StrayOptions,
   id: string,
   containers: ListedContainer[],
   present: string[],
@@ -122,15 +122,15 @@ async function setAside(
   for (const { name, running } of containers.filter(of(id))) {
     if (!running) continue
     log.warn({ container: name }, `strays: stopping a container that the database does not know. ${recoveryHint}`)
-    await turns(id, () => engine.stop(name, stopGraceSeconds))
+    await locks(id, () => engine.stop(name, stopGraceSeconds))
   }
   if (!present.includes(id)) return
   log.warn({ appId: id }, `strays: quarantining a volume that the database does not know. ${recoveryHint}`)
-  await turns(id, () => volumes.setAside(id))
+  await locks(id, () => volumes.setAside(id))
 }
 
 async function removeThings(
-  { engine, volumes, turns, log }: StrayOptions,
+  { engine, volumes, locks, log }: StrayOptions,
   id: string,
   containers: ListedContainer[],
   present: string[],
@@ -140,8 +140,8 @@ async function removeThings(
     { appId: id, containers: names, volume: present.includes(id) },
     'strays: removing containers and volume without an application',
   )
-  for (const name of names) await turns(id, () => engine.remove(name))
-  await turns(id, () => volumes.remove(id))
+  for (const name of names) await locks(id, () => engine.remove(name))
+  await locks(id, () => volumes.remove(id))
 }
 
 async function removeTenants(

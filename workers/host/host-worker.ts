@@ -5,7 +5,7 @@ import { appSnapshotActivities } from '../../activities/app-snapshots.ts'
 import type { ListedContainer } from '../../activities/containers/port.ts'
 import { routeGate } from '../../activities/hosts/route-gate.ts'
 import { strayBook } from '../../activities/hosts/stray-book.ts'
-import { appTurns } from '../../activities/steps/app-turns.ts'
+import { appLocks } from '../../activities/steps/app-locks.ts'
 import { diskLimits } from '../../activities/volumes/disk-limits.ts'
 import * as hosts from '../../db/hosts/hosts.ts'
 import { Backoff } from '../../lib/async/backoff.ts'
@@ -63,8 +63,8 @@ export async function startHost(parts: HostParts) {
     .catch(error => log.error({ error: String(error), causes: error.errors?.map(String) }, 'volumes'))
   const key = hostReadKey(config.masterKey, hostId)
   const { address, streamPort: port } = config.host
-  const turns = appTurns(lease.held)
-  const reads = await serveHost({ engine, volumes, hostId, turns, key, address, port, log })
+  const locks = appLocks(lease.held)
+  const reads = await serveHost({ engine, volumes, hostId, locks, key, address, port, log })
   await hosts.registerHost(db, { id: hostId, address, readUrl: reads.url, protections, ...parts.capacity })
 
   const boot = await hostBoot({
@@ -87,7 +87,7 @@ export async function startHost(parts: HostParts) {
     engine: withCrashPoints('watch', engine),
     volumes: withCrashPoints('watch', volumes),
     strays: withCrashPoints('watch', strays),
-    turns,
+    locks,
     hostId,
     boot,
     log,
@@ -119,7 +119,7 @@ export async function startHost(parts: HostParts) {
     routed: routeGate(db, hostId, boot),
     placement: withCrashPoints('placement', parts.placement),
     snapshots: withCrashPoints('snapshots', parts.snapshots),
-    turns,
+    locks,
     git: withCrashPoints('git', parts.git),
     gitLimits: parts.gitLimits,
     credentials: parts.credentials,

@@ -21,7 +21,7 @@ export interface DowngradeRelayOptions {
 
 /**
  * Wakes due steps to a lower plan, as `LaneRelay` wakes lanes: a step that cannot be woken does not delay others, and one whose workflow
- * task fails is started anew. Waking a running step does no harm, so any process may do it.
+ * task fails is restarted. Waking a running step does no harm, so any process may do it.
  */
 export class DowngradeRelay {
   readonly #backoff = new Backoff(relay.backoff)
@@ -47,7 +47,7 @@ export class DowngradeRelay {
     const { client, downgrades, log } = this.#options
     const run = seconds > relay.stuckSeconds ? await workflowRun(client, downgradeId(userId)) : undefined
     if (await endStuckRun(client, downgradeId(userId), run))
-      log.error({ userId, runId: run?.runId, failedTasks: run?.failedTasks }, 'relay: starting a stuck downgrade anew')
+      log.error({ userId, runId: run?.runId, failedTasks: run?.failedTasks }, 'relay: restarting a stuck downgrade')
     await downgrades.wake(userId)
     log.info({ userId }, 'relay: downgrade woken')
     return true

@@ -87,7 +87,7 @@ export class LaneRelay {
     // A recently queued target is woken without checking its lane: usually the wake-up was lost, and few lanes are stuck.
     const lane = running || seconds > relay.stuckSeconds ? await laneRun(client, appId) : undefined
     if (await endStuckRun(client, laneId(appId), lane))
-      log.error({ appId, runId: lane?.runId, failedTasks: lane?.failedTasks }, 'relay: starting a stuck lane anew')
+      log.error({ appId, runId: lane?.runId, failedTasks: lane?.failedTasks }, 'relay: restarting a stuck lane')
     else if (running && lane?.status === 'RUNNING') return false
     await lanes.wake(appId, ownerId)
     log.info({ appId }, 'relay: lane woken')

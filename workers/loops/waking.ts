@@ -43,6 +43,6 @@ export async function wakeEach<Target>(
  */
 export async function endStuckRun(client: Client, workflowId: string, run: WorkflowRun | undefined): Promise<boolean> {
   if (run?.status !== 'RUNNING' || run.failedTasks < relay.stuckTasks) return false
-  await client.workflow.getHandle(workflowId, run.runId).terminate('Its workflow task keeps failing; started anew.')
+  await client.workflow.getHandle(workflowId, run.runId).terminate('Its workflow task keeps failing; restarted.')
   return true
 }

@@ -52,7 +52,7 @@ async function isRefused(id: string, signal: AbortSignal, { db, outcomes }: Serv
       if (!isUnavailable(error)) throw error
     })
     if (step && step.state !== 'confirmed') return step.state === 'refused'
-    await outcomes.news(id, until - performance.now(), signal)
+    await outcomes.next(id, until - performance.now(), signal)
   }
   return false
 }

@@ -78,7 +78,7 @@ async function waitForEnd(
       if (await unlessUnavailable(() => expireQueuedOperation(db, id))) return { ...operation, state: 'expired' }
       continue
     }
-    await outcomes.news(id, (elapsed < claimMs ? claimMs : holdMs) - elapsed, signal)
+    await outcomes.next(id, (elapsed < claimMs ? claimMs : holdMs) - elapsed, signal)
   }
   return undefined
 }

@@ -1,8 +1,8 @@
 import type { Notifications } from '../../../db/notifications.ts'
-import { News } from '../../pipeline/news.ts'
+import { RowNotifications } from '../../pipeline/row-notifications.ts'
 
 /** Waits for the end of operations. */
-export class Outcomes extends News {
+export class Outcomes extends RowNotifications {
   constructor(notifications: Notifications) {
     super(notifications, 'operations')
   }

@@ -87,7 +87,11 @@ async function* wholeJson(
 }
 
 /** Sends new output until the deployment has ended, the client disconnects, the caller loses the right or 10 minutes have passed. */
-async function follow(call: AppCall, id: string, { db, access, deploymentNews, leases }: Services): Promise<void> {
+async function follow(
+  call: AppCall,
+  id: string,
+  { db, access, deploymentNotifications, leases }: Services,
+): Promise<void> {
   const { app, exchange } = call
   const stream = new EventStream(exchange)
   const ended = new AbortController()
@@ -97,7 +101,7 @@ async function follow(call: AppCall, id: string, { db, access, deploymentNews, l
   const next = () => readLogAfter(db, id, seq, deploymentLogs.sentBytes)
   while (!over.aborted) {
     // Subscribed before the read, so that nothing that is announced meanwhile is missed.
-    const announced = deploymentNews.news(id, leases.maxMs, over)
+    const announced = deploymentNotifications.next(id, leases.maxMs, over)
     try {
       // The state first: output that was printed before it changed is then in what is read next.
       const state = await readDeploymentState(db, app.id, id)

@@ -1,10 +1,10 @@
 import type { FairSlots } from '../../../lib/async/fair-slots.ts'
-import type { News } from '../../pipeline/news.ts'
+import type { RowNotifications } from '../../pipeline/row-notifications.ts'
 
 /** What reads logs of deployments. */
 export interface DeployServices {
   /** New states and output of deployments, by their ids. */
-  deploymentNews: News
+  deploymentNotifications: RowNotifications
   /** Slots for reading whole logs, fair between accounts. */
   logSlots: FairSlots
 }

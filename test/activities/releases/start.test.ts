@@ -6,7 +6,7 @@ import { appHostActivities } from '../../../activities/app-host.ts'
 import { labels } from '../../../activities/containers/port.ts'
 import { appContainerName } from '../../../activities/containers/spec.ts'
 import type { Release } from '../../../activities/releases/release.ts'
-import { appTurns } from '../../../activities/steps/app-turns.ts'
+import { appLocks } from '../../../activities/steps/app-locks.ts'
 import { VolumeLost, type Volumes } from '../../../activities/volumes/port.ts'
 import { removeApp } from '../../../db/apps/app-creation.ts'
 import type { Db } from '../../../db/database.ts'
@@ -88,7 +88,7 @@ async function scene() {
     } as never,
     traits: { id: 'h1', runtime: 'runc', configNames: [], buildProxy: null, caBundle: null },
     healthGateSeconds: 1,
-    turns: appTurns(),
+    locks: appLocks(),
     credentials: async () => null,
     variables: async () => ({ version: 0, values: {} }),
     sharedUid: 1000,

@@ -5,7 +5,7 @@ import { type AppSnapshotOptions, appSnapshotActivities } from '../../../activit
 import type { Release } from '../../../activities/releases/release.ts'
 import type { SnapshotRequest } from '../../../activities/snapshots/port.ts'
 import { snapshotSlots } from '../../../activities/snapshots/snapshot-slots.ts'
-import { appTurns } from '../../../activities/steps/app-turns.ts'
+import { appLocks } from '../../../activities/steps/app-locks.ts'
 import type { Db } from '../../../db/database.ts'
 import { claimNextOperationFor } from '../../../db/operations/operation-claims.ts'
 import { releaseSnapshotSlot, takeSnapshotSlot } from '../../../db/snapshots/snapshot-slots.ts'
@@ -109,7 +109,7 @@ test('a snapshot that loses its slot ends its child and its upload immediately, 
       throw new Error(`${name} was cut`)
     })
   const { takeSnapshot } = appSnapshotActivities({
-    ...({ db, engine: {}, turns: appTurns(), traits: { id: 'h1' }, sharedUid: 1000 } as never as AppSnapshotOptions),
+    ...({ db, engine: {}, locks: appLocks(), traits: { id: 'h1' }, sharedUid: 1000 } as never as AppSnapshotOptions),
     volumes: { path: () => '/nowhere', ensure: async () => {} } as never,
     store: {
       put: (_id: string, _body: Readable, { signal }: { signal: AbortSignal }) => endless('upload', signal),

@@ -4,7 +4,7 @@ import { pino } from 'pino'
 import { labels } from '../../../activities/containers/port.ts'
 import { type Records, recordActivities } from '../../../activities/records.ts'
 import type { ContainerExit, LaneOperation, StartedContainer } from '../../../activities/releases/release.ts'
-import { appTurns } from '../../../activities/steps/app-turns.ts'
+import { appLocks } from '../../../activities/steps/app-locks.ts'
 import { loadApp } from '../../../db/apps/apps.ts'
 import type { Db } from '../../../db/database.ts'
 import * as segments from '../../../db/objects/segments.ts'
@@ -183,7 +183,7 @@ test.serial(
       db,
       engine,
       volumes,
-      turns: appTurns(),
+      locks: appLocks(),
       hostId: 'h1',
       boot: inBoot('late-boot'),
       log: pino({ level: 'silent' }),

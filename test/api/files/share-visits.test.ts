@@ -171,7 +171,7 @@ test('a share ends with its object’s name, before anything is asked or spent',
       made => api().db.transaction(trx => moveObject(trx, nameOf(made), { ...nameOf(made), bucket: 'public' })),
     ],
     [
-      'made anew',
+      'recreated',
       async made => {
         await api().db.transaction(trx => removeObject(trx, nameOf(made)))
         await madeObject(api(), ana, { key: made.row.key })

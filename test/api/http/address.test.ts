@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http'
 import test from 'ava'
 import { AddressSet, addressOf, loopback, networkOf } from '../../../api/http/address.ts'
-import { Guessers } from '../../../api/pipeline/guessers.ts'
+import { KeyGuesses } from '../../../api/pipeline/key-guesses.ts'
 
 const request = (remoteAddress: string, forwarded?: string) =>
   ({
@@ -31,45 +31,45 @@ test('inside are loopback, hosts and the networks of applications', t => {
 })
 
 test('20 invalid keys in a minute: these are refused without a lookup for 5 minutes, others are not', t => {
-  const guessers = new Guessers()
-  for (let i = 0; i < 19; i++) guessers.miss('192.0.2.1', 'dead', i)
-  t.false(guessers.refuses('192.0.2.1', 'dead', 20))
-  guessers.miss('192.0.2.1', 'dead', 20)
-  t.true(guessers.refuses('192.0.2.1', 'dead', 21))
-  t.false(guessers.refuses('192.0.2.1', 'valid', 21))
-  t.false(guessers.refuses('192.0.2.2', 'dead', 21))
-  t.false(guessers.refuses('192.0.2.1', 'dead', 20 + 5 * 60_000))
+  const guesses = new KeyGuesses()
+  for (let i = 0; i < 19; i++) guesses.miss('192.0.2.1', 'dead', i)
+  t.false(guesses.refuses('192.0.2.1', 'dead', 20))
+  guesses.miss('192.0.2.1', 'dead', 20)
+  t.true(guesses.refuses('192.0.2.1', 'dead', 21))
+  t.false(guesses.refuses('192.0.2.1', 'valid', 21))
+  t.false(guesses.refuses('192.0.2.2', 'dead', 21))
+  t.false(guesses.refuses('192.0.2.1', 'dead', 20 + 5 * 60_000))
 })
 
 test('slow guessing is not blocked; a /64 is one caller', t => {
-  const guessers = new Guessers()
-  for (let i = 0; i < 40; i++) guessers.miss('192.0.2.1', 'dead', i * 4000)
-  t.false(guessers.refuses('192.0.2.1', 'dead', 160_001))
-  for (let i = 0; i < 20; i++) guessers.miss(`2001:db8:0:1::${i}`, 'dead', i)
-  t.true(guessers.refuses('2001:db8:0:1:ffff::1', 'dead', 21))
-  t.false(guessers.refuses('2001:db8:0:2::1', 'dead', 21))
+  const guesses = new KeyGuesses()
+  for (let i = 0; i < 40; i++) guesses.miss('192.0.2.1', 'dead', i * 4000)
+  t.false(guesses.refuses('192.0.2.1', 'dead', 160_001))
+  for (let i = 0; i < 20; i++) guesses.miss(`2001:db8:0:1::${i}`, 'dead', i)
+  t.true(guesses.refuses('2001:db8:0:1:ffff::1', 'dead', 21))
+  t.false(guesses.refuses('2001:db8:0:2::1', 'dead', 21))
 })
 
 test('refusals to a guesser are delayed by a second at most, and no other caller waits', t => {
-  const guessers = new Guessers()
+  const guesses = new KeyGuesses()
   for (let i = 0; i < 20; i++) {
-    t.is(guessers.waitOf('192.0.2.1', 0), 0)
-    guessers.miss('192.0.2.1', undefined, 0)
+    t.is(guesses.waitOf('192.0.2.1', 0), 0)
+    guesses.miss('192.0.2.1', undefined, 0)
   }
-  const waits = Array.from({ length: 300 }, () => guessers.waitOf('192.0.2.1', 0))
+  const waits = Array.from({ length: 300 }, () => guesses.waitOf('192.0.2.1', 0))
   t.deepEqual(waits.slice(0, 4), [0, 5, 10, 15])
   t.is(Math.max(...waits), 1000)
-  t.is(guessers.waitOf('192.0.2.2', 0), 0)
-  t.is(guessers.waitOf('192.0.2.1', 5000), 0)
-  t.is(guessers.waitOf('192.0.2.1', 5 * 60_000), 0)
+  t.is(guesses.waitOf('192.0.2.2', 0), 0)
+  t.is(guesses.waitOf('192.0.2.1', 5000), 0)
+  t.is(guesses.waitOf('192.0.2.1', 5 * 60_000), 0)
 })
 
 test('each of several processes counts up to its share', t => {
-  const pair = [new Guessers(2), new Guessers(2)]
+  const pair = [new KeyGuesses(2), new KeyGuesses(2)]
   for (let i = 0; i < 18; i++) pair[i % 2]!.miss('192.0.2.1', 'dead', i)
-  for (const guessers of pair) t.false(guessers.refuses('192.0.2.1', 'dead', 18))
-  for (const guessers of pair) guessers.miss('192.0.2.1', 'dead', 19)
-  for (const guessers of pair) t.true(guessers.refuses('192.0.2.1', 'dead', 20))
+  for (const guesses of pair) t.false(guesses.refuses('192.0.2.1', 'dead', 18))
+  for (const guesses of pair) guesses.miss('192.0.2.1', 'dead', 19)
+  for (const guesses of pair) t.true(guesses.refuses('192.0.2.1', 'dead', 20))
 })
 
 test('an IPv6 caller is one /64, however the address is written', t => {

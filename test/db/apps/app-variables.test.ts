@@ -106,7 +106,7 @@ test('values that cannot be decrypted can be set or removed, and block every oth
   await spoil('B')
   t.like(await readVariables(db, keys, app), { version: 1, unreadable: ['B'] })
   const refused = await t.throwsAsync(changeVariables(db, keys, app, set({ A: '9' })), { code: 'READ_FAILED' })
-  t.regex(refused?.message ?? '', /: B\. Set them anew or remove them\.$/)
+  t.regex(refused?.message ?? '', /: B\. Set them again or remove them\.$/)
   await t.throwsAsync(changeVariables(db, keys, app, without('A')), { code: 'READ_FAILED' })
   t.is((await readVariables(db, keys, app)).version, 1)
   await changeVariables(db, keys, app, set({ B: 'new' }))

@@ -17,8 +17,8 @@ import type { Log } from '../../../api/pipeline/core-services.ts'
 import { EarlierCredentials } from '../../../api/pipeline/earlier-credentials.ts'
 import type { Endpoint } from '../../../api/pipeline/endpoint.ts'
 import { Limiter } from '../../../api/pipeline/limiter.ts'
-import { News } from '../../../api/pipeline/news.ts'
 import { openApi } from '../../../api/pipeline/openapi.ts'
+import { RowNotifications } from '../../../api/pipeline/row-notifications.ts'
 import type { Services } from '../../../api/services.ts'
 import { ServiceStatus } from '../../../api/status/service-status.ts'
 import { Outcomes } from '../../../api/v2/apps/outcomes.ts'
@@ -176,7 +176,7 @@ export async function openApiFor(
     limiter: new Limiter(db),
     archives: zips,
     outcomes: new Outcomes(notifications),
-    deploymentNews: new News(notifications, 'deployments'),
+    deploymentNotifications: new RowNotifications(notifications, 'deployments'),
     logSlots: new FairSlots(wholeLogs),
     pushSlots: new PushSlots(config.databasePool),
     patience: commandTimeouts,

@@ -103,7 +103,7 @@ async function checkMails({ mails }: PowerLossLoad, dataDir: string, say: Say): 
 
 /**
  * Creations have succeeded, pushes have too or were overtaken by a later one. Resolves to the applications whose container the cut
- * took away in the middle of its health gate: a machine that loses power begins another boot, and the gate begins anew; this one goes
+ * took away in the middle of its health gate: a machine that loses power begins another boot, and the gate starts over; this one goes
  * on with the same, and the gate finds a program that has ended. They are there, with their files.
  */
 async function checkOperations(

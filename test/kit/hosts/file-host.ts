@@ -1,7 +1,7 @@
 import { chmodSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { appTurns } from '../../../activities/steps/app-turns.ts'
+import { appLocks } from '../../../activities/steps/app-locks.ts'
 import { folderVolumes } from '../../../activities/volumes/folder.ts'
 import type { AppRow } from '../../../db/apps/apps.ts'
 import type { Db } from '../../../db/database.ts'
@@ -16,10 +16,10 @@ import { log } from '../platform/platform.ts'
 export async function fileHost(hostId: string, db?: Db) {
   const root = mkdtempSync(join(tmpdir(), 'berth-file-host-'))
   chmodSync(root, 0o755)
-  const [volumes, turns] = [folderVolumes(root), appTurns()]
+  const [volumes, locks] = [folderVolumes(root), appLocks()]
   const key = hostReadKey(masterKey, hostId)
   const engine = new FakeContainerHost()
-  const own = { engine, volumes, hostId, turns, key, address: '127.0.0.1', port: 0, log }
+  const own = { engine, volumes, hostId, locks, key, address: '127.0.0.1', port: 0, log }
   const { url, server } = await serveHost(own)
   const row = {
     address: '127.0.0.1',
@@ -36,7 +36,7 @@ export async function fileHost(hostId: string, db?: Db) {
   return {
     engine,
     volumes,
-    turns,
+    locks,
     url,
     server,
     /** Gives an application of this host its files; resolves to where they are. */

@@ -1,7 +1,7 @@
 import { appHostActivities } from '../../../activities/app-host.ts'
 import type { AppHostOptions } from '../../../activities/app-host-options.ts'
 import { appSnapshotActivities } from '../../../activities/app-snapshots.ts'
-import { appTurns } from '../../../activities/steps/app-turns.ts'
+import { appLocks } from '../../../activities/steps/app-locks.ts'
 import type { Db } from '../../../db/database.ts'
 import { FakeContainerHost } from '../fakes/container-host.ts'
 import { inBoot } from './boots.ts'
@@ -25,7 +25,7 @@ export function hostSteps(db: Db, hostId: string, folder: string, own: Partial<A
     gitLimits: { maxBytes: 1, timeoutSeconds: 1, allowedHosts: [] },
     traits: { id: hostId, runtime: 'runc', configNames: [], buildProxy: null, caBundle: null },
     healthGateSeconds: 1,
-    turns: appTurns(),
+    locks: appLocks(),
     credentials: async () => null,
     variables: async () => ({ version: 0, values: {} }),
     sharedUid: null,

@@ -12,13 +12,13 @@ import { numbersAsAgreed, settingsAsAgreed } from './numbers.ts'
 import { plansAsAgreed } from './plans.ts'
 
 /** A limit in the words of the table. */
-function inWords({ allow, perSeconds, by, thenBlockSeconds, shared, code }: Limit): string {
+function withCanceller({ allow, perSeconds, by, thenBlockSeconds, shared, code }: Limit): string {
   const block = thenBlockSeconds === undefined ? '' : `, then ${thenBlockSeconds} s`
   return `${allow} in ${perSeconds} s by ${by}${shared ? ` with ${shared}` : ''}${block}${code ? ` ${code}` : ''}`
 }
 
 const allInWords = (rows: Record<string, readonly Limit[]>): Record<string, string[]> =>
-  Object.fromEntries(Object.entries(rows).map(([name, limits]) => [name, limits.map(inWords)]))
+  Object.fromEntries(Object.entries(rows).map(([name, limits]) => [name, limits.map(withCanceller)]))
 
 test('every limit has its agreed value, and there are no others', t => {
   t.deepEqual(allInWords(limits), limitsAsAgreed)

@@ -18,7 +18,7 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
   },
   // Contract 1.16, F5: 20 keys in 60 s, then 5 minutes. EDGE and API: 100 connections of an address.
   'accounts/address-limits.ts': {
-    guesserTerms: { keys: 20, withinMs: 60_000, blockMs: 300_000 },
+    keyGuessLimit: { keys: 20, withinMs: 60_000, blockMs: 300_000 },
     connectionCaps: { inAll: 2000, perAddress: 100 },
   },
   // Contract 5.6: MEMORY.
@@ -207,7 +207,7 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
     credentialBelievedMs: 500,
     snapshotPauseSeconds: 20,
     staleUploadMs: 3_600_000,
-    newsRereadMs: 3000,
+    notificationRereadMs: 3000,
   },
   // G5: 3 files of 10 MB.
   'installation/process-logs.ts': { processLogs: { bytes: 10_485_760, pieces: 3 } },

@@ -8,9 +8,9 @@ test('an engine that took its containers down starts another boot of its host, a
   for (const before of [false, true])
     for (const now of [false, true]) {
       t.is(bootIdOf(known(before), 'm1', told('10:00', now)), 'm1', 'it goes on, or all of its containers do')
-      const anew = bootIdOf(known(before), 'm1', told('11:00', now))
-      t.is(anew, before && now ? 'm1' : 'm1/11:00', `live-restore ${before}, then ${now}`)
-      t.is(machineBootOf(anew), 'm1')
+      const boot = bootIdOf(known(before), 'm1', told('11:00', now))
+      t.is(boot, before && now ? 'm1' : 'm1/11:00', `live-restore ${before}, then ${now}`)
+      t.is(machineBootOf(boot), 'm1')
     }
   t.is(bootIdOf(known(false, 'm1/09:00'), 'm1', told('10:00', false)), 'm1/09:00')
   t.is(bootIdOf(known(false, 'm1/09:00'), 'm1', told('11:00', false)), 'm1/11:00')

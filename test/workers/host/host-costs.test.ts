@@ -2,7 +2,7 @@ import test from 'ava'
 import { pino } from 'pino'
 import { dockerHost } from '../../../activities/containers/docker/host.ts'
 import { labels } from '../../../activities/containers/port.ts'
-import { appTurns } from '../../../activities/steps/app-turns.ts'
+import { appLocks } from '../../../activities/steps/app-locks.ts'
 import { recordStarted } from '../../../db/apps/apps.ts'
 import { hostBoot } from '../../../workers/host/host-boot.ts'
 import { reconcile } from '../../../workers/host/host-comparison.ts'
@@ -50,7 +50,7 @@ test('unchanged applications cost the engine the same, whatever their number', a
     hostId,
     boot,
     log,
-    turns: appTurns(),
+    locks: appLocks(),
     volumes: { list: async () => [] },
   }
   const rounds = new HostRounds(watched as never)

@@ -58,7 +58,7 @@ test('only callers with the host’s key get an answer, and no path leads outsid
 test('a change whose caller disconnected while it waited for the lock is not made', async t => {
   const { host, app, ask, files } = await hosted({ file: 'text' })
   let free = () => {}
-  const other = host.turns(app.id, () => new Promise<void>(resolve => (free = resolve)))
+  const other = host.locks(app.id, () => new Promise<void>(resolve => (free = resolve)))
   const caller = new AbortController()
   const left = [
     ask('PUT', 'files?path=new', { body: 'x', signal: caller.signal }),
@@ -70,7 +70,7 @@ test('a change whose caller disconnected while it waited for the lock is not mad
   await sleep(100)
   free()
   await other
-  await host.turns(app.id, async () => {})
+  await host.locks(app.id, async () => {})
   t.deepEqual(readdirSync(files), ['file'])
 })
 

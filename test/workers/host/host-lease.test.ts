@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import test, { type ExecutionContext } from 'ava'
 import { pino } from 'pino'
 import { HostUnreachable } from '../../../activities/containers/port.ts'
-import { appTurns } from '../../../activities/steps/app-turns.ts'
+import { appLocks } from '../../../activities/steps/app-locks.ts'
 import { findHostLease } from '../../../db/hosts/host-leases.ts'
 import { hostLeaseSeconds, renewEveryMs, sureForMs } from '../../../policy/hosts/host-lease.ts'
 import { leased, takeHostLease } from '../../../workers/host/host-lease.ts'
@@ -52,16 +52,16 @@ test('a name that is no longer renewed is taken over, and its former holder does
   const first = await start()
   const calls: string[] = []
   const engine = leased(first, { start: async () => void calls.push('start'), list: async () => ['c1'] }, ['start'])
-  const turns = appTurns(first.held)
+  const locks = appLocks(first.held)
   await engine.start()
-  await turns('app', async () => void calls.push('turn'))
+  await locks('app', async () => void calls.push('turn'))
   // While the first one is frozen its lease expires, and another process takes it.
   const holder = { machine: 'another', pid: 1, startTicks: '1', hostname: 'other' }
   await change({ token: 'of-another', holder: JSON.stringify(holder), held_until: db.raw(`now() + interval '1 hour'`) })
   await told(first.lost)
   await t.throwsAsync(async () => engine.start(), { instanceOf: HostUnreachable })
   await t.throwsAsync(
-    turns('app', async () => void calls.push('turn')),
+    locks('app', async () => void calls.push('turn')),
     { instanceOf: HostUnreachable },
   )
   await t.throwsAsync(first.ended, { message: /does nothing more/ })

@@ -4,7 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import test, { type ExecutionContext } from 'ava'
 import { labels } from '../../../activities/containers/port.ts'
 import type { LiveEvent } from '../../../activities/live/live-feed.ts'
-import { appTurns } from '../../../activities/steps/app-turns.ts'
+import { appLocks } from '../../../activities/steps/app-locks.ts'
 import { hostLive } from '../../../api/hosts/live-events.ts'
 import { serveHost } from '../../../workers/host/server/host-server.ts'
 import { FakeContainerHost } from '../../kit/fakes/container-host.ts'
@@ -14,7 +14,7 @@ async function hostWith(t: ExecutionContext) {
   const engine = new FakeContainerHost({ '-': { prints: 'before\n' } })
   engine.networks.add('n')
   const volumes = { usedBytes: async () => 0 } as never
-  const options = { engine, volumes, hostId: 'h', turns: appTurns(), key: 'k', address: '127.0.0.1', port: 0, log }
+  const options = { engine, volumes, hostId: 'h', locks: appLocks(), key: 'k', address: '127.0.0.1', port: 0, log }
   const { url, server } = await serveHost(options)
   t.teardown(() => {
     server.close()

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import test from 'ava'
 import { labels } from '../../../activities/containers/port.ts'
-import { appTurns } from '../../../activities/steps/app-turns.ts'
+import { appLocks } from '../../../activities/steps/app-locks.ts'
 import { logSlots } from '../../../policy/hosts/host-slots.ts'
 import { serveHost } from '../../../workers/host/server/host-server.ts'
 import { comesTrue } from '../../kit/comes-true.ts'
@@ -13,7 +13,7 @@ test('one account reads a limited number of logs of a host concurrently, alongsi
   const engine = new FakeContainerHost({ '-': {} })
   engine.networks.add('n')
   const volumes = { usedBytes: async () => 0 } as never
-  const options = { engine, volumes, hostId: 'h', turns: appTurns(), key: 'k', address: '127.0.0.1', port: 0, log }
+  const options = { engine, volumes, hostId: 'h', locks: appLocks(), key: 'k', address: '127.0.0.1', port: 0, log }
   const { url, server } = await serveHost(options)
   const app = async (owner: string) => {
     const name = randomBytes(12).toString('hex')

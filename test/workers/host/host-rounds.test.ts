@@ -1,7 +1,7 @@
 import test from 'ava'
 import { pino } from 'pino'
 import { type ContainerState, labels } from '../../../activities/containers/port.ts'
-import { appTurns } from '../../../activities/steps/app-turns.ts'
+import { appLocks } from '../../../activities/steps/app-locks.ts'
 import * as apps from '../../../db/apps/apps.ts'
 import { openDatabase } from '../../../db/database.ts'
 import { openDeployment } from '../../../db/deploys/deployments.ts'
@@ -61,9 +61,9 @@ async function hostOf(count: number) {
     now += seconds * 1000
   }
   const boot = { id: 'boot-1', settle: async () => boot.id }
-  const turns = appTurns()
+  const locks = appLocks()
   const volumes = { list: async () => [] } as never
-  const options = { db, engine, hostId, boot, log, turns, volumes, now: () => now }
+  const options = { db, engine, hostId, boot, log, locks, volumes, now: () => now }
   const rounds = new HostRounds(options)
   rounds.follow(true)
   await rounds.round()
@@ -73,7 +73,7 @@ async function hostOf(count: number) {
     return { whole, listed: [...engine.listed] }
   }
   const statusOf = async (id: string) => (await apps.loadApp(db, id))!.status
-  return { db, engine, ids, put, end, later, boot, turns, options, rounds, round, statusOf, ownerId: user.id }
+  return { db, engine, ids, put, end, later, boot, locks, options, rounds, round, statusOf, ownerId: user.id }
 }
 
 test.serial('a round checks applications with an event or a changed row, and no others', async t => {

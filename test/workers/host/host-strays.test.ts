@@ -5,7 +5,7 @@ import test from 'ava'
 import { pino } from 'pino'
 import { labels } from '../../../activities/containers/port.ts'
 import { strayBook } from '../../../activities/hosts/stray-book.ts'
-import { appTurns } from '../../../activities/steps/app-turns.ts'
+import { appLocks } from '../../../activities/steps/app-locks.ts'
 import { folderVolumes } from '../../../activities/volumes/folder.ts'
 import * as apps from '../../../db/apps/apps.ts'
 import { newAppId } from '../../../policy/ids.ts'
@@ -37,9 +37,9 @@ async function hostWith(ids: string[], hostId = `h-${newAppId()}`) {
     await engine.start(name)
     await volumes.ensure(id, 16, process.getuid?.() ?? 0)
   }
-  const turns = appTurns()
+  const locks = appLocks()
   const look = (now = Date.now()) =>
-    reconcile({ db, engine, volumes, strays, turns, hostId, boot: inBoot('boot-1'), log, now: () => now })
+    reconcile({ db, engine, volumes, strays, locks, hostId, boot: inBoot('boot-1'), log, now: () => now })
   const runs = async (id: string) => (await engine.inspect(`berth-${id}-1`))?.running
   return { db, look, runs, volumes, list: () => volumes.list(), containers: () => engine.containers.size }
 }

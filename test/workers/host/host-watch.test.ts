@@ -2,7 +2,7 @@ import { getEventListeners } from 'node:events'
 import test from 'ava'
 import { pino } from 'pino'
 import { type ContainerState, HostUnreachable, labels } from '../../../activities/containers/port.ts'
-import { appTurns } from '../../../activities/steps/app-turns.ts'
+import { appLocks } from '../../../activities/steps/app-locks.ts'
 import * as apps from '../../../db/apps/apps.ts'
 import { openDeployment } from '../../../db/deploys/deployments.ts'
 import * as operations from '../../../db/operations/operations.ts'
@@ -82,7 +82,7 @@ async function running(changes: { autorestart?: boolean } = {}) {
   const look = (containers: ContainerState[], bootId = 'boot-1', removed: string[] = []) =>
     reconcile({
       returns,
-      turns: appTurns(),
+      locks: appLocks(),
       db,
       hostId,
       boot: inBoot(bootId),
@@ -131,7 +131,7 @@ test('a host process that was replaced records nothing and ends nothing', async 
   const { db, app, hostId, queued, row } = await running({ autorestart: true })
   const ended: string[] = []
   const common = {
-    turns: appTurns(),
+    locks: appLocks(),
     db,
     hostId,
     boot: inBoot('boot-1'),
@@ -165,7 +165,7 @@ test('an exit caused by the end of the engine is not recorded as the program’s
   const held = async () => {}
   await db('hosts').where({ id: hostId }).update({ boot_id: 'boot-1' })
   const boot = await hostBoot({ db, engine, hostId, machineBootId: 'boot-1', held, log })
-  const options = { db, hostId, boot, log, engine, turns: appTurns(), volumes: { list: async () => [] } as never }
+  const options = { db, hostId, boot, log, engine, locks: appLocks(), volumes: { list: async () => [] } as never }
   await boot.settle()
 
   then = () => {
@@ -237,7 +237,7 @@ test('an application that the engine cannot inspect delays no others', async t =
       if (name.includes(mute.id)) throw new Error('the engine does not tell')
       return inspect(name)
     }
-    const options = { db, hostId, boot: inBoot('boot-1'), log, engine, turns: appTurns() }
+    const options = { db, hostId, boot: inBoot('boot-1'), log, engine, locks: appLocks() }
     await reconcile({ ...options, volumes: { list: async () => [] } as never })
     t.is((await apps.loadApp(db, mute === app ? other.id : app.id))!.status, 'exited')
     await db('apps').whereIn('id', [app.id, other.id]).update({ status: 'running' })
@@ -261,7 +261,7 @@ test('a round ends after failures for three applications in a row: the engine is
     asked++
     throw new Error('the engine does not tell')
   }
-  const options = { db, hostId, boot: inBoot('boot-1'), log, engine, turns: appTurns() }
+  const options = { db, hostId, boot: inBoot('boot-1'), log, engine, locks: appLocks() }
   const round = reconcile({ ...options, volumes: { list: async () => [] } as never })
   await t.throwsAsync(round, { message: /several applications in a row/ })
   t.is(asked, 3)
@@ -279,7 +279,7 @@ test('a start during a comparison is not undone', async t => {
   }
   await reconcile({
     db,
-    turns: appTurns(),
+    locks: appLocks(),
     hostId,
     boot: inBoot('boot-1'),
     log,
@@ -365,7 +365,7 @@ test('a host is checked after every event, and waiting for the next leaks nothin
     db,
     engine,
     volumes,
-    turns: appTurns(),
+    locks: appLocks(),
     hostId: 'watched',
     boot: inBoot('boot-1'),
     log,
@@ -389,8 +389,8 @@ test('a start while the watch waits to stop a program is not undone', async t =>
   const ended: string[] = []
   const engine = engineWith(hostId, [container(app)], ended)
   let asked = 0
-  const own = appTurns()
-  const turns = Object.assign(
+  const own = appLocks()
+  const locks = Object.assign(
     <T>(id: string, work: () => Promise<T>) => {
       asked++
       return own(id, work)
@@ -398,7 +398,7 @@ test('a start while the watch waits to stop a program is not undone', async t =>
     { busy: own.busy },
   )
   const look = () =>
-    reconcile({ db, turns, hostId, boot: inBoot('boot-1'), log, engine, volumes: { list: async () => [] } as never })
+    reconcile({ db, locks, hostId, boot: inBoot('boot-1'), log, engine, volumes: { list: async () => [] } as never })
   let over = () => {}
   const held = own(
     app.id,
@@ -425,11 +425,11 @@ test('containers left paused by a dead process are unpaused, and those frozen fo
     woken.push(name)
     await unpause(name)
   }
-  const turns = appTurns()
+  const locks = appLocks()
   const volumes = { list: async () => [] } as never
-  const look = () => reconcile({ db, turns, hostId, boot: inBoot('boot-1'), log, engine, volumes })
+  const look = () => reconcile({ db, locks, hostId, boot: inBoot('boot-1'), log, engine, volumes })
   let over = () => {}
-  const held = turns(
+  const held = locks(
     app.id,
     () =>
       new Promise<void>(end => {
@@ -457,7 +457,7 @@ test('containers paused by hand are unpaused, builds too; one that the engine ca
     await unpause(name)
   }
   const volumes = { list: async () => [] } as never
-  await reconcile({ db, turns: appTurns(), hostId, boot: inBoot('boot-1'), log, engine, volumes })
+  await reconcile({ db, locks: appLocks(), hostId, boot: inBoot('boot-1'), log, engine, volumes })
   const statusOf = async ({ name }: ContainerState) => (await engine.inspect(name))?.status
   t.is(await statusOf(paused), 'running')
   t.not(await statusOf(build), 'paused')

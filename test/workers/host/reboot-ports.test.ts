@@ -47,84 +47,81 @@ const startedAt = (hostPort: number, bootId: string) => ({
   bootId,
 })
 
-test.serial(
-  'after a reboot ports are allocated anew: no name ever answers with another application’s page',
-  async t => {
-    t.timeout(120_000)
-    const { db, url } = await database
-    const hostId = 'exchanged'
-    const [a, b] = [await webApp(hostId), await webApp(hostId)]
-    const proxy = await startProxy()
-    t.teardown(() => proxy.stop())
-    const keeper = (bootId: string, { signal }: AbortController) =>
-      keepRoutes(
-        { db, edge: proxy.edge, databaseUrl: url, appsDomain, machine: machineIn(bootId), log, everySeconds: 1 },
-        signal,
-      )
-    const page = (host: string) => ask(proxy.port, host).catch(error => ({ status: 0, body: String(error) }))
+test.serial('after a reboot ports are reallocated: no name ever answers with another application’s page', async t => {
+  t.timeout(120_000)
+  const { db, url } = await database
+  const hostId = 'exchanged'
+  const [a, b] = [await webApp(hostId), await webApp(hostId)]
+  const proxy = await startProxy()
+  t.teardown(() => proxy.stop())
+  const keeper = (bootId: string, { signal }: AbortController) =>
+    keepRoutes(
+      { db, edge: proxy.edge, databaseUrl: url, appsDomain, machine: machineIn(bootId), log, everySeconds: 1 },
+      signal,
+    )
+  const page = (host: string) => ask(proxy.port, host).catch(error => ({ status: 0, body: String(error) }))
 
-    await recordBoot(db, hostId, 'boot-1')
-    const [one, two] = [await portOfHost(), await portOfHost()]
-    t.teardown(() => Promise.all([one.stop(), two.stop()]))
-    one.says = 'A'
-    two.says = 'B'
-    await apps.recordStarted(db, a.id, startedAt(one.port, 'boot-1'))
-    await apps.recordStarted(db, b.id, startedAt(two.port, 'boot-1'))
-    const first = new AbortController()
-    const kept = keeper('boot-1', first)
-    await comesTrue(async () => (await page(a.host)).body === 'A' && (await page(b.host)).body === 'B')
+  await recordBoot(db, hostId, 'boot-1')
+  const [one, two] = [await portOfHost(), await portOfHost()]
+  t.teardown(() => Promise.all([one.stop(), two.stop()]))
+  one.says = 'A'
+  two.says = 'B'
+  await apps.recordStarted(db, a.id, startedAt(one.port, 'boot-1'))
+  await apps.recordStarted(db, b.id, startedAt(two.port, 'boot-1'))
+  const first = new AbortController()
+  const kept = keeper('boot-1', first)
+  await comesTrue(async () => (await page(a.host)).body === 'A' && (await page(b.host)).body === 'B')
 
-    // The machine goes down with everything on it, and comes back: first the proxy, with what it remembers.
-    first.abort()
-    await kept
-    await proxy.kill('SIGKILL')
-    one.says = null
-    two.says = null
-    const file = proxy.config.edge.routesFile
-    writeFileSync(file, readFileSync(file, 'utf8').replace(/"boot":"[^"]+"/, '"boot":"of-before"'))
-    await proxy.start()
-    const seen = { a: new Set<string>(), b: new Set<string>() }
-    let over = false
-    const asking = (async () => {
-      while (!over) {
-        seen.a.add((await page(a.host)).body)
-        seen.b.add((await page(b.host)).body)
-      }
-    })()
-    t.like(await ask(proxy.port, a.host), { status: 503 })
-    const { headers } = await ask(proxy.port, a.host)
-    t.truthy(headers['retry-after'])
+  // The machine goes down with everything on it, and comes back: first the proxy, with what it remembers.
+  first.abort()
+  await kept
+  await proxy.kill('SIGKILL')
+  one.says = null
+  two.says = null
+  const file = proxy.config.edge.routesFile
+  writeFileSync(file, readFileSync(file, 'utf8').replace(/"boot":"[^"]+"/, '"boot":"of-before"'))
+  await proxy.start()
+  const seen = { a: new Set<string>(), b: new Set<string>() }
+  let over = false
+  const asking = (async () => {
+    while (!over) {
+      seen.a.add((await page(a.host)).body)
+      seen.b.add((await page(b.host)).body)
+    }
+  })()
+  t.like(await ask(proxy.port, a.host), { status: 503 })
+  const { headers } = await ask(proxy.port, a.host)
+  t.truthy(headers['retry-after'])
 
-    // A keeper that is there before the host does not believe its rows, whatever listens on their ports by now.
-    one.says = 'B'
-    await syncRoutes({ db, edge: proxy.edge, appsDomain, machine: machineIn('boot-2') })
-    t.is((await page(a.host)).status, 503)
-    one.says = null
+  // A keeper that is there before the host does not believe its rows, whatever listens on their ports by now.
+  one.says = 'B'
+  await syncRoutes({ db, edge: proxy.edge, appsDomain, machine: machineIn('boot-2') })
+  t.is((await page(a.host)).status, 503)
+  one.says = null
 
-    // Then the host, while nothing updates the proxy yet: nothing with a port is started.
-    await recordBoot(db, hostId, 'boot-2')
-    const opens = routeGate(db, hostId, inBoot('boot-2'), 20)(new AbortController().signal)
-    t.is(await Promise.race([opens, sleep(300, 'waits')]), 'waits')
-    const second = new AbortController()
-    const keeping = keeper('boot-2', second)
-    await opens
+  // Then the host, while nothing updates the proxy yet: nothing with a port is started.
+  await recordBoot(db, hostId, 'boot-2')
+  const opens = routeGate(db, hostId, inBoot('boot-2'), 20)(new AbortController().signal)
+  t.is(await Promise.race([opens, sleep(300, 'waits')]), 'waits')
+  const second = new AbortController()
+  const keeping = keeper('boot-2', second)
+  await opens
 
-    // B's container is first, and gets the port that A had.
-    one.says = 'B'
-    await apps.recordStarted(db, b.id, startedAt(one.port, 'boot-2'))
-    await comesTrue(async () => (await page(b.host)).body === 'B')
-    t.is((await page(a.host)).status, 503, 'A has not started yet')
-    two.says = 'A'
-    await apps.recordStarted(db, a.id, startedAt(two.port, 'boot-2'))
-    await comesTrue(async () => (await page(a.host)).body === 'A')
-    over = true
-    await asking
-    t.false(seen.a.has('B'))
-    t.false(seen.b.has('A'))
-    second.abort()
-    await keeping
-  },
-)
+  // B's container is first, and gets the port that A had.
+  one.says = 'B'
+  await apps.recordStarted(db, b.id, startedAt(one.port, 'boot-2'))
+  await comesTrue(async () => (await page(b.host)).body === 'B')
+  t.is((await page(a.host)).status, 503, 'A has not started yet')
+  two.says = 'A'
+  await apps.recordStarted(db, a.id, startedAt(two.port, 'boot-2'))
+  await comesTrue(async () => (await page(a.host)).body === 'A')
+  over = true
+  await asking
+  t.false(seen.a.has('B'))
+  t.false(seen.b.has('A'))
+  second.abort()
+  await keeping
+})
 
 test.serial('routes from a file without a boot are held until the first round of the keeper', async t => {
   t.timeout(60_000)
@@ -202,7 +199,7 @@ test.serial('ports of an earlier boot are free, also one that is recorded late',
   t.like((await apps.listServingApps(db, app.id))[0], { host_port: 2 }, 'what comes late takes no port from anybody')
   t.false(await isBootRouted(db, hostId, 'boot-2'))
   await recordBoot(db, hostId, 'boot-2')
-  t.like(await apps.loadApp(db, app.id), { host_port: 2 }, 'a host process that starts anew changes nothing')
+  t.like(await apps.loadApp(db, app.id), { host_port: 2 }, 'a host process that starts over changes nothing')
 })
 
 test.serial('existing claims of one port are settled by the migration: the newest start wins', async t => {

@@ -53,7 +53,7 @@ test.serial('while Temporal is down a round of steps ends early', async t => {
   await endsRoundEarly(t, relayOf)
 })
 
-test.serial('a step whose workflow task fails is started anew, and reported', async t => {
+test.serial('a step whose workflow task fails is restarted, and reported', async t => {
   t.timeout(180_000)
   const [userId] = await overdue(1)
   const { address, queuePrefix } = await temporal

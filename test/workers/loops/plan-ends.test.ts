@@ -74,7 +74,7 @@ test.serial('the notices of one end are sent in order, then the end itself; anot
   t.deepEqual(await ana.mails(), ['plan-ending', 'plan-ending', 'plan-ended'])
   await ana.endsIn(120)
   await round({ notices: [200, 150] })
-  t.is((await ana.mails()).length, 4, 'a new end is told anew')
+  t.is((await ana.mails()).length, 4, 'a new end is reported again')
 })
 
 test.serial('when both notices are overdue only one is sent', async t => {

@@ -83,7 +83,7 @@ test.serial(
   },
 )
 
-test.serial('a lane whose workflow task fails is started anew, and reported', async t => {
+test.serial('a lane whose workflow task fails is restarted, and reported', async t => {
   t.timeout(180_000)
   const { db } = await database
   await db('operations').update({ state: 'success' })
@@ -140,7 +140,7 @@ test.serial('the relay undoes an unconfirmed request after its time, and no soon
   t.is(await young(), 'accepting')
 })
 
-test('a repeated target waits twice as long each time, up to a maximum; one that was absent starts anew', t => {
+test('a repeated target waits twice as long each time, up to a maximum; one that was absent starts over', t => {
   let now = 0
   const backoff = new Backoff({ firstSeconds: 2, maxSeconds: 8, now: () => now })
   const waits = () => {

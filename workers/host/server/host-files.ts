@@ -76,8 +76,8 @@ function pathOf(text: unknown, rootToo = false): string {
 }
 
 /** Runs `work` under the application's lock, unless the caller has disconnected. */
-function withLock(ctx: Koa.Context, { turns }: HostServerOptions, appId: string, work: () => Promise<void>) {
-  return turns(appId, async () => {
+function withLock(ctx: Koa.Context, { locks }: HostServerOptions, appId: string, work: () => Promise<void>) {
+  return locks(appId, async () => {
     if (ctx.res.destroyed) throw new ApiError('CLUSTER_TIMEOUT')
     await work()
   })

@@ -1,7 +1,7 @@
 import type Koa from 'koa'
 import type { Logger } from 'pino'
 import { type ContainerHost, type ContainerState, labels } from '../../../activities/containers/port.ts'
-import type { AppTurns } from '../../../activities/steps/app-turns.ts'
+import type { AppLocks } from '../../../activities/steps/app-locks.ts'
 import type { Volumes } from '../../../activities/volumes/port.ts'
 
 export interface HostServerOptions {
@@ -9,7 +9,7 @@ export interface HostServerOptions {
   volumes: Volumes
   hostId: string
   /** Locks of each application of this host, shared with its activities. */
-  turns: AppTurns
+  locks: AppLocks
   /** Bearer token that the API sends. */
   key: string
   address: string

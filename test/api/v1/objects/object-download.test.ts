@@ -146,7 +146,7 @@ test('a link ends when its object is deleted, and a new object of that name does
       },
     ],
     [
-      'removed and made anew',
+      'removed and recreated',
       async made => {
         await done(trx => removeObject(trx, nameOf(made)))
         await madeObject(api(), ana, { key: made.row.key })

@@ -372,7 +372,7 @@ test('an answer that breaks off at the host breaks off for the client', async t 
 test('changes are serialized with everything else that changes the application', async t => {
   const { app, put, list } = await made()
   let free = () => {}
-  const begun = (await first()).turns(app.id, () => new Promise<void>(resolve => (free = resolve)))
+  const begun = (await first()).locks(app.id, () => new Promise<void>(resolve => (free = resolve)))
   let written = false
   const write = put({ path: 'later', content: 'x' }).then(answer => {
     written = true

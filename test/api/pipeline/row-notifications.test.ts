@@ -2,14 +2,14 @@ import { EventEmitter } from 'node:events'
 import { mock } from 'node:test'
 import { setImmediate as turn } from 'node:timers/promises'
 import test from 'ava'
-import { News } from '../../../api/pipeline/news.ts'
+import { RowNotifications } from '../../../api/pipeline/row-notifications.ts'
 import type { Notifications } from '../../../db/notifications.ts'
 
 test('waiting callers read again on a notification, when the connection is back, and after 3 s without one', async t => {
   mock.timers.enable({ apis: ['setTimeout'] })
   t.teardown(() => mock.timers.reset())
   const line = new EventEmitter()
-  const news = new News(line as unknown as Notifications, 'operations')
+  const news = new RowNotifications(line as unknown as Notifications, 'operations')
   const { signal } = new AbortController()
   const ways: [how: string, happens: () => void, looks: boolean][] = [
     ['another id', () => line.emit('notify', 'operations', 'b'), false],
@@ -21,7 +21,7 @@ test('waiting callers read again on a notification, when the connection is back,
   ]
   for (const [how, happens, looks] of ways) {
     let looked = false
-    void news.news('a', 60_000, signal).then(() => {
+    void news.next('a', 60_000, signal).then(() => {
       looked = true
     })
     happens()

@@ -1,14 +1,14 @@
 import type { Owner } from '../../lib/folders/owner.ts'
 import type { AppHostOptions } from '../app-host-options.ts'
-import type { PlaceRequest } from '../placement/port.ts'
+import type { PlacementRequest } from '../placement/port.ts'
 import type { Release } from './release.ts'
 
 /** Who owns the files of a release, and where they are placed. */
-export function releasePlaces(host: Pick<AppHostOptions, 'volumes' | 'sharedUid'>) {
+export function releasePlacement(host: Pick<AppHostOptions, 'volumes' | 'sharedUid'>) {
   const ownerUid = (release: Release) => host.sharedUid ?? release.uid
   const ownerOf = (release: Release): Owner | null =>
     host.sharedUid === null ? { uid: release.uid, gid: release.uid } : null
-  const placeOf = (release: Release): PlaceRequest => ({
+  const placementOf = (release: Release): PlacementRequest => ({
     volume: host.volumes.path(release.appId),
     release: release.number,
     path: release.path,
@@ -17,5 +17,5 @@ export function releasePlaces(host: Pick<AppHostOptions, 'volumes' | 'sharedUid'
     owner: ownerOf(release),
     account: release.ownerId,
   })
-  return { ownerUid, ownerOf, placeOf }
+  return { ownerUid, ownerOf, placementOf }
 }

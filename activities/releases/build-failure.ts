@@ -1,6 +1,6 @@
 import type { Db } from '../../db/database.ts'
 import { readLogEnd } from '../../db/deploys/deployments.ts'
-import type { Failure } from './outcome-words.ts'
+import type { Failure } from './failure-outcome.ts'
 
 /** Start of the message of `installRelease` when its step failed; the exit code and a full stop follow. */
 const installFailed = 'Installing the dependencies ended with exit code '

@@ -1,8 +1,8 @@
 import type { Notifications } from '../../db/notifications.ts'
-import { newsRereadMs } from '../../policy/timeouts.ts'
+import { notificationRereadMs } from '../../policy/timeouts.ts'
 
 /** Waits for notifications of one channel, by id: one listening connection serves all waiting requests of this process. */
-export class News {
+export class RowNotifications {
   #waiting = new Map<string, Set<() => void>>()
 
   constructor(notifications: Notifications, ownChannel: string) {
@@ -15,7 +15,7 @@ export class News {
   }
 
   /** Resolves when this id was notified, after `milliseconds` or after 3 s, whichever comes first: read its row then. */
-  news(id: string, milliseconds: number, signal: AbortSignal): Promise<void> {
+  next(id: string, milliseconds: number, signal: AbortSignal): Promise<void> {
     return new Promise(resolve => {
       const waiting = this.#waiting.get(id) ?? new Set()
       const wake = () => {
@@ -25,7 +25,7 @@ export class News {
         if (waiting.size === 0) this.#waiting.delete(id)
         resolve()
       }
-      const timer = setTimeout(wake, Math.max(0, Math.min(milliseconds, newsRereadMs)))
+      const timer = setTimeout(wake, Math.max(0, Math.min(milliseconds, notificationRereadMs)))
       signal.addEventListener('abort', wake)
       this.#waiting.set(id, waiting.add(wake))
     })

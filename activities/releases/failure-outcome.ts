@@ -8,7 +8,7 @@ export interface Failure {
 }
 
 /** Adds who cancelled the operation; there is no such person when the application was deleted. */
-export async function inWords(db: Db, operationId: string, failure: Failure): Promise<Failure> {
+export async function withCanceller(db: Db, operationId: string, failure: Failure): Promise<Failure> {
   if (failure.code !== 'DEPLOY_CANCELLED') return failure
   const by = (await findOperation(db, operationId))?.cancel_requested_by
   return by ? { ...failure, message: `Cancelled by ${by}.` } : failure

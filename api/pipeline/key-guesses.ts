@@ -1,4 +1,4 @@
-import { guesserTerms } from '../../policy/accounts/address-limits.ts'
+import { keyGuessLimit } from '../../policy/accounts/address-limits.ts'
 import { networkOf } from '../http/address.ts'
 
 const maxRecords = 10_000
@@ -22,26 +22,26 @@ interface Record {
  * looked up before and not found; other keys are still looked up, so valid ones keep working. Each process counts by itself, up to
  * its share of the limit.
  */
-export class Guessers {
+export class KeyGuesses {
   #records = new Map<string, Record>()
   readonly #allowed: number
 
   constructor(processes = 1) {
-    this.#allowed = Math.ceil(guesserTerms.keys / processes)
+    this.#allowed = Math.ceil(keyGuessLimit.keys / processes)
   }
 
   /** Counts a key of no account; `hash` is undefined if its form alone gave it away. */
   miss(address: string, hash: string | undefined, now: number): void {
     const source = networkOf(address)
     let record = this.#records.get(source)
-    if (!record || (now - record.since > guesserTerms.withinMs && now >= record.blockedUntil)) {
+    if (!record || (now - record.since > keyGuessLimit.withinMs && now >= record.blockedUntil)) {
       if (this.#records.size >= maxRecords) this.#records.clear()
       record = { since: now, misses: 0, blockedUntil: 0, nextAt: 0, unknown: new Set() }
       this.#records.set(source, record)
     }
     if (hash && record.unknown.size < 1000) record.unknown.add(hash)
     if (++record.misses >= this.#allowed)
-      record.blockedUntil = Math.max(record.blockedUntil, now + guesserTerms.blockMs)
+      record.blockedUntil = Math.max(record.blockedUntil, now + keyGuessLimit.blockMs)
   }
 
   refuses(address: string, hash: string, now: number): boolean {

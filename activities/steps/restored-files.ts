@@ -10,7 +10,7 @@ import type { StepOf } from '../releases/release.ts'
  * Puts back the files of a release. A failure that repeats is shown to people, and retried until someone requests the end of the
  * operation: then it rejects with RESTORE_INTERRUPTED.
  */
-export async function puttingBack(
+export async function retriedRestore(
   db: Db,
   { operationId, deploymentId }: StepOf,
   work: () => Promise<void>,

@@ -17,7 +17,7 @@ import { rows } from '../../kit/rows/rows.ts'
 import { testDatabase } from '../../kit/servers/database.ts'
 
 const database = testDatabase()
-const folder = mkdtempSync(join(tmpdir(), 'berth-going-back-'))
+const folder = mkdtempSync(join(tmpdir(), 'berth-restored-files-'))
 test.after.always('remove the folder', () => rmSync(folder, { recursive: true, force: true }))
 test.before('a host that answers however long this takes', async () => {
   const { db } = await database

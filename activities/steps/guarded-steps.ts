@@ -6,13 +6,13 @@ import { type StepName, stepKinds } from '../../policy/apps/step-kinds.ts'
 import { refusal } from '../failures.ts'
 import { type DecisionOptions, releaseBrought, releaseServing } from '../releases/decision.ts'
 import type { Release, StepOf } from '../releases/release.ts'
-import type { AppTurns } from './app-turns.ts'
+import type { AppLocks } from './app-locks.ts'
 import { assertCurrentClaim, claimOfActivity, lostClaim } from './claims.ts'
 import { factsOfStep } from './step-facts.ts'
 
-export interface StepTurnsOptions extends DecisionOptions {
+export interface GuardedStepsOptions extends DecisionOptions {
   db: Db
-  turns: AppTurns
+  locks: AppLocks
   traits: { id: string }
   /** Rejects when another process is this host now, according to Postgres. */
   confirm?(): Promise<void>
@@ -46,8 +46,8 @@ type Allowed = 'now' | 'after' | 'late'
  * when its run of a lane holds this operation, of a kind that has such a step, of an application of this host: everyone who reaches
  * Temporal can request any step, with any input. A step that was given up waits for its lock like others, and then does nothing.
  */
-export function stepTurns(options: StepTurnsOptions) {
-  const { db, turns, confirm, traits } = options
+export function guardedSteps(options: GuardedStepsOptions) {
+  const { db, locks, confirm, traits } = options
 
   /** Checked again just before an effect: if this step was given up, its failure is reported and something else requested since. */
   async function assertCurrent({ operationId }: Pick<Step, 'operationId'>): Promise<void> {
@@ -111,12 +111,12 @@ export function stepTurns(options: StepTurnsOptions) {
 
     /** Runs the work of a step of a running operation under its application's lock. */
     turn<T>(name: StepName, input: StepOf, work: (step: Step) => Promise<T>): Promise<T> {
-      return turns(input.appId, async () => work(await check(name, input, 'now')))
+      return locks(input.appId, async () => work(await check(name, input, 'now')))
     },
 
     /** `turn`, for a step that may come after its operation has ended. */
     lateTurn<T>(name: StepName, input: StepOf, work: (step: Step) => Promise<T>): Promise<T> {
-      return turns(input.appId, async () => work(await check(name, input, 'late')))
+      return locks(input.appId, async () => work(await check(name, input, 'late')))
     },
   }
 }

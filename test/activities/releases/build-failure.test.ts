@@ -1,7 +1,7 @@
 import { mkdir } from 'node:fs/promises'
 import test from 'ava'
 import type { AppHostOptions } from '../../../activities/app-host-options.ts'
-import { withLastLines } from '../../../activities/releases/build-words.ts'
+import { withLastLines } from '../../../activities/releases/build-failure.ts'
 import { releaseFolders } from '../../../activities/releases/files.ts'
 import { installRelease } from '../../../activities/releases/install.ts'
 import type { Release } from '../../../activities/releases/release.ts'
