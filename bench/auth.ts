@@ -64,14 +64,14 @@ async function flooded(urls: Urls, { valid }: BenchKeys, name: string, unknown: 
     return { waits, refused: result.requests.average }
   }
   const figures = await inTurn(rounds, { bare: load('bare'), berth: load('berth') }, { warmUp: 0 })
-  const told = { bare: 'bare Koa + pg', berth: 'Berth        ' }
+  const reported = { bare: 'bare Koa + pg', berth: 'Berth        ' }
   const p99 = { bare: 0, berth: 0 }
   for (const side of ['bare', 'berth'] as const) {
     const waits = figures[side].flatMap(({ waits }) => waits)
     const refused = figures[side].reduce((sum, { refused }) => sum + refused, 0) / rounds
     p99[side] = quantile(waits, 0.99)
     console.log(
-      `  ${told[side]}  p50 ${quantile(waits, 0.5).toFixed(1)} ms, p99 ${p99[side].toFixed(1)} ms   refused ${refused.toFixed(0)} per second`,
+      `  ${reported[side]}  p50 ${quantile(waits, 0.5).toFixed(1)} ms, p99 ${p99[side].toFixed(1)} ms   refused ${refused.toFixed(0)} per second`,
     )
   }
   console.log(`  Berth          ${verdict('p99 under 200 ms', p99.berth < 200)}`)
@@ -84,10 +84,10 @@ async function probe(base: string, { key, path }: BenchKeys['valid'][number], du
   for (const end = performance.now() + durationMs; performance.now() < end; await sleep(20))
     asked.push(
       new Promise((resolve, reject) => {
-        const begun = performance.now()
+        const startedAt = performance.now()
         get(base + path, { agent, headers: { authorization: key } }, answer => {
           answer.resume().once('end', () => {
-            if (answer.statusCode === 200) resolve(performance.now() - begun)
+            if (answer.statusCode === 200) resolve(performance.now() - startedAt)
             else reject(new Error(`the valid key was answered ${answer.statusCode}`))
           })
         }).once('error', reject)

@@ -114,9 +114,9 @@ async function list(blobUrl: string, key: string): Promise<void> {
     }
     const median = quantile(times, 0.5)
     const p95 = quantile(times, 0.95)
-    const told = query === '' ? `   ${verdict('30 ms', median <= 30)}` : ''
+    const reported = query === '' ? `   ${verdict('30 ms', median <= 30)}` : ''
     console.log(
-      `first 1,000 of ${objects} ${query.padEnd(18)} median ${median.toFixed(1)} ms   p95 ${p95.toFixed(1)} ms${told}`,
+      `first 1,000 of ${objects} ${query.padEnd(18)} median ${median.toFixed(1)} ms   p95 ${p95.toFixed(1)} ms${reported}`,
     )
   }
 }

@@ -34,16 +34,16 @@ try {
     },
     { warmUp: 2 }, // images, network, lane workers
   )
-  const told = (values: number[]) =>
+  const reported = (values: number[]) =>
     `median ${quantile(values, 0.5).toFixed(0)} ms   p95 ${quantile(values, 0.95).toFixed(0)} ms`
   const floor = figures.floor.map(({ took }) => took)
-  console.log(`bare engine calls   ${told(floor)}`)
+  console.log(`bare engine calls   ${reported(floor)}`)
   for (const [name, values, goal] of [
     ['POST /v2/apps', figures.berth.map(({ took }) => took), 400],
     ['POST commit', figures.berth.map(({ commit }) => commit), null],
   ] as const) {
     const over = quantile(values, 0.5) - quantile(floor, 0.5)
-    console.log(`${name.padEnd(19)} ${told(values)}`)
+    console.log(`${name.padEnd(19)} ${reported(values)}`)
     const met = goal === null ? '' : `; ${verdict(`at most ${goal} ms`, over <= goal)}`
     console.log(`  over the floor    ${over.toFixed(0)} ms   (${rounds} rounds${met})`)
   }
@@ -77,12 +77,12 @@ async function timed(path: string, files: Record<string, string>, host: string, 
   const edge = new URL(edge_url)
   const form = new FormData()
   form.append('file', new Blob([await zipOf(files)]), 'app.zip')
-  const begun = performance.now()
+  const startedAt = performance.now()
   const answer = await fetch(base_url + path, { method: 'POST', headers: { authorization: api_key }, body: form })
   const body = await answer.json()
   if (!answer.ok) throw new Error(`POST ${path} answered ${answer.status}: ${JSON.stringify(body)}`)
   await untilAnswers({ address: edge.hostname, port: Number(edge.port), host, text })
-  return { took: performance.now() - begun, body }
+  return { took: performance.now() - startedAt, body }
 }
 
 async function remove({ id }: Deployed): Promise<void> {

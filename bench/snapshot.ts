@@ -51,9 +51,9 @@ async function verify(): Promise<void> {
 /** Seconds; what others still have to write is written first. */
 async function timed(work: () => Promise<void>): Promise<number> {
   await once(spawn('sync'), 'close')
-  const begun = performance.now()
+  const startedAt = performance.now()
   await work()
-  return (performance.now() - begun) / 1000
+  return (performance.now() - startedAt) / 1000
 }
 
 const paused: number[] = []

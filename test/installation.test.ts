@@ -199,9 +199,9 @@ test('every setting can be given to an installation, by those processes that rea
   t.deepEqual(holders('GIT_PROVIDER_PRIVATE_KEY'), ['api', 'host'])
   for (const { settings, processes } of Object.values(outsideSecrets)) {
     // A command takes a system for known where one of its settings is given, empty or not.
-    const told = ours.filter(service => settings.some(name => name in filled(service)))
-    t.deepEqual(told, [...processes].sort(byOurs), settings.join())
-    for (const name of settings) t.deepEqual(holders(name), told, name)
+    const reported = ours.filter(service => settings.some(name => name in filled(service)))
+    t.deepEqual(reported, [...processes].sort(byOurs), settings.join())
+    for (const name of settings) t.deepEqual(holders(name), reported, name)
   }
   t.deepEqual(holders('HOST_MEMORY_MB'), ['host'])
   t.deepEqual(

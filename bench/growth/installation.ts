@@ -107,10 +107,10 @@ async function startEngine(db: Db, socket: string): Promise<{ child: ChildProces
     .where({ status: 'running' })
     .select('id as app', 'owner_id as owner', 'release', 'container_id as containerId')
     .select('host_port as port', 'host_address as address')
-  const { child, told } = await startProgram<{ url: string }>('../growth/engine.ts', [], {}, [], {
+  const { child, reported } = await startProgram<{ url: string }>('../growth/engine.ts', [], {}, [], {
     hostId,
     running,
     socket,
   })
-  return { child, url: told.url }
+  return { child, url: reported.url }
 }

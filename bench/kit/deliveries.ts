@@ -36,10 +36,10 @@ export interface Delivery {
 export async function sendAtPace(targets: Target[], perSecond: number, seconds: number): Promise<Delivery[]> {
   // As many connections as there are pushes under way: none waits here for another.
   const agent = new Agent({ keepAlive: true })
-  const begun = performance.now()
+  const startedAt = performance.now()
   const answers: Promise<Delivery>[] = []
   for (let i = 0; i < perSecond * seconds; i++) {
-    const due = begun + (i * 1000) / perSecond
+    const due = startedAt + (i * 1000) / perSecond
     if (due > performance.now()) await sleep(due - performance.now())
     const target = targets[i % targets.length]!
     answers.push(send(target, push(target.secret, `b${i % 7}`), agent))
@@ -50,7 +50,7 @@ export async function sendAtPace(targets: Target[], perSecond: number, seconds: 
 }
 
 function send({ url }: Target, { body, headers }: ReturnType<typeof push>, agent: Agent): Promise<Delivery> {
-  const begun = performance.now()
+  const startedAt = performance.now()
   return new Promise((resolve, reject) => {
     const call = request(url, { method: 'POST', headers, agent }, answer => {
       let text = ''
@@ -61,7 +61,7 @@ function send({ url }: Target, { body, headers }: ReturnType<typeof push>, agent
         const { statusCode } = answer
         // Busy is an answer, which a provider repeats; whatever else it is, the bench is wrong.
         if (statusCode === 200 || statusCode === 503)
-          resolve({ ms: performance.now() - begun, stored: statusCode === 200 })
+          resolve({ ms: performance.now() - startedAt, stored: statusCode === 200 })
         else reject(new Error(`${statusCode} ${text}`))
       })
     })

@@ -17,7 +17,7 @@ export async function bareDeploy(network: string, program: string, text: string)
   const docker = new Docker()
   const folder = await mkdtemp(join(tmpdir(), 'berth-floor-'))
   await writeFile(join(folder, 'index.js'), program)
-  const begun = performance.now()
+  const startedAt = performance.now()
   const container = await docker.createContainer({
     Image: runtimes.javascript.image(runtimes.javascript.recommended),
     Cmd: ['node', 'index.js'],
@@ -37,7 +37,7 @@ export async function bareDeploy(network: string, program: string, text: string)
     await container.start()
     const port = Number((await container.inspect()).NetworkSettings.Ports['80/tcp']?.[0]?.HostPort)
     await untilAnswers({ address: '127.0.0.1', port, host: 'floor', text })
-    return performance.now() - begun
+    return performance.now() - startedAt
   } finally {
     await container.remove({ force: true, v: true })
     await rm(folder, { recursive: true, force: true })

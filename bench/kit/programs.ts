@@ -6,7 +6,7 @@ import { unusedPort } from '../../cli/installation/ports.ts'
 export interface Started<T> {
   child: ChildProcess
   /** The first that it told. */
-  told: T
+  reported: T
 }
 
 /** A program of this repository as a process of its own, sent a message, once it has told something. Rejects when it ends before that. */
@@ -24,9 +24,9 @@ export async function startProgram<T = unknown>(
   })
   if (message !== undefined) child.send(message)
   const ended = once(child, 'exit').then(() => Promise.reject(new Error(`${file} ended before it was ready`)))
-  const [told] = await Promise.race([once(child, 'message'), ended])
+  const [reported] = await Promise.race([once(child, 'message'), ended])
   ended.catch(() => {}) // later it is ended by whoever started it
-  return { child, told }
+  return { child, reported }
 }
 
 export interface ApiSettings {

@@ -34,9 +34,9 @@ export async function withSides(work: (sides: Sides) => Promise<void>): Promise<
     database.pathname = `/${templateDatabase}`
     const databaseUrl = database.href
     const program = async <T>(file: string, args: readonly string[]) => {
-      const { child, told } = await startProgram<T>(file, args, threadPool, heapFlags)
+      const { child, reported } = await startProgram<T>(file, args, threadPool, heapFlags)
       children.push(child)
-      return told
+      return reported
     }
     await work({
       databaseUrl,

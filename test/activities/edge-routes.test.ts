@@ -28,13 +28,13 @@ async function scene(hostId: string) {
   })
   const release = { appId: app.id, number: 1, operationId: id } as never
   const step = <T>(work: () => Promise<T>) => asActivity({ run: 'lane', step: 5 }, work)
-  const told = { hostPort: 4000, hostAddress: '127.0.0.1' }
+  const actual = { hostPort: 4000, hostAddress: '127.0.0.1' }
   return {
     ...{ db, edge },
-    switchRoute: (bootId?: string) => step(() => activities.switchRoute(release, { ...told, bootId })),
+    switchRoute: (bootId?: string) => step(() => activities.switchRoute(release, { ...actual, bootId })),
     routeStands: () => step(() => activities.routeStands(release)),
     started: (bootId: string) =>
-      recordStarted(db, app.id, { ...told, release: 1, containerId: 'c1', startedAt: new Date(), bootId }),
+      recordStarted(db, app.id, { ...actual, release: 1, containerId: 'c1', startedAt: new Date(), bootId }),
     port: async () => (await edge.listRoutes())[0]?.port,
   }
 }

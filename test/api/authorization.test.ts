@@ -174,7 +174,7 @@ for (const endpoint of endpoints)
   })
 
 interface Caller {
-  /** Told the application that it asks for. */
+  /** Observed the application that it asks for. */
   credential(app: AppRow): string | undefined | Promise<string>
   verdict(form: string): Verdict
 }

@@ -71,13 +71,13 @@ const within = 3000
 /** Requests that had no answer when their 3 s were over, by the clock of the process that serves them. Say `end` when done. */
 function latecomers() {
   const late: string[] = []
-  const begun = channel('http.server.request.start')
+  const started = channel('http.server.request.start')
   const note = (message: unknown) => {
     const { request, response } = message as { request: IncomingMessage; response: ServerResponse }
     setTimeout(() => response.writableEnded || late.push(String(request.url)), within).unref()
   }
-  begun.subscribe(note)
-  return { late, end: () => void begun.unsubscribe(note) }
+  started.subscribe(note)
+  return { late, end: () => void started.unsubscribe(note) }
 }
 
 test('no Postgres, and one that hangs: 503 within 3 s, and served again without a restart', async t => {

@@ -13,9 +13,9 @@ const browser = testBrowser()
 async function sentBack(owner: TestUser, signedIn: TestUser | undefined, language?: string) {
   const person = provider.person()
   const installation = provider.install(person.login, [], person)
-  const begun = await api().as(owner.session).post('/git/connect', '{"installed":true}')
-  const state = new URL(begun.body.response.url).searchParams.get('state')!
-  const [name = '', value = ''] = begun.headers.get('set-cookie')!.split(';')[0]!.split('=')
+  const started = await api().as(owner.session).post('/git/connect', '{"installed":true}')
+  const state = new URL(started.body.response.url).searchParams.get('state')!
+  const [name = '', value = ''] = started.headers.get('set-cookie')!.split(';')[0]!.split('=')
   const visitor = await browser().visit(`${api().url}/signin`, { language })
   if (signedIn) await visitor.page.evaluate(`sessionStorage.setItem('berth_session','${signedIn.session}')`)
   await visitor.page

@@ -395,9 +395,9 @@ test.serial('the commands list, explain, retry and cancel, which waits for the c
   const story = JSON.parse((await ops('explain', retried.operation, '--json')).stdout)
   t.like(story.lane, { status: 'unknown' })
   t.is(story.operation.retry_of, deploy.operationId)
-  const told = { account_id: app.owner_id, resource: app.id, operation_id: retried.operation, result: 'success' }
+  const actual = { account_id: app.owner_id, resource: app.id, operation_id: retried.operation, result: 'success' }
   t.like(await db('audit').where({ account_id: app.owner_id }).orderBy('id'), [
-    { action: 'ops.retry', ...told },
-    { action: 'ops.cancel', ...told },
+    { action: 'ops.retry', ...actual },
+    { action: 'ops.cancel', ...actual },
   ])
 })

@@ -13,7 +13,7 @@ export interface Refused {
 /** Behaviour of a host for commands of an application: success, unless a test says otherwise. */
 export class CommandScript {
   /** Started and ended commands of each application, in order. */
-  readonly #told = new Map<string, string[]>()
+  readonly #calls = new Map<string, string[]>()
   readonly #held = new Map<string, Promise<void>>()
   readonly #refused = new Map<string, Refused>()
 
@@ -44,11 +44,11 @@ export class CommandScript {
     this.#tell(appId, `${command} ends`)
   }
 
-  told(appId: string): string[] {
-    return this.#told.get(appId) ?? []
+  calls(appId: string): string[] {
+    return this.#calls.get(appId) ?? []
   }
 
   #tell(appId: string, words: string): void {
-    this.#told.set(appId, [...this.told(appId), words])
+    this.#calls.set(appId, [...this.calls(appId), words])
   }
 }

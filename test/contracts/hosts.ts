@@ -48,7 +48,7 @@ export function hostsContract(test: TestFn, name: string, subject: () => HostsUn
     const leave = new AbortController()
     const events: LiveEvent[] = []
     let begin = () => {}
-    const begun = new Promise<void>(resolve => {
+    const opened = new Promise<void>(resolve => {
       begin = resolve
     })
     const read = async () => {
@@ -61,7 +61,7 @@ export function hostsContract(test: TestFn, name: string, subject: () => HostsUn
     ended.catch(() => {})
     const readings = () => events.flatMap(event => ('reading' in event ? [event.reading] : []))
     const lines = () => events.flatMap(event => ('line' in event ? [event] : []))
-    return { events, begun: Promise.race([begun, ended]), readings, lines, ended, leave: () => leave.abort() }
+    return { events, opened: Promise.race([opened, ended]), readings, lines, ended, leave: () => leave.abort() }
   }
 
   const isMeasured = (stats: LiveReading['stats']): boolean =>
@@ -110,19 +110,19 @@ export function hostsContract(test: TestFn, name: string, subject: () => HostsUn
     const first = listen(app)
     await comesTrue(() => first.readings().length > 0)
     const second = listen(app)
-    await second.begun
+    await second.opened
     t.true(readers() > 0)
     await print('one') // immediately: the next stats are not due yet
     await print('', 'stderr')
     await print('três\u0001', 'stderr')
-    const told = [
+    const reported = [
       { stream: 'stdout', line: 'one' },
       { stream: 'stderr', line: '' },
       { stream: 'stderr', line: 'três\u0001' },
     ]
     for (const stream of [first, second]) {
-      await comesTrue(() => stream.lines().length === told.length)
-      t.deepEqual(stream.lines(), told as never)
+      await comesTrue(() => stream.lines().length === reported.length)
+      t.deepEqual(stream.lines(), reported as never)
       const [reading] = stream.readings()
       t.true(stream.events[0] !== undefined && 'reading' in stream.events[0], 'the figures come first')
       t.like(reading, { state })
@@ -222,9 +222,9 @@ export function hostsContract(test: TestFn, name: string, subject: () => HostsUn
     const { app, start } = await subject().host()
     await start('words\n')
     const lost = { ...app, lost_with: 'h-gone' }
-    const told = { code: 'CLUSTER_UNAVAILABLE', message: lostWith('h-gone') }
+    const reported = { code: 'CLUSTER_UNAVAILABLE', message: lostWith('h-gone') }
     t.is(await hosts.stats(lost), null)
-    await t.throwsAsync(hosts.logs(lost, 1000), told)
-    await t.throwsAsync(live(lost, new AbortController().signal), told)
+    await t.throwsAsync(hosts.logs(lost, 1000), reported)
+    await t.throwsAsync(live(lost, new AbortController().signal), reported)
   })
 }

@@ -26,15 +26,15 @@ const engineAway = {
 } as const
 
 /** With the code that the caller gets, and the changes in the application's row. */
-const failures: readonly (Refused & { told: string; leaves: Partial<apps.AppRow> })[] = [
-  { command: 'restart', ...engineAway, told: 'ACTION_FAILED', leaves: {} },
-  { command: 'stop', ...engineAway, told: 'ACTION_FAILED', leaves: {} },
+const failures: readonly (Refused & { answered: string; leaves: Partial<apps.AppRow> })[] = [
+  { command: 'restart', ...engineAway, answered: 'ACTION_FAILED', leaves: {} },
+  { command: 'stop', ...engineAway, answered: 'ACTION_FAILED', leaves: {} },
   {
     command: 'stop',
     trouble: 'its program has ended',
     code: 'CONTAINER_ALREADY_STOPPED',
     message: 'It is stopped already.',
-    told: 'CONTAINER_ALREADY_STOPPED',
+    answered: 'CONTAINER_ALREADY_STOPPED',
     leaves: { desired_state: 'stopped' },
   },
   {
@@ -42,7 +42,7 @@ const failures: readonly (Refused & { told: string; leaves: Partial<apps.AppRow>
     trouble: 'no image',
     code: 'DEPLOY_FAILED',
     message: 'The image cannot be had.',
-    told: 'ACTION_FAILED',
+    answered: 'ACTION_FAILED',
     leaves: {},
   },
 ]
@@ -69,7 +69,7 @@ export function lanesContract(test: SerialFn, name: string, subject: () => Lanes
       restart: { status: 'running', desired_state: 'running', exit_code: null, exit_at: null },
     } as const
     for (const [command, row] of Object.entries(ends) as [keyof typeof ends, object][]) {
-      const before = host.told(made.app.id).length
+      const before = host.calls(made.app.id).length
       const answer = await ask(made, command)
       t.deepEqual([answer.status, answer.text], [200, '{"status":"success"}'], command)
       const operation = await rowOf(answer)
@@ -77,20 +77,20 @@ export function lanesContract(test: SerialFn, name: string, subject: () => Lanes
       t.true(operation!.started_at! <= operation!.finished_at!)
       t.like(await appRow(made.app), row, command)
       t.is((await appRow(made.app))!.started_at !== null, command !== 'stop')
-      t.true(host.told(made.app.id).slice(before).includes(`${command} ends`))
+      t.true(host.calls(made.app.id).slice(before).includes(`${command} ends`))
     }
   })
 
   test(`${name}: a failure is answered with its code, its message stays in the row, and the application is unchanged`, async t => {
     const { running, host } = subject()
-    for (const { told, leaves, ...refused } of failures) {
+    for (const { answered, leaves, ...refused } of failures) {
       const made = await running()
       const { command, code, message } = refused
       if (command === 'start') t.is((await ask(made, 'stop')).status, 200)
       const before = await appRow(made.app)
       host.refuses(made.app.id, refused)
       const answer = await ask(made, command)
-      t.is(answer.text, `{"status":"error","code":"${told}"}`)
+      t.is(answer.text, `{"status":"error","code":"${answered}"}`)
       t.like(await rowOf(answer), { state: 'error', code, message })
       t.truthy((await rowOf(answer))?.finished_at)
       t.deepEqual(await appRow(made.app), { ...before!, ...leaves }, refused.trouble)
@@ -102,7 +102,7 @@ export function lanesContract(test: SerialFn, name: string, subject: () => Lanes
     const made = await running()
     const release = host.holds(made.app.id, 'stop')
     const stopped = ask(made, 'stop')
-    await comesTrue(() => host.told(made.app.id).includes('stop begins'))
+    await comesTrue(() => host.calls(made.app.id).includes('stop begins'))
     const started = ask(made, 'start')
     await comesTrue(() => isQueued(made.app, 'start'))
     const deleted = ask(made, 'delete')
@@ -116,7 +116,7 @@ export function lanesContract(test: SerialFn, name: string, subject: () => Lanes
     t.is((await api.as(made.ana).get(`/v2/apps/${made.app.id}`)).status, 404)
     t.is((await started).body.code, 'ACTION_FAILED')
     t.like(await newest(made.app, 'start'), { state: 'cancelled', code: 'APP_NOT_FOUND', started_at: null })
-    t.deepEqual(host.told(made.app.id).slice(-4), ['stop begins', 'stop ends', 'delete begins', 'delete ends'])
+    t.deepEqual(host.calls(made.app.id).slice(-4), ['stop begins', 'stop ends', 'delete begins', 'delete ends'])
   })
 
   test(`${name}: a failed deletion leaves the application unchanged`, async t => {
@@ -136,10 +136,10 @@ export function lanesContract(test: SerialFn, name: string, subject: () => Lanes
     const { running, host, lanes } = subject()
     const made = await running()
     const wake = () => lanes.wake(made.app.id, made.ana.id)
-    const before = host.told(made.app.id).length
+    const before = host.calls(made.app.id).length
     const release = host.holds(made.app.id, 'stop')
     const stopped = ask(made, 'stop')
-    await comesTrue(() => host.told(made.app.id).includes('stop begins'))
+    await comesTrue(() => host.calls(made.app.id).includes('stop begins'))
     const started = ask(made, 'start')
     await comesTrue(() => isQueued(made.app, 'start'))
     await Promise.all(Array.from({ length: 20 }, wake))
@@ -147,9 +147,9 @@ export function lanesContract(test: SerialFn, name: string, subject: () => Lanes
     t.deepEqual([(await stopped).status, (await started).status], [200, 200])
     await Promise.all(Array.from({ length: 20 }, wake))
     t.is((await ask(made, 'restart')).status, 200)
-    const told = host.told(made.app.id).slice(before)
-    t.deepEqual(told.slice(0, 4), ['stop begins', 'stop ends', 'start begins', 'start ends'])
-    for (const command of ['stop', 'restart']) t.is(told.filter(word => word === `${command} begins`).length, 1)
+    const calls = host.calls(made.app.id).slice(before)
+    t.deepEqual(calls.slice(0, 4), ['stop begins', 'stop ends', 'start begins', 'start ends'])
+    for (const command of ['stop', 'restart']) t.is(calls.filter(word => word === `${command} begins`).length, 1)
   })
 
   test(`${name}: no command waits for the lane of another application`, async t => {
@@ -157,7 +157,7 @@ export function lanesContract(test: SerialFn, name: string, subject: () => Lanes
     const [held, other] = [await running(), await running()]
     const release = host.holds(held.app.id, 'stop')
     const stopped = ask(held, 'stop')
-    await comesTrue(() => host.told(held.app.id).includes('stop begins'))
+    await comesTrue(() => host.calls(held.app.id).includes('stop begins'))
     t.is((await ask(other, 'stop')).status, 200)
     t.is((await newest(held.app, 'stop'))?.state, 'running')
     release()
@@ -167,24 +167,24 @@ export function lanesContract(test: SerialFn, name: string, subject: () => Lanes
   test(`${name}: a command that was given up before its lane was woken never runs`, async t => {
     const { running, host, lanes, api } = subject()
     const { ana, app } = await running()
-    const wish = { targetId: app.id, kind: 'stop', ownerId: ana.id, actor: ana.id } as const
-    const { id } = await operations.enqueueOperation(api.db, wish)
+    const stop = { targetId: app.id, kind: 'stop', ownerId: ana.id, actor: ana.id } as const
+    const { id } = await operations.enqueueOperation(api.db, stop)
     t.true(await operations.expireQueuedOperation(api.db, id))
     await lanes.wake(app.id, ana.id)
     // Of two, the older one would be first.
     t.is((await ask({ ana, app }, 'restart')).status, 200)
     t.like(await find(id), { state: 'expired', started_at: null })
-    t.false(host.told(app.id).includes('stop begins'))
+    t.false(host.calls(app.id).includes('stop begins'))
   })
 
   test(`${name}: a wake-up without work has no effect`, async t => {
     const { running, host, lanes } = subject()
     const { ana, app } = await running()
-    const before = host.told(app.id).length
+    const before = host.calls(app.id).length
     await lanes.wake(app.id, ana.id)
     await lanes.wake('f'.repeat(24), ana.id)
     t.is((await ask({ ana, app }, 'stop')).status, 200)
-    t.deepEqual(host.told(app.id).slice(before), ['stop begins', 'stop ends'])
+    t.deepEqual(host.calls(app.id).slice(before), ['stop begins', 'stop ends'])
   })
 }
 
@@ -205,6 +205,6 @@ export function lostWakesContract(test: SerialFn, name: string, subject: () => L
     await relay()
     t.is((await answer).status, 200)
     t.like(await mine().first(), { state: 'success' })
-    t.deepEqual(host.told(app.id), ['stop begins', 'stop ends'])
+    t.deepEqual(host.calls(app.id), ['stop begins', 'stop ends'])
   })
 }

@@ -1,6 +1,6 @@
 import test from 'ava'
 import { actors } from '../kit/actors/api.ts'
-import { confirming, type Kind, storing, Wish } from '../kit/crash/commit-kit.ts'
+import { confirming, type Kind, KindRequest, storing } from '../kit/crash/commit-kit.ts'
 import { ScriptedLanes } from '../kit/fakes/scripted-lanes.ts'
 import { testPlatform } from '../kit/platform/platform.ts'
 import { rows } from '../kit/rows/rows.ts'
@@ -29,17 +29,17 @@ test('after an API is killed during a commit only confirmed operations start, an
       await line.close()
     })
     const api = { ...platform.api, ...actors(url), url, lanes: new ScriptedLanes(platform.db) }
-    const wish = await new Wish(kind, line, api).begin()
+    const request = await new KindRequest(kind, line, api).begin()
     const trap = what === 'the commit' ? storing : confirming(kind)
     const sprung = line.trap({ ...trap, manner: 'held', loss })
-    const asked = t.throwsAsync(wish.ask(), undefined, `${kind}: nobody answers`)
+    const sent = t.throwsAsync(request.send(), undefined, `${kind}: nobody answers`)
     await sprung
     await entry.kill('SIGKILL')
-    await asked
+    await sent
     // What it had sent arrives now.
     await line.release()
     Object.assign(api, actors(platform.api.url), { url: platform.api.url })
-    if (what === 'the commit') await wish.undone(t)
-    else await wish.done(t)
+    if (what === 'the commit') await request.undone(t)
+    else await request.done(t)
   }
 })

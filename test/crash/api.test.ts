@@ -61,7 +61,7 @@ for (const table of ['apps', 'operations', 'deployments'])
       await until(
         async () => (await db('pg_stat_activity').where({ pid })).length === 0,
         30,
-        'what it had begun has ended',
+        'what it had started has ended',
       )
       await leftNothing(t, ana)
     },

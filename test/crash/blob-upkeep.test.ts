@@ -47,7 +47,7 @@ async function begin(kinds: readonly Upkeep[]) {
 }
 
 /** The kinds whose runs have removed something. */
-const begun = async (db: Db): Promise<Upkeep[]> =>
+const startedUpkeep = async (db: Db): Promise<Upkeep[]> =>
   db('blob_receipts as r').join('blob_receipt_lines as l', 'l.receipt_id', 'r.id').distinct().pluck('r.kind')
 
 /** Statements that wait for the usage of an account. */
@@ -84,7 +84,7 @@ test.serial(
       await trx('uploads').where({ id: uploads[110] }).forUpdate().first('id')
       await trx('segments').where({ id: bodies[110] }).forUpdate().first('id')
       await trx('blob_usage').where({ owner_id: ownerId }).forUpdate().first('owner_id')
-      await comesTrue(async () => (await begun(db)).length >= removing.length)
+      await comesTrue(async () => (await startedUpkeep(db)).length >= removing.length)
       await comesTrue(async () => (await waiting(db)) >= counting.length)
       await killed.kill('SIGKILL')
     })

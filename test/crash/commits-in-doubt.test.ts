@@ -1,7 +1,7 @@
 import test, { type ExecutionContext } from 'ava'
 import { acceptance } from '../../policy/acceptance.ts'
 import type { Answer } from '../kit/actors/api.ts'
-import { apisOfKinds, confirming, storing, told, Wish } from '../kit/crash/commit-kit.ts'
+import { answeredImmediately, apisOfKinds, confirming, KindRequest, storing } from '../kit/crash/commit-kit.ts'
 import { rows } from '../kit/rows/rows.ts'
 import { testDatabase } from '../kit/servers/database.ts'
 import type { Trap } from '../kit/servers/postgres-line.ts'
@@ -10,7 +10,7 @@ const database = testDatabase()
 const undo: (() => Promise<unknown>)[] = []
 let apis: Awaited<ReturnType<typeof apisOfKinds>>
 
-test.serial.before('each kind of wish has an API and a line of its own', async t => {
+test.serial.before('each kind of request has an API and a line of its own', async t => {
   t.timeout(120_000)
   const { db } = await database
   await rows(db).host('h1', { memoryMb: 1_000_000 })
@@ -22,11 +22,11 @@ test.serial.after.always('end them', async () => {
 })
 
 /** Each kind has its own connection, without concurrent creations: one that is held has the rows of the hosts. */
-async function everyKind(t: ExecutionContext, story: (wish: Wish) => Promise<void>): Promise<void> {
+async function everyKind(t: ExecutionContext, story: (request: KindRequest) => Promise<void>): Promise<void> {
   t.timeout(240_000)
-  const wishes = await Promise.all(apis.map(({ kind, line, api }) => new Wish(kind, line, api).begin()))
-  const last = wishes.pop() as Wish
-  await Promise.all(wishes.map(story))
+  const requests = await Promise.all(apis.map(({ kind, line, api }) => new KindRequest(kind, line, api).begin()))
+  const last = requests.pop() as KindRequest
+  await Promise.all(requests.map(story))
   await story(last)
 }
 
@@ -38,14 +38,14 @@ const product = { ...acceptance }
 test.serial.afterEach.always('the deadlines of the product', () => void Object.assign(acceptance, product))
 
 /** Sends the request with an armed trap. */
-async function trapped(t: ExecutionContext, wish: Wish, trap: Trap): Promise<Answer> {
+async function trapped(t: ExecutionContext, request: KindRequest, trap: Trap): Promise<Answer> {
   let sprung = false
-  void wish.line.trap(trap).then(() => {
+  void request.line.trap(trap).then(() => {
     sprung = true
   })
-  const relay = setInterval(() => wish.wake(), 500)
-  const answer = await wish.ask().finally(() => clearInterval(relay))
-  t.true(sprung, `${wish.kind}: the trap has sprung before ${answer.status} ${answer.text}`)
+  const relay = setInterval(() => request.wake(), 500)
+  const answer = await request.send().finally(() => clearInterval(relay))
+  t.true(sprung, `${request.kind}: the trap has sprung before ${answer.status} ${answer.text}`)
   return answer
 }
 
@@ -59,78 +59,78 @@ const fates = [
 for (const [manner, loss, status] of fates) {
   const how = `${manner} ${loss === 'lost' ? 'before' : 'after'} the server has it`
   test.serial(`a commit that is ${how} is answered ${status}, and that is the truth`, t =>
-    everyKind(t, async wish => {
+    everyKind(t, async request => {
       if (status === 200) Object.assign(acceptance, patient, { push: patientPush })
-      const answer = await trapped(t, wish, { ...storing, manner, loss })
-      t.is(answer.status, status, `${wish.kind}: ${answer.text}`)
+      const answer = await trapped(t, request, { ...storing, manner, loss })
+      t.is(answer.status, status, `${request.kind}: ${answer.text}`)
       // What was held arrives now, when the answer is long given.
-      await wish.line.release()
-      await (status === 200 ? wish.done(t) : wish.undone(t))
+      await request.line.release()
+      await (status === 200 ? request.done(t) : request.undone(t))
     }),
   )
 
   test.serial(`its confirmation is ${how}: it is sent again, and the answer is 200`, t =>
-    everyKind(t, async wish => {
+    everyKind(t, async request => {
       Object.assign(acceptance, patient, { push: patientPush })
-      const answer = await trapped(t, wish, { ...confirming(wish.kind), manner, loss })
-      t.is(answer.status, 200, `${wish.kind}: ${answer.text}`)
-      await wish.line.release()
-      await wish.done(t)
+      const answer = await trapped(t, request, { ...confirming(request.kind), manner, loss })
+      t.is(answer.status, 200, `${request.kind}: ${answer.text}`)
+      await request.line.release()
+      await request.done(t)
     }),
   )
 }
 
 /** Sends the request, and cuts a connection that then admits nothing until the answer has arrived: longer than any caller waits. */
-async function alone(t: ExecutionContext, wish: Wish, trap: Pick<Trap, 'at' | 'after'>): Promise<Answer> {
-  void wish.line.trap({ ...trap, manner: 'cut', loss: 'answered' }).then(() => wish.line.admit(false))
-  const relay = setInterval(() => wish.wake(), 500)
-  const answer = await wish.ask().finally(() => clearInterval(relay))
-  t.log(wish.kind, answer.status)
+async function alone(t: ExecutionContext, request: KindRequest, trap: Pick<Trap, 'at' | 'after'>): Promise<Answer> {
+  void request.line.trap({ ...trap, manner: 'cut', loss: 'answered' }).then(() => request.line.admit(false))
+  const relay = setInterval(() => request.wake(), 500)
+  const answer = await request.send().finally(() => clearInterval(relay))
+  t.log(request.kind, answer.status)
   return answer
 }
 
 test.serial(
   'a commit whose answer is lost and whose outcome cannot be read is answered 503, and nothing ever happens',
   t =>
-    everyKind(t, async wish => {
-      const answer = await alone(t, wish, storing)
-      t.is(answer.status, 503, `${wish.kind}: ${answer.text}`)
-      t.is((await wish.operations())[0]?.state, 'accepting', 'it is stored')
-      wish.line.admit(true)
-      await wish.undone(t)
+    everyKind(t, async request => {
+      const answer = await alone(t, request, storing)
+      t.is(answer.status, 503, `${request.kind}: ${answer.text}`)
+      t.is((await request.operations())[0]?.state, 'accepting', 'it is stored')
+      request.line.admit(true)
+      await request.undone(t)
     }),
 )
 
 test.serial(
   'a confirmation that cannot be sent for long is answered 200, and the operation starts once it is sent',
   t =>
-    everyKind(t, async wish => {
-      if (!told.includes(wish.kind)) return
+    everyKind(t, async request => {
+      if (!answeredImmediately.includes(request.kind)) return
       Object.assign(acceptance, { push: { ...patientPush, confirmMs: product.push.confirmMs } })
-      const answer = await alone(t, wish, { ...confirming(wish.kind) })
-      t.is(answer.status, 200, `${wish.kind}: ${answer.text}`)
-      wish.line.admit(true)
-      await wish.confirmed()
-      await wish.done(t)
+      const answer = await alone(t, request, { ...confirming(request.kind) })
+      t.is(answer.status, 200, `${request.kind}: ${answer.text}`)
+      request.line.admit(true)
+      await request.confirmed()
+      await request.done(t)
     }),
 )
 
 test.serial(
   'with the commit cut after and the confirmation cut before the server has it the answer is 200, and it is done',
   t =>
-    everyKind(t, async wish => {
+    everyKind(t, async request => {
       Object.assign(acceptance, patient, { push: patientPush })
-      const second = wish.line
+      const second = request.line
         .trap({ ...storing, manner: 'cut', loss: 'answered' })
-        .then(() => wish.line.trap({ ...confirming(wish.kind), manner: 'cut', loss: 'lost' }))
+        .then(() => request.line.trap({ ...confirming(request.kind), manner: 'cut', loss: 'lost' }))
       let sprung = false
       void second.then(() => {
         sprung = true
       })
-      const relay = setInterval(() => wish.wake(), 500)
-      const answer = await wish.ask().finally(() => clearInterval(relay))
-      t.true(sprung, `${wish.kind}: ${answer.text}`)
-      t.is(answer.status, 200, `${wish.kind}: ${answer.text}`)
-      await wish.done(t)
+      const relay = setInterval(() => request.wake(), 500)
+      const answer = await request.send().finally(() => clearInterval(relay))
+      t.true(sprung, `${request.kind}: ${answer.text}`)
+      t.is(answer.status, 200, `${request.kind}: ${answer.text}`)
+      await request.done(t)
     }),
 )

@@ -83,17 +83,17 @@ test.serial(
     t.like(await platform.ended(app.operationId, 120), { state: 'success' }, 'the second ends what the first began')
     await platform.serves(app.domain, 'survived', 60)
     const container = async () => (await bareDocker.getContainer(`berth-${app.id}-1`).inspect()).State
-    const told = async () => ({ container: await container(), app: await platform.row(app.id) })
-    const before = await told()
+    const state = async () => ({ container: await container(), app: await platform.row(app.id) })
+    const before = await state()
     await woken(first)
-    t.deepEqual(await told(), before, 'the first changed nothing when it woke')
+    t.deepEqual(await state(), before, 'the first changed nothing when it woke')
 
     await refused(second)
     second.child.kill('SIGSTOP')
     const third = start()
     await third.ready
     await woken(second)
-    t.deepEqual(await told(), before)
+    t.deepEqual(await state(), before)
     await refused(third)
     await platform.serves(app.domain, 'survived')
     t.is((await platform.api.as(ana).delete(`/v2/apps/${app.id}`)).status, 200, 'the third one acts')

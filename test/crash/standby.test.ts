@@ -8,7 +8,7 @@ import { Supervisor } from '../../workers/supervisor/supervisor.ts'
 import { openApiFor } from '../kit/actors/api.ts'
 import { comesTrue } from '../kit/comes-true.ts'
 import { changes, stored } from '../kit/crash/change-kit.ts'
-import { apisOfKinds, storing, told, Wish } from '../kit/crash/commit-kit.ts'
+import { answeredImmediately, apisOfKinds, KindRequest, storing } from '../kit/crash/commit-kit.ts'
 import { rows } from '../kit/rows/rows.ts'
 
 const undo: (() => Promise<unknown>)[] = []
@@ -85,36 +85,36 @@ async function back(): Promise<void> {
 }
 
 /** One after the other, as each makes an application on the only host. */
-async function begun(apis: Awaited<ReturnType<typeof apisOfKinds>>): Promise<Wish[]> {
-  const wishes: Wish[] = []
-  for (const { kind, line, api } of apis) wishes.push(await new Wish(kind, line, api).begin())
-  return wishes
+async function prepared(apis: Awaited<ReturnType<typeof apisOfKinds>>): Promise<KindRequest[]> {
+  const requests: KindRequest[] = []
+  for (const { kind, line, api } of apis) requests.push(await new KindRequest(kind, line, api).begin())
+  return requests
 }
 
 /** Resolves when something of each waits for the standby. */
-async function onTheirWay(wishes: Wish[]): Promise<void> {
+async function onTheirWay(requests: KindRequest[]): Promise<void> {
   await comesTrue(async () => {
     const names = await waiting()
-    return wishes.every(({ kind }) => names.includes(kind))
+    return requests.every(({ kind }) => names.includes(kind))
   })
 }
 
-async function refusedAndNothing(t: ExecutionContext, wishes: Wish[]): Promise<void> {
+async function refusedAndNothing(t: ExecutionContext, requests: KindRequest[]): Promise<void> {
   await away()
-  const answers = await Promise.all(wishes.map(wish => wish.ask()))
-  for (const [n, { kind }] of wishes.entries()) t.is(answers[n]!.status, 503, `${kind}: ${answers[n]!.text}`)
-  await onTheirWay(wishes)
+  const answers = await Promise.all(requests.map(request => request.send()))
+  for (const [n, { kind }] of requests.entries()) t.is(answers[n]!.status, 503, `${kind}: ${answers[n]!.text}`)
+  await onTheirWay(requests)
   await back()
-  await Promise.all(wishes.map(wish => wish.undone(t)))
+  await Promise.all(requests.map(request => request.undone(t)))
 }
 
 test.serial(
   'while a synchronous standby is down requests are answered 503, and have no effect when it is back',
   async t => {
     t.timeout(240_000)
-    const wishes = await begun(await apisOfKinds({ db, url }, undo, { statementTimeoutMs: 2500 }))
-    const last = wishes.pop() as Wish // no concurrent creations: a waiting one holds the rows of the hosts
-    await refusedAndNothing(t, wishes)
+    const requests = await prepared(await apisOfKinds({ db, url }, undo, { statementTimeoutMs: 2500 }))
+    const last = requests.pop() as KindRequest // no concurrent creations: a waiting one holds the rows of the hosts
+    await refusedAndNothing(t, requests)
     await refusedAndNothing(t, [last])
   },
 )
@@ -128,28 +128,28 @@ test.serial(
     const apis = await apisOfKinds({ db, url }, undo, patient)
     for (const { api } of apis)
       Object.assign(api.services, { patience: { ...commandTimeouts, claimMs: 150_000, holdMs: 150_000 } })
-    const wishes = await begun(apis)
+    const requests = await prepared(apis)
     Object.assign(acceptance, { push: { ...product.push, answerMs: 60_000, commitMs: 60_000 } })
-    const held = wishes.map(({ line }) => line.trap({ ...storing, manner: 'held', loss: 'answered' }))
-    const asked = wishes.map(wish => wish.ask())
+    const held = requests.map(({ line }) => line.trap({ ...storing, manner: 'held', loss: 'answered' }))
+    const sent = requests.map(request => request.send())
     await Promise.all(held)
     await away()
-    await Promise.all(wishes.map(({ line }) => line.release()))
-    const relay = setInterval(() => wishes.forEach(wish => void wish.wake()), 500)
+    await Promise.all(requests.map(({ line }) => line.release()))
+    const relay = setInterval(() => requests.forEach(request => void request.wake()), 500)
     t.teardown(() => clearInterval(relay))
 
     const answered = async (kind: string, n: number) => {
-      const answer = await asked[n]!
+      const answer = await sent[n]!
       t.is(answer.status, 200, `${kind}: ${answer.text}`)
     }
-    const some = [...wishes.entries()].filter(([, { kind }]) => told.includes(kind))
+    const some = [...requests.entries()].filter(([, { kind }]) => answeredImmediately.includes(kind))
     await Promise.all(some.map(([n, { kind }]) => answered(kind, n)))
-    await onTheirWay(wishes)
-    for (const wish of wishes) t.is((await wish.operations())[0]?.state, 'accepting', wish.kind)
+    await onTheirWay(requests)
+    for (const request of requests) t.is((await request.operations())[0]?.state, 'accepting', request.kind)
     await back()
-    await Promise.all(wishes.map(({ kind }, n) => answered(kind, n)))
-    for (const wish of wishes) await wish.confirmed()
-    await Promise.all(wishes.map(wish => wish.done(t)))
+    await Promise.all(requests.map(({ kind }, n) => answered(kind, n)))
+    for (const request of requests) await request.confirmed()
+    await Promise.all(requests.map(request => request.done(t)))
   },
 )
 
@@ -179,20 +179,20 @@ for (const [patience, statementTimeoutMs, status] of [
       const before = await stored(db)
       await away()
       let answered = 0
-      const asked = asks.map(ask => ask().finally(() => answered++))
+      const sent = asks.map(ask => ask().finally(() => answered++))
       await comesTrue(async () => (await waiting()).filter(name => name === 'changes').length >= plain.length)
       if (status === 503)
         for (const [n, name] of plain.entries()) {
-          const answer = await asked[n]!
+          const answer = await sent[n]!
           t.is(answer.status, 503, `${name}: ${answer.text}`)
           t.is(answer.body.message, inDoubtMessage, name)
         }
       t.deepEqual(await stored(db), before, 'nothing is seen of it yet')
-      if (status === 200) t.is(answered, 0, 'and nobody is told that it is done')
+      if (status === 200) t.is(answered, 0, 'and no caller gets a success')
       await back()
       if (status === 200)
         for (const [n, name] of plain.entries()) {
-          const answer = await asked[n]!
+          const answer = await sent[n]!
           t.true(answer.status < 300, `${name}: ${answer.text}`)
         }
       const after = await stored(db)

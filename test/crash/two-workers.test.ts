@@ -40,19 +40,19 @@ async function wakesTooLate(t: ExecutionContext, { ana, first, app }: { ana: Tes
   t.like(await platform.ended(app.operationId, 150), { state: 'success', code: null })
   await platform.serves(app.domain, 'survived', 60)
   t.is((await platform.api.as(ana).post(`/v2/apps/${app.id}/stop`)).status, 200)
-  const told = async () => ({
+  const state = async () => ({
     app: await platform.row(app.id),
     operations: await platform.db('operations').where({ target_id: app.id }).orderBy('seq'),
     deployments: await platform.db('deployments').where({ app_id: app.id }),
     containers: (await platform.remains()).containers,
     routes: await platform.base.proxy.edge.listRoutes(),
   })
-  const before = await told()
+  const before = await state()
   t.like(before.app, { status: 'exited', desired_state: 'stopped' })
   first.child.kill('SIGCONT')
   first.child.kill('SIGTERM') // exits once its running steps have ended
   await first.ended
-  t.deepEqual(await told(), before)
+  t.deepEqual(await state(), before)
   t.is((await platform.api.as(ana).delete(`/v2/apps/${app.id}`)).status, 200)
 }
 

@@ -84,11 +84,11 @@ test.serial('a worker frozen before it records a start: when it wakes, the later
   const { engine, bootId } = platform.hosts.get('a')!.parts
   const name = `berth-${app.id}-1`
   const { id, hostPort, startedAt } = (await engine.inspect(name))!
-  const begun = (await records.claimNext(app.id, { underWay: [] }))!
-  t.is(begun.id, start.id)
-  await records.recordStep(begun.id, 'goes on elsewhere')
+  const claimed = (await records.claimNext(app.id, { underWay: [] }))!
+  t.is(claimed.id, start.id)
+  await records.recordStep(claimed.id, 'goes on elsewhere')
   const at = startedAt!.toISOString()
-  await records.appStarted(begun, { containerId: id, hostPort, startedAt: at, bootId, variablesVersion: 0 })
+  await records.appStarted(claimed, { containerId: id, hostPort, startedAt: at, bootId, variablesVersion: 0 })
   const stop = await ask('stop')
   const ending = (await records.claimNext(app.id, { underWay: [] }))!
   await records.recordDesired(ending, 'stopped')

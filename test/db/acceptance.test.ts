@@ -169,8 +169,8 @@ test.serial('of two pushes to a branch the newer one wins, in either order of co
   const [older, newer] = [(await push())!, (await push())!]
   t.true(await confirmPush(db, app.id, newer.operationId))
   t.true(await confirmPush(db, app.id, older.operationId), 'it is superseded, and told so')
-  const told = { state: 'error', code: 'DEPLOY_SUPERSEDED', superseded_by: newer.deploymentId }
-  t.like(await db('deployments').where({ id: older.deploymentId }).first(), told)
+  const reported = { state: 'error', code: 'DEPLOY_SUPERSEDED', superseded_by: newer.deploymentId }
+  t.like(await db('deployments').where({ id: older.deploymentId }).first(), reported)
   t.is((await claimNextOperation(db, app.id))?.id, newer.operationId)
   t.is(await claimNextOperation(db, app.id, ['deploy']), undefined)
 

@@ -30,9 +30,9 @@ test('a silent listening connection is replaced, and listeners are told to look 
   t.deepEqual(heard, [], 'it was not told, so it had to be told to look again')
   t.true(line.opened() > 1)
 
-  const told = once(notifications, 'notify', { signal: AbortSignal.timeout(60_000) })
+  const reported = once(notifications, 'notify', { signal: AbortSignal.timeout(60_000) })
   await db.raw(`select pg_notify('apps', 'heard')`)
-  t.deepEqual(await told, ['apps', 'heard'])
+  t.deepEqual(await reported, ['apps', 'heard'])
 })
 
 test('a connection that dies before it listens is replaced too', async t => {

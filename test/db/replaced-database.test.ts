@@ -16,12 +16,12 @@ async function scene(t: ExecutionContext, database: ReturnType<typeof testDataba
   const applicationName = `process-${randomUUID()}`
   const pool = openDatabase({ url, pool: 1, applicationName })
   t.teardown(() => pool.destroy())
-  const told: string[] = []
+  const reasons: string[] = []
   const pidOf = async () => (await pool.raw('select pg_backend_pid() as pid')).rows[0].pid as number
-  await pinDatabase(pool, why => told.push(why))
+  await pinDatabase(pool, why => reasons.push(why))
   return {
     db,
-    told,
+    reasons,
     write: () => pool('settings').insert({ name: 'written', value: '1' }),
     written: () => db('settings').where({ name: 'written' }).delete(),
     /** What opens a new connection: a restore ends those that are there. */
@@ -35,7 +35,7 @@ async function scene(t: ExecutionContext, database: ReturnType<typeof testDataba
       await comesTrue(() =>
         pidOf().then(
           pid => pid !== before,
-          () => told.length > 0,
+          () => reasons.length > 0,
         ),
       )
     },
@@ -54,9 +54,9 @@ async function opener(t: ExecutionContext, database: ReturnType<typeof testDatab
   const { db, url } = await database
   await claimInstallation(db, 'a'.repeat(24))
   await advanceEpoch(db)
-  const told: string[] = []
+  const reasons: string[] = []
   const { rows } = await db.raw(identityQuery)
-  const pool = answeringPool({ belonging: { ...rows[0], onOther: (why: string) => told.push(why) } })
+  const pool = answeringPool({ belonging: { ...rows[0], onOther: (why: string) => reasons.push(why) } })
   const open = async (held?: { until: Promise<unknown>; arrived(): void }) => {
     const client = new pg.Client(url)
     await client.connect()
@@ -71,44 +71,44 @@ async function opener(t: ExecutionContext, database: ReturnType<typeof testDatab
     const connection = Object.assign(client, { query: slowly }) as unknown as Connection
     return new Promise<unknown>(done => pool.afterCreate(connection, done))
   }
-  return { db, told, open }
+  return { db, reasons, open }
 }
 
 test('a connection to another installation’s database writes nothing', async t => {
-  const { write, written, restore, row, told } = await scene(t, replaced)
+  const { write, written, restore, row, reasons } = await scene(t, replaced)
   await write()
   t.is(await written(), 1)
   await restore(row('installation', { id: 'b'.repeat(24), store: false }))
   await t.throwsAsync(write)
   t.is(await written(), 0)
-  t.regex(told[0] ?? '', /was replaced while this process ran: it belongs to installation b+, and not to a+\./)
+  t.regex(reasons[0] ?? '', /was replaced while this process ran: it belongs to installation b+, and not to a+\./)
 })
 
 test('a connection to an older state of its database writes nothing', async t => {
-  const { write, written, restore, row, told } = await scene(t, older)
+  const { write, written, restore, row, reasons } = await scene(t, older)
   await restore(row('epoch', { n: 1 }))
   await t.throwsAsync(write)
   t.is(await written(), 0)
-  t.regex(told[0] ?? '', /older than what this process has seen/)
+  t.regex(reasons[0] ?? '', /older than what this process has seen/)
 })
 
 test('a connection to a database without tables is not used', async t => {
-  const { db, write, restore, told } = await scene(t, emptied)
+  const { db, write, restore, reasons } = await scene(t, emptied)
   await restore(() => db.raw('alter table settings rename to forgotten'))
   await t.throwsAsync(write)
-  t.regex(told[0] ?? '', /belongs to installation none/)
+  t.regex(reasons[0] ?? '', /belongs to installation none/)
 })
 
 test('a new connection to the same database with a newer epoch is used', async t => {
-  const { db, write, written, restore, told } = await scene(t, going)
+  const { db, write, written, restore, reasons } = await scene(t, going)
   await restore(() => advanceEpoch(db))
   await write()
   t.is(await written(), 1)
-  t.deepEqual(told, [])
+  t.deepEqual(reasons, [])
 })
 
 test('of two connections that are opened concurrently the older epoch may be read later', async t => {
-  const { db, told, open } = await opener(t, concurrent)
+  const { db, reasons, open } = await opener(t, concurrent)
   let answer = () => {}
   const until = new Promise<void>(done => {
     answer = done
@@ -121,16 +121,16 @@ test('of two connections that are opened concurrently the older epoch may be rea
   t.is(await open(), undefined)
   answer()
   t.is(await slow, undefined)
-  t.deepEqual(told, [])
+  t.deepEqual(reasons, [])
   await db('settings').where({ name: 'epoch' }).update({ value: '{"n":1}' })
   t.regex(String(await open()), /older than what this process has seen/, 'the newest of both is remembered')
 })
 
 test('a database that was replaced is reported once, however many connections find it', async t => {
-  const { db, told, open } = await opener(t, both)
+  const { db, reasons, open } = await opener(t, both)
   await db('settings').where({ name: 'epoch' }).update({ value: '{"n":0}' })
   for (const refused of await Promise.all([open(), open()])) t.regex(String(refused), /older than/)
-  t.is(told.length, 1)
+  t.is(reasons.length, 1)
 })
 
 test('a pool in constant use finds an older state of its database once its connections reach their maximum age', async t => {
@@ -140,14 +140,14 @@ test('a pool in constant use finds an older state of its database once its conne
   await advanceEpoch(db)
   const pool = openDatabase({ url, pool: 1, lifeMs: 1000 })
   t.teardown(() => pool.destroy())
-  const told: string[] = []
-  await pinDatabase(pool, why => told.push(why))
+  const reasons: string[] = []
+  await pinDatabase(pool, why => reasons.push(why))
   await db('settings').where({ name: 'epoch' }).update({ value: '{"n":1}' })
   await comesTrue(() =>
     pool.raw('select').then(
       () => false,
-      () => told.length > 0,
+      () => reasons.length > 0,
     ),
   )
-  t.regex(told[0] ?? '', /older than what this process has seen/)
+  t.regex(reasons[0] ?? '', /older than what this process has seen/)
 })

@@ -37,9 +37,9 @@ async function scene() {
 test('of 40 concurrent deploys of one application 20 wait, and the others are refused with a retry time', async t => {
   const { deploy, stored, db, app } = await scene()
   const before = await stored()
-  const told = await Promise.all(Array.from({ length: 40 }, (_, n) => deploy({ accepting: n % 2 === 0 })))
-  t.is(told.filter(one => one === 'stored').length, 20)
-  t.is(told.filter(one => one === 'KEEP_CALM').length, 20)
+  const reported = await Promise.all(Array.from({ length: 40 }, (_, n) => deploy({ accepting: n % 2 === 0 })))
+  t.is(reported.filter(one => one === 'stored').length, 20)
+  t.is(reported.filter(one => one === 'KEEP_CALM').length, 20)
   t.is((await stored()) - before, 20)
   const [first] = await db('operations').where({ target_id: app.id, kind: 'deploy' }).orderBy('seq').select('id')
   await db('operations').where({ id: first.id }).update({ state: 'running' })

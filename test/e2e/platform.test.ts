@@ -158,10 +158,10 @@ test.serial('the doctor reports every part as healthy, and a frozen one', async 
   const { pid } = (await processes()).find(({ name }) => name === 'worker')!
   process.kill(pid, 'SIGSTOP')
   t.teardown(() => process.kill(pid, 'SIGCONT'))
-  const told = await run('doctor')
-  t.is(told.code, 1)
+  const reported = await run('doctor')
+  t.is(reported.code, 1)
   t.regex(
-    told.stdout,
+    reported.stdout,
     new RegExp(`^! {2}processes +worker \\(${pid}\\) STOPPED.*\\n +-> continue: kill -CONT ${pid}$`, 'm'),
   )
 })

@@ -65,9 +65,9 @@ test.serial('links and shares pass the proxy, with their cookie and their refusa
   t.deepEqual((await through('files', new URL(url).pathname)).bytes, bytes)
   const asked = JSON.stringify({ object, max_downloads: 1 })
   const share = new URL((await api().blobAs(ana).post('/v1/shares', asked)).body.response.url).pathname
-  const begun = await through('files', share, { range: 'bytes=0-9' })
-  t.is(begun.status, 206)
-  const cookie = begun.headers['set-cookie']?.[0]?.split(';')[0] ?? ''
+  const started = await through('files', share, { range: 'bytes=0-9' })
+  t.is(started.status, 206)
+  const cookie = started.headers['set-cookie']?.[0]?.split(';')[0] ?? ''
   t.deepEqual((await through('files', share, { range: 'bytes=10-', cookie })).bytes, bytes.subarray(10))
   const spent = await through('files', share)
   t.deepEqual([spent.status, spent.headers['content-type']], [410, 'text/plain; charset=utf-8'])

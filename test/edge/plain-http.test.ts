@@ -35,8 +35,13 @@ for (const [title, settings, passes] of cases)
     const route = { host: 'a.localhost', appId: 'a1', address: '127.0.0.1', port: application.port }
     await proxy.edge.setRoute(route)
     const forged = { 'x-forwarded-proto': 'https', 'x-forwarded-for': '127.0.0.1' }
-    const told = { 'x-forwarded-proto': 'https', 'x-forwarded-for': '203.0.113.5' }
-    const calls: Call[] = [{}, { headers: forged }, { headers: told }, { method: 'POST', body: 'x'.repeat(100_000) }]
+    const reported = { 'x-forwarded-proto': 'https', 'x-forwarded-for': '203.0.113.5' }
+    const calls: Call[] = [
+      {},
+      { headers: forged },
+      { headers: reported },
+      { method: 'POST', body: 'x'.repeat(100_000) },
+    ]
     for (const call of calls) {
       t.is((await ask(proxy.port, 'a.localhost', call)).body, 'application', 'of this machine')
       t.is((await ask(proxy.port, 'api.localhost', call)).body, 'api', 'of this machine')

@@ -56,7 +56,7 @@ function openNow(): string[] {
 }
 
 /**
- * Files here close whatever they open, and fail when they do not; what others leave is told in the output of the run. Not held to it yet:
+ * Files here close whatever they open, and fail when they do not; what others leave is listed in the output of the run. Not held to it yet:
  * api/v2, of which realtime leaves a connection and slow-deliveries a timer; activities, not all of which were seen to end; and the
  * folders whose processes are other ones than the test's.
  */

@@ -13,7 +13,7 @@ test('only the last name of a host’s path is left, and everything else stays u
     ],
     ['src/index.js was not found', 'src/index.js was not found'],
   ] as const
-  for (const [message, told] of cases) t.is(withoutFolders(message), told)
+  for (const [message, reported] of cases) t.is(withoutFolders(message), reported)
 })
 
 test('an error without a catalogue code loses the host’s folders, and may be retried', t => {

@@ -48,10 +48,10 @@ test.serial('Postgres is down for 20 s, while idle and during a creation', async
   const process = await platform.startApiProcess()
   api = process.api
   const ask = async () => {
-    const begun = performance.now()
+    const startedAt = performance.now()
     const answer = await fetch(`${process.url}/v2/users/me`, { headers: { authorization: ana.key } })
     const body = (await answer.json()) as { code?: string }
-    return { status: answer.status, code: body.code, ms: performance.now() - begun }
+    return { status: answer.status, code: body.code, ms: performance.now() - startedAt }
   }
   const away = async (during: string) => {
     await supervisor.stop()

@@ -238,9 +238,9 @@ test.serial('a token of the git app is stored nowhere, whether its deploy succee
   t.true(sink.text().includes(app.id), 'the log speaks of the application')
   t.false(holds(sink.text()))
   t.deepEqual(await tablesWith(db, holds), [])
-  const told = await historyOf(base.config, app.id)
-  t.true(told.includes(app.id) && told.includes('AUTHENTICATION_REQUIRED'), 'the history is read')
-  t.false(holds(told))
+  const reported = await historyOf(base.config, app.id)
+  t.true(reported.includes(app.id) && reported.includes('AUTHENTICATION_REQUIRED'), 'the history is read')
+  t.false(holds(reported))
   t.false(holds(commandLines()))
   t.deepEqual(filesWith(base.folder, holds), [])
   t.deepEqual(

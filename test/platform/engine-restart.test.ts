@@ -82,7 +82,7 @@ test('after an engine restart every application that ran is back, with and witho
     const { status, running } = (await api.as(id === b.id ? ben : ana).get(`/v2/apps/${id}/status`)).body.response
     return `${status}, ${running ? 'it runs' : 'nothing runs'}`
   }
-  const allRun = async () => (await Promise.all(ran.map(statusOf))).every(told => told === 'running, it runs')
+  const allRun = async () => (await Promise.all(ran.map(statusOf))).every(reported => reported === 'running, it runs')
   const bootOf = async () =>
     (
       await db('hosts')

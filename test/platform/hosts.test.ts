@@ -71,9 +71,9 @@ test.serial('a silent host is detected; none of its applications is shown as sto
   t.like(await as.get(`/v2/apps/${apps.onB.id}/logs`), { status: 503, body: { code: 'CLUSTER_UNAVAILABLE' } })
 
   const timed = async (ask: () => Promise<{ status: number; body: { code: string } }>) => {
-    const begun = Date.now()
+    const startedAt = Date.now()
     const { status, body } = await ask()
-    return { status, code: body.code, soon: Date.now() - begun < 60_000 }
+    return { status, code: body.code, soon: Date.now() - startedAt < 60_000 }
   }
   // Sequentially each would take its whole deadline; a lane serializes them anyway.
   const [stop, other] = await Promise.all([
@@ -189,9 +189,9 @@ test.serial('a lost host is forgotten: what owners can do, and what the host may
     t.is(await killed(forgotten), 'SIGKILL')
   })
   await platform.until(async () => (await state()) !== 'running', 60, 'the worker ends what waited')
-  const told = await whole()
-  t.is(told.code, 0, told.stderr)
-  t.like(JSON.parse(told.stdout), { host: b, restorable: 1, operations: 0, settled: true })
+  const reported = await whole()
+  t.is(reported.code, 0, reported.stderr)
+  t.like(JSON.parse(reported.stdout), { host: b, restorable: 1, operations: 0, settled: true })
 
   t.like(await platform.ended(waits), { state: 'error', code: 'CLUSTER_UNAVAILABLE' })
   t.like((await as.get('/v2/users/me')).body.response.user.plan.memory, { used: 0 })

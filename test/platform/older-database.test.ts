@@ -29,9 +29,9 @@ type Name = 'host' | 'worker' | 'api'
 async function begin(url: string, ...names: Name[]): Promise<Entry[]> {
   const platform = await started
   const env = { ...platform.hostSettings('a'), DATABASE_URL: url }
-  const begun = names.map(name => startEntry(name, env))
-  processes.push(...begun)
-  return begun
+  const opened = names.map(name => startEntry(name, env))
+  processes.push(...opened)
+  return opened
 }
 
 /** How it ended, or that it has not. */

@@ -206,9 +206,9 @@ test.serial(
     await platform.until(settled, 30, 'what the application wrote is kept beside the commit')
     const before = seen(files)
     t.is((await restore(wanted)).status, 404)
-    const told = (await as.get(`${path}/restore`)).body.response
-    t.like(told, { state: 'error', code: 'SNAPSHOT_RESTORE_FAILED' })
-    t.regex(told.message, /^HEALTH_CHECK_FAILED: /)
+    const reported = (await as.get(`${path}/restore`)).body.response
+    t.like(reported, { state: 'error', code: 'SNAPSHOT_RESTORE_FAILED' })
+    t.regex(reported.message, /^HEALTH_CHECK_FAILED: /)
     t.deepEqual(seen(files), before)
     t.is((await platform.page(app.domain)).body, 'healthy again')
     t.like(await platform.row(app.id), { status: 'running', release: 2, ram_mb: 768 })

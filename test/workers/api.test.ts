@@ -79,11 +79,11 @@ test('the API listens on five ports, reports that, serves, and drains on SIGTERM
   t.is(status.dependencies.workflows?.status, 'outage')
   t.is(status.services.applications?.status, 'unknown', 'there are no hosts')
 
-  const begun = performance.now()
+  const startedAt = performance.now()
   child.kill('SIGTERM')
   const [code] = await once(child, 'exit')
   t.is(code, 0)
-  t.true(performance.now() - begun < 5000)
+  t.true(performance.now() - startedAt < 5000)
   t.false(output().includes(key), 'no secret in the log')
   for (const line of output().trim().split('\n')) t.notThrows(() => JSON.parse(line), line)
 })
@@ -140,13 +140,13 @@ const isClosed = (port: number): Promise<boolean> =>
 
 test('every surface reached by https, and no other, tells browsers to stay with https', async t => {
   const { ports } = await start(t, { BASE_URL: 'https://api.berth.test', FILES_URL: 'https://files.berth.test' })
-  const told = await Promise.all(
+  const actual = await Promise.all(
     surfaces.map(async name => {
       const { headers } = await fetch(`http://127.0.0.1:${ports[name]}/v2/service/status`)
       return headers.get('strict-transport-security')
     }),
   )
-  t.deepEqual(told, ['max-age=31536000', null, null, 'max-age=31536000', null])
+  t.deepEqual(actual, ['max-age=31536000', null, null, 'max-age=31536000', null])
 })
 
 test('the API is reported as healthy, exits when its supervisor has ended, and refuses to start without its secret', async t => {

@@ -46,13 +46,13 @@ test('berth up refuses plain HTTP before it starts anything', async t => {
     rmSync(folder, { recursive: true, force: true })
   })
   let said = ''
-  const begun = new Promise(resolve =>
+  const started = new Promise(resolve =>
     child.stderr.on('data', chunk => {
       said += chunk
       if (said.includes('Starting Berth')) resolve('begun')
     }),
   )
-  t.deepEqual(await Promise.race([once(child, 'close'), begun]), [1, null], said)
+  t.deepEqual(await Promise.race([once(child, 'close'), started]), [1, null], said)
   t.regex(said, /by plain http \(FILES_URL=http:\/\/files\.example\.com\)/)
 })
 

@@ -260,10 +260,10 @@ test('a part that is down at a start is logged immediately, then less and less o
       store.away = seconds < 200
     },
   }
-  const told: unknown[] = []
+  const reported: unknown[] = []
   const write = (line: string) => {
     const { level, msg } = JSON.parse(line)
-    told.push([seconds, level, msg])
+    reported.push([seconds, level, msg])
   }
   const remote = { OBJECT_STORE: 's3', S3_STORE_ENDPOINT: 'http://127.0.0.1:1', S3_STORE_BUCKET: 'b' }
   const keys = { S3_STORE_ACCESS_KEY_ID: 'k', S3_STORE_SECRET_ACCESS_KEY: 's' }
@@ -281,5 +281,5 @@ test('a part that is down at a start is logged immediately, then less and less o
     40,
     'the object store is not reachable; waiting to check which installation it belongs to',
   ])
-  t.deepEqual(told, [...away, [200, 30, 'the object store is reachable again']])
+  t.deepEqual(reported, [...away, [200, 30, 'the object store is reachable again']])
 })

@@ -78,23 +78,23 @@ test.serial('every kind works once, and its receipt lists what was removed, why,
   const receipts = await listReceipts(db, { idle: true, limit: 100 })
   t.deepEqual(receipts.map(({ kind }) => kind).sort(), [...upkeepKinds].sort())
   t.true(receipts.every(({ ended_at, failure, unproved }) => ended_at !== null && failure === null && unproved === 0))
-  const told = async (kind: Upkeep) => {
+  const reported = async (kind: Upkeep) => {
     const receipt = receipts.find(receipt => receipt.kind === kind)
     return (await listReceiptLines(db, receipt!.id, 100)).map(({ subject, proof }) => [subject, proof]).sort()
   }
   const three = ['00000', '00001', '00002']
   t.deepEqual(
-    await told('expiry'),
+    await reported('expiry'),
     three.map(n => [objectId(name(`expired/${n}`)), 'no such object']),
   )
   t.deepEqual(
-    await told('rules'),
+    await reported('rules'),
     three.map(n => [objectId(name(`logs/${n}`)), 'no such object']),
   )
-  t.deepEqual(await told('reclaim'), uploads.map(id => [id, 'not open, without parts']).sort())
-  const swept = new Map((await told('sweep')) as [string, string][])
+  t.deepEqual(await reported('reclaim'), uploads.map(id => [id, 'not open, without parts']).sort())
+  const swept = new Map((await reported('sweep')) as [string, string][])
   for (const id of bodies) t.is(swept.get(id), 'HEAD: absent')
-  t.deepEqual(await told('recount'), [])
+  t.deepEqual(await reported('recount'), [])
 })
 
 test.serial('two workers and ten concurrent runs remove everything once', async t => {

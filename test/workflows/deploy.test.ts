@@ -120,12 +120,12 @@ test('an undo that fails permanently is shown in the deploy, its operation, its 
   const { end, deployment, operationId } = await push(app)
   const failed = await end()
   t.like(failed, { state: 'error', code: 'RESTORE_INTERRUPTED' })
-  const told =
+  const reported =
     /HEALTH_CHECK_FAILED: The program ended.+put back the files \(The disk .+ is full.\), nor start the version before \(The image cannot be had.\)/
-  t.regex(failed.message ?? '', told)
+  t.regex(failed.message ?? '', reported)
   const { id, code, message } = await deployment()
   t.deepEqual([code, message], [failed.code, failed.message])
-  t.regex(await readLog(db, id), told)
+  t.regex(await readLog(db, id), reported)
   const marked = await loadApp(db, app.id)
   t.deepEqual(problemOf(marked!), { code: 'RESTORE_INTERRUPTED', message: failed.message! })
   const lane = { workflowId: '', status: 'COMPLETED', failedTasks: 0, url: null }

@@ -12,7 +12,7 @@ import { laneKit } from './lane-kit.ts'
 const kit = laneKit()
 
 /** An account that has requested a downgrade, whose code is valid for `seconds`. */
-async function begun(seconds = 600) {
+async function started(seconds = 600) {
   const { db, client, make, queuePrefix } = await kit
   const user = await make.user('standard-6')
   await beginDowngrade(db, plans, user.id)
@@ -33,7 +33,7 @@ async function begun(seconds = 600) {
 
 test('a downgrade waits for its confirmation, and then takes the next lower plan', async t => {
   const { client } = await kit
-  const { user, run, downgrades, confirm, row, plan, state } = await begun()
+  const { user, run, downgrades, confirm, row, plan, state } = await started()
   await downgrades.wake(user.id)
   t.deepEqual([await state(), await plan()], ['RUNNING', 'standard-6'])
   await confirm()
@@ -45,7 +45,7 @@ test('a downgrade waits for its confirmation, and then takes the next lower plan
 
 test('an unused code expires, and another downgrade can be requested', async t => {
   const { db, client } = await kit
-  const { user, run, downgrades, row, plan } = await begun(1)
+  const { user, run, downgrades, row, plan } = await started(1)
   await downgrades.wake(user.id)
   await run.result()
   t.deepEqual([(await row()).state, await plan()], ['expired', 'standard-6'])
@@ -54,7 +54,7 @@ test('an unused code expires, and another downgrade can be requested', async t =
 })
 
 test('twenty wake-ups of a confirmed downgrade apply it once', async t => {
-  const { user, run, downgrades, confirm, plan } = await begun()
+  const { user, run, downgrades, confirm, plan } = await started()
   await confirm()
   await Promise.all(Array.from({ length: 20 }, () => downgrades.wake(user.id)))
   await run.result()
@@ -62,7 +62,7 @@ test('twenty wake-ups of a confirmed downgrade apply it once', async t => {
 })
 
 test('the history contains the account, and no code', async t => {
-  const { user, run, downgrades, confirm, row } = await begun()
+  const { user, run, downgrades, confirm, row } = await started()
   await downgrades.wake(user.id)
   await confirm()
   await downgrades.wake(user.id)
@@ -73,11 +73,11 @@ test('the history contains the account, and no code', async t => {
 
 test('a lost wake-up is repaired from the rows, even when Temporal has lost the run', async t => {
   const { db, client } = await kit
-  const lost = await begun()
+  const lost = await started()
   await lost.downgrades.wake(lost.user.id)
   await lost.run.terminate('as a lost Temporal does')
-  const never = await begun()
-  const over = await begun(-10)
+  const never = await started()
+  const over = await started(-10)
   for (const step of [lost, never]) await step.confirm()
   await db('downgrades')
     .where({ state: 'confirmed' })

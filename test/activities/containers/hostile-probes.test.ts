@@ -374,8 +374,8 @@ test.serial('15 dangerous system calls are filtered', async t => {
   const [uring] = await denied("call('syscall', 425, 0, 0)")
   const disabled = await readFile('/proc/sys/kernel/io_uring_disabled', 'utf8').catch(() => null)
   const { Version } = await engineFact('/version')
-  const told = engineVersionFinding(Version, '', disabled?.trim() ?? null).remedy ?? ''
-  t.is(uring === 'EPERM', !told.includes('io_uring'), `${uring}: ${told}`)
+  const reported = engineVersionFinding(Version, '', disabled?.trim() ?? null).remedy ?? ''
+  t.is(uring === 'EPERM', !reported.includes('io_uring'), `${uring}: ${reported}`)
 })
 
 test.serial('meanwhile the neighbour answered and the machine lost no disk or memory', async t => {

@@ -43,7 +43,7 @@ test('an endpoint that does not answer soon is an error', async t => {
 })
 
 /** A scripted endpoint: answers puts with the next of these statuses, and reports the same for every body; null = it has none. */
-async function scripted(puts: number[], told: { size: number; etag?: string } | null) {
+async function scripted(puts: number[], reported: { size: number; etag?: string } | null) {
   const requests: { method: string; headers: IncomingMessage['headers'] }[] = []
   const server = createServer(async (request, response) => {
     for await (const _ of request);
@@ -51,8 +51,9 @@ async function scripted(puts: number[], told: { size: number; etag?: string } | 
     const isBucket = request.url!.split('/').filter(Boolean).length === 1
     if (request.method === 'PUT') response.writeHead(puts.shift()!).end()
     else if (request.method === 'DELETE') response.writeHead(204).end()
-    else if (isBucket || told === null) response.writeHead(isBucket ? 200 : 404).end()
-    else response.writeHead(200, { 'content-length': told.size, ...(told.etag && { etag: told.etag }) }).end()
+    else if (isBucket || reported === null) response.writeHead(isBucket ? 200 : 404).end()
+    else
+      response.writeHead(200, { 'content-length': reported.size, ...(reported.etag && { etag: reported.etag }) }).end()
   }).listen(0, '127.0.0.1')
   await once(server, 'listening')
   const endpoint = `http://127.0.0.1:${(server.address() as AddressInfo).port}`

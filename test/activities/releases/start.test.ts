@@ -151,8 +151,8 @@ test('an application whose disk is lost is not started with an empty one', async
 
 const fails = (db: Db, id: string) => finishOperation(db, id, { state: 'error', code: 'ACTION_FAILED' })
 
-for (const told of [true, false])
-  test(`a start that was given up during its image pull starts nothing after the next deploy${told ? '' : ', even if the host was not notified'}`, async t => {
+for (const cancelled of [true, false])
+  test(`a start that was given up during its image pull starts nothing after the next deploy${cancelled ? '' : ', even if the host was not notified'}`, async t => {
     const { db, engine, activities, releaseOf, begin } = await scene()
     const start = await begin('start', 1)
     const givenUp = new AbortController()
@@ -164,7 +164,7 @@ for (const told of [true, false])
     await comesTrue(() => engine.waiting === 1)
     // Its caller no longer waits; the owner pushes, and since nothing runs, nothing is stopped.
     await fails(db, start)
-    if (told) givenUp.abort()
+    if (cancelled) givenUp.abort()
     const deploy = await begin('deploy', 4)
     const fresh = asActivity({ run: 'lane', step: 6 }, () => activities.startRelease(releaseOf(2, deploy)))
     await comesTrue(() => engine.waiting === 2)

@@ -35,9 +35,9 @@ async function withholding() {
 
 /** Work that ends on demand, or by its signal. */
 function endless() {
-  const work = { end: () => {}, signal: never, begun: false }
+  const work = { end: () => {}, signal: never, started: false }
   const run = (signal: AbortSignal) => {
-    Object.assign(work, { signal, begun: true })
+    Object.assign(work, { signal, started: true })
     return Promise.race([
       new Promise<string>(resolve => Object.assign(work, { end: () => resolve('done') })),
       once(signal, 'abort').then(() => Promise.reject(new Error('cut'))),
@@ -53,11 +53,11 @@ test('nothing is copied without the slot', async t => {
   const work = endless()
   const error = await t.throwsAsync(snapshotSlots(db).holding(asking, never, work.run), lost)
   t.like(error, { type: placeLost, nonRetryable: true })
-  t.false(work.begun)
+  t.false(work.started)
   await releaseSnapshotSlot(db, 'taken', 'another')
   const again = endless()
   const held = snapshotSlots(db).holding(asking, never, again.run)
-  await comesTrue(async () => again.begun)
+  await comesTrue(async () => again.started)
   t.false(await takeSnapshotSlot(db, 'taken', 'another'), 'it was taken before the work')
   again.end()
   t.is(await held, 'done')
@@ -68,7 +68,7 @@ test('an unreachable database loses no slot before the lease expires', async t =
   const work = endless()
   const places = snapshotSlots(db, { holdEveryMs: 5 })
   const held = places.holding({ hostId: 'away', operationId: 'mine' }, never, work.run)
-  await comesTrue(async () => work.begun)
+  await comesTrue(async () => work.started)
   line.away = true
   await comesTrue(async () => line.refused >= 5)
   t.false(work.signal.aborted)
@@ -82,7 +82,7 @@ test('an unreachable database loses no slot before the lease expires', async t =
     never,
     short.run,
   )
-  await comesTrue(async () => short.begun)
+  await comesTrue(async () => short.started)
   line.away = true
   t.like(await t.throwsAsync(cut, lost), { type: placeLost })
   t.true(short.signal.aborted)
@@ -132,7 +132,7 @@ test('the next snapshot waits for copies in this process, even after their lease
   const places = snapshotSlots(db, { holdEveryMs: 60_000, lookEveryMs: 5 })
   const work = endless()
   const held = places.holding({ hostId: 'shared', operationId: 'first' }, never, work.run)
-  await comesTrue(async () => work.begun)
+  await comesTrue(async () => work.started)
   await releaseSnapshotSlot(db, 'shared', 'first')
   let next = false
   const waits = places.wait({ hostId: 'shared', operationId: 'second' }, never).then(() => {

@@ -55,20 +55,20 @@ async function scene() {
       () => null,
       (error: ApplicationFailure) => error,
     )
-  const told = async () => ({
+  const reported = async () => ({
     problem: problemOf((await loadApp(db, app.id))!),
     step: (await findOperation(db, id))?.step ?? null,
     log: await readLog(db, deployment.id),
   })
-  return { db, app, user, id, disk, attempt, told, asked: { operationId: id, actor: 'operator:ana' } }
+  return { db, app, user, id, disk, attempt, reported, asked: { operationId: id, actor: 'operator:ana' } }
 }
 
 test('an undo of files that fails is retried without end, and its reason is shown meanwhile', async t => {
-  const { db, app, disk, attempt, told } = await scene()
+  const { db, app, disk, attempt, reported } = await scene()
   for (let n = 1; n < showUndoFrom; n++) t.false((await attempt(n))?.nonRetryable ?? false)
-  t.deepEqual(await told(), { problem: undefined, step: null, log: '' }, 'the first tries are no news')
+  t.deepEqual(await reported(), { problem: undefined, step: null, log: '' }, 'the first tries are no news')
   for (const n of [showUndoFrom, 5000]) t.false((await attempt(n))?.nonRetryable ?? false, 'nothing ends it')
-  const { problem, step, log } = await told()
+  const { problem, step, log } = await reported()
   t.is(problem?.code, 'RESTORE_INTERRUPTED')
   t.regex(problem?.message ?? '', /could not be put back: ENOSPC: no space left on data$/)
   t.true(step?.startsWith(changingVersions) && step.endsWith(problem!.message), step ?? '')
@@ -76,11 +76,11 @@ test('an undo of files that fails is retried without end, and its reason is show
   t.is(log, `${problem!.message}\n`, 'once')
   disk.full = false
   t.is(await attempt(5001), null)
-  t.is((await told()).problem, undefined, 'it was undone in the end')
+  t.is((await reported()).problem, undefined, 'it was undone in the end')
 })
 
 test('a failing undo is given up when an operator requests its end after it was shown, and the mark stays until it is cleared', async t => {
-  const { db, id, attempt, told, asked } = await scene()
+  const { db, id, attempt, reported, asked } = await scene()
   await cancelOperation(db, asked)
   t.false((await attempt(showUndoFrom))?.nonRetryable ?? false, 'the wish that began the undo does not end it')
   t.false((await attempt(4))?.nonRetryable ?? false)
@@ -88,10 +88,10 @@ test('a failing undo is given up when an operator requests its end after it was 
   await cancelOperation(db, asked)
   const end = await attempt(5)
   t.like(end, { nonRetryable: true, type: 'RESTORE_INTERRUPTED' })
-  t.truthy((await told()).problem)
+  t.truthy((await reported()).problem)
   await db('operations').where({ id }).update({ state: 'error', finished_at: new Date() })
   await clearUndoMark(db, asked)
-  t.is((await told()).problem, undefined)
+  t.is((await reported()).problem, undefined)
   t.deepEqual(await db('operation_acts').where({ operation_id: id }).orderBy('id').pluck('act'), [
     'cancel',
     'cancel',

@@ -17,7 +17,7 @@ const api = testApi({
   }),
 })
 
-/** How often each status is told to as many visits at once, and one of the answers of the highest. */
+/** How often each status is the answer to as many visits at once, and one of the answers of the highest. */
 async function visits(url: string, count: number, address: string, init: RequestInit = {}) {
   const headers = { 'x-forwarded-for': address, ...init.headers }
   const answers = await Promise.all(
@@ -26,9 +26,9 @@ async function visits(url: string, count: number, address: string, init: Request
       return { status: answer.status, text: await answer.text(), headers: answer.headers }
     }),
   )
-  const told: Record<number, number> = {}
-  for (const { status } of answers) told[status] = (told[status] ?? 0) + 1
-  return { told, last: answers.toSorted((a, b) => b.status - a.status)[0]! }
+  const counts: Record<number, number> = {}
+  for (const { status } of answers) counts[status] = (counts[status] ?? 0) + 1
+  return { counts, last: answers.toSorted((a, b) => b.status - a.status)[0]! }
 }
 
 /** The link of a good snapshot, as a lane makes it. */
@@ -63,12 +63,12 @@ test('a temporary link has 60 requests a minute from one address', async t => {
   }
   const url = await link()
   await hold(url, '10.1.1.1')
-  const { told, last } = await visits(url, 64, '10.1.1.1')
-  t.deepEqual(told, { 200: 59, 429: 5 })
+  const { counts, last } = await visits(url, 64, '10.1.1.1')
+  t.deepEqual(counts, { 200: 59, 429: 5 })
   t.is(last.headers.get('content-type'), 'text/plain; charset=utf-8')
   t.true(Number(last.headers.get('retry-after')) > 0)
-  t.deepEqual((await visits(url, 1, '10.1.1.2')).told, { 200: 1 })
-  t.deepEqual((await visits(await link(), 1, '10.1.1.1')).told, { 200: 1 })
+  t.deepEqual((await visits(url, 1, '10.1.1.2')).counts, { 200: 1 })
+  t.deepEqual((await visits(await link(), 1, '10.1.1.1')).counts, { 200: 1 })
 })
 
 test('a share has 120 visits a minute from one address, whatever they are', async t => {
@@ -79,12 +79,12 @@ test('a share has 120 visits a minute from one address, whatever they are', asyn
     .post('/v1/shares', JSON.stringify({ object: id, password: 'correct horse' }))
   const url = here(api(), share.body.response.url)
   await hold(url, '10.2.1.1')
-  t.deepEqual((await visits(url, 117, '10.2.1.1')).told, { 200: 117 })
+  t.deepEqual((await visits(url, 117, '10.2.1.1')).counts, { 200: 117 })
   const form = { method: 'POST', body: new URLSearchParams({ password: 'wrong' }) }
-  const { told, last } = await visits(url, 5, '10.2.1.1', form)
-  t.deepEqual(told, { 403: 2, 429: 3 })
+  const { counts, last } = await visits(url, 5, '10.2.1.1', form)
+  t.deepEqual(counts, { 403: 2, 429: 3 })
   t.is(last.headers.get('content-type'), 'text/plain; charset=utf-8')
-  t.deepEqual((await visits(url, 1, '10.2.1.2')).told, { 200: 1 })
+  t.deepEqual((await visits(url, 1, '10.2.1.2')).counts, { 200: 1 })
 })
 
 test('ten wrong passwords in ten minutes, however many at once; right ones do not count', async t => {
@@ -95,10 +95,10 @@ test('ten wrong passwords in ten minutes, however many at once; right ones do no
     .post('/v1/shares', JSON.stringify({ object: id, password: 'correct horse' }))
   const url = here(api(), share.body.response.url)
   const form = (password: string) => ({ method: 'POST', body: new URLSearchParams({ password }) })
-  for (let n = 0; n < 2; n++) t.deepEqual((await visits(url, 6, '10.3.1.1', form('correct horse'))).told, { 303: 6 })
-  t.deepEqual((await visits(url, 16, '10.3.1.1', form('wrong'))).told, { 403: 10, 429: 6 })
-  t.deepEqual((await visits(url, 1, '10.3.1.1', form('correct horse'))).told, { 429: 1 })
-  t.deepEqual((await visits(url, 1, '10.3.1.2', form('correct horse'))).told, { 303: 1 })
+  for (let n = 0; n < 2; n++) t.deepEqual((await visits(url, 6, '10.3.1.1', form('correct horse'))).counts, { 303: 6 })
+  t.deepEqual((await visits(url, 16, '10.3.1.1', form('wrong'))).counts, { 403: 10, 429: 6 })
+  t.deepEqual((await visits(url, 1, '10.3.1.1', form('correct horse'))).counts, { 429: 1 })
+  t.deepEqual((await visits(url, 1, '10.3.1.2', form('correct horse'))).counts, { 303: 1 })
 })
 
 test('an IPv6 network is one visitor, whichever of its addresses it visits from', async t => {
@@ -123,15 +123,15 @@ test('a snapshot link has 300 visits a minute from one network, and spends nothi
   const url = await madeSnapshot(ana)
   const range = { headers: { range: 'bytes=1-2' } }
   for (const address of ['2001:db8:5:1::1', '2001:db8:5:1::2'])
-    t.deepEqual((await visits(url, 1, address)).told, { 200: 1 })
+    t.deepEqual((await visits(url, 1, address)).counts, { 200: 1 })
   const counted = () => api().db('rate_limits').where('key', 'like', '%2001:db8:5:%').select('key', 'used')
   const [row, ...others] = await counted()
   t.deepEqual([row.used, others], [2, []])
   await api().db('rate_limits').where({ key: row.key }).update({ used: 290, window_ends_at: '2100-01-01' })
-  const { told, last } = await visits(url, 15, '2001:db8:5:1::3', range)
-  t.deepEqual(told, { 206: 10, 429: 5 })
+  const { counts, last } = await visits(url, 15, '2001:db8:5:1::3', range)
+  t.deepEqual(counts, { 206: 10, 429: 5 })
   t.is(last.headers.get('content-type'), 'text/plain; charset=utf-8')
-  t.deepEqual((await visits(url, 1, '2001:db8:5:2::1')).told, { 200: 1 }, 'another network')
+  t.deepEqual((await visits(url, 1, '2001:db8:5:2::1')).counts, { 200: 1 }, 'another network')
   const me = await api().as(ana).get('/v2/users/me', { 'x-forwarded-for': '2001:db8:5:1::1' })
   t.is(me.status, 200)
 })

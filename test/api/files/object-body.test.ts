@@ -178,7 +178,7 @@ test.serial(
 test.serial('answers that wait for each other come whole, and hold no body open before their turn', async t => {
   const object = await made(20_000_000)
   const ask = (last: string) => `GET /${object.id} HTTP/1.1\r\nHost: x\r\n${last}\r\n`
-  const begun = async () => {
+  const opened = async () => {
     const socket = connect(Number(new URL(api().publicUrl).port), '127.0.0.1')
     socket.pause()
     socket.write(ask('').repeat(4) + ask('Connection: close\r\n'))
@@ -187,7 +187,7 @@ test.serial('answers that wait for each other come whole, and hold no body open 
     t.is(await heldBodies(api()), 1)
     return socket
   }
-  const reader = await begun()
+  const reader = await opened()
   let bytes = 0
   reader.on('data', piece => {
     bytes += piece.length
@@ -196,7 +196,7 @@ test.serial('answers that wait for each other come whole, and hold no body open 
   await once(reader, 'close')
   t.true(bytes > 5 * object.bytes.length)
   t.is(await heldBodies(api()), 0)
-  const gone = await begun()
+  const gone = await opened()
   gone.destroy()
   await comesTrue(async () => (await heldBodies(api())) === 0)
   t.pass()

@@ -82,8 +82,8 @@ test('documents that could run scripts are bytes to be saved, or shown in a sand
   }
   const sandbox = "sandbox; default-src 'none'"
   for (const type of ['text/html', 'image/svg+xml', 'text/xml', 'application/xhtml+xml; charset=utf-8']) {
-    const [told, disposition, policy] = await shown(type, null, 'page.html')
-    t.deepEqual([told, policy], ['application/octet-stream', sandbox], type)
+    const [reported, disposition, policy] = await shown(type, null, 'page.html')
+    t.deepEqual([reported, policy], ['application/octet-stream', sandbox], type)
     t.is(disposition, 'attachment; filename="page.html"')
     t.deepEqual(await shown(type, 'inline', 'page.html'), [type, 'inline; filename="page.html"', sandbox])
   }

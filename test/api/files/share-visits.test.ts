@@ -71,10 +71,13 @@ test('HEAD, conditions and continued downloads are not counted; downloads are', 
   t.is((await visit(url, { 'if-match': '"x"' })).status, 412)
   t.is((await visit(url, { range: 'bytes=100000-' })).status, 416)
   t.deepEqual(await remaining(ana), [3])
-  const begun = await visit(url, { range: 'bytes=0-9' })
-  t.deepEqual([begun.status, await remaining(ana)], [206, [2]])
-  t.regex(begun.headers.get('set-cookie') ?? '', /^share=\S+; Max-Age=86400; Path=\/s\/\w{22}; HttpOnly; SameSite=Lax$/)
-  const cookie = cookieOf(begun)
+  const started = await visit(url, { range: 'bytes=0-9' })
+  t.deepEqual([started.status, await remaining(ana)], [206, [2]])
+  t.regex(
+    started.headers.get('set-cookie') ?? '',
+    /^share=\S+; Max-Age=86400; Path=\/s\/\w{22}; HttpOnly; SameSite=Lax$/,
+  )
+  const cookie = cookieOf(started)
   const rest = await visit(url, { range: 'bytes=10-', ...cookie })
   t.deepEqual(Buffer.from(await rest.arrayBuffer()), made.bytes.subarray(10))
   t.deepEqual(await remaining(ana), [2])

@@ -82,10 +82,10 @@ test.serial('one body per account is parsed at a time, even if no other waits; t
   const parse = (account: string) => parseInThread(body(), { file: true }, account)
   const own = parsingThreads(t)
   await Promise.all(['ana', 'ana', 'ana', 'ana'].map(parse))
-  t.deepEqual(own(), { begun: 4, most: 1 })
+  t.deepEqual(own(), { startedAt: 4, most: 1 })
   const all = parsingThreads(t)
   await Promise.all(['ana', 'bob', 'carl', 'dora', 'eve', 'ana'].map(parse))
-  t.deepEqual(all(), { begun: 6, most: 2 })
+  t.deepEqual(all(), { startedAt: 6, most: 2 })
 })
 
 test.serial('other work continues while a list of ten million numbers is parsed', async t => {
@@ -93,9 +93,9 @@ test.serial('other work continues while a list of ten million numbers is parsed'
   const body = bytesOf(`{"path":"a","content":[${list}]}`)
   const delay = monitorEventLoopDelay({ resolution: 10 })
   delay.enable()
-  const begun = performance.now()
+  const startedAt = performance.now()
   const { content } = await parsed(body, { file: true })
-  const tookMs = performance.now() - begun
+  const tookMs = performance.now() - startedAt
   delay.disable()
   t.is((content as Uint8Array).length, 10_000_000)
   // Read by this thread, everybody would wait for as long as it takes.

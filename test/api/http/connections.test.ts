@@ -81,17 +81,17 @@ test('addresses that stand for many clients have no such limit', async t => {
 })
 
 test('a draining server finishes the requests in progress, and then ends', async t => {
-  const begun: ServerResponse[] = []
-  const server = await serving(t, {}, (_, response) => void begun.push(response))
+  const started: ServerResponse[] = []
+  const server = await serving(t, {}, (_, response) => void started.push(response))
   const [idle, asking, reading] = [await line(server), await line(server), await line(server)]
   asking.socket.write(ask)
-  await comesTrue(() => begun.length === 1)
+  await comesTrue(() => started.length === 1)
   reading.socket.write(ask)
-  await comesTrue(() => begun.length === 2)
+  await comesTrue(() => started.length === 2)
   // More than the two ends of a connection hold, for somebody who does not read yet.
   const large = Buffer.alloc(32 * 1024 * 1024, 'x')
   reading.socket.pause()
-  begun[1]!.end(large)
+  started[1]!.end(large)
 
   const { port } = server.address() as AddressInfo
   let isDrained = false
@@ -100,7 +100,7 @@ test('a draining server finishes the requests in progress, and then ends', async
   })
   await comesTrue(() => idle.isOver())
   await t.throwsAsync(once(connect(port, '127.0.0.1'), 'connect'))
-  begun[0]!.end('answered')
+  started[0]!.end('answered')
   await comesTrue(() => asking.isOver())
   t.regex(asking.text(), /^HTTP\/1\.1 200 [\s\S]*Connection: close[\s\S]*answered$/)
   t.false(isDrained)

@@ -17,11 +17,11 @@ interface Heard {
 
 /** Sends bytes as they are; resolves when the other side closes, or after `waitMs`. */
 function raw(bytes: string | Buffer, { waitMs = 30_000, until = '\0' } = {}): Promise<Heard> {
-  const begun = performance.now()
+  const startedAt = performance.now()
   return new Promise(resolve => {
     let text = ''
     const socket: Socket = connect(Number(new URL(api().url).port), '127.0.0.1', () => socket.write(bytes))
-    const end = () => resolve({ text, ms: performance.now() - begun })
+    const end = () => resolve({ text, ms: performance.now() - startedAt })
     const timer = setTimeout(() => socket.destroy(), waitMs)
     socket.on('data', chunk => {
       text += chunk
@@ -118,13 +118,13 @@ test('an upload that stalls is refused and stores nothing', async t => {
   const ana = await api().makeUser()
   const { id } = await api().makeApp(ana)
   const part = '--x\r\nContent-Disposition: form-data; name="file"; filename="a.zip"\r\n\r\nzzz'
-  const told = await Promise.all(
+  const reported = await Promise.all(
     ['/v2/apps', `/v2/apps/${id}/commit`].map(path => {
       const head = `POST ${path} HTTP/1.1\r\nHost: x\r\nAuthorization: ${ana.key}\r\nContent-Type: multipart/form-data; boundary=x\r\nContent-Length: 1000000\r\n\r\n`
       return raw(head + part, { waitMs: 60_000, until: '}' })
     }),
   )
-  for (const { text } of told) t.regex(text, /^HTTP\/1\.1 400 [\s\S]*"code":"UPLOAD_ABORTED"/)
+  for (const { text } of reported) t.regex(text, /^HTTP\/1\.1 400 [\s\S]*"code":"UPLOAD_ABORTED"/)
   t.is((await api().db('apps').where({ owner_id: ana.id })).length, 1)
   t.is((await api().db('operations').where({ target_id: id, kind: 'deploy' })).length, 0)
 })

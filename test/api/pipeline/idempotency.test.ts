@@ -117,11 +117,11 @@ const appConfig = 'DISPLAY_NAME=hello\nMAIN=index.js\nMEMORY=256\nVERSION=recomm
 
 test('every POST that creates something takes an Idempotency-Key, and the document says so', t => {
   const { paths } = openApiDocument(endpoints, 'http://x') as { paths: Record<string, Record<string, Operation>> }
-  const told = Object.values(paths)
+  const reported = Object.values(paths)
     .flatMap(methods => Object.entries(methods))
     .filter(([, { parameters }]) => parameters.some(({ name }) => name === 'Idempotency-Key'))
   t.deepEqual(
-    told.map(([method, { operationId }]) => `${method} ${operationId}`).sort(),
+    reported.map(([method, { operationId }]) => `${method} ${operationId}`).sort(),
     Object.keys(creations)
       .map(name => `post ${name}`)
       .sort(),

@@ -20,14 +20,14 @@ const revoke = (who: Who, asked: object) =>
 test('a share is described in its answer and listed until it is revoked', async t => {
   const ana = await api().makeUser()
   const made = await madeObject(api(), ana)
-  const begun = Date.now()
+  const startedAt = Date.now()
   const plain = await create(ana, { object: made.id })
   t.is(plain.status, 201)
   const { id, url, expires_at, ...rest } = plain.body.response
   t.regex(id, /^[0-9A-Za-z]{22}$/)
   t.is(url, `${api().services.config.urls.files}/s/${id}`)
   t.deepEqual(rest, { max_downloads: null, password: false, object: made.id, object_is_public: false })
-  const life = Date.parse(expires_at) - begun
+  const life = Date.parse(expires_at) - startedAt
   t.true(life > 86_395_000 && life < 86_460_000, `${life}`)
   const guarded = await create(ana, { object: made.id, expires_in: 60, max_downloads: 10_000, password: '12345678' })
   t.like(guarded.body.response, { max_downloads: 10_000, password: true })
@@ -61,11 +61,11 @@ test('a public object may be shared, which restricts nothing', async t => {
 test('what is null is as what is left out', async t => {
   const ana = await api().makeUser({ plan: 'standard-4' })
   const made = await madeObject(api(), ana)
-  const begun = Date.now()
+  const startedAt = Date.now()
   const share = await create(ana, { object: made.id, expires_in: null, max_downloads: null, password: null })
   t.is(share.status, 201, share.text)
   t.like(share.body.response, { max_downloads: null, password: false })
-  const life = Date.parse(share.body.response.expires_at) - begun
+  const life = Date.parse(share.body.response.expires_at) - startedAt
   t.true(life > 86_395_000 && life < 86_460_000, `${life}`)
   t.like(await create(ana, { object: null }), { status: 400, body: { code: 'INVALID_OBJECT' } })
 })
@@ -134,8 +134,8 @@ test('each kind of caller may create, list and revoke shares as its rights allow
     const seen = await list(who)
     const gone = await revoke(who, { id })
     const shown = seen.status === 200 ? ` ${seen.body.response.shares.length ? 'all' : 'none'}` : ` ${seen.body.code}`
-    const told = [made, gone].map(({ status, body }) => (body.code ? `${status} ${body.code}` : `${status}`))
-    t.deepEqual([told[0], seen.status + shown, told[1]], expected)
+    const reported = [made, gone].map(({ status, body }) => (body.code ? `${status} ${body.code}` : `${status}`))
+    t.deepEqual([reported[0], seen.status + shown, reported[1]], expected)
   }
 })
 
@@ -149,13 +149,13 @@ test('an account has at most 1000 working shares, even if many are created concu
        from shares, generate_series(1, ${accountCaps.shares - 3}) as n where owner_id = $1`.replaceAll('$1', '?'),
     [ana.id, ana.id],
   )
-  const told = await Promise.all(Array.from({ length: 8 }, () => create(ana, { object: made.id })))
-  t.deepEqual(told.map(({ status, body }) => body.code ?? status).sort(), [
+  const reported = await Promise.all(Array.from({ length: 8 }, () => create(ana, { object: made.id })))
+  t.deepEqual(reported.map(({ status, body }) => body.code ?? status).sort(), [
     201,
     201,
     ...Array(6).fill('TOO_MANY_SHARES'),
   ])
-  t.is(told.find(({ status }) => status !== 201)?.status, 409)
+  t.is(reported.find(({ status }) => status !== 201)?.status, 409)
   t.is((await list(ana)).body.response.shares.length, accountCaps.shares)
   const other = await madeObject(api(), ana)
   await api().db.transaction(trx => removeObject(trx, objectName(made.id)!))

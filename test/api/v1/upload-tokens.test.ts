@@ -14,12 +14,12 @@ async function tokenOf(who: TestUser | string, pins: object = {}): Promise<strin
 
 test('a token states its lifetime and number of uses', async t => {
   const ana = await api().makeUser()
-  const begun = Date.now()
+  const startedAt = Date.now()
   const { status, body } = await mint(ana)
   t.is(status, 200)
   t.regex(body.response.token, /^bup_[0-9A-Za-z]{64}$/)
   t.is(body.response.max_uses, 1)
-  const life = new Date(body.response.expires_at).getTime() - begun
+  const life = new Date(body.response.expires_at).getTime() - startedAt
   t.true(life > 895_000 && life < 960_000, `${life}`)
   t.like((await mint(ana, { max_uses: 100, expires_in: 3600 })).body.response, { max_uses: 100 })
 })

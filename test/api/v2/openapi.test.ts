@@ -84,6 +84,6 @@ test('nothing of the validator leaks into the schemas', t => {
 })
 
 test('the endpoints that grant roles document what a deploying role can access', t => {
-  const told = JSON.stringify(openApiDocument(endpoints, 'http://x'))
-  t.is(told.match(/From `maintain` up a member may deploy code, which can read the variables/g)?.length, 2)
+  const reported = JSON.stringify(openApiDocument(endpoints, 'http://x'))
+  t.is(reported.match(/From `maintain` up a member may deploy code, which can read the variables/g)?.length, 2)
 })

@@ -26,14 +26,14 @@ async function account(keys: readonly (readonly [Bucket, string, Date?])[]) {
     listObjects(db, { ownerId, buckets: all, prefix: '', limit: 1000, ...query })
   /** Every page of a listing, as what it tells in its order. */
   async function pages(query: Partial<ListQuery>): Promise<string[][]> {
-    const told: string[][] = []
+    const reported: string[][] = []
     let after: ListPosition | undefined
     do {
       const page = await list({ ...query, after })
-      told.push([...page.objects.map(object => `${object.bucket} ${object.key}`), ...page.folders])
+      reported.push([...page.objects.map(object => `${object.bucket} ${object.key}`), ...page.folders])
       after = page.next
     } while (after)
-    return told
+    return reported
   }
   return { db, ownerId, list, pages }
 }
@@ -85,9 +85,9 @@ test('pages of every size list everything once, in one order, from the requested
     const expected = keys.filter(([bucket]) => buckets.includes(bucket)).map(([bucket, key]) => `${bucket} ${key}`)
     t.deepEqual([...whole].sort(), expected.sort())
     for (const limit of [1, 2, 7, 60]) {
-      const told = await pages({ buckets, limit })
-      t.deepEqual(told.flat(), whole)
-      t.true(told.every(page => page.length > 0 && page.length <= limit))
+      const reported = await pages({ buckets, limit })
+      t.deepEqual(reported.flat(), whole)
+      t.true(reported.every(page => page.length > 0 && page.length <= limit))
     }
   }
 })

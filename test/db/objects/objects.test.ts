@@ -80,9 +80,9 @@ test('concurrent puts share a statement; one that is refused fails alone', async
   await put(db, name, 'there')
   const keys = ['a', 'b', 'b', name.key, 'with\u0000nul', 'c']
   const tries = await Promise.allSettled(keys.map(key => put(db, { ...name, key }, `body of ${key}`)))
-  const told = tries.map(one => (one.status === 'fulfilled' ? 'stored' : one.reason.code))
+  const actual = tries.map(one => (one.status === 'fulfilled' ? 'stored' : one.reason.code))
   t.deepEqual(
-    [told[0], ...told.slice(1, 3).sort(), ...told.slice(3)],
+    [actual[0], ...actual.slice(1, 3).sort(), ...actual.slice(3)],
     [
       ...['stored', 'OBJECT_ALREADY_EXISTS', 'stored', 'OBJECT_ALREADY_EXISTS'],
       ...['22P05', 'stored'], // what Postgres says of a text that it cannot keep

@@ -22,12 +22,12 @@ test.serial('the lease of a long write is renewed, and an unused slice ends afte
   const quota = new StorageQuota(db)
   const leases = (ownerId: string) => db('quota_leases').where({ owner_id: ownerId })
   const isLong = db.raw(`expires_at > now() + interval '100 s'`)
-  const [begun, held] = [new AbortController(), new AbortController()]
+  const [started, held] = [new AbortController(), new AbortController()]
   const writing = quota.charging({ ownerId: small, bytes: 80, limit: 100 }, async () => {
-    begun.abort()
+    started.abort()
     await once(held.signal, 'abort')
   })
-  if (!begun.signal.aborted) await once(begun.signal, 'abort')
+  if (!started.signal.aborted) await once(started.signal, 'abort')
   await quota.charging({ ownerId: large, bytes: 80, limit: 1024 ** 4 }, async () => {})
   t.is((await leases(large)).length, 1)
   await leases(small).update({ expires_at: db.raw(`now() + interval '20 s'`) })

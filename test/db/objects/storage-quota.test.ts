@@ -97,7 +97,7 @@ test('the leases of a killed process expire', async t => {
   const hanging = new Promise<void>(resolve => {
     end = resolve
   })
-  const begun = new Promise<void>((resolve, reject) => {
+  const started = new Promise<void>((resolve, reject) => {
     quotas[0]!
       .charging({ ownerId, bytes: 80, limit: 100 }, async () => {
         resolve()
@@ -105,7 +105,7 @@ test('the leases of a killed process expire', async t => {
       })
       .catch(reject)
   })
-  await begun
+  await started
   await t.throwsAsync(store('x', 'x'.repeat(30), 100, quotas[1]), refusal)
   await db('quota_leases')
     .where({ owner_id: ownerId })

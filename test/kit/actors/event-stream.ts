@@ -14,15 +14,15 @@ export class EventReader {
   /** Null until the answer begins. */
   response: IncomingMessage | null = null
   over = false
-  readonly begun: Promise<IncomingMessage>
+  readonly started: Promise<IncomingMessage>
   readonly ended: Promise<Frame[]>
   #parsed = 0
 
   constructor(url: string, key: string, headers: Record<string, string> = {}) {
     const own = { authorization: key, accept: 'text/event-stream', ...headers }
     const call = get(url, { agent: false, headers: own })
-    this.begun = new Promise((resolve, reject) => call.once('response', resolve).once('error', reject))
-    this.ended = this.begun.then(
+    this.started = new Promise((resolve, reject) => call.once('response', resolve).once('error', reject))
+    this.ended = this.started.then(
       response =>
         new Promise(resolve => {
           this.response = response

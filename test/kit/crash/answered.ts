@@ -1,5 +1,5 @@
 /**
- * What somebody outside was told of one thing after another, each changed by one client at a time: what it is according to the last
+ * The last answers that a client got about each thing, each changed by one client at a time: what it is according to the last
  * answer, and what a change that was never answered may have made of it. Null = it is not there.
  */
 export class Answered<T> {

@@ -168,7 +168,7 @@ const aside = ['rate_limits', 'audit', 'blob_leases', 'quota_leases', 'blob_usag
 /** Everything that is stored, table by table: lines of JSON. */
 export async function stored(db: Db): Promise<Record<string, string[]>> {
   const { rows: tables } = await db.raw(`select tablename as name from pg_tables where schemaname = 'public'`)
-  const told = tables
+  const counts = tables
     .map(({ name }: { name: string }) => name)
     .filter((name: string) => !aside.includes(name))
     .map(async (name: string) => {
@@ -177,5 +177,5 @@ export async function stored(db: Db): Promise<Record<string, string[]>> {
       const { rows: lines } = await db.raw(`select ${line} from ?? t order by 1`, [name])
       return [name, lines.map((row: { line: string }) => row.line)]
     })
-  return Object.fromEntries(await Promise.all(told))
+  return Object.fromEntries(await Promise.all(counts))
 }

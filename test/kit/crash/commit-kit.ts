@@ -36,7 +36,7 @@ export const confirming = (kind: Kind): Pick<Trap, 'at' | 'after'> =>
   kind === 'push' ? { at: /COMMIT;/, after: /deploys\.settle/ } : { at: /acceptance\.confirm/ }
 
 /** Requests that are answered immediately; a command waits for its end, which it cannot learn of without a connection. */
-export const told: readonly Kind[] = ['push', 'commit', 'creation', 'creation with a key']
+export const answeredImmediately: readonly Kind[] = ['push', 'commit', 'creation', 'creation with a key']
 
 const operationOf = {
   push: 'deploy',
@@ -52,11 +52,11 @@ const operationOf = {
   restore: 'restore',
 }
 
-let wishes = 0
+let requests = 0
 
 /** A user with an application, who sends requests to an API whose connection to Postgres can be cut or held. */
-export class Wish {
-  readonly #name = `doubt-${++wishes}`
+export class KindRequest {
+  readonly #name = `doubt-${++requests}`
   readonly #push = { deliveryId: this.#name, commit: newCommit() }
   #ana!: TestUser
   #appId = ''
@@ -83,7 +83,7 @@ export class Wish {
   }
 
   /** The same request at every call. */
-  ask(): Promise<Answer> {
+  send(): Promise<Answer> {
     const { kind, api } = this
     if (kind === 'push') return deliver(api, this.#hook, this.#push)
     const as = api.as(this.#ana)
@@ -118,15 +118,15 @@ export class Wish {
 
   /** What people see of it. */
   async seen(): Promise<unknown[]> {
-    const told = async (path: string) => (await this.api.as(this.#ana).get(path)).body.response
+    const read = async (path: string) => (await this.api.as(this.#ana).get(path)).body.response
     if (!this.#isListed) return []
     if (this.kind.startsWith('creation')) {
-      const { applications } = await told('/v2/users/me')
+      const { applications } = await read('/v2/users/me')
       return applications.filter(({ id }: { id: string }) => id !== this.#appId)
     }
     const of = `/v2/apps/${this.#appId}`
-    const deployments: { state: string }[][] = await told(`${of}/deployments`)
-    return [...deployments.slice(0, -1), ...(await told(`${of}/webhook-deliveries`))]
+    const deployments: { state: string }[][] = await read(`${of}/deployments`)
+    return [...deployments.slice(0, -1), ...(await read(`${of}/webhook-deliveries`))]
   }
 
   /** Resolves once it may begin. */
@@ -149,19 +149,19 @@ export class Wish {
 
   /** It was answered with 503: nothing happened, nothing is seen of it, nothing will happen, and it may come again. */
   async undone(t: ExecutionContext): Promise<void> {
-    const told = `${this.kind}: what was answered with 503`
+    const refused = `${this.kind}: what was answered with 503`
     const targets = [this.#appId, ...(await this.operations()).map(({ target_id }) => target_id)]
-    t.deepEqual(await this.seen(), [], told)
-    for (const target of targets) t.is(await operations.claimNextOperation(this.db, target), undefined, told)
+    t.deepEqual(await this.seen(), [], refused)
+    for (const target of targets) t.is(await operations.claimNextOperation(this.db, target), undefined, refused)
     await this.forgotten()
-    t.deepEqual(await this.operations(), [], told)
-    t.deepEqual(await this.db('deployments').where({ owner_id: this.#ana.id }), [], told)
+    t.deepEqual(await this.operations(), [], refused)
+    t.deepEqual(await this.db('deployments').where({ owner_id: this.#ana.id }), [], refused)
     const made = this.db('snapshots').where({ owner_id: this.#ana.id }).whereNot({ id: this.#snapshot.versionId })
-    t.deepEqual(await made, [], told)
-    t.is(await usedMemoryMb(this.db, this.#ana.id), 256, told)
+    t.deepEqual(await made, [], refused)
+    t.is(await usedMemoryMb(this.db, this.#ana.id), 256, refused)
     await this.#keyIsFree()
-    const again = await this.ask()
-    t.is(again.status, 200, `${told}, asked again: ${again.text}`)
+    const again = await this.send()
+    t.is(again.status, 200, `${refused}, sent again: ${again.text}`)
     await this.done(t)
   }
 

@@ -98,7 +98,7 @@ export async function commandsSurvive(
     if (verb === 'start') t.is((await command(platform, ana, apps[n] as Deployed, 'stop')).status, 200)
   await killAll(first)
   const armed = await hostsAt(platform, points, true)
-  const begun = performance.now()
+  const startedAt = performance.now()
   const asked = cases.map(([verb], n) => command(platform, ana, apps[n] as Deployed, verb))
   /** When each host was back, in seconds since the commands. */
   const back: number[] = []
@@ -106,7 +106,7 @@ export async function commandsSurvive(
     points.map(async (point, n) => {
       await diesAt(t, armed[n] as Entry, point)
       const entry = await hostAt(platform, n)
-      back[n] = (performance.now() - begun) / 1000
+      back[n] = (performance.now() - startedAt) / 1000
       return entry
     }),
   )
@@ -116,10 +116,10 @@ export async function commandsSurvive(
       const answer = await asked[n]
       // On a machine that is slow the host may come back too late: its death is noticed after 15 s, and the step waits for it for
       // 8 s then. The caller got that answer, and repeats the request.
-      const told = ['ACTION_FAILED', 'DELETE_ERROR'].includes(answer?.body.code)
-      if (told) t.true(back[n]! > 20, `${verb} ${point}: ${answer?.text}, though the host was back`)
-      const last = told ? await command(platform, ana, app, verb) : answer
-      const done = last?.status === 200 || (told && last?.body.code === already[verb])
+      const refused = ['ACTION_FAILED', 'DELETE_ERROR'].includes(answer?.body.code)
+      if (refused) t.true(back[n]! > 20, `${verb} ${point}: ${answer?.text}, though the host was back`)
+      const last = refused ? await command(platform, ana, app, verb) : answer
+      const done = last?.status === 200 || (refused && last?.body.code === already[verb])
       t.true(done, `${verb} ${point}: ${answer?.text} ${last?.text}`)
       if (verb === 'stop') {
         const ended = async () => (await platform.row(app.id))?.status === 'exited'

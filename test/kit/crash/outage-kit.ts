@@ -148,8 +148,8 @@ class Outage {
 
   async survive({ name, answer: away, begin, end }: Fault, seconds: number): Promise<void> {
     const { t, platform, app } = this
-    const begun = await app.repository.push(slowProgram('begun before', 5).files)
-    t.is(begun.reply?.status, 200, begun.reply?.text)
+    const opened = await app.repository.push(slowProgram('begun before', 5).files)
+    t.is(opened.reply?.status, 200, opened.reply?.text)
     const building = async () => (await platform.remains()).containers.includes(`berth-${app.id}-2-build`)
     await platform.until(building, 60, 'it is being built')
 
@@ -160,9 +160,9 @@ class Outage {
     t.is(reply?.status, away, reply?.text)
     t.is((await this.commit()).status, away)
     while (Date.now() < back) {
-      t.is((await this.ask('GET', '/deployments')).status, away, 'what is told meanwhile is true')
+      t.is((await this.ask('GET', '/deployments')).status, away, 'the state is true meanwhile')
       t.is((await platform.page(app.domain)).body, 'the first', 'the version before serves on')
-      t.is((await this.deployments({ state: 'success' })).length, 0, 'nothing is told to be done')
+      t.is((await this.deployments({ state: 'success' })).length, 0, 'no deployment is shown as done')
       await sleep(1000)
     }
     const stored = away === 503 ? 1 : 3

@@ -107,17 +107,17 @@ async function checkMails({ mails }: PowerLossLoad, dataDir: string, say: Say): 
  * on with the same, and the gate finds a program that has ended. They are there, with their files.
  */
 async function checkOperations(
-  { operations: told, deployments, known }: PowerLossLoad,
+  { operations: expected, deployments, known }: PowerLossLoad,
   say: Say,
 ): Promise<Map<string, OperationKind>> {
   const cutInGate = new Map<string, OperationKind>()
   await inDatabase(known, async db => {
     for (const id of deployments) {
       const row = await db('deployments').where({ id }).first()
-      if (row) told.set(row.operation_id, `the push ${row.revision}`)
+      if (row) expected.set(row.operation_id, `the push ${row.revision}`)
       else say(`deployment ${id}`)
     }
-    for (const [id, what] of told) {
+    for (const [id, what] of expected) {
       let row = await operations.findOperation(db, id)
       for (const deadline = Date.now() + 120_000; isUnderWay(row?.state) && Date.now() < deadline; await sleep(100))
         row = await operations.findOperation(db, id)
@@ -126,7 +126,7 @@ async function checkOperations(
       else if (!well) say(`${what}: ${row?.state} ${row?.code ?? ''}`)
     }
   })
-  told.clear()
+  expected.clear()
   deployments.clear()
   return cutInGate
 }

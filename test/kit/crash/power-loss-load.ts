@@ -32,7 +32,7 @@ export class PowerLossLoad {
   readonly apps = new Answered<string>()
   readonly mails = new Set<string>()
   /** How much of each kind was answered. */
-  readonly told: Record<(typeof kinds)[number], number> = Object.fromEntries(kinds.map(kind => [kind, 0])) as never
+  readonly counts: Record<(typeof kinds)[number], number> = Object.fromEntries(kinds.map(kind => [kind, 0])) as never
   /** Operations by id, with what each is. */
   readonly operations = new Map<string, string>()
   readonly deployments = new Set<string>()
@@ -82,7 +82,7 @@ export class PowerLossLoad {
   /** Runs until the returned function is called, which resolves once all answers have arrived. */
   start(): () => Promise<void> {
     this.#going = true
-    for (const kind of kinds) this.told[kind] = 0
+    for (const kind of kinds) this.counts[kind] = 0
     const clients = [
       this.#again(() => this.#putObject(randomInt(1, 8000), 'small-a')),
       this.#again(() => this.#putObject(randomInt(1, 8000), 'small-b')),
@@ -101,8 +101,8 @@ export class PowerLossLoad {
 
   /** Resolves once something of each kind was answered. */
   async everyKind(): Promise<void> {
-    for (const deadline = Date.now() + 120_000; Object.values(this.told).includes(0); await sleep(50))
-      if (Date.now() > deadline) throw new Error(`Not everything is answered: ${JSON.stringify(this.told)}`)
+    for (const deadline = Date.now() + 120_000; Object.values(this.counts).includes(0); await sleep(50))
+      if (Date.now() > deadline) throw new Error(`Not everything is answered: ${JSON.stringify(this.counts)}`)
   }
 
   /** One after the other, until an answer does not come: nothing is owed for it. */
@@ -116,7 +116,7 @@ export class PowerLossLoad {
 
   /** Whether something was answered as done. */
   #done(kind: (typeof kinds)[number], { status }: { status: number }): boolean {
-    if (status === 200) this.told[kind]++
+    if (status === 200) this.counts[kind]++
     return status === 200
   }
 

@@ -29,7 +29,7 @@ export async function powerLossRounds(): Promise<(t: ExecutionContext, times: nu
       await platform.losePower()
       await end()
       await up()
-      const answered = Object.entries(load.told).map(([kind, count]) => `${count} ${kind}`)
+      const answered = Object.entries(load.counts).map(([kind, count]) => `${count} ${kind}`)
       t.log(`cut ${cut}, answered before it: ${answered.join(', ')}`)
       t.deepEqual(await brokenPromises(load, platform.dataDir), [])
     }

@@ -10,7 +10,7 @@ interface Line {
 }
 
 /** What is reported for an existing container. */
-type Told = Exclude<LiveEvent, { error: string }>
+type Observed = Exclude<LiveEvent, { error: string }>
 
 /**
  * What a host tells of one application, as the test says. Every opening begins with the figures, as a host's feed does
@@ -59,7 +59,7 @@ export class ScriptedLive {
     }
   }
 
-  emit(...events: Told[]): void {
+  emit(...events: Observed[]): void {
     this.#tell(events)
   }
 
@@ -73,7 +73,7 @@ export class ScriptedLive {
     this.emit({ reading })
   }
 
-  /** Removes the container. Present and later readers are told only that. */
+  /** Removes the container. Present and later readers get only that. */
   remove(): void {
     this.#removed = true
     this.#tell([{ error: 'CONTAINER_NOT_FOUND' }], 'ended')

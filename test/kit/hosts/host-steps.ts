@@ -15,13 +15,13 @@ export function hostSteps(db: Db, hostId: string, folder: string, own: Partial<A
   const engine = new FakeContainerHost()
   const options: AppHostOptions = {
     db,
-    engine: told(calls, 'engine', engine),
-    volumes: told(calls, 'volumes', { path: (appId: string) => `${folder}/${appId}` }),
-    archives: told(calls, 'archives', {}),
-    store: told(calls, 'store', {}),
-    placement: told(calls, 'placement', { place: async () => ({ added: [], modified: [], removed: [] }) }),
-    snapshots: told(calls, 'snapshots', {}),
-    git: told(calls, 'git', {}),
+    engine: recorded(calls, 'engine', engine),
+    volumes: recorded(calls, 'volumes', { path: (appId: string) => `${folder}/${appId}` }),
+    archives: recorded(calls, 'archives', {}),
+    store: recorded(calls, 'store', {}),
+    placement: recorded(calls, 'placement', { place: async () => ({ added: [], modified: [], removed: [] }) }),
+    snapshots: recorded(calls, 'snapshots', {}),
+    git: recorded(calls, 'git', {}),
     gitLimits: { maxBytes: 1, timeoutSeconds: 1, allowedHosts: [] },
     traits: { id: hostId, runtime: 'runc', configNames: [], buildProxy: null, caBundle: null },
     healthGateSeconds: 1,
@@ -40,7 +40,7 @@ export function hostSteps(db: Db, hostId: string, folder: string, own: Partial<A
 const looksOnly = new Set(['engine.inspect', 'engine.list', 'engine.logs', 'volumes.path'])
 
 /** The part, which writes down every verb that does more than look; a verb that it does not have does nothing. */
-function told<T extends object>(calls: string[], name: string, part: object): T {
+function recorded<T extends object>(calls: string[], name: string, part: object): T {
   return new Proxy(part, {
     get(target, key) {
       const verb = Reflect.get(target, key)

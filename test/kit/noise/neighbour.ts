@@ -70,9 +70,9 @@ export async function timeRounds(
   times: Times,
 ): Promise<void> {
   const timed = async <T>(name: keyof Times, act: () => Promise<T>): Promise<T> => {
-    const begun = performance.now()
+    const startedAt = performance.now()
     const value = await act()
-    times[name].push(performance.now() - begun)
+    times[name].push(performance.now() - startedAt)
     return value
   }
   for (let n = 0; n < rounds; n++) {

@@ -232,7 +232,7 @@ function tryKill(pid: number, signal: NodeJS.Signals): void {
   }
 }
 
-/** Reads a live stream without storing it, until it is told to end. */
+/** Reads a live stream without storing it, until it is aborted. */
 function listen(platform: TestPlatform, user: TestUser, appId: string, ended: () => boolean): Promise<void> {
   return new Promise(resolve => {
     const headers = { authorization: user.key, accept: 'text/event-stream' }

@@ -182,8 +182,8 @@ export class ObjectActs {
   }
 
   #discard({ db }: ObjectProcess, segmentId: string, bytes?: Buffer): Promise<void> {
-    const failed = (told: { err: unknown }) => {
-      throw told.err
+    const failed = (failure: { err: unknown }) => {
+      throw failure.err
     }
     return discard({ db, store: this.store, log: { warn: failed } } as unknown as Services, { segmentId, bytes })
   }

@@ -94,9 +94,9 @@ function act(model: Model, done: Act): string {
       if (!upload) return 'over'
       const segments = Object.values(upload.parts) // whole numbers as names come in their order
       if (segments.length === 0) return 'NO_CHUNKS_UPLOADED'
-      const told = place(upload.name, upload.overwrite, { segments, expired: false, header: null })
-      if (told !== 'OBJECT_ALREADY_EXISTS') delete uploads[done.upload]
-      return told
+      const observed = place(upload.name, upload.overwrite, { segments, expired: false, header: null })
+      if (observed !== 'OBJECT_ALREADY_EXISTS') delete uploads[done.upload]
+      return observed
     }
     case 'abort': // repeating it changes and reports nothing
       delete uploads[done.upload]
@@ -113,7 +113,7 @@ function act(model: Model, done: Act): string {
 }
 
 /** An act with its answer. */
-export interface Told {
+export interface Observed {
   act: Act
   outcome: string
 }
@@ -127,7 +127,7 @@ export interface Beside {
 }
 
 /** What may be refused although no order of the acts requires it. Then nothing has happened. */
-function mayBeRefused({ act, outcome }: Told, { swept, full }: Beside): boolean {
+function mayBeRefused({ act, outcome }: Observed, { swept, full }: Beside): boolean {
   switch (act.kind) {
     case 'put': // a small segment in its row is out of a sweep's reach
       return (outcome === 'UPLOAD_FAILED' && swept && !act.beside) || (outcome === 'STORAGE_QUOTA_EXCEEDED' && full)
@@ -144,11 +144,11 @@ function mayBeRefused({ act, outcome }: Told, { swept, full }: Beside): boolean 
 /** The model after concurrent acts: some order of them must give their answers and leave what is stored; undefined if none does. */
 export function explain(
   before: Model,
-  told: readonly Told[],
+  observed: readonly Observed[],
   beside: Beside,
   fits: (after: Model) => boolean,
 ): Model | undefined {
-  const inOrder = (model: Model, left: readonly Told[]): Model | undefined => {
+  const inOrder = (model: Model, left: readonly Observed[]): Model | undefined => {
     if (left.length === 0) return fits(model) ? model : undefined
     for (const next of left) {
       const after = structuredClone(model)
@@ -163,6 +163,6 @@ export function explain(
   }
   return inOrder(
     before,
-    told.filter(one => !mayBeRefused(one, beside)),
+    observed.filter(one => !mayBeRefused(one, beside)),
   )
 }

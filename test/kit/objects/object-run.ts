@@ -44,7 +44,7 @@ export async function runSchedules(
       t.deepEqual(
         [...schedules.used].filter(id => lines.get(id) !== 1),
         [],
-        'the removal of every body that was used is told once',
+        'the removal of every body that was used is reported once',
       )
     }
     for await (const ids of bodiesIn(folder)) t.deepEqual(ids, [], 'the store has nothing that nobody knows')

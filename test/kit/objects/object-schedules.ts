@@ -5,7 +5,7 @@ import { openUpload } from '../../../db/objects/uploads/uploads.ts'
 import { ApiError } from '../../../policy/errors.ts'
 import { newId } from '../../../policy/ids.ts'
 import { bytesOf, type ObjectActs, type ObjectProcess, sizeOf, storageLimit } from './object-acts.ts'
-import { type Act, explain, type Model, type Told } from './object-model.ts'
+import { type Act, explain, type Model, type Observed } from './object-model.ts'
 import { keptBy } from './object-state.ts'
 
 /** Few names, so that everything meets. */
@@ -48,20 +48,20 @@ export class Schedules {
     const sweptMeanwhile = this.#acts.sweeps.watch()
     const acts = await this.#draw()
     const before = structuredClone(this.#model)
-    const told = await Promise.all(acts.map(act => this.#told(act)))
+    const observed = await Promise.all(acts.map(act => this.#outcomeOf(act)))
     const kept = await this.#kept()
     const births = Object.values(kept.objects).map(object => object.birth)
     for (const object of Object.values(kept.objects)) if (!this.#births.has(object.birth)) object.birth = 'new'
     const { objects, uploads } = kept
     const beside = { swept: sweptMeanwhile(), full: bytesIn(before) + mostBrought(before, acts) > storageLimit }
-    const after = explain(before, told, beside, model => isDeepStrictEqual(model, { objects, uploads }))
+    const after = explain(before, observed, beside, model => isDeepStrictEqual(model, { objects, uploads }))
     const wrong = kept.wrong.length > 0 || new Set(births).size < births.length
-    if (!after || wrong) throw new Error(JSON.stringify({ before, told, beside, kept }, null, 1))
+    if (!after || wrong) throw new Error(JSON.stringify({ before, observed, beside, kept }, null, 1))
     Object.values(objects).forEach((object, n) => {
       object.birth = births[n]!
       this.#births.add(object.birth)
     })
-    for (const { act, outcome } of told)
+    for (const { act, outcome } of observed)
       if ('segment' in act && /^(stored|replaced)$/.test(outcome)) {
         this.used.add(act.segment)
         if (act.kind === 'put') this.uploaded++
@@ -150,7 +150,7 @@ export class Schedules {
     this.#model.uploads[id!] = { name, overwrite, parts: {} }
   }
 
-  async #told(act: Act): Promise<Told> {
+  async #outcomeOf(act: Act): Promise<Observed> {
     const process = this.#pick(this.#processes)
     if (this.#roll(2) === 0) await sleep(this.#roll(3))
     try {

@@ -8,11 +8,11 @@ const atOnce = { drawnSeconds: 0, unreferencedSeconds: 0, downloadSeconds: 0 }
 
 /** The sweeps of a run. They do not wait, and remove unreferenced segments of every account. */
 export class Sweeps {
-  #begun = 0
+  #started = 0
   #running = 0
 
   async sweep(db: Db, store: ObjectStore): Promise<void> {
-    this.#begun++
+    this.#started++
     this.#running++
     const receipt = newId()
     await openReceipt(db, receipt, 'sweep')
@@ -29,7 +29,7 @@ export class Sweeps {
 
   /** Begins to watch; what comes back says whether one has run since. */
   watch(): () => boolean {
-    const [begun, running] = [this.#begun, this.#running]
-    return () => running > 0 || this.#begun > begun
+    const [started, running] = [this.#started, this.#running]
+    return () => running > 0 || this.#started > started
   }
 }

@@ -43,9 +43,9 @@ async function cloneTemplate(undo: (() => Promise<unknown>)[], ownServer: boolea
     const left = await leftConnected(admin, name)
     await admin.raw('drop database if exists ?? with (force)', [name])
     await admin.destroy()
-    const told = `Left connected to the database by ${test.meta.file}: ${left.join(', ')}`
-    if (left.length > 0 && closesAll(test.meta.file)) throw new Error(told)
-    if (left.length > 0) process.stderr.write(`${told}\n`)
+    const message = `Left connected to the database by ${test.meta.file}: ${left.join(', ')}`
+    if (left.length > 0 && closesAll(test.meta.file)) throw new Error(message)
+    if (left.length > 0) process.stderr.write(`${message}\n`)
   })
   const url = new URL(adminUrl)
   url.pathname = `/${name}`

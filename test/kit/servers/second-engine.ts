@@ -35,11 +35,11 @@ export async function secondEngine(t: ExecutionContext) {
     const usual = daemonArguments({ ...files, dataRoot, execRoot }).filter(word => word !== '--live-restore')
     const words = [...network.through, 'dockerd', ...usual, ...(liveRestore ? ['--live-restore'] : [])]
     const log = openSync(join(folder, 'log'), 'a')
-    const begun = spawn(words[0]!, words.slice(1), { stdio: ['ignore', log, log], detached: true })
+    const opened = spawn(words[0]!, words.slice(1), { stdio: ['ignore', log, log], detached: true })
     closeSync(log)
-    daemon = begun
+    daemon = opened
     await comesTrue(() => {
-      if (over(begun)) throw new Error(readFileSync(join(folder, 'log'), 'utf8').slice(-2000))
+      if (over(opened)) throw new Error(readFileSync(join(folder, 'log'), 'utf8').slice(-2000))
       return answers(address)
     })
   }

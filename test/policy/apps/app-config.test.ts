@@ -164,12 +164,12 @@ test('of several mistakes the first in the table is reported', t => {
     AUTORESTART: '',
     RUNTIME: '',
   }
-  const told = []
+  const actual = []
   for (const key of Object.keys(wrong)) {
-    told.push(t.throws(() => parse(wrong), { instanceOf: ConfigRefused })!.code)
+    actual.push(t.throws(() => parse(wrong), { instanceOf: ConfigRefused })!.code)
     wrong[key] = right[key]!
   }
-  t.deepEqual(told, [
+  t.deepEqual(actual, [
     'MISSING_DISPLAY_NAME',
     'INVALID_MAIN',
     'INVALID_MEMORY',

@@ -64,9 +64,9 @@ async function keeper(hostId: string, limit: Bandwidth['limit']) {
 }
 
 test('every start of an application is limited once; another start, and another host process, limit it again', async t => {
-  const told: LinkedContainer[] = []
-  const { open, asked } = await keeper('starts', async link => void told.push(link))
-  const since = () => told.splice(0).map(({ id, mbit }) => `${id} ${mbit}`)
+  const actual: LinkedContainer[] = []
+  const { open, asked } = await keeper('starts', async link => void actual.push(link))
+  const since = () => actual.splice(0).map(({ id, mbit }) => `${id} ${mbit}`)
   const first = open()
   const life = await started(t)
   const both = [container('a', { pid: life.pid }), container('b', { memoryMb: 256 })]
@@ -124,10 +124,10 @@ test('containers seen during a round come after it, and a list of some applicati
   const held = new Promise<void>(go => {
     release = go
   })
-  const told: string[] = []
+  const actual: string[] = []
   let refuses = true
   const { open } = await keeper('some', async ({ id }) => {
-    told.push(id)
+    actual.push(id)
     if (id === 'a') await held
     if (refuses && id === 'c') throw new Error('no such device')
   })
@@ -136,9 +136,9 @@ test('containers seen during a round come after it, and a list of some applicati
   const second = one.see([container('c')], new Set(['c']))
   release()
   await Promise.all([first, second])
-  t.deepEqual(told, ['a', 'b', 'c'])
+  t.deepEqual(actual, ['a', 'b', 'c'])
   refuses = false
   await one.see([], new Set()) // a round in which nothing has changed
   await one.see([container('d')], new Set(['d']))
-  t.deepEqual(told, ['a', 'b', 'c', 'c', 'd'], 'what was refused is tried again, what is known is not')
+  t.deepEqual(actual, ['a', 'b', 'c', 'c', 'd'], 'what was refused is tried again, what is known is not')
 })

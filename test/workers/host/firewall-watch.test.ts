@@ -30,9 +30,9 @@ test('every round checks the rules: repairs and failures are logged and recorded
     },
     async remove() {},
   }
-  const told = async (name = 'firewall') =>
+  const reported = async (name = 'firewall') =>
     protectionFindings(await findHost(db, 'h1'), bySupervisor).find(finding => finding.name === `Protection ${name}`)!
-  const state = async () => (await told()).state
+  const state = async () => (await reported()).state
   const becomes = (words: RegExp) => comesTrue(async () => words.test(await state()))
   const end = new AbortController()
   const watching = watchFirewall({ db, firewall, hostId: 'h1', log, everySeconds: 0.01 }, end.signal)
@@ -48,10 +48,10 @@ test('every round checks the rules: repairs and failures are logged and recorded
     throw new Error('no such tool')
   }
   await becomes(/^BROKEN: no such tool/)
-  t.regex((await told()).remedy ?? '', /iptables -S/, 'berth doctor says what to do')
+  t.regex((await reported()).remedy ?? '', /iptables -S/, 'berth doctor says what to do')
   next = () => ({ ...stands, limited: false })
   await becomes(/^on, without limits/)
-  t.is((await told('quota')).state, 'enforced')
+  t.is((await reported('quota')).state, 'enforced')
   end.abort()
   await watching
 })

@@ -30,9 +30,9 @@ async function hosted(contents: Contents) {
 }
 
 const refusal = async (answer: Promise<Response>) => {
-  const told = await answer
-  const { code } = (await told.json()) as { code: string }
-  return [told.status, code]
+  const reported = await answer
+  const { code } = (await reported.json()) as { code: string }
+  return [reported.status, code]
 }
 
 test('only callers with the host’s key get an answer, and no path leads outside', async t => {
@@ -100,9 +100,9 @@ test('if the disk of an application is missing, every method answers the same', 
     ['PATCH', 'files?path=file&to=other'],
     ['DELETE', 'files?path=file'],
   ] as const) {
-    const told = await ask(method, path, method === 'PUT' ? { body: 'x' } : {})
-    t.is(told.status, 409, `${method} ${path}`)
-    t.deepEqual(await told.json(), { code: 'ACTION_FAILED', message: new VolumeLost(app.id).message })
+    const reported = await ask(method, path, method === 'PUT' ? { body: 'x' } : {})
+    t.is(reported.status, 409, `${method} ${path}`)
+    t.deepEqual(await reported.json(), { code: 'ACTION_FAILED', message: new VolumeLost(app.id).message })
   }
   t.deepEqual(readdirSync(host.volumes.path(app.id)).sort(), ['files.away', 'releases'], 'nothing is made in its place')
   renameSync(`${files}.away`, files)
@@ -134,9 +134,9 @@ test('a file with a lease of its program is read once the lease is released, and
   await leaseOf(t, join(files, 'soon'), 300)
   t.is(await (await ask('GET', 'files/content?path=soon')).text(), 'text')
   await leaseOf(t, join(files, 'late'), 60_000)
-  const told = await ask('GET', 'files/content?path=late')
-  t.is(told.status, 504)
-  const { code, message } = (await told.json()) as { code: string; message: string }
+  const reported = await ask('GET', 'files/content?path=late')
+  t.is(reported.status, 504)
+  const { code, message } = (await reported.json()) as { code: string; message: string }
   t.is(code, 'CLUSTER_TIMEOUT')
   t.regex(message, /lease/)
   t.is(await (await ask('GET', 'files/content?path=other')).text(), 'text')

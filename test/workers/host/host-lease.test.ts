@@ -31,7 +31,7 @@ async function host(t: ExecutionContext) {
 }
 
 /** Resolves once the process knows that another has taken over. */
-const told = (lost: AbortSignal) =>
+const reported = (lost: AbortSignal) =>
   new Promise<void>(resolve => (lost.aborted ? resolve() : lost.addEventListener('abort', () => resolve())))
 
 test('a second process of the same host name is refused while the first one renews its lease', async t => {
@@ -58,7 +58,7 @@ test('a name that is no longer renewed is taken over, and its former holder does
   // While the first one is frozen its lease expires, and another process takes it.
   const holder = { machine: 'another', pid: 1, startTicks: '1', hostname: 'other' }
   await change({ token: 'of-another', holder: JSON.stringify(holder), held_until: db.raw(`now() + interval '1 hour'`) })
-  await told(first.lost)
+  await reported(first.lost)
   await t.throwsAsync(async () => engine.start(), { instanceOf: HostUnreachable })
   await t.throwsAsync(
     locks('app', async () => void calls.push('turn')),

@@ -237,7 +237,7 @@ test.serial('many changed applications are found in one list', async t => {
 
 test.serial('changes that an interrupted event stream missed are found when it is open again', async t => {
   const { options, engine, ids, end, put, rounds, statusOf } = await hostOf(2)
-  const [cut, told] = ids as [string, string]
+  const [cut, reported] = ids as [string, string]
   const ending = new AbortController()
   const { now: _, ...own } = options
   const watched = watchHost({ ...own, everySeconds: 600 }, ending.signal, rounds)
@@ -248,8 +248,8 @@ test.serial('changes that an interrupted event stream missed are found when it i
   await comesTrue(async () => (await statusOf(cut)) === 'exited')
 
   // From then on events arrive again, also that of a container paused by hand.
-  await engine.stop(`berth-${told}-1`, 1)
-  await comesTrue(async () => (await statusOf(told)) === 'exited')
+  await engine.stop(`berth-${reported}-1`, 1)
+  await comesTrue(async () => (await statusOf(reported)) === 'exited')
   put(cut)
   await engine.pause(`berth-${cut}-1`)
   await comesTrue(async () => (await engine.inspect(`berth-${cut}-1`))?.status === 'running')

@@ -142,14 +142,14 @@ test.serial('routes from a file without a boot are held until the first round of
   await proxy.start()
   t.is((await ask(proxy.port, app.host)).status, 503)
 
-  const begun = performance.now()
+  const opened = performance.now()
   const ending = new AbortController()
   const keeping = keepRoutes(
     { db, edge: proxy.edge, databaseUrl: url, appsDomain, machine: machineIn('boot-1'), log },
     ending.signal,
   )
   await comesTrue(async () => (await ask(proxy.port, app.host)).body === 'still here')
-  t.log(`the keeper needs ${Math.round(performance.now() - begun)} ms`)
+  t.log(`the keeper needs ${Math.round(performance.now() - opened)} ms`)
   ending.abort()
   await keeping
   await proxy.kill('SIGKILL')

@@ -107,7 +107,7 @@ test.serial('the memory of its applications is free in the plan immediately, and
 })
 
 /** Everything about an application that users and lanes can see. */
-async function told(db: Db, appId: string, ids: string[]) {
+async function reported(db: Db, appId: string, ids: string[]) {
   const app = await loadApp(db, appId)
   const ended = await Promise.all(ids.map(id => findOperation(db, id)))
   const client = await clientOf()
@@ -150,14 +150,14 @@ async function underWay() {
   await silent()
   await forget()
   const check = async (t: ExecutionContext) => {
-    t.deepEqual(await told(db, app.id, [deploy.id, snapshot.id, deletion.id]), {
+    t.deepEqual(await reported(db, app.id, [deploy.id, snapshot.id, deletion.id]), {
       app: { status: 'exited', lost: true, port: null, desired: 'running' },
       operations: [ended, ended, ended],
       lane: 'TERMINATED',
       deployments: [null, 'CLUSTER_UNAVAILABLE'],
       snapshots: ['failed'],
     })
-    const created = await told(db, creation.app.id, [creation.operationId])
+    const created = await reported(db, creation.app.id, [creation.operationId])
     t.deepEqual([created.app, created.operations, created.deployments], [undefined, [ended], ['CLUSTER_UNAVAILABLE']])
     t.regex((await findOperation(db, creation.operationId))?.message ?? '', /Upload it again/)
     t.deepEqual(await listUnsettledApps(db, { limit: 9 }), [])

@@ -108,9 +108,9 @@ test.serial('values that cannot be decrypted are reported once a round by their 
   await spoil('B', Buffer.alloc(60, 9)) // a missing key
   const { log, lines } = listening()
   t.is(await resealOnce({ db, keys: three, log }), 1)
-  const [told] = lines.filter(line => line.level === 40)
+  const [actual] = lines.filter(line => line.level === 40)
   const rowsOf = ['A', 'B'].map(name => `app_variables.value_sealed of ${app}/${name}`)
-  t.like(told, { unreadable: 2, rows: rowsOf })
+  t.like(actual, { unreadable: 2, rows: rowsOf })
   t.notRegex(JSON.stringify(lines), /geheim/)
   t.is((await readVariables(db, three, app)).values.get('C'), 'c')
   t.is(await resealOnce({ db, keys: three, log }), 0)

@@ -164,7 +164,7 @@ test.serial(
     refusing = true
     const lines: string[] = []
     const log = pino({ level: 'info' }, { write: line => void lines.push(line) })
-    const told = () => lines.filter(line => line.includes(host)).map(line => JSON.parse(line).level)
+    const reported = () => lines.filter(line => line.includes(host)).map(line => JSON.parse(line).level)
     await recordBoot(db, 'h1', 'b3')
     await recordBoot(db, 'h2', 'b3')
     t.teardown(() => db('hosts').update({ boot_id: null }))
@@ -175,14 +175,14 @@ test.serial(
     )
     await comesTrue(() => isBootRouted(db, 'h2', 'b3'))
     t.false(await isBootRouted(db, 'h1', 'b3'))
-    await comesTrue(async () => told().length > 0)
+    await comesTrue(async () => reported().length > 0)
     refusing = false
     await comesTrue(() => isBootRouted(db, 'h1', 'b3'))
     t.is(await portOf(edge, host), 0)
-    await comesTrue(async () => told().length > 1)
+    await comesTrue(async () => reported().length > 1)
     ending.abort()
     await keeping
-    t.deepEqual(told(), [50, 30], 'told when it begins and when it ends')
+    t.deepEqual(reported(), [50, 30], 'told when it begins and when it ends')
   },
 )
 

@@ -24,13 +24,13 @@ async function linkTo(who: TestUser, { id }: MadeObject, query: Record<string, s
 test('a private file gets a link that works for the requested time', async t => {
   const ana = await api().makeUser()
   const made = await madeObject(api(), ana, { contentType: 'image/png', bytes: randomBytes(100_000) })
-  const begun = Date.now()
+  const startedAt = Date.now()
   const { status, body } = await ask(ana, { object: made.id, redirect: 'false' })
   t.is(status, 200)
   const { url, expires_at, ...rest } = body.response
   t.deepEqual(rest, { private: true, size: 100_000, content_type: 'image/png' })
   t.true(url.startsWith(`${api().services.config.urls.files}/d/`))
-  const life = Date.parse(expires_at) - begun
+  const life = Date.parse(expires_at) - startedAt
   t.true(life > 3_590_000 && life < 3_620_000, `${life}`)
   const answer = await fetch(here(api(), url))
   t.true(Buffer.from(await answer.arrayBuffer()).equals(made.bytes))
@@ -65,7 +65,7 @@ test('a public file has its own address, and a link for another name or disposit
   t.like(plain, { expires_at: null, private: false })
   t.is(plain.url, `${api().services.config.urls.public}/pub/${ana.id}/a%20b/%C3%BC.txt`)
   t.deepEqual(Buffer.from(await (await fetch(here(api(), plain.url))).arrayBuffer()), made.bytes)
-  for (const [query, told] of [
+  for (const [query, reported] of [
     [{ disposition: 'attachment' }, 'attachment; filename="_.txt"; filename*=UTF-8\'\'%C3%BC.txt'],
     [{ filename: 'x"\r\n/y.txt' }, 'attachment; filename="xy.txt"'],
     [{ filename: 'x.txt', disposition: 'inline' }, 'inline; filename="x.txt"'],
@@ -73,7 +73,7 @@ test('a public file has its own address, and a link for another name or disposit
     const url = await linkTo(ana, made, query)
     t.regex(url, /\/d\//)
     const answer = await fetch(url)
-    t.is(answer.headers.get('content-disposition'), told)
+    t.is(answer.headers.get('content-disposition'), reported)
     t.is(answer.headers.get('cache-control'), 'private, no-store')
   }
 })

@@ -116,8 +116,9 @@ test.serial(
     const open = (await sent(api(), ana, { name: 'open' }, long)) as { id: string; url: string }
     const hidden = await sent(api(), ana, { name: 'hidden', private: 'true' }, long)
     const chunked = chunkedAs(api().blobAs(ana))
-    const begun = async (fields: Record<string, string>) => (await chunked.init(fields)).body.response.upload as string
-    const [openUpload, hiddenUpload] = [await begun({}), await begun({ private: 'true' })]
+    const started = async (fields: Record<string, string>) =>
+      (await chunked.init(fields)).body.response.upload as string
+    const [openUpload, hiddenUpload] = [await started({}), await started({ private: 'true' })]
     const address = await api()
       .blobAs(ana)
       .get(`/v1/objects/download?redirect=false&object=${encodeURIComponent(hidden.id)}`)
@@ -165,9 +166,9 @@ test.serial(
         ['delete', 200, undefined],
         ['share', 201, undefined],
       ])
-      const told = [503, 'text/plain', true]
-      t.deepEqual(await readOf(api().publicUrl, new URL(open.url).pathname), told, 'a public file')
-      t.deepEqual(await readOf(api().filesUrl, link), told, 'a link')
+      const reported = [503, 'text/plain', true]
+      t.deepEqual(await readOf(api().publicUrl, new URL(open.url).pathname), reported, 'a public file')
+      t.deepEqual(await readOf(api().filesUrl, link), reported, 'a link')
     } finally {
       store.away = false
     }

@@ -155,11 +155,11 @@ test.serial('over 100 MB is FILE_TOO_LARGE, by its declared length or while it a
   const found = await upload(ana, body)
   t.is(found.status, 413)
   t.is(found.body.code, 'FILE_TOO_LARGE')
-  const told = await raw(
+  const reported = await raw(
     `POST /v2/apps HTTP/1.1\r\nHost: x\r\nAuthorization: ${ana.key}\r\nContent-Type: multipart/form-data; boundary=x\r\nContent-Length: 200000000\r\n\r\n`,
   )
-  t.regex(told, /^HTTP\/1.1 413 /)
-  t.regex(told, /FILE_TOO_LARGE/)
+  t.regex(reported, /^HTTP\/1.1 413 /)
+  t.regex(reported, /FILE_TOO_LARGE/)
   t.deepEqual(await leftovers(), nothing)
 })
 
@@ -292,8 +292,8 @@ test.serial('the plan at the end of the upload decides the memory', async t => {
     duplex: 'half',
   } as RequestInit)
   sent.write(body.subarray(0, 100))
-  const begun = () => api().db('rate_limits').where('key', 'like', `apps.create/user/${ana.id}/%`).first()
-  await comesTrue(async () => (await begun()) !== undefined)
+  const started = () => api().db('rate_limits').where('key', 'like', `apps.create/user/${ana.id}/%`).first()
+  await comesTrue(async () => (await started()) !== undefined)
   await api().db('users').where({ id: ana.id }).update({ plan: 'free' })
   sent.end(body.subarray(100))
   t.is(((await (await answer).json()) as { code: string }).code, 'FEW_MEMORY')

@@ -32,10 +32,10 @@ test.serial('a claimed operation is waited for, but no longer than a client wait
   }
   t.is((await api().as(ana).post(`/v2/apps/${app.id}/start`)).status, 200)
   api().lanes.outcome = () => new Promise(() => {})
-  const begun = performance.now()
+  const startedAt = performance.now()
   const answer = await api().as(ana).post(`/v2/apps/${app.id}/stop`)
   t.is(answer.body.code, 'ACTION_FAILED')
-  t.true(performance.now() - begun < 2500)
+  t.true(performance.now() - startedAt < 2500)
   // Its lane begins nothing more by then (test/workflows/command-ends.test.ts).
   const { rows } = await api().db.raw(
     `select extract(epoch from end_before - created_at)::float8 as seconds from operations where id = ?`,

@@ -144,8 +144,8 @@ test('every refusal has its code', async t => {
     [remove({ path: 'link/passwd' }), 404, 'FILE_NOT_FOUND'],
   ]
   for (const [index, [answer, status, code]] of table.entries()) {
-    const { status: told, body } = await answer
-    t.deepEqual([told, body.code], [status, code], `row ${index}`)
+    const { status: reported, body } = await answer
+    t.deepEqual([reported, body.code], [status, code], `row ${index}`)
   }
   t.is(readFileSync(join(files, 'file'), 'utf8'), 'text')
   t.true(existsSync('/etc/passwd'))
@@ -372,7 +372,7 @@ test('an answer that breaks off at the host breaks off for the client', async t 
 test('changes are serialized with everything else that changes the application', async t => {
   const { app, put, list } = await made()
   let free = () => {}
-  const begun = (await first()).locks(app.id, () => new Promise<void>(resolve => (free = resolve)))
+  const startedAt = (await first()).locks(app.id, () => new Promise<void>(resolve => (free = resolve)))
   let written = false
   const write = put({ path: 'later', content: 'x' }).then(answer => {
     written = true
@@ -382,7 +382,7 @@ test('changes are serialized with everything else that changes the application',
   await new Promise(resolve => setTimeout(resolve, 200))
   t.false(written)
   free()
-  await begun
+  await startedAt
   t.like(await write, ok)
 })
 
@@ -392,7 +392,7 @@ test.serial('a folder of 100,000 files is listed while others are served by the 
   const count = 100_000
   for (let index = 0; index < count; index++) closeSync(openSync(join(files, `file-${index}`), 'w'))
   let going = true
-  const begun = performance.now()
+  const startedAt = performance.now()
   const listed = list().finally(() => (going = false))
   let [served, maxMs] = [0, 0]
   for (; going; served++) {
@@ -401,11 +401,11 @@ test.serial('a folder of 100,000 files is listed while others are served by the 
     if (answers.some(({ status }) => status !== 200)) t.fail('served badly')
     maxMs = Math.max(maxMs, performance.now() - asked)
   }
-  const tookMs = performance.now() - begun
+  const tookMs = performance.now() - startedAt
   const all = new Set(names(await listed))
   t.is(all.size, count)
   t.true(all.has('file-0') && all.has(`file-${count - 1}`))
-  const told = `${served} rounds of requests meanwhile, the longest ${Math.round(maxMs)} ms of ${Math.round(tookMs)} ms`
-  t.true(served > 5 && maxMs < tookMs / 2, told)
-  t.log(told)
+  const reported = `${served} rounds of requests meanwhile, the longest ${Math.round(maxMs)} ms of ${Math.round(tookMs)} ms`
+  t.true(served > 5 && maxMs < tookMs / 2, reported)
+  t.log(reported)
 })

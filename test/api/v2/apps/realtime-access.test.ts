@@ -37,7 +37,7 @@ const open = (app: AppRow, credential: string, { url } = api()) =>
 
 /** The status, and the code of a refusal. */
 async function answer(reader: EventReader): Promise<string> {
-  const { statusCode } = await reader.begun
+  const { statusCode } = await reader.started
   if (statusCode === 200) await reader.until(({ frames }) => frames.length >= 3)
   else await reader.ended
   return statusCode === 200 ? '200' : `${statusCode} ${JSON.parse(reader.text).code}`
@@ -103,9 +103,9 @@ for (const [loss, lose] of Object.entries(losses))
     const [ends, stays] = [open(mine, ana.key), open(foreign, bob.key)]
     t.deepEqual(await Promise.all([answer(ends), answer(stays)]), ['200', '200'])
     await lose(ana, mine)
-    const begun = performance.now()
+    const startedAt = performance.now()
     await ends.ended
-    t.true(performance.now() - begun < 5000)
+    t.true(performance.now() - startedAt < 5000)
     t.deepEqual(ends.of('system').slice(2), ['REALTIME_DISCONNECTED'])
     t.false(stays.over)
     stays.leave()

@@ -19,20 +19,20 @@ async function liveApp(user: TestUser): Promise<{ app: AppRow; host: ScriptedLiv
 const open = (app: AppRow, credential: string, base = api().url, headers?: Record<string, string>) =>
   new EventReader(`${base}/v2/apps/${app.id}/realtime`, credential, headers)
 
-const begun = (reader: EventReader) => reader.until(({ frames }) => frames.length >= 3)
+const started = (reader: EventReader) => reader.until(({ frames }) => frames.length >= 3)
 
 test('the frames are those of the contract', async t => {
   const ana = await api().makeUser()
   const { app, host } = await liveApp(ana)
   const reader = open(app, ana.key, undefined, { accept: '*/*' })
-  const response = await reader.begun
+  const response = await reader.started
   t.is(response.statusCode, 200)
   t.like(response.headers, {
     'content-type': 'text/event-stream; charset=utf-8',
     'cache-control': 'no-store',
     'x-accel-buffering': 'no',
   })
-  await begun(reader)
+  await started(reader)
   const [connecting, connected, status] = reader.frames
   t.regex(connecting!.data, /^REALTIME_CONNECTING \| [0-9a-f]{32}$/)
   t.deepEqual(
@@ -71,7 +71,7 @@ test('one connection to the host serves all listeners; it ends with the last of 
   const ana = await api().makeUser()
   const { app, host } = await liveApp(ana)
   const readers = Array.from({ length: 20 }, () => open(app, ana.key))
-  for (const reader of readers) await begun(reader)
+  for (const reader of readers) await started(reader)
   t.is(host.opened, 1)
   host.print('hello')
   for (const reader of readers) await reader.until(() => reader.of('logs').length === 1)
@@ -83,7 +83,7 @@ test('one connection to the host serves all listeners; it ends with the last of 
   readers[0]!.leave()
   await emptied(() => host.readers === 0)
   const again = open(app, ana.key)
-  await begun(again)
+  await started(again)
   t.is(host.opened, 2)
   again.leave()
   await emptied(async () => (await places(app)) === 0)
@@ -94,7 +94,7 @@ test('a broken connection to the host is reopened; an application without contai
   const ana = await api().makeUser()
   const { app, host } = await liveApp(ana)
   const reader = open(app, ana.key)
-  await begun(reader)
+  await started(reader)
   host.hangUp()
   await emptied(() => host.opened === 2)
   host.print('back again')
@@ -119,7 +119,7 @@ test('a host that does not answer is 503, one that falls silent ends its streams
 
   const { app: other } = await liveApp(ana)
   const reader = open(other, ana.key)
-  await begun(reader)
+  await started(reader)
   const at = performance.now()
   await reader.ended
   t.deepEqual(reader.of('system').slice(-1), ['REALTIME_ERROR'])
@@ -131,7 +131,7 @@ test('a stream continues while figures arrive, with a heartbeat every 15 s', asy
   const ana = await api().makeUser()
   const { app, host } = await liveApp(ana)
   const reader = open(app, ana.key)
-  await begun(reader)
+  await started(reader)
   const figures = setInterval(() => host.emit({ reading: host.reading }), 500)
   t.teardown(() => clearInterval(figures))
   await new Promise(resolve => setTimeout(resolve, 10_000))
@@ -164,8 +164,8 @@ test('a stalled reader is disconnected, and the others get every line', async t 
   const ana = await api().makeUser()
   const { app, host } = await liveApp(ana)
   const [slow, quick] = [open(app, ana.key), open(app, ana.key)]
-  await Promise.all([begun(slow), begun(quick)])
-  ;(await slow.begun).pause()
+  await Promise.all([started(slow), started(quick)])
+  ;(await slow.started).pause()
   const line = randomBytes(16_000).toString('hex')
   let printed = 0
   for (; (await places(app)) === 2 && printed < 2000; await new Promise(setImmediate))

@@ -110,8 +110,8 @@ test('an application that was lost with its host has ended, and refusals say wha
   const form = new FormData()
   form.append('file', new Blob([new Uint8Array(zipOf({ 'index.js': '1' }))]), 'app.zip')
   for (const [path, body] of [['start'], ['stop'], ['restart'], ['snapshots'], ['commit', form]] as const) {
-    const { status, body: told } = await as.post(`/v2/apps/${id}/${path}`, body)
-    t.deepEqual([status, told.code, told.message], [503, 'CLUSTER_UNAVAILABLE', response.problem.message], path)
+    const { status, body: reported } = await as.post(`/v2/apps/${id}/${path}`, body)
+    t.deepEqual([status, reported.code, reported.message], [503, 'CLUSTER_UNAVAILABLE', response.problem.message], path)
   }
   t.is((await api().db('operations').where({ target_id: id }).whereNot({ kind: 'create' })).length, 0)
   const app = (await loadApp(api().db, id))!

@@ -49,9 +49,9 @@ test('an account follows a limited number of logs, in addition to its live strea
   for (let n = 0; n < realtimeConnections.perUser; n++) await api().services.leases.take(ana.id, appId)
   const open = () => new EventReader(`${api().url}${path}`, ana.key)
   const streams = Array.from({ length: followedLogs.perUser }, open)
-  for (const stream of streams) t.is((await stream.begun).statusCode, 200)
+  for (const stream of streams) t.is((await stream.started).statusCode, 200)
   const refused = open()
-  t.is((await refused.begun).statusCode, 429)
+  t.is((await refused.started).statusCode, 429)
   await refused.ended
   const { code, message } = JSON.parse(refused.text)
   t.is(code, 'KEEP_CALM')
@@ -60,7 +60,7 @@ test('an account follows a limited number of logs, in addition to its live strea
   const bob = await api().makeUser()
   const other = await deployed(bob)
   const beside = new EventReader(`${api().url}/v2/apps/${other.appId}/deployments/${other.id}/logs`, bob.key)
-  t.is((await beside.begun).statusCode, 200, 'another account has places of its own')
+  t.is((await beside.started).statusCode, 200, 'another account has places of its own')
   beside.leave()
   await recordDeploymentStep(api().db, id, { state: 'success' })
   for (const stream of streams) t.is((await stream.ended).at(-1)?.event, 'end')
@@ -75,7 +75,7 @@ test('an account follows a limited number of logs, in addition to its live strea
 function reluctant(path: string, key: string) {
   const call = get(`${api().url}${path}`, { agent: false, headers: { authorization: key } })
   const answer = new Promise<IncomingMessage>((resolve, reject) => call.once('response', resolve).once('error', reject))
-  return { begun: answer.then(response => response.statusCode), answer }
+  return { started: answer.then(response => response.statusCode), answer }
 }
 
 test('stalled readers of whole logs hold a piece each, and their number per account is limited', async t => {
@@ -96,10 +96,10 @@ test('stalled readers of whole logs hold a piece each, and their number per acco
   api().db.on('query', count)
   t.teardown(() => api().db.off('query', count))
   const readers = Array.from({ length: wholeLogs.perSubject }, () => reluctant(path, ana.key))
-  for (const { begun } of readers) t.is(await begun, 200)
+  for (const { started } of readers) t.is(await started, 200)
   let answered = false
   const next = reluctant(path, ana.key)
-  void next.begun.then(() => {
+  void next.started.then(() => {
     answered = true
   })
   const quickPath = `/v2/apps/${quick.appId}/deployments/${quick.id}/logs`
@@ -108,7 +108,7 @@ test('stalled readers of whole logs hold a piece each, and their number per acco
   const all = readers.length * (pieces / 4 + 1)
   t.true(looks < all, `${looks} looks of ${all}`)
   ;(await readers[0]!.answer).destroy()
-  t.is(await next.begun, 200)
+  t.is(await next.started, 200)
   for (const { answer } of readers.slice(2)) (await answer).destroy()
   const chunks: Buffer[] = []
   for await (const chunk of await readers[1]!.answer) chunks.push(chunk)

@@ -37,7 +37,7 @@ test.serial('a provider that knows the token, fails, or is silent for 5 s refuse
     t.is((await set('ghp_some')).status, 200, String(status))
   }
   provider.takeOver = () => true
-  const begun = performance.now()
+  const startedAt = performance.now()
   t.is((await set('ghp_some')).status, 200)
-  t.true(performance.now() - begun < 6500, `${performance.now() - begun}`)
+  t.true(performance.now() - startedAt < 6500, `${performance.now() - startedAt}`)
 })

@@ -102,10 +102,10 @@ test.serial('the page starts with a session in a header, and signing in binds ex
     t.true(text.includes(`<h1>${gitBeginText[language].title}</h1>`), language)
     t.is(headers.get('vary'), 'Accept-Language')
   }
-  const begun = await api().as(user.session).post('/git/connect', '{"installed":true}')
-  const url = new URL(begun.body.response.url)
+  const started = await api().as(user.session).post('/git/connect', '{"installed":true}')
+  const url = new URL(started.body.response.url)
   t.is(url.pathname, '/login/oauth/authorize')
-  const cookie = begun.headers.get('set-cookie')!.split(';')[0]!
+  const cookie = started.headers.get('set-cookie')!.split(';')[0]!
   const state = url.searchParams.get('state')!
   const offered = await comeBack({ cookie, state }, { code: provider.code(person) })
   t.is((await agree(user, cookie, offerIn(offered))).status, 200)
@@ -213,9 +213,9 @@ test.serial('a visitor who is sent through the provider with another user’s co
   const person = provider.person()
   provider.install(person.login, [], person)
   // State and cookie are the attacker's, slipped into the browser of the victim, whom the provider asks nothing.
-  const begun = await api().as(mallory.session).post('/git/connect', '{"installed":true}')
-  const state = new URL(begun.body.response.url).searchParams.get('state')!
-  const cookie = begun.headers.get('set-cookie')!.split(';')[0]!
+  const started = await api().as(mallory.session).post('/git/connect', '{"installed":true}')
+  const state = new URL(started.body.response.url).searchParams.get('state')!
+  const cookie = started.headers.get('set-cookie')!.split(';')[0]!
   const page = await comeBack({ cookie, state }, { code: provider.code(person) })
   t.is(page.status, 200)
   t.deepEqual(await bound(mallory), [], 'not by coming back')
@@ -270,12 +270,12 @@ test.serial('with https no other host can have set the cookie, on the way there,
   const user = await secure.makeUser()
   const person = provider.person()
   const installation = provider.install(person.login, [], person)
-  const begun = await secure.as(user.session).post('/git/connect', '{"installed":true}')
-  const set = begun.headers.get('set-cookie') ?? ''
+  const started = await secure.as(user.session).post('/git/connect', '{"installed":true}')
+  const set = started.headers.get('set-cookie') ?? ''
   t.regex(set, /^__Host-berth_git_connect=[\w-]+; Path=\/; Secure; /)
   const own = set.split(';')[0]!
   const slipped = own.replace('__Host-', '')
-  const state = new URL(begun.body.response.url).searchParams.get('state')!
+  const state = new URL(started.body.response.url).searchParams.get('state')!
   const back = (cookie: string) => {
     const query = new URLSearchParams({ state, code: provider.code(person) })
     return secure.as(undefined).get(`/git/connect/callback?${query}`, { cookie })

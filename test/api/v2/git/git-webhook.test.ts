@@ -138,8 +138,8 @@ test('over 25 MB is 413, by its declared length or while it arrives', async t =>
       else call.flushHeaders()
     })
   const type = { 'content-type': 'application/json', 'x-github-event': 'push' }
-  const told = await send({ ...type, 'content-length': large })
-  t.deepEqual([told.status, told.text.split(' ')[0]], [413, 'refused:'])
+  const reported = await send({ ...type, 'content-length': large })
+  t.deepEqual([reported.status, reported.text.split(' ')[0]], [413, 'refused:'])
   const found = await send({ ...type, 'transfer-encoding': 'chunked' }, Buffer.alloc(large, ' '))
   t.deepEqual([found.status, found.text.split(' ')[0]], [413, 'refused:'])
 })
@@ -183,10 +183,10 @@ test('a push that could not be stored is 503 within 5 s, leaves nothing, and may
 
   const holder = await db.transaction()
   await holder.raw('select 1 from apps where id = ? for update', [app.id])
-  const begun = performance.now()
+  const startedAt = performance.now()
   const hung = await deliver(api(), hook, sent)
   t.is(hung.status, 503)
-  t.true(performance.now() - begun < 5500, `${performance.now() - begun} ms`)
+  t.true(performance.now() - startedAt < 5500, `${performance.now() - startedAt} ms`)
   await holder.rollback()
   await sleep(500)
   t.is((await deployments(app.id)).length, 0, 'nothing is stored after the sender was told so')

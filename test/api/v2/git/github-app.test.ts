@@ -134,10 +134,10 @@ for (const [name, answer, status, expected] of troubles)
       answer(response)
       return true
     }
-    const begun = performance.now()
+    const startedAt = performance.now()
     const refused = await link(api(), user, app.id, repository.fullName)
     t.deepEqual(code(refused), [status, expected])
-    t.true(performance.now() - begun < 6500)
+    t.true(performance.now() - startedAt < 6500)
     t.is(await api().db('git_links').where({ app_id: app.id }).first(), undefined)
   })
 

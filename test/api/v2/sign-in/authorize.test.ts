@@ -21,7 +21,7 @@ const asked = (challenge: string) => ({
   challenge_method: 'S256',
 })
 
-async function begun() {
+async function started() {
   const { verifier, challenge } = program()
   const { code, display } = (await post('/start', asked(challenge))).body.response
   const claim = (changes = {}) => post('/claim', { code, verifier, redirect_uri, ...changes })
@@ -31,7 +31,7 @@ async function begun() {
 
 test('a program is granted a key with the scopes that it requested, for 90 days', async t => {
   const ana = await api().makeUser()
-  const { code, display, claim, decide } = await begun()
+  const { code, display, claim, decide } = await started()
   t.regex(display, /^[B-Z]{4}-[B-Z]{4}$/)
   t.deepEqual([(await claim()).status, (await claim()).body.code], [400, 'AUTHORIZATION_PENDING'])
   const shown = (await api().as(ana.session).get(`/v2/account/authorize?code=${code}`)).body.response
@@ -54,7 +54,7 @@ test('a program is granted a key with the scopes that it requested, for 90 days'
 
 test('a claim that is repeated within a minute returns the same key with a new secret; later it is refused', async t => {
   const ana = await api().makeUser()
-  const { claim, decide } = await begun()
+  const { claim, decide } = await started()
   await decide(ana)
   const first = (await claim()).body.response.api_key
   const second = (await claim()).body.response.api_key
@@ -71,7 +71,7 @@ test('a claim that is repeated within a minute returns the same key with a new s
 
 test('concurrent claims leave one live secret', async t => {
   const ana = await api().makeUser()
-  const { claim, decide } = await begun()
+  const { claim, decide } = await started()
   await decide(ana)
   const keys = (await Promise.all(Array.from({ length: 8 }, () => claim()))).map(answer => answer.body.response.api_key)
   const live = await Promise.all(keys.map(async key => (await api().as(key).get('/v2/users/me')).status))
@@ -81,7 +81,7 @@ test('concurrent claims leave one live secret', async t => {
 
 test('five wrong claims end the grant', async t => {
   const ana = await api().makeUser()
-  const { claim, decide } = await begun()
+  const { claim, decide } = await started()
   await decide(ana)
   t.is((await claim({ verifier: 'x' })).body.code, 'INVALID_VERIFIER')
   t.is((await claim({ verifier: undefined })).body.code, 'INVALID_REQUEST')
@@ -93,7 +93,7 @@ test('five wrong claims end the grant', async t => {
 
 test('a denied, an unknown and an old grant are answered alike', async t => {
   const ana = await api().makeUser()
-  const denied = await begun()
+  const denied = await started()
   t.is((await denied.decide(ana, false)).body.response.redirect, 'http://127.0.0.1:7777/back?x=1&error=access_denied')
   t.is((await denied.claim()).body.code, 'INVALID_GRANT')
   t.is((await denied.decide(ana)).body.code, 'INVALID_GRANT', 'decided once')
@@ -102,7 +102,7 @@ test('a denied, an unknown and an old grant are answered alike', async t => {
     .as(ana.session)
     .get(`/v2/account/authorize?code=${'a'.repeat(64)}`)
   t.is(unknown.body.code, 'INVALID_GRANT')
-  const old = await begun()
+  const old = await started()
   await old.decide(ana)
   await api()
     .db('authorizations')
@@ -114,11 +114,11 @@ test('a denied, an unknown and an old grant are answered alike', async t => {
 test('an account has five such keys; one that is revoked makes room within the minute', async t => {
   const ana = await api().makeUser()
   for (let n = 0; n < 5; n++) {
-    const { claim, decide } = await begun()
+    const { claim, decide } = await started()
     await decide(ana)
     t.is((await claim()).status, 200)
   }
-  const { claim, decide } = await begun()
+  const { claim, decide } = await started()
   await decide(ana)
   t.deepEqual([(await claim()).status, (await claim()).body.code], [403, 'APIKEY_LIMIT_REACHED'])
   const [key] = await api().db('api_keys').where({ user_id: ana.id }).whereNotNull('granted_to')
@@ -155,6 +155,6 @@ test('only a program on loopback may request a key, and only for existing scopes
 
 test('an API key cannot grant more keys', async t => {
   const ana = await api().makeUser()
-  const { code } = await begun()
+  const { code } = await started()
   t.is((await post('', { code, granted: true }, ana.key)).status, 401)
 })

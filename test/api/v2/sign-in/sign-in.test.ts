@@ -115,8 +115,8 @@ test('a session that began 30 days ago is not renewed', async t => {
 
 test('the first sign-in sets the language of the account and its mail; a chosen one stays', async t => {
   const signIn = async (id: string, languages: string) => {
-    const begun = await begin(await emailOf(id))
-    const body = JSON.stringify({ id: begun, code: rightCode(begun) })
+    const started = await begin(await emailOf(id))
+    const body = JSON.stringify({ id: started, code: rightCode(started) })
     const answer = await api().as(undefined).post('/v2/account/sign-in/code', body, { 'accept-language': languages })
     return (await api().as(answer.body.response.token).get('/v2/users/me')).body.response.user.locale
   }

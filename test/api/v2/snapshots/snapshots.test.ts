@@ -123,13 +123,13 @@ test.serial('links support ranges and HEAD, and every changed link is refused', 
     `${url}&versionId=x`,
     url.split('?')[0]!,
   ]
-  const told = await Promise.all(
+  const actual = await Promise.all(
     changed.map(async link => {
       const answer = await fetched(link)
       return `${answer.status} ${await answer.text()}`
     }),
   )
-  t.deepEqual([...new Set(told)], ['404 Not found\n'])
+  t.deepEqual([...new Set(actual)], ['404 Not found\n'])
   t.is((await fetched(url, { method: 'POST' })).status, 404)
 })
 
@@ -290,22 +290,22 @@ test.serial(
       ...{ last_seen_at: new Date(0), forgotten_at: new Date() },
     })
     await db('apps').where({ id: made.id }).update({ host_id: 'gone', lost_with: 'gone' })
-    const told = async () => {
+    const actual = async () => {
       const { status, body } = await restore(ana, path, { snapshotId: listed.name, versionId: listed.version_id })
       return [status, body.code]
     }
     const { plan } = await db('users').where({ id: ana.id }).first('plan')
     await db('users').where({ id: ana.id }).update({ plan: 'free' })
-    t.deepEqual(await told(), [400, 'FEW_MEMORY'])
+    t.deepEqual(await actual(), [400, 'FEW_MEMORY'])
     await db('users').where({ id: ana.id }).update({ plan })
     const host = db('hosts').where({ id: 'h1' })
     const before = await host.clone().first('memory_mb')
     await host.clone().update({ memory_mb: 1 })
-    t.deepEqual(await told(), [400, 'FAILED_CLUSTER_SELECTION'])
+    t.deepEqual(await actual(), [400, 'FAILED_CLUSTER_SELECTION'])
     await host.clone().update({ ...before, draining: true })
-    t.deepEqual(await told(), [503, 'CLUSTER_MAINTENANCE_TRY_LATER'])
+    t.deepEqual(await actual(), [503, 'CLUSTER_MAINTENANCE_TRY_LATER'])
     await host.clone().update({ draining: false })
-    t.deepEqual(await told(), [200, undefined])
+    t.deepEqual(await actual(), [200, undefined])
     t.like(await db('apps').where({ id: made.id }).first(), { host_id: 'h1' })
   },
 )
@@ -333,9 +333,9 @@ test.serial('while a restore waits or runs, nothing else may change the applicat
   t.like((await api().as(ana).get(`${path}/restore`)).body.response, { state: 'running', step: 'changing versions' })
   t.is((await api().as(ana).delete(`/v2/apps/${made.id}`)).status, 403)
   await finishOperation(api().db, id, { state: 'error', code: 'HEALTH_CHECK_FAILED', message: 'It ended.' })
-  const told = (await api().as(ana).get(`${path}/restore`)).body.response
-  t.like(told, { state: 'error', code: 'SNAPSHOT_RESTORE_FAILED', message: 'HEALTH_CHECK_FAILED: It ended.' })
-  t.true(told.finished_at >= told.started_at)
+  const actual = (await api().as(ana).get(`${path}/restore`)).body.response
+  t.like(actual, { state: 'error', code: 'SNAPSHOT_RESTORE_FAILED', message: 'HEALTH_CHECK_FAILED: It ended.' })
+  t.true(actual.finished_at >= actual.started_at)
   await api()
     .db('operations')
     .where({ id })
@@ -343,19 +343,19 @@ test.serial('while a restore waits or runs, nothing else may change the applicat
   t.deepEqual((await api().as(ana).get(`${path}/restore`)).body.response, { state: 'none' })
 })
 
-for (const [code, told] of [
+for (const [code, actual] of [
   ['SNAPSHOT_CORRUPT', 'SNAPSHOT_CORRUPT'],
   ['DEPLOY_CANCELLED', 'RESTORE_INTERRUPTED'],
   ['BUILD_FAILED', 'SNAPSHOT_RESTORE_FAILED'],
 ] as const)
-  test.serial(`a restore that ends with ${code} is told as ${told}`, async t => {
+  test.serial(`a restore that ends with ${code} is told as ${actual}`, async t => {
     const { ana, path } = await app()
     const { listed } = await snapshotOf(ana, path)
     const state = code === 'DEPLOY_CANCELLED' ? 'cancelled' : 'error'
     api().lanes.outcome = () => ({ state, code, message: 'words' })
     const answer = await restore(ana, path, { snapshotId: listed.name, versionId: listed.version_id })
     t.deepEqual([answer.status, answer.body.code], [404, 'SNAPSHOT_RESTORE_FAILED'])
-    t.like((await api().as(ana).get(`${path}/restore`)).body.response, { state: 'error', code: told })
+    t.like((await api().as(ana).get(`${path}/restore`)).body.response, { state: 'error', code: actual })
   })
 
 test.serial('of a concurrent deletion and restore only one is accepted', async t => {

@@ -81,9 +81,9 @@ for (const [way, take] of Object.entries(ways))
       [{ apps: app.name }],
     )
     const { entries } = (await api().as(ana).get('/v2/account/audit')).body.response
-    const told = entries.filter(({ resource }: { resource: string }) => resource === app.id)
-    t.true(told.some(({ action }: { action: string }) => action === 'apps.unlink'))
-    t.true(told.filter(({ action }: { action: string }) => action === 'apps.webhook').length >= 2)
+    const reported = entries.filter(({ resource }: { resource: string }) => resource === app.id)
+    t.true(reported.some(({ action }: { action: string }) => action === 'apps.unlink'))
+    t.true(reported.filter(({ action }: { action: string }) => action === 'apps.webhook').length >= 2)
   })
 
 test.serial('a push to an address that is renewed meanwhile deploys nothing', async t => {
