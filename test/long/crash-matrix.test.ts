@@ -85,7 +85,7 @@ const workerCommands = [
   ['stop', ['records.recordDesired', 'edge.removeRoute', 'records.appStopped']],
   ['start', ['edge.setRoute', 'records.appStarted']],
   ['restart', ['records.recordStatus', 'edge.setRoute', 'records.appStarted']],
-  ['delete', ['edge.removeRoute', 'records.appDeleted', 'records.finish']],
+  ['delete', ['records.recordStatus', 'edge.removeRoute', 'records.appDeleted']],
 ] as const
 
 for (const [verb, verbs] of workerCommands)
