@@ -61,3 +61,20 @@ export const blobCodes: Record<number, string> = {
   500: 'UPLOAD_FAILED COPY_FAILED UPDATE_FAILED DELETE_FAILED LIST_FAILED INTERNAL_SERVER_ERROR',
   503: 'PUBLIC_STORAGE_UNAVAILABLE PRIVATE_STORAGE_UNAVAILABLE DATABASE_UNAVAILABLE',
 }
+
+/** The S3 wire (contract 10.1). */
+export const s3Codes: Record<number, string> = {
+  400: `AuthorizationHeaderMalformed AuthorizationQueryParametersError BadDigest EntityTooLarge EntityTooSmall IncompleteBody
+    InvalidArgument InvalidBucketName InvalidDigest InvalidPart InvalidPartOrder InvalidRequest KeyTooLongError MalformedXML
+    MetadataTooLarge XAmzContentSHA256Mismatch`,
+  403: 'AccessDenied InvalidAccessKeyId RequestTimeTooSkewed SignatureDoesNotMatch QuotaExceeded',
+  404: 'NoSuchBucket NoSuchKey NoSuchUpload',
+  405: 'MethodNotAllowed',
+  409: 'BucketAlreadyOwnedByYou BucketNotEmpty OperationAborted',
+  411: 'MissingContentLength',
+  412: 'PreconditionFailed',
+  416: 'InvalidRange',
+  500: 'InternalError',
+  501: 'NotImplemented',
+  503: 'SlowDown ServiceUnavailable',
+}

@@ -6,7 +6,8 @@ import { parseConfig } from '../../../policy/config.ts'
 import { managementErrors } from '../../../policy/errors.ts'
 import { type Limit, limits, linkVisits, objectCounts } from '../../../policy/limits.ts'
 import { blobErrors } from '../../../policy/objects/blob-errors.ts'
-import { blobCodes, managementCodes, toldInEvents } from './codes.ts'
+import { s3Errors } from '../../../policy/s3/s3-errors.ts'
+import { blobCodes, managementCodes, s3Codes, toldInEvents } from './codes.ts'
 import { countsAsAgreed, limitsAsAgreed } from './limits.ts'
 import { numbersAsAgreed, settingsAsAgreed } from './numbers.ts'
 import { plansAsAgreed } from './plans.ts'
@@ -76,6 +77,7 @@ test('every code has its agreed status, and there are no others', t => {
   const inEvents = Object.fromEntries(toldInEvents.split(/\s+/).map(code => [code, 400]))
   t.deepEqual(ofProduct(managementErrors), { ...byStatus(managementCodes), ...inEvents })
   t.deepEqual(ofProduct(blobErrors), byStatus(blobCodes))
+  t.deepEqual(ofProduct(s3Errors), byStatus(s3Codes))
 })
 
 /** How the product writes a code: thrown, refused with, put into a column, or compared with one. */
@@ -119,6 +121,7 @@ const elsewhere: Record<string, readonly string[]> = {
   'limits.ts': ['limits', 'objectCounts', 'linkVisits'],
   'errors.ts': ['managementErrors'],
   'objects/blob-errors.ts': ['blobErrors'],
+  's3/s3-errors.ts': ['s3Errors'],
   'runtimes.ts': ['runtimes'],
 }
 

@@ -308,6 +308,10 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
   'apps/undo-attempts.ts': { showUndoFrom: 3 },
   // Contract 7.38: pins of 2 KB.
   'objects/uploads/upload-tokens.ts': { pinsBytes: 2048 },
+  // Signature Version 4: 15 minutes, 7 days.
+  's3/s3-signatures.ts': {
+    s3Signatures: { maxSkewMs: 900_000, maxExpiresSeconds: 604_800, chunkHeadBytes: 1024, trailerBytes: 8192 },
+  },
   // Contract 3.5: 24 characters.
   'accounts/usernames.ts': { usernameLength: 24 },
   // Contract 4.24, V1.

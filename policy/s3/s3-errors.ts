@@ -1,0 +1,59 @@
+/** Every code of the S3 wire with its HTTP status and its message (contract 10.1). Clients of S3 branch on the code. */
+export const s3Errors = {
+  AuthorizationHeaderMalformed: [400, 'The authorization header is malformed.'],
+  AuthorizationQueryParametersError: [400, 'The query parameters of the signature are missing or malformed.'],
+  BadDigest: [400, 'The checksum that was sent does not match the received bytes. Nothing was stored.'],
+  EntityTooLarge: [400, 'The upload exceeds the maximum size.'],
+  EntityTooSmall: [400, 'Every part except the last must be at least 5 MiB.'],
+  IncompleteBody: [400, 'The body does not have the number of bytes that its headers state.'],
+  InvalidArgument: [400, 'An argument is invalid.'],
+  InvalidBucketName: [400, 'The name of the bucket is invalid.'],
+  InvalidDigest: [400, 'Content-MD5 must be 16 bytes in base64.'],
+  InvalidPart: [400, 'A part was not uploaded, or its ETag differs.'],
+  InvalidPartOrder: [400, 'The parts must be listed in ascending order.'],
+  InvalidRequest: [400, 'The request is invalid.'],
+  KeyTooLongError: [400, 'The key is too long.'],
+  MalformedXML: [400, 'The XML is not well-formed, or not what this operation expects.'],
+  MetadataTooLarge: [400, 'The metadata headers exceed the maximum size.'],
+  XAmzContentSHA256Mismatch: [400, 'x-amz-content-sha256 does not match the SHA-256 of the received bytes.'],
+  AccessDenied: [403, 'Access denied.'],
+  InvalidAccessKeyId: [403, 'The access key id does not exist, or is no longer valid.'],
+  RequestTimeTooSkewed: [403, 'The time of the request differs too much from the time of the server.'],
+  SignatureDoesNotMatch: [
+    403,
+    'The signature that was calculated does not match the one that was sent. Check the secret access key and how the request is signed.',
+  ],
+  QuotaExceeded: [403, 'The storage of the plan is used up.'],
+  NoSuchBucket: [404, 'The bucket does not exist.'],
+  NoSuchKey: [404, 'The key does not exist.'],
+  NoSuchUpload: [404, 'The upload does not exist. It may have been aborted or completed.'],
+  MethodNotAllowed: [405, 'The method is not allowed for this resource.'],
+  BucketAlreadyOwnedByYou: [409, 'The bucket exists already, and is yours.'],
+  BucketNotEmpty: [409, 'The bucket is not empty.'],
+  OperationAborted: [409, 'Another operation on this resource is in progress. Try again.'],
+  MissingContentLength: [411, 'Content-Length is required.'],
+  PreconditionFailed: [412, 'A condition of the request is not met.'],
+  InvalidRange: [416, 'The range lies outside of the object.'],
+  InternalError: [500, 'An internal error occurred. Try again.'],
+  NotImplemented: [501, 'This operation is not implemented.'],
+  SlowDown: [503, 'Too many requests. Send fewer per second.'],
+  ServiceUnavailable: [503, 'The service is unavailable. Try again.'],
+} as const satisfies Record<string, readonly [number, string]>
+
+export type S3Code = keyof typeof s3Errors
+
+/** A refusal on the S3 wire. `elements` are added to the XML, such as `<Region>`. */
+export class S3Error extends Error {
+  readonly code: S3Code
+  readonly elements: Readonly<Record<string, string>>
+
+  constructor(code: S3Code, message: string = s3Errors[code][1], elements: Readonly<Record<string, string>> = {}) {
+    super(message)
+    this.code = code
+    this.elements = elements
+  }
+
+  get status(): number {
+    return s3Errors[this.code][0]
+  }
+}
