@@ -21,8 +21,11 @@ export interface SignedRequest {
   /** The path decoded once, as UTF-8. */
   path: string
   query: readonly Parameter[]
-  /** The path decoded once and encoded again by RFC 3986. */
-  canonicalPath: string
+  /**
+   * The path decoded once and encoded again by RFC 3986. Signers disagree about a `%2F`: to some it is a slash, others leave it alone. Where
+   * it makes a difference there are two.
+   */
+  canonicalPaths: readonly string[]
   /** Values of a header, in the order in which they came; `name` is in lower case. */
   header(name: string): readonly string[]
   /** Names of all headers, in lower case. */
@@ -44,10 +47,17 @@ export function signedRequest({ method, target, rawHeaders }: WireRequest): Sign
     method,
     path: utf8(bytes),
     query: parameters(query),
-    canonicalPath: percentEncoded(bytes, true),
+    canonicalPaths: canonicalPathsOf(path, bytes),
     header: name => headers.get(name) ?? [],
     headerNames: () => headers.keys(),
   }
+}
+
+function canonicalPathsOf(path: string, decoded: Buffer): string[] {
+  const whole = percentEncoded(decoded, true)
+  if (!/%2f/i.test(path)) return [whole]
+  const segments = path.split('/').map(segment => percentEncoded(percentDecoded(segment)))
+  return [whole, segments.join('/')]
 }
 
 /** The path ends at the first `?`. Clients of a forward proxy send a scheme and a host before it. */

@@ -38,11 +38,16 @@ export function sameSignature(one: string, other: string): boolean {
   return a.length === b.length && timingSafeEqual(a, b)
 }
 
-/** The canonical form of a request, whose SHA-256 is signed. `payload` is the hash of the body, or what stands for it. */
-export function canonicalRequest(request: SignedRequest, signedHeaders: readonly string[], payload: string): string {
-  const { method, canonicalPath, query } = request
+/** The canonical forms of a request, of whose SHA-256 one is signed. `payload` is the hash of the body, or what stands for it. */
+export function canonicalRequests(
+  request: SignedRequest,
+  signedHeaders: readonly string[],
+  payload: string,
+): readonly string[] {
+  const { method, canonicalPaths, query } = request
   const headers = signedHeaders.map(name => `${name}:${request.header(name).map(collapsed).join(',')}\n`)
-  return [method, canonicalPath, canonicalQuery(query), headers.join(''), signedHeaders.join(';'), payload].join('\n')
+  const rest = [canonicalQuery(query), headers.join(''), signedHeaders.join(';'), payload]
+  return canonicalPaths.map(path => [method, path, ...rest].join('\n'))
 }
 
 const collapsed = (value: string): string => value.trim().replace(/\s+/g, ' ')

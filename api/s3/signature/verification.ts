@@ -2,7 +2,7 @@ import { S3Error } from '../../../policy/s3/s3-errors.ts'
 import { s3Regions, s3Signatures } from '../../../policy/s3/s3-signatures.ts'
 import { type Authorization, timeOfAmz } from './authorization.ts'
 import type { SignedRequest } from './signed-request.ts'
-import { canonicalRequest, type Signer, sameSignature, sha256Hex, signature, signingKey } from './signing.ts'
+import { canonicalRequests, type Signer, sameSignature, sha256Hex, signature, signingKey } from './signing.ts'
 
 const { maxSkewMs } = s3Signatures
 
@@ -50,13 +50,15 @@ function checkTime({ time, expiresSeconds }: Authorization, now: number): void {
 export function verifySignature(request: SignedRequest, authorization: Authorization, secretAccessKey: string): Signer {
   const { scope, time, signedHeaders, payload } = authorization
   const signer = { key: signingKey(secretAccessKey, scope), scope, time }
-  const canonical = canonicalRequest(request, signedHeaders, payload)
-  const expected = signature(signer, 'AWS4-HMAC-SHA256', [sha256Hex(canonical)])
-  if (sameSignature(expected, authorization.signature)) return signer
+  const canonical = canonicalRequests(request, signedHeaders, payload)
+  for (const form of canonical) {
+    const expected = signature(signer, 'AWS4-HMAC-SHA256', [sha256Hex(form)])
+    if (sameSignature(expected, authorization.signature)) return signer
+  }
   // As S3: what was signed here shows where the client differs.
   throw new S3Error('SignatureDoesNotMatch', undefined, {
     AWSAccessKeyId: authorization.accessKeyId,
     SignatureProvided: authorization.signature,
-    CanonicalRequest: canonical,
+    CanonicalRequest: canonical[0]!,
   })
 }
