@@ -317,7 +317,7 @@ test('a failed deploy whose host is lost waits for it to put the files back, and
   t.like(await end(), { state: 'error', code: 'HEALTH_CHECK_FAILED' })
   t.like(await deployment(), { state: 'error', code: 'HEALTH_CHECK_FAILED' })
   t.is((await stop).state, 'success')
-  await keepHistory(client, 'deploy-host-lost-restored-files', app.id)
+  await keepHistory(client, 'deploy-host-lost-going-back', app.id)
 })
 
 for (const step of ['prepareRelease', 'placeFiles', 'stopApp', 'startRelease', 'passHealthGate'])

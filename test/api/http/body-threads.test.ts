@@ -82,10 +82,10 @@ test.serial('one body per account is parsed at a time, even if no other waits; t
   const parse = (account: string) => parseInThread(body(), { file: true }, account)
   const own = parsingThreads(t)
   await Promise.all(['ana', 'ana', 'ana', 'ana'].map(parse))
-  t.deepEqual(own(), { startedAt: 4, most: 1 })
+  t.deepEqual(own(), { started: 4, most: 1 })
   const all = parsingThreads(t)
   await Promise.all(['ana', 'bob', 'carl', 'dora', 'eve', 'ana'].map(parse))
-  t.deepEqual(all(), { startedAt: 6, most: 2 })
+  t.deepEqual(all(), { started: 6, most: 2 })
 })
 
 test.serial('other work continues while a list of ten million numbers is parsed', async t => {

@@ -82,7 +82,7 @@ test.serial('a body of over 1 MB is parsed in a thread, those of one account one
     answers.map(({ status }) => status),
     [200, 200, 200, 200],
   )
-  t.deepEqual(threads(), { startedAt: 3, most: 1 })
+  t.deepEqual(threads(), { started: 3, most: 1 })
 })
 
 test('the body of a client that has disconnected is given up immediately', async t => {
