@@ -24,7 +24,7 @@ export function addressOf(request: SignedRequest, host: string): Address {
 }
 
 /** Throws for a key that is too long, or that Postgres cannot hold. */
-export function assertKey(key: string): void {
+function assertKey(key: string): void {
   const bytes = Buffer.byteLength(key)
   if (bytes > keyBytes)
     throw new S3Error('KeyTooLongError', undefined, { Size: String(bytes), MaxSizeAllowed: String(keyBytes) })

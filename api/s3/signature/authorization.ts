@@ -76,7 +76,7 @@ function timeOf(request: SignedRequest): string {
 }
 
 /** Milliseconds since 1970 as `YYYYMMDDTHHMMSSZ`. */
-export const amzTime = (milliseconds: number): string =>
+const amzTime = (milliseconds: number): string =>
   new Date(milliseconds).toISOString().replace(/[-:]|\.\d{3}/g, '')
 
 /** Milliseconds since 1970 of `YYYYMMDDTHHMMSSZ`; NaN when there is no such time. */
