@@ -36,7 +36,7 @@ export function edgeActivities(edge: Edge, db: Db, { appsDomain, machine }: { ap
   }
 
   /** Port 0 = nowhere: the lane may know this port from before its host restarted, and it may be another application's now. */
-  async function placementOf(appId: string, app: AppFacts, started: Switched): Promise<Place> {
+  async function placeOf(appId: string, app: AppFacts, started: Switched): Promise<Place> {
     const address = addressOf(app, started)
     const host = await findBootOfApp(db, appId)
     if (host && isBootOutdated(host, machine)) return { address, port: 0 }
@@ -55,7 +55,7 @@ export function edgeActivities(edge: Edge, db: Db, { appsDomain, machine }: { ap
       if (started.hostPort === null) return
       const app = await appToRoute(input)
       if (app?.subdomain)
-        await setRoute(hostOf(app.subdomain), input.appId, () => placementOf(input.appId, app, started))
+        await setRoute(hostOf(app.subdomain), input.appId, () => placeOf(input.appId, app, started))
     },
 
     /** Sends requests to the version that serves by its row, even after the operation has ended. A deleted application is success. */

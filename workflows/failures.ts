@@ -8,7 +8,7 @@ export function failureOf(error: unknown): { code: string; message: string } {
   const cause = error instanceof ActivityFailure ? error.cause : error
   if (cause instanceof ApplicationFailure) return { code: catalogueCode(cause.type), message: cause.message }
   if (cause instanceof TimeoutFailure) {
-    const where = error instanceof ActivityFailure ? ` while it was asked to ${withCanceller(error.activityType)}` : ''
+    const where = error instanceof ActivityFailure ? ` while it was asked to ${asWords(error.activityType)}` : ''
     return { code: 'ACTION_FAILED', message: `The container host did not answer in time${where}.` }
   }
   return { code: 'ACTION_FAILED', message: error instanceof Error ? error.message : String(error) }
@@ -30,6 +30,6 @@ function catalogueCode(type: string | null | undefined): string {
 }
 
 /** `startContainer` -> `start container`. */
-function withCanceller(activity: string): string {
+function asWords(activity: string): string {
   return activity.replace(/([A-Z])/g, letter => ` ${letter.toLowerCase()}`)
 }

@@ -1,3 +1,5 @@
+import { s3Region } from '../objects/s3-credentials.ts'
+
 /** Bounds of S3's Signature Version 4 (contract 7.42). */
 export const s3Signatures = {
   /** How far the clock of a client may differ, in milliseconds. */
@@ -10,4 +12,4 @@ export const s3Signatures = {
 }
 
 /** Regions that a signature may name; the first is the one that clients are given. */
-export const s3Regions: readonly string[] = ['auto', 'us-east-1']
+export const s3Regions: readonly string[] = [s3Region, 'us-east-1']

@@ -82,7 +82,7 @@ test('an undo of files that fails is retried without end, and its reason is show
 test('a failing undo is given up when an operator requests its end after it was shown, and the mark stays until it is cleared', async t => {
   const { db, id, attempt, reported, asked } = await scene()
   await cancelOperation(db, asked)
-  t.false((await attempt(showUndoFrom))?.nonRetryable ?? false, 'the wish that began the undo does not end it')
+  t.false((await attempt(showUndoFrom))?.nonRetryable ?? false, 'the request that started the undo does not end it')
   t.false((await attempt(4))?.nonRetryable ?? false)
   await t.throwsAsync(clearUndoMark(db, asked), { instanceOf: ActRefused, message: /still being undone/ })
   await cancelOperation(db, asked)
