@@ -12,20 +12,26 @@ const started = testPlatform({ worker: false })
 
 const containerOf = ({ id }: Deployed) => bareDocker.getContainer(`berth-${id}-1`)
 
-async function portOf(app: Deployed): Promise<number> {
-  const { NetworkSettings } = await containerOf(app).inspect()
-  const [binding] = Object.values(NetworkSettings.Ports).flat()
-  return Number(binding!.HostPort)
+/** Where the engine publishes a container. */
+interface Published {
+  HostIp: string
+  HostPort: string
 }
 
-/** The same container, created by hand so that the engine gives it this port. */
-async function makeOn(port: number, app: Deployed): Promise<void> {
+async function publishedAt(app: Deployed): Promise<Published> {
+  const { NetworkSettings } = await containerOf(app).inspect()
+  const [binding] = Object.values(NetworkSettings.Ports).flat()
+  return binding!
+}
+
+/**
+ * The same container, created by hand so that the engine publishes it where another one was. On 127.0.0.1 the port could belong to any
+ * other program of the machine by now; no other program listens at the address of an application.
+ */
+async function makeOn(place: Published, app: Deployed): Promise<void> {
   const { Name, Config, HostConfig } = await containerOf(app).inspect()
   await containerOf(app).remove({ force: true })
-  const bindings = Object.keys(HostConfig.PortBindings).map(exposed => [
-    exposed,
-    [{ HostIp: '127.0.0.1', HostPort: String(port) }],
-  ])
+  const bindings = Object.keys(HostConfig.PortBindings).map(exposed => [exposed, [place]])
   await bareDocker.createContainer({
     ...Config,
     name: Name.slice(1),
@@ -54,16 +60,16 @@ test('after a reboot that allocates the ports of several owners again, no name i
   const apps = { a, b, d, e }
   await platform.hosts.get('a')?.stop()
   await base.proxy.kill('SIGKILL')
-  const [portA, portD, portE] = await Promise.all([a, d, e].map(portOf))
+  const [placeA, placeD, placeE] = await Promise.all([a, d, e].map(publishedAt))
   await Promise.all(Object.values(apps).map(app => containerOf(app).kill()))
 
-  // Each gets the port of another one, and the last one a port that it can never have.
+  // Each gets the address and port of another one, and the last one a port that it can never have.
   const taken = await named('somebody else')
   t.teardown(() => taken.stop())
-  await makeOn(portA!, b)
-  await makeOn(portD!, a)
-  await makeOn(portE!, d)
-  await makeOn(taken.port, e)
+  await makeOn(placeA!, b)
+  await makeOn(placeD!, a)
+  await makeOn(placeE!, d)
+  await makeOn({ HostIp: '127.0.0.1', HostPort: String(taken.port) }, e)
 
   const file = base.proxy.config.edge.routesFile
   writeFileSync(file, readFileSync(file, 'utf8').replace(/"boot":"[^"]+"/, '"boot":"of-before"'))
