@@ -9,6 +9,7 @@ import { preflights } from './pipeline/cross-origin.ts'
 import type { Endpoint } from './pipeline/endpoint.ts'
 import { blobApi, openApi } from './pipeline/openapi.ts'
 import { serve } from './pipeline/serve.ts'
+import { answerS3 } from './s3/s3-surface.ts'
 import type { Services } from './services.ts'
 import {
   accessLog,
@@ -39,7 +40,7 @@ export function surfaces(services: Services): Surfaces {
   return {
     base: jsonSurface(services, [...endpoints, openApi(endpoints, urls.base)]),
     blob: jsonSurface(services, [...blobEndpoints, openApi(blobEndpoints, urls.blob, blobApi)], 'blob'),
-    s3: surface(services, urls.s3, [replies(async ({ requestId }) => xml404(requestId))]),
+    s3: surface(services, urls.s3, [replies(exchange => answerS3(exchange, services))]),
     files: textSurface(services, answerFiles, urls.files),
     public: textSurface(services, answerPublic, urls.public),
   }
@@ -77,9 +78,3 @@ function surface({ config, log }: Services, url: string, own: readonly Middlewar
   app.on('error', () => {})
   return app
 }
-
-const xml404 = (requestId: string): Reply => ({
-  status: 404,
-  headers: { 'Content-Type': 'application/xml' },
-  body: `<?xml version="1.0" encoding="UTF-8"?>\n<Error><Code>NoSuchBucket</Code><Message>The specified bucket does not exist</Message><RequestId>${requestId}</RequestId></Error>`,
-})

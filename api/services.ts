@@ -1,5 +1,6 @@
 import type { HostServices } from './hosts/services.ts'
 import type { CoreServices } from './pipeline/core-services.ts'
+import type { S3Services } from './s3/services.ts'
 import type { ObjectServices } from './v1/services.ts'
 import type { AccountServices } from './v2/account/services.ts'
 import type { AppServices } from './v2/apps/services.ts'
@@ -15,4 +16,5 @@ export type Services = CoreServices &
   GitServices &
   HostServices &
   ObjectServices &
+  S3Services &
   SnapshotServices

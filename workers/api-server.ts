@@ -18,6 +18,7 @@ import { openCountries } from '../api/pipeline/countries.ts'
 import { EarlierCredentials } from '../api/pipeline/earlier-credentials.ts'
 import { Limiter } from '../api/pipeline/limiter.ts'
 import { RowNotifications } from '../api/pipeline/row-notifications.ts'
+import { s3Credentials } from '../api/s3/credentials.ts'
 import type { Services } from '../api/services.ts'
 import { healthChecks } from '../api/status/health.ts'
 import { ServiceStatus } from '../api/status/service-status.ts'
@@ -88,6 +89,7 @@ export async function serveApi(config: Config): Promise<void> {
     log,
     archives: zips,
     authenticate,
+    findS3Credential: s3Credentials({ db, masterKey, plans, processes: config.apiProcesses }),
     limiter: new Limiter(db),
     lanes: sharedWakes(withCrashPoints('lanes', temporalLanes(client, { queuePrefix: config.queuePrefix }))),
     downgrades: temporalDowngrades(client, config),

@@ -26,7 +26,7 @@ export async function sendBody(exchange: Exchange, body: Sendable, toll?: Toll):
 }
 
 /** As `sendBody`, with a decided portion; for wires with refusals of their own. */
-async function sendPortion(exchange: Exchange, body: Sendable, portion: Portion, toll?: Toll): Promise<Reply> {
+export async function sendPortion(exchange: Exchange, body: Sendable, portion: Portion, toll?: Toll): Promise<Reply> {
   const { request } = exchange
   if (portion.status === 304 || request.method === 'HEAD') {
     writeHead(exchange, body, portion).end()

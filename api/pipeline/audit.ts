@@ -9,7 +9,7 @@ import type { Admission, Endpoint } from './endpoint.ts'
  * succeeded is answered so even if this fails; the log then has the entry. Skips what the command's own commit has recorded.
  */
 export async function audit(
-  endpoint: Endpoint,
+  endpoint: Pick<Endpoint, 'name' | 'method' | 'changes'>,
   admission: Admission,
   exchange: Exchange,
   { db, log }: CoreServices,

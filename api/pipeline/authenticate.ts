@@ -146,7 +146,8 @@ export async function callerFor(
   })
 }
 
-function callerOf(user: CredentialRow, kind: Caller['kind'], plans: Plans): Caller {
+/** The rights of an account's credential. Throws ACCESS_DENIED for a blocked account. */
+export function callerOf(user: CredentialRow, kind: Caller['kind'], plans: Plans): Caller {
   if (user.blocked_at) throw new AccountBlocked()
   const { name, plan } = planOf(plans, user, new Date())
   const { scopes, resources, prefixes } = user

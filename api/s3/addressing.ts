@@ -1,3 +1,4 @@
+import type { Config } from '../../policy/config.ts'
 import { keyBytes } from '../../policy/objects/object-names.ts'
 import { S3Error } from '../../policy/s3/s3-errors.ts'
 import type { SignedRequest } from './signature/signed-request.ts'
@@ -9,12 +10,12 @@ export interface Address {
 }
 
 /**
- * Reads the address of a request, path-style (`/bucket/key`) or virtual-host-style (`bucket.<host>/key`). `host` is the name under which
- * the gateway is reached, without a port. `/bucket` and `/bucket/` are the same; nothing in a key is folded, so `d//x` and `d/../x` are
+ * Reads the address of a request, path-style (`/bucket/key`) or virtual-host-style (`bucket.<host>/key`). `hosts` are the names under
+ * which the gateway is reached, without a port. `/bucket` and `/bucket/` are the same; nothing in a key is folded, so `d//x` and `d/../x` are
  * two keys. Keys of more than 1024 bytes are KeyTooLongError, keys that no store can hold InvalidArgument.
  */
-export function addressOf(request: SignedRequest, host: string): Address {
-  const own = bucketOfHost(request.header('host')[0] ?? '', host)
+export function addressOf(request: SignedRequest, hosts: readonly string[]): Address {
+  const own = bucketOfHost(request.header('host')[0] ?? '', hosts)
   const path = request.path.slice(1)
   const at = path.indexOf('/')
   const bucket = own ?? (at === -1 ? path : path.slice(0, at))
@@ -23,8 +24,8 @@ export function addressOf(request: SignedRequest, host: string): Address {
   return { bucket: bucket || null, key: key || null }
 }
 
-/** Throws for a key that is too long, or that Postgres cannot hold. */
-function assertKey(key: string): void {
+/** Throws KeyTooLongError for a key that is too long, and InvalidArgument for one that Postgres cannot hold. */
+export function assertKey(key: string): void {
   const bytes = Buffer.byteLength(key)
   if (bytes > keyBytes)
     throw new S3Error('KeyTooLongError', undefined, { Size: String(bytes), MaxSizeAllowed: String(keyBytes) })
@@ -32,7 +33,16 @@ function assertKey(key: string): void {
 }
 
 /** `bucket` of `bucket.<host>[:port]`; null when the host has no bucket before it. Names of buckets may contain dots. */
-function bucketOfHost(header: string, host: string): string | null {
+function bucketOfHost(header: string, hosts: readonly string[]): string | null {
   const name = header.toLowerCase().replace(/:\d+$/, '')
-  return name.endsWith(`.${host}`) ? name.slice(0, -host.length - 1) : null
+  if (hosts.includes(name)) return null
+  const host = hosts.find(own => name.endsWith(`.${own}`))
+  return host === undefined ? null : name.slice(0, -host.length - 1)
+}
+
+/** The names under which clients reach the gateway: that of its address, and those of the proxy. */
+export function hostsOf({ urls, edge }: Pick<Config, 'urls' | 'edge'>): readonly string[] {
+  const names = [new URL(urls.s3).hostname, `s3.${edge.domain}`, edge.names.s3]
+  // An address of digits has no names below it.
+  return names.filter((name): name is string => name !== undefined && !/^[\d.]+$|^\[/.test(name))
 }

@@ -169,6 +169,8 @@ export interface BodyRules {
   unstored: ErrorCode
   /** As in `Reception`. */
   smallBesideRow?: true
+  /** Whether the body itself was found to be wrong, which is no failure of the store. */
+  isRefused?(): boolean
 }
 
 /** The allocation of a slow body is renewed well before the sweep would treat it as abandoned. */
@@ -198,7 +200,7 @@ class Cancel implements Cancelling {
 export async function storeBody(
   body: Readable,
   services: Services,
-  { maxBytes, tooLarge, unstored, smallBesideRow }: BodyRules,
+  { maxBytes, tooLarge, unstored, smallBesideRow, isRefused }: BodyRules,
   cancel: Cancelling,
 ): Promise<Arrived> {
   let segmentId: string | undefined
@@ -223,7 +225,8 @@ export async function storeBody(
     if (error instanceof ApiError) throw error
     if ((error as Error).name === 'BodyTooLarge') throw new ApiError(tooLarge)
     const { aborted } = cancel.signal
-    if (!aborted || late) services.log.error({ err: error, segmentId }, 'an upload could not be stored')
+    if ((!aborted || late) && !isRefused?.())
+      services.log.error({ err: error, segmentId }, 'an upload could not be stored')
     throw new ApiError(aborted && !late ? 'UPLOAD_ABORTED' : unstored)
   } finally {
     clearInterval(alive)

@@ -14,6 +14,8 @@ export interface ManifestPart {
   length: number
   /** Hex; null unless the object was uploaded in parts. */
   md5: string | null
+  /** Base64, of the algorithm of the object's checksum; null unless its part was sent with one. */
+  checksum: string | null
   /** Of the whole segment. */
   segmentSize: number
   crc32: number | null
@@ -28,7 +30,7 @@ export interface OpenedPart extends ManifestPart {
 }
 
 const part = `json_build_object('segmentId', p.segment_id, 'startsAt', p.starts_at, 'segmentFrom', p.segment_from,
-  'length', p.length, 'md5', p.md5, 'segmentSize', s.size, 'crc32', s.crc32, 'inline', s.bytes is not null)`
+  'length', p.length, 'md5', p.md5, 'checksum', p.checksum, 'segmentSize', s.size, 'crc32', s.crc32, 'inline', s.bytes is not null)`
 const joined = 'object_parts p join segments s on s.id = p.segment_id'
 
 const ofGeneration = statement<{ part: ManifestPart }>(

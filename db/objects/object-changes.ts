@@ -1,6 +1,7 @@
 import { ApiError } from '../../policy/errors.ts'
 import { newId } from '../../policy/ids.ts'
 import type { ObjectName } from '../../policy/objects/object-names.ts'
+import type { S3Facts } from '../../policy/s3/s3-facts.ts'
 import type { Db } from '../database.ts'
 import { statement } from '../statement.ts'
 import { readObjectManifest } from './manifests.ts'
@@ -14,6 +15,7 @@ export interface ObjectChanges {
   cacheControl?: string | null
   contentDisposition?: string | null
   metadata?: Record<string, string>
+  s3?: S3Facts | null
   expiresAt?: Date | null
 }
 
@@ -23,7 +25,8 @@ const change = statement<ObjectRow>(
           cache_control = case when $8 then $9 else o.cache_control end,
           content_disposition = case when $10 then $11 else o.content_disposition end,
           metadata = coalesce($12::jsonb, o.metadata),
-          expires_at = case when $13 then $14::timestamptz else o.expires_at end
+          expires_at = case when $13 then $14::timestamptz else o.expires_at end,
+          s3 = case when $15 then $16::jsonb else o.s3 end
     where o.owner_id = $1 and o.bucket = $2 and o.key = $3 and ${isObjectLive('o')} returning ${objectColumns('o')}`,
 )
 
@@ -35,7 +38,7 @@ async function update(
   from: ObjectName,
   to: ObjectName,
   birth: string | null,
-  { contentType, cacheControl, contentDisposition, metadata, expiresAt }: ObjectChanges,
+  { contentType, cacheControl, contentDisposition, metadata, s3, expiresAt }: ObjectChanges,
 ): Promise<ObjectRow | undefined> {
   const [row] = await change(trx, [
     ...[from.ownerId, from.bucket, from.key, to.bucket, to.key, birth, contentType ?? null],
@@ -43,6 +46,7 @@ async function update(
     ...optional(contentDisposition),
     metadata === undefined ? null : JSON.stringify(metadata),
     ...optional(expiresAt),
+    ...optional(s3 && JSON.stringify(s3)),
   ])
   return row
 }
@@ -76,19 +80,26 @@ export async function moveObject(
   return object && { object, replaced }
 }
 
+export interface CopyOptions extends StoreOptions {
+  changes?: ObjectChanges
+  /** Throws when the source must not be copied; called while its name is locked. */
+  accept?(source: ObjectRow): void
+}
+
 /**
  * Creates a second object with the same segments; it counts towards usage. Undefined when there is no such object; throws as
- * `storeObject` does.
+ * `accept` and `storeObject` do.
  */
 export async function copyObject(
   trx: Db,
   from: ObjectName,
   to: ObjectName,
-  { changes = {}, ...options }: StoreOptions & { changes?: ObjectChanges } = {},
+  { changes = {}, accept, ...options }: CopyOptions = {},
 ): Promise<StoredObject | undefined> {
   await lockNames(trx, [from, to])
   const source = await findObject(trx, from)
   if (!source) return undefined
+  accept?.(source)
   const object = {
     ...to,
     contentType: source.content_type,
@@ -98,6 +109,7 @@ export async function copyObject(
     contentDisposition: source.content_disposition,
     originalName: source.original_name,
     metadata: source.metadata,
+    s3: source.s3,
     expiresAt: source.expires_at,
   }
   const changedFields = Object.entries(changes).filter(([, value]) => value !== undefined)
@@ -107,4 +119,14 @@ export async function copyObject(
     await readObjectManifest(trx, source.generation),
     options,
   )
+}
+
+/** Replaces the tags of an object, and nothing else: its content and the time of its last change stay. False when there is no such object. */
+export async function setTags(trx: Db, name: ObjectName, tags: Record<string, string>): Promise<boolean> {
+  await lockNames(trx, [name])
+  const changed = await trx('objects as o')
+    .where({ owner_id: name.ownerId, bucket: name.bucket, key: name.key })
+    .whereRaw(isObjectLive('o'))
+    .update({ s3: trx.raw(`coalesce(s3, '{}') || jsonb_build_object('tags', ?::jsonb)`, [JSON.stringify(tags)]) })
+  return changed === 1
 }

@@ -32,7 +32,7 @@ const insertNew = statement<Placed>(
   `with requested as materialized (
      select * from json_to_recordset($1) as a (owner_id text, bucket text, key text, generation text, birth text, size bigint,
        content_type text, etag text, sha256 text, cache_control text, content_disposition text, original_name text,
-       metadata jsonb, expires_at timestamptz, segment_id text, body_sha256 text, md5 text, crc32 bigint, bytes_at integer,
+       metadata jsonb, s3 jsonb, expires_at timestamptz, segment_id text, body_sha256 text, md5 text, crc32 bigint, bytes_at integer,
        lease_id text, leased bigint, subject text, place integer, holder text, actor text, account_id text, action text,
        resource text, result text, operation_id text)),
    leased as materialized (
@@ -46,9 +46,9 @@ const insertNew = statement<Placed>(
         for no key update skip locked),
    placed as (
      insert into objects (owner_id, bucket, key, generation, birth, size, content_type, etag, sha256, cache_control,
-         content_disposition, original_name, metadata, expires_at)
+         content_disposition, original_name, metadata, s3, expires_at)
        select owner_id, bucket, key, generation, birth, size, content_type, etag, sha256, cache_control,
-           content_disposition, original_name, metadata, expires_at
+           content_disposition, original_name, metadata, s3, expires_at
          from named where bytes_at is not null or segment_id in (select id from drawn)
        on conflict (owner_id, bucket, key) do nothing returning generation, created_at),
    won as materialized (select a.* from placed join requested a using (generation)),
@@ -130,8 +130,8 @@ export async function putObject(
   part: NewObjectPart & { body: BodyFacts },
   options: StoreOptions = {},
 ): Promise<StoredObject> {
-  const { charge, ending } = options
-  if (!charge || charge.bytes >= part.body.size) {
+  const { precondition, charge, ending } = options
+  if (!precondition && (!charge || charge.bytes >= part.body.size)) {
     const placed = await insertBatched(db, object.ownerId, { object, part, charge, ending })
     if (placed) return { object: placed, replaced: false }
   }

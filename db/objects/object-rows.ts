@@ -1,11 +1,12 @@
-import type { Bucket, ObjectName } from '../../policy/objects/object-names.ts'
+import type { Bucket, ExtraBucket, ObjectName } from '../../policy/objects/object-names.ts'
+import type { S3Facts } from '../../policy/s3/s3-facts.ts'
 import type { Db } from '../database.ts'
 import { statement } from '../statement.ts'
 
 /** An object; the manifest of its generation lists its bytes. */
 export interface ObjectRow {
   owner_id: string
-  bucket: Bucket
+  bucket: Bucket | ExtraBucket
   key: string
   /** New with every change of content. */
   generation: string
@@ -20,6 +21,8 @@ export interface ObjectRow {
   content_disposition: string | null
   original_name: string | null
   metadata: Record<string, string>
+  /** Null when the Blob API wrote it. */
+  s3: S3Facts | null
   expires_at: Date | null
   created_at: Date
 }
@@ -28,7 +31,7 @@ export interface ObjectRow {
 export const objectColumns = (table: string): string =>
   [
     'owner_id bucket key generation birth content_type etag sha256 cache_control content_disposition'.split(' '),
-    'original_name metadata expires_at created_at'.split(' '),
+    'original_name metadata s3 expires_at created_at'.split(' '),
   ]
     .flat()
     .map(column => `${table}.${column}`)

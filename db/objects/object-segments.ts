@@ -9,6 +9,8 @@ export interface NewObjectPart {
   length: number
   segmentFrom?: number
   md5?: string | null
+  /** Base64, of the algorithm of the object's checksum. */
+  checksum?: string | null
   /** Of a segment that was stored just now: facts that its row lacks. */
   body?: BodyFacts
   /** The bytes of a segment that is stored in its row and not in the object store; its id is not allocated yet. */
@@ -63,10 +65,10 @@ export async function holdSegments(
 
 const insertParts = statement<unknown>(
   'object-segments.manifest',
-  `insert into object_parts (generation, position, segment_id, starts_at, segment_from, length, md5)
-   select $1, p.position, p.segment_id, p.starts_at, p.segment_from, p.length, p.md5
-     from unnest($2::integer[], $3::text[], $4::bigint[], $5::bigint[], $6::bigint[], $7::text[])
-          as p (position, segment_id, starts_at, segment_from, length, md5)`,
+  `insert into object_parts (generation, position, segment_id, starts_at, segment_from, length, md5, checksum)
+   select $1, p.position, p.segment_id, p.starts_at, p.segment_from, p.length, p.md5, p.checksum
+     from unnest($2::integer[], $3::text[], $4::bigint[], $5::bigint[], $6::bigint[], $7::text[], $8::text[])
+          as p (position, segment_id, starts_at, segment_from, length, md5, checksum)`,
 )
 
 /** Writes the manifest of a generation, in one statement for any number of parts. */
@@ -84,5 +86,6 @@ export async function writeManifest(trx: Db, generation: string, parts: readonly
     parts.map(part => part.segmentFrom ?? 0),
     parts.map(part => part.length),
     parts.map(part => part.md5 ?? part.body?.md5 ?? null),
+    parts.map(part => part.checksum ?? null),
   ])
 }

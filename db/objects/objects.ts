@@ -1,6 +1,7 @@
 import { ApiError } from '../../policy/errors.ts'
 import { newId } from '../../policy/ids.ts'
 import type { ObjectName } from '../../policy/objects/object-names.ts'
+import type { S3Facts } from '../../policy/s3/s3-facts.ts'
 import { type AuditEntry, recordAudit } from '../audit.ts'
 import type { Db } from '../database.ts'
 import { endSlotLease, type SlotLease } from '../slot-leases.ts'
@@ -22,16 +23,22 @@ export interface NewObject extends ObjectName {
   contentDisposition?: string | null
   originalName?: string | null
   metadata?: Record<string, string>
+  s3?: S3Facts | null
   expiresAt?: Date | null
 }
 
 export interface StoreOptions {
   /** Whether an existing object of the name may be replaced. */
   overwrite?: boolean
+  /** Throws when the object that the name has, or its absence, does not allow the write; called while the name is locked. */
+  precondition?(existing: ExistingObject | undefined): void
   /** What was reserved of the account's storage; without it the quota is not checked. */
   charge?: StorageCharge
   ending?: WriteEnding
 }
+
+/** What conditions of a write are evaluated against. */
+export type ExistingObject = Pick<ObjectRow, 'etag' | 'created_at'>
 
 /** What ends in the commit of a write: the slot of the upload, and the command, with its audit entry. */
 export interface WriteEnding {
@@ -59,7 +66,7 @@ export interface StoredObject {
 }
 
 const columns = `owner_id, bucket, key, generation, birth, size, content_type, etag, sha256, cache_control, content_disposition,
-  original_name, metadata, expires_at`
+  original_name, metadata, s3, expires_at`
 
 /** The row of a new object. */
 export const objectRow = (object: NewObject, size: number): Omit<ObjectRow, 'created_at'> => ({
@@ -76,6 +83,7 @@ export const objectRow = (object: NewObject, size: number): Omit<ObjectRow, 'cre
   content_disposition: object.contentDisposition ?? null,
   original_name: object.originalName ?? null,
   metadata: object.metadata ?? {},
+  s3: object.s3 ?? null,
   expires_at: object.expiresAt ?? null,
 })
 
@@ -84,32 +92,33 @@ const upsert = statement<ObjectRow>(
   `insert into objects as o (${columns})
    select ${columns} from json_populate_record(null::objects, $1)
    on conflict (owner_id, bucket, key) do update set (generation, birth, size, content_type, etag, sha256, cache_control,
-     content_disposition, original_name, metadata, expires_at, created_at) = (excluded.generation,
+     content_disposition, original_name, metadata, s3, expires_at, created_at) = (excluded.generation,
      case when ${isObjectLive('o')} then o.birth else excluded.birth end, excluded.size, excluded.content_type, excluded.etag,
      excluded.sha256, excluded.cache_control, excluded.content_disposition, excluded.original_name, excluded.metadata,
-     excluded.expires_at, now())
+     excluded.s3, excluded.expires_at, now())
    returning ${objectColumns('o')}`,
 )
 
-const before = statement<{ generation: string; size: number; live: boolean }>(
+const before = statement<{ generation: string; size: number; live: boolean } & ExistingObject>(
   'objects.before',
-  `select o.generation, o.size::float8 as size, ${isObjectLive('o')} as live from objects o
+  `select o.generation, o.etag, o.created_at, o.size::float8 as size, ${isObjectLive('o')} as live from objects o
     where o.owner_id = $1 and o.bucket = $2 and o.key = $3`,
 )
 
 /**
  * Writes an object made of stored segments, in a transaction that holds the name from then on. Each part takes its own reference to its
- * segment. Throws OBJECT_ALREADY_EXISTS, STORAGE_QUOTA_EXCEEDED, `LeaseLost`, and UPLOAD_FAILED when the sweep took a segment.
+ * segment. Throws what `precondition` does, OBJECT_ALREADY_EXISTS, STORAGE_QUOTA_EXCEEDED, `LeaseLost`, and UPLOAD_FAILED when the sweep took a segment.
  */
 export async function storeObject(
   trx: Db,
   object: NewObject,
   parts: readonly NewObjectPart[],
-  { overwrite = false, charge, ending }: StoreOptions = {},
+  { overwrite = false, precondition, charge, ending }: StoreOptions = {},
 ): Promise<StoredObject> {
   await lockNames(trx, [object])
   const [old] = await before(trx, [object.ownerId, object.bucket, object.key])
   if (old?.live && !overwrite) throw new ApiError('OBJECT_ALREADY_EXISTS')
+  precondition?.(old?.live ? old : undefined)
   const size = parts.reduce((sum, part) => sum + part.length, 0)
   const bytes = size - (old?.size ?? 0)
   if (charge && charge.bytes < bytes) throw new ApiError('STORAGE_QUOTA_EXCEEDED')

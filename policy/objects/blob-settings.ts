@@ -9,8 +9,17 @@ export interface BlobSettings {
   minBytes: number
   chunked: ChunkedSettings
   prices: BlobPrices
+  s3: S3Settings
   /** False: nothing is deleted automatically, not even expired objects. */
   upkeep: boolean
+}
+
+/** Settings of the S3 gateway (contract 7.52, 7.53). */
+interface S3Settings {
+  /** Whether accounts may create further private buckets. */
+  extraBuckets: boolean
+  /** Origins whose pages may send requests, by bucket; `*` = all. */
+  corsOrigins: Readonly<Record<string, readonly string[]>>
 }
 
 interface ChunkedSettings {
@@ -42,6 +51,10 @@ export function blobSettings(env: Environment): BlobSettings {
       perExtraGb: number(env, 'BLOB_STORAGE_PRICE', 0),
       perThousandObjects: number(env, 'BLOB_OBJECTS_PRICE', 0),
     },
+    s3: {
+      extraBuckets: oneOf(env, 'S3_EXTRA_BUCKETS', ['off', 'on']) === 'on',
+      corsOrigins: corsOrigins(env.S3_CORS_ORIGINS ?? ''),
+    },
     upkeep: oneOf(env, 'BLOB_UPKEEP', ['on', 'off']) === 'on',
   }
 }
@@ -52,3 +65,21 @@ function within(env: Environment, name: string, fallback: number, min: number, m
     throw new Error(`The setting ${name} is "${env[name]}"; it must be a whole number from ${min} to ${max}.`)
   return value
 }
+
+/** `public=*; private=https://a.example https://b.example`: origins by bucket. */
+function corsOrigins(text: string): Record<string, string[]> {
+  const rows = text.split(';').filter(row => row.trim() !== '')
+  return Object.fromEntries(
+    rows.map(row => {
+      const [, bucket, origins] = /^\s*([a-z0-9][a-z0-9.-]*)\s*=\s*(\S.*?)\s*$/.exec(row) ?? []
+      const list = origins?.split(/[\s,]+/) ?? []
+      if (!bucket || !list.every(isOrigin))
+        throw new Error(
+          `The setting S3_CORS_ORIGINS is "${text}"; it must have the form "public=*; private=https://a.example https://b.example".`,
+        )
+      return [bucket, list]
+    }),
+  )
+}
+
+const isOrigin = (text: string): boolean => text === '*' || (URL.canParse(text) && new URL(text).origin === text)

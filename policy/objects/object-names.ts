@@ -3,14 +3,19 @@ import { randomBytes } from '../../lib/random-bytes.ts'
 /** The bucket of an object. Legacy objects are public, and older than the current layout. */
 export type Bucket = 'public' | 'private' | 'legacy'
 
+/** A further private bucket, which only the S3 wire has: `x-` and its name (contract 7.52). */
+export type ExtraBucket = `x-${string}`
+
+export const isExtraBucket = (bucket: Bucket | ExtraBucket): bucket is ExtraBucket => bucket.startsWith('x-')
+
 /** The code when the store of an object's bytes does not respond. */
-export const unavailableStorage = (bucket: Bucket) =>
-  bucket === 'private' ? 'PRIVATE_STORAGE_UNAVAILABLE' : 'PUBLIC_STORAGE_UNAVAILABLE'
+export const unavailableStorage = (bucket: Bucket | ExtraBucket) =>
+  bucket === 'private' || isExtraBucket(bucket) ? 'PRIVATE_STORAGE_UNAVAILABLE' : 'PUBLIC_STORAGE_UNAVAILABLE'
 
 /** The name of an object: its key in the database, and its id on the wire. */
 export interface ObjectName {
   ownerId: string
-  bucket: Bucket
+  bucket: Bucket | ExtraBucket
   /** The id without bucket and account. */
   key: string
 }
@@ -22,9 +27,12 @@ export const keyBytes = 1024
 export const idForm = /^(?:(pub|prv)\/)?([0-9]{18})\/([\s\S]+)$/
 const folders = { public: 'pub/', private: 'prv/', legacy: '' } as const
 
-/** `pub/<account>/<key>`, `prv/<account>/<key>` or, of a legacy object, `<account>/<key>` (contract 7.1). */
+/**
+ * `pub/<account>/<key>`, `prv/<account>/<key>` or, of a legacy object, `<account>/<key>` (contract 7.1). The id of an object in an extra
+ * bucket begins with the bucket: records show it, and no request can use it.
+ */
 export function objectId({ bucket, ownerId, key }: ObjectName): string {
-  return `${folders[bucket]}${ownerId}/${key}`
+  return `${isExtraBucket(bucket) ? `${bucket}/` : folders[bucket]}${ownerId}/${key}`
 }
 
 /** Parses an id; undefined when no object can have it. The caller must check its owner. */

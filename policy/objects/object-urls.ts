@@ -2,7 +2,7 @@ import { type ObjectName, objectId, objectName } from './object-names.ts'
 
 /** The public address of an object; null for a private one (contract 7.22). */
 export function publicUrlOf(publicUrl: string, name: ObjectName): string | null {
-  if (name.bucket === 'private') return null
+  if (name.bucket !== 'public' && name.bucket !== 'legacy') return null
   return `${publicUrl}/${objectId(name).split('/').map(encodeURIComponent).join('/')}`
 }
 

@@ -76,8 +76,7 @@ function timeOf(request: SignedRequest): string {
 }
 
 /** Milliseconds since 1970 as `YYYYMMDDTHHMMSSZ`. */
-const amzTime = (milliseconds: number): string =>
-  new Date(milliseconds).toISOString().replace(/[-:]|\.\d{3}/g, '')
+const amzTime = (milliseconds: number): string => new Date(milliseconds).toISOString().replace(/[-:]|\.\d{3}/g, '')
 
 /** Milliseconds since 1970 of `YYYYMMDDTHHMMSSZ`; NaN when there is no such time. */
 export const timeOfAmz = (time: string): number =>
@@ -116,7 +115,7 @@ function ofQuery({ query, header }: SignedRequest): Authorization {
 const unsigned = 'UNSIGNED-PAYLOAD'
 
 /** `<access key id>/<date>/<region>/<service>/aws4_request`; an access key id of other systems may contain slashes. */
-function parsedCredential(
+export function parsedCredential(
   credential: string,
   refused: (message: string) => S3Error,
 ): Pick<Authorization, 'accessKeyId' | 'scope'> {

@@ -1,8 +1,16 @@
-import { S3Error } from '../../../policy/s3/s3-errors.ts'
+import { type S3Code, S3Error } from '../../../policy/s3/s3-errors.ts'
 import { s3Regions, s3Signatures } from '../../../policy/s3/s3-signatures.ts'
 import { type Authorization, timeOfAmz } from './authorization.ts'
 import type { SignedRequest } from './signed-request.ts'
-import { canonicalRequests, type Signer, sameSignature, sha256Hex, signature, signingKey } from './signing.ts'
+import {
+  canonicalRequests,
+  type Scope,
+  type Signer,
+  sameSignature,
+  sha256Hex,
+  signature,
+  signingKey,
+} from './signing.ts'
 
 const { maxSkewMs } = s3Signatures
 
@@ -13,12 +21,7 @@ const { maxSkewMs } = s3Signatures
 export function checkTerms(request: SignedRequest, authorization: Authorization, now: number): void {
   const { scope, time, signedHeaders, expiresSeconds } = authorization
   const refused = expiresSeconds === null ? 'AuthorizationHeaderMalformed' : 'AuthorizationQueryParametersError'
-  if (scope.service !== 's3')
-    throw new S3Error(refused, `The service of the credential must be s3, not ${scope.service}.`)
-  if (!s3Regions.includes(scope.region))
-    throw new S3Error(refused, `The region of the credential must be ${s3Regions[0]}, not ${scope.region}.`, {
-      Region: s3Regions[0]!,
-    })
+  checkScope(scope, refused)
   if (!time.startsWith(scope.date))
     throw new S3Error(refused, `The credential is of ${scope.date}, but the request was signed at ${time}.`)
   checkTime(authorization, now)
@@ -27,6 +30,15 @@ export function checkTerms(request: SignedRequest, authorization: Authorization,
   if (open.length > 0)
     throw new S3Error('AccessDenied', 'There are headers that the signature does not cover.', {
       HeadersNotSigned: open.join(', '),
+    })
+}
+
+/** Throws `refused` for a credential of another service or region. */
+export function checkScope({ service, region }: Scope, refused: S3Code): void {
+  if (service !== 's3') throw new S3Error(refused, `The service of the credential must be s3, not ${service}.`)
+  if (!s3Regions.includes(region))
+    throw new S3Error(refused, `The region of the credential must be ${s3Regions[0]}, not ${region}.`, {
+      Region: s3Regions[0]!,
     })
 }
 

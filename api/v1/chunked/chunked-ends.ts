@@ -56,7 +56,7 @@ export const completeChunkedUpload = blobEndpoint({
     const bytes = { size, replaced: await readReplacedBytes(services.db, upload) }
     const named = { id: upload.id, ownerId: caller.user.id }
     const completion = await withReservedStorage(services, caller, bytes, charge =>
-      transaction(services.db, trx => completeUpload(trx, named, { choose, charge })),
+      transaction(services.db, trx => completeUpload(trx, named, { choose, options: { charge } })),
     )
     if (!completion) throw new ApiError('UPLOAD_NOT_FOUND')
     const { object } = completion

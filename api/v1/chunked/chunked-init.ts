@@ -95,6 +95,7 @@ async function newUpload(
   const { maxParts, maxBytes } = config.blob.chunked
   return {
     owner_id: user.id,
+    wire: 'blob',
     bucket: file.object.bucket,
     key: file.object.key,
     overwrite: terms.overwrite,
@@ -103,6 +104,7 @@ async function newUpload(
     content_disposition: terms.disposition,
     original_name: file.originalName,
     metadata: terms.metadata,
+    s3: null,
     expires_at: terms.expiresAt,
     max_parts: maxParts,
     max_bytes: Math.min(maxFileBytes(maxParts, maxBytes), terms.maxBytes),

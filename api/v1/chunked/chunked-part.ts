@@ -83,7 +83,7 @@ export const uploadPart = blobEndpoint({
     const lease = await takeSlotLease(services.db, `part/${caller.user.id}`, partsInFlight)
     if (!lease) throw new ApiError('TOO_MANY_CONCURRENT_CHUNKS', undefined, 1)
     return withLease(services, lease, async () => {
-      const { segmentId, body } = await receiveRaw(exchange, services, reception(room, upload))
+      const { segmentId, ...body } = await receiveRaw(exchange, services, reception(room, upload))
       try {
         if (body.size === 0) throw new ApiError('EMPTY_CHUNK')
         await reauthenticate({ auth: uploading }, exchange, services)

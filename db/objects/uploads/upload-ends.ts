@@ -1,40 +1,44 @@
 import { createHash } from 'node:crypto'
 import type { UploadPart } from '../../../policy/objects/uploads/chunked.ts'
 import { retentionTimes } from '../../../policy/retention.ts'
+import type { StoredChecksum } from '../../../policy/s3/s3-facts.ts'
 import type { Db } from '../../database.ts'
 import { deleteExpired } from '../../expired-rows.ts'
-import { type StorageCharge, type StoredObject, storeObject } from '../objects.ts'
+import { type StoredObject, type StoreOptions, storeObject } from '../objects.ts'
 import { dropUploadParts, listUploadParts } from './upload-parts.ts'
-import { lockOpenUpload, type UploadRow } from './uploads.ts'
+import { lockOpenUpload, type UploadResult, type UploadRow } from './uploads.ts'
 
 export interface UploadCompletion {
   /** Picks the stored parts of the object, in their order; throws when they are refused. */
   choose(parts: readonly UploadPart[]): readonly UploadPart[]
-  /** What was reserved of the account's storage. */
-  charge?: StorageCharge
+  /** The checksum of the object; throws when it is not the one that the client sent. */
+  checksum?(parts: readonly UploadPart[]): StoredChecksum | undefined
+  options?: StoreOptions
 }
 
 /**
  * Makes the parts of an open upload an object; no bytes move. Undefined when the upload is not open, or not this account's. Throws as
- * `storeObject` and `choose` do, and then changes nothing.
+ * `storeObject`, `choose` and `checksum` do, and then changes nothing.
  */
 export async function completeUpload(
   trx: Db,
   { id, ownerId }: { id: string; ownerId: string },
-  { choose, charge }: UploadCompletion,
+  { choose, checksum, options = {} }: UploadCompletion,
 ): Promise<(StoredObject & { parts: number }) | undefined> {
   const upload = await lockOpenUpload(trx, id)
   if (upload?.owner_id !== ownerId) return undefined
   const parts = choose(await listUploadParts(trx, id))
-  const newParts = parts.map(({ segmentId, size, md5 }) => ({ segmentId, length: size, md5 }))
-  const stored = await storeObject(trx, objectOf(upload, parts), newParts, { overwrite: upload.overwrite, charge })
+  const newParts = parts.map(({ segmentId, size, md5, checksum }) => ({ segmentId, length: size, md5, checksum }))
+  const object = objectOf(upload, parts, checksum?.(parts))
+  const stored = await storeObject(trx, object, newParts, { overwrite: upload.overwrite, ...options })
   await dropUploadParts(trx, id)
-  await endUpload(trx, id, { state: 'completed' })
+  const result: UploadResult = { etag: object.etag, checksum: object.s3?.checksum }
+  await endUpload(trx, id, { state: 'completed', result: JSON.stringify(result) })
   return { ...stored, parts: parts.length }
 }
 
 /** The object of an upload. Its etag is that of S3 for multipart uploads: the md5 of the parts' md5s, and their number. */
-const objectOf = (upload: UploadRow, parts: readonly UploadPart[]) => ({
+const objectOf = (upload: UploadRow, parts: readonly UploadPart[], checksum?: StoredChecksum) => ({
   ownerId: upload.owner_id,
   bucket: upload.bucket,
   key: upload.key,
@@ -46,6 +50,7 @@ const objectOf = (upload: UploadRow, parts: readonly UploadPart[]) => ({
   contentDisposition: upload.content_disposition,
   originalName: upload.original_name,
   metadata: upload.metadata,
+  s3: upload.s3 && { ...upload.s3, checksum },
   expiresAt: upload.expires_at,
 })
 
@@ -90,7 +95,11 @@ export async function reclaimUpload(trx: Db, id: string, idleSeconds: number): P
   return { upload, parts }
 }
 
-async function endUpload(trx: Db, id: string, end: { state: 'completed' | 'aborted'; why?: string }): Promise<void> {
+async function endUpload(
+  trx: Db,
+  id: string,
+  end: { state: 'completed'; result: string } | { state: 'aborted'; why: string },
+): Promise<void> {
   await trx('uploads')
     .where({ id })
     .update({ ...end, ended_at: trx.fn.now() })

@@ -1,26 +1,42 @@
 import type { UploadPart } from '../../../policy/objects/uploads/chunked.ts'
 import type { Db } from '../../database.ts'
 import { statement } from '../../statement.ts'
-import { attachSegment, type BodyFacts, releaseSegment, releaseSegments } from '../segments.ts'
+import { attachSegment, type BodyFacts, releaseSegment, releaseSegments, shareSegment } from '../segments.ts'
 import { readUploadRoom } from './upload-room.ts'
 import { lockOpenUpload, lockUploads } from './uploads.ts'
 
-const byUpload = statement<UploadPart>(
+/** A part, and when it was stored. */
+export interface StoredUploadPart extends UploadPart {
+  created_at: Date
+}
+
+const byUpload = statement<StoredUploadPart>(
   'upload-parts.of',
-  `select part, segment_id as "segmentId", size::float8 as size, md5 from upload_parts where upload_id = $1 order by part`,
+  `select part, segment_id as "segmentId", size::float8 as size, md5, checksum, created_at from upload_parts where upload_id = $1 order by part`,
 )
 
 /** The stored parts of an upload, in order. */
-export const listUploadParts = (db: Db, uploadId: string): Promise<UploadPart[]> => byUpload(db, [uploadId])
+export const listUploadParts = (db: Db, uploadId: string): Promise<StoredUploadPart[]> => byUpload(db, [uploadId])
 
 export interface NewUploadPart {
   uploadId: string
   part: number
   segmentId: string
   body: BodyFacts & { md5: string }
+  checksum?: string | null
+  /** True for a segment that belongs to an object already: a part copied from it without its bytes. */
+  shared?: boolean
   /** Bytes that the account may store, including its open uploads; default: no limit. */
   limit?: number
 }
+
+/** Bytes of the other parts, and the segment that the part has so far. */
+const readTotals = statement<{ others: number; before: string | null }>(
+  'upload-parts.totals',
+  `select coalesce(sum(size) filter (where part <> $2), 0)::float8 as others,
+          max(segment_id) filter (where part = $2) as before
+     from upload_parts where upload_id = $1`,
+)
 
 /**
  * Makes a stored segment a part of an open upload; it replaces an earlier version of the part. The bytes must be durable already. Unless
@@ -29,22 +45,20 @@ export interface NewUploadPart {
  */
 export async function storeUploadPart(
   trx: Db,
-  { uploadId, part, segmentId, body, limit = Number.POSITIVE_INFINITY }: NewUploadPart,
+  { uploadId, part, segmentId, body, checksum = null, shared = false, limit = Number.POSITIVE_INFINITY }: NewUploadPart,
 ): Promise<'stored' | 'over' | 'too large' | 'no room' | 'swept'> {
   const upload = await lockOpenUpload(trx, uploadId)
   if (!upload) return 'over'
-  const parts = await listUploadParts(trx, uploadId)
-  const before = parts.find(stored => stored.part === part)
-  const others = parts.reduce((sum, { size }) => sum + size, 0) - (before?.size ?? 0)
+  const { others, before } = (await readTotals(trx, [uploadId, part]))[0]!
   if (others + body.size > upload.max_bytes) return 'too large'
   await lockUploads(trx, upload.owner_id) // so that concurrent parts are all counted
   if (body.size > (await readUploadRoom(trx, upload, part, limit))) return 'no room'
-  if (!(await attachSegment(trx, segmentId, body))) return 'swept'
+  if (!(await (shared ? shareSegment(trx, segmentId) : attachSegment(trx, segmentId, body)))) return 'swept'
   await trx('upload_parts')
-    .insert({ upload_id: uploadId, part, segment_id: segmentId, size: body.size, md5: body.md5 })
+    .insert({ upload_id: uploadId, part, segment_id: segmentId, size: body.size, md5: body.md5, checksum })
     .onConflict(['upload_id', 'part'])
-    .merge({ segment_id: segmentId, size: body.size, md5: body.md5, created_at: trx.fn.now() })
-  if (before) await releaseSegment(trx, before.segmentId)
+    .merge({ segment_id: segmentId, size: body.size, md5: body.md5, checksum, created_at: trx.fn.now() })
+  if (before) await releaseSegment(trx, before)
   await trx('uploads').where({ id: uploadId }).update({ last_activity_at: trx.fn.now() })
   return 'stored'
 }

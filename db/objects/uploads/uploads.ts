@@ -1,5 +1,6 @@
 import { newId } from '../../../policy/ids.ts'
-import type { Bucket } from '../../../policy/objects/object-names.ts'
+import type { Bucket, ExtraBucket } from '../../../policy/objects/object-names.ts'
+import type { StoredChecksum, UploadFacts } from '../../../policy/s3/s3-facts.ts'
 import type { Db } from '../../database.ts'
 import { statement } from '../../statement.ts'
 
@@ -8,7 +9,9 @@ export interface UploadRow {
   id: string
   owner_id: string
   state: 'open' | 'completed' | 'aborted'
-  bucket: Bucket
+  /** The wire that opened it; the other one does not see it. */
+  wire: 'blob' | 's3'
+  bucket: Bucket | ExtraBucket
   key: string
   overwrite: boolean
   content_type: string
@@ -16,6 +19,7 @@ export interface UploadRow {
   content_disposition: string | null
   original_name: string | null
   metadata: Record<string, string>
+  s3: UploadFacts | null
   expires_at: Date | null
   max_parts: number
   /** Of the whole object. */
@@ -26,37 +30,49 @@ export interface UploadRow {
   last_activity_at: Date
 }
 
-const columns = `u.id, u.owner_id, u.state, u.bucket, u.key, u.overwrite, u.content_type, u.cache_control, u.content_disposition,
-  u.original_name, u.metadata, u.expires_at, u.max_parts, u.max_bytes::float8 as max_bytes, u.upload_token_id, u.created_at,
+const columns = `u.id, u.owner_id, u.state, u.wire, u.bucket, u.key, u.overwrite, u.content_type, u.cache_control, u.content_disposition,
+  u.original_name, u.metadata, u.s3, u.expires_at, u.max_parts, u.max_bytes::float8 as max_bytes, u.upload_token_id, u.created_at,
   u.last_activity_at`
 
 export type NewUpload = Omit<UploadRow, 'id' | 'state' | 'created_at' | 'last_activity_at'>
+
+/** What a completion answered. */
+export interface UploadResult {
+  etag: string
+  checksum?: StoredChecksum
+}
 
 /** Serializes transactions that count the uploads of an account, until this one ends. A single upload must be locked before this. */
 export async function lockUploads(trx: Db, ownerId: string): Promise<void> {
   await trx.raw('select pg_advisory_xact_lock(hashtextextended(?, 0))', [`uploads/${ownerId}`])
 }
 
-/** Opens an upload, unless the account has `maxOpen` of them. */
+/** Opens an upload, unless the account has `maxOpen` of its wire. */
 export async function openUpload(trx: Db, upload: NewUpload, maxOpen: number): Promise<string | undefined> {
   await lockUploads(trx, upload.owner_id)
   const [{ open }] = await trx('uploads')
-    .where({ owner_id: upload.owner_id, state: 'open' })
+    .where({ owner_id: upload.owner_id, state: 'open', wire: upload.wire })
     .select(trx.raw('count(*)::integer as open'))
   if (open >= maxOpen) return undefined
   const id = newId()
-  await trx('uploads').insert({ ...upload, id, metadata: JSON.stringify(upload.metadata) })
+  const { metadata, s3 } = upload
+  await trx('uploads').insert({ ...upload, id, metadata: JSON.stringify(metadata), s3: s3 && JSON.stringify(s3) })
   return id
 }
 
 const byId = statement<UploadRow>(
   'uploads.find',
-  `select ${columns} from uploads u where u.id = $1 and u.owner_id = $2 and u.state = 'open'`,
+  `select ${columns} from uploads u where u.id = $1 and u.owner_id = $2 and u.wire = $3 and u.state = 'open'`,
 )
 
 /** An open upload of an account. */
-export async function findUpload(db: Db, id: string, ownerId: string): Promise<UploadRow | undefined> {
-  return (await byId(db, [id, ownerId]))[0]
+export async function findUpload(
+  db: Db,
+  id: string,
+  ownerId: string,
+  wire: UploadRow['wire'] = 'blob',
+): Promise<UploadRow | undefined> {
+  return (await byId(db, [id, ownerId, wire]))[0]
 }
 
 const locked = statement<UploadRow>(
@@ -72,13 +88,13 @@ export async function lockOpenUpload(trx: Db, id: string): Promise<UploadRow | u
 /** An open upload as a line of a list. */
 export type OpenUpload = UploadRow & { parts: number; size_so_far: number }
 
-/** Open uploads of an account, oldest first. */
+/** Open uploads of an account through the Blob API, oldest first. */
 export async function listOpenUploads(db: Db, ownerId: string): Promise<OpenUpload[]> {
   const { rows } = await db.raw(
     `select ${columns}, p.parts, p.size_so_far from uploads u
        cross join lateral (select count(*)::integer as parts, coalesce(sum(size), 0)::float8 as size_so_far
                              from upload_parts where upload_id = u.id) p
-      where u.owner_id = ? and u.state = 'open' order by u.created_at, u.id`,
+      where u.owner_id = ? and u.state = 'open' and u.wire = 'blob' order by u.created_at, u.id`,
     [ownerId],
   )
   return rows

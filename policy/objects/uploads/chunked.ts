@@ -15,6 +15,8 @@ export interface UploadPart {
   size: number
   /** Hex. */
   md5: string
+  /** Base64, of the algorithm of the upload; null when the part was sent without one. */
+  checksum: string | null
 }
 
 /** Max size of a file in an upload with up to `maxParts` parts, in bytes. */

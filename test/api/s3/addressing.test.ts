@@ -4,10 +4,9 @@ import { signedRequest } from '../../../api/s3/signature/signed-request.ts'
 import type { S3Error } from '../../../policy/s3/s3-errors.ts'
 
 const address = (target: string, host = 's3.example.test') => {
-  const { bucket, key } = addressOf(
-    signedRequest({ method: 'GET', target, rawHeaders: ['Host', host] }),
+  const { bucket, key } = addressOf(signedRequest({ method: 'GET', target, rawHeaders: ['Host', host] }), [
     's3.example.test',
-  )
+  ])
   return [bucket, key]
 }
 

@@ -19,6 +19,7 @@ import type { Endpoint } from '../../../api/pipeline/endpoint.ts'
 import { Limiter } from '../../../api/pipeline/limiter.ts'
 import { openApi } from '../../../api/pipeline/openapi.ts'
 import { RowNotifications } from '../../../api/pipeline/row-notifications.ts'
+import { s3Credentials } from '../../../api/s3/credentials.ts'
 import type { Services } from '../../../api/services.ts'
 import { ServiceStatus } from '../../../api/status/service-status.ts'
 import { Outcomes } from '../../../api/v2/apps/outcomes.ts'
@@ -81,6 +82,7 @@ export interface TestApi {
   publicUrl: string
   filesUrl: string
   blobUrl: string
+  s3Url: string
   server: Server
   services: Services
   store: FailingStore
@@ -171,6 +173,7 @@ export async function openApiFor(
     files: httpHostFiles(hostCall(db, masterKey)),
     plans: defaultPlans,
     authenticate,
+    findS3Credential: s3Credentials({ db, masterKey, plans: defaultPlans }),
     segmentIds: new SegmentIds(db),
     quota: new StorageQuota(db),
     limiter: new Limiter(db),
@@ -210,12 +213,10 @@ export async function openApiFor(
   const open = createServer(others.public.callback())
   const files = createServer(others.files.callback())
   const blob = hardenedServer(others.blob.callback(), limits)
-  const [url, publicUrl, filesUrl, blobUrl] = (await Promise.all([server, open, files, blob].map(listening))) as [
-    string,
-    string,
-    string,
-    string,
-  ]
+  const s3 = hardenedServer(others.s3.callback(), limits)
+  const [url, publicUrl, filesUrl, blobUrl, s3Url] = (await Promise.all(
+    [server, open, files, blob, s3].map(listening),
+  )) as [string, string, string, string, string]
   await notifications.open()
   undo.push(
     () => made.store.close(),
@@ -224,6 +225,7 @@ export async function openApiFor(
     () => closed(open),
     () => closed(files),
     () => closed(blob),
+    () => closed(s3),
     () => closed(server),
     async () => {
       made.lanes.over = true
@@ -238,6 +240,7 @@ export async function openApiFor(
     publicUrl,
     filesUrl,
     blobUrl,
+    s3Url,
     blobAs,
     server,
     services,

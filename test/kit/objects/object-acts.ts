@@ -131,7 +131,9 @@ export class ObjectActs {
     const at = { ownerId: this.ownerId, bucket: upload.bucket, key: upload.key }
     const replacing = upload.overwrite ? await findObject(db, at) : undefined
     const stored = await this.#withReservedStorage(process, size, replacing?.size, charge =>
-      transaction(db, trx => completeUpload(trx, { id, ownerId: this.ownerId }, { choose: notNone, charge })),
+      transaction(db, trx =>
+        completeUpload(trx, { id, ownerId: this.ownerId }, { choose: notNone, options: { charge } }),
+      ),
     )
     return stored ? toldOf(stored) : 'over'
   }

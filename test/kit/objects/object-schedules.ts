@@ -142,7 +142,9 @@ export class Schedules {
       content_disposition: null,
       original_name: null,
       metadata: {},
-    }
+      wire: 'blob',
+      s3: null,
+    } as const
     const rest = { overwrite, expires_at: null, max_parts: 9, max_bytes: 1e9, upload_token_id: null }
     const { ownerId, ...at } = this.#acts.name(name)
     const row = { owner_id: ownerId, ...at, ...object, ...rest }

@@ -74,6 +74,7 @@ export const rule = (prefix: string, fields: Partial<RuleFields> = {}): RuleFiel
 export async function idleUpload(db: Db, ownerId: string, key = newId()): Promise<string> {
   const upload = {
     owner_id: ownerId,
+    wire: 'blob' as const,
     bucket: 'public' as const,
     key,
     overwrite: false,
@@ -82,6 +83,7 @@ export async function idleUpload(db: Db, ownerId: string, key = newId()): Promis
     content_disposition: null,
     original_name: null,
     metadata: {},
+    s3: null,
     expires_at: null,
     max_parts: 10,
     max_bytes: 1000,

@@ -62,19 +62,23 @@ export const blobCodes: Record<number, string> = {
   503: 'PUBLIC_STORAGE_UNAVAILABLE PRIVATE_STORAGE_UNAVAILABLE DATABASE_UNAVAILABLE',
 }
 
-/** The S3 wire (contract 10.1). */
+/** The S3 wire (contract 10.5). */
 export const s3Codes: Record<number, string> = {
-  400: `AuthorizationHeaderMalformed AuthorizationQueryParametersError BadDigest EntityTooLarge EntityTooSmall IncompleteBody
-    InvalidArgument InvalidBucketName InvalidDigest InvalidPart InvalidPartOrder InvalidRequest KeyTooLongError MalformedXML
-    MetadataTooLarge XAmzContentSHA256Mismatch`,
-  403: 'AccessDenied InvalidAccessKeyId RequestTimeTooSkewed SignatureDoesNotMatch QuotaExceeded',
-  404: 'NoSuchBucket NoSuchKey NoSuchUpload',
+  400: `AccessControlListNotSupported AuthorizationHeaderMalformed AuthorizationQueryParametersError BadDigest
+    EntityTooLarge EntityTooSmall IncompleteBody InvalidArgument InvalidBucketName InvalidDigest InvalidPart
+    InvalidPartOrder InvalidRequest InvalidStorageClass InvalidTag KeyTooLongError MalformedPOSTRequest
+    MalformedXML MetadataTooLarge TooManyBuckets XAmzContentSHA256Mismatch`,
+  403: 'AccessDenied InvalidAccessKeyId QuotaExceeded RequestTimeTooSkewed SignatureDoesNotMatch',
+  404: `NoSuchBucket NoSuchBucketPolicy NoSuchCORSConfiguration NoSuchKey NoSuchLifecycleConfiguration
+    NoSuchObjectLockConfiguration NoSuchPublicAccessBlockConfiguration NoSuchTagSet NoSuchUpload
+    NoSuchVersion NoSuchWebsiteConfiguration ObjectLockConfigurationNotFoundError
+    ReplicationConfigurationNotFoundError ServerSideEncryptionConfigurationNotFoundError`,
   405: 'MethodNotAllowed',
-  409: 'BucketAlreadyOwnedByYou BucketNotEmpty OperationAborted',
+  409: 'BucketAlreadyExists BucketAlreadyOwnedByYou BucketNotEmpty OperationAborted',
   411: 'MissingContentLength',
   412: 'PreconditionFailed',
   416: 'InvalidRange',
   500: 'InternalError',
   501: 'NotImplemented',
-  503: 'SlowDown ServiceUnavailable',
+  503: 'ServiceUnavailable SlowDown',
 }

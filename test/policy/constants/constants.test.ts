@@ -7,6 +7,7 @@ import { managementErrors } from '../../../policy/errors.ts'
 import { type Limit, limits, linkVisits, objectCounts } from '../../../policy/limits.ts'
 import { blobErrors } from '../../../policy/objects/blob-errors.ts'
 import { s3Errors } from '../../../policy/s3/s3-errors.ts'
+import { s3Counts } from '../../../policy/s3/s3-limits.ts'
 import { blobCodes, managementCodes, s3Codes, toldInEvents } from './codes.ts'
 import { countsAsAgreed, limitsAsAgreed } from './limits.ts'
 import { numbersAsAgreed, settingsAsAgreed } from './numbers.ts'
@@ -31,6 +32,8 @@ test('every limit has its agreed value, and there are no others', t => {
       'visits of a snapshot link': linkVisits.snapshot,
       'visits of a share': linkVisits.share,
       'wrong passwords': linkVisits.password,
+      'copies by S3': s3Counts.copies,
+      'keys deleted by S3': s3Counts.deletedKeys,
     }),
     countsAsAgreed,
   )
@@ -122,6 +125,7 @@ const elsewhere: Record<string, readonly string[]> = {
   'errors.ts': ['managementErrors'],
   'objects/blob-errors.ts': ['blobErrors'],
   's3/s3-errors.ts': ['s3Errors'],
+  's3/s3-limits.ts': ['s3Counts'],
   'runtimes.ts': ['runtimes'],
 }
 

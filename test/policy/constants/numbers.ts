@@ -312,6 +312,26 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
   's3/s3-signatures.ts': {
     s3Signatures: { maxSkewMs: 900_000, maxExpiresSeconds: 604_800, chunkHeadBytes: 1024, trailerBytes: 8192 },
   },
+  // Contract 7.46 and 7.52.
+  's3/s3-limits.ts': {
+    s3Limits: {
+      putBytes: 5_368_709_120,
+      uploadBytes: 10_737_418_240,
+      parts: 10_000,
+      minPartBytes: 5_242_880,
+      openUploads: 1000,
+      pageEntries: 1000,
+      deletedKeys: 1000,
+      xmlBytes: 2_097_152,
+      formBytes: 20_480,
+      form: { files: 1, fields: 100, parts: 110, headerPairs: 100 },
+      metadataBytes: 2048,
+      tags: 10,
+      tagKeyCharacters: 128,
+      tagValueCharacters: 256,
+      extraBuckets: 100,
+    },
+  },
   // Contract 3.5: 24 characters.
   'accounts/usernames.ts': { usernameLength: 24 },
   // Contract 4.24, V1.

@@ -30,9 +30,10 @@ async function newOwner(db: Db): Promise<string> {
   return (await createUser(db, { name: 'Ana', email: `${newId()}@example.org`, plan: 'hobby-1' })).id
 }
 
-async function open(db: Db, ownerId: string, wish: Partial<NewUpload> = {}): Promise<string> {
+async function open(db: Db, ownerId: string, changes: Partial<NewUpload> = {}): Promise<string> {
   const upload = {
     owner_id: ownerId,
+    wire: 'blob',
     bucket: 'public',
     key: `${newId()}.bin`,
     overwrite: false,
@@ -41,12 +42,13 @@ async function open(db: Db, ownerId: string, wish: Partial<NewUpload> = {}): Pro
     content_disposition: null,
     original_name: null,
     metadata: {},
+    s3: null,
     expires_at: null,
     max_parts: 205,
     max_bytes: 1e10,
     upload_token_id: null,
-    ...wish,
-  } as const
+    ...changes,
+  } as NewUpload
   return (await transaction(db, trx => openUpload(trx, upload, 1000)))!
 }
 

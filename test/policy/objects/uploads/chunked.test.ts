@@ -1,7 +1,13 @@
 import test from 'ava'
 import { maxFileBytes, type UploadPart, wholeParts } from '../../../../policy/objects/uploads/chunked.ts'
 
-const part = (part: number, size: number): UploadPart => ({ part, segmentId: `s${part}`, size, md5: '' })
+const part = (part: number, size: number): UploadPart => ({
+  part,
+  segmentId: `s${part}`,
+  size,
+  md5: '',
+  checksum: null,
+})
 const least = 5 * 1024 * 1024
 
 test('only the last part may be under 5 MB, none may be missing, and there must be one', t => {

@@ -1,0 +1,126 @@
+import type { Readable } from 'node:stream'
+import { Busboy, type BusboyInstance } from '@fastify/busboy'
+import { ignoreError } from '../../../lib/async/ignore-error.ts'
+import { ApiError } from '../../../policy/errors.ts'
+import { S3Error } from '../../../policy/s3/s3-errors.ts'
+import { s3Limits } from '../../../policy/s3/s3-limits.ts'
+import { inviteBody } from '../../http/body.ts'
+import type { Exchange } from '../../http/exchange.ts'
+import { watchPace } from '../../http/pace.ts'
+import type { Services } from '../../services.ts'
+import { heldBytes } from '../../v1/chunked/raw-body.ts'
+import { type BodyRules, storeBody } from '../../v1/uploads.ts'
+import type { Payload } from './payload.ts'
+import { PayloadStream } from './payload-stream.ts'
+import { type ReceivedBody, verified } from './receive.ts'
+
+/** The fields of a form before its file, by name in lower case. */
+export type FormFields = ReadonlyMap<string, string>
+
+/** A form whose fields have arrived, and of whose file nothing has been read. */
+export interface ReceivedForm {
+  fields: FormFields
+  fileName: string
+  /** Streams the file into the object store and verifies it; a refusal leaves nothing behind. */
+  receiveFile(services: Services, rules: BodyRules, stated: Pick<Payload, 'checksum' | 'md5'>): Promise<ReceivedBody>
+  /** Stops reading the body. */
+  end(): void
+}
+
+/** Reads a form up to its file. Throws MalformedPOSTRequest, EntityTooLarge for fields over 20 KiB, InvalidArgument and UPLOAD_ABORTED. */
+export async function receiveForm({ request, response }: Exchange): Promise<ReceivedForm> {
+  const form = openForm(request.headers)
+  const whole = wholeForm(form, request)
+  const begun = fileOf(form, whole.arrived)
+  inviteBody(request, response)
+  request.pipe(form)
+  const end = () => {
+    whole.stop()
+    request.unpipe(form)
+  }
+  try {
+    const { file, ...read } = await begun
+    return {
+      ...read,
+      end,
+      async receiveFile(services, rules, { checksum, md5 }) {
+        const payload = { length: null, chunks: null, sha256: null, md5, checksum }
+        const stream = new PayloadStream(payload, heldBytes)
+        const cancel = new AbortController()
+        stream.on('error', () => {})
+        whole.arrived.catch(error => {
+          cancel.abort()
+          stream.destroy(error)
+        })
+        const isRefused = () => stream.refusal !== null
+        const arrived = await storeBody(file.pipe(stream), services, { ...rules, isRefused }, cancel).catch(error => {
+          throw stream.refusal ?? error
+        })
+        return verified(payload, { arrived, stream, ended: whole.arrived }, services)
+      },
+    }
+  } catch (error) {
+    end()
+    form.destroy()
+    throw error
+  }
+}
+
+function openForm(headers: Exchange['request']['headers']): BusboyInstance {
+  try {
+    return new Busboy({
+      headers: { ...headers, 'content-type': headers['content-type'] ?? '' },
+      limits: { ...s3Limits.form, fieldSize: s3Limits.formBytes, fileSize: s3Limits.putBytes + 1 },
+    })
+  } catch {
+    throw new S3Error('MalformedPOSTRequest')
+  }
+}
+
+/** Resolves once the last boundary has arrived; rejects when the form is malformed, breaks off, or arrives too slowly. */
+function wholeForm(form: BusboyInstance, request: Exchange['request']): { arrived: Promise<void>; stop(): void } {
+  let stop = () => {}
+  const arrived = new Promise<void>((resolve, reject) => {
+    const lost = () => request.complete || reject(new ApiError('UPLOAD_ABORTED'))
+    form.once('finish', resolve)
+    form.on('error', () =>
+      reject(request.complete ? new S3Error('MalformedPOSTRequest') : new ApiError('UPLOAD_ABORTED')),
+    )
+    request.once('close', lost).once('error', lost)
+    const stopWatch = watchPace(request, () => reject(new ApiError('UPLOAD_ABORTED')))
+    stop = () => {
+      stopWatch()
+      request.off('close', lost).off('error', lost)
+    }
+  })
+  arrived.catch(ignoreError('the file, or the fields before it, report it'))
+  return { arrived, stop }
+}
+
+/** The file of a form, and the fields that came before it. */
+function fileOf(
+  form: BusboyInstance,
+  whole: Promise<void>,
+): Promise<{ fields: FormFields; file: Readable; fileName: string }> {
+  const fields = new Map<string, string>()
+  let bytes = 0
+  return new Promise((resolve, reject) => {
+    form.on('field', (field: string, value: string, _isNameCut: boolean, isCut: boolean) => {
+      const name = field.toLowerCase()
+      bytes += name.length + value.length
+      if (isCut || bytes > s3Limits.formBytes)
+        return reject(new S3Error('EntityTooLarge', 'The fields of the form exceed 20 KiB.'))
+      // The policy would cover only one of them.
+      if (fields.has(name)) return reject(new S3Error('InvalidArgument', `The field ${name} comes twice.`))
+      fields.set(name, value)
+    })
+    form.on('file', (name, file, fileName) => {
+      file.on('error', () => {})
+      // What follows the file is not read as a field, as with S3.
+      if (name === 'file') resolve({ fields: new Map(fields), file, fileName: fileName ?? '' })
+      else file.resume()
+    })
+    const missing = new S3Error('InvalidArgument', 'The form must have a field named file, after the others.')
+    whole.then(() => reject(missing), reject)
+  })
+}

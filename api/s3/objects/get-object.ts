@@ -1,0 +1,101 @@
+import type { OpenedObject } from '../../../db/objects/manifests.ts'
+import { openObject } from '../../../db/objects/objects.ts'
+import type { ByteRange } from '../../../lib/byte-range.ts'
+import { type Portion, portionOf } from '../../../lib/preconditions.ts'
+import { S3Error } from '../../../policy/s3/s3-errors.ts'
+import { shownHeaders, toWire } from '../../../policy/s3/s3-headers.ts'
+import { s3Limits } from '../../../policy/s3/s3-limits.ts'
+import { sendableObject } from '../../files/object-download.ts'
+import { sendPortion } from '../../files/send-body.ts'
+import type { Reply } from '../../http/respond.ts'
+import { withinDeadline } from '../../pipeline/deadline.ts'
+import type { Services } from '../../services.ts'
+import { headerOf, type Operation, objectOf, queryOf, type S3Call } from '../operation.ts'
+import { demandNoVersion } from '../versions.ts'
+import { expirationHeaders } from './object-views.ts'
+
+/** Headers that the query of a request replaces in its response. */
+const overrides = {
+  'response-cache-control': 'Cache-Control',
+  'response-content-disposition': 'Content-Disposition',
+  'response-content-encoding': 'Content-Encoding',
+  'response-content-language': 'Content-Language',
+  'response-content-type': 'Content-Type',
+  'response-expires': 'Expires',
+} as const
+
+export const getObject: Operation = {
+  name: 'GetObject',
+  method: 'GET',
+  target: 'object',
+  support: 'supported',
+  needs: 'read',
+  handle: read,
+}
+
+export const headObject: Operation = { ...getObject, name: 'HeadObject', method: 'HEAD' }
+
+async function read(call: S3Call, services: Services): Promise<Reply> {
+  demandNoVersion(call)
+  const opened = await withinDeadline(openObject(services.db, objectOf(call)))
+  if (!opened) throw new S3Error('NoSuchKey', undefined, { Key: call.key })
+  const { object } = opened
+  const part = partOf(call, opened)
+  const portion = portionFor(call, opened, part?.range)
+  // S3 leaves a checksum of the whole out of the answer with a part of it.
+  const withChecksum = headerOf(call, 'x-amz-checksum-mode')?.toUpperCase() === 'ENABLED' && portion.range === null
+  const headers = {
+    ...shownHeaders(object, { withChecksum }),
+    ...expirationHeaders(object),
+    ...(part && { 'x-amz-mp-parts-count': String(opened.parts.length) }),
+    ...overridden(call),
+  }
+  return sendPortion(call.exchange, sendableObject(opened, services, headers), portion)
+}
+
+/** The portion by the conditions and the range of a request. Throws PreconditionFailed and InvalidRange. */
+function portionFor(call: S3Call, { object }: OpenedObject, part: ByteRange | null | undefined): Portion {
+  const { method, headers } = call.exchange.request
+  const validators = { etag: object.etag, modified: object.created_at, size: object.size }
+  const portion = portionOf(method, headers, validators)
+  if (portion.status === 412) throw new S3Error('PreconditionFailed')
+  if (portion.status === 416)
+    throw new S3Error('InvalidRange', undefined, {
+      RangeRequested: headers.range ?? '',
+      ActualObjectSize: String(object.size),
+    })
+  if (part === undefined || portion.status === 304) return portion
+  return { status: 206, range: part }
+}
+
+/** The part of an object with the number in the query; undefined without one. An object in one piece has one part. */
+function partOf(call: S3Call, { parts }: OpenedObject): { range: ByteRange | null } | undefined {
+  const text = queryOf(call, 'partNumber')
+  if (text === undefined) return undefined
+  if (headerOf(call, 'range') !== undefined)
+    throw new S3Error('InvalidRequest', 'A request cannot have both a range and a part number.')
+  const number = /^\d{1,5}$/.test(text) ? Number(text) : 0
+  if (number < 1 || number > s3Limits.parts)
+    throw new S3Error('InvalidArgument', `partNumber must be from 1 to ${s3Limits.parts}.`)
+  const part = parts[number - 1]
+  if (!part)
+    throw new S3Error('InvalidRange', 'The object does not have a part of this number.', {
+      ActualPartCount: String(parts.length),
+    })
+  return { range: part.length > 0 ? { from: part.startsAt, to: part.startsAt + part.length - 1 } : null }
+}
+
+/** The signature covers the query, so only who signed the address decides about these headers. */
+function overridden(call: S3Call): Record<string, string> {
+  const pairs = Object.entries(overrides).flatMap(([parameter, header]) => {
+    const value = queryOf(call, parameter)
+    return value === undefined ? [] : [[header, headerValue(value, parameter)]]
+  })
+  return Object.fromEntries(pairs)
+}
+
+function headerValue(value: string, parameter: string): string {
+  if (/[\0-\x08\x0a-\x1f\x7f]/.test(value))
+    throw new S3Error('InvalidArgument', `${parameter} is no value of a header.`)
+  return toWire(value)
+}

@@ -1,0 +1,62 @@
+import { transaction } from '../../../db/database.ts'
+import { setTags } from '../../../db/objects/object-changes.ts'
+import { findObject } from '../../../db/objects/objects.ts'
+import { objectId } from '../../../policy/objects/object-names.ts'
+import { S3Error } from '../../../policy/s3/s3-errors.ts'
+import { checkedTags } from '../../../policy/s3/s3-tags.ts'
+import type { Services } from '../../services.ts'
+import { emptyReply, xmlReply } from '../answers.ts'
+import { receiveDocument } from '../bodies/document.ts'
+import { type Operation, objectOf, type S3Call } from '../operation.ts'
+import { demandNoVersion } from '../versions.ts'
+import { childOf, childrenOf, textOf } from '../xml-in.ts'
+
+const tagging = { target: 'object', query: ['tagging'], support: 'supported' } as const
+
+export const getObjectTagging: Operation = {
+  ...tagging,
+  name: 'GetObjectTagging',
+  method: 'GET',
+  needs: 'read',
+  async handle(call, { db }) {
+    demandNoVersion(call)
+    const object = await findObject(db, objectOf(call))
+    if (!object) throw new S3Error('NoSuchKey', undefined, { Key: call.key })
+    const tags = Object.entries(object.s3?.tags ?? {}).map(([Key, Value]) => ({ Key, Value }))
+    return xmlReply('Tagging', { TagSet: { Tag: tags } })
+  },
+}
+
+export const putObjectTagging: Operation = {
+  ...tagging,
+  name: 'PutObjectTagging',
+  method: 'PUT',
+  needs: 'write',
+  async handle(call, services) {
+    const document = await receiveDocument(call, 'Tagging')
+    const set = childOf(document, 'TagSet')
+    if (!set) throw new S3Error('MalformedXML')
+    const pairs = childrenOf(set, 'Tag').map(tag => [textOf(tag, 'Key') ?? '', textOf(tag, 'Value') ?? ''] as const)
+    await change(call, checkedTags(pairs), services)
+    return emptyReply(200)
+  },
+}
+
+export const deleteObjectTagging: Operation = {
+  ...tagging,
+  name: 'DeleteObjectTagging',
+  method: 'DELETE',
+  needs: 'write',
+  async handle(call, services) {
+    await change(call, {}, services)
+    return emptyReply(204)
+  },
+}
+
+async function change(call: S3Call, tags: Record<string, string>, { db }: Services): Promise<void> {
+  demandNoVersion(call)
+  const name = objectOf(call)
+  call.exchange.resource = objectId(name)
+  if (!(await transaction(db, trx => setTags(trx, name, tags))))
+    throw new S3Error('NoSuchKey', undefined, { Key: call.key })
+}

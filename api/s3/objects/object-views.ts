@@ -1,0 +1,29 @@
+import type { ObjectRow } from '../../../db/objects/objects.ts'
+import type { StoredChecksum } from '../../../policy/s3/s3-facts.ts'
+import type { Reply } from '../../http/respond.ts'
+import { emptyReply } from '../answers.ts'
+import type { Xml } from '../xml.ts'
+
+/** The checksum of a response, in headers. */
+export const checksumHeaders = (checksum: StoredChecksum | undefined): Record<string, string> =>
+  checksum
+    ? { [`x-amz-checksum-${checksum.algorithm.toLowerCase()}`]: checksum.value, 'x-amz-checksum-type': checksum.type }
+    : {}
+
+/** The checksum of a result, as elements. */
+export const checksumElements = (checksum: StoredChecksum | undefined): Record<string, Xml> =>
+  checksum ? { [`Checksum${checksum.algorithm}`]: checksum.value, ChecksumType: checksum.type } : {}
+
+export const quoted = (etag: string): string => `"${etag}"`
+
+/** When a rule deletes the object, in the form of S3's lifecycle. */
+export const expirationHeaders = ({ expires_at }: Pick<ObjectRow, 'expires_at'>): Record<string, string> =>
+  expires_at ? { 'x-amz-expiration': `expiry-date="${expires_at.toUTCString()}", rule-id="rule"` } : {}
+
+/** The answer to a write. */
+export const writtenReply = (object: Pick<ObjectRow, 'etag' | 's3' | 'expires_at'>): Reply =>
+  emptyReply(200, {
+    ETag: quoted(object.etag),
+    ...checksumHeaders(object.s3?.checksum),
+    ...expirationHeaders(object),
+  })

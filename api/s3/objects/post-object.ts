@@ -1,0 +1,159 @@
+import { writeConditions } from '../../../policy/s3/s3-conditions.ts'
+import { S3Error } from '../../../policy/s3/s3-errors.ts'
+import { refuseUnsupported, writtenHeaders } from '../../../policy/s3/s3-headers.ts'
+import { s3Limits } from '../../../policy/s3/s3-limits.ts'
+import type { Exchange } from '../../http/exchange.ts'
+import type { Reply } from '../../http/respond.ts'
+import { withinDeadline } from '../../pipeline/deadline.ts'
+import type { Services } from '../../services.ts'
+import { discard } from '../../v1/uploads.ts'
+import { type Address, assertKey } from '../addressing.ts'
+import { emptyReply, xmlReply } from '../answers.ts'
+import { type FormFields, receiveForm } from '../bodies/form.ts'
+import { checksumOf, md5Of } from '../bodies/payload.ts'
+import { namedBucket } from '../buckets/named-bucket.ts'
+import { objectOf, type S3Call } from '../operation.ts'
+import { checkOwner, checkRights, countS3, stillAllowed } from '../rights.ts'
+import { parsedCredential } from '../signature/authorization.ts'
+import { checkPolicy, type PostSizes, verifyPolicy } from '../signature/post-policy.ts'
+import type { SignedRequest } from '../signature/signed-request.ts'
+import { signingKey } from '../signature/signing.ts'
+import { checkScope } from '../signature/verification.ts'
+import { quoted } from './object-views.ts'
+import { assertMayWrite, assertRoom, bodyRules, inUploadSlot, writeObject, writeTerms } from './write-object.ts'
+
+/** Whether a request is a form that a browser sends to a bucket. */
+export const isForm = ({ method, header, query }: SignedRequest, { bucket, key }: Address): boolean =>
+  method === 'POST' &&
+  bucket !== null &&
+  key === null &&
+  query.length === 0 &&
+  header('authorization').length === 0 &&
+  /^multipart\/form-data\b/i.test(header('content-type')[0] ?? '')
+
+/** A form whose policy is signed, and allows its fields. */
+interface AdmittedForm {
+  call: Pick<S3Call, 'caller' | 'exchange' | 'stored' | 'key' | 'bucket'>
+  accessKeyId: string
+  sizes: PostSizes
+}
+
+/** A form upload: its fields come first and decide about the file, which is not read before they are verified. */
+export async function postObject(
+  request: SignedRequest,
+  { bucket }: Address,
+  exchange: Exchange,
+  services: Services,
+): Promise<Reply> {
+  const form = await receiveForm(exchange)
+  const fields = withFileName(form.fields, form.fileName)
+  try {
+    const admitted = await withinDeadline(admit(fields, bucket!, { request, exchange, services }))
+    const { call, sizes, accessKeyId } = admitted
+    const header = (name: string) => (fields.has(name) ? [Buffer.from(fields.get(name)!).toString('latin1')] : [])
+    const headers = writtenHeaders(header, fields.keys(), call.key)
+    refuseUnsupported(header, formHeaders(fields), call.stored === 'public')
+    const conditions = writeConditions(header)
+    const stated = checksumOf(header, fields.keys())
+    const md5 = md5Of(fields.get('content-md5'))
+    return await inUploadSlot(call, services, async (held, rules) => {
+      const name = objectOf(call)
+      const terms = writeTerms(name, headers, call.caller, rules, new Date())
+      const expected = Number(request.header('content-length')[0] ?? 0)
+      await assertRoom(Math.max(0, expected - s3Limits.formBytes), name, call.caller, services)
+      const bounds = bodyRules(call.stored, { ...terms, maxBytes: Math.min(terms.maxBytes, sizes.max) })
+      const received = await form.receiveFile(services, { ...bounds, smallBesideRow: true }, { checksum: stated, md5 })
+      let written = false
+      try {
+        if (received.arrived.size < sizes.min)
+          throw new S3Error('EntityTooSmall', 'The file is smaller than its policy allows.')
+        await stillAllowed({ exchange, accessKeyId }, 'write', services)
+        const write = { call, operation: 'PostObject', received, headers, terms, conditions, held }
+        const { object } = await writeObject(write, services)
+        written = true
+        return answer(fields, { bucket: call.bucket, key: call.key, etag: object.etag }, services)
+      } finally {
+        if (!written) await discard(services, received.arrived)
+      }
+    })
+  } finally {
+    form.end()
+  }
+}
+
+// biome-ignore lint/suspicious/noTemplateCurlyInString: so it is in forms
+const fileNameVariable = '${filename}'
+
+/** `${filename}` in a field is the name of the file, as the browser sent it. */
+function withFileName(fields: FormFields, fileName: string): FormFields {
+  const base = fileName.split(/[/\\]/).at(-1) ?? ''
+  return new Map(
+    [...fields].map(([name, value]) => [name, name === 'policy' ? value : value.replaceAll(fileNameVariable, base)]),
+  )
+}
+
+const formHeaders = (fields: FormFields): string[] =>
+  [...fields.keys()].filter(name => name.startsWith('x-amz-') && !signatureFields.has(name))
+
+const signatureFields = new Set([
+  'x-amz-algorithm',
+  'x-amz-credential',
+  'x-amz-date',
+  'x-amz-signature',
+  'x-amz-security-token',
+])
+
+async function admit(
+  fields: FormFields,
+  bucket: string,
+  { request, exchange, services }: { request: SignedRequest; exchange: Exchange; services: Services },
+): Promise<AdmittedForm> {
+  const key = fields.get('key') ?? ''
+  if (key === '') throw new S3Error('InvalidArgument', 'The form must have a field named key, before the file.')
+  assertKey(key)
+  if (!fields.has('policy')) throw new S3Error('AccessDenied', 'Forms must be signed: the field policy is missing.')
+  if (fields.get('x-amz-algorithm') !== 'AWS4-HMAC-SHA256')
+    throw new S3Error('InvalidArgument', 'The field x-amz-algorithm must be AWS4-HMAC-SHA256.')
+  const { accessKeyId, scope } = parsedCredential(
+    fields.get('x-amz-credential') ?? '',
+    message => new S3Error('InvalidArgument', message),
+  )
+  checkScope(scope, 'InvalidArgument')
+  const { caller, secretAccessKey } = await services.findS3Credential(accessKeyId, exchange.address)
+  verifyPolicy(fields, { key: signingKey(secretAccessKey, scope) })
+  const sizes = checkPolicy(new Map([...fields, ['bucket', bucket]]), Date.now())
+  await countS3(caller, services)
+  checkRights(caller, 'write')
+  checkOwner(request, caller)
+  const stored = await namedBucket(bucket, caller.user.id, services)
+  const call = { caller, exchange, stored, key, bucket }
+  assertMayWrite(call)
+  return { call, sizes, accessKeyId }
+}
+
+interface Posted {
+  bucket: string
+  key: string
+  etag: string
+}
+
+/** 204, or what the form asks for: another status, or a page to which the browser goes with bucket, key and ETag in the query. */
+function answer(fields: FormFields, { bucket, key, etag }: Posted, { config }: Services): Reply {
+  const path = key.split('/').map(encodeURIComponent).join('/')
+  const location = `${config.urls.s3}/${bucket}/${path}`
+  const redirect = fields.get('success_action_redirect') ?? fields.get('redirect')
+  const headers = { ETag: quoted(etag), Location: location }
+  if (redirect !== undefined && /^https?:$/.test(URL.canParse(redirect) ? new URL(redirect).protocol : '')) {
+    const target = new URL(redirect)
+    for (const [name, value] of Object.entries({ bucket, key, etag: quoted(etag) }))
+      target.searchParams.set(name, value)
+    return { status: 303, headers: { ...headers, Location: target.href } }
+  }
+  const status = fields.get('success_action_status')
+  if (status === '201')
+    return {
+      ...xmlReply('PostResponse', { Location: location, Bucket: bucket, Key: key, ETag: quoted(etag) }, headers),
+      status: 201,
+    }
+  return emptyReply(status === '200' ? 200 : 204, headers)
+}

@@ -1,0 +1,46 @@
+import { writeConditions } from '../../../policy/s3/s3-conditions.ts'
+import { refuseUnsupported, writtenHeaders } from '../../../policy/s3/s3-headers.ts'
+import { discard } from '../../v1/uploads.ts'
+import { payloadOf } from '../bodies/payload.ts'
+import { receivePayload } from '../bodies/receive.ts'
+import { type Operation, objectOf } from '../operation.ts'
+import { stillAllowed } from '../rights.ts'
+import { writtenReply } from './object-views.ts'
+import { assertMayWrite, assertRoom, bodyRules, inUploadSlot, writeObject, writeTerms } from './write-object.ts'
+
+/** Answers once the bytes are synced and the object's row is committed. A body that is not what it was stated to be changes nothing. */
+export const putObject: Operation = {
+  name: 'PutObject',
+  method: 'PUT',
+  target: 'object',
+  support: 'supported',
+  needs: 'write',
+  async handle(call, services) {
+    const { request, exchange, caller, key, stored } = call
+    assertMayWrite(call)
+    const name = objectOf(call)
+    const headers = writtenHeaders(request.header, request.headerNames(), key)
+    refuseUnsupported(request.header, request.headerNames(), stored === 'public')
+    const conditions = writeConditions(request.header)
+    const payload = payloadOf(request, call.authorization, call.signer)
+    return inUploadSlot(call, services, async (held, rules) => {
+      const terms = writeTerms(name, headers, caller, rules, new Date())
+      await assertRoom(payload.length, name, caller, services)
+      const smallBesideRow = true
+      const received = await receivePayload(exchange, services, payload, {
+        ...bodyRules(stored, terms),
+        smallBesideRow,
+      })
+      let written = false
+      try {
+        await stillAllowed({ exchange, accessKeyId: call.authorization.accessKeyId }, 'write', services)
+        const write = { call, operation: 'PutObject', received, headers, terms, conditions, held }
+        const { object } = await writeObject(write, services)
+        written = true
+        return writtenReply(object)
+      } finally {
+        if (!written) await discard(services, received.arrived)
+      }
+    })
+  },
+}

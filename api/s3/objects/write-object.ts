@@ -1,0 +1,157 @@
+import { readUsage } from '../../../db/objects/blob-usage.ts'
+import { putObject } from '../../../db/objects/object-puts.ts'
+import { findObject, type NewObject, type StorageCharge, type StoredObject } from '../../../db/objects/objects.ts'
+import { startUpload } from '../../../db/objects/uploads/upload-starts.ts'
+import { MiB } from '../../../lib/bytes.ts'
+import { ApiError } from '../../../policy/errors.ts'
+import { assertOption, assertPaid } from '../../../policy/objects/blob-options.ts'
+import { type RuleFields, ruleFor } from '../../../policy/objects/blob-rules.ts'
+import { durationSeconds, expiryAfter } from '../../../policy/objects/object-expiry.ts'
+import { isExtraBucket, type ObjectName, objectId, unavailableStorage } from '../../../policy/objects/object-names.ts'
+import { isBlockedType, typesOf } from '../../../policy/objects/object-types.ts'
+import type { WriteConditions } from '../../../policy/s3/s3-conditions.ts'
+import { S3Error } from '../../../policy/s3/s3-errors.ts'
+import type { WrittenHeaders } from '../../../policy/s3/s3-headers.ts'
+import { s3Limits } from '../../../policy/s3/s3-limits.ts'
+import { entryOf } from '../../pipeline/audit.ts'
+import type { Caller } from '../../pipeline/authenticate.ts'
+import type { Services } from '../../services.ts'
+import { type HeldLease, withLease } from '../../v1/blob-leases.ts'
+import { includedBytes, withReservedStorage } from '../../v1/storage-charge.ts'
+import type { BodyRules } from '../../v1/uploads.ts'
+import type { ReceivedBody } from '../bodies/receive.ts'
+import { objectOf, type S3Call } from '../operation.ts'
+
+/** Throws AccessDenied unless the account may write objects: legacy ones cannot be written by anyone. */
+export function assertMayWrite({ caller, stored }: Pick<S3Call, 'caller' | 'stored'>): void {
+  assertPaid(caller.planName)
+  if (stored === 'legacy')
+    throw new S3Error('AccessDenied', 'Objects of the bucket legacy can be read, listed and deleted.')
+}
+
+/** Runs `work` in one of the account's slots for uploads, with its rules. Throws SlowDown when all are taken. */
+export async function inUploadSlot<T>(
+  { caller }: Pick<S3Call, 'caller'>,
+  services: Services,
+  work: (held: HeldLease, rules: readonly RuleFields[]) => Promise<T>,
+): Promise<T> {
+  const { rules, lease } = await startUpload(services.db, caller.user.id, services.config.blob.concurrentUploads)
+  if (!lease) throw new ApiError('TOO_MANY_CONCURRENT_UPLOADS', undefined, 1)
+  return withLease(services, lease, held => work(held, rules))
+}
+
+/** What the rules of an account make of a write. */
+export interface WriteTerms {
+  cacheControl: string | null
+  expiresAt: Date | null
+  maxBytes: number
+}
+
+/**
+ * The rule with the longest prefix fills in what the headers leave out, and restricts size and types, as for uploads of the Blob API
+ * (contract 7.13). Extra buckets have no rules. Throws AccessDenied.
+ */
+export function writeTerms(
+  { bucket, key }: ObjectName,
+  { cacheControl }: Pick<WrittenHeaders, 'cacheControl'>,
+  caller: Caller,
+  rules: readonly RuleFields[],
+  now: Date,
+): WriteTerms {
+  if (isExtraBucket(bucket)) return { cacheControl, expiresAt: null, maxBytes: Number.POSITIVE_INFINITY }
+  const types = typesOf(key)
+  if (types.some(isBlockedType)) throw new ApiError('BLOCKED_FILE_TYPE')
+  if (bucket === 'public' && cacheControl && /no-cache|no-store/i.test(cacheControl))
+    assertOption(caller.planName, 'no-cache')
+  const rule = ruleFor(rules, key)
+  if (rule?.extensions && !types.some(type => rule.extensions?.includes(type)))
+    throw new ApiError('FILE_TYPE_NOT_ALLOWED')
+  const seconds = durationSeconds(rule?.expire ?? '')
+  return {
+    cacheControl: cacheControl ?? rule?.cache_control ?? null,
+    expiresAt: seconds === undefined ? null : expiryAfter(seconds, now),
+    maxBytes: rule?.max_size ?? Number.POSITIVE_INFINITY,
+  }
+}
+
+/** Bytes of one body, by the wire and by the rule. */
+export const bodyRules = (bucket: ObjectName['bucket'], { maxBytes }: WriteTerms): BodyRules => ({
+  maxBytes: Math.min(maxBytes, s3Limits.putBytes),
+  tooLarge: 'FILE_TOO_LARGE',
+  unstored: unavailableStorage(bucket),
+})
+
+/** Reading a smaller body costs less than checking whether there is room; every object is counted exactly when it is written. */
+const checkedFromBytes = MiB
+
+/** Refuses a body that cannot fit before it is sent, even if it replaced `name`. */
+export async function assertRoom(bytes: number, name: ObjectName, caller: Caller, { db }: Services): Promise<void> {
+  if (bytes <= checkedFromBytes) return
+  const { bytes: used } = await readUsage(db, caller.user.id)
+  if (used + bytes <= includedBytes(caller)) return
+  const replaced = (await findObject(db, name))?.size ?? 0
+  if (used + bytes - replaced > includedBytes(caller)) throw new ApiError('STORAGE_QUOTA_EXCEEDED')
+}
+
+/** A write whose body has arrived. */
+export interface ObjectWrite {
+  call: Pick<S3Call, 'caller' | 'exchange' | 'stored' | 'key'>
+  /** For the audit entry. */
+  operation: string
+  received: ReceivedBody
+  headers: WrittenHeaders
+  terms: WriteTerms
+  conditions: WriteConditions
+  held: HeldLease
+}
+
+/** Makes an arrived body an object, in one commit with its usage, the end of its slot and its audit entry. */
+export async function writeObject(write: ObjectWrite, services: Services): Promise<StoredObject> {
+  const { call, operation, received, headers, terms, conditions, held } = write
+  const { caller, exchange } = call
+  const { segmentId, bytes, ...body } = received.arrived
+  const name = objectOf(call)
+  const checksum = received.checksum && ({ ...received.checksum, type: 'FULL_OBJECT' } as const)
+  const object: NewObject = {
+    ...name,
+    contentType: headers.contentType,
+    etag: body.md5,
+    sha256: body.sha256,
+    cacheControl: terms.cacheControl,
+    contentDisposition: headers.contentDisposition,
+    metadata: headers.metadata,
+    s3: { ...headers.s3, ...(checksum && { checksum }) },
+    expiresAt: terms.expiresAt,
+  }
+  const part = { segmentId, length: body.size, body, bytes, checksum: checksum?.value }
+  exchange.resource = objectId(name)
+  const ending = { lease: held.lease, entry: entryOf(`s3.${operation}`, { caller }, exchange, 'success') }
+  const stored = await reservingFor(body.size, name, caller, services, charge =>
+    putObject(services.db, object, part, { ...conditions, charge, ending }),
+  )
+  held.isEnded = true
+  exchange.recorded = true
+  return stored
+}
+
+/**
+ * Runs a write with all its bytes reserved; where they do not fit, with what remains of them once the object of this name is replaced.
+ * What is there is looked up only then: most writes need no reading. Throws QuotaExceeded.
+ */
+export async function reservingFor<T>(
+  size: number,
+  name: ObjectName,
+  caller: Caller,
+  services: Services,
+  write: (charge: StorageCharge) => Promise<T>,
+): Promise<T> {
+  const reserving = (replaced: number) => withReservedStorage(services, caller, { size, replaced }, write)
+  try {
+    return await reserving(0)
+  } catch (error) {
+    const isShort = error instanceof ApiError && error.code === 'STORAGE_QUOTA_EXCEEDED'
+    const replaced = isShort ? ((await findObject(services.db, name))?.size ?? 0) : 0
+    if (replaced === 0) throw error
+    return reserving(replaced)
+  }
+}

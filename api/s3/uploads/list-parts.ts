@@ -1,0 +1,50 @@
+import { listUploadParts } from '../../../db/objects/uploads/upload-parts.ts'
+import { S3Error } from '../../../policy/s3/s3-errors.ts'
+import { xmlReply } from '../answers.ts'
+import { quoted } from '../objects/object-views.ts'
+import { type Operation, queryOf } from '../operation.ts'
+import { pageSize } from '../pages.ts'
+import { ownUpload } from './own-upload.ts'
+
+export const listParts: Operation = {
+  name: 'ListParts',
+  method: 'GET',
+  target: 'object',
+  query: ['uploadId'],
+  support: 'supported',
+  needs: 'read',
+  async handle(call, services) {
+    const upload = await ownUpload(call, services)
+    const size = pageSize(call, 'max-parts')
+    const marker = queryOf(call, 'part-number-marker') || '0'
+    if (!/^\d{1,10}$/.test(marker))
+      throw new S3Error('InvalidArgument', 'part-number-marker must be a whole number from 0 on.')
+    const parts = await listUploadParts(services.db, upload.id)
+    const after = parts.filter(({ part }) => part > Number(marker))
+    const page = after.slice(0, size)
+    const checksum = upload.s3?.checksum
+    const { user } = call.caller
+    const owner = { ID: user.id, DisplayName: user.name }
+    return xmlReply('ListPartsResult', {
+      Bucket: call.bucket,
+      Key: call.key,
+      UploadId: upload.id,
+      Initiator: owner,
+      Owner: owner,
+      StorageClass: 'STANDARD',
+      PartNumberMarker: marker,
+      NextPartNumberMarker: page.at(-1)?.part ?? marker,
+      MaxParts: size,
+      IsTruncated: page.length < after.length,
+      ChecksumAlgorithm: checksum?.algorithm,
+      ChecksumType: checksum?.type,
+      Part: page.map(part => ({
+        PartNumber: part.part,
+        LastModified: part.created_at,
+        ETag: quoted(part.md5),
+        Size: part.size,
+        ...(checksum && { [`Checksum${checksum.algorithm}`]: part.checksum }),
+      })),
+    })
+  },
+}

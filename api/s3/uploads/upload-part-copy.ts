@@ -1,0 +1,143 @@
+import { Readable } from 'node:stream'
+import type { OpenedObject } from '../../../db/objects/manifests.ts'
+import { openObject } from '../../../db/objects/objects.ts'
+import type { NewUploadPart } from '../../../db/objects/uploads/upload-parts.ts'
+import type { ByteRange } from '../../../lib/byte-range.ts'
+import { type Checksum, type ChecksumAlgorithm, checksum as checksumFrom } from '../../../lib/checksums.ts'
+import { unavailableStorage } from '../../../policy/objects/object-names.ts'
+import { demandCopySource } from '../../../policy/s3/s3-conditions.ts'
+import { S3Error } from '../../../policy/s3/s3-errors.ts'
+import { s3Limits } from '../../../policy/s3/s3-limits.ts'
+import { openBody } from '../../files/object-body.ts'
+import type { Services } from '../../services.ts'
+import { discard, storeBody } from '../../v1/uploads.ts'
+import { xmlReply } from '../answers.ts'
+import { copySource } from '../objects/copy-source.ts'
+import { quoted } from '../objects/object-views.ts'
+import { assertMayWrite, inUploadSlot } from '../objects/write-object.ts'
+import { headerOf, type Operation, type S3Call } from '../operation.ts'
+import { countS3 } from '../rights.ts'
+import { ownUpload, partNumberOf } from './own-upload.ts'
+import { storePart } from './store-part.ts'
+import { assertPartRoom } from './upload-part.ts'
+
+/**
+ * A part from another object. Where it is exactly one stored segment, the part refers to that, and no byte moves; otherwise the bytes are
+ * read and stored again, as the MD5 of the part must be known.
+ */
+export const uploadPartCopy: Operation = {
+  name: 'UploadPartCopy',
+  method: 'PUT',
+  target: 'object',
+  query: ['partNumber', 'uploadId'],
+  header: 'x-amz-copy-source',
+  support: 'supported',
+  needs: 'write',
+  unrecorded: true,
+  async handle(call, services) {
+    assertMayWrite(call)
+    const part = partNumberOf(call)
+    const upload = await ownUpload(call, services)
+    await countS3(call.caller, services, { of: 'copies', times: 1 })
+    const source = await openSource(call, services)
+    const range = rangeOf(call, source)
+    const bytes = range.to - range.from + 1
+    if (bytes > s3Limits.putBytes) throw new S3Error('EntityTooLarge')
+    await assertPartRoom(bytes, upload, part, call, services)
+    // A segment has no checksum of the algorithm that the upload announced.
+    const algorithm = upload.s3?.checksum?.algorithm
+    const shared = algorithm ? undefined : sharedSegment(source, range)
+    const copied = { uploadId: upload.id, part }
+    const { body, checksum } = shared
+      ? await share({ ...copied, ...shared, shared: true }, call, services)
+      : await copyBytes(copied, { source, range, algorithm }, call, services)
+    return xmlReply('CopyPartResult', {
+      LastModified: new Date(),
+      ETag: quoted(body.md5),
+      ...(algorithm && { [`Checksum${algorithm}`]: checksum }),
+    })
+  },
+}
+
+async function openSource(call: S3Call, services: Services): Promise<OpenedObject> {
+  const name = await copySource(call, services)
+  const source = await openObject(services.db, name)
+  if (!source) throw new S3Error('NoSuchKey', undefined, { Key: name.key })
+  demandCopySource(call.request.header, source.object)
+  return source
+}
+
+/** `x-amz-copy-source-range`: `bytes=first-last`, both within the source; without it the whole. Throws InvalidArgument. */
+function rangeOf(call: S3Call, { object }: OpenedObject): ByteRange {
+  const header = headerOf(call, 'x-amz-copy-source-range')
+  if (header === undefined) return { from: 0, to: object.size - 1 }
+  const [, first, last] = /^bytes=(\d{1,15})-(\d{1,15})$/.exec(header.trim()) ?? []
+  const range = { from: Number(first), to: Number(last) }
+  if (first === undefined || range.to < range.from || range.to >= object.size)
+    throw new S3Error('InvalidArgument', 'x-amz-copy-source-range must be bytes=first-last, both within the source.')
+  return range
+}
+
+type Shared = Pick<NewUploadPart, 'segmentId' | 'body'>
+
+/** The whole segment that a range is, with its facts; undefined when it is several, or a piece of one. */
+function sharedSegment({ parts }: OpenedObject, { from, to }: ByteRange): Shared | undefined {
+  const part = parts.find(({ startsAt, length }) => startsAt === from && length === to - from + 1)
+  if (!part?.md5 || part.segmentFrom !== 0 || part.length !== part.segmentSize) return undefined
+  // `shared` takes one more reference to the segment, whose facts are known.
+  return { segmentId: part.segmentId, body: { size: part.length, md5: part.md5, sha256: '' } }
+}
+
+async function share(part: NewUploadPart, call: S3Call, services: Services): Promise<NewUploadPart> {
+  await storePart(part, call, services)
+  return part
+}
+
+interface CopiedRange {
+  source: OpenedObject
+  range: ByteRange
+  /** Of the checksum that the part must have. */
+  algorithm: ChecksumAlgorithm | undefined
+}
+
+async function copyBytes(
+  part: Pick<NewUploadPart, 'uploadId' | 'part'>,
+  { source, range, algorithm }: CopiedRange,
+  call: S3Call,
+  services: Services,
+): Promise<NewUploadPart> {
+  const { exchange, stored } = call
+  return inUploadSlot(call, services, async () => {
+    const { object, parts } = source
+    const whole = range.to < range.from ? null : range
+    const opened = await openBody(services.store, { size: object.size, parts }, whole, () => exchange.signal)
+    const sum = algorithm && checksumFrom(algorithm)
+    const body = Readable.from(copied(Buffer.isBuffer(opened) ? [opened] : opened, sum))
+    const rules = {
+      maxBytes: s3Limits.putBytes,
+      tooLarge: 'FILE_TOO_LARGE',
+      unstored: unavailableStorage(stored),
+    } as const
+    const arrived = await storeBody(body, services, rules, { signal: exchange.signal })
+    try {
+      const { segmentId, bytes: _, ...facts } = arrived
+      const stored = { ...part, segmentId, body: facts, checksum: sum?.digest().toString('base64') }
+      await storePart(stored, call, services)
+      return stored
+    } catch (error) {
+      await discard(services, arrived)
+      throw error
+    }
+  })
+}
+
+/** Borrowed pieces are valid until the next one, but a stream holds several. */
+async function* copied(
+  pieces: AsyncIterable<Buffer> | Iterable<Buffer>,
+  sum: Checksum | undefined,
+): AsyncGenerator<Buffer> {
+  for await (const piece of pieces) {
+    sum?.update(piece)
+    yield Buffer.from(piece)
+  }
+}

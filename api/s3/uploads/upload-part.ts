@@ -1,0 +1,79 @@
+import { readUploadRoom } from '../../../db/objects/uploads/upload-room.ts'
+import type { UploadRow } from '../../../db/objects/uploads/uploads.ts'
+import { ApiError } from '../../../policy/errors.ts'
+import { unavailableStorage } from '../../../policy/objects/object-names.ts'
+import { S3Error } from '../../../policy/s3/s3-errors.ts'
+import { s3Limits } from '../../../policy/s3/s3-limits.ts'
+import type { Services } from '../../services.ts'
+import { includedBytes } from '../../v1/storage-charge.ts'
+import { discard } from '../../v1/uploads.ts'
+import { emptyReply } from '../answers.ts'
+import { type Payload, payloadOf } from '../bodies/payload.ts'
+import { receivePayload } from '../bodies/receive.ts'
+import { checksumHeaders, quoted } from '../objects/object-views.ts'
+import { assertMayWrite, inUploadSlot } from '../objects/write-object.ts'
+import type { Operation, S3Call } from '../operation.ts'
+import { stillAllowed } from '../rights.ts'
+import { ownUpload, partNumberOf } from './own-upload.ts'
+import { storePart } from './store-part.ts'
+
+/** A part that is sent again replaces the one before, also if both arrive concurrently: the last commit wins. */
+export const uploadPart: Operation = {
+  name: 'UploadPart',
+  method: 'PUT',
+  target: 'object',
+  query: ['partNumber', 'uploadId'],
+  support: 'supported',
+  needs: 'write',
+  unrecorded: true,
+  async handle(call, services) {
+    const { request, exchange, stored } = call
+    assertMayWrite(call)
+    const number = partNumberOf(call)
+    const upload = await ownUpload(call, services)
+    const payload = payloadOf(request, call.authorization, call.signer)
+    assertAlgorithm(payload, upload)
+    const maxBytes = await assertPartRoom(payload.length, upload, number, call, services)
+    return inUploadSlot(call, services, async () => {
+      const rules = { maxBytes, tooLarge: 'FILE_TOO_LARGE', unstored: unavailableStorage(stored) } as const
+      const { arrived, checksum } = await receivePayload(exchange, services, payload, rules)
+      const { segmentId, bytes: _, ...body } = arrived
+      try {
+        await stillAllowed({ exchange, accessKeyId: call.authorization.accessKeyId }, 'write', services)
+        const part = { uploadId: upload.id, part: number, segmentId, body, checksum: checksum?.value }
+        await storePart(part, call, services)
+      } catch (error) {
+        // Only an unreferenced segment is removed: a commit whose answer was lost keeps its own.
+        await discard(services, arrived)
+        throw error
+      }
+      const { 'x-amz-checksum-type': __, ...shown } = checksumHeaders(
+        checksum ? { ...checksum, type: 'FULL_OBJECT' } : undefined,
+      )
+      return emptyReply(200, { ETag: quoted(body.md5), ...shown })
+    })
+  },
+}
+
+/** Parts of an upload that announced a checksum must have no other one, else the checksum of the object could not be made of them. */
+function assertAlgorithm({ checksum }: Payload, { s3 }: UploadRow): void {
+  const announced = s3?.checksum?.algorithm
+  if (announced === undefined || checksum === null || checksum.algorithm === announced) return
+  throw new S3Error(
+    'InvalidRequest',
+    `Checksum Type mismatch occurred, expected checksum Type: ${announced.toLowerCase()}, actual checksum Type: ${checksum.algorithm.toLowerCase()}`,
+  )
+}
+
+/** The max bytes of a part; all open uploads of the account must fit into its storage. Throws QuotaExceeded. */
+export async function assertPartRoom(
+  bytes: number,
+  upload: UploadRow,
+  part: number,
+  { caller }: S3Call,
+  { db }: Services,
+): Promise<number> {
+  if (bytes > (await readUploadRoom(db, upload, part, includedBytes(caller))))
+    throw new ApiError('STORAGE_QUOTA_EXCEEDED')
+  return Math.min(s3Limits.putBytes, upload.max_bytes)
+}
