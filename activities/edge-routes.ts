@@ -54,8 +54,7 @@ export function edgeActivities(edge: Edge, db: Db, { appsDomain, machine }: { ap
     async switchRoute(input: StepOf, started: Switched): Promise<void> {
       if (started.hostPort === null) return
       const app = await appToRoute(input)
-      if (app?.subdomain)
-        await setRoute(hostOf(app.subdomain), input.appId, () => placeOf(input.appId, app, started))
+      if (app?.subdomain) await setRoute(hostOf(app.subdomain), input.appId, () => placeOf(input.appId, app, started))
     },
 
     /** Sends requests to the version that serves by its row, even after the operation has ended. A deleted application is success. */
