@@ -5,7 +5,7 @@ import type { StoredBody } from '../../activities/objects/port.ts'
 import { KiB } from '../../lib/bytes.ts'
 
 /** Up to this size an object's bytes are stored in its row: one commit stores both, and no disk is synced for the bytes alone. */
-const smallBytes = 16 * KiB
+export const smallBytes = 16 * KiB
 
 /** A small body, whole. Undefined for a larger one, which can still be read from its first byte. */
 export async function smallBody(body: Readable): Promise<Buffer | undefined> {

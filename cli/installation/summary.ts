@@ -18,6 +18,7 @@ export async function summary(installation: Installation, db: Db, exampleUrl: st
     ['Applications', `http://<subdomain>.${config.appsDomain}${portOf(localTarget(installation))}`],
     ['API', config.urls.base],
     ['Objects', config.urls.blob],
+    ['S3', config.urls.s3],
     ['API key', apiKey ?? 'rotated; create another with: berth keys create --user admin@berth.local'],
     ['Temporal', config.temporalUiUrl ?? config.temporalAddress],
     ['Data', dataDir],

@@ -1,4 +1,5 @@
 import { type Rule, type RuleFields, ruleRestSeconds, sameRule } from '../../policy/objects/blob-rules.ts'
+import { batched } from '../batched.ts'
 import { type Db, transaction } from '../database.ts'
 import { statement } from '../statement.ts'
 
@@ -12,6 +13,14 @@ const byOwner = statement<Rule>(
 
 /** The rules of an account, by prefix; `ruleFor` (policy/objects/blob-rules.ts) finds the one for a name. */
 export const listRules = (db: Db, ownerId: string): Promise<Rule[]> => byOwner(db, [ownerId])
+
+const listBatched = batched<null, Rule[]>(async (db, ownerId, calls) => {
+  const rules = await listRules(db, ownerId)
+  return calls.map(() => rules)
+})
+
+/** As `listRules`; concurrent calls for one account share the statement. */
+export const readRules = (db: Db, ownerId: string): Promise<Rule[]> => listBatched(db, ownerId, null)
 
 const lock = `hashtextextended('rules/' || ?, 0)`
 

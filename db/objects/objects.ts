@@ -40,9 +40,9 @@ export interface StoreOptions {
 /** What conditions of a write are evaluated against. */
 export type ExistingObject = Pick<ObjectRow, 'etag' | 'created_at'>
 
-/** What ends in the commit of a write: the slot of the upload, and the command, with its audit entry. */
+/** What ends in the commit of a write: the slot of the upload, if it has one, and the command, with its audit entry. */
 export interface WriteEnding {
-  lease: SlotLease
+  lease?: SlotLease
   entry: AuditEntry
 }
 
@@ -126,7 +126,7 @@ export async function storeObject(
   const [stored] = await upsert(trx, [JSON.stringify(objectRow(object, size))])
   await writeManifest(trx, stored!.generation, parts)
   await settleUsage(trx, object.ownerId, { objects: old ? 0 : 1, bytes }, charge)
-  if (ending) await endSlotLease(trx, ending.lease)
+  if (ending?.lease) await endSlotLease(trx, ending.lease)
   if (ending) await recordAudit(trx, ending.entry)
   return { object: stored!, replaced: old?.live ?? false }
 }

@@ -6,7 +6,7 @@ import { receivePayload } from '../bodies/receive.ts'
 import { type Operation, objectOf } from '../operation.ts'
 import { stillAllowed } from '../rights.ts'
 import { writtenReply } from './object-views.ts'
-import { assertMayWrite, assertRoom, bodyRules, inUploadSlot, writeObject, writeTerms } from './write-object.ts'
+import { assertMayWrite, assertRoom, bodyRules, inSlotUnlessSmall, writeObject, writeTerms } from './write-object.ts'
 
 /** Answers once the bytes are synced and the object's row is committed. A body that is not what it was stated to be changes nothing. */
 export const putObject: Operation = {
@@ -23,7 +23,7 @@ export const putObject: Operation = {
     refuseUnsupported(request.header, request.headerNames(), stored === 'public')
     const conditions = writeConditions(request.header)
     const payload = payloadOf(request, call.authorization, call.signer)
-    return inUploadSlot(call, services, async (held, rules) => {
+    return inSlotUnlessSmall(call, payload.length, services, async (held, rules) => {
       const terms = writeTerms(name, headers, caller, rules, new Date())
       await assertRoom(payload.length, name, caller, services)
       const smallBesideRow = true

@@ -1,3 +1,4 @@
+import { readRules } from '../../../db/objects/blob-rules.ts'
 import { readUsage } from '../../../db/objects/blob-usage.ts'
 import { putObject } from '../../../db/objects/object-puts.ts'
 import { findObject, type NewObject, type StorageCharge, type StoredObject } from '../../../db/objects/objects.ts'
@@ -17,6 +18,7 @@ import { entryOf } from '../../pipeline/audit.ts'
 import type { Caller } from '../../pipeline/authenticate.ts'
 import type { Services } from '../../services.ts'
 import { type HeldLease, withLease } from '../../v1/blob-leases.ts'
+import { smallBytes } from '../../v1/small-bodies.ts'
 import { includedBytes, withReservedStorage } from '../../v1/storage-charge.ts'
 import type { BodyRules } from '../../v1/uploads.ts'
 import type { ReceivedBody } from '../bodies/receive.ts'
@@ -29,11 +31,27 @@ export function assertMayWrite({ caller, stored }: Pick<S3Call, 'caller' | 'stor
     throw new S3Error('AccessDenied', 'Objects of the bucket legacy can be read, listed and deleted.')
 }
 
+type SlotWork<T, Held> = (held: Held, rules: readonly RuleFields[]) => Promise<T>
+
+/**
+ * Runs `work` with the rules of the account, and in one of its slots for uploads unless the body is stated to be small: then it will be
+ * stored in its row, and occupies a connection and a few kilobytes. Throws SlowDown when all slots are taken.
+ */
+export async function inSlotUnlessSmall<T>(
+  call: Pick<S3Call, 'caller'>,
+  bytes: number,
+  services: Services,
+  work: SlotWork<T, HeldLease | null>,
+): Promise<T> {
+  if (bytes > smallBytes) return inUploadSlot(call, services, work)
+  return work(null, await readRules(services.db, call.caller.user.id))
+}
+
 /** Runs `work` in one of the account's slots for uploads, with its rules. Throws SlowDown when all are taken. */
 export async function inUploadSlot<T>(
   { caller }: Pick<S3Call, 'caller'>,
   services: Services,
-  work: (held: HeldLease, rules: readonly RuleFields[]) => Promise<T>,
+  work: SlotWork<T, HeldLease>,
 ): Promise<T> {
   const { rules, lease } = await startUpload(services.db, caller.user.id, services.config.blob.concurrentUploads)
   if (!lease) throw new ApiError('TOO_MANY_CONCURRENT_UPLOADS', undefined, 1)
@@ -102,7 +120,8 @@ export interface ObjectWrite {
   headers: WrittenHeaders
   terms: WriteTerms
   conditions: WriteConditions
-  held: HeldLease
+  /** The slot of the upload; its end is a part of the commit. */
+  held: HeldLease | null
 }
 
 /** Makes an arrived body an object, in one commit with its usage, the end of its slot and its audit entry. */
@@ -125,11 +144,11 @@ export async function writeObject(write: ObjectWrite, services: Services): Promi
   }
   const part = { segmentId, length: body.size, body, bytes, checksum: checksum?.value }
   exchange.resource = objectId(name)
-  const ending = { lease: held.lease, entry: entryOf(`s3.${operation}`, { caller }, exchange, 'success') }
+  const ending = { lease: held?.lease, entry: entryOf(`s3.${operation}`, { caller }, exchange, 'success') }
   const stored = await reservingFor(body.size, name, caller, services, charge =>
     putObject(services.db, object, part, { ...conditions, charge, ending }),
   )
-  held.isEnded = true
+  if (held) held.isEnded = true
   exchange.recorded = true
   return stored
 }
