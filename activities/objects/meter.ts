@@ -1,50 +1,55 @@
-import { createHash } from 'node:crypto'
 import { Transform, type TransformCallback } from 'node:stream'
 import { crc32 } from 'node:zlib'
-import { MiB } from '../../lib/bytes.ts'
+import { KiB } from '../../lib/bytes.ts'
+import { BodyHash } from './body-hash.ts'
 import { BodyMismatch, BodyTooLarge, type PutOptions, type StoredBody } from './port.ts'
 
 /** Passes a body through, counting and hashing; fails as soon as it exceeds what was declared. */
 export class BodyMeter extends Transform {
-  readonly #md5 = createHash('md5')
-  readonly #sha256 = createHash('sha256')
+  readonly #hash = new BodyHash()
   readonly #options: PutOptions
   #crc32 = 0
   #size = 0
+  #hashes: Pick<StoredBody, 'md5' | 'sha256'> | undefined
 
   constructor(options: PutOptions) {
-    super({ highWaterMark: MiB })
+    super({ highWaterMark: 512 * KiB })
     this.#options = options
   }
 
   override _transform(chunk: Buffer, _: BufferEncoding, done: TransformCallback): void {
-    this.#size += chunk.length
-    const excess = this.#excess()
-    if (!excess) {
-      this.#md5.update(chunk)
-      this.#sha256.update(chunk)
-      this.#crc32 = crc32(chunk, this.#crc32)
-    }
-    done(excess, chunk)
+    this.#take(chunk).then(() => done(null, chunk), done)
   }
 
   override _flush(done: TransformCallback): void {
+    this.#end().then(() => done(), done)
+  }
+
+  async #take(chunk: Buffer): Promise<void> {
+    this.#size += chunk.length
+    const { length, maxBytes } = this.#options
+    if (maxBytes !== undefined && this.#size > maxBytes) throw new BodyTooLarge(`The body is over ${maxBytes} bytes.`)
+    if (length !== undefined && this.#size > length) throw new BodyMismatch(`The body is longer than ${length} bytes.`)
+    const room = this.#hash.add(chunk)
+    this.#crc32 = crc32(chunk, this.#crc32)
+    await room
+  }
+
+  async #end(): Promise<void> {
     const { length } = this.#options
     if (length !== undefined && this.#size !== length)
-      done(new BodyMismatch(`The body ended after ${this.#size} of ${length} bytes.`))
-    else done()
+      throw new BodyMismatch(`The body ended after ${this.#size} of ${length} bytes.`)
+    this.#hashes = await this.#hash.digest()
   }
 
-  #excess(): Error | null {
-    const { length, maxBytes } = this.#options
-    if (maxBytes !== undefined && this.#size > maxBytes) return new BodyTooLarge(`The body is over ${maxBytes} bytes.`)
-    if (length !== undefined && this.#size > length) return new BodyMismatch(`The body is longer than ${length} bytes.`)
-    return null
+  override _destroy(error: Error | null, done: (error: Error | null) => void): void {
+    this.#hash.drop()
+    done(error)
   }
 
-  /** Size and hashes of what passed; call it once, after the end. */
+  /** Size and hashes of what passed, after its end. */
   result(): StoredBody {
-    return { size: this.#size, md5: this.#md5.digest('hex'), sha256: this.#sha256.digest('hex'), crc32: this.#crc32 }
+    return { size: this.#size, ...this.#hashes!, crc32: this.#crc32 }
   }
 }
 

@@ -1,17 +1,11 @@
-import { extname } from 'node:path'
 import { Worker } from 'node:worker_threads'
 import { FairSlots } from '../../lib/async/fair-slots.ts'
+import { threadProgram } from '../../lib/thread-program.ts'
 import { ApiError } from '../../policy/errors.ts'
 import type { BodyForm } from './body.ts'
 import type { BodyJob, BodyReply } from './body-thread.ts'
 
-// TypeScript in tests, JavaScript once compiled.
-const extension = extname(import.meta.url)
-const program = JSON.stringify(new URL(`./body-thread${extension}`, import.meta.url))
-const start =
-  extension === '.ts'
-    ? `import(${JSON.stringify(import.meta.resolve('tsx/esm/api'))}).then(tsx => (tsx.register(), import(${program})))`
-    : `import(${program})`
+const start = threadProgram('body-thread', import.meta.url)
 const slots = new FairSlots({ atOnce: 2, perSubject: 1 })
 /** Twice what a body can take after it was measured: a thread that reached its limit would end the process. */
 const memoryMb = 512

@@ -2,6 +2,7 @@ import { ChildProcess } from 'node:child_process'
 import { readdirSync, readlinkSync } from 'node:fs'
 import { Server, Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { MessagePort } from 'node:worker_threads'
 
 /** Node lists its handles here; the documented `getActiveResourcesInfo` has only their kinds. */
 const { _getActiveHandles: activeHandles } = process as unknown as { _getActiveHandles(): unknown[] }
@@ -10,6 +11,10 @@ const descriptorOf = (handle: unknown): number => (handle as { _handle?: { fd?: 
 
 /** Input, output and errors of this process itself. */
 const isStandard = (handle: unknown): boolean => handle instanceof Socket && [0, 1, 2].includes(descriptorOf(handle))
+
+/** A thread that waits for work, and that the process does not wait for: it ends with it. */
+const isIdleThread = (handle: unknown): boolean =>
+  handle instanceof MessagePort && !(handle as MessagePort & { hasRef(): boolean }).hasRef()
 
 function withCanceller(handle: unknown): string {
   if (handle instanceof Server) return `server on ${JSON.stringify(handle.address())}`
@@ -48,7 +53,7 @@ function openFiles(): string[] {
 function openNow(): string[] {
   const handles = activeHandles
     .call(process)
-    .filter(handle => !isStandard(handle))
+    .filter(handle => !isStandard(handle) && !isIdleThread(handle))
     .map(withCanceller)
   // Requests stand there too, and for each timer that is waited for its kind.
   const others = process.getActiveResourcesInfo().filter(kind => !/(Wrap|MessagePort|Worker)$/.test(kind))
