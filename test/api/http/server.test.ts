@@ -181,7 +181,7 @@ test('every surface answers unknown paths in its own format', async t => {
   }
   const [status, , blob] = await answerOf('blob')
   t.deepEqual([status, JSON.parse(blob).code], [404, 'NOT_FOUND'])
-  t.regex((await answerOf('s3'))[2], /<Code>NoSuchBucket<\/Code>/)
+  t.regex((await answerOf('s3'))[2], /<Code>AccessDenied<\/Code>/)
   t.regex((await answerOf('files'))[1] ?? '', /^text\/plain/)
 })
 
@@ -206,7 +206,7 @@ test('every surface refuses TRACE and echoes nothing', async t => {
   }
   t.deepEqual(await trace('base', '/v2/users/me'), [404, 'ROUTE_NOT_FOUND'])
   t.deepEqual(await trace('blob', '/v1/objects'), [404, 'NOT_FOUND'])
-  t.deepEqual(await trace('s3', '/'), [404, 'NoSuchBucket'])
+  t.deepEqual(await trace('s3', '/'), [400, 'InvalidRequest'])
   t.deepEqual(await trace('files', new URL(sharing.body.response.url).pathname), [404, 'Not found\n'])
   t.deepEqual(await trace('public', '/pub/status'), [404, 'Not found\n'])
 })
