@@ -7,6 +7,7 @@ import { defaultDockerHost, ensureDocker } from '../services/docker.ts'
 import { ensureGit } from '../services/git.ts'
 import { ensureImages, firstImages } from '../services/images.ts'
 import { nginxBinary } from '../services/proxy.ts'
+import { ensureS3Programs } from '../services/s3-programs.ts'
 import { temporalProcess } from '../services/temporal.ts'
 import { type Say, step } from '../terminal/terminal.ts'
 import { removeThrowAway, startTestPostgres, throwAwayFolder } from './test-postgres.ts'
@@ -21,8 +22,11 @@ export interface TestServices {
   stop(): Promise<void>
 }
 
-/** Finds, installs or starts everything the tests need: one Postgres, one Temporal, an engine with its images, nginx, a browser. */
-export async function startTestServices(say: Say): Promise<TestServices> {
+/**
+ * Finds, installs or starts everything the tests need: one Postgres, one Temporal, an engine with its images, nginx, a browser, and the
+ * clients of S3 if `s3Programs` is set.
+ */
+export async function startTestServices(say: Say, { s3Programs }: { s3Programs: boolean }): Promise<TestServices> {
   const folder = throwAwayFolder()
   const place = { runFolder: join(folder, 'run'), logFolder: join(folder, 'logs') }
   const supervisor = new Supervisor({ ...place, say })
@@ -51,6 +55,7 @@ export async function startTestServices(say: Say): Promise<TestServices> {
         nginxBinary(say, process.env.NGINX || null),
         ensureGit(say),
         browserBinary(say),
+        s3Programs && ensureS3Programs(say),
       ]),
     )
     const durations = join(folder, 'durations')

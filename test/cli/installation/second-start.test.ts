@@ -42,7 +42,13 @@ test('a second start reports what the first does, and exits with 1', async t => 
 
 test('the next start removes what a killed one left in the cache, and keeps what is being built', t => {
   const folder = ownFolder(t)
-  for (const name of ['bin', `temporal-${process.pid}-ab`, 'temporal-4194305-cd', 'temporal-old'])
+  for (const name of [
+    'bin',
+    `temporal-${process.pid}-ab`,
+    'temporal-4194305-cd',
+    's3-programs-4194305-ef',
+    'temporal-old',
+  ])
     mkdirSync(join(folder, name))
   removeUnfinished(folder)
   t.deepEqual(readdirSync(folder).sort(), ['bin', `temporal-${process.pid}-ab`, 'temporal-old'])
