@@ -17,6 +17,8 @@ export const maxDeliveryBytes = 25 * MiB
 export const bodyBudgets = {
   /** JSON, from the first byte until the request is handled. */
   json: { bytes: 256 * MiB, share: 64 * MiB },
+  /** XML of the S3 wire, framed or not. */
+  documents: { bytes: 64 * MiB, share: 16 * MiB },
   webhooks: { bytes: 4 * maxDeliveryBytes, share: maxDeliveryBytes },
   /** Separate, because the address is public: large bodies of strangers must not delay other webhooks. */
   gitApp: { bytes: 2 * maxDeliveryBytes, share: maxDeliveryBytes },

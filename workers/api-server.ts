@@ -18,6 +18,7 @@ import { openCountries } from '../api/pipeline/countries.ts'
 import { EarlierCredentials } from '../api/pipeline/earlier-credentials.ts'
 import { Limiter } from '../api/pipeline/limiter.ts'
 import { RowNotifications } from '../api/pipeline/row-notifications.ts'
+import { malformedS3 } from '../api/s3/answers.ts'
 import { s3Credentials } from '../api/s3/credentials.ts'
 import type { Services } from '../api/services.ts'
 import { healthChecks } from '../api/status/health.ts'
@@ -134,7 +135,11 @@ export async function serveApi(config: Config): Promise<void> {
   }
   const servers = await Promise.all(
     (['base', 'blob', 's3', 'files', 'public'] as const).map(name =>
-      listening(hardenedServer(apps[name].callback(), limits), config.ports[name], config.bind),
+      listening(
+        hardenedServer(apps[name].callback(), limits, name === 's3' ? malformedS3 : undefined),
+        config.ports[name],
+        config.bind,
+      ),
     ),
   )
 

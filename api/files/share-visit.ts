@@ -5,7 +5,7 @@ import { localeAccepted } from '../../policy/accounts/locales.ts'
 import { shareIdPattern } from '../../policy/ids.ts'
 import { deriveKey } from '../../policy/keys.ts'
 import { linkVisits, ownCounters } from '../../policy/limits.ts'
-import { objectHeaders, privateHeaders } from '../../policy/objects/object-headers.ts'
+import { dispositionOf, objectHeaders, privateHeaders } from '../../policy/objects/object-headers.ts'
 import type { ObjectName } from '../../policy/objects/object-names.ts'
 import { publicUrlOf } from '../../policy/objects/object-urls.ts'
 import { readVisit, type Visit, visitCookieName, visitSeconds, visitValue } from '../../policy/objects/share-visits.ts'
@@ -63,7 +63,7 @@ function download(
   services: Services,
 ): Promise<Reply> {
   const { object } = found
-  const disposition = object.content_disposition === 'inline' ? 'inline' : 'attachment'
+  const disposition = dispositionOf(object.content_disposition) ?? 'attachment'
   const headers = { ...objectHeaders(object, { disposition }), ...privateHeaders }
   // Continuing a counted download is free; everything else counts, and may be continued for free.
   const toll: Toll = async ({ range }) => {

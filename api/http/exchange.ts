@@ -17,6 +17,8 @@ export class Exchange {
   resourceOwner: string | undefined
   /** Account for which a public command turned out to be executed. */
   actor: string | undefined
+  /** Name of the command for the log, on a surface without endpoints. */
+  command: string | undefined
   /** Whether the command's own commit has written the audit entry already. */
   recorded = false
   #closed: AbortController | undefined

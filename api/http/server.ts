@@ -18,10 +18,24 @@ const connectionsOf = new WeakMap<Server, Connections>()
 /** Pipelined requests on one connection. All requests of a packet start at once, and no well-behaved client sends more. */
 const maxPipelined = 32
 
+/** Why a request that is not well-formed is refused: the status line, and the id that the answer shows. */
+interface MalformedRequest {
+  status: '400 Bad Request' | '431 Request Header Fields Too Large'
+  requestId: string
+}
+
+/** Renders the answer to a request that is not well-formed, as the wire of a port has it: a content type, a body, and further headers. */
+export type RenderMalformed = (refused: MalformedRequest) => { headers: Record<string, string>; body: string }
+
 /** A server that disconnects slow and hostile clients, whatever they send. Not listening yet. */
-export function hardenedServer(serving: RequestListener, limits: ServerLimits): Server {
+export function hardenedServer(
+  serving: RequestListener,
+  limits: ServerLimits,
+  render: RenderMalformed = inJson,
+): Server {
   const connections: Connections = new Map()
-  const listener = cappedPerConnection(serving, connections)
+  const malformed = (status: MalformedRequest['status']) => malformedAnswer(status, render)
+  const listener = cappedPerConnection(serving, connections, malformed)
   const server = createServer(
     {
       headersTimeout: 10_000,
@@ -56,9 +70,16 @@ export function hardenedServer(serving: RequestListener, limits: ServerLimits): 
   return server
 }
 
-function malformed(status: string): string {
-  const body = '{"status":"error","code":"INVALID_INPUT","message":"The request is not well-formed HTTP."}'
-  return `HTTP/1.1 ${status}\r\nContent-Type: application/json; charset=utf-8\r\nContent-Length: ${body.length}\r\nX-Request-Id: ${randomUUID()}\r\nConnection: close\r\n\r\n${body}`
+const inJson: RenderMalformed = ({ requestId }) => ({
+  headers: { 'Content-Type': 'application/json; charset=utf-8', 'X-Request-Id': requestId },
+  body: '{"status":"error","code":"INVALID_INPUT","message":"The request is not well-formed HTTP."}',
+})
+
+function malformedAnswer(status: MalformedRequest['status'], render: RenderMalformed): string {
+  const { headers, body } = render({ status, requestId: randomUUID() })
+  const all = { ...headers, 'Content-Length': Buffer.byteLength(body), Connection: 'close' }
+  const lines = Object.entries(all).map(([name, value]) => `${name}: ${value}`)
+  return [`HTTP/1.1 ${status}`, ...lines, '', body].join('\r\n')
 }
 
 function capPerAddress(server: Server, limits: ServerLimits): void {
@@ -76,7 +97,11 @@ function capPerAddress(server: Server, limits: ServerLimits): void {
   })
 }
 
-function cappedPerConnection(listener: RequestListener, connections: Connections): RequestListener {
+function cappedPerConnection(
+  listener: RequestListener,
+  connections: Connections,
+  malformed: (status: MalformedRequest['status']) => string,
+): RequestListener {
   return (request, response) => {
     const { socket } = request
     if (request.headers.host === undefined && request.httpVersion === '1.1')

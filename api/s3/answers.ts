@@ -3,6 +3,7 @@ import { randomBytes } from '../../lib/random-bytes.ts'
 import { S3Error, s3ErrorOf } from '../../policy/s3/s3-errors.ts'
 import type { Exchange } from '../http/exchange.ts'
 import { type Reply, streamed, toApiError } from '../http/respond.ts'
+import type { RenderMalformed } from '../http/server.ts'
 import type { Services } from '../services.ts'
 import { type Xml, xmlError, xmlResult } from './xml.ts'
 
@@ -44,6 +45,16 @@ export function failedS3(thrown: unknown, exchange: Exchange, resource: string, 
     body: xmlError(body),
   }
 }
+
+/** The answer of the gateway's port to what is no HTTP request. */
+export const malformedS3: RenderMalformed = ({ requestId }) => ({
+  headers: { 'Content-Type': 'application/xml', 'x-amz-request-id': requestId },
+  body: xmlError({
+    Code: 'InvalidRequest',
+    Message: 'The request is not well-formed HTTP, or its headers exceed 16 KiB.',
+    RequestId: requestId,
+  }),
+})
 
 /** A write into a bucket that was deleted meanwhile is refused by Postgres (migration 043). */
 function s3ErrorFrom(thrown: unknown): S3Error {

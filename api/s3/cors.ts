@@ -1,3 +1,4 @@
+import type { Config } from '../../policy/config.ts'
 import type { Exchange } from '../http/exchange.ts'
 import type { Reply } from '../http/respond.ts'
 import type { Services } from '../services.ts'
@@ -15,7 +16,7 @@ export function corsHeaders(
   { config }: Services,
 ): Record<string, string> | undefined {
   const { origin } = request.headers
-  const allowed = bucket === null ? undefined : config.blob.s3.corsOrigins[bucket]
+  const allowed = bucket === null ? undefined : allowedOrigins(bucket, config)
   if (origin === undefined || !allowed) return undefined
   const isAny = allowed.includes('*')
   if (!isAny && !allowed.includes(origin)) return undefined
@@ -26,6 +27,12 @@ export function corsHeaders(
     ...(!isAny && { Vary: 'Origin' }),
   }
 }
+
+/** Origins that the setting names for a bucket, whose name may be that of a property which every object has. */
+export const allowedOrigins = (
+  bucket: string,
+  { blob: { s3 } }: Pick<Config, 'blob'>,
+): readonly string[] | undefined => (Object.hasOwn(s3.corsOrigins, bucket) ? s3.corsOrigins[bucket] : undefined)
 
 /** The answer to the question of a browser before a request; it is not signed. 403 when the bucket does not allow the origin. */
 export function preflight({ request }: Exchange, allowed: Record<string, string> | undefined): Reply {

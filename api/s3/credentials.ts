@@ -9,7 +9,7 @@ import { type Caller, callerOf } from '../pipeline/authenticate.ts'
 import { KeyGuesses } from '../pipeline/key-guesses.ts'
 
 /** The account behind an access key id, and the secret that its signatures are verified with. */
-export interface S3Credential {
+interface S3Credential {
   caller: Caller
   secretAccessKey: string
 }

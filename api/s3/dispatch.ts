@@ -4,41 +4,18 @@ import type { Operation } from './operation.ts'
 import type { SignedRequest } from './signature/signed-request.ts'
 
 /** Parameters that make a request one about a part of a bucket or object. One that no operation selects is NotImplemented, never ignored. */
-const subResources = new Set([
-  ...[
-    'accelerate',
-    'acl',
-    'analytics',
-    'attributes',
-    'cors',
-    'delete',
-    'encryption',
-    'intelligent-tiering',
-    'inventory',
-  ],
-  ...['legal-hold', 'lifecycle', 'location', 'logging', 'metadataConfiguration', 'metadataInventoryTable'],
-  ...[
-    'metadataJournalTable',
-    'metadataTable',
-    'metrics',
-    'notification',
-    'object-lock',
-    'ownershipControls',
-    'partNumber',
-  ],
-  ...['policy', 'policyStatus', 'publicAccessBlock', 'renameObject', 'replication', 'requestPayment', 'restore'],
-  ...[
-    'retention',
-    'select',
-    'session',
-    'tagging',
-    'torrent',
-    'uploadId',
-    'uploads',
-    'versioning',
-    'versions',
-    'website',
-  ],
+export const subResources: ReadonlySet<string> = new Set([
+  ...'abac accelerate acl analytics attributes cors delete encryption intelligent-tiering inventory legal-hold'.split(
+    ' ',
+  ),
+  ...'lifecycle location logging metadataConfiguration metadataInventoryTable metadataJournalTable metadataTable'.split(
+    ' ',
+  ),
+  ...'metrics notification object-lock ownershipControls partNumber policy policyStatus publicAccessBlock'.split(' '),
+  ...'renameObject replication requestPayment restore retention select session tagging torrent uploadId uploads'.split(
+    ' ',
+  ),
+  ...'versioning versions website'.split(' '),
 ])
 
 /** Sorts operations so that the first that fits a request is the one that it names most exactly. */
@@ -60,7 +37,7 @@ export function operationOf(operations: readonly Operation[], request: SignedReq
   )
   const unselected = [...names].find(name => subResources.has(name) && !operation?.query?.includes(name))
   // GetObject and HeadObject read one part of an object by its number.
-  const isRead = unselected === 'partNumber' && (request.method === 'GET' || request.method === 'HEAD')
+  const isRead = unselected === 'partNumber' && target === 'object' && /^(GET|HEAD)$/.test(request.method)
   if (unselected !== undefined && !isRead)
     throw new S3Error('NotImplemented', `The sub-resource ${unselected} is not implemented for this method.`)
   if (!operation) throw new S3Error('MethodNotAllowed')

@@ -1,10 +1,11 @@
 import { ownCounters } from '../../policy/limits.ts'
 import { s3Access } from '../../policy/objects/s3-credentials.ts'
 import { S3Error } from '../../policy/s3/s3-errors.ts'
-import { s3Counts, s3Requests } from '../../policy/s3/s3-limits.ts'
+import { s3Counts, s3Limits, s3Requests } from '../../policy/s3/s3-limits.ts'
+import type { Exchange } from '../http/exchange.ts'
 import type { Caller } from '../pipeline/authenticate.ts'
 import type { Services } from '../services.ts'
-import type { Operation, S3Call } from './operation.ts'
+import type { Operation } from './operation.ts'
 import type { SignedRequest } from './signature/signed-request.ts'
 
 /** Throws AccessDenied for a key without the scope, or one that is limited to certain applications. */
@@ -34,16 +35,28 @@ export async function countS3(
   await limiter.admit(ownCounters(name, rows, { user, scale: config.rateLimitScale }), cost?.times)
 }
 
+/** A document counts as one more request for each 64 KiB, as parsing it occupies the process. Throws SlowDown. */
+export async function countDocument(
+  bytes: number,
+  { user, plan }: Caller,
+  { limiter, config }: Services,
+): Promise<void> {
+  const requests = Math.floor(bytes / s3Limits.documentUnitBytes)
+  if (requests === 0) return
+  const rows = s3Requests(plan.s3RequestsPer10s)
+  await limiter.admit(ownCounters('s3', rows, { user, scale: config.rateLimitScale }), requests)
+}
+
 /** A body that took longer than this, in milliseconds, has its credential checked again: a revoked one is dead within a second. */
 const checkedAgainAfterMs = 1000
 
 /** To be called once a body has arrived. Throws InvalidAccessKeyId and AccessDenied when the credential or its right is gone by then. */
-export async function stillAllowed(
-  { exchange, accessKeyId }: Pick<S3Call, 'exchange'> & { accessKeyId: string },
-  needs: Operation['needs'],
+export async function stillMayWrite(
+  exchange: Exchange,
+  accessKeyId: string,
   { findS3Credential }: Services,
 ): Promise<void> {
   if (performance.now() - exchange.startedAt <= checkedAgainAfterMs) return
   const { caller } = await findS3Credential(accessKeyId, exchange.address)
-  checkRights(caller, needs)
+  checkRights(caller, 'write')
 }

@@ -15,7 +15,7 @@ import type { Operation, S3Call } from './operation.ts'
 import { operations } from './operations.ts'
 import { checkOwner, checkRights, countS3 } from './rights.ts'
 import { readAuthorization } from './signature/authorization.ts'
-import { type SignedRequest, signedRequest } from './signature/signed-request.ts'
+import { type SignedRequest, signedRequest, withParametersAsHeaders } from './signature/signed-request.ts'
 import { checkTerms, verifySignature } from './signature/verification.ts'
 
 /** What happens to every request of the S3 wire: address, signature, rights, limits, operation, audit. Never rejects. */
@@ -55,18 +55,20 @@ async function served(
 }
 
 async function admitted(
-  request: SignedRequest,
+  wire: SignedRequest,
   address: Address,
   exchange: Exchange,
   services: Services,
 ): Promise<{ call: S3Call; operation: Operation }> {
-  const authorization = readAuthorization(request)
+  const authorization = readAuthorization(wire)
   if (!authorization) throw new S3Error('AccessDenied', 'Requests must be signed.')
-  checkTerms(request, authorization, Date.now())
+  checkTerms(wire, authorization, Date.now())
   const { caller, secretAccessKey } = await services.findS3Credential(authorization.accessKeyId, exchange.address)
-  const signer = verifySignature(request, authorization, secretAccessKey)
+  const signer = verifySignature(wire, authorization, secretAccessKey)
+  const request = authorization.expiresSeconds === null ? wire : withParametersAsHeaders(wire)
   await countS3(caller, services)
   const operation = operationOf(operations, request, address)
+  if (operation.needs === 'write') exchange.command = `s3.${operation.name}`
   checkRights(caller, operation.needs)
   checkOwner(request, caller)
   const named = { bucket: address.bucket ?? '', key: address.key ?? '' }
@@ -77,5 +79,5 @@ async function admitted(
 }
 
 /** Records a command that succeeded, unless its own commit has. */
-export const record = (name: string, { caller, exchange }: Pick<S3Call, 'caller' | 'exchange'>, services: Services) =>
+const record = (name: string, { caller, exchange }: Pick<S3Call, 'caller' | 'exchange'>, services: Services) =>
   audit({ name: `s3.${name}`, method: 'POST' }, { caller }, exchange, services, 'success')

@@ -11,15 +11,17 @@ export interface XmlElement {
 }
 
 const maxDepth = 8
-/** 10,000 parts with a number, an ETag and up to two checksums. */
-const maxElements = 50_000
+/** 10,000 parts with a number, an ETag and up to three checksums. */
+const maxElements = 60_000
+/** Of one element. No operation reads any; namespaces and types are a few. */
+const maxAttributes = 16
 const acceptedEncoding = /^(utf-?8|us-ascii)$/i
 /** The parser skips the byte order mark, once. */
 const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
 
 /**
- * Reads a document in UTF-8; returns its root. Throws MalformedXML for one that is not well-formed, has a DOCTYPE, more than 8 levels, or
- * more than 50,000 elements. Time and memory are proportional to the body, whose size the caller limits.
+ * Reads a document in UTF-8; returns its root. Throws MalformedXML for one that is not well-formed, has a DOCTYPE, more than 8 levels, more than
+ * 60,000 elements, or more than 16 attributes of one. Time and memory are proportional to the body, whose size the caller limits.
  */
 export function readXml(body: Buffer): XmlElement {
   try {
@@ -41,7 +43,12 @@ function parsed(document: string): XmlElement {
   parser.on('doctype', () => {
     throw new Error('DOCTYPE')
   })
+  let attributes = 0
+  parser.on('attribute', () => {
+    if (++attributes > maxAttributes) throw new Error('attributes')
+  })
   parser.on('opentag', ({ name }) => {
+    attributes = 0
     if (open.length > maxDepth || ++elements > maxElements) throw new Error('size')
     const element = { name: name.slice(name.lastIndexOf(':') + 1), text: '', children: [] }
     open.at(-1)!.children.push(element)

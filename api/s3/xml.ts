@@ -29,10 +29,11 @@ function inner(content: Xml): string {
     .join('')
 }
 
+/** A name may be followed by attributes, which are written as they are: they come from code only. */
 function element(name: string, value: Xml): string {
   if (value === null || value === undefined) return ''
   if (Array.isArray(value)) return value.map(one => element(name, one)).join('')
-  return `<${name}>${inner(value)}</${name}>`
+  return `<${name}>${inner(value)}</${name.split(' ', 1)[0]}>`
 }
 
 const entities: Record<string, string> = { '&': '&amp;', '<': '&lt;', '>': '&gt;', '"': '&quot;' }

@@ -27,10 +27,11 @@ export function accessLog(log: Log): Middleware {
   return async ({ state, req }, next) => {
     await next()
     const { endpoint, exchange, reply } = state
-    if (!endpoint || req.method === 'GET') return
+    const command = endpoint && req.method !== 'GET' ? endpoint.name : exchange.command
+    if (!command) return
     const { requestId, address, startedAt } = exchange
     const ms = Math.round(performance.now() - startedAt)
-    log.info({ requestId, endpoint: endpoint.name, status: reply.status, address, ms }, 'command')
+    log.info({ requestId, endpoint: command, status: reply.status, address, ms }, 'command')
   }
 }
 

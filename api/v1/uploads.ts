@@ -205,6 +205,8 @@ export async function storeBody(
 ): Promise<Arrived> {
   let segmentId: string | undefined
   let alive: NodeJS.Timeout | undefined
+  // Until the store listens, and after it has refused the body, one that breaks off must not crash this process.
+  body.on('error', () => {})
   try {
     const bytes = smallBesideRow && (await smallBody(body))
     if (bytes && bytes.length > maxBytes) throw new ApiError(tooLarge)

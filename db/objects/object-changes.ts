@@ -81,25 +81,24 @@ export async function moveObject(
 }
 
 export interface CopyOptions extends StoreOptions {
-  changes?: ObjectChanges
-  /** Throws when the source must not be copied; called while its name is locked. */
-  accept?(source: ObjectRow): void
+  /** Or a function of the source, called while its name is locked; it throws when the source must not be copied. */
+  changes?: ObjectChanges | ((source: ObjectRow) => ObjectChanges)
 }
 
 /**
  * Creates a second object with the same segments; it counts towards usage. Undefined when there is no such object; throws as
- * `accept` and `storeObject` do.
+ * `changes` and `storeObject` do.
  */
 export async function copyObject(
   trx: Db,
   from: ObjectName,
   to: ObjectName,
-  { changes = {}, accept, ...options }: CopyOptions = {},
+  { changes = {}, ...options }: CopyOptions = {},
 ): Promise<StoredObject | undefined> {
   await lockNames(trx, [from, to])
   const source = await findObject(trx, from)
   if (!source) return undefined
-  accept?.(source)
+  const changed = typeof changes === 'function' ? changes(source) : changes
   const object = {
     ...to,
     contentType: source.content_type,
@@ -112,7 +111,7 @@ export async function copyObject(
     s3: source.s3,
     expiresAt: source.expires_at,
   }
-  const changedFields = Object.entries(changes).filter(([, value]) => value !== undefined)
+  const changedFields = Object.entries(changed).filter(([, value]) => value !== undefined)
   return storeObject(
     trx,
     { ...object, ...Object.fromEntries(changedFields) },

@@ -38,7 +38,7 @@ export interface StoreOptions {
 }
 
 /** What conditions of a write are evaluated against. */
-export type ExistingObject = Pick<ObjectRow, 'etag' | 'created_at'>
+type ExistingObject = Pick<ObjectRow, 'etag' | 'created_at'>
 
 /** What ends in the commit of a write: the slot of the upload, if it has one, and the command, with its audit entry. */
 export interface WriteEnding {

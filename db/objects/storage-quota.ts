@@ -4,6 +4,7 @@ import { GiB, MiB } from '../../lib/bytes.ts'
 import { ApiError } from '../../policy/errors.ts'
 import { newId } from '../../policy/ids.ts'
 import { leaseSeconds, storageRenewSeconds } from '../../policy/leases.ts'
+import { S3Error } from '../../policy/s3/s3-errors.ts'
 import { type Db, transaction } from '../database.ts'
 import { foldUsage, readTakenBytes } from './blob-usage.ts'
 import { LeaseLost, type StorageCharge } from './objects.ts'
@@ -72,7 +73,7 @@ export class StorageQuota {
     } catch (error) {
       // After any other error the write may have been committed: the bytes stay leased until the lease ends.
       if (error instanceof LeaseLost) this.#drop(lease)
-      else if (error instanceof ApiError) lease.free += request.bytes
+      else if (error instanceof ApiError || error instanceof S3Error) lease.free += request.bytes
       throw error
     } finally {
       lease.writes--

@@ -82,4 +82,6 @@ function corsOrigins(text: string): Record<string, string[]> {
   )
 }
 
-const isOrigin = (text: string): boolean => text === '*' || (URL.canParse(text) && new URL(text).origin === text)
+/** A `*` within a name would match nothing: browsers send whole names. */
+const isOrigin = (text: string): boolean =>
+  text === '*' || (!text.includes('*') && URL.canParse(text) && new URL(text).origin === text)

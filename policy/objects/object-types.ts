@@ -90,6 +90,22 @@ export function extensionOfType(contentType: string): string | undefined {
   return Object.hasOwn(types, type) ? types[type as keyof typeof types].split(' ', 1)[0] : undefined
 }
 
+/** Types that a browser would execute in the origin of the serving host. */
+const active = /^(?:text\/(?:html|xml|xsl)|application\/(?:xml|xhtml\+xml)|[^;]+\+xml)\s*(?:;|$)/i
+
+/** A type with its parameters, as browsers and RFC 9110 read it. A comma would separate it from a second type, which browsers prefer. */
+const typeForm =
+  /^[a-z0-9][\w!#$&^.+-]*\/[a-z0-9][\w!#$&^.+-]*(?:[ \t]*;[ \t]*[\w!#$&^.+-]+=(?:[\w!#$%&'*^`|~.+-]+|"[^",\\]*"))*[ \t]*;?$/i
+
+/** Types whose bodies have parts with types of their own, and those for which browsers look into the body. */
+const indirect = /^(?:multipart|message|unknown)\/|^application\/unknown(?:;|$)/i
+
+/** Whether a browser would run a body of this type: as a document with scripts, or as something else than the type says. */
+export const mayRun = (contentType: string): boolean => active.test(contentType) || isOpaque(contentType)
+
+/** Whether what a browser would make of a type is unknown, even where nothing runs: it must not be named to one. */
+export const isOpaque = (contentType: string): boolean => !typeForm.test(contentType) || indirect.test(contentType)
+
 const ending = /[^/\\.][^/\\]*?\.((?:tar\.)?[a-z0-9]{1,16})$/i
 const twoParts = /[^/\\.]\.([a-z0-9]{1,16}\.[a-z0-9]{1,16})$/i
 

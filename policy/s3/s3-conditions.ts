@@ -31,8 +31,10 @@ export function writeConditions(header: Header): WriteConditions {
   }
 }
 
-/** The condition of DeleteObject: an absent object is deleted already. */
+/** The condition of DeleteObject: an absent object is deleted already. Throws NotImplemented for others than `If-Match`. */
 export function deleteCondition(header: Header): ((existing: Existing | undefined) => void) | undefined {
+  if (['x-amz-if-match-size', 'x-amz-if-match-last-modified-time'].some(name => header(name).length > 0))
+    throw new S3Error('NotImplemented', 'The only condition of a deletion is If-Match.')
   const match = header('if-match')[0]
   return match === undefined ? undefined : existing => existing && demandMatch(match, existing)
 }

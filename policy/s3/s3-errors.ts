@@ -86,10 +86,12 @@ const ofPlatform: Partial<Record<ErrorCode, S3Code>> = {
   FILE_TOO_LARGE: 'EntityTooLarge',
   FILE_TYPE_NOT_ALLOWED: 'AccessDenied',
   INVALID_INPUT: 'InvalidArgument',
+  INVALID_JSON_BODY: 'IncompleteBody',
   KEEP_CALM: 'SlowDown',
   MISSING_SCOPE: 'AccessDenied',
   OBJECT_ALREADY_EXISTS: 'PreconditionFailed',
   OBJECT_NOT_FOUND: 'NoSuchKey',
+  PAYLOAD_TOO_LARGE: 'EntityTooLarge',
   PERMISSION_DENIED: 'AccessDenied',
   PREFIX_NOT_ALLOWED: 'AccessDenied',
   PREFIX_REQUIRED: 'AccessDenied',
@@ -99,13 +101,16 @@ const ofPlatform: Partial<Record<ErrorCode, S3Code>> = {
   RESOURCE_NOT_ALLOWED: 'AccessDenied',
   STORAGE_QUOTA_EXCEEDED: 'QuotaExceeded',
   TOO_MANY_CONCURRENT_UPLOADS: 'SlowDown',
+  TOO_MANY_OPEN_UPLOADS: 'SlowDown',
   UPGRADE_REQUIRED: 'AccessDenied',
   UPLOAD_ABORTED: 'IncompleteBody',
+  UPLOAD_BUSY: 'SlowDown',
   UPLOAD_NOT_FOUND: 'NoSuchUpload',
 }
 
 /** A refusal of the platform as one of the S3 wire. */
 export function s3ErrorOf({ code, message }: Pick<ApiError, 'code' | 'message'>): S3Error {
   const own = ofPlatform[code] ?? 'InternalError'
-  return new S3Error(own, own === 'AccessDenied' ? message : undefined)
+  // It says why, and of a service that is unavailable whether the command may have been done.
+  return new S3Error(own, own === 'AccessDenied' || own === 'ServiceUnavailable' ? message : undefined)
 }

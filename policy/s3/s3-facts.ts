@@ -9,7 +9,7 @@ export interface StoredChecksum {
   type: ChecksumType
 }
 
-export type ChecksumType = 'FULL_OBJECT' | 'COMPOSITE'
+type ChecksumType = 'FULL_OBJECT' | 'COMPOSITE'
 
 /** What the S3 wire stores with an object in addition to the Blob API. */
 export interface S3Facts {

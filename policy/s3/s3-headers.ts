@@ -41,6 +41,8 @@ function metadataOf(header: Header, names: Iterable<string>): Record<string, str
   const entries = [...names]
     .filter(name => name.startsWith(metadataPrefix))
     .map(name => [name.slice(metadataPrefix.length), decodedWords(fromWire(header(name).join(',')))] as const)
+  if (entries.some(([, value]) => value.includes('\0')))
+    throw new S3Error('InvalidArgument', 'Metadata must not contain the character NUL.')
   const bytes = entries.reduce((sum, [name, value]) => sum + Buffer.byteLength(name) + Buffer.byteLength(value), 0)
   if (bytes > s3Limits.metadataBytes)
     throw new S3Error('MetadataTooLarge', undefined, {
@@ -99,9 +101,6 @@ interface Shown {
   s3: S3Facts | null
 }
 
-/** Types that a browser would run in the origin of the gateway, which is a sibling of the API's. */
-const active = /^(text\/(html|xml|xsl)|application\/(xml|xhtml\+xml)|[^;]+\+xml)\s*(;|$)/i
-
 /** The headers of an object on the S3 wire. Nothing between the gateway and the client may store a response. */
 export function shownHeaders(object: Shown, { withChecksum }: { withChecksum: boolean }): Record<string, string> {
   const { content_type, cache_control, content_disposition, metadata, s3 } = object
@@ -115,7 +114,6 @@ export function shownHeaders(object: Shown, { withChecksum }: { withChecksum: bo
     'Content-Encoding': s3?.contentEncoding,
     'Content-Language': s3?.contentLanguage,
     Expires: s3?.expires,
-    'Content-Security-Policy': active.test(content_type) ? "sandbox; default-src 'none'" : undefined,
     'X-Content-Type-Options': 'nosniff',
     'x-amz-tagging-count': tagCount > 0 ? String(tagCount) : undefined,
     ...(checksum && {

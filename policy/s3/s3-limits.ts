@@ -16,6 +16,8 @@ export const s3Limits = {
   pageEntries: 1000,
   deletedKeys: 1000,
   xmlBytes: 2 * MiB,
+  /** Each of these of a document counts as one more request. */
+  documentUnitBytes: 64 * KiB,
   /** Fields of a form upload, names and values; and their number. */
   formBytes: 20 * KiB,
   form: { files: 1, fields: 100, parts: 110, headerPairs: 100 },

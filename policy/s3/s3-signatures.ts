@@ -9,6 +9,9 @@ export const s3Signatures = {
   /** Of the line before a chunk, and of the trailers after the last one. */
   chunkHeadBytes: 1024,
   trailerBytes: 8192,
+  /** Chunks that may have any size; past them they must have `minChunkBytes` on average, as each takes as long to read as a kilobyte. */
+  freeChunks: 1000,
+  minChunkBytes: 512,
 }
 
 /** Regions that a signature may name; the first is the one that clients are given. */

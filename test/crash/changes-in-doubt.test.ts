@@ -1,10 +1,12 @@
 import test from 'ava'
+import { operations } from '../../api/s3/operations.ts'
 import { blobEndpoints } from '../../api/v1/endpoints.ts'
 import { endpoints } from '../../api/v2/endpoints.ts'
 import { openDatabase } from '../../db/database.ts'
 import { inDoubtMessage } from '../../policy/errors.ts'
 import { openApiFor, type TestApi } from '../kit/actors/api.ts'
-import { changes, stored } from '../kit/crash/change-kit.ts'
+import { changes as changesOfEndpoints, stored } from '../kit/crash/change-kit.ts'
+import { s3Changes } from '../kit/crash/s3-commands.ts'
 import { rows } from '../kit/rows/rows.ts'
 import { testDatabase } from '../kit/servers/database.ts'
 import { type Loss, type Manner, type PostgresLine, postgresLine } from '../kit/servers/postgres-line.ts'
@@ -33,6 +35,8 @@ const others: Record<string, string> = {
   'git.connect.confirm': 'asks the git provider first; may be repeated',
 }
 
+const changes = { ...changesOfEndpoints, ...s3Changes }
+
 const database = testDatabase()
 const undo: (() => Promise<unknown>)[] = []
 let api: TestApi
@@ -49,6 +53,7 @@ test.before('an API with a line of its own', async () => {
     () => db.destroy(),
   )
   api = await openApiFor(await database, { services: () => ({ db }) }, undo)
+  Object.assign(api.services.config.blob.s3, { extraBuckets: true })
 })
 test.serial.after.always('end them', async t => {
   for (const step of undo.reverse()) await step()
@@ -64,13 +69,31 @@ test('every endpoint that changes something is in the list, or has a reason why 
   )
 })
 
+test('every operation of S3 that changes something is in the list', t => {
+  const changing = operations.filter(({ needs, support }) => needs === 'write' && support === 'supported')
+  const known = Object.keys(s3Changes).map(name => name.split(' ')[0]!)
+  t.deepEqual(
+    changing.map(({ name }) => `s3.${name}`).filter(name => !known.includes(name)),
+    [],
+  )
+})
+
+/** Writes of new objects: one statement without a transaction, which several requests share. */
+const inserts = [
+  ...['objects.upload large', 'objects.upload small', 's3.PutObject large', 's3.PutObject small'],
+  ...['s3.PutObject new', 's3.PostObject large', 's3.PostObject small'],
+]
+
 /** Changes whose commit has more than one outcome, or is a single statement. */
-const manifold = ['account.sign-in.end', 'account.downgrade confirmed', 'objects.upload large', 'objects.upload small']
+const manifold = ['account.sign-in.end', 'account.downgrade confirmed', ...inserts]
+
+/** Changes that give up what had arrived of them, unless their commit took it. */
+const arriving = [...inserts, 's3.PutObject replacing', 's3.UploadPart', 's3.CompleteMultipartUpload']
 
 const cases = Object.keys(changes).flatMap((name): (readonly [name: string, manner: Manner, loss: Loss])[] => [
   [name, 'cut', 'answered'],
-  ...(manifold.includes(name) ? ([[name, 'cut', 'lost']] as const) : []),
-  ...(name.startsWith('objects.upload')
+  ...([...manifold, ...arriving].includes(name) ? ([[name, 'cut', 'lost']] as const) : []),
+  ...(arriving.includes(name)
     ? ([
         [name, 'held', 'lost'],
         [name, 'held', 'answered'],
@@ -84,7 +107,7 @@ for (const [name, manner, loss] of cases) {
     const ask = await changes[name]!(api, await api.makeUser())
     const before = await stored(api.db)
     let sprung = false
-    const at = name.startsWith('objects.upload') ? /objects\.insert/ : /COMMIT;/
+    const at = inserts.includes(name) ? /objects\.insert/ : /COMMIT;/
     void line.trap({ at, loss, manner }).then(() => {
       sprung = true
     })
@@ -107,7 +130,10 @@ for (const [name, manner, loss] of cases) {
 }
 
 /** One of each wire, and one whose answer is 200 whatever becomes of its objects. */
-for (const name of ['apps.envs.merge', 'workspaces.create', 'shares.create', 'objects.update'])
+for (const name of [
+  ...['apps.envs.merge', 'workspaces.create', 'shares.create', 'objects.update'],
+  ...['s3.PutObject replacing', 's3.CopyObject', 's3.UploadPart', 's3.CompleteMultipartUpload'],
+])
   test.serial(
     `${name}: its commit is cut and its outcome cannot be read, and the 503 says that it is not known`,
     async t => {
@@ -120,11 +146,19 @@ for (const name of ['apps.envs.merge', 'workspaces.create', 'shares.create', 'ob
       const answer = await ask()
       line.admit(true)
       await line.release()
-      const { status, code, message } = answer.body
-      t.deepEqual(
-        { http: answer.status, status, code, message },
-        { http: 503, status: 'error', code: 'DATABASE_UNAVAILABLE', message: inDoubtMessage },
-      )
+      const isS3 = name.startsWith('s3.')
+      const error = isS3 ? { code: 'ServiceUnavailable' } : { status: 'error', code: 'DATABASE_UNAVAILABLE' }
+      t.like(answer, { status: 503, body: { ...error, message: inDoubtMessage } })
       t.notDeepEqual(await stored(api.db), before, 'it was done')
+      // Of these the answer is the same whether the first one was done or not.
+      if (isS3) t.is((await ask()).status, 200)
     },
   )
+
+test.serial('after all of that every body that an object or a part refers to is there', async t => {
+  const held = ['object_parts', 'upload_parts'].map(table => api.db(table).pluck('segment_id'))
+  const referenced = (await Promise.all(held)).flat()
+  const stored = await api.db('segments').whereIn('id', referenced).whereNull('bytes').pluck('id')
+  t.true(stored.length > 0)
+  for (const id of stored) t.truthy(await api.store.head(id), id)
+})

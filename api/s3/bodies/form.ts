@@ -9,6 +9,7 @@ import type { Exchange } from '../../http/exchange.ts'
 import { watchPace } from '../../http/pace.ts'
 import type { Services } from '../../services.ts'
 import { heldBytes } from '../../v1/chunked/raw-body.ts'
+import { boundForm } from '../../v1/form-bounds.ts'
 import { type BodyRules, storeBody } from '../../v1/uploads.ts'
 import type { Payload } from './payload.ts'
 import { PayloadStream } from './payload-stream.ts'
@@ -48,13 +49,15 @@ export async function receiveForm({ request, response }: Exchange): Promise<Rece
         const stream = new PayloadStream(payload, heldBytes)
         const cancel = new AbortController()
         stream.on('error', () => {})
+        let broken: Error | undefined
         whole.arrived.catch(error => {
+          broken = error
           cancel.abort()
           stream.destroy(error)
         })
         const isRefused = () => stream.refusal !== null
         const arrived = await storeBody(file.pipe(stream), services, { ...rules, isRefused }, cancel).catch(error => {
-          throw stream.refusal ?? error
+          throw stream.refusal ?? broken ?? error
         })
         return verified(payload, { arrived, stream, ended: whole.arrived }, services)
       },
@@ -70,7 +73,14 @@ function openForm(headers: Exchange['request']['headers']): BusboyInstance {
   try {
     return new Busboy({
       headers: { ...headers, 'content-type': headers['content-type'] ?? '' },
-      limits: { ...s3Limits.form, fieldSize: s3Limits.formBytes, fileSize: s3Limits.putBytes + 1 },
+      limits: {
+        ...s3Limits.form,
+        fieldNameSize: s3Limits.formBytes,
+        fieldSize: s3Limits.formBytes,
+        fileSize: s3Limits.putBytes + 1,
+      },
+      // Not only browsers send forms: other programs leave out the name of the file.
+      isPartAFile: (field, _type, fileName) => fileName !== undefined || field === 'file',
     })
   } catch {
     throw new S3Error('MalformedPOSTRequest')
@@ -87,9 +97,16 @@ function wholeForm(form: BusboyInstance, request: Exchange['request']): { arrive
       reject(request.complete ? new S3Error('MalformedPOSTRequest') : new ApiError('UPLOAD_ABORTED')),
     )
     request.once('close', lost).once('error', lost)
-    const stopWatch = watchPace(request, () => reject(new ApiError('UPLOAD_ABORTED')))
+    const tooLong = () => reject(new ApiError('UPLOAD_ABORTED'))
+    const stopWatch = watchPace(request, tooLong)
+    // Who sends a form is not known before its fields have arrived: it may not hold a connection for longer than they take.
+    const bounds = boundForm(request, { tooMuch: () => reject(new S3Error('EntityTooLarge')), tooLong })
+    form.on('file', (name, file) => {
+      if (name === 'file') bounds.file(file)
+    })
     stop = () => {
       stopWatch()
+      bounds.end()
       request.off('close', lost).off('error', lost)
     }
   })
@@ -105,15 +122,16 @@ function fileOf(
   const fields = new Map<string, string>()
   let bytes = 0
   return new Promise((resolve, reject) => {
-    form.on('field', (field: string, value: string, _isNameCut: boolean, isCut: boolean) => {
+    const tooMuch = () => reject(new S3Error('EntityTooLarge', 'The fields of the form exceed 20 KiB, or 100.'))
+    form.on('field', (field: string, value: string, isNameCut: boolean, isCut: boolean) => {
       const name = field.toLowerCase()
-      bytes += name.length + value.length
-      if (isCut || bytes > s3Limits.formBytes)
-        return reject(new S3Error('EntityTooLarge', 'The fields of the form exceed 20 KiB.'))
+      bytes += Buffer.byteLength(name) + Buffer.byteLength(value)
+      if (isNameCut || isCut || bytes > s3Limits.formBytes) return tooMuch()
       // The policy would cover only one of them.
       if (fields.has(name)) return reject(new S3Error('InvalidArgument', `The field ${name} comes twice.`))
       fields.set(name, value)
     })
+    form.once('fieldsLimit', tooMuch).once('partsLimit', tooMuch)
     form.on('file', (name, file, fileName) => {
       file.on('error', () => {})
       // What follows the file is not read as a field, as with S3.

@@ -22,6 +22,8 @@ export interface StatedChecksum {
   algorithm: ChecksumAlgorithm
   /** Base64; null = it is in a trailer. */
   value: string | null
+  /** False: the client states none, and it is only calculated. */
+  isStated?: false
 }
 
 const signedChunks = 'STREAMING-AWS4-HMAC-SHA256-PAYLOAD'
@@ -121,7 +123,7 @@ export function checksumOf(
 }
 
 /** Throws InvalidRequest unless a text is the base64 of a digest of the algorithm. */
-export function checkedDigest(algorithm: ChecksumAlgorithm, value: string, name: string): string {
+function checkedDigest(algorithm: ChecksumAlgorithm, value: string, name: string): string {
   const bytes = Buffer.from(value, 'base64')
   if (bytes.length !== digestBytes[algorithm] || bytes.toString('base64') !== value)
     throw new S3Error('InvalidRequest', `Value for ${name} header is invalid.`)

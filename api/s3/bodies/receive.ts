@@ -61,5 +61,5 @@ export async function verified(
   }
 }
 
-export const tooLarge = (bytes: number, maxBytes: number): S3Error =>
+const tooLarge = (bytes: number, maxBytes: number): S3Error =>
   new S3Error('EntityTooLarge', undefined, { ProposedSize: String(bytes), MaxSizeAllowed: String(maxBytes) })

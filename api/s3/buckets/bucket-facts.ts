@@ -1,8 +1,10 @@
 import { s3Region } from '../../../policy/objects/s3-credentials.ts'
 import { type S3Code, S3Error } from '../../../policy/s3/s3-errors.ts'
 import { emptyReply, xmlReply } from '../answers.ts'
+import { allowedOrigins } from '../cors.ts'
 import type { Operation, S3Call } from '../operation.ts'
 import type { Xml } from '../xml.ts'
+import { accessControl, isPublic, keepAccessControl } from './access-control.ts'
 
 export const headBucket: Operation = {
   name: 'HeadBucket',
@@ -33,7 +35,7 @@ export const getBucketCors: Operation = {
   support: 'supported',
   needs: 'read',
   async handle({ bucket }, { config }) {
-    const origins = config.blob.s3.corsOrigins[bucket]
+    const origins = allowedOrigins(bucket, config)
     if (!origins) throw new S3Error('NoSuchCORSConfiguration', undefined, { BucketName: bucket })
     return xmlReply('CORSConfiguration', {
       CORSRule: {
@@ -44,15 +46,6 @@ export const getBucketCors: Operation = {
       },
     })
   },
-}
-
-const everyone = 'http://acs.amazonaws.com/groups/global/AllUsers'
-
-function accessControl({ caller, stored }: S3Call): Xml {
-  const owner = { ID: caller.user.id, DisplayName: caller.user.name }
-  const grants: Xml[] = [{ Grantee: { ...owner }, Permission: 'FULL_CONTROL' }]
-  if (stored === 'public' || stored === 'legacy') grants.push({ Grantee: { URI: everyone }, Permission: 'READ' })
-  return { Owner: owner, AccessControlList: { Grant: grants } }
 }
 
 /** Features that are off, with the document that S3 answers then. */
@@ -69,12 +62,7 @@ const documents: [name: string, query: string, root: string, content: Xml | ((ca
     'OwnershipControls',
     { Rule: { ObjectOwnership: 'BucketOwnerEnforced' } },
   ],
-  [
-    'GetBucketPolicyStatus',
-    'policyStatus',
-    'PolicyStatus',
-    ({ stored }) => ({ IsPublic: stored === 'public' || stored === 'legacy' }),
-  ],
+  ['GetBucketPolicyStatus', 'policyStatus', 'PolicyStatus', call => ({ IsPublic: isPublic(call) })],
 ]
 
 /** Features that are off, with the code that S3 answers then. */
@@ -139,9 +127,7 @@ export const featuresThatAreOff: Operation[] = [
       query: ['acl'],
       support: 'off',
       needs: 'write',
-      async handle() {
-        throw new S3Error('AccessControlListNotSupported')
-      },
+      handle: keepAccessControl,
     }),
   ),
 ]

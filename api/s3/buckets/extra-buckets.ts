@@ -6,7 +6,7 @@ import type { Services } from '../../services.ts'
 import { emptyReply } from '../answers.ts'
 import { receiveDocument } from '../bodies/document.ts'
 import { assertMayWrite } from '../objects/write-object.ts'
-import { headerOf, type Operation } from '../operation.ts'
+import { headerOf, type Operation, type S3Call } from '../operation.ts'
 import { isFixedBucket } from './named-bucket.ts'
 
 /** 3 to 63 lower-case letters, digits, dots and hyphens, as S3 requires. */
@@ -25,10 +25,10 @@ export const createBucket: Operation = {
     if (isFixedBucket(bucket)) throw new S3Error('BucketAlreadyOwnedByYou', undefined, { BucketName: bucket })
     demandExtraBuckets(services)
     if (!nameForm.test(bucket)) throw new S3Error('InvalidBucketName', undefined, { BucketName: bucket })
-    if (caller.prefixes !== null)
-      throw new S3Error('AccessDenied', 'A key that is limited to prefixes cannot create buckets.')
+    demandWholeBuckets(caller)
     // Regions are one: what the document says of it changes nothing, but it must be well-formed.
-    if (Number(headerOf(call, 'content-length') ?? 0) > 0) await receiveDocument(call, 'CreateBucketConfiguration')
+    if (Number(headerOf(call, 'content-length') ?? 0) > 0)
+      await receiveDocument(call, 'CreateBucketConfiguration', services)
     exchange.resource = bucket
     const result = await transaction(services.db, trx =>
       createS3Bucket(trx, caller.user.id, bucket, s3Limits.extraBuckets),
@@ -48,12 +48,18 @@ export const deleteBucket: Operation = {
   async handle({ bucket, caller, exchange }, services) {
     if (isFixedBucket(bucket))
       throw new S3Error('AccessDenied', 'This bucket belongs to every account and cannot be deleted.')
+    demandWholeBuckets(caller)
     exchange.resource = bucket
     const result = await transaction(services.db, trx => deleteS3Bucket(trx, caller.user.id, bucket))
     if (result === 'not empty') throw new S3Error('BucketNotEmpty', undefined, { BucketName: bucket })
     if (result === 'unknown') throw new S3Error('NoSuchBucket', undefined, { BucketName: bucket })
     return emptyReply(204)
   },
+}
+
+function demandWholeBuckets({ prefixes }: S3Call['caller']): void {
+  if (prefixes !== null)
+    throw new S3Error('AccessDenied', 'A key that is limited to prefixes can neither create nor delete buckets.')
 }
 
 function demandExtraBuckets({ config }: Services): void {

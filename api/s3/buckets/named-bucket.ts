@@ -7,7 +7,7 @@ import type { Services } from '../../services.ts'
 /** Whether a name is one of the buckets that every account has. */
 export const isFixedBucket = (name: string): name is Bucket => (s3Buckets as readonly string[]).includes(name)
 
-export const extraBucket = (name: string): ExtraBucket => `x-${name}`
+const extraBucket = (name: string): ExtraBucket => `x-${name}`
 
 /** Where the objects of a bucket of this name are stored. Throws NoSuchBucket. */
 export async function namedBucket(

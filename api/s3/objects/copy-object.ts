@@ -37,26 +37,23 @@ export const copyObject: Operation = {
       )
     const conditions = writeConditions(request.header)
     const source = await sourceObject(from, services)
-    const shown = replaces ? headers : ofSource(source)
     const rules = await listRules(services.db, caller.user.id)
-    const { cacheControl, expiresAt, maxBytes } = writeTerms(to, shown, caller, rules, new Date())
     exchange.resource = objectId(to)
     const copied = await reservingFor(source.size, to, caller, services, charge =>
       transaction(services.db, trx =>
         copyRow(trx, from, to, {
           ...conditions,
           charge,
-          accept(current) {
-            // Replaced since it was read: its headers and its size are others.
+          // Of the source as it is then: its headers and tags may have changed since it was read.
+          changes(current) {
+            const shown = replaces ? headers : { cacheControl: current.cache_control }
+            const { cacheControl, expiresAt, maxBytes } = writeTerms(to, shown, caller, rules, new Date())
+            // Replaced since it was read: its size is another.
             if (current.generation !== source.generation) throw new S3Error('OperationAborted')
             if (current.size > maxBytes) throw new S3Error('EntityTooLarge')
             demandCopySource(request.header, current)
-          },
-          changes: {
-            ...(replaces && changesOf(headers)),
-            cacheControl,
-            expiresAt,
-            s3: factsOf(source, headers, { replaces, replacesTags }),
+            const s3 = factsOf(current, headers, { replaces, replacesTags })
+            return { ...(replaces && changesOf(headers)), cacheControl, expiresAt, s3 }
           },
         }),
       ),
@@ -79,8 +76,6 @@ function directiveOf(call: S3Call, what: 'metadata' | 'tagging'): boolean {
     throw new S3Error('InvalidArgument', `x-amz-${what}-directive must be COPY or REPLACE.`)
   return directive === 'REPLACE'
 }
-
-const ofSource = (source: ObjectRow): Pick<WrittenHeaders, 'cacheControl'> => ({ cacheControl: source.cache_control })
 
 const changesOf = ({ contentType, contentDisposition, metadata }: WrittenHeaders): ObjectChanges => ({
   contentType,

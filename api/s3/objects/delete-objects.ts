@@ -22,7 +22,7 @@ export const deleteObjects: Operation = {
   needs: 'write',
   async handle(call, services) {
     demandDigest(call)
-    const document = await receiveDocument(call, 'Delete')
+    const document = await receiveDocument(call, 'Delete', services)
     const entries = childrenOf(document, 'Object').map(entryOf)
     if (entries.length === 0 || entries.length > s3Limits.deletedKeys) throw new S3Error('MalformedXML')
     await countS3(call.caller, services, { of: 'deletedKeys', times: entries.length })
@@ -39,10 +39,12 @@ interface Entry {
   version: string | undefined
 }
 
+const conditions = ['ETag', 'LastModifiedTime', 'Size']
+
 function entryOf(element: XmlElement): Entry {
   const key = textOf(element, 'Key')
   if (!key) throw new S3Error('MalformedXML')
-  if (textOf(element, 'ETag') !== undefined || textOf(element, 'Size') !== undefined)
+  if (conditions.some(name => textOf(element, name) !== undefined))
     throw new S3Error('NotImplemented', 'Conditions of single keys are not supported; DeleteObject has If-Match.')
   return { key, version: textOf(element, 'VersionId') }
 }

@@ -85,11 +85,12 @@ export const listObjectVersions: Operation = {
   },
 }
 
-/** What is listed. Throws PREFIX_NOT_ALLOWED, and InvalidArgument. */
+/** What is listed. Throws PREFIX_NOT_ALLOWED, PREFIX_REQUIRED and InvalidArgument. */
 function filtersOf(call: S3Call): ListFilters {
   const prefix = keyQuery(call, 'prefix')
-  if (prefix !== '') assertWithin(call.caller.prefixes, prefix)
   const delimiter = keyQuery(call, 'delimiter') || undefined
+  // A credential that is limited to folders sees its folders at the root, but no other division of it.
+  if (prefix !== '' || (delimiter ?? '/') !== '/') assertWithin(call.caller.prefixes, prefix)
   return { ownerId: call.caller.user.id, buckets: [call.stored], prefix, delimiter }
 }
 
@@ -97,11 +98,9 @@ function filtersOf(call: S3Call): ListFilters {
 function afterKey(key: string, call: S3Call): ListPosition | undefined {
   if (key === '') return undefined
   const [prefix, delimiter] = [keyQuery(call, 'prefix'), keyQuery(call, 'delimiter')]
-  const isFolder =
-    delimiter !== '' &&
-    key.startsWith(prefix) &&
-    key.indexOf(delimiter, prefix.length) === key.length - delimiter.length
-  return { key, bucket: isFolder && key.length > prefix.length ? null : call.stored }
+  const at = delimiter !== '' && key.startsWith(prefix) ? key.indexOf(delimiter, prefix.length) : -1
+  const isFolder = at !== -1 && at + delimiter.length === key.length
+  return { key, bucket: isFolder ? null : call.stored }
 }
 
 interface Listed {

@@ -10,6 +10,7 @@ import { receiveDocument } from '../bodies/document.ts'
 import { type Operation, objectOf, type S3Call } from '../operation.ts'
 import { demandNoVersion } from '../versions.ts'
 import { childOf, childrenOf, textOf } from '../xml-in.ts'
+import { assertMayWrite } from './write-object.ts'
 
 const tagging = { target: 'object', query: ['tagging'], support: 'supported' } as const
 
@@ -33,7 +34,7 @@ export const putObjectTagging: Operation = {
   method: 'PUT',
   needs: 'write',
   async handle(call, services) {
-    const document = await receiveDocument(call, 'Tagging')
+    const document = await receiveDocument(call, 'Tagging', services)
     const set = childOf(document, 'TagSet')
     if (!set) throw new S3Error('MalformedXML')
     const pairs = childrenOf(set, 'Tag').map(tag => [textOf(tag, 'Key') ?? '', textOf(tag, 'Value') ?? ''] as const)
@@ -53,10 +54,11 @@ export const deleteObjectTagging: Operation = {
   },
 }
 
-async function change(call: S3Call, tags: Record<string, string>, { db }: Services): Promise<void> {
+async function change(call: S3Call, tags: Record<string, string>, services: Services): Promise<void> {
+  assertMayWrite(call)
   demandNoVersion(call)
   const name = objectOf(call)
   call.exchange.resource = objectId(name)
-  if (!(await transaction(db, trx => setTags(trx, name, tags))))
+  if (!(await transaction(services.db, trx => setTags(trx, name, tags))))
     throw new S3Error('NoSuchKey', undefined, { Key: call.key })
 }

@@ -13,7 +13,7 @@ import { type FormFields, receiveForm } from '../bodies/form.ts'
 import { checksumOf, md5Of } from '../bodies/payload.ts'
 import { namedBucket } from '../buckets/named-bucket.ts'
 import { objectOf, type S3Call } from '../operation.ts'
-import { checkOwner, checkRights, countS3, stillAllowed } from '../rights.ts'
+import { checkOwner, checkRights, countS3, stillMayWrite } from '../rights.ts'
 import { parsedCredential } from '../signature/authorization.ts'
 import { checkPolicy, type PostSizes, verifyPolicy } from '../signature/post-policy.ts'
 import type { SignedRequest } from '../signature/signed-request.ts'
@@ -45,12 +45,17 @@ export async function postObject(
   exchange: Exchange,
   services: Services,
 ): Promise<Reply> {
+  exchange.command = 's3.PostObject'
   const form = await receiveForm(exchange)
   const fields = withFileName(form.fields, form.fileName)
   try {
     const admitted = await withinDeadline(admit(fields, bucket!, { request, exchange, services }))
     const { call, sizes, accessKeyId } = admitted
-    const header = (name: string) => (fields.has(name) ? [Buffer.from(fields.get(name)!).toString('latin1')] : [])
+    const header = (name: string) => {
+      const value = fields.get(name) ?? (name === 'x-amz-acl' ? fields.get('acl') : undefined)
+      return value === undefined ? [] : [Buffer.from(value).toString('latin1')]
+    }
+    assertHeaders(fields)
     const headers = writtenHeaders(header, fields.keys(), call.key)
     refuseUnsupported(header, formHeaders(fields), call.stored === 'public')
     const conditions = writeConditions(header)
@@ -67,7 +72,7 @@ export async function postObject(
       try {
         if (received.arrived.size < sizes.min)
           throw new S3Error('EntityTooSmall', 'The file is smaller than its policy allows.')
-        await stillAllowed({ exchange, accessKeyId }, 'write', services)
+        await stillMayWrite(exchange, accessKeyId, services)
         const write = { call, operation: 'PostObject', received, headers, terms, conditions, held }
         const { object } = await writeObject(write, services)
         written = true
@@ -88,7 +93,10 @@ const fileNameVariable = '${filename}'
 function withFileName(fields: FormFields, fileName: string): FormFields {
   const base = fileName.split(/[/\\]/).at(-1) ?? ''
   return new Map(
-    [...fields].map(([name, value]) => [name, name === 'policy' ? value : value.replaceAll(fileNameVariable, base)]),
+    [...fields].map(([name, value]) => [
+      name,
+      name === 'policy' ? value : value.replaceAll(fileNameVariable, () => base),
+    ]),
   )
 }
 
@@ -102,6 +110,19 @@ const signatureFields = new Set([
   'x-amz-signature',
   'x-amz-security-token',
 ])
+
+const sentAsHeader = /^(content-(type|encoding|language|disposition)|cache-control|expires|x-amz-meta-.*)$/s
+
+/** A field can be named and have a value as no header of the object could. Throws InvalidArgument, and NotImplemented. */
+function assertHeaders(fields: FormFields): void {
+  for (const [name, value] of fields)
+    if (
+      sentAsHeader.test(name) &&
+      (!/^[!#$%&'*+.^_`|~0-9a-z-]+$/.test(name) || /[^\t\x20-\x7e\x80-\uffff]/.test(value))
+    )
+      throw new S3Error('InvalidArgument', `The field ${name} cannot be a header of the object.`)
+  if (fields.has('tagging')) throw new S3Error('NotImplemented', 'The field tagging is not supported.')
+}
 
 async function admit(
   fields: FormFields,

@@ -4,7 +4,7 @@ import { discard } from '../../v1/uploads.ts'
 import { payloadOf } from '../bodies/payload.ts'
 import { receivePayload } from '../bodies/receive.ts'
 import { type Operation, objectOf } from '../operation.ts'
-import { stillAllowed } from '../rights.ts'
+import { stillMayWrite } from '../rights.ts'
 import { writtenReply } from './object-views.ts'
 import { assertMayWrite, assertRoom, bodyRules, inSlotUnlessSmall, writeObject, writeTerms } from './write-object.ts'
 
@@ -33,7 +33,7 @@ export const putObject: Operation = {
       })
       let written = false
       try {
-        await stillAllowed({ exchange, accessKeyId: call.authorization.accessKeyId }, 'write', services)
+        await stillMayWrite(exchange, call.authorization.accessKeyId, services)
         const write = { call, operation: 'PutObject', received, headers, terms, conditions, held }
         const { object } = await writeObject(write, services)
         written = true

@@ -32,6 +32,9 @@ export function readAuthorization(request: SignedRequest): Authorization | null 
     throw new S3Error('InvalidArgument', 'A request must have one signature: in its header or in its query.')
   if (headers.length > 1) throw malformed('There is more than one Authorization header.')
   if (headers.length === 1) return ofHeader(request, headers[0]!)
+  // Version 2, which some programs still use for presigned addresses.
+  if (request.query.some(({ name }) => name === 'AWSAccessKeyId'))
+    throw new S3Error('InvalidRequest', `Please use ${algorithm} (Signature Version 4).`)
   return isPresigned ? ofQuery(request) : null
 }
 

@@ -13,7 +13,7 @@ export interface ChunkTerms {
   trailers: readonly string[]
 }
 
-const { chunkHeadBytes: maxHeadBytes, trailerBytes: maxTrailerBytes } = s3Signatures
+const { chunkHeadBytes: maxHeadBytes, trailerBytes: maxTrailerBytes, freeChunks, minChunkBytes } = s3Signatures
 const emptyHash = sha256Hex('')
 
 /**
@@ -28,6 +28,7 @@ export class ChunkedBody {
   /** Bytes that the current chunk still has. */
   #left = 0
   #received = 0
+  #chunks = 0
   #hash: Hash | null = null
   #chunkSignature = ''
   #previous: string
@@ -94,6 +95,8 @@ export class ChunkedBody {
     this.#left = Number.parseInt(hex, 16)
     this.#received += this.#left
     if (this.#received > length) throw new S3Error('IncompleteBody')
+    if (++this.#chunks > freeChunks && this.#received < this.#chunks * minChunkBytes)
+      throw wrong(`The chunks are too small: after ${freeChunks} they must have ${minChunkBytes} bytes on average.`)
     this.#chunkSignature = own ?? ''
     this.#hash = signed && createHash('sha256')
     if (this.#left > 0) this.#state = 'data'

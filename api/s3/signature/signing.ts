@@ -50,7 +50,8 @@ export function canonicalRequests(
   return canonicalPaths.map(path => [method, path, ...rest].join('\n'))
 }
 
-const collapsed = (value: string): string => value.trim().replace(/\s+/g, ' ')
+/** Spaces are those of HTTP: to a text, the second byte of an `à` would be one too. */
+const collapsed = (value: string): string => value.replace(/[ \t]+/g, ' ').replace(/^ | $/g, '')
 
 /** Sorted by encoded name, then by encoded value. The signature itself is not signed. */
 function canonicalQuery(query: readonly Parameter[]): string {

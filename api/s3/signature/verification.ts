@@ -63,7 +63,7 @@ export function verifySignature(request: SignedRequest, authorization: Authoriza
   const { scope, time, signedHeaders, payload } = authorization
   const signer = { key: signingKey(secretAccessKey, scope), scope, time }
   const canonical = canonicalRequests(request, signedHeaders, payload)
-  for (const form of canonical) {
+  for (const form of canonical.flatMap(encodings)) {
     const expected = signature(signer, 'AWS4-HMAC-SHA256', [sha256Hex(form)])
     if (sameSignature(expected, authorization.signature)) return signer
   }
@@ -74,3 +74,7 @@ export function verifySignature(request: SignedRequest, authorization: Authoriza
     CanonicalRequest: canonical[0]!,
   })
 }
+
+/** Some clients sign the bytes of their headers; others sign texts in UTF-8, and send them in Latin-1. */
+const encodings = (form: string): Buffer[] =>
+  /[^\x00-\x7f]/.test(form) ? [Buffer.from(form, 'latin1'), Buffer.from(form)] : [Buffer.from(form)]

@@ -32,7 +32,7 @@ export const completeMultipartUpload: Operation = {
     assertMayWrite(call)
     const name = objectOf(call)
     const id = uploadIdOf(call)
-    const listed = listedParts(await receiveDocument(call, 'CompleteMultipartUpload'))
+    const listed = listedParts(await receiveDocument(withoutChecksums(call), 'CompleteMultipartUpload', services))
     const conditions = writeConditions(request.header)
     const upload = await findUpload(services.db, id, caller.user.id, 's3')
     if (upload?.bucket !== name.bucket || upload.key !== name.key) return repeated(call, id, services)
@@ -55,6 +55,14 @@ export const completeMultipartUpload: Operation = {
     return completed(call, { etag: object.etag, checksum: object.s3?.checksum }, services, expirationHeaders(object))
   },
 }
+
+/** The checksum in the headers is that of the object, not of the document. */
+const withoutChecksums = (call: S3Call): S3Call => {
+  const names = [...call.request.headerNames()].filter(name => !name.startsWith(checksumPrefix))
+  return { ...call, request: { ...call.request, headerNames: () => names } }
+}
+
+const checksumPrefix = 'x-amz-checksum-'
 
 async function repeated(call: S3Call, id: string, services: Services): Promise<Reply> {
   const result = await findUploadResult(services.db, id, objectOf(call))
@@ -82,12 +90,16 @@ function assertSize(call: S3Call, size: number): void {
 
 /**
  * The checksum of the object from those of its parts: of all bytes for CRCs, else of the digests of the parts. Undefined when the upload
- * announced none. Throws BadDigest when the client states another one.
+ * announced none. Throws BadDigest when the client states another one, and InvalidRequest for one that was not announced.
  */
 function objectChecksum(call: S3Call, { s3 }: UploadRow, parts: readonly UploadPart[]): StoredChecksum | undefined {
   const announced = s3?.checksum
   const type = headerOf(call, 'x-amz-checksum-type')?.toUpperCase()
-  if (!announced || parts.some(part => part.checksum === null)) return undefined
+  const expected = announced && checksumPrefix + announced.algorithm.toLowerCase()
+  for (const name of call.request.headerNames())
+    if (name.startsWith(checksumPrefix) && name !== `${checksumPrefix}type` && name !== expected)
+      throw new S3Error('InvalidRequest', `The upload was created without ${name}.`)
+  if (!announced) return undefined
   if (type !== undefined && type !== announced.type)
     throw new S3Error('InvalidRequest', `The upload was created with the checksum type ${announced.type}.`)
   const digests = parts.map(({ checksum, size }) => ({ digest: Buffer.from(checksum!, 'base64'), size }))
@@ -96,7 +108,7 @@ function objectChecksum(call: S3Call, { s3 }: UploadRow, parts: readonly UploadP
     announced.type === 'FULL_OBJECT'
       ? combinedChecksum(algorithm as CrcAlgorithm, digests).toString('base64')
       : composite(algorithm, digests)
-  const stated = headerOf(call, `x-amz-checksum-${algorithm.toLowerCase()}`)
+  const stated = headerOf(call, expected!)
   // Clients state a composite checksum with the number of parts, or without.
   if (stated !== undefined && stated !== value && stated !== value.split('-')[0])
     throw new S3Error('BadDigest', `The ${algorithm} that was sent is not that of the parts.`)

@@ -1,5 +1,6 @@
-import { listUploadParts } from '../../../db/objects/uploads/upload-parts.ts'
+import { listPartsAfter } from '../../../db/objects/uploads/s3-uploads.ts'
 import { S3Error } from '../../../policy/s3/s3-errors.ts'
+import { s3Limits } from '../../../policy/s3/s3-limits.ts'
 import { xmlReply } from '../answers.ts'
 import { quoted } from '../objects/object-views.ts'
 import { type Operation, queryOf } from '../operation.ts'
@@ -19,9 +20,9 @@ export const listParts: Operation = {
     const marker = queryOf(call, 'part-number-marker') || '0'
     if (!/^\d{1,10}$/.test(marker))
       throw new S3Error('InvalidArgument', 'part-number-marker must be a whole number from 0 on.')
-    const parts = await listUploadParts(services.db, upload.id)
-    const after = parts.filter(({ part }) => part > Number(marker))
-    const page = after.slice(0, size)
+    const after = Math.min(Number(marker), s3Limits.parts)
+    const parts = await listPartsAfter(services.db, upload.id, after, size + 1)
+    const page = parts.slice(0, size)
     const checksum = upload.s3?.checksum
     const { user } = call.caller
     const owner = { ID: user.id, DisplayName: user.name }
@@ -35,7 +36,7 @@ export const listParts: Operation = {
       PartNumberMarker: marker,
       NextPartNumberMarker: page.at(-1)?.part ?? marker,
       MaxParts: size,
-      IsTruncated: page.length < after.length,
+      IsTruncated: size > 0 && page.length < parts.length,
       ChecksumAlgorithm: checksum?.algorithm,
       ChecksumType: checksum?.type,
       Part: page.map(part => ({

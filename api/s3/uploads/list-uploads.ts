@@ -47,7 +47,7 @@ export const listMultipartUploads: Operation = {
       Delimiter: delimiter === '' ? undefined : encoding.of(delimiter),
       EncodingType: encoding.type,
       MaxUploads: size,
-      IsTruncated: page.length < entries.length,
+      IsTruncated: size > 0 && page.length < entries.length,
       Upload: page
         .filter(({ folder }) => folder === null)
         .map(({ upload }) => ({

@@ -118,7 +118,7 @@ async function copyBytes(
       tooLarge: 'FILE_TOO_LARGE',
       unstored: unavailableStorage(stored),
     } as const
-    const arrived = await storeBody(body, services, rules, { signal: exchange.signal })
+    const arrived = await storeBody(body, services, rules, { signal: exchange.signal }).finally(() => body.destroy())
     try {
       const { segmentId, bytes: _, ...facts } = arrived
       const stored = { ...part, segmentId, body: facts, checksum: sum?.digest().toString('base64') }

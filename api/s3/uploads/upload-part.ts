@@ -8,12 +8,12 @@ import type { Services } from '../../services.ts'
 import { includedBytes } from '../../v1/storage-charge.ts'
 import { discard } from '../../v1/uploads.ts'
 import { emptyReply } from '../answers.ts'
-import { type Payload, payloadOf } from '../bodies/payload.ts'
+import { payloadOf, type SizedPayload } from '../bodies/payload.ts'
 import { receivePayload } from '../bodies/receive.ts'
 import { checksumHeaders, quoted } from '../objects/object-views.ts'
 import { assertMayWrite, inUploadSlot } from '../objects/write-object.ts'
 import type { Operation, S3Call } from '../operation.ts'
-import { stillAllowed } from '../rights.ts'
+import { stillMayWrite } from '../rights.ts'
 import { ownUpload, partNumberOf } from './own-upload.ts'
 import { storePart } from './store-part.ts'
 
@@ -31,15 +31,14 @@ export const uploadPart: Operation = {
     assertMayWrite(call)
     const number = partNumberOf(call)
     const upload = await ownUpload(call, services)
-    const payload = payloadOf(request, call.authorization, call.signer)
-    assertAlgorithm(payload, upload)
+    const payload = withAnnounced(payloadOf(request, call.authorization, call.signer), upload)
     const maxBytes = await assertPartRoom(payload.length, upload, number, call, services)
     return inUploadSlot(call, services, async () => {
       const rules = { maxBytes, tooLarge: 'FILE_TOO_LARGE', unstored: unavailableStorage(stored) } as const
       const { arrived, checksum } = await receivePayload(exchange, services, payload, rules)
       const { segmentId, bytes: _, ...body } = arrived
       try {
-        await stillAllowed({ exchange, accessKeyId: call.authorization.accessKeyId }, 'write', services)
+        await stillMayWrite(exchange, call.authorization.accessKeyId, services)
         const part = { uploadId: upload.id, part: number, segmentId, body, checksum: checksum?.value }
         await storePart(part, call, services)
       } catch (error) {
@@ -55,10 +54,15 @@ export const uploadPart: Operation = {
   },
 }
 
-/** Parts of an upload that announced a checksum must have no other one, else the checksum of the object could not be made of them. */
-function assertAlgorithm({ checksum }: Payload, { s3 }: UploadRow): void {
+/**
+ * Parts of an upload that announced a checksum have no other one, and those that are sent without get it here: that of the object is made
+ * of them.
+ */
+function withAnnounced(payload: SizedPayload, { s3 }: UploadRow): SizedPayload {
   const announced = s3?.checksum?.algorithm
-  if (announced === undefined || checksum === null || checksum.algorithm === announced) return
+  const { checksum } = payload
+  if (announced === undefined || checksum?.algorithm === announced) return payload
+  if (checksum === null) return { ...payload, checksum: { algorithm: announced, value: null, isStated: false } }
   throw new S3Error(
     'InvalidRequest',
     `Checksum Type mismatch occurred, expected checksum Type: ${announced.toLowerCase()}, actual checksum Type: ${checksum.algorithm.toLowerCase()}`,

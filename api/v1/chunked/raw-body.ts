@@ -1,5 +1,6 @@
 import { PassThrough, type Transform } from 'node:stream'
 import { KiB } from '../../../lib/bytes.ts'
+import { ApiError } from '../../../policy/errors.ts'
 import { inviteBody } from '../../http/body.ts'
 import type { Exchange } from '../../http/exchange.ts'
 import { watchPace } from '../../http/pace.ts'
@@ -26,10 +27,13 @@ export async function receiveRaw(
   through: Transform = new PassThrough({ highWaterMark: heldBytes }),
 ): Promise<Arrived> {
   const cancel = new AbortController()
-  const lost = () => request.complete || cancel.abort()
-  const stopWatch = watchPace(request, () => cancel.abort())
-  // The store rejects with the same error; without a listener it would be uncaught.
-  through.once('error', () => {})
+  const giveUp = () => {
+    cancel.abort()
+    // Whoever waits for a small body waits for nothing else.
+    through.destroy(new ApiError('UPLOAD_ABORTED'))
+  }
+  const lost = () => request.complete || giveUp()
+  const stopWatch = watchPace(request, giveUp)
   request.once('close', lost).once('error', lost)
   if (request.destroyed) lost()
   try {

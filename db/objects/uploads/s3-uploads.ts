@@ -1,6 +1,7 @@
 import type { ObjectName } from '../../../policy/objects/object-names.ts'
 import type { Db } from '../../database.ts'
 import { statement } from '../../statement.ts'
+import type { StoredUploadPart } from './upload-parts.ts'
 import type { UploadResult } from './uploads.ts'
 
 /** An open upload of the S3 wire, as a line of a list. */
@@ -31,6 +32,16 @@ export interface OpenUploadsQuery extends Pick<ObjectName, 'ownerId' | 'bucket'>
 /** Open uploads of a bucket by key, then by id. */
 export const listOpenS3Uploads = (db: Db, { ownerId, bucket, from, to, after, limit }: OpenUploadsQuery) =>
   open(db, [ownerId, bucket, from, to, after.key, after.id, limit])
+
+const partsAfter = statement<StoredUploadPart>(
+  'upload-parts.page',
+  `select part, segment_id as "segmentId", size::float8 as size, md5, checksum, created_at from upload_parts
+    where upload_id = $1 and part > $2 order by part limit $3`,
+)
+
+/** Parts of an upload with higher numbers than `after`, in order. */
+export const listPartsAfter = (db: Db, uploadId: string, after: number, limit: number): Promise<StoredUploadPart[]> =>
+  partsAfter(db, [uploadId, after, limit])
 
 const completed = statement<{ result: UploadResult }>(
   'uploads.result',

@@ -1,7 +1,9 @@
+import { ApiError } from '../../../policy/errors.ts'
+import { maxOpenParts } from '../../../policy/objects/uploads/chunked.ts'
 import type { Db } from '../../database.ts'
 import { readUsage } from '../blob-usage.ts'
 import { findObject } from '../objects.ts'
-import { readOpenBytes, type UploadRow } from './uploads.ts'
+import { readOpenParts, type UploadRow } from './uploads.ts'
 
 /** Bytes of the object that an upload replaces; 0 when there is none, or it must not be replaced. */
 export async function readReplacedBytes(
@@ -11,10 +13,18 @@ export async function readReplacedBytes(
   return overwrite ? ((await findObject(db, { ownerId, bucket, key }))?.size ?? 0) : 0
 }
 
-/** Max bytes of a part of an open upload, given what its account stores and uploads; `limit` is what the account may store. */
+/**
+ * Max bytes of a part of an open upload, given what its account stores and uploads; `limit` is what the account may store. Throws
+ * TOO_MANY_OPEN_UPLOADS when its open uploads have too many parts.
+ */
 export async function readUploadRoom(db: Db, upload: UploadRow, part: number, limit: number): Promise<number> {
   // In this order an upload that completes in between is counted twice, never zero times.
-  const open = await readOpenBytes(db, upload.owner_id, { uploadId: upload.id, part })
+  const open = await readOpenParts(db, upload.owner_id, { uploadId: upload.id, part })
+  if (open.parts >= maxOpenParts)
+    throw new ApiError(
+      'TOO_MANY_OPEN_UPLOADS',
+      `The open uploads of the account have ${maxOpenParts} parts. Complete or abort some.`,
+    )
   const { bytes } = await readUsage(db, upload.owner_id)
-  return limit + (await readReplacedBytes(db, upload)) - bytes - open
+  return limit + (await readReplacedBytes(db, upload)) - bytes - open.bytes
 }

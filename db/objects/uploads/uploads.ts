@@ -100,17 +100,23 @@ export async function listOpenUploads(db: Db, ownerId: string): Promise<OpenUplo
   return rows
 }
 
-const openSum = statement<{ bytes: number }>(
+/** The parts of all open uploads of an account. */
+export interface OpenParts {
+  bytes: number
+  parts: number
+}
+
+const openSum = statement<OpenParts>(
   'uploads.open-bytes',
-  `select coalesce(sum(p.size), 0)::float8 as bytes from uploads u join upload_parts p on p.upload_id = u.id
+  `select coalesce(sum(p.size), 0)::float8 as bytes, count(*)::integer as parts from uploads u join upload_parts p on p.upload_id = u.id
     where u.owner_id = $1 and u.state = 'open' and (p.upload_id, p.part) is distinct from ($2::text, $3::integer)`,
 )
 
-/** Bytes of the open uploads of an account, except a part that is sent again; the account's usage does not include them yet. */
-export async function readOpenBytes(
+/** Parts of the open uploads of an account, except one that is sent again; the account's usage does not include them yet. */
+export async function readOpenParts(
   db: Db,
   ownerId: string,
   again?: { uploadId: string; part: number },
-): Promise<number> {
-  return (await openSum(db, [ownerId, again?.uploadId ?? null, again?.part ?? null]))[0]!.bytes
+): Promise<OpenParts> {
+  return (await openSum(db, [ownerId, again?.uploadId ?? null, again?.part ?? null]))[0]!
 }

@@ -7,6 +7,9 @@ export const chunkBytes = { min: 5 * MiB, max: 32 * MiB } as const
 /** Max concurrent parts of one account, over all its uploads (contract 9.5). */
 export const partsInFlight = 6
 
+/** Max parts of all open uploads of an account, of both wires: each is a row and a file, and every further part is compared with all of them. */
+export const maxOpenParts = 70_000
+
 /** A stored part of an open upload. */
 export interface UploadPart {
   part: number

@@ -5,6 +5,7 @@ import { removeObject, storeObject } from '../../../db/objects/objects.ts'
 import * as segments from '../../../db/objects/segments.ts'
 import { StorageQuota } from '../../../db/objects/storage-quota.ts'
 import { ApiError } from '../../../policy/errors.ts'
+import { S3Error } from '../../../policy/s3/s3-errors.ts'
 import { comesTrue } from '../../kit/comes-true.ts'
 import { drawnPart, put } from '../../kit/objects/objects.ts'
 import { rows } from '../../kit/rows/rows.ts'
@@ -81,6 +82,7 @@ test('bytes of a write that may have been stored are not given to the next one',
     return leaseId
   }
   const first = await leaseOf(1000, new ApiError('UPLOAD_FAILED'))
+  t.is(await leaseOf(1000, new S3Error('PreconditionFailed')), first)
   t.is(await leaseOf(slice + 1000, new Error('the answer is lost')), first, 'a refusal has given them back')
   t.not(await leaseOf(slice + 1000), first)
 })

@@ -19,6 +19,7 @@ import type { Endpoint } from '../../../api/pipeline/endpoint.ts'
 import { Limiter } from '../../../api/pipeline/limiter.ts'
 import { openApi } from '../../../api/pipeline/openapi.ts'
 import { RowNotifications } from '../../../api/pipeline/row-notifications.ts'
+import { malformedS3 } from '../../../api/s3/answers.ts'
 import { s3Credentials } from '../../../api/s3/credentials.ts'
 import type { Services } from '../../../api/services.ts'
 import { ServiceStatus } from '../../../api/status/service-status.ts'
@@ -213,7 +214,7 @@ export async function openApiFor(
   const open = createServer(others.public.callback())
   const files = createServer(others.files.callback())
   const blob = hardenedServer(others.blob.callback(), limits)
-  const s3 = hardenedServer(others.s3.callback(), limits)
+  const s3 = hardenedServer(others.s3.callback(), limits, malformedS3)
   const [url, publicUrl, filesUrl, blobUrl, s3Url] = (await Promise.all(
     [server, open, files, blob, s3].map(listening),
   )) as [string, string, string, string, string]

@@ -11,7 +11,7 @@ import { makeWorkspace } from '../rows/workspaces.ts'
 type Ask = () => Promise<Answer>
 
 /** A change that one commit makes, and no lane carries out: makes what it needs, and gives the request. */
-type Change = (api: TestApi, ana: TestUser) => Promise<Ask>
+export type Change = (api: TestApi, ana: TestUser) => Promise<Ask>
 
 const json = JSON.stringify
 

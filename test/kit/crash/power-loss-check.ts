@@ -6,6 +6,7 @@ import * as operations from '../../../db/operations/operations.ts'
 import { chunkedAs } from '../actors/chunked.ts'
 import { answering, page } from '../platform/installation.ts'
 import { inDatabase, type PowerLossLoad } from './power-loss-load.ts'
+import { checkS3 } from './power-loss-s3.ts'
 
 type Say = (what: string) => void
 
@@ -19,6 +20,7 @@ export async function brokenPromises(load: PowerLossLoad, dataDir: string): Prom
   const cutInGate = await checkOperations(load, say)
   await checkParts(load, say)
   await checkObjects(load, say)
+  await checkS3(load.s3, say)
   await checkFiles(load, say)
   await checkApps(load, cutInGate, say)
   await checkMails(load, dataDir, say)

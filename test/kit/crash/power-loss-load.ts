@@ -10,6 +10,7 @@ import type { Info } from '../platform/installation.ts'
 import { configOf, nodeProgram } from '../programs.ts'
 import { zipOf } from '../zips.ts'
 import { Answered } from './answered.ts'
+import { S3Load, s3Kinds } from './power-loss-s3.ts'
 
 interface Made {
   id: string
@@ -17,7 +18,10 @@ interface Made {
 }
 
 /** What is answered for, and counted. */
-const kinds = ['objects', 'deletions', 'parts', 'completions', 'files', 'pushes', 'creations', 'mails'] as const
+const kinds = [
+  ...(['objects', 'deletions', 'parts', 'completions', 'files', 'pushes', 'creations', 'mails'] as const),
+  ...s3Kinds,
+]
 
 /** Everything that clients do concurrently, and the answers that they got. */
 export class PowerLossLoad {
@@ -33,6 +37,7 @@ export class PowerLossLoad {
   readonly mails = new Set<string>()
   /** How much of each kind was answered. */
   readonly counts: Record<(typeof kinds)[number], number> = Object.fromEntries(kinds.map(kind => [kind, 0])) as never
+  readonly s3 = new S3Load(kind => this.counts[kind]++)
   /** Operations by id, with what each is. */
   readonly operations = new Map<string, string>()
   readonly deployments = new Set<string>()
@@ -51,10 +56,11 @@ export class PowerLossLoad {
   }
 
   /** Where the platform answers now. */
-  at(known: Info): void {
+  async at(known: Info): Promise<void> {
     this.known = known
     this.api = actors(known.base_url as string).as(known.api_key as string)
     this.blob = actors(known.blob_url as string).as(known.api_key as string)
+    await this.s3.at(this.blob, known.s3_url as string)
   }
 
   /** What the load needs in addition: an application whose files are written, and one that is pushed to. */
@@ -88,6 +94,7 @@ export class PowerLossLoad {
       this.#again(() => this.#putObject(randomInt(1, 8000), 'small-b')),
       this.#again(() => this.#putObject(randomInt(100_000, 2_000_000), 'large')),
       this.#again(() => this.#inParts()),
+      ...this.s3.clients.map(act => this.#again(act, 20)),
       this.#again(() => this.#writeFile()),
       this.#again(() => this.#push(), 300),
       this.#again(() => this.#createOrDelete(), 1500),

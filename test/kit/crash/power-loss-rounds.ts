@@ -17,7 +17,7 @@ export async function powerLossRounds(): Promise<(t: ExecutionContext, times: nu
     const up = async () => {
       const started = await platform.run('up', '--detach')
       t.is(started.code, 0, started.stderr)
-      load.at(await platform.info())
+      await load.at(await platform.info())
     }
     await up()
     await load.prepare()

@@ -16,36 +16,29 @@ import {
   type StorageCharge,
   storeObject,
 } from '../../../db/objects/objects.ts'
-import type { StorageQuota } from '../../../db/objects/storage-quota.ts'
 import { abortUpload, completeUpload, reclaimUpload } from '../../../db/objects/uploads/upload-ends.ts'
 import { listUploadParts, storeUploadPart } from '../../../db/objects/uploads/upload-parts.ts'
 import { endSlotLease, takeSlotLease } from '../../../db/slot-leases.ts'
 import { ApiError } from '../../../policy/errors.ts'
-import type { Bucket, ObjectName } from '../../../policy/objects/object-names.ts'
+import type { ObjectName } from '../../../policy/objects/object-names.ts'
+import { bytesOf, storageLimit } from './object-bytes.ts'
 import type { Act } from './object-model.ts'
+import { nameIn, type ObjectProcess, S3Acts } from './object-s3-acts.ts'
 import type { Sweeps } from './object-sweeps.ts'
 
-/** One process of the platform, as far as objects go. */
-export interface ObjectProcess {
-  db: Db
-  quota: StorageQuota
-}
-
-/** Storage of an account, so little that it is full now and then: bytes. */
-export const storageLimit = 16_384
 const long = new Date(0)
-
-/** Sizes differ, so that a sum says what is in it. */
-export const sizeOf = (segment: string): number => 1 + (Number.parseInt(segment.slice(0, 6), 16) % 9999)
-export const bytesOf = (segment: string): Buffer => Buffer.alloc(sizeOf(segment), segment)
 
 /** How the acts on objects of one account are done: as the API and the upkeep do them. */
 export class ObjectActs {
+  readonly #s3: S3Acts
+
   constructor(
     readonly ownerId: string,
     readonly store: ObjectStore,
     readonly sweeps: Sweeps,
-  ) {}
+  ) {
+    this.#s3 = new S3Acts(ownerId)
+  }
 
   /** Performs an act in one of the processes, and returns the client's answer. Throws ApiError if that is a code. */
   async do(act: Act, process: ObjectProcess): Promise<string> {
@@ -56,6 +49,16 @@ export class ObjectActs {
         return this.#part(act, process)
       case 'copy':
         return this.#copy(act, process)
+      case 's3copy':
+        return this.#s3.copy(act, process)
+      case 's3delete':
+        return this.#s3.delete(act, process)
+      case 's3complete':
+        return this.#s3.complete(act, process)
+      case 'tag':
+        return this.#s3.tag(act, process)
+      case 'share':
+        return this.#s3.share(act, process)
       case 'complete':
         return this.#complete(act.upload, process)
       case 'sweep':
@@ -67,14 +70,15 @@ export class ObjectActs {
   }
 
   name(text: string): ObjectName {
-    const [bucket, key] = text.split(' ') as [Bucket, string]
-    return { ownerId: this.ownerId, bucket, key }
+    return nameIn(this.ownerId, text)
   }
 
   async #put(act: Extract<Act, { kind: 'put' }>, process: ObjectProcess): Promise<string> {
     const { db } = process
     const object = { ...this.name(act.name), contentType: 'x', etag: act.segment }
-    const lease = (await takeSlotLease(db, `upload/${this.ownerId}`, 16))!
+    // Small puts of S3 take no slot.
+    const takesSlot = act.wire === 'blob' || !act.beside
+    const lease = takesSlot ? await takeSlotLease(db, `upload/${this.ownerId}`, 16) : undefined
     const { body, bytes } = await this.#arrived(act.segment, act.beside)
     const part = { segmentId: act.segment, length: body.size, body, bytes }
     const { ownerId } = this
@@ -87,6 +91,7 @@ export class ObjectActs {
     }
     const ending = { lease, entry: { ...entry, operationId: null } }
     try {
+      if (act.wire === 's3') return toldOf(await this.#s3.put(act, { object, part, ending }, process))
       const replacing = act.overwrite ? await findObject(db, object) : undefined
       const stored = await this.#withReservedStorage(process, body.size, replacing?.size, charge => {
         const options = { overwrite: act.overwrite, charge, ending }
@@ -96,7 +101,7 @@ export class ObjectActs {
       return toldOf(stored)
     } catch (error) {
       await this.#discard(process, act.segment, bytes)
-      await endSlotLease(db, lease)
+      if (lease) await endSlotLease(db, lease)
       throw error
     }
   }
@@ -109,7 +114,10 @@ export class ObjectActs {
     return outcome
   }
 
-  async #copy({ from, to, overwrite }: Extract<Act, { from: string }>, process: ObjectProcess): Promise<string> {
+  async #copy(
+    { from, to, overwrite }: Extract<Act, { kind: 'copy' | 'move' }>,
+    process: ObjectProcess,
+  ): Promise<string> {
     const { db } = process
     const source = await findObject(db, this.name(from))
     if (!source) return 'none'

@@ -4,6 +4,7 @@ import { bodiesIn, filesystemStore } from '../../../activities/objects/filesyste
 import { removeThrowAway, throwAwayFolder } from '../../../cli/test/test-postgres.ts'
 import { openDatabase } from '../../../db/database.ts'
 import { StorageQuota } from '../../../db/objects/storage-quota.ts'
+import { s3Limits } from '../../../policy/s3/s3-limits.ts'
 import { rows } from '../rows/rows.ts'
 import { ObjectActs } from './object-acts.ts'
 import { Schedules } from './object-schedules.ts'
@@ -21,6 +22,8 @@ export async function runSchedules(
   seed = randomInt(2 ** 31),
 ): Promise<void> {
   t.log(`${count} schedules of seed ${seed}`)
+  // Small parts, so that an account has room for several objects in parts.
+  Object.assign(s3Limits, { minPartBytes: 1 })
   const folder = throwAwayFolder()
   const store = await filesystemStore(folder)
   const processes = [1, 2].map(() => {

@@ -14,6 +14,7 @@ export interface Kept extends Model {
 interface Row {
   objects: (Model['objects'][string] & { name: string })[]
   uploads: (Model['uploads'][string] & { id: string })[]
+  results: (Model['results'][string] & { id: string })[]
   segments: string[]
   stored: string[]
   wrong: string[]
@@ -42,24 +43,33 @@ const state = statement<{ state: Row }>(
       where (u.objects, u.bytes) <> (s.objects, s.bytes))
    select json_build_object(
      'objects', (select coalesce(json_agg(json_build_object('name', bucket || ' ' || key, 'birth', birth, 'header', cache_control,
+         'etag', etag, 'tag', s3->'tags'->>'n',
          'expired', coalesce(expires_at <= now(), false), 'segments',
          (select json_agg(p.segment_id order by p.position) from object_parts p where p.generation = o.generation))), '[]')
        from objects o where owner_id = $1),
-     'uploads', (select coalesce(json_agg(json_build_object('id', id, 'name', bucket || ' ' || key, 'overwrite', overwrite, 'parts',
+     'uploads', (select coalesce(json_agg(json_build_object('id', id, 'name', bucket || ' ' || key, 'wire', wire, 'overwrite', overwrite, 'parts',
          (select coalesce(json_object_agg(p.part, p.segment_id), '{}') from upload_parts p where p.upload_id = u.id))), '[]')
        from uploads u where owner_id = $1 and state = 'open'),
+     'results', (select coalesce(json_agg(json_build_object('id', id, 'name', bucket || ' ' || key, 'etag', result->>'etag')), '[]')
+       from uploads where id = any($3) and state = 'completed' and wire = 's3'),
      'segments', (select coalesce(json_agg(id), '[]') from segments where id = any($2)),
      'stored', (select coalesce(json_agg(id), '[]') from segments where id = any($2) and refs > 0 and bytes is null),
      'wrong', (select coalesce(json_agg(what), '[]') from wrong)) as state`,
 )
 
-/** What an account really keeps, and whether references, sizes and usage agree with it. */
-export async function keptBy(db: Db, ownerId: string, segments: readonly string[]): Promise<Kept> {
-  const [row] = await state(db, [ownerId, segments])
-  const { objects, uploads, ...rest } = row!.state
+/** What an account really keeps, the results of these uploads, and whether references, sizes and usage agree with it. */
+export async function keptBy(
+  db: Db,
+  ownerId: string,
+  segments: readonly string[],
+  uploadIds: readonly string[],
+): Promise<Kept> {
+  const [row] = await state(db, [ownerId, segments, uploadIds])
+  const { objects, uploads, results, ...rest } = row!.state
   return {
     objects: Object.fromEntries(objects.map(({ name, ...object }) => [name, object])),
     uploads: Object.fromEntries(uploads.map(({ id, ...upload }) => [id, upload])),
+    results: Object.fromEntries(results.map(({ id, ...result }) => [id, result])),
     ...rest,
   }
 }

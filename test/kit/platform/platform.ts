@@ -179,13 +179,18 @@ export class TestPlatform {
   async startApiProcess(
     own: Record<string, string> = {},
     folder?: string,
-  ): Promise<{ api: Entry; url: string; blobUrl: string }> {
+  ): Promise<{ api: Entry; url: string; blobUrl: string; s3Url: string }> {
     const names = ['API_PORT', 'BLOB_PORT', 'S3_PORT', 'FILES_PORT', 'PUBLIC_PORT']
-    const [port, blobPort, ...others] = await Promise.all(names.map(unusedPort))
-    const ports = [port, blobPort, ...others].map((free, n) => [names[n], String(free)])
+    const [port, blobPort, s3Port, ...others] = await Promise.all(names.map(unusedPort))
+    const ports = [port, blobPort, s3Port, ...others].map((free, n) => [names[n], String(free)])
     const api = startEntry('api', { ...this.base.settings, ...own, ...Object.fromEntries(ports) }, [], folder)
     await api.ready
-    return { api, url: `http://127.0.0.1:${port}`, blobUrl: `http://127.0.0.1:${blobPort}` }
+    const [url, blobUrl, s3Url] = [port, blobPort, s3Port].map(own => `http://127.0.0.1:${own}`) as [
+      string,
+      string,
+      string,
+    ]
+    return { api, url, blobUrl, s3Url }
   }
 
   async startWorker() {

@@ -123,4 +123,11 @@ export const olderRows: Record<string, string> = {
   '040-rounds': `
     insert into app_change_epochs default values;
     insert into app_changes (app_id, host_id, subdomain) values ('${shop}', 'h1', 'shop');`,
+
+  '043-s3': `
+    insert into s3_buckets (owner_id, name) values ('${ana}', 'photos');
+    insert into objects (owner_id, bucket, key, generation, birth, size, content_type, etag, s3)
+      values ('${ana}', 'x-photos', 'a/../b', 'g2', 'b2', 0, 'text/plain', 'e', '{"tags": {"a": "b"}}');
+    insert into uploads (id, owner_id, wire, bucket, key, content_type, max_parts, max_bytes, s3)
+      values ('${pushed}', '${ana}', 's3', 'x-photos', 'c', 'text/plain', 10000, 1000, '{"checksum": {"algorithm": "CRC32", "type": "COMPOSITE"}}');`,
 }

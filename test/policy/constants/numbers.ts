@@ -60,10 +60,11 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
     receiptDays: 90,
     idleReceiptDays: 1,
   },
-  // Q2: 25 MB of deliveries of one address, network or account. Q3: 64 MB of JSON of an account. Contract 9.6: 25 MB each. Q21: 1 MB and 30 s beside a file. Q22: 60 s.
+  // 64 MB of documents of S3, 16 MB of an account's. Q2: 25 MB of deliveries of one address, network or account. Q3: 64 MB of JSON of an account. Contract 9.6: 25 MB each. Q21: 1 MB and 30 s beside a file. Q22: 60 s.
   'body-budgets.ts': {
     bodyBudgets: {
       json: { bytes: 268_435_456, share: 67_108_864 },
+      documents: { bytes: 67_108_864, share: 16_777_216 },
       webhooks: { bytes: 104_857_600, share: 26_214_400 },
       gitApp: { bytes: 52_428_800, share: 26_214_400 },
     },
@@ -88,7 +89,11 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
   // I7: within 10 minutes.
   'accounts/captcha.ts': { captchaSeconds: 600 },
   // Contract 9.5: parts of 5 to 32 MB, 6 in flight (K3).
-  'objects/uploads/chunked.ts': { chunkBytes: { min: 5_242_880, max: 33_554_432 }, partsInFlight: 6 },
+  'objects/uploads/chunked.ts': {
+    chunkBytes: { min: 5_242_880, max: 33_554_432 },
+    partsInFlight: 6,
+    maxOpenParts: 70_000,
+  },
   // C4: a command has 60 s at a host.
   'apps/command-times.ts': { commandSeconds: { step: 55, route: 8, outcome: 2, min: 5 } },
   'accounts/credential-check.ts': { checkLength: 16 },
@@ -310,7 +315,14 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
   'objects/uploads/upload-tokens.ts': { pinsBytes: 2048 },
   // Signature Version 4: 15 minutes, 7 days.
   's3/s3-signatures.ts': {
-    s3Signatures: { maxSkewMs: 900_000, maxExpiresSeconds: 604_800, chunkHeadBytes: 1024, trailerBytes: 8192 },
+    s3Signatures: {
+      maxSkewMs: 900_000,
+      maxExpiresSeconds: 604_800,
+      chunkHeadBytes: 1024,
+      trailerBytes: 8192,
+      freeChunks: 1000,
+      minChunkBytes: 512,
+    },
   },
   // Contract 7.46 and 7.52.
   's3/s3-limits.ts': {
@@ -323,6 +335,7 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
       pageEntries: 1000,
       deletedKeys: 1000,
       xmlBytes: 2_097_152,
+      documentUnitBytes: 65_536,
       formBytes: 20_480,
       form: { files: 1, fields: 100, parts: 110, headerPairs: 100 },
       metadataBytes: 2048,

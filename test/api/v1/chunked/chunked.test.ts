@@ -4,7 +4,7 @@ import test from 'ava'
 import { transaction } from '../../../../db/database.ts'
 import { findObject, manifestOf } from '../../../../db/objects/objects.ts'
 import { abortUpload } from '../../../../db/objects/uploads/upload-ends.ts'
-import { readOpenBytes } from '../../../../db/objects/uploads/uploads.ts'
+import { readOpenParts } from '../../../../db/objects/uploads/uploads.ts'
 import { objectName } from '../../../../policy/objects/object-names.ts'
 import { chunkBytes } from '../../../../policy/objects/uploads/chunked.ts'
 import { type Answer, type TestUser, testApi } from '../../../kit/actors/api.ts'
@@ -298,7 +298,7 @@ test('concurrent parts, and parts without a length, take no more than the remain
   const six = await sixUnderWay(ana, (n, body) => chunked.part(uploads[n % 2], n + 2, body))
   const answers = await six.end()
   t.deepEqual(answers.map(({ status }) => status).sort(), [200, 200, 403, 403, 403, 403])
-  t.is(await readOpenBytes(db, ana.id), 21)
+  t.is((await readOpenParts(db, ana.id)).bytes, 21)
   t.is((await chunked.part(uploads[1], 9, stream(4))).status, 200)
   t.like(await chunked.part(uploads[1], 10, stream(1)), refused)
 })

@@ -16,7 +16,7 @@ import {
   listOpenUploads,
   type NewUpload,
   openUpload,
-  readOpenBytes,
+  readOpenParts,
 } from '../../../../db/objects/uploads/uploads.ts'
 import { newId } from '../../../../policy/ids.ts'
 import { chunkBytes, wholeParts } from '../../../../policy/objects/uploads/chunked.ts'
@@ -122,8 +122,8 @@ test('the number of open uploads of an account is limited under concurrency', as
   const list = await listOpenUploads(db, ownerId)
   t.is(list.length, 8)
   t.like(list[0], { id: first, parts: 2, size_so_far: 7 })
-  t.is(await readOpenBytes(db, ownerId), 7)
-  t.is(await readOpenBytes(db, ownerId, { uploadId: first, part: 2 }), 3)
+  t.deepEqual(await readOpenParts(db, ownerId), { bytes: 7, parts: 2 })
+  t.deepEqual(await readOpenParts(db, ownerId, { uploadId: first, part: 2 }), { bytes: 3, parts: 1 })
   await abort(db, first, ownerId)
   t.truthy(await transaction(db, trx => openUpload(trx, wish, 8)))
 })

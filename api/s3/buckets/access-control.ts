@@ -1,0 +1,48 @@
+import { findObject } from '../../../db/objects/objects.ts'
+import { S3Error } from '../../../policy/s3/s3-errors.ts'
+import { refuseUnsupported } from '../../../policy/s3/s3-headers.ts'
+import type { Reply } from '../../http/respond.ts'
+import type { Services } from '../../services.ts'
+import { emptyReply } from '../answers.ts'
+import { receiveDocument } from '../bodies/document.ts'
+import { headerOf, objectOf, type S3Call } from '../operation.ts'
+import type { Xml } from '../xml.ts'
+import { childOf, childrenOf, textOf, type XmlElement } from '../xml-in.ts'
+
+const everyone = 'http://acs.amazonaws.com/groups/global/AllUsers'
+const grantee = (type: string) => `Grantee xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance" xsi:type="${type}"`
+
+/** Whether everyone may read the objects of a bucket. */
+export const isPublic = ({ stored }: Pick<S3Call, 'stored'>): boolean => stored === 'public' || stored === 'legacy'
+
+/** The list that a bucket has once and for all: its account may do everything, and with a public one everyone may read. */
+export function accessControl(call: S3Call): Xml {
+  const { user } = call.caller
+  const owner = { ID: user.id, DisplayName: user.name }
+  const grants: Xml[] = [{ [grantee('CanonicalUser')]: owner, Permission: 'FULL_CONTROL' }]
+  if (isPublic(call)) grants.push({ [grantee('Group')]: { URI: everyone }, Permission: 'READ' })
+  return { Owner: owner, AccessControlList: { Grant: grants } }
+}
+
+/** Some programs write back the list that they have read. Any other one is AccessControlListNotSupported. */
+export async function keepAccessControl(call: S3Call, services: Services): Promise<Reply> {
+  const { header, headerNames } = call.request
+  refuseUnsupported(header, headerNames(), isPublic(call))
+  const hasBody = headerOf(call, 'content-length') !== '0' && headerOf(call, 'x-amz-acl') === undefined
+  if (hasBody) {
+    const list = childOf(await receiveDocument(call, 'AccessControlPolicy', services), 'AccessControlList')
+    const given = list ? childrenOf(list, 'Grant').map(grantOf) : []
+    const own = [`${call.caller.user.id} FULL_CONTROL`, ...(isPublic(call) ? [`${everyone} READ`] : [])]
+    if (given.length !== own.length || !own.every(grant => given.includes(grant)))
+      throw new S3Error('AccessControlListNotSupported')
+  }
+  if (call.key !== '' && !(await findObject(services.db, objectOf(call))))
+    throw new S3Error('NoSuchKey', undefined, { Key: call.key })
+  return emptyReply(200)
+}
+
+function grantOf(grant: XmlElement): string {
+  const grantee = childOf(grant, 'Grantee')
+  const who = grantee && (textOf(grantee, 'ID') ?? textOf(grantee, 'URI'))
+  return `${who} ${textOf(grant, 'Permission')}`
+}
