@@ -7,11 +7,12 @@ import { S3Error } from '../../policy/s3/s3-errors.ts'
 import { credentialBelievedMs } from '../../policy/timeouts.ts'
 import { type Caller, callerOf } from '../pipeline/authenticate.ts'
 import { KeyGuesses } from '../pipeline/key-guesses.ts'
+import { type Scope, signingKey } from './signature/signing.ts'
 
-/** The account behind an access key id, and the secret that its signatures are verified with. */
+/** The account behind an access key id, and the keys that its signatures are verified with. */
 interface S3Credential {
   caller: Caller
-  secretAccessKey: string
+  signingKey(scope: Scope): Buffer
 }
 
 /** Finds the credential of an access key id. Throws InvalidAccessKeyId for one that is unknown, revoked, expired, or of a blocked account. */
@@ -23,6 +24,17 @@ interface Options {
   plans: Plans
   /** Processes that share the port and so the requests of one address. */
   processes?: number
+}
+
+/** Most requests are of one day and region, for which the key is derived once. */
+function signingKeysOf(secretAccessKey: string): S3Credential['signingKey'] {
+  const keys = new Map<string, Buffer>()
+  return scope => {
+    const name = JSON.stringify(scope)
+    const key = keys.get(name) ?? signingKey(secretAccessKey, scope)
+    keys.set(name, key)
+    return key
+  }
 }
 
 const idForm = /^BRTH[A-Z0-9]{16}$/
@@ -39,7 +51,7 @@ export function s3Credentials({ db, masterKey, plans, processes }: Options): Fin
 
   async function read(accessKeyId: string): Promise<S3Credential | undefined> {
     const found = await findS3Credential(db, secret, accessKeyId)
-    return found && { caller: callerOf(found.user, 'key', plans), secretAccessKey: found.secretAccessKey }
+    return found && { caller: callerOf(found.user, 'key', plans), signingKey: signingKeysOf(found.secretAccessKey) }
   }
 
   function lookUp(accessKeyId: string): Promise<S3Credential | undefined> {

@@ -6,12 +6,13 @@ import { objectId } from '../../../policy/objects/object-names.ts'
 import { demandCopySource, writeConditions } from '../../../policy/s3/s3-conditions.ts'
 import { S3Error } from '../../../policy/s3/s3-errors.ts'
 import { refuseUnsupported, type WrittenHeaders, writtenHeaders } from '../../../policy/s3/s3-headers.ts'
+import { writeTerms } from '../../../policy/s3/s3-write-terms.ts'
 import { xmlReply } from '../answers.ts'
 import { headerOf, type Operation, objectOf, type S3Call } from '../operation.ts'
 import { countS3 } from '../rights.ts'
 import { copySource, sourceObject } from './copy-source.ts'
 import { checksumElements, expirationHeaders, quoted } from './object-views.ts'
-import { assertMayWrite, reservingFor, writeTerms } from './write-object.ts'
+import { assertMayWrite, reservingFor } from './write-object.ts'
 
 /** No byte moves: a copy refers to the same segments, and counts in the storage of the account. */
 export const copyObject: Operation = {

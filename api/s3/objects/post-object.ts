@@ -2,6 +2,7 @@ import { writeConditions } from '../../../policy/s3/s3-conditions.ts'
 import { S3Error } from '../../../policy/s3/s3-errors.ts'
 import { refuseUnsupported, writtenHeaders } from '../../../policy/s3/s3-headers.ts'
 import { s3Limits } from '../../../policy/s3/s3-limits.ts'
+import { writeTerms } from '../../../policy/s3/s3-write-terms.ts'
 import type { Exchange } from '../../http/exchange.ts'
 import type { Reply } from '../../http/respond.ts'
 import { withinDeadline } from '../../pipeline/deadline.ts'
@@ -17,10 +18,10 @@ import { checkOwner, checkRights, countS3, stillMayWrite } from '../rights.ts'
 import { parsedCredential } from '../signature/authorization.ts'
 import { checkPolicy, type PostSizes, verifyPolicy } from '../signature/post-policy.ts'
 import type { SignedRequest } from '../signature/signed-request.ts'
-import { signingKey } from '../signature/signing.ts'
 import { checkScope } from '../signature/verification.ts'
 import { quoted } from './object-views.ts'
-import { assertMayWrite, assertRoom, bodyRules, inUploadSlot, writeObject, writeTerms } from './write-object.ts'
+import { inUploadSlot } from './upload-slots.ts'
+import { assertMayWrite, assertRoom, bodyRules, writeObject } from './write-object.ts'
 
 /** Whether a request is a form that a browser sends to a bucket. */
 export const isForm = ({ method, header, query }: SignedRequest, { bucket, key }: Address): boolean =>
@@ -140,8 +141,8 @@ async function admit(
     message => new S3Error('InvalidArgument', message),
   )
   checkScope(scope, 'InvalidArgument')
-  const { caller, secretAccessKey } = await services.findS3Credential(accessKeyId, exchange.address)
-  verifyPolicy(fields, { key: signingKey(secretAccessKey, scope) })
+  const { caller, signingKey } = await services.findS3Credential(accessKeyId, exchange.address)
+  verifyPolicy(fields, { key: signingKey(scope) })
   const sizes = checkPolicy(new Map([...fields, ['bucket', bucket]]), Date.now())
   await countS3(caller, services)
   checkRights(caller, 'write')

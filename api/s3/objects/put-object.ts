@@ -1,12 +1,14 @@
 import { writeConditions } from '../../../policy/s3/s3-conditions.ts'
 import { refuseUnsupported, writtenHeaders } from '../../../policy/s3/s3-headers.ts'
+import { writeTerms } from '../../../policy/s3/s3-write-terms.ts'
 import { discard } from '../../v1/uploads.ts'
 import { payloadOf } from '../bodies/payload.ts'
 import { receivePayload } from '../bodies/receive.ts'
 import { type Operation, objectOf } from '../operation.ts'
 import { stillMayWrite } from '../rights.ts'
 import { writtenReply } from './object-views.ts'
-import { assertMayWrite, assertRoom, bodyRules, inSlotUnlessSmall, writeObject, writeTerms } from './write-object.ts'
+import { inSlotUnlessSmall } from './upload-slots.ts'
+import { assertMayWrite, assertRoom, bodyRules, writeObject } from './write-object.ts'
 
 /** Answers once the bytes are synced and the object's row is committed. A body that is not what it was stated to be changes nothing. */
 export const putObject: Operation = {

@@ -1,24 +1,19 @@
-import { readRules } from '../../../db/objects/blob-rules.ts'
 import { readUsage } from '../../../db/objects/blob-usage.ts'
 import { putObject } from '../../../db/objects/object-puts.ts'
 import { findObject, type NewObject, type StorageCharge, type StoredObject } from '../../../db/objects/objects.ts'
-import { startUpload } from '../../../db/objects/uploads/upload-starts.ts'
 import { MiB } from '../../../lib/bytes.ts'
 import { ApiError } from '../../../policy/errors.ts'
-import { assertOption, assertPaid } from '../../../policy/objects/blob-options.ts'
-import { type RuleFields, ruleFor } from '../../../policy/objects/blob-rules.ts'
-import { durationSeconds, expiryAfter } from '../../../policy/objects/object-expiry.ts'
-import { isExtraBucket, type ObjectName, objectId, unavailableStorage } from '../../../policy/objects/object-names.ts'
-import { isBlockedType, typesOf } from '../../../policy/objects/object-types.ts'
+import { assertPaid } from '../../../policy/objects/blob-options.ts'
+import { type ObjectName, objectId, unavailableStorage } from '../../../policy/objects/object-names.ts'
 import type { WriteConditions } from '../../../policy/s3/s3-conditions.ts'
 import { S3Error } from '../../../policy/s3/s3-errors.ts'
 import type { WrittenHeaders } from '../../../policy/s3/s3-headers.ts'
 import { s3Limits } from '../../../policy/s3/s3-limits.ts'
+import type { WriteTerms } from '../../../policy/s3/s3-write-terms.ts'
 import { entryOf } from '../../pipeline/audit.ts'
 import type { Caller } from '../../pipeline/authenticate.ts'
 import type { Services } from '../../services.ts'
-import { type HeldLease, withLease } from '../../v1/blob-leases.ts'
-import { smallBytes } from '../../v1/small-bodies.ts'
+import type { HeldLease } from '../../v1/blob-leases.ts'
 import { includedBytes, withReservedStorage } from '../../v1/storage-charge.ts'
 import type { BodyRules } from '../../v1/uploads.ts'
 import type { ReceivedBody } from '../bodies/receive.ts'
@@ -29,67 +24,6 @@ export function assertMayWrite({ caller, stored }: Pick<S3Call, 'caller' | 'stor
   assertPaid(caller.planName)
   if (stored === 'legacy')
     throw new S3Error('AccessDenied', 'Objects of the bucket legacy can be read, listed and deleted.')
-}
-
-type SlotWork<T, Held> = (held: Held, rules: readonly RuleFields[]) => Promise<T>
-
-/**
- * Runs `work` with the rules of the account, and in one of its slots for uploads unless the body is stated to be small: then it will be
- * stored in its row, and occupies a connection and a few kilobytes. Throws SlowDown when all slots are taken.
- */
-export async function inSlotUnlessSmall<T>(
-  call: Pick<S3Call, 'caller'>,
-  bytes: number,
-  services: Services,
-  work: SlotWork<T, HeldLease | null>,
-): Promise<T> {
-  if (bytes > smallBytes) return inUploadSlot(call, services, work)
-  return work(null, await readRules(services.db, call.caller.user.id))
-}
-
-/** Runs `work` in one of the account's slots for uploads, with its rules. Throws SlowDown when all are taken. */
-export async function inUploadSlot<T>(
-  { caller }: Pick<S3Call, 'caller'>,
-  services: Services,
-  work: SlotWork<T, HeldLease>,
-): Promise<T> {
-  const { rules, lease } = await startUpload(services.db, caller.user.id, services.config.blob.concurrentUploads)
-  if (!lease) throw new ApiError('TOO_MANY_CONCURRENT_UPLOADS', undefined, 1)
-  return withLease(services, lease, held => work(held, rules))
-}
-
-/** What the rules of an account make of a write. */
-export interface WriteTerms {
-  cacheControl: string | null
-  expiresAt: Date | null
-  maxBytes: number
-}
-
-/**
- * The rule with the longest prefix fills in what the headers leave out, and restricts size and types, as for uploads of the Blob API
- * (contract 7.13). Extra buckets have no rules. Throws AccessDenied.
- */
-export function writeTerms(
-  { bucket, key }: ObjectName,
-  { cacheControl }: Pick<WrittenHeaders, 'cacheControl'>,
-  caller: Caller,
-  rules: readonly RuleFields[],
-  now: Date,
-): WriteTerms {
-  if (isExtraBucket(bucket)) return { cacheControl, expiresAt: null, maxBytes: Number.POSITIVE_INFINITY }
-  const types = typesOf(key)
-  if (types.some(isBlockedType)) throw new ApiError('BLOCKED_FILE_TYPE')
-  if (bucket === 'public' && cacheControl && /no-cache|no-store/i.test(cacheControl))
-    assertOption(caller.planName, 'no-cache')
-  const rule = ruleFor(rules, key)
-  if (rule?.extensions && !types.some(type => rule.extensions?.includes(type)))
-    throw new ApiError('FILE_TYPE_NOT_ALLOWED')
-  const seconds = durationSeconds(rule?.expire ?? '')
-  return {
-    cacheControl: cacheControl ?? rule?.cache_control ?? null,
-    expiresAt: seconds === undefined ? null : expiryAfter(seconds, now),
-    maxBytes: rule?.max_size ?? Number.POSITIVE_INFINITY,
-  }
 }
 
 /** Bytes of one body, by the wire and by the rule. */

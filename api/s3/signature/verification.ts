@@ -2,15 +2,7 @@ import { type S3Code, S3Error } from '../../../policy/s3/s3-errors.ts'
 import { s3Regions, s3Signatures } from '../../../policy/s3/s3-signatures.ts'
 import { type Authorization, timeOfAmz } from './authorization.ts'
 import type { SignedRequest } from './signed-request.ts'
-import {
-  canonicalRequests,
-  type Scope,
-  type Signer,
-  sameSignature,
-  sha256Hex,
-  signature,
-  signingKey,
-} from './signing.ts'
+import { canonicalRequests, type Scope, type Signer, sameSignature, sha256Hex, signature } from './signing.ts'
 
 const { maxSkewMs } = s3Signatures
 
@@ -58,10 +50,10 @@ function checkTime({ time, expiresSeconds }: Authorization, now: number): void {
   throw new S3Error('AccessDenied', 'Request has expired', elements)
 }
 
-/** Verifies the signature of a request. Resolves to what its chunks are verified with; a wrong one is SignatureDoesNotMatch. */
-export function verifySignature(request: SignedRequest, authorization: Authorization, secretAccessKey: string): Signer {
+/** Verifies the signature of a request with the key of its scope. Returns what its chunks are verified with; a wrong one is SignatureDoesNotMatch. */
+export function verifySignature(request: SignedRequest, authorization: Authorization, key: Buffer): Signer {
   const { scope, time, signedHeaders, payload } = authorization
-  const signer = { key: signingKey(secretAccessKey, scope), scope, time }
+  const signer = { key, scope, time }
   const canonical = canonicalRequests(request, signedHeaders, payload)
   for (const form of canonical.flatMap(encodings)) {
     const expected = signature(signer, 'AWS4-HMAC-SHA256', [sha256Hex(form)])

@@ -8,10 +8,11 @@ import { S3Error } from '../../../policy/s3/s3-errors.ts'
 import type { UploadFacts } from '../../../policy/s3/s3-facts.ts'
 import { refuseUnsupported, writtenHeaders } from '../../../policy/s3/s3-headers.ts'
 import { s3Limits } from '../../../policy/s3/s3-limits.ts'
+import { writeTerms } from '../../../policy/s3/s3-write-terms.ts'
 import { includedBytes } from '../../v1/storage-charge.ts'
 import { xmlReply } from '../answers.ts'
 import { algorithmNamed } from '../bodies/payload.ts'
-import { assertMayWrite, writeTerms } from '../objects/write-object.ts'
+import { assertMayWrite } from '../objects/write-object.ts'
 import { headerOf, type Operation, objectOf, type S3Call } from '../operation.ts'
 
 /** Opens an upload in parts; what its headers say becomes the object's. It expires as those of the Blob API do (contract 7.37). */

@@ -1,6 +1,7 @@
 import test from 'ava'
 import { readAuthorization } from '../../../api/s3/signature/authorization.ts'
 import { signedRequest } from '../../../api/s3/signature/signed-request.ts'
+import { signingKey } from '../../../api/s3/signature/signing.ts'
 import { checkTerms, verifySignature } from '../../../api/s3/signature/verification.ts'
 import type { S3Error } from '../../../policy/s3/s3-errors.ts'
 
@@ -72,7 +73,7 @@ function requestOf({ method, target, headers, signedHeaders, signature }: Vector
 function verified(request: ReturnType<typeof signedRequest>, now = signedAt, secret = pair.secret) {
   const authorization = readAuthorization(request)!
   checkTerms(request, authorization, now)
-  return verifySignature(request, authorization, secret)
+  return verifySignature(request, authorization, signingKey(secret, authorization.scope))
 }
 
 for (const vector of vectors)

@@ -5,6 +5,7 @@ import aws4 from 'aws4'
 import fc from 'fast-check'
 import { readAuthorization } from '../../../api/s3/signature/authorization.ts'
 import { signedRequest } from '../../../api/s3/signature/signed-request.ts'
+import { signingKey } from '../../../api/s3/signature/signing.ts'
 import { checkTerms, verifySignature } from '../../../api/s3/signature/verification.ts'
 
 // Two signers that others wrote, with requests that nobody would write down.
@@ -49,7 +50,7 @@ function verify(method: string, target: string, headers: Record<string, unknown>
   const request = signedRequest({ method, target, rawHeaders })
   const authorization = readAuthorization(request)!
   checkTerms(request, authorization, signedAt.getTime())
-  verifySignature(request, authorization, pair.secretAccessKey)
+  verifySignature(request, authorization, signingKey(pair.secretAccessKey, authorization.scope))
 }
 
 class Sha256 {

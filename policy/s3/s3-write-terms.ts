@@ -1,0 +1,40 @@
+import { ApiError } from '../errors.ts'
+import { assertOption } from '../objects/blob-options.ts'
+import { type RuleFields, ruleFor } from '../objects/blob-rules.ts'
+import { durationSeconds, expiryAfter } from '../objects/object-expiry.ts'
+import { isExtraBucket, type ObjectName } from '../objects/object-names.ts'
+import { isBlockedType, typesOf } from '../objects/object-types.ts'
+import type { WrittenHeaders } from './s3-headers.ts'
+
+/** What the rules of an account make of a write. */
+export interface WriteTerms {
+  cacheControl: string | null
+  expiresAt: Date | null
+  maxBytes: number
+}
+
+/**
+ * The rule with the longest prefix fills in what the headers leave out, and restricts size and types, as for uploads of the Blob API
+ * (contract 7.13 and 7.48). Extra buckets have no rules. Throws BLOCKED_FILE_TYPE, FILE_TYPE_NOT_ALLOWED and UPGRADE_REQUIRED.
+ */
+export function writeTerms(
+  { bucket, key }: ObjectName,
+  { cacheControl }: Pick<WrittenHeaders, 'cacheControl'>,
+  { planName }: { planName: string },
+  rules: readonly RuleFields[],
+  now: Date,
+): WriteTerms {
+  if (isExtraBucket(bucket)) return { cacheControl, expiresAt: null, maxBytes: Number.POSITIVE_INFINITY }
+  const types = typesOf(key)
+  if (types.some(isBlockedType)) throw new ApiError('BLOCKED_FILE_TYPE')
+  if (bucket === 'public' && cacheControl && /no-cache|no-store/i.test(cacheControl)) assertOption(planName, 'no-cache')
+  const rule = ruleFor(rules, key)
+  if (rule?.extensions && !types.some(type => rule.extensions?.includes(type)))
+    throw new ApiError('FILE_TYPE_NOT_ALLOWED')
+  const seconds = durationSeconds(rule?.expire ?? '')
+  return {
+    cacheControl: cacheControl ?? rule?.cache_control ?? null,
+    expiresAt: seconds === undefined ? null : expiryAfter(seconds, now),
+    maxBytes: rule?.max_size ?? Number.POSITIVE_INFINITY,
+  }
+}
