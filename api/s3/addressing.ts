@@ -11,7 +11,7 @@ export interface Address {
 
 /**
  * Reads the address of a request, path-style (`/bucket/key`) or virtual-host-style (`bucket.<host>/key`). `hosts` are the names under
- * which the gateway is reached, without a port. `/bucket` and `/bucket/` are the same; nothing in a key is folded, so `d//x` and `d/../x` are
+ * which the gateway is reached, without a port. `/bucket` and `/bucket/` are the same; keys are not normalized, so `d//x` and `d/../x` are
  * two keys. Keys of more than 1024 bytes are KeyTooLongError, keys that no store can hold InvalidArgument.
  */
 export function addressOf(request: SignedRequest, hosts: readonly string[]): Address {

@@ -46,7 +46,7 @@ export function failedS3(thrown: unknown, exchange: Exchange, resource: string, 
   }
 }
 
-/** The answer of the gateway's port to what is no HTTP request. */
+/** The answer of the gateway's port to a malformed HTTP request. */
 export const malformedS3: RenderMalformed = ({ requestId }) => ({
   headers: { 'Content-Type': 'application/xml', 'x-amz-request-id': requestId },
   body: xmlError({

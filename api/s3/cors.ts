@@ -28,13 +28,13 @@ export function corsHeaders(
   }
 }
 
-/** Origins that the setting names for a bucket, whose name may be that of a property which every object has. */
+/** The origins of a bucket in the setting. Its name may be that of a property which every object has, such as `constructor`. */
 export const allowedOrigins = (
   bucket: string,
   { blob: { s3 } }: Pick<Config, 'blob'>,
 ): readonly string[] | undefined => (Object.hasOwn(s3.corsOrigins, bucket) ? s3.corsOrigins[bucket] : undefined)
 
-/** The answer to the question of a browser before a request; it is not signed. 403 when the bucket does not allow the origin. */
+/** The answer to a preflight, which is not signed. 403 when the bucket does not allow the origin. */
 export function preflight({ request }: Exchange, allowed: Record<string, string> | undefined): Reply {
   if (!allowed) return { status: 403 }
   return {

@@ -18,7 +18,7 @@ export const subResources: ReadonlySet<string> = new Set([
   ...'versioning versions website'.split(' '),
 ])
 
-/** Sorts operations so that the first that fits a request is the one that it names most exactly. */
+/** Sorts operations so that the first one that matches a request is the most specific. */
 export const bySpecificity = (operations: readonly Operation[]): readonly Operation[] =>
   [...operations].sort((a, b) => selectors(b) - selectors(a))
 

@@ -47,10 +47,10 @@ export async function countDocument(
   await limiter.admit(ownCounters('s3', rows, { user, scale: config.rateLimitScale }), requests)
 }
 
-/** A body that took longer than this, in milliseconds, has its credential checked again: a revoked one is dead within a second. */
+/** After this time, in milliseconds, the credential of a body is checked again: a revoked one is refused within a second. */
 const checkedAgainAfterMs = 1000
 
-/** To be called once a body has arrived. Throws InvalidAccessKeyId and AccessDenied when the credential or its right is gone by then. */
+/** To be called once a body has arrived. Throws InvalidAccessKeyId and AccessDenied when the credential or its right has ended by then. */
 export async function stillMayWrite(
   exchange: Exchange,
   accessKeyId: string,

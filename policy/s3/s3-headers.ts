@@ -134,8 +134,8 @@ const acls: Record<'public' | 'private', readonly string[]> = {
 }
 
 /**
- * Refuses headers that ask for what Berth does not do, so that nobody believes it was done: other access control lists than the bucket's,
- * other storage classes, encryption by name, locks and redirects.
+ * Refuses headers that request what Berth does not do, so that no client relies on it: other access control lists than the bucket's,
+ * other storage classes, encryption by request, locks and redirects.
  */
 export function refuseUnsupported(header: Header, names: Iterable<string>, isPublic: boolean): void {
   const acl = header('x-amz-acl')[0]

@@ -1,6 +1,6 @@
 import { s3Region } from '../objects/s3-credentials.ts'
 
-/** Bounds of S3's Signature Version 4 (contract 7.42). */
+/** Bounds of S3's Signature Version 4 (contract 7.47). */
 export const s3Signatures = {
   /** How far the clock of a client may differ, in milliseconds. */
   maxSkewMs: 900_000,

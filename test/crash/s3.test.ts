@@ -8,7 +8,7 @@ import { testPlatform } from '../kit/platform/platform.ts'
 
 const started = testPlatform({ worker: false, hosts: {} })
 
-/** A user at the gateway that lives, and at one in a process that will die at a point. */
+/** A user at two gateways: one that survives, and one whose process is killed at `point`. */
 async function atRisk(point: string) {
   const platform = await started
   const ana = await platform.api.makeUser()
@@ -18,7 +18,7 @@ async function atRisk(point: string) {
   return { platform, ana, api, living, doomed }
 }
 
-/** Points before and after the commit that a command is. */
+/** Points before and after the commit of a command. */
 const statement = [
   ['quota.charging:before', false],
   ['quota.charging:after', true],
@@ -49,7 +49,7 @@ const cases: Record<string, readonly (readonly [point: string, happens: boolean]
 for (const [name, points] of Object.entries(cases))
   for (const [point, happens] of points)
     test.serial(
-      `${name}: cut at ${point} it has ${happens ? '' : 'not '}happened, whole, and can be repeated`,
+      `${name}: killed at ${point}, it is ${happens ? 'done completely' : 'not done at all'}, and can be repeated`,
       async t => {
         t.timeout(120_000)
         const { platform, ana, api, living, doomed } = await atRisk(point)
@@ -59,7 +59,7 @@ for (const [name, points] of Object.entries(cases))
         await t.throwsAsync(send(doomed))
         await diesAt(t, api, point)
         t.deepEqual(await seen(living), happens ? done : before)
-        // The slot of what was cut is free once its lease has expired.
+        // The slot of the killed request is free once its lease has expired.
         await platform.db('blob_leases').update({ expires_at: '2000-01-01' })
         const again = await send(living)
         t.true(again.status < 300, again.text)
@@ -71,7 +71,7 @@ for (const [name, points] of Object.entries(cases))
 
 for (const point of ['store.delete:before', 'store.delete:after'])
   test.serial(
-    `the process dies while it discards a body with a wrong checksum: the next sweep does it: ${point}`,
+    `a process is killed while it discards a body with a wrong checksum, and the next sweep does it: ${point}`,
     async t => {
       t.timeout(120_000)
       const { platform, api, living, doomed } = await atRisk(point)
@@ -88,7 +88,7 @@ for (const point of ['store.delete:before', 'store.delete:after'])
     },
   )
 
-test.serial('after all of that the sweep leaves the bodies of what is there, and no other', async t => {
+test.serial('afterwards a sweep leaves the bodies that rows refer to, and no other', async t => {
   const { db, storedBodies } = await started.then(platform => ({
     db: platform.db,
     storedBodies: () => platform.storedBodies(),

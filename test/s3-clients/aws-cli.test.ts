@@ -39,14 +39,14 @@ for (const wire of wires) {
     t.is(answer.status, 200, String(answer.body))
     t.is(String(answer.body), 'a note')
     t.is(answer.headers['content-type'], 'text/plain')
-    // On the side of the gateway, in parts.
+    // Copied by the gateway, in parts.
     await aws('s3', 'mv', '--no-progress', `${place}/cp/large.bin`, `${place}/moved.bin`)
     const moved = await aws('s3', 'ls', '--recursive', '--summarize', `${place}/moved`)
     t.regex(moved, /20971520 https?\/moved\.bin\n[\s\S]*Total Objects: 1\n +Total Size: 20971520/)
     t.notRegex(await aws('s3', 'ls', `${place}/cp/`), /large/)
   })
 
-  test.serial(`${wire}: the AWS CLI syncs a folder up and down, and nothing that is there already`, async t => {
+  test.serial(`${wire}: the AWS CLI syncs a folder up and down, and transfers nothing a second time`, async t => {
     const { folder, aws } = cliIn(t, await access(wire))
     const contents = {
       'a.txt': 'a',
@@ -56,7 +56,7 @@ for (const wire of wires) {
       '100%.txt': '%',
     }
     lay(join(folder, 'up'), contents)
-    // A file that is younger than its object would be sent again.
+    // A file that is newer than its object would be sent again.
     const earlier = new Date(Date.now() - 3_600_000)
     for (const name of Object.keys(contents)) utimesSync(join(folder, 'up', name), earlier, earlier)
     const sync = (from: string, to: string, ...more: string[]) => aws('s3', 'sync', '--no-progress', from, to, ...more)
@@ -66,7 +66,7 @@ for (const wire of wires) {
     t.is((await sync(`${place}/sync`, 'down')).match(/^download: /gm)?.length, 5)
     execFileSync('diff', ['-r', 'up', 'down'], { cwd: folder, timeout: 10_000 })
     t.is(await sync(`${place}/sync`, 'down'), '')
-    // The CLI leaves folders.
+    // The CLI does not delete empty folders.
     for (const name of readdirSync(join(folder, 'up/deep'), { recursive: true, encoding: 'utf8' }))
       if (name.endsWith('.txt')) rmSync(join(folder, 'up/deep', name))
     appendFileSync(join(folder, 'up/a.txt'), 'more')

@@ -28,7 +28,7 @@ const mebibyte = 1024 * 1024
 for (const wire of wires) {
   const at = (key: string) => ({ Bucket: bucket, Key: `${wire}/${key}` })
 
-  test.serial(`${wire}: a stream of unknown length goes up in parts`, async t => {
+  test.serial(`${wire}: a stream of unknown length is uploaded in parts`, async t => {
     const s3 = sdkClient(t, await access(wire))
     const bytes = noise(12 * mebibyte)
     const params = { ...at('stream'), Body: bodyOf(bytes), ContentType: 'video/mp4', Metadata: { by: 'lib-storage' } }
@@ -57,7 +57,7 @@ for (const wire of wires) {
     t.is(parts.ObjectParts?.TotalPartsCount, 3)
   })
 
-  test.serial(`${wire}: a short stream is one request`, async t => {
+  test.serial(`${wire}: a short stream is uploaded with one request`, async t => {
     const s3 = sdkClient(t, await access(wire))
     const upload = new Upload({ client: s3, params: { ...at('short'), Body: Readable.from(['a few ', 'words']) } })
     await upload.done()
@@ -123,7 +123,7 @@ for (const wire of wires) {
     await s3.send(new AbortMultipartUploadCommand({ ...at('small'), UploadId }))
   })
 
-  test.serial(`${wire}: signed addresses let others read and write one object for a while`, async t => {
+  test.serial(`${wire}: presigned addresses allow reading and writing one object until they expire`, async t => {
     const given = await access(wire)
     const s3 = sdkClient(t, given)
     const target = at('signed/ä +%.txt')
@@ -155,7 +155,7 @@ for (const wire of wires) {
     t.is((await plainRequest(get.split('?')[0]!, given)).status, 403, 'without a signature')
   })
 
-  test.serial(`${wire}: a signed form lets others store what its policy allows`, async t => {
+  test.serial(`${wire}: a signed form stores what its policy allows`, async t => {
     const given = await access(wire)
     const s3 = sdkClient(t, given)
     const form = await createPresignedPost(s3, {

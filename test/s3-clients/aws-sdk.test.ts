@@ -25,7 +25,7 @@ import { sdkClient } from '../kit/s3/sdk-client.ts'
 
 const { access } = testGateway()
 
-/** As the SDK throws refusals. */
+/** An error as the SDK throws it. */
 interface Refusal extends Error {
   $metadata: { httpStatusCode?: number }
 }
@@ -33,7 +33,7 @@ interface Refusal extends Error {
 for (const wire of wires) {
   const at = (key: string) => ({ Bucket: bucket, Key: `${wire}/${key}` })
 
-  test.serial(`${wire}: bytes and a stream go up and come back, whole and in ranges`, async t => {
+  test.serial(`${wire}: bytes and a stream are stored and returned, whole and in ranges`, async t => {
     const s3 = sdkClient(t, await access(wire))
     const bytes = noise(300_000)
     const put = await s3.send(new PutObjectCommand({ ...at('bytes'), Body: bytes, ContentType: 'image/png' }))
@@ -56,7 +56,7 @@ for (const wire of wires) {
   })
 
   test.serial(
-    `${wire}: headers and metadata are stored, other alphabets in the encodings of mails and addresses`,
+    `${wire}: headers and metadata are stored, other alphabets as RFC 2047 words or percent-encoded`,
     async t => {
       const s3 = sdkClient(t, await access(wire))
       const headers = {
@@ -84,7 +84,7 @@ for (const wire of wires) {
     },
   )
 
-  test.serial(`${wire}: a list comes in pages, with folders`, async t => {
+  test.serial(`${wire}: objects are listed in pages, with folders`, async t => {
     const s3 = sdkClient(t, await access(wire))
     const names = ['a', 'b/1', 'b/2', 'c', 'd/1', 'é and +', 'z/%41/y']
     for (const name of names) await s3.send(new PutObjectCommand({ ...at(`list/${name}`), Body: name }))
@@ -122,7 +122,7 @@ for (const wire of wires) {
   })
 
   test.serial(
-    `${wire}: a copy takes metadata along or gets its own, and many are deleted with one request`,
+    `${wire}: a copy has the metadata of its source or its own, and many are deleted with one request`,
     async t => {
       const s3 = sdkClient(t, await access(wire))
       const source = at('copy/source ü+%.txt')
@@ -152,7 +152,7 @@ for (const wire of wires) {
     },
   )
 
-  test.serial(`${wire}: conditions of reads and writes hold`, async t => {
+  test.serial(`${wire}: conditions of reads and writes are evaluated`, async t => {
     const s3 = sdkClient(t, await access(wire))
     const put = (more: object) => s3.send(new PutObjectCommand({ ...at('conditions'), Body: 'one', ...more }))
     const refused = async (work: Promise<unknown>, status: number, name?: string) => {
@@ -221,7 +221,7 @@ for (const wire of wires) {
     t.deepEqual(await tags(), {})
   })
 
-  test.serial(`${wire}: what is missing and what is forbidden are errors of the SDK's types`, async t => {
+  test.serial(`${wire}: missing objects and denied requests are errors of the SDK's types`, async t => {
     const given = await access(wire)
     const s3 = sdkClient(t, given)
     await t.throwsAsync(s3.send(new GetObjectCommand(at('missing'))), { instanceOf: NoSuchKey })

@@ -13,7 +13,7 @@ import { startOrigin } from '../kit/servers/origin.ts'
 const { access } = testGateway()
 const browser = testBrowser()
 
-/** A page of another origin with a form for a file, and the page that it ends at, which shows what it was told. */
+/** A page of another origin with a form for a file, and the page that it redirects to, which shows its own address. */
 async function startPage(t: ExecutionContext, form: () => { url: string; fields: Record<string, string> }) {
   const origin = await startOrigin((request, answer) => {
     answer.setHeader('content-type', 'text/html; charset=utf-8')
@@ -31,7 +31,7 @@ async function startPage(t: ExecutionContext, form: () => { url: string; fields:
 
 for (const wire of wires)
   test.serial(
-    `${wire}: a form on a page of another origin stores a file, and the browser goes where the form says`,
+    `${wire}: a form on a page of another origin stores a file, and the browser is redirected as it says`,
     async t => {
       const s3 = sdkClient(t, await access(wire))
       let form = { url: '', fields: {} as Record<string, string> }
@@ -48,7 +48,7 @@ for (const wire of wires)
       const bytes = noise(200_000)
       writeFileSync(path, bytes)
       const visitor = await browser().visit(page)
-      // It knows no authority of ours.
+      // The browser does not trust the authority of the tests.
       await (await visitor.page.createCDPSession()).send('Security.setIgnoreCertificateErrors', { ignore: true })
       const send = async () => {
         const [chooser] = await Promise.all([visitor.page.waitForFileChooser(), visitor.page.click('input[type=file]')])

@@ -51,7 +51,7 @@ for (const wire of wires) {
       t.is(first.get(name)?.Size, Size)
       t.is(new Date(String(first.get(name)?.ModTime)).getTime(), time.getTime())
     }
-    // Only the time is another: the object is copied onto itself, with other metadata.
+    // Only the time has changed: the object is copied onto itself, with other metadata.
     const later = new Date('2022-02-03T04:05:06.789Z')
     utimesSync(join(up, 'a.txt'), later, later)
     await rclone('sync', 'up', `${place}/sync`)
@@ -64,7 +64,7 @@ for (const wire of wires) {
   })
 
   test.serial(
-    `${wire}: rclone copies, moves and deletes on the side of the gateway, with metadata of any alphabet`,
+    `${wire}: rclone copies, moves and deletes objects within the gateway, with metadata in any alphabet`,
     async t => {
       const { folder, rclone } = rcloneIn(t, await access(wire))
       lay(folder, { 'a.txt': 'a', 'b.txt': 'b' })

@@ -11,7 +11,7 @@ const { access } = testGateway()
 
 for (const wire of wires)
   test.serial(
-    `${wire}: restic backs a folder up twice, checks every byte, forgets one and restores the other`,
+    `${wire}: restic backs up a folder twice, verifies every byte, forgets one snapshot and restores the other`,
     async t => {
       const { url, region, accessKeyId, secretAccessKey, caFile } = await access(wire)
       const folder = ownFolder(t)

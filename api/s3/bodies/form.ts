@@ -99,7 +99,7 @@ function wholeForm(form: BusboyInstance, request: Exchange['request']): { arrive
     request.once('close', lost).once('error', lost)
     const tooLong = () => reject(new ApiError('UPLOAD_ABORTED'))
     const stopWatch = watchPace(request, tooLong)
-    // Who sends a form is not known before its fields have arrived: it may not hold a connection for longer than they take.
+    // The sender is unknown until the fields have arrived, so the connection has the deadlines and bounds of forms.
     const bounds = boundForm(request, { tooMuch: () => reject(new S3Error('EntityTooLarge')), tooLong })
     form.on('file', (name, file) => {
       if (name === 'file') bounds.file(file)

@@ -24,7 +24,7 @@ export class PayloadStream extends Transform {
 
   override _transform(piece: Buffer, _: BufferEncoding, done: TransformCallback): void {
     try {
-      // As one piece: a client may send chunks of one byte, each of which would pass through the streams alone.
+      // Joined, because a client may send chunks of one byte, each of which would pass through the streams alone.
       const bytes = this.#chunked ? joined(this.#chunked.push(piece)) : piece
       this.#received += bytes.length
       this.#checksum?.update(bytes)
@@ -34,7 +34,7 @@ export class PayloadStream extends Transform {
     }
   }
 
-  /** Before the last byte counts: all of them have arrived, and the checksum is the stated one. */
+  /** Verifies, before the stream ends, that all bytes have arrived and that the checksum is the stated one. */
   override _flush(done: TransformCallback): void {
     try {
       const trailers = this.#chunked?.end()

@@ -15,7 +15,7 @@ const grantee = (type: string) => `Grantee xmlns:xsi="http://www.w3.org/2001/XML
 /** Whether everyone may read the objects of a bucket. */
 export const isPublic = ({ stored }: Pick<S3Call, 'stored'>): boolean => stored === 'public' || stored === 'legacy'
 
-/** The list that a bucket has once and for all: its account may do everything, and with a public one everyone may read. */
+/** The list of a bucket, which cannot change: its account may do everything, and everyone may read a public one. */
 export function accessControl(call: S3Call): Xml {
   const { user } = call.caller
   const owner = { ID: user.id, DisplayName: user.name }

@@ -79,7 +79,7 @@ const codes: [name: string, query: string, code: S3Code][] = [
 
 const off = { method: 'GET', support: 'off', needs: 'read' } as const
 
-/** Programs ask for these before they use a bucket, and stop at an answer that S3 would not give. */
+/** Programs request these before they use a bucket, and stop at an answer that S3 would not give. */
 export const featuresThatAreOff: Operation[] = [
   ...documents.map(
     ([name, query, root, content]): Operation => ({

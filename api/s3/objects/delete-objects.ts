@@ -49,7 +49,7 @@ function entryOf(element: XmlElement): Entry {
   return { key, version: textOf(element, 'VersionId') }
 }
 
-/** A body without a digest could be changed on its way, and delete other objects. */
+/** A body without a digest could be altered in transit, and delete other objects. */
 function demandDigest(call: S3Call): void {
   const names = [...call.request.headerNames()]
   const isStated =

@@ -91,7 +91,7 @@ function partOf(call: S3Call, { parts }: OpenedObject): { range: ByteRange | nul
   return { range: part.length > 0 ? { from: part.startsAt, to: part.startsAt + part.length - 1 } : null }
 }
 
-/** The signature covers the query, so only who signed the address decides about these headers. */
+/** The signature covers the query, so only the signer of the address decides about these headers. */
 function overridden(call: S3Call): Record<string, string> {
   const pairs = Object.entries(overrides).flatMap(([parameter, header]) => {
     const value = queryOf(call, parameter)

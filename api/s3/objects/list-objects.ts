@@ -89,7 +89,7 @@ export const listObjectVersions: Operation = {
 function filtersOf(call: S3Call): ListFilters {
   const prefix = keyQuery(call, 'prefix')
   const delimiter = keyQuery(call, 'delimiter') || undefined
-  // A credential that is limited to folders sees its folders at the root, but no other division of it.
+  // A credential that is limited to prefixes may list the root, which shows only these, but not by a delimiter other than `/`.
   if (prefix !== '' || (delimiter ?? '/') !== '/') assertWithin(call.caller.prefixes, prefix)
   return { ownerId: call.caller.user.id, buckets: [call.stored], prefix, delimiter }
 }

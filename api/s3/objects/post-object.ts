@@ -114,7 +114,7 @@ const signatureFields = new Set([
 
 const sentAsHeader = /^(content-(type|encoding|language|disposition)|cache-control|expires|x-amz-meta-.*)$/s
 
-/** A field can be named and have a value as no header of the object could. Throws InvalidArgument, and NotImplemented. */
+/** Throws InvalidArgument for a field that could not be a header of the object, and NotImplemented for the field tagging. */
 function assertHeaders(fields: FormFields): void {
   for (const [name, value] of fields)
     if (
@@ -159,7 +159,7 @@ interface Posted {
   etag: string
 }
 
-/** 204, or what the form asks for: another status, or a page to which the browser goes with bucket, key and ETag in the query. */
+/** 204, or what the form requests: another status, or a page to which the browser goes with bucket, key and ETag in the query. */
 function answer(fields: FormFields, { bucket, key, etag }: Posted, { config }: Services): Reply {
   const path = key.split('/').map(encodeURIComponent).join('/')
   const location = `${config.urls.s3}/${bucket}/${path}`

@@ -88,8 +88,8 @@ export async function writeObject(write: ObjectWrite, services: Services): Promi
 }
 
 /**
- * Runs a write with all its bytes reserved; where they do not fit, with what remains of them once the object of this name is replaced.
- * What is there is looked up only then: most writes need no reading. Throws QuotaExceeded.
+ * Runs a write with all its bytes reserved. If they do not fit, only what exceeds the object that it replaces is reserved, which is looked
+ * up only then, because most writes do not need it. Throws QuotaExceeded.
  */
 export async function reservingFor<T>(
   size: number,

@@ -89,7 +89,7 @@ function assertSize(call: S3Call, size: number): void {
 }
 
 /**
- * The checksum of the object from those of its parts: of all bytes for CRCs, else of the digests of the parts. Undefined when the upload
+ * The checksum of the object from those of its parts: of all bytes for FULL_OBJECT, of the digests for COMPOSITE. Undefined when the upload
  * announced none. Throws BadDigest when the client states another one, and InvalidRequest for one that was not announced.
  */
 function objectChecksum(call: S3Call, { s3 }: UploadRow, parts: readonly UploadPart[]): StoredChecksum | undefined {

@@ -63,7 +63,7 @@ export const createMultipartUpload: Operation = {
   },
 }
 
-/** The checksum that the parts will have. CRCs are of the whole object unless requested otherwise, as S3 has it for CRC64NVME. */
+/** The checksum that the parts will have. Its type is COMPOSITE by default, as in S3, except for CRC64NVME, which has only FULL_OBJECT. */
 function announcedChecksum(call: S3Call): UploadFacts['checksum'] {
   const requested = headerOf(call, 'x-amz-checksum-algorithm')
   const type = headerOf(call, 'x-amz-checksum-type')?.toUpperCase()

@@ -41,7 +41,7 @@ function listedPart(element: XmlElement): ListedPart {
   }
 }
 
-/** Picks the stored parts that a client lists. Throws InvalidPart for one that is missing or another, EntityTooSmall and EntityTooLarge. */
+/** Picks the stored parts that a client lists. Throws InvalidPart for one that is missing or differs, EntityTooSmall and EntityTooLarge. */
 export function chooseParts(
   listed: readonly ListedPart[],
   stored: readonly UploadPart[],

@@ -85,7 +85,7 @@ type Shared = Pick<NewUploadPart, 'segmentId' | 'body'>
 function sharedSegment({ parts }: OpenedObject, { from, to }: ByteRange): Shared | undefined {
   const part = parts.find(({ startsAt, length }) => startsAt === from && length === to - from + 1)
   if (!part?.md5 || part.segmentFrom !== 0 || part.length !== part.segmentSize) return undefined
-  // `shared` takes one more reference to the segment, whose facts are known.
+  // Without the SHA-256, which is not needed: `shared` adds a reference to a segment whose facts are stored.
   return { segmentId: part.segmentId, body: { size: part.length, md5: part.md5, sha256: '' } }
 }
 

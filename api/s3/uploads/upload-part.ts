@@ -43,7 +43,7 @@ export const uploadPart: Operation = {
         const part = { uploadId: upload.id, part: number, segmentId, body, checksum: checksum?.value }
         await storePart(part, call, services)
       } catch (error) {
-        // Only an unreferenced segment is removed: a commit whose answer was lost keeps its own.
+        // Removes only an unreferenced segment: a commit whose answer was lost retains its own.
         await discard(services, arrived)
         throw error
       }
@@ -56,8 +56,8 @@ export const uploadPart: Operation = {
 }
 
 /**
- * Parts of an upload that announced a checksum have no other one, and those that are sent without get it here: that of the object is made
- * of them.
+ * Every part of an upload that announced a checksum must have it, because that of the object is made of them; for a part that is sent
+ * without one it is calculated.
  */
 function withAnnounced(payload: SizedPayload, { s3 }: UploadRow): SizedPayload {
   const announced = s3?.checksum?.algorithm

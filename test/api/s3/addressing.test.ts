@@ -10,7 +10,7 @@ const address = (target: string, host = 's3.example.test') => {
   return [bucket, key]
 }
 
-test('a path names the bucket and the key, of which nothing is folded', t => {
+test('a path names the bucket and the key, which is not normalized', t => {
   const cases: Record<string, [string | null, string | null]> = {
     '/': [null, null],
     '/?x-id=ListBuckets': [null, null],

@@ -16,7 +16,7 @@ const frame = (size: number, byte = 'a') =>
   `${size.toString(16)};chunk-signature=${signatures.shift()}\r\n${byte.repeat(size)}\r\n`
 const publishedBody = Buffer.from([65_536, 1024, 0].map(size => frame(size)).join(''))
 
-/** What a body contains when it arrives in pieces of so many bytes, and its trailers. */
+/** What a body contains when it arrives in pieces of this size, and its trailers. */
 function read(terms: ChunkTerms, body: Buffer | string, pieceBytes = 1 << 20) {
   const bytes = Buffer.from(body)
   const chunked = new ChunkedBody(terms)

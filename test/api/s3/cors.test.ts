@@ -33,7 +33,7 @@ test('a preflight of an origin that the bucket allows names what its pages may s
   t.is(any.headers.get('vary'), null, 'the answer is the same for everyone')
 })
 
-test('a preflight of another origin, or for another bucket, is refused without a word about origins', async t => {
+test('a preflight of another origin, or for another bucket, is refused without CORS headers', async t => {
   const cases: [path: string, headers: Record<string, string>][] = [
     ['/private/x', { origin: 'https://c.example' }],
     ['/private/x', { origin: 'http://a.example' }],
@@ -52,7 +52,7 @@ test('a preflight of another origin, or for another bucket, is refused without a
   t.is((await fetch(`${api().s3Url}/public/x`, { method: 'OPTIONS' })).status, 403, 'no page has sent it')
 })
 
-test('answers, also refusals, can be read by pages of allowed origins only', async t => {
+test('only pages of allowed origins can read responses and errors', async t => {
   const { wire } = await s3Account(api())
   await wire.send('PUT', '/private/a', { body: 'x' })
   await wire.send('PUT', '/public/a', { body: 'x' })
@@ -85,7 +85,7 @@ test('a bucket without the setting has no configuration, and the others show the
   t.is((await wire.send('PUT', '/private?cors', { body: 'x' })).code, 'NotImplemented')
 })
 
-test('a name that every object of the language has is an unknown bucket', async t => {
+test('a bucket named like a property of Object.prototype is unknown', async t => {
   const { wire } = await s3Account(api())
   for (const name of ['constructor', '__proto__', 'toString']) {
     const answer = await wire.send('GET', `/${name}`, { headers: { origin: 'https://a.example' } })

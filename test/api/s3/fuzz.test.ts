@@ -24,7 +24,7 @@ const log = { info: () => {}, warn: () => {}, error: (fields: unknown) => void e
 const api = testApi({ scale: 100_000, services: () => ({ log }) })
 
 const seed = Number(process.env.S3_FUZZ_SEED ?? randomInt(2 ** 31))
-/** 300 of each kind take 6 s; `S3_FUZZ_CASES=20000` is for the night, `S3_FUZZ_SEED` and `S3_FUZZ_PATH` repeat what failed. */
+/** 300 of each kind take 6 s, and `S3_FUZZ_CASES=20000` a night; `S3_FUZZ_SEED` and `S3_FUZZ_PATH` repeat a failed case. */
 const cases = Number(process.env.S3_FUZZ_CASES ?? 300)
 const run = {
   seed,
@@ -40,7 +40,7 @@ interface World extends Known {
 }
 
 let world: Promise<World> | undefined
-/** One account with a few objects and an open upload, beside another one. */
+/** An account with a few objects and an open upload, and another account with an open upload. */
 const opened = (): Promise<World> => (world ??= open())
 
 async function open(): Promise<World> {
@@ -81,7 +81,7 @@ const answers: Record<string, number> = {}
 
 const get = (target: string, method = 'GET'): RawRequest => ({ method, target, headers: [], body: Buffer.alloc(0) })
 
-/** Whoever reads what was stored gets it. */
+/** Fails unless a stored object can be read, and at its public address if it is public. */
 async function demandReadable(bucket: string, key: string, { pair, userId }: World): Promise<Buffer> {
   const target = `/${bucket}/${encodeURIComponent(key)}`
   const request = get(target)
@@ -94,7 +94,7 @@ async function demandReadable(bucket: string, key: string, { pair, userId }: Wor
   return answer.body
 }
 
-test.serial('every request, however odd and however signed, gets an answer of S3', async t => {
+test.serial('every random request gets a valid S3 answer, and no unsigned one succeeds', async t => {
   t.timeout(3_600_000)
   t.log(`seed ${seed}`)
   const known = await opened()
@@ -111,7 +111,7 @@ test.serial('every request, however odd and however signed, gets an answer of S3
   t.pass()
 })
 
-test.serial('a document that is almost one is refused, or does what it says', async t => {
+test.serial('every nearly valid document gets a valid S3 answer', async t => {
   t.timeout(3_600_000)
   const known = await opened()
   const targets = fc.constantFrom(
@@ -130,7 +130,7 @@ test.serial('a document that is almost one is refused, or does what it says', as
   t.pass()
 })
 
-test.serial('frames of chunks that were changed on their way change nothing but what nobody signed', async t => {
+test.serial('altered chunk frames never change signed content, nor the length of unsigned content', async t => {
   t.timeout(3_600_000)
   const known = await opened()
   const pieces = fc.array(
@@ -150,7 +150,7 @@ test.serial('frames of chunks that were changed on their way change nothing but 
         headers: [['x-amz-decoded-content-length', String(content.length)]],
         body: Buffer.alloc(0),
       }
-      // The body has signatures that follow from the one of the headers, which do not cover its length.
+      // Signatures of chunks follow from that of the headers, which covers the length: it must be known before.
       const sign = (length: number) =>
         signed(
           { ...unframed, headers: [...unframed.headers, ['Content-Length', String(length)]] },
@@ -184,7 +184,7 @@ const plainChunks = (pieces: readonly Buffer[]): Buffer =>
     Buffer.from('0\r\n\r\n'),
   ])
 
-test.serial('a form stores what it shows, or nothing', async t => {
+test.serial('a form stores a readable object, or nothing', async t => {
   t.timeout(3_600_000)
   const known = await opened()
   const bucket = fc.constantFrom('private', 'public')
@@ -230,7 +230,7 @@ test.serial('every stored object can be read, and every reference is counted', a
       where s.refs <> p.n + u.n`,
   )
   t.deepEqual(miscounted, [])
-  // Clients that left are noticed a moment later.
+  // Closed connections are noticed a moment later.
   await comesTrue(async () => (await db('blob_leases').where({ subject: `upload/${userId}` })).length === 0, 5)
   const [{ stored }] = await db('segments')
     .where({ state: 'stored' })

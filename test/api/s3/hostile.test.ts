@@ -37,7 +37,7 @@ const send = (request: RawRequest, pair: Pair, nearly?: () => Promise<unknown>) 
 
 const codeOf = (body: Buffer | undefined): string | undefined => /<Code>(\w+)</.exec(body?.toString() ?? '')?.[1]
 
-test('a body of tiny chunks is refused before it takes the time of all others', async t => {
+test('a body of 200,000 one-byte chunks is refused', async t => {
   const { pair } = await actor()
   const chunks = 200_000
   const body = Buffer.concat([...Array<Buffer>(chunks).fill(Buffer.from('1\r\nx\r\n')), Buffer.from('0\r\n\r\n')])
@@ -54,7 +54,7 @@ test('a body of tiny chunks is refused before it takes the time of all others', 
 
 const chunked = 'STREAMING-UNSIGNED-PAYLOAD-TRAILER'
 
-test('a thousand small chunks are those of a program that sends what it has', async t => {
+test('a body of 999 one-byte chunks is stored', async t => {
   const { pair } = await actor()
   const body = Buffer.concat([...Array<Buffer>(999).fill(Buffer.from('1\r\nx\r\n')), Buffer.from('0\r\n\r\n')])
   const headers: RawRequest['headers'] = [
@@ -66,7 +66,7 @@ test('a thousand small chunks are those of a program that sends what it has', as
   t.is((await send(plain('GET', '/private/small'), pair))?.body.toString(), 'x'.repeat(999))
 })
 
-test('a document with more frames than content is too large, and no failure of the gateway', async t => {
+test('a document with more chunk frames than content is EntityTooLarge, not an internal error', async t => {
   const { pair } = await actor()
   const chunks = 900_000
   const body = Buffer.concat([...Array<Buffer>(chunks).fill(Buffer.from('1\r\nx\r\n')), Buffer.from('0\r\n\r\n')])
@@ -95,7 +95,7 @@ test('a key that is revoked while a document arrives deletes nothing', async t =
   t.truthy(await api().db('objects').where({ owner_id: user.id, key: 'kept' }).first())
 })
 
-test('tags of a legacy object stay as they are', async t => {
+test('tags of a legacy object cannot be changed', async t => {
   const { user, pair } = await actor()
   await put(api().db, { ownerId: user.id, bucket: 'legacy', key: 'old' }, 'old')
   const document = '<Tagging><TagSet><Tag><Key>a</Key><Value>b</Value></Tag></TagSet></Tagging>'
@@ -104,7 +104,7 @@ test('tags of a legacy object stay as they are', async t => {
   t.is((await send(plain('GET', '/legacy/old?tagging'), pair))?.status, 200)
 })
 
-test('a header in UTF-8 is verified byte for byte, also where a byte alone would be a space', async t => {
+test('a header in UTF-8 is verified byte for byte, even if one of its bytes is a space in Latin-1', async t => {
   const { pair } = await actor()
   const time = new Date().toISOString().replace(/[-:]|\.\d{3}/g, '')
   const date = time.slice(0, 8)
@@ -134,7 +134,7 @@ test('a header in UTF-8 is verified byte for byte, also where a byte alone would
   t.is(answer?.status, 200, answer?.body.toString())
 })
 
-test('documents of one account have 16 MB of memory beyond the first of each', async t => {
+test('large documents of one account share 16 MB of memory, beyond the first MB of each', async t => {
   const { pair } = await actor()
   const document = `<Delete><Object><Key>a</Key></Object>${' '.repeat(2 * MiB - 100)}</Delete>`
   let waiting = 0
@@ -153,7 +153,7 @@ test('documents of one account have 16 MB of memory beyond the first of each', a
   t.is((await send(plain('POST', '/private?delete', document), pair))?.status, 200, 'all of it was given back')
 })
 
-/** Sends a part of what a request announces, waits until its slot is taken, and leaves. */
+/** Sends a part of what a request announces, waits until its slot is taken, and disconnects. */
 async function leave({ method, target, headers }: RawRequest, body: Buffer, userId: string): Promise<void> {
   const slots = async () =>
     (
@@ -171,7 +171,7 @@ async function leave({ method, target, headers }: RawRequest, body: Buffer, user
 }
 
 for (const bytes of [0, 10, 100_000])
-  test(`a client that leaves after ${bytes} bytes holds no slot`, async t => {
+  test(`a client that disconnects after ${bytes} bytes holds no slot`, async t => {
     const { user, pair, send: sendCommand } = await actor()
     const { UploadId } = await sendCommand(new CreateMultipartUploadCommand({ Bucket: 'private', Key: 'c' }))
     const half = Buffer.alloc(bytes, 'x')
@@ -185,7 +185,7 @@ for (const bytes of [0, 10, 100_000])
   })
 
 test.serial(
-  'a part whose source breaks off while the database is away is an error, and no end of the process',
+  'an UploadPartCopy whose client disconnects while the database is unavailable does not end the process',
   async t => {
     const { pair, send: sendCommand } = await actor()
     const big = { ...plain('PUT', '/private/big'), body: Buffer.alloc(12 * MiB, 'x') }

@@ -15,7 +15,7 @@ const sent = (bytes: string): Promise<string> =>
     socket.on('error', reject).on('close', () => resolve(text))
   })
 
-test('what is no HTTP request is answered with an error document, and closed', async t => {
+test('a malformed HTTP request gets an error document, and its connection is closed', async t => {
   const cases: [status: string, bytes: string][] = [
     [
       '400 Bad Request',

@@ -10,7 +10,7 @@ import { signedRequest } from '../../../api/s3/signature/signed-request.ts'
 const page = readFileSync(new URL('../../../docs/s3.md', import.meta.url), 'utf8')
 const paths = { service: '/', bucket: '/bucket', object: '/bucket/key' } as const
 
-/** An operation as docs/s3.md has it in a row. */
+/** The row of an operation in docs/s3.md. */
 const rowOf = ({ name, method, target, query = [], header, support }: Operation): string => {
   const request = `${method} ${paths[target]}${query.length > 0 ? `?${query.join('&')}` : ''}${header ? ` with ${header}` : ''}`
   return `| ${name} | \`${request}\` | ${support} |`
@@ -18,7 +18,7 @@ const rowOf = ({ name, method, target, query = [], header, support }: Operation)
 
 const form = '| PostObject | `POST /bucket with multipart/form-data` | supported |'
 
-/** What a request is: the name of its operation, or the code that refuses it. */
+/** The name of the operation that a request selects, or the code that refuses it. */
 function named(method: string, target: string, headers: Record<string, string> = {}, from = operations): string {
   const rawHeaders = ['Host', 's3.example.test', ...Object.entries(headers).flat()]
   const request = signedRequest({ method, target, rawHeaders })
@@ -29,14 +29,14 @@ function named(method: string, target: string, headers: Record<string, string> =
   }
 }
 
-test('the page of the gateway has a row for every operation, and no other', t => {
+test('docs/s3.md has a row for every operation, and no other row', t => {
   const rows = page.split('\n').filter(line => /^\| [A-Z]\w+ \| `/.test(line))
   t.deepEqual([...rows].sort(), [...operations.map(rowOf), form].sort())
   const kinds = rows.map(row => row.split(' | ').at(-1))
   t.deepEqual(kinds, [...kinds].sort().reverse(), 'what is supported comes first')
 })
 
-test('the page of the gateway lists every sub-resource that no operation has', t => {
+test('docs/s3.md lists every sub-resource that no operation has', t => {
   const used = new Set(operations.flatMap(({ query = [] }) => query))
   const refused = [...subResources].filter(name => !used.has(name)).sort((a, b) => a.localeCompare(b))
   const [, listed = ''] = /^Sub-resources that no row has are `NotImplemented`: (.*)\.$/m.exec(page) ?? []
@@ -51,14 +51,14 @@ test('the page of the gateway lists every sub-resource that no operation has', t
   )
 })
 
-test('each operation is the one that its own request names', t => {
+test('each operation is selected by its own request', t => {
   for (const { name, method, target, query = [], header } of operations) {
     const request = `${paths[target]}${query.length > 0 ? `?${query.join('&')}` : ''}`
     t.is(named(method, request, header ? { [header]: 'x' } : {}), name, `${method} ${request}`)
   }
 })
 
-test('a sub-resource that no operation of the method has is refused for every method and place', t => {
+test('a sub-resource without an operation is NotImplemented for every method and target', t => {
   const known = (method: string, target: Operation['target'], name: string) =>
     operations.some(one => one.method === method && one.target === target && one.query?.join() === name)
   for (const method of ['GET', 'HEAD', 'PUT', 'POST', 'DELETE'] as const)
@@ -86,7 +86,7 @@ test('a request that names two sub-resources is refused, unless one operation ha
   t.is(named('GET', '/b?list-type=2&versions'), 'NotImplemented')
 })
 
-test('a method that a place does not have is refused', t => {
+test('a method without an operation for its target is refused', t => {
   for (const [method, target] of [
     ['POST', '/'],
     ['PUT', '/'],
@@ -96,7 +96,7 @@ test('a method that a place does not have is refused', t => {
     t.is(named(method, target), 'MethodNotAllowed', `${method} ${target}`)
 })
 
-test('of operations that fit, the one with the most selectors is chosen, whatever their order', t => {
+test('of several matching operations the one with the most selectors is chosen, in any order', t => {
   const all = fc.uniqueArray(fc.constantFrom(...operations), {
     minLength: operations.length,
     maxLength: operations.length,

@@ -8,7 +8,7 @@ const read = (document: string | Uint8Array): XmlElement => readXml(Buffer.from(
 /** The text of `Key` in a document that has this inside of it. */
 const keyOf = (inner: string): string | undefined => textOf(read(`<Delete><Key>${inner}</Key></Delete>`), 'Key')
 
-test('what clients send for their operations', t => {
+test('documents are read as clients send them', t => {
   const namespace = 'xmlns="http://s3.amazonaws.com/doc/2006-03-01/"'
   const deletion = read(
     `<?xml version="1.0" encoding="UTF-8"?>\n<Delete ${namespace}><Object><Key>a</Key></Object><Quiet>true</Quiet><Object><Key>b</Key></Object></Delete>\n`,
@@ -39,7 +39,7 @@ test('an upload of 10,000 parts is read', t => {
   t.is(textOf(parts[9999]!, 'ETag'), part.ETag)
 })
 
-test('names lose their prefix, and attributes are not read', t => {
+test('prefixes are removed from names, and attributes are ignored', t => {
   const root = read('<s3:Delete xmlns:s3="urn:x" a="1"><s3:Quiet s3:b="2">true</s3:Quiet><o:Key>k</o:Key></s3:Delete>')
   t.deepEqual(root, {
     name: 'Delete',
@@ -157,7 +157,7 @@ test('a document that is cut off anywhere is refused', t => {
     t.throws(() => readXml(document.subarray(0, length)), { code: 'MalformedXML' }, String(length))
 })
 
-test('names of objects are names like others', t => {
+test('elements named like properties of Object.prototype are ordinary elements', t => {
   const root = read(
     '<__proto__ __proto__="x"><constructor>1</constructor><toString/><__proto__>2</__proto__></__proto__>',
   )
@@ -169,7 +169,7 @@ test('names of objects are names like others', t => {
   t.is(Object.getPrototypeOf(root), Object.prototype)
 })
 
-test('documents of 1 MiB that are made to be slow take less than 3 seconds', t => {
+test('the slowest documents of 1 MiB take less than 3 seconds', t => {
   const full = (text: string) => text.repeat(million / text.length)
   const numbered = (count: number, text: (n: number) => string) =>
     Array.from({ length: count }, (_, n) => text(n)).join(' ')
@@ -246,7 +246,7 @@ const fragments = fc.constantFrom(
   ],
 )
 
-test('any bytes are read or refused, and nothing else', t => {
+test('any bytes are read, or refused as MalformedXML', t => {
   const almost = fc.array(fc.oneof(fragments, fc.string({ maxLength: 3, unit: 'binary' })), { maxLength: 30 })
   const bodies = fc.oneof(
     fc.uint8Array({ maxLength: 200 }).map(bytes => Buffer.from(bytes)),
@@ -261,7 +261,7 @@ test('any bytes are read or refused, and nothing else', t => {
   t.pass()
 })
 
-test('what is written is read again', t => {
+test('a document that xmlResult writes is read back unchanged', t => {
   const text = fc.string({ unit: 'grapheme' }).filter(one => !/[\0-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]/.test(one))
   const property = fc.property(fc.array(text), keys => {
     const root = read(xmlResult('Delete', { Object: keys.map(Key => ({ Key })) }))

@@ -16,7 +16,7 @@ interface PlainRequest {
   body?: Uint8Array
 }
 
-/** A request as a program without credentials sends it, to an address that somebody with credentials has signed. 30 s at most. */
+/** Sends a request without credentials, to a presigned address. Rejects after 30 s. */
 export function plainRequest(
   url: string,
   { caFile }: Pick<S3Access, 'caFile'>,

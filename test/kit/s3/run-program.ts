@@ -3,7 +3,7 @@ import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 import type { S3Access } from './gateway.ts'
 
-/** Seconds for one program. It takes a few on an idle machine. */
+/** Timeout of one program, in seconds. On an idle machine it takes a few. */
 const patienceSeconds = 90
 
 export interface Program {

@@ -4,7 +4,7 @@ import { S3Client } from '@aws-sdk/client-s3'
 import type { ExecutionContext } from 'ava'
 import type { S3Access } from './gateway.ts'
 
-/** The SDK as a person sets it up who reads its first page: what it does with checksums and retries is its own choice. */
+/** The SDK set up as on the first page of its documentation, with its own defaults for checksums and retries. */
 export function sdkClient(t: ExecutionContext, access: S3Access): S3Client {
   const { url: endpoint, region, accessKeyId, secretAccessKey, caFile } = access
   const agent = caFile && new Agent({ ca: readFileSync(caFile), keepAlive: true })

@@ -110,7 +110,7 @@ test('every other sub-resource is not implemented, and changes nothing', async t
   t.deepEqual(await api().db('objects').where({ owner_id: ana.user.id }), [])
 })
 
-test('without the setting there are no other buckets', async t => {
+test('without S3_EXTRA_BUCKETS there are no extra buckets', async t => {
   const ana = await s3Account(api())
   t.is(await refusal(ana.send(new CreateBucketCommand({ Bucket: 'further' }))), 'AccessDenied')
   for (const Bucket of fixed.slice(1))

@@ -22,7 +22,7 @@ const remove = ({ send }: S3Account, Bucket: string) => send(new DeleteBucketCom
 const put = ({ send }: S3Account, Bucket: string, Key = 'a', Body: string | Buffer = 'x') =>
   send(new PutObjectCommand({ Bucket, Key, Body }))
 
-test('an account creates and deletes further buckets, which are its own', async t => {
+test('an account creates and deletes extra buckets, whose names are its own', async t => {
   const [ana, ben] = [await s3Account(api()), await s3Account(api())]
   t.is((await create(ana, 'photos')).Location, '/photos')
   t.is(await refusal(create(ana, 'photos')), 'BucketAlreadyOwnedByYou')
@@ -48,7 +48,7 @@ test('a bucket with an open upload is not empty', async t => {
   await t.notThrowsAsync(remove(ana, 'films'))
 })
 
-test('a bucket has a name as S3 requires it, and a body that is one', async t => {
+test('the name of a bucket must be valid in S3, and its document well-formed', async t => {
   const ana = await s3Account(api())
   for (const name of ['ab', 'Upper', 'a_b', '-ab', 'ab-', '.ab', 'a..b', '192.168.0.1', 'x'.repeat(64)])
     t.is((await ana.wire.send('PUT', `/${name}`)).code, 'InvalidBucketName', name)
@@ -61,7 +61,7 @@ test('a bucket has a name as S3 requires it, and a body that is one', async t =>
   t.is((await ana.wire.send('GET', '/constructor?cors')).code, 'NoSuchCORSConfiguration')
 })
 
-test('further buckets hold objects of any kind, apart from those of the others', async t => {
+test('extra buckets hold objects of every kind, separate from those of other buckets', async t => {
   const ana = await s3Account(api())
   await create(ana, 'own')
   await put(ana, 'own', 'page.html', 'mine')
@@ -88,7 +88,7 @@ test('further buckets hold objects of any kind, apart from those of the others',
   )
 })
 
-test('the Blob API does not show further buckets, but counts what they hold', async t => {
+test('the Blob API does not show extra buckets, but counts their objects', async t => {
   const ana = await s3Account(api(), { user: await api().makeUser({ plan: 'hobby-1' }) })
   const blobApi = api().blobAs(ana.user)
   await create(ana, 'hidden')
@@ -103,7 +103,7 @@ test('the Blob API does not show further buckets, but counts what they hold', as
   t.is(await refusal(put(ana, 'hidden', 'more', Buffer.alloc(2 * MiB))), 'QuotaExceeded')
 })
 
-test('an account may have so many further buckets', async t => {
+test('an account may have up to 100 extra buckets', async t => {
   const ana = await s3Account(api())
   await api().db.raw(
     `insert into s3_buckets (owner_id, name) select ?, 'seeded-' || n from generate_series(2, ?::integer) n`,
@@ -113,7 +113,7 @@ test('an account may have so many further buckets', async t => {
   t.deepEqual(made.map(({ status, code }) => code ?? status).sort(), [200, 'TooManyBuckets', 'TooManyBuckets'])
 })
 
-test('of writes into a bucket and its deletion at once, no object is ever left in a deleted bucket', async t => {
+test('writes concurrent with the deletion of their bucket never leave an object in it', async t => {
   const ana = await s3Account(api())
   let [deleted, kept] = [0, 0]
   for (let round = 0; round < 24; round++) {
@@ -143,7 +143,7 @@ test('of writes into a bucket and its deletion at once, no object is ever left i
   t.is(deleted + kept, 24)
 })
 
-test('a key that reads only, or is limited to folders, neither creates nor deletes buckets', async t => {
+test('a key that is read-only, or limited to prefixes, cannot create or delete buckets', async t => {
   const ana = await s3Account(api())
   await create(ana, 'kept')
   const limits: { scopes: Scope[]; prefixes?: string[] }[] = [

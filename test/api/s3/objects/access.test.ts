@@ -12,7 +12,7 @@ import { rule } from '../../../kit/objects/upkeep.ts'
 const api = testApi()
 const copied = { headers: { 'x-amz-copy-source': 'private/k' } }
 
-test('a key that may read only reads', async t => {
+test('a read-only key can read and nothing else', async t => {
   const ana = await api().makeUser()
   await (await wireOf(api(), ana)).send('PUT', '/private/k', { body: 'x' })
   const { key } = await api().makeKey(ana, { scopes: ['blob:read'] })
@@ -34,7 +34,7 @@ test('a key that may read only reads', async t => {
   t.is((await wire.send('GET', '/private/k')).text, 'x')
 })
 
-test('a key that is limited to prefixes acts there only', async t => {
+test('a key that is limited to prefixes can access nothing else', async t => {
   const ana = await api().makeUser()
   const own = await wireOf(api(), ana)
   for (const key of ['a/k', 'b/k']) await own.send('PUT', `/private/${key}`, { body: key })
@@ -63,7 +63,7 @@ test('a key that is limited to prefixes acts there only', async t => {
   t.deepEqual(left, ['a/new', 'a/to', 'b/k'])
 })
 
-test('the pair of a revoked key, and those of a blocked account, are dead within a second', async t => {
+test('credentials of a revoked key or a blocked account are refused within a second', async t => {
   const [ana, bob] = [await api().makeUser(), await api().makeUser()]
   const wires = [await wireOf(api(), ana), await wireOf(api(), bob)]
   for (const wire of wires) t.is((await wire.send('PUT', '/private/k', { body: 'x' })).status, 200)
@@ -76,7 +76,7 @@ test('the pair of a revoked key, and those of a blocked account, are dead within
   }
 })
 
-test('a key that is revoked, or an account that is blocked, while a body arrives stores nothing', async t => {
+test('a body is not stored if its key is revoked, or its account blocked, while it arrives', async t => {
   for (const size of [10, 100_000])
     for (const end of ['revoked', 'blocked']) {
       const ana = await api().makeUser()
@@ -88,7 +88,7 @@ test('a key that is revoked, or an account that is blocked, while a body arrives
       sending.write(body.subarray(1))
       if (end === 'revoked') await revokeKey(api().db, ana.keyId)
       else await setBlocked(api().db, ana.id, true)
-      await sleep(1100) // so long a credential may be believed
+      await sleep(1100) // after a second the credential is checked again
       sending.end(body.subarray(0, 1))
       const { status, code } = await answer
       t.deepEqual([status, code], [403, 'InvalidAccessKeyId'], `${end} ${size}`)
@@ -102,7 +102,7 @@ test('a key that is revoked, or an account that is blocked, while a body arrives
     }
 })
 
-test('a plan without S3, and one that has ended, has no gateway', async t => {
+test('an account whose plan became free cannot use the gateway', async t => {
   const ana = await api().makeUser()
   const wire = await wireOf(api(), ana)
   await wire.send('PUT', '/private/k', { body: 'x' })
@@ -117,7 +117,7 @@ test('a plan without S3, and one that has ended, has no gateway', async t => {
     t.is((await wire.send(method, target)).code, 'AccessDenied', `${method} ${target}`)
 })
 
-/** An account of 5 GB with so many bytes left. */
+/** An account with 5 GB of storage, of which `left` bytes are free. */
 async function nearlyFull(left: number): Promise<TestUser> {
   const user = await api().makeUser({ plan: 'hobby-1' })
   await api()
@@ -161,7 +161,7 @@ test('a body that cannot fit is refused before it is sent', async t => {
   sending.destroy()
 })
 
-test('the rule of a prefix limits size and types, and gives an end and directives', async t => {
+test('the rule of a prefix limits size and types, and sets expiry and cache directives', async t => {
   const ana = await api().makeUser()
   const wire = await wireOf(api(), ana)
   await saveRules(api().db, ana.id, [
@@ -185,7 +185,7 @@ test('the rule of a prefix limits size and types, and gives an end and directive
     t.is((await put(key)).code, 'AccessDenied', key)
 })
 
-test('no-cache in public needs the plan that has it', async t => {
+test('no-cache in the bucket public requires a plan with that option', async t => {
   const ana = await api().makeUser({ plan: 'pro-12' })
   const wire = await wireOf(api(), ana)
   const put = (bucket: string, directive: string) =>

@@ -34,11 +34,11 @@ test('every write is recorded once, and no read is', async t => {
   )
 })
 
-/** However long this machine takes, the window is not over. */
+/** Extends the window of a limit, so that it does not end during a slow test. */
 const hold = (userId: string) =>
   api().db('rate_limits').where('key', 'like', `%${userId}%`).update({ window_ends_at: '2100-01-01' })
 
-test('past the requests of a plan the answer is SlowDown, after which clients try again', async t => {
+test('requests beyond those of a plan are answered SlowDown, with Retry-After', async t => {
   const ana = await api().makeUser({ plan: 'hobby-1' })
   const wire = await wireOf(api(), ana)
   await wire.send('GET', '/private/none')
@@ -55,7 +55,7 @@ test('past the requests of a plan the answer is SlowDown, after which clients tr
   t.is((await (await wireOf(api(), await api().makeUser())).send('GET', '/private/none')).code, 'NoSuchKey')
 })
 
-test('copies and deleted keys are counted beside requests', async t => {
+test('copies and deleted keys are counted in addition to requests', async t => {
   const ana = await api().makeUser()
   const wire = await wireOf(api(), ana)
   await wire.send('PUT', '/private/k', { body: 'x' })
@@ -79,7 +79,7 @@ test('copies and deleted keys are counted beside requests', async t => {
   t.is((await wire.send('DELETE', '/private/k')).code, 'SlowDown')
 })
 
-test('an account with too many uploads under way is told to slow down', async t => {
+test('uploads beyond the concurrent ones of an account are answered SlowDown', async t => {
   const ana = await api().makeUser()
   const wire = await wireOf(api(), ana)
   const slowly = async (key: string) => {

@@ -7,7 +7,7 @@ import { comesTrue } from '../../../kit/comes-true.ts'
 import { storedFor } from '../../../kit/objects/s3-remains.ts'
 
 const api = testApi()
-/** Beside its row, and in the store. */
+/** One that is stored with its row, and one in the object store. */
 const bodies = [Buffer.from('hello'), Buffer.alloc(400_000, 'x')]
 
 // Serial, as every test counts what is stored.
@@ -33,7 +33,7 @@ function lost(sending: ClientRequest): void {
   sending.destroy()
 }
 
-test.serial('a body that breaks off changes nothing and leaves nothing', async t => {
+test.serial('an interrupted body changes nothing and leaves nothing', async t => {
   for (const body of bodies) {
     const made = await account()
     const sending = made.wire.open('PUT', '/private/k', {
@@ -48,7 +48,7 @@ test.serial('a body that breaks off changes nothing and leaves nothing', async t
   }
 })
 
-test.serial('a body in chunks that breaks off changes nothing and leaves nothing', async t => {
+test.serial('an interrupted chunked body changes nothing and leaves nothing', async t => {
   for (const body of bodies)
     for (const signed of [true, false]) {
       const made = await account()
@@ -63,7 +63,7 @@ test.serial('a body in chunks that breaks off changes nothing and leaves nothing
 
 const unsigned: Frames = { signed: false }
 
-test.serial('a body in chunks that are not what was stated changes nothing and leaves nothing', async t => {
+test.serial('a body with wrong chunks changes nothing and leaves nothing', async t => {
   for (const body of bodies) {
     const made = await account()
     const { wire } = made
@@ -131,7 +131,7 @@ test.serial('the length of a body must be stated', async t => {
   t.is((await withoutLength(headers, framed)).status, 200, 'that of the chunks suffices')
 })
 
-test.serial('more than 5 GiB are refused before the body', async t => {
+test.serial('a body of more than 5 GiB is refused before it is sent', async t => {
   const made = await account()
   const sending = made.wire.open('PUT', '/private/k', { payload: 'UNSIGNED-PAYLOAD', length: 5 * 1024 ** 3 + 1 })
   sending.flushHeaders()
@@ -141,7 +141,7 @@ test.serial('more than 5 GiB are refused before the body', async t => {
   await nothingNew(t, made)
 })
 
-/** What a client that waits for it is told first. */
+/** The first response to a client that waits for 100 Continue: that, or the status of a refusal. */
 async function said(sending: ClientRequest): Promise<'continue' | number> {
   sending.flushHeaders()
   const refused = answerOf(sending).then(({ status }) => status)
@@ -150,7 +150,7 @@ async function said(sending: ClientRequest): Promise<'continue' | number> {
   return first
 }
 
-test.serial('a client is told to send its body only once it may be sent', async t => {
+test.serial('the gateway sends 100 Continue only for a body that it accepts', async t => {
   const made = await account()
   const { wire } = made
   const init = (more: Record<string, string> = {}) => ({
@@ -189,7 +189,7 @@ test.serial('a client is told to send its body only once it may be sent', async 
   t.is((await wire.send('GET', '/private/waited')).text, 'hello')
 })
 
-test.serial('a deletion whose document breaks off deletes nothing', async t => {
+test.serial('a deletion whose document is interrupted deletes nothing', async t => {
   const made = await account()
   const sending = made.wire.open('POST', '/private?delete', {
     payload: 'UNSIGNED-PAYLOAD',

@@ -30,7 +30,7 @@ async function account() {
   return { ana, wire, shown }
 }
 
-test('a checksum in a header is verified, answered and kept', async t => {
+test('a checksum in a header is verified, returned and stored', async t => {
   const { wire, shown } = await account()
   for (const algorithm of algorithms)
     for (const payload of [undefined, 'UNSIGNED-PAYLOAD']) {
@@ -69,7 +69,7 @@ test('a checksum in a header is verified over chunks as well', async t => {
   }
 })
 
-test.serial('a wrong checksum is refused wherever it is, and leaves nothing', async t => {
+test.serial('a wrong checksum in a header or a trailer is refused, and leaves nothing', async t => {
   for (const body of [Buffer.from('hello'), randomBytes(50_000)]) {
     const { ana, wire } = await account()
     const before = await storedFor(api(), ana)
@@ -92,7 +92,7 @@ test.serial('a wrong checksum is refused wherever it is, and leaves nothing', as
   }
 })
 
-test('a request has one checksum, of a kind that is known, in its form', async t => {
+test('a request must have one checksum, of a supported algorithm and well-formed', async t => {
   const { ana, wire } = await account()
   const put = (headers: Record<string, string>) => wire.send('PUT', '/private/k', { body: 'hello', headers })
   const framed = (headers: Record<string, string>, name = headerOf('CRC32'), value = known.CRC32) =>
@@ -118,7 +118,7 @@ test('a request has one checksum, of a kind that is known, in its form', async t
   t.deepEqual(await api().db('objects').where({ owner_id: ana.id }), [])
 })
 
-test('an MD5 is verified beside every checksum', async t => {
+test('Content-MD5 is verified alongside every checksum', async t => {
   const { ana, wire } = await account()
   const md5 = (text: string) => createHash('md5').update(text).digest('base64')
   for (const more of [{}, ...algorithms.map(algorithm => ({ [headerOf(algorithm)]: known[algorithm] }))] as Record<
@@ -140,7 +140,7 @@ test('an MD5 is verified beside every checksum', async t => {
   }
 })
 
-test.serial('the hash of the payload is verified, and must be one', async t => {
+test.serial('x-amz-content-sha256 is verified, and must be well-formed', async t => {
   const { ana, wire } = await account()
   const before = await storedFor(api(), ana)
   for (const body of ['hello', 'x'.repeat(20_000)]) {

@@ -12,10 +12,10 @@ const api = testApi({ config: { blob: blobSettings({ BLOB_CONCURRENT_UPLOADS: '3
 const codesOf = (answers: readonly WireAnswer[]) => answers.map(({ status, code }) => code ?? String(status)).sort()
 const twenty = <T>(work: (n: number) => T) => Array.from({ length: 20 }, (_, n) => work(n))
 const losers = Array.from({ length: 19 }, () => 'PreconditionFailed')
-/** Beside its row, and in the store. */
+/** Bytes of a body that is stored with its row, and of one in the object store. */
 const sizes = [10, 20_000]
 
-test('of twenty writers who demand a new name exactly one wins', async t => {
+test('of twenty concurrent writers with If-None-Match exactly one succeeds', async t => {
   for (const size of sizes) {
     const ana = await api().makeUser()
     const wire = await wireOf(api(), ana)
@@ -36,7 +36,7 @@ test('of twenty writers who demand a new name exactly one wins', async t => {
   }
 })
 
-test('of twenty writers who change what they have read exactly one wins', async t => {
+test('of twenty concurrent writers with the same If-Match exactly one succeeds', async t => {
   for (const size of sizes) {
     const ana = await api().makeUser()
     const wire = await wireOf(api(), ana)
@@ -71,7 +71,7 @@ test('a counter that twenty clients increase by If-Match loses no step', async t
   t.is((await wire.send('GET', '/private/counter')).text, '20')
 })
 
-test('twenty unconditional writers all succeed, and one of their bodies stays whole', async t => {
+test('twenty unconditional writers all succeed, and one of their bodies is stored whole', async t => {
   const ana = await api().makeUser()
   const wire = await wireOf(api(), ana)
   const bodyOf = (n: number) => String(n % 10).repeat(20_000)
@@ -86,7 +86,7 @@ test('twenty unconditional writers all succeed, and one of their bodies stays wh
   t.like(await readUsage(api().db, ana.id), { objects: 1, bytes: 20_000 })
 })
 
-test('a write that demands an object that is not there finds no key', async t => {
+test('If-Match on a missing key is NoSuchKey, and unsupported conditions are refused', async t => {
   const ana = await api().makeUser()
   const wire = await wireOf(api(), ana)
   const put = (headers: Record<string, string>) => wire.send('PUT', '/private/k', { body: 'hello', headers })
@@ -106,7 +106,7 @@ test('a write that demands an object that is not there finds no key', async t =>
   t.is((await put({ 'if-match': '"x"' })).code, 'PreconditionFailed')
 })
 
-test('the name of an object that has expired is new', async t => {
+test('conditions treat an expired object as missing', async t => {
   const ana = await api().makeUser()
   const wire = await wireOf(api(), ana)
   await madeObject(api(), ana, { key: 'k', expiresAt: new Date(Date.now() - 1000) })

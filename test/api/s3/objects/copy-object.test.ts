@@ -100,7 +100,7 @@ test('an object is copied onto itself only to change it', async t => {
   t.deepEqual(held, [1])
 })
 
-test('conditions on the source are those of S3, and each failure is the same', async t => {
+test('each failed condition on the source is PreconditionFailed', async t => {
   const { copy, etag, ana } = await withSource()
   const { created_at } = await api().db('objects').where({ owner_id: ana.id }).first()
   const dated = (ms: number) => new Date(created_at.getTime() + ms).toUTCString()
@@ -125,7 +125,7 @@ test('conditions on the source are those of S3, and each failure is the same', a
   }
 })
 
-test('conditions on the destination decide too', async t => {
+test('conditions on the destination are evaluated too', async t => {
   const { copy, etag } = await withSource()
   t.is((await copy('/private/to', { 'if-match': '*' })).code, 'NoSuchKey')
   t.is((await copy('/private/to', { 'if-none-match': '*' })).status, 200)
@@ -134,7 +134,7 @@ test('conditions on the destination decide too', async t => {
   t.is((await copy('/private/to', { 'if-match': etag })).status, 200)
 })
 
-test('a legacy object can be copied, but nothing be copied there', async t => {
+test('a legacy object can be copied, but nothing can be copied to legacy', async t => {
   const { ana, wire, copy } = await withSource()
   const old = await madeObject(api(), ana, { bucket: 'legacy', key: 'old file.bin', metadata: { a: 'é' } })
   const answer = await copy('/private/new', { 'x-amz-copy-source': 'legacy/old%20file.bin?versionId=null' })
@@ -143,7 +143,7 @@ test('a legacy object can be copied, but nothing be copied there', async t => {
   t.is((await copy('/legacy/new')).code, 'AccessDenied')
 })
 
-test('a source that is not there, or cannot be named, is refused', async t => {
+test('a missing source, and one with a malformed name, are refused', async t => {
   const { copy } = await withSource()
   const bob = await api().makeUser()
   await madeObject(api(), bob, { key: 'secret' })
@@ -163,7 +163,7 @@ test('a source that is not there, or cannot be named, is refused', async t => {
     t.is((await copy('/private/to', { 'x-amz-copy-source': source })).code, code, source)
 })
 
-test('a copy ends when the rule of its own place says so', async t => {
+test('a copy expires by the rule of its destination', async t => {
   const { ana, copy, shown, wire } = await withSource()
   await saveRules(api().db, ana.id, [
     rule('soon/', { expire: '7d', cache_control: 'max-age=60' }),
@@ -178,7 +178,7 @@ test('a copy ends when the rule of its own place says so', async t => {
   t.is((await copy('/private/to.exe')).code, 'AccessDenied')
 })
 
-test.serial('a source that is replaced or deleted while it is copied leaves no mixture', async t => {
+test.serial('a source that is replaced or deleted during a copy never leaves a mixed object', async t => {
   for (const [change, code] of [
     ['PUT', 'OperationAborted'],
     ['DELETE', 'NoSuchKey'],
@@ -193,7 +193,7 @@ test.serial('a source that is replaced or deleted while it is copied leaves no m
       await lockNames(trx, [name])
       const answer = copy('/private/to')
       await comesTrue(waiting)
-      // A copy that waits for its destination may hold its source already, so the change happens in the table.
+      // A copy that waits for its destination may hold its source already, so the row is changed directly.
       if (change === 'PUT')
         await db('objects').where({ owner_id: ana.id, key: 'from' }).update({ generation: 'another' })
       else await db('objects').where({ owner_id: ana.id, key: 'from' }).delete()
@@ -205,7 +205,7 @@ test.serial('a source that is replaced or deleted while it is copied leaves no m
   }
 })
 
-test('a client of Amazon copies a key with odd characters', async t => {
+test('the AWS SDK copies a key with unusual characters', async t => {
   const { ana, wire } = await withSource()
   const { client, send } = await s3Of(api(), ana)
   await wire.send('PUT', '/private/a%20b%2Bc/%C3%A9%25', { body: 'odd' })

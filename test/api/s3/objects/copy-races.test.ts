@@ -6,7 +6,7 @@ import { comesTrue } from '../../../kit/comes-true.ts'
 
 const api = testApi()
 
-test('an object that is copied onto itself keeps what changed while the copy waited for its name', async t => {
+test('a copy of an object onto itself retains changes made while it waited for the lock', async t => {
   const ana = await api().makeUser()
   const wire = await wireOf(api(), ana)
   await wire.send('PUT', '/private/a', { body: 'x', headers: { 'cache-control': 'max-age=1' } })

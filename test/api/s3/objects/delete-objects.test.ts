@@ -27,7 +27,7 @@ async function withKeys(keys: readonly string[]) {
   return { ana, wire, left }
 }
 
-test('an object is deleted once, and its deletion can be repeated', async t => {
+test('the deletion of an object can be repeated', async t => {
   const { ana, wire, left } = await withKeys(['a', 'a/b'])
   for (let n = 0; n < 2; n++) t.like(await wire.send('DELETE', '/private/a'), { status: 204, text: '' })
   t.deepEqual(await left(), ['a/b'])
@@ -35,7 +35,7 @@ test('an object is deleted once, and its deletion can be repeated', async t => {
   t.is((await wire.send('GET', '/private/a')).code, 'NoSuchKey')
 })
 
-test('an object is deleted if it is still the one that was meant', async t => {
+test('DeleteObject with If-Match deletes only the matching object', async t => {
   const { wire, left } = await withKeys(['a'])
   const unless = await wire.send('DELETE', '/private/a', { headers: { 'if-match': '"x"' } })
   t.deepEqual([unless.status, unless.code], [412, 'PreconditionFailed'])
@@ -46,7 +46,7 @@ test('an object is deleted if it is still the one that was meant', async t => {
   t.deepEqual(await left(), [])
 })
 
-test('conditions of a deletion that Berth does not know are refused, not ignored', async t => {
+test('unsupported conditions of a deletion are refused, not ignored', async t => {
   const { wire, left } = await withKeys(['a'])
   for (const name of ['x-amz-if-match-size', 'x-amz-if-match-last-modified-time'])
     t.is((await wire.send('DELETE', '/private/a', { headers: { [name]: '9' } })).code, 'NotImplemented', name)
@@ -57,7 +57,7 @@ test('conditions of a deletion that Berth does not know are refused, not ignored
   t.deepEqual(await left(), ['a'])
 })
 
-test('several keys are deleted at once; one that does not exist counts as deleted', async t => {
+test('several keys are deleted with one request; a missing one counts as deleted', async t => {
   const odd = [' a ', 'a&b<c>"', 'd//x', 'd/../x', 'é☃🐎', '0123', '1e5', 'line\u2028end', 'folder/']
   const { ana, wire, left } = await withKeys([...odd, 'kept'])
   const answer = await deleting(wire, documentOf([...odd, 'missing']))
@@ -86,7 +86,7 @@ test('duplicates are deleted once', async t => {
   t.like(await readUsage(api().db, ana.id), { objects: 1, bytes: 1 })
 })
 
-test('up to 1000 keys are deleted, and of more none', async t => {
+test('a request deletes up to 1000 keys, and none if it has more', async t => {
   const keys = Array.from({ length: 1001 }, (_, n) => `k${n}`)
   const { wire, left } = await withKeys(['k0', 'k1000'])
   const refused = await deleting(wire, documentOf(keys))
@@ -97,7 +97,7 @@ test('up to 1000 keys are deleted, and of more none', async t => {
   t.deepEqual(await left(), ['k1000'])
 })
 
-test('documents that are none are refused', async t => {
+test('malformed documents are refused', async t => {
   const { wire, left } = await withKeys(['a'])
   for (const document of [
     '',
@@ -121,7 +121,7 @@ test('documents that are none are refused', async t => {
   t.deepEqual(await left(), [])
 })
 
-test('what is deleted must be covered by a digest, which must be right', async t => {
+test('DeleteObjects requires a correct digest of its document', async t => {
   const { wire, left } = await withKeys(['a'])
   const document = documentOf(['a'])
   const unsigned = (headers: Record<string, string>) =>
@@ -141,7 +141,7 @@ test('what is deleted must be covered by a digest, which must be right', async t
   t.deepEqual(await left(), [])
 })
 
-test('clients of Amazon send a checksum and no MD5', async t => {
+test('the AWS SDK deletes with a checksum in place of an MD5', async t => {
   const { ana, left } = await withKeys(['a'])
   const { client, send } = await s3Of(api(), ana)
   const { Deleted } = await send(

@@ -5,7 +5,7 @@ import { answerOf, elementOf, S3Wire, wireOf } from '../../../kit/actors/s3-wire
 
 const api = testApi()
 
-test('an error says what it is about, and by which ids it can be found', async t => {
+test('an error names its resource and the ids of its request', async t => {
   const ana = await api().makeUser()
   const wire = await wireOf(api(), ana)
   const target = '/private/a%26b%3Cc/%C3%A9?response-content-type=x'
@@ -24,7 +24,7 @@ test('an error says what it is about, and by which ids it can be found', async t
   t.is(answer.headers['content-length'], String(answer.bytes.length))
 })
 
-test('success has its ids as well', async t => {
+test('successful responses have request ids too', async t => {
   const ana = await api().makeUser()
   const wire = await wireOf(api(), ana)
   const answers = [
@@ -81,7 +81,7 @@ test('nothing is answered without a valid signature', async t => {
   t.is((await wire.send('GET', '/public/k')).text, 'x')
 })
 
-test('an account cannot reach what is another one’s', async t => {
+test('an account cannot access the objects of another account', async t => {
   const [ana, bob] = [await api().makeUser(), await api().makeUser()]
   await (await wireOf(api(), ana)).send('PUT', '/private/k', { body: 'x' })
   const wire = await wireOf(api(), bob)
@@ -94,7 +94,7 @@ test('an account cannot reach what is another one’s', async t => {
   t.is((await expecting(bob.id)).status, 200)
 })
 
-test('a connection carries on after a refusal, whether the body was read or not', async t => {
+test('a connection can be used again after a refusal, whether the body was read or not', async t => {
   const ana = await api().makeUser()
   const wire = await wireOf(api(), ana)
   const agent = new Agent({ keepAlive: true, maxSockets: 1 })
@@ -115,7 +115,7 @@ test('a connection carries on after a refusal, whether the body was read or not'
   agent.destroy()
 })
 
-test.serial('an error of the platform is one of S3', async t => {
+test.serial('a failure of the object store is ServiceUnavailable', async t => {
   const ana = await api().makeUser()
   const wire = await wireOf(api(), ana)
   const { store } = api()

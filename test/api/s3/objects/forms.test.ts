@@ -23,7 +23,7 @@ const objectOf = async ({ send }: S3Account, Key: string) => {
   return { ...got, text: await got.Body!.transformToString() }
 }
 
-test('a form stores its file with what its fields say, and answers 204', async t => {
+test('a form stores its file with the headers in its fields, and is answered 204', async t => {
   const ana = await s3Account(api())
   const fields = {
     key: 'a/b.txt',
@@ -49,7 +49,7 @@ test('a form stores its file with what its fields say, and answers 204', async t
   t.is(audit.length, 1)
 })
 
-test('a form that Amazon’s library has signed is accepted', async t => {
+test('a form that the AWS SDK has signed is accepted', async t => {
   const ana = await s3Account(api())
   const conditions = [{ acl: 'private' }, ['content-length-range', 1, 100] as ['content-length-range', number, number]]
   const { url, fields } = await createPresignedPost(ana.client, {
@@ -63,7 +63,7 @@ test('a form that Amazon’s library has signed is accepted', async t => {
   t.is((await objectOf(ana, 'theirs/own name.txt')).text, 'content')
 })
 
-test('the name of the file stands for a variable, whatever characters it has', async t => {
+test('the variable filename is replaced by the name of the file, with any characters', async t => {
   const ana = await s3Account(api())
   for (const [sentName, base] of [
     ['plain.txt', 'plain.txt'],
@@ -82,7 +82,7 @@ test('the name of the file stands for a variable, whatever characters it has', a
   }
 })
 
-test('the form says with what its sender is answered', async t => {
+test('fields of the form select its response', async t => {
   const ana = await s3Account(api())
   const etag = `"${createHash('md5').update('content').digest('hex')}"`
   const statuses = { 200: 200, 201: 201, 204: 204, 302: 204, nonsense: 204 }
@@ -102,7 +102,7 @@ test('the form says with what its sender is answered', async t => {
     t.is((await post(ana, { fields: { redirect } })).status, 204, redirect)
 })
 
-test('a checksum and an MD5 in fields are verified, and the checksum is kept', async t => {
+test('a checksum and an MD5 in fields are verified, and the checksum is stored', async t => {
   const ana = await s3Account(api())
   const md5 = createHash('md5').update('content').digest('base64')
   const sha256 = createHash('sha256').update('content').digest('base64')
@@ -110,7 +110,7 @@ test('a checksum and an MD5 in fields are verified, and the checksum is kept', a
   t.is((await objectOf(ana, 'form.txt')).ChecksumSHA256, sha256)
 })
 
-// Alone: it counts all files.
+// Serial, because it counts all stored files.
 test.serial('a form that is refused leaves nothing', async t => {
   const ana = await s3Account(api())
   const before = await storedFor(api(), ana.user)
@@ -206,8 +206,8 @@ test.serial('a form that is refused leaves nothing', async t => {
   t.deepEqual(await storedFor(api(), ana.user), before)
 })
 
-// Alone, as above.
-test.serial('a form that breaks off leaves nothing', async t => {
+// Serial for the same reason.
+test.serial('an interrupted form leaves nothing', async t => {
   const ana = await s3Account(api())
   const before = await storedFor(api(), ana.user)
   const whole = formBody(signedFields(ana), randomBytes(2 * MiB))
@@ -217,7 +217,7 @@ test.serial('a form that breaks off leaves nothing', async t => {
     await new Promise<void>(resolve =>
       socket.write(Buffer.concat([Buffer.from(head), whole.subarray(0, cut)]), () => resolve()),
     )
-    // Of the file some bytes are in the store by then.
+    // Some bytes of the file are in the store by then.
     if (cut > MiB) await comesTrue(async () => (await storedFor(api(), ana.user)).files > before.files)
     socket.destroy()
     await comesTrue(async () => JSON.stringify(await storedFor(api(), ana.user)) === JSON.stringify(before))
@@ -225,7 +225,7 @@ test.serial('a form that breaks off leaves nothing', async t => {
   t.pass()
 })
 
-test('what follows the file is no field, and of two files the first one counts', async t => {
+test('fields after the file are ignored, and so is a second file', async t => {
   const ana = await s3Account(api())
   const fields = Object.entries(signedFields(ana)).map(([name, value]) => formPart(name, value))
   const file = formPart('file', 'first', 'a')

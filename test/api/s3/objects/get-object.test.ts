@@ -14,7 +14,7 @@ async function withObject(headers: Record<string, string> = {}, body = '01234567
   return { ana, wire, etag: answered.etag!, row }
 }
 
-test('a range is cut to the object; a malformed one, and several, give the whole', async t => {
+test('a range is limited to the object; malformed and multiple ranges return the whole', async t => {
   const { wire } = await withObject()
   for (const [range, text, contentRange] of [
     ['bytes=2-', '23456789', 'bytes 2-9/10'],
@@ -41,7 +41,7 @@ test('a range is cut to the object; a malformed one, and several, give the whole
   }
 })
 
-test('a range outside of the object says how large that is', async t => {
+test('a range outside of the object is refused with the size of the object', async t => {
   const { wire } = await withObject()
   for (const range of ['bytes=10-', 'bytes=10-20', 'bytes=-0']) {
     const got = await wire.send('GET', '/private/k', { headers: { range } })
@@ -55,7 +55,7 @@ test('a range outside of the object says how large that is', async t => {
   t.is((await wire.send('GET', '/private/empty')).status, 200)
 })
 
-test('a part is read by its number, of an object in one piece the first', async t => {
+test('a part is read by its number; an object in one piece has one part', async t => {
   const { ana, wire } = await withObject()
   const pieces = [randomBytes(30_000), randomBytes(10)]
   await madeObject(api(), ana, { key: 'parts', pieces, etag: `${'a'.repeat(32)}-2` })
@@ -130,7 +130,7 @@ test('conditions are evaluated in the order of S3', async t => {
     }
 })
 
-test('the query of a signed address replaces headers of the answer', async t => {
+test('the query of a presigned address overrides response headers', async t => {
   const { wire } = await withObject({ 'content-type': 'text/plain', 'cache-control': 'max-age=60', expires: 'never' })
   const own = {
     'cache-control': 'no-cache',
@@ -149,7 +149,7 @@ test('the query of a signed address replaces headers of the answer', async t => 
   t.is(split.code, 'InvalidArgument')
 })
 
-test('a document that the gateway sends runs nothing, whatever names its type', async t => {
+test('types that browsers execute are sent in a sandbox, also if the query sets the type', async t => {
   const { wire } = await withObject({ 'content-type': 'text/html; charset=utf-8' }, '<script>')
   const policy = async (target: string) => {
     const { headers } = await wire.send('GET', target)
@@ -163,7 +163,7 @@ test('a document that the gateway sends runs nothing, whatever names its type', 
     t.deepEqual((await policy(`/private/plain?response-content-type=${type}`)).slice(1), [sandbox, 'nosniff'], type)
 })
 
-test('a checksum is shown when it was asked for, with the whole object only', async t => {
+test('a checksum is returned only on request, and only with the whole object', async t => {
   const { wire } = await withObject({ 'x-amz-checksum-crc32': 'poTHxg==' })
   const shown = async (headers: Record<string, string>, query = '') =>
     (await wire.send('HEAD', `/private/k${query}`, { headers })).headers['x-amz-checksum-crc32']

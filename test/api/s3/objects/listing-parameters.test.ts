@@ -40,7 +40,7 @@ test('a continuation token is opaque, and valid for its own listing and account 
   )
 })
 
-test('a page has up to 1000 entries, and none where none are asked for', async t => {
+test('a page has up to 1000 entries, and none with max-keys=0', async t => {
   const ana = await withKeys(['a', 'b', 'c'])
   const list = (query: string) => ana.wire.send('GET', `/private?list-type=2&${query}`)
   for (const [max, shown] of [
@@ -71,7 +71,7 @@ test('a page has up to 1000 entries, and none where none are asked for', async t
   t.is((await ana.wire.send('GET', '/private?list-type=3')).code, 'InvalidArgument')
 })
 
-test('control characters are encoded where the client asks for it, and an empty prefix stays an element', async t => {
+test('control characters are encoded on request, and an empty prefix remains an element', async t => {
   const ana = await withKeys(['x\u0001/\ny', '+ %'])
   const { text } = await ana.wire.send('GET', '/private?list-type=2&encoding-type=url&start-after=%20&delimiter=%01')
   t.deepEqual(elementsOf(text, 'Key'), ['%2B%20%25'])
@@ -83,7 +83,7 @@ test('control characters are encoded where the client asks for it, and an empty 
   t.deepEqual(elementsOf(plain.text, 'Key'), ['+ %', 'x\ufffd/&#10;y'], 'XML cannot carry the first one')
 })
 
-test('the owner is shown where the client asks for it, and always in the first version', async t => {
+test('ListObjectsV2 returns owners on request, and ListObjects always', async t => {
   const ana = await withKeys(['a'])
   const list = async (more: Partial<ListObjectsV2CommandInput>) =>
     (await ana.send(new ListObjectsV2Command({ Bucket, ...more }))).Contents?.[0]?.Owner?.ID

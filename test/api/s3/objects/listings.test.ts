@@ -91,7 +91,7 @@ const keys = [
 ]
 
 for (const kind of Object.keys(kinds))
-  test(`${kind}: every size of a page gives the same whole, with prefixes and delimiters of any length`, async t => {
+  test(`${kind}: pages of every size add up to the same list, with any prefix and delimiter`, async t => {
     const ana = await withKeys(keys)
     for (const [prefix, delimiter] of [
       ['', ''],
@@ -117,7 +117,7 @@ for (const kind of Object.keys(kinds))
     }
   })
 
-test('keys are in the order of their bytes, whatever characters they have', async t => {
+test('keys are listed in the order of their bytes', async t => {
   const text = fc.string({ unit: 'binary', minLength: 1, maxLength: 6 }).filter(key => !key.includes('\0'))
   const lists = fc.uniqueArray(fc.oneof(text, fc.stringMatching(/^[ab/é🐎\uffee]{1,5}$/u)), {
     minLength: 1,
@@ -157,7 +157,7 @@ test('expired objects, and those of other buckets and accounts, are not listed',
   t.is((await ana.wire.send('GET', '/unknown?list-type=2')).code, 'NoSuchBucket')
 })
 
-test('a folder is one entry, whatever is in it', async t => {
+test('a folder is one entry, whatever it contains', async t => {
   const ana = await withKeys(['a', 'z'])
   await api().db.raw(
     `insert into objects (owner_id, bucket, key, generation, birth, size, content_type, etag)
@@ -173,7 +173,7 @@ test('a folder is one entry, whatever is in it', async t => {
   )
 })
 
-test('a key that is limited to folders lists what is in them as if nothing else existed', async t => {
+test('a key that is limited to prefixes lists only what they contain', async t => {
   const ana = await withKeys(['mine/a', 'mine/b/c', 'other/a', 'top'])
   const { key } = await api().makeKey(ana.user, { scopes: ['blob:read'], prefixes: ['mine/'] })
   const limited = await s3Account(api(), { user: ana.user, key })

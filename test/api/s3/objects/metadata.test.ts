@@ -18,7 +18,7 @@ const written = async (headers: Record<string, string>) => {
   return { put, row, head: (await wire.send('HEAD', '/private/k')).headers }
 }
 
-test('metadata is stored as a text, however it was sent, and comes back as what every client reads', async t => {
+test('metadata is stored as text, in whatever encoding it was sent, and returned in ASCII', async t => {
   for (const [sent, text, shown] of [
     ['plain text; a="b"', 'plain text; a="b"', 'plain text; a="b"'],
     [bytesOf('naïve ☃'), 'naïve ☃', word('naïve ☃')],
@@ -37,12 +37,12 @@ test('metadata is stored as a text, however it was sent, and comes back as what 
   }
 })
 
-test('metadata that cannot be stored is refused as such', async t => {
+test('metadata with NUL is InvalidArgument', async t => {
   const { put, row } = await written({ 'x-amz-meta-a': word('a\0b') })
   t.deepEqual([put.status, put.code, row], [400, 'InvalidArgument', undefined])
 })
 
-test('a client of Amazon reads the metadata that it wrote', async t => {
+test('the AWS SDK reads the metadata that it wrote', async t => {
   const ana = await api().makeUser()
   const { client, send } = await s3Of(api(), ana)
   const Metadata = { plain: 'x', accents: 'é', proto: 'y' }
@@ -52,7 +52,7 @@ test('a client of Amazon reads the metadata that it wrote', async t => {
   client.destroy()
 })
 
-test('headers that a client moves into the address that it signs count as such', async t => {
+test('headers that a client moved into a presigned address are applied', async t => {
   const ana = await api().makeUser()
   const { client } = await s3Of(api(), ana)
   const wire = await wireOf(api(), ana)
@@ -90,7 +90,7 @@ test('metadata may have 2 KiB, names and values together', async t => {
   t.is(wide.put.code, 'MetadataTooLarge', 'bytes are counted')
 })
 
-test('headers of the content come back as they were sent', async t => {
+test('content headers are returned as they were sent', async t => {
   const own = {
     'cache-control': 'public, max-age=5, stale-while-revalidate=7',
     'content-disposition': `attachment; filename="x.pdf"; filename*=UTF-8''%e2%98%83.pdf`,
@@ -110,7 +110,7 @@ test('headers of the content come back as they were sent', async t => {
   t.is(wide['content-disposition'], bytesOf('attachment; filename="☃.pdf"'))
 })
 
-test('the coding of the request is no coding of the object', async t => {
+test('aws-chunked is not stored as a content encoding', async t => {
   for (const [sent, stored] of [
     ['aws-chunked', undefined],
     ['gzip,aws-chunked', 'gzip'],

@@ -9,7 +9,7 @@ import { madeObject } from '../../../kit/objects/stored-objects.ts'
 const api = testApi()
 const crc32 = 'NhCmhg==' // of hello
 
-test('the attributes of an object are those that were asked for', async t => {
+test('only the requested attributes of an object are returned', async t => {
   const ana = await api().makeUser()
   const wire = await wireOf(api(), ana)
   await wire.send('PUT', '/private/k', { body: 'hello', headers: { 'x-amz-checksum-crc32': crc32 } })
@@ -29,7 +29,7 @@ test('the attributes of an object are those that were asked for', async t => {
   t.is((await asked('ETag', '/private/none')).code, 'NoSuchKey')
 })
 
-test('a client of Amazon pages through the parts of an object', async t => {
+test('the AWS SDK pages through the parts of an object', async t => {
   const ana = await api().makeUser()
   const pieces = [1, 2, 3].map(size => randomBytes(size))
   await madeObject(api(), ana, { key: 'parts', pieces, etag: `${'a'.repeat(32)}-3` })

@@ -21,7 +21,7 @@ async function withObject(headers: Record<string, string> = {}) {
   return { ana, wire, put, tag, tags: async () => tagsOf(await wire.send('GET', '/private/k?tagging')) }
 }
 
-test('tags are those of the last write, and none of the content changes with them', async t => {
+test('tags are those of the last write, and changing them does not change the content', async t => {
   const { ana, wire, tag, tags } = await withObject({ 'x-amz-tagging': 'a=1&b%20c=%C3%A9&empty=' })
   const row = () => api().db('objects').where({ owner_id: ana.id }).first('generation', 'created_at', 'etag')
   const before = await row()
@@ -35,7 +35,7 @@ test('tags are those of the last write, and none of the content changes with the
   t.deepEqual(await row(), before)
 })
 
-test('an object of the Blob API takes tags and keeps everything else', async t => {
+test('an object of the Blob API can be tagged, and nothing else of it changes', async t => {
   const { ana, wire } = await withObject()
   const made = await madeObject(api(), ana, { key: 'blob', metadata: { a: 'b' } })
   t.is((await wire.send('PUT', '/private/blob?tagging', { body: documentOf({ a: 'b' }) })).status, 200)
@@ -45,7 +45,7 @@ test('an object of the Blob API takes tags and keeps everything else', async t =
   t.is(got.headers['x-amz-meta-a'], 'b')
 })
 
-test('there may be ten tags, of the lengths of S3', async t => {
+test('an object may have up to ten tags, with the lengths that S3 allows', async t => {
   const ten = Object.fromEntries(Array.from({ length: 10 }, (_, n) => [`k${n}`, 'v']))
   const { tag, tags } = await withObject()
   const longest = { ['k'.repeat(128)]: 'v'.repeat(256) }
@@ -67,7 +67,7 @@ test('there may be ten tags, of the lengths of S3', async t => {
     t.is((await withObject({ 'x-amz-tagging': header })).put.code, 'InvalidTag', header)
 })
 
-test('an object that is not there has no tags', async t => {
+test('the tags of a missing object are NoSuchKey', async t => {
   const { wire } = await withObject()
   for (const [method, body] of [
     ['GET', ''],

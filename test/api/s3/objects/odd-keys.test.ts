@@ -41,7 +41,7 @@ const odd = [
   'key?versionId=x',
 ]
 
-test('every key is a name of its own, on every wire', async t => {
+test('every key names a separate object, on every surface', async t => {
   const ana = await api().makeUser()
   const wire = await wireOf(api(), ana)
   const bodies = new Map(odd.map(key => [key, randomBytes(8)]))
@@ -67,7 +67,7 @@ test('every key is a name of its own, on every wire', async t => {
   t.deepEqual(await api().db('objects').where({ owner_id: ana.id }), [])
 })
 
-test('clients of Amazon reach odd keys', async t => {
+test('the AWS SDK accesses unusual keys', async t => {
   const ana = await api().makeUser()
   const { client, send } = await s3Of(api(), ana)
   for (const Key of odd) {
@@ -79,7 +79,7 @@ test('clients of Amazon reach odd keys', async t => {
   client.destroy()
 })
 
-test('a key has 1024 bytes at most, which is said before the body is read', async t => {
+test('a key of more than 1024 bytes is refused before the body is read', async t => {
   const ana = await api().makeUser()
   const wire = await wireOf(api(), ana)
   for (const longest of ['x'.repeat(1024), 'é'.repeat(512)])
@@ -94,7 +94,7 @@ test('a key has 1024 bytes at most, which is said before the body is read', asyn
   }
 })
 
-test('an address that names no key is refused', async t => {
+test('an address with an invalid key is refused', async t => {
   const ana = await api().makeUser()
   const wire = await wireOf(api(), ana)
   for (const path of ['/private/%00', '/private/a%00b', '/private/%ff', '/private/%zz', '/private/%4'])

@@ -38,7 +38,7 @@ test('the public address sends the headers that S3 was given', async t => {
   t.is(got.headers['content-security-policy'], undefined)
 })
 
-test('the directives of an object count for caches of every kind', async t => {
+test('cache directives of an object apply to browsers and to caches at an edge', async t => {
   for (const [sent, shown, cdn] of [
     [undefined, undefined, 'max-age=60'],
     ['immutable', 'public, max-age=31536000, immutable', 'max-age=60'],
@@ -58,7 +58,7 @@ test('the directives of an object count for caches of every kind', async t => {
 
 const sandbox = "sandbox; default-src 'none'"
 
-test('what S3 stores in public runs nothing at its public address', async t => {
+test('types that browsers execute are sandboxed downloads at their public address', async t => {
   for (const type of [
     'text/html',
     'TEXT/HTML; charset=utf-8',
@@ -105,7 +105,7 @@ test('harmless types are sent as they are', async t => {
   }
 })
 
-test('a disposition that browsers do not know is a download', async t => {
+test('an unknown disposition is sent as attachment', async t => {
   for (const [sent, shown] of [
     ['attachment', 'attachment; filename="k"'],
     ['inline', 'inline; filename="k"'],
@@ -118,7 +118,7 @@ test('a disposition that browsers do not know is a download', async t => {
   }
 })
 
-test('a link says what it was asked to say, else what S3 was given', async t => {
+test('a link sends the requested disposition, else that of the object', async t => {
   const own = { 'content-disposition': 'inline; filename="own.txt"', 'content-encoding': 'identity' }
   const ana = await written({ ...own, 'content-type': 'text/plain' }, { bucket: 'private' })
   const object = `prv/${ana.id}/a/k`

@@ -11,7 +11,7 @@ import { sent } from '../../../kit/actors/sent-files.ts'
 const api = testApi()
 const md5 = (bytes: string | Buffer) => createHash('md5').update(bytes).digest('hex')
 
-test('an object comes back byte for byte, whether it is empty, beside its row or in the store', async t => {
+test('an empty, a small and a large object are returned byte for byte', async t => {
   const ana = await api().makeUser()
   const wire = await wireOf(api(), ana)
   for (const size of [0, 1, 16_384, 16_385, 3_000_000]) {
@@ -52,7 +52,7 @@ test('without a content type an object has that of its extension', async t => {
   }
 })
 
-test('the Blob API shows a write of S3 at once, and S3 one of the Blob API', async t => {
+test('writes and deletions by S3 are visible in the Blob API immediately, and vice versa', async t => {
   const ana = await api().makeUser()
   const wire = await wireOf(api(), ana)
   const blob = api().blobAs(ana)
@@ -87,7 +87,7 @@ test('the Blob API shows a write of S3 at once, and S3 one of the Blob API', asy
   t.is((await wire.send('GET', objectPath('private', key))).code, 'NoSuchKey')
 })
 
-test('a client of Amazon writes a text, bytes and a stream', async t => {
+test('the AWS SDK writes a text, bytes and a stream', async t => {
   const ana = await api().makeUser()
   const { client, send } = await s3Of(api(), ana)
   const wire = await wireOf(api(), ana)
@@ -104,7 +104,7 @@ test('a client of Amazon writes a text, bytes and a stream', async t => {
   client.destroy()
 })
 
-test('what Berth does not do is refused, and nothing is stored', async t => {
+test('unsupported headers and sub-resources are refused, and nothing is stored', async t => {
   const ana = await api().makeUser()
   const wire = await wireOf(api(), ana)
   for (const [name, value, code] of [

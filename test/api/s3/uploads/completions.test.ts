@@ -61,7 +61,7 @@ test('the listed parts become the object in their order, and the others are drop
   t.deepEqual(await openIds(ana), [])
 })
 
-test('a list of parts that is not that of the upload is refused, and the upload stays open', async t => {
+test('a wrong list of parts is refused, and the upload remains open', async t => {
   const ana = await s3Account(api())
   const { id, etags } = await filled(ana, 'wrong', { 1: 'small', 2: 'last' })
   const tag = (part: number) => etags[part]!.replaceAll('"', '&quot;')
@@ -121,7 +121,7 @@ test('a list of parts that is not that of the upload is refused, and the upload 
   t.is(await refusal(contentOf(ana, 'wrong')), 'NoSuchKey')
 })
 
-test('ETags count with and without their quotes, in any case', async t => {
+test('ETags of parts are accepted with and without quotes, in upper and lower case', async t => {
   const ana = await s3Account(api())
   const ways = [
     (tag: string) => tag,
@@ -136,7 +136,7 @@ test('ETags count with and without their quotes, in any case', async t => {
   }
 })
 
-test('conditions decide about what is there when the upload is completed, and leave it open', async t => {
+test('conditions are evaluated on completion, and a failed one leaves the upload open', async t => {
   const ana = await s3Account(api())
   const { id } = await filled(ana, 'name', { 1: 'new' })
   t.is(await refusal(completed(ana, 'name', id, [1], { IfMatch: '"x"' })), 'NoSuchKey')
@@ -157,7 +157,7 @@ test('the size of the object that the client states must be that of the parts', 
   await t.notThrowsAsync(completed(ana, 'size', id, [1], { MpuObjectSize: 4 }))
 })
 
-test('a completion that is repeated gets the same answer, until the object is another matter', async t => {
+test('a repeated completion gets the same answer', async t => {
   const ana = await s3Account(api())
   const { id, etags } = await filled(ana, 'again', { 1: 'x' }, { ChecksumAlgorithm: 'SHA256' })
   const body = document([[1, etags[1]!]])
@@ -171,7 +171,7 @@ test('a completion that is repeated gets the same answer, until the object is an
   t.is(await refusal(ana.send(new AbortMultipartUploadCommand({ Bucket, Key: 'again', UploadId: id }))), 'NoSuchUpload')
 })
 
-test('completions and aborts at once have one outcome, and all who complete get the same answer', async t => {
+test('concurrent completions and aborts have one outcome, and all completions get the same answer', async t => {
   const ana = await s3Account(api())
   for (let round = 0; round < 8; round++) {
     const Key = `race-${round}`
@@ -193,7 +193,7 @@ test('completions and aborts at once have one outcome, and all who complete get 
   }
 })
 
-test('an aborted upload cannot be aborted again or completed, and a part that is on its way leaves nothing', async t => {
+test('an aborted upload cannot be aborted or completed, and a part that is still arriving leaves nothing', async t => {
   const ana = await s3Account(api())
   const { id, etags } = await filled(ana, 'gone', { 1: 'x' })
   const body = randomBytes(64)
@@ -208,7 +208,7 @@ test('an aborted upload cannot be aborted again or completed, and a part that is
   t.deepEqual(await api().db('upload_parts').where({ upload_id: id }), [])
 })
 
-test.serial('upkeep ends idle uploads with their bytes, and never what was completed', async t => {
+test.serial('upkeep removes idle uploads with their bytes, and never a completed object', async t => {
   const ana = await s3Account(api())
   const [idle, busy, done] = await Promise.all(['idle', 'busy', 'done'].map(Key => filled(ana, Key, { 1: whole })))
   await completed(ana, 'done', done!.id, [1])

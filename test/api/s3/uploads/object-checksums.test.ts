@@ -62,7 +62,7 @@ for (const [ChecksumAlgorithm, ChecksumType] of types)
     t.deepEqual([shown[own], shown.ChecksumType], [expected, ChecksumType])
   })
 
-test('an upload that announced no checksum has none, and takes none', async t => {
+test('an upload without an announced checksum has none, and accepts none', async t => {
   const ana = await s3Account(api())
   const id = await opened(ana, 'plain')
   await sent(ana, 'plain', id, 1, 'x')

@@ -46,7 +46,7 @@ const segmentsOf = (id: string): Promise<string[]> =>
 
 const small = `${Bucket}/${encodeURIComponent('small/ü +.txt')}`
 
-// Alone: it counts all files.
+// Serial, because it counts all stored files.
 test.serial('a range that is a whole stored part is shared without moving bytes, and outlives its source', async t => {
   const ana = await withSources()
   const id = await opened(ana, 'copy')
@@ -112,7 +112,7 @@ test('a range must have both ends, within the source', async t => {
   await t.notThrowsAsync(copy(ana, id, 1, small, { CopySourceRange: 'bytes=0-10' }))
 })
 
-test('conditions are those of the source', async t => {
+test('conditions are evaluated against the source', async t => {
   const ana = await withSources()
   const id = await opened(ana, 'copy')
   const tag = md5(Buffer.from('hello world'))
@@ -146,7 +146,7 @@ test('a copied part has the checksum that the upload announced', async t => {
   t.is((await completed(ana, 'copy', id, [1])).ChecksumCRC32C, expected)
 })
 
-test('a source that the account does not have, or a name that cannot be one, is refused', async t => {
+test('a missing source, and one with a malformed name, are refused', async t => {
   const [ana, ben] = [await withSources(), await s3Account(api())]
   const id = await opened(ana, 'copy')
   const bens = await opened(ben, 'copy')
@@ -163,7 +163,7 @@ test('a source that the account does not have, or a name that cannot be one, is 
   t.deepEqual(await segmentsOf(id), [])
 })
 
-test('a key that only writes cannot copy, and one with folders copies within them', async t => {
+test('a write-only key cannot copy, and a key limited to prefixes copies within them', async t => {
   const ana = await withSources()
   await ana.send(new PutObjectCommand({ Bucket, Key: 'mine/a', Body: 'a' }))
   const limited = await api().makeKey(ana.user, { scopes: ['blob:read', 'blob:write'], prefixes: ['mine/'] })

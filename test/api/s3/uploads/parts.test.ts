@@ -56,7 +56,7 @@ test('headers, tags and metadata of the creation become the object’s', async t
   ])
 })
 
-test('a creation announces an algorithm with a type that fits it, or is refused', async t => {
+test('an upload is created with a checksum algorithm and a type that match, or refused', async t => {
   const ana = await s3Account(api())
   const create = (headers: Record<string, string>) => ana.wire.send('POST', '/private/x?uploads', { headers })
   const cases: [algorithm: string, type: string | undefined, expected: string][] = [
@@ -99,7 +99,7 @@ test('a part has a number from 1 to 10,000', async t => {
   )
 })
 
-test('a part that is sent again replaces the earlier one, whose bytes nothing refers to any more', async t => {
+test('a part that is sent again replaces the earlier one, whose segment is released', async t => {
   const ana = await s3Account(api())
   const id = await opened(ana, 'again')
   await sent(ana, 'again', id, 1, 'first')
@@ -114,7 +114,7 @@ test('a part that is sent again replaces the earlier one, whose bytes nothing re
   t.is(await got.Body?.transformToString(), 'second')
 })
 
-test('of one part that is sent twice at once one version stays, and it is whole', async t => {
+test('of concurrent versions of one part one is stored, whole', async t => {
   const ana = await s3Account(api())
   const id = await opened(ana, 'twice')
   const texts = Array.from({ length: 6 }, (_, n) => String(n).repeat(300_000))
@@ -126,7 +126,7 @@ test('of one part that is sent twice at once one version stays, and it is whole'
   t.is(await got.Body?.transformToString(), texts[at])
 })
 
-test('a checksum in a header or in a trailer is verified, listed, and answered', async t => {
+test('a checksum in a header or in a trailer is verified, listed and returned', async t => {
   const ana = await s3Account(api())
   const UploadId = await opened(ana, 'sums', { ChecksumAlgorithm: 'CRC32' })
   const headers = { 'x-amz-checksum-crc32': crc32('one') }
@@ -153,8 +153,8 @@ test('a checksum in a header or in a trailer is verified, listed, and answered',
   )
 })
 
-// Alone: it counts all files.
-test.serial('a part that differs from what was stated of it is refused, and leaves nothing', async t => {
+// Serial, because it counts all stored files.
+test.serial('a part with a wrong checksum, MD5 or SHA-256 is refused, and leaves nothing', async t => {
   const ana = await s3Account(api())
   const [plain, summed] = [await opened(ana, 'w'), await opened(ana, 'w', { ChecksumAlgorithm: 'SHA256' })]
   const before = await storedFor(api(), ana.user)
@@ -182,7 +182,7 @@ test.serial('a part that differs from what was stated of it is refused, and leav
   t.deepEqual(await api().db('upload_parts').whereIn('upload_id', [plain, summed]), [])
 })
 
-test('an upload that is unknown, ended, of another account, key or bucket takes no part', async t => {
+test('an upload that is unknown, ended, of another account, key or bucket accepts no part', async t => {
   const [ana, ben] = [await s3Account(api()), await s3Account(api())]
   const own = await opened(ana, 'own')
   const ended = await opened(ana, 'own')

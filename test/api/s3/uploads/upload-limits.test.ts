@@ -11,7 +11,7 @@ const api = testApi()
 const partPath = (Key: string, uploadId: string, part: number) =>
   `${objectPath('private', Key)}?partNumber=${part}&uploadId=${uploadId}`
 
-test('uploads of the Blob API and of this wire do not see each other', async t => {
+test('uploads of the Blob API and of S3 are separate', async t => {
   const ana = await s3Account(api())
   const blob = api().blobAs(ana.user)
   const id = await opened(ana, 'mine.bin')
@@ -39,7 +39,7 @@ test('uploads of the Blob API and of this wire do not see each other', async t =
   t.false(open.text.includes(id))
 })
 
-test('an account may have so many uploads open, and one more when one of them ends', async t => {
+test('an account may have up to 1000 open uploads, and another when one of them ends', async t => {
   const ana = await s3Account(api())
   const id = await opened(ana, 'limit')
   await api().db.raw(

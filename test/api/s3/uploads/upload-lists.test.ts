@@ -38,7 +38,7 @@ async function withUploads() {
   return { ana, all }
 }
 
-test('every size of a page of uploads gives the same whole, in the order of bytes', async t => {
+test('pages of uploads of every size add up to the same list, in the order of bytes', async t => {
   const { ana, all } = await withUploads()
   for (let MaxUploads = 1; MaxUploads <= all.length + 1; MaxUploads++) {
     const found = await pages(ana, { MaxUploads })
@@ -70,7 +70,7 @@ test('markers continue after a key, or after one upload of it', async t => {
   t.deepEqual(await pages(ana, { UploadIdMarker: secondId }), [all], 'an id without its key is ignored, as by S3')
 })
 
-test('keys are encoded where the client asks for it', async t => {
+test('keys are encoded on request', async t => {
   const ana = await s3Account(api())
   await opened(ana, 'x\u0001/ü +&')
   const { text } = await ana.wire.send('GET', '/private?uploads&encoding-type=url&prefix=x%01')
@@ -97,7 +97,7 @@ test('uploads of other accounts and buckets, and those that have ended, are not 
   t.is(Uploads?.[0]?.Owner?.ID, ana.user.id)
 })
 
-test('a key that is limited to folders sees the uploads in them', async t => {
+test('a key that is limited to prefixes lists only uploads within them', async t => {
   const ana = await s3Account(api())
   const id = await opened(ana, 'mine/a')
   await opened(ana, 'other/a')
@@ -108,7 +108,7 @@ test('a key that is limited to folders sees the uploads in them', async t => {
   t.is((await limited.wire.send('POST', '/private/mine/b?uploads')).code, 'AccessDenied', 'it only reads')
 })
 
-test('every size of a page of parts gives the same whole', async t => {
+test('pages of parts of every size add up to the same list', async t => {
   const ana = await s3Account(api())
   const UploadId = await opened(ana, 'parts')
   const numbers = [1, 2, 5, 9, 100]
