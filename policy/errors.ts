@@ -173,8 +173,11 @@ export function catalogueEntry(code: ErrorCode, wire: Wire = 'management'): read
   return catalogues[wire][code] ?? catalogues.management[code] ?? blobErrors[code as keyof typeof blobErrors]
 }
 
+/** What a wire answers in place of what was requested; the wires differ in their codes. */
+export class Refusal extends Error {}
+
 /** A refusal or failure with a code of the catalogue. `message` replaces the table's message where more is known. */
-export class ApiError extends Error {
+export class ApiError extends Refusal {
   constructor(
     readonly code: ErrorCode,
     message?: string,

@@ -4,6 +4,7 @@ import { S3Error, s3ErrorOf } from '../../policy/s3/s3-errors.ts'
 import type { Exchange } from '../http/exchange.ts'
 import { type Reply, streamed, toApiError } from '../http/respond.ts'
 import type { RenderMalformed } from '../http/server.ts'
+import type { Caller } from '../pipeline/authenticate.ts'
 import type { Services } from '../services.ts'
 import { type Xml, xmlError, xmlResult } from './xml.ts'
 
@@ -16,6 +17,9 @@ export const xmlReply = (name: string, content: Xml, headers: Record<string, str
 
 /** Success without a document. */
 export const emptyReply = (status: 200 | 204, headers: Record<string, string> = {}): Reply => ({ status, headers })
+
+/** An account as the owner of what a result lists. */
+export const ownerElements = ({ user }: Pick<Caller, 'user'>) => ({ ID: user.id, DisplayName: user.name })
 
 /** Identifies every response, as clients of S3 expect it in their error messages. */
 export const identified = ({ requestId }: Exchange): Record<string, string> => ({

@@ -28,7 +28,7 @@ export interface Side {
 /** Berth's API process and its Postgres: an account for each place. In the bucket of `many` are so many objects, 0 for none. */
 export async function berthSide({ databaseUrl, folder, masterKey, berth }: Sides, many: number): Promise<Side> {
   const keys = await seedAccounts(databaseUrl, masterKey, many)
-  const api = await berth({ BLOB_CONCURRENT_UPLOADS: '64' })
+  const api = await berth()
   const bucketOf = async (place: Place): Promise<Bucket> => {
     const answer = await fetch(`${api.blobUrl}/v1/s3/credentials`, { headers: { Authorization: keys[place] } })
     if (!answer.ok) throw new Error(`GET /v1/s3/credentials answered ${answer.status} ${await answer.text()}`)

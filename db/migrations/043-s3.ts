@@ -3,6 +3,20 @@ import type { Knex } from 'knex'
 /** What the S3 wire stores in addition to the Blob API, and buckets that only it has. */
 export async function up(knex: Knex): Promise<void> {
   await knex.raw(`
+    -- In the order of running transactions, and never waiting for long: what waits for these locks makes all others wait behind it.
+    set local lock_timeout = '2s';
+    do $$ begin
+      for attempt in 1..150 loop
+        begin
+          lock table users in share row exclusive mode;
+          lock table uploads, upload_parts, objects, object_parts in access exclusive mode;
+          return;
+        exception when lock_not_available then perform pg_sleep(2);
+        end;
+      end loop;
+      raise exception 'blob storage was in use for 10 minutes: end what reads it for long, such as a backup, and try again';
+    end $$;
+
     -- Headers, checksum and tags of the S3 wire (policy/s3/s3-facts.ts); null = written by the Blob API.
     alter table objects add column s3 jsonb;
     -- Extra buckets are stored as 'x-' and their name. Rows of before had three buckets only: they need no check.

@@ -1,10 +1,9 @@
 import { ignoreError } from '../../lib/async/ignore-error.ts'
 import { KeyedLock } from '../../lib/async/keyed-lock.ts'
 import { GiB, MiB } from '../../lib/bytes.ts'
-import { ApiError } from '../../policy/errors.ts'
+import { ApiError, Refusal } from '../../policy/errors.ts'
 import { newId } from '../../policy/ids.ts'
 import { leaseSeconds, storageRenewSeconds } from '../../policy/leases.ts'
-import { S3Error } from '../../policy/s3/s3-errors.ts'
 import { type Db, transaction } from '../database.ts'
 import { foldUsage, readTakenBytes } from './blob-usage.ts'
 import { LeaseLost, type StorageCharge } from './objects.ts'
@@ -73,7 +72,7 @@ export class StorageQuota {
     } catch (error) {
       // After any other error the write may have been committed: the bytes stay leased until the lease ends.
       if (error instanceof LeaseLost) this.#drop(lease)
-      else if (error instanceof ApiError || error instanceof S3Error) lease.free += request.bytes
+      else if (error instanceof Refusal) lease.free += request.bytes
       throw error
     } finally {
       lease.writes--

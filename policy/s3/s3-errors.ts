@@ -1,4 +1,4 @@
-import type { ApiError, ErrorCode } from '../errors.ts'
+import { type ApiError, type ErrorCode, Refusal } from '../errors.ts'
 
 /** Every code of the S3 wire with its HTTP status and its message (contract 10.5). Clients of S3 branch on the code. */
 export const s3Errors = {
@@ -47,7 +47,6 @@ export const s3Errors = {
   ServerSideEncryptionConfigurationNotFoundError: [404, 'The bucket has no encryption configuration.'],
   MethodNotAllowed: [405, 'The method is not allowed for this resource.'],
   BucketAlreadyOwnedByYou: [409, 'The bucket exists already, and is yours.'],
-  BucketAlreadyExists: [409, 'The name is reserved. Choose another one.'],
   BucketNotEmpty: [409, 'The bucket is not empty.'],
   OperationAborted: [409, 'Another operation on this resource is in progress. Try again.'],
   MissingContentLength: [411, 'Content-Length is required.'],
@@ -62,7 +61,7 @@ export const s3Errors = {
 export type S3Code = keyof typeof s3Errors
 
 /** A refusal on the S3 wire. `elements` are added to the XML, such as `<Region>`. */
-export class S3Error extends Error {
+export class S3Error extends Refusal {
   readonly code: S3Code
   readonly elements: Readonly<Record<string, string>>
 
@@ -76,6 +75,8 @@ export class S3Error extends Error {
     return s3Errors[this.code][0]
   }
 }
+
+export const noSuchKey = (key: string): S3Error => new S3Error('NoSuchKey', undefined, { Key: key })
 
 /** Codes of the platform on the S3 wire; others are InternalError. The message stays, unless S3 has one of its own for the code. */
 const ofPlatform: Partial<Record<ErrorCode, S3Code>> = {

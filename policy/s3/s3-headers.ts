@@ -16,6 +16,7 @@ export interface WrittenHeaders {
 }
 
 const metadataPrefix = 'x-amz-meta-'
+const headerName = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/
 
 /** Reads the headers that are stored with the object of `key`. Throws MetadataTooLarge, InvalidTag, and what `refuseUnsupported` throws. */
 export function writtenHeaders(header: Header, names: Iterable<string>, key: string): WrittenHeaders {
@@ -121,7 +122,11 @@ export function shownHeaders(object: Shown, { withChecksum }: { withChecksum: bo
       'x-amz-checksum-type': checksum.type,
     }),
   }
-  for (const [name, value] of Object.entries(metadata)) all[metadataPrefix + name] = encodedWord(value)
+  // The Blob API accepts names that no header can have. S3 says how many it cannot show.
+  const shown = Object.entries(metadata).filter(([name]) => headerName.test(name))
+  for (const [name, value] of shown) all[metadataPrefix + name] = encodedWord(value)
+  const missing = Object.keys(metadata).length - shown.length
+  if (missing > 0) all['x-amz-missing-meta'] = String(missing)
   return Object.fromEntries(
     Object.entries(all).flatMap(([name, value]) => (value === undefined ? [] : [[name, toWire(value)]])),
   )

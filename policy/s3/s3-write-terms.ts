@@ -9,7 +9,8 @@ import type { WrittenHeaders } from './s3-headers.ts'
 /** What the rules of an account make of a write. */
 export interface WriteTerms {
   cacheControl: string | null
-  expiresAt: Date | null
+  /** From the moment when the object is stored, which may be long after the upload began; null = for ever. */
+  expireSeconds: number | null
   maxBytes: number
 }
 
@@ -22,19 +23,21 @@ export function writeTerms(
   { cacheControl }: Pick<WrittenHeaders, 'cacheControl'>,
   { planName }: { planName: string },
   rules: readonly RuleFields[],
-  now: Date,
 ): WriteTerms {
-  if (isExtraBucket(bucket)) return { cacheControl, expiresAt: null, maxBytes: Number.POSITIVE_INFINITY }
+  if (isExtraBucket(bucket)) return { cacheControl, expireSeconds: null, maxBytes: Number.POSITIVE_INFINITY }
   const types = typesOf(key)
   if (types.some(isBlockedType)) throw new ApiError('BLOCKED_FILE_TYPE')
   if (bucket === 'public' && cacheControl && /no-cache|no-store/i.test(cacheControl)) assertOption(planName, 'no-cache')
   const rule = ruleFor(rules, key)
   if (rule?.extensions && !types.some(type => rule.extensions?.includes(type)))
     throw new ApiError('FILE_TYPE_NOT_ALLOWED')
-  const seconds = durationSeconds(rule?.expire ?? '')
   return {
     cacheControl: cacheControl ?? rule?.cache_control ?? null,
-    expiresAt: seconds === undefined ? null : expiryAfter(seconds, now),
+    expireSeconds: durationSeconds(rule?.expire ?? '') ?? null,
     maxBytes: rule?.max_size ?? Number.POSITIVE_INFINITY,
   }
 }
+
+/** When an object that is stored now expires. */
+export const expiryOf = ({ expireSeconds }: Pick<WriteTerms, 'expireSeconds'>): Date | null =>
+  expireSeconds === null ? null : expiryAfter(expireSeconds, new Date())

@@ -1,9 +1,9 @@
 import { findObject } from '../../../db/objects/objects.ts'
-import { S3Error } from '../../../policy/s3/s3-errors.ts'
+import { noSuchKey, S3Error } from '../../../policy/s3/s3-errors.ts'
 import { refuseUnsupported } from '../../../policy/s3/s3-headers.ts'
 import type { Reply } from '../../http/respond.ts'
 import type { Services } from '../../services.ts'
-import { emptyReply } from '../answers.ts'
+import { emptyReply, ownerElements } from '../answers.ts'
 import { receiveDocument } from '../bodies/document.ts'
 import { headerOf, objectOf, type S3Call } from '../operation.ts'
 import type { Xml } from '../xml.ts'
@@ -17,8 +17,7 @@ export const isPublic = ({ stored }: Pick<S3Call, 'stored'>): boolean => stored 
 
 /** The list of a bucket, which cannot change: its account may do everything, and everyone may read a public one. */
 export function accessControl(call: S3Call): Xml {
-  const { user } = call.caller
-  const owner = { ID: user.id, DisplayName: user.name }
+  const owner = ownerElements(call.caller)
   const grants: Xml[] = [{ [grantee('CanonicalUser')]: owner, Permission: 'FULL_CONTROL' }]
   if (isPublic(call)) grants.push({ [grantee('Group')]: { URI: everyone }, Permission: 'READ' })
   return { Owner: owner, AccessControlList: { Grant: grants } }
@@ -36,9 +35,13 @@ export async function keepAccessControl(call: S3Call, services: Services): Promi
     if (given.length !== own.length || !own.every(grant => given.includes(grant)))
       throw new S3Error('AccessControlListNotSupported')
   }
-  if (call.key !== '' && !(await findObject(services.db, objectOf(call))))
-    throw new S3Error('NoSuchKey', undefined, { Key: call.key })
+  if (call.key !== '') await demandObject(call, services)
   return emptyReply(200)
+}
+
+/** Throws NoSuchKey unless the object exists. */
+export async function demandObject(call: S3Call, { db }: Services): Promise<void> {
+  if (!(await findObject(db, objectOf(call)))) throw noSuchKey(call.key)
 }
 
 function grantOf(grant: XmlElement): string {

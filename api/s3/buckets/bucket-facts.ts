@@ -4,7 +4,7 @@ import { emptyReply, xmlReply } from '../answers.ts'
 import { allowedOrigins } from '../cors.ts'
 import type { Operation, S3Call } from '../operation.ts'
 import type { Xml } from '../xml.ts'
-import { accessControl, isPublic, keepAccessControl } from './access-control.ts'
+import { accessControl, demandObject, isPublic, keepAccessControl } from './access-control.ts'
 
 export const headBucket: Operation = {
   name: 'HeadBucket',
@@ -106,7 +106,10 @@ export const featuresThatAreOff: Operation[] = [
     name: 'GetObjectAcl',
     target: 'object',
     query: ['acl'],
-    handle: async call => xmlReply('AccessControlPolicy', accessControl(call)),
+    async handle(call, services) {
+      await demandObject(call, services)
+      return xmlReply('AccessControlPolicy', accessControl(call))
+    },
   },
   ...(['retention', 'legal-hold'] as const).map(
     (query): Operation => ({
@@ -114,7 +117,8 @@ export const featuresThatAreOff: Operation[] = [
       name: query === 'retention' ? 'GetObjectRetention' : 'GetObjectLegalHold',
       target: 'object',
       query: [query],
-      async handle() {
+      async handle(call, services) {
+        await demandObject(call, services)
         throw new S3Error('NoSuchObjectLockConfiguration')
       },
     }),

@@ -1,6 +1,7 @@
 import { transaction } from '../../../db/database.ts'
 import { createS3Bucket, deleteS3Bucket } from '../../../db/objects/s3-buckets.ts'
 import { S3Error } from '../../../policy/s3/s3-errors.ts'
+import { refuseUnsupported } from '../../../policy/s3/s3-headers.ts'
 import { s3Limits } from '../../../policy/s3/s3-limits.ts'
 import type { Services } from '../../services.ts'
 import { emptyReply } from '../answers.ts'
@@ -26,6 +27,9 @@ export const createBucket: Operation = {
     demandExtraBuckets(services)
     if (!nameForm.test(bucket)) throw new S3Error('InvalidBucketName', undefined, { BucketName: bucket })
     demandWholeBuckets(caller)
+    refuseUnsupported(call.request.header, call.request.headerNames(), false)
+    if (headerOf(call, 'x-amz-bucket-object-lock-enabled')?.toLowerCase() === 'true')
+      throw new S3Error('NotImplemented', 'Object lock is not supported.')
     // Regions are one: what the document says of it changes nothing, but it must be well-formed.
     if (Number(headerOf(call, 'content-length') ?? 0) > 0)
       await receiveDocument(call, 'CreateBucketConfiguration', services)

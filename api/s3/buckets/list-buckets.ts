@@ -1,7 +1,7 @@
 import { listS3Buckets } from '../../../db/objects/s3-buckets.ts'
 import { s3Buckets, s3Region } from '../../../policy/objects/s3-credentials.ts'
 import { S3Error } from '../../../policy/s3/s3-errors.ts'
-import { xmlReply } from '../answers.ts'
+import { ownerElements, xmlReply } from '../answers.ts'
 import { type Operation, queryOf } from '../operation.ts'
 
 export const listBuckets: Operation = {
@@ -23,7 +23,7 @@ export const listBuckets: Operation = {
     const matching = all.filter(({ name }) => name.startsWith(prefix) && name > after)
     const page = matching.slice(0, max)
     return xmlReply('ListAllMyBucketsResult', {
-      Owner: { ID: user.id, DisplayName: user.name },
+      Owner: ownerElements(call.caller),
       Buckets: {
         Bucket: page.map(({ name, created_at }) => ({ Name: name, CreationDate: created_at, BucketRegion: s3Region })),
       },

@@ -1,12 +1,15 @@
 import { transaction } from '../../../db/database.ts'
 import { listRules } from '../../../db/objects/blob-rules.ts'
-import { copyObject as copyRow, type ObjectChanges } from '../../../db/objects/object-changes.ts'
+import { type CopyOptions, copyObject as copyRow, type ObjectChanges } from '../../../db/objects/object-changes.ts'
 import type { ObjectRow } from '../../../db/objects/objects.ts'
-import { objectId } from '../../../policy/objects/object-names.ts'
+import { type ObjectName, objectId } from '../../../policy/objects/object-names.ts'
 import { demandCopySource, writeConditions } from '../../../policy/s3/s3-conditions.ts'
-import { S3Error } from '../../../policy/s3/s3-errors.ts'
+import { noSuchKey, S3Error } from '../../../policy/s3/s3-errors.ts'
 import { refuseUnsupported, type WrittenHeaders, writtenHeaders } from '../../../policy/s3/s3-headers.ts'
-import { writeTerms } from '../../../policy/s3/s3-write-terms.ts'
+import { expiryOf, writeTerms } from '../../../policy/s3/s3-write-terms.ts'
+import { entryOf } from '../../pipeline/audit.ts'
+import type { Caller } from '../../pipeline/authenticate.ts'
+import type { Services } from '../../services.ts'
 import { xmlReply } from '../answers.ts'
 import { headerOf, type Operation, objectOf, type S3Call } from '../operation.ts'
 import { countS3 } from '../rights.ts'
@@ -37,30 +40,21 @@ export const copyObject: Operation = {
         'An object can be copied onto itself only if its metadata or its tags change.',
       )
     const conditions = writeConditions(request.header)
-    const source = await sourceObject(from, services)
     const rules = await listRules(services.db, caller.user.id)
     exchange.resource = objectId(to)
-    const copied = await reservingFor(source.size, to, caller, services, charge =>
-      transaction(services.db, trx =>
-        copyRow(trx, from, to, {
-          ...conditions,
-          charge,
-          // Of the source as it is then: its headers and tags may have changed since it was read.
-          changes(current) {
-            const shown = replaces ? headers : { cacheControl: current.cache_control }
-            const { cacheControl, expiresAt, maxBytes } = writeTerms(to, shown, caller, rules, new Date())
-            // Replaced since it was read: its size is another.
-            if (current.generation !== source.generation) throw new S3Error('OperationAborted')
-            if (current.size > maxBytes) throw new S3Error('EntityTooLarge')
-            demandCopySource(request.header, current)
-            const s3 = factsOf(current, headers, { replaces, replacesTags })
-            return { ...(replaces && changesOf(headers)), cacheControl, expiresAt, s3 }
-          },
-        }),
-      ),
-    )
-    if (!copied) throw new S3Error('NoSuchKey', undefined, { Key: from.key })
-    const { object } = copied
+    const ending = { entry: entryOf('s3.CopyObject', { caller }, exchange, 'success') }
+    // Of the source as it is while it is locked: it may have changed since its size was read.
+    const changes = (source: ObjectRow): ObjectChanges => {
+      demandCopySource(request.header, source)
+      demandChecksum(call, source)
+      const terms = writeTerms(to, replaces ? headers : { cacheControl: source.cache_control }, caller, rules)
+      if (source.size > terms.maxBytes) throw new S3Error('EntityTooLarge')
+      const s3 = factsOf(source, headers, { replaces, replacesTags })
+      const { cacheControl } = terms
+      return { ...(replaces && changesOf(headers)), cacheControl, expiresAt: expiryOf(terms), s3 }
+    }
+    const object = await copied({ from, to, caller, options: { ...conditions, changes, ending } }, services)
+    exchange.recorded = true
     const result = { LastModified: object.created_at, ETag: quoted(object.etag) }
     return xmlReply(
       'CopyObjectResult',
@@ -68,6 +62,43 @@ export const copyObject: Operation = {
       expirationHeaders(object),
     )
   },
+}
+
+interface Copy {
+  from: ObjectName
+  to: ObjectName
+  caller: Caller
+  options: CopyOptions
+}
+
+const maxAttempts = 3
+
+/** Copies the source as it is; again if it was replaced by one of another size, for which no room was reserved. */
+async function copied({ from, to, caller, options }: Copy, services: Services): Promise<ObjectRow> {
+  for (let attempt = 1; ; attempt++) {
+    const { size } = await sourceObject(from, services)
+    const changes = (source: ObjectRow): ObjectChanges => {
+      if (source.size !== size) throw new S3Error('OperationAborted')
+      return (options.changes as (source: ObjectRow) => ObjectChanges)(source)
+    }
+    try {
+      const copy = await reservingFor(size, to, caller, services, charge =>
+        transaction(services.db, trx => copyRow(trx, from, to, { ...options, charge, changes })),
+      )
+      if (!copy) throw noSuchKey(from.key)
+      return copy.object
+    } catch (error) {
+      const isReplaced = error instanceof S3Error && error.code === 'OperationAborted'
+      if (!isReplaced || attempt === maxAttempts) throw error
+    }
+  }
+}
+
+/** A copy has the checksum of its source: another one would have to be calculated. Throws NotImplemented. */
+function demandChecksum(call: S3Call, { s3 }: ObjectRow): void {
+  const requested = headerOf(call, 'x-amz-checksum-algorithm')?.toUpperCase()
+  if (requested !== undefined && requested !== s3?.checksum?.algorithm)
+    throw new S3Error('NotImplemented', 'A copy has the checksum of its source, and cannot get another one.')
 }
 
 /** Whether the copy gets what the request says (REPLACE) in place of what the source has (COPY, the default). Throws InvalidArgument. */

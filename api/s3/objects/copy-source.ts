@@ -1,6 +1,6 @@
 import { findObject, type ObjectRow } from '../../../db/objects/objects.ts'
 import type { ObjectName } from '../../../policy/objects/object-names.ts'
-import { S3Error } from '../../../policy/s3/s3-errors.ts'
+import { noSuchKey, S3Error } from '../../../policy/s3/s3-errors.ts'
 import type { Services } from '../../services.ts'
 import { namedBucket } from '../buckets/named-bucket.ts'
 import { headerOf, objectOf, type S3Call } from '../operation.ts'
@@ -24,7 +24,7 @@ export async function copySource(call: S3Call, services: Services): Promise<Obje
 /** The source object itself. Throws NoSuchKey. */
 export async function sourceObject(name: ObjectName, { db }: Services): Promise<ObjectRow> {
   const source = await findObject(db, name)
-  if (!source) throw new S3Error('NoSuchKey', undefined, { Key: name.key })
+  if (!source) throw noSuchKey(name.key)
   return source
 }
 

@@ -12,7 +12,10 @@ import { onlyVersion } from '../versions.ts'
 import type { Xml } from '../xml.ts'
 import { childrenOf, textOf, type XmlElement } from '../xml-in.ts'
 
-/** Deletes up to 1000 keys in one transaction. A key that does not exist counts as deleted. */
+/** Each name is a lock, of which Postgres has a few thousand for all of its transactions. */
+const namesPerTransaction = 250
+
+/** Deletes up to 1000 keys. A key that does not exist counts as deleted. */
 export const deleteObjects: Operation = {
   name: 'DeleteObjects',
   method: 'POST',
@@ -27,7 +30,8 @@ export const deleteObjects: Operation = {
     if (entries.length === 0 || entries.length > s3Limits.deletedKeys) throw new S3Error('MalformedXML')
     await countS3(call.caller, services, { of: 'deletedKeys', times: entries.length })
     const { names, errors } = sorted(entries, call)
-    if (names.length > 0) await transaction(services.db, trx => removeObjects(trx, names))
+    for (let n = 0; n < names.length; n += namesPerTransaction)
+      await transaction(services.db, trx => removeObjects(trx, names.slice(n, n + namesPerTransaction)))
     const isQuiet = textOf(document, 'Quiet')?.trim() === 'true'
     const deleted = isQuiet ? [] : names.map(({ key }) => ({ Key: key }))
     return xmlReply('DeleteResult', { Deleted: deleted, Error: errors })

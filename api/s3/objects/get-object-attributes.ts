@@ -1,6 +1,6 @@
 import type { OpenedObject } from '../../../db/objects/manifests.ts'
 import { openObject } from '../../../db/objects/objects.ts'
-import { S3Error } from '../../../policy/s3/s3-errors.ts'
+import { noSuchKey, S3Error } from '../../../policy/s3/s3-errors.ts'
 import type { StoredChecksum } from '../../../policy/s3/s3-facts.ts'
 import { s3Limits } from '../../../policy/s3/s3-limits.ts'
 import { xmlReply } from '../answers.ts'
@@ -23,7 +23,7 @@ export const getObjectAttributes: Operation = {
     demandNoVersion(call)
     const requested = requestedAttributes(call)
     const opened = await openObject(services.db, objectOf(call))
-    if (!opened) throw new S3Error('NoSuchKey', undefined, { Key: call.key })
+    if (!opened) throw noSuchKey(call.key)
     const { etag, size, s3, created_at } = opened.object
     const all: Record<Attribute, Xml> = {
       ETag: etag,

@@ -4,7 +4,7 @@ import type { ByteRange } from '../../../lib/byte-range.ts'
 import { type Portion, portionOf } from '../../../lib/preconditions.ts'
 import { sandbox } from '../../../policy/objects/object-headers.ts'
 import { mayRun } from '../../../policy/objects/object-types.ts'
-import { S3Error } from '../../../policy/s3/s3-errors.ts'
+import { noSuchKey, S3Error } from '../../../policy/s3/s3-errors.ts'
 import { shownHeaders, toWire } from '../../../policy/s3/s3-headers.ts'
 import { s3Limits } from '../../../policy/s3/s3-limits.ts'
 import { sendableObject } from '../../files/object-download.ts'
@@ -40,7 +40,7 @@ export const headObject: Operation = { ...getObject, name: 'HeadObject', method:
 async function read(call: S3Call, services: Services): Promise<Reply> {
   demandNoVersion(call)
   const opened = await withinDeadline(openObject(services.db, objectOf(call)))
-  if (!opened) throw new S3Error('NoSuchKey', undefined, { Key: call.key })
+  if (!opened) throw noSuchKey(call.key)
   const { object } = opened
   const part = partOf(call, opened)
   const portion = portionFor(call, opened, part?.range)
@@ -50,7 +50,7 @@ async function read(call: S3Call, services: Services): Promise<Reply> {
   const headers: Record<string, string> = {
     ...shownHeaders(object, { withChecksum }),
     ...expirationHeaders(object),
-    ...(part && { 'x-amz-mp-parts-count': String(opened.parts.length) }),
+    ...(part && object.etag.includes('-') && { 'x-amz-mp-parts-count': String(opened.parts.length) }),
     ...overridden(call),
   }
   // A browser would run it in the origin of the gateway, which is a sibling of the API's.

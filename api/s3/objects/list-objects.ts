@@ -11,7 +11,7 @@ import { assertWithin } from '../../../policy/objects/prefix-limits.ts'
 import { S3Error } from '../../../policy/s3/s3-errors.ts'
 import type { Services } from '../../services.ts'
 import { listWithin } from '../../v1/objects/object-listing.ts'
-import { xmlReply } from '../answers.ts'
+import { ownerElements, xmlReply } from '../answers.ts'
 import { type Operation, queryOf, type S3Call } from '../operation.ts'
 import { keyEncoding, keyQuery, pageSize } from '../pages.ts'
 import { onlyVersion } from '../versions.ts'
@@ -135,7 +135,7 @@ function entries(
   { caller }: S3Call,
   withOwner: boolean,
 ) {
-  const owner = withOwner ? { ID: caller.user.id, DisplayName: caller.user.name } : undefined
+  const owner = withOwner ? ownerElements(caller) : undefined
   return {
     Contents: objects.map(object => entry(object, encoded, owner)),
     CommonPrefixes: folders.map(folder => ({ Prefix: encoded(folder) })),

@@ -2,7 +2,7 @@ import { transaction } from '../../../db/database.ts'
 import { setTags } from '../../../db/objects/object-changes.ts'
 import { findObject } from '../../../db/objects/objects.ts'
 import { objectId } from '../../../policy/objects/object-names.ts'
-import { S3Error } from '../../../policy/s3/s3-errors.ts'
+import { noSuchKey, S3Error } from '../../../policy/s3/s3-errors.ts'
 import { checkedTags } from '../../../policy/s3/s3-tags.ts'
 import type { Services } from '../../services.ts'
 import { emptyReply, xmlReply } from '../answers.ts'
@@ -22,7 +22,7 @@ export const getObjectTagging: Operation = {
   async handle(call, { db }) {
     demandNoVersion(call)
     const object = await findObject(db, objectOf(call))
-    if (!object) throw new S3Error('NoSuchKey', undefined, { Key: call.key })
+    if (!object) throw noSuchKey(call.key)
     const tags = Object.entries(object.s3?.tags ?? {}).map(([Key, Value]) => ({ Key, Value }))
     return xmlReply('Tagging', { TagSet: { Tag: tags } })
   },
@@ -59,6 +59,5 @@ async function change(call: S3Call, tags: Record<string, string>, services: Serv
   demandNoVersion(call)
   const name = objectOf(call)
   call.exchange.resource = objectId(name)
-  if (!(await transaction(services.db, trx => setTags(trx, name, tags))))
-    throw new S3Error('NoSuchKey', undefined, { Key: call.key })
+  if (!(await transaction(services.db, trx => setTags(trx, name, tags)))) throw noSuchKey(call.key)
 }

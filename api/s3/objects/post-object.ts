@@ -65,7 +65,7 @@ export async function postObject(
     const expected = Number(request.header('content-length')[0] ?? 0)
     return await inUploadSlot(call, services, async (held, rules) => {
       const name = objectOf(call)
-      const terms = writeTerms(name, headers, call.caller, rules, new Date())
+      const terms = writeTerms(name, headers, call.caller, rules)
       await assertRoom(Math.max(0, expected - s3Limits.formBytes), name, call.caller, services)
       const bounds = bodyRules(call.stored, { ...terms, maxBytes: Math.min(terms.maxBytes, sizes.max) })
       const received = await form.receiveFile(services, { ...bounds, smallBesideRow: true }, { checksum: stated, md5 })

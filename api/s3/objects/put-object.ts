@@ -26,7 +26,7 @@ export const putObject: Operation = {
     const conditions = writeConditions(request.header)
     const payload = payloadOf(request, call.authorization, call.signer)
     return inSlotUnlessSmall(call, payload.length, services, async (held, rules) => {
-      const terms = writeTerms(name, headers, caller, rules, new Date())
+      const terms = writeTerms(name, headers, caller, rules)
       await assertRoom(payload.length, name, caller, services)
       const smallBesideRow = true
       const received = await receivePayload(exchange, services, payload, {

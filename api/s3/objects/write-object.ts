@@ -9,7 +9,7 @@ import type { WriteConditions } from '../../../policy/s3/s3-conditions.ts'
 import { S3Error } from '../../../policy/s3/s3-errors.ts'
 import type { WrittenHeaders } from '../../../policy/s3/s3-headers.ts'
 import { s3Limits } from '../../../policy/s3/s3-limits.ts'
-import type { WriteTerms } from '../../../policy/s3/s3-write-terms.ts'
+import { expiryOf, type WriteTerms } from '../../../policy/s3/s3-write-terms.ts'
 import { entryOf } from '../../pipeline/audit.ts'
 import type { Caller } from '../../pipeline/authenticate.ts'
 import type { Services } from '../../services.ts'
@@ -74,7 +74,7 @@ export async function writeObject(write: ObjectWrite, services: Services): Promi
     contentDisposition: headers.contentDisposition,
     metadata: headers.metadata,
     s3: { ...headers.s3, ...(checksum && { checksum }) },
-    expiresAt: terms.expiresAt,
+    expiresAt: expiryOf(terms),
   }
   const part = { segmentId, length: body.size, body, bytes, checksum: checksum?.value }
   exchange.resource = objectId(name)
@@ -102,9 +102,11 @@ export async function reservingFor<T>(
   try {
     return await reserving(0)
   } catch (error) {
-    const isShort = error instanceof ApiError && error.code === 'STORAGE_QUOTA_EXCEEDED'
-    const replaced = isShort ? ((await findObject(services.db, name))?.size ?? 0) : 0
+    const replaced = isShort(error) ? ((await findObject(services.db, name))?.size ?? 0) : 0
     if (replaced === 0) throw error
     return reserving(replaced)
   }
 }
+
+/** Whether a write failed because the storage of the plan is used up. */
+export const isShort = (error: unknown): boolean => error instanceof ApiError && error.code === 'STORAGE_QUOTA_EXCEEDED'

@@ -2,7 +2,7 @@ import { transaction } from '../../../db/database.ts'
 import { findUploadResult } from '../../../db/objects/uploads/s3-uploads.ts'
 import { completeUpload as completeRow } from '../../../db/objects/uploads/upload-ends.ts'
 import { listUploadParts } from '../../../db/objects/uploads/upload-parts.ts'
-import { findUpload, type UploadResult, type UploadRow } from '../../../db/objects/uploads/uploads.ts'
+import { findUpload, lockOpenUpload, type UploadResult, type UploadRow } from '../../../db/objects/uploads/uploads.ts'
 import { type CrcAlgorithm, checksum as checksumFrom, combinedChecksum } from '../../../lib/checksums.ts'
 import { objectId } from '../../../policy/objects/object-names.ts'
 import type { UploadPart } from '../../../policy/objects/uploads/chunked.ts'
@@ -10,11 +10,12 @@ import { writeConditions } from '../../../policy/s3/s3-conditions.ts'
 import { S3Error } from '../../../policy/s3/s3-errors.ts'
 import type { StoredChecksum } from '../../../policy/s3/s3-facts.ts'
 import type { Reply } from '../../http/respond.ts'
+import { entryOf } from '../../pipeline/audit.ts'
 import type { Services } from '../../services.ts'
 import { xmlReply } from '../answers.ts'
 import { receiveDocument } from '../bodies/document.ts'
 import { checksumElements, expirationHeaders, quoted } from '../objects/object-views.ts'
-import { assertMayWrite, reservingFor } from '../objects/write-object.ts'
+import { assertMayWrite, isShort, reservingFor } from '../objects/write-object.ts'
 import { headerOf, type Operation, objectOf, type S3Call } from '../operation.ts'
 import { chooseParts, listedParts } from './listed-parts.ts'
 import { noSuchUpload, uploadIdOf } from './own-upload.ts'
@@ -45,12 +46,20 @@ export const completeMultipartUpload: Operation = {
     assertSize(call, size)
     const checksum = (chosen: readonly UploadPart[]) => objectChecksum(call, upload, chosen)
     exchange.resource = objectId(name)
-    const completion = await reservingFor(size, name, caller, services, charge =>
-      transaction(services.db, trx =>
-        completeRow(trx, { id, ownerId: caller.user.id }, { choose, checksum, options: { ...conditions, charge } }),
-      ),
-    )
+    const ending = { entry: entryOf('s3.CompleteMultipartUpload', { caller }, exchange, 'success') }
+    const completion = await reservingFor(size, name, caller, services, charge => {
+      const options = { ...conditions, charge, ending }
+      return transaction(services.db, trx =>
+        completeRow(trx, { id, ownerId: caller.user.id }, { choose, checksum, options }),
+      )
+    }).catch(async error => {
+      // An earlier attempt that is not answered yet has reserved the room: its outcome is that of this one.
+      const isEnded = isShort(error) && !(await transaction(services.db, trx => lockOpenUpload(trx, id)))
+      if (!isEnded) throw error
+      return undefined
+    })
     if (!completion) return repeated(call, id, services)
+    exchange.recorded = true
     const { object } = completion
     return completed(call, { etag: object.etag, checksum: object.s3?.checksum }, services, expirationHeaders(object))
   },

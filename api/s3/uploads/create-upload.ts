@@ -8,7 +8,7 @@ import { S3Error } from '../../../policy/s3/s3-errors.ts'
 import type { UploadFacts } from '../../../policy/s3/s3-facts.ts'
 import { refuseUnsupported, writtenHeaders } from '../../../policy/s3/s3-headers.ts'
 import { s3Limits } from '../../../policy/s3/s3-limits.ts'
-import { writeTerms } from '../../../policy/s3/s3-write-terms.ts'
+import { expiryOf, writeTerms } from '../../../policy/s3/s3-write-terms.ts'
 import { includedBytes } from '../../v1/storage-charge.ts'
 import { xmlReply } from '../answers.ts'
 import { algorithmNamed } from '../bodies/payload.ts'
@@ -31,7 +31,7 @@ export const createMultipartUpload: Operation = {
     refuseUnsupported(request.header, request.headerNames(), stored === 'public')
     const checksum = announcedChecksum(call)
     const rules = await listRules(services.db, caller.user.id)
-    const terms = writeTerms(name, headers, caller, rules, new Date())
+    const terms = writeTerms(name, headers, caller, rules)
     if ((await readUsage(services.db, caller.user.id)).bytes > includedBytes(caller))
       throw new ApiError('STORAGE_QUOTA_EXCEEDED')
     exchange.resource = objectId(name)
@@ -47,7 +47,7 @@ export const createMultipartUpload: Operation = {
       original_name: null,
       metadata: headers.metadata,
       s3: { ...headers.s3, checksum },
-      expires_at: terms.expiresAt,
+      expires_at: expiryOf(terms),
       max_parts: s3Limits.parts,
       max_bytes: Math.min(terms.maxBytes, s3Limits.uploadBytes),
       upload_token_id: null,

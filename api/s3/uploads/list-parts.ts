@@ -1,7 +1,7 @@
 import { listPartsAfter } from '../../../db/objects/uploads/s3-uploads.ts'
 import { S3Error } from '../../../policy/s3/s3-errors.ts'
 import { s3Limits } from '../../../policy/s3/s3-limits.ts'
-import { xmlReply } from '../answers.ts'
+import { ownerElements, xmlReply } from '../answers.ts'
 import { quoted } from '../objects/object-views.ts'
 import { type Operation, queryOf } from '../operation.ts'
 import { pageSize } from '../pages.ts'
@@ -24,8 +24,7 @@ export const listParts: Operation = {
     const parts = await listPartsAfter(services.db, upload.id, after, size + 1)
     const page = parts.slice(0, size)
     const checksum = upload.s3?.checksum
-    const { user } = call.caller
-    const owner = { ID: user.id, DisplayName: user.name }
+    const owner = ownerElements(call.caller)
     return xmlReply('ListPartsResult', {
       Bucket: call.bucket,
       Key: call.key,

@@ -2,7 +2,7 @@ import { listOpenS3Uploads, type OpenS3Upload } from '../../../db/objects/upload
 import { successor } from '../../../policy/objects/key-ranges.ts'
 import { assertWithin, isWithin } from '../../../policy/objects/prefix-limits.ts'
 import { s3Limits } from '../../../policy/s3/s3-limits.ts'
-import { xmlReply } from '../answers.ts'
+import { ownerElements, xmlReply } from '../answers.ts'
 import type { Operation } from '../operation.ts'
 import { keyEncoding, keyQuery, pageSize } from '../pages.ts'
 
@@ -36,7 +36,7 @@ export const listMultipartUploads: Operation = {
     const entries = folded(own, { prefix, delimiter, after: keyMarker })
     const page = entries.slice(0, size)
     const last = page.at(-1)
-    const owner = { ID: caller.user.id, DisplayName: caller.user.name }
+    const owner = ownerElements(caller)
     return xmlReply('ListMultipartUploadsResult', {
       Bucket: bucket,
       KeyMarker: encoding.of(keyMarker),

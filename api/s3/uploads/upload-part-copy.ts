@@ -6,7 +6,7 @@ import type { ByteRange } from '../../../lib/byte-range.ts'
 import { type Checksum, type ChecksumAlgorithm, checksum as checksumFrom } from '../../../lib/checksums.ts'
 import { unavailableStorage } from '../../../policy/objects/object-names.ts'
 import { demandCopySource } from '../../../policy/s3/s3-conditions.ts'
-import { S3Error } from '../../../policy/s3/s3-errors.ts'
+import { noSuchKey, S3Error } from '../../../policy/s3/s3-errors.ts'
 import { s3Limits } from '../../../policy/s3/s3-limits.ts'
 import { openBody } from '../../files/object-body.ts'
 import type { Services } from '../../services.ts'
@@ -17,7 +17,7 @@ import { quoted } from '../objects/object-views.ts'
 import { inUploadSlot } from '../objects/upload-slots.ts'
 import { assertMayWrite } from '../objects/write-object.ts'
 import { headerOf, type Operation, type S3Call } from '../operation.ts'
-import { countS3 } from '../rights.ts'
+import { stillMayWrite } from '../rights.ts'
 import { ownUpload, partNumberOf } from './own-upload.ts'
 import { storePart } from './store-part.ts'
 import { assertPartRoom } from './upload-part.ts'
@@ -39,7 +39,6 @@ export const uploadPartCopy: Operation = {
     assertMayWrite(call)
     const part = partNumberOf(call)
     const upload = await ownUpload(call, services)
-    await countS3(call.caller, services, { of: 'copies', times: 1 })
     const source = await openSource(call, services)
     const range = rangeOf(call, source)
     const bytes = range.to - range.from + 1
@@ -63,7 +62,7 @@ export const uploadPartCopy: Operation = {
 async function openSource(call: S3Call, services: Services): Promise<OpenedObject> {
   const name = await copySource(call, services)
   const source = await openObject(services.db, name)
-  if (!source) throw new S3Error('NoSuchKey', undefined, { Key: name.key })
+  if (!source) throw noSuchKey(name.key)
   demandCopySource(call.request.header, source.object)
   return source
 }
@@ -121,6 +120,7 @@ async function copyBytes(
     } as const
     const arrived = await storeBody(body, services, rules, { signal: exchange.signal }).finally(() => body.destroy())
     try {
+      await stillMayWrite(exchange, call.authorization.accessKeyId, services)
       const { segmentId, bytes: _, ...facts } = arrived
       const stored = { ...part, segmentId, body: facts, checksum: sum?.digest().toString('base64') }
       await storePart(stored, call, services)

@@ -51,8 +51,14 @@ const objectOf = (upload: UploadRow, parts: readonly UploadPart[], checksum?: St
   originalName: upload.original_name,
   metadata: upload.metadata,
   s3: upload.s3 && { ...upload.s3, checksum },
-  expiresAt: upload.expires_at,
+  expiresAt: expiryOf(upload),
 })
+
+/** A rule of the S3 wire counts from the object's creation, the Blob API from that of its upload, where it is a part of the name. */
+function expiryOf({ wire, created_at, expires_at }: UploadRow): Date | null {
+  if (wire === 'blob' || expires_at === null) return expires_at
+  return new Date(Date.now() + expires_at.getTime() - created_at.getTime())
+}
 
 /** Ends an upload without an object; its parts are swept. May be repeated. Resolves to the upload's state; undefined for an unknown one. */
 export async function abortUpload(

@@ -74,7 +74,7 @@ export const s3Codes: Record<number, string> = {
     NoSuchVersion NoSuchWebsiteConfiguration ObjectLockConfigurationNotFoundError
     ReplicationConfigurationNotFoundError ServerSideEncryptionConfigurationNotFoundError`,
   405: 'MethodNotAllowed',
-  409: 'BucketAlreadyExists BucketAlreadyOwnedByYou BucketNotEmpty OperationAborted',
+  409: 'BucketAlreadyOwnedByYou BucketNotEmpty OperationAborted',
   411: 'MissingContentLength',
   412: 'PreconditionFailed',
   416: 'InvalidRange',

@@ -79,6 +79,18 @@ test('copies and deleted keys are counted in addition to requests', async t => {
   t.is((await wire.send('DELETE', '/private/k')).code, 'SlowDown')
 })
 
+test('parts that are copied count as requests only, because programs copy a large object in hundreds of them', async t => {
+  const ana = await api().makeUser()
+  const wire = await wireOf(api(), ana)
+  await wire.send('PUT', '/private/k', { body: 'x' })
+  const { text } = await wire.send('POST', '/private/to?uploads')
+  const [, id] = /<UploadId>(\w+)</.exec(text)!
+  for (let part = 1; part <= 25; part++) {
+    const target = `/private/to?partNumber=${part}&uploadId=${id}`
+    t.is((await wire.send('PUT', target, { headers: { 'x-amz-copy-source': 'private/k' } })).status, 200, `${part}`)
+  }
+})
+
 test('uploads beyond the concurrent ones of an account are answered SlowDown', async t => {
   const ana = await api().makeUser()
   const wire = await wireOf(api(), ana)
