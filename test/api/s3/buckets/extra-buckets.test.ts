@@ -115,7 +115,6 @@ test('an account may have up to 100 extra buckets', async t => {
 
 test('writes concurrent with the deletion of their bucket never leave an object in it', async t => {
   const ana = await s3Account(api())
-  let [deleted, kept] = [0, 0]
   for (let round = 0; round < 24; round++) {
     const bucket = `race-${round}`
     await create(ana, bucket)
@@ -138,9 +137,7 @@ test('writes concurrent with the deletion of their bucket never leave an object 
     const exists = (await api().db('s3_buckets').where({ owner_id: ana.user.id, name: bucket })).length === 1
     t.is(exists, gone.status !== 204)
     if (!exists) t.deepEqual(left, [])
-    exists ? kept++ : deleted++
   }
-  t.is(deleted + kept, 24)
 })
 
 test('a key that is read-only, or limited to prefixes, cannot create or delete buckets', async t => {
