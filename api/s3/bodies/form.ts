@@ -123,7 +123,9 @@ function fileOf(
   let bytes = 0
   return new Promise((resolve, reject) => {
     const tooMuch = () => reject(new S3Error('EntityTooLarge', 'The fields of the form exceed 20 KiB, or 100.'))
-    form.on('field', (field: string, value: string, isNameCut: boolean, isCut: boolean) => {
+    // The parser's types do not say that a part may have no name.
+    form.on('field', (field: string | undefined, value: string, isNameCut: boolean, isCut: boolean) => {
+      if (field === undefined) return reject(new S3Error('MalformedPOSTRequest'))
       const name = field.toLowerCase()
       bytes += Buffer.byteLength(name) + Buffer.byteLength(value)
       if (isNameCut || isCut || bytes > s3Limits.formBytes) return tooMuch()

@@ -89,8 +89,16 @@ async function demandReadable(bucket: string, key: string, { pair, userId }: Wor
   demandAnswer(request, answer)
   if (answer.status !== 200) throw new Error(`${answer.status} for the stored object ${target}`)
   if (bucket !== 'public') return answer.body
-  const shown = await fetch(`${api().publicUrl}/pub/${userId}/${encodeURIComponent(key)}`)
-  if (shown.status !== 200) throw new Error(`${shown.status} ${await shown.text()} for the public file ${target}`)
+  // Not by `fetch`, which folds a key such as `..` before it sends the address.
+  const address = get(`/pub/${userId}/${encodeURIComponent(key)}`)
+  const shown = await sendRaw(api().publicUrl, {
+    ...address,
+    headers: [
+      ['Host', 'public.test'],
+      ['Connection', 'close'],
+    ],
+  })
+  if (shown?.status !== 200) throw new Error(`${shown?.status} ${shown?.body} for the public file ${target}`)
   return answer.body
 }
 

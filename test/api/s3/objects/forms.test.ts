@@ -11,6 +11,8 @@ import { type S3Account, s3Account } from '../../../kit/s3/account.ts'
 import { boundary, type FormWish, formBody, formEnd, formPart, postForm, signedFields } from '../../../kit/s3/forms.ts'
 
 const api = testApi()
+
+const namelessPart = Buffer.from(`--${boundary}\r\nContent-Disposition: form-data\r\n\r\nx\r\n`)
 const Bucket = 'private'
 // biome-ignore lint/suspicious/noTemplateCurlyInString: so it is in forms
 const fileName = '${filename}'
@@ -195,6 +197,7 @@ test.serial('a form that is refused leaves nothing', async t => {
     ['MalformedPOSTRequest', 'no last boundary', parts(formPart('file', large, 'x'))],
     ['MalformedPOSTRequest', 'no last boundary, and a small file', parts(formPart('file', 'x', 'x'))],
     ['MalformedPOSTRequest', 'no form', Buffer.from('nonsense')],
+    ['MalformedPOSTRequest', 'a part without a name', parts(namelessPart, formPart('file', 'x', 'x'), formEnd)],
   ]
   for (const [code, what, body] of cases) {
     const answer = await postForm(api(), body)
