@@ -13,7 +13,7 @@ import type { Xml } from '../xml.ts'
 import { childrenOf, textOf, type XmlElement } from '../xml-in.ts'
 
 /** Each name is a lock, of which Postgres has a few thousand for all of its transactions. */
-const namesPerTransaction = 250
+const namesPerTransaction = 500
 
 /** Deletes up to 1000 keys. A key that does not exist counts as deleted. */
 export const deleteObjects: Operation = {
