@@ -1,4 +1,5 @@
 import { contentTypeOf, extensionOf } from '../objects/object-types.ts'
+import { checksumHeaders } from './s3-checksums.ts'
 import { S3Error } from './s3-errors.ts'
 import type { S3Facts } from './s3-facts.ts'
 import { s3Limits } from './s3-limits.ts'
@@ -106,7 +107,6 @@ interface Shown {
 export function shownHeaders(object: Shown, { withChecksum }: { withChecksum: boolean }): Record<string, string> {
   const { content_type, cache_control, content_disposition, metadata, s3 } = object
   const tagCount = Object.keys(s3?.tags ?? {}).length
-  const checksum = withChecksum ? s3?.checksum : undefined
   const all: Record<string, string | undefined> = {
     'Content-Type': content_type,
     'Cache-Control': cache_control === 'immutable' ? 'max-age=31536000, immutable' : (cache_control ?? 'no-store'),
@@ -117,10 +117,7 @@ export function shownHeaders(object: Shown, { withChecksum }: { withChecksum: bo
     Expires: s3?.expires,
     'X-Content-Type-Options': 'nosniff',
     'x-amz-tagging-count': tagCount > 0 ? String(tagCount) : undefined,
-    ...(checksum && {
-      [`x-amz-checksum-${checksum.algorithm.toLowerCase()}`]: checksum.value,
-      'x-amz-checksum-type': checksum.type,
-    }),
+    ...(withChecksum && checksumHeaders(s3?.checksum)),
   }
   // The Blob API accepts names that no header can have. S3 says how many it cannot show.
   const shown = Object.entries(metadata).filter(([name]) => headerName.test(name))

@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto'
 import { checksum } from '../../../lib/checksums.ts'
 import { bodyBudgets } from '../../../policy/body-budgets.ts'
+import { checksumHeader } from '../../../policy/s3/s3-checksums.ts'
 import { S3Error } from '../../../policy/s3/s3-errors.ts'
 import { s3Limits } from '../../../policy/s3/s3-limits.ts'
 import { inviteBody, readBody } from '../../http/body.ts'
@@ -51,6 +52,6 @@ function verify(bytes: Buffer, payload: Payload, trailers?: ReadonlyMap<string, 
   const { algorithm, value } = payload.checksum
   const sum = checksum(algorithm)
   sum.update(bytes)
-  const expected = value ?? trailers?.get(`x-amz-checksum-${algorithm.toLowerCase()}`)
+  const expected = value ?? trailers?.get(checksumHeader(algorithm))
   if (sum.digest().toString('base64') !== expected) throw new S3Error('BadDigest')
 }

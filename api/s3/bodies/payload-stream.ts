@@ -1,5 +1,6 @@
 import { Transform, type TransformCallback } from 'node:stream'
 import { type Checksum, checksum } from '../../../lib/checksums.ts'
+import { checksumHeader } from '../../../policy/s3/s3-checksums.ts'
 import { S3Error } from '../../../policy/s3/s3-errors.ts'
 import { ChunkedBody } from '../signature/chunked-body.ts'
 import type { Payload } from './payload.ts'
@@ -41,7 +42,7 @@ export class PayloadStream extends Transform {
       const { length, checksum: stated } = this.#payload
       if (length !== null && this.#received !== length) throw new S3Error('IncompleteBody')
       if (stated && this.#checksum) {
-        const expected = stated.value ?? trailers?.get(`x-amz-checksum-${stated.algorithm.toLowerCase()}`)
+        const expected = stated.value ?? trailers?.get(checksumHeader(stated.algorithm))
         const value = this.#checksum.digest().toString('base64')
         if (stated.isStated !== false && value !== expected) throw wrongChecksum(stated.algorithm, value)
         this.value = value

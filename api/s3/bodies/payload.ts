@@ -1,4 +1,5 @@
 import type { ChecksumAlgorithm } from '../../../lib/checksums.ts'
+import { algorithmNamed, checksumAlgorithms, digestBytes } from '../../../policy/s3/s3-checksums.ts'
 import { S3Error } from '../../../policy/s3/s3-errors.ts'
 import type { Authorization } from '../signature/authorization.ts'
 import type { ChunkTerms } from '../signature/chunked-body.ts'
@@ -85,17 +86,11 @@ export function md5Of(value: string | undefined): string | null {
   return Buffer.from(value, 'base64').toString('hex')
 }
 
-const digestBytes: Record<ChecksumAlgorithm, number> = { CRC32: 4, CRC32C: 4, CRC64NVME: 8, SHA1: 20, SHA256: 32 }
-
 /** The algorithm of a header `x-amz-checksum-...`; undefined for other headers. */
 function algorithmOf(name: string): ChecksumAlgorithm | undefined {
   const [, algorithm = ''] = /^x-amz-checksum-(\w+)$/.exec(name) ?? []
   return algorithmNamed(algorithm)
 }
-
-/** The algorithm of this name, in any case; undefined for one that is not supported. */
-export const algorithmNamed = (name: string): ChecksumAlgorithm | undefined =>
-  Object.hasOwn(digestBytes, name.toUpperCase()) ? (name.toUpperCase() as ChecksumAlgorithm) : undefined
 
 const settings = new Set(['x-amz-checksum-algorithm', 'x-amz-checksum-type', 'x-amz-checksum-mode'])
 
@@ -131,4 +126,4 @@ function checkedDigest(algorithm: ChecksumAlgorithm, value: string, name: string
 }
 
 const unknownAlgorithm = (name: string): S3Error =>
-  new S3Error('InvalidRequest', `${name}: supported checksums are ${Object.keys(digestBytes).join(', ')}.`)
+  new S3Error('InvalidRequest', `${name}: supported checksums are ${checksumAlgorithms.join(', ')}.`)

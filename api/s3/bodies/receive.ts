@@ -63,3 +63,16 @@ export async function verified(
 
 const tooLarge = (bytes: number, maxBytes: number): S3Error =>
   new S3Error('EntityTooLarge', undefined, { ProposedSize: String(bytes), MaxSizeAllowed: String(maxBytes) })
+
+/**
+ * Runs `work`, which makes an arrived body an object or a part, and discards the body when it fails. Only an unreferenced segment is
+ * removed: a commit whose answer was lost keeps its own.
+ */
+export async function discardingOnFailure<T>(services: Services, arrived: Arrived, work: () => Promise<T>): Promise<T> {
+  try {
+    return await work()
+  } catch (error) {
+    await discard(services, arrived)
+    throw error
+  }
+}

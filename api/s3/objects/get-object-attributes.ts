@@ -1,5 +1,6 @@
 import type { OpenedObject } from '../../../db/objects/manifests.ts'
 import { openObject } from '../../../db/objects/objects.ts'
+import { checksumElement } from '../../../policy/s3/s3-checksums.ts'
 import { noSuchKey, S3Error } from '../../../policy/s3/s3-errors.ts'
 import type { StoredChecksum } from '../../../policy/s3/s3-facts.ts'
 import { s3Limits } from '../../../policy/s3/s3-limits.ts'
@@ -70,7 +71,7 @@ function partsOf({ parts }: OpenedObject, call: S3Call, checksum: StoredChecksum
       .map(({ part, number }) => ({
         PartNumber: number,
         Size: part.length,
-        ...(checksum && { [`Checksum${checksum.algorithm}`]: part.checksum }),
+        ...(checksum && { [checksumElement(checksum.algorithm)]: part.checksum }),
       })),
   }
 }

@@ -1,18 +1,13 @@
 import type { ObjectRow } from '../../../db/objects/objects.ts'
+import { checksumElement, checksumHeaders } from '../../../policy/s3/s3-checksums.ts'
 import type { StoredChecksum } from '../../../policy/s3/s3-facts.ts'
 import type { Reply } from '../../http/respond.ts'
 import { emptyReply } from '../answers.ts'
 import type { Xml } from '../xml.ts'
 
-/** The checksum of a response, in headers. */
-export const checksumHeaders = (checksum: StoredChecksum | undefined): Record<string, string> =>
-  checksum
-    ? { [`x-amz-checksum-${checksum.algorithm.toLowerCase()}`]: checksum.value, 'x-amz-checksum-type': checksum.type }
-    : {}
-
 /** The checksum of a result, as elements. */
 export const checksumElements = (checksum: StoredChecksum | undefined): Record<string, Xml> =>
-  checksum ? { [`Checksum${checksum.algorithm}`]: checksum.value, ChecksumType: checksum.type } : {}
+  checksum ? { [checksumElement(checksum.algorithm)]: checksum.value, ChecksumType: checksum.type } : {}
 
 export const quoted = (etag: string): string => `"${etag}"`
 

@@ -7,11 +7,11 @@ import type { Exchange } from '../../http/exchange.ts'
 import type { Reply } from '../../http/respond.ts'
 import { withinDeadline } from '../../pipeline/deadline.ts'
 import type { Services } from '../../services.ts'
-import { discard } from '../../v1/uploads.ts'
 import { type Address, assertKey } from '../addressing.ts'
 import { emptyReply, xmlReply } from '../answers.ts'
 import { type FormFields, receiveForm } from '../bodies/form.ts'
 import { checksumOf, md5Of } from '../bodies/payload.ts'
+import { discardingOnFailure } from '../bodies/receive.ts'
 import { namedBucket } from '../buckets/named-bucket.ts'
 import { objectOf, type S3Call } from '../operation.ts'
 import { checkOwner, checkRights, countS3, stillMayWrite } from '../rights.ts'
@@ -69,18 +69,14 @@ export async function postObject(
       await assertRoom(Math.max(0, expected - s3Limits.formBytes), name, call.caller, services)
       const bounds = bodyRules(call.stored, { ...terms, maxBytes: Math.min(terms.maxBytes, sizes.max) })
       const received = await form.receiveFile(services, { ...bounds, smallBesideRow: true }, { checksum: stated, md5 })
-      let written = false
-      try {
+      return discardingOnFailure(services, received.arrived, async () => {
         if (received.arrived.size < sizes.min)
           throw new S3Error('EntityTooSmall', 'The file is smaller than its policy allows.')
         await stillMayWrite(exchange, accessKeyId, services)
         const write = { call, operation: 'PostObject', received, headers, terms, conditions, held }
         const { object } = await writeObject(write, services)
-        written = true
         return answer(fields, { bucket: call.bucket, key: call.key, etag: object.etag }, services)
-      } finally {
-        if (!written) await discard(services, received.arrived)
-      }
+      })
     })
   } finally {
     form.end()

@@ -1,9 +1,8 @@
 import { writeConditions } from '../../../policy/s3/s3-conditions.ts'
 import { refuseUnsupported, writtenHeaders } from '../../../policy/s3/s3-headers.ts'
 import { writeTerms } from '../../../policy/s3/s3-write-terms.ts'
-import { discard } from '../../v1/uploads.ts'
 import { payloadOf } from '../bodies/payload.ts'
-import { receivePayload } from '../bodies/receive.ts'
+import { discardingOnFailure, receivePayload } from '../bodies/receive.ts'
 import { type Operation, objectOf } from '../operation.ts'
 import { stillMayWrite } from '../rights.ts'
 import { writtenReply } from './object-views.ts'
@@ -28,21 +27,14 @@ export const putObject: Operation = {
     return inSlotUnlessSmall(call, payload.length, services, async (held, rules) => {
       const terms = writeTerms(name, headers, caller, rules)
       await assertRoom(payload.length, name, caller, services)
-      const smallBesideRow = true
-      const received = await receivePayload(exchange, services, payload, {
-        ...bodyRules(stored, terms),
-        smallBesideRow,
-      })
-      let written = false
-      try {
+      const bounds = { ...bodyRules(stored, terms), smallBesideRow: true } as const
+      const received = await receivePayload(exchange, services, payload, bounds)
+      return discardingOnFailure(services, received.arrived, async () => {
         await stillMayWrite(exchange, call.authorization.accessKeyId, services)
         const write = { call, operation: 'PutObject', received, headers, terms, conditions, held }
         const { object } = await writeObject(write, services)
-        written = true
         return writtenReply(object)
-      } finally {
-        if (!written) await discard(services, received.arrived)
-      }
+      })
     })
   },
 }

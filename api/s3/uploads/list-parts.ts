@@ -1,4 +1,5 @@
 import { listPartsAfter } from '../../../db/objects/uploads/s3-uploads.ts'
+import { checksumElement } from '../../../policy/s3/s3-checksums.ts'
 import { S3Error } from '../../../policy/s3/s3-errors.ts'
 import { s3Limits } from '../../../policy/s3/s3-limits.ts'
 import { ownerElements, xmlReply } from '../answers.ts'
@@ -43,7 +44,7 @@ export const listParts: Operation = {
         LastModified: part.created_at,
         ETag: quoted(part.md5),
         Size: part.size,
-        ...(checksum && { [`Checksum${checksum.algorithm}`]: part.checksum }),
+        ...(checksum && { [checksumElement(checksum.algorithm)]: part.checksum }),
       })),
     })
   },

@@ -1,6 +1,7 @@
 import type { UploadRow } from '../../../db/objects/uploads/uploads.ts'
 import type { ChecksumAlgorithm } from '../../../lib/checksums.ts'
 import type { UploadPart } from '../../../policy/objects/uploads/chunked.ts'
+import { checksumAlgorithms, checksumElement } from '../../../policy/s3/s3-checksums.ts'
 import { S3Error } from '../../../policy/s3/s3-errors.ts'
 import { s3Limits } from '../../../policy/s3/s3-limits.ts'
 import { childrenOf, textOf, type XmlElement } from '../xml-in.ts'
@@ -14,8 +15,6 @@ export interface ListedPart {
   checksums: Partial<Record<ChecksumAlgorithm, string>>
 }
 
-const algorithms: readonly ChecksumAlgorithm[] = ['CRC32', 'CRC32C', 'CRC64NVME', 'SHA1', 'SHA256']
-
 /** The parts of a document, in their order. Throws MalformedXML, and InvalidPartOrder unless their numbers ascend. */
 export function listedParts(document: XmlElement): ListedPart[] {
   const parts = childrenOf(document, 'Part').map(listedPart)
@@ -27,8 +26,8 @@ export function listedParts(document: XmlElement): ListedPart[] {
 function listedPart(element: XmlElement): ListedPart {
   const [number, etag] = [textOf(element, 'PartNumber')?.trim() ?? '', textOf(element, 'ETag')]
   if (!/^\d{1,5}$/.test(number) || etag === undefined) throw new S3Error('MalformedXML')
-  const pairs = algorithms.flatMap(algorithm => {
-    const value = textOf(element, `Checksum${algorithm}`)
+  const pairs = checksumAlgorithms.flatMap(algorithm => {
+    const value = textOf(element, checksumElement(algorithm))
     return value === undefined ? [] : [[algorithm, value.trim()] as const]
   })
   return {

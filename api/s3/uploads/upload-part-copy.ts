@@ -5,13 +5,15 @@ import type { NewUploadPart } from '../../../db/objects/uploads/upload-parts.ts'
 import type { ByteRange } from '../../../lib/byte-range.ts'
 import { type Checksum, type ChecksumAlgorithm, checksum as checksumFrom } from '../../../lib/checksums.ts'
 import { unavailableStorage } from '../../../policy/objects/object-names.ts'
+import { checksumElement } from '../../../policy/s3/s3-checksums.ts'
 import { demandCopySource } from '../../../policy/s3/s3-conditions.ts'
 import { noSuchKey, S3Error } from '../../../policy/s3/s3-errors.ts'
 import { s3Limits } from '../../../policy/s3/s3-limits.ts'
 import { openBody } from '../../files/object-body.ts'
 import type { Services } from '../../services.ts'
-import { discard, storeBody } from '../../v1/uploads.ts'
+import { storeBody } from '../../v1/uploads.ts'
 import { xmlReply } from '../answers.ts'
+import { discardingOnFailure } from '../bodies/receive.ts'
 import { copySource } from '../objects/copy-source.ts'
 import { quoted } from '../objects/object-views.ts'
 import { inUploadSlot } from '../objects/upload-slots.ts'
@@ -54,7 +56,7 @@ export const uploadPartCopy: Operation = {
     return xmlReply('CopyPartResult', {
       LastModified: new Date(),
       ETag: quoted(body.md5),
-      ...(algorithm && { [`Checksum${algorithm}`]: checksum }),
+      ...(algorithm && { [checksumElement(algorithm)]: checksum }),
     })
   },
 }
@@ -119,16 +121,13 @@ async function copyBytes(
       unstored: unavailableStorage(stored),
     } as const
     const arrived = await storeBody(body, services, rules, { signal: exchange.signal }).finally(() => body.destroy())
-    try {
+    return discardingOnFailure(services, arrived, async () => {
       await stillMayWrite(exchange, call.authorization.accessKeyId, services)
       const { segmentId, bytes: _, ...facts } = arrived
       const stored = { ...part, segmentId, body: facts, checksum: sum?.digest().toString('base64') }
       await storePart(stored, call, services)
       return stored
-    } catch (error) {
-      await discard(services, arrived)
-      throw error
-    }
+    })
   })
 }
 

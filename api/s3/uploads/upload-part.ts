@@ -2,15 +2,15 @@ import { readUploadRoom } from '../../../db/objects/uploads/upload-room.ts'
 import type { UploadRow } from '../../../db/objects/uploads/uploads.ts'
 import { ApiError } from '../../../policy/errors.ts'
 import { unavailableStorage } from '../../../policy/objects/object-names.ts'
+import { checksumHeader } from '../../../policy/s3/s3-checksums.ts'
 import { S3Error } from '../../../policy/s3/s3-errors.ts'
 import { s3Limits } from '../../../policy/s3/s3-limits.ts'
 import type { Services } from '../../services.ts'
 import { includedBytes } from '../../v1/storage-charge.ts'
-import { discard } from '../../v1/uploads.ts'
 import { emptyReply } from '../answers.ts'
 import { payloadOf, type SizedPayload } from '../bodies/payload.ts'
-import { receivePayload } from '../bodies/receive.ts'
-import { checksumHeaders, quoted } from '../objects/object-views.ts'
+import { discardingOnFailure, receivePayload } from '../bodies/receive.ts'
+import { quoted } from '../objects/object-views.ts'
 import { inUploadSlot } from '../objects/upload-slots.ts'
 import { assertMayWrite } from '../objects/write-object.ts'
 import type { Operation, S3Call } from '../operation.ts'
@@ -38,18 +38,12 @@ export const uploadPart: Operation = {
       const rules = { maxBytes, tooLarge: 'FILE_TOO_LARGE', unstored: unavailableStorage(stored) } as const
       const { arrived, checksum } = await receivePayload(exchange, services, payload, rules)
       const { segmentId, bytes: _, ...body } = arrived
-      try {
+      await discardingOnFailure(services, arrived, async () => {
         await stillMayWrite(exchange, call.authorization.accessKeyId, services)
         const part = { uploadId: upload.id, part: number, segmentId, body, checksum: checksum?.value }
         await storePart(part, call, services)
-      } catch (error) {
-        // Removes only an unreferenced segment: a commit whose answer was lost retains its own.
-        await discard(services, arrived)
-        throw error
-      }
-      const { 'x-amz-checksum-type': __, ...shown } = checksumHeaders(
-        checksum ? { ...checksum, type: 'FULL_OBJECT' } : undefined,
-      )
+      })
+      const shown = checksum && { [checksumHeader(checksum.algorithm)]: checksum.value }
       return emptyReply(200, { ETag: quoted(body.md5), ...shown })
     })
   },

@@ -324,6 +324,8 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
       minChunkBytes: 512,
     },
   },
+  // As Amazon defines them.
+  's3/s3-checksums.ts': { digestBytes: { CRC32: 4, CRC32C: 4, CRC64NVME: 8, SHA1: 20, SHA256: 32 } },
   // Contract 7.46 and 7.52.
   's3/s3-limits.ts': {
     s3Limits: {
