@@ -3,10 +3,7 @@ import { CreateMultipartUploadCommand } from '@aws-sdk/client-s3'
 import test from 'ava'
 import fc from 'fast-check'
 import { testApi } from '../../kit/actors/api.ts'
-import { s3Of } from '../../kit/actors/s3.ts'
 import { comesTrue } from '../../kit/comes-true.ts'
-import { cutAt, cuts, documents, formFields } from '../../kit/fuzz/s3-bodies.ts'
-import { type Known, requests } from '../../kit/fuzz/s3-fuzz.ts'
 import {
   newKey,
   type Pair,
@@ -17,7 +14,10 @@ import {
   signedChunks,
   signedForm,
   wrongAnswer,
-} from '../../kit/fuzz/s3-wire.ts'
+} from '../../kit/fuzz/raw-requests.ts'
+import { cutAt, cuts, documents, formFields } from '../../kit/fuzz/s3-bodies.ts'
+import { type Known, requests } from '../../kit/fuzz/s3-fuzz.ts'
+import { s3Of } from '../../kit/s3/sdk.ts'
 
 const errors: unknown[] = []
 const log = { info: () => {}, warn: () => {}, error: (fields: unknown) => void errors.push(fields) }

@@ -9,10 +9,10 @@ import { MiB } from '../../../lib/bytes.ts'
 import { ApiError } from '../../../policy/errors.ts'
 import { s3ErrorOf } from '../../../policy/s3/s3-errors.ts'
 import { testApi } from '../../kit/actors/api.ts'
-import { s3Of } from '../../kit/actors/s3.ts'
 import { comesTrue } from '../../kit/comes-true.ts'
-import { type Pair, type RawRequest, sendRaw, signed, signedForm } from '../../kit/fuzz/s3-wire.ts'
+import { type Pair, type RawRequest, sendRaw, signed, signedForm } from '../../kit/fuzz/raw-requests.ts'
 import { put } from '../../kit/objects/objects.ts'
+import { s3Of } from '../../kit/s3/sdk.ts'
 
 let segmentIds: Pick<SegmentIds, 'take'> | undefined
 const api = testApi({

@@ -1,7 +1,7 @@
 import { createHash, randomBytes, randomInt } from 'node:crypto'
 import type { Actor } from '../actors/api.ts'
 import { fullPart } from '../actors/chunked.ts'
-import { elementOf, type WireAnswer } from '../actors/s3-wire.ts'
+import { elementOf, type WireAnswer } from '../s3/wire.ts'
 import { Answered } from './answered.ts'
 import { etagIn, type S3At, s3At } from './s3-commands.ts'
 

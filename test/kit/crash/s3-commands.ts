@@ -2,8 +2,8 @@ import { createHash, randomBytes } from 'node:crypto'
 import { S3Client } from '@aws-sdk/client-s3'
 import { createPresignedPost } from '@aws-sdk/s3-presigned-post'
 import type { Actor, TestApi, TestUser } from '../actors/api.ts'
-import { elementOf, S3Wire, type WireAnswer, type WireInit, type WirePair } from '../actors/s3-wire.ts'
 import { sendForm } from '../s3/plain-request.ts'
+import { elementOf, S3Wire, type WireAnswer, type WireInit, type WirePair } from '../s3/wire.ts'
 import type { Change } from './change-kit.ts'
 
 /** Somebody on the S3 wire of one process. No answer is waited for again, and no request is repeated. */

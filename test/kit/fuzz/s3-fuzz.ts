@@ -1,6 +1,6 @@
 import fc from 'fast-check'
+import type { RawRequest } from './raw-requests.ts'
 import { documents, oddValues } from './s3-bodies.ts'
-import type { RawRequest } from './s3-wire.ts'
 
 /** Names that mean something to S3, and some that mean nothing. */
 const parameters =

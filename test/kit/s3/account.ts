@@ -1,6 +1,6 @@
 import type { TestApi, TestUser } from '../actors/api.ts'
-import { s3Of } from '../actors/s3.ts'
-import { S3Wire } from '../actors/s3-wire.ts'
+import { s3Of } from './sdk.ts'
+import { S3Wire } from './wire.ts'
 
 /** A new account that speaks S3, by Amazon's SDK and by plain requests. */
 export async function s3Account(api: TestApi, { user, key }: { user?: TestUser; key?: string } = {}) {

@@ -5,7 +5,7 @@ import type { S3Account } from './account.ts'
 
 type Condition = Record<string, string> | (string | number)[]
 
-export interface FormWish {
+export interface FormOptions {
   /** Fields in addition to those of the signature; undefined = without this one. */
   fields?: Record<string, string | undefined>
   conditions?: Condition[]
@@ -16,7 +16,7 @@ export interface FormWish {
 /** The fields of a signed form, each of which its policy allows unless `conditions` says otherwise. */
 export function signedFields(
   { credentials: { accessKeyId, secretAccessKey: own } }: S3Account,
-  { fields = {}, conditions, expiration = new Date(Date.now() + 60_000), secretAccessKey = own }: FormWish = {},
+  { fields = {}, conditions, expiration = new Date(Date.now() + 60_000), secretAccessKey = own }: FormOptions = {},
 ): Record<string, string> {
   const time = new Date().toISOString().replace(/[-:]|\.\d{3}/g, '')
   const scope = { date: time.slice(0, 8), region: 'auto', service: 's3' }

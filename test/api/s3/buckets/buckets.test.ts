@@ -2,8 +2,8 @@ import { CreateBucketCommand, HeadBucketCommand, ListBucketsCommand } from '@aws
 import test from 'ava'
 import { operations } from '../../../../api/s3/operations.ts'
 import { testApi } from '../../../kit/actors/api.ts'
-import { elementOf } from '../../../kit/actors/s3-wire.ts'
 import { elementsOf, refusal, s3Account } from '../../../kit/s3/account.ts'
+import { elementOf } from '../../../kit/s3/wire.ts'
 
 const api = testApi()
 const fixed = ['legacy', 'private', 'public']

@@ -5,9 +5,9 @@ import { saveRules } from '../../../../db/objects/blob-rules.ts'
 import { readUsage } from '../../../../db/objects/blob-usage.ts'
 import { GiB } from '../../../../lib/bytes.ts'
 import { type TestUser, testApi } from '../../../kit/actors/api.ts'
-import { answerOf, wireOf } from '../../../kit/actors/s3-wire.ts'
 import { comesTrue } from '../../../kit/comes-true.ts'
 import { rule } from '../../../kit/objects/upkeep.ts'
+import { answerOf, wireOf } from '../../../kit/s3/wire.ts'
 
 const api = testApi()
 const copied = { headers: { 'x-amz-copy-source': 'private/k' } }

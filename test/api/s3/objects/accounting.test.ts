@@ -1,7 +1,7 @@
 import test from 'ava'
 import { blobSettings } from '../../../../policy/objects/blob-settings.ts'
 import { testApi } from '../../../kit/actors/api.ts'
-import { answerOf, wireOf } from '../../../kit/actors/s3-wire.ts'
+import { answerOf, wireOf } from '../../../kit/s3/wire.ts'
 
 const api = testApi({ scale: 1, config: { blob: blobSettings({ BLOB_CONCURRENT_UPLOADS: '2' }) } })
 

@@ -1,8 +1,8 @@
 import test from 'ava'
 import { testApi } from '../../../kit/actors/api.ts'
-import { wireOf } from '../../../kit/actors/s3-wire.ts'
 import { s3Account } from '../../../kit/s3/account.ts'
 import { completed, opened, sent } from '../../../kit/s3/parts.ts'
+import { wireOf } from '../../../kit/s3/wire.ts'
 
 const api = testApi()
 

@@ -2,9 +2,9 @@ import { once } from 'node:events'
 import type { ClientRequest } from 'node:http'
 import test, { type ExecutionContext } from 'ava'
 import { type TestUser, testApi } from '../../../kit/actors/api.ts'
-import { answerOf, type Frames, type S3Wire, wireOf } from '../../../kit/actors/s3-wire.ts'
 import { comesTrue } from '../../../kit/comes-true.ts'
-import { storedFor } from '../../../kit/objects/s3-remains.ts'
+import { storedFor } from '../../../kit/s3/remains.ts'
+import { answerOf, type Frames, type S3Wire, wireOf } from '../../../kit/s3/wire.ts'
 
 const api = testApi()
 /** One that is stored with its row, and one in the object store. */

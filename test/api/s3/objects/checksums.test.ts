@@ -2,8 +2,8 @@ import { createHash, randomBytes } from 'node:crypto'
 import test from 'ava'
 import { type ChecksumAlgorithm, checksum } from '../../../../lib/checksums.ts'
 import { testApi } from '../../../kit/actors/api.ts'
-import { wireOf } from '../../../kit/actors/s3-wire.ts'
-import { storedFor } from '../../../kit/objects/s3-remains.ts'
+import { storedFor } from '../../../kit/s3/remains.ts'
+import { wireOf } from '../../../kit/s3/wire.ts'
 
 const api = testApi()
 const algorithms: ChecksumAlgorithm[] = ['CRC32', 'CRC32C', 'CRC64NVME', 'SHA1', 'SHA256']

@@ -4,9 +4,9 @@ import test from 'ava'
 import { readUsage } from '../../../../db/objects/blob-usage.ts'
 import { blobSettings } from '../../../../policy/objects/blob-settings.ts'
 import { testApi } from '../../../kit/actors/api.ts'
-import { type WireAnswer, wireOf } from '../../../kit/actors/s3-wire.ts'
-import { storedFor } from '../../../kit/objects/s3-remains.ts'
 import { madeObject } from '../../../kit/objects/stored-objects.ts'
+import { storedFor } from '../../../kit/s3/remains.ts'
+import { type WireAnswer, wireOf } from '../../../kit/s3/wire.ts'
 
 const api = testApi({ config: { blob: blobSettings({ BLOB_CONCURRENT_UPLOADS: '32' }) } })
 const codesOf = (answers: readonly WireAnswer[]) => answers.map(({ status, code }) => code ?? String(status)).sort()

@@ -5,11 +5,11 @@ import { saveRules } from '../../../../db/objects/blob-rules.ts'
 import { readUsage } from '../../../../db/objects/blob-usage.ts'
 import { lockNames } from '../../../../db/objects/objects.ts'
 import { testApi } from '../../../kit/actors/api.ts'
-import { s3Of } from '../../../kit/actors/s3.ts'
-import { elementOf, wireOf } from '../../../kit/actors/s3-wire.ts'
 import { comesTrue } from '../../../kit/comes-true.ts'
 import { madeObject } from '../../../kit/objects/stored-objects.ts'
 import { rule } from '../../../kit/objects/upkeep.ts'
+import { s3Of } from '../../../kit/s3/sdk.ts'
+import { elementOf, wireOf } from '../../../kit/s3/wire.ts'
 
 const api = testApi()
 const crc32 = 'NhCmhg==' // of hello

@@ -1,8 +1,8 @@
 import test from 'ava'
 import { changeObject } from '../../../../db/objects/object-changes.ts'
 import { testApi } from '../../../kit/actors/api.ts'
-import { wireOf } from '../../../kit/actors/s3-wire.ts'
 import { comesTrue } from '../../../kit/comes-true.ts'
+import { wireOf } from '../../../kit/s3/wire.ts'
 
 const api = testApi()
 

@@ -3,8 +3,8 @@ import { DeleteObjectsCommand } from '@aws-sdk/client-s3'
 import test from 'ava'
 import { readUsage } from '../../../../db/objects/blob-usage.ts'
 import { testApi } from '../../../kit/actors/api.ts'
-import { s3Of } from '../../../kit/actors/s3.ts'
-import { objectPath, type S3Wire, wireOf } from '../../../kit/actors/s3-wire.ts'
+import { s3Of } from '../../../kit/s3/sdk.ts'
+import { objectPath, type S3Wire, wireOf } from '../../../kit/s3/wire.ts'
 
 const api = testApi()
 const md5 = (text: string) => createHash('md5').update(text).digest('base64')

@@ -1,7 +1,7 @@
 import { Agent, request } from 'node:http'
 import test from 'ava'
 import { testApi } from '../../../kit/actors/api.ts'
-import { answerOf, elementOf, S3Wire, wireOf } from '../../../kit/actors/s3-wire.ts'
+import { answerOf, elementOf, S3Wire, wireOf } from '../../../kit/s3/wire.ts'
 
 const api = testApi()
 

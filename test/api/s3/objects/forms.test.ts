@@ -6,9 +6,17 @@ import test from 'ava'
 import { MiB } from '../../../../lib/bytes.ts'
 import { testApi } from '../../../kit/actors/api.ts'
 import { comesTrue } from '../../../kit/comes-true.ts'
-import { storedFor } from '../../../kit/objects/s3-remains.ts'
 import { type S3Account, s3Account } from '../../../kit/s3/account.ts'
-import { boundary, type FormWish, formBody, formEnd, formPart, postForm, signedFields } from '../../../kit/s3/forms.ts'
+import {
+  boundary,
+  type FormOptions,
+  formBody,
+  formEnd,
+  formPart,
+  postForm,
+  signedFields,
+} from '../../../kit/s3/forms.ts'
+import { storedFor } from '../../../kit/s3/remains.ts'
 
 const api = testApi()
 
@@ -17,8 +25,8 @@ const Bucket = 'private'
 // biome-ignore lint/suspicious/noTemplateCurlyInString: so it is in forms
 const fileName = '${filename}'
 
-const post = (ana: S3Account, wish: FormWish = {}, file?: string | Buffer, fileName?: string) =>
-  postForm(api(), formBody(signedFields(ana, wish), file, fileName))
+const post = (ana: S3Account, options: FormOptions = {}, file?: string | Buffer, fileName?: string) =>
+  postForm(api(), formBody(signedFields(ana, options), file, fileName))
 
 const objectOf = async ({ send }: S3Account, Key: string) => {
   const got = await send(new GetObjectCommand({ Bucket, Key, ChecksumMode: 'ENABLED' }))

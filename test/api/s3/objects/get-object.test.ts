@@ -1,8 +1,8 @@
 import { randomBytes } from 'node:crypto'
 import test from 'ava'
 import { testApi } from '../../../kit/actors/api.ts'
-import { elementOf, wireOf } from '../../../kit/actors/s3-wire.ts'
 import { madeObject } from '../../../kit/objects/stored-objects.ts'
+import { elementOf, wireOf } from '../../../kit/s3/wire.ts'
 
 const api = testApi()
 

@@ -1,9 +1,9 @@
 import { ListObjectsV2Command, type ListObjectsV2CommandInput } from '@aws-sdk/client-s3'
 import test from 'ava'
 import { testApi } from '../../../kit/actors/api.ts'
-import { elementOf, uriEncoded } from '../../../kit/actors/s3-wire.ts'
 import { put } from '../../../kit/objects/objects.ts'
 import { elementsOf, type S3Account, s3Account } from '../../../kit/s3/account.ts'
+import { elementOf, uriEncoded } from '../../../kit/s3/wire.ts'
 
 const api = testApi()
 const Bucket = 'private'

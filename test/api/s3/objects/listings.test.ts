@@ -1,9 +1,9 @@
 import test from 'ava'
 import fc from 'fast-check'
 import { testApi } from '../../../kit/actors/api.ts'
-import { elementOf, uriEncoded } from '../../../kit/actors/s3-wire.ts'
 import { put } from '../../../kit/objects/objects.ts'
 import { elementsOf, type S3Account, s3Account } from '../../../kit/s3/account.ts'
+import { elementOf, uriEncoded } from '../../../kit/s3/wire.ts'
 
 const api = testApi()
 

@@ -2,8 +2,8 @@ import { HeadObjectCommand, PutObjectCommand, type PutObjectCommandInput } from 
 import { getSignedUrl } from '@aws-sdk/s3-request-presigner'
 import test from 'ava'
 import { testApi } from '../../../kit/actors/api.ts'
-import { s3Of } from '../../../kit/actors/s3.ts'
-import { wireOf } from '../../../kit/actors/s3-wire.ts'
+import { s3Of } from '../../../kit/s3/sdk.ts'
+import { wireOf } from '../../../kit/s3/wire.ts'
 
 const api = testApi()
 /** A header as its bytes, each a character. */

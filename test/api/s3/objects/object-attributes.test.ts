@@ -2,9 +2,9 @@ import { randomBytes } from 'node:crypto'
 import { GetObjectAttributesCommand } from '@aws-sdk/client-s3'
 import test from 'ava'
 import { testApi } from '../../../kit/actors/api.ts'
-import { s3Of } from '../../../kit/actors/s3.ts'
-import { wireOf } from '../../../kit/actors/s3-wire.ts'
 import { madeObject } from '../../../kit/objects/stored-objects.ts'
+import { s3Of } from '../../../kit/s3/sdk.ts'
+import { wireOf } from '../../../kit/s3/wire.ts'
 
 const api = testApi()
 const crc32 = 'NhCmhg==' // of hello

@@ -1,7 +1,7 @@
 import test from 'ava'
 import { testApi } from '../../../kit/actors/api.ts'
-import { type WireAnswer, wireOf } from '../../../kit/actors/s3-wire.ts'
 import { madeObject } from '../../../kit/objects/stored-objects.ts'
+import { type WireAnswer, wireOf } from '../../../kit/s3/wire.ts'
 
 const api = testApi()
 const documentOf = (tags: Record<string, string>) =>

@@ -3,8 +3,8 @@ import { request } from 'node:http'
 import { GetObjectCommand, PutObjectCommand } from '@aws-sdk/client-s3'
 import test from 'ava'
 import { testApi } from '../../../kit/actors/api.ts'
-import { s3Of } from '../../../kit/actors/s3.ts'
-import { answerOf, elementOf, objectPath, wireOf } from '../../../kit/actors/s3-wire.ts'
+import { s3Of } from '../../../kit/s3/sdk.ts'
+import { answerOf, elementOf, objectPath, wireOf } from '../../../kit/s3/wire.ts'
 
 const api = testApi()
 const odd = [

@@ -1,8 +1,8 @@
 import { gzipSync } from 'node:zlib'
 import test from 'ava'
 import { type TestUser, testApi } from '../../../kit/actors/api.ts'
-import { wireOf } from '../../../kit/actors/s3-wire.ts'
 import { here } from '../../../kit/objects/stored-objects.ts'
+import { wireOf } from '../../../kit/s3/wire.ts'
 
 const api = testApi()
 const bytesOf = (text: string) => Buffer.from(text).toString('latin1')

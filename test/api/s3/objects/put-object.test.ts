@@ -4,9 +4,9 @@ import { PutObjectCommand } from '@aws-sdk/client-s3'
 import test from 'ava'
 import { readUsage } from '../../../../db/objects/blob-usage.ts'
 import { testApi } from '../../../kit/actors/api.ts'
-import { s3Of } from '../../../kit/actors/s3.ts'
-import { objectPath, wireOf } from '../../../kit/actors/s3-wire.ts'
 import { sent } from '../../../kit/actors/sent-files.ts'
+import { s3Of } from '../../../kit/s3/sdk.ts'
+import { objectPath, wireOf } from '../../../kit/s3/wire.ts'
 
 const api = testApi()
 const md5 = (bytes: string | Buffer) => createHash('md5').update(bytes).digest('hex')

@@ -13,9 +13,9 @@ import type { ChecksumAlgorithm } from '../../../../lib/checksums.ts'
 import { newId } from '../../../../policy/ids.ts'
 import { upkeepTimes } from '../../../../policy/objects/blob-upkeep.ts'
 import { testApi } from '../../../kit/actors/api.ts'
-import { answerOf, elementOf, objectPath } from '../../../kit/actors/s3-wire.ts'
 import { refusal, type S3Account, s3Account } from '../../../kit/s3/account.ts'
 import { completed, opened, sent } from '../../../kit/s3/parts.ts'
+import { answerOf, elementOf, objectPath } from '../../../kit/s3/wire.ts'
 
 const api = testApi()
 

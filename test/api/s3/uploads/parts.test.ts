@@ -8,10 +8,10 @@ import {
 import test from 'ava'
 import { checksum } from '../../../../lib/checksums.ts'
 import { testApi } from '../../../kit/actors/api.ts'
-import { objectPath } from '../../../kit/actors/s3-wire.ts'
-import { storedFor } from '../../../kit/objects/s3-remains.ts'
 import { type S3Account, s3Account } from '../../../kit/s3/account.ts'
 import { completed, opened, sent } from '../../../kit/s3/parts.ts'
+import { storedFor } from '../../../kit/s3/remains.ts'
+import { objectPath } from '../../../kit/s3/wire.ts'
 
 const api = testApi()
 

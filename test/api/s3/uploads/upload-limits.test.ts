@@ -2,9 +2,9 @@ import { AbortMultipartUploadCommand, CreateMultipartUploadCommand, UploadPartCo
 import test from 'ava'
 import { s3Limits } from '../../../../policy/s3/s3-limits.ts'
 import { testApi } from '../../../kit/actors/api.ts'
-import { elementOf, objectPath } from '../../../kit/actors/s3-wire.ts'
 import { refusal, s3Account } from '../../../kit/s3/account.ts'
 import { opened, sent } from '../../../kit/s3/parts.ts'
+import { elementOf, objectPath } from '../../../kit/s3/wire.ts'
 
 const api = testApi()
 

@@ -6,9 +6,9 @@ import {
 } from '@aws-sdk/client-s3'
 import test from 'ava'
 import { testApi } from '../../../kit/actors/api.ts'
-import { elementOf } from '../../../kit/actors/s3-wire.ts'
 import { elementsOf, type S3Account, s3Account } from '../../../kit/s3/account.ts'
 import { opened, sent } from '../../../kit/s3/parts.ts'
+import { elementOf } from '../../../kit/s3/wire.ts'
 
 const api = testApi()
 const Bucket = 'private'

@@ -1,5 +1,5 @@
 import { S3Client } from '@aws-sdk/client-s3'
-import type { TestApi, TestUser } from './api.ts'
+import type { TestApi, TestUser } from '../actors/api.ts'
 
 /** The S3 pair of a user's key, and a client of Amazon's SDK that uses it, with its default checksums. */
 export async function s3Of(api: TestApi, user: TestUser, key = user.key): Promise<S3Actor> {

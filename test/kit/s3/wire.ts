@@ -1,8 +1,8 @@
 import { createHash, createHmac } from 'node:crypto'
 import { type ClientRequest, type IncomingHttpHeaders, type IncomingMessage, request as requestHttp } from 'node:http'
 import { buffer } from 'node:stream/consumers'
-import type { TestApi, TestUser } from './api.ts'
-import { s3Of } from './s3.ts'
+import type { TestApi, TestUser } from '../actors/api.ts'
+import { s3Of } from './sdk.ts'
 
 // A signer of its own, written from the description of Signature Version 4: it says on the wire what no SDK would say.
 
