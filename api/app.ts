@@ -9,6 +9,7 @@ import { preflights } from './pipeline/cross-origin.ts'
 import type { Endpoint } from './pipeline/endpoint.ts'
 import { blobApi, openApi } from './pipeline/openapi.ts'
 import { serve } from './pipeline/serve.ts'
+import { hostsOf } from './s3/addressing.ts'
 import { answerS3 } from './s3/s3-surface.ts'
 import type { Services } from './services.ts'
 import {
@@ -37,10 +38,11 @@ export interface Surfaces {
 /** The wire of the platform: which surface answers what. */
 export function surfaces(services: Services): Surfaces {
   const { urls } = services.config
+  const s3Hosts = hostsOf(services.config)
   return {
     base: jsonSurface(services, [...endpoints, openApi(endpoints, urls.base)]),
     blob: jsonSurface(services, [...blobEndpoints, openApi(blobEndpoints, urls.blob, blobApi)], 'blob'),
-    s3: surface(services, urls.s3, [replies(exchange => answerS3(exchange, services))]),
+    s3: surface(services, urls.s3, [replies(exchange => answerS3(exchange, s3Hosts, services))]),
     files: textSurface(services, answerFiles, urls.files),
     public: textSurface(services, answerPublic, urls.public),
   }

@@ -5,7 +5,7 @@ import type { Reply } from '../http/respond.ts'
 import { audit } from '../pipeline/audit.ts'
 import { withinDeadline } from '../pipeline/deadline.ts'
 import type { Services } from '../services.ts'
-import { type Address, addressOf, hostsOf } from './addressing.ts'
+import { type Address, addressOf } from './addressing.ts'
 import { failedS3, identified } from './answers.ts'
 import { namedBucket } from './buckets/named-bucket.ts'
 import { corsHeaders, preflight } from './cors.ts'
@@ -18,8 +18,8 @@ import { readAuthorization } from './signature/authorization.ts'
 import { type SignedRequest, signedRequest, withParametersAsHeaders } from './signature/signed-request.ts'
 import { checkTerms, verifySignature } from './signature/verification.ts'
 
-/** What happens to every request of the S3 wire: address, signature, rights, limits, operation, audit. Never rejects. */
-export async function answerS3(exchange: Exchange, services: Services): Promise<Reply> {
+/** What happens to every request of the S3 wire: address, signature, rights, limits, operation, audit. Never rejects. `hosts` as in `addressOf`. */
+export async function answerS3(exchange: Exchange, hosts: readonly string[], services: Services): Promise<Reply> {
   const { method = '', url = '/', rawHeaders } = exchange.request
   const headers = identified(exchange)
   let reply: Reply
@@ -27,7 +27,7 @@ export async function answerS3(exchange: Exchange, services: Services): Promise<
     // Set on the response, as some operations write their answer themselves.
     for (const [name, value] of Object.entries(headers)) exchange.response.setHeader(name, value)
     const request = signedRequest({ method, target: url, rawHeaders })
-    const address = addressOf(request, hostsOf(services.config))
+    const address = addressOf(request, hosts)
     const allowed = corsHeaders(exchange, address.bucket, services)
     for (const [name, value] of Object.entries(allowed ?? {})) exchange.response.setHeader(name, value)
     reply = method === 'OPTIONS' ? preflight(exchange, allowed) : await served(request, address, exchange, services)

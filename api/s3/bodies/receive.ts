@@ -40,12 +40,12 @@ interface Arrival {
 }
 
 /** Compares a body with what was stated of it, and discards it when it differs. Throws BadDigest and XAmzContentSHA256Mismatch. */
-export async function verified(
+export function verified(
   { md5, sha256, checksum }: Payload,
   { arrived, stream, ended }: Arrival,
   services: Services,
 ): Promise<ReceivedBody> {
-  try {
+  return discardingOnFailure(services, arrived, async () => {
     await ended
     if (md5 !== null && md5 !== arrived.md5) throw new S3Error('BadDigest')
     if (sha256 !== null && sha256 !== arrived.sha256)
@@ -55,10 +55,7 @@ export async function verified(
       })
     const { value } = stream
     return { arrived, checksum: checksum && value !== null ? { algorithm: checksum.algorithm, value } : null }
-  } catch (refusal) {
-    await discard(services, arrived)
-    throw refusal
-  }
+  })
 }
 
 const tooLarge = (bytes: number, maxBytes: number): S3Error =>
