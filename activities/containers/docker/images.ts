@@ -1,8 +1,10 @@
 import { createReadStream } from 'node:fs'
 import type Docker from 'dockerode'
 import { FairSlots } from '../../../lib/async/fair-slots.ts'
+import { engines } from '../../../policy/databases/engines.ts'
 import { imagePulls } from '../../../policy/hosts/host-slots.ts'
 import { runtimes } from '../../../policy/runtimes.ts'
+import { ownProgram, programLabel } from '../../../runtimes/database-recipes.ts'
 import { HostUnreachable, ImageUnavailable } from '../port.ts'
 import { call, toPortError, unless } from './calls.ts'
 
@@ -19,10 +21,12 @@ export type MakeRootfs = (
 export function containerImages(docker: Docker, makeRootfs: MakeRootfs, pulls = imagePulls) {
   const slots = new FairSlots({ atOnce: pulls.atOnce })
   const inProgress = new Map<string, Promise<void>>()
-  const present = (image: string): Promise<boolean> =>
-    call(() => docker.getImage(image).inspect())
-      .catch(unless(404))
-      .then(Boolean)
+  /** An image with an older version of a program of ours does not count. */
+  async function present(image: string): Promise<boolean> {
+    const found = await call(() => docker.getImage(image).inspect()).catch(unless(404))
+    const program = ownProgram(image)
+    return Boolean(found) && (program === null || found?.Config.Labels?.[programLabel] === program)
+  }
 
   async function bring(image: string, onProgress: Progress): Promise<void> {
     const leave = await slots.enter(image)
@@ -30,16 +34,25 @@ export function containerImages(docker: Docker, makeRootfs: MakeRootfs, pulls = 
   }
 
   async function bringNow(image: string, onProgress: Progress): Promise<void> {
-    const source = officialName(image) ?? image
-    const pullError = await pull(docker, source, onProgress, pulls).then(
-      () => null,
-      error => error as Error,
-    )
-    if (pullError === null) return source === image ? undefined : tag(docker, source, image)
+    const pullError = await bringPublished(image, onProgress)
+    if (pullError === null) return
     if (pullError instanceof HostUnreachable) throw pullError
     const rootfs = await makeRootfs(image, onProgress).catch(error => unavailable(image, error, pullError))
     if (!rootfs) return unavailable(image, pullError)
     await load(docker, image, rootfs)
+  }
+
+  /** Resolves to null once the published image is here under our name, and otherwise to the reason why not. */
+  async function bringPublished(image: string, onProgress: Progress): Promise<Error | null> {
+    const source = publishedName(image)
+    if (source === null) return new Error('no registry has it')
+    try {
+      await pull(docker, source, onProgress, pulls)
+    } catch (error) {
+      return error as Error
+    }
+    if (source !== image) await tag(docker, source, image)
+    return null
   }
 
   return {
@@ -59,13 +72,14 @@ function unavailable(image: string, ...causes: Error[]): never {
   })
 }
 
-/** Published name of an image under `berth/`; null for every other image. */
-function officialName(image: string): string | null {
-  for (const runtime of Object.values(runtimes)) {
-    const version = runtime.versions.find(candidate => runtime.image(candidate) === image)
-    if (version !== undefined) return runtime.official(version)
+/** The name by which a registry has the image. Null for one under `berth/` that only a recipe makes: there that name is a stranger's. */
+function publishedName(image: string): string | null {
+  for (const { versions, image: imageOf, official } of [...Object.values(runtimes), ...Object.values(engines)]) {
+    const version = versions.find(candidate => imageOf(candidate) === image)
+    const name = version === undefined ? null : official(version)
+    if (name !== null) return name
   }
-  return null
+  return image.startsWith('berth/') ? null : image
 }
 
 /** Rejects when nothing arrives for a while, or when it takes too long. The registry may also refuse with a message in the stream. */

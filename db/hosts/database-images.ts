@@ -1,0 +1,17 @@
+import type { Db } from '../database.ts'
+
+/** What a host has of the images of databases, by name: `ready`, or why not and what to do. One that is missing is being prepared. */
+export type DatabaseImages = Readonly<Record<string, string>>
+
+/** Replaces what is recorded of this host's images. */
+export async function recordDatabaseImages(db: Db, hostId: string, images: DatabaseImages): Promise<void> {
+  await db('hosts')
+    .where({ id: hostId })
+    .update({ database_images: JSON.stringify(images) })
+}
+
+/** What is recorded of this host's images; empty for a host that is not registered. */
+export async function readDatabaseImages(db: Db, hostId: string): Promise<DatabaseImages> {
+  const row = await db('hosts').where({ id: hostId }).first('database_images')
+  return row?.database_images ?? {}
+}
