@@ -1,8 +1,8 @@
-import { lockForDeletion, revertAppState } from './apps/transient-states.ts'
 import { type Db, transaction, tryRoundLock } from './database.ts'
 import { lockForDeploy, settleDeploy } from './deploys/deploys.ts'
 import * as segments from './objects/segments.ts'
-import { announceOperationEnd, expireQueuedOperation } from './operations/operations.ts'
+import { announceOperationEnd, expireQueuedOperation, type OperationRow } from './operations/operations.ts'
+import { lockForDeletion, revertTargetState, targetTables } from './operations/transient-states.ts'
 import { revertRestoreHost } from './snapshots/restores.ts'
 import { removeSnapshots } from './snapshots/snapshots.ts'
 import { statement } from './statement.ts'
@@ -36,16 +36,17 @@ export async function confirmPush(db: Db, appId: string, operationId: string): P
 }
 
 /**
- * Removes an operation that was stored and never confirmed, with all that it reserved: memory, name, archive and key are free again.
+ * Removes an operation that was stored and never confirmed, with all that it reserved: memory, name, port, archive and key are free again.
  * False when it is missing or confirmed.
  */
 export async function undoOperation(db: Db, operationId: string): Promise<boolean> {
   return transaction(db, async trx => {
     const unconfirmed = () => trx('operations').where({ id: operationId, state: 'accepting' })
-    const stored = await unconfirmed().first('kind', 'target_id')
+    const stored = await unconfirmed().first('kind', 'target_type', 'target_id')
     if (stored) await lockForDeletion(trx, stored)
-    const operation = await unconfirmed().forUpdate().first()
+    const operation: OperationRow | undefined = await unconfirmed().forUpdate().first()
     if (!operation) return false
+    const { kind, target_type: type, target_id: targetId } = operation
     const deployments: { id: string; segment_id: string | null }[] = await trx('deployments')
       .where({ operation_id: operationId })
       .select('id', 'segment_id')
@@ -55,10 +56,10 @@ export async function undoOperation(db: Db, operationId: string): Promise<boolea
     await trx('deployments').whereIn('id', ids).delete()
     await removeSnapshots(trx, await trx('snapshots').where({ operation_id: operationId }).select('id', 'segment_id'))
     await trx('idempotency_keys').where({ operation_id: operationId }).delete()
-    if (operation.kind === 'restore') await revertRestoreHost(trx, operation.target_id, operationId)
-    if (operation.kind === 'create') await trx('apps').where({ id: operation.target_id, accepting: true }).delete()
+    if (kind === 'restore' && type === 'app') await revertRestoreHost(trx, targetId, operationId)
+    if (kind === 'create') await trx(targetTables[type]).where({ id: targetId, accepting: true }).delete()
     await trx('operations').where({ id: operationId }).delete()
-    await revertAppState(trx, operation)
+    await revertTargetState(trx, operation)
     return true
   })
 }
@@ -115,9 +116,12 @@ const look = statement<{ state: string }>('acceptance.look', `select state from 
 const confirmOne = statement<{ confirmed: boolean; state: string | null }>(
   'acceptance.confirm',
   `with me as (
-     update operations set state = 'queued' where id = $1 and state = 'accepting' returning target_id, kind
+     update operations set state = 'queued' where id = $1 and state = 'accepting' returning target_type, target_id, kind
    ), app as (
-     update apps set accepting = false from me where apps.id = me.target_id and me.kind = 'create'
+     update apps set accepting = false from me where apps.id = me.target_id and me.kind = 'create' and me.target_type = 'app'
+   ), hosted as (
+     update databases set accepting = false from me
+      where databases.id = me.target_id and me.kind = 'create' and me.target_type = 'database'
    )
    select exists (select 1 from me) as confirmed, (select state from operations where id = $1) as state`,
 )

@@ -8,6 +8,8 @@ import { sweepMetrics } from './apps/app-metrics.ts'
 import { sweepStreamLeases } from './apps/realtime-listeners.ts'
 import { sweepAudit } from './audit.ts'
 import { type Db, tryRoundLock } from './database.ts'
+import { sweepDatabaseChanges } from './databases/database-changes.ts'
+import { sweepDatabaseMetrics } from './databases/database-metrics.ts'
 import {
   sweepArchives,
   sweepDeletedArchives,
@@ -48,6 +50,7 @@ export function chores({ historyDays, deploymentLogDays, archiveDays }: Retentio
     { name: 'captchas', sweep: sweepCaptchas },
     { name: 'audit record', sweep: sweepAudit },
     { name: 'metrics', sweep: sweepMetrics },
+    { name: 'metrics of databases', sweep: sweepDatabaseMetrics },
     { name: 'mails', sweep: sweepMails },
     { name: 'snapshots', sweep: sweepSnapshots },
     { name: 'steps to a lower plan', sweep: sweepDowngrades },
@@ -57,6 +60,7 @@ export function chores({ historyDays, deploymentLogDays, archiveDays }: Retentio
     { name: 'blob receipts', sweep: sweepReceipts },
     { name: 'shares', sweep: sweepShares },
     { name: 'changes of applications', sweep: sweepAppChanges },
+    { name: 'changes of databases', sweep: sweepDatabaseChanges },
     { name: 'live streams', sweep: sweepStreamLeases },
     { name: 'rate limits', sweep: sweepCounters },
     { name: 'idempotency keys', sweep: sweepIdempotency },

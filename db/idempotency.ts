@@ -89,6 +89,11 @@ export async function releaseIdempotencyKey(db: Db, { userId, key, claim }: Keye
     .delete()
 }
 
+/** Forgets what is stored about an operation that failed through no fault of the caller: the next try deserves a new answer. */
+export async function forgetAnswerOf(db: Db, operationId: string): Promise<void> {
+  await db('idempotency_keys').where({ operation_id: operationId }).delete()
+}
+
 export function sweepIdempotency(db: Db): Promise<number> {
   return deleteExpired(db, {
     table: 'idempotency_keys',

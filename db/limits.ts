@@ -1,4 +1,5 @@
-import type { Bucket, Counter } from '../policy/limits.ts'
+import type { Counter } from '../policy/counters.ts'
+import type { Bucket } from '../policy/limits.ts'
 import { batched } from './batched.ts'
 import type { Db } from './database.ts'
 import { deleteExpired } from './expired-rows.ts'

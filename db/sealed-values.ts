@@ -1,5 +1,6 @@
 import { variableBinding } from './apps/app-variables.ts'
 import type { Db } from './database.ts'
+import { authorityBinding, clientBinding } from './databases/authorities.ts'
 import { webhookBinding } from './git/webhooks.ts'
 
 /** A column of sealed values, and what each is bound to. */
@@ -24,6 +25,8 @@ export const sealedColumns: readonly SealedColumn[] = [
   ofWebhook('token'),
   ofWebhook('secret'),
   { table: 'app_variables', key: ['app_id', 'name'], column: 'value_sealed', belongsTo: variableBinding },
+  { table: 'authorities', key: ['name'], column: 'key_sealed', belongsTo: authorityBinding },
+  { table: 'databases', key: ['id'], column: 'client_sealed', belongsTo: clientBinding },
 ]
 
 export interface SealedValue {

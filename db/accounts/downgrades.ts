@@ -150,6 +150,7 @@ async function usageOf(trx: Db, userId: string): Promise<PlanUsage> {
   const workspaces = await trx('workspaces').where({ owner_id: userId }).orderBy('id').forUpdate().select('id')
   const { rows } = await trx.raw(
     `select (select count(*) from apps where owner_id = :userId and custom_domain is not null)::int as domains,
+            (select count(*) from databases where owner_id = :userId)::int as databases,
             (select max(members) from (select count(m.user_id) + 1 as members from workspaces w
                left join workspace_members m on m.workspace_id = w.id
               where w.owner_id = :userId group by w.id) sizes)::int as members`,
@@ -157,6 +158,7 @@ async function usageOf(trx: Db, userId: string): Promise<PlanUsage> {
   )
   return {
     memoryMb: await usedMemoryMb(trx, userId),
+    databases: rows[0].databases,
     workspaces: workspaces.length,
     workspaceMembers: rows[0].members ?? 0,
     customDomains: rows[0].domains,

@@ -1,11 +1,13 @@
-import { type Plans, paidPlans } from '../../policy/accounts/plans.ts'
+import { includesDatabases, type Plans, paidPlans } from '../../policy/accounts/plans.ts'
 import { planExpiryActor } from '../../policy/accounts/suspension.ts'
 import { retentionTimes } from '../../policy/retention.ts'
 import type { Db } from '../database.ts'
+import type { OperationTarget } from '../operations/operation-kinds.ts'
 import { enqueueOperation } from '../operations/operations.ts'
+import { targetTables } from '../operations/transient-states.ts'
 import { queueMail } from './mails.ts'
 
-/** Max accounts or applications in one round. */
+/** Max accounts, applications or databases in one round. */
 const maxRows = 500
 
 /** Mails the latest notice that is due, each notice once for each end of a plan. `notices` are seconds before the end. */
@@ -46,30 +48,40 @@ export async function queueEndedNotices(trx: Db, plans: Plans): Promise<number> 
   return rows.length
 }
 
-export interface StoppedApp {
-  id: string
+/** An application or database whose stop was queued. */
+export interface StoppedTarget extends OperationTarget {
   owner_id: string
 }
 
 /**
- * Queues a stop of every application that is to run although the plan of its account has ended (policy/accounts/suspension.ts), unless
- * a stop is queued already. A failed stop is queued again after `retrySeconds`.
+ * Queues a stop of every application and database that is to run although the plan of its account has ended
+ * (policy/accounts/suspension.ts), unless a stop is queued already. A failed stop is queued again after `retrySeconds`.
  */
-export async function queueSuspensions(trx: Db, plans: Plans, retrySeconds: number): Promise<StoppedApp[]> {
-  const { rows } = await trx.raw(
-    `select a.id, a.owner_id
-       from apps a join users u on u.id = a.owner_id
-      where u.plan_ends_at <= now() and a.desired_state = 'running' and a.lost_with is null
-        and (select sum(b.ram_mb) from apps b join hosts h on h.id = b.host_id
-              where b.owner_id = u.id and h.forgotten_at is null) > :freeMb
-        and not exists (select from operations o
-                         where o.target_type = 'app' and o.target_id = a.id
-                           and (o.state in ('queued', 'running') and o.kind in ('create', 'stop', 'delete')
-                                or o.actor = :actor and o.created_at > now() - make_interval(secs => :retrySeconds)))
-      limit :maxRows`,
-    { freeMb: plans.get('free')!.memoryMb, actor: planExpiryActor, retrySeconds, maxRows },
-  )
-  for (const { id, owner_id: ownerId } of rows as StoppedApp[])
-    await enqueueOperation(trx, { targetId: id, kind: 'stop', ownerId, actor: planExpiryActor })
-  return rows
+export async function queueSuspensions(trx: Db, plans: Plans, retrySeconds: number): Promise<StoppedTarget[]> {
+  const free = plans.get('free')!
+  const values = { freeMb: free.memoryMb, actor: planExpiryActor, retrySeconds, maxRows }
+  const tooLarge = `(
+    coalesce((select sum(b.ram_mb) from apps b join hosts h on h.id = b.host_id
+               where b.owner_id = u.id and h.forgotten_at is null), 0)
+    + coalesce((select sum(b.reserved_mb) from databases b join hosts h on h.id = b.host_id
+                 where b.owner_id = u.id and h.forgotten_at is null), 0)) > :freeMb`
+  const excess = { app: tooLarge, database: includesDatabases(free) ? tooLarge : 'true' }
+  const stopped: StoppedTarget[] = []
+  for (const type of ['app', 'database'] as const) {
+    const { rows }: { rows: { id: string; owner_id: string }[] } = await trx.raw(
+      `select t.id, t.owner_id
+         from ${targetTables[type]} t join users u on u.id = t.owner_id
+        where u.plan_ends_at <= now() and t.desired_state = 'running' and t.lost_with is null and ${excess[type]}
+          and not exists (select from operations o
+                           where o.target_type = '${type}' and o.target_id = t.id
+                             and (o.state in ('queued', 'running') and o.kind in ('create', 'stop', 'delete')
+                                  or o.actor = :actor and o.created_at > now() - make_interval(secs => :retrySeconds)))
+        limit :maxRows`,
+      values,
+    )
+    for (const { id, owner_id } of rows) stopped.push({ type, id, owner_id })
+  }
+  for (const { type: targetType, id: targetId, owner_id: ownerId } of stopped)
+    await enqueueOperation(trx, { targetType, targetId, kind: 'stop', ownerId, actor: planExpiryActor })
+  return stopped
 }

@@ -133,7 +133,7 @@ export async function removeApp(db: Db, appId: string): Promise<void> {
     if (!deletedRows) return
     await releaseArchivesOfApp(trx, appId)
     await endUnfinishedSnapshots(trx, appId)
-    await deployments.endQueuedDeployments(trx, await operations.endQueuedOperations(trx, appId))
+    await deployments.endQueuedDeployments(trx, await operations.endQueuedOperations(trx, { type: 'app', id: appId }))
     await announceApp(trx, appId)
   })
 }

@@ -1,4 +1,4 @@
-import type { HostCapacity } from '../../policy/hosts/placement.ts'
+import type { DatabaseHost } from '../../policy/databases/placement.ts'
 import { unreachableAfterSeconds } from '../../policy/timeouts.ts'
 import type { Db } from '../database.ts'
 
@@ -9,6 +9,8 @@ export interface HostRow {
   memory_mb: number
   disk_mb: number
   protections: Record<string, string>
+  /** By image: `ready`, or why this host will never have it. One that is missing is being fetched. */
+  database_images: Record<string, string>
   draining: boolean
   last_seen_at: Date
   /** When an operator declared it permanently lost. */
@@ -74,41 +76,46 @@ export async function listHosts(db: Db): Promise<HostRow[]> {
   return db('hosts').select('hosts.*', reachable(db)).orderBy('id')
 }
 
-/** Every host that was not forgotten, with what its applications have reserved, locked until the transaction ends. Disk follows memory. */
-export async function lockCapacities(db: Db, diskMbPer256Mb: number): Promise<HostCapacity[]> {
-  const all = db('hosts').select('hosts.*', reachable(db)).whereNull('forgotten_at')
-  const hosts: HostRow[] = await all.orderBy('id').forUpdate()
-  const sums: { host_id: string; memory: string; units: string }[] = await db('apps')
-    .select('host_id')
-    .select(db.raw('sum(ram_mb) as memory, sum(ceil(ram_mb / 256.0)) as units'))
-    .groupBy('host_id')
-  return hosts.map(host => {
-    const sum = sums.find(s => s.host_id === host.id)
-    return {
-      id: host.id,
-      draining: host.draining,
-      reachable: host.reachable,
-      memoryMb: host.memory_mb,
-      diskMb: host.disk_mb,
-      reservedMemoryMb: Number(sum?.memory ?? 0),
-      reservedDiskMb: Number(sum?.units ?? 0) * diskMbPer256Mb,
-    }
-  })
-}
+/** What each application and database has reserved of its host, in MB of memory. */
+const reservedOnHosts = `
+  select host_id, ram_mb as mb, 1 as app, 0 as hosted from apps
+  union all
+  select host_id, reserved_mb, 0, 1 from databases`
 
 /**
- * What applications have reserved on each host: number of applications, MB of memory, and units of disk, one for each 256 MB of
- * memory of an application. Hosts without applications are left out.
+ * Every host that was not forgotten, with what its applications and databases have reserved, locked until the transaction ends. Disk
+ * follows memory.
  */
-export async function listReservations(
-  db: Db,
-): Promise<Map<string, { apps: number; memoryMb: number; diskUnits: number }>> {
-  const rows: { host_id: string; apps: string; memory: string; units: string }[] = await db('apps')
-    .select('host_id')
-    .select(db.raw('count(*) as apps, sum(ram_mb) as memory, sum(ceil(ram_mb / 256.0)) as units'))
-    .groupBy('host_id')
-  const sums = ({ apps, memory, units }: (typeof rows)[number]) => {
-    return { apps: Number(apps), memoryMb: Number(memory), diskUnits: Number(units) }
-  }
-  return new Map(rows.map(row => [row.host_id, sums(row)]))
+export async function lockCapacities(db: Db, diskMbPer256Mb: number): Promise<DatabaseHost[]> {
+  const all = db('hosts').select('hosts.*', reachable(db)).whereNull('forgotten_at')
+  const hosts: HostRow[] = await all.orderBy('id').forUpdate()
+  const reserved = await listReservations(db)
+  return hosts.map(host => ({
+    id: host.id,
+    draining: host.draining,
+    reachable: host.reachable,
+    memoryMb: host.memory_mb,
+    diskMb: host.disk_mb,
+    reservedMemoryMb: reserved.get(host.id)?.memoryMb ?? 0,
+    reservedDiskMb: (reserved.get(host.id)?.diskUnits ?? 0) * diskMbPer256Mb,
+    images: host.database_images,
+  }))
+}
+
+export interface Reservations {
+  apps: number
+  databases: number
+  memoryMb: number
+  /** One for each 256 MB of memory of an application or database. */
+  diskUnits: number
+}
+
+/** What is reserved on each host. Hosts without applications and databases are left out. */
+export async function listReservations(db: Db): Promise<Map<string, Reservations>> {
+  const { rows }: { rows: ({ host_id: string } & Reservations)[] } = await db.raw(
+    `select host_id, sum(app)::integer as apps, sum(hosted)::integer as databases, sum(mb)::integer as "memoryMb",
+            sum(ceil(mb / 256.0))::integer as "diskUnits"
+       from (${reservedOnHosts}) reserved group by host_id`,
+  )
+  return new Map(rows.map(({ host_id, ...sums }) => [host_id, sums]))
 }

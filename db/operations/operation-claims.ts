@@ -1,6 +1,7 @@
 import { type Db, transaction } from '../database.ts'
 import { statement } from '../statement.ts'
-import { claimNextOperation, type OperationKind, type OperationRow } from './operations.ts'
+import type { DatabaseOperationKind, KindsOf, OperationKind, OperationTarget, TargetType } from './operation-kinds.ts'
+import { claimNextOperation, type OperationRow } from './operations.ts'
 
 /** Identifies who works on an operation: one run of its lane, at one of its steps. Step numbers of a run increase. */
 export interface OperationClaim {
@@ -8,10 +9,11 @@ export interface OperationClaim {
   step: number
 }
 
-/** What a writer takes an operation for. */
+/** What a writer takes an operation for; one of the ids at most. */
 export interface OperationSubject {
   appId?: string
-  kind?: OperationKind
+  databaseId?: string
+  kind?: OperationKind | DatabaseOperationKind
   /** Its deployment, and the number of the release. */
   deployment?: { id: string; release: number }
 }
@@ -32,8 +34,9 @@ export async function holdClaim(
   { run, step }: OperationClaim,
   subject: OperationSubject = {},
 ): Promise<ClaimState> {
-  const { appId = null, kind = null, deployment } = subject
-  const values = [operationId, run, appId, kind, deployment?.id ?? null, deployment?.release ?? null]
+  const { appId, databaseId, kind = null, deployment } = subject
+  const [type, targetId] = databaseId === undefined ? ['app', appId ?? null] : ['database', databaseId]
+  const values = [operationId, run, targetId, kind, deployment?.id ?? null, deployment?.release ?? null, type]
   if ((await hold(trx, [...values, step])).length === 1) return 'held'
   const [row] = await look(trx, values)
   if (!row) return 'lost'
@@ -41,13 +44,13 @@ export async function holdClaim(
 }
 
 const matches = `id = $1 and (claim is null or claim = $2)
-  and ($3::text is null or (target_type = 'app' and target_id = $3)) and ($4::text is null or kind = $4)
+  and ($3::text is null or (target_type = $7 and target_id = $3)) and ($4::text is null or kind = $4)
   and ($5::text is null
     or exists (select 1 from deployments d where d.id = $5 and d.operation_id = operations.id and d.release = $6::int))`
 
 const hold = statement(
   'operation-claims.hold',
-  `update operations set claim = $2, claim_step = greatest(claim_step, $7::int)
+  `update operations set claim = $2, claim_step = greatest(claim_step, $8::int)
     where ${matches} and state = 'running' returning 1`,
 )
 
@@ -74,8 +77,8 @@ const current = statement(
  * Gives running operations of a target to this run; their previous run can no longer write. False for a run that has lost an operation
  * of the target itself: it takes none back.
  */
-async function takeOver(db: Db, targetId: string, { run, step }: OperationClaim): Promise<boolean> {
-  const [row] = await take(db, [targetId, run, step])
+async function takeOver(db: Db, { type, id }: OperationTarget, { run, step }: OperationClaim): Promise<boolean> {
+  const [row] = await take(db, [id, run, step, type])
   return row !== undefined && !row.lost
 }
 
@@ -83,11 +86,11 @@ const take = statement<{ lost: boolean }>(
   'operation-claims.take',
   `with lost as (
      select exists (select 1 from operations
-       where target_type = 'app' and target_id = $1 and state = 'running' and $2 = any(claims_lost)) as lost
+       where target_type = $4 and target_id = $1 and state = 'running' and $2 = any(claims_lost)) as lost
    ), taken as (
      update operations
         set claims_lost = case when claim is null then claims_lost else claims_lost || claim end, claim = $2, claim_step = $3::int
-      where target_type = 'app' and target_id = $1 and state = 'running' and claim is distinct from $2 and not (select lost from lost)
+      where target_type = $4 and target_id = $1 and state = 'running' and claim is distinct from $2 and not (select lost from lost)
    )
    select lost from lost`,
 )
@@ -96,16 +99,16 @@ const take = statement<{ lost: boolean }>(
  * `claimNextOperation` for one run of a lane: takes over operations that another run has started, so that two runs never work on one target.
  * Undefined also for a run whose own operations were taken over.
  */
-export async function claimNextOperationFor(
+export async function claimNextOperationFor<Type extends TargetType>(
   db: Db,
-  targetId: string,
+  target: OperationTarget<Type>,
   claim: OperationClaim,
-  inProgress: readonly OperationKind[],
-): Promise<OperationRow | undefined> {
+  inProgress: readonly KindsOf[Type][],
+): Promise<OperationRow<KindsOf[Type]> | undefined> {
   return transaction(db, async trx => {
-    await trx.raw('select pg_advisory_xact_lock(hashtextextended(?, 0))', [`berth.lane.${targetId}`])
-    if (!(await takeOver(trx, targetId, claim))) return undefined
-    const operation = await claimNextOperation(trx, targetId, inProgress)
+    await trx.raw('select pg_advisory_xact_lock(hashtextextended(?, 0))', [`berth.lane.${target.id}`])
+    if (!(await takeOver(trx, target, claim))) return undefined
+    const operation = await claimNextOperation(trx, target, inProgress)
     if (operation) await setClaim(trx, [operation.id, claim.run, claim.step])
     return operation
   })

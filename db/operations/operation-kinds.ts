@@ -1,13 +1,38 @@
+/** Of applications. */
 export type OperationKind = 'create' | 'deploy' | 'restore' | 'snapshot' | 'start' | 'stop' | 'restart' | 'delete'
+export type DatabaseOperationKind =
+  | 'create'
+  | 'start'
+  | 'stop'
+  | 'resize'
+  | 'rotate'
+  | 'certify'
+  | 'delete'
+  | 'snapshot'
+  | 'restore'
+
+/** What operations change. */
+export interface KindsOf {
+  app: OperationKind
+  database: DatabaseOperationKind
+}
+export type TargetType = keyof KindsOf
+
+/** The id of an application is never that of a database, but statements name the type too. */
+export interface OperationTarget<Type extends TargetType = TargetType> {
+  type: Type
+  id: string
+}
+
 /** `accepting`: stored, and not started before `db/acceptance.ts` confirms it. */
 export type OperationState = 'accepting' | 'queued' | 'running' | 'success' | 'error' | 'expired' | 'cancelled'
 
-export interface OperationRow {
+export interface OperationRow<Kind extends string = OperationKind> {
   id: string
   seq: string
-  target_type: 'app' | 'database'
+  target_type: TargetType
   target_id: string
-  kind: OperationKind
+  kind: Kind
   owner_id: string
   actor: string
   input: Record<string, unknown>
@@ -24,8 +49,8 @@ export interface OperationRow {
 }
 
 /**
- * Kinds that run concurrently with other operations of their application. Of each group one runs at a time: deploys and restores switch
- * the serving version, a snapshot copies it.
+ * Kinds that run concurrently with other operations of their application or database. Of each group one runs at a time: deploys and
+ * restores switch the serving version, a snapshot copies it.
  */
 export const concurrentKinds: readonly (readonly OperationKind[])[] = [['deploy', 'restore'], ['snapshot']]
 

@@ -1,10 +1,16 @@
 import type { Db } from '../database.ts'
-import { concurrentKinds, type OperationRow, switchingVersions } from './operation-kinds.ts'
+import {
+  concurrentKinds,
+  type OperationRow,
+  type OperationTarget,
+  switchingVersions,
+  type TargetType,
+} from './operation-kinds.ts'
 
 /** Whether a waiting or running operation of this target may start or end its containers. */
-export async function isAppBusy(db: Db, targetId: string): Promise<boolean> {
+export async function isTargetBusy(db: Db, targetId: string, type: TargetType = 'app'): Promise<boolean> {
   const row = await db('operations')
-    .where({ target_type: 'app', target_id: targetId })
+    .where({ target_type: type, target_id: targetId })
     .whereIn('state', ['queued', 'running'])
     .where(where => where.whereNotIn('kind', concurrentKinds.flat()).orWhere('step', 'like', `${switchingVersions}%`))
     .first('id')
@@ -12,15 +18,15 @@ export async function isAppBusy(db: Db, targetId: string): Promise<boolean> {
 }
 
 /** Whether a running operation of this target may have switched its containers a moment ago. */
-export async function isAppSwitching(db: Db, targetId: string): Promise<boolean> {
+export async function isTargetSwitching(db: Db, targetId: string, type: TargetType = 'app'): Promise<boolean> {
   const row = await db('operations')
-    .where({ target_type: 'app', target_id: targetId, state: 'running' })
+    .where({ target_type: type, target_id: targetId, state: 'running' })
     .where(where => where.whereNotIn('kind', concurrentKinds.flat()).orWhere('step', 'like', `${switchingVersions}%`))
     .first('id')
   return Boolean(row)
 }
 
-/** Subdomains of the applications for which `isAppSwitching` holds. */
+/** Subdomains of the applications for which `isTargetSwitching` holds. */
 export function listSwitchingSubdomains(db: Db): Promise<string[]> {
   return db('operations')
     .join('apps', 'apps.id', 'operations.target_id')
@@ -35,10 +41,10 @@ export function listSwitchingSubdomains(db: Db): Promise<string[]> {
     .pluck('apps.subdomain')
 }
 
-/** Whether a missing application was deleted on purpose: by its deletion, or because its creation failed. */
-export async function wasAppRemoved(db: Db, appId: string): Promise<boolean> {
+/** Whether a missing application, or database, was deleted on purpose: by its deletion, or because its creation failed. */
+export async function wasTargetRemoved(db: Db, targetId: string, type: TargetType = 'app'): Promise<boolean> {
   const row = await db('operations')
-    .where({ target_type: 'app', target_id: appId })
+    .where({ target_type: type, target_id: targetId })
     .where(how =>
       how
         .where(deletion => deletion.where({ kind: 'delete' }).whereIn('state', ['running', 'success']))
@@ -67,12 +73,32 @@ export async function isReleasePending(db: Db, appId: string, release: number): 
   return Boolean(row)
 }
 
-/** The failed creation of this owner's application, when that is why it is missing. */
-export async function findFailedCreation(db: Db, ownerId: string, appId: string): Promise<OperationRow | undefined> {
+/** The failed creation of this owner's application, or database, when that is why it is missing. */
+export async function findFailedCreation(
+  db: Db,
+  ownerId: string,
+  targetId: string,
+  type: TargetType = 'app',
+): Promise<OperationRow | undefined> {
   const [creation, deletion]: OperationRow[] = await db('operations')
-    .where({ target_type: 'app', target_id: appId, owner_id: ownerId })
+    .where({ target_type: type, target_id: targetId, owner_id: ownerId })
     .where(where => where.where({ kind: 'create', state: 'error' }).orWhere({ kind: 'delete', state: 'success' }))
     .orderBy('seq')
     .limit(2)
   return creation?.kind === 'create' && !deletion ? creation : undefined
+}
+
+/** Whether a restore of this application, or database, waits or runs. */
+export const isRestorePending = (db: Db, targetId: string, type: TargetType = 'app'): Promise<boolean> =>
+  isPending(db, { type, id: targetId }, 'restore')
+
+/** Whether a deletion of this application, or database, waits or runs. */
+export const isDeletionPending = (db: Db, targetId: string, type: TargetType = 'app'): Promise<boolean> =>
+  isPending(db, { type, id: targetId }, 'delete')
+
+async function isPending(db: Db, { type, id }: OperationTarget, kind: 'restore' | 'delete'): Promise<boolean> {
+  const pending = db('operations')
+    .where({ target_type: type, target_id: id, kind })
+    .whereIn('state', ['accepting', 'queued', 'running'])
+  return Boolean(await pending.first('id'))
 }

@@ -1,31 +1,44 @@
 import { storable } from '../../lib/storable-text.ts'
 import { ApiError } from '../../policy/errors.ts'
 import { newId } from '../../policy/ids.ts'
-import { lockForDeletion, requestDeletion, revertAppState } from '../apps/transient-states.ts'
 import { type Db, transaction } from '../database.ts'
-import { concurrentKinds, type OperationKind, type OperationRow } from './operation-kinds.ts'
+import {
+  concurrentKinds,
+  type KindsOf,
+  type OperationRow,
+  type OperationTarget,
+  type TargetType,
+} from './operation-kinds.ts'
+import { isRestorePending } from './operation-lookups.ts'
+import { lockForDeletion, requestDeletion, revertTargetState } from './transient-states.ts'
 
 export {
+  type DatabaseOperationKind,
   type OperationKind,
   type OperationRow,
   type OperationState,
+  type OperationTarget,
   rollbackFailing as stuckGoingBack,
   rollingBack as goingBack,
   switchingVersions as changingVersions,
 } from './operation-kinds.ts'
 export {
   findFailedCreation as failedCreation,
-  isAppBusy as isBusy,
-  isAppSwitching as isSwitching,
+  isDeletionPending,
   isReleasePending as isUnderWay,
   isReleaseSwitching as changesRelease,
+  isRestorePending,
+  isTargetBusy as isBusy,
+  isTargetSwitching as isSwitching,
   listSwitchingSubdomains as switchingSubdomains,
-  wasAppRemoved as wasRemoved,
+  wasTargetRemoved as wasRemoved,
 } from './operation-lookups.ts'
 
-export interface NewOperation {
+export type NewOperation = OperationTerms &
+  ({ targetType?: 'app'; kind: KindsOf['app'] } | { targetType: 'database'; kind: KindsOf['database'] })
+
+interface OperationTerms {
   targetId: string
-  kind: OperationKind
   ownerId: string
   /** User id of the caller, `host-watch`, or `operator:<name>`. */
   actor: string
@@ -43,6 +56,7 @@ export async function enqueueOperation(db: Db, operation: NewOperation): Promise
   const id = newId()
   await db('operations').insert({
     id,
+    target_type: operation.targetType ?? 'app',
     target_id: operation.targetId,
     kind: operation.kind,
     owner_id: operation.ownerId,
@@ -59,30 +73,17 @@ const fromNow = (db: Db, ms: number | undefined) =>
   ms === undefined ? null : db.raw('now() + make_interval(secs => ?)', [ms / 1000])
 
 /**
- * Queues a deletion, unless a restore waits or runs (contract 4.5). Both are stored under the lock of the application's row, so that no
+ * Queues a deletion, unless a restore waits or runs (contract 4.5). Both are stored under the lock of the target's row, so that no
  * race allows both. The desired state is `deleted` until the deletion has failed. Throws RESTORE_IN_PROGRESS.
  */
 export async function enqueueDeletion(db: Db, operation: NewOperation): Promise<{ id: string }> {
   return transaction(db, async trx => {
-    const { targetId, kind } = operation
-    await lockForDeletion(trx, { kind, target_id: targetId })
-    if (await isRestorePending(trx, targetId)) throw new ApiError('RESTORE_IN_PROGRESS')
-    await requestDeletion(trx, targetId)
+    const { targetType: type = 'app', targetId: id, kind } = operation
+    await lockForDeletion(trx, { kind, target_type: type, target_id: id })
+    if (await isRestorePending(trx, id, type)) throw new ApiError('RESTORE_IN_PROGRESS')
+    await requestDeletion(trx, { type, id })
     return enqueueOperation(trx, operation)
   })
-}
-
-/** Whether a restore of this application waits or runs. */
-export const isRestorePending = (db: Db, appId: string): Promise<boolean> => isPending(db, appId, 'restore')
-
-/** Whether a deletion of this application waits or runs. */
-export const isDeletionPending = (db: Db, appId: string): Promise<boolean> => isPending(db, appId, 'delete')
-
-async function isPending(db: Db, targetId: string, kind: OperationKind): Promise<boolean> {
-  const pending = db('operations')
-    .where({ target_type: 'app', target_id: targetId, kind })
-    .whereIn('state', ['accepting', 'queued', 'running'])
-  return Boolean(await pending.first('id'))
 }
 
 export async function findOperation(db: Db, id: string): Promise<OperationRow | undefined> {
@@ -98,7 +99,7 @@ export async function expireQueuedOperation(db: Db, id: string): Promise<boolean
     const changed = await trx('operations')
       .where({ id, state: 'queued' })
       .update({ state: 'expired', code: 'ACTION_FAILED', finished_at: trx.fn.now() })
-    if (changed) await revertAppState(trx, operation)
+    if (changed) await revertTargetState(trx, operation)
     return changed === 1
   })
 }
@@ -107,20 +108,18 @@ export async function expireQueuedOperation(db: Db, id: string): Promise<boolean
  * The operation that a lane runs next: one that it has already started (a retry, or a new Temporal after a lost one), else the oldest
  * queued one, deletions first. Skips kinds that must not run concurrently with `inProgress`, the kinds that the lane works on.
  */
-export async function claimNextOperation(
+export async function claimNextOperation<Type extends TargetType>(
   db: Db,
-  targetId: string,
-  inProgress: readonly OperationKind[] = [],
-): Promise<OperationRow | undefined> {
-  const excluded = concurrentKinds.filter(group => group.some(kind => inProgress.includes(kind))).flat()
-  const candidates = () => db('operations').whereNotIn('kind', excluded)
-  const running = await candidates()
-    .where({ target_type: 'app', target_id: targetId, state: 'running' })
-    .orderBy('seq')
-    .first()
+  { type, id }: OperationTarget<Type>,
+  inProgress: readonly KindsOf[Type][] = [],
+): Promise<OperationRow<KindsOf[Type]> | undefined> {
+  const busy: readonly string[] = inProgress
+  const excluded = concurrentKinds.filter(group => group.some(kind => busy.includes(kind))).flat()
+  const candidates = (state: 'running' | 'queued') =>
+    db('operations').whereNotIn('kind', excluded).where({ target_type: type, target_id: id, state })
+  const running = await candidates('running').orderBy('seq').first()
   if (running) return running
-  const next = candidates()
-    .where({ target_type: 'app', target_id: targetId, state: 'queued' })
+  const next = candidates('queued')
     .whereRaw(isClaimable)
     .orderByRaw(`kind = 'delete' desc, seq`)
     .limit(1)
@@ -140,8 +139,8 @@ export async function claimNextOperation(
 const isClaimable = '(claim_before is null or claim_before > now())'
 
 /** Ids of running operations of a target that must be cancelled: all when a deletion is queued, else those whose cancellation was requested. */
-export async function findOperationsToCancel(db: Db, targetId: string): Promise<string[]> {
-  const ofTarget = () => db('operations').where({ target_type: 'app', target_id: targetId })
+export async function findOperationsToCancel(db: Db, { type, id }: OperationTarget): Promise<string[]> {
+  const ofTarget = () => db('operations').where({ target_type: type, target_id: id })
   const deletion = await ofTarget().where({ kind: 'delete', state: 'queued' }).whereRaw(isClaimable).first('id')
   const running = ofTarget().where({ state: 'running' })
   const rows = await (deletion ? running : running.whereNotNull('cancel_requested_at')).select('id')
@@ -179,8 +178,8 @@ export async function finishOperation(trx: Db, id: string, outcome: OperationOut
       message: outcome.message === undefined ? null : storable(outcome.message),
       finished_at: trx.fn.now(),
     })
-    .returning(['kind', 'target_id'])
-  if (finished && outcome.state !== 'success') await revertAppState(trx, finished)
+    .returning(['kind', 'target_type', 'target_id'])
+  if (finished && outcome.state !== 'success') await revertTargetState(trx, finished)
   await announceOperationEnd(trx, id)
 }
 
@@ -188,16 +187,16 @@ export async function finishOperation(trx: Db, id: string, outcome: OperationOut
  * Ends all queued operations of a deleted target: deletions have succeeded, the others have lost their target. One statement for any
  * number. Resolves to their ids.
  */
-export async function endQueuedOperations(db: Db, targetId: string): Promise<string[]> {
+export async function endQueuedOperations(db: Db, { type, id }: OperationTarget): Promise<string[]> {
   const { rows } = await db.raw(
     `with ended as (
        update operations
           set state = case when kind = 'delete' then 'success' else 'cancelled' end,
-              code = case when kind = 'delete' then null else 'APP_NOT_FOUND' end,
+              code = case when kind = 'delete' then null else ? end,
               finished_at = now()
-        where target_type = 'app' and target_id = ? and state in ('accepting', 'queued') returning id)
+        where target_type = ? and target_id = ? and state in ('accepting', 'queued') returning id)
      select id, pg_notify('operations', id) from ended`,
-    [targetId],
+    [type === 'app' ? 'APP_NOT_FOUND' : 'DATABASE_NOT_FOUND', type, id],
   )
   return rows.map((row: { id: string }) => row.id)
 }
@@ -208,6 +207,7 @@ export async function announceOperationEnd(db: Db, id: string): Promise<void> {
 }
 
 export interface WaitingTarget {
+  target_type: TargetType
   target_id: string
   owner_id: string
   /** Whether an operation of this target runs; its lane must be alive then. */
@@ -221,7 +221,7 @@ export interface WaitingFor {
   queuedSeconds: number
   /** or has been running for this long, */
   runningSeconds: number
-  /** except these targets. */
+  /** except targets with these ids. */
   except: readonly string[]
 }
 
@@ -231,10 +231,10 @@ export async function listWaitingTargets(
   { queuedSeconds, runningSeconds, except }: WaitingFor,
 ): Promise<WaitingTarget[]> {
   const { rows } = await db.raw(
-    `select target_id, min(owner_id) as owner_id, bool_or(state = 'running') as running,
+    `select target_type, target_id, min(owner_id) as owner_id, bool_or(state = 'running') as running,
             extract(epoch from now() - min(created_at))::float8 as seconds
        from operations where state in ('queued', 'running') and target_id <> all(:except::text[])
-      group by target_id
+      group by target_type, target_id
      having bool_or(state = 'queued' and created_at < now() - make_interval(secs => :queuedSeconds))
          or bool_or(state = 'running' and started_at < now() - make_interval(secs => :runningSeconds))
       order by bool_or(state = 'running'), min(seq) limit 500`,

@@ -5,6 +5,7 @@ import { queueDeploy } from '../deploys/deploys.ts'
 import { queueRestore } from '../snapshots/restores.ts'
 import { markSnapshotFailed } from '../snapshots/snapshots.ts'
 import * as operations from './operations.ts'
+import { targetTables } from './transient-states.ts'
 import { clearUndoFailure } from './undo-failures.ts'
 
 /** An act that is not possible; the message is for the operator. */
@@ -55,7 +56,11 @@ async function cancelRefusal(db: Db, id: string): Promise<ActRefused> {
   const operation = await operations.findOperation(db, id)
   if (!operation) return new ActRefused(`There is no operation ${id}.`)
   if (operation.kind === 'create')
-    return new ActRefused('The creation of an application is cancelled by deleting the application.')
+    return new ActRefused(
+      operation.target_type === 'app'
+        ? 'The creation of an application is cancelled by deleting the application.'
+        : 'The creation of a database is cancelled by deleting the database.',
+    )
   if (!cancellable.includes(operation.kind))
     return new ActRefused(`Only deploys, restores and snapshots can be cancelled; this is a ${operation.kind}.`)
   return new ActRefused(`It has ended already: ${operation.state}.`)
@@ -93,8 +98,11 @@ export async function retryOperation(trx: Db, retry: Retry): Promise<{ operation
     .whereIn('state', ['queued', 'running'])
     .first('id')
   if (pending) throw new ActRefused(`It is being tried again already: operation ${pending.id}.`)
-  const app = await trx('apps').where({ id: old.target_id }).whereNot('desired_state', 'deleted').forUpdate().first()
-  if (!app) throw new ActRefused('Its application is gone. Upload it again.')
+  const targets = trx(targetTables[old.target_type as operations.OperationTarget['type']]).where({ id: old.target_id })
+  if (!(await targets.whereNot('desired_state', 'deleted').forUpdate().first('id')))
+    throw new ActRefused(
+      old.target_type === 'app' ? 'Its application is gone. Upload it again.' : 'Its database is deleted.',
+    )
   const queued = repeatable.includes(old.kind) ? await repeat(trx, old, retry) : await deployAgain(trx, old, retry)
   await trx('operations').where({ id: queued.operationId }).update({ retry_of: old.id })
   await trx('operation_acts').insert({ operation_id: old.id, actor: retry.actor, act: 'retry' })
@@ -102,8 +110,9 @@ export async function retryOperation(trx: Db, retry: Retry): Promise<{ operation
 }
 
 async function repeat(trx: Db, old: operations.OperationRow, { actor }: Retry) {
-  const { target_id: targetId, owner_id: ownerId, kind } = old
-  return { operationId: (await operations.enqueueOperation(trx, { targetId, kind, ownerId, actor })).id, position: 1 }
+  const { target_type: targetType, target_id: targetId, owner_id: ownerId, kind } = old
+  const again = { targetType, targetId, kind, ownerId, actor } as operations.NewOperation
+  return { operationId: (await operations.enqueueOperation(trx, again)).id, position: 1 }
 }
 
 async function deployAgain(trx: Db, old: operations.OperationRow, { actor, force }: Retry) {

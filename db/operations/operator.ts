@@ -1,10 +1,12 @@
 import type { Knex } from 'knex'
 import { type AppRow, loadApp } from '../apps/apps.ts'
 import type { Db } from '../database.ts'
+import { type DatabaseRow, loadDatabase } from '../databases/databases.ts'
 import type { DeploymentRow, DeploymentState } from '../deploys/deployments.ts'
 import { findHost, type HostRow } from '../hosts/hosts.ts'
 import type { SnapshotRow } from '../snapshots/snapshots.ts'
 import { listSlotHolders, type SlotHolder, waitingForSlot } from './build-slots.ts'
+import type { TargetType } from './operation-kinds.ts'
 import type { OperationKind, OperationRow, OperationState } from './operations.ts'
 
 /** An operation, and its deployment if it has one, as a line of a list. */
@@ -12,6 +14,8 @@ export interface OperationLine {
   id: string
   kind: OperationKind
   state: OperationState
+  target_type: TargetType
+  /** Of the application, or database. */
   app_id: string
   app_name: string | null
   host_id: string | null
@@ -33,15 +37,20 @@ export interface OperationLine {
 
 export interface OperationFilter {
   appId?: string
+  databaseId?: string
   state?: OperationState
   limit: number
 }
 
 /** Newest first. */
-export async function listOperations(db: Db, { appId, state, limit }: OperationFilter): Promise<OperationLine[]> {
+export async function listOperations(
+  db: Db,
+  { appId, databaseId, state, limit }: OperationFilter,
+): Promise<OperationLine[]> {
   return lines(db)
     .where(where => {
       if (appId) where.where({ 'operations.target_type': 'app', 'operations.target_id': appId })
+      if (databaseId) where.where({ 'operations.target_type': 'database', 'operations.target_id': databaseId })
       if (state) where.where('operations.state', state)
     })
     .orderBy('operations.seq', 'desc')
@@ -79,8 +88,10 @@ export interface OperationStory {
   retries: OperationLine[]
   /** The last other operation of the application that failed. */
   lastFailure: OperationLine | null
-  /** Null when the application was deleted. */
+  /** Null when the application was deleted, and for a database. */
   app: AppRow | null
+  /** Null when the database was deleted, and for an application. */
+  database: DatabaseRow | null
   host: HostRow | null
   /** Failed automatic starts since it ran last, while its host keeps trying; else null. */
   hostTries: { count: number; last: Date } | null
@@ -98,12 +109,13 @@ export async function readOperationStory(db: Db, id: string, logLines: number): 
     .where({ operation_id: id })
     .orWhere({ id: deployment?.snapshot_id ?? null })
     .first()
-  const app = await loadApp(db, operation.target_id)
-  const host = app && (await findHost(db, app.host_id))
+  const { target_type: type, target_id: targetId } = operation
+  const app = type === 'app' ? await loadApp(db, targetId) : undefined
+  const database = type === 'database' ? await loadDatabase(db, targetId) : undefined
+  const placed = app ?? database
+  const host = placed && (await findHost(db, placed.host_id))
   const ofApp = () =>
-    lines(db)
-      .where({ 'operations.target_type': operation.target_type, 'operations.target_id': operation.target_id })
-      .whereNot('operations.id', id)
+    lines(db).where({ 'operations.target_type': type, 'operations.target_id': targetId }).whereNot('operations.id', id)
   const waits = ['queued', 'running'].includes(operation.state)
   return {
     operation,
@@ -120,6 +132,7 @@ export async function readOperationStory(db: Db, id: string, logLines: number): 
     retries: await ofApp().where('operations.retry_of', id).orderBy('operations.seq'),
     lastFailure: (await ofApp().where('operations.state', 'error').orderBy('operations.seq', 'desc').first()) ?? null,
     app: app ?? null,
+    database: database ?? null,
     host: host ?? null,
     hostTries: app ? await hostTries(db, app) : null,
     slotHolders: app && operation.step === waitingForSlot ? await listSlotHolders(db, app.host_id) : [],
@@ -157,13 +170,15 @@ function lines(db: Db) {
   return db('operations')
     .leftJoin('deployments', 'deployments.operation_id', 'operations.id')
     .leftJoin('apps', 'apps.id', 'operations.target_id')
+    .leftJoin('databases', 'databases.id', 'operations.target_id')
     .select(
       'operations.id',
       'operations.kind',
       'operations.state',
+      'operations.target_type',
       'operations.target_id as app_id',
-      'apps.name as app_name',
-      'apps.host_id',
+      db.raw('coalesce(apps.name, databases.name) as app_name'),
+      db.raw('coalesce(apps.host_id, databases.host_id) as host_id'),
       'deployments.id as deployment_id',
       'deployments.state as deployment_state',
       'deployments.source',

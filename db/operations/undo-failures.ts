@@ -51,19 +51,19 @@ const clear = statement(
      from operations o where o.id = $1 and o.target_type = 'app' and o.target_id = a.id and a.undo_failed_by = $1 returning 1`,
 )
 
-/** Whether a failing undo may be given up: its operation was cancelled after the failure was recorded, or the application is being deleted. */
+/** Whether a failing undo may be given up: its operation was cancelled after the failure was recorded, or its application or database is being deleted. */
 export async function mayEndUndo(db: Db, operationId: string): Promise<boolean> {
   return (await ending(db, [operationId])).length === 1
 }
 
 const ending = statement(
   'undo-failures.ending',
-  `select 1 from operations o left join apps a on a.id = o.target_id
+  `select 1 from operations o left join apps a on o.target_type = 'app' and a.id = o.target_id
     where o.id = $1 and (
       exists (select 1 from operation_acts c
                where c.operation_id = o.id and c.act = 'cancel' and c.at > coalesce(a.undo_failed_at, 'infinity'))
       or exists (select 1 from operations d
-               where d.target_type = 'app' and d.target_id = o.target_id and d.kind = 'delete' and d.state in ('queued', 'running')))`,
+               where d.target_type = o.target_type and d.target_id = o.target_id and d.kind = 'delete' and d.state in ('queued', 'running')))`,
 )
 
 /** Clears what was lost or half changed of an application: a completely placed release serves, or is ready to. */

@@ -5,7 +5,8 @@ import { retentionTimes } from '../../policy/retention.ts'
 import { chooseHost, reserveMemory } from '../apps/app-creation.ts'
 import type { AppRow } from '../apps/apps.ts'
 import { type Db, transaction } from '../database.ts'
-import { findAppLoss } from '../hosts/host-forgetting.ts'
+import { findLoss } from '../hosts/host-forgetting.ts'
+import type { TargetType } from '../operations/operation-kinds.ts'
 import * as operations from '../operations/operations.ts'
 import { findGoodSnapshot, isSnapshotPending } from './snapshots.ts'
 
@@ -33,7 +34,7 @@ export async function queueRestore(db: Db, request: RestoreRequest): Promise<{ i
 
 async function queue(trx: Db, request: RestoreRequest): Promise<{ id: string }> {
   const { appId, actor, name, version, accepting } = request
-  const lost = (await findAppLoss(trx, appId))?.nowhere
+  const lost = (await findLoss(trx, { type: 'app', id: appId }))?.nowhere
   // Locked before the application, as in a creation: all transactions take these locks in one order.
   if (lost)
     await trx('users')
@@ -91,10 +92,14 @@ export async function revertRestoreHost(trx: Db, appId: string, restoreId: strin
   )
 }
 
-/** The last restore of an application; undefined when there was none, or it ended over an hour ago. */
-export async function findLastRestore(db: Db, appId: string): Promise<operations.OperationRow | undefined> {
+/** The last restore of an application, or database; undefined when there was none, or it ended over an hour ago. */
+export async function findLastRestore(
+  db: Db,
+  targetId: string,
+  type: TargetType = 'app',
+): Promise<operations.OperationRow | undefined> {
   const last: operations.OperationRow | undefined = await db('operations')
-    .where({ target_type: 'app', target_id: appId, kind: 'restore' })
+    .where({ target_type: type, target_id: targetId, kind: 'restore' })
     .whereNot({ state: 'accepting' })
     .orderBy('seq', 'desc')
     .first()

@@ -6,6 +6,7 @@ import type { UserRow } from '../accounts/accounts.ts'
 import type { AppRow } from '../apps/apps.ts'
 import { type Db, sqlState, transaction } from '../database.ts'
 import * as segments from '../objects/segments.ts'
+import type { TargetType } from '../operations/operation-kinds.ts'
 import * as operations from '../operations/operations.ts'
 
 type SnapshotOrigin = 'automatic' | 'manual'
@@ -13,7 +14,7 @@ type SnapshotOrigin = 'automatic' | 'manual'
 export interface SnapshotRow {
   /** The version on the wire. */
   id: string
-  target_type: 'app' | 'database'
+  target_type: TargetType
   target_id: string
   owner_id: string
   operation_id: string
@@ -26,6 +27,9 @@ export interface SnapshotRow {
   /** Bytes of the archive; Postgres gives it as text. */
   size: string | null
   digest: string | null
+  /** Digest of what a database contains, when it was restored into another engine; null for applications. */
+  contents: string | null
+  proved_at: Date | null
   config: AppConfigFile | null
   variables_version: number | null
   created_at: Date
@@ -79,13 +83,16 @@ async function queue(trx: Db, { appId, ownerId, actor, origin, plans, accepting 
   return row
 }
 
-/** Whether a snapshot of this application waits or is being created. */
-export async function isSnapshotPending(db: Db, appId: string): Promise<boolean> {
-  return Boolean(await db('snapshots').where({ target_type: 'app', target_id: appId, state: 'making' }).first('id'))
+/** Whether a snapshot of this application, or database, waits or is being created. */
+export async function isSnapshotPending(db: Db, targetId: string, type: TargetType = 'app'): Promise<boolean> {
+  return Boolean(await db('snapshots').where({ target_type: type, target_id: targetId, state: 'making' }).first('id'))
 }
 
-/** The limit is of the account: it counts the snapshots of all resources. */
-async function checkDay(trx: Db, owner: UserRow, plans: Plans): Promise<void> {
+/**
+ * Throws DAILY_SNAPSHOTS_LIMIT_REACHED past the manual snapshots of 24 h that the plan of the locked owner allows. The limit is of the
+ * account: it counts the snapshots of all resources.
+ */
+export async function checkDay(trx: Db, owner: UserRow, plans: Plans): Promise<void> {
   const { snapshotsPerDay } = planOf(plans, owner, new Date()).plan
   const counted: { secondsLeft: number }[] = await trx('snapshots')
     .where({ owner_id: owner.id, origin: 'manual' })
@@ -107,14 +114,14 @@ export async function findSnapshotByOperation(db: Db, operationId: string): Prom
   return db('snapshots').where({ operation_id: operationId }).first()
 }
 
-/** The good snapshots of one application, newest first. */
-export async function listSnapshots(db: Db, appId: string): Promise<SnapshotRow[]> {
-  return db('snapshots').where({ target_type: 'app', target_id: appId, state: 'good' }).orderBy('created_at', 'desc')
+/** The good snapshots of one application, or database, newest first. */
+export async function listSnapshots(db: Db, targetId: string, type: TargetType = 'app'): Promise<SnapshotRow[]> {
+  return db('snapshots').where({ target_type: type, target_id: targetId, state: 'good' }).orderBy('created_at', 'desc')
 }
 
-/** The good snapshots of all applications of an account, newest first. */
-export async function listSnapshotsOfOwner(db: Db, ownerId: string): Promise<SnapshotRow[]> {
-  return db('snapshots').where({ target_type: 'app', owner_id: ownerId, state: 'good' }).orderBy('created_at', 'desc')
+/** The good snapshots of all applications, or databases, of an account, newest first. */
+export async function listSnapshotsOfOwner(db: Db, ownerId: string, type: TargetType = 'app'): Promise<SnapshotRow[]> {
+  return db('snapshots').where({ target_type: type, owner_id: ownerId, state: 'good' }).orderBy('created_at', 'desc')
 }
 
 /** The good snapshot of this version and name; the name contains the id of its resource. */
@@ -171,6 +178,18 @@ export async function markSnapshotGood(trx: Db, operationId: string, stored: Sto
   return true
 }
 
+/** Records that a snapshot of a database was restored into another engine, and the digest of what that has. */
+export async function recordSnapshotProof(trx: Db, operationId: string, contents: string): Promise<void> {
+  await trx('snapshots').where({ operation_id: operationId }).update({ contents, proved_at: trx.fn.now() })
+}
+
+/** The good snapshot that a restore of a database brings back; undefined when it was deleted meanwhile. */
+export async function findRestoredSnapshot(db: Db, operationId: string): Promise<SnapshotRow | undefined> {
+  const operation = await db('operations').where({ id: operationId }).first('input')
+  const id: string | undefined = operation?.input.snapshotId
+  return id === undefined ? undefined : db('snapshots').where({ id, target_type: 'database', state: 'good' }).first()
+}
+
 /** Marks an unfinished snapshot as failed. */
 export async function markSnapshotFailed(db: Db, operationId: string): Promise<void> {
   await db('snapshots')
@@ -178,10 +197,10 @@ export async function markSnapshotFailed(db: Db, operationId: string): Promise<v
     .update({ state: 'failed', finished_at: db.fn.now() })
 }
 
-/** Marks the unfinished snapshots of a deleted application as failed. */
-export async function endUnfinishedSnapshots(trx: Db, appId: string): Promise<void> {
+/** Marks the unfinished snapshots of a deleted application, or database, as failed. */
+export async function endUnfinishedSnapshots(trx: Db, targetId: string, type: TargetType = 'app'): Promise<void> {
   await trx('snapshots')
-    .where({ target_type: 'app', target_id: appId, state: 'making' })
+    .where({ target_type: type, target_id: targetId, state: 'making' })
     .update({ state: 'failed', finished_at: trx.fn.now() })
 }
 

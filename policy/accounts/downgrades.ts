@@ -1,9 +1,10 @@
-import { type Plan, type Plans, paidPlans } from './plans.ts'
+import { includesDatabases, type Plan, type Plans, paidPlans } from './plans.ts'
 
 /** What an account uses of its plan. */
 export interface PlanUsage {
-  /** Reserved by its applications, whether they run or not. */
+  /** Reserved by its applications and databases, whether they run or not. */
   memoryMb: number
+  databases: number
   workspaces: number
   /** People in its largest workspace, its owner included; 0 without one. */
   workspaceMembers: number
@@ -19,7 +20,9 @@ export function planBelow(plans: Plans, name: string): string | null {
 /** Why a plan is too small for an account, as text; null when it is large enough. */
 export function excessOf(plan: Plan, usage: PlanUsage): string | null {
   if (usage.memoryMb > plan.memoryMb)
-    return `Applications have ${usage.memoryMb} MB; the lower plan has ${plan.memoryMb} MB.`
+    return `Applications and databases have ${usage.memoryMb} MB; the lower plan has ${plan.memoryMb} MB.`
+  if (usage.databases > 0 && !includesDatabases(plan))
+    return `You have ${usage.databases} databases; the lower plan includes none. Delete them first.`
   if (usage.workspaces > plan.workspaces)
     return `You own ${usage.workspaces} workspaces; the lower plan has ${plan.workspaces}.`
   if (usage.workspaceMembers > plan.workspaceMembers)

@@ -1,6 +1,6 @@
-import type { Plans } from './plans.ts'
+import { includesDatabases, type Plans } from './plans.ts'
 
-/** The actor that stops applications of accounts whose plan has ended. */
+/** The actor that stops applications and databases of accounts whose plan has ended. */
 export const planExpiryActor = 'plan-expiry'
 
 /** When an account is notified that its plan ends, in seconds before the end: a week, and a day. */
@@ -17,4 +17,15 @@ export function isSuspended(
   now: Date,
 ): boolean {
   return endsAt !== null && endsAt <= now && usedMemoryMb > plans.get('free')!.memoryMb
+}
+
+/** As `isSuspended`, of databases: they also need a plan that includes them. */
+export function areDatabasesSuspended(
+  plans: Plans,
+  account: { plan_ends_at: Date | null },
+  usedMemoryMb: number,
+  now: Date,
+): boolean {
+  const hasEnded = account.plan_ends_at !== null && account.plan_ends_at <= now
+  return isSuspended(plans, account, usedMemoryMb, now) || (hasEnded && !includesDatabases(plans.get('free')!))
 }

@@ -22,17 +22,26 @@ export type Placement =
  * The host with the most free memory among those with enough room. Draining and unreachable hosts are never chosen; when there are only
  * such hosts the platform is in maintenance, when none of the others has room the selection has failed.
  */
-export function placeApp(hosts: HostCapacity[], need: Need): Placement {
-  const available = hosts.filter(host => host.reachable && !host.draining)
+export function placeApp(hosts: readonly HostCapacity[], need: Need): Placement {
+  const available = hosts.filter(acceptsMore)
   if (available.length === 0) return { ok: false, code: 'CLUSTER_MAINTENANCE_TRY_LATER' }
-  const [best] = available
-    .filter(host => hasRoom(host, need))
-    .sort((a, b) => freeMemory(b) - freeMemory(a) || a.id.localeCompare(b.id))
+  const best = roomiest(available, need)
   return best ? { ok: true, hostId: best.id } : { ok: false, code: 'FAILED_CLUSTER_SELECTION' }
+}
+
+/** Whether anything new may be placed on a host. */
+export const acceptsMore = ({ reachable, draining }: HostCapacity): boolean => reachable && !draining
+
+/** Of these hosts the one with the most free memory that has enough room; undefined when none has. */
+export function roomiest<Host extends HostCapacity>(hosts: readonly Host[], need: Need): Host | undefined {
+  return hosts
+    .filter(host => hasRoom(host, need))
+    .sort((a, b) => freeMemory(b) - freeMemory(a) || a.id.localeCompare(b.id))[0]
 }
 
 const freeMemory = (host: HostCapacity): number => host.memoryMb - host.reservedMemoryMb
 
-function hasRoom(host: HostCapacity, need: Need): boolean {
+/** Whether a host has this much left. */
+export function hasRoom(host: HostCapacity, need: Need): boolean {
   return freeMemory(host) >= need.memoryMb && host.diskMb - host.reservedDiskMb >= need.diskMb
 }

@@ -1,13 +1,13 @@
-/** Containers and volumes of applications that the database does not know: how long they are retained, and how many are handled at a time. */
+/** Containers and volumes that the database does not know: how long they are retained, and how many of one kind, applications or databases, are handled at a time. */
 export const strayTerms = {
   /** Days from the first sighting to the removal. */
   keptDays: 7,
-  /** Applications that are quarantined per hour, and also removed; or, if larger, this share of all on the host. */
+  /** How many are quarantined per hour, and also removed; or, if larger, this share of all of their kind on the host. */
   atOnce: 3,
   shareAtOnce: 0.1,
 } as const
 
-/** When an application was first seen as a stray, and when it was removed, in milliseconds since 1970. */
+/** When an application, or a generation of a database, was first seen as a stray, and when it was removed, in milliseconds since 1970. */
 export interface StrayNote {
   since: number
   removed?: number
@@ -20,14 +20,14 @@ export interface StrayDecision {
   aside: string[]
   /** Quarantined for long enough. */
   remove: string[]
-  /** The database knows none of a host's many applications: it must be the wrong one, and nothing is changed. */
+  /** The database knows none of many on a host: it must be the wrong one, and nothing is changed. */
   wrongDatabase: boolean
 }
 
 const hourMs = 3_600_000
 const dayMs = 24 * hourMs
 
-/** Which of the `unknown` ids are quarantined or removed now, on a host with `known` other applications. */
+/** Which of the `unknown` ids of one kind are quarantined or removed now, on a host with `known` others. */
 export function decideStrays(unknown: readonly string[], known: number, notes: StrayNotes, now: number): StrayDecision {
   const all = known + unknown.length
   if (known === 0 && all > strayTerms.atOnce) return { aside: [], remove: [], wrongDatabase: true }
@@ -43,7 +43,7 @@ export function decideStrays(unknown: readonly string[], known: number, notes: S
   return { aside, remove, wrongDatabase: false }
 }
 
-/** The notes that are still needed: of unknown applications, and of those removed within the last hour. */
+/** The notes that are still needed: of unknown ids, and of those removed within the last hour. */
 export function currentNotes(notes: StrayNotes, unknown: readonly string[], now: number): StrayNotes {
   const current = Object.entries(notes).filter(
     ([id, { removed }]) => unknown.includes(id) || (removed !== undefined && now - removed < hourMs),

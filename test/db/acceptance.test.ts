@@ -38,10 +38,10 @@ test.serial('an unconfirmed operation is not claimed; a confirmed one is, and co
     actor: ownerId,
     accepting: true,
   })
-  t.is(await claimNextOperation(db, app.id), undefined)
+  t.is(await claimNextOperation(db, { type: 'app', id: app.id }), undefined)
   t.true(await confirmOperation(db, id))
   t.true(await confirmOperation(db, id))
-  t.is((await claimNextOperation(db, app.id))?.id, id)
+  t.is((await claimNextOperation(db, { type: 'app', id: app.id }))?.id, id)
   t.true(await confirmOperation(db, id))
   t.false(await undoOperation(db, id), 'what was confirmed stays')
 })
@@ -132,7 +132,7 @@ test.serial(
     t.is(await wanted(), 'stopped')
 
     const failed = await ask()
-    t.is((await claimNextOperation(db, app.id))?.id, failed)
+    t.is((await claimNextOperation(db, { type: 'app', id: app.id }))?.id, failed)
     await db('apps').where({ id: app.id }).update({ status: 'deleting', started_at: db.fn.now() })
     t.is(await wanted(), 'deleted')
     await transaction(db, trx => finishOperation(trx, failed, { state: 'error', code: 'ACTION_FAILED' }))
@@ -171,8 +171,8 @@ test.serial('of two pushes to a branch the newer one wins, in either order of co
   t.true(await confirmPush(db, app.id, older.operationId), 'it is superseded, and told so')
   const reported = { state: 'error', code: 'DEPLOY_SUPERSEDED', superseded_by: newer.deploymentId }
   t.like(await db('deployments').where({ id: older.deploymentId }).first(), reported)
-  t.is((await claimNextOperation(db, app.id))?.id, newer.operationId)
-  t.is(await claimNextOperation(db, app.id, ['deploy']), undefined)
+  t.is((await claimNextOperation(db, { type: 'app', id: app.id }))?.id, newer.operationId)
+  t.is(await claimNextOperation(db, { type: 'app', id: app.id }, ['deploy']), undefined)
 
   const [lost, last] = [(await push())!, (await push())!]
   t.true(await undoOperation(db, lost.operationId))
@@ -184,15 +184,15 @@ test.serial('a command that was not claimed in time never runs, and cancels noth
   const { db, app, ownerId } = await made()
   const wish = { targetId: app.id, ownerId, actor: ownerId }
   const running = await enqueueOperation(db, { ...wish, kind: 'deploy' })
-  t.is((await claimNextOperation(db, app.id))?.id, running.id)
+  t.is((await claimNextOperation(db, { type: 'app', id: app.id }))?.id, running.id)
   const { id } = await enqueueOperation(db, { ...wish, kind: 'delete', claimWithinMs: 60_000 })
-  t.deepEqual(await findOperationsToCancel(db, app.id), [running.id], 'in time it ends what runs')
+  t.deepEqual(await findOperationsToCancel(db, { type: 'app', id: app.id }), [running.id], 'in time it ends what runs')
   await db('operations')
     .where({ id })
     .update({ claim_before: db.raw(`now() - interval '1 second'`) })
-  t.deepEqual(await findOperationsToCancel(db, app.id), [])
+  t.deepEqual(await findOperationsToCancel(db, { type: 'app', id: app.id }), [])
   await db('operations').where({ id: running.id }).update({ state: 'success' })
-  t.is(await claimNextOperation(db, app.id), undefined)
+  t.is(await claimNextOperation(db, { type: 'app', id: app.id }), undefined)
   await undoUnconfirmed(db, 60)
   t.like(await db('operations').where({ id }).first(), { state: 'expired', code: 'ACTION_FAILED' })
 })

@@ -10,6 +10,10 @@ import { createApp, removeApp } from '../../db/apps/app-creation.ts'
 import { listMetrics } from '../../db/apps/app-metrics.ts'
 import * as apps from '../../db/apps/apps.ts'
 import { type Db, openDatabase } from '../../db/database.ts'
+import { databaseChangesSince } from '../../db/databases/database-changes.ts'
+import { removeDatabase, reserveMoreMemory } from '../../db/databases/database-creation.ts'
+import { listDatabaseMetrics } from '../../db/databases/database-metrics.ts'
+import * as databases from '../../db/databases/databases.ts'
 import { listDeployments } from '../../db/deploys/deployment-history.ts'
 import { queueDeploy } from '../../db/deploys/deploys.ts'
 import { listDeliveries, type PushDelivery, queuePush, recordPush } from '../../db/git/deliveries.ts'
@@ -19,6 +23,7 @@ import { reclaimIdleUploads, removeExpiredObjects } from '../../db/objects/objec
 import { listObjects } from '../../db/objects/object-lists.ts'
 import { findObject, openObject, removeObject } from '../../db/objects/objects.ts'
 import * as segments from '../../db/objects/segments.ts'
+import { readDatabaseFacts } from '../../db/operations/database-facts.ts'
 import { claimNextOperationFor, holdClaim, isClaimCurrent } from '../../db/operations/operation-claims.ts'
 import { findOperationOfRun, readOperationFacts } from '../../db/operations/operation-facts.ts'
 import * as operations from '../../db/operations/operations.ts'
@@ -37,7 +42,7 @@ import { upkeepTimes } from '../../policy/objects/blob-upkeep.ts'
 import { retentionSettings } from '../../policy/retention.ts'
 import { accountOf, fillMany, idOf } from '../kit/rows/many-rows.ts'
 import { plansOf, pretendLarger, statementsOf } from '../kit/rows/plans-of.ts'
-import { configFile, plansOfMemory } from '../kit/rows/rows.ts'
+import { configFile, plansOfMemory, rows } from '../kit/rows/rows.ts'
 import { testDatabase } from '../kit/servers/database.ts'
 
 const database = testDatabase({ ownServer: true })
@@ -50,14 +55,16 @@ const times = 50
 const grows = [
   ...['operations', 'deployments', 'deployment_events', 'deployment_logs', 'snapshots', 'webhook_deliveries'],
   ...['objects', 'object_parts', 'segments', 'app_metrics', 'audit', 'mails', 'idempotency_keys', 'sessions'],
+  'database_metrics',
 ]
 /** Nor these, of which there are thousands, but for rounds that say so. */
-const thousands = ['apps', 'app_changes', 'users', 'api_keys']
+const thousands = ['apps', 'app_changes', 'databases', 'database_changes', 'users', 'api_keys']
 
 /** In the planner's unit. What reads all of a million rows costs over 10,000, also through an index. */
 const mostCost = 5000
 
-const [appId, ownerId] = [idOf('app', 7), accountOf(7)]
+const [appId, ownerId, databaseId] = [idOf('app', 7), accountOf(7), idOf('database', 7)]
+const hosted = { type: 'database', id: databaseId } as const
 const claim = { run: 'run', step: 1 }
 const name = { ownerId, bucket: 'public', key: 'folder7/file7' } as const
 const list = { ownerId, buckets: ['public', 'private'], prefix: '', limit: 1000 } as const
@@ -66,6 +73,10 @@ const found = { delivery: { provider: 'github', event: 'push', deliveryId: 'd', 
 /** What a round reads that follows another one. */
 async function readAgain(db: Db, hostId: string | null) {
   await changesSince(db, (await changesSince(db, null, hostId)).mark, hostId)
+}
+
+async function readDatabasesAgain(db: Db) {
+  await databaseChangesSince(db, (await databaseChangesSince(db, null, 'h1')).mark, 'h1')
 }
 
 interface Hot {
@@ -109,12 +120,12 @@ const hot: Record<string, Hot | Hot['run']> = {
     queueSnapshot(db, { appId: idOf('app', 8), ownerId: accountOf(8), actor: 'platform', origin: 'manual', plans }),
   'a deletion is queued': db =>
     operations.enqueueDeletion(db, { targetId: appId, kind: 'delete', ownerId, actor: ownerId }),
-  'an operation is claimed': db => claimNextOperationFor(db, appId, claim, []),
+  'an operation is claimed': db => claimNextOperationFor(db, { type: 'app', id: appId }, claim, []),
   'a claim is held': db => holdClaim(db, idOf('operation', 7), claim, { appId, kind: 'deploy' }),
   'a claim is asked for': db => isClaimCurrent(db, idOf('operation', 7), claim),
   'what a step is decided from is read': db => readOperationFacts(db, idOf('operation', 7)),
   'the operation of a run is looked up': db => findOperationOfRun(db, { appId, deploymentId: null, run: 'run' }),
-  'a lane asks what shall end': db => operations.findOperationsToCancel(db, appId),
+  'a lane asks what shall end': db => operations.findOperationsToCancel(db, { type: 'app', id: appId }),
   'the host watch reads what has changed': db => readAgain(db, 'h1'),
   'the route keeper reads what has changed': db => readAgain(db, null),
   'the route keeper asks which applications switch': operations.switchingSubdomains,
@@ -122,7 +133,7 @@ const hot: Record<string, Hot | Hot['run']> = {
   'the host watch asks whether an application was removed': db => operations.wasRemoved(db, appId),
   'the host watch asks whether versions change': db => operations.changesRelease(db, appId),
   'an operation ends': db => operations.finishOperation(db, idOf('operation', 7), { state: 'success' }),
-  'what waits is ended': db => operations.endQueuedOperations(db, appId),
+  'what waits is ended': db => operations.endQueuedOperations(db, { type: 'app', id: appId }),
   'the relay looks who waits': db =>
     operations.listWaitingTargets(db, { queuedSeconds: 1, runningSeconds: 5, except: [appId] }),
   'what was forgotten is undone': db => undoUnconfirmed(db, 600),
@@ -133,7 +144,7 @@ const hot: Record<string, Hot | Hot['run']> = {
   'mails are taken': db => takeMails(db, 10, { firstWaitSeconds: 1, maxWaitSeconds: 2 } as never),
   'ends of plans are told': db => queueEndNotices(db, plans, endNotices),
   'ended plans are told': db => queueEndedNotices(db, plans),
-  'applications of ended plans are stopped': db => queueSuspensions(db, plans, 300),
+  'what ran on ended plans is stopped': db => queueSuspensions(db, plans, 300),
   'operations are listed': db => listOperations(db, { limit: 20 }),
   'operations that failed are listed': db => listOperations(db, { state: 'error', limit: 20 }),
   'operations that wait are listed': db => listOperations(db, { state: 'queued', limit: 20 }),
@@ -161,6 +172,26 @@ const hot: Record<string, Hot | Hot['run']> = {
     await postponeSnapshot(db, appId, 1)
   },
   'which daily snapshots are stuck': db => listStuckSnapshots(db, 86_400),
+  'a database is read': db => databases.findDatabase(db, ownerId, databaseId),
+  'an account’s databases are listed': db => databases.listDatabases(db, ownerId),
+  'metrics of a database are read': db => listDatabaseMetrics(db, databaseId),
+  'an operation of a database is claimed': db => claimNextOperationFor(db, hosted, claim, []),
+  'a claim on a database is held': db => holdClaim(db, idOf('operation', 7), claim, { databaseId, kind: 'resize' }),
+  'what a step of a database is decided from is read': db => readDatabaseFacts(db, idOf('operation', 7)),
+  'a lane of a database asks what shall end': db => operations.findOperationsToCancel(db, hosted),
+  'the host watch asks whether a database is busy': db => operations.isBusy(db, databaseId, 'database'),
+  'the host watch reads which databases have changed': readDatabasesAgain,
+  'memory is reserved for a larger database': {
+    async run(db) {
+      const more = { database: hosted, ramMb: 1024, plans: plansOfMemory(100_000), diskMbPer256Mb: 10 }
+      await db.transaction(trx => reserveMoreMemory(trx, more))
+      await db.transaction(trx => databases.recordDatabaseMemory(trx, databaseId, { ramMb: 1024, cpu: 1 }))
+    },
+    readsAll: true, // what each host has reserved
+  },
+  'a database is removed': db => removeDatabase(db, idOf('database', 9)),
+  'a database is created': { run: db => rows(db).database(ownerId, { plans: plansOfMemory(100_000) }), readsAll: true },
+  'the databases of a host': { run: db => databases.listDatabasesOfHost(db, 'h1'), readsAll: true },
   'the routes of all': { run: db => apps.listServingApps(db), readsAll: true },
   'the applications of a host': { run: db => apps.listAppsOfHost(db, 'h1'), readsAll: true },
   ...Object.fromEntries(
@@ -173,7 +204,8 @@ test.before('an installation that seems large', async t => {
   const { db, url } = await database
   const filler = openDatabase({ url, pool: 1, statementTimeoutMs: 120_000 })
   await fillMany(filler, sizes).finally(() => filler.destroy())
-  await db('hosts').update({ last_seen_at: db.raw(`now() + interval '1 hour'`) })
+  const database_images = JSON.stringify({ 'berth/redis:8': 'ready' })
+  await db('hosts').update({ last_seen_at: db.raw(`now() + interval '1 hour'`), database_images })
   await pretendLarger(db, grows, times)
   await pretendLarger(db, thousands, 4)
 })
@@ -196,5 +228,5 @@ for (const [what, query] of Object.entries(hot)) {
 }
 
 test('every statement is in the list', t => {
-  t.is(Object.keys(hot).length, 85)
+  t.is(Object.keys(hot).length, 100)
 })

@@ -23,12 +23,16 @@ test('waiting operations are claimed one at a time: deletions first, then the ol
   waiting.unshift((await queue('delete')).id)
   const running = () => db('operations').where({ target_id: app.id, state: 'running' }).pluck('id')
   for (const id of waiting) {
-    t.is((await claimNextOperation(db, app.id))?.id, id)
+    t.is((await claimNextOperation(db, { type: 'app', id: app.id }))?.id, id)
     t.deepEqual(await running(), [id], 'the others wait, and can still be told that they will never run')
-    t.is((await claimNextOperation(db, app.id))?.id, id, 'whoever asks again is given the same one')
+    t.is(
+      (await claimNextOperation(db, { type: 'app', id: app.id }))?.id,
+      id,
+      'whoever asks again is given the same one',
+    )
     await finishOperation(db, id, { state: 'success' })
   }
-  t.is(await claimNextOperation(db, app.id), undefined)
+  t.is(await claimNextOperation(db, { type: 'app', id: app.id }), undefined)
 })
 
 test('a step is abandoned once a later step of its run has written, another run has the operation, or it has ended', async t => {
@@ -39,13 +43,13 @@ test('a step is abandoned once a later step of its run has written, another run 
   const run = (name: string) => (step: number) => ({ run: name, step })
   const [first, second] = [run('first'), run('second')]
   const current = (claim: { run: string; step: number }) => isClaimCurrent(db, operationId, claim)
-  t.is((await claimNextOperationFor(db, app.id, first(1), []))?.id, operationId)
+  t.is((await claimNextOperationFor(db, { type: 'app', id: app.id }, first(1), []))?.id, operationId)
   t.deepEqual([await current(first(1)), await current(first(4)), await current(second(4))], [true, true, false])
   t.is(await holdClaim(db, operationId, first(5)), 'held')
   t.deepEqual([await current(first(4)), await current(first(5))], [false, true])
   await holdClaim(db, operationId, first(3))
   t.false(await current(first(4)), 'a late step takes nothing back')
-  await claimNextOperationFor(db, app.id, second(2), [])
+  await claimNextOperationFor(db, { type: 'app', id: app.id }, second(2), [])
   t.deepEqual([await current(first(9)), await current(second(2))], [false, true])
   t.is(await holdClaim(db, operationId, first(9)), 'lost')
   await finishOperation(db, operationId, { state: 'success' })

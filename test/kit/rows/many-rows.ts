@@ -88,6 +88,20 @@ const objectRows = [
   `insert into blob_usage (owner_id, objects, bytes) select owner_id, count(*), sum(size) from objects group by owner_id`,
 ]
 
+/** One for every ten applications, as far as a host has ports. */
+const databaseRows = [
+  `insert into databases (id, owner_id, name, engine, version, image, ram_mb, reserved_mb, cpu, host_id, port, status, container_id,
+                          started_at, boot_id, provisioned_at, created_at)
+   select md5('database' || n), pg_temp.account(n), 'database ' || n, 'redis', '8', 'berth/redis:8', 512, 512, 1, 'h' || 1 + n % :hosts,
+          20000 + n / :hosts, 'running', md5('served' || n), now() - interval '2 days', 'boot', now() - interval '170 days',
+          now() - interval '170 days'
+     from generate_series(1, least(:apps / 10, 4000 * :hosts)) n`,
+  `insert into operations (id, target_type, target_id, kind, owner_id, actor, state, created_at, started_at, finished_at)
+   select md5('made' || id), 'database', id, 'create', owner_id, owner_id, 'success', created_at, created_at, created_at from databases`,
+  `insert into database_metrics (database_id, at, cpu, ram, net_in, net_out)
+   select id, now() - n * interval '5 minutes', 1, 100, 1000, 1000 from databases, generate_series(1, 72) n`,
+]
+
 const accountRows = [
   `insert into users (id, name, email, plan, plan_ends_at, created_at)
    select pg_temp.account(n), 'Ana', 'many-' || n || '@example.org', case when n % 3 = 0 then 'free' else 'standard-8' end,
@@ -143,7 +157,8 @@ export async function fillMany(db: Db, { hosts = 1, ...sizes }: ManyRows): Promi
       [hosts],
     )
     const accounts = accountRows
-    const all = [...accounts, appRow, operationRows, ...deploymentRows, ...snapshotRows, ...objectRows, ...restRows]
+    const apps = [appRow, operationRows, ...deploymentRows, ...snapshotRows]
+    const all = [...accounts, ...apps, ...objectRows, ...restRows, ...databaseRows]
     for (const text of all) await trx.raw(text, { hosts, ...sizes } as never)
     for (const { definition } of indexes) await trx.raw(definition)
   })
@@ -165,8 +180,8 @@ async function dropIndexes(trx: Db): Promise<{ name: string; definition: string 
 export const accountOf = (app: number): string =>
   String(100_000 + Math.floor((app - 1) / appsOfAccount)).padStart(18, '1')
 
-/** The id of an application or an operation, counted from 1; the deployment of an operation has the id of its own. */
-export function idOf(kind: 'app' | 'operation' | 'deployment', n: number): string {
+/** The id of an application, a database or an operation, counted from 1; the deployment of an operation has the id of its own. */
+export function idOf(kind: 'app' | 'database' | 'operation' | 'deployment', n: number): string {
   const md5 = (text: string) => createHash('md5').update(text).digest('hex')
   if (kind === 'deployment') return md5(`deployment${idOf('operation', n)}`)
   return md5(`${kind}${n}`).slice(0, kind === 'app' ? 24 : 32)

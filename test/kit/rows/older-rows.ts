@@ -13,9 +13,11 @@ export const older = {
   waiting: '3'.repeat(32),
   restored: '4'.repeat(32),
   snapshot: 's'.repeat(32),
+  orders: 'd'.repeat(32),
+  ordered: '5'.repeat(32),
 } as const
 
-const { ana, ben, other, shop, cart, idle, created, pushed, waiting, restored, snapshot } = older
+const { ana, ben, other, shop, cart, idle, created, pushed, waiting, restored, snapshot, orders, ordered } = older
 const workspace = 'd'.repeat(40)
 
 /**
@@ -130,4 +132,16 @@ export const olderRows: Record<string, string> = {
       values ('${ana}', 'x-photos', 'a/../b', 'g2', 'b2', 0, 'text/plain', 'e', '{"tags": {"a": "b"}}');
     insert into uploads (id, owner_id, wire, bucket, key, content_type, max_parts, max_bytes, s3)
       values ('${pushed}', '${ana}', 's3', 'x-photos', 'c', 'text/plain', 10000, 1000, '{"checksum": {"algorithm": "CRC32", "type": "COMPOSITE"}}');`,
+
+  '044-databases': `
+    insert into authorities (name, certificate, key_sealed) values ('databases', 'PEM', '\\x0101'), ('database-passwords', null, '\\x0101');
+    update hosts set database_images = '{"berth/postgres:17": "ready"}';
+    insert into databases (id, owner_id, name, engine, version, image, ram_mb, reserved_mb, cpu, host_id, port, status, container_id, started_at,
+                           boot_id, client_sealed, provisioned_at)
+      values ('${orders}', '${ana}', 'orders', 'postgres', '17', 'berth/postgres:17', 1024, 1024, 1, 'h1', 20000, 'running', 'c3', now(), 'boot',
+              '\\x0101', now());
+    insert into operations (id, target_type, target_id, kind, owner_id, actor, state, finished_at)
+      values ('${ordered}', 'database', '${orders}', 'create', '${ana}', '${ana}', 'success', now());
+    insert into database_metrics (database_id, at, cpu, ram, net_in, net_out) values ('${orders}', now(), 1, 100, 10, 10);
+    insert into database_change_epochs default values;`,
 }

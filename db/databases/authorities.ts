@@ -1,0 +1,86 @@
+import { randomBytes } from 'node:crypto'
+import { ApiError } from '../../policy/errors.ts'
+import { type SealKeys, seal, unseal } from '../../policy/seal.ts'
+import type { Db } from '../database.ts'
+import type { DatabaseRow } from './database-rows.ts'
+
+/** Identifies the row that a sealed key is bound to. */
+export const authorityBinding = (name: string): string => `authorities/${name}`
+
+/** Identifies the row that the sealed client certificate of a database is bound to. */
+export const clientBinding = (databaseId: string): string => `databases/${databaseId}/client`
+
+const certificateAuthority = 'databases'
+const passwords = 'database-passwords'
+const passwordKeyBytes = 32
+
+/** What is created once and stored: a key, PEM or hex, and the certificate that belongs to it, PEM, or null. */
+interface Created {
+  certificate: string | null
+  privateKey: string
+}
+
+/**
+ * The authority that issues the certificates of this installation's databases, PEM. Of concurrent first callers each may call `make`; all
+ * get the one that is stored. Throws READ_FAILED when its key cannot be decrypted: a new one would make every client refuse.
+ */
+export async function ensureAuthority(
+  db: Db,
+  keys: SealKeys,
+  make: () => Promise<{ certificate: string; privateKey: string }>,
+): Promise<{ certificate: string; privateKey: string }> {
+  const { certificate, privateKey } = await ensure(db, keys, certificateAuthority, make)
+  return { certificate: certificate ?? '', privateKey }
+}
+
+/** The key that passwords of databases derive from, 32 bytes, created at its first use. Throws READ_FAILED when it cannot be decrypted. */
+export async function databasePasswordKey(db: Db, keys: SealKeys): Promise<Buffer> {
+  const make = async () => ({ certificate: null, privateKey: randomBytes(passwordKeyBytes).toString('hex') })
+  const { privateKey } = await ensure(db, keys, passwords, make)
+  return Buffer.from(privateKey, 'hex')
+}
+
+async function ensure(db: Db, keys: SealKeys, name: string, make: () => Promise<Created>): Promise<Created> {
+  const present = await read(db, keys, name)
+  if (present) return present
+  const { certificate, privateKey } = await make()
+  const sealed = seal(keys, privateKey, authorityBinding(name))
+  await db('authorities').insert({ name, certificate, key_sealed: sealed }).onConflict('name').ignore()
+  // Of another caller, if that one was first.
+  return (await read(db, keys, name))!
+}
+
+async function read(db: Db, keys: SealKeys, name: string): Promise<Created | null> {
+  const row = await db('authorities').where({ name }).first('certificate', 'key_sealed')
+  if (!row) return null
+  const what = `The key "${name}" of this installation`
+  return { certificate: row.certificate, privateKey: opened(keys, row.key_sealed, authorityBinding(name), what) }
+}
+
+/** Records the certificate that a database's engine serves, and seals what its owner reads. */
+export async function storeCertificates(
+  trx: Db,
+  id: string,
+  keys: SealKeys,
+  { certificate, client, endsAt }: { certificate: string; client: string; endsAt: Date },
+): Promise<void> {
+  const client_sealed = seal(keys, client, clientBinding(id))
+  await trx('databases').where({ id }).update({ certificate, client_sealed, certificate_ends_at: endsAt })
+}
+
+/** What an owner reads, PEM. Throws READ_FAILED when it cannot be decrypted, or is not issued yet. */
+export function readClientCertificate(
+  { id, client_sealed: sealed }: Pick<DatabaseRow, 'id' | 'client_sealed'>,
+  keys: SealKeys,
+): string {
+  if (!sealed) throw new ApiError('READ_FAILED', 'The database has no certificate yet.')
+  return opened(keys, sealed, clientBinding(id), 'The certificate of the database')
+}
+
+function opened(keys: SealKeys, sealed: Buffer, belongsTo: string, what: string): string {
+  try {
+    return unseal(keys, sealed, belongsTo)
+  } catch {
+    throw new ApiError('READ_FAILED', `${what} cannot be decrypted.`)
+  }
+}

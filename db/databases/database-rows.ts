@@ -1,0 +1,59 @@
+import type { EngineName } from '../../policy/databases/engine.ts'
+import type { AppStatus } from '../apps/app-rows.ts'
+
+export interface DatabaseRow {
+  id: string
+  owner_id: string
+  name: string
+  engine: EngineName
+  /** Major version. */
+  version: string
+  /** Name of the image that it was created with; the stand-in for MongoDB has a name of its own. */
+  image: string
+  ram_mb: number
+  /** Of its plan and its host: more than `ram_mb` while a change to more memory waits or runs. */
+  reserved_mb: number
+  cpu: number
+  host_id: string
+  /** The same inside its container and outside; unique on its host. */
+  port: number
+  uid: number
+  /** Of the volume that serves: `<id>-<generation>`. */
+  generation: number
+  /** The number that the next volume takes. */
+  next_generation: number
+  /** The volume before the last restore, kept until `retired_until`. */
+  retired_generation: number | null
+  retired_until: Date | null
+  /** A rotation adds one (policy/databases/passwords.ts). */
+  password_generation: number
+  /** The server's certificate, PEM; null until its host has issued one. */
+  certificate: string | null
+  /** What customers read, PEM: key, certificate, authority; sealed. */
+  client_sealed: Buffer | null
+  certificate_ends_at: Date | null
+  /** `deleted` while a deletion is queued or runs; restored when it fails. */
+  desired_state: 'running' | 'stopped' | 'deleted'
+  desired_if_kept: 'running' | 'stopped' | null
+  status: AppStatus
+  container_id: string | null
+  started_at: Date | null
+  boot_id: string | null
+  exit_code: number | null
+  exit_oom: boolean | null
+  exit_at: Date | null
+  /** Restarts after crashes since it last ran for long. */
+  restarts: number
+  /** When the next restart after a crash is due; null = none. */
+  restart_at: Date | null
+  last_stats: unknown
+  /** The forgotten host that had its volume. */
+  lost_with: string | null
+  provisioned_at: Date | null
+  created_at: Date
+}
+
+/** Columns by name: a prepared statement over `*` would break when a migration adds a column. */
+export const databaseColumns = `id, owner_id, name, engine, version, image, ram_mb, reserved_mb, cpu, host_id, port, uid, generation, next_generation, retired_generation, retired_until,
+  password_generation, certificate, client_sealed, certificate_ends_at, desired_state, desired_if_kept, status, container_id, started_at,
+  boot_id, exit_code, exit_oom, exit_at, restarts, restart_at, last_stats, lost_with, provisioned_at, created_at`

@@ -1,0 +1,94 @@
+import type { Plans } from '../../policy/accounts/plans.ts'
+import { ApiError } from '../../policy/errors.ts'
+import { newVersionId } from '../../policy/ids.ts'
+import type { UserRow } from '../accounts/accounts.ts'
+import { type Db, sqlState, transaction } from '../database.ts'
+import * as operations from '../operations/operations.ts'
+import { checkDay, findGoodSnapshot, isSnapshotPending, type SnapshotRow } from '../snapshots/snapshots.ts'
+import type { DatabaseRow } from './database-rows.ts'
+
+export interface NewDatabaseSnapshot {
+  databaseId: string
+  ownerId: string
+  /** User id, or the actor of an operation that no user requested. */
+  actor: string
+  origin: 'automatic' | 'manual'
+  plans: Plans
+  /** True: it waits for `db/acceptance.ts` to confirm it. Else it is in the queue with the commit. */
+  accepting?: boolean
+}
+
+/**
+ * Stores a snapshot of a database and its operation. Throws DATABASE_NOT_FOUND (also while it is being deleted), RESTORE_IN_PROGRESS,
+ * SNAPSHOT_IN_PROGRESS, and DAILY_SNAPSHOTS_LIMIT_REACHED past the number of manual snapshots in 24 h that the owner's plan allows.
+ */
+export async function queueDatabaseSnapshot(db: Db, request: NewDatabaseSnapshot): Promise<SnapshotRow> {
+  try {
+    return await transaction(db, trx => queue(trx, request))
+  } catch (error) {
+    if (sqlState(error) === '23505') throw new ApiError('SNAPSHOT_IN_PROGRESS')
+    throw error
+  }
+}
+
+async function queue(trx: Db, request: NewDatabaseSnapshot): Promise<SnapshotRow> {
+  const { databaseId, ownerId, actor, origin, plans, accepting } = request
+  // Locked, because concurrent snapshots of one account could together pass its plan.
+  const owner: UserRow | undefined = await trx('users').where({ id: ownerId }).forNoKeyUpdate().first()
+  const database = await lockIdle(trx, databaseId)
+  if (!owner) throw new ApiError('DATABASE_NOT_FOUND')
+  if (origin === 'manual') await checkDay(trx, owner, plans)
+  const target = { targetType: 'database', targetId: databaseId } as const
+  const operation = await operations.enqueueOperation(trx, { ...target, kind: 'snapshot', ownerId, actor, accepting })
+  const [row] = await trx('snapshots')
+    .insert({
+      id: newVersionId(),
+      target_type: 'database',
+      target_id: databaseId,
+      owner_id: ownerId,
+      operation_id: operation.id,
+      name: `${databaseId}_${database.engine}_${origin}`,
+      runtime: database.engine,
+      origin,
+    })
+    .returning('*')
+  return row
+}
+
+export interface DatabaseRestoreRequest {
+  databaseId: string
+  actor: string
+  /** As the listing has them. */
+  name: string
+  version: string
+  /** True: it waits for `db/acceptance.ts` to confirm it. Else it is in the queue with the commit. */
+  accepting?: boolean
+}
+
+/**
+ * Stores a restore of a database from a snapshot of its owner with the same engine. Throws DATABASE_NOT_FOUND (also while it is being
+ * deleted), RESTORE_IN_PROGRESS, SNAPSHOT_IN_PROGRESS, SNAPSHOT_NOT_FOUND, and SNAPSHOT_DATABASE_MISMATCH for another engine.
+ */
+export async function queueDatabaseRestore(db: Db, request: DatabaseRestoreRequest): Promise<{ id: string }> {
+  const { databaseId, actor, name, version, accepting } = request
+  return transaction(db, async trx => {
+    const database = await lockIdle(trx, databaseId)
+    const snapshot = await findGoodSnapshot(trx, version, name)
+    if (snapshot?.target_type !== 'database' || snapshot.owner_id !== database.owner_id)
+      throw new ApiError('SNAPSHOT_NOT_FOUND')
+    if (snapshot.runtime !== database.engine) throw new ApiError('SNAPSHOT_DATABASE_MISMATCH')
+    return operations.enqueueOperation(trx, {
+      ...({ targetType: 'database', targetId: databaseId, kind: 'restore' } as const),
+      ...{ ownerId: database.owner_id, actor, accepting, input: { snapshotId: snapshot.id } },
+    })
+  })
+}
+
+/** The locked row of a database that nothing else copies or replaces. */
+async function lockIdle(trx: Db, id: string): Promise<DatabaseRow> {
+  const database: DatabaseRow | undefined = await trx('databases').where({ id }).forUpdate().first()
+  if (!database || (await operations.isDeletionPending(trx, id, 'database'))) throw new ApiError('DATABASE_NOT_FOUND')
+  if (await operations.isRestorePending(trx, id, 'database')) throw new ApiError('RESTORE_IN_PROGRESS')
+  if (await isSnapshotPending(trx, id, 'database')) throw new ApiError('SNAPSHOT_IN_PROGRESS')
+  return database
+}

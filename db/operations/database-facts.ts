@@ -1,0 +1,65 @@
+import type { EngineName } from '../../policy/databases/engine.ts'
+import type { AppStatus } from '../apps/apps.ts'
+import type { Db } from '../database.ts'
+import { statement } from '../statement.ts'
+import type { DatabaseOperationKind } from './operation-kinds.ts'
+
+/** Columns of a database that decide about the steps of its operations, from its current row. */
+export interface DatabaseFacts {
+  id: string
+  ownerId: string
+  engine: EngineName
+  version: string
+  image: string
+  ramMb: number
+  cpus: number
+  hostId: string
+  hostAddress: string
+  port: number
+  uid: number
+  generation: number
+  nextGeneration: number
+  passwordGeneration: number
+  /** PEM; null until its host has issued one. */
+  certificate: string | null
+  status: AppStatus
+  /** Without regard to a waiting or running deletion. */
+  desired: 'running' | 'stopped' | 'deleted'
+  containerId: string | null
+  /** Whether it has ever served. */
+  provisioned: boolean
+}
+
+/** An operation of a database with everything that decides about its steps, from the current rows. */
+export interface DatabaseOperationFacts {
+  id: string
+  kind: DatabaseOperationKind
+  databaseId: string
+  ownerId: string
+  running: boolean
+  claim: string | null
+  claimStep: number
+  input: Record<string, unknown>
+  /** Null when the database is deleted. */
+  database: DatabaseFacts | null
+}
+
+/** One indexed statement: every step on a host starts with it. Undefined when there is no such operation of a database. */
+export async function readDatabaseFacts(db: Db, operationId: string): Promise<DatabaseOperationFacts | undefined> {
+  return (await facts(db, [operationId]))[0]
+}
+
+const facts = statement<DatabaseOperationFacts>(
+  'database-facts.of',
+  `select o.id, o.kind, o.target_id as "databaseId", coalesce(d.owner_id, o.owner_id) as "ownerId", o.state = 'running' as running,
+          o.claim, o.claim_step as "claimStep", o.input,
+          case when d.id is not null then json_build_object(
+            'id', d.id, 'ownerId', d.owner_id, 'engine', d.engine, 'version', d.version, 'image', d.image, 'ramMb', d.ram_mb,
+            'cpus', d.cpu, 'hostId', d.host_id, 'hostAddress', h.address, 'port', d.port, 'uid', d.uid, 'generation', d.generation,
+            'nextGeneration', d.next_generation, 'passwordGeneration', d.password_generation, 'certificate', d.certificate,
+            'status', d.status, 'desired', coalesce(d.desired_if_kept, d.desired_state), 'containerId', d.container_id,
+            'provisioned', d.provisioned_at is not null) end as database
+     from operations o
+     left join (databases d join hosts h on h.id = d.host_id) on d.id = o.target_id
+    where o.id = $1 and o.target_type = 'database'`,
+)
