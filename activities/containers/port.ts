@@ -4,9 +4,12 @@ import type { OutputStream } from './output.ts'
 export const labels = {
   host: 'berth.host',
   app: 'berth.app',
+  database: 'berth.database',
   owner: 'berth.owner',
   release: 'berth.release',
   role: 'berth.role',
+  /** Port inside, of a container that its owner's applications may reach there. */
+  port: 'berth.port',
   /** Fingerprint of a container's spec. */
   spec: 'berth.spec',
 } as const
@@ -23,15 +26,24 @@ export interface ContainerSpec {
   memoryMb: number
   cpus: number
   pidsLimit: number
+  /** A network that exists, or `none`: only the container's own loopback. */
   network: string
+  /** Further names in its network, which only its containers resolve. Not with `none`. */
+  aliases?: string[]
   /** When all processors are busy, every share gets the same CPU time for all its containers together; omitted = no share. */
   share?: string
   binds: { source: string; target: string; readOnly: boolean }[]
-  /** Container port that is published on `address`, on a port of the engine's choice. */
-  publish: { port: number; address: string } | null
+  /** Container port that is published on `address`, on `hostPort`; omitted = a port of the engine's choice. Not with the network `none`. */
+  publish: { port: number; address: string; hostPort?: number } | null
+  /** Omitted = that of the image, which is TERM unless it says otherwise. */
+  stopSignal?: 'SIGINT' | 'SIGTERM'
   stopTimeoutSeconds: number
   runtime: 'runc' | 'runsc'
   tmpMb: number
+  /** Shared memory; omitted = the engine's 64 MB. It counts as the container's memory. */
+  shmMb?: number
+  /** Omitted = the newest 10 MB of its output are retained. `none` = nothing: only `readOutput` and `runToEnd` pass it on. */
+  log?: 'none'
   /** Omitted or null = no limits. */
   disk?: DiskLimits | null
 }
@@ -60,6 +72,8 @@ export interface ContainerState {
   hostPort: number | null
   /** Address on which that port is published; null while there is none. */
   hostAddress: string | null
+  /** Its IPv4 address in its network; null while it does not run, or without a network. Each start may change it. */
+  address: string | null
   /** Only while it runs: its first process, by its id on the engine's machine, and its memory in MB. */
   process?: { pid: number; memoryMb: number }
 }
@@ -75,7 +89,7 @@ export interface EngineStanding {
 /** The fields that a list has for every container at the cost of one request; `inspect` returns the rest. */
 export type ListedContainer = Pick<
   ContainerState,
-  'id' | 'name' | 'labels' | 'status' | 'running' | 'hostPort' | 'hostAddress'
+  'id' | 'name' | 'labels' | 'status' | 'running' | 'hostPort' | 'hostAddress' | 'address'
 >
 
 /** The id of the application that a container belongs to; empty without that label. */
@@ -146,9 +160,9 @@ export interface ContainerHost {
   ensureImage(image: string, onProgress?: (line: string) => void): Promise<void>
   /** Creates, or adopts the container of this name; resolves to its id. */
   create(spec: ContainerSpec): Promise<string>
-  /** Running already is success; a paused one is unpaused. Like every call that writes to the host's disk, rejects with `NoSpaceLeft` when it is full. */
+  /** Running already is success; a paused one is unpaused. Like every call that writes to the host's disk, rejects with `NoSpaceLeft` when it is full. `PortTaken`: it does not run. */
   start(name: string): Promise<void>
-  /** TERM, then KILL after the grace, also for a paused one; stopped already or missing is success. */
+  /** Its stop signal, then KILL after the grace, also for a paused one; stopped already or missing is success. */
   stop(name: string, graceSeconds: number): Promise<void>
   /** Freezes every process of the container; paused already, stopped or missing is success. */
   pause(name: string): Promise<void>
@@ -158,11 +172,11 @@ export interface ContainerHost {
   remove(name: string): Promise<void>
   inspect(name: string): Promise<ContainerState | null>
   list(filter: Record<string, string>): Promise<ListedContainer[]>
-  /** The newest `maxBytes` of stdout and stderr, joined in order. Null when there is no such container. */
+  /** The newest `maxBytes` of stdout and stderr, joined in order; empty for one without a log. Null when there is no such container. */
   logs(name: string, maxBytes: number): Promise<string | null>
   /**
    * Passes on the output of a container, line by line, until its run ends, the signal aborts or it is missing; rejects when the
-   * stream breaks. For a container that does not run, passes on the requested past output.
+   * stream breaks. For a container that does not run, passes on the requested past output; for one without a log, nothing.
    */
   followLogs(name: string, options: FollowOptions, onPiece: OnPiece, signal: AbortSignal): Promise<void>
   /**
@@ -187,6 +201,11 @@ export interface ContainerHost {
 
 export class HostUnreachable extends Error {
   override name = 'HostUnreachable'
+}
+
+/** The requested `hostPort` is in use, by another container or program of the machine. */
+export class PortTaken extends Error {
+  override name = 'PortTaken'
 }
 
 export class ImageUnavailable extends Error {

@@ -34,7 +34,7 @@ export const appContainerName = ({ appId, number }: ReleaseName): string => `ber
 /** Name of the container that installs a release. */
 export const buildContainerName = (release: ReleaseName): string => `${appContainerName(release)}-build`
 
-/** The one network of an owner on a host: containers in it cannot talk to each other, nor to other networks. */
+/** The one network of an owner on a host: containers in it reach no other network, and each other only where the firewall admits it. */
 export function tenantNetwork(ownerId: string, hostId: string): NetworkSpec {
   return { name: `berth-${hostId}-${ownerId}`, labels: { [labels.host]: hostId, [labels.owner]: ownerId } }
 }

@@ -1,8 +1,10 @@
 import { readFile } from 'node:fs/promises'
+import { KeyedLock } from '../../lib/async/keyed-lock.ts'
 import { outcomeOf, startProcess, systemEnvironment } from '../../lib/child-process.ts'
 import { bridgePrefix, buildBridgePrefix, chainName } from '../containers/network-names.ts'
 import { forwardParent, jumpsTo, planFirewall, rulesOf, type WantedChain } from './plan.ts'
 import {
+  admissionRules,
   type Firewall,
   type FirewallState,
   type FirewallTraits,
@@ -11,7 +13,7 @@ import {
   type OpenedFirewall,
 } from './port.ts'
 
-export interface IptablesOptions extends Omit<FirewallTraits, 'counter'> {
+export interface IptablesOptions extends Omit<FirewallTraits, 'counter' | 'admitted'> {
   /** Bridges of applications; a trailing + matches any suffix. */
   bridges: string
   /** Prefix of the names of our chains. */
@@ -30,10 +32,15 @@ export function iptablesFirewall(options: IptablesOptions): Firewall {
   const own = [bridges, traits.builds.bridges]
   const input = `${name}-INPUT`
   const forward = `${name}-FORWARD`
+  // A chain of its own: the limits on connections would count from zero if theirs were filled again.
+  const admitted = `${name}-ADMITTED`
+  const lock = new KeyedLock()
   const run = (program: string, args: string[], text = '') => start([...through, program, ...args], text)
   /** The rules of our chains as the tool lists them, which may differ from what it was given. */
   const listed: Record<Tool, Map<string, string[]>> = { iptables: new Map(), ip6tables: new Map() }
   let counter: string | null = bridges.replace('+', '')
+  /** Rules of the chain of admissions; null = not known to this process yet. */
+  let admissions: readonly string[] | null = null
 
   async function listing(tool: Tool): Promise<string[] | null> {
     const { code, output } = await run(tool, ['-w', '-S'])
@@ -43,8 +50,8 @@ export function iptablesFirewall(options: IptablesOptions): Firewall {
   /** Our networks are IPv4 only; IPv6 on a bridge is only link-local traffic with the host. */
   const rules = (tool: Tool): Record<string, string[]> => {
     if (tool === 'ip6tables') return { [input]: ['-j REJECT'], [forward]: ['-j REJECT'] }
-    const lists = firewallRules({ ...traits, counter })
-    return { [input]: lists.input, [forward]: lists.forward }
+    const lists = firewallRules({ ...traits, admitted, counter })
+    return { [input]: lists.input, [forward]: lists.forward, [admitted]: [...(admissions ?? [])] }
   }
 
   async function commit(tool: Tool, { fill, jumps }: { fill: string[]; jumps: string[] }): Promise<void> {
@@ -60,10 +67,14 @@ export function iptablesFirewall(options: IptablesOptions): Firewall {
     const present = await listing(tool)
     if (present === null && tool === 'ip6tables') return []
     if (present === null) throw new Error('iptables does not answer')
-    const wanted = (chain: string, parent: string): WantedChain => {
+    if (tool === 'iptables' && admissions === null) adopt(present)
+    const wanted = (chain: string, parent: string | null): WantedChain => {
       return { name: chain, parent, listed: listed[tool].get(chain) ?? null }
     }
-    const chains = [wanted(input, 'INPUT'), wanted(forward, tool === 'iptables' ? forwardParent(present) : 'FORWARD')]
+    const chains =
+      tool === 'iptables'
+        ? [wanted(input, 'INPUT'), wanted(forward, forwardParent(present)), wanted(admitted, null)]
+        : [wanted(input, 'INPUT'), wanted(forward, 'FORWARD')]
     const plan = planFirewall(present, chains, [
       ...own,
       ...(older ?? jumpsTo(present, input).filter(bridge => !own.includes(bridge))),
@@ -79,23 +90,44 @@ export function iptablesFirewall(options: IptablesOptions): Firewall {
     return plan.faults
   }
 
+  /** What a process before this one has opened stays open until this one knows better. */
+  function adopt(present: readonly string[]): void {
+    const rules = rulesOf(present, admitted)
+    admissions = rules.map(rule => rule.slice(`-A ${admitted} `.length))
+    if (present.includes(`-N ${admitted}`)) listed.iptables.set(admitted, rules)
+  }
+
+  async function removeAll(): Promise<void> {
+    for (const tool of ['iptables', 'ip6tables'] as const) {
+      const present = (await listing(tool)) ?? []
+      for (const chain of [input, forward, admitted]) {
+        const jumps = present.filter(rule => rule.endsWith(` -j ${chain}`))
+        for (const jump of jumps) await run(tool, ['-w', '-D', ...jump.slice(3).split(' ')])
+        await run(tool, ['-w', '-F', chain])
+        await run(tool, ['-w', '-X', chain])
+      }
+    }
+  }
+
   return {
     async apply(): Promise<FirewallState> {
       const older = await olderBridges().catch(() => null)
-      const repaired = [...(await repair('iptables', older)), ...(await repair('ip6tables', older))]
-      return { repaired: [...new Set(repaired)], limited: counter !== null }
+      return lock.run(name, async () => {
+        const repaired = [...(await repair('iptables', older)), ...(await repair('ip6tables', older))]
+        return { repaired: [...new Set(repaired)], limited: counter !== null }
+      })
     },
-    async remove() {
-      for (const tool of ['iptables', 'ip6tables'] as const) {
-        const present = (await listing(tool)) ?? []
-        for (const chain of [input, forward]) {
-          const jumps = present.filter(rule => rule.endsWith(` -j ${chain}`))
-          for (const jump of jumps) await run(tool, ['-w', '-D', ...jump.slice(3).split(' ')])
-          await run(tool, ['-w', '-F', chain])
-          await run(tool, ['-w', '-X', chain])
-        }
-      }
+    async admit(wanted) {
+      const rules = admissionRules(wanted)
+      await lock.run(name, async () => {
+        if (listed.iptables.has(admitted) && rules.join('\n') === admissions?.join('\n')) return
+        admissions = rules
+        listed.iptables.delete(admitted)
+        await commit('iptables', { fill: [admitted], jumps: [] })
+        listed.iptables.set(admitted, rulesOf((await listing('iptables')) ?? [], admitted))
+      })
     },
+    remove: () => lock.run(name, removeAll),
   }
 }
 

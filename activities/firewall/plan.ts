@@ -1,8 +1,8 @@
 /** The desired state of one of our chains. */
 export interface WantedChain {
   name: string
-  /** The kernel's chain that jumps to it before anything else. */
-  parent: string
+  /** The kernel's chain that jumps to it before anything else; null = another chain of ours does. */
+  parent: string | null
   /** Its rules as the tool lists them; null = this process has not filled it yet. */
   listed: readonly string[] | null
 }
@@ -38,10 +38,12 @@ export function planFirewall(
 ): FirewallPlan {
   const plan: FirewallPlan = { faults: [], fill: [], jumps: [] }
   for (const { name, parent, listed } of chains) {
-    if (listed === null || rulesOf(listing, name).join('\n') !== listed.join('\n')) {
+    const isWhole = listing.includes(`-N ${name}`) && rulesOf(listing, name).join('\n') === listed?.join('\n')
+    if (!isWhole) {
       plan.faults.push(`the rules of ${name}`)
       plan.fill.push(name)
     }
+    if (parent === null) continue
     const wanted = bridges.map(bridge => `${parent} -i ${bridge} -j ${name}`)
     const rules = rulesOf(listing, parent)
     // Jumps of other installations are for other bridges, so their order does not matter.

@@ -1,11 +1,26 @@
+import { isIPv4 } from 'node:net'
 import { networkLimits } from '../../policy/hosts/network-limits.ts'
 
 /** Blocks containers from the host's own services and from private networks around it. */
 export interface Firewall {
   /** Checks every rule and its position, and repairs what is wrong. Idempotent. */
   apply(): Promise<FirewallState>
+  /**
+   * Opens these ports, and closes those of earlier calls; connections that are open stay. An equal set changes nothing. Until the first
+   * call, `apply` retains what an earlier process opened. Throws RangeError for what is no admission; when it rejects, `apply` tries again.
+   */
+  admit(admissions: readonly Admission[]): Promise<void>
   /** Removes all of our rules; none there is success. */
   remove(): Promise<void>
+}
+
+/** A TCP port of one container, open to the others behind the same bridge: the containers of one owner. */
+export interface Admission {
+  /** Name of the interface. */
+  bridge: string
+  /** The container's IPv4 address. */
+  address: string
+  port: number
 }
 
 export interface FirewallState {
@@ -30,6 +45,8 @@ export interface FirewallTraits {
   resolvers: readonly string[]
   /** Bridges of builds (a trailing + matches any suffix), and the proxies that only builds may reach. */
   builds: { bridges: string; proxies: readonly { address: string; port: number }[] }
+  /** Name of the chain of admissions. */
+  admitted: string
   /** Name of the table that counts new connections; null on kernels that cannot count them. */
   counter: string | null
 }
@@ -48,7 +65,10 @@ const refusedRanges = [
 ] as const
 
 /** The rules of both chains, in order; after them the chain returns to the host's own rules. */
-export function firewallRules({ resolvers, builds, counter }: FirewallTraits): { input: string[]; forward: string[] } {
+export function firewallRules({ resolvers, builds, admitted, counter }: FirewallTraits): {
+  input: string[]
+  forward: string[]
+} {
   // First, because answers to the proxy's own connections would be refused otherwise.
   const answers = '-m conntrack --ctstate ESTABLISHED,RELATED -j RETURN'
   const open = [
@@ -67,8 +87,30 @@ export function firewallRules({ resolvers, builds, counter }: FirewallTraits): {
   ]
   return {
     input: [answers, ...open, ...refused('')],
-    forward: [answers, ...limits(counter), ...open, ...refusedRanges.flatMap(range => refused(`-d ${range} `))],
+    // Admissions count as connections of the container that makes them.
+    forward: [
+      answers,
+      ...limits(counter),
+      `-p tcp -j ${admitted}`,
+      ...open,
+      ...refusedRanges.flatMap(range => refused(`-d ${range} `)),
+    ],
   }
+}
+
+/**
+ * The rules of the chain of admissions, each once and sorted, so that equal sets have equal rules. They precede the rule by which the
+ * engine separates the containers of a network. Throws RangeError for what is no bridge, address or port.
+ */
+export function admissionRules(admissions: readonly Admission[]): string[] {
+  const rules = admissions.map(admission => {
+    const { bridge, address, port } = admission
+    const isWhole = /^[a-z0-9][a-z0-9-]{0,14}$/.test(bridge) && isIPv4(address)
+    if (!isWhole || !Number.isInteger(port) || port < 1 || port > 65_535)
+      throw new RangeError(`No admission: ${JSON.stringify(admission)}`)
+    return `-i ${bridge} -o ${bridge} -d ${address} -p tcp --dport ${port} -j ACCEPT`
+  })
+  return [...new Set(rules)].sort()
 }
 
 /** Limits per container: connections above a limit are refused, not dropped, so that programs fail immediately. */

@@ -1,4 +1,5 @@
 import { chmodSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { ExecutionContext, SerialFn } from 'ava'
@@ -11,6 +12,7 @@ import {
   HostUnreachable,
   ImageUnavailable,
   labels,
+  PortTaken,
 } from '../../activities/containers/port.ts'
 import { NoSpaceLeft } from '../../lib/folders/no-space-left.ts'
 import { ownFolder } from '../kit/folders.ts'
@@ -89,6 +91,80 @@ export function containerHostContract(test: SerialFn, name: string, subject: () 
     t.is(await statusOf(`http://127.0.39.17:${state?.hostPort}/`), 200)
     await host.stop(wanted.name, 5)
     t.like(await host.inspect(wanted.name), { hostPort: null, hostAddress: null })
+    await host.remove(wanted.name)
+  })
+
+  test(`${name}: a fixed port is the published one at every start`, async t => {
+    const { host, spec } = subject()
+    const hostPort = await unusedPort()
+    const publish = { port: 80, address: loopback, hostPort }
+    const wanted = spec('answers', { publish, env: { PORT: '80' } })
+    for (const time of ['first', 'second']) {
+      t.like(await running(host, wanted), { hostPort, hostAddress: loopback }, time)
+      t.is(await statusOf(`http://${loopback}:${hostPort}/`), 200, time)
+      await host.stop(wanted.name, 5)
+    }
+    await host.remove(wanted.name)
+  })
+
+  test(`${name}: a start whose fixed port is in use is refused as such, and succeeds once the port is free`, async t => {
+    const { host, spec } = subject()
+    const hostPort = await unusedPort()
+    const publish = { port: 80, address: loopback, hostPort }
+    const [first, second] = [spec('answers', { publish }), spec('answers', { publish })]
+    await running(host, first)
+    await host.create(second)
+    const refused = async (what: string) => {
+      await t.throwsAsync(host.start(second.name), { instanceOf: PortTaken }, what)
+      t.like(await host.inspect(second.name), { running: false, hostPort: null, address: null }, what)
+    }
+    await refused('by a container')
+    await t.throwsAsync(
+      host.runToEnd(spec('fails', { publish }), () => {}, new AbortController().signal),
+      { instanceOf: PortTaken },
+    )
+    await host.remove(first.name)
+    const program = createServer()
+    await new Promise<void>(done => program.listen(hostPort, loopback, done))
+    await refused('by another program')
+    await new Promise(done => program.close(done))
+    t.like(await running(host, second), { running: true, hostPort })
+    await host.remove(second.name)
+  })
+
+  test(`${name}: a container has an address of its own in its network while it runs`, async t => {
+    const { host, spec } = subject()
+    const [one, two] = [spec('waits'), spec('waits')]
+    await host.create(one)
+    t.is((await host.inspect(one.name))?.address, null)
+    const addresses = [(await running(host, one))?.address, (await running(host, two))?.address]
+    for (const address of addresses) t.regex(String(address), /^\d+\.\d+\.\d+\.\d+$/)
+    t.is(new Set(addresses).size, 2)
+    const listed = await host.list(one.labels)
+    t.is(listed.find(state => state.name === one.name)?.address, addresses[0])
+    await host.stop(one.name, 5)
+    t.is((await host.inspect(one.name))?.address, null)
+    t.is((await host.list(one.labels)).find(state => state.name === one.name)?.address, null)
+    for (const { name } of [one, two]) await host.remove(name)
+  })
+
+  test(`${name}: a container without a network runs, and has no address`, async t => {
+    const { host, spec } = subject()
+    const wanted = spec('waits', { network: 'none' })
+    t.like(await running(host, wanted), { running: true, address: null, hostPort: null })
+    await host.remove(wanted.name)
+    t.deepEqual(await host.runToEnd(spec('fails', { network: 'none' }), () => {}, new AbortController().signal), {
+      exitCode: 3,
+      oom: false,
+    })
+  })
+
+  test(`${name}: stopping sends the signal of the container`, async t => {
+    const { host, spec } = subject()
+    const wanted = spec('waits', { stopSignal: 'SIGINT' })
+    await running(host, wanted)
+    await host.stop(wanted.name, 20)
+    t.like(await host.inspect(wanted.name), { status: 'exited', exitCode: 130 })
     await host.remove(wanted.name)
   })
 
@@ -184,6 +260,23 @@ export function containerHostContract(test: SerialFn, name: string, subject: () 
     const cut = (await host.logs(wanted.name, 9)) ?? ''
     t.true(Buffer.byteLength(cut) <= 9 && cut.length > 0, cut)
     await host.remove(wanted.name)
+  })
+
+  test(`${name}: of a container without a log nothing is retained, but a run to the end passes on its output`, async t => {
+    const { host, spec } = subject()
+    const wanted = spec('speaks', { log: 'none' })
+    await running(host, wanted)
+    t.is(await host.logs(wanted.name, 1000), '')
+    await host.followLogs(wanted.name, { tail: 10 }, () => t.fail(), new AbortController().signal)
+    await host.stop(wanted.name, 5)
+    t.is(await host.logs(wanted.name, 1000), '')
+    await host.remove(wanted.name)
+    let output = ''
+    const take = (text: string) => {
+      output += text
+    }
+    await host.runToEnd(spec('installs', { log: 'none' }), take, new AbortController().signal)
+    t.is(output, 'one\ntwo\n')
   })
 
   test(`${name}: logs return as many short lines as fit`, async t => {
@@ -584,6 +677,17 @@ export function containerHostContract(test: SerialFn, name: string, subject: () 
     t.truthy(standing.began)
     t.deepEqual(await host.standing(), standing, 'as long as it goes on')
   })
+}
+
+const loopback = '127.0.39.18'
+
+/** A port of `loopback` that nothing uses now. */
+async function unusedPort(): Promise<number> {
+  const server = createServer()
+  await new Promise<void>(done => server.listen(0, loopback, done))
+  const { port } = server.address() as { port: number }
+  await new Promise(done => server.close(done))
+  return port
 }
 
 async function statusOf(url: string): Promise<number> {

@@ -1,6 +1,6 @@
 import { withTimeout } from '../../../lib/async/timeout.ts'
 import { NoSpaceLeft } from '../../../lib/folders/no-space-left.ts'
-import { HostUnreachable } from '../port.ts'
+import { HostUnreachable, PortTaken } from '../port.ts'
 
 /** Seconds after which an engine that does not answer counts as unreachable. */
 export const engineSeconds = 10
@@ -33,7 +33,7 @@ export async function call<T>(send: (signal: AbortSignal) => Promise<T>, seconds
   }
 }
 
-/** Maps errors to those of the port: no answer and no space have their own classes. */
+/** Maps errors to those of the port: no answer, no space and a taken port have their own classes. */
 export function toPortError(error: unknown): unknown {
   if (error instanceof HostUnreachable) return error
   const { code, message = '' } = error as { code?: string; message?: string }
@@ -43,8 +43,15 @@ export function toPortError(error: unknown): unknown {
   if (/no space left on device|disk quota exceeded/i.test(message)) {
     return new NoSpaceLeft('The host has no disk space left.', { cause: error })
   }
+  // By a container, or by another program.
+  if (/port is already allocated|\b(bind|port)\b.*: address already in use/.test(message)) {
+    return new PortTaken('The port on the host is in use.', { cause: error })
+  }
   return error
 }
+
+/** Status with which an engine refuses to read the log of a container that has none. */
+export const noLog = 501
 
 /** HTTP status of an engine's refusal; undefined for other errors. */
 export function status(error: unknown): number | undefined {

@@ -3,7 +3,7 @@ import type Docker from 'dockerode'
 import { OutputLines } from '../lines.ts'
 import { type FollowOptions, HostUnreachable, type OnPiece } from '../port.ts'
 import { engineTime } from '../stamps.ts'
-import { call, unless } from './calls.ts'
+import { call, noLog, unless } from './calls.ts'
 
 /** Follows the output of a container until its run ends or the signal aborts; a slow listener slows the engine down. */
 export async function followLogs(
@@ -16,7 +16,7 @@ export async function followLogs(
   const from = after === undefined ? { tail } : { since: engineTime(after + 1n) }
   const options = { follow: true, stdout: true, stderr: true, timestamps: true, ...from }
   const send = (abortSignal: AbortSignal) => docker.getContainer(name).logs({ ...options, abortSignal } as object)
-  const stream = (await call(send).catch(unless(404))) as unknown as Readable | undefined
+  const stream = (await call(send).catch(unless(404, noLog))) as unknown as Readable | undefined
   if (!stream) return
   const stop = () => stream.destroy()
   signal.addEventListener('abort', stop)

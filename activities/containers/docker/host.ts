@@ -5,7 +5,7 @@ import { applicationRange } from '../../../policy/hosts/networks.ts'
 import { newest, OutputFrames } from '../output.ts'
 import { type ContainerHost, type ContainerState, HostUnreachable } from '../port.ts'
 import { readOutput } from './attach.ts'
-import { call, engineSeconds, status, unless } from './calls.ts'
+import { call, engineSeconds, noLog, status, unless } from './calls.ts'
 import { labelFilter, watch } from './events.ts'
 import { followLogs } from './follow.ts'
 import { containerImages, type MakeRootfs } from './images.ts'
@@ -34,6 +34,7 @@ export interface DockerHostOptions {
 /** Lines of log that are read: first the number that usually suffices, because the engine decodes each line, then this max. A log has up to 10 MB. */
 const logLines = [1000, 10_000]
 const stopMarginSeconds = 15
+const noBytes = Buffer.alloc(0)
 
 /** A Docker engine (20.10 and newer) as a container host. Requests name no API version: new engines refuse old ones. */
 export function dockerHost({
@@ -129,7 +130,7 @@ export function dockerHost({
       for (const tail of logLines) {
         const options = { stdout: true, stderr: true, tail }
         const send = (abortSignal: AbortSignal) => container(name).logs({ ...options, abortSignal } as object)
-        const bytes = await call(send).catch(unless(404))
+        const bytes = await call(send).catch(error => (status(error) === noLog ? noBytes : unless(404)(error)))
         if (!bytes) return null
         text = new OutputFrames().push(bytes as unknown as Buffer)
         if (text.length >= maxBytes || text.split('\n').length <= tail) break
@@ -159,7 +160,9 @@ export function dockerHost({
     if (!started) return
     const info = await details(name)
     if (info) limitRunningSocketMemory(await engine.cgroups(), info)
-    const network = info?.State.Running ? info.NetworkSettings.SandboxKey : ''
+    // Without a network there is no name server.
+    const isConnected = info?.State.Running && info.HostConfig.NetworkMode !== 'none'
+    const network = isConnected ? info.NetworkSettings.SandboxKey : ''
     if (info && network) await started(name, network, (info.HostConfig.Memory ?? 0) / MiB)
   }
 

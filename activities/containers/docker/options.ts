@@ -51,11 +51,13 @@ export function createOptions(spec: ContainerSpec, { driver }: Pick<Cgroups, 'dr
     Labels: spec.labels,
     User: spec.user,
     WorkingDir: spec.workingDir,
+    ...(spec.stopSignal && { StopSignal: spec.stopSignal }),
     StopTimeout: spec.stopTimeoutSeconds,
     Healthcheck: { Test: ['NONE'] },
     ExposedPorts: spec.publish ? { [`${spec.publish.port}/tcp`]: {} } : {},
     HostConfig: {
       ...structuredClone(hardened as object),
+      ...(spec.log === 'none' && { LogConfig: { Type: 'none', Config: {} } }),
       Runtime: spec.runtime,
       NetworkMode: spec.network,
       Memory: memory,
@@ -73,6 +75,7 @@ export function createOptions(spec: ContainerSpec, { driver }: Pick<Cgroups, 'dr
         { Name: 'core', Soft: 0, Hard: 0 },
       ],
       // `mode=` is ignored where the image has a /tmp of its own, owner and group are not.
+      ...(spec.shmMb !== undefined && { ShmSize: spec.shmMb * MiB }),
       Tmpfs: { '/tmp': `rw,noexec,nosuid,nodev,size=${spec.tmpMb}m,uid=${uid},gid=${gid ?? uid}` },
       Mounts: spec.binds.map(({ source, target, readOnly }) => ({
         Type: 'bind',
@@ -82,9 +85,14 @@ export function createOptions(spec: ContainerSpec, { driver }: Pick<Cgroups, 'dr
         BindOptions: { Propagation: 'rprivate' },
       })),
       PortBindings: spec.publish
-        ? { [`${spec.publish.port}/tcp`]: [{ HostIp: spec.publish.address, HostPort: '' }] }
+        ? {
+            [`${spec.publish.port}/tcp`]: [
+              { HostIp: spec.publish.address, HostPort: String(spec.publish.hostPort ?? '') },
+            ],
+          }
         : {},
     },
+    ...(spec.aliases && { NetworkingConfig: { EndpointsConfig: { [spec.network]: { Aliases: spec.aliases } } } }),
   }
 }
 

@@ -21,6 +21,7 @@ export function containerState(info: ContainerInspectInfo): ContainerState {
     finishedAt: finishedAt && startedAt && finishedAt < startedAt ? startedAt : finishedAt,
     hostPort: published ? Number(published.HostPort) : null,
     hostAddress: published?.HostIp ?? null,
+    address: state.Running ? addressIn(info.NetworkSettings.Networks) : null,
     ...(state.Running && { process: { pid: state.Pid, memoryMb: (info.HostConfig.Memory ?? 0) / MiB } }),
   }
 }
@@ -38,8 +39,13 @@ export function listedContainer(info: ContainerInfo): ListedContainer {
     running,
     hostPort: published?.PublicPort ?? null,
     hostAddress: published?.IP ?? null,
+    address: running ? addressIn(info.NetworkSettings.Networks) : null,
   }
 }
+
+/** A container of Berth is in one network; in `none` it has no address. */
+const addressIn = (networks: Record<string, { IPAddress: string }> | undefined): string | null =>
+  Object.values(networks ?? {})[0]?.IPAddress || null
 
 function time(text: string): Date | null {
   const date = new Date(text)

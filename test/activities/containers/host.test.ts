@@ -189,6 +189,56 @@ test.serial(
   },
 )
 
+/** Output of a command in a container of its own. */
+async function said(command: string, change: Partial<ContainerSpec> = {}): Promise<string> {
+  let output = ''
+  const take = (text: string) => {
+    output += text
+  }
+  await docker.host.runToEnd(docker.spec(command, change), take, AbortSignal.timeout(60_000))
+  return output.trim()
+}
+
+test.serial('an alias leads to its container within its network, and nowhere in another one', async t => {
+  const alias = 'db-1.apps.localhost'
+  const named = docker.spec(programs.waits, { aliases: [alias] })
+  const other = { name: `berth-${docker.run}-other`, labels: named.labels }
+  t.teardown(() => docker.host.removeNetwork(other.name))
+  await docker.host.ensureNetwork(other)
+  await docker.host.create(named)
+  await docker.host.start(named.name)
+  const resolve = `exec node -e "require('dns').lookup('${alias}', { all: true }, (e, found) => console.log(e ? e.code : found.map(one => one.address).join()))"`
+  t.is(await said(resolve), (await docker.host.inspect(named.name))!.address!)
+  t.regex(await said(resolve, { network: other.name }), /^E(NOTFOUND|AI_AGAIN)$/)
+  await docker.host.remove(named.name)
+})
+
+test.serial('a container has the requested shared memory, otherwise 64 MB', async t => {
+  const size = 'df -k --output=size /dev/shm | tail -1'
+  t.is(await said(size, { shmMb: 96 }), String(96 * 1024))
+  t.is(await said(size), String(64 * 1024))
+})
+
+test.serial('a container without a network has nothing but its loopback', async t => {
+  t.is(await said('ls /sys/class/net', { network: 'none' }), 'lo')
+})
+
+test.serial('only a container with a network is reported with its network when it starts', async t => {
+  const started: string[] = []
+  const host = dockerHost({
+    dockerHost: dockerAddress,
+    makeRootfs: async () => null,
+    started: async name => void started.push(name),
+  })
+  const [alone, connected] = [docker.spec(programs.waits, { network: 'none' }), docker.spec(programs.waits)]
+  for (const spec of [alone, connected]) {
+    await host.create(spec)
+    await host.start(spec.name)
+    await host.remove(spec.name)
+  }
+  t.deepEqual(started, [connected.name])
+})
+
 test.serial(
   'many networks that are created concurrently get their own ranges, far beyond the engine’s default of 30',
   async t => {

@@ -4,6 +4,7 @@ import { dockerHost } from '../../../activities/containers/docker/host.ts'
 import { ImageOnItsWay, imageWithin } from '../../../activities/containers/image-wait.ts'
 import { ImageUnavailable } from '../../../activities/containers/port.ts'
 import { withCode } from '../../../activities/failures.ts'
+import { ownProgram, programLabel } from '../../../runtimes/database-recipes.ts'
 import { listening } from '../../kit/actors/api.ts'
 import { comesTrue } from '../../kit/comes-true.ts'
 
@@ -11,9 +12,14 @@ import { comesTrue } from '../../kit/comes-true.ts'
 async function engineWith(t: ExecutionContext, pulls: { atOnce: number; silentSeconds: number; seconds: number }) {
   const asked: string[] = []
   const open: ServerResponse[] = []
+  const tagged: string[] = []
   const server = createServer((request, response) => {
     const url = new URL(request.url!, 'http://engine')
     if (request.method !== 'POST') return response.writeHead(404).end('{"message":"no such image"}')
+    if (!url.searchParams.has('fromImage')) {
+      tagged.push(`${url.searchParams.get('repo')}:${url.searchParams.get('tag')}`)
+      return response.writeHead(201).end()
+    }
     asked.push(url.searchParams.get('fromImage')!)
     open.push(response)
     response.write('{"status":"Pulling"}\n')
@@ -24,7 +30,7 @@ async function engineWith(t: ExecutionContext, pulls: { atOnce: number; silentSe
     server.closeAllConnections()
   })
   const host = dockerHost({ dockerHost: address, makeRootfs: async () => null, pulls })
-  return { host, asked, open }
+  return { host, asked, open, tagged }
 }
 
 test('a pull without progress is given up, with the same error for all that wait for the image', async t => {
@@ -68,4 +74,48 @@ test('few images are pulled concurrently; a command waits a limited time, and th
   await comesTrue(() => asked.length >= 2)
   open[1]!.end('{"status":"Done"}\n')
   await t.notThrowsAsync(second)
+})
+
+test('images of databases are pulled by their published names and tagged; the stand-in is never pulled', async t => {
+  t.timeout(60_000)
+  const { host, asked, open, tagged } = await engineWith(t, { atOnce: 3, silentSeconds: 600, seconds: 600 })
+  const images = ['berth/postgres:17', 'berth/redis:7', 'berth/mongo:8', 'berth/node:22']
+  for (const [n, image] of images.entries()) {
+    const here = host.ensureImage(image)
+    await comesTrue(() => open.length > n)
+    open[n]!.end('{"status":"Done"}\n')
+    await here
+  }
+  t.deepEqual(asked, ['postgres', 'redis', 'mongo', 'node'])
+  t.deepEqual(tagged, images)
+  await t.throwsAsync(host.ensureImage('berth/mongo-stand-in:8'), {
+    instanceOf: ImageUnavailable,
+    message: /no registry has it/,
+  })
+  t.is(asked.length, 4)
+})
+
+test('an image with an older version of our program is made anew, one with the present version is not', async t => {
+  let program: string | undefined
+  const server = createServer((_, response) =>
+    response.end(JSON.stringify({ Config: { Labels: program && { [programLabel]: program } } })),
+  )
+  const address = await listening(server)
+  t.teardown(() => server.close())
+  const made: string[] = []
+  const makeRootfs = async (image: string) => {
+    made.push(image)
+    return null
+  }
+  const host = dockerHost({ dockerHost: address, makeRootfs })
+  const standIn = 'berth/mongo-stand-in:8'
+  await t.notThrowsAsync(host.ensureImage('berth/redis:8'), 'it has no program of ours')
+  for (const other of [undefined, 'older']) {
+    program = other
+    await t.throwsAsync(host.ensureImage(standIn), { instanceOf: ImageUnavailable })
+  }
+  t.deepEqual(made, [standIn, standIn])
+  program = ownProgram(standIn) ?? 'none'
+  await t.notThrowsAsync(host.ensureImage(standIn))
+  t.is(made.length, 2)
 })

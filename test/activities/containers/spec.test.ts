@@ -180,6 +180,33 @@ test('a request to the engine contains the whole hardening table', t => {
   t.is(parent('none'), undefined)
 })
 
+test('what a container may request in addition changes only its own part of the request', t => {
+  const spec = appContainer(release, { files: '/v/files', dependencies: null }, {}, host)
+  const plain = createOptions(spec, cgroups)
+  const asked = createOptions(
+    {
+      ...spec,
+      ...{ aliases: ['db-1.apps.localhost'], stopSignal: 'SIGINT', shmMb: 256, log: 'none' },
+      publish: { port: 20_001, address: '127.0.0.1', hostPort: 20_001 },
+    },
+    cgroups,
+  )
+  t.deepEqual(asked, {
+    ...plain,
+    StopSignal: 'SIGINT',
+    ExposedPorts: { '20001/tcp': {} },
+    NetworkingConfig: { EndpointsConfig: { [spec.network]: { Aliases: ['db-1.apps.localhost'] } } },
+    HostConfig: {
+      ...plain.HostConfig,
+      LogConfig: { Type: 'none', Config: {} },
+      ShmSize: 256 * 1024 * 1024,
+      PortBindings: { '20001/tcp': [{ HostIp: '127.0.0.1', HostPort: '20001' }] },
+    },
+  })
+  for (const name of ['StopSignal', 'NetworkingConfig']) t.false(name in plain, name)
+  t.false('ShmSize' in plain.HostConfig!)
+})
+
 test('a tenant has one network on each host, whose bridge the kernel and the firewall can name', t => {
   const network = tenantNetwork('123456789012345678', 'one')
   t.deepEqual(network, {

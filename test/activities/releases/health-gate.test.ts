@@ -8,7 +8,7 @@ import { FakeContainerHost } from '../../kit/fakes/container-host.ts'
 const engine = new FakeContainerHost()
 engine.put({
   ...{ id: 'c', name: 'c', labels: {}, status: 'running', running: true, startedAt: new Date(), finishedAt: null },
-  ...{ exitCode: null, oom: false, hostPort: null, hostAddress: null },
+  ...{ exitCode: null, oom: false, hostPort: null, hostAddress: null, address: null },
 })
 
 /** A server that greets each connection, sends a piece every 50 ms, and never ends its answer. */

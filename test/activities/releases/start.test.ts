@@ -122,7 +122,7 @@ async function scene() {
       segmentId: null,
     } as const
     if (kind === 'deploy') await openDeployment(db, deployment)
-    return (await claimNextOperationFor(db, app.id, { run: 'lane', step }, []))!.id
+    return (await claimNextOperationFor(db, { type: 'app', id: app.id }, { run: 'lane', step }, []))!.id
   }
   return { db, app, engine, activities, releaseOf, begin, removed, disk }
 }

@@ -174,6 +174,7 @@ test.serial(
       },
       ...{ oom: false, startedAt: new Date(Date.now() - 120_000), finishedAt: new Date(), hostPort: null },
       hostAddress: null,
+      address: null,
       labels: { [labels.host]: 'h1', [labels.app]: app.id, [labels.release]: String(operation.release.number) },
     }
     const engine = new FakeContainerHost()

@@ -43,7 +43,7 @@ async function scene() {
     source: 'upload',
   } as const
   const deployment = await openDeployment(db, wanted)
-  await claimNextOperationFor(db, app.id, { run: 'lane', step: 1 }, [])
+  await claimNextOperationFor(db, { type: 'app', id: app.id }, { run: 'lane', step: 1 }, [])
   const { release } = (await decide(db, { appsDomain: 'x.test', diskMbPer256Mb: 10 }, id))!
   const disk = { full: true }
   const restore = async () => {

@@ -16,6 +16,7 @@ import {
   type NetworkSpec,
   type OnOutput,
   type OnPiece,
+  PortTaken,
 } from '../../../activities/containers/port.ts'
 import { nanosecondsNow } from '../../../activities/containers/stamps.ts'
 import { NoSpaceLeft } from '../../../lib/folders/no-space-left.ts'
@@ -63,6 +64,7 @@ export class FakeContainerHost implements ContainerHost {
   /** How many log streams are open now, and how many were opened. */
   readonly follows = { open: 0, opened: 0 }
   #newest = 0n
+  #starts = 0
   readonly #printed = new Set<() => void>()
   readonly #listeners = new Set<(event: ContainerEvent) => void>()
   readonly #programs: Record<string, FakeProgram>
@@ -124,7 +126,8 @@ export class FakeContainerHost implements ContainerHost {
     if (present) return present.state.id
     if (this.#missingImages.has(spec.image))
       throw Object.assign(new Error(`No such image: ${spec.image}`), { statusCode: 404 })
-    if (!this.networks.has(spec.network)) throw new Error(`There is no network ${spec.network}.`)
+    if (spec.network !== 'none' && !this.networks.has(spec.network))
+      throw new Error(`There is no network ${spec.network}.`)
     const id = createHash('sha256').update(randomUUID()).digest('hex')
     const state: ContainerState = {
       id,
@@ -138,6 +141,7 @@ export class FakeContainerHost implements ContainerHost {
       finishedAt: null,
       hostPort: null,
       hostAddress: null,
+      address: null,
     }
     this.#hold(spec, state)
     return id
@@ -156,9 +160,13 @@ export class FakeContainerHost implements ContainerHost {
     if (entry.state.running) return
     const program = this.#program(entry.spec)
     if (program.crowded) throw new NoSpaceLeft('The host has no disk space left.')
-    const { publish } = entry.spec
-    if (publish && !program.deaf) entry.server = await listen(publish.address)
-    const hostPort = entry.server ? (entry.server.address() as AddressInfo).port : publish ? 1 : null
+    const { publish, network } = entry.spec
+    if (publish && !program.deaf) entry.server = await listen(publish)
+    const hostPort = entry.server
+      ? (entry.server.address() as AddressInfo).port
+      : publish
+        ? (publish.hostPort ?? 1)
+        : null
     entry.state = {
       ...entry.state,
       status: 'running',
@@ -168,6 +176,7 @@ export class FakeContainerHost implements ContainerHost {
       finishedAt: null,
       hostPort,
       hostAddress: publish?.address ?? null,
+      address: network === 'none' ? null : addressOf(++this.#starts),
     }
     entry.state.exitCode = null
     const { prints = '' } = program
@@ -184,7 +193,7 @@ export class FakeContainerHost implements ContainerHost {
     if (!entry?.state.running) return
     const ignores = this.#program(entry.spec).ignoresTerm
     if (ignores) await new Promise(done => setTimeout(done, graceSeconds * 1000))
-    entry.end(ignores ? 137 : 143)
+    entry.end(ignores ? 137 : entry.spec.stopSignal === 'SIGINT' ? 130 : 143)
   }
 
   async pause(name: string) {
@@ -220,14 +229,15 @@ export class FakeContainerHost implements ContainerHost {
     this.#answer()
     return [...this.containers.values()]
       .filter(({ spec }) => carries(spec.labels, filter))
-      .map(({ state: { id, name, labels, status, running, hostPort, hostAddress } }) => {
-        return { id, name, labels, status, running, hostPort, hostAddress }
+      .map(({ state: { id, name, labels, status, running, hostPort, hostAddress, address } }) => {
+        return { id, name, labels, status, running, hostPort, hostAddress, address }
       })
   }
 
   async logs(name: string, maxBytes: number) {
     this.#answer()
     const entry = this.containers.get(name)
+    if (entry?.spec.log === 'none') return ''
     return entry ? newest(textOf(entry), maxBytes) : null
   }
 
@@ -245,10 +255,13 @@ export class FakeContainerHost implements ContainerHost {
     return this.#newest
   }
 
-  async followLogs(name: string, { tail = 0, after }: FollowOptions, onPiece: OnPiece, signal: AbortSignal) {
+  async followLogs(name: string, options: FollowOptions, onPiece: OnPiece, signal: AbortSignal) {
     this.#answer()
     const entry = this.containers.get(name)
-    if (!entry) return
+    if (entry && entry.spec.log !== 'none') await this.#follow(entry, options, onPiece, signal)
+  }
+
+  async #follow(entry: Entry, { tail = 0, after }: FollowOptions, onPiece: OnPiece, signal: AbortSignal) {
     const { output } = entry
     const first = after === undefined ? Math.max(0, output.length - tail) : output.findIndex(({ at }) => at > after)
     let next = first < 0 ? output.length : first
@@ -270,7 +283,9 @@ export class FakeContainerHost implements ContainerHost {
   }
 
   async readOutput(name: string, onPiece: (piece: Uint8Array) => Promise<void>, signal: AbortSignal) {
-    await this.followLogs(name, {}, (_, text) => onPiece(Buffer.from(`${text}\n`)), signal)
+    this.#answer()
+    const entry = this.containers.get(name)
+    if (entry) await this.#follow(entry, {}, (_, text) => onPiece(Buffer.from(`${text}\n`)), signal)
   }
 
   async stats(name: string) {
@@ -353,6 +368,7 @@ export class FakeContainerHost implements ContainerHost {
           finishedAt: new Date(),
           hostPort: null,
           hostAddress: null,
+          address: null,
         } as const
         entry.state = { ...entry.state, status: 'exited', ...over }
         this.#tell('die', entry.spec)
@@ -387,9 +403,13 @@ function carries(labels: Record<string, string>, filter: Record<string, string>)
   return Object.entries(filter).every(([name, value]) => labels[name] === value)
 }
 
-function listen(address: string): Promise<Server> {
+/** Another one with each start, as engines may give it. */
+const addressOf = (start: number): string => `10.192.${start >> 8}.${start & 255}`
+
+function listen({ address, hostPort = 0 }: { address: string; hostPort?: number }): Promise<Server> {
   return new Promise((done, failed) => {
     const server: Server = createServer((_, response) => response.end('fake'))
-    server.once('error', failed).listen(0, address, () => done(server.unref()))
+    server.once('error', cause => failed(new PortTaken('The port on the host is in use.', { cause })))
+    server.listen(hostPort, address, () => done(server.unref()))
   })
 }

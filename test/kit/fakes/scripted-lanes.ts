@@ -8,7 +8,7 @@ import type { Plans } from '../../../policy/accounts/plans.ts'
 import type { Downgrades, Lanes } from '../../../workflows/client.ts'
 
 /** Wakes work in this process as Temporal does. Work that still runs when the file ends finds no database, and is abandoned. */
-class Wakes {
+export class Wakes {
   /** Loses every wake-up. */
   asleep = false
   /** The file's tests have ended. */
@@ -68,7 +68,7 @@ export class ScriptedLanes extends Wakes implements Lanes {
     try {
       while (lane.woken) {
         lane.woken = false
-        const operation = await claimNextOperation(this.#db, appId, [...lane.beside])
+        const operation = await claimNextOperation(this.#db, { type: 'app', id: appId }, [...lane.beside])
         if (!operation) continue
         lane.woken = true
         if (!concurrentKinds.flat().includes(operation.kind)) {
