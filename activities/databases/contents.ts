@@ -1,0 +1,35 @@
+import type { DatabaseTraits, LocalEngine } from './port.ts'
+
+/** Where the containers of an `EngineJob` find the dump. */
+export const dumpPlace = '/dump'
+
+/** A folder for a dump, and containers that work on it: the engine's image, its user, no network, 1 GB of memory at least. */
+export interface EngineJob {
+  /** The folder on this host, which is `dumpPlace` in the containers. Empty before `dump`. Nobody else writes it. */
+  folder: string
+  /**
+   * Runs a command to its end in a container with the engine's sockets (`places.run`), settings (read-only) and data (`places.data`,
+   * read-only unless the engine has not been started). Rejects with its last output unless it exits with 0.
+   */
+  run(command: string[]): Promise<void>
+}
+
+/** What a database contains: how it leaves an engine and comes back. One adapter each, beside that of the engine. */
+export interface DatabaseContents {
+  /**
+   * Writes all that is the customer's into the folder of the job, as one consistent moment: data, definitions, users with their rights, but
+   * no passwords and nothing of the platform's. Resolves to the digest of that moment, or to null where only a restored copy can be digested.
+   */
+  dump(engine: LocalEngine, job: EngineJob): Promise<string | null>
+  /** For engines that load while they start: puts the dump into a data folder that was initialised and never served. */
+  loadBeforeStart(traits: DatabaseTraits, job: EngineJob): Promise<void>
+  /** Loads a dump into an engine that serves no data yet and has its users. Nothing left to do is success. */
+  load(engine: LocalEngine, job: EngineJob): Promise<void>
+  /** SHA-256 in hex over all that is the customer's; equal for equal contents, whatever their order on disk. */
+  digest(engine: LocalEngine): Promise<string>
+}
+
+/** A dump is incomplete, or does not load. A retry of a restore is useless. */
+export class DumpCorrupt extends Error {
+  override name = 'DumpCorrupt'
+}

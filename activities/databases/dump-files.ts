@@ -1,0 +1,172 @@
+import { createHash, type Hash } from 'node:crypto'
+import * as fs from 'node:fs'
+import { setImmediate } from 'node:timers/promises'
+import { MiB } from '../../lib/bytes.ts'
+import { bytesOf, textOf } from '../../lib/folders/disk-names.ts'
+import { Tree } from '../../lib/folders/tree.ts'
+import { DumpCorrupt } from './contents.ts'
+
+/** Checksums of all other files, in the format of sha256sum(1), whose presence makes a dump complete. */
+const sumsFile = 'SHA256SUMS'
+const fileMode = 0o600
+const fileFlags = fs.constants.O_RDONLY | fs.constants.O_NOFOLLOW | fs.constants.O_NONBLOCK
+const chunkBytes = MiB
+
+/** Writes the files of a dump into an empty folder, for its owner. Names that exist are refused, links too. Paths are relative. */
+export class DumpWriter {
+  readonly #tree: Tree
+  readonly #sums = new Map<string, string>()
+
+  constructor(folder: string) {
+    this.#tree = new Tree(folder)
+  }
+
+  /** Resolves to the outcome of `fill`, once the file has all that it added. */
+  async write<T>(path: string, fill: (file: DumpFile) => T | Promise<T>): Promise<T> {
+    const fd = this.#tree.createFile(bytesOf(path), fileMode)
+    try {
+      const { uid, gid } = this.#tree.root
+      if (process.getuid?.() === 0) fs.fchownSync(fd, uid, gid)
+      const file = new DumpFile(fd)
+      const outcome = await fill(file)
+      this.#sums.set(path, file.end())
+      return outcome
+    } finally {
+      fs.closeSync(fd)
+    }
+  }
+
+  /** Makes a file that a job has written part of the dump. */
+  async include(path: string): Promise<void> {
+    this.#sums.set(path, await sumOf(this.#tree, path))
+  }
+
+  /** All files are written. */
+  async finish(): Promise<void> {
+    const lines = [...this.#sums].map(([path, sum]) => `${sum}  ${path}\n`)
+    await this.write(sumsFile, file => file.add(lines.join('')))
+  }
+
+  close(): void {
+    this.#tree.close()
+  }
+}
+
+/** One file of a dump while it is written. */
+export class DumpFile {
+  readonly #fd: number
+  readonly #hash: Hash = createHash('sha256')
+  #waiting: Buffer[] = []
+  #bytes = 0
+
+  constructor(fd: number) {
+    this.#fd = fd
+  }
+
+  /** Text is written in UTF-8. */
+  add(content: string | Uint8Array): void {
+    const bytes = Buffer.from(content as string)
+    this.#waiting.push(bytes)
+    this.#bytes += bytes.length
+    if (this.#bytes >= chunkBytes) this.#flush()
+  }
+
+  /** SHA-256 in hex of everything. */
+  end(): string {
+    this.#flush()
+    return this.#hash.digest('hex')
+  }
+
+  #flush(): void {
+    const bytes = Buffer.concat(this.#waiting)
+    this.#hash.update(bytes)
+    for (let at = 0; at < bytes.length; ) at += fs.writeSync(this.#fd, bytes, at)
+    this.#waiting = []
+    this.#bytes = 0
+  }
+}
+
+async function* piecesOf(tree: Tree, path: string): AsyncGenerator<Buffer> {
+  const fd = fs.openSync(tree.at(bytesOf(path)), fileFlags)
+  try {
+    for (;;) {
+      const piece = Buffer.allocUnsafe(chunkBytes)
+      const read = fs.readSync(fd, piece)
+      if (read === 0) return
+      yield piece.subarray(0, read)
+      // Others come in between.
+      await setImmediate()
+    }
+  } finally {
+    fs.closeSync(fd)
+  }
+}
+
+/** SHA-256 in hex. */
+async function sumOf(tree: Tree, path: string): Promise<string> {
+  const hash = createHash('sha256')
+  for await (const piece of piecesOf(tree, path)) hash.update(piece)
+  return hash.digest('hex')
+}
+
+/** Reads the files of a dump. `close` it. */
+export class DumpReader {
+  readonly #tree: Tree
+  /** Relative paths of all files. */
+  readonly paths: string[] = []
+
+  private constructor(folder: string) {
+    this.#tree = new Tree(folder)
+  }
+
+  /** Rejects with DumpCorrupt unless every file is as it was written. */
+  static async open(folder: string): Promise<DumpReader> {
+    const reader = new DumpReader(folder)
+    try {
+      await reader.#check()
+      return reader
+    } catch (error) {
+      reader.close()
+      throw error
+    }
+  }
+
+  text(path: string): string {
+    return this.#tree.read(bytesOf(path))!
+  }
+
+  /** Pieces of a file, of at most 1 MB. */
+  pieces(path: string): AsyncGenerator<Buffer> {
+    return piecesOf(this.#tree, path)
+  }
+
+  close(): void {
+    this.#tree.close()
+  }
+
+  async #check(): Promise<void> {
+    const sums = this.#file(sumsFile) ? this.#tree.read(sumsFile)! : ''
+    if (!sums.endsWith('\n')) throw new DumpCorrupt('The dump is incomplete: its checksums are missing.')
+    for (const line of sums.slice(0, -1).split('\n')) {
+      const [, sum, path] = /^([0-9a-f]{64}) {2}(.+)$/.exec(line) ?? []
+      if (!sum || !path) throw new DumpCorrupt('The checksums of the dump are damaged.')
+      if (!this.#file(path)) throw new DumpCorrupt(`The dump is incomplete: ${path} is missing.`)
+      if ((await sumOf(this.#tree, path)) !== sum) throw new DumpCorrupt(`${path} in the dump is damaged.`)
+      this.paths.push(path)
+    }
+    const known = new Set([sumsFile, ...this.paths])
+    for (const path of this.#all('')) if (!known.has(path)) throw new DumpCorrupt(`${path} is no part of the dump.`)
+  }
+
+  #file(path: string): boolean {
+    return this.#tree.stat(bytesOf(path))?.isFile() ?? false
+  }
+
+  *#all(folder: string): Generator<string> {
+    for (const name of this.#tree.list(folder)) {
+      const path = folder === '' ? name : `${folder}/${name}`
+      if (this.#tree.stat(path)?.isDirectory()) yield* this.#all(path)
+      else yield textOf(path)
+    }
+  }
+}

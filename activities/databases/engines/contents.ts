@@ -1,0 +1,16 @@
+import type { EngineName } from '../../../policy/databases/engine.ts'
+import type { DatabaseContents } from '../contents.ts'
+import { mongoContents } from './mongo-contents.ts'
+import { mysqlContents } from './mysql-contents.ts'
+import { postgresContents } from './postgres-contents.ts'
+import { redisContents } from './redis-contents.ts'
+
+const adapters: Record<EngineName, DatabaseContents> = {
+  mongo: mongoContents,
+  mysql: mysqlContents,
+  postgres: postgresContents,
+  redis: redisContents,
+}
+
+/** How the contents of an engine are copied. */
+export const contentsOf = (name: EngineName): DatabaseContents => adapters[name]

@@ -1,0 +1,168 @@
+import { createHash } from 'node:crypto'
+import { type MysqlSession, named, textOfCell } from '../mysql-session.ts'
+import {
+  type Column,
+  columnsOf,
+  createDatabase,
+  createTable,
+  databasesOf,
+  eventsOf,
+  type Program,
+  routinesOf,
+  tablesOf,
+  triggersOf,
+  type View,
+  viewsOf,
+} from './definitions.ts'
+import { type User, usersOf } from './users.ts'
+
+/** Lines about all that is the customer's, each once, in no order. */
+class MysqlDigest {
+  readonly #lines: string[] = []
+
+  add(...parts: unknown[]): void {
+    this.#lines.push(JSON.stringify(parts))
+  }
+
+  program(database: string, program: Program): void {
+    const { statement, ends, ...rest } = { ...program, database }
+    // A copy that is made after its end does not have it.
+    if (ends === 'and is dropped') return
+    const bytes = statement.toString('latin1')
+    this.add(program.kind, database, rest, ends ? bytes.replace(/ (ENABLE|DISABLE)(?= (COMMENT|DO) )/, '') : bytes)
+  }
+
+  user({ role: _, ...user }: User): void {
+    this.add('user', { ...user, grants: [...user.grants].sort() })
+  }
+
+  /** SHA-256 in hex. */
+  end(): string {
+    return createHash('sha256').update(this.#lines.sort().join('\n')).digest('hex')
+  }
+}
+
+/** The value of a column that is part of a row's sum: exact, of limited length, and without a comma. */
+function summand({ name, type }: Column): string {
+  const value = named(name)
+  switch (type) {
+    case 'tinyblob':
+    case 'blob':
+    case 'mediumblob':
+    case 'longblob':
+    case 'tinytext':
+    case 'text':
+    case 'mediumtext':
+    case 'longtext':
+    case 'json':
+    case 'vector':
+      return `IFNULL(SHA2(${value}, 256), 'n')`
+    case 'char':
+    case 'varchar':
+    case 'binary':
+    case 'varbinary':
+      return `IFNULL(HEX(${value}), 'n')`
+    // The text of a FLOAT has six digits only.
+    case 'float':
+      return `IFNULL(CAST(${value} AS DOUBLE), 'n')`
+    case 'bit':
+    case 'enum':
+    case 'set':
+      return `IFNULL(CAST(${value} AS UNSIGNED), 'n')`
+    case 'geometry':
+    case 'point':
+    case 'linestring':
+    case 'polygon':
+    case 'multipoint':
+    case 'multilinestring':
+    case 'multipolygon':
+    case 'geomcollection':
+    case 'geometrycollection':
+      return `IFNULL(SHA2(CAST(${value} AS BINARY), 256), 'n')`
+    default:
+      return `IFNULL(${value}, 'n')`
+  }
+}
+
+/** The number of rows, and sums of parts of their SHA-256: equal rows count as often as they are there, in whatever order. */
+async function sumsOf(session: MysqlSession, database: string, table: string, columns: Column[]): Promise<string[]> {
+  const stored = columns.filter(({ generated }) => !generated)
+  const row = `SHA2(CONCAT_WS(',', ${["''", ...stored.map(summand)].join(', ')}), 256)`
+  const parts = [1, 17, 33, 49].map(from => `SUM(CAST(CONV(SUBSTR(h, ${from}, 16), 16, 10) AS UNSIGNED))`)
+  const [sums] = await session.rows(
+    `SELECT COUNT(*), ${parts.join(', ')} FROM (SELECT ${row} AS h FROM ${named(database)}.${named(table)}) AS hashes`,
+  )
+  return sums!.map(textOfCell)
+}
+
+/** A table's statement without the number that its next row would have. */
+const lasting = (statement: Buffer): string =>
+  statement.toString('latin1').replace(/^(\) ENGINE=\w+) AUTO_INCREMENT=\d+/m, '$1')
+
+/** What is told to whom writes a dump, in an order in which it can be made again. */
+export interface MysqlVisitor {
+  database(name: string, statement: string): void
+  table(table: Table): Promise<void>
+  program(database: string, program: Program): void
+  /** Nothing else is done in this database. */
+  readOnly(database: string): void
+}
+
+export interface Table {
+  database: string
+  name: string
+  statement: Buffer
+  columns: Column[]
+}
+
+export interface Contents {
+  users: User[]
+  /** Views that cannot be made again, and are no part of the digest. */
+  unusable: View[]
+  /** SHA-256 in hex. */
+  digest: string
+}
+
+/** Reads all that is the customer's, as one moment. */
+export async function readContents(session: MysqlSession, visitor?: MysqlVisitor): Promise<Contents> {
+  await session.rows('START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY')
+  const digest = new MysqlDigest()
+  const databases = await databasesOf(session)
+  const readOnly: string[] = []
+  const take = (database: string, programs: Program[]) => {
+    for (const program of programs) {
+      digest.program(database, program)
+      visitor?.program(database, program)
+    }
+  }
+  for (const database of databases) {
+    const made = await createDatabase(session, database)
+    digest.add('database', database, made)
+    visitor?.database(database, made.statement)
+    if (made.readOnly) readOnly.push(database)
+    for (const name of await tablesOf(session, database)) {
+      // Back to it, the transaction holds no lock that would make a change of this table wait.
+      await session.rows('SAVEPOINT before_table')
+      const statement = await createTable(session, database, name)
+      const columns = await columnsOf(session, database, name)
+      digest.add('table', database, name, lasting(statement), await sumsOf(session, database, name, columns))
+      await visitor?.table({ database, name, statement, columns })
+      await session.rows('ROLLBACK TO SAVEPOINT before_table')
+    }
+    take(database, await routinesOf(session, database))
+  }
+  const unusable: View[] = []
+  for (const view of await viewsOf(session, databases)) {
+    if (view.usable) take(view.database, [view])
+    else unusable.push(view)
+  }
+  for (const database of databases) {
+    take(database, await triggersOf(session, database))
+    take(database, await eventsOf(session, database))
+  }
+  for (const database of readOnly) visitor?.readOnly(database)
+  const users = await usersOf(session, unusable)
+  for (const user of users) digest.user(user)
+  await session.rows('COMMIT')
+  return { users, unusable, digest: digest.end() }
+}

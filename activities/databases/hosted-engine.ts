@@ -1,0 +1,166 @@
+import type { Db } from '../../db/database.ts'
+import { databasePasswordKey, ensureAuthority } from '../../db/databases/authorities.ts'
+import type { DatabaseFacts } from '../../db/operations/database-facts.ts'
+import { pause } from '../../lib/async/loop.ts'
+import { remembered } from '../../lib/async/remembered.ts'
+import { databaseHostname } from '../../policy/databases/connection-url.ts'
+import { databaseSeconds } from '../../policy/databases/database-steps.ts'
+import type { EngineName } from '../../policy/databases/engine.ts'
+import { mongoStandIn } from '../../policy/databases/mongo.ts'
+import { databasePassword, platformPassword } from '../../policy/databases/passwords.ts'
+import type { SealKeys } from '../../policy/seal.ts'
+import { makeAuthority } from '../certificates/authority.ts'
+import type { ContainerHost } from '../containers/port.ts'
+import { refusal } from '../failures.ts'
+import type { Volumes } from '../volumes/port.ts'
+import { type CertificateUse, ensureCertificates } from './certificates.ts'
+import { type DatabaseFolders, foldersOf, passwdFile, passwdOf } from './container.ts'
+import { databaseContainerName, databaseVolume } from './names.ts'
+import {
+  certificateFiles,
+  type DatabaseEngine,
+  type DatabaseSecrets,
+  type DatabaseTraits,
+  EngineUnavailable,
+  type LocalEngine,
+} from './port.ts'
+import { makeFolders, readSetting, writeSettings } from './settings-folder.ts'
+import { withSocket } from './socket.ts'
+
+export interface HostedEngineOptions {
+  db: Db
+  keys: SealKeys
+  engine: ContainerHost
+  volumes: Volumes
+  engineOf: (name: EngineName) => DatabaseEngine
+  /** The domain of databases' names, and the address that this host is reached at. */
+  domain: string
+  address: string
+  /** Address that ports of databases are published on. */
+  bind: string
+}
+
+/** What an engine needs besides its container: folders, settings, certificates, and the calls of its adapter. */
+export function hostedEngines(options: HostedEngineOptions) {
+  const { db, keys, engine, volumes, domain, address, bind } = options
+  const authority = remembered(() => ensureAuthority(db, keys, makeAuthority))
+  const passwordKey = remembered(() => databasePasswordKey(db, keys))
+
+  const adapterOf = ({ engine: name }: DatabaseFacts): DatabaseEngine => options.engineOf(name)
+  const hostnameOf = ({ id }: DatabaseFacts): string => databaseHostname(id, domain)
+  const foldersOfDatabase = (database: DatabaseFacts): DatabaseFolders =>
+    foldersOf(volumes.path(databaseVolume(database)))
+
+  function traitsOf(database: DatabaseFacts): DatabaseTraits {
+    const { id, engine: name, version, ramMb: memoryMb, port, image } = database
+    const hostname = hostnameOf(database)
+    return {
+      id,
+      engine: name,
+      version,
+      memoryMb,
+      port,
+      uid: database.uid,
+      hostname,
+      advertised: { host: hostname, port },
+      standIn: image === mongoStandIn.image(version),
+    }
+  }
+
+  async function secretsOf({ id, passwordGeneration }: DatabaseFacts): Promise<DatabaseSecrets> {
+    const key = await passwordKey()
+    return {
+      password: databasePassword(key, id, passwordGeneration),
+      platformPassword: platformPassword(key, id),
+    }
+  }
+
+  async function locally<T>(database: DatabaseFacts, work: (local: LocalEngine) => Promise<T>): Promise<T> {
+    const traits = traitsOf(database)
+    const secrets = await secretsOf(database)
+    const name = adapterOf(database).socketName(traits)
+    return withSocket(foldersOfDatabase(database).run, name, socket => work({ socket, secrets, traits }))
+  }
+
+  /** Whether a password opens the database, over TLS, at its published port. */
+  async function login(database: DatabaseFacts, generation: number): Promise<'accepted' | 'refused'> {
+    const pem = await readSetting(foldersOfDatabase(database), certificateFiles.authority)
+    const remote = {
+      host: bind === '0.0.0.0' ? '127.0.0.1' : bind,
+      port: database.port,
+      authority: pem ?? '',
+      servername: hostnameOf(database),
+    }
+    return adapterOf(database).login(remote, databasePassword(await passwordKey(), database.id, generation))
+  }
+
+  return {
+    adapterOf,
+    traitsOf,
+    hostnameOf,
+    foldersOf: foldersOfDatabase,
+    locally,
+
+    /** Writes what the engine reads at its start: settings, user names, and certificates, which are issued when they are missing. */
+    async settle(database: DatabaseFacts, use: CertificateUse = 'serve'): Promise<void> {
+      const folders = foldersOfDatabase(database)
+      const traits = traitsOf(database)
+      await makeFolders(folders, traits.uid)
+      const names = { hostname: hostnameOf(database), address, use }
+      await ensureCertificates({ db, keys, authority }, database, folders, names)
+      const files = adapterOf(database).settings(traits, await secretsOf(database))
+      await writeSettings(folders, { ...files, [passwdFile]: passwdOf(traits.uid) }, traits.uid)
+    },
+
+    /** Resolves once the engine in this container serves its data. Rejects with ACTION_FAILED when it ended, or did not within 60 s. */
+    async untilServing(database: DatabaseFacts, signal: AbortSignal, container = databaseContainerName(database)) {
+      const deadline = performance.now() + databaseSeconds.serve * 1000
+      for (let last: unknown; ; ) {
+        signal.throwIfAborted()
+        try {
+          return await locally(database, local => adapterOf(database).ping(local))
+        } catch (error) {
+          if (!(error instanceof EngineUnavailable)) throw error
+          last = error
+        }
+        const state = await engine.inspect(container)
+        if (!state?.running) throw refusal('ACTION_FAILED', endedWords(state?.exitCode ?? null, state?.oom ?? false))
+        if (performance.now() > deadline)
+          throw refusal('ACTION_FAILED', `The engine did not serve within ${databaseSeconds.serve} s: ${wordsOf(last)}`)
+        await pause(pollMs, signal)
+      }
+    },
+
+    /**
+     * Proves at the published port that the password of the row is accepted and another one refused: `before` is the one that must
+     * no longer work. Rejects with the reason when that does not hold within 10 s.
+     */
+    async proveLogin(database: DatabaseFacts, before: number, signal: AbortSignal): Promise<void> {
+      const deadline = performance.now() + databaseSeconds.login * 1000
+      for (let reason = ''; ; ) {
+        signal.throwIfAborted()
+        try {
+          const own = await login(database, database.passwordGeneration)
+          const other = await login(database, before)
+          if (own === 'accepted' && other === 'refused') return
+          reason = own === 'accepted' ? 'the earlier password still works' : 'the password does not work'
+        } catch (error) {
+          reason = wordsOf(error)
+        }
+        if (performance.now() > deadline) throw new Error(`The login could not be proved: ${reason}.`)
+        await pause(pollMs, signal)
+      }
+    },
+  }
+}
+
+export type HostedEngines = ReturnType<typeof hostedEngines>
+
+const pollMs = 50
+
+const wordsOf = (error: unknown): string => (error instanceof Error ? error.message : String(error))
+
+function endedWords(exitCode: number | null, oom: boolean): string {
+  if (oom) return 'The engine was ended because it used more memory than the database has.'
+  return `The engine ended with exit code ${exitCode ?? 'unknown'} right after its start; the logs of the database say why.`
+}

@@ -1,0 +1,100 @@
+import type { EngineName } from '../../policy/databases/engine.ts'
+
+/** Everything that decides how the engine of one database is configured; from its row. */
+export interface DatabaseTraits {
+  id: string
+  engine: EngineName
+  /** Major version. */
+  version: string
+  memoryMb: number
+  /** The same number inside its container and outside. */
+  port: number
+  /** User and group of the engine, and of its files. */
+  uid: number
+  /** Host name by which clients reach it, `db-<id>.<domain>`. */
+  hostname: string
+  /** Host name or address and port in its connection URL, for engines that tell clients their own address. */
+  advertised: { host: string; port: number }
+  /** The image is the stand-in for MongoDB. */
+  standIn: boolean
+}
+
+/** Derived passwords (policy/databases/passwords.ts). Never logged, never an argument or a variable. */
+export interface DatabaseSecrets {
+  /** Of the customer's user. */
+  password: string
+  /** Of the platform's user, in engines that cannot identify a local process. */
+  platformPassword: string
+}
+
+/** Folders inside an engine's container. The host owns the settings; the engine owns the others. */
+export const places = {
+  /** Read-only: settings, `passwd`, and the certificate files below. */
+  settings: '/etc/berth',
+  data: '/data',
+  /** Sockets and pipes. */
+  run: '/run/berth',
+} as const
+
+/** Files in `places.settings` that exist in every container, readable for the engine's group. PEM. */
+export const certificateFiles = {
+  certificate: 'server.crt',
+  key: 'server.key',
+  /** Both in one file, the key first, for engines that want it so. */
+  pair: 'server.pem',
+  authority: 'ca.crt',
+} as const
+
+/** An engine as the host process reaches it: by its unix socket on the volume. */
+export interface LocalEngine {
+  /** Path to connect to. It may be a link into /proc/self/fd, and is valid until the call has settled. */
+  socket: string
+  secrets: DatabaseSecrets
+  traits: DatabaseTraits
+}
+
+/** An engine as a client reaches it. */
+export interface RemoteEngine {
+  host: string
+  port: number
+  /** Certificate of the authority, PEM; the client verifies with it. */
+  authority: string
+  /** Host name that the certificate must have. */
+  servername: string
+}
+
+/** Whether a change is in effect, or only after the engine was restarted. */
+export type Effect = 'in effect' | 'after a restart'
+
+/** What differs between engines. One adapter each, the only file that knows its driver. All of it may be repeated. */
+export interface DatabaseEngine {
+  /** Text files of `places.settings` by name. Pure. */
+  settings(traits: DatabaseTraits, secrets: DatabaseSecrets): Record<string, string>
+  /** The command that serves. Pure. */
+  command(traits: DatabaseTraits): string[]
+  /** Commands that make an empty data folder one that `command` can serve, each run to its end in a container without a network. Pure. */
+  initialise(traits: DatabaseTraits): string[][]
+  /**
+   * For an engine that would let anyone in before its first user exists: the command that serves on the socket only, in a container
+   * without a network, while `setPassword` makes the users. Null: `command` refuses everyone until then.
+   */
+  privateCommand(traits: DatabaseTraits): string[] | null
+  /** Name of its socket in `places.run`. */
+  socketName(traits: DatabaseTraits): string
+  /** Resolves when the engine answers and its data are served. Rejects while it starts, or is down. */
+  ping(engine: LocalEngine): Promise<void>
+  /**
+   * Makes the customer's user and the platform's if they are missing, sets the customer's password to `secrets.password`, and ends every open
+   * connection of the customer.
+   */
+  setPassword(engine: LocalEngine): Promise<Effect>
+  /** Logs in as the customer, verifying the certificate. Rejects when the engine does not answer, or its certificate is wrong. */
+  login(engine: RemoteEngine, password: string): Promise<'accepted' | 'refused'>
+  /** Serves the certificate files that were replaced; open connections stay. */
+  reloadCertificate(engine: LocalEngine): Promise<Effect>
+}
+
+/** The engine did not answer as itself: it starts, is down, or is not reachable. */
+export class EngineUnavailable extends Error {
+  override name = 'EngineUnavailable'
+}

@@ -1,0 +1,147 @@
+import { access } from 'node:fs/promises'
+import { join } from 'node:path'
+import type { DatabaseFacts } from '../../db/operations/database-facts.ts'
+import { deadlineSignal } from '../../lib/async/timeout.ts'
+import { databaseSeconds } from '../../policy/databases/database-steps.ts'
+import { engines } from '../../policy/databases/engines.ts'
+import type { ContainerHost } from '../containers/port.ts'
+import type { HostTraits } from '../containers/spec.ts'
+import type { Volumes } from '../volumes/port.ts'
+import { databaseJob } from './container.ts'
+import type { DatabaseContents } from './contents.ts'
+import { dumpJob } from './dump-jobs.ts'
+import type { HostedEngines } from './hosted-engine.ts'
+import { databaseVolume } from './names.ts'
+import { writeMarker } from './settings-folder.ts'
+
+export interface PreparationOptions {
+  engine: ContainerHost
+  volumes: Volumes
+  hosted: HostedEngines
+  traits: HostTraits
+  /** Disk in MB of a database with this memory. */
+  diskMb: (ramMb: number) => number
+}
+
+/** Exists once the data folder is complete. Beside the folders of the engine, which cannot reach it. */
+const marker = 'initialised'
+const lastOutputBytes = 2048
+
+/**
+ * Makes the volume of a new database with a data folder that its engine can serve. Without the mark at its end everything is made anew:
+ * an interrupted attempt leaves nothing that a later one would use.
+ */
+export async function prepareVolume(
+  options: PreparationOptions,
+  database: DatabaseFacts,
+  signal: AbortSignal,
+): Promise<void> {
+  const { volumes, hosted } = options
+  const volume = databaseVolume(database)
+  if (await isInitialised(volumes.path(volume))) return
+  await initialise(options, database, signal)
+  const adapter = hosted.adapterOf(database)
+  const privately = adapter.privateCommand(hosted.traitsOf(database))
+  if (privately)
+    await servingPrivately(options, database, privately, signal, () =>
+      hosted.locally(database, local => adapter.setPassword(local)),
+    )
+  await complete(options, volume)
+}
+
+/**
+ * Makes a volume with the contents of a dump, in an engine that nobody reaches, and resolves to their digest. `database` has the
+ * generation of the new volume. An interrupted attempt is made anew.
+ */
+export async function prepareCopy(
+  options: PreparationOptions,
+  database: DatabaseFacts,
+  { contents, dump }: { contents: DatabaseContents; dump: string },
+  signal: AbortSignal,
+): Promise<string> {
+  const { hosted, engine, traits } = options
+  const adapter = hosted.adapterOf(database)
+  await initialise(options, database, signal)
+  const folders = hosted.foldersOf(database)
+  const job = (writesData: boolean) => dumpJob({ engine, traits, database, folders, dump, writesData, signal })
+  const own = hosted.traitsOf(database)
+  await contents.loadBeforeStart(own, job(true))
+  const command = adapter.privateCommand(own) ?? adapter.command(own)
+  const digest = await servingPrivately(options, database, command, signal, () =>
+    hosted.locally(database, async local => {
+      await adapter.setPassword(local)
+      await contents.load(local, job(false))
+      return contents.digest(local)
+    }),
+  )
+  await complete(options, databaseVolume(database))
+  return digest
+}
+
+/** An empty volume with settings, certificates and an initialised data folder. */
+async function initialise(options: PreparationOptions, database: DatabaseFacts, signal: AbortSignal): Promise<void> {
+  const { volumes, hosted, engine, diskMb } = options
+  const volume = databaseVolume(database)
+  const adapter = hosted.adapterOf(database)
+  await engine.remove(jobOf(options, database, []).name)
+  await volumes.remove(volume)
+  await volumes.ensure(volume, diskMb(database.ramMb), database.uid)
+  await hosted.settle(database, 'privately')
+  for (const command of adapter.initialise(hosted.traitsOf(database))) await runJob(options, database, command, signal)
+}
+
+async function complete({ volumes }: PreparationOptions, volume: string): Promise<void> {
+  await volumes.flush(volume)
+  await writeMarker(join(volumes.path(volume), marker))
+  await volumes.flush(volume)
+}
+
+async function isInitialised(folder: string): Promise<boolean> {
+  return access(join(folder, marker)).then(
+    () => true,
+    () => false,
+  )
+}
+
+const jobOf = ({ hosted, traits }: PreparationOptions, database: DatabaseFacts, command: string[]) =>
+  databaseJob(database, hosted.foldersOf(database), command, traits)
+
+async function runJob(
+  options: PreparationOptions,
+  database: DatabaseFacts,
+  command: string[],
+  signal: AbortSignal,
+): Promise<void> {
+  let output = ''
+  const keep = (text: string) => {
+    output = (output + text).slice(-lastOutputBytes)
+  }
+  const within = deadlineSignal(databaseSeconds.initialise * 1000, signal)
+  const { exitCode, oom } = await options.engine.runToEnd(jobOf(options, database, command), keep, within)
+  if (exitCode === 0) return
+  const how = oom ? 'was ended because it used too much memory' : `ended with exit code ${exitCode}`
+  throw new Error(`The step that makes the data folder ${how}: ${output.trim()}`)
+}
+
+/** Runs work while an engine serves in a container that nobody else can reach, and stops it cleanly. */
+export async function servingPrivately<T>(
+  options: PreparationOptions,
+  database: DatabaseFacts,
+  command: string[],
+  signal: AbortSignal,
+  work: () => Promise<T>,
+): Promise<T> {
+  const { engine, hosted } = options
+  const spec = jobOf(options, database, command)
+  try {
+    await engine.remove(spec.name)
+    await engine.create(spec)
+    await engine.start(spec.name)
+    await hosted.untilServing(database, signal, spec.name)
+    const outcome = await work()
+    await engine.stop(spec.name, engines[database.engine].stop.graceSeconds)
+    return outcome
+  } finally {
+    await engine.remove(spec.name)
+  }
+}

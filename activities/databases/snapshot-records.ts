@@ -1,0 +1,74 @@
+import type { Db } from '../../db/database.ts'
+import { reserveVolumes, revertVolume, switchVolume } from '../../db/databases/database-volumes.ts'
+import * as databases from '../../db/databases/databases.ts'
+import * as operations from '../../db/operations/operations.ts'
+import { releaseSnapshotSlot, renewSnapshotSlot } from '../../db/snapshots/snapshot-slots.ts'
+import { markSnapshotFailed, markSnapshotGood, recordSnapshotProof } from '../../db/snapshots/snapshots.ts'
+import type { StartedDatabase } from '../database-host.ts'
+import type { ProvedSnapshot } from '../database-snapshots.ts'
+import { refusal } from '../failures.ts'
+import type { Fence } from '../steps/claims.ts'
+import type { DatabaseOperation } from './operation.ts'
+
+/** Records outcomes of snapshots and restores of databases. `serves` records that an engine does. */
+export function databaseSnapshotRecords(
+  db: Db,
+  fence: Fence,
+  serves: (trx: Db, databaseId: string, started: StartedDatabase) => Promise<void>,
+) {
+  return {
+    /** Gives the operation numbers for a volume with a dump and one with a copy of the data, once. */
+    async reserveVolumes(operation: DatabaseOperation): Promise<void> {
+      await fence(operation, (trx, { id, databaseId }) => reserveVolumes(trx, id, databaseId))
+    },
+
+    /** The copy of a restore becomes the volume that serves; the one before is kept for a while. May be repeated. */
+    async switchVolume(operation: DatabaseOperation): Promise<void> {
+      await fence(operation, (trx, { id, databaseId }) => switchVolume(trx, id, databaseId))
+    },
+
+    /** The volume before a restore serves again. */
+    async revertVolume(operation: DatabaseOperation): Promise<void> {
+      await fence(operation, (trx, { id, databaseId }) => revertVolume(trx, id, databaseId))
+    },
+
+    /** Whether the row says now that the engine runs. */
+    async databaseRuns({ databaseId }: DatabaseOperation): Promise<boolean> {
+      return (await databases.loadDatabase(db, databaseId))?.status === 'running'
+    },
+
+    /** The database has the contents of the snapshot; null = it does not run, as before. */
+    async databaseRestored(operation: DatabaseOperation, started: StartedDatabase | null): Promise<void> {
+      await fence(operation, async (trx, { id, databaseId }) => {
+        if (started) await serves(trx, databaseId, started)
+        await operations.finishOperation(trx, id, { state: 'success' })
+      })
+    },
+
+    async keepDatabaseSnapshotPlace({ id, hostId }: DatabaseOperation): Promise<boolean> {
+      return renewSnapshotSlot(db, hostId, id)
+    },
+
+    async leaveDatabaseSnapshotPlace({ id, hostId }: DatabaseOperation): Promise<void> {
+      await releaseSnapshotSlot(db, hostId, id)
+    },
+
+    /** The snapshot was restored into another engine, and is good. */
+    async databaseSnapshotTaken(operation: DatabaseOperation, stored: ProvedSnapshot): Promise<void> {
+      await fence(operation, async (trx, { id }) => {
+        if (!(await markSnapshotGood(trx, id, stored)))
+          throw refusal('SNAPSHOT_FAILED', 'The archive was no longer in the object store when it was to be recorded.')
+        await recordSnapshotProof(trx, id, stored.contents)
+        await operations.finishOperation(trx, id, { state: 'success' })
+      })
+    },
+
+    /** Nothing of the snapshot is left but the reason. */
+    async databaseSnapshotFailed(operation: DatabaseOperation, reason: { code: string; message: string }) {
+      await fence(operation, async (trx, { id }) => {
+        await markSnapshotFailed(trx, id)
+        await operations.finishOperation(trx, id, { state: 'error', ...reason })
+      })
+    },
+  }
+}

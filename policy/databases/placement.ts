@@ -1,0 +1,39 @@
+import { acceptsMore, type HostCapacity, type Need, roomiest } from '../hosts/placement.ts'
+
+/** A host, and what it says about images of databases: `ready`, or why it will never have that one. Missing = it is fetching it. */
+export interface DatabaseHost extends HostCapacity {
+  images: Readonly<Record<string, string>>
+}
+
+export type DatabasePlacement =
+  | { ok: true; hostId: string; image: string }
+  /** `reason`: why no host will ever have the image. */
+  | { ok: false; code: 'CLUSTER_MAINTENANCE_TRY_LATER' | 'CLUSTER_SELECTION_FAILED'; reason?: string }
+
+/**
+ * The host with the most free memory among those with enough room that have the first of `images`, else the second, and so on. While
+ * a host with room still fetches one of them, the selection has not failed: the caller may try again.
+ */
+export function placeDatabase(
+  hosts: readonly DatabaseHost[],
+  need: Need,
+  images: readonly string[],
+): DatabasePlacement {
+  const available = hosts.filter(acceptsMore)
+  const state = ({ images: states }: DatabaseHost, image: string): string | undefined => states[image]
+  for (const image of images) {
+    const best = roomiest(
+      available.filter(host => state(host, image) === 'ready'),
+      need,
+    )
+    if (best) return { ok: true, hostId: best.id, image }
+  }
+  const fetching = available.filter(host => images.some(image => state(host, image) === undefined))
+  if (available.length === 0 || roomiest(fetching, need)) return { ok: false, code: 'CLUSTER_MAINTENANCE_TRY_LATER' }
+  const isRoomMissing = available.some(host => images.some(image => isPossible(state(host, image))))
+  if (isRoomMissing) return { ok: false, code: 'CLUSTER_SELECTION_FAILED' }
+  const [reason] = available.flatMap(host => images.map(image => state(host, image)))
+  return { ok: false, code: 'CLUSTER_SELECTION_FAILED', reason }
+}
+
+const isPossible = (state: string | undefined): boolean => state === undefined || state === 'ready'

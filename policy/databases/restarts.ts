@@ -1,0 +1,24 @@
+/** Restarts of an engine that ends although it should run. */
+export const restartRules = {
+  /** Seconds from each crash in a row to the restart after it; one crash more, and the engine stays down. */
+  delaysSeconds: [1, 5, 15, 60],
+  /** An engine that ran for this long has recovered: its next crash is the first one again. */
+  steadySeconds: 600,
+} as const
+
+/** Number of crashes in a row after which an engine stays down until somebody starts it. */
+export const maxCrashes = restartRules.delaysSeconds.length + 1
+
+export interface RestartPlan {
+  /** Crashes in a row. */
+  crashes: number
+  /** When the engine is started again; null = it stays down. */
+  restartAt: Date | null
+}
+
+/** What follows a crash after a run of `ranMs` milliseconds, with `crashes` before it. A start that failed is a crash after 0 ms. */
+export function planRestart(crashes: number, ranMs: number, now: Date): RestartPlan {
+  const inARow = (ranMs >= restartRules.steadySeconds * 1000 ? 0 : crashes) + 1
+  const delay = restartRules.delaysSeconds[inARow - 1]
+  return { crashes: inARow, restartAt: delay === undefined ? null : new Date(now.getTime() + delay * 1000) }
+}

@@ -1,0 +1,128 @@
+import { statSync } from 'node:fs'
+import { join } from 'node:path'
+import type { ExecutionContext, SerialFn } from 'ava'
+import { DumpCorrupt } from '../../activities/databases/contents.ts'
+import { type CopiedEngine, databaseCopies, filesOf } from '../kit/databases/copies.ts'
+import type { EngineContainer } from '../kit/databases/engine-container.ts'
+
+export interface ContentsUnderTest extends CopiedEngine {
+  /** Writes as the customer: names and values of every kind that are easily lost. */
+  write(database: EngineContainer): Promise<void>
+  /** Writes the same in another order. */
+  writeOtherwise(database: EngineContainer): Promise<void>
+  /** Asserts that the customer finds all that `write` wrote, with its rights. */
+  found(t: ExecutionContext, database: EngineContainer): Promise<void>
+  /** Each changes one thing of what `write` wrote. */
+  changes: Readonly<Record<string, (database: EngineContainer) => Promise<void>>>
+  /** What no dump may contain: passwords of users, and what the engine stores of them. */
+  secrets(database: EngineContainer): Promise<string[]>
+  /** Files of its dumps without which nothing can be loaded. */
+  files: readonly string[]
+  /** The digest is that of the dump's own moment; otherwise only a restored copy has one. */
+  digestOfDump: boolean
+}
+
+type FilledDatabase = EngineContainer & { dump: string; digest: string }
+
+/** The contract of what copies a database, on real engines. Tests share one that is filled; returns it, and means for further tests. */
+export function databaseContentsContract(
+  test: SerialFn,
+  name: string,
+  subject: () => ContentsUnderTest,
+): (() => Promise<FilledDatabase>) & ReturnType<typeof databaseCopies> {
+  const copies = databaseCopies(test, subject)
+  let filled: ReturnType<typeof provision> | undefined
+
+  async function provision() {
+    const { contents, write } = subject()
+    const container = await copies.serving()
+    await write(container)
+    const dump = container.dumpFolder()
+    const ofDump = await container.locally(local => contents.dump(local, container.job(dump)))
+    const digest = await container.locally(contents.digest)
+    return { ...container, dump, ofDump, digest }
+  }
+
+  const source = () => {
+    filled ??= provision()
+    return filled
+  }
+
+  test(`${name}: a dump is loaded into another engine, where the customer finds everything`, async t => {
+    const { dump, ofDump, digest } = await source()
+    t.regex(digest, /^[0-9a-f]{64}$/)
+    t.is(ofDump, subject().digestOfDump ? digest : null)
+    const { found, contents, adapter } = subject()
+    await copies.loading(filesOf(dump), async (copy, digestOfCopy) => {
+      t.is(digestOfCopy, digest)
+      t.is(await adapter.login(copy.remote, copy.secrets().password), 'accepted')
+      t.is(await adapter.login(copy.remote, 'wrong'), 'refused')
+      await found(t, copy)
+      t.is(await copy.locally(contents.digest), digest, 'reading changes nothing')
+      const again = copy.dumpFolder()
+      await copy.locally(local => contents.dump(local, copy.job(again)))
+      await copies.loading(filesOf(again), async (_, digestOfSecond) => t.is(digestOfSecond, digest))
+    })
+  })
+
+  test(`${name}: a dump is files of the engine's user, without passwords and what is stored of them`, async t => {
+    const database = await source()
+    const files = filesOf(database.dump)
+    for (const each of subject().files) t.true(each in files, each)
+    const secrets = [...Object.values(database.secrets()), ...(await subject().secrets(database))]
+    t.true(secrets.length > 2)
+    for (const [file, content] of Object.entries(files)) {
+      t.is(statSync(join(database.dump, file)).uid, database.traits.uid, file)
+      for (const secret of secrets) t.false(content.includes(secret), file)
+    }
+  })
+
+  test(`${name}: a damaged dump is refused, or has other contents`, async t => {
+    const { dump, digest } = await source()
+    const files = filesOf(dump)
+    const outcome = (damaged: Record<string, Buffer>) =>
+      copies
+        .loading(damaged, async (_, found) => (found === digest ? 'accepted' : 'different'))
+        .catch(error => {
+          if (error instanceof DumpCorrupt) return 'refused'
+          throw error
+        })
+    for (const file of subject().files) {
+      const content = files[file]!
+      const { [file]: _, ...others } = files
+      t.is(await outcome(others), 'refused', `without ${file}`)
+      for (const part of [0, 0.5, 0.98])
+        t.not(
+          await outcome({ ...files, [file]: content.subarray(0, content.length * part) }),
+          'accepted',
+          `${file} cut at ${part}`,
+        )
+      for (const part of [0.2, 0.6, 0.9]) {
+        const flipped = Buffer.from(content)
+        flipped[Math.floor(content.length * part)]! ^= 0x10
+        t.not(await outcome({ ...files, [file]: flipped }), 'accepted', `${file} with another bit at ${part}`)
+      }
+    }
+  })
+
+  test(`${name}: what was written in another order has the same digest`, async t => {
+    const { digest } = await source()
+    const other = await copies.serving()
+    await subject().writeOtherwise(other)
+    t.is(await other.locally(subject().contents.digest), digest)
+    await other.clean()
+  })
+
+  test(`${name}: each change of the contents changes the digest`, async t => {
+    const database = await source()
+    const seen = new Map([[database.digest, 'what was written']])
+    for (const [what, change] of Object.entries(subject().changes)) {
+      await change(database)
+      const digest = await database.locally(subject().contents.digest)
+      t.is(seen.get(digest), undefined, what)
+      seen.set(digest, what)
+    }
+  })
+
+  return Object.assign(source, copies)
+}

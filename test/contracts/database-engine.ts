@@ -1,0 +1,285 @@
+import { X509Certificate } from 'node:crypto'
+import { once } from 'node:events'
+import { readdirSync } from 'node:fs'
+import { createServer, type Socket } from 'node:net'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { inspect } from 'node:util'
+import type { ExecutionContext, SerialFn } from 'ava'
+import { makeAuthority } from '../../activities/certificates/authority.ts'
+import { EngineUnavailable, type RemoteEngine } from '../../activities/databases/port.ts'
+import { withTimeout } from '../../lib/async/timeout.ts'
+import { engines } from '../../policy/databases/engines.ts'
+import { type EngineChoice, type EngineContainer, engineContainer } from '../kit/databases/engine-container.ts'
+import { ownFolder } from '../kit/folders.ts'
+
+/** The customer's connection, with the driver that most customers use. */
+export interface Customer {
+  /** SHA-256 of the certificate that the engine has shown, as Node writes it. */
+  fingerprint: string
+  /** Resolves when the engine has acknowledged the number. */
+  write(number: number): Promise<void>
+  /** All numbers that were written, on any connection. */
+  read(): Promise<number[]>
+  /** Resolves when the engine has ended the connection. */
+  closed: Promise<unknown>
+  end(): void
+}
+
+export interface EngineUnderTest extends EngineChoice {
+  /** As the customer, over TLS, verifying the engine. Rejects when it is not admitted. */
+  connect(remote: RemoteEngine, password: string): Promise<Customer>
+  /** The same without TLS. */
+  connectPlainly(remote: RemoteEngine, password: string): Promise<unknown>
+  /** As the platform's user, over TLS. */
+  connectAsPlatform(remote: RemoteEngine, password: string): Promise<unknown>
+  /** The settings contain the customer's user: it exists before the first `setPassword`. */
+  usersInSettings?: boolean
+  /** The engine cannot identify a local process, and has no address in its rules: who knows the platform's password is admitted. */
+  platformByPassword?: boolean
+  /** The engine reads its certificate only when it starts. */
+  certificateAtStart?: boolean
+  /** A kill loses nothing that was acknowledged earlier than this. */
+  syncedMs: number
+}
+
+/**
+ * The contract of every database engine, on a real one in a container. Tests share one database, in this order; resolves to it for
+ * further tests of that engine.
+ */
+export function databaseEngineContract(
+  test: SerialFn,
+  name: string,
+  subject: () => EngineUnderTest,
+): () => Promise<EngineContainer> {
+  let container: EngineContainer | undefined
+  let serving: ReturnType<typeof provision> | undefined
+
+  async function provision(): Promise<EngineContainer & { before: string[]; errors: unknown[] }> {
+    const { adapter } = subject()
+    container = await engineContainer(subject())
+    const { errors } = await container.prepare()
+    const { remote, secrets } = container
+    const login = (password: string) => adapter.login(remote, password)
+    const before = [await login('wrong'), await login(secrets().password)]
+    await container.settled(await container.locally(adapter.setPassword))
+    return { ...container, before, errors }
+  }
+
+  /** The database, made by the first test that runs. */
+  const database = () => {
+    serving ??= provision()
+    return serving
+  }
+
+  test.after.always(() => container?.clean())
+
+  const silent = (t: ExecutionContext, error: unknown, secrets: readonly string[]) => {
+    const shown = inspect(error, { depth: 12, showHidden: true })
+    for (const secret of secrets) t.false(shown.includes(secret), shown)
+  }
+
+  async function unavailable(t: ExecutionContext, call: Promise<unknown>, what: string): Promise<void> {
+    const error = await t.throwsAsync(call, { instanceOf: EngineUnavailable }, what)
+    t.true(error?.cause instanceof Error, what)
+    const { secrets } = await database()
+    silent(t, error, Object.values(secrets()))
+  }
+
+  test(`${name}: an empty folder becomes a database, which admits nobody before its first password`, async t => {
+    const { before, errors, secrets } = await database()
+    const { adapter, usersInSettings } = subject()
+    const made = usersInSettings || adapter.privateCommand((await database()).traits)
+    t.deepEqual(before, ['refused', made ? 'accepted' : 'refused'])
+    for (const error of errors) {
+      t.true(error instanceof EngineUnavailable, String(error))
+      silent(t, error, Object.values(secrets()))
+    }
+  })
+
+  test(`${name}: the password is accepted over TLS, and nothing else is`, async t => {
+    const { remote, secrets } = await database()
+    const { adapter, connect, connectPlainly, connectAsPlatform, platformByPassword } = subject()
+    const { password, platformPassword } = secrets()
+    const login = (change: Partial<RemoteEngine>, given = password) => adapter.login({ ...remote, ...change }, given)
+    t.is(await login({}), 'accepted')
+    for (const wrong of ['wrong', platformPassword, password.toLowerCase(), `${password} `]) {
+      t.is(await login({}, wrong), 'refused')
+      await t.throwsAsync(connect(remote, wrong))
+    }
+    const other = await makeAuthority()
+    await unavailable(t, login({ authority: other.certificate }), 'certificate of another authority')
+    await unavailable(t, login({ servername: 'db-other.apps.localhost' }), 'certificate of another name')
+    await t.throwsAsync(connectPlainly(remote, password), undefined, 'without TLS')
+    await t.throwsAsync(connectAsPlatform(remote, password))
+    const attempt = connectAsPlatform(remote, platformPassword)
+    await (platformByPassword ? t.notThrowsAsync(attempt) : t.throwsAsync(attempt))
+    const customer = await connect(remote, password)
+    await customer.write(1)
+    t.deepEqual(await customer.read(), [1])
+    customer.end()
+  })
+
+  test(`${name}: another password ends the customer's connections, refuses the former one, and keeps the data`, async t => {
+    const { remote, secrets, rotate, locally } = await database()
+    const { adapter, connect } = subject()
+    const open = await connect(remote, secrets().password)
+    await open.write(2)
+    const former = await rotate()
+    await within(open.closed, 'the connection is open still')
+    t.is(await adapter.login(remote, former), 'refused')
+    await t.throwsAsync(connect(remote, former))
+    t.is(await adapter.login(remote, secrets().password), 'accepted')
+    const next = await connect(remote, secrets().password)
+    t.deepEqual(await next.read(), [1, 2])
+    next.end()
+    // A host that lost the answer repeats the call.
+    await locally(adapter.setPassword)
+    t.is(await adapter.login(remote, secrets().password), 'accepted')
+    t.is(await adapter.login(remote, former), 'refused')
+  })
+
+  test(`${name}: a replaced certificate is served, and open connections stay where no restart is necessary`, async t => {
+    const { remote, secrets, certify, locally, settled } = await database()
+    const { adapter, connect, certificateAtStart = false } = subject()
+    const { password } = secrets()
+    const open = await connect(remote, password)
+    const certificate = await certify()
+    const effect = await locally(adapter.reloadCertificate)
+    t.is(effect, certificateAtStart ? 'after a restart' : 'in effect')
+    if (effect === 'in effect') t.deepEqual(await open.read(), [1, 2])
+    open.end()
+    await settled(effect)
+    const next = await connect(remote, password)
+    t.not(next.fingerprint, open.fingerprint)
+    t.is(next.fingerprint, new X509Certificate(certificate).fingerprint256)
+    next.end()
+    t.is(await adapter.login(remote, password), 'accepted')
+  })
+
+  test(`${name}: a stop is clean, and a restart keeps password and data; a data folder is initialised once only`, async t => {
+    const { remote, secrets, stop, start, state, initialise, locally, folders } = await database()
+    const { adapter, connect, engine } = subject()
+    const { password } = secrets()
+    const open = await connect(remote, password)
+    await open.write(3)
+    const began = Date.now()
+    await stop()
+    t.like(await state(), { running: false, exitCode: 0, oom: false })
+    t.true(Date.now() - began < engines[engine].stop.graceSeconds * 1000, 'it was not killed')
+    await within(open.closed, 'the connection is open still')
+    await unavailable(t, adapter.login(remote, password), 'stopped')
+    await t.throwsAsync(locally(adapter.ping), { instanceOf: EngineUnavailable })
+    const files = () => readdirSync(folders.data, { recursive: true }).sort()
+    const before = files()
+    await initialise()
+    t.deepEqual(files(), before)
+    await start()
+    t.is(await adapter.login(remote, password), 'accepted')
+    t.is(await adapter.login(remote, 'wrong'), 'refused')
+    const next = await connect(remote, password)
+    t.deepEqual(await next.read(), [1, 2, 3])
+    next.end()
+  })
+
+  test(`${name}: a password that was written while it was stopped is in effect after the start or the next call`, async t => {
+    const { remote, secrets, stop, rotate, start } = await database()
+    const { adapter, connect } = subject()
+    await stop()
+    await t.throwsAsync(rotate(), { instanceOf: EngineUnavailable })
+    await start()
+    const former = await rotate()
+    t.is(await adapter.login(remote, former), 'refused')
+    const customer = await connect(remote, secrets().password)
+    t.deepEqual(await customer.read(), [1, 2, 3])
+    customer.end()
+  })
+
+  test(`${name}: a kill during writes loses nothing that was acknowledged`, async t => {
+    const { remote, secrets, kill, start } = await database()
+    const { connect, syncedMs } = subject()
+    const writer = await connect(remote, secrets().password)
+    const writes: { number: number; at: number }[] = []
+    const settledBefore = (moment: number) => writes.filter(({ at }) => at < moment - syncedMs)
+    const writing = (async () => {
+      for (let number = 100; number < 100_000; number++) {
+        await writer.write(number)
+        writes.push({ number, at: Date.now() })
+      }
+    })().catch(() => 'the engine was killed')
+    for (const deadline = Date.now() + 60_000; settledBefore(Date.now()).length < 100; await sleep(20))
+      if (Date.now() > deadline) return t.fail(`${writes.length} writes in 60 s`)
+    const killedAt = Date.now()
+    await kill()
+    await within(writing, 'the writer waits still')
+    writer.end()
+    await start()
+    const reader = await connect(remote, secrets().password)
+    const present = new Set(await reader.read())
+    reader.end()
+    const lost = settledBefore(killedAt).filter(({ number }) => !present.has(number))
+    t.deepEqual(lost, [])
+    t.true([1, 2, 3].every(number => present.has(number)))
+  })
+
+  test(`${name}: a server that says nothing, or nonsense, is unavailable, and left`, async t => {
+    const { secrets, traits, remote } = await database()
+    const { adapter } = subject()
+    const folder = ownFolder(t)
+    const texts = ['220 mail.example ready\r\n'.repeat(100), '-ERR strange\r\n'].map(text => Buffer.from(text))
+    const answers = [null, ...texts, Buffer.alloc(4096, 0xff)]
+    const meet = async (answer: Buffer | null, number: number) => {
+      const local = join(folder, `${number}.sock`)
+      const strange = [
+        await strangeServer(answer, { path: local }),
+        await strangeServer(answer, { host: '127.0.0.1', port: 0 }),
+      ]
+      const at = { ...remote, host: '127.0.0.1', port: strange[1]!.port }
+      await Promise.all([
+        unavailable(t, adapter.ping({ socket: local, secrets: secrets(), traits }), `ping ${number}`),
+        unavailable(t, adapter.setPassword({ socket: local, secrets: secrets(), traits }), `setPassword ${number}`),
+        unavailable(t, adapter.login(at, secrets().password), `login ${number}`),
+      ])
+      await Promise.all(strange.map(server => server.left()))
+    }
+    await Promise.all(answers.map(meet))
+  })
+
+  test(`${name}: passwords are in no argument, variable or log of the container`, async t => {
+    const { secrets, log, visible, rotate } = await database()
+    const former = await rotate()
+    const passwords = [former, ...Object.values(secrets())]
+    for (const [place, text] of Object.entries({ log: await log(), visible: await visible() })) {
+      t.true(text.length > 100, place)
+      for (const password of passwords) t.false(text.includes(password), place)
+    }
+  })
+
+  return database
+}
+
+/** Waits for what the engine does to a connection, and fails with these words after 20 s. */
+export const within = (work: Promise<unknown>, words: string): Promise<unknown> =>
+  withTimeout(work, 20_000, () => new Error(words))
+
+/** A server that is no engine: answers with these bytes, or not at all. */
+async function strangeServer(answer: Buffer | null, where: { path: string } | { host: string; port: number }) {
+  const sockets: Socket[] = []
+  const server = createServer(socket => {
+    sockets.push(socket)
+    socket.on('error', () => socket.destroy())
+    // Reads on, so that it notices the other side's end.
+    socket.on('data', () => answer && socket.write(answer))
+  })
+  server.listen(where)
+  await once(server, 'listening')
+  return {
+    port: (server.address() as { port?: number }).port ?? 0,
+    /** Resolves when every client has closed its connection, and ends the server. */
+    async left(): Promise<void> {
+      await within(Promise.all(sockets.map(socket => socket.closed || once(socket, 'close'))), 'a client stays')
+      server.close()
+      await once(server, 'close')
+    },
+  }
+}

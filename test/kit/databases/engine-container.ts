@@ -1,0 +1,250 @@
+import { randomBytes, randomInt } from 'node:crypto'
+import { chmodSync, chownSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { issueCertificate, makeAuthority } from '../../../activities/certificates/authority.ts'
+import type { ContainerSpec } from '../../../activities/containers/port.ts'
+import { tenantNetwork } from '../../../activities/containers/spec.ts'
+import {
+  databaseContainer,
+  databaseJob,
+  foldersOf,
+  passwdFile,
+  passwdOf,
+} from '../../../activities/databases/container.ts'
+import type { DatabaseContents, EngineJob } from '../../../activities/databases/contents.ts'
+import { dumpJob } from '../../../activities/databases/dump-jobs.ts'
+import {
+  type DatabaseEngine,
+  type DatabaseTraits,
+  type Effect,
+  EngineUnavailable,
+  type LocalEngine,
+} from '../../../activities/databases/port.ts'
+import { makeFolders, writePair, writeSettings } from '../../../activities/databases/settings-folder.ts'
+import { withSocket } from '../../../activities/databases/socket.ts'
+import type { DatabaseFacts } from '../../../db/operations/database-facts.ts'
+import type { EngineName } from '../../../policy/databases/engine.ts'
+import { engines } from '../../../policy/databases/engines.ts'
+import { databasePassword, platformPassword } from '../../../policy/databases/passwords.ts'
+import { demandRoot } from '../root.ts'
+import { engineFact, realDocker } from '../servers/docker.ts'
+
+export interface EngineChoice {
+  adapter: DatabaseEngine
+  engine: EngineName
+  version: string
+  /** Default: the image of that version. */
+  image?: string
+  memoryMb: number
+  standIn?: boolean
+}
+
+export type EngineContainer = Awaited<ReturnType<typeof engineContainer>>
+
+const serveSeconds = 60
+const jobSeconds = 120
+const logBytes = 10 * 1024 * 1024
+
+/** The engine of one database in a container with the limits and folders that a host gives it, without rows. `clean` removes everything. */
+export async function engineContainer({ adapter, engine, version, image, memoryMb, standIn = false }: EngineChoice) {
+  demandRoot()
+  const docker = realDocker()
+  const { host } = docker
+  const id = randomBytes(16).toString('hex')
+  const uid = randomInt(30_000, 60_000)
+  const port = randomInt(20_000, 25_000)
+  const address = `127.0.${randomInt(50, 250)}.${randomInt(1, 250)}`
+  const hostname = `db-${id}.apps.localhost`
+  const ownerId = randomBytes(12).toString('hex')
+  const traits: DatabaseTraits = {
+    ...{ id, engine, version, memoryMb, port, uid, hostname, standIn },
+    advertised: { host: hostname, port },
+  }
+  const facts = {
+    ...{ id, ownerId, generation: 1, port, engine, version, ramMb: memoryMb, cpus: 1, uid },
+    image: image ?? engines[engine].image(version),
+  } as DatabaseFacts
+  const hostTraits = { id: docker.run, runtime: 'runc' as const, configNames: [], buildProxy: null, caBundle: null }
+
+  const volume = mkdtempSync(join(tmpdir(), 'berth-engine-'))
+  chmodSync(volume, 0o755)
+  const folders = foldersOf(volume)
+  mkdirSync(folders.data, { mode: 0o700 })
+  chownSync(folders.data, uid, uid)
+  await makeFolders(folders, uid)
+
+  const authority = await makeAuthority()
+  const key = randomBytes(32)
+  let generation = 1
+  const secretsOf = (number: number) => ({
+    password: databasePassword(key, id, number),
+    platformPassword: platformPassword(key, id),
+  })
+  const secrets = () => secretsOf(generation)
+  const spec = databaseContainer(facts, folders, adapter.command(traits), { hostname, address, host: hostTraits })
+
+  const locally = <T>(work: (local: LocalEngine) => Promise<T>): Promise<T> =>
+    withSocket(folders.run, adapter.socketName(traits), socket => work({ socket, secrets: secrets(), traits }))
+
+  /** Writes settings as a host does before every start and every change of the password. */
+  const settle = () =>
+    writeSettings(folders, { ...adapter.settings(traits, secrets()), [passwdFile]: passwdOf(uid) }, uid)
+
+  /** Gives the engine another pair, and resolves to its certificate. */
+  async function certify(): Promise<string> {
+    const names = { commonName: hostname, names: [hostname, 'localhost'], addresses: [address] }
+    const pair = await issueCertificate(authority, { kind: 'server', ...names, days: 2 })
+    await writePair(folders, { ...pair, authority: authority.certificate }, uid)
+    return pair.certificate
+  }
+
+  /** Resolves to the errors of the calls until the engine served. */
+  async function untilServing(container = spec.name): Promise<unknown[]> {
+    const errors: unknown[] = []
+    for (const deadline = Date.now() + serveSeconds * 1000; ; await sleep(20)) {
+      try {
+        await locally(adapter.ping)
+        return errors
+      } catch (error) {
+        errors.push(error)
+        if (error instanceof EngineUnavailable && Date.now() < deadline && (await host.inspect(container))?.running)
+          continue
+        throw new Error(`It does not serve: ${await host.logs(container, 4096)}`, { cause: error })
+      }
+    }
+  }
+
+  async function start(): Promise<unknown[]> {
+    await settle()
+    await host.create(spec)
+    await host.start(spec.name)
+    return untilServing()
+  }
+
+  const stop = () => host.stop(spec.name, spec.stopTimeoutSeconds)
+
+  async function settled(effect: Effect): Promise<void> {
+    if (effect === 'in effect') return
+    await stop()
+    await start()
+  }
+
+  async function runJob(command: string[]): Promise<void> {
+    let output = ''
+    const take = (text: string) => {
+      output += text
+    }
+    const job = databaseJob(facts, folders, command, hostTraits)
+    const { exitCode } = await host.runToEnd(job, take, AbortSignal.timeout(jobSeconds * 1000))
+    if (exitCode !== 0) throw new Error(`The job ended with exit code ${exitCode}: ${output}`)
+  }
+
+  async function initialise(): Promise<void> {
+    for (const command of adapter.initialise(traits)) await runJob(command)
+  }
+
+  /** Containers that dump from this engine, or load into it, as a host runs them. */
+  const job = (dump: string, writesData = false): EngineJob =>
+    dumpJob({
+      ...{ engine: host, traits: hostTraits, database: facts, folders, dump, writesData },
+      signal: AbortSignal.timeout(jobSeconds * 1000),
+    })
+
+  /** Works with an engine that nobody else reaches, for instance to make the first users where one without them admits everyone. */
+  async function privately<T>(command: string[], work: (local: LocalEngine) => Promise<T>): Promise<T> {
+    const alone = databaseJob(facts, folders, command, hostTraits)
+    await host.create(alone)
+    await host.start(alone.name)
+    await untilServing(alone.name)
+    const outcome = await locally(work)
+    await host.stop(alone.name, spec.stopTimeoutSeconds)
+    await host.remove(alone.name)
+    return outcome
+  }
+
+  async function provide(): Promise<void> {
+    await host.ensureImage(spec.image)
+    await host.ensureNetwork(tenantNetwork(ownerId, hostTraits.id))
+    await certify()
+    await settle()
+    await initialise()
+  }
+
+  return {
+    ...{ traits, spec, folders, locally, certify, untilServing, start, stop, settled, initialise, runJob },
+    secrets,
+    remote: { host: address, port, authority: authority.certificate, servername: hostname },
+    hostname,
+
+    /** Makes an empty volume one with an engine that serves; without the first password, unless that is made privately. */
+    async prepare(): Promise<{ errors: unknown[] }> {
+      await provide()
+      const command = adapter.privateCommand(traits)
+      if (command) await privately(command, adapter.setPassword)
+      return { errors: await start() }
+    },
+
+    job,
+
+    /** Makes an empty volume one with the contents of a dump; resolves to their digest, and the engine serves. */
+    async prepareCopy(contents: DatabaseContents, dump: string): Promise<string> {
+      await provide()
+      await contents.loadBeforeStart(traits, job(dump, true))
+      const digest = await privately(adapter.privateCommand(traits) ?? adapter.command(traits), async local => {
+        await adapter.setPassword(local)
+        await contents.load(local, job(dump))
+        return contents.digest(local)
+      })
+      await start()
+      return digest
+    },
+
+    /** A folder that jobs of this engine may write, with a copy of these files. `clean` removes it. */
+    dumpFolder(files: Readonly<Record<string, Buffer>> = {}): string {
+      const folder = mkdtempSync(join(volume, 'dump-'))
+      for (const [path, content] of Object.entries(files)) {
+        mkdirSync(dirname(join(folder, path)), { recursive: true })
+        writeFileSync(join(folder, path), content)
+      }
+      for (const path of ['', ...Object.keys(files)]) chownSync(join(folder, path), uid, uid)
+      return folder
+    },
+
+    /** Sets the password of the next generation; resolves to the one before. */
+    async rotate(): Promise<string> {
+      const { password } = secrets()
+      generation++
+      await settle()
+      await settled(await locally(adapter.setPassword))
+      return password
+    },
+
+    /** Ends every process of the container at once. */
+    async kill(): Promise<void> {
+      const { process: first } = (await host.inspect(spec.name)) ?? {}
+      if (!first) throw new Error('It does not run.')
+      process.kill(first.pid, 'SIGKILL')
+      for (const deadline = Date.now() + 30_000; (await host.inspect(spec.name))?.running; await sleep(20))
+        if (Date.now() > deadline) throw new Error('It runs still.')
+    },
+
+    state: () => host.inspect(spec.name),
+    log: async (): Promise<string> => (await host.logs(spec.name, logBytes)) ?? '',
+    /** What the machine's operator, and every local program with access to the container engine, can see. */
+    async visible(): Promise<string> {
+      const [info, top] = [
+        await engineFact(`/containers/${spec.name}/json`),
+        await engineFact(`/containers/${spec.name}/top`),
+      ]
+      return JSON.stringify([info, top])
+    },
+
+    async clean(): Promise<void> {
+      await docker.clean(spec.network)
+      await host.removeShare(ownerId)
+      rmSync(volume, { recursive: true, force: true })
+    },
+  } satisfies Record<string, unknown> & { spec: ContainerSpec }
+}

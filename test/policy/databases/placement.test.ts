@@ -1,0 +1,49 @@
+import test from 'ava'
+import { type DatabaseHost, placeDatabase } from '../../../policy/databases/placement.ts'
+
+const [best, second] = ['berth/mongo:8', 'berth/mongo-stand-in:8']
+const images = [best, second]
+const need = { memoryMb: 1024, diskMb: 4096 }
+const never = 'No registry answers.'
+
+const host = (id: string, states: Record<string, string>, changes: Partial<DatabaseHost> = {}): DatabaseHost => ({
+  ...{ id, draining: false, reachable: true, memoryMb: 4096, diskMb: 100_000, reservedMemoryMb: 0, reservedDiskMb: 0 },
+  images: states,
+  ...changes,
+})
+const ready = (id: string, changes: Partial<DatabaseHost> = {}) => host(id, { [best]: 'ready' }, changes)
+const full = { reservedMemoryMb: 4000 }
+const later = { ok: false, code: 'CLUSTER_MAINTENANCE_TRY_LATER' } as const
+const failed = { ok: false, code: 'CLUSTER_SELECTION_FAILED' } as const
+
+test('of the hosts with the image, the one with the most free memory is chosen', t => {
+  const hosts = [ready('a', { reservedMemoryMb: 1024 }), ready('b'), host('c', {}, { memoryMb: 9999 })]
+  t.deepEqual(placeDatabase(hosts, need, images), { ok: true, hostId: 'b', image: best })
+})
+
+test('a second choice of image is taken only where no host with room has the first', t => {
+  const roomy = host('roomy', { [best]: never, [second]: 'ready' }, { memoryMb: 9999 })
+  t.deepEqual(placeDatabase([ready('a'), roomy], need, images), { ok: true, hostId: 'a', image: best })
+  t.deepEqual(placeDatabase([ready('a', full), roomy], need, images), { ok: true, hostId: 'roomy', image: second })
+  t.deepEqual(placeDatabase([roomy], need, [best]), { ...failed, reason: never })
+})
+
+test('while a host with room fetches the image the caller may try again; a full one changes nothing', t => {
+  t.deepEqual(placeDatabase([host('a', {})], need, images), later)
+  t.deepEqual(placeDatabase([host('a', {}), ready('b', full)], need, images), later)
+  t.deepEqual(placeDatabase([host('a', {}, full)], need, images), failed)
+  t.deepEqual(placeDatabase([host('a', {}, full), ready('b', full)], need, images), failed)
+})
+
+test('draining and unreachable hosts are never chosen; with only such hosts the platform is in maintenance', t => {
+  const away = [ready('gone', { reachable: false }), ready('draining', { draining: true })]
+  t.deepEqual(placeDatabase(away, need, images), later)
+  t.deepEqual(placeDatabase([], need, images), later)
+  t.deepEqual(placeDatabase([...away, ready('full', full)], need, images), failed)
+})
+
+test('an image that no host will ever have is refused with the reason', t => {
+  const states = { [best]: never, [second]: 'Disabled.' }
+  t.deepEqual(placeDatabase([host('a', states)], need, images), { ...failed, reason: never })
+  t.deepEqual(placeDatabase([host('a', { [best]: never }), ready('b', full)], need, [best]), failed, 'one has it')
+})
