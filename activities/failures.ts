@@ -4,7 +4,7 @@ import { NoSpaceLeft } from '../lib/folders/no-space-left.ts'
 import { withoutFolders } from '../lib/without-folders.ts'
 import { ArchiveRefused } from './archives/port.ts'
 import { ImageOnItsWay } from './containers/image-wait.ts'
-import { HostUnreachable, ImageUnavailable } from './containers/port.ts'
+import { HostUnreachable, ImageUnavailable, PortTaken } from './containers/port.ts'
 import { BodyNotFound } from './objects/port.ts'
 import { OverlayRefused } from './overlay/port.ts'
 import { PlacementRefused } from './placement/port.ts'
@@ -23,6 +23,7 @@ export function withCode(error: unknown): unknown {
   if (error instanceof SnapshotRefused) return refusal('ACTION_FAILED', error.message)
   if (error instanceof SnapshotCorrupt) return refusal('SNAPSHOT_CORRUPT', error.message)
   if (error instanceof NoSpaceLeft) return refusal('CONTAINER_INSUFFICIENT_DISK_SPACE', error.message)
+  if (error instanceof PortTaken) return refusal('CONTAINER_NETWORK_CONFLICT', error.message)
   if (error instanceof VolumeLost) return refusal('ACTION_FAILED', error.message)
   if (error instanceof OverlayRefused) return refusal('DEPLOY_FAILED', error.message)
   if (error instanceof PlacementRefused) return refusal('DEPLOY_FAILED', error.message)

@@ -37,7 +37,7 @@ export function recordActivities(options: RecordsOptions) {
   /** The next operation that its lane can run; ends those that cannot run, with the reason. */
   async function claimRunnable(appId: string, inProgress: operations.OperationKind[]): Promise<LaneOperation | null> {
     for (;;) {
-      const operation = await claimNextOperationFor(db, appId, claim(), inProgress)
+      const operation = await claimNextOperationFor(db, { type: 'app', id: appId }, claim(), inProgress)
       if (!operation) return null
       if (await endForLostHost(db, fence, operation)) continue
       if (await endSuspended(db, plans, fence, operation)) continue
@@ -70,7 +70,7 @@ export function recordActivities(options: RecordsOptions) {
 
     /** Ids of running operations to cancel: a deletion waits, or their cancellation was requested. */
     async toEnd(appId: string): Promise<string[]> {
-      return operations.findOperationsToCancel(db, appId)
+      return operations.findOperationsToCancel(db, { type: 'app', id: appId })
     },
 
     /** Seconds until the caller of an operation gets its answer; null when the operation has no such deadline. */

@@ -24,6 +24,7 @@ import type { Services } from '../api/services.ts'
 import { healthChecks } from '../api/status/health.ts'
 import { ServiceStatus } from '../api/status/service-status.ts'
 import { Outcomes } from '../api/v2/apps/outcomes.ts'
+import { resolvesNames } from '../api/v2/databases/database-address.ts'
 import { DeploySourceCache } from '../api/v2/git/deploy-sources.ts'
 import { PushSlots } from '../api/v2/git/push-slots.ts'
 import { openDatabase } from '../db/database.ts'
@@ -51,7 +52,7 @@ import { plansOf } from './plans.ts'
 import { demandSameInstallationSoon } from './same-installation.ts'
 import { temporalDowngrades } from './temporal/downgrades.ts'
 import { sharedWakes } from './temporal/lane-wakes.ts'
-import { temporalLanes } from './temporal/lanes.ts'
+import { temporalDatabaseLanes, temporalLanes } from './temporal/lanes.ts'
 import { refusalLog } from './temporal/temporal-connection.ts'
 
 /** Composes the API from its real parts, listens on the five ports, and drains on SIGTERM. */
@@ -93,6 +94,10 @@ export async function serveApi(config: Config): Promise<void> {
     findS3Credential: s3Credentials({ db, masterKey, plans, processes: config.apiProcesses }),
     limiter: new Limiter(db),
     lanes: sharedWakes(withCrashPoints('lanes', temporalLanes(client, { queuePrefix: config.queuePrefix }))),
+    databaseLanes: sharedWakes(
+      withCrashPoints('database-lanes', temporalDatabaseLanes(client, { queuePrefix: config.queuePrefix })),
+    ),
+    resolvesName: resolvesNames(),
     downgrades: temporalDowngrades(client, config),
     outcomes: new Outcomes(notifications),
     deploymentNotifications: new RowNotifications(notifications, 'deployments'),

@@ -1,6 +1,7 @@
 import type { Client } from '@temporalio/client'
 import type { Logger } from 'pino'
 import { blobUpkeep } from '../activities/blob-upkeep.ts'
+import { databaseRecords } from '../activities/database-records.ts'
 import { downgradeRecords } from '../activities/downgrade-records.ts'
 import type { Edge } from '../activities/edge/port.ts'
 import { edgeActivities } from '../activities/edge-routes.ts'
@@ -34,6 +35,7 @@ export interface PlatformParts {
   db: Db
   client: Client
   lanes: Lanes
+  databaseLanes: Lanes
   edge: Edge
   store: ObjectStore
   machine?: Machine
@@ -50,6 +52,7 @@ export async function startPlatformWorker({
   db,
   client,
   lanes,
+  databaseLanes,
   edge,
   store,
   machine = thisMachine(),
@@ -60,8 +63,8 @@ export async function startPlatformWorker({
   const plans = plansOf(config)
   const downgrades = temporalDowngrades(client, config)
   const loops = [
-    runRelay({ db, client, lanes, downgrades, log }, ending.signal),
-    actOnPlanEnds({ db, lanes, plans, log }, ending.signal),
+    runRelay({ db, client, lanes, databaseLanes, downgrades, log }, ending.signal),
+    actOnPlanEnds({ db, lanes, databaseLanes, plans, log }, ending.signal),
     runSweep({ db, log, keys: config.sealKeys, retention: config.retention }, ending.signal),
     keepSchedules({ client, queuePrefix: config.queuePrefix, wanted: config.blob.upkeep, log }, ending.signal),
     takeAutomaticSnapshots({ db, lanes, plans, log }, ending.signal),
@@ -93,6 +96,7 @@ export async function startPlatformWorker({
     activities: {
       ...localSteps({
         ...withCrashPoints('records', records),
+        ...withCrashPoints('records', databaseRecords({ db, plans, ports: config.databases.ports })),
         ...downgradeRecords(db, plans),
         ...edgeActivities(edge, db, { appsDomain: config.appsDomain, machine }),
       }),

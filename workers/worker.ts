@@ -6,7 +6,7 @@ import { withCrashPoints } from './crash-points.ts'
 import { startPlatformWorker } from './platform-worker.ts'
 import { processConfig } from './process-config.ts'
 import { demandSameInstallation } from './same-installation.ts'
-import { temporalLanes } from './temporal/lanes.ts'
+import { temporalDatabaseLanes, temporalLanes } from './temporal/lanes.ts'
 
 /** The process `worker`. */
 const config = processConfig(process.env)
@@ -26,6 +26,7 @@ const worker = await startPlatformWorker({
   db,
   client,
   lanes: withCrashPoints('lanes', temporalLanes(client, { queuePrefix: config.queuePrefix })),
+  databaseLanes: withCrashPoints('database-lanes', temporalDatabaseLanes(client, { queuePrefix: config.queuePrefix })),
   edge: withCrashPoints('edge', nginxEdge(config.edge.controlSocket)),
   store,
   workflowBundle: process.env.WORKFLOW_BUNDLE,

@@ -3,6 +3,9 @@
 /** The workflow that runs the operations of an application. */
 export const laneId = (appId: string): string => `app/${appId}`
 
+/** The workflow that runs the operations of a database. */
+export const databaseLaneId = (databaseId: string): string => `database/${databaseId}`
+
 /** The workflow that takes an account to a lower plan. */
 export const downgradeId = (userId: string): string => `downgrade/${userId}`
 

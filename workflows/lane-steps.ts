@@ -12,7 +12,7 @@ import type { Records } from '../activities/records.ts'
 import type { LaneOperation } from '../activities/releases/release.ts'
 import { commandSeconds } from '../policy/apps/command-times.ts'
 import { prefixOf, queuesOfHost } from './ids.ts'
-import { oneAtATime } from './turns.ts'
+import { serialized } from './turns.ts'
 
 export interface LaneInput {
   appId: string
@@ -24,19 +24,6 @@ export interface LaneInput {
 
 /** A cancelled step is awaited: otherwise it could still have its effect after its undo. */
 const cancellationType = ActivityCancellationType.WAIT_CANCELLATION_COMPLETED
-
-const lock = oneAtATime()
-
-/** Concurrent local steps may end in another order when their history is replayed, and the lane would be stuck. */
-function serialized<T extends object>(steps: T): T {
-  type Step = (...args: unknown[]) => Promise<unknown>
-  return new Proxy(steps, {
-    get: (target, name) => {
-      const step = Reflect.get(target, name) as Step
-      return (...args: unknown[]) => lock(() => step(...args))
-    },
-  })
-}
 
 export const records = serialized(
   proxyLocalActivities<Records>({

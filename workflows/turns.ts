@@ -23,3 +23,16 @@ export function oneAtATime(): Exclusive {
     return work().finally(leave)
   }
 }
+
+const lock = oneAtATime()
+
+/** Concurrent local steps may end in another order when their history is replayed, and the lane would be stuck. */
+export function serialized<T extends object>(steps: T): T {
+  type Step = (...args: unknown[]) => Promise<unknown>
+  return new Proxy(steps, {
+    get: (target, name) => {
+      const step = Reflect.get(target, name) as Step
+      return (...args: unknown[]) => lock(() => step(...args))
+    },
+  })
+}

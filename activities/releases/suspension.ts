@@ -4,14 +4,16 @@ import type { Db } from '../../db/database.ts'
 import * as deployments from '../../db/deploys/deployments.ts'
 import * as operations from '../../db/operations/operations.ts'
 import type { Plans } from '../../policy/accounts/plans.ts'
-import { isSuspended, planExpiryActor } from '../../policy/accounts/suspension.ts'
+import { areDatabasesSuspended, isSuspended, planExpiryActor } from '../../policy/accounts/suspension.ts'
 import type { Fence } from '../steps/claims.ts'
 
-const starting: readonly operations.OperationKind[] = ['start', 'restart', 'deploy']
+/** Of databases only `start` is one of these: other kinds leave a stopped engine stopped. */
+const starting: readonly string[] = ['start', 'restart', 'deploy'] satisfies operations.OperationKind[]
 
 const suspended = {
   code: 'CONTAINER_TEMPORARILY_SUSPENDED',
-  message: 'The plan of this account has ended. Its applications can be started once it has a plan again.',
+  message:
+    'The plan of this account has ended. Its applications and databases can be started once it has a plan again.',
 }
 
 /**
@@ -22,12 +24,12 @@ export async function endSuspended(
   db: Db,
   plans: Plans,
   fence: Fence,
-  operation: operations.OperationRow,
+  operation: operations.OperationRow<string>,
 ): Promise<boolean> {
-  const { id, kind, owner_id: ownerId, actor, step } = operation
+  const { id, kind, target_type: type, owner_id: ownerId, actor, step } = operation
   const starts = starting.includes(kind)
   if (step !== null || !(starts || actor === planExpiryActor)) return false
-  if ((await accountSuspended(db, plans, ownerId)) !== starts) return false
+  if ((await accountSuspended(db, plans, ownerId, type)) !== starts) return false
   await fence(id, async trx => {
     const deployment = starts && (await deployments.findDeploymentByOperation(trx, id))
     if (deployment) await deployments.recordDeploymentStep(trx, deployment.id, { state: 'error', ...suspended })
@@ -36,8 +38,14 @@ export async function endSuspended(
   return true
 }
 
-async function accountSuspended(db: Db, plans: Plans, ownerId: string): Promise<boolean> {
+async function accountSuspended(
+  db: Db,
+  plans: Plans,
+  ownerId: string,
+  type: operations.OperationTarget['type'],
+): Promise<boolean> {
   const user = await findUser(db, ownerId)
   if (!user?.plan_ends_at || user.plan_ends_at > new Date()) return false
-  return isSuspended(plans, user, await usedMemoryMb(db, ownerId), new Date())
+  const suspends = type === 'app' ? isSuspended : areDatabasesSuspended
+  return suspends(plans, user, await usedMemoryMb(db, ownerId), new Date())
 }

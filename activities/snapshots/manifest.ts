@@ -54,7 +54,8 @@ export class Tally {
 }
 
 export function firstLine(facts: SnapshotFacts): string {
-  return `{"berthSnapshot":1,"application":${JSON.stringify(facts)},"entries":[\n`
+  const of = 'databaseId' in facts ? 'database' : 'application'
+  return `{"berthSnapshot":1,"${of}":${JSON.stringify(facts)},"entries":[\n`
 }
 
 export function writeLine({ path, mode, ...rest }: ManifestLine, first: boolean): string {

@@ -3,7 +3,9 @@ import type { Readable } from 'node:stream'
 import type { Owner } from '../../lib/folders/owner.ts'
 
 /** What a manifest contains besides the files. None of it is secret. */
-export interface SnapshotFacts {
+export type SnapshotFacts = AppSnapshotFacts | DatabaseSnapshotFacts
+
+interface AppSnapshotFacts {
   appId: string
   name: string
   /** ISO 8601. */
@@ -11,6 +13,16 @@ export interface SnapshotFacts {
   variablesVersion: number
   /** The configuration from the application's row. */
   configuration: Record<string, unknown>
+}
+
+interface DatabaseSnapshotFacts {
+  databaseId: string
+  name: string
+  /** ISO 8601. */
+  createdAt: string
+  engine: string
+  /** Major version. */
+  version: string
 }
 
 export interface SnapshotRequest {

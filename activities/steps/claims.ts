@@ -7,6 +7,7 @@ import {
   type OperationClaim,
   type OperationSubject,
 } from '../../db/operations/operation-claims.ts'
+import type { DatabaseOperationKind } from '../../db/operations/operation-kinds.ts'
 import { claimLost } from '../../policy/apps/claims.ts'
 import { refusal } from '../failures.ts'
 import type { LaneOperation } from '../releases/release.ts'
@@ -26,7 +27,13 @@ export function lostClaim(): ApplicationFailure {
 export type Fence = ReturnType<typeof fenced>
 
 /** The operation that is written about: its id, and what its lane believes about it, which is compared with the rows. */
-export type Written = LaneOperation | { id: string; appId: string } | string
+export type Written = LaneOperation | OfDatabase | { id: string; appId: string } | string
+
+interface OfDatabase {
+  id: string
+  kind: DatabaseOperationKind
+  databaseId: string
+}
 
 /**
  * Writes the effects of a step in one transaction, only while its run of the lane holds the operation. Otherwise rejects with ClaimLost
@@ -48,6 +55,7 @@ export function fenced(db: Db, claim: () => OperationClaim = claimOfActivity) {
 
 function subjectOf(written: Written): OperationSubject {
   if (typeof written === 'string') return {}
+  if ('databaseId' in written) return { databaseId: written.databaseId, kind: written.kind }
   if (!('release' in written)) return { appId: written.appId }
   const { kind, release } = written
   const { appId, deploymentId: id, number } = release

@@ -2,14 +2,18 @@ import { cancellationSignal, heartbeat } from '@temporalio/activity'
 import { CancelledFailure } from '@temporalio/common'
 import type { FairSlots } from '../../lib/async/fair-slots.ts'
 import { beatMs } from '../failures.ts'
-import type { Release } from '../releases/release.ts'
+
+/** Of the input of every step at a host: the account whose share of the slots it takes. */
+interface Owned {
+  ownerId: string
+}
 
 /**
  * Wraps activities of a host so that each waits for a slot first, with heartbeats as if it were at work. `slotsOf` returns the
  * slots of an activity by its name; null = it waits for none.
  */
 // biome-ignore lint/suspicious/noExplicitAny: activities of a group differ in their arguments
-export function inSlots<T extends Record<string, (release: Release, ...rest: any[]) => Promise<unknown>>>(
+export function inSlots<T extends Record<string, (step: never, ...rest: any[]) => Promise<unknown>>>(
   group: T,
   slotsOf: (name: string) => FairSlots | null,
 ): T {
@@ -18,10 +22,10 @@ export function inSlots<T extends Record<string, (release: Release, ...rest: any
     if (!slots) return [name, activity]
     return [
       name,
-      async (release: Release, ...rest: unknown[]) => {
-        const leave = await enterSlot(name, slots, release)
+      async (step: Owned, ...rest: unknown[]) => {
+        const leave = await enterSlot(name, slots, step)
         try {
-          return await activity(release, ...rest)
+          return await activity(step as never, ...rest)
         } finally {
           leave()
         }
@@ -31,7 +35,7 @@ export function inSlots<T extends Record<string, (release: Release, ...rest: any
   return Object.fromEntries(wrapped)
 }
 
-async function enterSlot(name: string, slots: FairSlots, { ownerId }: Release): Promise<() => void> {
+async function enterSlot(name: string, slots: FairSlots, { ownerId }: Owned): Promise<() => void> {
   const timer = setInterval(() => heartbeat(), beatMs)
   try {
     return await slots.enterUntil(ownerId, cancellationSignal())

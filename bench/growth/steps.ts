@@ -35,7 +35,7 @@ export interface Step {
 const log = pino({ level: 'silent' })
 const ownerId = accountOf(1)
 const appsDomain = 'apps.localhost'
-const nobody = async () => {}
+const lanes = { wake: async () => {} }
 
 async function answered(url: string, init: RequestInit = {}): Promise<string> {
   const answer = await fetch(url, init)
@@ -89,7 +89,7 @@ const claim: Step = {
     const targetId = appOf(at, n)
     await operations.enqueueOperation(at.db, { targetId, kind: 'restart', ownerId, actor: ownerId })
     return async () => {
-      if (!(await claimNextOperationFor(at.db, targetId, { run: newAppId(), step: 1 }, [])))
+      if (!(await claimNextOperationFor(at.db, { type: 'app', id: targetId }, { run: newAppId(), step: 1 }, [])))
         throw new Error('Nothing to claim.')
     }
   },
@@ -106,7 +106,7 @@ const relayRound: Step = {
       .db('operations')
       .where({ state: 'queued' })
       .update({ created_at: at.db.raw(`now() - interval '2 seconds'`) })
-    const relay = new LaneRelay({ db: at.db, client: undefined as never, lanes: { wake: nobody } as never, log })
+    const relay = new LaneRelay({ db: at.db, client: undefined as never, lanes, databaseLanes: lanes, log })
     return async () => {
       const woken = await relay.round()
       if (woken !== at.apps.length) throw new Error(`${woken} lanes were woken.`)
@@ -220,7 +220,7 @@ const planEnds: Step = {
   prepare:
     async ({ db }) =>
     () =>
-      planEndsOnce({ db, lanes: { wake: nobody } as never, plans, log }),
+      planEndsOnce({ db, lanes, databaseLanes: lanes, plans, log }),
 }
 
 const snapshotsDue: Step = {

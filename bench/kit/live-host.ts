@@ -16,7 +16,8 @@ const [masterKey = '', hostId = ''] = process.argv.slice(2)
 const startedAt = new Date(0)
 const stateOf = (app: string) => {
   const state = { id: app, name: app, labels: { [labels.release]: '1' }, status: 'running', running: true } as const
-  return { ...state, exitCode: null, oom: false, startedAt, finishedAt: null, hostPort: null, hostAddress: null }
+  const nowhere = { hostPort: null, hostAddress: null, address: null }
+  return { ...state, exitCode: null, oom: false, startedAt, finishedAt: null, ...nowhere }
 }
 
 const engine = {
@@ -40,6 +41,7 @@ const engine = {
 } satisfies Partial<ContainerHost>
 
 const { url } = await serveHost({
+  db: {} as never,
   engine: engine as unknown as ContainerHost,
   volumes: {} as never,
   hostId,

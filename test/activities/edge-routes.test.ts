@@ -20,7 +20,7 @@ async function scene(hostId: string) {
   await db('operations').where({ id: operationId }).update({ state: 'success' })
   await db('apps').where({ id: app.id }).update({ release: 1, host_id: hostId })
   const { id } = await enqueueOperation(db, { targetId: app.id, kind: 'start', ownerId: app.owner_id, actor: 'test' })
-  await claimNextOperationFor(db, app.id, { run: 'lane', step: 1 }, [])
+  await claimNextOperationFor(db, { type: 'app', id: app.id }, { run: 'lane', step: 1 }, [])
   const edge = fakeEdge()
   const activities = edgeActivities(edge, db, {
     appsDomain: 'apps.test',

@@ -52,7 +52,7 @@ async function scene(kind: OperationKind, hostId = 'h1', own: Partial<AppHostOpt
   const { id } = await enqueueOperation(db, { targetId: app.id, kind, ownerId: user.id, actor: user.id })
   const deployment = { appId: app.id, operationId: id, release: 2, revision: '', segmentId: null }
   if (kind === 'deploy') await openDeployment(db, { ...deployment, source: 'upload' })
-  await claimNextOperationFor(db, app.id, { run: 'lane', step: 1 }, [])
+  await claimNextOperationFor(db, { type: 'app', id: app.id }, { run: 'lane', step: 1 }, [])
   const options = { appsDomain: 'x.test', diskMbPer256Mb: 10 }
   const { release } = (await decide(db, options, id))!
   const before = (await decideServing(db, options, id))!.release

@@ -71,7 +71,7 @@ export async function sceneOn(db: Db, host: HostUnderContract, kind: SceneKind, 
   await db('apps').where({ id: app.id }).update({ host_id: host.id })
 
   const wish = { targetId: app.id, ownerId: user.id, actor: user.id }
-  const claim = (run: string) => claimNextOperationFor(db, app.id, { run, step: 1 }, [])
+  const claim = (run: string) => claimNextOperationFor(db, { type: 'app', id: app.id }, { run, step: 1 }, [])
 
   async function ask<T>(work: (activities: HostActivities) => Promise<T>, asking: Asking = {}): Promise<T> {
     const { run = 'lane', step = 5, attempt = 1, signal } = asking

@@ -13,7 +13,7 @@ import { upkeepKinds } from '../../policy/objects/blob-upkeep.ts'
 import { openTemporal } from '../../workers/connect.ts'
 import { removeSchedules, scheduleId } from '../../workers/loops/blob-schedules.ts'
 import { startPlatformWorker } from '../../workers/platform-worker.ts'
-import { temporalLanes } from '../../workers/temporal/lanes.ts'
+import { temporalDatabaseLanes, temporalLanes } from '../../workers/temporal/lanes.ts'
 import { laneId } from '../../workflows/ids.ts'
 import { comesTrue } from '../kit/comes-true.ts'
 import { fakeEdge } from '../kit/fakes/edge.ts'
@@ -77,10 +77,21 @@ async function start(database: ReturnType<typeof testDatabase>, temporal: Return
 
   const edge = fakeEdge()
   const lanes = temporalLanes(client, { queuePrefix })
+  const databaseLanes = temporalDatabaseLanes(client, { queuePrefix })
   const store = await filesystemStore(join(folder, 'objects'))
   const log = pino({ level: 'silent' })
   const workflowBundle = process.env.TEST_WORKFLOW_BUNDLE
-  const worker = await startPlatformWorker({ config, log, db, client, lanes, edge, store, workflowBundle })
+  const worker = await startPlatformWorker({
+    config,
+    log,
+    db,
+    client,
+    lanes,
+    databaseLanes,
+    edge,
+    store,
+    workflowBundle,
+  })
   undo.push(async () => {
     await worker.stop()
     await removeSchedules({ client, queuePrefix })

@@ -334,7 +334,7 @@ test('a lost wake-up is repaired, also for an operation that a lost Temporal had
   await db('operations')
     .where({ id: opened.operationId })
     .update({ state: 'running', started_at: new Date(Date.now() - 60_000) })
-  await new LaneRelay({ db, client, lanes, log: pino({ level: 'silent' }) }).round()
+  await new LaneRelay({ db, client, lanes, databaseLanes: lanes, log: pino({ level: 'silent' }) }).round()
   t.is((await run.ended(queued.operationId)).state, 'success')
   t.is((await run.ended(opened.operationId)).state, 'success')
 })

@@ -10,7 +10,7 @@ import { type Upkeep, upkeep, upkeepKinds } from '../../policy/objects/blob-upke
 import { objectId } from '../../policy/objects/object-names.ts'
 import { ensureSchedules, removeSchedules, scheduleId } from '../../workers/loops/blob-schedules.ts'
 import { startPlatformWorker } from '../../workers/platform-worker.ts'
-import { temporalLanes } from '../../workers/temporal/lanes.ts'
+import { temporalDatabaseLanes, temporalLanes } from '../../workers/temporal/lanes.ts'
 import type { blobUpkeep } from '../../workflows/blob-upkeep.ts'
 import { platformQueue } from '../../workflows/ids.ts'
 import { comesTrue } from '../kit/comes-true.ts'
@@ -51,8 +51,20 @@ async function start(database: ReturnType<typeof testDatabase>, temporal: Return
   }
   const log = pino({ level: 'silent' })
   const lanes = temporalLanes(client, { queuePrefix })
+  const databaseLanes = temporalDatabaseLanes(client, { queuePrefix })
   const workflowBundle = process.env.TEST_WORKFLOW_BUNDLE
-  const parts = { config, log, db, client, lanes, edge: fakeEdge(), store, workflowBundle, patience: impatience }
+  const parts = {
+    config,
+    log,
+    db,
+    client,
+    lanes,
+    databaseLanes,
+    edge: fakeEdge(),
+    store,
+    workflowBundle,
+    patience: impatience,
+  }
   for (const worker of [await startPlatformWorker(parts), await startPlatformWorker(parts)])
     closers.push(() => worker.stop())
   const begin = (kind: Upkeep) =>

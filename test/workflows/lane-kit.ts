@@ -12,12 +12,13 @@ import * as operations from '../../db/operations/operations.ts'
 import { parseConfig } from '../../policy/config.ts'
 import { serveHostQueues } from '../../workers/host/host-queues.ts'
 import { startPlatformWorker } from '../../workers/platform-worker.ts'
-import { temporalLanes } from '../../workers/temporal/lanes.ts'
+import { temporalDatabaseLanes, temporalLanes } from '../../workers/temporal/lanes.ts'
 import { comesTrue } from '../kit/comes-true.ts'
 import { fakeEdge } from '../kit/fakes/edge.ts'
 import { rows } from '../kit/rows/rows.ts'
 import { type TestDatabase, testDatabase } from '../kit/servers/database.ts'
 import { type TestTemporal, testTemporal } from '../kit/servers/temporal.ts'
+import { type DatabaseScript, scriptedDatabases } from './scripted-databases.ts'
 import { scriptedHost } from './scripted-host.ts'
 import type { HostScript } from './scripted-parts.ts'
 
@@ -26,13 +27,17 @@ const log = pino({ level: process.env.TEST_LOG ?? 'silent' })
 /**
  * Lanes on a real Temporal and a real Postgres, with a scripted container host. Call it once at the top level of a test file.
  */
-export function laneKit(script: HostScript = {}, settings: Record<string, string> = {}) {
+export function laneKit(
+  script: HostScript = {},
+  settings: Record<string, string> = {},
+  databaseScript: DatabaseScript = {},
+) {
   const closers: (() => Promise<unknown>)[] = []
   // Serial: a lane whose database ends first would retry for ever, and its worker would never end.
   test.serial.after.always('stop the lane kit', async () => {
     for (const close of closers.reverse()) await close()
   })
-  const kit = start({ script, settings }, testDatabase(), testTemporal(), closers)
+  const kit = start({ script, settings, databaseScript }, testDatabase(), testTemporal(), closers)
   test.before('start the lane kit', async () => {
     await kit
   })
@@ -40,7 +45,11 @@ export function laneKit(script: HostScript = {}, settings: Record<string, string
 }
 
 async function start(
-  { script, settings }: { script: HostScript; settings: Record<string, string> },
+  {
+    script,
+    settings,
+    databaseScript,
+  }: { script: HostScript; settings: Record<string, string>; databaseScript: DatabaseScript },
   givenDatabase: Promise<TestDatabase>,
   givenTemporal: Promise<TestTemporal>,
   closers: (() => Promise<unknown>)[],
@@ -64,7 +73,18 @@ async function start(
   closers.push(() => rm(folder, { recursive: true, force: true }))
   const store = await filesystemStore(folder)
   const workflowBundle = process.env.TEST_WORKFLOW_BUNDLE
-  const platform = await startPlatformWorker({ config, log, db, client, lanes, edge, store, workflowBundle })
+  const databaseLanes = temporalDatabaseLanes(client, { queuePrefix: temporal.queuePrefix, idleSeconds: 2 })
+  const platform = await startPlatformWorker({
+    config,
+    log,
+    db,
+    client,
+    lanes,
+    databaseLanes,
+    edge,
+    store,
+    workflowBundle,
+  })
   // A host is a separate process with its own connections.
   const hostDb = openDatabase({ url: database.url, pool: 10, applicationName: 'berth-test-host' })
   closers.push(() => hostDb.destroy())
@@ -72,7 +92,16 @@ async function start(
   const { appsDomain } = config
   const decisions = { appsDomain, diskMbPer256Mb: config.host.diskMbPer256Mb }
   const { activities, at, log: stepLog } = scriptedHost({ ...decisions, db: hostDb, places, hostId: 'h1' }, script)
-  const host = await serveHostQueues({ config, log, hostId: 'h1', activities, snapshots: activities })
+  const databases = scriptedDatabases({ db: hostDb, hostId: 'h1' }, databaseScript)
+  const host = await serveHostQueues({
+    config,
+    log,
+    hostId: 'h1',
+    activities,
+    snapshots: activities,
+    databases: databases.activities,
+    databaseSnapshots: databases.snapshots,
+  })
   await hosts.registerHost(db, {
     id: 'h1',
     address: '127.0.0.1',
@@ -93,6 +122,8 @@ async function start(
     config,
     client,
     lanes,
+    databaseLanes,
+    databases,
     edge,
     /** State of an application at the host. */
     hostHas: at,

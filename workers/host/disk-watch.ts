@@ -1,7 +1,9 @@
 import type { Logger } from 'pino'
+import { databaseVolume } from '../../activities/databases/names.ts'
 import type { VolumeFault, Volumes } from '../../activities/volumes/port.ts'
 import { listReleasedApps } from '../../db/apps/apps.ts'
 import type { Db } from '../../db/database.ts'
+import { listServedVolumes } from '../../db/databases/database-lookups.ts'
 import { recordProtection } from '../../db/hosts/hosts.ts'
 import { loop } from '../../lib/async/loop.ts'
 import { roundSeconds } from '../../policy/rounds.ts'
@@ -14,10 +16,10 @@ export interface DiskWatchOptions {
   everySeconds?: number
 }
 
-/** Number of applications with the same fault that are named. */
+/** Number of applications and databases with the same fault that are named. */
 const maxNamed = 3
 
-/** The state of the applications' disks, in words. */
+/** The state of the disks of applications and databases, in words. */
 export function disksState(count: number, faults: ReadonlyMap<string, VolumeFault>): string {
   if (faults.size === 0) return 'all present'
   const kinds: VolumeFault[] = ['lost', 'read-only', 'not mounted']
@@ -39,7 +41,8 @@ export async function watchDisks(
 ): Promise<void> {
   let recorded = ''
   const look = async () => {
-    const ids = await listReleasedApps(db, hostId)
+    const ofDatabases = (await listServedVolumes(db, hostId)).map(databaseVolume)
+    const ids = [...(await listReleasedApps(db, hostId)), ...ofDatabases]
     const state = disksState(ids.length, await volumes.faults(ids))
     if (state === recorded) return
     await recordProtection(db, hostId, 'disks', state)

@@ -8,13 +8,14 @@ import { type Db, transaction } from '../../db/database.ts'
 import * as operations from '../../db/operations/operations.ts'
 import type { Backoff } from '../../lib/async/backoff.ts'
 import { type Observation, type Verdict, verdict } from '../../policy/hosts/reconciliation.ts'
-import { failuresInARow } from '../../policy/rounds.ts'
 import { autorestart } from '../../policy/timeouts.ts'
-import { apart } from './apart.ts'
+import { appResidents, enqueueStart } from './app-residents.ts'
 import { removeLeftovers } from './host-leftovers.ts'
 import { bringBackStrays, type StrayOptions, sweepStrays } from './host-strays.ts'
+import { apart, settleEach } from './watch/apart.ts'
 
 export interface ComparisonOptions extends StrayOptions {
+  db: Db
   /** Ends of containers that were started in another boot were not observed. */
   boot: Boot
   /** Rejects when another process has taken over this host. */
@@ -34,12 +35,16 @@ export interface ComparisonOptions extends StrayOptions {
 export async function reconcile(options: ComparisonOptions): Promise<Set<string>> {
   const { db, engine, hostId, boot } = options
   await boot.settle()
-  const present = await engine.list({ [labels.host]: hostId })
+  const present = (await engine.list({ [labels.host]: hostId })).filter(isOfApp)
   options.onContainers?.(present)
   const { rows, aside, unsettled } = await compare(options, present, () => apps.listAppsOfHost(db, hostId))
-  await sweepStrays(options, present, rows, aside)
+  const known = new Set(rows.map(({ id }) => id))
+  await sweepStrays(options, appResidents(db), { containers: present, known, aside })
   return unsettled
 }
+
+/** Databases have a watch of their own (databases/database-watch.ts). */
+const isOfApp = (container: ListedContainer): boolean => container.labels[labels.database] === undefined
 
 /** Above this number of applications one list of all containers is faster. */
 const maxLists = 20
@@ -77,10 +82,11 @@ async function compare(
   present: ListedContainer[],
   read: () => Promise<apps.HostApp[]>,
 ): Promise<{ rows: apps.HostApp[]; aside: ReadonlySet<string>; unsettled: Set<string> }> {
-  await unpauseAbandoned(options, present, (appId, act) => apart(options.log, appId, act))
+  await unpauseAbandoned(options, present, (appId, act) => apart(options.log, { appId }, act))
   const containers = present.filter(container => container.labels[labels.role] !== 'build')
   const rows = await read()
-  const aside = await bringBackStrays(options, containers, rows)
+  const residents = appResidents(options.db)
+  const aside = await bringBackStrays(options, residents, containers, rows)
   const releases = new Map(rows.map(({ id, release }) => [id, String(release)]))
   // A paused container, a build and a version that does not serve are checked in each round until they have ended.
   const transient = (one: ListedContainer) =>
@@ -88,24 +94,13 @@ async function compare(
     one.labels[labels.role] === 'build' ||
     one.labels[labels.release] !== releases.get(appOf(one))
   const unsettled = new Set([...aside, ...present.filter(one => releases.has(appOf(one)) && transient(one)).map(appOf)])
-  // An application that the engine can neither inspect nor end must not delay the others.
-  let failures = 0
   // A round may process all applications, so it must not search through all others for each.
   const byRelease = new Map(containers.map(one => [`${appOf(one)}/${one.labels[labels.release]}`, one]))
-  for (const app of rows.filter(row => !aside.has(row.id))) {
-    const container = byRelease.get(`${app.id}/${app.release}`)
-    const again = options.failing?.has(app.id) ?? false
-    const done = await apart(options.log, app.id, async () => {
-      if (!(await settleApp(options, app, container))) unsettled.add(app.id)
-    })
-    if (done) options.failing?.delete(app.id)
-    else {
-      unsettled.add(app.id)
-      options.failing?.add(app.id)
-    }
-    failures = done ? 0 : failures + (again ? 0 : 1)
-    if (failures === failuresInARow) throw new Error('The engine fails for several applications in a row.')
-  }
+  const { log, failing } = options
+  const each = { log, failing, subjectOf: residents.subjectOf, words: residents.words.many }
+  const settle = (app: apps.HostApp) => settleApp(options, app, byRelease.get(`${app.id}/${app.release}`))
+  const here = rows.filter(row => !aside.has(row.id))
+  for (const id of await settleEach(each, here, settle)) unsettled.add(id)
   await removeLeftovers(options, present, rows)
   return { rows, aside, unsettled }
 }
@@ -193,8 +188,4 @@ async function staysStopped(db: Db, appId: string): Promise<boolean> {
 function restartsItself(app: apps.HostApp, exit: apps.RecordedExit): boolean {
   const ranMs = app.started_at ? exit.at.getTime() - app.started_at.getTime() : 0
   return app.autorestart && exit.code !== 0 && ranMs > autorestart.ranSeconds * 1000
-}
-
-async function enqueueStart(db: Db, app: apps.HostApp): Promise<void> {
-  await operations.enqueueOperation(db, { targetId: app.id, kind: 'start', ownerId: app.owner_id, actor: 'host-watch' })
 }

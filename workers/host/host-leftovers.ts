@@ -4,7 +4,7 @@ import type { AppLocks } from '../../activities/steps/app-locks.ts'
 import * as apps from '../../db/apps/apps.ts'
 import type { Db } from '../../db/database.ts'
 import * as operations from '../../db/operations/operations.ts'
-import { apart } from './apart.ts'
+import { apart } from './watch/apart.ts'
 
 export interface LeftoverOptions {
   db: Db
@@ -30,9 +30,9 @@ export async function removeLeftovers(
     const app = byId.get(appOf(container))
     if (!app) continue
     if (container.labels[labels.role] === 'build')
-      await apart(options.log, app.id, () => removeBuild(options, container))
+      await apart(options.log, { appId: app.id }, () => removeBuild(options, container))
     else if (String(app.release) !== container.labels[labels.release])
-      await apart(options.log, app.id, () => removeRetired(options, container, app.id))
+      await apart(options.log, { appId: app.id }, () => removeRetired(options, container, app.id))
   }
 }
 

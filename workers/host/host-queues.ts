@@ -2,6 +2,8 @@ import type { WorkerOptions } from '@temporalio/worker'
 import type { Logger } from 'pino'
 import type { AppHostActivities } from '../../activities/app-host.ts'
 import type { AppSnapshotActivities } from '../../activities/app-snapshots.ts'
+import type { DatabaseHostActivities } from '../../activities/database-host.ts'
+import type { DatabaseSnapshotActivities } from '../../activities/database-snapshots.ts'
 import { inSlots } from '../../activities/steps/host-slots.ts'
 import { FairSlots } from '../../lib/async/fair-slots.ts'
 import type { Config } from '../../policy/config.ts'
@@ -15,6 +17,8 @@ export interface HostQueuesOptions {
   hostId: string
   activities: AppHostActivities
   snapshots: AppSnapshotActivities
+  databases: DatabaseHostActivities
+  databaseSnapshots: DatabaseSnapshotActivities
 }
 
 /**
@@ -22,7 +26,10 @@ export interface HostQueuesOptions {
  * activities of one account delay neither the commands nor the deploys of another.
  */
 export async function serveHostQueues(options: HostQueuesOptions): Promise<RunningWorker> {
-  const { config, log, hostId, activities, snapshots } = options
+  const { config, log, hostId, databaseSnapshots } = options
+  const { discardRestore } = databaseSnapshots
+  const activities = { ...options.activities, ...options.databases, discardRestore }
+  const snapshots = { ...options.snapshots, ...databaseSnapshots }
   const { queuePrefix, host } = config
   const long = longSlots()
   const commands = new FairSlots(commandSlots)
@@ -39,7 +46,7 @@ export async function serveHostQueues(options: HostQueuesOptions): Promise<Runni
       activities: inSlots(activities, name => long[name] ?? null),
       maxConcurrentActivityTaskExecutions: tasksAtOnce,
     },
-    builds: { activities: inSlots(activities, () => builds), maxConcurrentActivityTaskExecutions: tasksAtOnce },
+    builds: { activities: inSlots(options.activities, () => builds), maxConcurrentActivityTaskExecutions: tasksAtOnce },
     snapshots: { activities: snapshots, maxConcurrentActivityTaskExecutions: 1 },
     snapshotPlaces: { activities: snapshots, maxConcurrentActivityTaskExecutions: 1 },
   }
@@ -59,5 +66,9 @@ function longSlots(): Record<string, FairSlots> {
   const releases = new FairSlots(releaseSlots)
   const gates = new FairSlots(gateSlots)
   const steps = { prepareRelease: releases, placeFiles: releases, startRelease: releases, passHealthGate: gates }
-  return steps satisfies Partial<Record<keyof AppHostActivities, FairSlots>>
+  const ofDatabases = { prepareDatabase: releases, startDatabase: releases, setDatabasePassword: releases }
+  return {
+    ...(steps satisfies Partial<Record<keyof AppHostActivities, FairSlots>>),
+    ...(ofDatabases satisfies Partial<Record<keyof DatabaseHostActivities, FairSlots>>),
+  }
 }

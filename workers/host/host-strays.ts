@@ -1,158 +1,171 @@
 import type { Logger } from 'pino'
 import { type ContainerHost, type ListedContainer, labels } from '../../activities/containers/port.ts'
-import { stopGraceSeconds } from '../../activities/containers/spec.ts'
 import { removeTenant } from '../../activities/containers/tenant.ts'
 import { blankBook, type StrayBook } from '../../activities/hosts/stray-book.ts'
 import type { AppLocks } from '../../activities/steps/app-locks.ts'
 import type { Volumes } from '../../activities/volumes/port.ts'
-import * as apps from '../../db/apps/apps.ts'
-import type { Db } from '../../db/database.ts'
-import * as operations from '../../db/operations/operations.ts'
 import { currentNotes, decideStrays, type StrayNote, strayTerms } from '../../policy/hosts/strays.ts'
-import { apart } from './apart.ts'
+import { apart } from './watch/apart.ts'
+import type { Residents, Standing } from './watch/residents.ts'
 
 export interface StrayOptions {
-  db: Db
   engine: ContainerHost
   volumes: Volumes
   locks: AppLocks
   hostId: string
   log: Logger
   /** Where the host records what it has quarantined; without it nothing quarantined is ever removed. */
-  strays?: StrayBook
-  now?: () => number
+  strays?: StrayBook | undefined
+  now?: (() => number) | undefined
 }
 
 /**
- * Restores what was quarantined and is known again; resolves to the applications for which that failed. Call it before a round acts on
+ * Restores what was quarantined and is known again; resolves to the ids of the rows for which that failed. Call it before a round acts on
  * any row, and then skip those: the end of a quarantined container is no exit of its program.
  */
-export async function bringBackStrays(
-  { db, volumes, log, strays = blankBook }: StrayOptions,
-  containers: ListedContainer[],
-  rows: apps.HostApp[],
+export async function bringBackStrays<Row extends { id: string }>(
+  { volumes, log, strays = blankBook }: StrayOptions,
+  residents: Residents<Row>,
+  containers: readonly ListedContainer[],
+  rows: readonly Row[],
 ): Promise<ReadonlySet<string>> {
+  const { keyOf, keyOfRow, startAgain, subjectOf, words } = residents
   const notes: Record<string, StrayNote> = { ...(await strays.read()) }
   const failed = new Set<string>()
-  for (const app of rows.filter(row => notes[row.id])) {
-    const done = await apart(log, app.id, async () => {
-      await volumes.bringBack(app.id)
-      const runs = containers.some(container => container.running && container.labels[labels.app] === app.id)
-      const wanted = app.status === 'running' && app.desired_state === 'running'
-      if (wanted && !runs && !(await operations.isBusy(db, app.id)))
-        await operations.enqueueOperation(db, {
-          targetId: app.id,
-          kind: 'start',
-          ownerId: app.owner_id,
-          actor: 'host-watch',
-        })
-      log.warn({ appId: app.id }, 'strays: a quarantined application is known again and was restored')
-      delete notes[app.id]
+  for (const row of rows.filter(one => notes[keyOfRow(one)])) {
+    const key = keyOfRow(row)
+    const done = await apart(log, subjectOf(row.id), async () => {
+      await volumes.bringBack(key)
+      if (!containers.some(container => container.running && keyOf(container) === key)) await startAgain(row)
+      log.warn(subjectOf(row.id), `strays: ${words.one} that was quarantined is known again and was restored`)
+      delete notes[key]
       await strays.write(notes)
     })
-    if (!done) failed.add(app.id)
+    if (!done) failed.add(row.id)
   }
   return failed
 }
 
-/**
- * Removes what a deleted application has left, and quarantines what the database does not know: containers are stopped, volumes
- * renamed, and both removed only after days (policy/hosts/strays.ts). `containers` were listed before `rows` were read; the applications
- * in `aside` are known again and not restored yet.
- */
-export async function sweepStrays(
-  options: StrayOptions,
-  containers: ListedContainer[],
-  rows: apps.HostApp[],
-  aside: ReadonlySet<string>,
-): Promise<void> {
-  const { db, volumes, log, strays = blankBook, now = Date.now } = options
-  const notes: Record<string, StrayNote> = { ...(await strays.read()) }
-  const present = await volumes.list()
-  const ids = new Set([...containers.flatMap(container => container.labels[labels.app] ?? []), ...present])
-  for (const [id, note] of Object.entries(notes)) if (note.removed === undefined) ids.add(id)
+/** What a round has found, in this order: containers were listed before rows were read. */
+export interface Seen {
+  /** Those of this kind, at least. */
+  containers: readonly ListedContainer[]
+  /** Keys of the rows. */
+  known: ReadonlySet<string>
+  /** Keys of those that are known again and not restored yet. */
+  aside: ReadonlySet<string>
+}
 
-  const sides = { known: [] as string[], gone: [] as string[], unknown: [] as string[] }
-  const applications = new Set(rows.map(({ id }) => id))
-  for (const id of ids) sides[await sideOf(db, id, applications)].push(id)
-  const {
-    aside: unheard,
-    remove,
-    wrongDatabase,
-  } = decideStrays(sides.unknown, sides.known.length + sides.gone.length, notes, now())
-  if (wrongDatabase)
+/**
+ * Removes what a deleted application or database has left, and quarantines what the database does not know: containers are stopped, volumes
+ * renamed, and both removed only after days (policy/hosts/strays.ts).
+ */
+export async function sweepStrays<Row>(
+  options: StrayOptions,
+  residents: Residents<Row>,
+  { containers, known, aside }: Seen,
+): Promise<void> {
+  const { volumes, log, strays = blankBook, now = Date.now } = options
+  const { keyOf, ownsVolume, lockOf, subjectOf, words } = residents
+  const notes: Record<string, StrayNote> = { ...(await strays.read()) }
+  const own: Own[] = containers.flatMap(container => ({ container, key: keyOf(container) })).filter(isOwn)
+  const present = new Set((await volumes.list()).filter(ownsVolume))
+  const keys = new Set([...own.map(({ key }) => key), ...present])
+  for (const [key, note] of Object.entries(notes)) if (note.removed === undefined && ownsVolume(key)) keys.add(key)
+
+  const sides: Record<Standing, string[]> = { known: [], gone: [], unknown: [] }
+  for (const key of keys) sides[known.has(key) ? 'known' : await residents.standing(key)].push(key)
+  const decision = decideStrays(sides.unknown, sides.known.length + sides.gone.length, notes, now())
+  if (decision.wrongDatabase)
     log.error(
-      { applications: ids.size },
-      'strays: the database knows none of the applications of this host, so it is probably the wrong one, and nothing is touched. Start with the right DATABASE_URL, or restore the database (docs/decisions/one-installation.md)',
+      { count: keys.size },
+      `strays: the database knows none of the ${words.many} of this host, so it is probably the wrong one, and nothing is touched. Start with the right DATABASE_URL, or restore the database (docs/decisions/one-installation.md)`,
     )
 
-  for (const id of unheard) notes[id] = { since: now() }
+  for (const key of decision.aside) notes[key] = { since: now() }
   // Recorded before it is touched: only what is recorded is restored.
-  if (unheard.length > 0) await strays.write(notes)
-  if (!wrongDatabase)
-    for (const id of sides.unknown.filter(id => notes[id]))
-      await apart(log, id, () => setAside(options, id, containers, present))
+  if (decision.aside.length > 0) await strays.write(notes)
+  const thingsOf = (key: string): Things => ({
+    key,
+    containers: own.filter(one => one.key === key).map(({ container }) => container),
+    hasVolume: present.has(key),
+  })
+  if (!decision.wrongDatabase)
+    for (const key of sides.unknown.filter(one => notes[one]))
+      await apart(log, subjectOf(lockOf(key)), () => setAside(options, residents, thingsOf(key)))
 
-  const removed: string[] = []
-  for (const id of [...sides.gone, ...remove]) {
-    if (!(await apart(log, id, () => removeThings(options, id, containers, present)))) continue
-    removed.push(id)
-    if (notes[id]) notes[id].removed = now()
+  const removed: ListedContainer[] = []
+  for (const key of [...sides.gone, ...decision.remove]) {
+    const things = thingsOf(key)
+    if (!(await apart(log, subjectOf(lockOf(key)), () => removeThings(options, residents, things)))) continue
+    removed.push(...things.containers)
+    if (notes[key]) notes[key].removed = now()
   }
-  await removeTenants(options, containers, removed)
+  await removeTenants(options, removed)
   const left = currentNotes(notes, [...sides.unknown, ...aside], now())
-  if (remove.length > 0 || Object.keys(left).length !== Object.keys(notes).length) await strays.write(left)
+  if (decision.remove.length > 0 || Object.keys(left).length !== Object.keys(notes).length) await strays.write(left)
 }
 
-/** Whether the application exists, was deleted on purpose, or is missing without a reason. */
-async function sideOf(db: Db, id: string, applications: ReadonlySet<string>): Promise<'known' | 'gone' | 'unknown'> {
-  if (applications.has(id) || (await apps.loadApp(db, id))) return 'known'
-  return (await operations.wasRemoved(db, id)) ? 'gone' : 'unknown'
+interface Own {
+  container: ListedContainer
+  key: string
 }
 
-/** Tells operators how to get an application back. */
+const isOwn = (one: { container: ListedContainer; key: string | null }): one is Own => one.key !== null
+
+/** What one key has on the host. */
+interface Things {
+  key: string
+  containers: readonly ListedContainer[]
+  hasVolume: boolean
+}
+
+/** Tells operators how to get it back. */
 const recoveryHint = `It is removed after ${strayTerms.keptDays} days, and restored if the database knows it again before that (docs/decisions/one-installation.md).`
 
-async function setAside(
+async function setAside<Row>(
   { engine, volumes, locks, log }: StrayOptions,
-  id: string,
-  containers: ListedContainer[],
-  present: string[],
+  { lockOf, subjectOf, graceSeconds }: Residents<Row>,
+  { key, containers, hasVolume }: Things,
 ): Promise<void> {
-  for (const { name, running } of containers.filter(of(id))) {
+  const id = lockOf(key)
+  for (const { name, running } of containers) {
     if (!running) continue
     log.warn({ container: name }, `strays: stopping a container that the database does not know. ${recoveryHint}`)
-    await locks(id, () => engine.stop(name, stopGraceSeconds))
+    await locks(id, () => engine.stop(name, graceSeconds))
   }
-  if (!present.includes(id)) return
-  log.warn({ appId: id }, `strays: quarantining a volume that the database does not know. ${recoveryHint}`)
-  await locks(id, () => volumes.setAside(id))
-}
-
-async function removeThings(
-  { engine, volumes, locks, log }: StrayOptions,
-  id: string,
-  containers: ListedContainer[],
-  present: string[],
-): Promise<void> {
-  const names = containers.filter(of(id)).map(({ name }) => name)
+  if (!hasVolume) return
   log.warn(
-    { appId: id, containers: names, volume: present.includes(id) },
-    'strays: removing containers and volume without an application',
+    { ...subjectOf(id), volume: key },
+    `strays: quarantining a volume that the database does not know. ${recoveryHint}`,
   )
-  for (const name of names) await locks(id, () => engine.remove(name))
-  await locks(id, () => volumes.remove(id))
+  await locks(id, () => volumes.setAside(key))
 }
 
-async function removeTenants(
-  { engine, hostId }: StrayOptions,
-  containers: ListedContainer[],
-  removed: string[],
+async function removeThings<Row>(
+  { engine, volumes, locks, log }: StrayOptions,
+  { lockOf, subjectOf, standing, words }: Residents<Row>,
+  { key, containers, hasVolume }: Things,
 ): Promise<void> {
-  const left = (container: ListedContainer) => removed.includes(container.labels[labels.app] ?? '')
-  const kept = new Set(containers.filter(container => !left(container)).map(({ labels: of }) => of[labels.owner]))
-  const owners = new Set(containers.filter(left).flatMap(({ labels: of }) => of[labels.owner] ?? []))
-  for (const ownerId of owners) if (!kept.has(ownerId)) await removeTenant(engine, ownerId, hostId)
+  const id = lockOf(key)
+  const names = containers.map(({ name }) => name)
+  log.warn(
+    { ...subjectOf(id), containers: names, volume: hasVolume },
+    `strays: removing containers and volume without ${words.one}`,
+  )
+  // Read again under the lock: an operation may have taken it into use since the round began.
+  const unlessKnown = async (remove: () => Promise<void>) => {
+    if ((await standing(key)) === 'known') throw new Error(`${key} is known again.`)
+    await remove()
+  }
+  for (const name of names) await locks(id, () => unlessKnown(() => engine.remove(name)))
+  await locks(id, () => unlessKnown(() => volumes.remove(key)))
 }
 
-const of = (id: string) => (container: ListedContainer) => container.labels[labels.app] === id
+/** Applications and databases of an owner share a network, and the control group of their containers. */
+async function removeTenants({ engine, hostId }: StrayOptions, removed: readonly ListedContainer[]): Promise<void> {
+  for (const ownerId of new Set(removed.flatMap(({ labels: of }) => of[labels.owner] ?? []))) {
+    const others = await engine.list({ [labels.host]: hostId, [labels.owner]: ownerId })
+    if (others.length === 0) await removeTenant(engine, ownerId, hostId)
+  }
+}

@@ -15,6 +15,9 @@ import { bringBackDelay } from '../../policy/hosts/reconciliation.ts'
 import { hostReadKey } from '../../policy/keys.ts'
 import { withCrashPoints } from '../crash-points.ts'
 import { BandwidthKeeper } from './bandwidth-keeper.ts'
+import { watchDatabaseImages } from './database-images.ts'
+import { openDatabases } from './databases/database-parts.ts'
+import { watchDatabases } from './databases/database-watch.ts'
 import { watchDisks } from './disk-watch.ts'
 import { watchFirewall } from './firewall-watch.ts'
 import { hostBoot } from './host-boot.ts'
@@ -64,7 +67,7 @@ export async function startHost(parts: HostParts) {
   const key = hostReadKey(config.masterKey, hostId)
   const { address, streamPort: port } = config.host
   const locks = appLocks(lease.held)
-  const reads = await serveHost({ engine, volumes, hostId, locks, key, address, port, log })
+  const reads = await serveHost({ db, engine, volumes, hostId, locks, key, address, port, log })
   await hosts.registerHost(db, { id: hostId, address, readUrl: reads.url, protections, ...parts.capacity })
 
   const boot = await hostBoot({
@@ -99,9 +102,12 @@ export async function startHost(parts: HostParts) {
     },
   }
   const rounds = new HostRounds(watched)
+  const databases = openDatabases({ parts, engine, volumes, lease, locks, boot })
   const loops = [
     stayVisible(parts, acting, log),
     watchHost(watched, acting, rounds),
+    watchDatabases(databases.watch, acting),
+    watchDatabaseImages({ db, engine: parts.engine, hostId, databases: config.databases, log }, acting),
     watchMetrics({ db, engine, hostId, log }, acting),
     watchFirewall({ db, firewall: parts.firewall, hostId, log }, acting),
     watchDisks({ db, volumes, hostId, log }, acting),
@@ -131,7 +137,15 @@ export async function startHost(parts: HostParts) {
   }
   const activities = withCrashPoints('host', leased(lease, appHostActivities(options)))
   const snapshots = withCrashPoints('host', leased(lease, appSnapshotActivities(options)))
-  const queues = await serveHostQueues({ config, log, hostId, activities, snapshots })
+  const queues = await serveHostQueues({
+    config,
+    log,
+    hostId,
+    activities,
+    snapshots,
+    databases: databases.activities,
+    databaseSnapshots: databases.snapshots,
+  })
   return {
     ended: Promise.race([queues.ended, lease.ended]),
     async stop() {

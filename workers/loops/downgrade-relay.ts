@@ -39,7 +39,7 @@ export class DowngradeRelay {
       backoff: this.#backoff,
       idOf: ({ userId }) => userId,
       wake: step => this.#wake(step),
-      onError: (userId, err) => log.warn({ err, userId }, 'relay: a downgrade could not be woken, will try again'),
+      onError: ({ userId }, err) => log.warn({ err, userId }, 'relay: a downgrade could not be woken, will try again'),
     })
   }
 

@@ -1,15 +1,22 @@
 import type { Logger } from 'pino'
-import { queueEndedNotices, queueEndNotices, queueSuspensions, type StoppedApp } from '../../db/accounts/plan-ends.ts'
+import {
+  queueEndedNotices,
+  queueEndNotices,
+  queueSuspensions,
+  type StoppedTarget,
+} from '../../db/accounts/plan-ends.ts'
 import { type Db, tryRoundLock } from '../../db/database.ts'
 import { loop } from '../../lib/async/loop.ts'
 import type { Plans } from '../../policy/accounts/plans.ts'
 import { endNotices } from '../../policy/accounts/suspension.ts'
 import { roundSeconds } from '../../policy/rounds.ts'
 import type { Lanes } from '../../workflows/client.ts'
+import { subjectOf } from './waking.ts'
 
 export interface PlanEndOptions {
   db: Db
   lanes: Lanes
+  databaseLanes: Lanes
   plans: Plans
   log: Logger
   everySeconds?: number
@@ -20,8 +27,8 @@ export interface PlanEndOptions {
 }
 
 /**
- * Notifies accounts that their plan ends or has ended, and then stops their applications, until the signal aborts. It never starts
- * applications: an account with a new plan decides which ones to run.
+ * Notifies accounts that their plan ends or has ended, and then stops their applications and databases, until the signal aborts. It
+ * never starts any: an account with a new plan decides which ones to run.
  */
 export async function actOnPlanEnds(options: PlanEndOptions, signal: AbortSignal): Promise<void> {
   const everyMs = (options.everySeconds ?? roundSeconds.planEnds) * 1000
@@ -29,25 +36,28 @@ export async function actOnPlanEnds(options: PlanEndOptions, signal: AbortSignal
   await loop(() => planEndsOnce(options), { signal, everyMs, onError })
 }
 
-/** Runs one round, in one process at a time; resolves to the applications whose stop was queued. */
+/** Runs one round, in one process at a time; resolves to what it queued a stop of. */
 export async function planEndsOnce({
   db,
   lanes,
+  databaseLanes,
   plans,
   log,
   notices = endNotices,
   retrySeconds = 300,
-}: PlanEndOptions): Promise<StoppedApp[]> {
+}: PlanEndOptions): Promise<StoppedTarget[]> {
   const stopped = await db.transaction(async trx => {
     if (!(await tryRoundLock(trx, 'plan-ends'))) return []
     await queueEndNotices(trx, plans, notices)
     await queueEndedNotices(trx, plans)
     return queueSuspensions(trx, plans, retrySeconds)
   })
-  for (const { id, owner_id } of stopped) {
-    log.info({ appId: id }, 'plan ends: application stopped')
+  for (const { type, id, owner_id } of stopped) {
+    const subject = subjectOf({ type, id })
+    log.info(subject, 'plan ends: stop queued')
     // The relay wakes a lane that cannot be reached now.
-    await lanes.wake(id, owner_id).catch(err => log.warn({ err, appId: id }, 'plan ends: not woken'))
+    const lane = type === 'app' ? lanes : databaseLanes
+    await lane.wake(id, owner_id).catch(err => log.warn({ err, ...subject }, 'plan ends: not woken'))
   }
   return stopped
 }

@@ -9,16 +9,16 @@ import { acceptance } from '../../policy/acceptance.ts'
 import { relay } from '../../policy/installation/relay.ts'
 import { roundSeconds } from '../../policy/rounds.ts'
 import type { Downgrades, Lanes } from '../../workflows/client.ts'
-import { laneId } from '../../workflows/ids.ts'
-import { laneRun } from '../temporal/lanes.ts'
+import { workflowRun } from '../temporal/workflow-runs.ts'
 import { DowngradeRelay } from './downgrade-relay.ts'
 import { settleForgotten } from './forgotten-hosts.ts'
-import { endStuckRun, wakeEach } from './waking.ts'
+import { endStuckRun, laneOf, subjectOf, wakeEach } from './waking.ts'
 
 export interface RelayOptions {
   db: Db
   client: Client
   lanes: Lanes
+  databaseLanes: Lanes
   downgrades: Downgrades
   log: Logger
   everySeconds?: number
@@ -73,24 +73,27 @@ export class LaneRelay {
       backoff: this.backoff,
       idOf: ({ target_id }) => target_id,
       wake: target => this.wakeTarget(target),
-      onError: (appId, err) => log.warn({ err, appId }, 'relay: a lane could not be woken, will try again'),
+      onError: ({ target_type: type, target_id: id }, err) =>
+        log.warn({ err, ...subjectOf({ type, id }) }, 'relay: a lane could not be woken, will try again'),
     })
   }
 
   private async wakeTarget({
-    target_id: appId,
+    target_type: type,
+    target_id: id,
     owner_id: ownerId,
     running,
     seconds,
   }: operations.WaitingTarget): Promise<boolean> {
-    const { client, lanes, log } = this.options
+    const { client, lanes, databaseLanes, log } = this.options
+    const [subject, workflowId] = [subjectOf({ type, id }), laneOf({ type, id })]
     // A recently queued target is woken without checking its lane: usually the wake-up was lost, and few lanes are stuck.
-    const lane = running || seconds > relay.stuckSeconds ? await laneRun(client, appId) : undefined
-    if (await endStuckRun(client, laneId(appId), lane))
-      log.error({ appId, runId: lane?.runId, failedTasks: lane?.failedTasks }, 'relay: restarting a stuck lane')
+    const lane = running || seconds > relay.stuckSeconds ? await workflowRun(client, workflowId) : undefined
+    if (await endStuckRun(client, workflowId, lane))
+      log.error({ ...subject, runId: lane?.runId, failedTasks: lane?.failedTasks }, 'relay: restarting a stuck lane')
     else if (running && lane?.status === 'RUNNING') return false
-    await lanes.wake(appId, ownerId)
-    log.info({ appId }, 'relay: lane woken')
+    await (type === 'app' ? lanes : databaseLanes).wake(id, ownerId)
+    log.info(subject, 'relay: lane woken')
     return true
   }
 }

@@ -1,15 +1,23 @@
 import type { Client } from '@temporalio/client'
+import type { OperationTarget } from '../../db/operations/operation-kinds.ts'
 import type { Backoff } from '../../lib/async/backoff.ts'
 import { relay } from '../../policy/installation/relay.ts'
 import { failuresInARow } from '../../policy/rounds.ts'
+import { databaseLaneId, laneId } from '../../workflows/ids.ts'
 import type { WorkflowRun } from '../temporal/workflow-runs.ts'
+
+/** Id of the workflow that runs the operations of an application or database. */
+export const laneOf = ({ type, id }: OperationTarget): string => (type === 'app' ? laneId(id) : databaseLaneId(id))
+
+/** An application or database, as logs name it. */
+export const subjectOf = ({ type, id }: OperationTarget) => (type === 'app' ? { appId: id } : { databaseId: id })
 
 interface WakeEachOptions<Target> {
   backoff: Backoff
   idOf(target: Target): string
   /** Resolves to whether it was woken. */
   wake(target: Target): Promise<boolean>
-  onError(id: string, error: unknown): void
+  onError(target: Target, error: unknown): void
 }
 
 /**
@@ -24,13 +32,12 @@ export async function wakeEach<Target>(
   let woken = 0
   let failures = 0
   for (const target of targets) {
-    const id = idOf(target)
-    backoff.seen(id)
+    backoff.seen(idOf(target))
     try {
       if (await wake(target)) woken++
       failures = 0
     } catch (error) {
-      onError(id, error)
+      onError(target, error)
       if (++failures === failuresInARow) break
     }
   }

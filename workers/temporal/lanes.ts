@@ -1,8 +1,9 @@
-import type { Client } from '@temporalio/client'
-import type { appLane, LaneInput } from '../../workflows/app-lane.ts'
+import type { Client, WorkflowStartOptions } from '@temporalio/client'
+import type { LaneInput } from '../../workflows/app-lane.ts'
 import { searchAttributes } from '../../workflows/attributes.ts'
 import type { Lanes } from '../../workflows/client.ts'
-import { laneId, platformQueue } from '../../workflows/ids.ts'
+import type { DatabaseLaneInput } from '../../workflows/databases/database-lane.ts'
+import { databaseLaneId, laneId, platformQueue } from '../../workflows/ids.ts'
 import { type WorkflowRun, workflowRun } from './workflow-runs.ts'
 
 export interface LanesOptions {
@@ -11,31 +12,57 @@ export interface LanesOptions {
   deadlineMs?: number
 }
 
-/** Wakes lanes through Temporal. Without the deadline the client would retry for minutes within a request. */
-export function temporalLanes(
-  client: Client,
-  { queuePrefix, idleSeconds = 30, deadlineMs = 3000 }: LanesOptions,
-): Lanes {
+/** Wakes lanes of applications through Temporal. */
+export function temporalLanes(client: Client, { idleSeconds = 30, ...options }: LanesOptions): Lanes {
+  const { queuePrefix } = options
   return {
-    async wake(appId, ownerId) {
+    wake(appId, ownerId) {
       const input: LaneInput = { appId, idleSeconds, queuePrefix }
-      await client.withDeadline(Date.now() + deadlineMs, () =>
-        client.workflow.signalWithStart<typeof appLane>('appLane', {
-          workflowId: laneId(appId),
-          taskQueue: platformQueue(queuePrefix),
-          args: [input],
-          signal: 'wake',
-          workflowTaskTimeout: '10s',
-          staticSummary: `Operations of application ${appId}`,
-          priority: { fairnessKey: ownerId },
-          typedSearchAttributes: [
-            { key: searchAttributes.appId, value: appId },
-            { key: searchAttributes.ownerId, value: ownerId },
-          ],
-        }),
-      )
+      return wake(client, options, 'appLane', ownerId, {
+        workflowId: laneId(appId),
+        args: [input],
+        staticSummary: `Operations of application ${appId}`,
+        typedSearchAttributes: [
+          { key: searchAttributes.appId, value: appId },
+          { key: searchAttributes.ownerId, value: ownerId },
+        ],
+      })
     },
   }
+}
+
+/** Wakes lanes of databases through Temporal. */
+export function temporalDatabaseLanes(client: Client, { idleSeconds = 30, ...options }: LanesOptions): Lanes {
+  return {
+    wake(databaseId, ownerId) {
+      const input: DatabaseLaneInput = { databaseId, idleSeconds }
+      return wake(client, options, 'databaseLane', ownerId, {
+        workflowId: databaseLaneId(databaseId),
+        args: [input],
+        staticSummary: `Operations of database ${databaseId}`,
+        typedSearchAttributes: [{ key: searchAttributes.ownerId, value: ownerId }],
+      })
+    },
+  }
+}
+
+/** Without the deadline the client would retry for minutes within a request. */
+async function wake(
+  client: Client,
+  { queuePrefix, deadlineMs = 3000 }: LanesOptions,
+  workflow: 'appLane' | 'databaseLane',
+  ownerId: string,
+  lane: Pick<WorkflowStartOptions, 'workflowId' | 'args' | 'staticSummary' | 'typedSearchAttributes'>,
+): Promise<void> {
+  await client.withDeadline(Date.now() + deadlineMs, () =>
+    client.workflow.signalWithStart(workflow, {
+      ...lane,
+      taskQueue: platformQueue(queuePrefix),
+      signal: 'wake',
+      workflowTaskTimeout: '10s',
+      priority: { fairnessKey: ownerId },
+    }),
+  )
 }
 
 /** The state of an application's lane; undefined if this Temporal has never run it. */

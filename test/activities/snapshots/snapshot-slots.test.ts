@@ -99,7 +99,7 @@ test('a snapshot that loses its slot ends its child and its upload immediately, 
   const wish = { appId: app.id, ownerId: user.id, actor: user.id, origin: 'manual', plans: defaultPlans } as const
   await queueSnapshot(db, wish)
   const claim = { run: 'lane', step: 1 }
-  const { id } = (await claimNextOperationFor(db, app.id, claim, []))!
+  const { id } = (await claimNextOperationFor(db, { type: 'app', id: app.id }, claim, []))!
   // It waited for its slot, and a deploy of its application did not wait for it.
   await db('apps').where({ id: app.id }).update({ release: 2 })
   const ended: string[] = []

@@ -23,7 +23,7 @@ const container = (
     running,
     exitCode: null,
   },
-  ...{ oom: false, startedAt: new Date(0), finishedAt: null, hostPort: null, hostAddress: null },
+  ...{ oom: false, startedAt: new Date(0), finishedAt: null, hostPort: null, hostAddress: null, address: null },
   process: { pid, memoryMb },
 })
 

@@ -28,6 +28,7 @@ test('every round checks the rules: repairs and failures are logged and recorded
       if (look.repaired.length) next = () => stands
       return look
     },
+    async admit() {},
     async remove() {},
   }
   const reported = async (name = 'firewall') =>
@@ -64,6 +65,7 @@ test('a running host keeps checking its firewall', async t => {
       looks++
       return stands
     },
+    async admit() {},
     async remove() {},
   }
   await (await started).startHost('guarded', {}, { firewall })

@@ -14,7 +14,8 @@ async function hostWith(t: ExecutionContext) {
   const engine = new FakeContainerHost({ '-': { prints: 'before\n' } })
   engine.networks.add('n')
   const volumes = { usedBytes: async () => 0 } as never
-  const options = { engine, volumes, hostId: 'h', locks: appLocks(), key: 'k', address: '127.0.0.1', port: 0, log }
+  const own = { db: null as never, engine, volumes, hostId: 'h', locks: appLocks() }
+  const options = { ...own, key: 'k', address: '127.0.0.1', port: 0, log }
   const { url, server } = await serveHost(options)
   t.teardown(() => {
     server.close()

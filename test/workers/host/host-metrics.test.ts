@@ -34,7 +34,7 @@ async function host(...sizes: number[]) {
       const own = { [labels.host]: hostId, [labels.app]: app.id, [labels.release]: '1', [labels.role]: 'app' }
       engine.put({
         ...{ id: `c-${app.id}`, name: app.id, labels: own, status: 'running', running: true, startedAt },
-        ...{ exitCode: null, oom: false, finishedAt: null, hostPort: null, hostAddress: null },
+        ...{ exitCode: null, oom: false, finishedAt: null, hostPort: null, hostAddress: null, address: null },
       })
       return app
     }),

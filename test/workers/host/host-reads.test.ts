@@ -13,7 +13,8 @@ test('one account reads a limited number of logs of a host concurrently, alongsi
   const engine = new FakeContainerHost({ '-': {} })
   engine.networks.add('n')
   const volumes = { usedBytes: async () => 0 } as never
-  const options = { engine, volumes, hostId: 'h', locks: appLocks(), key: 'k', address: '127.0.0.1', port: 0, log }
+  const own = { db: null as never, engine, volumes, hostId: 'h', locks: appLocks() }
+  const options = { ...own, key: 'k', address: '127.0.0.1', port: 0, log }
   const { url, server } = await serveHost(options)
   const app = async (owner: string) => {
     const name = randomBytes(12).toString('hex')

@@ -49,7 +49,7 @@ async function hostOf(count: number) {
   const put = (id: string, changes: Partial<ContainerState> = {}) =>
     engine.put({
       ...{ id: `c-${id}`, name: `berth-${id}-1`, status: 'running', running: true, exitCode: null, oom: false },
-      ...{ startedAt: new Date(), finishedAt: null, hostPort: null, hostAddress: null },
+      ...{ startedAt: new Date(), finishedAt: null, hostPort: null, hostAddress: null, address: null },
       labels: { [labels.host]: hostId, [labels.app]: id, [labels.release]: '1', [labels.role]: 'app' },
       ...changes,
     })

@@ -59,6 +59,7 @@ const container = (app: { id: string }, changes: Partial<ContainerState> = {}): 
   finishedAt: null,
   hostPort: 4000,
   hostAddress: '127.0.0.1',
+  address: '10.192.0.2',
   ...changes,
 })
 

@@ -15,6 +15,7 @@ import { type AskedStep, strangerAsks } from '../../kit/hosts/stranger.ts'
 import { log } from '../../kit/platform/platform.ts'
 import { laneKit } from '../../workflows/lane-kit.ts'
 import { portOf } from '../../workflows/ports.ts'
+import { scriptedDatabases } from '../../workflows/scripted-databases.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'berth-strangers-'))
 test.after.always('remove the folder', () => rmSync(folder, { recursive: true, force: true }))
@@ -26,8 +27,10 @@ async function realHost(id: string) {
   const { db, config, make } = await kit
   await make.host(id)
   const host = hostSteps(db, id, folder)
-  const queues = await serveHostQueues({ config, log, hostId: id, ...host })
-  return { ...host, stop: () => queues.stop() }
+  const ofDatabases = scriptedDatabases({ db, hostId: id })
+  const { activities: databases, snapshots: databaseSnapshots } = ofDatabases
+  const queues = await serveHostQueues({ config, log, hostId: id, ...host, databases, databaseSnapshots })
+  return { ...host, ofDatabases, stop: () => queues.stop() }
 }
 
 /** An application on host `id` that runs, and an operation of this kind which a lane works on, with what it decided. */
@@ -38,7 +41,7 @@ async function underWay(id: string, kind: OperationKind) {
   await db('operations').where({ id: operationId }).update({ state: 'success' })
   await db('apps').where({ id: app.id }).update({ host_id: id, status: 'running', release: 1 })
   const operation = await enqueueOperation(db, { targetId: app.id, kind, ownerId: user.id, actor: user.id })
-  await claimNextOperationFor(db, app.id, { run: 'the-lane', step: 1 }, [])
+  await claimNextOperationFor(db, { type: 'app', id: app.id }, { run: 'the-lane', step: 1 }, [])
   const { release } = (await decide(db, { appsDomain: 'x.test', diskMbPer256Mb: 10 }, operation.id))!
   return { app, operationId: operation.id, release }
 }

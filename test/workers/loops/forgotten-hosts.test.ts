@@ -5,7 +5,7 @@ import { recordActivities } from '../../../activities/records.ts'
 import { undoOperation } from '../../../db/acceptance.ts'
 import { loadApp, usedMemoryMb } from '../../../db/apps/apps.ts'
 import type { Db } from '../../../db/database.ts'
-import { forgetHost, listUnsettledApps, readHostLosses } from '../../../db/hosts/host-forgetting.ts'
+import { forgetHost, listUnsettledTargets, readHostLosses } from '../../../db/hosts/host-forgetting.ts'
 import { acquireHostLease, findHostLease } from '../../../db/hosts/host-leases.ts'
 import { recordHostLeft } from '../../../db/hosts/hosts.ts'
 import * as segments from '../../../db/objects/segments.ts'
@@ -99,7 +99,9 @@ test.serial('the memory of its applications is free in the plan immediately, and
   const { db, hostId, user, served, ask, silent, forget } = await lostHost()
   const other = await served()
   await ask('restart', other.id)
-  t.deepEqual(await readHostLosses(db, hostId), { apps: 2, restorable: 0, memoryMb: 1024, operations: 1 })
+  t.deepEqual(await readHostLosses(db, hostId), {
+    ...{ apps: 2, restorable: 0, databases: 0, memoryMb: 1024, operations: 1 },
+  })
   t.is(await usedMemoryMb(db, user.id), 1024)
   await silent()
   await forget()
@@ -160,7 +162,7 @@ async function underWay() {
     const created = await reported(db, creation.app.id, [creation.operationId])
     t.deepEqual([created.app, created.operations, created.deployments], [undefined, [ended], ['CLUSTER_UNAVAILABLE']])
     t.regex((await findOperation(db, creation.operationId))?.message ?? '', /Upload it again/)
-    t.deepEqual(await listUnsettledApps(db, { limit: 9 }), [])
+    t.deepEqual(await listUnsettledTargets(db, { limit: 9 }), [])
   }
   return { ...kit, check }
 }

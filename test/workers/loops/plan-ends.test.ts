@@ -1,20 +1,24 @@
+import assert from 'node:assert/strict'
 import test from 'ava'
 import { pino } from 'pino'
 import { recordDesiredState } from '../../../db/apps/apps.ts'
+import { recordDatabaseDesired } from '../../../db/databases/databases.ts'
 import { finishOperation } from '../../../db/operations/operations.ts'
-import { defaultPlans as plans } from '../../../policy/accounts/plans.ts'
+import { type Plan, type Plans, defaultPlans as plans } from '../../../policy/accounts/plans.ts'
 import { planEndsOnce } from '../../../workers/loops/plan-ends.ts'
-import { rows } from '../../kit/rows/rows.ts'
+import { plansOfMemory, rows } from '../../kit/rows/rows.ts'
 import { testDatabase } from '../../kit/servers/database.ts'
 
 const database = testDatabase()
+/** As before the end of a plan: each includes databases. */
+const plansBefore = new Map([...plansOfMemory(4096)].map(([name, plan]) => [name, { ...plan, workspaces: 1 }]))
 const log = pino({ level: 'silent' })
 const daySeconds = 86_400
 
 test.beforeEach(async () => {
   const { db } = await database
-  await db.raw('truncate users, hosts, apps, operations, deployments, segments, mails cascade')
-  await rows(db).host('h1', { memoryMb: 65_536 })
+  await db.raw('truncate users, hosts, apps, databases, operations, deployments, segments, mails cascade')
+  await rows(db).databaseHost('h1', { memoryMb: 65_536 })
 })
 
 /** An account whose plan ends in so many seconds. */
@@ -36,12 +40,22 @@ async function account(endsInSeconds: number | null, plan = 'standard-4') {
       await db('operations').where({ id: operationId }).update({ state: 'success', finished_at: new Date() })
       return app.id
     },
+    database: async () => {
+      const { database: made, operationId } = await rows(db).database(user.id, { plans: plansBefore })
+      await db('operations').where({ id: operationId }).update({ state: 'success', finished_at: new Date() })
+      return made.id
+    },
   }
 }
 
-async function round(more: { notices?: number[]; retrySeconds?: number } = {}): Promise<string[]> {
+async function round(more: { notices?: number[]; retrySeconds?: number; plans?: Plans } = {}): Promise<string[]> {
   const { db } = await database
-  const stopped = await planEndsOnce({ db, plans, log, lanes: { wake: async () => {} }, ...more })
+  const woken: Record<'lanes' | 'databaseLanes', string[]> = { lanes: [], databaseLanes: [] }
+  const lanes = { wake: async (id: string) => void woken.lanes.push(id) }
+  const databaseLanes = { wake: async (id: string) => void woken.databaseLanes.push(id) }
+  const stopped = await planEndsOnce({ db, plans, log, lanes, databaseLanes, ...more })
+  const ids = (wanted: string) => stopped.flatMap(({ type, id }) => (type === wanted ? [id] : []))
+  assert.deepEqual(woken, { lanes: ids('app'), databaseLanes: ids('database') })
   return stopped.map(({ id }) => id).sort()
 }
 
@@ -131,4 +145,27 @@ test.serial('two concurrent processes queue one stop and one mail', async t => {
   await Promise.all(Array.from({ length: 5 }, () => round({ retrySeconds: 0 })))
   t.is((await stops(id)).length, 1)
   t.deepEqual(await ana.mails(), ['plan-ended'])
+})
+
+test.serial('databases of an account whose plan has ended are stopped too, and stay', async t => {
+  const { db } = await database
+  const ana = await account(-1)
+  const [id, idle, app] = [await ana.database(), await ana.database(), await ana.app()]
+  await recordDatabaseDesired(db, idle, 'stopped')
+  const bob = await account(3600)
+  await bob.database()
+  t.deepEqual(await round({ retrySeconds: 0 }), [id, app].sort())
+  t.deepEqual(await round({ retrySeconds: 0 }), [], 'while they wait')
+  t.like((await stops(id))[0], { target_type: 'database', actor: 'plan-expiry', owner_id: ana.id, state: 'queued' })
+  t.is((await db('databases').where({ owner_id: ana.id })).length, 2)
+})
+
+test.serial('memory of databases suspends applications; databases also need a plan that includes them', async t => {
+  const ana = await account(-1)
+  const [app, id] = [await ana.app(), await ana.database()]
+  const withFree = (changes: Partial<Plan>) =>
+    new Map([...plans, ['free', { ...plans.get('free')!, ...changes }] as const])
+  t.deepEqual(await round({ plans: withFree({ memoryMb: 1024, workspaces: 1 }) }), [])
+  t.deepEqual(await round({ plans: withFree({ memoryMb: 1024 }) }), [id])
+  t.deepEqual(await round({ plans: withFree({ memoryMb: 1023, workspaces: 1 }) }), [app])
 })

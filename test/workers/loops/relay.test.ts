@@ -27,7 +27,8 @@ const temporal = testTemporal()
 async function relayOf(wake: Lanes['wake'], client?: Client) {
   const { db } = await database
   const { log, lines } = logLines<{ appId?: string }>()
-  return { relay: new LaneRelay({ db, client: client ?? (await clientOf()), lanes: { wake }, log }), logged: lines }
+  const options = { db, client: client ?? (await clientOf()), lanes: { wake }, databaseLanes: { wake }, log }
+  return { relay: new LaneRelay(options), logged: lines }
 }
 
 async function applications(count: number) {
@@ -52,6 +53,34 @@ test.serial('a lane that cannot be woken delays no others, and waits longer each
 test.serial('while Temporal is down a round ends early', async t => {
   await applications(8)
   await endsRoundEarly(t, relayOf)
+})
+
+test.serial('the lane of a database is woken by its own name', async t => {
+  const { db } = await database
+  const make = rows(db)
+  await make.databaseHost('hosted')
+  await db('operations').update({ state: 'success' })
+  const user = await make.user()
+  const ids = { app: (await make.app(user.id)).app.id, database: (await make.database(user.id)).database.id }
+  await db('operations').update({ created_at: new Date(Date.now() - 60_000) })
+  const { log, lines } = logLines<{ appId?: string; databaseId?: string }>()
+  const woken: string[][] = []
+  const lanesOf = (name: string): Lanes => ({ wake: async (id, ownerId) => void woken.push([name, id, ownerId]) })
+  const client = await clientOf()
+  const options = { db, client, lanes: lanesOf('app'), databaseLanes: lanesOf('database'), log }
+  t.is(await new LaneRelay(options).round(), 2)
+  t.deepEqual(woken.sort(), [
+    ['app', ids.app, user.id],
+    ['database', ids.database, user.id],
+  ])
+  t.deepEqual(
+    lines.map(line => [line.appId, line.databaseId]),
+    [
+      [ids.app, undefined],
+      [undefined, ids.database],
+    ],
+  )
+  await db('operations').update({ state: 'success' })
 })
 
 test.serial(
@@ -105,7 +134,7 @@ test.serial('a lane whose workflow task fails is restarted, and reported', async
     const config = parseConfig({ TEMPORAL_ADDRESS: address, QUEUE_PREFIX: queuePrefix }, process.cwd())
     const story = (await readOperationStory(db, running.id, 9))!
     t.regex(
-      holds(story, await laneState(config, startedId!), new Date()).join(),
+      holds(story, await laneState(config, { type: 'app', id: startedId! }), new Date()).join(),
       /Its lane is stuck: its workflow task failed \d+ times/,
     )
     const { relay: healing, logged } = await relayOf(lanes.wake, client)
@@ -131,7 +160,8 @@ test.serial('the relay undoes an unconfirmed request after its time, and no soon
   const late = await unconfirmed(acceptance.forgottenSeconds + 1)
   const young = await unconfirmed(acceptance.forgottenSeconds / 2)
   const ending = new AbortController()
-  const options = { db, client: await clientOf(), lanes: { wake: async () => {} }, log: pino({ level: 'silent' }) }
+  const lanes = { wake: async () => {} }
+  const options = { db, client: await clientOf(), lanes, databaseLanes: lanes, log: pino({ level: 'silent' }) }
   const downgrades = { wake: async () => {} } as never
   const relaying = runRelay({ ...options, downgrades, everySeconds: 0.05 }, ending.signal)
   await comesTrue(async () => (await late()) === undefined)

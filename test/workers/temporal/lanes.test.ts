@@ -139,7 +139,7 @@ const inProcess = () => {
     lose,
     async relay() {
       lose(false)
-      await new LaneRelay({ db, client: {} as never, lanes, log }).round()
+      await new LaneRelay({ db, client: {} as never, lanes, databaseLanes: lanes, log }).round()
       await new DowngradeRelay({ db, client: {} as never, downgrades, log }).round()
     },
   }

@@ -1,49 +1,77 @@
-import { labels } from '../../../activities/containers/port.ts'
+import { type ContainerState, labels } from '../../../activities/containers/port.ts'
+import { databaseContainerName, databaseVolume } from '../../../activities/databases/names.ts'
 import { shownState } from '../../../activities/live/live-feed.ts'
+import { loadDatabase } from '../../../db/databases/databases.ts'
 import { FairSlots } from '../../../lib/async/fair-slots.ts'
 import { MiB } from '../../../lib/bytes.ts'
 import { logSlots } from '../../../policy/hosts/host-slots.ts'
-import { type HostRoute, newestContainer } from './host-route.ts'
+import { type HostRoute, type HostServerOptions, newestContainer } from './host-route.ts'
 
 const maxLogBytes = MiB
 
 /** Maximum wait for a slot; the caller has given up by then. */
 const slotWaitMs = 3000
 
-/** Figures and logs of one application. */
-export function readRoutes(): readonly HostRoute[] {
+/** What serves, or has served last: its container, null when there is none, and its volume. */
+interface Place {
+  container: ContainerState | null
+  volume: string
+}
+
+/** Null = it is not on this host. */
+type Find = (host: HostServerOptions, id: string) => Promise<Place | null>
+
+const appPlace: Find = async (host, appId) => ({ container: await newestContainer(host, appId), volume: appId })
+
+/** A database that is restored has two generations for a while; the row says which one serves. */
+const databasePlace: Find = async ({ db, engine, hostId }, databaseId) => {
+  const row = await loadDatabase(db, databaseId)
+  if (row?.host_id !== hostId) return null
+  return { container: await engine.inspect(databaseContainerName(row)), volume: databaseVolume(row) }
+}
+
+/** Figures and logs of one application or one database. */
+export function readRoutes(): Record<'apps' | 'databases', readonly HostRoute[]> {
   const logReaders = new FairSlots(logSlots)
-  return [
-    {
-      method: 'GET',
-      name: 'stats',
-      async handle(ctx, appId, host) {
-        const container = await newestContainer(host, appId)
-        const [stats, storageBytes] = await Promise.all([
-          container?.running ? host.engine.stats(container.name) : null,
-          host.volumes.usedBytes(appId).catch(() => 0),
-        ])
-        ctx.body = { state: container && shownState(container), stats, storageBytes }
-      },
+  const routesOf = (find: Find) => [statsRoute(find), logsRoute(find, logReaders)]
+  return { apps: routesOf(appPlace), databases: routesOf(databasePlace) }
+}
+
+function statsRoute(find: Find): HostRoute {
+  return {
+    method: 'GET',
+    name: 'stats',
+    async handle(ctx, id, host) {
+      const place = await find(host, id)
+      if (!place) return
+      const { container, volume } = place
+      const [stats, storageBytes] = await Promise.all([
+        container?.running ? host.engine.stats(container.name) : null,
+        host.volumes.usedBytes(volume).catch(() => 0),
+      ])
+      ctx.body = { state: container && shownState(container), stats, storageBytes }
     },
-    {
-      method: 'GET',
-      name: 'logs',
-      async handle(ctx, appId, host) {
-        const container = await newestContainer(host, appId)
-        const maxBytes = Math.min(Number(ctx.query.maxBytes) || maxLogBytes, maxLogBytes)
-        if (!container) return
-        const leave = await logReaders.enter(container.labels[labels.owner] ?? '', slotWaitMs)
-        if (!leave || ctx.res.destroyed) {
-          leave?.()
-          ctx.status = 503
-          return
-        }
-        const text = await host.engine.logs(container.name, maxBytes).finally(leave)
-        if (text === null) return
-        ctx.type = 'text/plain; charset=utf-8'
-        ctx.body = text
-      },
+  }
+}
+
+function logsRoute(find: Find, logReaders: FairSlots): HostRoute {
+  return {
+    method: 'GET',
+    name: 'logs',
+    async handle(ctx, id, host) {
+      const container = (await find(host, id))?.container
+      const maxBytes = Math.min(Number(ctx.query.maxBytes) || maxLogBytes, maxLogBytes)
+      if (!container) return
+      const leave = await logReaders.enter(container.labels[labels.owner] ?? '', slotWaitMs)
+      if (!leave || ctx.res.destroyed) {
+        leave?.()
+        ctx.status = 503
+        return
+      }
+      const text = await host.engine.logs(container.name, maxBytes).finally(leave)
+      if (text === null) return
+      ctx.type = 'text/plain; charset=utf-8'
+      ctx.body = text
     },
-  ]
+  }
 }

@@ -3,8 +3,10 @@ import type { Logger } from 'pino'
 import { type ContainerHost, type ContainerState, labels } from '../../../activities/containers/port.ts'
 import type { AppLocks } from '../../../activities/steps/app-locks.ts'
 import type { Volumes } from '../../../activities/volumes/port.ts'
+import type { Db } from '../../../db/database.ts'
 
 export interface HostServerOptions {
+  db: Db
   engine: ContainerHost
   volumes: Volumes
   hostId: string
@@ -17,11 +19,11 @@ export interface HostServerOptions {
   log: Logger
 }
 
-/** A route of a host for one application: `/apps/<id>/<name>`. Leaving the context unchanged answers 404. */
+/** A route of a host for one application, `/apps/<id>/<name>`, or database. Leaving the context unchanged answers 404. */
 export interface HostRoute {
   method: 'GET' | 'PUT' | 'PATCH' | 'DELETE'
   name: string
-  handle(ctx: Koa.Context, appId: string, host: HostServerOptions): Promise<void>
+  handle(ctx: Koa.Context, id: string, host: HostServerOptions): Promise<void>
 }
 
 /** The container of the highest release: the one that serves, or that has just failed. */

@@ -10,16 +10,18 @@ import type { HostServerOptions } from './host-route.ts'
 /** Serves reads and file changes of a host directly to the API; such calls never go through Temporal. */
 export async function serveHost(options: HostServerOptions): Promise<{ url: string; server: Server }> {
   const app = new Koa()
-  const served = [...readRoutes(), ...fileRoutes, liveRoute()]
+  const reads = readRoutes()
+  const served = { apps: [...reads.apps, ...fileRoutes, liveRoute()], databases: reads.databases }
   app.on('error', error => options.log.error({ err: error }, 'read server'))
   app.use(async ctx => {
     if (!matches(ctx.get('authorization'), `Bearer ${options.key}`)) {
       ctx.status = 401
       return
     }
-    const [, appId, name] = /^\/apps\/([a-f0-9]{24,32})\/([a-z/-]+)$/.exec(ctx.path) ?? []
-    const route = served.find(candidate => candidate.name === name && candidate.method === ctx.method)
-    if (appId && route) await route.handle(ctx, appId, options)
+    const [, kind, id, name] = /^\/(apps|databases)\/([a-f0-9]{24,32})\/([a-z/-]+)$/.exec(ctx.path) ?? []
+    const routes = kind ? served[kind as keyof typeof served] : []
+    const route = routes.find(candidate => candidate.name === name && candidate.method === ctx.method)
+    if (id && route) await route.handle(ctx, id, options)
   })
   const server = createServer({ headersTimeout: 10_000, keepAliveTimeout: 30_000 }, app.callback())
   await new Promise<void>((resolve, reject) =>

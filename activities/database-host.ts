@@ -1,0 +1,201 @@
+import { activityInfo, cancellationSignal } from '@temporalio/activity'
+import type { DatabaseFacts } from '../db/operations/database-facts.ts'
+import { neverUsedGeneration } from '../policy/databases/database-steps.ts'
+import { engines } from '../policy/databases/engines.ts'
+import { commandImageSeconds } from '../policy/hosts/host-slots.ts'
+import { imageWithin } from './containers/image-wait.ts'
+import { type ContainerHost, type DiskLimits, labels } from './containers/port.ts'
+import { fingerprinted, type HostTraits, tenantNetwork } from './containers/spec.ts'
+import { removeTenant } from './containers/tenant.ts'
+import { databaseContainer } from './databases/container.ts'
+import type { HostedEngines } from './databases/hosted-engine.ts'
+import { databaseContainerName, databaseOfVolume, databaseRole, databaseVolume } from './databases/names.ts'
+import { prepareVolume } from './databases/preparation.ts'
+import { type DatabaseStepInput, type DatabaseStepsOptions, guardedDatabaseSteps } from './databases/steps.ts'
+import { hosted, refusal } from './failures.ts'
+import type { Boot } from './hosts/boot.ts'
+import { exitOf } from './releases/health-gate.ts'
+import type { ContainerExit } from './releases/release.ts'
+import { startContainer } from './releases/start.ts'
+import type { Volumes } from './volumes/port.ts'
+
+export interface DatabaseHostOptions extends Omit<DatabaseStepsOptions, 'hostId'> {
+  engine: ContainerHost
+  volumes: Volumes
+  hosted: HostedEngines
+  traits: HostTraits
+  boot: Boot
+  /** Address of this host as clients reach it, and the one that ports are published on. */
+  bind: string
+  /** Disk in MB of a database with this memory. */
+  diskMb: (ramMb: number) => number
+  /** Disk limits of a volume's container; omitted = none. */
+  disk?: (volume: string) => Promise<DiskLimits | null>
+  /** Lets the owner's applications reach what runs now; called after every start and removal. */
+  admit(): Promise<void>
+}
+
+/** A database's engine that serves. */
+export interface StartedDatabase {
+  containerId: string
+  startedAt: string
+  /** Boot of the machine in which it was started. */
+  bootId: string
+}
+
+export type DatabaseHostActivities = ReturnType<typeof databaseHostActivities>
+
+/** The steps of a container host for one database. Every effect is named by ids, so each step may be repeated. */
+export function databaseHostActivities(host: DatabaseHostOptions) {
+  const { engine, volumes, traits } = host
+  const { begin, turn, lateTurn, assertCurrent } = guardedDatabaseSteps({ ...host, hostId: traits.id })
+  const engineHosted = host.hosted
+  const nameOf = (database: DatabaseFacts) => databaseContainerName(database)
+  const graceOf = (database: DatabaseFacts) => engines[database.engine].stop.graceSeconds
+
+  async function started(database: DatabaseFacts): Promise<StartedDatabase> {
+    const state = await engine.inspect(nameOf(database))
+    if (!state?.running) throw refusal('ACTION_FAILED', 'The engine of the database has ended.')
+    return {
+      containerId: state.id,
+      startedAt: (state.startedAt ?? new Date()).toISOString(),
+      bootId: host.boot.id,
+    }
+  }
+
+  async function start(database: DatabaseFacts, operationId: string): Promise<StartedDatabase> {
+    const volume = databaseVolume(database)
+    await volumes.ensure(volume, host.diskMb(database.ramMb), database.uid, 'before')
+    await engineHosted.settle(database)
+    const command = engineHosted.adapterOf(database).command(engineHosted.traitsOf(database))
+    const where = { hostname: engineHosted.hostnameOf(database), address: host.bind, host: traits }
+    const disk = await host.disk?.(volume)
+    const spec = fingerprinted({
+      ...databaseContainer(database, engineHosted.foldersOf(database), command, where),
+      disk,
+    })
+    await engine.ensureNetwork(tenantNetwork(database.ownerId, traits.id))
+    await imageWithin(engine, spec.image, { seconds: commandImageSeconds, signal: cancellationSignal() })
+    const bootId = await host.boot.settle()
+    await stopOthers(database)
+    await startContainer(engine, spec, { alone: false, assertCurrent: () => assertCurrent(operationId) })
+    await host.admit()
+    return { ...(await started(database)), bootId }
+  }
+
+  return hosted({
+    /** Makes the volume of a new database: settings, certificates, and a data folder without data. */
+    async prepareDatabase(input: DatabaseStepInput): Promise<void> {
+      const database = (await begin('prepareDatabase', input)).database()
+      await imageWithin(engine, database.image, { seconds: commandImageSeconds, signal: cancellationSignal() })
+      const work = { engine, volumes, hosted: engineHosted, traits, diskMb: host.diskMb }
+      await turn('prepareDatabase', input, step => prepareVolume(work, step.database(), cancellationSignal()))
+    },
+
+    /** Starts the engine and waits until it serves. Running already is success, unless `mustStand` requires that it does not run. */
+    async startDatabase(input: DatabaseStepInput, { mustStand }: { mustStand: boolean }): Promise<StartedDatabase> {
+      const { running, database } = await turn('startDatabase', input, async step => {
+        const database = step.database()
+        const state = await engine.inspect(nameOf(database))
+        if (mustStand && state?.running && firstAttempt())
+          throw refusal('CONTAINER_ALREADY_STARTED', 'The database is already running.')
+        return { running: await start(database, step.operationId), database }
+      })
+      await engineHosted.untilServing(database, cancellationSignal())
+      return running
+    },
+
+    /** Stops the engine cleanly and returns how it ended. `mustRun` requires that it runs. */
+    async stopDatabase(input: DatabaseStepInput, { mustRun }: { mustRun: boolean }): Promise<ContainerExit> {
+      const { name, wasRunning } = await turn('stopDatabase', input, async step => {
+        const database = step.database()
+        const name = nameOf(database)
+        const state = await engine.inspect(name)
+        if (state?.running) await engine.stop(name, graceOf(database))
+        return { name, wasRunning: state?.running ?? false }
+      })
+      if (mustRun && !wasRunning && firstAttempt())
+        throw refusal('CONTAINER_ALREADY_STOPPED', 'The database is already stopped.')
+      return exitOf(await engine.inspect(name))
+    },
+
+    /**
+     * Gives the running engine the password of the row's generation, ends the customer's connections, and proves by logins that this
+     * password works and that of generation `before` does not.
+     */
+    async setDatabasePassword(input: DatabaseStepInput, before: number): Promise<StartedDatabase> {
+      return turn('setDatabasePassword', input, async step => {
+        const database = step.database()
+        await assertCurrent(step.operationId)
+        // Before the engine: it starts with these settings if it ends meanwhile.
+        await engineHosted.settle(database)
+        if (!(await engine.inspect(nameOf(database)))?.running) await restart(database, step.operationId)
+        const setPassword = () =>
+          engineHosted.locally(database, local => engineHosted.adapterOf(database).setPassword(local))
+        const effect = await setPassword().catch(async () => {
+          // A customer can keep an engine from listening, by an endless script or by all its connections.
+          await restart(database, step.operationId)
+          return setPassword()
+        })
+        if (effect === 'after a restart') await restart(database, step.operationId)
+        await engineHosted.proveLogin(database, before, cancellationSignal())
+        return started(database)
+      })
+    },
+
+    /** Replaces the certificates of a running engine, which keeps its connections where it can. */
+    async reissueCertificate(input: DatabaseStepInput): Promise<StartedDatabase> {
+      return turn('reissueCertificate', input, async step => {
+        const database = step.database()
+        await assertCurrent(step.operationId)
+        await engineHosted.settle(database, 'renew')
+        const effect = await engineHosted.locally(database, local =>
+          engineHosted.adapterOf(database).reloadCertificate(local),
+        )
+        if (effect === 'after a restart') await restart(database, step.operationId)
+        await engineHosted.proveLogin(database, neverUsedGeneration, cancellationSignal())
+        return started(database)
+      })
+    },
+
+    /** Removes every container of the database, whatever its volume or role. */
+    async removeDatabaseContainers(input: DatabaseStepInput): Promise<void> {
+      await lateTurn('removeDatabaseContainers', input, async ({ databaseId, running, row }) => {
+        if (row && !running) throw refusal('ACTION_FAILED', `The database ${databaseId} is not being deleted.`)
+        for (const { name } of await engine.list({ [labels.host]: traits.id, [labels.database]: databaseId }))
+          await engine.remove(name)
+      })
+      await host.admit()
+    },
+
+    /** Removes its volumes, and the owner's network and share of the host when nothing else uses them. */
+    async removeDatabaseVolumes(input: DatabaseStepInput): Promise<void> {
+      const ownerId = await lateTurn('removeDatabaseVolumes', input, async step => {
+        const { row, running, kind, databaseId } = step
+        if (row && !(running && kind === 'create'))
+          throw refusal('ACTION_FAILED', `The database ${databaseId} is not deleted yet.`)
+        for (const volume of await volumes.list())
+          if (databaseOfVolume(volume)?.id === databaseId) await volumes.remove(volume)
+        return step.ownerId
+      })
+      const others = await engine.list({ [labels.host]: traits.id, [labels.owner]: ownerId })
+      if (others.length === 0) await removeTenant(engine, ownerId, traits.id)
+    },
+  })
+
+  /** Ends engines on other volumes of the database, which have its port: a restore, or its undo, has not ended them. */
+  async function stopOthers(database: DatabaseFacts): Promise<void> {
+    const of = { [labels.host]: traits.id, [labels.database]: database.id, [labels.role]: databaseRole }
+    for (const { name, running } of await engine.list(of))
+      if (running && name !== nameOf(database)) await engine.stop(name, graceOf(database))
+  }
+
+  async function restart(database: DatabaseFacts, operationId: string): Promise<void> {
+    await engine.stop(nameOf(database), graceOf(database))
+    await start(database, operationId)
+    await engineHosted.untilServing(database, cancellationSignal())
+  }
+}
+
+/** False when an earlier attempt may have had its effect before its answer was lost. */
+const firstAttempt = (): boolean => activityInfo().attempt === 1

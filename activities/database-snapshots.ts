@@ -1,0 +1,162 @@
+import { cancellationSignal } from '@temporalio/activity'
+import type { DatabaseFacts } from '../db/operations/database-facts.ts'
+import { recordStep } from '../db/operations/operations.ts'
+import { findRestoredSnapshot, findSnapshotByOperation, type StoredSnapshot } from '../db/snapshots/snapshots.ts'
+import type { EngineName } from '../policy/databases/engine.ts'
+import type { DatabaseHostOptions } from './database-host.ts'
+import { type DatabaseContents, DumpCorrupt } from './databases/contents.ts'
+import { dumpJob } from './databases/dump-jobs.ts'
+import { databaseContainerName, databaseVolume } from './databases/names.ts'
+import { prepareCopy, servingPrivately } from './databases/preparation.ts'
+import { type DatabaseStep, type DatabaseStepInput, guardedDatabaseSteps } from './databases/steps.ts'
+import { hosted, refusal } from './failures.ts'
+import type { ObjectStore } from './objects/port.ts'
+import type { Snapshots } from './snapshots/port.ts'
+import { snapshotSlots } from './snapshots/snapshot-slots.ts'
+import { storeArchive } from './snapshots/stored-archive.ts'
+import { fenced } from './steps/claims.ts'
+
+export interface DatabaseSnapshotOptions extends DatabaseHostOptions {
+  store: ObjectStore
+  snapshots: Snapshots
+  contentsOf: (engine: EngineName) => DatabaseContents
+}
+
+/** A snapshot in the object store that was restored and compared. */
+export interface ProvedSnapshot extends StoredSnapshot {
+  /** Of the contents, as the engine that restored them sees them. */
+  contents: string
+}
+
+export type DatabaseSnapshotActivities = ReturnType<typeof databaseSnapshotActivities>
+
+/** The steps of a container host for the snapshots of its databases, and for restores of them. */
+export function databaseSnapshotActivities(host: DatabaseSnapshotOptions) {
+  const { db, engine, volumes, traits, snapshots, store } = host
+  const { begin } = guardedDatabaseSteps({ ...host, hostId: traits.id })
+  const slots = snapshotSlots(db)
+  const hostId = traits.id
+  const preparation = { engine, volumes, hosted: host.hosted, traits, diskMb: host.diskMb }
+
+  /** The same database with another volume, which an operation has reserved. */
+  const withVolume = (database: DatabaseFacts, { input }: DatabaseStep, name: 'dump' | 'copy'): DatabaseFacts => {
+    const generation = (input.volumes as Record<string, number> | undefined)?.[name]
+    if (!Number.isInteger(generation)) throw refusal('ACTION_FAILED', 'The operation has reserved no volume.')
+    return { ...database, generation: generation as number }
+  }
+
+  /** Calls `work` with an empty folder for a dump, in a volume that is removed afterwards. */
+  async function withDump<T>(database: DatabaseFacts, work: (folder: string) => Promise<T>): Promise<T> {
+    const volume = databaseVolume(database)
+    await volumes.remove(volume)
+    await volumes.ensure(volume, host.diskMb(database.ramMb), database.uid)
+    try {
+      return await work(`${volumes.path(volume)}/files`)
+    } finally {
+      await volumes.remove(volume)
+    }
+  }
+
+  /** Dumps what the engine has; one that does not run is started for it, where nobody reaches it. */
+  async function dump(database: DatabaseFacts, folder: string, signal: AbortSignal): Promise<string | null> {
+    const contents = host.contentsOf(database.engine)
+    const folders = host.hosted.foldersOf(database)
+    const job = dumpJob({ engine, traits, database, folders, dump: folder, writesData: false, signal })
+    const work = () => host.hosted.locally(database, local => contents.dump(local, job))
+    if ((await engine.inspect(databaseContainerName(database)))?.running) return work()
+    const adapter = host.hosted.adapterOf(database)
+    await volumes.ensure(databaseVolume(database), host.diskMb(database.ramMb), database.uid, 'before')
+    await host.hosted.settle(database, 'privately')
+    return servingPrivately(preparation, database, adapter.command(host.hosted.traitsOf(database)), signal, work)
+  }
+
+  /** Reads a stored dump into an empty folder. */
+  async function unpack(segmentId: string, folder: string, database: DatabaseFacts, signal: AbortSignal) {
+    const archive = await store.open(segmentId)
+    const owner = process.getuid?.() === 0 ? { uid: database.uid, gid: database.uid } : null
+    await snapshots.unpack(archive, folder, owner, signal).finally(() => archive.close())
+  }
+
+  async function restoredCopy(database: DatabaseFacts, folder: string, signal: AbortSignal): Promise<string> {
+    const contents = host.contentsOf(database.engine)
+    try {
+      return await prepareCopy(preparation, database, { contents, dump: folder }, signal)
+    } catch (error) {
+      if (error instanceof DumpCorrupt) throw refusal('SNAPSHOT_CORRUPT', error.message)
+      throw error
+    }
+  }
+
+  async function take(step: DatabaseStep, signal: AbortSignal): Promise<ProvedSnapshot> {
+    const { operationId } = step
+    const database = step.database()
+    const row = await findSnapshotByOperation(db, operationId)
+    if (!row) throw refusal('SNAPSHOT_FAILED', 'The database was deleted.')
+    const mine = fenced(db)
+    const say = (words: string) => mine(operationId, trx => recordStep(trx, operationId, words))
+    const dumpOf = withVolume(database, step, 'dump')
+    const copyOf = withVolume(database, step, 'copy')
+    const { id: databaseId, engine: name, version } = database
+    const facts = { databaseId, name: row.name, createdAt: row.created_at.toISOString(), engine: name, version }
+    let contents = ''
+    /** Reads the stored archive into another engine: only what was restored is a snapshot. */
+    async function prove(segmentId: string, before: string | null): Promise<void> {
+      await say('restoring the snapshot into another engine to compare it')
+      await withDump(dumpOf, async folder => {
+        await unpack(segmentId, folder, database, signal)
+        contents = await restoredCopy(copyOf, folder, signal)
+      }).finally(() => volumes.remove(databaseVolume(copyOf)))
+      if (before !== null && before !== contents)
+        throw new Error('The restored copy of the database has other contents than were dumped.')
+    }
+    return withDump(dumpOf, async folder => {
+      await say('dumping the database')
+      const before = await dump(database, folder, signal)
+      const request = { files: folder, facts, pause: async () => {}, resume: async () => {}, signal }
+      const stored = await storeArchive({ db, store, snapshots }, request, {
+        step: say,
+        proved: segmentId => prove(segmentId, before),
+      })
+      return { ...stored, contents }
+    })
+  }
+
+  return hosted({
+    /** Resolves once this operation holds the snapshot slot of its host. */
+    async awaitDatabaseSnapshotPlace(input: DatabaseStepInput): Promise<void> {
+      await begin('awaitDatabaseSnapshotPlace', input)
+      await slots.wait({ hostId, operationId: input.operationId }, cancellationSignal())
+    },
+
+    /** Dumps a database, stores the dump, and restores it from there into another engine, whose contents must be equal. */
+    async takeDatabaseSnapshot(input: DatabaseStepInput): Promise<ProvedSnapshot> {
+      const step = await begin('takeDatabaseSnapshot', input)
+      const slot = { hostId, operationId: input.operationId }
+      return slots.holding(slot, cancellationSignal(), signal => take(step, signal))
+    },
+
+    /** Makes a volume with the contents of a snapshot beside the one that serves. Rejects with SNAPSHOT_CORRUPT when they differ. */
+    async prepareRestore(input: DatabaseStepInput): Promise<void> {
+      const step = await begin('prepareRestore', input)
+      const database = step.database()
+      const signal = cancellationSignal()
+      const snapshot = await findRestoredSnapshot(db, input.operationId)
+      if (!snapshot?.segment_id) throw refusal('SNAPSHOT_NOT_FOUND', 'The snapshot was deleted.')
+      const segmentId = snapshot.segment_id
+      const copyOf = withVolume(database, step, 'copy')
+      const contents = await withDump(withVolume(database, step, 'dump'), async folder => {
+        await unpack(segmentId, folder, database, signal)
+        return restoredCopy(copyOf, folder, signal)
+      })
+      if (snapshot.contents !== null && snapshot.contents !== contents)
+        throw refusal('SNAPSHOT_CORRUPT', 'The restored copy has other contents than the snapshot was taken of.')
+    },
+
+    /** Removes what a restore that has failed left beside the volume that serves. */
+    async discardRestore(input: DatabaseStepInput): Promise<void> {
+      const step = await begin('discardRestore', input)
+      for (const name of ['dump', 'copy'] as const)
+        await volumes.remove(databaseVolume(withVolume(step.database(), step, name)))
+    },
+  })
+}

@@ -1,0 +1,240 @@
+import test from 'ava'
+import { labels } from '../../../../activities/containers/port.ts'
+import { databaseJobRole, databaseVolume } from '../../../../activities/databases/names.ts'
+import { newAppId, newId } from '../../../../policy/ids.ts'
+import { comesTrue } from '../../../kit/comes-true.ts'
+import { rows } from '../../../kit/rows/rows.ts'
+import { testDatabase } from '../../../kit/servers/database.ts'
+import { watchedHost } from './watched-host.ts'
+
+const database = testDatabase()
+const uid = process.getuid?.() ?? 0
+
+/** A host of databases with volumes. */
+async function host() {
+  const watched = await watchedHost((await database).db)
+  const { engine, volumes, put, serving, db, clock, look } = watched
+  return {
+    ...watched,
+    /** A container that runs and a volume, whatever the rows say of them. */
+    async bring(id: string, generation = 1) {
+      const name = { id, generation }
+      put(name)
+      await volumes.ensure(databaseVolume(name), 16, uid)
+      return databaseVolume(name)
+    },
+    /** As its row says, with its volume. */
+    async known() {
+      const one = await serving()
+      await volumes.ensure(one.volume, 16, uid)
+      return one
+    },
+    async forget(id: string) {
+      const row = await db('databases').where({ id }).first()
+      await db('databases').where({ id }).delete()
+      return row
+    },
+    async operate(id: string, kind: string, state: string) {
+      const own = { target_type: 'database', target_id: id, owner_id: 'o', actor: 'o' }
+      await db('operations').insert({ id: newId(), kind, state, ...own })
+    },
+    runs: async (volume: string) => (await engine.inspect(`berth-db-${volume}`))?.running,
+    async lookAfter(days: number) {
+      clock.now += days * 86_400_000
+      await look()
+    },
+  }
+}
+
+test('what a deletion or a failed creation has left is removed at once, also jobs, and the network of an owner without others', async t => {
+  const { bring, known, operate, look, volumes, engine, put, stateOf, ownerId, hostId } = await host()
+  const kept = await known()
+  const gone = await Promise.all([newId(), newId()].map(id => bring(id)))
+  const [deleted, failed] = gone.map(volume => volume.split('-')[0]!) as [string, string]
+  await operate(deleted, 'create', 'success')
+  await operate(deleted, 'delete', 'success')
+  await operate(failed, 'create', 'error')
+  const job = { id: failed, generation: 1 }
+  const { labels: own } = stateOf(job)
+  put(job, { name: `berth-db-${failed}-1-job`, id: 'job', labels: { ...own, [labels.role]: databaseJobRole } })
+  await look()
+  t.deepEqual(await volumes.list(), [kept.volume])
+  t.deepEqual([...engine.containers.keys()], [kept.name])
+  t.deepEqual([...engine.networks], [`berth-${hostId}-${ownerId}`])
+})
+
+test('databases that the rows do not know are quarantined entirely, removed after 7 days, and restored when known again', async t => {
+  const { known, bring, forget, look, lookAfter, volumes, runs, engine, row, queued, db } = await host()
+  const kept = await known()
+  const [late, lost] = [await known(), await known()]
+  const lateRow = await forget(late.id)
+  await forget(lost.id)
+  const before = await bring(lost.id, 2)
+  await look()
+  t.deepEqual(await volumes.list(), [kept.volume])
+  t.deepEqual(await Promise.all([late.volume, lost.volume, before].map(runs)), [false, false, false])
+  t.true(await runs(kept.volume))
+  await lookAfter(6)
+  t.is(engine.containers.size, 4)
+
+  await db('databases').insert(lateRow)
+  await look()
+  t.deepEqual(await volumes.list(), [kept.volume, late.volume].sort())
+  t.is((await queued(late.id)).length, 1, 'a start')
+  t.like(await row(late.id), { status: 'running', restarts: 0 }, 'its end was no crash')
+
+  await lookAfter(1)
+  t.deepEqual([...engine.containers.keys()].sort(), [kept.name, late.name].sort())
+  await volumes.bringBack(lost.volume)
+  t.deepEqual(await volumes.list(), [kept.volume, late.volume].sort(), 'nothing is left to restore')
+})
+
+test('a database that cannot be restored yet is not acted upon, delays no others, and is tried again', async t => {
+  const { known, forget, look, volumes, row, queued, db } = await host()
+  const kept = await known()
+  const [one, other] = [await known(), await known()]
+  const rowsOfBoth = [await forget(one.id), await forget(other.id)]
+  await look()
+  t.deepEqual(await volumes.list(), [kept.volume])
+  await db('databases').insert(rowsOfBoth)
+  const { bringBack } = volumes
+  volumes.bringBack = async volume => {
+    if (volume === one.volume) throw new Error('a damaged image')
+    await bringBack(volume)
+  }
+  await look()
+  t.deepEqual(await volumes.list(), [kept.volume, other.volume].sort())
+  t.like(await row(one.id), { status: 'running', restarts: 0 })
+  t.deepEqual(await queued(one.id), [])
+  volumes.bringBack = bringBack
+  await look()
+  t.deepEqual(await volumes.list(), [kept.volume, one.volume, other.volume].sort())
+  t.is((await queued(one.id)).length, 1)
+})
+
+test('a host of whose databases the rows know none touches nothing', async t => {
+  const { bring, lookAfter, volumes, runs, logged } = await host()
+  const all = await Promise.all(Array.from({ length: 4 }, () => bring(newId())))
+  for (const days of [0, 30]) await lookAfter(days)
+  t.deepEqual(await volumes.list(), all.sort())
+  for (const volume of all) t.true(await runs(volume))
+  t.regex(logged.at(-1)!.msg, /knows none of the customers’ databases of this host/)
+})
+
+test('generations of a database that no longer serve are removed, unless an operation may use them', async t => {
+  const { known, bring, look, volumes, runs, db, operation, ends } = await host()
+  const one = await known()
+  await db('databases').where({ id: one.id }).update({ generation: 2, next_generation: 4 })
+  const [serving, reserved] = [await bring(one.id, 2), await bring(one.id, 3)]
+  await db('databases')
+    .where({ id: one.id })
+    .update({ container_id: `c-${serving}` })
+  for (const kind of ['restore', 'snapshot'] as const) {
+    await operation(one.id, kind)
+    await look()
+    t.deepEqual(await volumes.list(), [one.volume, serving, reserved], kind)
+    await ends(one.id, 'success')
+  }
+  await look()
+  t.deepEqual(await volumes.list(), [serving])
+  t.deepEqual(await Promise.all([one.volume, serving, reserved].map(runs)), [undefined, true, undefined])
+})
+
+test('the generation before a restore stays as long as its row says', async t => {
+  const { known, bring, look, volumes, db } = await host()
+  const one = await known()
+  const serving = await bring(one.id, 2)
+  const own = { generation: 2, next_generation: 3, container_id: `c-${serving}`, retired_generation: 1 }
+  const [soon, before] = [new Date(Date.now() + 60_000), new Date(Date.now() - 1)]
+  await db('databases')
+    .where({ id: one.id })
+    .update({ ...own, retired_until: soon })
+  await look()
+  t.deepEqual(await volumes.list(), [one.volume, serving])
+  await db('databases').where({ id: one.id }).update({ retired_until: before })
+  await look()
+  t.deepEqual(await volumes.list(), [serving])
+})
+
+test('a generation that the row has not given out is quarantined: its row is older than it', async t => {
+  const { known, bring, look, lookAfter, volumes, runs, db, queued, ends } = await host()
+  const one = await known()
+  const later = await bring(one.id, 2)
+  await look()
+  t.deepEqual(await volumes.list(), [one.volume])
+  t.deepEqual([await runs(one.volume), await runs(later)], [true, false])
+  await db('databases')
+    .where({ id: one.id })
+    .update({ generation: 2, next_generation: 3, container_id: `c-${later}` })
+  await lookAfter(6)
+  t.deepEqual(await volumes.list(), [one.volume, later], 'the right database is back')
+  t.is((await queued(one.id)).length, 1, 'a start')
+  await ends(one.id, 'success')
+  await look()
+  t.deepEqual(await volumes.list(), [later])
+})
+
+test('a generation that an operation has put to use since the round began is not removed', async t => {
+  const { known, bring, look, volumes, db, options, operation, logged } = await host()
+  const one = await known()
+  await db('databases').where({ id: one.id }).update({ generation: 2 })
+  const serving = await bring(one.id, 2)
+  await db('databases')
+    .where({ id: one.id })
+    .update({ container_id: `c-${serving}` })
+  const isDecided = () => logged.some(({ msg }) => msg.startsWith('strays: removing'))
+  const held = options.locks(one.id, async () => {
+    await comesTrue(isDecided)
+    await operation(one.id, 'resize')
+  })
+  await look()
+  await held
+  t.deepEqual(await volumes.list(), [one.volume, serving])
+})
+
+test('containers and volumes of applications are none of its business', async t => {
+  const { known, look, lookAfter, volumes, engine, put, hostId, ownerId } = await host()
+  const one = await known()
+  const apps = [newAppId(), newAppId(), newAppId(), newAppId()]
+  for (const id of apps) {
+    const own = { [labels.host]: hostId, [labels.owner]: ownerId, [labels.app]: id, [labels.release]: '1' }
+    put(one, { id: `c-${id}`, name: `berth-${id}-1`, labels: { ...own, [labels.role]: 'app' } })
+    await volumes.ensure(id, 16, uid)
+  }
+  await look()
+  await lookAfter(8)
+  t.deepEqual(await volumes.list(), [...apps, one.volume].sort())
+  t.is(engine.containers.size, 5)
+  t.deepEqual(engine.ended, [])
+})
+
+test('a job is removed once no operation needs it, and one without a usable label hinders nothing', async t => {
+  const { known, put, stateOf, look, engine, operation, ends, operate, hostId } = await host()
+  const one = await known()
+  const { labels: own } = stateOf(one)
+  const job = { name: `${one.name}-job`, id: 'job', labels: { ...own, [labels.role]: databaseJobRole } }
+  put(one, job)
+  const odd = { [labels.host]: hostId, [labels.database]: 'x', [labels.role]: 'database' }
+  put(one, { name: 'odd', id: 'odd', labels: odd })
+  await operation(one.id, 'snapshot')
+  await look()
+  t.true(engine.containers.has(job.name))
+  await ends(one.id, 'success')
+  await operate(one.id, 'resize', 'accepting')
+  await look()
+  t.true(engine.containers.has(job.name))
+  await ends(one.id, 'success')
+  await look()
+  t.deepEqual([...engine.containers.keys()], [one.name, 'odd'])
+})
+
+test('the row of another host says that it is not of this one, and nothing is touched', async t => {
+  const { known, look, volumes, db, runs } = await host()
+  const one = await known()
+  const elsewhere = `h-${newAppId()}`
+  await rows(db).host(elsewhere)
+  await db('databases').where({ id: one.id }).update({ host_id: elsewhere, generation: 2, next_generation: 3 })
+  await look()
+  t.deepEqual(await volumes.list(), [one.volume])
+  t.true(await runs(one.volume))
+})

@@ -1,0 +1,267 @@
+import test from 'ava'
+import { refusal } from '../../activities/failures.ts'
+import { queueDatabaseSnapshot } from '../../db/databases/database-snapshots.ts'
+import { loadDatabase } from '../../db/databases/databases.ts'
+import type { DatabaseOperationKind } from '../../db/operations/operation-kinds.ts'
+import * as operations from '../../db/operations/operations.ts'
+import type { DatabaseStepName } from '../../policy/databases/database-steps.ts'
+import { comesTrue } from '../kit/comes-true.ts'
+import { plansOfMemory } from '../kit/rows/rows.ts'
+import { laneKit } from './lane-kit.ts'
+
+/** Steps that fail, by the database: how often. */
+const failing = new Map<string, Partial<Record<DatabaseStepName, number>>>()
+/** Called at each step of a database. */
+const seen = new Map<string, (name: DatabaseStepName) => Promise<void>>()
+
+const kit = laneKit(
+  {},
+  {},
+  {
+    async before({ databaseId }, name) {
+      await seen.get(databaseId)?.(name)
+      const left = failing.get(databaseId)?.[name] ?? 0
+      if (left <= 0) return
+      failing.get(databaseId)![name] = left - 1
+      if (name === 'prepareRestore') throw refusal('SNAPSHOT_CORRUPT', `${name} fails`) // else it is tried again for long
+      throw new Error(`${name} fails`)
+    },
+  },
+)
+
+async function scene() {
+  const base = await kit
+  const { db, make, databaseLanes, databases, run } = base
+  await make.databaseHost('h1', { memoryMb: 65_536 })
+  const user = await make.user()
+  const { database, operationId } = await make.database(user.id)
+  async function ask(kind: DatabaseOperationKind, input: Record<string, unknown> = {}) {
+    const { id } = await operations.enqueueOperation(db, {
+      targetType: 'database',
+      targetId: database.id,
+      kind,
+      ownerId: user.id,
+      actor: user.id,
+      input,
+    })
+    await databaseLanes.wake(database.id, user.id)
+    return id
+  }
+  return {
+    ...base,
+    id: database.id,
+    user,
+    operationId,
+    ask,
+    command: async (kind: DatabaseOperationKind, input?: Record<string, unknown>) => run.ended(await ask(kind, input)),
+    row: () => loadDatabase(db, database.id),
+    host: () => databases.at(database.id),
+    async created() {
+      await databaseLanes.wake(database.id, user.id)
+      return run.ended(operationId)
+    },
+  }
+}
+
+test('a database is made, stopped, started and deleted, in the order of its requests', async t => {
+  const { created, command, row, host, databases, id } = await scene()
+  t.is((await created()).state, 'success')
+  t.like(await row(), { status: 'running', desired_state: 'running', password_generation: 1 })
+  t.deepEqual(databases.steps(id), ['prepareDatabase', 'startDatabase', 'setDatabasePassword'])
+  t.like(host(), { runs: 512, password: 1 })
+
+  t.like(await command('start'), { state: 'error', code: 'CONTAINER_ALREADY_STARTED' })
+  t.is((await command('stop')).state, 'success')
+  t.like(await row(), { status: 'exited', desired_state: 'stopped' })
+  t.like(await command('stop'), { state: 'error', code: 'CONTAINER_ALREADY_STOPPED' })
+  t.is((await command('start')).state, 'success')
+  t.like(await row(), { status: 'running', desired_state: 'running' })
+
+  t.is((await command('delete')).state, 'success')
+  t.is(await row(), undefined)
+  t.like(host(), { container: false, runs: null })
+  await comesTrue(() => !host().volume)
+  t.like(await command('start'), { state: 'error', code: 'DATABASE_NOT_FOUND' })
+})
+
+for (const name of ['prepareDatabase', 'startDatabase', 'setDatabasePassword'] as const)
+  test(`a creation whose ${name} fails leaves nothing but its reason`, async t => {
+    const { created, row, host, id, db, user } = await scene()
+    failing.set(id, { [name]: 100 })
+    t.like(await created(), { state: 'error', code: 'ACTION_FAILED', message: `${name} fails` })
+    t.is(await row(), undefined)
+    t.like(host(), { volume: false, container: false, runs: null })
+    t.deepEqual(await db('databases').where({ owner_id: user.id }), [])
+  })
+
+test('a creation that is cancelled, or whose database is deleted meanwhile, leaves nothing', async t => {
+  for (const how of ['cancelled', 'deleted'] as const) {
+    const { created, row, host, id, db, operationId, ask, databaseLanes, user, run } = await scene()
+    let deletion: string | undefined
+    seen.set(id, async name => {
+      if (name !== 'startDatabase' || deletion !== undefined) return
+      deletion = how === 'deleted' ? await ask('delete') : ''
+      if (how === 'cancelled') {
+        await db('operations').where({ id: operationId }).update({ cancel_requested_at: db.fn.now() })
+        await databaseLanes.wake(id, user.id)
+      }
+    })
+    t.like(await created(), { state: 'cancelled', code: 'DATABASE_CREATION_FAILED' })
+    if (deletion) t.is((await run.ended(deletion)).state, 'success')
+    t.is(await row(), undefined)
+    t.like(host(), { volume: false, container: false, runs: null })
+  }
+})
+
+test('a port that something else has is replaced by another one', async t => {
+  const { created, row, id } = await scene()
+  const ports: (number | undefined)[] = []
+  seen.set(id, async name => {
+    if (name !== 'startDatabase') return
+    ports.push((await row())?.port)
+    if (ports.length < 3) throw refusal('CONTAINER_NETWORK_CONFLICT', 'The port on the host is in use.')
+  })
+  t.is((await created()).state, 'success')
+  t.is(new Set(ports).size, 3)
+  t.is((await row())?.port, ports[2])
+})
+
+test('a rotation that fails at its host gives the old password back; the next one works', async t => {
+  const { created, command, row, host, id } = await scene()
+  await created()
+  failing.set(id, { setDatabasePassword: 3 })
+  t.like(await command('rotate'), { state: 'error', code: 'ACTION_FAILED' })
+  t.like(await row(), { password_generation: 1, status: 'running' })
+  t.is(host().password, 1)
+  t.is((await command('rotate')).state, 'success')
+  t.like(await row(), { password_generation: 2 })
+  t.is(host().password, 2)
+})
+
+test('the row has the new generation before the engine gets its password', async t => {
+  const { created, command, row, id } = await scene()
+  await created()
+  const generations: (number | undefined)[] = []
+  seen.set(id, async name => {
+    if (name === 'setDatabasePassword') generations.push((await row())?.password_generation)
+  })
+  await command('rotate')
+  t.deepEqual(generations, [2])
+})
+
+test('a rotation or a new certificate of a database that does not run is refused, and changes nothing', async t => {
+  const { created, command, row, databases, id } = await scene()
+  await created()
+  await command('stop')
+  const before = databases.steps(id)
+  for (const kind of ['rotate', 'certify'] as const)
+    t.like(await command(kind), { state: 'error', code: 'DATABASE_NOT_RUNNING' })
+  t.deepEqual(databases.steps(id), before)
+  t.like(await row(), { password_generation: 1 })
+})
+
+test('a new certificate is issued without a stop', async t => {
+  const { created, command, host, databases, id } = await scene()
+  await created()
+  t.is((await command('certify')).state, 'success')
+  t.is(host().certificates, 1)
+  t.false(databases.steps(id).includes('stopDatabase'))
+})
+
+test('another memory takes one stop and one start; when the engine does not serve with it, it gets the old one back', async t => {
+  const { created, command, row, host, id, databases } = await scene()
+  await created()
+  t.is((await command('resize', { ramMb: 1024 })).state, 'success')
+  t.like(await row(), { ram_mb: 1024, cpu: 1, status: 'running' })
+  t.is(host().runs, 1024)
+  t.deepEqual(databases.steps(id).slice(-2), ['stopDatabase', 'startDatabase'])
+
+  failing.set(id, { startDatabase: 3 })
+  t.like(await command('resize', { ramMb: 2048 }), { state: 'error', code: 'ACTION_FAILED' })
+  t.like(await row(), { ram_mb: 1024, status: 'running' })
+  t.is(host().runs, 1024)
+
+  await command('stop')
+  t.is((await command('resize', { ramMb: 512 })).state, 'success')
+  t.like(await row(), { ram_mb: 512, status: 'exited' })
+  t.is(host().runs, null, 'what is stopped stays stopped')
+})
+
+/** A snapshot that waits for its lane, as the API stores it. */
+async function snapshotOf({ db, id, user }: Awaited<ReturnType<typeof scene>>) {
+  return queueDatabaseSnapshot(db, {
+    databaseId: id,
+    ownerId: user.id,
+    actor: user.id,
+    origin: 'manual',
+    plans: plansOfMemory(4096),
+  })
+}
+
+test('a snapshot is good once its host has proved it; a restore of it switches the volume by one stop and one start', async t => {
+  const all = await scene()
+  const { created, row, host, id, user, db, databases, run, databaseLanes, command } = all
+  await created()
+  const snapshot = await snapshotOf(all)
+  await databaseLanes.wake(id, user.id)
+  t.is((await run.ended(snapshot.operation_id)).state, 'success')
+  t.like(await db('snapshots').where({ id: snapshot.id }).first(), { state: 'good', contents: 'c'.repeat(64) })
+
+  const before = databases.steps(id).length
+  t.is((await command('restore', { snapshotId: snapshot.id })).state, 'success')
+  t.deepEqual(databases.steps(id).slice(before), [
+    'prepareRestore',
+    'stopDatabase',
+    'startDatabase',
+    'setDatabasePassword',
+  ])
+  const restored = await row()
+  t.like(restored, { status: 'running', retired_generation: 1 })
+  t.is(host().generation, restored!.generation)
+  t.true(restored!.generation > 1)
+})
+
+for (const name of ['prepareRestore', 'startDatabase', 'setDatabasePassword'] as const)
+  test(`a restore whose ${name} fails leaves the database as it was`, async t => {
+    const all = await scene()
+    const { created, row, host, id, user, run, databaseLanes, command } = all
+    await created()
+    const snapshot = await snapshotOf(all)
+    await databaseLanes.wake(id, user.id)
+    await run.ended(snapshot.operation_id)
+    failing.set(id, { [name]: name === 'startDatabase' ? 2 : 5 })
+    t.like(await command('restore', { snapshotId: snapshot.id }), { state: 'error' })
+    t.like(await row(), { status: 'running', generation: 1, retired_generation: null })
+    t.like(host(), { generation: 1, runs: 512, copy: null })
+  })
+
+test('a stopped database stays stopped when it is restored', async t => {
+  const all = await scene()
+  const { created, row, id, user, databases, run, databaseLanes, command } = all
+  await created()
+  await command('stop')
+  const snapshot = await snapshotOf(all)
+  await databaseLanes.wake(id, user.id)
+  t.is((await run.ended(snapshot.operation_id)).state, 'success')
+  t.is((await command('restore', { snapshotId: snapshot.id })).state, 'success')
+  t.like(await row(), { status: 'exited', retired_generation: 1 })
+  t.is(databases.steps(id).at(-1), 'prepareRestore')
+})
+
+test('a stop does not wait for a snapshot, which ends; a rotation leaves it alone', async t => {
+  const all = await scene()
+  const { created, id, user, run, databaseLanes, command } = all
+  await created()
+  let open = () => {}
+  const held = new Promise<void>(resolve => (open = resolve))
+  seen.set(id, async name => {
+    if (name === 'takeDatabaseSnapshot') await held
+  })
+  const snapshot = await snapshotOf(all)
+  await databaseLanes.wake(id, user.id)
+  await comesTrue(() => all.databases.steps(id).includes('takeDatabaseSnapshot'))
+  t.is((await command('rotate')).state, 'success')
+  t.is((await command('stop')).state, 'success')
+  t.like(await run.ended(snapshot.operation_id), { state: 'error', code: 'SNAPSHOT_FAILED' })
+  open()
+})

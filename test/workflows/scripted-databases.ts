@@ -1,0 +1,155 @@
+import { createHash } from 'node:crypto'
+import { cancellationSignal } from '@temporalio/activity'
+import type { DatabaseHostActivities, StartedDatabase } from '../../activities/database-host.ts'
+import type { DatabaseSnapshotActivities } from '../../activities/database-snapshots.ts'
+import { type DatabaseStep, type DatabaseStepInput, guardedDatabaseSteps } from '../../activities/databases/steps.ts'
+import { hosted, refusal } from '../../activities/failures.ts'
+import { appLocks } from '../../activities/steps/app-locks.ts'
+import type { Db } from '../../db/database.ts'
+import { allocateSegment } from '../../db/objects/segments.ts'
+import { takeSnapshotSlot } from '../../db/snapshots/snapshot-slots.ts'
+import type { DatabaseStepName } from '../../policy/databases/database-steps.ts'
+
+function cancelledOnce(): { promise: Promise<never> } {
+  const signal = cancellationSignal()
+  return {
+    promise: new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason), { once: true })),
+  }
+}
+
+/** What a scripted host has of one database. */
+export interface ScriptedDatabase {
+  volume: boolean
+  /** Memory in MB that the engine runs with; null = it does not run. */
+  runs: number | null
+  container: boolean
+  /** Generation of the volume that it runs on, and of one that a restore has prepared beside it. */
+  generation: number
+  copy: number | null
+  /** Generation of the password that works; 0 = none. */
+  password: number
+  certificates: number
+}
+
+/** Comes before the effect of a step, or between it and its answer; throws to fail it. */
+type Hook = (step: DatabaseStep, name: DatabaseStepName) => Promise<void> | void
+
+export interface DatabaseScript {
+  before?: Hook
+  after?: Hook
+}
+
+const nothing: ScriptedDatabase = {
+  ...{ volume: false, runs: null, container: false, generation: 0, copy: null, password: 0, certificates: 0 },
+}
+
+/** A host of databases in memory, for lanes: the guard of its steps is the real one. */
+export function scriptedDatabases({ db, hostId }: { db: Db; hostId: string }, script: DatabaseScript = {}) {
+  const states = new Map<string, ScriptedDatabase>()
+  const calls: { databaseId: string; name: DatabaseStepName }[] = []
+  const guard = guardedDatabaseSteps({ db, locks: appLocks(), hostId, sharedUid: null })
+
+  const at = (id: string): ScriptedDatabase => {
+    const state = states.get(id) ?? { ...nothing }
+    states.set(id, state)
+    return state
+  }
+
+  function during<T>(
+    name: DatabaseStepName,
+    input: DatabaseStepInput,
+    effect: (state: ScriptedDatabase, step: DatabaseStep) => T,
+    turn: typeof guard.turn = guard.turn,
+  ): Promise<T> {
+    return turn(name, input, async step => {
+      calls.push({ databaseId: step.databaseId, name })
+      await script.before?.(step, name)
+      const answer = effect(at(step.databaseId), step)
+      await script.after?.(step, name)
+      return answer
+    })
+  }
+
+  const started = (): StartedDatabase => ({
+    containerId: 'c'.repeat(64),
+    startedAt: new Date().toISOString(),
+    bootId: 'boot',
+  })
+  const exit = () => ({ containerId: 'c'.repeat(64), code: 0, oom: false, at: new Date().toISOString() })
+
+  const activities: DatabaseHostActivities = {
+    prepareDatabase: async input => {
+      await during('prepareDatabase', input, state => Object.assign(state, { volume: true }))
+    },
+    startDatabase: (input, { mustStand }) =>
+      during('startDatabase', input, (state, step) => {
+        if (mustStand && state.runs !== null) throw refusal('CONTAINER_ALREADY_STARTED', 'It runs.')
+        state.container = true
+        state.runs = step.database().ramMb
+        state.generation = step.database().generation
+        return started()
+      }),
+    stopDatabase: (input, { mustRun }) =>
+      during('stopDatabase', input, state => {
+        if (mustRun && state.runs === null) throw refusal('CONTAINER_ALREADY_STOPPED', 'It does not run.')
+        state.runs = null
+        return exit()
+      }),
+    setDatabasePassword: (input, before) =>
+      during('setDatabasePassword', input, (state, step) => {
+        state.password = step.database().passwordGeneration
+        if (state.password === before) throw new Error('the earlier password still works')
+        return started()
+      }),
+    reissueCertificate: input =>
+      during('reissueCertificate', input, state => {
+        state.certificates++
+        return started()
+      }),
+    removeDatabaseContainers: input =>
+      during(
+        'removeDatabaseContainers',
+        input,
+        state => {
+          state.container = false
+          state.runs = null
+        },
+        guard.lateTurn,
+      ),
+    removeDatabaseVolumes: async input => {
+      await during('removeDatabaseVolumes', input, state => Object.assign(state, { volume: false }), guard.lateTurn)
+    },
+  }
+  const copyOf = ({ input }: DatabaseStep) => (input.volumes as { copy: number }).copy
+  const direct: typeof guard.turn = async (name, input, work) => work(await guard.begin(name, input))
+  const snapshots: DatabaseSnapshotActivities = {
+    awaitDatabaseSnapshotPlace: async input => {
+      await guard.begin('awaitDatabaseSnapshotPlace', input)
+      await takeSnapshotSlot(db, hostId, input.operationId)
+    },
+    takeDatabaseSnapshot: input => {
+      const { promise: cancelled } = cancelledOnce()
+      return Promise.race([
+        cancelled,
+        during('takeDatabaseSnapshot', input, () => undefined, direct).then(async () => {
+          const segmentId = await allocateSegment(db)
+          const sha256 = createHash('sha256').update(segmentId).digest('hex')
+          return { segmentId, size: 10, sha256, digest: sha256, contents: 'c'.repeat(64) }
+        }),
+      ])
+    },
+    prepareRestore: async input => {
+      await during('prepareRestore', input, (state, step) => Object.assign(state, { copy: copyOf(step) }), direct)
+    },
+    discardRestore: async input => {
+      await during('discardRestore', input, state => Object.assign(state, { copy: null }), direct)
+    },
+  }
+  return {
+    activities: hosted(activities),
+    snapshots: hosted(snapshots),
+    at,
+    /** The host's steps for one database, in order. */
+    steps: (databaseId: string) => calls.filter(call => call.databaseId === databaseId).map(({ name }) => name),
+  }
+}

@@ -1,0 +1,95 @@
+import { type ContainerHost, type ListedContainer, labels } from '../../../activities/containers/port.ts'
+import { databaseContainerName, databaseJobRole, databaseRole } from '../../../activities/databases/names.ts'
+import { isDatabaseInUse } from '../../../db/databases/database-lookups.ts'
+import { type HostDatabase, listDatabasesOfHost } from '../../../db/databases/databases.ts'
+import { bringBackStrays, type StrayOptions, sweepStrays } from '../host-strays.ts'
+import { apart, settleEach } from '../watch/apart.ts'
+import { databaseOf, databaseResidents } from './database-residents.ts'
+import { type SettlementOptions, settleDatabase } from './database-settlement.ts'
+
+export interface DatabaseComparisonOptions extends StrayOptions, SettlementOptions {
+  engine: ContainerHost
+  hostId: string
+  /** Databases that failed in the previous round: another failure of theirs says nothing about the engine. */
+  failing: Set<string>
+}
+
+/** Compares all databases of a host, and deals with strays; resolves to those that the next round must check again. */
+export async function compareDatabases(options: DatabaseComparisonOptions): Promise<Set<string>> {
+  const { db, hostId } = options
+  const containers = await allContainers(options)
+  const { rows, aside, unsettled } = await compare(options, containers, () => listDatabasesOfHost(db, hostId))
+  const residents = databaseResidents(db, hostId)
+  const keys = (of: readonly HostDatabase[]) => new Set(of.map(residents.keyOfRow))
+  const known = keys(rows)
+  await sweepStrays(options, residents, { containers, known, aside: keys(rows.filter(({ id }) => aside.has(id))) })
+  for (const id of options.due.keys()) if (!rows.some(row => row.id === id)) options.due.delete(id)
+  return unsettled
+}
+
+/** Compares some databases. Strays are left to the full comparison; `hasStrays` reports containers without a row. */
+export async function compareSomeDatabases(
+  options: DatabaseComparisonOptions,
+  ids: ReadonlySet<string>,
+): Promise<{ unsettled: Set<string>; hasStrays: boolean }> {
+  const { db, hostId } = options
+  if (ids.size === 0) return { unsettled: new Set(), hasStrays: false }
+  const containers = await containersOf(options, ids)
+  const { rows, unsettled } = await compare(options, containers, () => listDatabasesOfHost(db, hostId, [...ids]))
+  const known = new Set(rows.map(({ id }) => id))
+  return { unsettled, hasStrays: containers.some(container => !known.has(databaseOf(container))) }
+}
+
+/** By role: a host has many more applications, which a list of everything would bring. */
+async function allContainers({ engine, hostId }: DatabaseComparisonOptions): Promise<ListedContainer[]> {
+  const lists = [databaseRole, databaseJobRole].map(role => engine.list({ [labels.host]: hostId, [labels.role]: role }))
+  return (await Promise.all(lists)).flat()
+}
+
+/** Above this number of databases a list of all is faster. */
+const maxLists = 20
+
+async function containersOf(options: DatabaseComparisonOptions, ids: ReadonlySet<string>): Promise<ListedContainer[]> {
+  if (ids.size > maxLists) return (await allContainers(options)).filter(container => ids.has(databaseOf(container)))
+  const { engine, hostId } = options
+  const containers: ListedContainer[] = []
+  for (const id of ids) containers.push(...(await engine.list({ [labels.host]: hostId, [labels.database]: id })))
+  return containers
+}
+
+/** `containers` were listed before the rows are read. */
+async function compare(
+  options: DatabaseComparisonOptions,
+  containers: readonly ListedContainer[],
+  read: () => Promise<HostDatabase[]>,
+): Promise<{ rows: HostDatabase[]; aside: ReadonlySet<string>; unsettled: Set<string> }> {
+  const { db, hostId, log, failing } = options
+  const rows = await read()
+  const residents = databaseResidents(db, hostId)
+  const aside = await bringBackStrays(options, residents, containers, rows)
+  const byName = new Map(containers.map(one => [one.name, one]))
+  const each = { log, failing, subjectOf: residents.subjectOf, words: residents.words.many }
+  const settle = (row: HostDatabase) => settleDatabase(options, row, byName.get(databaseContainerName(row)))
+  const here = rows.filter(({ id }) => !aside.has(id))
+  const unsettled = await settleEach(each, here, settle)
+  await removeJobs(options, containers, rows)
+  return { rows, aside, unsettled: new Set([...aside, ...unsettled]) }
+}
+
+/** Removes containers that an operation has left which made a data folder; by their ids, as another one may have got the name. */
+async function removeJobs(
+  { db, engine, log, locks }: DatabaseComparisonOptions,
+  containers: readonly ListedContainer[],
+  rows: readonly HostDatabase[],
+): Promise<void> {
+  const known = new Set(rows.map(({ id }) => id))
+  for (const job of containers.filter(one => one.labels[labels.role] === databaseJobRole)) {
+    const databaseId = databaseOf(job)
+    if (!known.has(databaseId) || locks.busy(databaseId)) continue
+    await apart(log, { databaseId }, async () => {
+      if (await isDatabaseInUse(db, databaseId)) return
+      log.warn({ databaseId, container: job.name }, 'watch: removing a container that no operation waits for')
+      await locks(databaseId, () => engine.remove(job.id))
+    })
+  }
+}

@@ -1,0 +1,58 @@
+import { type ListedContainer, labels } from '../../../activities/containers/port.ts'
+import { databaseOfVolume, databaseVolume } from '../../../activities/databases/names.ts'
+import type { Db } from '../../../db/database.ts'
+import { isDatabaseInUse } from '../../../db/databases/database-lookups.ts'
+import * as databases from '../../../db/databases/databases.ts'
+import * as operations from '../../../db/operations/operations.ts'
+import { engines } from '../../../policy/databases/engines.ts'
+import type { Residents } from '../watch/residents.ts'
+
+/** The engine of a database that nothing is known about gets the longest time that any engine needs to end. */
+const graceSeconds = Math.max(...Object.values(engines).map(({ stop }) => stop.graceSeconds))
+
+/** Id of the database that a container belongs to; empty for others. */
+export const databaseOf = ({ labels: of }: Pick<ListedContainer, 'labels'>): string => of[labels.database] ?? ''
+
+/** The databases of a host. Each generation of one is a resident of its own, with its volume and containers. */
+export function databaseResidents(db: Db, hostId: string): Residents<databases.HostDatabase> {
+  const nameOf = (key: string) => databaseOfVolume(key)!
+  return {
+    words: { one: 'a database', many: 'customers’ databases' },
+    keyOf: container => {
+      const key = `${databaseOf(container)}-${container.labels[labels.release]}`
+      return databaseOfVolume(key) && key
+    },
+    ownsVolume: volumeId => databaseOfVolume(volumeId) !== null,
+    keyOfRow: databaseVolume,
+    lockOf: key => nameOf(key).id,
+    subjectOf: databaseId => ({ databaseId }),
+    graceSeconds,
+
+    async standing(key) {
+      const { id, generation } = nameOf(key)
+      // Before the row: an operation that ends meanwhile has written it.
+      const isInUse = await isDatabaseInUse(db, id)
+      const row = await databases.loadDatabase(db, id)
+      if (!row) return (await operations.wasRemoved(db, id, 'database')) ? 'gone' : 'unknown'
+      if (isInUse || row.host_id !== hostId || isKept(row, generation)) return 'known'
+      // A number that the row has not given out is of a later day than this database: its volume may have what the row's has not.
+      return generation < row.next_generation ? 'gone' : 'unknown'
+    },
+
+    async startAgain(row) {
+      if (row.status !== 'running' || row.desired_state !== 'running') return
+      if (!(await operations.isBusy(db, row.id, 'database'))) await enqueueStart(db, row)
+    },
+  }
+}
+
+/** The generation that serves, and for some time the one before a restore. */
+function isKept(row: databases.DatabaseRow, generation: number): boolean {
+  if (generation === row.generation) return true
+  return generation === row.retired_generation && row.retired_until !== null && row.retired_until > new Date()
+}
+
+export async function enqueueStart(db: Db, { id, owner_id: ownerId }: Pick<databases.HostDatabase, 'id' | 'owner_id'>) {
+  const target = { targetType: 'database', targetId: id } as const
+  await operations.enqueueOperation(db, { ...target, kind: 'start', ownerId, actor: 'host-watch' })
+}

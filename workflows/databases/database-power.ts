@@ -1,0 +1,38 @@
+import type { DatabaseOperation } from '../../activities/databases/operation.ts'
+import type { ContainerExit } from '../../activities/releases/release.ts'
+import { ignoreError } from '../../lib/async/ignore-error.ts'
+import { failureOf } from '../failures.ts'
+import { type DatabaseHost, records, secondsFor, stepOf } from './database-steps.ts'
+
+/** Starts the engine on the data that are there. A container that a failed start has left is adopted. */
+export async function startDatabase(operation: DatabaseOperation, host: DatabaseHost): Promise<void> {
+  const command = host.commandWithin(await secondsFor(operation))
+  if (!operation.wasRunning) await records.recordDatabaseStatus(operation, 'starting', 'starting the engine')
+  const started = await command.startDatabase(stepOf(operation), { mustStand: operation.wasRunning })
+  await records.databaseServes(operation, started)
+}
+
+/** Stops the engine, which is then the desired state. */
+export async function stopDatabase(operation: DatabaseOperation, host: DatabaseHost): Promise<void> {
+  const command = host.commandWithin(await secondsFor(operation))
+  await records.recordDatabaseDesired(operation, 'stopped') // before the engine ends, so that its end does not count as a crash
+  let exit: ContainerExit
+  try {
+    exit = await command.stopDatabase(stepOf(operation), { mustRun: true })
+  } catch (error) {
+    const stopped = failureOf(error).code === 'CONTAINER_ALREADY_STOPPED'
+    if (!stopped && operation.wasDesired === 'running') await records.recordDatabaseDesired(operation, 'running')
+    throw error
+  }
+  await records.databaseStopped(operation, exit)
+}
+
+/** Removes the container first: until then the deletion can fail without a loss; once the row is deleted it is final. */
+export async function deleteDatabase(operation: DatabaseOperation, host: DatabaseHost): Promise<void> {
+  const command = host.commandWithin(await secondsFor(operation))
+  await records.recordDatabaseStatus(operation, 'deleting', 'removing the containers')
+  await command.removeDatabaseContainers(stepOf(operation))
+  await records.databaseDeleted(operation)
+  // No caller waits for this any more.
+  await host.making.removeDatabaseVolumes(stepOf(operation)).catch(ignoreError('the host sweeps it'))
+}

@@ -1,0 +1,115 @@
+import {
+  ActivityCancellationType,
+  ApplicationFailure,
+  proxyActivities,
+  proxyLocalActivities,
+  workflowInfo,
+} from '@temporalio/workflow'
+import type { DatabaseHostActivities } from '../../activities/database-host.ts'
+import type { DatabaseRecords } from '../../activities/database-records.ts'
+import type { DatabaseSnapshotActivities } from '../../activities/database-snapshots.ts'
+import type { DatabaseOperation } from '../../activities/databases/operation.ts'
+import type { DatabaseStepInput } from '../../activities/databases/steps.ts'
+import type { Records } from '../../activities/records.ts'
+import { commandSeconds } from '../../policy/apps/command-times.ts'
+import { prefixOf, queuesOfHost } from '../ids.ts'
+import { serialized } from '../turns.ts'
+
+/** A cancelled step is awaited: otherwise it could still have its effect after its undo. */
+const cancellationType = ActivityCancellationType.WAIT_CANCELLATION_COMPLETED
+const heartbeatTimeout = '15s'
+
+export const records = serialized(
+  proxyLocalActivities<DatabaseRecords & Pick<Records, 'recordStep' | 'secondsLeft' | 'finish'>>({
+    cancellationType,
+    startToCloseTimeout: '10s',
+    retry: { initialInterval: '200ms', maximumInterval: '5s' },
+  }),
+)
+
+/** The input of every step at the host. */
+export const stepOf = ({ databaseId, id: operationId, ownerId }: DatabaseOperation): DatabaseStepInput => ({
+  databaseId,
+  operationId,
+  ownerId,
+})
+
+export type DatabaseHost = ReturnType<typeof databaseHostOf>
+
+/** The activities of the operation's host, with deadlines for each kind of caller. */
+export function databaseHostOf({ hostId, ownerId }: DatabaseOperation) {
+  // From the queue of this lane's worker, and not from its input: everyone who reaches Temporal can start a lane.
+  const queues = queuesOfHost(prefixOf(workflowInfo().taskQueue), hostId)
+  const shared = { cancellationType, heartbeatTimeout, priority: { fairnessKey: ownerId } } as const
+  return {
+    /** A person waits. */
+    commandWithin: (seconds: number) =>
+      proxyActivities<DatabaseHostActivities>({
+        ...shared,
+        taskQueue: queues.commands,
+        scheduleToStartTimeout: '8s',
+        startToCloseTimeout: '80s',
+        scheduleToCloseTimeout: seconds * 1000,
+        retry: { initialInterval: '300ms', maximumAttempts: 3 },
+      }),
+    /** Makes a data folder while a person waits. */
+    making: proxyActivities<DatabaseHostActivities>({
+      ...shared,
+      taskQueue: queues.deploys,
+      scheduleToStartTimeout: '30s',
+      startToCloseTimeout: '90s',
+      scheduleToCloseTimeout: '3m',
+      retry: { initialInterval: '500ms', maximumAttempts: 3 },
+    }),
+    /** One start between two volumes: what fails goes back. */
+    switching: proxyActivities<DatabaseHostActivities>({
+      ...shared,
+      taskQueue: queues.commands,
+      scheduleToStartTimeout: '30s',
+      startToCloseTimeout: '90s',
+      scheduleToCloseTimeout: '3m',
+      retry: { initialInterval: '500ms', maximumAttempts: 2 },
+    }),
+    /** The host's slot for a snapshot; accounts alternate, and the next one waits at the host. */
+    place: proxyActivities<DatabaseSnapshotActivities>({
+      ...shared,
+      taskQueue: queues.snapshotPlaces,
+      scheduleToStartTimeout: '6h',
+      startToCloseTimeout: '4h',
+      scheduleToCloseTimeout: '12h',
+      retry: { initialInterval: '2s', backoffCoefficient: 2, maximumInterval: '60s' },
+    }),
+    /** Dumps, loads and compares: one per host at a time, because it reads and writes everything. */
+    copy: proxyActivities<DatabaseSnapshotActivities>({
+      ...shared,
+      taskQueue: queues.snapshots,
+      scheduleToStartTimeout: '6h',
+      startToCloseTimeout: '4h',
+      scheduleToCloseTimeout: '12h',
+      retry: { initialInterval: '2s', backoffCoefficient: 2, maximumInterval: '60s', maximumAttempts: 5 },
+    }),
+    /** Undoes what was started as soon as the host answers, however long that takes: nothing may stay half done. */
+    patient: proxyActivities<DatabaseHostActivities & Pick<DatabaseSnapshotActivities, 'discardRestore'>>({
+      ...shared,
+      taskQueue: queues.commands,
+      startToCloseTimeout: '5m',
+      retry: { initialInterval: '500ms', maximumInterval: '15s', maximumAttempts: 240 },
+    }),
+  }
+}
+
+/**
+ * Max seconds of the steps of a command at the host, so that they end while the caller still waits. Throws ACTION_FAILED when too
+ * little time is left: what was answered as a failure must not succeed later.
+ */
+export async function secondsFor({ id }: DatabaseOperation): Promise<number> {
+  const left = await records.secondsLeft(id)
+  if (left === null) return databaseCommandSeconds
+  const seconds = Math.floor(left) - commandSeconds.outcome
+  if (seconds < commandSeconds.min)
+    throw ApplicationFailure.nonRetryable('There was not enough time left to do it.', 'ACTION_FAILED')
+  return Math.min(databaseCommandSeconds, seconds)
+}
+
+/** Max seconds of the steps of one command: one stop and one start, with a recovery between them. */
+const databaseCommandSeconds = 85

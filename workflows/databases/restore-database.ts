@@ -1,0 +1,45 @@
+import { CancellationScope } from '@temporalio/workflow'
+import type { DatabaseOperation } from '../../activities/databases/operation.ts'
+import { neverUsedGeneration } from '../../policy/databases/database-steps.ts'
+import type { Exclusive } from '../turns.ts'
+import { undoable } from '../undo.ts'
+import { type DatabaseHost, records, stepOf } from './database-steps.ts'
+
+/**
+ * A snapshot becomes the contents of the database: loaded and compared beside the engine that serves, then put in its place by one stop and
+ * one start at the same address. The volume before stays for a while (`berth databases undo`). A restore that fails changes nothing.
+ */
+export async function restoreDatabase(
+  operation: DatabaseOperation,
+  host: DatabaseHost,
+  exclusive: Exclusive,
+): Promise<void> {
+  const step = stepOf(operation)
+  const { patient } = host
+  await undoable(null, async undo => {
+    undo(null, () => patient.discardRestore(step))
+    await records.reserveVolumes(operation)
+    await records.recordStep(operation.id, 'loading the snapshot beside the database that serves')
+    await host.copy.prepareRestore(step)
+    // From here on it ends as a whole: an engine between two volumes serves nobody.
+    await CancellationScope.nonCancellable(() =>
+      exclusive(async () => {
+        const runs = await records.databaseRuns(operation)
+        if (runs) {
+          undo('start the database again', async () => {
+            await records.databaseServesAgain(operation, await patient.startDatabase(step, { mustStand: false }))
+          })
+          await records.recordDatabaseStatus(operation, 'restarting', 'putting the snapshot in its place')
+          await patient.stopDatabase(step, { mustRun: false })
+        }
+        undo('go back to the volume before', () => records.revertVolume(operation))
+        await records.switchVolume(operation)
+        if (!runs) return records.databaseRestored(operation, null)
+        await host.switching.startDatabase(step, { mustStand: false })
+        // It may have been rotated while the copy was made; also proves that its owner can log in.
+        const started = await host.switching.setDatabasePassword(step, neverUsedGeneration)
+        await records.databaseRestored(operation, started)
+      }),
+    )
+  })
+}
