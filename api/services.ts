@@ -4,6 +4,7 @@ import type { S3Services } from './s3/services.ts'
 import type { ObjectServices } from './v1/services.ts'
 import type { AccountServices } from './v2/account/services.ts'
 import type { AppServices } from './v2/apps/services.ts'
+import type { DatabaseServices } from './v2/databases/services.ts'
 import type { DeployServices } from './v2/deploys/services.ts'
 import type { GitServices } from './v2/git/services.ts'
 import type { SnapshotServices } from './v2/snapshots/services.ts'
@@ -12,6 +13,7 @@ import type { SnapshotServices } from './v2/snapshots/services.ts'
 export type Services = CoreServices &
   AccountServices &
   AppServices &
+  DatabaseServices &
   DeployServices &
   GitServices &
   HostServices &

@@ -8,6 +8,8 @@ export const cachedSeconds = {
   accountSnapshots: 20,
   /** What an application is deployed from, unless a change is announced (contract 6.4). */
   deploySources: 300,
+  /** Whether names of a domain lead anywhere on this machine (contract 12.5). */
+  databaseNames: 60,
   /** The state of the platform (contract 8.7). */
   serviceStatus: 300,
   /** The same while something is wrong. */

@@ -1,6 +1,7 @@
 import { type CaptchaSettings, captchaSettings } from './accounts/captcha.ts'
 import { countryCodes } from './accounts/countries.ts'
 import { earlierKeyChecks } from './accounts/credentials.ts'
+import { type DatabaseSettings, databaseSettings } from './databases/database-settings.ts'
 import { absolute, type Environment, integer, list, number, oneOf, required, withoutEmpty } from './environment.ts'
 import { type GitProviderSettings, gitProviderSettings } from './git/git-provider-settings.ts'
 import { type SurfaceNames, surfaceNames } from './installation/surface-names.ts'
@@ -66,6 +67,7 @@ export interface Config {
   gitProvider: GitProviderSettings | null
   mail: MailSettings
   blob: BlobSettings
+  databases: DatabaseSettings
   retention: Retention
   appConfigNames: string[]
   /** Two-letter codes of countries that are refused. */
@@ -135,6 +137,7 @@ export function parseConfig(environment: Environment, cwd: string): Config {
   }
   const edgePort = integer(env, 'EDGE_PORT', 8080)
   const domain = env.BERTH_DOMAIN ?? 'localhost'
+  const appsDomain = env.APPS_DOMAIN ?? `apps.${domain}`
   const local = (port: number) => `http://127.0.0.1:${port}`
   return {
     dataDir,
@@ -160,7 +163,7 @@ export function parseConfig(environment: Environment, cwd: string): Config {
       temporalUi: env.TEMPORAL_UI_URL ?? 'http://127.0.0.1:8233',
     },
     allowPlainHttp: oneOf(env, 'ALLOW_PLAIN_HTTP', ['off', 'on']) === 'on',
-    appsDomain: env.APPS_DOMAIN ?? `apps.${domain}`,
+    appsDomain,
     edge: {
       nginx: env.NGINX ? absolute(env.NGINX, cwd) : null,
       bind: env.EDGE_BIND ?? '127.0.0.1',
@@ -202,6 +205,7 @@ export function parseConfig(environment: Environment, cwd: string): Config {
     gitProvider: gitProviderSettings(env),
     mail: mailSettings({ url: env.SMTP_URL, from: env.MAIL_FROM }, `${dataDir}/mail`, domain),
     blob: blobSettings(env),
+    databases: databaseSettings(env, appsDomain),
     retention: retentionSettings(env),
     appConfigNames: list(env.APP_CONFIG_NAMES),
     blockedCountries: countryCodes('BLOCKED_COUNTRIES', list(env.BLOCKED_COUNTRIES)),

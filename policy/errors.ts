@@ -32,6 +32,7 @@ export const managementErrors = {
   TOO_MANY_ENV_VARS: [400, 'An application can have at most 256 variables.'],
   INVALID_SNAPSHOT_ID: [400, 'This application has no snapshot with this id.'],
   INVALID_VERSION_ID: [400, 'The version of a snapshot must be 24 to 96 letters, digits and signs.'],
+  SNAPSHOT_DATABASE_MISMATCH: [400, 'The snapshot is of another type of database.'],
   INVALID_LOCALE: [400, 'The language must be pt-BR, en-US, es-ES or zh-CN.'],
   SAME_LOCALE: [400, 'The account already uses this language.'],
   INVALID_USERNAME: [400, 'A name must be 1 to 24 letters and digits, with single spaces between words.'],
@@ -56,6 +57,13 @@ export const managementErrors = {
   INVALID_PARAMETERS: [400, 'A parameter is missing or malformed.'],
   MISSING_PARAMETERS: [400, 'A parameter is missing.'],
   INVALID_ID: [400, 'An id is missing or malformed.'],
+  INVALID_DATABASE_TYPE: [400, 'The type must be mongo, mysql, redis or postgres.'],
+  INVALID_DATABASE_VERSION: [400, 'The version must be one that this platform offers for this type.'],
+  CLUSTER_SELECTION_FAILED: [400, 'No container host has enough free capacity for this database.'],
+  DATABASE_CREATION_FAILED: [400, 'The database could not be created. Nothing of it remains.'],
+  NO_UPDATE_DATA: [400, 'Send a new name, new memory, or both.'],
+  DATABASE_NOT_RUNNING: [400, 'The database is not running. Start it first.'],
+  INVALID_RESET_TYPE: [400, 'What to reset must be password or certificate.'],
   INVALID_NAME: [400, 'A name must be 1 to 32 letters, digits, spaces, hyphens and underscores.'],
   INVALID_CODE: [400, 'The invite code is unknown, already used, or older than 5 minutes.'],
   INVALID_GROUP: [400, 'The role must be view, manager, maintain or admin.'],
@@ -106,6 +114,7 @@ export const managementErrors = {
   CAPTCHA_REQUIRED: [403, 'Solve the captcha first: sign in on the page of this platform.'],
   APP_NOT_FOUND: [404, 'The application does not exist.'],
   DELETE_ERROR: [404, 'The application could not be deleted on its host. Nothing was lost. Try again.'],
+  DATABASE_NOT_FOUND: [404, 'The database does not exist.'],
   UNKNOWN_WORKSPACE: [404, 'The workspace does not exist.'],
   WORKSPACE_NOT_FOUND: [404, 'The workspace does not exist.'],
   MEMBER_NOT_FOUND: [404, 'The workspace has no such member.'],
@@ -121,6 +130,7 @@ export const managementErrors = {
   CONTAINER_TEMPORARILY_SUSPENDED: [409, 'The application is suspended.'],
   CONTAINER_NOT_FOUND: [409, 'The application has no container.'],
   CONTAINER_INSUFFICIENT_DISK_SPACE: [409, 'The host does not have enough disk space.'],
+  CONTAINER_NETWORK_CONFLICT: [409, 'The port of the database is in use on its host.'],
   ACTION_FAILED: [409, 'The container host could not perform the action.'],
   REPOSITORY_BRANCH_ALREADY_CONFIGURED: [409, 'This branch of the repository is already linked to an application.'],
   ENV_BUSY: [409, 'Another request is changing the variables. Try again.'],
@@ -137,6 +147,7 @@ export const managementErrors = {
   REALTIME_MAX_CONNECTIONS: [429, 'The account has the maximum number of open streams.'],
   REALTIME_MAX_CONNECTIONS_APP: [429, 'This application has the maximum number of open streams.'],
   SAVE_FAILED: [500, 'The file could not be saved.'],
+  RESET_FAILED: [500, 'The credentials could not be replaced. Try again.'],
   INTERNAL_SERVER_ERROR: [500, 'An unexpected error occurred. Report the request id to find its cause.'],
   VALIDATION_FAILED: [502, 'The git provider refused the check.'],
   FAILED_TO_FETCH: [502, 'The git provider could not be reached. Try again.'],
@@ -192,6 +203,16 @@ export class ApiError extends Refusal {
   }
 }
 
+/** A failure that the caller cannot have caused: its code is answered with 500 instead of the code's own status. */
+export class UnexpectedFailure extends ApiError {
+  override get status(): number {
+    return unexpectedStatus
+  }
+}
+
+/** The status of a failure that the caller cannot have caused. */
+export const unexpectedStatus = 500
+
 /** Codes that have another name on the blob wire (contract 10.3). */
 const blobNames: Partial<Record<ErrorCode, ErrorCode>> = {
   KEEP_CALM: 'RATE_LIMITED',
@@ -211,7 +232,8 @@ export const inDoubtMessage = 'The database did not confirm whether this was don
 /** An error on a wire, with the wire's name, status and, unless it has its own, message. */
 export function errorOn(error: ApiError, wire: Wire): { code: ErrorCode; status: number; message: string } {
   const code = codeOn(wire, error.code)
-  const [status, sentence] = catalogueEntry(code, wire)
+  const [usual, sentence] = catalogueEntry(code, wire)
+  const status = error instanceof UnexpectedFailure ? unexpectedStatus : usual
   return { code, status, message: error.message === catalogueEntry(error.code)[1] ? sentence : error.message }
 }
 

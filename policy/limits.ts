@@ -1,11 +1,8 @@
-import type { Plan } from './accounts/plans.ts'
-import type { ErrorCode } from './errors.ts'
-
 /** Max requests per window, and what they are counted by; further ones are refused for the rest of the window, or for the block. */
 export interface Limit {
   allow: number
   perSeconds: number
-  by: 'user' | 'app' | 'user+app' | 'address' | 'link+address'
+  by: 'user' | 'app' | 'user+app' | 'database' | 'user+database' | 'address' | 'link+address'
   thenBlockSeconds?: number
   /** Name of a counter that several endpoints share; without it the endpoint has its own. */
   shared?: string
@@ -61,6 +58,26 @@ export const limits = {
   ],
   // Counted by the endpoint itself: cached answers are free.
   'users.snapshots.misses': [{ allow: 3, perSeconds: 60, by: 'user', thenBlockSeconds: 300 }],
+  'databases.create': [{ allow: 1, perSeconds: 3, by: 'user' }],
+  'databases.status.all': [{ allow: 15, perSeconds: 60, by: 'user' }],
+  'databases.update': [{ allow: 1, perSeconds: 5, by: 'user' }],
+  'databases.delete': [{ allow: 1, perSeconds: 3, by: 'user' }],
+  'databases.start': [{ allow: 1, perSeconds: 3, by: 'database' }],
+  'databases.stop': [{ allow: 1, perSeconds: 3, by: 'database' }],
+  'databases.reset': [{ allow: 1, perSeconds: 3, by: 'user' }],
+  'databases.metrics': [{ allow: 10, perSeconds: 5, by: 'user', thenBlockSeconds: 60 }],
+  'databases.snapshots.create': [
+    { allow: 1, perSeconds: 5, by: 'user' },
+    { allow: 1, perSeconds: 180, by: 'database' },
+  ],
+  'databases.snapshots.restore': [
+    { allow: 1, perSeconds: 60, by: 'user' },
+    { allow: 1, perSeconds: 120, by: 'database' },
+  ],
+  'databases.logs': [
+    { allow: 1, perSeconds: 5, by: 'user+database' },
+    { allow: 20, perSeconds: 10, by: 'user', thenBlockSeconds: 30 },
+  ],
   'workspaces.create': [{ allow: 1, perSeconds: 10, by: 'user' }],
   'workspaces.find': [{ allow: 30, perSeconds: 60, by: 'user' }],
   'workspaces.delete': [{ allow: 1, perSeconds: 10, by: 'user' }],
@@ -143,91 +160,8 @@ export function scaledBucket({ burst, everySeconds }: Bucket, scale: number): Bu
   return { burst: Math.max(1, Math.floor(burst * scale)), everySeconds: everySeconds / Math.max(scale, 1e-9) }
 }
 
-/** One counter of one request: its key, its limit, and the code of a refusal. */
-export interface Counter {
-  key: string
-  allow: number
-  perSeconds: number
-  blockSeconds: number
-  code: ErrorCode
-}
-
-export interface Counted {
-  /** The caller and its plan; absent on public routes. */
-  user?: { id: string; plan: Plan }
-  appId?: string
-  /** The upload token that is the caller's credential. */
-  uploadTokenId?: string
-  /** Source address of every caller. */
-  address?: string
-  /** The visited link. */
-  link?: string
-  /** Source address of a caller outside the platform; absent for loopback, hosts and applications. */
-  outsideAddress?: string
-  scale: number
-  budgetBlockSeconds: number
-}
-
 /** Requests per minute of an address outside the platform, over all accounts that use it (contract 9.2). */
 export const outsidePerMinute = 300
 
-/**
- * Every counter of one request, sorted by key, so that requests always lock the same rows in one order.
- *
- * The daily cap of a plan, 1440 times its figure per 60 s, needs no counter of its own: windows of one counter never
- * overlap, so no day holds more than 1440 of them.
- */
-export function countersOf(endpoint: string, rows: readonly Limit[], who: Counted): Counter[] {
-  const counters = ownCounters(endpoint, rows, who)
-  const scaled = (allow: number): number => scaledCount(allow, who.scale)
-  const budget = { perSeconds: 60, blockSeconds: who.budgetBlockSeconds, code: 'RATE_LIMIT' } as const
-  const planLimit = who.user?.plan.requestsPerMinute ?? 0
-  if (who.user) counters.push({ key: `budget/${who.user.id}`, allow: scaled(planLimit), ...budget })
-  // The limit of an address is at least that of the calling account's plan.
-  if (who.outsideAddress)
-    counters.push({
-      key: `outside/${who.outsideAddress}`,
-      allow: scaled(Math.max(outsidePerMinute, planLimit)),
-      ...budget,
-    })
-  return counters.length > 1 ? counters.sort((a, b) => (a.key < b.key ? -1 : 1)) : counters
-}
-
-type Subject = Pick<Counted, 'appId' | 'uploadTokenId' | 'address' | 'link' | 'scale'> & { user?: { id: string } }
-
 /** Requests of one upload token, of any kind (contract 9.7). */
 export const tokenRequests = { allow: 60, perSeconds: 60, blockSeconds: 300 } as const
-
-/** The counters of an endpoint's own limits, without the budgets: for costs that are known only after the request was admitted. */
-export function ownCounters(endpoint: string, rows: readonly Limit[], who: Subject): Counter[] {
-  const counters: Counter[] = []
-  for (const row of rows) {
-    const subject = subjectOf(row.by, who)
-    if (subject === undefined) continue
-    counters.push({
-      key: `${row.shared ?? endpoint}/${row.by}/${subject}/${row.perSeconds}`,
-      allow: scaledCount(row.allow, who.scale),
-      perSeconds: row.perSeconds,
-      blockSeconds: row.thenBlockSeconds ?? 0,
-      code: row.code ?? 'KEEP_CALM',
-    })
-  }
-  if (who.uploadTokenId)
-    counters.push({
-      ...tokenRequests,
-      key: `upload-token/${who.uploadTokenId}`,
-      allow: scaledCount(tokenRequests.allow, who.scale),
-      code: 'KEEP_CALM',
-    })
-  return counters
-}
-
-const scaledCount = (allow: number, scale: number): number => Math.max(1, Math.floor(allow * scale))
-
-function subjectOf(by: Limit['by'], who: Subject): string | undefined {
-  if (by === 'user') return who.user?.id
-  if (by === 'app') return who.appId
-  if (by === 'address') return who.address
-  if (by === 'link+address') return who.link && who.address && `${who.link}/${who.address}`
-  return who.user && who.appId && `${who.user.id}/${who.appId}`
-}

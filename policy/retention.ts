@@ -32,6 +32,8 @@ export const retentionTimes = {
   /** Snapshots (contract 6.24); failed ones for operators only. */
   snapshotDays: 30,
   failedSnapshotDays: 1,
+  /** The volume of a database that a restore has replaced (`berth databases undo`). */
+  replacedVolumeSeconds: 86_400,
   /** How late the end of a plan is still mailed, after an outage; shorter than the retention of sent mails. */
   planEndDays: 7,
   /** Steps to a lower plan that were applied or refused. */

@@ -9,8 +9,10 @@ export const roundSeconds = {
   /** Host watch and route keeper compare everything, changed or not. */
   everything: 60,
   firewall: 10,
-  /** Whether disks of applications are mounted and writable. */
+  /** Whether disks of applications and databases are mounted and writable. */
   disks: 30,
+  /** Images of databases that a host could not get are tried again. */
+  databaseImages: 600,
   /** Leases of live streams are renewed. */
   liveStreams: 20,
   /** Whether Temporal refuses this process's credentials. */

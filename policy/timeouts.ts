@@ -6,6 +6,8 @@ export const commandTimeouts = {
   claimMs: 30_000,
   /** Max total wait for a running one; no further step of it starts after that (policy/apps/command-times.ts). */
   holdMs: 95_000,
+  /** A creation of a database that has not ended by then is cancelled, so that its end is known within `holdMs`. */
+  creationMs: 85_000,
   /** Wait for an operation that continues without its caller, claimed or not. */
   backgroundMs: 90_000,
 } as const
@@ -65,6 +67,9 @@ export const gateStarts = 3
 
 /** How long a process caches a valid credential, in milliseconds: a revoked one stops working within a second. */
 export const credentialBelievedMs = 500
+
+/** How long an answer waits for the address of a host name, in milliseconds. */
+export const nameLookupMs = 500
 
 /** Max time for which a program is frozen for its snapshot, in seconds. */
 export const snapshotPauseSeconds = 20

@@ -1,5 +1,6 @@
 import { uncountRequest } from '../../db/limits.ts'
-import { linkVisits, ownCounters } from '../../policy/limits.ts'
+import { ownCounters } from '../../policy/counters.ts'
+import { linkVisits } from '../../policy/limits.ts'
 import { networkOf } from '../http/address.ts'
 import { admitBody, inviteBody, readBody } from '../http/body.ts'
 import type { Exchange } from '../http/exchange.ts'

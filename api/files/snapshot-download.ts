@@ -1,6 +1,7 @@
 import { findGoodSnapshot, type SnapshotRow } from '../../db/snapshots/snapshots.ts'
 import { type LinkedSnapshot, linkSecret, readLink } from '../../policy/apps/snapshot-links.ts'
-import { linkVisits, ownCounters } from '../../policy/limits.ts'
+import { ownCounters } from '../../policy/counters.ts'
+import { linkVisits } from '../../policy/limits.ts'
 import { networkOf } from '../http/address.ts'
 import type { Exchange } from '../http/exchange.ts'
 import type { Reply } from '../http/respond.ts'

@@ -1,5 +1,6 @@
 import { openObject } from '../../db/objects/objects.ts'
-import { linkVisits, ownCounters } from '../../policy/limits.ts'
+import { ownCounters } from '../../policy/counters.ts'
+import { linkVisits } from '../../policy/limits.ts'
 import { objectHeaders, privateHeaders } from '../../policy/objects/object-headers.ts'
 import { readLinkToken } from '../../policy/objects/object-links.ts'
 import { objectName } from '../../policy/objects/object-names.ts'

@@ -1,5 +1,6 @@
 import type { AppRow } from '../../db/apps/apps.ts'
 import type { Db } from '../../db/database.ts'
+import type { DatabaseRow } from '../../db/databases/database-rows.ts'
 import { findHost } from '../../db/hosts/hosts.ts'
 import { ApiError } from '../../policy/errors.ts'
 import { hostReadKey } from '../../policy/keys.ts'
@@ -8,7 +9,7 @@ import { assertNotLost } from '../pipeline/access.ts'
 export interface HostRequest {
   /** Default: GET. */
   method?: 'GET' | 'PUT' | 'PATCH' | 'DELETE'
-  /** Below `/apps/<id>/`. */
+  /** Below `/apps/<id>/` or `/databases/<id>/`. */
   path: string
   body?: Uint8Array
   /** Until the answer starts, in milliseconds; with `whole` until it has ended. */
@@ -16,11 +17,14 @@ export interface HostRequest {
   whole?: boolean
 }
 
+/** What a host serves reads of. */
+export type Hosted = AppRow | DatabaseRow
+
 /**
- * One request to the server of an application's host. Throws CLUSTER_UNAVAILABLE when the host is offline or cannot be reached, and
+ * One request to the server of the host of an application or a database. Throws CLUSTER_UNAVAILABLE when the host is offline or cannot be reached, and
  * CLUSTER_TIMEOUT past the deadline; refusals of the host are responses.
  */
-export type HostCall = (app: AppRow, request: HostRequest) => Promise<Response>
+export type HostCall = (hosted: Hosted, request: HostRequest) => Promise<Response>
 
 /** Calls over HTTP, with each host's own key. */
 export function hostCall(db: Db, masterKey: string): HostCall {
@@ -32,14 +36,15 @@ export function hostCall(db: Db, masterKey: string): HostCall {
     return key
   }
 
-  return async (app, { method, path, body, deadlineMs, whole }) => {
-    assertNotLost(app)
-    const host = await findHost(db, app.host_id)
+  return async (hosted, { method, path, body, deadlineMs, whole }) => {
+    const folder = 'engine' in hosted ? 'databases' : 'apps'
+    assertNotLost(hosted)
+    const host = await findHost(db, hosted.host_id)
     if (!host?.reachable || !host.read_url) throw new ApiError('CLUSTER_UNAVAILABLE')
     const deadline = new AbortController()
     const timer = setTimeout(() => deadline.abort(new DOMException('too late', 'TimeoutError')), deadlineMs)
     try {
-      return await fetch(`${host.read_url}/apps/${app.id}/${path}`, {
+      return await fetch(`${host.read_url}/${folder}/${hosted.id}/${path}`, {
         method,
         body,
         headers: { Authorization: `Bearer ${keyOf(host.id)}` },

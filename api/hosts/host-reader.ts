@@ -1,10 +1,11 @@
 import type { ContainerStats } from '../../activities/containers/port.ts'
-import { type AppRow, recordStats } from '../../db/apps/apps.ts'
+import { recordStats } from '../../db/apps/apps.ts'
 import type { Db } from '../../db/database.ts'
+import { recordDatabaseStats } from '../../db/databases/databases.ts'
 import { ApiError } from '../../policy/errors.ts'
-import { type HostCall, hostFailure } from './host-call.ts'
+import { type HostCall, type Hosted, hostFailure } from './host-call.ts'
 
-/** A host's current figures of one application. Memory, network and storage in bytes. */
+/** A host's current figures of one application or database. Memory, network and storage in bytes. */
 export interface HostReading {
   /** Null when there is no container (yet, or any more). */
   state: { status: string; running: boolean; startedAt: string | null; exitCode: number | null; oom: boolean } | null
@@ -12,12 +13,12 @@ export interface HostReading {
   storageBytes: number
 }
 
-/** Reads that go to the application's host directly and never through Temporal. */
+/** Reads that go to the host of an application or a database directly and never through Temporal. */
 export interface HostReader {
   /** Null when the host does not answer. */
-  stats(app: AppRow): Promise<HostReading | null>
+  stats(hosted: Hosted): Promise<HostReading | null>
   /** Null when there are none. Throws CLUSTER_UNAVAILABLE and CLUSTER_TIMEOUT. */
-  logs(app: AppRow, maxBytes: number): Promise<string | null>
+  logs(hosted: Hosted, maxBytes: number): Promise<string | null>
 }
 
 /** An engine measures for a second before it reports the CPU usage of a container. */
@@ -33,25 +34,27 @@ export function httpHostReader(db: Db, ask: HostCall): HostReader {
   const storedAt = new Map<string, number>()
 
   /** Stores a reading without delaying the answer. */
-  function store(appId: string, reading: HostReading): void {
+  function store(hosted: Hosted, reading: HostReading): void {
+    const { id } = hosted
     const now = Date.now()
-    if (!reading.stats || now - (storedAt.get(appId) ?? 0) < storeEveryMs) return
+    if (!reading.stats || now - (storedAt.get(id) ?? 0) < storeEveryMs) return
     if (storedAt.size >= maxEntries) storedAt.clear()
-    storedAt.set(appId, now)
-    recordStats(db, appId, reading).catch(() => storedAt.delete(appId))
+    storedAt.set(id, now)
+    const record = 'engine' in hosted ? recordDatabaseStats : recordStats
+    record(db, id, reading).catch(() => storedAt.delete(id))
   }
 
   return {
-    async stats(app) {
-      const response = await ask(app, { path: 'stats', deadlineMs: statsDeadlineMs, whole: true }).catch(silence)
+    async stats(hosted) {
+      const response = await ask(hosted, { path: 'stats', deadlineMs: statsDeadlineMs, whole: true }).catch(silence)
       const reading = response?.ok ? ((await response.json().catch(() => null)) as HostReading | null) : null
-      if (reading) store(app.id, reading)
+      if (reading) store(hosted, reading)
       return reading
     },
 
-    async logs(app, maxBytes) {
+    async logs(hosted, maxBytes) {
       const path = `logs?maxBytes=${maxBytes}`
-      const response = await ask(app, { path, deadlineMs: logsDeadlineMs, whole: true })
+      const response = await ask(hosted, { path, deadlineMs: logsDeadlineMs, whole: true })
       if (response.status === 404) return null
       if (!response.ok) throw new ApiError('CLUSTER_UNAVAILABLE')
       return response.text().catch(error => {

@@ -12,15 +12,15 @@ const maxSamples = 10_000
 /** Readings closer together than this reuse the earlier rate. */
 const minIntervalMs = 500
 
-/** `network.now`: bytes per second between two readings of one application, in this process. */
+/** `network.now`: bytes per second between two readings of one application or database, in this process. */
 export class NetworkRates {
   #samples = new Map<string, Sample>()
 
   /** Zero until there are two readings of one run to compare. */
-  of(appId: string, reading: HostReading | null, at: number): readonly [number, number] {
+  of(id: string, reading: HostReading | null, at: number): readonly [number, number] {
     if (!reading?.stats) return noTraffic
     const { networkIn: into, networkOut: out } = reading.stats
-    const before = this.#samples.get(appId)
+    const before = this.#samples.get(id)
     if (before && at - before.at < minIntervalMs) return before.rate
     const isSameRun = before !== undefined && into >= before.into && out >= before.out
     const seconds = before ? (at - before.at) / 1000 : 1
@@ -28,7 +28,7 @@ export class NetworkRates {
       ? ([Math.round((into - before.into) / seconds), Math.round((out - before.out) / seconds)] as const)
       : noTraffic
     if (this.#samples.size >= maxSamples) this.#samples.clear()
-    this.#samples.set(appId, { into, out, at, rate })
+    this.#samples.set(id, { into, out, at, rate })
     return rate
   }
 }

@@ -1,21 +1,28 @@
 import { findSharedApp } from '../../db/accounts/workspace-apps.ts'
 import { type AppRow, findApp } from '../../db/apps/apps.ts'
 import type { Db } from '../../db/database.ts'
+import type { DatabaseRow } from '../../db/databases/database-rows.ts'
+import { findDatabase } from '../../db/databases/databases.ts'
 import { failedCreation } from '../../db/operations/operations.ts'
 import { type Permission, permits, type Role } from '../../policy/accounts/permissions.ts'
 import { covers, type Scope } from '../../policy/accounts/scopes.ts'
 import { lostWith } from '../../policy/apps/app-problems.ts'
+import { databaseLostWith } from '../../policy/databases/database-problems.ts'
 import { ApiError, type ErrorCode } from '../../policy/errors.ts'
 import { resourceIdPattern } from '../../policy/ids.ts'
 import type { Exchange } from '../http/exchange.ts'
 import { type Authenticate, type Caller, callerFor } from './authenticate.ts'
 
-/** Who may call an endpoint. `scope: null` requires a key with full access; `permission` loads the application of the path. */
+/**
+ * Who may call an endpoint. `scope: null` requires a key with full access; `permission` loads the application of the path, `database`
+ * its database.
+ */
 export type Auth = 'public' | 'session' | ScopeAuth
 
 export interface ScopeAuth {
   scope: Scope | null
   permission?: Permission
+  database?: true
   /** An alternative to `scope`. */
   orScope?: Scope
   /** True: upload tokens are accepted too. */
@@ -40,15 +47,17 @@ export function checkScope(caller: Caller, auth: Exclude<Auth, 'public'>): void 
     throw new ApiError('RESOURCE_NOT_ALLOWED', 'A key that is limited to certain applications cannot access objects.')
 }
 
-/** The application of the path, if the caller may call the endpoint; undefined if the endpoint needs none. Throws what `checkScope` and `accessApp` throw. */
+/** What the path names, if the caller may call the endpoint. Throws what `checkScope`, `accessApp` and `ownDatabase` throw. */
 export async function accessOf(
   auth: Exclude<Auth, 'public'>,
   { path }: Pick<Exchange, 'path'>,
   { db }: { db: Db },
   caller: Caller,
-): Promise<Access | undefined> {
+): Promise<NamedResource> {
   checkScope(caller, auth)
-  if (auth === 'session' || !auth.permission) return undefined
+  if (auth === 'session') return {}
+  if (auth.database) return { database: await ownDatabase(db, caller, path.databaseId ?? '') }
+  if (!auth.permission) return {}
   return accessApp(db, caller, path.appId ?? '', auth.permission)
 }
 
@@ -84,6 +93,23 @@ export async function accessApp(db: Db, caller: Caller, idInPath: string, permis
   return access
 }
 
+/**
+ * The caller's database that a path names. Databases are not shared (contract 12.1), so that an id with a workspace leads nowhere.
+ * Malformed, missing and foreign ids are the same DATABASE_NOT_FOUND. Also throws RESOURCE_NOT_ALLOWED.
+ */
+async function ownDatabase(db: Db, caller: Caller, idInPath: string): Promise<DatabaseRow> {
+  const [, id, workspaceId] = resourceIdPattern.exec(idInPath) ?? []
+  if (!id) throw new ApiError('DATABASE_NOT_FOUND')
+  if (!coversResource(caller, id)) throw new ApiError('RESOURCE_NOT_ALLOWED')
+  const database = workspaceId === undefined ? await findDatabase(db, caller.user.id, id) : undefined
+  if (database) return database
+  const failure = workspaceId === undefined ? await failedCreation(db, caller.user.id, id, 'database') : undefined
+  throw new ApiError(
+    'DATABASE_NOT_FOUND',
+    failure && `The database could not be created. ${failure.code}: ${failure.message}`,
+  )
+}
+
 /** Tells the owner why an application whose creation failed is missing; undefined in every other case. */
 async function failureOfCreation(db: Db, caller: Caller, appId: string): Promise<string | undefined> {
   const failure = await failedCreation(db, caller.user.id, appId)
@@ -101,12 +127,17 @@ export interface Access {
   role: Role
 }
 
+/** The application of a path with the caller's role, or its database. */
+export type NamedResource = Partial<Access> & { database?: DatabaseRow }
+
 async function ownApp(db: Db, caller: Caller, appId: string): Promise<Access | undefined> {
   const app = await findApp(db, caller.user.id, appId)
   return app && { app, role: 'owner' }
 }
 
-/** Throws CLUSTER_UNAVAILABLE, with what to do, for an application whose files were lost with a forgotten host. */
-export function assertNotLost({ lost_with: hostId }: Pick<AppRow, 'lost_with'>): void {
-  if (hostId !== null) throw new ApiError('CLUSTER_UNAVAILABLE', lostWith(hostId))
+/** Throws CLUSTER_UNAVAILABLE, with what to do, for an application or database that was lost with a forgotten host. */
+export function assertNotLost(hosted: Pick<AppRow, 'lost_with'> | Pick<DatabaseRow, 'lost_with' | 'engine'>): void {
+  const { lost_with: hostId } = hosted
+  if (hostId === null) return
+  throw new ApiError('CLUSTER_UNAVAILABLE', 'engine' in hosted ? databaseLostWith(hostId) : lostWith(hostId))
 }

@@ -23,13 +23,18 @@ export async function audit(
 }
 
 /** The audit entry of a command; without an actor there was none. */
-export function entryOf(action: string, { caller, app }: Admission, exchange: Exchange, result: string): AuditEntry {
+export function entryOf(
+  action: string,
+  { caller, app, database }: Admission,
+  exchange: Exchange,
+  result: string,
+): AuditEntry {
   const actor = caller?.user.id ?? exchange.actor ?? ''
   return {
-    accountId: app?.owner_id ?? exchange.resourceOwner ?? actor,
+    accountId: app?.owner_id ?? database?.owner_id ?? exchange.resourceOwner ?? actor,
     actor,
     action,
-    resource: app?.id ?? exchange.resource?.slice(0, retentionTimes.auditResourceCharacters) ?? null,
+    resource: app?.id ?? database?.id ?? exchange.resource?.slice(0, retentionTimes.auditResourceCharacters) ?? null,
     result,
     operationId: exchange.headers['X-Operation-Id'] ?? null,
   }

@@ -1,18 +1,20 @@
 import type { z } from 'zod'
 import type { AppRow } from '../../db/apps/apps.ts'
+import type { DatabaseRow } from '../../db/databases/database-rows.ts'
 import type { Role } from '../../policy/accounts/permissions.ts'
 import { type ApiError, codeOn, type ErrorCode, type Wire } from '../../policy/errors.ts'
 import type { Exchange } from '../http/exchange.ts'
 import type { Reply } from '../http/respond.ts'
 import type { Services } from '../services.ts'
-import type { Access, Auth } from './access.ts'
+import type { Auth, NamedResource } from './access.ts'
 import type { Caller } from './authenticate.ts'
 
-/** What an endpoint receives: the caller, the application of the path, and the input. */
+/** What an endpoint receives: the caller, the application or database of the path, and the input. */
 export interface Call<A extends Auth = Auth, Query = unknown, Body = unknown> {
   caller: A extends 'public' ? undefined : Caller
   app: A extends { permission: string } ? AppRow : undefined
   role: A extends { permission: string } ? Role : undefined
+  database: A extends { database: true } ? DatabaseRow : undefined
   query: Query
   body: Body
   exchange: Exchange
@@ -28,6 +30,8 @@ export interface Definition<A extends Auth, Q extends z.ZodObject, B extends z.Z
   path: string
   summary: string
   auth: A
+  /** Throws unless the caller's credential and plan allow the request; called before the body is read. */
+  checkCaller?(caller: Caller): void
   query?: Q
   /** A JSON body. A field with its own error code carries it as the schema's `error`. */
   body?: B
@@ -68,6 +72,8 @@ export interface Definition<A extends Auth, Q extends z.ZodObject, B extends z.Z
   errors?: readonly ErrorCode[]
   /** Codes whose status differs from the catalogue's here (contract 10.2). */
   statuses?: Partial<Record<ErrorCode, number>>
+  /** Codes that may also be answered with 500, for a failure that the caller cannot have caused (contract 10.2). */
+  unexpected?: readonly ErrorCode[]
   /** Refusals of these codes have only `status` and `code`. */
   terse?: readonly ErrorCode[]
   handle(call: Call<A, z.output<Q>, z.output<B>>, services: Services): Promise<z.input<R> | Reply>
@@ -88,8 +94,8 @@ export function endpoint<
   return definition as unknown as Endpoint
 }
 
-/** The caller and the application, once they are known. */
-export type Admission = Partial<Access> & { caller?: Caller }
+/** The caller, and what the path names, once they are known. */
+export type Admission = NamedResource & { caller?: Caller }
 
 /** Codes that the pipeline itself may answer with. Handlers may throw them as well. */
 export function commonErrors({
@@ -114,6 +120,7 @@ export function commonErrors({
   if (typeof auth === 'object' && auth.scope?.startsWith('blob:')) codes.push('RESOURCE_NOT_ALLOWED')
   if (typeof auth === 'object' && auth.permission)
     codes.push('APP_NOT_FOUND', 'PERMISSION_DENIED', 'RESOURCE_NOT_ALLOWED')
+  if (typeof auth === 'object' && auth.database) codes.push('DATABASE_NOT_FOUND', 'RESOURCE_NOT_ALLOWED')
   if (query || body) codes.push('INVALID_PARAMETERS', 'INVALID_INPUT')
   if (body) codes.push('INVALID_JSON_BODY')
   if (body && maxBodyBytes) codes.push('UPLOAD_BUSY')

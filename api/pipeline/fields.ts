@@ -37,6 +37,12 @@ export const isoTime = z.string().meta({ openapi: { type: 'string', format: 'dat
 /** For a field whose texts the endpoint checks one by one: an unstorable one does not refuse the whole request. */
 export const checkedByEndpoint = { checksTexts: true } as const
 
+/** The name that a customer gives to something. */
+export const resourceName = z
+  .string({ error: 'INVALID_NAME' })
+  .regex(/^(?=.*[^ ])[A-Za-z0-9 _-]{1,32}$/, 'INVALID_NAME')
+  .transform(name => name.trim())
+
 const id = (pattern: RegExp) => z.string({ error: 'INVALID_ID' }).regex(pattern, 'INVALID_ID')
 
 /** Ids in a body, where a malformed one is a bad request. */
@@ -54,5 +60,6 @@ export const pathParameters: Record<string, object> = {
     description: 'Application id, optionally followed by - and a workspace id.',
   },
   workspaceId: { type: 'string', pattern: workspaceIdPattern.source, description: 'Workspace id.' },
+  databaseId: { type: 'string', pattern: '^[a-f0-9]{32}$', description: 'Database id.' },
   deploymentId: { type: 'string', pattern: '^[a-f0-9]{32}$', description: 'Deployment id.' },
 }

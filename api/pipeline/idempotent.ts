@@ -9,6 +9,7 @@ import {
   type StoredAnswer,
   storeAnswer,
 } from '../../db/idempotency.ts'
+import { findOperation } from '../../db/operations/operations.ts'
 import { ignoreError } from '../../lib/async/ignore-error.ts'
 import { ApiError } from '../../policy/errors.ts'
 import type { Exchange } from '../http/exchange.ts'
@@ -58,6 +59,8 @@ interface RequestOfKey {
   fingerprint: string
   /** True: the fingerprint contains what an upload token pins, so that another token that pins the same may repeat the request. */
   includesPins?: true
+  /** True: the stored answer is repeated only once its operation has ended. */
+  untilEnd?: true
 }
 
 /**
@@ -95,13 +98,13 @@ export function requestOf({ body, exchange }: JsonCall, route: string): RequestO
  */
 export async function oncePerKey<T extends object>(
   { caller, exchange }: KeyedCall,
-  { key, route, fingerprint, includesPins }: RequestOfKey,
+  { key, route, fingerprint, includesPins, untilEnd }: RequestOfKey,
   db: Db,
   steps: (inTransaction: InTransaction<T>) => Promise<T>,
 ): Promise<T> {
   if (key === undefined) return steps(withoutKey(db))
   const request: KeyedRequest = { ...ownerOf(caller, includesPins), key, route, fingerprint }
-  const earlier = await claimed(db, request)
+  const earlier = await claimed(db, request, untilEnd)
   if (earlier.state === 'running') throw new ApiError('IDEMPOTENCY_IN_PROGRESS')
   if (earlier.state === 'reused') throw new ApiError('IDEMPOTENCY_KEY_REUSED')
   if (earlier.state === 'answered') {
@@ -162,8 +165,10 @@ function ownerOf({ user, uploadToken, scopes, resources, prefixes }: Caller, inc
 }
 
 /** As `claimIdempotencyKey`; an answer about an operation is repeated only once that is confirmed, and not if it was undone. */
-async function claimed(db: Db, request: KeyedRequest): Promise<IdempotencyClaim> {
+async function claimed(db: Db, request: KeyedRequest, untilEnd = false): Promise<IdempotencyClaim> {
   const earlier = await claimIdempotencyKey(db, request)
   if (earlier.state !== 'answered' || earlier.operationId === null) return earlier
-  return (await confirmOperation(db, earlier.operationId)) ? earlier : claimIdempotencyKey(db, request)
+  if (!(await confirmOperation(db, earlier.operationId))) return claimIdempotencyKey(db, request)
+  const operation = untilEnd && (await findOperation(db, earlier.operationId))
+  return operation && operation.finished_at === null ? { state: 'running' } : earlier
 }

@@ -1,7 +1,7 @@
 import type { Db } from '../../db/database.ts'
 import { type CounterState, countRequest, countRequests, startBlock } from '../../db/limits.ts'
+import type { Counter } from '../../policy/counters.ts'
 import { ApiError } from '../../policy/errors.ts'
-import type { Counter } from '../../policy/limits.ts'
 
 interface Refusal {
   counter: Counter

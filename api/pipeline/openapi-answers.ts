@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { catalogueEntry, codeOn, type ErrorCode } from '../../policy/errors.ts'
+import { catalogueEntry, codeOn, type ErrorCode, unexpectedStatus } from '../../policy/errors.ts'
 import { commonErrors, type Endpoint } from './endpoint.ts'
 import { type Json, schemaOf } from './openapi-schemas.ts'
 
@@ -78,6 +78,7 @@ function refusals(endpoint: Endpoint): Record<string, Json> {
   for (const code of [...codes].sort()) {
     const status = endpoint.statuses?.[code] ?? catalogueEntry(code, endpoint.wire)[0]
     byStatus[status] = [...(byStatus[status] ?? []), code]
+    if (endpoint.unexpected?.includes(code)) byStatus[unexpectedStatus] = [...(byStatus[unexpectedStatus] ?? []), code]
   }
   return Object.fromEntries(
     Object.entries(byStatus).map(([status, group]) => [

@@ -26,7 +26,7 @@ const general = [
 const managementApi: Described = {
   path: '/v2/openapi.json',
   version: '10.3.3',
-  description: `Create applications from a zip archive, control and monitor them. ${general}`,
+  description: `Create applications from a zip archive, and databases; control and monitor them. ${general}`,
 }
 
 export const blobApi: Described = {

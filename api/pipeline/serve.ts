@@ -1,13 +1,13 @@
-import type { AppRow } from '../../db/apps/apps.ts'
+import { countersOf, ownCounters } from '../../policy/counters.ts'
 import { ApiError, codeOn } from '../../policy/errors.ts'
-import { countersOf, type Limit, limits, ownCounters } from '../../policy/limits.ts'
+import { type Limit, limits } from '../../policy/limits.ts'
 import { networkOf } from '../http/address.ts'
 import type { Exchange } from '../http/exchange.ts'
 import { failure, type Reply, streamed, success, toApiError } from '../http/respond.ts'
 import type { Services } from '../services.ts'
 import { accessOf, reauthenticate } from './access.ts'
 import { audit } from './audit.ts'
-import { type Caller, callerFor } from './authenticate.ts'
+import { callerFor } from './authenticate.ts'
 import { checkCaptcha } from './captcha.ts'
 import { crossOriginHeaders } from './cross-origin.ts'
 import { withinDeadline } from './deadline.ts'
@@ -20,11 +20,12 @@ export async function serve(endpoint: Endpoint, exchange: Exchange, services: Se
   if (endpoint.crossOrigin) Object.assign(exchange.headers, crossOriginHeaders)
   try {
     admission = await withinDeadline(admit(endpoint, exchange, services))
-    const { caller, app, role } = admission
+    const { caller, app, role, database } = admission
+    if (caller) endpoint.checkCaller?.(caller)
     const query = takeQuery(endpoint, exchange)
     const body = await takeBody(endpoint, exchange, caller?.user.id)
     await reauthenticate(endpoint, exchange, services)
-    const value = await endpoint.handle({ caller, app, role, query, body, exchange } as Call, services)
+    const value = await endpoint.handle({ caller, app, role, database, query, body, exchange } as Call, services)
     if (value === streamed) return streamed
     await audit(endpoint, admission, exchange, services, 'success')
     const code = endpoint.codeBeside && (value as { code: string }).code
@@ -49,11 +50,12 @@ async function admit(endpoint: Endpoint, exchange: Exchange, services: Services)
   const caller = await callerFor(endpoint, exchange, services)
   if (!endpoint.beforeCaptcha) await checkCaptcha(services, caller, exchange.address)
   const access = await accessOf(auth, exchange, services, caller).catch(async refusal => {
-    await count(endpoint, exchange, services, caller, undefined, [])
+    await count(endpoint, exchange, services, { caller }, [])
     throw refusal
   })
-  await count(endpoint, exchange, services, caller, access?.app)
-  return { ...access, caller }
+  const admission = { ...access, caller }
+  await count(endpoint, exchange, services, admission)
+  return admission
 }
 
 /** A refused request counts against the budget only (`rows` empty), an admitted one also against the endpoint's own limits. */
@@ -61,14 +63,14 @@ async function count(
   endpoint: Endpoint,
   { address }: Exchange,
   { limiter, config, isInside }: Services,
-  caller?: Caller,
-  app?: AppRow,
+  { caller, app, database }: Admission = {},
   rows: readonly Limit[] = (limits as Record<string, readonly Limit[]>)[endpoint.name] ?? [],
 ): Promise<void> {
   const source = networkOf(address)
   const counters = (endpoint.unbudgeted ? ownCounters : countersOf)(endpoint.name, rows, {
     user: caller && { id: caller.user.id, plan: caller.plan },
     appId: app?.id,
+    databaseId: database?.id,
     uploadTokenId: caller?.uploadToken?.id,
     address: source,
     outsideAddress: isInside(address) ? undefined : source,

@@ -1,4 +1,4 @@
-import { ownCounters } from '../../policy/limits.ts'
+import { ownCounters } from '../../policy/counters.ts'
 import { s3Access } from '../../policy/objects/s3-credentials.ts'
 import { S3Error } from '../../policy/s3/s3-errors.ts'
 import { s3Counts, s3Limits, s3Requests } from '../../policy/s3/s3-limits.ts'

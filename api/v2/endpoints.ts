@@ -12,6 +12,17 @@ import { restartApp, startApp, stopApp } from './apps/power.ts'
 import { streamRealtime } from './apps/realtime.ts'
 import { getAppStatus, listAppStatuses } from './apps/status.ts'
 import { listVariables, mergeVariables, removeVariables, replaceVariables } from './apps/variables.ts'
+import { getDatabaseCertificate, resetDatabaseCredentials } from './databases/credentials.ts'
+import { createDatabase } from './databases/database-creation.ts'
+import { deleteDatabase, getDatabase, updateDatabase } from './databases/databases.ts'
+import { startDatabase, stopDatabase } from './databases/power.ts'
+import { getDatabaseLogs, getDatabaseMetrics, getDatabaseStatus, listDatabaseStatuses } from './databases/readings.ts'
+import {
+  createDatabaseSnapshot,
+  getDatabaseRestoreState,
+  listDatabaseSnapshots,
+  restoreDatabase,
+} from './databases/snapshots.ts'
 import { commitApp } from './deploys/commit.ts'
 import { getDeploymentLog } from './deploys/deployment-logs.ts'
 import { getCurrentDeployment, listDeliveries, listDeployments } from './deploys/deployments.ts'
@@ -93,6 +104,22 @@ export const endpoints: readonly Endpoint[] = [
   createSnapshot,
   restoreApp,
   getRestoreState,
+  createDatabase,
+  listDatabaseStatuses,
+  getDatabase,
+  updateDatabase,
+  deleteDatabase,
+  startDatabase,
+  stopDatabase,
+  getDatabaseStatus,
+  getDatabaseMetrics,
+  getDatabaseLogs,
+  getDatabaseCertificate,
+  resetDatabaseCredentials,
+  listDatabaseSnapshots,
+  createDatabaseSnapshot,
+  getDatabaseRestoreState,
+  restoreDatabase,
   listWorkspaces,
   getWorkspace,
   createWorkspace,

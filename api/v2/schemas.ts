@@ -1,5 +1,7 @@
 import { z } from 'zod'
 import { maxBase64Length, maxFileBytes } from '../../policy/apps/file-content.ts'
+import { metricRules } from '../../policy/apps/metrics.ts'
+import { engineNames } from '../../policy/databases/engine.ts'
 import { languages } from '../../policy/runtimes.ts'
 import { isoTime } from '../pipeline/fields.ts'
 
@@ -7,7 +9,7 @@ const language = z.enum(languages)
 const text = z.string()
 const whole = z.int()
 
-/** Why an application is not in the state of its last successful deploy, and what to do about it. */
+/** Why an application is not in the state of its last successful deploy, or a database is lost, and what to do about it. */
 const problem = z.object({ code: text, message: text }).optional()
 
 /** Shapes on the wire (contract 1.10). `optional` = omitted when unset, `nullable` = always present. */
@@ -80,20 +82,53 @@ const raw = z.object({
 })
 
 /** Texts, or numbers with `rawData=true`. */
-export const appStats = z.union([readable, raw])
+export const resourceStats = z.union([readable, raw])
+
+/** Whether one of several runs, with its figures while it does. */
+const runningShare = <T extends z.ZodType>(value: T) =>
+  z.object({ id: text, running: z.boolean(), cpu: value.optional(), ram: value.optional() })
+
+export const databaseShares = z.array(runningShare(text))
 
 const share = <T extends z.ZodType>(value: T) => ({
   cpu: value,
   ram: value,
   running: z.boolean(),
   uptime: whole,
-  applications: z.array(z.object({ id: text, running: z.boolean(), cpu: value.optional(), ram: value.optional() })),
+  applications: z.array(runningShare(value)),
 })
 
 export const totalStats = z.union([
   z.object({ ...share(text), network: readable.shape.network }),
   z.object({ ...share(z.number()), network: raw.shape.network }),
 ])
+
+export const metricPoints = z
+  .array(z.object({ date: isoTime, cpu: z.number(), ram: z.number(), net: z.array(whole).length(2) }))
+  .max(metricRules.maxPoints)
+
+const databaseSummary = z.object({
+  id: text,
+  name: text,
+  ram: whole,
+  type: z.enum(engineNames),
+  cluster: text,
+  created_at: isoTime,
+})
+
+export const databaseInfo = databaseSummary.extend({ owner: text, port: whole })
+
+export const createdDatabase = z.object({
+  id: text,
+  name: text,
+  memory: whole,
+  cpu: z.number(),
+  type: z.enum(engineNames),
+  password: text,
+  certificate: text.nullable(),
+  connection_url: text,
+  cluster: text,
+})
 
 export const profile = z.object({
   user: z.object({
@@ -109,7 +144,7 @@ export const profile = z.object({
     created_at: isoTime,
   }),
   applications: z.array(appSummary),
-  databases: z.array(z.object({ id: text, name: text, ram: whole, type: text, cluster: text, created_at: isoTime })),
+  databases: z.array(databaseSummary),
 })
 
 export const fileEntry = z.object({

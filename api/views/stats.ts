@@ -1,9 +1,10 @@
-import type { AppRow } from '../../db/apps/apps.ts'
 import { GiB, KiB, MiB } from '../../lib/bytes.ts'
 import { type Problem, problemOf } from '../../policy/apps/app-problems.ts'
+import { problemOfDatabase } from '../../policy/databases/database-problems.ts'
+import type { Hosted } from '../hosts/host-call.ts'
 import type { HostReading } from '../hosts/host-reader.ts'
 
-/** One application's figures as numbers: CPU in percent, memory and storage in bytes, network as [in, out] bytes. */
+/** Figures of one application or database as numbers: CPU in percent, memory and storage in bytes, network as [in, out] bytes. */
 export interface Figures {
   cpuPercent: number
   memoryBytes: number
@@ -23,41 +24,41 @@ export interface Figures {
 const transientStates = ['starting', 'restarting', 'deleting']
 
 /**
- * The figures of an application, from its row and its host's answer. `reading` null: the host does not answer, and the last figures are
- * shown as unreachable, or it was forgotten, and the application has ended.
+ * The figures of an application or a database, from its row and its host's answer. `reading` null: the host does not answer, and the
+ * last figures are shown as unreachable, or it was forgotten, and with it what ran there.
  */
 export function figuresOf(
-  app: AppRow,
+  hosted: Hosted,
   reading: HostReading | null,
   now: readonly [number, number],
   at: number,
 ): Figures {
-  const last = reading ?? (app.last_stats as HostReading | null)
+  const last = reading ?? (hosted.last_stats as HostReading | null)
   const state = reading?.state
-  const running = reading ? (state?.running ?? false) : app.status === 'running'
-  const startedAt = state?.startedAt ? Date.parse(state.startedAt) : app.started_at?.getTime()
+  const running = reading ? (state?.running ?? false) : hosted.status === 'running'
+  const startedAt = state?.startedAt ? Date.parse(state.startedAt) : hosted.started_at?.getTime()
   const { stats } = last ?? {}
   return {
     cpuPercent: running ? (stats?.cpuPercent ?? 0) : 0,
     memoryBytes: running ? (stats?.memoryBytes ?? 0) : 0,
-    limitBytes: app.ram_mb * MiB,
+    limitBytes: hosted.ram_mb * MiB,
     storageBytes: last?.storageBytes ?? 0,
     total: [stats?.networkIn ?? 0, stats?.networkOut ?? 0],
     now,
-    status: reading || app.lost_with !== null ? statusOf(app, state?.status) : 'unreachable',
+    status: reading || hosted.lost_with !== null ? statusOf(hosted, state?.status) : 'unreachable',
     running,
     uptimeMs: running && startedAt ? Math.max(0, Math.floor(at - startedAt)) : 0,
     exit:
-      !running && app.exit_at
-        ? { code: app.exit_code, oom: app.exit_oom ?? false, at: app.exit_at.toISOString() }
+      !running && hosted.exit_at
+        ? { code: hosted.exit_code, oom: hosted.exit_oom ?? false, at: hosted.exit_at.toISOString() }
         : undefined,
-    problem: problemOf(app),
+    problem: 'engine' in hosted ? problemOfDatabase(hosted) : problemOf(hosted),
   }
 }
 
 /** The engine's state as a status of contract 4.9; without a container the row's status. */
-function statusOf(app: AppRow, status: string | undefined): string {
-  if (status === undefined || transientStates.includes(app.status)) return app.status
+function statusOf(hosted: Hosted, status: string | undefined): string {
+  if (status === undefined || transientStates.includes(hosted.status)) return hosted.status
   if (status === 'removing') return 'deleting'
   if (status === 'paused') return 'running'
   return status === 'dead' ? 'exited' : status
@@ -89,14 +90,21 @@ export const rawStatsView = (f: Figures) => ({
   problem: f.problem,
 })
 
-export interface AppFigures {
+interface NamedFigures {
   id: string
   figures: Figures
 }
 
+/** Whether an application or database runs, with its figures while it does. */
+export function shareView<T>({ id, figures }: NamedFigures, view: (figures: Figures) => { cpu: T; ram: T }) {
+  if (!figures.running) return { id, running: false }
+  const { cpu, ram } = view(figures)
+  return { id, running: true, cpu, ram }
+}
+
 /** Totals over several applications (contract 4.12). */
 export function totalsView<T, N>(
-  apps: readonly AppFigures[],
+  apps: readonly NamedFigures[],
   view: (figures: Figures) => { cpu: T; ram: T; network: N },
 ) {
   const all = apps.map(app => app.figures)
@@ -113,10 +121,7 @@ export function totalsView<T, N>(
     uptimeMs: Math.max(0, ...all.map(f => f.uptimeMs)),
   }
   const { cpu, ram, network } = view(totals)
-  const applications = apps.map(({ id, figures }) => {
-    const one = view(figures)
-    return figures.running ? { id, running: true, cpu: one.cpu, ram: one.ram } : { id, running: false }
-  })
+  const applications = apps.map(app => shareView(app, view))
   return { cpu, ram, network, uptime: totals.uptimeMs, running: totals.running, applications }
 }
 

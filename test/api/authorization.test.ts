@@ -3,7 +3,6 @@ import type { Endpoint } from '../../api/pipeline/endpoint.ts'
 import { endpoints } from '../../api/v2/endpoints.ts'
 import { revokeKey, revokeSession, setBlocked } from '../../db/accounts/accounts.ts'
 import { issueInvite, leaveWorkspace } from '../../db/accounts/workspace-members.ts'
-import type { AppRow } from '../../db/apps/apps.ts'
 import {
   memberRoles,
   type Permission,
@@ -19,7 +18,8 @@ const api = testApi()
 
 /**
  * Who may call: everybody, a session, or a key with a scope; the least role that may where somebody else's application or workspace is
- * concerned; and what whoever may is answered to a request without a body, about an application that has only just been written down.
+ * concerned; and what whoever may is answered to a request without a body, about an application that has only just been written down,
+ * or a database that runs.
  */
 type Row = readonly [who: 'public' | 'session' | Scope, least: (typeof roles)[number] | null, granted: number]
 
@@ -75,6 +75,18 @@ const table: Record<string, Row> = {
   'apps.snapshots.create': ['snapshots:write', 'admin', 200],
   'apps.snapshots.restore': ['snapshots:write', 'admin', 400],
   'apps.snapshots.restore.state': ['snapshots:read', 'admin', 200],
+  'databases.create': ['databases:write', null, 400],
+  'databases.status.all': ['databases:read', null, 200],
+  'databases.info': ['databases:read', null, 200],
+  'databases.update': ['databases:write', null, 400],
+  'databases.delete': ['databases:write', null, 200],
+  'databases.start': ['databases:write', null, 200],
+  'databases.stop': ['databases:write', null, 200],
+  'databases.status': ['databases:read', null, 200],
+  'databases.metrics': ['databases:read', null, 200],
+  'databases.logs': ['databases:read', null, 503],
+  'databases.certificate': ['databases:credentials', null, 200],
+  'databases.reset': ['databases:credentials', null, 400],
   'workspaces.list': ['workspaces:manage', null, 200],
   'workspaces.create': ['workspaces:manage', null, 400],
   'workspaces.members.code': ['workspaces:manage', null, 200],
@@ -127,25 +139,32 @@ test('a key that hands out a role covers what the role may do with its own scope
 
 type Verdict = 'pass' | readonly [status: number, code: string]
 const unknown = [401, 'ACCESS_DENIED'] as const
-const notThere = [404, 'APP_NOT_FOUND'] as const
+const noApp = [404, 'APP_NOT_FOUND'] as const
+const noDatabase = [404, 'DATABASE_NOT_FOUND'] as const
 const limited = [403, 'RESOURCE_NOT_ALLOWED'] as const
 const ungrantable = [403, 'SCOPE_NOT_GRANTABLE'] as const
 
 /** Where an operation that names no application in its path says otherwise to a key that is limited. */
 const otherwise: Record<string, Record<string, Verdict>> = {
-  'apps.create': { 'key with this application only': limited, 'key with another application only': limited },
-  'apps.status.all': { 'key with another application only': notThere },
+  'apps.create': { 'key with this resource only': limited, 'key with another resource only': limited },
+  'apps.status.all': { 'key with another resource only': noApp },
+  'databases.create': { 'key with this resource only': limited, 'key with another resource only': limited },
   'workspaces.members.add': { 'key with the scope': ungrantable },
   'workspaces.members.change': { 'key with the scope': ungrantable },
-  'workspaces.apps.share': { 'key with another application only': limited },
-  'workspaces.apps.unshare': { 'key with another application only': limited },
+  'workspaces.apps.share': { 'key with another resource only': limited },
+  'workspaces.apps.unshare': { 'key with another resource only': limited },
+}
+
+/** What a path names: an application or a database. */
+interface Named {
+  id: string
 }
 
 const forms = {
-  own: (own: AppRow) => own.id,
-  'own, shared form': (own: AppRow) => `${own.id}-${'a'.repeat(40)}`,
-  foreign: (_: AppRow, foreign: AppRow) => foreign.id,
-  random: () => 'f'.repeat(24),
+  own: (own: Named) => own.id,
+  'own, shared form': (own: Named) => `${own.id}-${'a'.repeat(40)}`,
+  foreign: (_: Named, foreign: Named) => foreign.id,
+  random: (own: Named) => 'f'.repeat(own.id.length),
   malformed: () => 'nonsense',
 }
 
@@ -154,32 +173,46 @@ for (const endpoint of endpoints)
   test.serial(`who may call ${endpoint.name}`, async t => {
     const [who, , granted] = table[endpoint.name]!
     const [ana, bob] = [await api().makeUser(), await api().makeUser()]
-    const [foreign, spare] = [await api().makeApp(bob), await api().makeApp(ana)]
-    const ofApp = endpoint.path.includes('{appId}')
-    const actors = Object.entries(await actorsFor(ana, bob, who, spare))
+    const { kind, table: rows, make } = resourceOf(endpoint)
+    const [foreign, spare] = [await make(bob), await make(ana)]
+    const actors = Object.entries(await actorsFor(ana, bob, who, spare, kind === 'database' ? noDatabase : noApp))
     t.is(actors.length, 14)
     for (const [actor, { credential, verdict }] of actors)
-      for (const [form, idOf] of Object.entries(ofApp ? forms : { '': () => '' })) {
+      for (const [form, idOf] of Object.entries(kind ? forms : { '': () => '' })) {
         const right = otherwise[endpoint.name]?.[actor] ?? verdict(form)
-        const own = right === 'pass' && form === 'own' ? await api().makeApp(ana) : spare
-        const asked = await subjectOf(endpoint, ana, own, ofApp ? idOf(own, foreign) : own.id)
+        const own = right === 'pass' && form === 'own' ? await make(ana) : spare
+        const asked = await subjectOf(endpoint, ana, own, kind ? idOf(own, foreign) : own.id)
         const answer = await ask(await credential(own), endpoint, asked)
         const cell = `${actor}, ${form}: ${answer.text.slice(0, 80)}`
         if (right === 'pass') t.is(answer.status, granted, cell)
         else t.deepEqual([answer.status, answer.body.code], [...right], cell)
         if (who === 'session' && actor.includes('key with')) t.regex(answer.body.message, /session token/, cell)
         if (form === 'foreign')
-          t.truthy(await api().db('apps').where({ id: foreign.id }).first(), 'a stranger changed nothing')
+          t.truthy(await api().db(rows).where({ id: foreign.id }).first(), 'a stranger changed nothing')
       }
   })
 
+/** What an endpoint is about, if its path names it; otherwise an application stands by. */
+function resourceOf({ path }: Endpoint) {
+  if (path.includes('{databaseId}'))
+    return { kind: 'database', table: 'databases', make: (user: TestUser) => api().makeDatabase(user) } as const
+  const kind = path.includes('{appId}') ? ('app' as const) : undefined
+  return { kind, table: 'apps', make: (user: TestUser) => api().makeApp(user) } as const
+}
+
 interface Caller {
-  /** Observed the application that it asks for. */
-  credential(app: AppRow): string | undefined | Promise<string>
+  /** Observed what it asks for. */
+  credential(asked: Named): string | undefined | Promise<string>
   verdict(form: string): Verdict
 }
 
-async function actorsFor(ana: TestUser, bob: TestUser, who: Row[0], spare: AppRow): Promise<Record<string, Caller>> {
+async function actorsFor(
+  ana: TestUser,
+  bob: TestUser,
+  who: Row[0],
+  spare: Named,
+  notThere: Verdict,
+): Promise<Record<string, Caller>> {
   const open = who === 'public' ? ('pass' as const) : unknown
   const noKey = who === 'session' ? unknown : undefined
   const byForm = (form: string): Verdict => (form === '' || form === 'own' ? 'pass' : notThere)
@@ -207,11 +240,11 @@ async function actorsFor(ana: TestUser, bob: TestUser, who: Row[0], spare: AppRo
       credential: () => unscoped.key,
       verdict: refused(who === 'public' ? 'pass' : (noKey ?? [403, 'MISSING_SCOPE'])),
     },
-    'key with this application only': {
-      credential: async app => (await make({ resources: [app.id, spare.id] })).key,
+    'key with this resource only': {
+      credential: async asked => (await make({ resources: [asked.id, spare.id] })).key,
       verdict: limitedTo(true),
     },
-    'key with another application only': { credential: () => elsewhere.key, verdict: limitedTo(false) },
+    'key with another resource only': { credential: () => elsewhere.key, verdict: limitedTo(false) },
     'revoked key': { credential: () => revoked.key, verdict: refused(open) },
     'expired key': { credential: () => expired.key, verdict: refused(open) },
     'ended session': { credential: () => ended.session, verdict: refused(open) },
@@ -248,7 +281,8 @@ const bodies: Record<string, (subject: Subject) => object | Promise<object>> = {
 
 async function ask(credential: string | undefined, endpoint: Endpoint, subject: Subject): Promise<Answer> {
   const { method, name } = endpoint
-  const path = endpoint.path.replace('{appId}', subject.appId).replace('{workspaceId}', subject.workspaceId)
+  const { appId: resourceId, workspaceId } = subject
+  const path = endpoint.path.replace(/\{(app|database)Id\}/, resourceId).replace('{workspaceId}', workspaceId)
   const body = await bodies[name]?.(subject)
   return api()
     .as(credential)
@@ -256,7 +290,7 @@ async function ask(credential: string | undefined, endpoint: Endpoint, subject: 
 }
 
 /** What is asked for in the name of an account: of workspaces it owns a new one, or is the member where owners are not let in. */
-async function subjectOf(endpoint: Endpoint, user: TestUser, app: AppRow, appId: string): Promise<Subject> {
+async function subjectOf(endpoint: Endpoint, user: TestUser, app: Named, appId: string): Promise<Subject> {
   if (!ofWorkspaces.includes(endpoint)) return { appId, workspaceId: '', memberId: '' }
   const member = await api().makeUser()
   const leaves = endpoint.name === 'workspaces.leave'

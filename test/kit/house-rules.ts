@@ -21,7 +21,12 @@ const fences: [library: RegExp, where: RegExp][] = [
   [/^dockerode$/, /^activities\/containers\/docker\/|^(bench|test)\//],
   [/^@aws-sdk\//, /^activities\/objects\/s3\.ts$|^test\//],
   [/^nodemailer/, /^activities\/mail\//],
-  [/^(knex|pg)$/, /^(db|workers|bench|test)\//],
+  [/^(@peculiar\/x509|reflect-metadata)$/, /^activities\/certificates\//],
+  [/^knex$/, /^(db|workers|bench|test)\//],
+  [/^pg$/, /^(db|workers|bench|test)\/|^activities\/databases\/engines\/postgres/],
+  [/^mysql2(\/|$)/, /^activities\/databases\/engines\/mysql|^(bench|test)\//],
+  [/^ioredis$/, /^activities\/databases\/engines\/redis\.ts$|^(bench|test)\//],
+  [/^mongodb$/, /^activities\/databases\/engines\/mongo|^(bench|test)\//],
   [/^@temporalio\/workflow$/, /^(workflows|test)\//],
 ]
 
@@ -55,9 +60,12 @@ const handle = /\b(?:db|trx|tx|knex)(?:<[^()]*>)?\(\s*['"`]/
 const builder = /(?<!\b(?:Buffer|Array|Readable))\.(?:from|into|table)\(\s*['"`]/
 const raw = /\.raw\(\s*(['"`])([\s\S]*?)\1/g
 
+/** Adapters of the databases that customers rent, which never see the platform's. */
+const customersEngines = /^activities\/databases\/engines\//
+
 /** Whether a file reads or writes a table where it may not; statements about the server itself (`pg_*`) are none. */
 export function touchesTables(path: string, text: string): boolean {
-  if (mayTouchTables.test(path)) return false
+  if (mayTouchTables.test(path) || customersEngines.test(path)) return false
   return (
     handle.test(text) ||
     builder.test(text) ||

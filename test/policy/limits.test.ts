@@ -1,6 +1,7 @@
 import test from 'ava'
 import { defaultPlans, parsePlans, planOf } from '../../policy/accounts/plans.ts'
-import { type Counted, countersOf, limits } from '../../policy/limits.ts'
+import { type Counted, countersOf } from '../../policy/counters.ts'
+import { limits } from '../../policy/limits.ts'
 
 const plan = defaultPlans.get('hobby-1')!
 const who: Counted = { user: { id: '1', plan }, appId: 'a', scale: 1, budgetBlockSeconds: 1800 }

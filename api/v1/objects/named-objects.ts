@@ -1,6 +1,7 @@
 import { z } from 'zod'
+import { ownCounters } from '../../../policy/counters.ts'
 import { ApiError } from '../../../policy/errors.ts'
-import { objectCounts, ownCounters } from '../../../policy/limits.ts'
+import { objectCounts } from '../../../policy/limits.ts'
 import type { Caller } from '../../pipeline/authenticate.ts'
 import { checkedByEndpoint, optional } from '../../pipeline/fields.ts'
 import type { Services } from '../../services.ts'

@@ -3,8 +3,9 @@ import { changeSetting, rotateKey } from '../../../db/accounts/account-settings.
 import { uncountRequest } from '../../../db/limits.ts'
 import { choosableLocales } from '../../../policy/accounts/locales.ts'
 import { username } from '../../../policy/accounts/usernames.ts'
+import { ownCounters } from '../../../policy/counters.ts'
 import { ApiError } from '../../../policy/errors.ts'
-import { limits, ownCounters } from '../../../policy/limits.ts'
+import { limits } from '../../../policy/limits.ts'
 import { endpoint } from '../../pipeline/endpoint.ts'
 
 const change = z.object({ old: z.string(), new: z.string() })

@@ -1,7 +1,9 @@
 import { listApps, usedMemoryMb } from '../../../db/apps/apps.ts'
+import { listDatabases } from '../../../db/databases/databases.ts'
 import { coversResource } from '../../pipeline/access.ts'
 import { endpoint } from '../../pipeline/endpoint.ts'
 import { appSummaryView } from '../../views/app.ts'
+import { databaseSummaryView } from '../../views/database.ts'
 import { userView } from '../../views/user.ts'
 import { profile } from '../schemas.ts'
 
@@ -15,13 +17,14 @@ export const getCurrentUser = endpoint({
   response: profile,
   async handle({ caller }, { db, config }) {
     const apps = await listApps(db, caller.user.id)
+    const databases = await listDatabases(db, caller.user.id)
     const usedMb = await usedMemoryMb(db, caller.user.id)
     return {
       user: userView(caller, usedMb),
       applications: apps
         .filter(app => coversResource(caller, app.id))
         .map(app => appSummaryView(app, config.appsDomain)),
-      databases: [],
+      databases: databases.filter(({ id }) => coversResource(caller, id)).map(databaseSummaryView),
     }
   },
 })

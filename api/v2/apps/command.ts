@@ -1,58 +1,94 @@
 import type { AppRow } from '../../../db/apps/apps.ts'
-import { isUnavailable } from '../../../db/database.ts'
+import { type Db, isUnavailable } from '../../../db/database.ts'
 import {
+  type DatabaseOperationKind,
   enqueueDeletion,
   enqueueOperation,
   expireQueuedOperation,
   findOperation,
+  type NewOperation,
   type OperationKind,
   type OperationRow,
 } from '../../../db/operations/operations.ts'
 import { ApiError, type ErrorCode, isErrorCode } from '../../../policy/errors.ts'
 import type { CommandTimeouts } from '../../../policy/timeouts.ts'
+import type { Exchange } from '../../http/exchange.ts'
 import { accept } from '../../pipeline/acceptance.ts'
 import { assertNotLost } from '../../pipeline/access.ts'
 import type { Call } from '../../pipeline/endpoint.ts'
 import type { Services } from '../../services.ts'
 
 type AppCall = Pick<Call<{ scope: null; permission: 'control' }>, 'app' | 'caller' | 'exchange'>
+type DatabaseCall = Pick<Call<{ scope: null; database: true }>, 'database' | 'caller' | 'exchange'>
 
-export interface Command {
-  kind: OperationKind
+export interface Command<Kind extends string = OperationKind> {
+  kind: Kind
+  input?: Record<string, unknown>
+  /** Changes that are stored together with the command. */
+  alongside?(trx: Db): Promise<void>
   /** The answer when the operation failed with none of `codes`. */
   failure: ErrorCode
   /** Codes of the operation that are answered unchanged. */
   codes: readonly ErrorCode[]
 }
 
-/** Stores a command, wakes the application's lane, and waits for the outcome. Throws the code of a failure. */
-export async function runCommand(
-  { app, caller, exchange }: AppCall,
+/** Stores a command for an application, wakes its lane, and waits for the outcome. Throws the code of a failure. */
+export async function runCommand(call: AppCall, services: Services, command: Command): Promise<void> {
+  const { app } = call
+  const { kind } = command
+  if (kind !== 'delete') assertNotLost(app)
+  const operation = { targetId: app.id, kind, ownerId: app.owner_id, actor: call.caller.user.id }
+  await carryOut(operation, () => wakeLane(services, app), call.exchange, services, command)
+}
+
+/** As `runCommand`, for a database. */
+export async function runDatabaseCommand(
+  call: DatabaseCall,
   services: Services,
-  command: Command,
+  command: Command<DatabaseOperationKind>,
 ): Promise<void> {
-  if (command.kind !== 'delete') assertNotLost(app)
-  const enqueue = command.kind === 'delete' ? enqueueDeletion : enqueueOperation
-  const operation = { targetId: app.id, kind: command.kind, ownerId: app.owner_id, actor: caller.user.id }
+  const { id: targetId, owner_id: ownerId } = call.database
+  const { kind, input } = command
+  if (kind !== 'delete') assertNotLost(call.database)
+  const operation = { targetType: 'database', targetId, kind, input, ownerId, actor: call.caller.user.id } as const
+  await carryOut(operation, () => wakeDatabaseLane(services, call.database), call.exchange, services, command)
+}
+
+async function carryOut(
+  operation: NewOperation,
+  wake: () => void,
+  exchange: Exchange,
+  services: Services,
+  { alongside, codes, failure }: Omit<Command, 'kind'>,
+): Promise<void> {
+  const enqueue = operation.kind === 'delete' ? enqueueDeletion : enqueueOperation
   const { claimMs: claimWithinMs, holdMs: endWithinMs } = services.patience
   const { operationId } = await accept(services, async trx => {
+    await alongside?.(trx)
     const { id } = await enqueue(trx, { ...operation, claimWithinMs, endWithinMs, accepting: true })
     return { operationId: id }
   })
   exchange.headers['X-Operation-Id'] = operationId
-  wakeLane(services, app)
+  wake()
   const outcome = await waitForEnd(operationId, exchange.signal, services, services.patience)
   if (outcome?.state === 'success') return
   const { code, message } = outcome ?? {}
-  if (code && isErrorCode(code) && command.codes.includes(code)) throw new ApiError(code, message || undefined)
-  throw new ApiError(command.failure, code === command.failure && message ? message : undefined)
+  if (code && isErrorCode(code) && codes.includes(code)) throw new ApiError(code, message || undefined)
+  throw new ApiError(failure, code === failure && message ? message : undefined)
 }
 
+type Owned = Pick<AppRow, 'id' | 'owner_id'>
+
 /** A wake-up may fail: the row is queued, and the relay finds it. */
-export function wakeLane({ lanes, log }: Services, app: Pick<AppRow, 'id' | 'owner_id'>): void {
+export function wakeLane({ lanes, log }: Pick<Services, 'lanes' | 'log'>, { id, owner_id: ownerId }: Owned): void {
   lanes
-    .wake(app.id, app.owner_id)
-    .catch(err => log.warn({ err, app: app.id }, 'the wake-up of a lane failed; the relay repeats it'))
+    .wake(id, ownerId)
+    .catch(err => log.warn({ err, target: id }, 'the wake-up of a lane failed; the relay repeats it'))
+}
+
+/** As `wakeLane`. */
+export function wakeDatabaseLane({ databaseLanes, log }: Services, database: Owned): void {
+  wakeLane({ lanes: databaseLanes, log }, database)
 }
 
 /** The row of an operation that does not expire, once it has ended; undefined when the client disconnected or after 90 s. */
@@ -61,12 +97,16 @@ export function outcomeOf(id: string, signal: AbortSignal, services: Services): 
   return waitForEnd(id, signal, services, { claimMs: backgroundMs, holdMs: backgroundMs })
 }
 
-/** The row of an operation once it has ended or was expired; undefined when the client disconnected or after 95 s. */
-async function waitForEnd(
+/**
+ * The row of an operation once it has ended or was expired; undefined when the client disconnected or after 95 s. `expire` ends one that
+ * is not claimed in time, unless a lane was faster.
+ */
+export async function waitForEnd(
   id: string,
   signal: AbortSignal,
   { db, outcomes }: Services,
   { claimMs, holdMs }: Pick<CommandTimeouts, 'claimMs' | 'holdMs'>,
+  expire: (db: Db, id: string) => Promise<unknown> = expireQueuedOperation,
 ): Promise<OperationRow | undefined> {
   const startedAt = performance.now()
   while (!signal.aborted) {
@@ -75,10 +115,10 @@ async function waitForEnd(
     if (operation && !['accepting', 'queued', 'running'].includes(operation.state)) return operation
     if (elapsed >= holdMs) return undefined
     if (operation?.state === 'queued' && elapsed >= claimMs) {
-      if (await unlessUnavailable(() => expireQueuedOperation(db, id))) return { ...operation, state: 'expired' }
+      await unlessUnavailable(() => expire(db, id))
       continue
     }
-    await outcomes.next(id, (elapsed < claimMs ? claimMs : holdMs) - elapsed, signal)
+    await outcomes.next(id, (elapsed < claimMs ? Math.min(claimMs, holdMs) : holdMs) - elapsed, signal)
   }
   return undefined
 }

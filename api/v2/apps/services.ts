@@ -1,8 +1,8 @@
 import type { Archives } from '../../../activities/archives/port.ts'
 import type { TtlCache } from '../../../lib/async/ttl-cache.ts'
-import type { MetricPoint } from '../../../policy/apps/metrics.ts'
 import type { CommandTimeouts } from '../../../policy/timeouts.ts'
 import type { Lanes } from '../../../workflows/client.ts'
+import type { Point } from '../../views/metrics.ts'
 import type { Outcomes } from './outcomes.ts'
 
 /** What commands for applications need. */
@@ -13,6 +13,6 @@ export interface AppServices {
   outcomes: Outcomes
   /** How long a request waits for its operation. */
   patience: CommandTimeouts
-  /** The points of an application, by its id. */
-  metrics: TtlCache<MetricPoint[]>
+  /** The points of an application or a database, by its id. */
+  metrics: TtlCache<Point[]>
 }

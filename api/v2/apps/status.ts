@@ -4,13 +4,14 @@ import { type AppRow, listApps } from '../../../db/apps/apps.ts'
 import { mapConcurrently } from '../../../lib/async/concurrently.ts'
 import { ApiError } from '../../../policy/errors.ts'
 import { workspaceIdPattern } from '../../../policy/ids.ts'
+import { currentFigures } from '../../hosts/current-figures.ts'
 import { coversResource } from '../../pipeline/access.ts'
 import type { Caller } from '../../pipeline/authenticate.ts'
 import { endpoint } from '../../pipeline/endpoint.ts'
 import { flag } from '../../pipeline/fields.ts'
 import type { Services } from '../../services.ts'
-import { type Figures, figuresOf, rawStatsView, statsView, totalsView } from '../../views/stats.ts'
-import { appStats, totalStats } from '../schemas.ts'
+import { rawStatsView, statsView, totalsView } from '../../views/stats.ts'
+import { resourceStats, totalStats } from '../schemas.ts'
 
 /** Contract 4.11: while its host does not answer an application is shown as unreachable, never as stopped. */
 export const getAppStatus = endpoint({
@@ -20,9 +21,9 @@ export const getAppStatus = endpoint({
   summary: 'Show the current resource usage of an application',
   auth: { scope: 'apps:read', permission: 'read' },
   query: z.object({ rawData: flag }),
-  response: appStats,
+  response: resourceStats,
   async handle({ app, query }, services) {
-    const figures = await figuresNow(app, services)
+    const figures = await currentFigures(app, services)
     return query.rawData ? rawStatsView(figures) : statsView(figures)
   },
 })
@@ -45,7 +46,7 @@ export const listAppStatuses = endpoint({
     if (apps.length === 0) throw new ApiError('APP_NOT_FOUND')
     const figures = await mapConcurrently(apps, 32, async app => ({
       id: app.id,
-      figures: await figuresNow(app, services),
+      figures: await currentFigures(app, services),
     }))
     return query.rawData ? totalsView(figures, rawStatsView) : totalsView(figures, statsView)
   },
@@ -57,10 +58,4 @@ async function appsOf({ user }: Caller, workspaceId: string | undefined, { db }:
   const workspace = await findWorkspace(db, user.id, workspaceId)
   if (!workspace) throw new ApiError('UNKNOWN_WORKSPACE')
   return workspace.apps
-}
-
-async function figuresNow(app: AppRow, { hosts, rates }: Services): Promise<Figures> {
-  const reading = await hosts.stats(app)
-  const at = Date.now()
-  return figuresOf(app, reading, rates.of(app.id, reading, at), at)
 }

@@ -1,7 +1,8 @@
 import { z } from 'zod'
 import { listSnapshotsOfOwner } from '../../../db/snapshots/snapshots.ts'
+import { ownCounters } from '../../../policy/counters.ts'
 import { ApiError } from '../../../policy/errors.ts'
-import { limits, ownCounters } from '../../../policy/limits.ts'
+import { limits } from '../../../policy/limits.ts'
 import { coversResource } from '../../pipeline/access.ts'
 import type { Caller } from '../../pipeline/authenticate.ts'
 import { endpoint } from '../../pipeline/endpoint.ts'
@@ -9,7 +10,7 @@ import type { Services } from '../../services.ts'
 import { snapshotView } from '../../views/snapshot.ts'
 import { linking, snapshot } from './snapshots.ts'
 
-/** Contract 3.14: of all applications of the account, newest first. There are no databases yet. */
+/** Contract 3.14: of all applications, or databases, of the account, newest first. */
 export const listAccountSnapshots = endpoint({
   name: 'users.snapshots',
   method: 'GET',
@@ -22,10 +23,10 @@ export const listAccountSnapshots = endpoint({
   statuses: { UPGRADE_REQUIRED: 402 },
   async handle({ caller, query }, services) {
     if (caller.planName === 'free') throw new ApiError('UPGRADE_REQUIRED')
-    if (query.scope === 'databases') return []
-    const rows = await services.accountSnapshots.of(caller.user.id, async () => {
+    const type = query.scope === 'databases' ? 'database' : 'app'
+    const rows = await services.accountSnapshots.of(`${type}/${caller.user.id}`, async () => {
       await countMiss(caller, services)
-      return listSnapshotsOfOwner(services.db, caller.user.id)
+      return listSnapshotsOfOwner(services.db, caller.user.id, type)
     })
     return rows.filter(row => coversResource(caller, row.target_id)).map(row => snapshotView(row, linking(services)))
   },

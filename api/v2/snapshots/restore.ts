@@ -10,6 +10,25 @@ import { assertReachable } from './snapshots.ts'
 const orMissing = (code: ErrorCode) => (issue: { input: unknown }) =>
   issue.input === undefined ? 'MISSING_PARAMETERS' : code
 
+export const restoreBody = z.object({
+  snapshotId: z
+    .string({ error: orMissing('INVALID_SNAPSHOT_ID') })
+    .regex(/^[a-z0-9_]{1,128}$/, 'INVALID_SNAPSHOT_ID')
+    .describe('The name of the snapshot.'),
+  versionId: z
+    .string({ error: orMissing('INVALID_VERSION_ID') })
+    .regex(/^[A-Za-z0-9+/=_.-]{24,96}$/, 'INVALID_VERSION_ID'),
+})
+
+export const restoreState = z.object({
+  state: z.enum(['none', 'queued', 'running', 'success', 'error']),
+  step: z.string().optional(),
+  code: z.enum(['SNAPSHOT_CORRUPT', 'RESTORE_INTERRUPTED', 'SNAPSHOT_RESTORE_FAILED']).optional(),
+  message: z.string().optional(),
+  started_at: z.int().optional(),
+  finished_at: z.int().optional(),
+})
+
 /**
  * Contract 6.21. Variables are not restored: a secret that was rotated since must not come back (contract 6.22). An application whose
  * host was forgotten moves to another one this way.
@@ -21,15 +40,7 @@ export const restoreApp = endpoint({
   summary: 'Restore files and configuration of an application from a snapshot, but not its variables',
   auth: { scope: 'snapshots:write', permission: 'snapshots' },
   operation: true,
-  body: z.object({
-    snapshotId: z
-      .string({ error: orMissing('INVALID_SNAPSHOT_ID') })
-      .regex(/^[a-z0-9_]{1,128}$/, 'INVALID_SNAPSHOT_ID')
-      .describe('The name of a snapshot of this application.'),
-    versionId: z
-      .string({ error: orMissing('INVALID_VERSION_ID') })
-      .regex(/^[A-Za-z0-9+/=_.-]{24,96}$/, 'INVALID_VERSION_ID'),
-  }),
+  body: restoreBody,
   errors: [
     'MISSING_PARAMETERS',
     'INVALID_SNAPSHOT_ID',
@@ -71,14 +82,7 @@ export const getRestoreState = endpoint({
   path: '/v2/apps/{appId}/snapshots/restore',
   summary: 'Show the state of the last restore of an application',
   auth: { scope: 'snapshots:read', permission: 'snapshots' },
-  response: z.object({
-    state: z.enum(['none', 'queued', 'running', 'success', 'error']),
-    step: z.string().optional(),
-    code: z.enum(['SNAPSHOT_CORRUPT', 'RESTORE_INTERRUPTED', 'SNAPSHOT_RESTORE_FAILED']).optional(),
-    message: z.string().optional(),
-    started_at: z.int().optional(),
-    finished_at: z.int().optional(),
-  }),
+  response: restoreState,
   async handle({ app }, { db }) {
     const last = await findLastRestore(db, app.id)
     return last ? restoreView(last) : { state: 'none' as const }

@@ -13,8 +13,8 @@ import { type Linking, linkView, snapshotView } from '../../views/snapshot.ts'
 import { outcomeOf, wakeLane } from '../apps/command.ts'
 
 const text = z.string()
-const link = { url: text, key: text }
-type Link = ReturnType<typeof linkView>
+export const link = { url: text, key: text }
+export type Link = ReturnType<typeof linkView>
 
 /** Contract 6.17. */
 export const snapshot = z.object({

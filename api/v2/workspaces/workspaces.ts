@@ -10,7 +10,7 @@ import { ApiError } from '../../../policy/errors.ts'
 import { workspaceIdPattern } from '../../../policy/ids.ts'
 import { languages } from '../../../policy/runtimes.ts'
 import { endpoint } from '../../pipeline/endpoint.ts'
-import { isoTime, workspaceId } from '../../pipeline/fields.ts'
+import { isoTime, resourceName, workspaceId } from '../../pipeline/fields.ts'
 import { idempotencyErrors, idempotent } from '../../pipeline/idempotent.ts'
 import { workspaceView } from '../../views/workspace.ts'
 import { changeMembers } from './workspace-changes.ts'
@@ -73,10 +73,7 @@ export const createWorkspace = endpoint({
   summary: 'Create a workspace',
   auth: { scope: 'workspaces:manage' },
   body: z.object({
-    name: z
-      .string({ error: 'INVALID_NAME' })
-      .regex(/^(?=.*[^ ])[A-Za-z0-9 _-]{1,32}$/, 'INVALID_NAME')
-      .transform(name => name.trim()),
+    name: resourceName,
   }),
   response: z.object({ id: text, name: text }),
   errors: [

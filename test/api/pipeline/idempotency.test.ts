@@ -81,6 +81,15 @@ const creations: Record<string, (ana: TestUser) => Promise<Wish>> = {
       refuse: () => transaction(api().db, trx => queueSnapshot(trx, wish)),
     }
   },
+  async 'databases.create'({ id }) {
+    const redis = { name: 'cache', type: 'redis', version: '8', memory: 512 }
+    return {
+      request: json('/v2/databases', redis),
+      other: json('/v2/databases', { ...redis, name: 'queue' }),
+      made: () => count('databases', { owner_id: id }),
+      refuse: () => api().makeDatabase({ id } as TestUser, { ramMb: 32_768 }),
+    }
+  },
   async 'workspaces.create'({ id }) {
     return {
       request: json('/v2/workspaces', { name: 'team' }),
@@ -145,6 +154,9 @@ const createsNothing: Record<string, string> = {
   'apps.webhook': 'keeps the address that is there',
   'apps.link': 'refused when there is a link',
   'apps.snapshots.restore': 'refused while one runs',
+  'databases.start': 'changes what is wanted',
+  'databases.stop': 'changes what is wanted',
+  'databases.reset': 'each replaces what is there',
   'git.webhook': 'a delivery has an id of its own',
   'git.app': 'a delivery has an id of its own',
   'git.connect.begin': 'sends a person on',

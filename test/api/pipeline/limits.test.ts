@@ -3,10 +3,12 @@ import type { Endpoint } from '../../../api/pipeline/endpoint.ts'
 import { blobEndpoints } from '../../../api/v1/endpoints.ts'
 import { endpoints } from '../../../api/v2/endpoints.ts'
 import type { AppRow } from '../../../db/apps/apps.ts'
+import type { DatabaseRow } from '../../../db/databases/databases.ts'
 import { TtlCache } from '../../../lib/async/ttl-cache.ts'
 import { defaultPlans } from '../../../policy/accounts/plans.ts'
+import { type Counter, countersOf, ownCounters } from '../../../policy/counters.ts'
 import { codeOn } from '../../../policy/errors.ts'
-import { type Counter, countersOf, type Limit, limits, ownCounters } from '../../../policy/limits.ts'
+import { type Limit, limits } from '../../../policy/limits.ts'
 import { type Answer, openApiFor, type TestApi, type TestUser, testApi } from '../../kit/actors/api.ts'
 
 /** Whoever tests speaks for as many addresses as it likes, and no budget comes in the way of a limit. */
@@ -29,6 +31,7 @@ test.after.always(async () => {
 interface Subject {
   user: TestUser
   app: AppRow
+  database: DatabaseRow
   address: string
 }
 
@@ -38,7 +41,7 @@ const newAddress = (): string => `198.51.${addresses >> 8}.${addresses++ & 255}`
 const newUser = (): Promise<TestUser> => api().makeUser({ plan })
 const newSubject = async (): Promise<Subject> => {
   const user = await newUser()
-  return { user, app: await api().makeApp(user), address: newAddress() }
+  return { user, app: await api().makeApp(user), database: await api().makeDatabase(user), address: newAddress() }
 }
 
 type Ask = (process: TestApi, subject: Subject) => Promise<Answer>
@@ -60,11 +63,14 @@ const known = new Map<string, Endpoint>([...endpoints, ...blobEndpoints].map(end
 /** A request without a body: whatever becomes of it, it is counted. */
 function asking(name: string, body?: string): Ask {
   const { auth, method, path, wire } = known.get(name)!
-  return (process, { user, app, address }) => {
+  return (process, { user, app, database, address }) => {
     const credential = auth === 'public' ? undefined : user.session
     const actor = wire === 'blob' ? process.blobAs(credential) : process.as(credential)
     const headers = { 'x-forwarded-for': address }
-    return actor.request(method, path.replace('{appId}', app.id), { headers, body })
+    return actor.request(method, path.replace('{appId}', app.id).replace('{databaseId}', database.id), {
+      headers,
+      body,
+    })
   }
 }
 
@@ -89,7 +95,7 @@ for (const [name, rows] of named)
       const refused = async (times: number) => {
         let count = 0
         for (let n = 0; n < times; n++) {
-          const subject = name === 'apps.delete' ? { ...first, app: await api().makeApp(first.user) } : first
+          const subject = /^(apps|databases)\.delete$/.test(name) ? await anotherResource(first) : first
           if ((await asked(n % 2 ? await second() : api(), subject)).refused) count++
         }
         return count
@@ -125,14 +131,18 @@ test('a limit is named after what counts it', t => {
   )
 })
 
-function counterOf(name: string, row: Limit, { user, app, address }: Subject): Counter {
-  const who = { user: { id: user.id, plan: defaultPlans.get(plan)! }, appId: app.id, address, scale: 1 }
-  return ownCounters(name, [row], who)[0]!
+function counterOf(name: string, row: Limit, subject: Subject): Counter {
+  return ownCounters(name, [row], countedOf(subject))[0]!
 }
 
+const countedOf = ({ user, app, database, address }: Subject) => ({
+  ...{ user: { id: user.id, plan: defaultPlans.get(plan)! }, appId: app.id, databaseId: database.id },
+  ...{ address, scale: 1 },
+})
+
 /** Every counter that a request moves, but for one, as if it had never been moved. */
-async function forget(name: string, rows: readonly Limit[], { user, app, address }: Subject, but: Counter) {
-  const who = { user: { id: user.id, plan: defaultPlans.get(plan)! }, appId: app.id, address, scale: 1 }
+async function forget(name: string, rows: readonly Limit[], subject: Subject, but: Counter) {
+  const who = countedOf(subject)
   const moved = countersOf(name, rows, { ...who, budgetBlockSeconds: 0 }).map(({ key }) => key)
   const outer = ownCounters('apps.files.write', limits['apps.files.write'], who).map(({ key }) => key)
   await api()
@@ -153,10 +163,16 @@ function lasts(t: ExecutionContext, seconds: number, from: Date, end: Date, unti
   t.true(end.getTime() <= until.getTime() + seconds * 1000, `${end.toISOString()} is too late`)
 }
 
+/** The same account, with another application and another database. */
+async function anotherResource(first: Subject): Promise<Subject> {
+  const { user } = first
+  return { ...first, app: await api().makeApp(user), database: await api().makeDatabase(user) }
+}
+
 async function anybodyElse(first: Subject, { by }: Limit): Promise<Subject> {
   if (by === 'address') return { ...first, address: newAddress() }
   if (by === 'user') return newSubject()
-  return { ...first, app: await api().makeApp(first.user) }
+  return anotherResource(first)
 }
 
 const inAnHour = `now() + interval '1 hour'`

@@ -31,6 +31,8 @@ import * as accounts from '../../../db/accounts/accounts.ts'
 import { createApp } from '../../../db/apps/app-creation.ts'
 import type { AppRow } from '../../../db/apps/apps.ts'
 import type { Db } from '../../../db/database.ts'
+import type { DatabaseCreation } from '../../../db/databases/database-creation.ts'
+import type { DatabaseRow } from '../../../db/databases/databases.ts'
 import { readDeploySources } from '../../../db/deploys/deploy-sources.ts'
 import { registerHost } from '../../../db/hosts/hosts.ts'
 import { Notifications } from '../../../db/notifications.ts'
@@ -48,8 +50,10 @@ import { wholeLogs } from '../../../policy/limits.ts'
 import { sealKeys } from '../../../policy/seal.ts'
 import { commandTimeouts } from '../../../policy/timeouts.ts'
 import { FailingStore } from '../fakes/failing-store.ts'
+import { ScriptedDatabaseLanes } from '../fakes/scripted-database-lanes.ts'
 import { ScriptedHosts } from '../fakes/scripted-hosts.ts'
 import { ScriptedDowngrades, ScriptedLanes } from '../fakes/scripted-lanes.ts'
+import { makeDatabase, readyImages } from '../rows/databases.ts'
 import { plansOfMemory } from '../rows/rows.ts'
 import { type TestDatabase, testDatabase } from '../servers/database.ts'
 
@@ -89,6 +93,7 @@ export interface TestApi {
   store: FailingStore
   hosts: ScriptedHosts
   lanes: ScriptedLanes
+  databaseLanes: ScriptedDatabaseLanes
   downgrades: ScriptedDowngrades
   /** Undeclared codes and answers that are not of their schema. Checked after each file. */
   breaches: string[]
@@ -101,6 +106,8 @@ export interface TestApi {
     input: { scopes?: Scope[]; resources?: string[]; prefixes?: string[]; expiresAt?: Date },
   ): Promise<{ id: string; key: string }>
   makeApp(user: TestUser, config?: Partial<AppConfigFile>): Promise<AppRow>
+  /** One that runs; Redis with 512 MB unless `changes` say otherwise. */
+  makeDatabase(user: TestUser, changes?: Partial<DatabaseCreation>): Promise<DatabaseRow>
 }
 
 export const masterKey = randomBytes(32).toString('hex')
@@ -133,7 +140,7 @@ export function testApi(options: TestApiOptions = {}): () => TestApi {
       diskMb: 10_000_000,
       protections: {},
     })
-    await db('hosts').update({ last_seen_at: '2100-01-01' })
+    await db('hosts').update({ last_seen_at: '2100-01-01', database_images: JSON.stringify(readyImages) })
     api = await openApiFor(await database, options, undo)
   })
   return () => api
@@ -163,6 +170,7 @@ export async function openApiFor(
     store: await FailingStore.open(),
     hosts: new ScriptedHosts(),
     lanes: new ScriptedLanes(db),
+    databaseLanes: new ScriptedDatabaseLanes(db, config.sealKeys),
     downgrades: new ScriptedDowngrades(db, defaultPlans),
   }
   const authenticate = authenticator({ db, masterKey, plans: defaultPlans, processes: config.apiProcesses })
@@ -185,6 +193,7 @@ export async function openApiFor(
     pushSlots: new PushSlots(config.databasePool),
     patience: commandTimeouts,
     rates,
+    resolvesName: async () => true,
     live: new LiveFeeds((app, signal) => made.hosts.live(app, signal), rates),
     leases: new RealtimeLeases(db, config.rateLimitScale),
     access: new StreamAccess({ authenticate, db }, notifications),
@@ -230,6 +239,7 @@ export async function openApiFor(
     () => closed(server),
     async () => {
       made.lanes.over = true
+      made.databaseLanes.over = true
       made.downgrades.over = true
     },
   )
@@ -275,7 +285,7 @@ export function actors(url: string): Pick<TestApi, 'as'> {
   }
 }
 
-function makers(db: Db): Pick<TestApi, 'makeUser' | 'makeKey' | 'makeApp'> {
+function makers(db: Db): Pick<TestApi, 'makeUser' | 'makeKey' | 'makeApp' | 'makeDatabase'> {
   return {
     async makeUser({ plan = 'enterprise-32', name = 'Ana', planEndsAt } = {}) {
       const user = await accounts.createUser(db, {
@@ -291,6 +301,7 @@ function makers(db: Db): Pick<TestApi, 'makeUser' | 'makeKey' | 'makeApp'> {
       })
       return { id: user.id, key, keyId, session: token, sessionId }
     },
+    makeDatabase: (user, changes) => makeDatabase(db, testKeys, user.id, changes),
     makeKey: (user, input) => accounts.createKey(db, masterKey, { userId: user.id, ...input }),
     async makeApp(user, config) {
       const segmentId = await segments.allocateSegment(db)

@@ -14,7 +14,7 @@ export async function deletionUnderWay(
   await comesTrue(async () => (await waits()) !== undefined)
   return {
     async fail() {
-      const deletion = (await claimNextOperation(api.db, app.id))!
+      const deletion = (await claimNextOperation(api.db, { type: 'app', id: app.id }))!
       await transaction(api.db, trx => finishOperation(trx, deletion.id, { state: 'error', code: 'ACTION_FAILED' }))
       return answer
     },

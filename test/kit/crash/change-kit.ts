@@ -135,6 +135,10 @@ export const changes: Record<string, Change> = {
   'apps.envs.replace': ofApp('PUT', 'envs', { envs: { A: '1' } }),
   'apps.webhook': ofApp('POST', 'deploy/webhook', { access_token: 'x' }),
   'apps.unlink': ofApp('DELETE', 'deploy/github-app', undefined, linkedBefore),
+  'databases.update': async (api, ana) => {
+    const { id } = await api.makeDatabase(ana)
+    return () => api.as(ana).request('PATCH', `/v2/databases/${id}`, { body: json({ name: 'renamed' }) })
+  },
   'workspaces.create': onManagement('POST', '/v2/workspaces', { name: 'team' }),
   'workspaces.delete': ofWorkspace('DELETE', ''),
   'workspaces.leave': ofWorkspace('DELETE', '/leave', undefined, { as: 'bo' }),

@@ -8,6 +8,7 @@ import { newVersionId } from '../../../policy/ids.ts'
 import { type Answer, openApiFor, type TestApi, type TestUser } from '../actors/api.ts'
 import { comesTrue } from '../comes-true.ts'
 import { deliver, newCommit, webhookOf } from '../git/deliveries.ts'
+import { bringImages } from '../rows/databases.ts'
 import type { TestDatabase } from '../servers/database.ts'
 import { type PostgresLine, postgresLine, type Trap } from '../servers/postgres-line.ts'
 import { appZip } from '../zips.ts'
@@ -25,6 +26,8 @@ const kinds = [
   'snapshot with a key',
   'restore',
   'creation with a key',
+  'rotation',
+  'database creation',
 ] as const
 export type Kind = (typeof kinds)[number]
 
@@ -50,7 +53,12 @@ const operationOf = {
   snapshot: 'snapshot',
   'snapshot with a key': 'snapshot',
   restore: 'restore',
+  rotation: 'rotate',
+  'database creation': 'create',
 }
+
+/** Requests about databases; the others are about applications. */
+const ofDatabases: readonly Kind[] = ['rotation', 'database creation']
 
 let requests = 0
 
@@ -60,6 +68,7 @@ export class KindRequest {
   readonly #push = { deliveryId: this.#name, commit: newCommit() }
   #ana!: TestUser
   #appId = ''
+  #databaseId = ''
   #hook = ''
   #snapshot = { snapshotId: '', versionId: '' }
 
@@ -73,6 +82,8 @@ export class KindRequest {
     const { api } = this
     this.#ana = await api.makeUser()
     this.#appId = (await api.makeApp(this.#ana)).id
+    await bringImages(api.db)
+    if (this.kind === 'rotation') this.#databaseId = (await api.makeDatabase(this.#ana)).id
     if (this.kind === 'push') this.#hook = await webhookOf(api, this.#ana, this.#appId)
     if (this.kind === 'restore') this.#snapshot = await goodSnapshot(api.db, this.#appId, this.#ana.id)
     return this
@@ -88,10 +99,14 @@ export class KindRequest {
     if (kind === 'push') return deliver(api, this.#hook, this.#push)
     const as = api.as(this.#ana)
     const app = `/v2/apps/${this.#appId}`
+    if (kind === 'rotation')
+      return as.post(`/v2/databases/${this.#databaseId}/credentials/reset`, '{"reset":"password"}')
     if (kind === 'start' || kind === 'stop' || kind === 'restart') return as.post(`${app}/${kind}`)
     if (kind === 'deletion') return as.delete(app)
     if (kind === 'restore') return as.post(`${app}/snapshots/restore`, JSON.stringify(this.#snapshot))
-    const headers: Record<string, string> = kind.endsWith('with a key') ? { 'idempotency-key': this.#name } : {}
+    const hasKey = kind.endsWith('with a key') || kind === 'database creation'
+    const headers: Record<string, string> = hasKey ? { 'idempotency-key': this.#name } : {}
+    if (kind === 'database creation') return as.post('/v2/databases', JSON.stringify(redis), headers)
     if (kind.startsWith('snapshot')) return as.post(`${app}/snapshots`, undefined, headers)
     const form = new FormData()
     const zip = kind === 'commit' ? appZip() : appZip({}, { SUBDOMAIN: this.#name, MEMORY: 512 })
@@ -101,25 +116,32 @@ export class KindRequest {
   }
 
   /** As the relay does, which wakes the lane of what was confirmed late. */
-  wake(): void {
-    void this.api.lanes.wake(this.#appId)
+  async wake(): Promise<void> {
+    const { lanes, databaseLanes } = this.api
+    const [operation] = await this.operations()
+    await (this.#type === 'database' ? databaseLanes : lanes).wake(operation?.target_id ?? this.#appId)
+  }
+
+  get #type(): operations.OperationTarget['type'] {
+    return ofDatabases.includes(this.kind) ? 'database' : 'app'
   }
 
   /** What is stored of it. */
   operations(): Promise<operations.OperationRow[]> {
     const mine = this.db('operations').where({ owner_id: this.#ana.id, kind: operationOf[this.kind] })
-    return this.kind.startsWith('creation') ? mine.whereNot({ target_id: this.#appId }) : mine
+    return this.kind.includes('creation') ? mine.whereNot({ target_id: this.#appId }) : mine
   }
 
   /** Whether a list shows it. */
   get #isListed(): boolean {
-    return ['push', 'commit'].includes(this.kind) || this.kind.startsWith('creation')
+    return ['push', 'commit'].includes(this.kind) || this.kind.includes('creation')
   }
 
   /** What people see of it. */
   async seen(): Promise<unknown[]> {
     const read = async (path: string) => (await this.api.as(this.#ana).get(path)).body.response
     if (!this.#isListed) return []
+    if (this.kind === 'database creation') return (await read('/v2/users/me')).databases
     if (this.kind.startsWith('creation')) {
       const { applications } = await read('/v2/users/me')
       return applications.filter(({ id }: { id: string }) => id !== this.#appId)
@@ -141,7 +163,7 @@ export class KindRequest {
     t.truthy(operation, `${this.kind}: what was answered with success is stored`)
     t.deepEqual(more, [], this.kind)
     await comesTrue(async () => {
-      await this.api.lanes.wake(operation!.target_id)
+      await this.wake()
       return (await this.operations())[0]?.state === 'success'
     })
     if (this.#isListed) t.true((await this.seen()).length > 0, `${this.kind} is seen`)
@@ -150,15 +172,16 @@ export class KindRequest {
   /** It was answered with 503: nothing happened, nothing is seen of it, nothing will happen, and it may come again. */
   async undone(t: ExecutionContext): Promise<void> {
     const refused = `${this.kind}: what was answered with 503`
-    const targets = [this.#appId, ...(await this.operations()).map(({ target_id }) => target_id)]
+    const targets = [this.#databaseId || this.#appId, ...(await this.operations()).map(({ target_id }) => target_id)]
     t.deepEqual(await this.seen(), [], refused)
-    for (const target of targets) t.is(await operations.claimNextOperation(this.db, target), undefined, refused)
+    for (const target of targets)
+      t.is(await operations.claimNextOperation(this.db, { type: this.#type, id: target }), undefined, refused)
     await this.forgotten()
     t.deepEqual(await this.operations(), [], refused)
     t.deepEqual(await this.db('deployments').where({ owner_id: this.#ana.id }), [], refused)
     const made = this.db('snapshots').where({ owner_id: this.#ana.id }).whereNot({ id: this.#snapshot.versionId })
     t.deepEqual(await made, [], refused)
-    t.is(await usedMemoryMb(this.db, this.#ana.id), 256, refused)
+    t.is(await usedMemoryMb(this.db, this.#ana.id), this.kind === 'rotation' ? 768 : 256, refused)
     await this.#keyIsFree()
     const again = await this.send()
     t.is(again.status, 200, `${refused}, sent again: ${again.text}`)
@@ -177,10 +200,19 @@ export class KindRequest {
   }
 }
 
+const redis = { name: 'cache', type: 'redis', version: '8', memory: 512 }
+
+/** Requests in groups without concurrent creations: one that is held has the rows of the hosts. */
+export function withoutConcurrentCreations(requests: readonly KindRequest[]): KindRequest[][] {
+  const creations = requests.filter(({ kind }) => kind.includes('creation'))
+  const others = requests.filter(({ kind }) => !kind.includes('creation'))
+  return [others, ...creations.map(creation => [creation])]
+}
+
 /** A snapshot that can be restored. */
 async function goodSnapshot(db: Db, appId: string, ownerId: string) {
   const { id } = await operations.enqueueOperation(db, { targetId: appId, kind: 'snapshot', ownerId, actor: ownerId })
-  await operations.claimNextOperation(db, appId)
+  await operations.claimNextOperation(db, { type: 'app', id: appId })
   await operations.finishOperation(db, id, { state: 'success' })
   const snapshot = {
     id: newVersionId(),

@@ -25,6 +25,10 @@ const refusedByState: Record<string, readonly string[]> = {
   'apps.envs.merge': ['TOO_MANY_ENV_VARS'],
   'apps.unlink': ['GIT_NOT_CONFIGURED'],
   'apps.snapshots.restore': ['INVALID_SNAPSHOT_ID'],
+  'databases.create': ['INVALID_DATABASE_VERSION', 'INVALID_MEMORY', 'INSUFFICIENT_MEMORY'],
+  'databases.update': ['NO_UPDATE_DATA', 'INSUFFICIENT_MEMORY'],
+  'databases.certificate': ['DATABASE_NOT_RUNNING'],
+  'databases.reset': ['DATABASE_NOT_RUNNING'],
   'workspaces.create': ['WORKSPACE_LIMIT_REACHED'],
   'workspaces.leave': ['CANNOT_LEAVE_OWNER'],
   'workspaces.members.add': ['INVALID_CODE', 'CANNOT_INVITE_OWNER', 'MEMBER_ALREADY_ADDED'],
@@ -135,7 +139,10 @@ const asJson = ({ body }: Pick<Operation, 'body'>) => (body?.mediaType === 'appl
 const canBeSent = ({ body, ...query }: CallValues, hasBody: boolean): boolean =>
   hasBody === (body !== undefined) && !Object.values(query).some(Array.isArray)
 
-const known = (values: Known): CallValues => ({ appId: fc.sample(values.appId!, 1)[0] })
+const known = ({ appId, databaseId }: Known): CallValues => ({
+  appId: fc.sample(appId!, 1)[0],
+  databaseId: fc.sample(databaseId!, 1)[0],
+})
 
 function faultOf({ id, responses }: Operation, answer: Answer, validators: ReturnType<typeof schemaValidator>) {
   const { status, body, text } = answer

@@ -23,6 +23,7 @@ export async function makeWorld(api: TestApi): Promise<World> {
   const [user, member, guest] = [await api.makeUser(), await api.makeUser(), await api.makeUser()]
   const app = await api.makeApp(user, { memoryMb: 512 })
   const shared = await api.makeApp(user)
+  const database = await api.makeDatabase(user)
   const workspace = await makeWorkspace(db, user, { members: [[member, 'view']], apps: [shared] })
   const object = await sent(api, user, { name: 'known' })
   const row = await findObject(db, objectName(object.id)!)
@@ -31,6 +32,8 @@ export async function makeWorld(api: TestApi): Promise<World> {
   const deployment: { id: string } = await db('deployments').where({ app_id: app.id }).first('id')
   const named = {
     appId: app.id,
+    databaseId: database.id,
+    version: '8',
     workspaceId: workspace.id,
     memberId: member.id,
     code: await issueInvite(db, guest.id),

@@ -19,7 +19,7 @@ export async function fileHost(hostId: string, db?: Db) {
   const [volumes, locks] = [folderVolumes(root), appLocks()]
   const key = hostReadKey(masterKey, hostId)
   const engine = new FakeContainerHost()
-  const own = { engine, volumes, hostId, locks, key, address: '127.0.0.1', port: 0, log }
+  const own = { db: db as Db, engine, volumes, hostId, locks, key, address: '127.0.0.1', port: 0, log }
   const { url, server } = await serveHost(own)
   const row = {
     address: '127.0.0.1',

@@ -1,4 +1,4 @@
-import { randomBytes } from 'node:crypto'
+import { randomBytes, randomInt } from 'node:crypto'
 import { chmod, mkdtemp, readdir, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -12,6 +12,7 @@ import { httpHostReader } from '../../../api/hosts/host-reader.ts'
 import { hostLive } from '../../../api/hosts/live-events.ts'
 import { LiveFeeds } from '../../../api/hosts/live-feeds.ts'
 import type { Services } from '../../../api/services.ts'
+import { resolvesNames } from '../../../api/v2/databases/database-address.ts'
 import { unusedPort } from '../../../cli/installation/ports.ts'
 import { type AppRow, loadApp } from '../../../db/apps/apps.ts'
 import type { Db } from '../../../db/database.ts'
@@ -25,7 +26,7 @@ import { type HostParts, openHost } from '../../../workers/host/host-parts.ts'
 import { startHost } from '../../../workers/host/host-worker.ts'
 import { startPlatformWorker } from '../../../workers/platform-worker.ts'
 import { temporalDowngrades } from '../../../workers/temporal/downgrades.ts'
-import { temporalLanes } from '../../../workers/temporal/lanes.ts'
+import { temporalDatabaseLanes, temporalLanes } from '../../../workers/temporal/lanes.ts'
 import { type Answer, masterKey, openApiFor, type TestApi, type TestUser } from '../actors/api.ts'
 import { clearHost, remainsOf } from '../hosts/host-remains.ts'
 import { sweep } from '../objects/sweep.ts'
@@ -102,6 +103,8 @@ async function start(
     HOST_FIREWALL: 'off',
     HEALTH_GATE_SECONDS: '8',
     DISK_MB_PER_256MB: '64',
+    DATABASE_ENGINES: 'none',
+    DATABASE_PORTS: ownPorts(),
     RATE_LIMIT_SCALE: '1000',
     LOG_LEVEL: 'warn',
     BLOB_UPKEEP: 'off', // its schedules would outlive the test's queues on the Temporal that all share
@@ -125,6 +128,12 @@ async function start(
   const hosts = Object.entries(options.hosts ?? { a: {} })
   await Promise.all(hosts.map(([name, own]) => platform.startHost(name, own)))
   return platform
+}
+
+/** A hundred ports of databases: platforms of several test files share a machine. */
+function ownPorts(): string {
+  const from = 20_000 + 100 * randomInt(100)
+  return `${from}-${from + 99}`
 }
 
 interface PlatformBase {
@@ -165,6 +174,8 @@ export class TestPlatform {
     const ask = hostCall(database.db, masterKey)
     const services = ({ rates }: Services) => ({
       lanes: lanes as never,
+      databaseLanes: temporalDatabaseLanes(client, { queuePrefix: config.queuePrefix, idleSeconds: 5 }) as never,
+      resolvesName: resolvesNames(),
       downgrades: temporalDowngrades(client, config),
       hosts: httpHostReader(database.db, ask) as never,
       live: new LiveFeeds(hostLive(ask), rates),
@@ -204,6 +215,7 @@ export class TestPlatform {
       db,
       client,
       lanes,
+      databaseLanes: temporalDatabaseLanes(client, { queuePrefix: config.queuePrefix, idleSeconds: 5 }),
       edge: proxy.edge,
       store,
       machine: this.machine,

@@ -1,9 +1,9 @@
 import test from 'ava'
 import { excessOf, type PlanUsage, planBelow } from '../../../policy/accounts/downgrades.ts'
 import { defaultPlans, parsePlans } from '../../../policy/accounts/plans.ts'
-import { isSuspended } from '../../../policy/accounts/suspension.ts'
+import { areDatabasesSuspended, isSuspended } from '../../../policy/accounts/suspension.ts'
 
-const nothing: PlanUsage = { memoryMb: 0, workspaces: 0, workspaceMembers: 0, customDomains: 0 }
+const nothing: PlanUsage = { memoryMb: 0, databases: 0, workspaces: 0, workspaceMembers: 0, customDomains: 0 }
 
 test('the next lower plan is the row above, and never the free plan', t => {
   const below = (name: string) => planBelow(defaultPlans, name)
@@ -23,6 +23,8 @@ test('a plan fits an account within its limits, and no other', t => {
   t.false(holds('standard-4', { workspaceMembers: 11 }))
   t.true(holds('hobby-2', { memoryMb: 2048 }))
   t.false(holds('hobby-2', { customDomains: 1 }))
+  t.false(holds('hobby-2', { databases: 1 }))
+  t.true(holds('standard-4', { databases: 99 }))
 })
 
 test('an account is suspended by the end of its plan, not by its removal from the table', t => {
@@ -38,4 +40,17 @@ test('an account is suspended by the end of its plan, not by its removal from th
     [512, 513].map(mb => isSuspended(generous, at(-1), mb, now)),
     [false, true],
   )
+})
+
+test('after the end of a plan databases are suspended unless the free plan includes them and has the memory', t => {
+  const now = new Date()
+  const ended = { plan_ends_at: new Date(now.getTime() - 1) }
+  const withFree = (changes: { memoryMb: number; workspaces: number }) =>
+    new Map([...defaultPlans, ['free', { ...defaultPlans.get('free')!, ...changes }] as const])
+  t.true(areDatabasesSuspended(defaultPlans, ended, 512, now))
+  t.true(areDatabasesSuspended(withFree({ memoryMb: 512, workspaces: 0 }), ended, 512, now))
+  t.false(areDatabasesSuspended(withFree({ memoryMb: 512, workspaces: 1 }), ended, 512, now))
+  t.true(areDatabasesSuspended(withFree({ memoryMb: 511, workspaces: 1 }), ended, 512, now))
+  t.false(areDatabasesSuspended(defaultPlans, { plan_ends_at: null }, 512, now))
+  t.false(areDatabasesSuspended(defaultPlans, { plan_ends_at: new Date(now.getTime() + 1) }, 512, now))
 })

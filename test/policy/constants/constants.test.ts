@@ -123,6 +123,7 @@ function numbersOf(value: unknown): unknown {
 const elsewhere: Record<string, readonly string[]> = {
   'limits.ts': ['limits', 'objectCounts', 'linkVisits'],
   'errors.ts': ['managementErrors'],
+  'databases/engines.ts': ['engines'],
   'objects/blob-errors.ts': ['blobErrors'],
   's3/s3-errors.ts': ['s3Errors'],
   's3/s3-limits.ts': ['s3Counts'],

@@ -82,12 +82,24 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
       blobStats: 60,
       accountSnapshots: 20,
       deploySources: 300,
+      databaseNames: 60,
       serviceStatus: 300,
       serviceTrouble: 15,
     },
   },
   // I7: within 10 minutes.
   'accounts/captcha.ts': { captchaSeconds: 600 },
+  'databases/database-steps.ts': { databaseSeconds: { serve: 60, initialise: 60, login: 10 }, neverUsedGeneration: 0 },
+  // Contract 12.4.
+  'databases/engine.ts': { maxMemoryMb: 32_768 },
+  'databases/mongo.ts': { mongo: { minMemoryMb: 1024, stop: { graceSeconds: 30 } } },
+  'databases/mysql.ts': { mysql: { minMemoryMb: 1024, stop: { graceSeconds: 60 } } },
+  'databases/postgres.ts': { postgres: { minMemoryMb: 1024, stop: { graceSeconds: 30 } } },
+  'databases/redis.ts': { redis: { minMemoryMb: 512, stop: { graceSeconds: 30 } } },
+  // After 1, 5, 15 and 60 s; at the fifth crash the engine stays down.
+  'databases/restarts.ts': { restartRules: { delaysSeconds: [1, 5, 15, 60], steadySeconds: 600 }, maxCrashes: 5 },
+  // Contract 10.2.
+  'errors.ts': { unexpectedStatus: 500 },
   // Contract 9.5: parts of 5 to 32 MB, 6 in flight (K3).
   'objects/uploads/chunked.ts': {
     chunkBytes: { min: 5_242_880, max: 33_554_432 },
@@ -192,7 +204,8 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
   // A7: 30 s. Contract 1.13: 95 s and 90 s. C3: 5 s. C5: 10 s. Contract 4.15: ping every 15 s, 10 minutes. L5: 1 MB, 20 s. R9: two looks of 15 s.
   // B6, contract 5.11: once in 60 min, after over 60 s. A13: 0.5 s of the 1 s that a revoked key may live. S10: 20 s. Y3: 2 s. A4: an hour.
   'timeouts.ts': {
-    commandTimeouts: { claimMs: 30_000, holdMs: 95_000, backgroundMs: 90_000 },
+    // Contract 12.6: 85 s.
+    commandTimeouts: { claimMs: 30_000, holdMs: 95_000, creationMs: 85_000, backgroundMs: 90_000 },
     // C2: 503 within 3 s, with connections (2 s) and statements (2.3 s and 0.5 s more) as with a whole admission.
     databaseTimeouts: {
       connectionMs: 2000,
@@ -210,6 +223,7 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
     gateProbeMs: 2000,
     gateStarts: 3, // H16
     credentialBelievedMs: 500,
+    nameLookupMs: 500,
     snapshotPauseSeconds: 20,
     staleUploadMs: 3_600_000,
     notificationRereadMs: 3000,
@@ -265,6 +279,7 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
       restoreSeconds: 3600,
       snapshotDays: 30,
       failedSnapshotDays: 1,
+      replacedVolumeSeconds: 86_400,
       planEndDays: 7,
       downgradeDays: 30,
       uploadDays: 7,
@@ -280,6 +295,7 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
       everything: 60,
       firewall: 10,
       disks: 30,
+      databaseImages: 600,
       liveStreams: 20,
       refusals: 30,
       mail: 10,

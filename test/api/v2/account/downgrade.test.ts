@@ -137,7 +137,7 @@ test('usage beyond the lower plan refuses the step, even if it arises after the 
   await db('apps').where({ id: app.id }).update({ custom_domain: 'shop.example.org' })
   await refused(/1 applications have a custom domain/)
   await db('apps').where({ id: app.id }).update({ custom_domain: null, ram_mb: 2304 })
-  await refused(/Applications have 2304 MB; the lower plan has 2048 MB/)
+  await refused(/Applications and databases have 2304 MB; the lower plan has 2048 MB/)
   await db('apps').where({ id: app.id }).update({ ram_mb: 2048 })
   t.is((await confirm()).body.code, 'CONFIRM_CODE_VALIDATED')
   t.is(await planOf(ana), 'hobby-2')

@@ -5,7 +5,9 @@ import { commandTimeouts } from '../../../../policy/timeouts.ts'
 import { testApi } from '../../../kit/actors/api.ts'
 import { comesTrue } from '../../../kit/comes-true.ts'
 
-const api = testApi({ services: () => ({ patience: { claimMs: 400, holdMs: 1500, backgroundMs: 1500 } }) })
+const api = testApi({
+  services: () => ({ patience: { ...commandTimeouts, claimMs: 400, holdMs: 1500, backgroundMs: 1500 } }),
+})
 
 test.serial('an operation that is not claimed in time expires, so its answer stays true', async t => {
   const ana = await api().makeUser()
@@ -18,7 +20,7 @@ test.serial('an operation that is not claimed in time expires, so its answer sta
     .where({ id: answer.headers.get('x-operation-id') })
     .first()
   t.is(row.state, 'expired')
-  t.is(await claimNextOperation(api().db, app.id), undefined)
+  t.is(await claimNextOperation(api().db, { type: 'app', id: app.id }), undefined)
 })
 
 test.serial('a claimed operation is waited for, but no longer than a client waits', async t => {

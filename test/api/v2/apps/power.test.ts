@@ -122,5 +122,5 @@ test.serial('an unclaimed operation expires and can never run afterwards', async
   )
   t.true(await expireQueued(api().db, id))
   t.false(await expireQueued(api().db, id))
-  t.is(await claimNext(api().db, app.id), undefined)
+  t.is(await claimNext(api().db, { type: 'app', id: app.id }), undefined)
 })

@@ -8,6 +8,7 @@ import { finishOperation, type OperationRow } from '../../../../db/operations/op
 import { sweepSnapshots } from '../../../../db/snapshots/snapshot-retention.ts'
 import { markSnapshotFailed, markSnapshotGood } from '../../../../db/snapshots/snapshots.ts'
 import { TtlCache } from '../../../../lib/async/ttl-cache.ts'
+import { commandTimeouts } from '../../../../policy/timeouts.ts'
 import type { Answer, TestUser } from '../../../kit/actors/api.ts'
 import { testApi } from '../../../kit/actors/api.ts'
 import { makeWorkspace } from '../../../kit/rows/workspaces.ts'
@@ -40,7 +41,7 @@ test.beforeEach(() => {
 
 function lanesWork() {
   api().lanes.asleep = false
-  api().services.patience = { claimMs: 20_000, holdMs: 30_000, backgroundMs: 30_000 }
+  api().services.patience = { ...commandTimeouts, claimMs: 20_000, holdMs: 30_000, backgroundMs: 30_000 }
 }
 
 /** Nobody takes up what is queued, and callers wait for moments only. */
@@ -50,7 +51,7 @@ function lanesSleep() {
 }
 
 function callersHurry() {
-  api().services.patience = { claimMs: 300, holdMs: 1500, backgroundMs: 500 }
+  api().services.patience = { ...commandTimeouts, claimMs: 300, holdMs: 1500, backgroundMs: 500 }
 }
 
 test.serial('a snapshot is answered with its link, listed with it, and downloaded by it', async t => {

@@ -1,0 +1,98 @@
+import { z } from 'zod'
+import { transaction } from '../../../db/database.ts'
+import { reserveMoreMemory } from '../../../db/databases/database-creation.ts'
+import { renameDatabase } from '../../../db/databases/databases.ts'
+import { isBusy } from '../../../db/operations/operations.ts'
+import { requestedMemoryMb } from '../../../policy/databases/database-memory.ts'
+import { maxMemoryMb } from '../../../policy/databases/engine.ts'
+import { ApiError, type ErrorCode } from '../../../policy/errors.ts'
+import { endpoint } from '../../pipeline/endpoint.ts'
+import { checkedByEndpoint, optional, resourceName } from '../../pipeline/fields.ts'
+import { databaseView } from '../../views/database.ts'
+import { runDatabaseCommand } from '../apps/command.ts'
+import { databaseInfo } from '../schemas.ts'
+
+/** Contract 12.7. */
+export const getDatabase = endpoint({
+  name: 'databases.info',
+  method: 'GET',
+  path: '/v2/databases/{databaseId}',
+  summary: 'Show a database',
+  auth: { scope: 'databases:read', database: true },
+  response: databaseInfo,
+  async handle({ database }) {
+    return databaseView(database)
+  },
+})
+
+/** Why a database could not be given other memory; the host decides. */
+const resizeCodes = [
+  'INVALID_MEMORY',
+  'CONTAINER_INSUFFICIENT_DISK_SPACE',
+  'CONTAINER_NETWORK_CONFLICT',
+  'ACTION_FAILED',
+] as const satisfies readonly ErrorCode[]
+
+/** Contract 12.8: the name changes at once; memory is answered when the database has it. */
+export const updateDatabase = endpoint({
+  name: 'databases.update',
+  method: 'PATCH',
+  path: '/v2/databases/{databaseId}',
+  summary: 'Change the name or the memory of a database',
+  auth: { scope: 'databases:write', database: true },
+  operation: true,
+  body: z.object({
+    name: optional(resourceName),
+    ram: z
+      .unknown()
+      .optional()
+      .meta({ openapi: { type: ['integer', 'null'], minimum: 512, maximum: maxMemoryMb }, ...checkedByEndpoint }),
+  }),
+  errors: ['NO_UPDATE_DATA', 'INVALID_NAME', 'INSUFFICIENT_MEMORY', ...resizeCodes, 'CLUSTER_UNAVAILABLE'],
+  async handle(call, services) {
+    const { database, body } = call
+    const { plans, config } = services
+    const { name, ram = null } = body
+    if (name === undefined && ram === null) throw new ApiError('NO_UPDATE_DATA')
+    const ramMb = ram === null ? database.ram_mb : requestedMemoryMb(database.engine, ram)
+    // Another change of memory may wait or run.
+    if (ramMb === database.ram_mb && !(await isBusy(services.db, database.id, 'database'))) {
+      if (name) await transaction(services.db, trx => renameDatabase(trx, database.id, name))
+      return
+    }
+    await runDatabaseCommand(call, services, {
+      kind: 'resize',
+      input: { ramMb },
+      async alongside(trx) {
+        await reserveMoreMemory(trx, { database, ramMb, plans, diskMbPer256Mb: config.host.diskMbPer256Mb })
+        if (name) await renameDatabase(trx, database.id, name)
+      },
+      failure: 'ACTION_FAILED',
+      codes: resizeCodes,
+    })
+  },
+})
+
+/** Contract 12.9: answers once the database is deleted completely. */
+export const deleteDatabase = endpoint({
+  name: 'databases.delete',
+  method: 'DELETE',
+  path: '/v2/databases/{databaseId}',
+  summary: 'Delete a database',
+  auth: { scope: 'databases:write', database: true },
+  operation: true,
+  errors: ['DELETE_FAILED', 'RESTORE_IN_PROGRESS'],
+  statuses: { DELETE_FAILED: 404 },
+  async handle(call, services) {
+    await runDatabaseCommand(call, services, {
+      kind: 'delete',
+      failure: 'DELETE_FAILED',
+      codes: ['RESTORE_IN_PROGRESS'],
+    }).catch(error => {
+      throw error instanceof ApiError && error.code === 'DELETE_FAILED' ? undeleted() : error
+    })
+  },
+})
+
+const undeleted = () =>
+  new ApiError('DELETE_FAILED', 'The database could not be deleted on its host. Nothing was lost. Try again.')

@@ -1,0 +1,35 @@
+import type { ErrorCode } from '../../../policy/errors.ts'
+import { endpoint } from '../../pipeline/endpoint.ts'
+import { runDatabaseCommand } from '../apps/command.ts'
+
+/** Why a database could not be started or stopped; these answers consist of status and code (contract 12.10). */
+const refusalCodes = {
+  start: [
+    'CONTAINER_ALREADY_STARTED',
+    'CONTAINER_TEMPORARILY_SUSPENDED',
+    'CONTAINER_INSUFFICIENT_DISK_SPACE',
+    'CONTAINER_NETWORK_CONFLICT',
+    'ACTION_FAILED',
+  ],
+  stop: ['CONTAINER_ALREADY_STOPPED', 'ACTION_FAILED'],
+} as const satisfies Record<string, readonly ErrorCode[]>
+
+function power(kind: keyof typeof refusalCodes, summary: string) {
+  const refusals = refusalCodes[kind]
+  return endpoint({
+    name: `databases.${kind}`,
+    method: 'POST',
+    path: `/v2/databases/{databaseId}/${kind}`,
+    summary,
+    auth: { scope: 'databases:write', database: true },
+    operation: true,
+    errors: [...refusals, 'CLUSTER_UNAVAILABLE'],
+    terse: refusals,
+    async handle(call, services) {
+      await runDatabaseCommand(call, services, { kind, failure: 'ACTION_FAILED', codes: refusals })
+    },
+  })
+}
+
+export const startDatabase = power('start', 'Start a database')
+export const stopDatabase = power('stop', 'Stop a database')

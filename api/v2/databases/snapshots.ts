@@ -1,0 +1,135 @@
+import { z } from 'zod'
+import { queueDatabaseRestore, queueDatabaseSnapshot } from '../../../db/databases/database-snapshots.ts'
+import { findLastRestore } from '../../../db/snapshots/restores.ts'
+import { listSnapshots, type SnapshotRow } from '../../../db/snapshots/snapshots.ts'
+import { ApiError } from '../../../policy/errors.ts'
+import { accept } from '../../pipeline/acceptance.ts'
+import { assertNotLost } from '../../pipeline/access.ts'
+import { type Call, endpoint } from '../../pipeline/endpoint.ts'
+import { type InTransaction, idempotencyErrors, idempotencyKeyOf, oncePerKey } from '../../pipeline/idempotent.ts'
+import type { Services } from '../../services.ts'
+import { linkView, restoreView, snapshotView } from '../../views/snapshot.ts'
+import { outcomeOf, wakeDatabaseLane } from '../apps/command.ts'
+import { restoreBody, restoreState } from '../snapshots/restore.ts'
+import { assertReachable, type Link, link, linking, snapshot } from '../snapshots/snapshots.ts'
+
+/** Contract 12.16. */
+export const listDatabaseSnapshots = endpoint({
+  name: 'databases.snapshots',
+  method: 'GET',
+  path: '/v2/databases/{databaseId}/snapshots',
+  summary: 'List the snapshots of a database',
+  auth: { scope: 'snapshots:read', database: true },
+  response: z.array(snapshot),
+  async handle({ database }, services) {
+    const rows = await listSnapshots(services.db, database.id, 'database')
+    return rows.map(row => snapshotView(row, linking(services)))
+  },
+})
+
+/** Contract 12.17: answers once the snapshot was restored into another engine and compared, or after 90 s that it is still being made. */
+export const createDatabaseSnapshot = endpoint({
+  name: 'databases.snapshots.create',
+  method: 'POST',
+  path: '/v2/databases/{databaseId}/snapshots',
+  summary: 'Create a snapshot of a database',
+  auth: { scope: 'snapshots:write', database: true },
+  operation: true,
+  response: z.object(link),
+  errors: [
+    ...idempotencyErrors,
+    'SNAPSHOT_PROCESSING',
+    'SNAPSHOT_FAILED',
+    'SNAPSHOT_IN_PROGRESS',
+    'RESTORE_IN_PROGRESS',
+    'DAILY_SNAPSHOTS_LIMIT_REACHED',
+    'CLUSTER_UNAVAILABLE',
+  ],
+  async handle(call, services) {
+    const { database, caller, exchange } = call
+    assertNotLost(database)
+    await assertReachable(database.host_id, services)
+    const route = `POST /v2/databases/${database.id}/snapshots`
+    const request = { key: idempotencyKeyOf(exchange), route, fingerprint: '' }
+    return oncePerKey<Link>({ caller, exchange }, request, services.db, async inTransaction =>
+      linkView(await takeSnapshot(call, services, inTransaction), linking(services)),
+    )
+  },
+})
+
+type SnapshotCall = Pick<Call<{ scope: null; database: true }>, 'database' | 'caller' | 'exchange'>
+
+/** Resolves to the finished snapshot. From its commit on, repeated requests are answered that it is in progress. */
+async function takeSnapshot(
+  { database, caller, exchange }: SnapshotCall,
+  services: Services,
+  inTransaction: InTransaction<Link>,
+): Promise<SnapshotRow> {
+  const { id: databaseId, owner_id: ownerId } = database
+  const request = { databaseId, ownerId, actor: caller.user.id, origin: 'manual', accepting: true } as const
+  const { row } = await inTransaction(
+    async trx => {
+      const row = await queueDatabaseSnapshot(trx, { ...request, plans: services.plans })
+      exchange.headers['X-Operation-Id'] = row.operation_id
+      return { row, operationId: row.operation_id, answer: new ApiError('SNAPSHOT_PROCESSING') }
+    },
+    work => accept(services, work),
+  )
+  wakeDatabaseLane(services, database)
+  const outcome = await outcomeOf(row.operation_id, exchange.signal, services)
+  if (!outcome) throw new ApiError('SNAPSHOT_PROCESSING')
+  if (outcome.state !== 'success') throw new ApiError('SNAPSHOT_FAILED', outcome.message ?? undefined)
+  return row
+}
+
+/** Contract 12.18: from any own snapshot of the same engine, also of another or a deleted database. */
+export const restoreDatabase = endpoint({
+  name: 'databases.snapshots.restore',
+  method: 'POST',
+  path: '/v2/databases/{databaseId}/snapshots/restore',
+  summary: 'Replace the contents of a database by those of a snapshot',
+  auth: { scope: 'snapshots:write', database: true },
+  operation: true,
+  body: restoreBody,
+  errors: [
+    'MISSING_PARAMETERS',
+    'INVALID_SNAPSHOT_ID',
+    'INVALID_VERSION_ID',
+    'SNAPSHOT_DATABASE_MISMATCH',
+    'SNAPSHOT_RESTORE_PROCESSING',
+    'SNAPSHOT_NOT_FOUND',
+    'SNAPSHOT_RESTORE_FAILED',
+    'SNAPSHOT_IN_PROGRESS',
+    'RESTORE_IN_PROGRESS',
+    'CLUSTER_UNAVAILABLE',
+  ],
+  async handle({ database, caller, body, exchange }, services) {
+    const { snapshotId: name, versionId: version } = body
+    assertNotLost(database)
+    await assertReachable(database.host_id, services)
+    const restore = { databaseId: database.id, actor: caller.user.id, name, version, accepting: true }
+    const { operationId } = await accept(services, async trx => {
+      const { id } = await queueDatabaseRestore(trx, restore)
+      return { operationId: id }
+    })
+    exchange.headers['X-Operation-Id'] = operationId
+    wakeDatabaseLane(services, database)
+    const outcome = await outcomeOf(operationId, exchange.signal, services)
+    if (!outcome) throw new ApiError('SNAPSHOT_RESTORE_PROCESSING')
+    if (outcome.state !== 'success') throw new ApiError('SNAPSHOT_RESTORE_FAILED', restoreView(outcome).message)
+  },
+})
+
+/** Contract 12.19: the last restore, until an hour after its end. */
+export const getDatabaseRestoreState = endpoint({
+  name: 'databases.snapshots.restore.state',
+  method: 'GET',
+  path: '/v2/databases/{databaseId}/snapshots/restore',
+  summary: 'Show the state of the last restore of a database',
+  auth: { scope: 'snapshots:read', database: true },
+  response: restoreState,
+  async handle({ database }, { db }) {
+    const last = await findLastRestore(db, database.id, 'database')
+    return last ? restoreView(last) : { state: 'none' as const }
+  },
+})

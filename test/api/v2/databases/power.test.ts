@@ -1,0 +1,71 @@
+import test from 'ava'
+import { startDatabase, stopDatabase } from '../../../../api/v2/databases/power.ts'
+import { loadDatabase } from '../../../../db/databases/databases.ts'
+import { findOperation } from '../../../../db/operations/operations.ts'
+import { databaseLostWith } from '../../../../policy/databases/database-problems.ts'
+import { commandTimeouts } from '../../../../policy/timeouts.ts'
+import { testApi } from '../../../kit/actors/api.ts'
+
+const api = testApi()
+
+test.beforeEach(() => {
+  Object.assign(api().databaseLanes, { asleep: false, outcome: () => ({ state: 'success' }) })
+  api().services.patience = commandTimeouts
+})
+
+test.serial('start and stop answer when the outcome is known, and any body is ignored', async t => {
+  const ana = await api().makeUser()
+  const { id } = await api().makeDatabase(ana)
+  for (const [kind, status] of [
+    ['stop', 'exited'],
+    ['start', 'running'],
+  ] as const)
+    for (const body of [undefined, '', '{"x":1}', 'nonsense']) {
+      const answer = await api().as(ana).post(`/v2/databases/${id}/${kind}`, body)
+      t.is(answer.text, '{"status":"success"}', kind)
+      const operation = await findOperation(api().db, answer.headers.get('x-operation-id') ?? '')
+      t.like(operation, { kind: kind as never, target_type: 'database', state: 'success', actor: ana.id })
+      t.is((await loadDatabase(api().db, id))?.status, status)
+    }
+})
+
+test.serial('every declared refusal has status and code only, and every other failure is ACTION_FAILED', async t => {
+  const ana = await api().makeUser()
+  const { id } = await api().makeDatabase(ana)
+  for (const [kind, { terse }] of Object.entries({ start: startDatabase, stop: stopDatabase }))
+    for (const code of [...terse!, 'BUILD_FAILED', undefined]) {
+      api().databaseLanes.outcome = () => ({ state: 'error', code, message: 'in words' })
+      const answer = await api().as(ana).post(`/v2/databases/${id}/${kind}`)
+      const answered = (terse as readonly (string | undefined)[]).includes(code) ? code : 'ACTION_FAILED'
+      t.deepEqual([answer.status, answer.text], [409, `{"status":"error","code":"${answered}"}`], `${kind} ${code}`)
+    }
+  t.true(startDatabase.terse!.length > 3)
+})
+
+test.serial('a command that no worker claims in time expires, and is ACTION_FAILED', async t => {
+  const ana = await api().makeUser()
+  const { id } = await api().makeDatabase(ana)
+  api().services.patience = { ...commandTimeouts, claimMs: 200, holdMs: 5000 }
+  api().databaseLanes.asleep = true
+  const answer = await api().as(ana).post(`/v2/databases/${id}/stop`)
+  t.is(answer.text, '{"status":"error","code":"ACTION_FAILED"}')
+  const operation = await findOperation(api().db, answer.headers.get('x-operation-id') ?? '')
+  t.like(operation, { state: 'expired', started_at: null })
+  t.is((await loadDatabase(api().db, id))?.status, 'running')
+})
+
+test.serial('a database that is lost with its host can only be deleted', async t => {
+  const ana = await api().makeUser()
+  const { id } = await api().makeDatabase(ana)
+  await api().db('databases').where({ id }).update({ lost_with: 'h9', status: 'exited', started_at: null })
+  for (const kind of ['start', 'stop']) {
+    const { status, body } = await api().as(ana).post(`/v2/databases/${id}/${kind}`)
+    t.deepEqual([status, body.code, body.message], [503, 'CLUSTER_UNAVAILABLE', databaseLostWith('h9')])
+  }
+  const resized = await api().as(ana).request('PATCH', `/v2/databases/${id}`, { body: '{"ram":1024}' })
+  t.deepEqual([resized.status, resized.body.code], [503, 'CLUSTER_UNAVAILABLE'])
+  t.is((await api().as(ana).get(`/v2/databases/${id}/logs`)).body.message, databaseLostWith('h9'))
+  const { response } = (await api().as(ana).get(`/v2/databases/${id}/status`)).body
+  t.like(response, { status: 'exited', running: false, problem: { code: 'CLUSTER_UNAVAILABLE' } })
+  t.is((await api().as(ana).delete(`/v2/databases/${id}`)).status, 200)
+})
