@@ -3,13 +3,14 @@ import { statfs } from 'node:fs/promises'
 import type { Command } from 'commander'
 import { countMails } from '../db/accounts/mails.ts'
 import type { Db } from '../db/database.ts'
-import { findHost } from '../db/hosts/hosts.ts'
+import { findHost, listHosts } from '../db/hosts/hosts.ts'
 import { currentRole } from '../db/process-role.ts'
 import { runProcess, systemEnvironment } from '../lib/child-process.ts'
 import { mailWay } from '../policy/mail/settings.ts'
 import { isFrozen } from '../workers/supervisor/process-record.ts'
 import { runningProcesses } from '../workers/supervisor/supervisor.ts'
 import { runningSupervisor } from '../workers/supervisor/supervisor-lock.ts'
+import { databaseFindings } from './databases/offer.ts'
 import {
   addressFinding,
   diskFinding,
@@ -190,12 +191,13 @@ function storedFindings(installation: Installation, manner: Manner): Promise<Fin
     mailFinding(way, await countMails(db)),
     await segmentsFinding(db, config.objectStore),
     ...protectionFindings(await findHost(db, config.host.id), manner),
+    ...databaseFindings(config.databases, await listHosts(db)),
   ]
   const at = hostAndPort(config.databaseUrl, 5432)
   return withInstallation((_, db) => read(db)).catch(error => [
     {
       name: 'stored state',
-      state: `login, mail, segments and protections are unknown: ${(error as Error).message}`,
+      state: `login, mail, segments, protections and databases are unknown: ${(error as Error).message}`,
       remedy: `check the database first: ${isElsewhere(at) ? at : manner.logs('postgres')}`,
     },
   ])

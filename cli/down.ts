@@ -4,7 +4,7 @@ import { endRecorded } from '../workers/supervisor/process-record.ts'
 import { endLeftovers } from '../workers/supervisor/supervisor.ts'
 import { runningSupervisor } from '../workers/supervisor/supervisor-lock.ts'
 import { loadInstallation, ownDataDir } from './installation/installation.ts'
-import { type Forgotten, forgetApps, stopApps, unmountVolumes } from './services/apps.ts'
+import { type Forgotten, forgetApps, type Stopped, stopApps, unmountVolumes } from './services/apps.ts'
 import { confirm } from './terminal/confirm.ts'
 
 interface DownOptions {
@@ -16,18 +16,18 @@ interface DownOptions {
 
 const help = `
 Examples:
-  berth down                        stops the platform; applications keep running
-  berth down --apps                 stops applications too; the next start brings them back
+  berth down                        stops the platform; applications and databases keep running
+  berth down --apps                 stops them too; the next start brings them back
   berth down --apps --forget --yes  removes everything of this installation, and nothing of others, from the engine and the firewall
 Files, rows and secrets always stay in the data folder.`
 
 export function downCommand(program: Command): void {
   program
     .command('down')
-    .description('stop the platform; applications keep running, data stays')
+    .description('stop the platform; applications and databases keep running, data stays')
     .option(
       '--apps',
-      'also stop the applications of this machine and remove the firewall rules; the next start restores both',
+      'also stop the applications and databases of this machine and remove the firewall rules; the next start restores all',
     )
     .option('--forget', "with --apps: remove this installation's containers and networks from the engine")
     .option('--yes', 'with --forget: do not ask for confirmation')
@@ -43,23 +43,33 @@ export function downCommand(program: Command): void {
       const leftovers = await endLeftovers(runFolder)
       const wasRunning = Boolean(supervisor || leftovers.length)
       say(wasRunning ? 'Berth is stopped.' : 'Berth was not running.')
-      const ended = apps ? await endApps(Boolean(forget)) : {}
-      for (const line of Object.entries<number | string[]>({ ...ended }).map(words)) say(line)
+      const ended = apps ? await endApps(Boolean(forget)) : null
+      for (const line of ended ? words(ended) : []) say(line)
       if (json) console.log(JSON.stringify({ was_running: wasRunning, ...ended }))
     })
 }
 
-/** Ends the applications of this machine, with their firewall rules and mounts. */
-async function endApps(forget: boolean): Promise<{ stopped: number } | Forgotten> {
+/** Ends the applications and databases of this machine, with their firewall rules and mounts. */
+async function endApps(forget: boolean): Promise<Stopped | Forgotten> {
   const { config } = loadInstallation(process.env)
   const { dockerHost, id } = config.host
-  const ended = forget ? await forgetApps(dockerHost, id) : { stopped: await stopApps(dockerHost, id) }
+  const ended = forget ? await forgetApps(dockerHost, id) : await stopApps(dockerHost, id)
   await removeFirewall(id)
   await unmountVolumes(config)
   return ended
 }
 
-function words([what, which]: [string, number | string[]]): string {
-  if (typeof which === 'number') return `Stopped ${which} application container${which === 1 ? '' : 's'}.`
-  return `Removed ${which.length} ${which.length === 1 ? what.slice(0, -1) : what}${which.length ? `: ${which.join(', ')}` : ''}.`
+function words(ended: Stopped | Forgotten): string[] {
+  if ('containers' in ended)
+    return Object.entries({ ...ended }).map(
+      ([what, names]) =>
+        `Removed ${counted(names.length, what.slice(0, -1))}${names.length ? `: ${names.join(', ')}` : ''}.`,
+    )
+  const { stopped, stopped_databases: databases } = ended
+  return [
+    `Stopped ${counted(stopped - databases, 'application container')}.`,
+    ...(databases ? [`Stopped ${counted(databases, 'database container')}.`] : []),
+  ]
 }
+
+const counted = (count: number, noun: string): string => `${count} ${noun}${count === 1 ? '' : 's'}`

@@ -12,6 +12,7 @@ interface HostLine {
   state: 'open' | 'draining' | 'silent' | 'forgotten'
   address: string
   apps: number
+  databases: number
   reserved_mb: number
   memory_mb: number
   reserved_disk_mb: number
@@ -62,6 +63,7 @@ export async function hostLines(db: Db, diskMbPer256Mb: number): Promise<HostLin
     state: stateOf(host),
     address: host.address,
     apps: reserved.get(host.id)?.apps ?? 0,
+    databases: reserved.get(host.id)?.databases ?? 0,
     reserved_mb: reserved.get(host.id)?.memoryMb ?? 0,
     memory_mb: host.memory_mb,
     reserved_disk_mb: (reserved.get(host.id)?.diskUnits ?? 0) * diskMbPer256Mb,
@@ -77,12 +79,13 @@ function stateOf({ reachable, draining, forgotten_at }: HostRow): HostLine['stat
 }
 
 function table(lines: HostLine[]): string {
-  const head = ['NAME', 'STATE', 'ADDRESS', 'APPS', 'MEMORY', 'DISK', 'PROTECTIONS']
+  const head = ['NAME', 'STATE', 'ADDRESS', 'APPS', 'DATABASES', 'MEMORY', 'DISK', 'PROTECTIONS']
   const rows = lines.map(line => [
     line.name,
     line.state,
     line.address,
     String(line.apps),
+    String(line.databases),
     `${line.reserved_mb}/${line.memory_mb} MB`,
     `${line.reserved_disk_mb}/${line.disk_mb} MB`,
     Object.entries(line.protections)

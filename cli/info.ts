@@ -22,6 +22,7 @@ export async function platformInfo(installation: Installation, db: Db) {
     public_url: config.urls.public,
     edge_url: config.urls.edge,
     apps_domain: config.appsDomain,
+    database_types: config.databases.engines.join(',') || null,
     api_key: await firstKey(installation, db),
     session_token: session?.token ?? null,
     user_id: secrets.userId ?? null,

@@ -1,7 +1,12 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Command } from 'commander'
 import { type Db, transaction } from '../db/database.ts'
-import { findOperation, type OperationRow, type OperationState } from '../db/operations/operations.ts'
+import {
+  findOperation,
+  type OperationRow,
+  type OperationState,
+  type OperationTarget,
+} from '../db/operations/operations.ts'
 import { listOperations, type OperationStory, readOperationStory, resolveOperation } from '../db/operations/operator.ts'
 import { cancelOperation, clearUndoMark, type OperatorRequest, retryOperation } from '../db/operations/operator-acts.ts'
 import { withInstallation } from './installation/database.ts'
@@ -20,6 +25,7 @@ const pollMs = 200
 
 interface ListOptions {
   app?: string
+  database?: string
   state?: string
   limit: string
   json?: boolean
@@ -28,16 +34,19 @@ interface ListOptions {
 export function opsCommand(program: Command): void {
   const ops = program
     .command('ops')
-    .description('operations: why a deploy or command waits or failed; retry and cancel')
+    .description('operations of applications and databases: why one waits or failed; retry and cancel')
   ops
     .command('list', { isDefault: true })
     .description('the newest operations')
     .option('--app <id>', 'only those of this application')
+    .option('--database <id>', 'only those of this database')
     .option('--state <state>', states.join(', '))
     .option('--limit <n>', 'maximum number of entries', '20')
     .option('--json', 'as a JSON array')
-    .action(async ({ app, state, limit, json }: ListOptions) => {
-      const filter = { appId: app, state: stateFrom(state), limit: wholeNumber(limit, '--limit') }
+    .action(async ({ app, database, state, limit, json }: ListOptions) => {
+      if (app && database) throw new Error('Give --app or --database, not both.')
+      const limits = { state: stateFrom(state), limit: wholeNumber(limit, '--limit') }
+      const filter = { appId: app, databaseId: database, ...limits }
       const lines = await withInstallation((_, db) => listOperations(db, filter))
       console.log(json ? JSON.stringify(lines.map(lineView)) : table(lines, new Date()))
     })
@@ -53,7 +62,7 @@ export function opsCommand(program: Command): void {
     'why an operation waits or failed, what comes next, and the last lines of its log',
     async (place, { json }) => {
       const story = await storyIn(place)
-      const lane = await laneState(place.installation.config, story.operation.target_id)
+      const lane = await laneState(place.installation.config, targetOf(story.operation))
       const now = new Date()
       console.log(json ? JSON.stringify(storyView(story, now, lane)) : explanation(story, lane, now))
     },
@@ -70,7 +79,7 @@ export function opsCommand(program: Command): void {
         return queued
       })
       const operation = await findOperation(place.db, retry.operationId)
-      if (operation) await wakeLane(place.installation.config, operation.target_id, operation.owner_id)
+      if (operation) await wakeLane(place.installation.config, targetOf(operation), operation.owner_id)
       console.log(
         json
           ? JSON.stringify({ operation: retry.operationId })
@@ -161,7 +170,7 @@ async function cancel({ installation, db }: Place, request: OperatorRequest, sec
   })
   const operation = (await findOperation(db, request.operationId)) as OperationRow
   if (done === 'ended') return operation
-  const woken = await wakeLane(installation.config, operation.target_id, operation.owner_id)
+  const woken = await wakeLane(installation.config, targetOf(operation), operation.owner_id)
   if (!woken) sayOnStderr('Temporal does not answer. The request is saved and takes effect when Temporal is back.')
   for (const deadline = Date.now() + seconds * 1000; Date.now() < deadline; await sleep(pollMs)) {
     const now = await findOperation(db, request.operationId)
@@ -170,7 +179,9 @@ async function cancel({ installation, db }: Place, request: OperatorRequest, sec
   return (await findOperation(db, request.operationId)) as OperationRow
 }
 
-/** Records the act with the owner's account: owners see what operators do to their applications. */
+const targetOf = ({ target_type: type, target_id: id }: OperationRow): OperationTarget => ({ type, id })
+
+/** Records the act with the owner's account: owners see what operators do to their applications and databases. */
 async function recordOn(trx: Db, action: string, operationId: string): Promise<void> {
   const { owner_id: accountId, target_id: resource } = (await findOperation(trx, operationId)) as OperationRow
   await recordAct(trx, { action, accountId, resource, operationId })

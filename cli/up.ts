@@ -13,7 +13,7 @@ import { phaseOf, startPhase } from './installation/start-phase.ts'
 import { startReport } from './installation/start-report.ts'
 import { summary } from './installation/summary.ts'
 import { reviveDocker } from './services/docker.ts'
-import { ensureImages, firstImages } from './services/images.ts'
+import { ensureImages, firstImages, prepareStandIn } from './services/images.ts'
 import type { Say } from './terminal/terminal.ts'
 
 const reviveEveryMs = 2000
@@ -64,7 +64,7 @@ async function upInForeground(place: DataPlace, adopts?: boolean): Promise<void>
     }
     done(text)
     await signal.ended
-    say('Stopped. Applications keep running; to stop them too: berth down --apps')
+    say('Stopped. Applications and databases keep running; to stop them too: berth down --apps')
   } finally {
     await supervisor.stop()
     phase.over()
@@ -84,6 +84,7 @@ async function start(
   plansOf(installation.config)
   refusePlainHttp(installation.config)
   say(`Starting Berth with its data in ${installation.dataDir}`)
+  await prepareStandIn(installation.config.databases, say).catch(error => say(error.message))
   await startPlatform(installation, supervisor, say)
   setInterval(() => reviveDocker(dockerOptions(installation), say), reviveEveryMs).unref()
   const exampleUrl = await firstApplication(installation, say)

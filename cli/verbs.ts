@@ -16,6 +16,7 @@ export const verbs: Record<string, () => Promise<(program: Command) => void>> = 
   plans: async () => (await import('./plans.ts')).plansCommand,
   keys: async () => (await import('./keys.ts')).keysCommand,
   secrets: async () => (await import('./key-rotation.ts')).secretsCommand,
+  databases: async () => (await import('./databases/databases.ts')).databasesCommand,
   host: async () => (await import('./host.ts')).hostCommand,
   ops: async () => (await import('./ops.ts')).opsCommand,
   audit: async () => (await import('./audit.ts')).auditCommand,

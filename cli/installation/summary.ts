@@ -1,6 +1,8 @@
 import type { Db } from '../../db/database.ts'
 import { findHost } from '../../db/hosts/hosts.ts'
+import type { DatabaseSettings } from '../../policy/databases/database-settings.ts'
 import { mailWay } from '../../policy/mail/settings.ts'
+import { offerWords } from '../databases/offer.ts'
 import { localTarget, portOf } from '../deploy.ts'
 import { protectionFindings } from '../doctor/findings.ts'
 import { bySupervisor } from '../doctor/manner.ts'
@@ -19,6 +21,7 @@ export async function summary(installation: Installation, db: Db, exampleUrl: st
     ['API', config.urls.base],
     ['Objects', config.urls.blob],
     ['S3', config.urls.s3],
+    ['Databases', databaseWords(config.databases)],
     ['API key', apiKey ?? 'rotated; create another with: berth keys create --user admin@berth.local'],
     ['Temporal', config.temporalUiUrl ?? config.temporalAddress],
     ['Data', dataDir],
@@ -36,3 +39,7 @@ export async function summary(installation: Installation, db: Db, exampleUrl: st
     '',
   ].join('\n')
 }
+
+/** Hosts prepare the images after their start, in the background. */
+const databaseWords = (settings: DatabaseSettings): string =>
+  `${offerWords(settings)}${settings.engines.length ? '; whether their images are ready: berth doctor' : ''}`

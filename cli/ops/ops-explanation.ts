@@ -1,5 +1,5 @@
 import type { DeploymentState } from '../../db/deploys/deployments.ts'
-import type { OperationKind } from '../../db/operations/operations.ts'
+import type { DatabaseOperationKind, OperationKind } from '../../db/operations/operations.ts'
 import type { OperationStory } from '../../db/operations/operator.ts'
 import type { SnapshotRow } from '../../db/snapshots/snapshots.ts'
 import { nextBringBack } from '../../policy/hosts/reconciliation.ts'
@@ -10,7 +10,7 @@ import { age, aligned, clock, lineOf, since, sourceOf } from './ops-words.ts'
 /** A wake-up that takes longer than this is reported. */
 const claimSeconds = 10
 
-/** What Temporal reports about an application's lane. */
+/** What Temporal reports about the lane of an application or a database. */
 export interface LaneState {
   workflowId: string
   /** RUNNING, COMPLETED, ... , `none` if it never ran here, `unknown` if Temporal does not answer. */
@@ -32,7 +32,8 @@ const nextSteps: Record<DeploymentState, string> = {
 
 /** Everything an operator needs to know about an operation, in words. Ages are computed from `now`. */
 export function explanation(story: OperationStory, lane: LaneState, now: Date): string {
-  const { operation, deployment, snapshot, app, events, acts, retries, logTail } = story
+  const { operation, deployment, snapshot, app, database, events, acts, retries, logTail } = story
+  const what = wordOf(story)
   const sections: [string, string[]][] = [
     ['', [headline(story), `  ${verdict(story, now)}`]],
     ['Why it waits', holds(story, lane, now)],
@@ -44,8 +45,8 @@ export function explanation(story: OperationStory, lane: LaneState, now: Date): 
         ['deployment', deployment && `${deployment.id} (release ${deployment.release})`],
         ['source', deployment && sourceOf(deployment)],
         ['snapshot', snapshot && snapshotOf(snapshot)],
-        ['application', `${app?.name ?? 'deleted'} (${operation.target_id})`],
-        ['host', app?.host_id],
+        [what, `${(app ?? database)?.name ?? 'deleted'} (${operation.target_id})`],
+        ['host', (app ?? database)?.host_id],
         ['requested by', operation.actor],
         ['lane', `${lane.workflowId}, ${lane.status}${lane.url ? `, ${lane.url}` : ''}`],
       ]),
@@ -53,7 +54,7 @@ export function explanation(story: OperationStory, lane: LaneState, now: Date): 
     ['What happened', aligned(momentsOf(story).map(([at, what]) => [clock(at), what]))],
     ['Who did what', aligned(acts.map(({ at, actor, act }) => [clock(at), `${actor}: ${act}`]))],
     ['Retried as', retries.map(other => lineOf(other, now))],
-    ['Last failure of this application', lastFailure(story, now)],
+    [`Last failure of this ${what}`, lastFailure(story, now)],
     ['Last lines of its log', events.length > 0 && logTail.length === 0 ? ['(empty)'] : logTail.map(oneLine)],
   ]
   return sections
@@ -66,10 +67,15 @@ export function headline({
   operation,
   deployment,
   app,
-}: Pick<OperationStory, 'operation' | 'deployment' | 'app'>): string {
-  const of = app?.name ?? operation.target_id
+  database,
+}: Pick<OperationStory, 'operation' | 'deployment' | 'app' | 'database'>): string {
+  const name = (app ?? database)?.name ?? operation.target_id
+  const of = operation.target_type === 'app' ? name : `database ${name}`
   return oneLine(`${operation.kind} of ${of}${deployment ? `: ${sourceOf(deployment)}` : ''}`)
 }
+
+const wordOf = ({ operation }: Pick<OperationStory, 'operation'>): string =>
+  operation.target_type === 'app' ? 'application' : 'database'
 
 /** The state in one sentence. */
 export function verdict({ operation, deployment }: OperationStory, now: Date): string {
@@ -98,11 +104,8 @@ export function verdict({ operation, deployment }: OperationStory, now: Date): s
 }
 
 /** Why the operation does not proceed right now, the most immediate reason first. */
-export function holds(
-  { operation, deployment, before, app, host, slotHolders }: OperationStory,
-  lane: LaneState,
-  now: Date,
-): string[] {
+export function holds(story: OperationStory, lane: LaneState, now: Date): string[] {
+  const { operation, deployment, before, host, slotHolders } = story
   if (!['queued', 'running'].includes(operation.state)) return []
   const reasons: string[] = []
   if (deployment?.waiting_for) reasons.push(deployment.waiting_for)
@@ -114,10 +117,10 @@ export function holds(
   if (copying && deployment)
     reasons.push(`It switches versions only after the snapshot in progress: ${lineOf(copying, now)}`)
   if (operation.state === 'queued') {
-    reasons.push(`It is number ${before.length + 1} in the queue of its application.`)
+    reasons.push(`It is number ${before.length + 1} in the queue of its ${wordOf(story)}.`)
     reasons.push(...before.map(other => `before it: ${lineOf(other, now)}`))
   }
-  if (!app) reasons.push('Its application was deleted, so it will fail.')
+  if (!(story.app ?? story.database)) reasons.push(`Its ${wordOf(story)} was deleted, so it will fail.`)
   if (host && !host.reachable)
     reasons.push(
       host.last_seen_at.getTime() === 0
@@ -138,7 +141,8 @@ export function holds(
   return reasons.length > 0 ? reasons : ['nothing; it is in progress']
 }
 
-function next({ operation, deployment, app, hostTries }: OperationStory, now: Date): string[] {
+function next(story: OperationStory, now: Date): string[] {
+  const { operation, deployment, app, hostTries } = story
   const { id, state, kind } = operation
   if (state === 'success') return []
   if (state === 'queued' || state === 'running') {
@@ -148,6 +152,7 @@ function next({ operation, deployment, app, hostTries }: OperationStory, now: Da
       ...(cancellable.includes(kind) ? [`to cancel it: berth ops cancel ${id.slice(0, 8)}`] : []),
     ]
   }
+  if (operation.target_type === 'database') return afterDatabaseFailure(story)
   if (!app) return ['nothing; its application was deleted, and can be uploaded again']
   if (app.undo_failed_by === id)
     return [
@@ -158,6 +163,23 @@ function next({ operation, deployment, app, hostTries }: OperationStory, now: Da
   const again = `to retry it: berth ops retry ${id.slice(0, 8)}`
   if (hostTries && kind === 'start') return [nextTryOfHost(hostTries, now), again]
   return [`nothing; ${again}`]
+}
+
+/** What is true, and possible, after an operation of a database that did not succeed. */
+function afterDatabaseFailure({ operation: { id, kind: name }, database }: OperationStory): string[] {
+  const kind = name as DatabaseOperationKind
+  if (kind === 'create') return ['nothing; what it had created was removed, and its owner can create a database again']
+  if (!database) return ['nothing; its database was deleted']
+  const state = `how the database is now: berth databases explain ${database.id.slice(0, 8)}`
+  const restored: Partial<Record<DatabaseOperationKind, string>> = {
+    resize: 'nothing; the database has its earlier memory, and its owner can change it again',
+    rotate: 'nothing; the earlier password is valid, and its owner can reset it again',
+    certify: 'nothing; its owner can reset the certificate again',
+    delete: 'nothing; the database is still there, and its owner can delete it again',
+    snapshot: 'nothing; a new snapshot can be requested at any time',
+    restore: 'nothing; its owner can request it again',
+  }
+  return [restored[kind] ?? `nothing; to retry it: berth ops retry ${id.slice(0, 8)}`, state]
 }
 
 /** When the host tries again to start an application that should run: it never gives up. */

@@ -5,14 +5,13 @@ import { holds, type LaneState, verdict } from './ops-explanation.ts'
 
 /** An operation as one entry of a list. */
 export function lineView(line: OperationLine) {
-  const { id, kind, state, app_id, app_name, host_id, deployment_id, deployment_state, source, revision, branch } = line
+  const { id, kind, state, target_type, host_id, deployment_id, deployment_state, source, revision, branch } = line
   const { waiting_for, step, actor, code, message, cancel_requested_at, created_at, started_at, finished_at } = line
   const subject = {
     id,
     kind,
     state,
-    app_id,
-    app_name,
+    ...targetView(target_type, line.app_id, line.app_name),
     host_id,
     deployment_id,
     deployment_state,
@@ -24,6 +23,12 @@ export function lineView(line: OperationLine) {
   return { ...subject, ...progress }
 }
 
+/** Keys of the application, and of the database, of which one is null. */
+function targetView(type: OperationLine['target_type'], id: string, name: string | null) {
+  const none = { app_id: null, app_name: null, database_id: null, database_name: null }
+  return { ...none, ...(type === 'app' ? { app_id: id, app_name: name } : { database_id: id, database_name: name }) }
+}
+
 /** One operation with everything related to it; with `lane` also why it waits. */
 export function storyView(story: OperationStory, now: Date, lane?: LaneState) {
   const { events, acts, before, retries, lastFailure, hostTries, slotHolders, logTail } = story
@@ -32,12 +37,8 @@ export function storyView(story: OperationStory, now: Date, lane?: LaneState) {
     operation: operationView(story.operation),
     deployment: story.deployment && deploymentView(story.deployment),
     snapshot: story.snapshot && snapshotView(story.snapshot),
-    app: story.app && {
-      id: story.app.id,
-      name: story.app.name,
-      status: story.app.status,
-      owner_id: story.app.owner_id,
-    },
+    app: story.app && subjectView(story.app),
+    database: story.database && subjectView(story.database),
     host: story.host && {
       id: story.host.id,
       reachable: story.host.reachable,
@@ -58,15 +59,20 @@ export function storyView(story: OperationStory, now: Date, lane?: LaneState) {
   }
 }
 
+function subjectView({ id, name, status, owner_id }: NonNullable<OperationStory['app'] | OperationStory['database']>) {
+  return { id, name, status, owner_id }
+}
+
 function operationView(operation: OperationStory['operation']) {
-  const { id, kind, state, target_id: app_id, owner_id, actor, step, code, message, retry_of } = operation
+  const { id, kind, state, target_type, target_id, owner_id, actor, step, code, message, retry_of } = operation
   const { cancel_requested_at, cancel_requested_by, created_at, started_at, finished_at } = operation
   const cancellation = { cancel_requested_at, cancel_requested_by }
   return {
     id,
     kind,
     state,
-    app_id,
+    app_id: target_type === 'app' ? target_id : null,
+    database_id: target_type === 'database' ? target_id : null,
     owner_id,
     actor,
     step,

@@ -7,17 +7,17 @@ export function lineOf(line: OperationLine, now: Date): string {
   const { id, kind, state, revision, branch, step, code, message } = line
   const what = revision ? ` of ${revision.slice(0, 7)}${branch ? ` (${branch})` : ''}` : ''
   const when = since(line.finished_at ?? line.started_at ?? line.created_at, now)
-  const why = [code, message].filter(Boolean).join(': ') || step
+  const why = [code, message].filter(Boolean).join(': ') || (state === 'success' ? null : step)
   return oneLine(`${id.slice(0, 8)} ${kind}${what}, ${state} ${when}${why ? `, ${why}` : ''}`)
 }
 
 /** `berth ops list` for people. */
 export function table(lines: readonly OperationLine[], now: Date): string {
   if (lines.length === 0) return 'No operations.'
-  const head = ['ID', 'APPLICATION', 'KIND', 'STATE', 'SINCE', 'WHAT']
+  const head = ['ID', 'TARGET', 'KIND', 'STATE', 'SINCE', 'WHAT']
   const rows = lines.map(line => [
     line.id.slice(0, 8),
-    line.app_name ? `${line.app_name} ${line.app_id.slice(0, 8)}` : `(deleted) ${line.app_id.slice(0, 8)}`,
+    `${line.target_type === 'app' ? '' : 'database '}${line.app_name ?? '(deleted)'} ${line.app_id.slice(0, 8)}`,
     line.kind,
     line.cancel_requested_at && line.state === 'running' ? 'cancelling' : line.state,
     age(line.finished_at ?? line.started_at ?? line.created_at, now),

@@ -5,6 +5,7 @@ import test from 'ava'
 import { doctorCommand } from '../../cli/doctor.ts'
 import { secretsCommand } from '../../cli/key-rotation.ts'
 import { operatorHere } from '../kit/actors/operator-command.ts'
+import { rows } from '../kit/rows/rows.ts'
 import { CaptchaProviderServer } from '../kit/servers/captcha-provider.ts'
 import { testDatabase } from '../kit/servers/database.ts'
 import { startMailServer } from '../kit/servers/mail-server.ts'
@@ -109,4 +110,23 @@ test.serial('the doctor of a further container host never suggests to start a se
   // The database answers, and has no row of this host.
   const { stdout: alone } = await inContainer(own, 'doctor')
   t.regex(alone, /has not reported yet\n +-> .*docker compose logs --tail 50 host\n/)
+})
+
+test.serial('the doctor names the stand-in for MongoDB, and images of databases that hosts do not have', async t => {
+  const { db } = await database
+  await rows(db).host('h1')
+  const images = { 'berth/mongo:8': 'No registry has it.\nLoad it.', 'berth/mongo-stand-in:8': 'ready' }
+  const report = async (own: Record<string, string>, more: Record<string, string> = {}) => {
+    await db('hosts').update({ database_images: JSON.stringify({ ...images, ...more }) })
+    return (await inContainer({ DATABASE_ENGINES: 'mongo,redis', ...own }, 'doctor')).stdout
+  }
+  const on = await report({ MONGO_STAND_IN: 'on' }, { 'berth/redis:8': 'ready', 'berth/redis:7': 'Too old.\nWait.' })
+  t.regex(on, /^ {3}databases +mongo 8 \(a stand-in where MongoDB is not available\), redis 8 and 7$/m)
+  t.regex(on, /^! {2}mongo +MONGO_STAND_IN is on: .*it serves on h1\n +-> .*remove MONGO_STAND_IN/m)
+  t.regex(on, /^! {2}Databases on h1 +berth\/redis:7 NOT AVAILABLE: Too old\.\n +-> Wait\.$/m)
+  t.notRegex(on, /berth\/mongo:8/)
+  const off = await report({})
+  t.regex(off, /^! {2}Databases on h1 +berth\/mongo:8 NOT AVAILABLE: No registry has it\.\n +-> Load it\.$/m)
+  t.regex(off, /^ {3}Databases on h1 +berth\/redis:8 is being prepared$/m)
+  t.notRegex(off, /stand-in/)
 })

@@ -1,9 +1,10 @@
-import { chmodSync, mkdtempSync, rmSync } from 'node:fs'
+import { chmodSync, mkdirSync, mkdtempSync, readdirSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import test from 'ava'
+import test, { type ExecutionContext } from 'ava'
 import { labels } from '../../activities/containers/port.ts'
 import { buildNetwork } from '../../activities/containers/spec.ts'
+import { databaseRole } from '../../activities/databases/names.ts'
 import { downCommand } from '../../cli/down.ts'
 import { openDataPlace, openInstallation } from '../../cli/installation/installation.ts'
 import { operatorHere } from '../kit/actors/operator-command.ts'
@@ -15,8 +16,8 @@ test.after.always('remove what is left in the engine', async () => {
   for (const { clean, run } of [mine, theirs]) await clean(buildNetwork(run).name)
 })
 
-test.serial('everything of one installation is removed from the engine, and nothing of another', async t => {
-  t.timeout(120_000)
+/** A scratch installation whose host is `mine`, and `berth down` on it. */
+async function installation(t: ExecutionContext) {
   const folder = mkdtempSync(join(tmpdir(), 'berth-down-'))
   chmodSync(folder, 0o711)
   t.teardown(() => rmSync(folder, { recursive: true, force: true }))
@@ -28,6 +29,12 @@ test.serial('everything of one installation is removed from the engine, and noth
   }
   await openInstallation(env, openDataPlace(env))
   const down = (...args: string[]) => operatorHere([downCommand], env, 'down', ...args)
+  return { folder, down }
+}
+
+test.serial('everything of one installation is removed from the engine, and nothing of another', async t => {
+  t.timeout(120_000)
+  const { down } = await installation(t)
   const left = async ({ host, run }: typeof mine) => [
     (await host.list({ [labels.host]: run })).map(({ name }) => name),
     (await host.listNetworks({ [labels.host]: run })).map(({ name }) => name),
@@ -59,3 +66,32 @@ test.serial('everything of one installation is removed from the engine, and noth
   t.deepEqual([containers, networks?.sort()], [[other.name], networksOf(theirs)])
   t.regex((await down('--apps', '--forget', '--yes')).stdout, /Removed 0 containers\.\nRemoved 0 networks\./)
 })
+
+test.serial(
+  'a database ends by its own stop signal, and has longer to write everything than an application',
+  async t => {
+    t.timeout(120_000)
+    const { folder, down } = await installation(t)
+    const written = join(folder, 'written')
+    mkdirSync(written)
+    chmodSync(written, 0o777)
+    await mine.prepare()
+    // Longer than an application gets.
+    const engine = `trap '' TERM; trap 'sleep 12; touch /data/whole; exit 0' INT; while :; do sleep 0.1; done`
+    const database = mine.spec(engine, {
+      labels: { [labels.host]: mine.run, [labels.role]: databaseRole },
+      binds: [{ source: written, target: '/data', readOnly: false }],
+      stopSignal: 'SIGINT',
+    })
+    for (const spec of [database, mine.spec('exec sleep 600')]) {
+      await mine.host.create(spec)
+      await mine.host.start(spec.name)
+    }
+    const { code, stdout, stderr } = await down('--apps', '--json')
+    t.is(code, 0, stderr)
+    t.deepEqual(JSON.parse(stdout), { was_running: false, stopped: 2, stopped_databases: 1 })
+    t.deepEqual(readdirSync(written), ['whole'])
+    t.deepEqual(await mine.host.list({ [labels.host]: mine.run }), [])
+    t.regex((await down('--apps')).stdout, /Stopped 0 application containers\.\n$/)
+  },
+)

@@ -19,14 +19,16 @@ test.serial('hosts are listed with their reservations and whether they answer', 
   const ana = await make.user()
   await make.app(ana.id, { memoryMb: 512 })
   await make.app(ana.id, { memoryMb: 1024 })
+  await make.databaseHost('h1', { memoryMb: 8192, protections: { quota: 'enforced' } })
+  await make.database(ana.id)
   await make.host('h2')
   await recordHostLeft(db, 'h2')
   await db('hosts').where({ id: 'h1' }).update({ draining: true })
   const [first, second] = await hostLines(db, 1024)
-  t.like(first, { name: 'h1', state: 'draining', apps: 2, reserved_mb: 1536, memory_mb: 8192 })
-  t.like(first, { reserved_disk_mb: 6 * 1024, disk_mb: (await findHost(db, 'h1'))!.disk_mb })
+  t.like(first, { name: 'h1', state: 'draining', apps: 2, databases: 1, reserved_mb: 2048, memory_mb: 8192 })
+  t.like(first, { reserved_disk_mb: 8 * 1024, disk_mb: (await findHost(db, 'h1'))!.disk_mb })
   t.deepEqual(first?.protections, { quota: 'enforced' })
-  t.like(second, { name: 'h2', state: 'silent', apps: 0, reserved_mb: 0, last_seen_at: null })
+  t.like(second, { name: 'h2', state: 'silent', apps: 0, databases: 0, reserved_mb: 0, last_seen_at: null })
 })
 
 test.serial(
@@ -50,7 +52,10 @@ test.serial(
     t.is((await run('drain', 'h3')).code, 0)
     t.true(await draining())
     t.like(JSON.parse((await run('list', '--json')).stdout).at(-1), { name: 'h3', state: 'draining' })
-    t.regex((await run('list')).stdout, /NAME +STATE.* DISK [\s\S]*h3 +draining.* 0\/\d+ MB .*0\/\d+ MB/)
+    t.regex(
+      (await run('list')).stdout,
+      /NAME +STATE.* APPS +DATABASES .* DISK [\s\S]*h3 +draining.* 0\/\d+ MB .*0\/\d+ MB/,
+    )
     t.is((await run('undrain', 'h3')).code, 0)
     t.false(await draining())
     const refused = await run('drain', 'h9')

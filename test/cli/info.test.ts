@@ -3,7 +3,13 @@ import { infoText } from '../../cli/info.ts'
 
 const info = {
   ...{ base_url: 'http://127.0.0.1:4000', blob_url: 'b', s3_url: 's', files_url: 'f', public_url: 'p', edge_url: 'e' },
-  ...{ apps_domain: 'apps.localhost', api_key: 'a-key', session_token: null, user_id: 'u1' },
+  ...{
+    apps_domain: 'apps.localhost',
+    database_types: 'redis,postgres',
+    api_key: 'a-key',
+    session_token: null,
+    user_id: 'u1',
+  },
   ...{ temporal_address: '127.0.0.1:7233', temporal_ui_url: null, data_dir: '/srv/data' },
   database_url: 'postgres://berth:s3cr3t@db.example.org:5432/berth?sslmode=verify-full&sslrootcert=/etc/ca.pem',
 }

@@ -4,6 +4,7 @@ import test from 'ava'
 import { Command } from 'commander'
 import { auditCommand } from '../../cli/audit.ts'
 import { blobCommand } from '../../cli/blob.ts'
+import { databasesCommand } from '../../cli/databases/databases.ts'
 import { findingsView } from '../../cli/doctor/findings.ts'
 import { downCommand } from '../../cli/down.ts'
 import { hostsCommand } from '../../cli/hosts.ts'
@@ -69,7 +70,7 @@ async function shop() {
       cloneUrl: 'http://git.example/shop.git',
     }),
   )
-  return { db, url, userId: ana.id, operationId: queued!.operationId }
+  return { db, url, userId: ana.id, appId: app.id, operationId: queued!.operationId }
 }
 
 test.serial('info prints the documented keys', async t => {
@@ -102,6 +103,7 @@ test.serial('the operations print the documented keys, and no whole row of a tab
   for (const key of ['operation', 'deployment'])
     t.deepEqual(Object.keys(story[key]), documented('berth ops show', key), key)
   t.deepEqual(Object.keys(story.lane), documented('berth ops explain', 'lane'))
+  t.is(story.database, null)
   t.deepEqual(
     [...Object.keys(story.app), ...Object.keys(story.host)],
     ['id', 'name', 'status', 'owner_id', 'id', 'reachable', 'last_seen_at', 'tries'],
@@ -112,19 +114,22 @@ test.serial('the operations print the documented keys, and no whole row of a tab
 })
 
 test.serial('the other commands print the documented keys', async t => {
-  const { db, url, userId, operationId } = await shop()
+  const { db, url, userId, appId, operationId } = await shop()
   const folder = ownFolder(t)
   mkdirSync(join(folder, 'files'))
   writeFileSync(join(folder, 'files', 'a.txt'), 'a')
   await rows(db).host('h9')
   await recordHostLeft(db, 'h9')
+  await rows(db).databaseHost('h1')
+  const { database: rented, operationId: creation } = await rows(db).database(userId)
+  await db('operations').where({ id: creation }).update({ state: 'success' })
   await openReceipt(db, 'abcd'.repeat(8), 'expiry')
   await queueMail(db, { userId, template: 'memory-out', fields: { app: 'shop', limitMb: 256 } })
   const settings = { BERTH_DATA: folder, DATABASE_URL: url, TEMPORAL_ADDRESS: '127.0.0.1:9' }
   const loaded = [auditCommand, blobCommand, downCommand, hostsCommand, keysCommand, mailCommand, opsCommand]
   const run = async (...args: string[]) => {
     const { stdout, stderr } = await operatorHere(
-      [...loaded, secretsCommand, usersCommand],
+      [...loaded, databasesCommand, secretsCommand, usersCommand],
       settings,
       ...args,
       '--json',
@@ -141,6 +146,9 @@ test.serial('the other commands print the documented keys', async t => {
     ['audit'],
     ['mail list'],
     ['hosts list'],
+    ['databases list'],
+    ['databases explain', rented.id],
+    ['databases attach', rented.id, appId],
     ['hosts forget', 'h9', '--yes'],
     ['ops cancel', operationId],
     ['ops retry', operationId],

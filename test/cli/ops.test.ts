@@ -31,7 +31,7 @@ async function shop(db: Db) {
   await make.host('h1')
   const ana = await make.user()
   const { app, operationId } = await make.app(ana.id)
-  await operations.claimNextOperation(db, app.id)
+  await operations.claimNextOperation(db, { type: 'app', id: app.id })
   await operations.finishOperation(db, operationId, { state: 'success' })
   const push = async (revision: string, branch = 'main') => {
     const cloneUrl = 'http://git.example/shop.git'
@@ -49,7 +49,7 @@ async function shop(db: Db) {
     return queued!
   }
   const fail = async (deploy: { operationId: string; deploymentId: string }, code = 'BUILD_FAILED') => {
-    await operations.claimNextOperation(db, app.id)
+    await operations.claimNextOperation(db, { type: 'app', id: app.id })
     await recordDeploymentStep(db, deploy.deploymentId, { state: 'clone', branch: 'main' })
     await appendLog(db, deploy.deploymentId, 'npm error missing script: build\n')
     await recordDeploymentStep(db, deploy.deploymentId, { state: 'error', code, message: 'npm ended with exit code 1' })
@@ -75,7 +75,7 @@ test.serial(
     const { db } = await database
     const { app, push, explain } = await shop(db)
     const first = await push('a'.repeat(40))
-    await operations.claimNextOperation(db, app.id)
+    await operations.claimNextOperation(db, { type: 'app', id: app.id })
     await recordDeploymentStep(db, first.deploymentId, { state: 'clone' })
     await db('deployments')
       .where({ id: first.deploymentId })
@@ -107,7 +107,7 @@ test.serial('operators see who holds the build slots, customers see their own po
   const { db } = await database
   const [other, own] = [await shop(db), await shop(db)]
   const [builds, waits] = [await other.push('a'.repeat(40)), await own.push('b'.repeat(40))]
-  for (const { app } of [other, own]) await operations.claimNextOperation(db, app.id)
+  for (const { app } of [other, own]) await operations.claimNextOperation(db, { type: 'app', id: app.id })
   await takeBuildSlot(db, builds.deploymentId)
   await waitForSlot(db, waits.operationId, 'h1')
   const [story] = await listDeployments(db, own.app.id, { limit: 1 })
@@ -182,7 +182,7 @@ test.serial(
     const { db } = await database
     const { app, push } = await shop(db)
     const first = await push('a'.repeat(40))
-    await operations.claimNextOperation(db, app.id)
+    await operations.claimNextOperation(db, { type: 'app', id: app.id })
     const second = await push('b'.repeat(40))
     const cancel = (operationId: string) => transaction(db, trx => cancelOperation(trx, { operationId, actor }))
     t.is(await cancel(second.operationId), 'ended')
@@ -197,7 +197,7 @@ test.serial(
       cancel_requested_by: actor,
       code: null,
     })
-    t.is((await operations.findOperationsToCancel(db, app.id)).length, 1)
+    t.is((await operations.findOperationsToCancel(db, { type: 'app', id: app.id })).length, 1)
     await operations.finishOperation(db, first.operationId, { state: 'cancelled', code: 'DEPLOY_CANCELLED' })
     await refused(t, cancel(first.operationId), /ended already: cancelled/)
     await refused(t, cancel('0'.repeat(32)), /no operation/)
@@ -214,7 +214,7 @@ test.serial(
     for (let round = 0; round < 15; round++) {
       const { operationId } = await push('a'.repeat(40))
       const [claimed, done] = await Promise.all([
-        operations.claimNextOperation(db, app.id),
+        operations.claimNextOperation(db, { type: 'app', id: app.id }),
         transaction(db, trx => cancelOperation(trx, { operationId, actor })),
       ])
       t.is(done, claimed ? 'asked' : 'ended')
@@ -253,7 +253,7 @@ test.serial('a failed push is retried with the same commit, once, and after a ne
   await refused(t, retry(deploy.operationId), new RegExp(`Deployment ${newer.deploymentId} is newer`))
   t.truthy(await retry(deploy.operationId, true))
   await operations.enqueueDeletion(db, { targetId: app.id, kind: 'delete', ownerId: app.owner_id, actor: app.owner_id })
-  await operations.endQueuedOperations(db, app.id)
+  await operations.endQueuedOperations(db, { type: 'app', id: app.id })
   await refused(t, retry(made!.operationId), /application is gone/)
 })
 
@@ -299,10 +299,10 @@ test.serial('snapshots and restores are explained, cancelled and retried in thei
   )
 
   const row = await queueSnapshot(db, request)
-  await operations.claimNextOperation(db, app.id)
+  await operations.claimNextOperation(db, { type: 'app', id: app.id })
   await operations.recordStep(db, row.operation_id, 'copying files')
   const deploy = await push('a'.repeat(40))
-  await operations.claimNextOperation(db, app.id, ['snapshot'])
+  await operations.claimNextOperation(db, { type: 'app', id: app.id }, ['snapshot'])
   t.regex((await explain(row.operation_id)).text, /RUNNING, started .*: copying files/)
   t.regex(
     (await explain(deploy.operationId)).holds.join(),
@@ -343,7 +343,7 @@ test.serial('a start that its host retries is explained with the time of the nex
       ownerId: ana.id,
       actor: by,
     })
-    await operations.claimNextOperation(db, app.id)
+    await operations.claimNextOperation(db, { type: 'app', id: app.id })
     await operations.finishOperation(db, id, { state: 'error', code: 'ACTION_FAILED', message: 'The files are lost.' })
     return id
   }
@@ -372,7 +372,7 @@ test.serial('the commands list, explain, retry and cancel, which waits for the c
   const settings = { DATABASE_URL: url, BERTH_DATA: ownFolder(t), TEMPORAL_ADDRESS: '127.0.0.1:9' }
   const ops = (...args: string[]) => operatorCommand(settings, 'ops', ...args)
   const list = await ops('list', '--app', app.id)
-  t.regex(list.stdout, /^ID +APPLICATION +KIND +STATE +SINCE +WHAT\n/)
+  t.regex(list.stdout, /^ID +TARGET +KIND +STATE +SINCE +WHAT\n/)
   t.regex(list.stdout, /deploy +error +\d+ s +aaaaaaa \(main\) BUILD_FAILED: npm ended/)
   const explained = await ops('explain', deploy.deploymentId.slice(0, 12))
   t.regex(explained.stdout, /FAILED[\s\S]*lane +app\/[0-9a-f]{24}, unknown/)
@@ -380,9 +380,9 @@ test.serial('the commands list, explain, retry and cancel, which waits for the c
   t.like(await operations.findOperation(db, retried.operation), {
     actor: operatorName(),
   })
-  await operations.claimNextOperation(db, app.id)
+  await operations.claimNextOperation(db, { type: 'app', id: app.id })
   const cancelled = ops('cancel', retried.operation, '--json')
-  await comesTrue(async () => (await operations.findOperationsToCancel(db, app.id)).length > 0)
+  await comesTrue(async () => (await operations.findOperationsToCancel(db, { type: 'app', id: app.id })).length > 0)
   t.is((await operations.findOperation(db, retried.operation))?.state, 'running')
   await operations.finishOperation(db, retried.operation, { state: 'cancelled', code: 'DEPLOY_CANCELLED' })
   t.like(JSON.parse((await cancelled).stdout), { operation: retried.operation, state: 'cancelled' })

@@ -1,0 +1,162 @@
+import { MiB } from '../../lib/bytes.ts'
+import { restartRules } from '../../policy/databases/restarts.ts'
+import { age, since } from '../ops/ops-words.ts'
+import { exitWords, stateOf } from './database-state.ts'
+import type { DatabaseStory } from './database-story.ts'
+
+/** Something that is wrong with a database, and what an operator does about it. */
+export interface DatabaseProblem {
+  problem: string
+  remedy: string
+}
+
+/** Days before its end from which a certificate is reported. */
+const certificateNoticeDays = 30
+/** Share of memory or disk from which it is reported. */
+const nearlyFull = 0.9
+/** An operation that takes longer than this is reported. */
+const slowSeconds = 120
+
+/** What is wrong with a database, the most urgent first; empty when nothing is. */
+export function problemsOf(story: DatabaseStory, now: Date): DatabaseProblem[] {
+  return [
+    lost(story) ?? hostProblem(story, now),
+    slowOperation(story, now),
+    imageProblem(story),
+    engineProblem(story, now),
+    suspension(story),
+    memoryProblem(story),
+    diskProblem(story),
+    certificateProblem(story, now),
+  ].filter(found => found !== null)
+}
+
+type Found = DatabaseProblem | null
+
+function lost({ database: { id, lost_with: hostId } }: DatabaseStory): Found {
+  return hostId === null
+    ? null
+    : {
+        problem: `Its data were lost with host ${hostId}.`,
+        remedy: `nothing here has them; its owner deletes it (DELETE /v2/databases/${id}) and creates another`,
+      }
+}
+
+function hostProblem({ host, database }: DatabaseStory, now: Date): Found {
+  if (host?.reachable) return null
+  const seen = !host || host.last_seen_at.getTime() === 0 ? 'it has left' : `last seen ${since(host.last_seen_at, now)}`
+  return {
+    problem: `Host ${database.host_id} is silent, ${seen}: operations wait for it. The database itself may still serve.`,
+    remedy: `on that machine start Berth, or see: berth logs host. If the host is lost for good: berth hosts forget ${database.host_id}`,
+  }
+}
+
+function slowOperation({ database: { pending }, holds }: DatabaseStory, now: Date): Found {
+  if (!pending || now.getTime() - pending.since.getTime() < slowSeconds * 1000) return null
+  const id = pending.id.slice(0, 8)
+  return {
+    problem: `Its operation ${id} (${pending.kind}) has taken ${age(pending.since, now)}: ${holds.join(' ')}`,
+    remedy: `berth ops explain ${id}, berth logs worker`,
+  }
+}
+
+/** One that runs needs its image at the next start only. */
+function imageProblem({ image, host, database }: DatabaseStory): Found {
+  if (image === 'ready' || !host?.reachable || database.lost_with) return null
+  const when = database.status === 'running' ? 'It runs, but may not start again' : 'It may not start'
+  if (image === null)
+    return {
+      problem: `${when}: host ${host.id} is still preparing the image ${database.image}.`,
+      remedy: 'wait some minutes; if it stays like this: berth logs host',
+    }
+  const [why = '', ...rest] = image.split('\n')
+  return {
+    problem: `${when}: the image ${database.image} is not on host ${host.id}. ${why}`,
+    remedy: rest.join(' ') || 'offer its type again on that host, or load the image there',
+  }
+}
+
+function engineProblem({ database, host, figures, operations }: DatabaseStory, now: Date): Found {
+  const { state } = stateOf(database, host ?? undefined, now)
+  if (state === 'running' && figures && !figures.state?.running)
+    return {
+      problem: 'It is recorded as running, and its container does not run.',
+      remedy: 'its host corrects that within a minute; if it does not: berth logs host',
+    }
+  if (state === 'restarting')
+    return {
+      problem: `Its engine ${exitWords(database, now)}, and is started again.`,
+      remedy: `wait; after ${restartRules.delaysSeconds.length} restarts in a row it stays down. ${causeOf(database)}`,
+    }
+  if (state !== 'down' && !(state === 'exited' && database.exit_at)) return null
+  const [last] = operations
+  const failedStart = last?.kind === 'start' && last.state === 'error' ? last.id.slice(0, 8) : null
+  const again = failedStart
+    ? `start it: berth ops retry ${failedStart}`
+    : `its owner starts it: POST /v2/databases/${database.id}/start`
+  return {
+    problem: `Its engine ${exitWords(database, now)}${state === 'down' ? `, crashed ${database.restarts} times in a row, and stays down` : ''}.`,
+    remedy: `${causeOf(database)} Then ${again}`,
+  }
+}
+
+/** Exit code of a program that was killed. */
+const killed = 137
+
+function causeOf({
+  id,
+  host_id: hostId,
+  ram_mb: ramMb,
+  exit_oom: oom,
+  exit_code: code,
+}: DatabaseStory['database']): string {
+  if (oom)
+    return `It needs more than its ${ramMb} MB: its owner gives it more (PATCH /v2/databases/${id}, {"ram": ...}).`
+  return code === killed
+    ? `Something outside killed it, and not for lack of its own memory: see dmesg and the container engine's log on host ${hostId}.`
+    : 'The end of its log says why: remove the cause first.'
+}
+
+function suspension({ database: { owner_email: owner }, suspended, blocked }: DatabaseStory): Found {
+  if (blocked)
+    return {
+      problem: `The account of its owner, ${owner}, is blocked: the owner can request nothing.`,
+      remedy: `berth users unblock ${owner}`,
+    }
+  return suspended
+    ? {
+        problem: `The plan of its owner, ${owner}, has ended: it was stopped for that, and may not start.`,
+        remedy: `berth users set-plan ${owner} --plan <plan>; then its owner starts it, nothing starts by itself`,
+      }
+    : null
+}
+
+function memoryProblem({ figures, database }: DatabaseStory): Found {
+  if (!figures?.stats) return null
+  const { memoryBytes, memoryLimitBytes } = figures.stats
+  if (!memoryLimitBytes || memoryBytes < memoryLimitBytes * nearlyFull) return null
+  return {
+    problem: `It uses ${megabytes(memoryBytes)} of its ${megabytes(memoryLimitBytes)} of memory, what it caches included.`,
+    remedy: `if it ends for lack of memory, its owner gives it more: PATCH /v2/databases/${database.id}, {"ram": ...}`,
+  }
+}
+
+function diskProblem({ figures, diskMb, database }: DatabaseStory): Found {
+  if (!figures || figures.storageBytes < diskMb * MiB * nearlyFull) return null
+  return {
+    problem: `Its data take ${megabytes(figures.storageBytes)} of its ${diskMb} MB of disk.`,
+    remedy: `its owner deletes data, or gives it more memory, and with it more disk: PATCH /v2/databases/${database.id}, {"ram": ...}`,
+  }
+}
+
+function certificateProblem({ database }: DatabaseStory, now: Date): Found {
+  const { id, certificate_ends_at: endsAt, lost_with: lostWith } = database
+  if (!endsAt || lostWith || endsAt.getTime() - now.getTime() > certificateNoticeDays * 86_400_000) return null
+  const when = endsAt <= now ? `ended ${age(endsAt, now)} ago` : `ends in ${age(now, endsAt)}`
+  return {
+    problem: `Its certificate ${when}${endsAt <= now ? ': clients that verify it refuse to connect' : ''}.`,
+    remedy: `while it runs, its owner replaces it: POST /v2/databases/${id}/credentials/reset, {"reset":"certificate"}`,
+  }
+}
+
+export const megabytes = (bytes: number): string => `${Math.round(bytes / MiB)} MB`

@@ -1,0 +1,130 @@
+import type { Command } from 'commander'
+import type { Db } from '../../db/database.ts'
+import { findDeletedDatabase, listOperatedDatabases, resolveTarget } from '../../db/databases/database-operator.ts'
+import { listHosts } from '../../db/hosts/hosts.ts'
+import type { TargetType } from '../../db/operations/operation-kinds.ts'
+import { withInstallation } from '../installation/database.ts'
+import { userId } from '../users.ts'
+import { attachDatabase } from './attachment.ts'
+import { databaseExplanation, storyView } from './database-explanation.ts'
+import { databaseTable, databaseView } from './database-list.ts'
+import { readDatabaseStory } from './database-story.ts'
+
+interface ListOptions {
+  user?: string
+  host?: string
+  limit: string
+  json?: boolean
+}
+
+interface AttachOptions {
+  name?: string
+  force?: boolean
+  json?: boolean
+}
+
+const idWords = 'its id, or the first characters of it'
+
+const help = `
+Examples:
+  berth databases list --host h2                  what is on one host, and in which state
+  berth databases explain 3fd1                    why a database does not serve, and what to do
+  berth databases attach 3fd1 65aa --name CACHE   the application gets CACHE_URL at its next restart
+What waits or runs: berth ops list --database <id>. Accounts create, stop and delete databases themselves, with the API.`
+
+const attachHelp = `
+The variable is <NAME>_URL; NAME comes from the name of the database, in upper case, with _ for everything but letters and digits.
+The URL has the password, so it is never printed. Nothing is restarted: the application reads it at its next start or restart.
+After the owner has reset the password, attach the database again.`
+
+export function databasesCommand(program: Command): void {
+  const databases = program
+    .command('databases')
+    .description('databases that accounts rent: what runs, what is wrong with one, attach one to an application')
+    .addHelpText('after', help)
+  databases
+    .command('list', { isDefault: true })
+    .description('every database, newest first: owner, engine, place, state, end of its certificate')
+    .option('--user <user>', 'only those of an account: id or e-mail address')
+    .option('--host <name>', 'only those of a host')
+    .option('--limit <n>', 'maximum number of entries', '100')
+    .option('--json', 'as a JSON array')
+    .action(list)
+  databases
+    .command('explain')
+    .description('everything about one database: what is wrong, what to do, its operations, the end of its log')
+    .argument('<id>', idWords)
+    .option('--json', 'as one JSON object')
+    .action(explain)
+  databases
+    .command('attach')
+    .description('write the URL of a database into the variables of an application of the same account')
+    .argument('<database>', idWords)
+    .argument('<app>', idWords)
+    .option('--name <name>', 'the variable is <name>_URL; default: from the name of the database')
+    .option('--force', 'also if the application has another variable of this name')
+    .option('--json', 'as one JSON object, without the URL')
+    .addHelpText('after', attachHelp)
+    .action(attach)
+}
+
+async function list({ user, host, limit, json }: ListOptions): Promise<void> {
+  if (!/^[1-9]\d{0,5}$/.test(limit)) throw new Error('--limit must be a whole number from 1 to 999999.')
+  await withInstallation(async (_, db) => {
+    const hosts = new Map((await listHosts(db)).map(row => [row.id, row]))
+    if (host !== undefined && !hosts.has(host))
+      throw new Error(`There is no host "${host}". Hosts: ${[...hosts.keys()].join(', ')}`)
+    const ownerId = user === undefined ? undefined : await userId(db, user)
+    const rows = await listOperatedDatabases(db, { ownerId, hostId: host, limit: Number(limit) })
+    const now = new Date()
+    console.log(
+      json
+        ? JSON.stringify(rows.map(row => databaseView(row, hosts.get(row.host_id), now)))
+        : databaseTable(rows, hosts, now),
+    )
+  })
+}
+
+async function explain(start: string, { json }: { json?: boolean }): Promise<void> {
+  await withInstallation(async (installation, db) => {
+    const id = await databaseIdFrom(db, start)
+    const story = await readDatabaseStory(installation, db, id)
+    if (!story) throw new Error(`The database ${id} was deleted a moment ago.`)
+    const now = new Date()
+    console.log(json ? JSON.stringify(storyView(story, now)) : databaseExplanation(story, now))
+  })
+}
+
+async function attach(database: string, app: string, { name, force = false, json }: AttachOptions): Promise<void> {
+  await withInstallation(async (installation, db) => {
+    const databaseId = await databaseIdFrom(db, database)
+    const appId = await idFrom(db, 'app', app)
+    if (!appId) throw new Error(`There is no application "${app}".`)
+    const attached = await attachDatabase(installation, db, { databaseId, appId, name, force })
+    const { variable, replaced, note } = attached
+    if (json) return console.log(JSON.stringify({ database: databaseId, app: appId, variable, replaced, note }))
+    const words = `${variable} of application ${attached.app.name} ${replaced ? 'now has' : 'has'} the URL of database ${attached.database.name}.`
+    console.log(
+      [words, 'It takes effect at the next start or restart of the application; nothing was restarted.', note]
+        .filter(line => line !== null)
+        .join('\n'),
+    )
+  })
+}
+
+/** The only database whose id begins like this. Throws an Error that says what became of a deleted one. */
+async function databaseIdFrom(db: Db, start: string): Promise<string> {
+  const id = await idFrom(db, 'database', start)
+  if (id) return id
+  const deleted = await findDeletedDatabase(db, start)
+  if (deleted)
+    throw new Error(`The database ${deleted} was deleted, or never created. Why: berth ops list --database ${deleted}`)
+  throw new Error(`There is no database "${start}". See: berth databases list`)
+}
+
+/** Undefined when no id begins like this. Throws an Error that names the candidates if there are several. */
+async function idFrom(db: Db, type: TargetType, start: string): Promise<string | undefined> {
+  const [id, ...others] = await resolveTarget(db, type, start)
+  if (others.length > 0) throw new Error(`"${start}" matches several: ${[id, ...others].join(', ')}`)
+  return id
+}

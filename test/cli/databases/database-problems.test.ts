@@ -1,0 +1,139 @@
+import test from 'ava'
+import type { HostReading } from '../../../api/hosts/host-reader.ts'
+import { databaseExplanation } from '../../../cli/databases/database-explanation.ts'
+import { problemsOf } from '../../../cli/databases/database-problems.ts'
+import type { OperationLine } from '../../../db/operations/operator.ts'
+import { MiB } from '../../../lib/bytes.ts'
+import { ago, now, silent, storyOf } from './story.ts'
+
+const id = 'd'.repeat(32)
+const exited = { status: 'exited', started_at: null, exit_code: 1, exit_oom: false, exit_at: ago(4) } as const
+
+function reading(changes: Partial<HostReading> = {}, memoryMb = 100): HostReading {
+  const stats = {
+    cpuPercent: 0,
+    memoryBytes: memoryMb * MiB,
+    memoryLimitBytes: 1024 * MiB,
+    networkIn: 0,
+    networkOut: 0,
+  }
+  return {
+    state: { status: 'running', running: true, startedAt: null, exitCode: null, oom: false },
+    stats: { ...stats, blockRead: 0, blockWrite: 0 },
+    storageBytes: 10 * MiB,
+    ...changes,
+  }
+}
+
+/** Its newest operation, which has failed. */
+const failed = (kind: string): OperationLine =>
+  ({ id: 'f'.repeat(32), kind, state: 'error', target_type: 'database', created_at: ago(60) }) as OperationLine
+
+test('a database that runs well has no problem', t => {
+  t.deepEqual(problemsOf(storyOf({}, { figures: reading() }), now), [])
+})
+
+for (const [what, story, problem, remedy] of [
+  ['a lost database', storyOf({ lost_with: 'h1' }, { host: silent }), /data were lost with host h1/, /creates another/],
+  [
+    'a silent host',
+    storyOf({}, { host: silent }),
+    /^Host h1 is silent, last seen 10 min ago .*may still serve/,
+    /berth logs host.*berth hosts forget h1/,
+  ],
+  [
+    'an operation that takes long',
+    storyOf(
+      { pending: { id: 'a'.repeat(32), kind: 'resize', state: 'running', step: 'x', since: ago(300) } },
+      { holds: ['Temporal does not answer.'] },
+    ),
+    /^Its operation aaaaaaaa \(resize\) has taken 5 min: Temporal does not answer\.$/,
+    /berth ops explain aaaaaaaa/,
+  ],
+  [
+    'an image that is prepared',
+    storyOf({ ...exited, desired_state: 'stopped' }, { image: null }),
+    /^It may not start: host h1 is still preparing the image berth\/postgres:17/,
+    /berth logs host/,
+  ],
+  [
+    'an image that its host does not have',
+    storyOf({}, { image: 'No registry answers.\nGive the host a registry that has postgres:17.' }),
+    /^It runs, but may not start again: the image berth\/postgres:17 is not on host h1\. No registry answers\.$/,
+    /^Give the host a registry that has postgres:17\.$/,
+  ],
+  [
+    'an engine that is started again',
+    storyOf({ ...exited, restarts: 2, restart_at: ago(-3) }),
+    /^Its engine exited 1 4 s ago, and is started again\.$/,
+    /after 4 restarts in a row.*end of its log/,
+  ],
+  [
+    'an engine that stays down',
+    storyOf({ ...exited, restarts: 5 }, { operations: [failed('start')] }),
+    /exited 1 4 s ago, crashed 5 times in a row, and stays down/,
+    /The end of its log says why.*berth ops retry ffffffff$/,
+  ],
+  [
+    'an engine without memory',
+    storyOf({ ...exited, exit_oom: true, restarts: 5 }, { operations: [failed('resize')] }),
+    /out of memory/,
+    new RegExp(`more than its 1024 MB.*PATCH /v2/databases/${id}.*POST /v2/databases/${id}/start$`),
+  ],
+  [
+    'an engine that was killed from outside',
+    storyOf({ ...exited, exit_code: 137, restarts: 5 }),
+    /exited 137 4 s ago, crashed 5 times/,
+    new RegExp(`^Something outside killed it.*host h1\\. Then its owner starts it: POST /v2/databases/${id}/start$`),
+  ],
+  [
+    'a container that is not there',
+    storyOf({}, { figures: reading({ state: null, stats: null }) }),
+    /recorded as running, and its container does not run/,
+    /within a minute/,
+  ],
+  [
+    'a plan that ended',
+    storyOf({}, { suspended: true }),
+    /plan of its owner, ana@example\.org/,
+    /berth users set-plan/,
+  ],
+  ['a blocked account', storyOf({}, { blocked: true }), /is blocked/, /berth users unblock ana@example\.org/],
+  ['memory that is nearly full', storyOf({}, { figures: reading({}, 1000) }), /1000 MB of its 1024 MB/, /PATCH/],
+  [
+    'a full disk',
+    storyOf({}, { figures: reading({ storageBytes: 95 * MiB }) }),
+    /95 MB of its 100 MB of disk/,
+    /PATCH/,
+  ],
+  [
+    'a certificate that ends soon',
+    storyOf({ certificate_ends_at: ago(-86_400 * 7) }),
+    /^Its certificate ends in 7 d\.$/,
+    /credentials\/reset/,
+  ],
+  ['a certificate that ended', storyOf({ certificate_ends_at: ago(7200) }), /ended 2 h ago: clients that/, /reset/],
+] as const)
+  test(`${what} is reported, with what to do`, t => {
+    const found = problemsOf(story, now)
+    t.is(found.length, 1, JSON.stringify(found))
+    t.regex(found[0]!.problem, problem)
+    t.regex(found[0]!.remedy, remedy)
+    t.true(databaseExplanation(story, now).includes(`  ${found[0]!.problem}\n    -> ${found[0]!.remedy}`))
+  })
+
+test('a database that its owner stopped has no problem, and its end is told', t => {
+  const story = storyOf({ ...exited, exit_code: 0, desired_state: 'stopped' })
+  t.deepEqual(problemsOf(story, now), [])
+  t.regex(databaseExplanation(story, now), /STOPPED on purpose\.[\s\S]*last end +exited 0 4 s ago/)
+})
+
+test('an explanation names the stand-in, what is not known, and moves no cursor', t => {
+  const mongo = { engine: 'mongo', version: '8', image: 'berth/mongo-stand-in:8', name: 'a\u001b[2Jb' } as const
+  const text = databaseExplanation(storyOf(mongo, { log: { why: 'its host does not answer' } }), now)
+  t.regex(text, /engine +mongo 8 \(stand-in\), not MongoDB/)
+  t.regex(text, /container +berth-db-d+-1, not known: its host does not answer/)
+  t.regex(text, /The end of its log:\n {2}not available: its host does not answer$/)
+  t.regex(text, /port +20000, inside and outside; outside at 127/)
+  t.false(text.includes('\u001b'))
+})
