@@ -48,6 +48,11 @@ test('the rule sees what it must see', t => {
   t.deepEqual(breachesOf('db/x.ts', `export * from '../cli/a.ts'`), ['db/x.ts imports ../cli/a.ts'])
   t.deepEqual(breachesOf('activities/x.ts', `import Docker from 'dockerode'`), ['activities/x.ts imports dockerode'])
   t.deepEqual(breachesOf('activities/x.ts', `const d = await import('koa')`), ['activities/x.ts imports koa'])
+  for (const driver of ['pg', 'mysql2', 'mysql2/promise', 'ioredis', 'mongodb'])
+    t.deepEqual(breachesOf('activities/databases/x.ts', `import { a } from '${driver}'`), [
+      `activities/databases/x.ts imports ${driver}`,
+    ])
+  t.deepEqual(breachesOf('activities/databases/engines/redis.ts', `import { Redis } from 'ioredis'`), [])
   t.deepEqual(breachesOf('policy/x.ts', `import { a } from './y'`), ['policy/x.ts imports ./y without its extension'])
 })
 

@@ -130,6 +130,7 @@ test('every setting that the processes get is one that Berth reads', t => {
     'config',
     'retention',
     'accounts/captcha',
+    'databases/database-settings',
     'git/git-provider-settings',
     'installation/temporal-settings',
     'objects/blob-settings',

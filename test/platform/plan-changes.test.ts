@@ -81,7 +81,7 @@ test.serial('a plan that ends stops its applications; with a new plan their owne
   const client = openTemporal(platform.base.config)
   t.teardown(() => client.connection.close())
   const lanes = temporalLanes(client, { queuePrefix: platform.base.config.queuePrefix, idleSeconds: 5 })
-  const round = () => planEndsOnce({ db, lanes, plans, log, retrySeconds: 0 })
+  const round = () => planEndsOnce({ db, lanes, databaseLanes: lanes, plans, log, retrySeconds: 0 })
   const endsIn = (seconds: number) =>
     db('users')
       .where({ id: ana.id })
@@ -128,7 +128,7 @@ test.serial('a stop that still waits when there is a new plan never runs', async
   const asleep = { wake: async () => {} }
   const stop = await db.transaction(async trx => {
     await trx.raw('lock table operations in share row exclusive mode') // no lane claims meanwhile
-    await planEndsOnce({ db: trx, lanes: asleep, plans, log, retrySeconds: 0 })
+    await planEndsOnce({ db: trx, lanes: asleep, databaseLanes: asleep, plans, log, retrySeconds: 0 })
     await trx('users').where({ id: ana.id }).update({ plan_ends_at: null })
     return trx('operations').where({ target_id: app.id, kind: 'stop' }).first()
   })
