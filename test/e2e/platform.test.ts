@@ -41,6 +41,7 @@ const infoKeys = [
     'public_url',
     'edge_url',
     'apps_domain',
+    'database_types',
     'api_key',
     'session_token',
   ],
