@@ -9,7 +9,9 @@ import { type Entry, startEntry } from '../kit/platform/entry.ts'
 import { testPlatform } from '../kit/platform/platform.ts'
 
 const started = testPlatform({ hosts: {}, settings: { DATABASE_ENGINES: 'redis', DISK_MB_PER_256MB: '128' } })
-const patience = 280_000
+/** Without a cache the image is made first, beside the other tests. */
+const imageSeconds = 1200
+const patience = 1_500_000
 
 /** The host as a process of its own, which dies at this point. */
 async function host(t: ExecutionContext, point?: string): Promise<Entry> {
@@ -19,7 +21,7 @@ async function host(t: ExecutionContext, point?: string): Promise<Entry> {
   t.teardown(() => entry.kill('SIGKILL'))
   await entry.ready
   const ready = async () => (await platform.db('hosts').first())?.database_images?.['berth/redis:8'] === 'ready'
-  await platform.until(ready, 60, 'the image')
+  await platform.until(ready, imageSeconds, 'the image')
   return entry
 }
 

@@ -13,7 +13,7 @@ const container = engineContainer({ adapter: mysqlEngine, engine: 'mysql', versi
 const database = () => container
 
 test.before(async t => {
-  t.timeout(120_000)
+  t.timeout(1_500_000) // without a cache the image is made first
   const { prepare, locally } = await container
   await prepare()
   await locally(mysqlEngine.setPassword)

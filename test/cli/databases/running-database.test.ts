@@ -11,14 +11,14 @@ const started = testPlatform({ settings: { DATABASE_ENGINES: 'redis', DISK_MB_PE
 test.serial(
   'a database that runs is explained with its figures and its log; what attaching writes opens it',
   async t => {
-    t.timeout(240_000)
+    t.timeout(1_500_000) // without a cache the image is made first
     const platform = await started
     const { db, base } = platform
     const ana = await platform.api.makeUser()
     const as = platform.api.as(ana)
     const isReady = async () =>
       (await db('hosts').first('database_images'))?.database_images['berth/redis:8'] === 'ready'
-    await platform.until(isReady, 120, 'the image of redis')
+    await platform.until(isReady, 1200, 'the image of redis')
     const body = { name: 'cache', type: 'redis', version: '8', memory: 512 }
     const answer = await as.post('/v2/databases', JSON.stringify(body))
     t.is(answer.status, 200, answer.text)

@@ -16,6 +16,10 @@ const started = testPlatform({
   },
 })
 
+/** Without a cache they are made first, beside the other tests. */
+const imageSeconds = 1200
+const patience = 1_500_000
+
 async function scene() {
   const platform = await started
   const ana = await platform.api.makeUser()
@@ -27,7 +31,7 @@ async function scene() {
         image => host.database_images[`berth/${image}`] === 'ready',
       )
     },
-    120,
+    imageSeconds,
     'the images of all engines',
   )
   async function create(type: EngineName, version: string, memory: number) {
@@ -74,7 +78,7 @@ for (const [type, version, memory] of offers)
   test.serial(
     `a ${type}${type === 'mongo' ? ' (stand-in)' : ''} serves its owner from the answer on, until it is deleted`,
     async t => {
-      t.timeout(300_000)
+      t.timeout(patience)
       const { platform, as, create } = await scene()
       const database = await create(type, version, memory)
       const connect = customers[type]
@@ -157,7 +161,7 @@ const prober: Program = {
 }
 
 test.serial('applications of the owner reach a database by its name; those of others do not', async t => {
-  t.timeout(300_000)
+  t.timeout(patience)
   const { platform, ana, create } = await scene()
   const bea = await platform.api.makeUser()
   const database = await create('redis', '8', 512)
