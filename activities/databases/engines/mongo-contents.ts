@@ -182,7 +182,8 @@ async function loadAll(client: MongoClient, reader: DumpReader, collections: Dum
     if ((await db.listCollections({ name }, { nameOnly: true }).toArray()).length > 0) await db.command({ drop: name })
     await db.command({ create: name, ...options })
     if (documents) await insertAll(db, name, reader, documents)
-    const others = indexes.filter(index => index.name.valueOf() !== '_id_')
+    // Those that come with the collection are made with it.
+    const others = indexes.filter(index => index.name.valueOf() !== '_id_' && !index.clustered)
     if (others.length > 0)
       await db.command({ createIndexes: name, indexes: others.map(({ ns: _, ...index }) => index) })
   }

@@ -56,30 +56,29 @@ async function checked(job: EngineJob, steps: string[]): Promise<void> {
 
 /** Resolves when a snapshot is on disk that the engine began after this call. */
 async function save(redis: Redis): Promise<void> {
-  for (let before = await begin(redis); ; ) {
-    await pause(pollMs)
-    const { busy, count } = await progress(redis)
-    if (count > before) return
-    if (!busy) throw new Error('it could not write its data to disk')
-  }
-}
-
-/** Begins a snapshot, once no other runs, nor a rewrite of the log, nor a script. Resolves to the number of snapshots before it. */
-async function begin(redis: Redis): Promise<number> {
+  while (!(await begin(redis))) await pause(pollMs)
   for (;;) {
-    const { busy, count } = await progress(redis)
-    try {
-      if (!busy) await redis.call('BGSAVE')
-      if (!busy) return count
-    } catch (error) {
-      if (!/^BUSY |in progress|child process is active/.test((error as Error).message)) throw error
-    }
+    const { busy, ok } = await progress(redis)
+    if (!busy && !ok) throw new Error('it could not write its data to disk')
+    if (!busy) return
     await pause(pollMs)
   }
 }
 
-async function progress(redis: Redis): Promise<{ busy: boolean; count: number }> {
+/** False while another snapshot is written, the log is rewritten, or a script runs. */
+async function begin(redis: Redis): Promise<boolean> {
+  try {
+    await redis.call('BGSAVE')
+    return true
+  } catch (error) {
+    if (/^BUSY |in progress|child process is active/.test((error as Error).message)) return false
+    throw error
+  }
+}
+
+/** Of the last snapshot, from the answer to BGSAVE on. */
+async function progress(redis: Redis): Promise<{ busy: boolean; ok: boolean }> {
   const info = String(await redis.call('INFO', 'persistence'))
-  const read = (name: string) => info.match(new RegExp(`^${name}:(\\d+)`, 'm'))?.[1]
-  return { busy: read('rdb_bgsave_in_progress') !== '0', count: Number(read('rdb_saves')) }
+  const read = (name: string) => info.match(new RegExp(`^${name}:(\\w+)`, 'm'))?.[1]
+  return { busy: read('rdb_bgsave_in_progress') !== '0', ok: read('rdb_last_bgsave_status') === 'ok' }
 }

@@ -1,8 +1,9 @@
-import { createHash } from 'node:crypto'
+import { createHash, randomBytes } from 'node:crypto'
 import test, { type ExecutionContext } from 'ava'
 import type { Redis } from 'ioredis'
 import { contentsOf } from '../../../activities/databases/engines/contents.ts'
 import { redisEngine } from '../../../activities/databases/engines/redis.ts'
+import { MiB } from '../../../lib/bytes.ts'
 import { type ContentsUnderTest, databaseContentsContract } from '../../contracts/database-contents.ts'
 import { comesTrue } from '../../kit/comes-true.ts'
 import type { EngineContainer } from '../../kit/databases/engine-container.ts'
@@ -184,8 +185,14 @@ test.serial('redis: what has expired between a dump and a load does not make the
   })
 })
 
-test.serial('redis: a dump is complete while a customer writes and the log is rewritten', async t => {
+test.serial('redis: a dump is complete and present while a customer writes', async t => {
   const database = await serving()
+  // Enough for the engine to write for a while; an earlier dump is still there meanwhile.
+  await run(
+    database,
+    numbers(30).map((number): Command => ['SET', `large ${number}`, randomBytes(3 * MiB)]),
+  )
+  await database.locally(local => contentsOf('redis').dump(local, database.job(database.dumpFolder())))
   let written = 0
   let writing = true
   const writer = customer(database, async client => {
