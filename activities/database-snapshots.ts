@@ -155,8 +155,11 @@ export function databaseSnapshotActivities(host: DatabaseSnapshotOptions) {
     /** Removes what a restore that has failed left beside the volume that serves. */
     async discardRestore(input: DatabaseStepInput): Promise<void> {
       const step = await begin('discardRestore', input)
-      for (const name of ['dump', 'copy'] as const)
-        await volumes.remove(databaseVolume(withVolume(step.database(), step, name)))
+      const database = step.database()
+      for (const name of ['dump', 'copy'] as const) {
+        const other = withVolume(database, step, name)
+        if (other.generation !== database.generation) await volumes.remove(databaseVolume(other))
+      }
     },
   })
 }

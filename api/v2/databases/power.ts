@@ -1,4 +1,5 @@
-import type { ErrorCode } from '../../../policy/errors.ts'
+import { isRestorePending } from '../../../db/operations/operations.ts'
+import { ApiError, type ErrorCode } from '../../../policy/errors.ts'
 import { endpoint } from '../../pipeline/endpoint.ts'
 import { runDatabaseCommand } from '../apps/command.ts'
 
@@ -23,10 +24,17 @@ function power(kind: keyof typeof refusalCodes, summary: string) {
     summary,
     auth: { scope: 'databases:write', database: true },
     operation: true,
-    errors: [...refusals, 'CLUSTER_UNAVAILABLE'],
+    errors: [...refusals, 'RESTORE_IN_PROGRESS', 'CLUSTER_UNAVAILABLE'],
     terse: refusals,
     async handle(call, services) {
-      await runDatabaseCommand(call, services, { kind, failure: 'ACTION_FAILED', codes: refusals })
+      await runDatabaseCommand(call, services, {
+        kind,
+        async alongside(trx) {
+          if (await isRestorePending(trx, call.database.id, 'database')) throw new ApiError('RESTORE_IN_PROGRESS')
+        },
+        failure: 'ACTION_FAILED',
+        codes: refusals,
+      })
     },
   })
 }

@@ -54,6 +54,20 @@ test.serial('a command that no worker claims in time expires, and is ACTION_FAIL
   t.is((await loadDatabase(api().db, id))?.status, 'running')
 })
 
+test.serial('neither starts nor stops while the database is being restored', async t => {
+  const ana = await api().makeUser()
+  const { id } = await api().makeDatabase(ana)
+  const restore = { id: 'f'.repeat(32), target_type: 'database', target_id: id, kind: 'restore', state: 'running' }
+  await api()
+    .db('operations')
+    .insert({ ...restore, owner_id: ana.id, actor: ana.id })
+  for (const kind of ['start', 'stop']) {
+    const answer = await api().as(ana).post(`/v2/databases/${id}/${kind}`)
+    t.deepEqual([answer.status, answer.body.code], [403, 'RESTORE_IN_PROGRESS'], kind)
+  }
+  t.is((await api().db('operations').where({ target_id: id }).whereIn('kind', ['start', 'stop'])).length, 0)
+})
+
 test.serial('a database that is lost with its host can only be deleted', async t => {
   const ana = await api().makeUser()
   const { id } = await api().makeDatabase(ana)
