@@ -29,6 +29,8 @@ const others: Record<string, string> = {
   'databases.start': 'accepted: commits-in-doubt.test.ts',
   'databases.stop': 'accepted: commits-in-doubt.test.ts',
   'databases.reset': 'accepted: commits-in-doubt.test.ts',
+  'databases.snapshots.create': 'accepted, as apps.snapshots.create',
+  'databases.snapshots.restore': 'accepted, as apps.snapshots.restore',
   'git.webhook': 'accepted: commits-in-doubt.test.ts',
   'git.app': 'accepted: commits-in-doubt.test.ts',
   'apps.envs.remove': 'as apps.envs.merge, by the same function',

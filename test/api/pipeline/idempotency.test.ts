@@ -6,6 +6,7 @@ import { blobEndpoints } from '../../../api/v1/endpoints.ts'
 import { endpoints } from '../../../api/v2/endpoints.ts'
 import { issueInvite } from '../../../db/accounts/workspace-members.ts'
 import { transaction } from '../../../db/database.ts'
+import { queueDatabaseSnapshot } from '../../../db/databases/database-snapshots.ts'
 import * as segments from '../../../db/objects/segments.ts'
 import { enqueueDeletion } from '../../../db/operations/operations.ts'
 import { markSnapshotGood, queueSnapshot } from '../../../db/snapshots/snapshots.ts'
@@ -90,6 +91,16 @@ const creations: Record<string, (ana: TestUser) => Promise<Wish>> = {
       refuse: () => api().makeDatabase({ id } as TestUser, { ramMb: 32_768 }),
     }
   },
+  async 'databases.snapshots.create'(ana) {
+    const [{ id }, other] = [await api().makeDatabase(ana), await api().makeDatabase(ana)]
+    const wish = { databaseId: id, ownerId: ana.id, actor: ana.id, origin: 'manual', plans } as const
+    return {
+      request: { path: `/v2/databases/${id}/snapshots` },
+      other: { path: `/v2/databases/${other.id}/snapshots` },
+      made: () => count('snapshots', { owner_id: ana.id }),
+      refuse: () => transaction(api().db, trx => queueDatabaseSnapshot(trx, wish)),
+    }
+  },
   async 'workspaces.create'({ id }) {
     return {
       request: json('/v2/workspaces', { name: 'team' }),
@@ -157,6 +168,7 @@ const createsNothing: Record<string, string> = {
   'databases.start': 'changes what is wanted',
   'databases.stop': 'changes what is wanted',
   'databases.reset': 'each replaces what is there',
+  'databases.snapshots.restore': 'refused while one runs',
   'git.webhook': 'a delivery has an id of its own',
   'git.app': 'a delivery has an id of its own',
   'git.connect.begin': 'sends a person on',
