@@ -28,7 +28,7 @@ test('a commit that arrives after its refusal is undone immediately by the proce
 
   let [looked, removed] = [0, 0]
   db.on('query-response', (_, { sql }: { sql: string }) => {
-    if (/^select "kind", "target_id" from "operations"/.test(sql)) looked++
+    if (/^select "kind", "target_type", "target_id" from "operations"/.test(sql)) looked++
     if (/^delete from "operations"/.test(sql)) removed++
   })
   const sprung = line.trap({ ...storing, manner: 'held', loss: 'lost' })
