@@ -20,7 +20,10 @@ test('a crash of Postgres empties only tables of counters, leases and changes th
   )
   t.deepEqual(
     rows.map(({ relname }: { relname: string }) => relname),
-    ['app_change_epochs', 'app_changes', 'blob_leases', 'rate_limits', 'realtime_listeners'],
+    [
+      ...['app_change_epochs', 'app_changes', 'blob_leases', 'database_change_epochs', 'database_changes'],
+      ...['rate_limits', 'realtime_listeners'],
+    ],
   )
 })
 
