@@ -64,10 +64,9 @@ export function databaseSnapshotActivities(host: DatabaseSnapshotOptions) {
     const job = dumpJob({ engine, traits, database, folders, dump: folder, writesData: false, signal })
     const work = () => host.hosted.locally(database, local => contents.dump(local, job))
     if ((await engine.inspect(databaseContainerName(database)))?.running) return work()
-    const adapter = host.hosted.adapterOf(database)
     await volumes.ensure(databaseVolume(database), host.diskMb(database.ramMb), database.uid, 'before')
     await host.hosted.settle(database, 'privately')
-    return servingPrivately(preparation, database, adapter.command(host.hosted.traitsOf(database)), signal, work)
+    return servingPrivately(preparation, database, signal, work)
   }
 
   /** Reads a stored dump into an empty folder. */

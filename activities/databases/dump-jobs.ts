@@ -35,14 +35,19 @@ export function dumpJob({ engine, traits, database, folders, dump, writesData, s
         ],
       }
       await engine.remove(spec.name)
-      let output = ''
-      const keep = (text: string) => {
-        output = (output + text).slice(-lastOutputBytes)
-      }
-      const { exitCode, oom } = await engine.runToEnd(spec, keep, signal)
-      if (exitCode === 0) return
-      const how = oom ? 'was ended because it used too much memory' : `ended with exit code ${exitCode}`
-      throw new Error(`${command[0]} ${how}: ${output.trim()}`)
+      await runJob(engine, spec, signal)
     },
   }
+}
+
+/** Runs a container to its end; rejects with its last output unless it exits with 0. */
+export async function runJob(engine: ContainerHost, spec: ContainerSpec, signal: AbortSignal): Promise<void> {
+  let output = ''
+  const keep = (text: string) => {
+    output = (output + text).slice(-lastOutputBytes)
+  }
+  const { exitCode, oom } = await engine.runToEnd(spec, keep, signal)
+  if (exitCode === 0) return
+  const how = oom ? 'was ended because it used too much memory' : `ended with exit code ${exitCode}`
+  throw new Error(`${spec.command[0]} ${how}: ${output.trim()}`)
 }

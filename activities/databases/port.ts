@@ -74,11 +74,6 @@ export interface DatabaseEngine {
   command(traits: DatabaseTraits): string[]
   /** Commands that make an empty data folder one that `command` can serve, each run to its end in a container without a network. Pure. */
   initialise(traits: DatabaseTraits): string[][]
-  /**
-   * For an engine that would let anyone in before its first user exists: the command that serves on the socket only, in a container
-   * without a network, while `setPassword` makes the users. Null: `command` refuses everyone until then.
-   */
-  privateCommand(traits: DatabaseTraits): string[] | null
   /** Name of its socket in `places.run`. */
   socketName(traits: DatabaseTraits): string
   /** Resolves when the engine answers and its data are served. Rejects while it starts, or is down. */

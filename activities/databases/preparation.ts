@@ -9,7 +9,7 @@ import type { HostTraits } from '../containers/spec.ts'
 import type { Volumes } from '../volumes/port.ts'
 import { databaseJob } from './container.ts'
 import type { DatabaseContents } from './contents.ts'
-import { dumpJob } from './dump-jobs.ts'
+import { dumpJob, runJob } from './dump-jobs.ts'
 import type { HostedEngines } from './hosted-engine.ts'
 import { databaseVolume } from './names.ts'
 import { writeMarker } from './settings-folder.ts'
@@ -25,7 +25,6 @@ export interface PreparationOptions {
 
 /** Exists once the data folder is complete. Beside the folders of the engine, which cannot reach it. */
 const marker = 'initialised'
-const lastOutputBytes = 2048
 
 /**
  * Makes the volume of a new database with a data folder that its engine can serve. Without the mark at its end everything is made anew:
@@ -36,16 +35,10 @@ export async function prepareVolume(
   database: DatabaseFacts,
   signal: AbortSignal,
 ): Promise<void> {
-  const { volumes, hosted } = options
+  const { volumes } = options
   const volume = databaseVolume(database)
   if (await isInitialised(volumes.path(volume))) return
   await initialise(options, database, signal)
-  const adapter = hosted.adapterOf(database)
-  const privately = adapter.privateCommand(hosted.traitsOf(database))
-  if (privately)
-    await servingPrivately(options, database, privately, signal, () =>
-      hosted.locally(database, local => adapter.setPassword(local)),
-    )
   await complete(options, volume)
 }
 
@@ -66,8 +59,7 @@ export async function prepareCopy(
   const job = (writesData: boolean) => dumpJob({ engine, traits, database, folders, dump, writesData, signal })
   const own = hosted.traitsOf(database)
   await contents.loadBeforeStart(own, job(true))
-  const command = adapter.privateCommand(own) ?? adapter.command(own)
-  const digest = await servingPrivately(options, database, command, signal, () =>
+  const digest = await servingPrivately(options, database, signal, () =>
     hosted.locally(database, async local => {
       await adapter.setPassword(local)
       await contents.load(local, job(false))
@@ -87,7 +79,10 @@ async function initialise(options: PreparationOptions, database: DatabaseFacts, 
   await volumes.remove(volume)
   await volumes.ensure(volume, diskMb(database.ramMb), database.uid)
   await hosted.settle(database, 'privately')
-  for (const command of adapter.initialise(hosted.traitsOf(database))) await runJob(options, database, command, signal)
+  for (const command of adapter.initialise(hosted.traitsOf(database))) {
+    const within = deadlineSignal(databaseSeconds.initialise * 1000, signal)
+    await runJob(engine, jobOf(options, database, command), within)
+  }
 }
 
 async function complete({ volumes }: PreparationOptions, volume: string): Promise<void> {
@@ -106,33 +101,15 @@ async function isInitialised(folder: string): Promise<boolean> {
 const jobOf = ({ hosted, traits }: PreparationOptions, database: DatabaseFacts, command: string[]) =>
   databaseJob(database, hosted.foldersOf(database), command, traits)
 
-async function runJob(
-  options: PreparationOptions,
-  database: DatabaseFacts,
-  command: string[],
-  signal: AbortSignal,
-): Promise<void> {
-  let output = ''
-  const keep = (text: string) => {
-    output = (output + text).slice(-lastOutputBytes)
-  }
-  const within = deadlineSignal(databaseSeconds.initialise * 1000, signal)
-  const { exitCode, oom } = await options.engine.runToEnd(jobOf(options, database, command), keep, within)
-  if (exitCode === 0) return
-  const how = oom ? 'was ended because it used too much memory' : `ended with exit code ${exitCode}`
-  throw new Error(`The step that makes the data folder ${how}: ${output.trim()}`)
-}
-
 /** Runs work while an engine serves in a container that nobody else can reach, and stops it cleanly. */
 export async function servingPrivately<T>(
   options: PreparationOptions,
   database: DatabaseFacts,
-  command: string[],
   signal: AbortSignal,
   work: () => Promise<T>,
 ): Promise<T> {
   const { engine, hosted } = options
-  const spec = jobOf(options, database, command)
+  const spec = jobOf(options, database, hosted.adapterOf(database).command(hosted.traitsOf(database)))
   try {
     await engine.remove(spec.name)
     await engine.create(spec)

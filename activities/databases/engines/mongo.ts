@@ -31,7 +31,6 @@ export const mongoEngine: DatabaseEngine = {
   command: mongoCommand,
   initialise: mongoInitialise,
   // Until the first user exists, only processes at the socket are admitted.
-  privateCommand: () => null,
   socketName: socketFile,
 
   async ping(engine) {

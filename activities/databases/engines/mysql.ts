@@ -23,7 +23,6 @@ export const mysqlEngine: DatabaseEngine = {
   command: mysqlCommand,
   initialise: mysqlInitialise,
   // The accounts of the initialisation cannot log in over a network.
-  privateCommand: () => null,
   socketName: () => socketFile,
 
   async ping(engine) {

@@ -43,8 +43,6 @@ export const postgresEngine: DatabaseEngine = {
     return [['sh', '-c', `test -d ${dataFolder} || { ${steps}; }`]]
   },
 
-  privateCommand: () => null,
-
   socketName: ({ port }) => `.s.PGSQL.${port}`,
 
   async ping(engine) {

@@ -14,7 +14,6 @@ export const redisEngine: DatabaseEngine = {
   command: () => ['redis-server', configFile],
   // An empty folder is a database without data.
   initialise: () => [],
-  privateCommand: () => null,
   socketName: () => socketFile,
 
   async ping(engine) {

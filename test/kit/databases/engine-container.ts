@@ -152,9 +152,9 @@ export async function engineContainer({ adapter, engine, version, image, memoryM
       signal: AbortSignal.timeout(jobSeconds * 1000),
     })
 
-  /** Works with an engine that nobody else reaches, for instance to make the first users where one without them admits everyone. */
-  async function privately<T>(command: string[], work: (local: LocalEngine) => Promise<T>): Promise<T> {
-    const alone = databaseJob(facts, folders, command, hostTraits)
+  /** Works with an engine that nobody else reaches. */
+  async function privately<T>(work: (local: LocalEngine) => Promise<T>): Promise<T> {
+    const alone = databaseJob(facts, folders, adapter.command(traits), hostTraits)
     await host.create(alone)
     await host.start(alone.name)
     await untilServing(alone.name)
@@ -178,11 +178,9 @@ export async function engineContainer({ adapter, engine, version, image, memoryM
     remote: { host: address, port, authority: authority.certificate, servername: hostname },
     hostname,
 
-    /** Makes an empty volume one with an engine that serves; without the first password, unless that is made privately. */
+    /** Makes an empty volume one with an engine that serves; without the first password. */
     async prepare(): Promise<{ errors: unknown[] }> {
       await provide()
-      const command = adapter.privateCommand(traits)
-      if (command) await privately(command, adapter.setPassword)
       return { errors: await start() }
     },
 
@@ -192,7 +190,7 @@ export async function engineContainer({ adapter, engine, version, image, memoryM
     async prepareCopy(contents: DatabaseContents, dump: string): Promise<string> {
       await provide()
       await contents.loadBeforeStart(traits, job(dump, true))
-      const digest = await privately(adapter.privateCommand(traits) ?? adapter.command(traits), async local => {
+      const digest = await privately(async local => {
         await adapter.setPassword(local)
         await contents.load(local, job(dump))
         return contents.digest(local)
