@@ -41,6 +41,19 @@ export function databaseHostOf({ hostId, ownerId }: DatabaseOperation) {
   // From the queue of this lane's worker, and not from its input: everyone who reaches Temporal can start a lane.
   const queues = queuesOfHost(prefixOf(workflowInfo().taskQueue), hostId)
   const shared = { cancellationType, heartbeatTimeout, priority: { fairnessKey: ownerId } } as const
+  const soon = {
+    ...shared,
+    scheduleToStartTimeout: '30s',
+    startToCloseTimeout: '90s',
+    scheduleToCloseTimeout: '3m',
+  } as const
+  const long = {
+    ...shared,
+    scheduleToStartTimeout: '6h',
+    startToCloseTimeout: '4h',
+    scheduleToCloseTimeout: '12h',
+  } as const
+  const patiently = { initialInterval: '2s', backoffCoefficient: 2, maximumInterval: '60s' } as const
   return {
     /** A person waits. */
     commandWithin: (seconds: number) =>
@@ -54,39 +67,27 @@ export function databaseHostOf({ hostId, ownerId }: DatabaseOperation) {
       }),
     /** Makes a data folder while a person waits. */
     making: proxyActivities<DatabaseHostActivities>({
-      ...shared,
+      ...soon,
       taskQueue: queues.deploys,
-      scheduleToStartTimeout: '30s',
-      startToCloseTimeout: '90s',
-      scheduleToCloseTimeout: '3m',
       retry: { initialInterval: '500ms', maximumAttempts: 3 },
     }),
     /** One start between two volumes: what fails goes back. */
     switching: proxyActivities<DatabaseHostActivities>({
-      ...shared,
+      ...soon,
       taskQueue: queues.commands,
-      scheduleToStartTimeout: '30s',
-      startToCloseTimeout: '90s',
-      scheduleToCloseTimeout: '3m',
       retry: { initialInterval: '500ms', maximumAttempts: 2 },
     }),
     /** The host's slot for a snapshot; accounts alternate, and the next one waits at the host. */
     place: proxyActivities<DatabaseSnapshotActivities>({
-      ...shared,
+      ...long,
       taskQueue: queues.snapshotPlaces,
-      scheduleToStartTimeout: '6h',
-      startToCloseTimeout: '4h',
-      scheduleToCloseTimeout: '12h',
-      retry: { initialInterval: '2s', backoffCoefficient: 2, maximumInterval: '60s' },
+      retry: patiently,
     }),
     /** Dumps, loads and compares: one per host at a time, because it reads and writes everything. */
     copy: proxyActivities<DatabaseSnapshotActivities>({
-      ...shared,
+      ...long,
       taskQueue: queues.snapshots,
-      scheduleToStartTimeout: '6h',
-      startToCloseTimeout: '4h',
-      scheduleToCloseTimeout: '12h',
-      retry: { initialInterval: '2s', backoffCoefficient: 2, maximumInterval: '60s', maximumAttempts: 5 },
+      retry: { ...patiently, maximumAttempts: 5 },
     }),
     /** Undoes what was started as soon as the host answers, however long that takes: nothing may stay half done. */
     patient: proxyActivities<DatabaseHostActivities & Pick<DatabaseSnapshotActivities, 'discardRestore'>>({

@@ -1,17 +1,23 @@
 import { z } from 'zod'
 import { queueDatabaseRestore, queueDatabaseSnapshot } from '../../../db/databases/database-snapshots.ts'
 import { findLastRestore } from '../../../db/snapshots/restores.ts'
-import { listSnapshots, type SnapshotRow } from '../../../db/snapshots/snapshots.ts'
-import { ApiError } from '../../../policy/errors.ts'
-import { accept } from '../../pipeline/acceptance.ts'
+import { listSnapshots } from '../../../db/snapshots/snapshots.ts'
 import { assertNotLost } from '../../pipeline/access.ts'
 import { type Call, endpoint } from '../../pipeline/endpoint.ts'
-import { type InTransaction, idempotencyErrors, idempotencyKeyOf, oncePerKey } from '../../pipeline/idempotent.ts'
+import { idempotencyErrors, idempotencyKeyOf, oncePerKey } from '../../pipeline/idempotent.ts'
 import type { Services } from '../../services.ts'
 import { linkView, restoreView, snapshotView } from '../../views/snapshot.ts'
-import { outcomeOf, wakeDatabaseLane } from '../apps/command.ts'
-import { restoreBody, restoreState } from '../snapshots/restore.ts'
-import { assertReachable, type Link, link, linking, snapshot } from '../snapshots/snapshots.ts'
+import { wakeDatabaseLane } from '../apps/command.ts'
+import { awaitRestore, restoreBody, restoreState } from '../snapshots/restore.ts'
+import {
+  assertReachable,
+  type Link,
+  link,
+  linking,
+  snapshot,
+  type Taking,
+  takeSnapshot,
+} from '../snapshots/snapshots.ts'
 
 /** Contract 12.16. */
 export const listDatabaseSnapshots = endpoint({
@@ -52,35 +58,21 @@ export const createDatabaseSnapshot = endpoint({
     const route = `POST /v2/databases/${database.id}/snapshots`
     const request = { key: idempotencyKeyOf(exchange), route, fingerprint: '' }
     return oncePerKey<Link>({ caller, exchange }, request, services.db, async inTransaction =>
-      linkView(await takeSnapshot(call, services, inTransaction), linking(services)),
+      linkView(await takeSnapshot(exchange, services, inTransaction, takingOf(call, services)), linking(services)),
     )
   },
 })
 
-type SnapshotCall = Pick<Call<{ scope: null; database: true }>, 'database' | 'caller' | 'exchange'>
-
-/** Resolves to the finished snapshot. From its commit on, repeated requests are answered that it is in progress. */
-async function takeSnapshot(
-  { database, caller, exchange }: SnapshotCall,
-  services: Services,
-  inTransaction: InTransaction<Link>,
-): Promise<SnapshotRow> {
+function takingOf({ database, caller }: SnapshotCall, services: Services): Taking {
   const { id: databaseId, owner_id: ownerId } = database
   const request = { databaseId, ownerId, actor: caller.user.id, origin: 'manual', accepting: true } as const
-  const { row } = await inTransaction(
-    async trx => {
-      const row = await queueDatabaseSnapshot(trx, { ...request, plans: services.plans })
-      exchange.headers['X-Operation-Id'] = row.operation_id
-      return { row, operationId: row.operation_id, answer: new ApiError('SNAPSHOT_PROCESSING') }
-    },
-    work => accept(services, work),
-  )
-  wakeDatabaseLane(services, database)
-  const outcome = await outcomeOf(row.operation_id, exchange.signal, services)
-  if (!outcome) throw new ApiError('SNAPSHOT_PROCESSING')
-  if (outcome.state !== 'success') throw new ApiError('SNAPSHOT_FAILED', outcome.message ?? undefined)
-  return row
+  return {
+    queue: trx => queueDatabaseSnapshot(trx, { ...request, plans: services.plans }),
+    wake: () => wakeDatabaseLane(services, database),
+  }
 }
+
+type SnapshotCall = Pick<Call<{ scope: null; database: true }>, 'database' | 'caller'>
 
 /** Contract 12.18: from any own snapshot of the same engine, also of another or a deleted database. */
 export const restoreDatabase = endpoint({
@@ -108,15 +100,10 @@ export const restoreDatabase = endpoint({
     assertNotLost(database)
     await assertReachable(database.host_id, services)
     const restore = { databaseId: database.id, actor: caller.user.id, name, version, accepting: true }
-    const { operationId } = await accept(services, async trx => {
-      const { id } = await queueDatabaseRestore(trx, restore)
-      return { operationId: id }
+    await awaitRestore(exchange, services, {
+      queue: trx => queueDatabaseRestore(trx, restore),
+      wake: () => wakeDatabaseLane(services, database),
     })
-    exchange.headers['X-Operation-Id'] = operationId
-    wakeDatabaseLane(services, database)
-    const outcome = await outcomeOf(operationId, exchange.signal, services)
-    if (!outcome) throw new ApiError('SNAPSHOT_RESTORE_PROCESSING')
-    if (outcome.state !== 'success') throw new ApiError('SNAPSHOT_RESTORE_FAILED', restoreView(outcome).message)
   },
 })
 

@@ -1,8 +1,11 @@
 import { z } from 'zod'
+import type { Db } from '../../../db/database.ts'
 import { findLastRestore, queueRestore } from '../../../db/snapshots/restores.ts'
 import { ApiError, type ErrorCode } from '../../../policy/errors.ts'
+import type { Exchange } from '../../http/exchange.ts'
 import { accept } from '../../pipeline/acceptance.ts'
 import { endpoint } from '../../pipeline/endpoint.ts'
+import type { Services } from '../../services.ts'
 import { restoreView } from '../../views/snapshot.ts'
 import { outcomeOf, wakeLane } from '../apps/command.ts'
 import { assertReachable } from './snapshots.ts'
@@ -63,17 +66,31 @@ export const restoreApp = endpoint({
     const { plans, config } = services
     const place = { plans, diskMbPer256Mb: config.host.diskMbPer256Mb }
     const restore = { appId: app.id, actor: caller.user.id, name, version, place, accepting: true }
-    const { operationId } = await accept(services, async trx => {
-      const { id } = await queueRestore(trx, restore)
-      return { operationId: id }
+    await awaitRestore(exchange, services, {
+      queue: trx => queueRestore(trx, restore),
+      wake: () => wakeLane(services, app),
     })
-    exchange.headers['X-Operation-Id'] = operationId
-    wakeLane(services, app)
-    const outcome = await outcomeOf(operationId, exchange.signal, services)
-    if (!outcome) throw new ApiError('SNAPSHOT_RESTORE_PROCESSING')
-    if (outcome.state !== 'success') throw new ApiError('SNAPSHOT_RESTORE_FAILED', restoreView(outcome).message)
   },
 })
+
+export interface Restoring {
+  /** Stores the restore. */
+  queue(trx: Db): Promise<{ id: string }>
+  wake(): void
+}
+
+/** Resolves once a restore has succeeded. Throws SNAPSHOT_RESTORE_PROCESSING after 90 s, SNAPSHOT_RESTORE_FAILED with the reason. */
+export async function awaitRestore(exchange: Exchange, services: Services, { queue, wake }: Restoring): Promise<void> {
+  const { operationId } = await accept(services, async trx => {
+    const { id } = await queue(trx)
+    return { operationId: id }
+  })
+  exchange.headers['X-Operation-Id'] = operationId
+  wake()
+  const outcome = await outcomeOf(operationId, exchange.signal, services)
+  if (!outcome) throw new ApiError('SNAPSHOT_RESTORE_PROCESSING')
+  if (outcome.state !== 'success') throw new ApiError('SNAPSHOT_RESTORE_FAILED', restoreView(outcome).message)
+}
 
 /** Contract 6.23: the last restore, until an hour after its end. */
 export const getRestoreState = endpoint({

@@ -1,8 +1,10 @@
 import { z } from 'zod'
+import type { Db } from '../../../db/database.ts'
 import { findHost } from '../../../db/hosts/hosts.ts'
 import { listSnapshots as findSnapshots, queueSnapshot, type SnapshotRow } from '../../../db/snapshots/snapshots.ts'
 import { linkSecret } from '../../../policy/apps/snapshot-links.ts'
 import { ApiError } from '../../../policy/errors.ts'
+import type { Exchange } from '../../http/exchange.ts'
 import { accept } from '../../pipeline/acceptance.ts'
 import { assertNotLost } from '../../pipeline/access.ts'
 import { type Call, endpoint } from '../../pipeline/endpoint.ts'
@@ -45,7 +47,7 @@ export const listSnapshots = endpoint({
   },
 })
 
-type SnapshotCall = Pick<Call<{ scope: null; permission: 'snapshots' }>, 'app' | 'caller' | 'exchange'>
+type SnapshotCall = Pick<Call<{ scope: null; permission: 'snapshots' }>, 'app' | 'caller'>
 
 /** Contract 6.20: answers with the link once the archive was read back, or after 90 s that it is still running. */
 export const createSnapshot = endpoint({
@@ -72,7 +74,7 @@ export const createSnapshot = endpoint({
     const route = `POST /v2/apps/${app.id}/snapshots`
     const request = { key: idempotencyKeyOf(exchange), route, fingerprint: '' }
     return oncePerKey<Link>({ caller, exchange }, request, services.db, async inTransaction =>
-      linkView(await takeSnapshot(call, services, inTransaction), linking(services)),
+      linkView(await takeSnapshot(exchange, services, inTransaction, takingOf(call, services)), linking(services)),
     )
   },
 })
@@ -82,30 +84,37 @@ export async function assertReachable(hostId: string, { db }: Services): Promise
   if (!(await findHost(db, hostId))?.reachable) throw new ApiError('CLUSTER_UNAVAILABLE')
 }
 
+function takingOf({ app, caller }: SnapshotCall, services: Services): Taking {
+  const { id: appId, owner_id: ownerId } = app
+  const request = { appId, ownerId, actor: caller.user.id, origin: 'manual', accepting: true } as const
+  return {
+    queue: trx => queueSnapshot(trx, { ...request, plans: services.plans }),
+    wake: () => wakeLane(services, app),
+  }
+}
+
+export interface Taking {
+  /** Stores the snapshot and its operation. */
+  queue(trx: Db): Promise<SnapshotRow>
+  wake(): void
+}
+
 /** Resolves to the finished snapshot. From its commit on, repeated requests are answered that it is in progress. */
-async function takeSnapshot(
-  { app, caller, exchange }: SnapshotCall,
+export async function takeSnapshot(
+  exchange: Exchange,
   services: Services,
   inTransaction: InTransaction<Link>,
+  { queue, wake }: Taking,
 ): Promise<SnapshotRow> {
-  const { plans } = services
-  const snapshot = {
-    appId: app.id,
-    ownerId: app.owner_id,
-    actor: caller.user.id,
-    origin: 'manual',
-    plans,
-    accepting: true,
-  } as const
   const { row } = await inTransaction(
     async trx => {
-      const row = await queueSnapshot(trx, snapshot)
+      const row = await queue(trx)
       exchange.headers['X-Operation-Id'] = row.operation_id
       return { row, operationId: row.operation_id, answer: new ApiError('SNAPSHOT_PROCESSING') }
     },
     work => accept(services, work),
   )
-  wakeLane(services, app)
+  wake()
   const outcome = await outcomeOf(row.operation_id, exchange.signal, services)
   if (!outcome) throw new ApiError('SNAPSHOT_PROCESSING')
   if (outcome.state !== 'success') throw new ApiError('SNAPSHOT_FAILED', outcome.message ?? undefined)
