@@ -25,7 +25,7 @@ const fences: [library: RegExp, where: RegExp][] = [
   [/^knex$/, /^(db|workers|bench|test)\//],
   [/^pg$/, /^(db|workers|bench|test)\/|^activities\/databases\/engines\/postgres/],
   [/^mysql2(\/|$)/, /^activities\/databases\/engines\/mysql|^(bench|test)\//],
-  [/^ioredis$/, /^activities\/databases\/engines\/redis\.ts$|^(bench|test)\//],
+  [/^ioredis$/, /^activities\/databases\/engines\/redis\/|^(bench|test)\//],
   [/^mongodb$/, /^activities\/databases\/engines\/mongo|^(bench|test)\//],
   [/^@temporalio\/workflow$/, /^(workflows|test)\//],
 ]

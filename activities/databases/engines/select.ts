@@ -1,9 +1,9 @@
 import type { EngineName } from '../../../policy/databases/engine.ts'
 import type { DatabaseEngine } from '../port.ts'
-import { mongoEngine } from './mongo.ts'
-import { mysqlEngine } from './mysql.ts'
-import { postgresEngine } from './postgres.ts'
-import { redisEngine } from './redis.ts'
+import { mongoEngine } from './mongo/mongo.ts'
+import { mysqlEngine } from './mysql/mysql.ts'
+import { postgresEngine } from './postgres/postgres.ts'
+import { redisEngine } from './redis/redis.ts'
 
 const adapters: Record<EngineName, DatabaseEngine> = {
   mongo: mongoEngine,

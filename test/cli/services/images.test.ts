@@ -24,7 +24,7 @@ test('only runs with tests of databases wait for their images', t => {
     [],
     ['test'],
     ['./test/**'],
-    ['test/db/apps.test.ts', 'test/activities/databases/redis.test.ts'],
+    ['test/db/apps.test.ts', 'test/activities/databases/redis/redis.test.ts'],
   ])
     t.true(needsDatabaseImages(files), files.join())
   for (const files of [['test/house.test.ts'], ['test/api/v1/**/*.test.ts']])

@@ -1,0 +1,240 @@
+import { createHash } from 'node:crypto'
+import { createRequire } from 'node:module'
+import { BSON, type ClientSession, type Db, type Document, type MongoClient, MongoServerError } from 'mongodb'
+import { MiB } from '../../../../lib/bytes.ts'
+import { type DatabaseContents, DumpCorrupt } from '../../contents.ts'
+import { type DumpFile, DumpReader, DumpWriter } from '../../dump-files.ts'
+import type { LocalEngine } from '../../port.ts'
+import { asPlatform } from './mongo.ts'
+import { type Collection, collectionsOf } from './mongo-collections.ts'
+
+/** Time for the engine to write or read all that it has. */
+const copySeconds = 6 * 3600
+/** For how long MongoDB keeps its past by itself. */
+const usualHistorySeconds = 300
+const batchBytes = 8 * MiB
+const batchDocuments = 1000
+const minDocumentBytes = 5
+/** The server's limit, and what it allows for itself. */
+const maxDocumentBytes = 16 * MiB + 16 * 1024
+const metadata = '.metadata.json'
+
+/**
+ * Databases as mongodump writes them, without users: customers cannot make any. Documents pass in their bytes, because values of the
+ * language cannot hold all of them.
+ */
+export const mongoContents: DatabaseContents = {
+  async dump(engine, job) {
+    const writer = new DumpWriter(job.folder)
+    try {
+      const digest = await reading(engine, (client, session) => readContents(client, session, writer))
+      await writer.finish()
+      return digest
+    } finally {
+      writer.close()
+    }
+  },
+
+  async loadBeforeStart() {},
+
+  async load(engine, job) {
+    const reader = await DumpReader.open(job.folder)
+    try {
+      const collections = reader.paths.filter(path => path.endsWith(metadata)).map(path => collectionIn(reader, path))
+      const failed = await asPlatform(engine, { seconds: copySeconds }, ({ client }) =>
+        loadAll(client, reader, collections).catch(refusedByServer),
+      )
+      if (failed) throw failed
+    } finally {
+      reader.close()
+    }
+  },
+
+  digest: engine => reading(engine, (client, session) => readContents(client, session, null)),
+}
+
+/**
+ * Reads as one moment. Transactions of MongoDB end after a minute; its snapshots are kept for five, or as long as it is told. The
+ * stand-in has both, but snapshots in name only.
+ */
+function reading<T>(
+  engine: LocalEngine,
+  work: (client: MongoClient, session: ClientSession) => Promise<T>,
+): Promise<T> {
+  const { standIn } = engine.traits
+  return asPlatform(engine, { seconds: copySeconds }, async admin => {
+    if (!standIn) await admin.command({ setParameter: 1, minSnapshotHistoryWindowInSeconds: copySeconds })
+    try {
+      return await admin.client.withSession({ snapshot: !standIn }, async session => {
+        if (standIn) session.startTransaction({ readConcern: { level: 'snapshot' } })
+        return work(admin.client, session)
+      })
+    } finally {
+      if (!standIn) await admin.command({ setParameter: 1, minSnapshotHistoryWindowInSeconds: usualHistorySeconds })
+    }
+  })
+}
+
+/** Resolves to the digest, SHA-256 in hex. */
+async function readContents(client: MongoClient, session: ClientSession, writer: DumpWriter | null): Promise<string> {
+  const lines: string[] = []
+  for (const collection of await collectionsOf(client)) {
+    const { database, name, type, bytes } = collection
+    const sum = new DocumentSum(collection.ordered)
+    const file = fileOf(database, name)
+    if (writer) await writer.write(`${file}${metadata}`, each => each.add(metadataOf(collection)))
+    const read = (into: DumpFile | null) => readDocuments(client.db(database), name, session, sum, into)
+    if (type !== 'view') await (writer ? writer.write(`${file}.bson`, read) : read(null))
+    lines.push(JSON.stringify([database, name, type, bytes.map(each => each.toString('hex')), sum.text()]))
+  }
+  return createHash('sha256').update(lines.sort().join('\n')).digest('hex')
+}
+
+async function readDocuments(
+  db: Db,
+  name: string,
+  session: ClientSession,
+  sum: DocumentSum,
+  file: DumpFile | null,
+): Promise<void> {
+  const options = { raw: true, session, batchSize: batchDocuments, timeout: false }
+  for await (const document of db.collection(name).find({}, options)) {
+    const bytes = document as unknown as Uint8Array
+    sum.add(bytes)
+    file?.add(bytes)
+  }
+}
+
+/** Of documents in no order, of which each is there as often as it was added; or in theirs. */
+class DocumentSum {
+  #count = 0
+  #sum = 0n
+  #chain = ''
+  readonly #ordered: boolean
+
+  constructor(ordered: boolean) {
+    this.#ordered = ordered
+  }
+
+  add(document: Uint8Array): void {
+    const digest = createHash('sha256').update(this.#chain).update(document).digest('hex')
+    this.#count++
+    if (this.#ordered) this.#chain = digest
+    else this.#sum = BigInt.asUintN(256, this.#sum + BigInt(`0x${digest}`))
+  }
+
+  text(): string {
+    return `${this.#count} ${this.#ordered ? this.#chain : this.#sum.toString(16)}`
+  }
+}
+
+const metadataOf = ({ name, type, options, indexes }: Collection): string =>
+  BSON.EJSON.stringify({ options, indexes, collectionName: name, type }, { relaxed: false })
+
+/** Of a collection, without its ending, as mongodump names it. */
+function fileOf(database: string, name: string): string {
+  const escaped = escapedName(name)
+  const long = escaped.length > maxNameBytes
+  const hash = () => createHash('sha1').update(name).digest('base64url')
+  return `${escapedName(database).replaceAll('.', '%2E')}/${long ? `${escaped.slice(0, 208)}%24${hash()}` : escaped}`
+}
+
+const maxNameBytes = 238
+
+const escapedName = (name: string): string =>
+  encodeURIComponent(name)
+    .replace(/[!'()*]/g, character => `%${character.charCodeAt(0).toString(16).toUpperCase()}`)
+    .replace(/%(?:24|26|2B|3D|3A|40)/g, decodeURIComponent)
+
+interface DumpedCollection {
+  database: string
+  name: string
+  type: string
+  options: Document
+  indexes: Document[]
+  /** Null for a view. */
+  documents: string | null
+}
+
+function collectionIn(reader: DumpReader, path: string): DumpedCollection {
+  const stem = path.slice(0, -metadata.length)
+  try {
+    const { collectionName, type, options, indexes } = BSON.EJSON.parse(reader.text(path), {
+      relaxed: false,
+    }) as Document
+    const database = decodeURIComponent(stem.slice(0, stem.indexOf('/')))
+    return {
+      database,
+      name: collectionName,
+      type,
+      options,
+      indexes,
+      documents: type === 'view' ? null : `${stem}.bson`,
+    }
+  } catch (cause) {
+    throw new DumpCorrupt(`${path} in the dump is no description of a collection.`, { cause })
+  }
+}
+
+async function loadAll(client: MongoClient, reader: DumpReader, collections: DumpedCollection[]): Promise<null> {
+  for (const { database, name, options, documents, indexes } of collections) {
+    const db = client.db(database)
+    if ((await db.listCollections({ name }, { nameOnly: true }).toArray()).length > 0) await db.command({ drop: name })
+    await db.command({ create: name, ...options })
+    if (documents) await insertAll(db, name, reader, documents)
+    // Those that come with the collection are made with it.
+    const others = indexes.filter(index => index.name.valueOf() !== '_id_' && !index.clustered)
+    if (others.length > 0)
+      await db.command({ createIndexes: name, indexes: others.map(({ ns: _, ...index }) => index) })
+  }
+  return null
+}
+
+/** Codes of a server that lacks room or time, or is being ended, and not of a command. */
+const circumstances = new Set([24, 50, 91, 189, 262, 10_107, 11_600, 11_602, 13_436, 14_031])
+
+/** Resolves to what is wrong with the dump; rejects with an error that says nothing about it. */
+async function refusedByServer(error: unknown): Promise<DumpCorrupt> {
+  if (error instanceof DumpCorrupt) return error
+  if (!(error instanceof MongoServerError) || circumstances.has(Number(error.code))) throw error
+  return new DumpCorrupt(`MongoDB refuses a command of the dump with error ${error.code}.`, { cause: error })
+}
+
+/** A list of documents in their bytes, inside a command. The driver has it for itself, and offers nothing else that takes bytes. */
+const { DocumentSequence } = createRequire(import.meta.url)('mongodb/lib/cmap/commands.js') as {
+  DocumentSequence: new (field: string) => { push(document: object, bytes: Uint8Array): number }
+}
+
+async function insertAll(db: Db, name: string, reader: DumpReader, path: string): Promise<void> {
+  let batch: Buffer[] = []
+  let bytes = 0
+  const insert = async () => {
+    const documents = new DocumentSequence('documents')
+    for (const document of batch) documents.push({}, document)
+    const reply = await db.command({ insert: name, documents, ordered: true, bypassDocumentValidation: true })
+    if (reply.n !== batch.length) throw new DumpCorrupt(`MongoDB does not accept a document of ${path}.`)
+    batch = []
+    bytes = 0
+  }
+  for await (const document of documentsIn(reader, path)) {
+    if (batch.length > 0 && (bytes + document.length > batchBytes || batch.length === batchDocuments)) await insert()
+    batch.push(document)
+    bytes += document.length
+  }
+  if (batch.length > 0) await insert()
+}
+
+async function* documentsIn(reader: DumpReader, path: string): AsyncGenerator<Buffer> {
+  let rest: Buffer = Buffer.alloc(0)
+  for await (const piece of reader.pieces(path)) {
+    rest = rest.length === 0 ? piece : Buffer.concat([rest, piece])
+    while (rest.length >= 4) {
+      const bytes = rest.readInt32LE(0)
+      if (bytes < minDocumentBytes || bytes > maxDocumentBytes) throw new DumpCorrupt(`${path} in the dump is damaged.`)
+      if (rest.length < bytes) break
+      yield rest.subarray(0, bytes)
+      rest = rest.subarray(bytes)
+    }
+  }
+  if (rest.length > 0) throw new DumpCorrupt(`${path} in the dump is incomplete.`)
+}

@@ -1,0 +1,77 @@
+import { createHmac } from 'node:crypto'
+import { engines } from '../../../../policy/databases/engines.ts'
+import { certificateFiles, type DatabaseSecrets, type DatabaseTraits, places } from '../../port.ts'
+
+const settingsFile = 'mongod.conf'
+/** What members of a replica set have in common. The one of ours is alone, but MongoDB asks for it. */
+const keyFile = 'mongod.key'
+const dataFolder = `${places.data}/db`
+
+export const platformUser = 'berth_platform'
+export const replicaSet = 'rs0'
+
+/** The only member of the replica set, by the address that its clients know. */
+export const memberOf = ({ advertised }: DatabaseTraits): string => `${advertised.host}:${advertised.port}`
+
+/** More than customers get: some remain for us. */
+const ownConnections = 10
+
+const cacheGb = (memoryMb: number): string => Math.max(0.25, (memoryMb / 1024) * 0.4).toFixed(2)
+
+/** Settings that only one of the two servers knows. */
+const special = (traits: DatabaseTraits): string =>
+  traits.standIn
+    ? `setParameter:
+  berthMember: ${memberOf(traits)}
+`
+    : `  keyFile: ${dataFolder}/${keyFile}
+setParameter:
+  # Hundreds of MB about its own performance.
+  diagnosticDataCollectionEnabled: false
+`
+
+const settings = (traits: DatabaseTraits): string => `\
+net:
+  port: ${traits.port}
+  bindIp: 0.0.0.0
+  maxIncomingConnections: ${engines.mongo.maxConnections(traits.memoryMb) + ownConnections}
+  unixDomainSocket:
+    pathPrefix: ${places.run}
+    filePermissions: 0700
+  tls:
+    mode: requireTLS
+    certificateKeyFile: ${places.settings}/${certificateFiles.pair}
+    CAFile: ${places.settings}/${certificateFiles.authority}
+    allowConnectionsWithoutCertificates: true
+storage:
+  dbPath: ${dataFolder}
+  wiredTiger:
+    engineConfig:
+      cacheSizeGB: ${cacheGb(traits.memoryMb)}
+replication:
+  replSetName: ${replicaSet}
+  # It would take 5 % of the disk, and 990 MB at least.
+  oplogSizeMB: 512
+systemLog:
+  quiet: true
+security:
+  authorization: enabled
+  # Functions in queries.
+  javascriptEnabled: false
+${special(traits)}`
+
+/** Text files by name. */
+export function mongoSettings(traits: DatabaseTraits, { platformPassword }: DatabaseSecrets): Record<string, string> {
+  return {
+    [settingsFile]: settings(traits),
+    [keyFile]: `${createHmac('sha512', platformPassword).update('berth/mongo/key-file').digest('base64')}\n`,
+  }
+}
+
+export const mongoCommand = (): string[] => ['mongod', '--config', `${places.settings}/${settingsFile}`]
+
+/** MongoDB wants a folder, and in it a key that no group may read; the stand-in makes the folder and has no key. */
+export const mongoInitialise = ({ standIn }: DatabaseTraits): string[][] =>
+  standIn ? [] : [['install', '-D', '-m', '0400', `${places.settings}/${keyFile}`, `${dataFolder}/${keyFile}`]]
+
+export const socketFile = ({ port }: DatabaseTraits): string => `mongodb-${port}.sock`

@@ -1,0 +1,92 @@
+import { postgres as policy } from '../../../../policy/databases/postgres.ts'
+import { certificateFiles, type DatabaseTraits, places } from '../../port.ts'
+
+/** The platform's role: the one superuser. It logs in through the socket, by the identity of the local process. */
+export const platformRole = 'berth_platform'
+
+/** Of the role that loads a dump: no superuser, because what it loads may call functions of the customer. It exists only meanwhile. */
+export const loaderPrefix = 'berth_loader_'
+
+/** The data folder of Postgres; it refuses to use the root of a volume. */
+export const dataFolder = `${places.data}/pg`
+
+export const configFile = `${places.settings}/postgresql.conf`
+
+/** Connections of the customer's role. The rest of the maximum is reserved for superusers, that is for the platform. */
+export function connectionLimits(memoryMb: number): { max: number; reserved: number; customer: number } {
+  const max = policy.maxConnections(memoryMb)
+  const reserved = Math.ceil(max / 10)
+  return { max, reserved, customer: max - reserved }
+}
+
+/** Files in the folder of settings. */
+export const postgresSettings = (traits: DatabaseTraits): Record<string, string> => ({
+  'postgresql.conf': `${Object.entries(parameters(traits))
+    .map(([name, value]) => `${name} = '${value}'`)
+    .join('\n')}\n`,
+  'pg_hba.conf': hba,
+  'pg_ident.conf': identities,
+})
+
+/** The first line that matches decides. Roles that customers create log in as their own does. */
+const hba = `\
+# type   database  user             address  method
+local    all       ${platformRole}            peer map=platform
+local    all       "/^${loaderPrefix}[0-9a-f]{16}$"  peer map=platform
+local    all       all                       reject
+host     all       ${platformRole}   all      reject
+hostssl  all       all              all      scram-sha-256
+host     all       all              all      reject
+`
+
+/** The host's process, and jobs in a container. Their names are in the file of users that is bound into the container. */
+const identities = `\
+platform  root   ${platformRole}
+platform  berth  ${platformRole}
+platform  berth  "/^${loaderPrefix}[0-9a-f]{16}$"
+`
+
+function parameters({ memoryMb, port }: DatabaseTraits): Record<string, string | number> {
+  const { max, reserved } = connectionLimits(memoryMb)
+  const share = (part: number) => `${Math.floor(memoryMb * part)}MB`
+  return {
+    data_directory: dataFolder,
+    hba_file: `${places.settings}/pg_hba.conf`,
+    ident_file: `${places.settings}/pg_ident.conf`,
+    listen_addresses: '*',
+    port,
+    unix_socket_directories: places.run,
+    unix_socket_permissions: '0700',
+    tcp_keepalives_idle: 60,
+    tcp_keepalives_interval: 10,
+    tcp_keepalives_count: 6,
+    // Who only connects occupies a connection for this long.
+    authentication_timeout: '20s',
+    password_encryption: 'scram-sha-256',
+    ssl: 'on',
+    ssl_cert_file: `${places.settings}/${certificateFiles.certificate}`,
+    ssl_key_file: `${places.settings}/${certificateFiles.key}`,
+    ssl_min_protocol_version: 'TLSv1.2',
+    max_connections: max,
+    superuser_reserved_connections: reserved,
+    shared_buffers: share(0.25),
+    effective_cache_size: share(0.6),
+    work_mem: '4MB',
+    maintenance_work_mem: share(0.06),
+    autovacuum_work_mem: share(0.03),
+    huge_pages: 'off',
+    dynamic_shared_memory_type: 'posix',
+    // A compiled query costs more memory than it saves time here, and the images have no compiler.
+    jit: 'off',
+    max_wal_size: `${Math.min(4096, Math.max(512, Math.floor(memoryMb / 2)))}MB`,
+    // Settings come from these files only.
+    allow_alter_system: 'off',
+    logging_collector: 'off',
+    log_destination: 'stderr',
+    log_line_prefix: '%m [%p] %u@%d ',
+    log_timezone: 'UTC',
+    timezone: 'UTC',
+    lc_messages: 'C',
+    default_text_search_config: 'pg_catalog.english',
+  }
+}

@@ -1,0 +1,216 @@
+import { createHash, randomBytes } from 'node:crypto'
+import test, { type ExecutionContext } from 'ava'
+import type { Redis } from 'ioredis'
+import { contentsOf } from '../../../../activities/databases/engines/contents.ts'
+import { redisEngine } from '../../../../activities/databases/engines/redis/redis.ts'
+import { MiB } from '../../../../lib/bytes.ts'
+import { type ContentsUnderTest, databaseContentsContract } from '../../../contracts/database-contents.ts'
+import { comesTrue } from '../../../kit/comes-true.ts'
+import type { EngineContainer } from '../../../kit/databases/engine-container.ts'
+import { redisClient, redisOptions } from '../../../kit/databases/redis-customer.ts'
+
+type Command = [name: string, ...args: (string | number | Buffer)[]]
+
+const binary = Buffer.from([0, 1, 0xff, 0x0a, 0x0d, 0x22, 0xfe])
+const numbers = (count: number) => Array.from({ length: count }, (_, number) => number)
+const expiresAt = 4_000_000_000_123
+
+/** By database. The order of those in one list does not matter. */
+const commands: Record<number, Command[]> = {
+  0: [
+    ['SET', 'plain', 'ä — 日本 🐘'],
+    ['SET', binary, binary],
+    ['SET', '', 'the empty key'],
+    ['SET', 'empty', ''],
+    ['SET', 'with\nline "and" quote', 'x'],
+    ['SET', 'number', 42],
+    ['SET', 'large', 'x'.repeat(3 * 1024 * 1024)],
+    ['SET', 'expires', 'later', 'PXAT', expiresAt],
+    ['RPUSH', 'list', ...numbers(2500), '', binary],
+    ['SADD', 'small set', 3, 1, 2],
+    ['SADD', 'set', ...numbers(3000).map(number => `member ${number}`), binary],
+    ['HSET', 'hash', ...numbers(3000).flatMap(number => [`field ${number}`, `value ${number}`])],
+    ['HSET', 'small hash', 'a', 'b', binary, binary],
+    ['ZADD', 'zset', '-inf', 'first', '0.1', 'b', '1e300', 'c', '+inf', 'last', 1.0000000000000002, binary],
+    ['ZADD', 'large zset', ...numbers(1500).flatMap(number => [number / 7, `m${number}`])],
+    ['PFADD', 'about', ...numbers(100)],
+    ['GEOADD', 'places', 13.361389, 38.115556, 'Palermo', 15.087269, 37.502669, 'Catania'],
+    ['SETBIT', 'bits', 100_000, 1],
+  ],
+  15: [
+    ['SET', 'plain', 'another database'],
+    ['SET', 'more', '1'],
+  ],
+}
+
+/** Those of a stream depend on those before. */
+const stream: Command[] = [
+  ...numbers(1200).map((number): Command => ['XADD', 'stream', `${number + 1}-1`, 'n', number, binary, binary]),
+  ['XDEL', 'stream', '7-1'],
+  ['XGROUP', 'CREATE', 'stream', 'group', '0'],
+  ['XREADGROUP', 'GROUP', 'group', 'alice', 'COUNT', 3, 'STREAMS', 'stream', '>'],
+  ['XACK', 'stream', 'group', '2-1'],
+  ['FUNCTION', 'LOAD', "#!lua name=mine\nredis.register_function('one', function() return 1 end)"],
+]
+
+async function customer<T>({ remote, secrets }: EngineContainer, work: (client: Redis) => Promise<T>): Promise<T> {
+  const client = await redisClient(redisOptions(remote, secrets().password))
+  try {
+    return await work(client)
+  } finally {
+    client.disconnect()
+  }
+}
+
+const run = (database: EngineContainer, list: Command[], number = 0): Promise<void> =>
+  customer(database, async client => {
+    await client.select(number)
+    for (const [name, ...args] of list) await client.call(name, ...args)
+  })
+
+const one =
+  (command: Command, number = 0) =>
+  (database: EngineContainer): Promise<void> =>
+    run(database, [command], number)
+
+const fieldsExpire: Command[] = [
+  ['HSET', 'fields', 'stays', '1', 'goes', '2'],
+  ['HPEXPIREAT', 'fields', expiresAt, 'FIELDS', 1, 'goes'],
+  ['VADD', 'vectors', 'VALUES', 3, 1, 0, 0.5, 'one', 'NOQUANT'],
+  ['VADD', 'vectors', 'VALUES', 3, 0, 1, 0.25, 'two', 'NOQUANT', 'SETATTR', '{"a":1}'],
+]
+
+async function found(t: ExecutionContext, database: EngineContainer): Promise<void> {
+  await customer(database, async client => {
+    t.is(await client.get('plain'), 'ä — 日本 🐘')
+    t.deepEqual(await client.getBuffer(binary), binary)
+    t.is(await client.get(''), 'the empty key')
+    t.is(await client.call('PEXPIRETIME', 'expires'), expiresAt)
+    t.is(await client.get('expires'), 'later')
+    t.deepEqual(await client.lrange('list', 0, 2), ['0', '1', '2'])
+    t.is(await client.scard('set'), 3001)
+    t.is(await client.hget('hash', 'field 2999'), 'value 2999')
+    t.is(await client.zscore('zset', 'last'), 'inf')
+    t.is(await client.xlen('stream'), 1199)
+    const pending = (await client.xpending('stream', 'group')) as unknown[]
+    t.deepEqual(pending.slice(0, 3), [2, '1-1', '3-1'])
+    t.is(await client.call('FCALL', 'one', 0), 1)
+    await client.select(15)
+    t.is(await client.get('plain'), 'another database')
+    await client.select(0)
+    await t.throwsAsync(client.call('CONFIG', 'SET', 'maxmemory', '0'), { message: /NOPERM/ })
+  })
+}
+
+const common = (version: string, more: Command[]): ContentsUnderTest => ({
+  adapter: redisEngine,
+  contents: contentsOf('redis'),
+  engine: 'redis',
+  version,
+  memoryMb: 256,
+  files: ['dump.rdb'],
+  digestOfDump: false,
+  found,
+  async write(database) {
+    for (const [number, list] of Object.entries(commands)) await run(database, list, Number(number))
+    await run(database, [...stream, ...more])
+  },
+  async writeOtherwise(database) {
+    await run(database, [...stream, ...more])
+    // Elements in another order, and memory of another shape, because there was more in it before.
+    await run(database, [
+      ['SADD', 'set', ...numbers(9000).map(number => `other ${number}`)],
+      ['SADD', 'small set', 'text', 1],
+      ['SREM', 'small set', 'text'],
+    ])
+    for (const [number, list] of Object.entries(commands).reverse())
+      await run(database, list.map(turned).reverse(), Number(number))
+    await run(database, [
+      ['SREM', 'set', ...numbers(9000).map(number => `other ${number}`)],
+      ['SET', 'gone', 1],
+      ['DEL', 'gone'],
+    ])
+  },
+  changes: {
+    'a value': one(['SET', 'number', 43]),
+    'a key': one(['SET', 'new', '']),
+    'a key less': one(['DEL', 'new2', 'plain']),
+    'a key in another database': one(['SET', 'more', '2'], 15),
+    'the last byte of a large value': one(['SETRANGE', 'large', 3 * 1024 * 1024 - 1, 'y']),
+    'the order of a list': one(['LMOVE', 'list', 'list', 'LEFT', 'RIGHT']),
+    'a member': one(['SADD', 'set', 'new']),
+    'a field': one(['HSET', 'hash', 'field 2999', 'other']),
+    'a score': one(['ZADD', 'large zset', 0.5, 'm1499']),
+    'an entry of a stream': one(['XDEL', 'stream', '900-1']),
+    'what a consumer has acknowledged': one(['XACK', 'stream', 'group', '1-1']),
+    'a type': one(['LPUSH', 'new list', '1']),
+    'a function': one(['FUNCTION', 'DELETE', 'mine']),
+    'a key that expires from now on': one(['PEXPIREAT', 'empty', expiresAt]),
+    'a database': one(['FLUSHDB'], 15),
+    everything: one(['FLUSHALL']),
+  },
+  async secrets({ secrets }) {
+    return Object.values(secrets()).map(text => createHash('sha256').update(text).digest('hex'))
+  },
+})
+
+/** The same elements from the last to the first, where their order says nothing. */
+function turned([name, key, ...args]: Command): Command {
+  const width = { SADD: 1, HSET: 2, ZADD: 2, GEOADD: 3 }[name]
+  if (!width) return [name, key!, ...args]
+  const groups: Command[1][][] = []
+  for (let at = 0; at < args.length; at += width) groups.push(args.slice(at, at + width))
+  return [name, key!, ...groups.reverse().flat()]
+}
+
+const { serving, copying } = databaseContentsContract(test.serial, 'redis 8', () => common('8', fieldsExpire))
+databaseContentsContract(test.serial, 'redis 7', () => common('7', []))
+
+test.serial('redis: what has expired between a dump and a load does not make the copy another', async t => {
+  const database = await serving()
+  await run(database, [
+    ['SET', 'stays', '1'],
+    ['SET', 'expires', '1', 'PX', 1000],
+    ['HSET', 'fields', 'stays', '1', 'expires', '2'],
+    ['HPEXPIRE', 'fields', 1000, 'FIELDS', 1, 'expires'],
+    ['HSET', 'all fields', 'expires', '1'],
+    ['HPEXPIRE', 'all fields', 1000, 'FIELDS', 1, 'expires'],
+  ])
+  const digest = await database.locally(contentsOf('redis').digest)
+  await copying(database, async (copy, digests) => {
+    await comesTrue(() => customer(copy, async client => (await client.exists('expires', 'all fields')) === 0))
+    t.is(digests.copy, digest)
+    t.is(await copy.locally(contentsOf('redis').digest), digest)
+    await customer(copy, async client => t.deepEqual(await client.hgetall('fields'), { stays: '1' }))
+  })
+})
+
+test.serial('redis: a dump is complete and present while a customer writes', async t => {
+  const database = await serving()
+  // Enough for the engine to write for a while; an earlier dump is still there meanwhile.
+  await run(
+    database,
+    numbers(30).map((number): Command => ['SET', `large ${number}`, randomBytes(3 * MiB)]),
+  )
+  await database.locally(local => contentsOf('redis').dump(local, database.job(database.dumpFolder())))
+  let written = 0
+  let writing = true
+  const writer = customer(database, async client => {
+    for (; writing; written++)
+      await client.multi().set('one', written).set('other', written).sadd('all', written).exec()
+  })
+  await comesTrue(() => written > 100)
+  const before = written
+  await copying(database, async copy => {
+    writing = false
+    await writer
+    await customer(copy, async client => {
+      const [one, other] = await client.mget('one', 'other')
+      t.is(one, other)
+      t.true(Number(one) >= before - 1)
+      t.is(await client.scard('all'), Number(one) + 1)
+    })
+  }).finally(() => {
+    writing = false
+  })
+})
