@@ -4,6 +4,7 @@ import { createInterface } from 'node:readline'
 import type { Command } from 'commander'
 import { type ChildProcess, startProcess } from '../lib/child-process.ts'
 import { checkout } from './installation/installation.ts'
+import { needsDatabaseDrivers } from './services/database-drivers.ts'
 import { needsDatabaseImages } from './services/images.ts'
 import { needsS3Programs } from './services/s3-programs.ts'
 import { sayOnStderr } from './terminal/terminal.ts'
@@ -33,6 +34,7 @@ export function testCommand(program: Command): void {
       const services = await startTestServices(sayOnStderr, {
         s3Programs: !long && needsS3Programs(files),
         databaseImages: needsDatabaseImages(files),
+        databaseDrivers: !long && needsDatabaseDrivers(files),
       })
       const onSignal = () => {
         endRunning()

@@ -114,6 +114,15 @@ test('what the documentation points to is there', t => {
       t.true(existsSync(join(dirname(page), target as string)), `${page} -> ${target}`)
 })
 
+test('the examples that docs/databases.md quotes are the files that tests run, all of them', t => {
+  const page = readFileSync('docs/databases.md', 'utf8')
+  const quoted = [...page.matchAll(/^`(examples\/\S+)`:\n\n```\w+\n(.*?)^```$/gms)]
+  for (const [, file, text] of quoted) t.is(text, readFileSync(file as string, 'utf8'), file)
+  const folders = ['examples/databases/node', 'examples/databases/python']
+  const present = folders.flatMap(folder => readdirSync(folder).map(name => `${folder}/${name}`))
+  t.deepEqual(quoted.map(([, file]) => file).sort(), present.filter(name => !name.includes('__pycache__')).sort())
+})
+
 test('the walks through the code name files that exist, and functions that are in them', t => {
   const walks = readFileSync('docs/walks.md', 'utf8')
   const named = [...walks.matchAll(/`([\w./-]+\.(?:ts|lua))`(?:(?:, | \()((?:`\w+`(?:, )?)+)\))?/g)]

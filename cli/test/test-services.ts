@@ -3,6 +3,7 @@ import { endRecorded, readRecord } from '../../workers/supervisor/process-record
 import { Supervisor } from '../../workers/supervisor/supervisor.ts'
 import { unusedPort } from '../installation/ports.ts'
 import { browserBinary } from '../services/browser.ts'
+import { ensureDatabaseDrivers } from '../services/database-drivers.ts'
 import { defaultDockerHost, ensureDocker } from '../services/docker.ts'
 import { ensureGit } from '../services/git.ts'
 import { databaseTestImages, ensureImages, firstImages } from '../services/images.ts'
@@ -24,12 +25,12 @@ export interface TestServices {
 
 /**
  * Finds, installs or starts everything the tests need: one Postgres, one Temporal, an engine with its images, nginx, a browser, and the
- * clients of S3 if `s3Programs` is set. Images of databases are prepared while tests run, if `databaseImages` is set: those that
- * need one wait for it.
+ * clients of S3 if `s3Programs` is set, and the database drivers of Python if `databaseDrivers` is. Images of databases are prepared
+ * while tests run, if `databaseImages` is set: those that need one wait for it.
  */
 export async function startTestServices(
   say: Say,
-  { s3Programs, databaseImages }: { s3Programs: boolean; databaseImages: boolean },
+  { s3Programs, databaseImages, databaseDrivers }: Record<'s3Programs' | 'databaseImages' | 'databaseDrivers', boolean>,
 ): Promise<TestServices> {
   const folder = throwAwayFolder()
   const place = { runFolder: join(folder, 'run'), logFolder: join(folder, 'logs') }
@@ -65,6 +66,7 @@ export async function startTestServices(
         ensureGit(say),
         browserBinary(say),
         s3Programs && ensureS3Programs(say),
+        databaseDrivers && ensureDatabaseDrivers(say),
       ]),
     )
     const durations = join(folder, 'durations')

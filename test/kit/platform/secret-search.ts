@@ -1,3 +1,4 @@
+import { execFile } from 'node:child_process'
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Db } from '../../../db/database.ts'
@@ -9,7 +10,12 @@ export type Holds = (text: string) => boolean
 
 /** Whether a text holds one of these secrets, however it is spelled: as it is, in a URL, in JSON, in hex, in base64. */
 export function searchFor(secrets: readonly string[]): Holds {
-  const spellings = secrets.flatMap(secret => [
+  const spellings = spellingsOf(secrets)
+  return text => spellings.some(spelling => text.includes(spelling))
+}
+
+const spellingsOf = (secrets: readonly string[]): string[] =>
+  secrets.flatMap(secret => [
     secret,
     encodeURIComponent(secret),
     JSON.stringify(secret).slice(1, -1),
@@ -21,8 +27,6 @@ export function searchFor(secrets: readonly string[]): Holds {
         .slice(lead && 4, -4),
     ),
   ])
-  return text => spellings.some(spelling => text.includes(spelling))
-}
 
 /** Tables of which a row holds it, as a dump would. */
 export async function tablesWith(db: Db, holds: Holds): Promise<string[]> {
@@ -35,12 +39,12 @@ export async function tablesWith(db: Db, holds: Holds): Promise<string[]> {
   return (await Promise.all(texts)).flatMap(({ text }, n) => (holds(text ?? '') ? [names[n]!] : []))
 }
 
-/** Every event of every run of an application's lane, its bytes as text. */
-export async function historyOf(config: Config, appId: string): Promise<string> {
+/** Every event of every run of the lane of an application, or of another workflow, its bytes as text. */
+export async function historyOf(config: Config, appId: string, workflowId = laneId(appId)): Promise<string> {
   const client = openTemporal(config)
   let text = ''
-  for await (const { runId } of client.workflow.list({ query: `WorkflowId = '${laneId(appId)}'` })) {
-    const history = await client.workflow.getHandle(laneId(appId), runId).fetchHistory()
+  for await (const { runId } of client.workflow.list({ query: `WorkflowId = '${workflowId}'` })) {
+    const history = await client.workflow.getHandle(workflowId, runId).fetchHistory()
     text += JSON.stringify(history, (_, value) =>
       value?.type === 'Buffer' ? Buffer.from(value.data).toString() : value,
     )
@@ -68,6 +72,22 @@ export function commandLines(): string {
 export function filesWith(folder: string, holds: Holds): string[] {
   const paths = filesBelow(folder).filter(path => !path.endsWith('.ext4'))
   return paths.filter(path => holds(unlessGone(() => readFileSync(path, 'latin1'), '')))
+}
+
+/** The same, of large files too, and of many secrets at once. */
+export function largeFilesWith(folder: string, secrets: readonly string[]): Promise<string[]> {
+  const args = ['--recursive', '--text', '--fixed-strings', '--files-with-matches', '--null', '--devices=skip']
+  return new Promise((resolve, reject) => {
+    const child = execFile(
+      'grep',
+      [...args, '--no-messages', '--exclude=*.ext4', '--file=-', folder],
+      { env: { PATH: process.env.PATH, LC_ALL: 'C' }, maxBuffer: 1 << 24 },
+      // 2: a file went meanwhile, and what was found is said nevertheless.
+      (error, stdout) =>
+        error && error.code !== 1 && error.code !== 2 ? reject(error) : resolve(stdout.split('\0').filter(Boolean)),
+    )
+    child.stdin?.end(`${spellingsOf(secrets).join('\n')}\n`)
+  })
 }
 
 function filesBelow(folder: string): string[] {

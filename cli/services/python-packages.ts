@@ -1,0 +1,105 @@
+import { createHash } from 'node:crypto'
+import { existsSync, mkdirSync, mkdtempSync, renameSync, rmSync } from 'node:fs'
+import { join } from 'node:path'
+import { networkVariables, ownVariables, runProcess, startProcess, systemEnvironment } from '../../lib/child-process.ts'
+import { type Say, step } from '../terminal/terminal.ts'
+import { findProgram, installPackages, MissingPart } from './system-packages.ts'
+import { cacheFolder, removeUnfinished } from './temporal-binary.ts'
+
+/** Packages in a Python folder of the cache, which tests run. */
+export interface PythonPackages {
+  /** The folder's name begins with it. */
+  name: 's3-programs' | 'database-drivers'
+  /** All of them, with what they import: `boto3==1.44.8`. */
+  packages: readonly string[]
+  /** What is in it, in words. */
+  what: string
+}
+
+/** The first Python in which these packages run, if it can also create a folder for them. */
+const suits = 'import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 10))'
+
+/** Another list of packages is another folder, so that checkouts with different lists do not replace each other's. */
+export function pythonFolder({ name, packages }: PythonPackages): string {
+  const digest = createHash('sha256').update(packages.join(' ')).digest('hex').slice(0, 12)
+  return join(cacheFolder(), `${name}-${digest}`)
+}
+
+/** Whether a test run needs packages: a whole run does, and one of which a file or folder is theirs. */
+export const runsFilesOf = (files: readonly string[], ownFiles: string): boolean =>
+  files.length === 0 || files.some(file => file.includes(ownFiles) || /^(\.\/)?test(\/?|\/\*.*)$/.test(file))
+
+/** Installs the packages in the cache unless they are there. Rejects with MissingPart. */
+export async function ensurePythonPackages(wanted: PythonPackages, say: Say): Promise<void> {
+  const folder = pythonFolder(wanted)
+  if (await runs(join(folder, 'bin/python'), '')) return
+  const python = await pythonForPackages(wanted, say)
+  say(`Not on this machine yet: ${wanted.what}. They are installed once and cached.`)
+  rmSync(folder, { recursive: true, force: true }) // the Python that it was made of was removed
+  mkdirSync(cacheFolder(), { recursive: true })
+  removeUnfinished(cacheFolder())
+  const unfinished = mkdtempSync(join(cacheFolder(), `${wanted.name}-${process.pid}-`))
+  const remove = () => rmSync(unfinished, { recursive: true, force: true })
+  process.once('exit', remove)
+  try {
+    await step(say, `installing ${wanted.what}`, () => fill(unfinished, python, wanted.packages))
+    renameSync(unfinished, folder)
+  } catch (error) {
+    if (!existsSync(folder)) throw error // otherwise another run was first
+  } finally {
+    process.off('exit', remove)
+    remove()
+  }
+}
+
+async function pythonForPackages({ what }: PythonPackages, say: Say): Promise<string> {
+  const found = await suitablePython()
+  if (found) return found
+  await installPackages({ what: `Python with venv, for ${what}`, packages: ['python3', 'python3-venv'] }, say)
+  const installed = await suitablePython()
+  if (!installed) throw new MissingPart(`Tests need Python 3.10 or newer, with its venv module, for ${what}.`)
+  return installed
+}
+
+async function suitablePython(): Promise<string | null> {
+  for (const path of new Set([findProgram('python3', process.env.PATH), findProgram('python3', '')]))
+    if (path && (await runs(path, suits))) return path
+  return null
+}
+
+const ownNames = ['PATH', 'HOME', 'TMPDIR', 'XDG_CACHE_HOME', 'XDG_CONFIG_HOME', 'REQUESTS_CA_BUNDLE']
+/** The variables by which pip is told where packages are. */
+const pipNames = ['CERT', 'CONFIG_FILE', 'DEFAULT_TIMEOUT', 'EXTRA_INDEX_URL', 'FIND_LINKS', 'INDEX_URL', 'NO_INDEX']
+const environment = () => ({
+  ...systemEnvironment,
+  ...ownVariables([...networkVariables, ...ownNames, ...pipNames.map(name => `PIP_${name}`)]),
+})
+
+const runs = (python: string, code: string): Promise<boolean> =>
+  runProcess(python, ['-c', code], { env: environment() }).then(
+    () => true,
+    () => false,
+  )
+
+async function fill(folder: string, python: string, packages: readonly string[]): Promise<void> {
+  await run(python, ['-m', 'venv', folder])
+  const quietly = ['--quiet', '--disable-pip-version-check', '--no-input']
+  // No package runs code while it is installed, and none brings another one along.
+  const exactly = ['--only-binary=:all:', '--no-deps']
+  await run(join(folder, 'bin/python'), ['-m', 'pip', 'install', ...quietly, ...exactly, ...packages])
+}
+
+function run(program: string, args: string[]): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const child = startProcess(program, args, { env: environment(), stdio: ['ignore', 2, 2] })
+    const end = () => void child.kill('SIGINT')
+    process.once('exit', end)
+    child.once('error', reject)
+    child.once('exit', code => {
+      process.off('exit', end)
+      if (code === 0) resolve()
+      else
+        reject(new MissingPart(`${program} ${args.slice(0, 3).join(' ')} exited with ${code}; see its messages above.`))
+    })
+  })
+}
