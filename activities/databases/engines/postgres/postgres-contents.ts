@@ -1,6 +1,7 @@
 import { createHash, randomBytes } from 'node:crypto'
 import { escapeIdentifier } from 'pg'
 import { Tree } from '../../../../lib/folders/tree.ts'
+import { databaseSeconds } from '../../../../policy/databases/database-steps.ts'
 import { type DatabaseContents, DumpCorrupt, dumpPlace, type EngineJob } from '../../contents.ts'
 import { DumpReader, DumpWriter } from '../../dump-files.ts'
 import { type DatabaseTraits, EngineUnavailable, type LocalEngine, places } from '../../port.ts'
@@ -16,8 +17,7 @@ import { contentsOfDatabase, readerSettings, type SequenceValues } from './conte
 import { asPlatform, program } from './postgres.ts'
 import { loaderPrefix, platformRole } from './postgres-settings.ts'
 
-/** Time to write or read all that a database has. */
-const copySeconds = 3600
+const { copy: copySeconds } = databaseSeconds
 
 const accountsFile = 'databases.json'
 /** The same for those who load a dump by their own means. Never read here. */
@@ -42,7 +42,7 @@ export const postgresContents: DatabaseContents = {
       contents.push(dumped.contents)
     }
     const all: Dumped = { version: 1, ...accounts, publicSchemas }
-    const writer = new DumpWriter(job.folder)
+    const writer = new DumpWriter(job.folder, engine.signal)
     try {
       for (const number of contents.keys()) await writer.include(dumpFile(number))
       await writer.write(accountsFile, file => file.add(`${JSON.stringify(all, null, 1)}\n`))
@@ -58,7 +58,7 @@ export const postgresContents: DatabaseContents = {
 
   async load(engine, job) {
     try {
-      await load(engine, job, await readDumped(job))
+      await load(engine, job, await readDumped(job, engine.signal))
     } catch (error) {
       if (isDamage(error)) throw new DumpCorrupt('The dump of Postgres is damaged or incomplete.', { cause: error })
       throw error
@@ -221,8 +221,8 @@ async function loadDatabase(engine: LocalEngine, job: EngineJob, dumped: Dumped,
   await asOwner([`reassign owned by ${own} to ${escapeIdentifier(owner)}`, `drop owned by ${own}`])
 }
 
-async function readDumped(job: EngineJob): Promise<Dumped> {
-  const reader = await DumpReader.open(job.folder)
+async function readDumped(job: EngineJob, signal?: AbortSignal): Promise<Dumped> {
+  const reader = await DumpReader.open(job.folder, signal)
   try {
     const dumped = JSON.parse(reader.text(accountsFile)) as Dumped
     const lists = [dumped?.roles, dumped?.memberships, dumped?.databases, dumped?.settings, dumped?.publicSchemas]

@@ -1,5 +1,7 @@
+import { pointInTimeRules } from '../../../../policy/databases/point-in-time.ts'
 import { postgres as policy } from '../../../../policy/databases/postgres.ts'
 import { certificateFiles, type DatabaseTraits, places } from '../../port.ts'
+import { archiveScript, fetchScript, noArchiveScript, scripts } from './point-in-time/archive-script.ts'
 
 /** The platform's role: the one superuser. It logs in through the socket, by the identity of the local process. */
 export const platformRole = 'berth_platform'
@@ -26,6 +28,8 @@ export const postgresSettings = (traits: DatabaseTraits): Record<string, string>
     .join('\n')}\n`,
   'pg_hba.conf': hba,
   'pg_ident.conf': identities,
+  [scripts.archive]: traits.archives ? archiveScript : noArchiveScript,
+  [scripts.fetch]: fetchScript,
 })
 
 /** The first line that matches decides. Roles that customers create log in as their own does. */
@@ -33,6 +37,7 @@ const hba = `\
 # type   database  user             address  method
 local    all       ${platformRole}            peer map=platform
 local    all       "/^${loaderPrefix}[0-9a-f]{16}$"  peer map=platform
+local    replication  ${platformRole}         peer map=platform
 local    all       all                       reject
 host     all       ${platformRole}   all      reject
 hostssl  all       all              all      scram-sha-256
@@ -46,7 +51,7 @@ platform  berth  ${platformRole}
 platform  berth  "/^${loaderPrefix}[0-9a-f]{16}$"
 `
 
-function parameters({ memoryMb, port }: DatabaseTraits): Record<string, string | number> {
+function parameters({ memoryMb, port, readOnly, archives = false }: DatabaseTraits): Record<string, string | number> {
   const { max, reserved } = connectionLimits(memoryMb)
   const share = (part: number) => `${Math.floor(memoryMb * part)}MB`
   return {
@@ -79,6 +84,13 @@ function parameters({ memoryMb, port }: DatabaseTraits): Record<string, string |
     // A compiled query costs more memory than it saves time here, and the images have no compiler.
     jit: 'off',
     max_wal_size: `${Math.min(4096, Math.max(512, Math.floor(memoryMb / 2)))}MB`,
+    // What becomes of a finished file is up to the script, so that the setting takes effect without a restart.
+    wal_level: 'replica',
+    archive_mode: 'on',
+    archive_command: `sh ${places.settings}/${scripts.archive} %p %f`,
+    archive_timeout: archives ? pointInTimeRules.maxFileSeconds : 0,
+    // A session can set it for itself, on purpose: to make room.
+    default_transaction_read_only: readOnly ? 'on' : 'off',
     // Settings come from these files only.
     allow_alter_system: 'off',
     logging_collector: 'off',

@@ -1,10 +1,12 @@
 import { type NetConnectOpts, Socket } from 'node:net'
+import { basename } from 'node:path'
 import { Client, type ClientConfig } from 'pg'
 import { ignoreError } from '../../../../lib/async/ignore-error.ts'
 import { pause } from '../../../../lib/async/loop.ts'
 import { customerUser } from '../../../../policy/databases/connection-url.ts'
-import type { DatabaseEngine, LocalEngine } from '../../port.ts'
+import { type DatabaseEngine, EngineUnavailable, type LocalEngine } from '../../port.ts'
 import { type EngineCall, engineCall, openSeconds } from '../engine-call.ts'
+import { giveIdentity } from './postgres-identity.ts'
 import { configFile, connectionLimits, dataFolder, platformRole, postgresSettings } from './postgres-settings.ts'
 import { scramVerifier } from './postgres-verifier.ts'
 
@@ -42,6 +44,8 @@ export const postgresEngine: DatabaseEngine = {
     const steps = `rm -rf ${dataFolder}.new && ${initdb} && mv -T ${dataFolder}.new ${dataFolder}`
     return [['sh', '-c', `test -d ${dataFolder} || { ${steps}; }`]]
   },
+
+  template: { folder: basename(dataFolder), without: [], individualize: giveIdentity },
 
   socketName: ({ port }) => `.s.PGSQL.${port}`,
 
@@ -81,21 +85,39 @@ export const postgresEngine: DatabaseEngine = {
   },
 
   async reloadCertificate(engine) {
-    const now = await asPlatform(engine, {}, async client => {
-      const { rows } = await client.query('select clock_timestamp()::text as now, pg_reload_conf()')
-      return rows[0].now as string
-    })
-    // A session begins with the settings that the main process has loaded, and certificates with them.
-    const loaded = async (client: Client): Promise<boolean> => {
-      const { rows } = await client.query('select pg_conf_load_time() >= $1::timestamptz as loaded', [now])
-      return rows[0].loaded
-    }
-    for (let attempts = 0; attempts < 200; attempts++) {
-      if (await asPlatform(engine, {}, loaded)) return 'in effect'
-      await pause(pollMs)
-    }
-    return 'after a restart'
+    return (await reloadSettings(engine)) ? 'in effect' : 'after a restart'
   },
+
+  async admitWrites(engine) {
+    if (!(await reloadSettings(engine))) throw new EngineUnavailable('The postgres engine does not read its settings.')
+    if (!engine.traits.readOnly) return
+    await asPlatform(engine, { seconds: changeSeconds }, client =>
+      // Transactions that have written nothing yet are read-only from their next one on.
+      client.query(
+        `select pg_terminate_backend(pid) from pg_stat_activity
+          where backend_type = 'client backend' and usename <> $1 and backend_xid is not null`,
+        [platformRole],
+      ),
+    )
+  },
+}
+
+/** Makes the engine read its settings and certificates again; false when it has not within a few seconds. */
+async function reloadSettings(engine: LocalEngine): Promise<boolean> {
+  const now = await asPlatform(engine, {}, async client => {
+    const { rows } = await client.query('select clock_timestamp()::text as now, pg_reload_conf()')
+    return rows[0].now as string
+  })
+  // A session begins with the settings that the main process has loaded, and certificates with them.
+  const loaded = async (client: Client): Promise<boolean> => {
+    const { rows } = await client.query('select pg_conf_load_time() >= $1::timestamptz as loaded', [now])
+    return rows[0].loaded
+  }
+  for (let attempts = 0; attempts < 200; attempts++) {
+    if (await asPlatform(engine, {}, loaded)) return true
+    await pause(pollMs)
+  }
+  return false
 }
 
 /** The place of programs in the images of Debian and of the project itself. */
@@ -156,15 +178,23 @@ export interface PlatformSession {
   database?: string
   /** Settings by name, without spaces. They precede those that customers give their databases. */
   settings?: Readonly<Record<string, string>>
+  /** A replication connection, which accepts commands of replication only. */
+  replication?: boolean
 }
 
 /** One conversation as the platform's role, through the socket. */
 export async function asPlatform<T>(
-  { socket, secrets }: LocalEngine,
-  { seconds = openSeconds, database = 'postgres', settings = {} }: PlatformSession,
+  { socket, secrets, signal }: LocalEngine,
+  { seconds = openSeconds, database = 'postgres', settings = {}, replication = false }: PlatformSession,
   work: (client: Client) => Promise<T>,
 ): Promise<T> {
-  const own = { search_path: 'pg_catalog', statement_timeout: `${seconds}s`, lock_timeout: `${lockMs}ms`, ...settings }
+  const own = {
+    search_path: 'pg_catalog',
+    statement_timeout: `${seconds}s`,
+    lock_timeout: `${lockMs}ms`,
+    default_transaction_read_only: 'off',
+    ...settings,
+  }
   const config: ClientConfig = {
     host: 'localhost',
     user: platformRole,
@@ -175,8 +205,9 @@ export async function asPlatform<T>(
       .map(([name, value]) => `-c ${name}=${value}`)
       .join(' '),
     application_name: 'berth',
+    ...(replication && { replication: 'true' }),
   }
-  const call = { secrets: Object.values(secrets), seconds }
+  const call = { secrets: Object.values(secrets), seconds, signal }
   return conversation(config, call, { path: socket }, async client => {
     await client.connect()
     return work(client)

@@ -1,0 +1,52 @@
+import { pointInTimeRules } from '../../../../../policy/databases/point-in-time.ts'
+import { archiveNames, recoveryNames, recoveryPlace } from '../../../point-in-time/port.ts'
+import { places } from '../../../port.ts'
+
+/** Files in the folder of settings. The host owns them, and the engine runs them; they contain nothing of the customer's. */
+export const scripts = { archive: 'archive.sh', fetch: 'fetch.sh' } as const
+
+const walName = '[0-9A-F]'.repeat(24)
+const folder = `${places.data}/${archiveNames.folder}`
+
+/**
+ * Puts a finished WAL file (path, name) into the archive folder, from which the host takes it. The engine removes its own copy after
+ * success, so the name appears last, and everything is synced before. A name that is there has the bytes of an earlier attempt, or damage;
+ * the engine's own copy is right. With too many files there, this one is left out, and the mark says so: the host then begins anew with a
+ * base backup, while an engine that waited would fill the disk.
+ */
+export const archiveScript = `\
+set -eu
+case "$2" in ${walName}) ;; *) exit 0 ;; esac
+folder=${folder}
+mkdir -p "$folder"
+waiting=0
+for name in "$folder"/????????????????????????; do
+  if [ -e "$name" ]; then waiting=$((waiting + 1)); fi
+done
+if [ "$waiting" -ge ${pointInTimeRules.maxWaiting} ] && [ ! -e "$folder/$2" ]; then
+  : > "$folder/${archiveNames.gap}"
+  sync "$folder/${archiveNames.gap}" "$folder"
+  exit 0
+fi
+cp -- "$1" "$folder/${archiveNames.draft}"
+sync "$folder/${archiveNames.draft}"
+mv -T -- "$folder/${archiveNames.draft}" "$folder/$2"
+sync "$folder"
+`
+
+/** Nothing is retained: the setting is off. */
+export const noArchiveScript = 'exit 0\n'
+
+/** Gets a WAL file (name, path) from the host, which watches what is wanted. Names of other files do not exist. */
+export const fetchScript = `\
+set -eu
+case "$1" in ${walName}) ;; *) exit 1 ;; esac
+folder=${recoveryPlace}/${recoveryNames.wal}
+printf %s "$1" > "$folder/${recoveryNames.wanted}.new"
+mv -T "$folder/${recoveryNames.wanted}.new" "$folder/${recoveryNames.wanted}"
+until [ -e "$folder/$1" ]; do
+  if [ -e "$folder/$1${recoveryNames.missing}" ]; then exit 1; fi
+  sleep 0.02
+done
+exec cp -- "$folder/$1" "$2"
+`

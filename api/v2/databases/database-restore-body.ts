@@ -1,0 +1,33 @@
+import { z } from 'zod'
+import { ApiError } from '../../../policy/errors.ts'
+import { restoreBody } from '../snapshots/restore.ts'
+
+const { snapshotId, versionId } = restoreBody.shape
+
+/** Contract 12.18 and 12.20: a snapshot with its version, or a moment. */
+export const databaseRestoreBody = z.object({
+  snapshotId: snapshotId.optional(),
+  versionId: versionId.optional(),
+  timestamp: z.iso
+    .datetime({ offset: true, error: 'INVALID_PARAMETERS' })
+    .optional()
+    .describe(
+      'Instead of a snapshot, for postgres: the moment whose contents come back, in ISO 8601 with a time zone.',
+    ),
+})
+
+export type RestoreSource = { name: string; version: string } | { to: Date }
+
+/** Throws MISSING_PARAMETERS when neither is complete, INVALID_PARAMETERS for both. */
+export function restoreSource({
+  snapshotId: name,
+  versionId: version,
+  timestamp,
+}: z.output<typeof databaseRestoreBody>): RestoreSource {
+  if (timestamp !== undefined) {
+    if (name === undefined && version === undefined) return { to: new Date(timestamp) }
+    throw new ApiError('INVALID_PARAMETERS', 'Send either a snapshot with its version, or a timestamp.')
+  }
+  if (name === undefined || version === undefined) throw new ApiError('MISSING_PARAMETERS')
+  return { name, version }
+}

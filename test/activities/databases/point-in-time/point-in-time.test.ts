@@ -1,0 +1,117 @@
+import test, { type ExecutionContext } from 'ava'
+import { pointInTimeHost } from '../../../kit/databases/point-in-time-host.ts'
+import { testDatabase } from '../../../kit/servers/database.ts'
+
+const database = testDatabase()
+const patience = 900_000
+
+async function scene(t: ExecutionContext) {
+  t.timeout(patience)
+  const host = await pointInTimeHost((await database).db)
+  t.teardown(host.clean)
+  await host.serve()
+  return host
+}
+
+test.serial(
+  'a restore to the second before a table was dropped brings it back, and one to before that restore, too',
+  async t => {
+    const host = await scene(t)
+    const { sql } = host
+    const count = () => sql('select count(*)::int as count from orders')
+    await sql('create table orders (n int)')
+    await host.backUp()
+    await sql('insert into orders select generate_series(1, 1000)')
+    const full = await host.now()
+    await sql('drop table orders')
+    await sql('create table later (n int)')
+    const dropped = await host.now()
+
+    await host.restore(full)
+    t.deepEqual(await count(), [{ count: 1000 }])
+    t.deepEqual(await sql(`select to_regclass('later') as later`), [{ later: null }])
+    const ranges = await host.ranges()
+    t.is(ranges.length, 1, 'no moment around the restore is lost')
+
+    await sql('insert into orders values (1001)')
+    const more = await host.now()
+    await sql('delete from orders')
+    t.log('its own changes, on its own timeline')
+    await host.restore(more)
+    t.deepEqual(await count(), [{ count: 1001 }])
+    const { timeline } = (await host
+      .db('database_backups')
+      .where({ database_id: host.id })
+      .orderBy('from_at', 'desc')
+      .first())!
+    t.is(Number(timeline), 3)
+
+    t.log('the volume of before the first restore is no longer read')
+    await host.volumes.remove(`${host.id}-1`)
+    await host.restore(dropped)
+    t.deepEqual(await sql(`select to_regclass('orders') as orders, to_regclass('later')::text as later`), [
+      { orders: null, later: 'later' },
+    ])
+    await host.restore(full)
+    t.deepEqual(await count(), [{ count: 1000 }])
+  },
+)
+
+test.serial('a database that is stopped, or whose engine was killed, is restored up to its end', async t => {
+  const host = await scene(t)
+  const { sql } = host
+  const numbers = async () => (await sql('select n from orders order by n')).map(({ n }) => n)
+  await host.backUp()
+  await sql('create table orders (n int)')
+  await sql('insert into orders values (1)')
+  await host.stop()
+  t.log('its last commit is before this moment, and its WAL ends before it')
+  await host.restore(new Date())
+  await host.start()
+  t.deepEqual(await numbers(), [1])
+
+  await sql('insert into orders values (2)')
+  const killed = await host.now()
+  await host.kill()
+  await host.restore(killed)
+  await host.start()
+  t.deepEqual(await numbers(), [1, 2], 'the engine was started where nobody reaches it to archive its last changes')
+})
+
+test.serial('files that were left out make a gap: until the next base backup nothing is restored', async t => {
+  const host = await scene(t)
+  const { db, sql } = host
+  await sql('create table orders (n int)')
+  await host.backUp()
+  await host.copy()
+  const good = await host.now()
+  t.log('nobody takes the files: later ones are left out, and the engine keeps none of them')
+  for (let file = 0; file < 20; file++) {
+    await sql(`insert into orders values (${file})`)
+    await host.endFile()
+  }
+  t.is((await host.archived()).filter(name => name.length === 24).length, 16)
+  t.true((await host.archived()).includes('gap'))
+  await sql('insert into orders values (99)')
+  const lost = await host.now()
+  await host.copy()
+  t.deepEqual(await host.archived(), [])
+  const [range, ...others] = await host.ranges()
+  t.deepEqual(others, [])
+  t.true(range!.from < good && range!.to >= good && range!.to < lost, 'the end is that of the last file without a gap')
+  const error = await t.throwsAsync(host.restore(lost))
+  t.regex(
+    error!.message,
+    new RegExp(`It can be restored to any second from ${range!.from.toISOString()} to ${range!.to.toISOString()}`),
+  )
+
+  await host.backUp()
+  await sql('delete from orders')
+  t.is((await host.ranges()).length, 2)
+  await host.restore((await host.ranges())[1]!.from)
+  t.deepEqual(await sql('select max(n) as max from orders'), [{ max: 99 }])
+  t.deepEqual(
+    await db('database_backups').where({ database_id: host.id, generation: 1 }).orderBy('from_at').pluck('broken'),
+    [true, false],
+  )
+})

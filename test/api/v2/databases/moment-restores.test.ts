@@ -1,0 +1,82 @@
+import test from 'ava'
+import { findOperation } from '../../../../db/operations/operations.ts'
+import { newId } from '../../../../policy/ids.ts'
+import { type TestUser, testApi } from '../../../kit/actors/api.ts'
+
+const api = testApi()
+
+const post = (user: TestUser, path: string, body: object) =>
+  api()
+    .as(user)
+    .request('POST', path, { body: JSON.stringify(body) })
+
+/** A Postgres that can be restored to any second since `from`. */
+async function scene(from: Date) {
+  const ana = await api().makeUser()
+  const { id } = await api().makeDatabase(ana, { engine: 'postgres' })
+  const { db } = api()
+  const segment_id = newId()
+  await db('segments').insert({ id: segment_id, state: 'stored', refs: 1 })
+  await db('databases')
+    .where({ id })
+    .update({ created_at: new Date(from.getTime() - 60_000) })
+  const backup = { id: newId(), database_id: id, generation: 1, timeline: 1, first_file: 3, segment_id, size: 10 }
+  await db('database_backups').insert({ ...backup, from_at: from })
+  return { ana, id, db, path: `/v2/databases/${id}/snapshots/restore` }
+}
+
+test.serial('a restore to a moment is queued with it, and the info says which moments there are', async t => {
+  const from = new Date(Date.now() - 3_600_000)
+  const { ana, id, db, path } = await scene(from)
+  const { restorable } = (await api().as(ana).get(`/v2/databases/${id}`)).body.response
+  t.is(restorable.length, 1)
+  t.is(restorable[0].from, from.toISOString())
+  t.true(Math.abs(new Date(restorable[0].to).getTime() - Date.now()) < 60_000)
+  for (const [timestamp, to] of [
+    [new Date(from.getTime() + 1000).toISOString(), new Date(from.getTime() + 1000).toISOString()],
+    ['2026-01-02T03:04:05+02:00', null],
+  ] as const) {
+    const answer = await post(ana, path, { timestamp })
+    if (to === null) {
+      t.is(answer.body.code, 'INVALID_PARAMETERS')
+      t.true(answer.text.includes(`2026-01-02T01:04:05.000Z`) && answer.text.includes(from.toISOString()), answer.text)
+      continue
+    }
+    t.is(answer.status, 200, answer.text)
+    const operation = await findOperation(db, String(answer.headers.get('x-operation-id')))
+    t.like(operation, { target_id: id, kind: 'restore', input: { to } })
+  }
+})
+
+test.serial('a moment that is malformed, of the future, of another engine or beside a snapshot is refused', async t => {
+  const { ana, path, db, id } = await scene(new Date(Date.now() - 3_600_000))
+  const refused = async (body: object) => {
+    const answer = await post(ana, path, body)
+    t.is(answer.status, 400, answer.text)
+    return answer.body.code
+  }
+  for (const timestamp of [
+    ...['', 'yesterday', '2026-11-27', '2026-11-27T10:00:00', '2026-02-30T10:00:00Z', '2026-11-27 10:00:00Z'],
+    ...[
+      `2026-11-27T10:00:00Z' --`,
+      1,
+      null,
+      {},
+      '9999-12-31T23:59:59Z',
+      new Date(Date.now() + 3_600_000).toISOString(),
+    ],
+  ])
+    t.is(await refused({ timestamp }), 'INVALID_PARAMETERS', JSON.stringify(timestamp))
+  const timestamp = new Date().toISOString()
+  t.is(
+    await refused({ timestamp, snapshotId: `${id}_postgres_manual`, versionId: 'x'.repeat(32) }),
+    'INVALID_PARAMETERS',
+  )
+  t.is(await refused({}), 'MISSING_PARAMETERS')
+  t.is(await refused({ snapshotId: `${id}_postgres_manual` }), 'MISSING_PARAMETERS')
+  const { id: redis } = await api().makeDatabase(ana, { engine: 'redis' })
+  const other = await post(ana, `/v2/databases/${redis}/snapshots/restore`, { timestamp })
+  t.like(other.body, { code: 'INVALID_PARAMETERS' })
+  t.false('restorable' in (await api().as(ana).get(`/v2/databases/${redis}`)).body.response)
+  t.deepEqual(await db('operations').where({ target_id: id, kind: 'restore' }), [])
+})

@@ -1,0 +1,104 @@
+import type { Logger } from 'pino'
+import type { PointInTime } from '../../../activities/databases/point-in-time/point-in-time.ts'
+import type { Db } from '../../../db/database.ts'
+import {
+  type CopiedDatabase,
+  listCopiedDatabases,
+  listDueBackups,
+} from '../../../db/databases/point-in-time/copied-databases.ts'
+import { recordBackupFailure } from '../../../db/databases/point-in-time/copies.ts'
+import { type DatabaseFacts, readFactsOfDatabase } from '../../../db/operations/database-facts.ts'
+import { Backoff } from '../../../lib/async/backoff.ts'
+import { eachConcurrently } from '../../../lib/async/concurrently.ts'
+import { ignoreError } from '../../../lib/async/ignore-error.ts'
+import { loop } from '../../../lib/async/loop.ts'
+import { pointInTimeRules } from '../../../policy/databases/point-in-time.ts'
+
+export interface DatabaseCopiesOptions {
+  db: Db
+  pointInTime: Pick<PointInTime, 'copy' | 'backUp'>
+  hostId: string
+  sharedUid: number | null
+  log: Logger
+  /** Pause between looks. */
+  everySeconds?: number
+}
+
+/** How many volumes a look reads concurrently; WAL files are read a few at a time (activities/databases/point-in-time/wal-copies.ts). */
+const width = 32
+
+/**
+ * Copies what databases need to be restored to any second, until the signal aborts: WAL files as their engines finish them, and base
+ * backups, one at a time. A failure is recorded for operators, and tried again later; it holds up no other database.
+ */
+export async function watchDatabaseCopies(options: DatabaseCopiesOptions, signal: AbortSignal): Promise<void> {
+  const { log, everySeconds = pointInTimeRules.lookSeconds } = options
+  const rounds = databaseCopies(options, signal)
+  const every = (what: string, work: () => Promise<void>) =>
+    loop(work, {
+      signal,
+      everyMs: everySeconds * 1000,
+      onError: error => {
+        if (!signal.aborted) log.warn({ err: error }, `${what} of databases: will try again`)
+      },
+    })
+  await Promise.all([every('WAL files', rounds.copy), every('base backups', rounds.backUp)])
+}
+
+/** One round of each. */
+function databaseCopies(
+  { db, pointInTime, hostId, sharedUid, log }: DatabaseCopiesOptions,
+  signal: AbortSignal,
+) {
+  const [copying, backingUp] = [new Backoff(pointInTimeRules.retry), new Backoff(pointInTimeRules.retry)]
+
+  async function factsOf({ id, generation }: Pick<CopiedDatabase, 'id'> & { generation?: number }) {
+    const facts = await readFactsOfDatabase(db, id)
+    if (!facts) return null
+    return { ...facts, uid: sharedUid ?? facts.uid, ...(generation !== undefined && { generation }) }
+  }
+
+  /** A failure is reported and delays the next attempt. */
+  async function attempt(
+    delays: Backoff,
+    { id, generation }: Pick<DatabaseFacts, 'id' | 'generation'>,
+    what: string,
+    work: () => Promise<void>,
+  ): Promise<string | null> {
+    const key = `${id}-${generation}`
+    try {
+      await work()
+      delays.forget(key)
+      return null
+    } catch (error) {
+      if (signal.aborted) throw error
+      delays.seen(key)
+      log.warn({ err: error, databaseId: id, generation }, `databases: ${what} failed and will be tried again`)
+      return error instanceof Error ? error.message : String(error)
+    }
+  }
+
+  return {
+    async copy(): Promise<void> {
+      const all = await listCopiedDatabases(db, hostId)
+      await eachConcurrently(all, width, async one => {
+        if (signal.aborted || copying.waits(`${one.id}-${one.generation}`)) return
+        const database = await factsOf(one)
+        if (database)
+          await attempt(copying, database, 'the copy of WAL files', () => pointInTime.copy(database, signal))
+      })
+    },
+
+    /** The one that is due first and whose last attempt has not failed a moment ago. */
+    async backUp(): Promise<void> {
+      for (const id of await listDueBackups(db, hostId)) {
+        if (signal.aborted) return
+        const database = await factsOf({ id })
+        if (!database || backingUp.waits(`${id}-${database.generation}`)) continue
+        const failure = await attempt(backingUp, database, 'a base backup', () => pointInTime.backUp(database, signal))
+        const volume = { databaseId: id, generation: database.generation }
+        await recordBackupFailure(db, volume, failure).catch(ignoreError('the next attempt records its own'))
+      }
+    },
+  }
+}
