@@ -41,7 +41,8 @@ export async function attachDatabase(
   { databaseId, appId, name, force }: Attachment,
 ): Promise<Attached> {
   const [database, app] = [await loadDatabase(db, databaseId), await loadApp(db, appId)]
-  if (!database || !app) throw new Error('One of them was deleted a moment ago.')
+  if (!database) throw new Error(`The database ${databaseId} was deleted a moment ago.`)
+  if (!app) throw new Error(`The application ${appId} was deleted a moment ago.`)
   await assertPossible(db, database, app)
   const variable = name === undefined ? variableOf(database.name) : variableNamed(name)
   const isTogether = app.host_id === database.host_id
@@ -76,7 +77,7 @@ async function assertPossible(db: Db, database: DatabaseRow, app: AppRow): Promi
   const [{ pending } = { pending: null }] = await listOperatedDatabases(db, { id: database.id, limit: 1 })
   if (pending?.kind === 'create' || pending?.kind === 'rotate')
     throw new Error(
-      `The database gets its password just now: operation ${pending.id.slice(0, 8)} (${pending.kind}). Try again once it has ended.`,
+      `The database is being given a password: operation ${pending.id.slice(0, 8)} (${pending.kind}). Try again once it has ended.`,
     )
 }
 
@@ -102,7 +103,7 @@ function leadsTo(value: string, addresses: readonly DatabaseAddress[]): boolean 
 
 const taken = (variable: string): Error =>
   new Error(
-    `The application has a variable ${variable} with something else. Choose another name with --name, or replace it with --force.`,
+    `The application already has a variable ${variable} with another value. Choose another name with --name, or replace it with --force.`,
   )
 
 const apart = (app: AppRow, database: DatabaseRow, { host, port }: DatabaseAddress): string =>

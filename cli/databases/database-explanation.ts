@@ -6,6 +6,9 @@ import { databaseView } from './database-list.ts'
 import { megabytes, problemsOf } from './database-problems.ts'
 import { engineWords, exitWords, isStandIn, stateOf } from './database-state.ts'
 import type { DatabaseStory } from './database-story.ts'
+import { drillView, drillWords } from './drills.ts'
+import { restorableFacts, restorableView } from './restorable-story.ts'
+import { shortId } from './upgrades.ts'
 
 /** Everything an operator needs to know about a database, in words. Ages are computed from `now`. */
 export function databaseExplanation(story: DatabaseStory, now: Date): string {
@@ -46,6 +49,7 @@ function factsOf(story: DatabaseStory, now: Date): [string, string | null | unde
       `${engineWords(database)}${isStandIn(database) ? ', not MongoDB: MONGO_STAND_IN is for trying Berth' : ''}`,
     ],
     ['image', `${database.image}, ${imageWords(story)}`],
+    ['runs with', keptImageWords(story)],
     ['memory', memoryWords(story)],
     ['disk', diskWords(story)],
     ['host', hostWords(story, now)],
@@ -53,12 +57,15 @@ function factsOf(story: DatabaseStory, now: Date): [string, string | null | unde
     ['port', `${database.port}, inside and outside${bind ? `; outside at ${bind} (DATABASE_BIND)` : ''}`],
     ['container', `${databaseContainerName({ id, generation })}, ${containerWords(story)}`],
     ['volume', `${databaseVolume({ id, generation })}, generation ${generation}`],
+    ['undo of its restore', undoWords(story, now)],
+    ['last drill', story.drill && `${clock(story.drill.ended_at)}Z ${drillWords(story.drill)}`],
     ['recorded as', `${database.status}, to be ${database.desired_state}`],
     ['running since', startedAt && clock(startedAt)],
     ['last end', exitAt && exitWords(database, now)],
     ['crashes in a row', database.restarts ? String(database.restarts) : null],
     ['next restart', database.restart_at && clock(database.restart_at)],
     ['password', `generation ${database.password_generation}; stored nowhere, its owner can reset it`],
+    ...restorableFacts(story.restorable, now),
     ['certificate', endsAt ? `ends ${clock(endsAt)}` : 'none yet'],
     ['created', clock(database.created_at)],
   ]
@@ -69,6 +76,19 @@ function imageWords({ image, host }: DatabaseStory): string {
   return image === null
     ? 'NOT REPORTED by its host: it is being prepared, or the host has not looked yet'
     : `NOT AVAILABLE: ${image}`
+}
+
+/** The image that it keeps, and whether its host has another one under that name. */
+function keptImageWords({ database: { id, image, image_id: imageId }, host }: DatabaseStory): string | null {
+  if (imageId === null) return null
+  const offered = host?.database_image_ids[image] ?? imageId
+  const newer = `; its host has ${shortId(offered)} under that name: berth databases upgrade ${id.slice(0, 8)}`
+  return `${shortId(imageId)}${offered === imageId ? '' : newer}`
+}
+
+function undoWords({ database: { id, retired_until: until } }: DatabaseStory, now: Date): string | null {
+  if (!until || until <= now) return null
+  return `possible until ${clock(until)}Z: berth databases undo ${id.slice(0, 8)}`
 }
 
 function memoryWords({ database, figures }: DatabaseStory): string {
@@ -107,7 +127,14 @@ export function storyView(story: DatabaseStory, now: Date) {
     owner: { id: database.owner_id, email: database.owner_email, suspended, blocked },
     hostname,
     bind,
-    image: { name: database.image, state: image },
+    image: {
+      name: database.image,
+      state: image,
+      id: database.image_id,
+      offered: host?.database_image_ids[database.image] ?? null,
+    },
+    undo_until: database.retired_until && database.retired_until > now ? database.retired_until : null,
+    drill: story.drill && drillView(story.drill),
     container: containerView(story),
     memory_bytes: figures?.stats?.memoryBytes ?? null,
     storage_bytes: figures?.storageBytes ?? null,
@@ -118,6 +145,7 @@ export function storyView(story: DatabaseStory, now: Date) {
     operations: operations.map(lineView),
     log_tail: 'why' in log ? null : log.lines,
     log_missing: 'why' in log ? log.why : null,
+    restorable: restorableView(story.restorable),
   }
 }
 

@@ -1,5 +1,7 @@
 import { MiB } from '../../lib/bytes.ts'
+import { diskWarnings } from '../../policy/databases/disk-levels.ts'
 import { restartRules } from '../../policy/databases/restarts.ts'
+import { databaseSnapshotRules } from '../../policy/rounds.ts'
 import { age, since } from '../ops/ops-words.ts'
 import { exitWords, stateOf } from './database-state.ts'
 import type { DatabaseStory } from './database-story.ts'
@@ -26,8 +28,11 @@ export function problemsOf(story: DatabaseStory, now: Date): DatabaseProblem[] {
     engineProblem(story, now),
     suspension(story),
     memoryProblem(story),
-    diskProblem(story),
+    readOnlyProblem(story, now) ?? diskProblem(story),
+    renewalProblem(story, now),
     certificateProblem(story, now),
+    snapshotProblem(story),
+    drillProblem(story, now),
   ].filter(found => found !== null)
 }
 
@@ -38,7 +43,7 @@ function lost({ database: { id, lost_with: hostId } }: DatabaseStory): Found {
     ? null
     : {
         problem: `Its data were lost with host ${hostId}.`,
-        remedy: `nothing here has them; its owner deletes it (DELETE /v2/databases/${id}) and creates another`,
+        remedy: `Berth has no copy but its snapshots: its owner deletes it (DELETE /v2/databases/${id}), creates another, and restores one there`,
       }
 }
 
@@ -149,6 +154,38 @@ function diskProblem({ figures, diskMb, database }: DatabaseStory): Found {
   }
 }
 
+/** Writes have ended; what gives it room differs between engines. */
+function readOnlyProblem({ figures, diskMb, database }: DatabaseStory, now: Date): Found {
+  const { id, engine, ram_mb: ramMb, read_only_since: readOnlySince } = database
+  if (!readOnlySince) return null
+  const share = figures
+    ? `disk ${Math.round((figures.storageBytes / (diskMb * MiB)) * 100)} % full`
+    : 'its disk is full'
+  const more = `grow it by at least ${Math.ceil(diskMb / 10)} MB of disk, which come with memory: PATCH /v2/databases/${id}, {"ram": ...} above ${ramMb}`
+  return {
+    problem: `It is read-only for ${age(readOnlySince, now)}: ${share}.`,
+    remedy: `its owner ${waysToReduce[engine]}${more}. It admits writes again below ${diskWarnings.writableAgain * 100} %`,
+  }
+}
+
+/** How an owner makes room in a database that refuses what adds data. */
+const waysToReduce: Readonly<Record<DatabaseStory['database']['engine'], string>> = {
+  postgres: 'drops or truncates tables after SET default_transaction_read_only = off; or ',
+  redis: 'deletes keys; or ',
+  mongo: 'drops collections; or ',
+  mysql: 'cannot delete by itself here: ',
+}
+
+function renewalProblem({ database }: DatabaseStory, now: Date): Found {
+  const { renewal_failures: failures, certificate_renew_at: next, pending } = database
+  if (failures === 0 || pending?.kind === 'certify') return null
+  const when = next && next > now ? `in ${age(now, next)}` : 'when it runs'
+  return {
+    problem: `Its certificate is due to be renewed, and ${failures === 1 ? 'that has failed' : `${failures} attempts in a row have failed`}; the next one comes ${when}.`,
+    remedy: `the last operation "certify" below says why: berth ops explain <its id>`,
+  }
+}
+
 function certificateProblem({ database }: DatabaseStory, now: Date): Found {
   const { id, certificate_ends_at: endsAt, lost_with: lostWith } = database
   if (!endsAt || lostWith || endsAt.getTime() - now.getTime() > certificateNoticeDays * 86_400_000) return null
@@ -156,6 +193,23 @@ function certificateProblem({ database }: DatabaseStory, now: Date): Found {
   return {
     problem: `Its certificate ${when}${endsAt <= now ? ': clients that verify it refuse to connect' : ''}.`,
     remedy: `while it runs, its owner replaces it: POST /v2/databases/${id}/credentials/reset, {"reset":"certificate"}`,
+  }
+}
+
+/** Its owner was warned; a good snapshot ends that. */
+function snapshotProblem({ database: { id, snapshot_warn_at: warnAt, lost_with: lostWith } }: DatabaseStory): Found {
+  if (warnAt !== null || lostWith) return null
+  return {
+    problem: `No snapshot of it has succeeded for over ${databaseSnapshotRules.warnDays} days.`,
+    remedy: `see why the last ones failed: berth ops list --database ${id.slice(0, 8)}, berth ops explain; or take one: POST /v2/databases/${id}/snapshots`,
+  }
+}
+
+function drillProblem({ drill, database: { id } }: DatabaseStory, now: Date): Found {
+  if (drill?.outcome !== 'failed') return null
+  return {
+    problem: `Its snapshot could not be restored in the drill that ended ${since(drill.ended_at, now)}: ${drill.reason}`,
+    remedy: `take a new snapshot (POST /v2/databases/${id}/snapshots), then: berth databases drill ${id.slice(0, 8)}`,
   }
 }
 

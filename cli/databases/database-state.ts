@@ -30,7 +30,10 @@ export function stateOf(
   if (pending) return { state: 'busy', words: silent + pendingWords(pending, now) }
   if (silent) return { state: 'unreachable', words: `${silent}it was ${atLast(database, now)}` }
   if (status === 'running' && desired === 'stopped') return { state: 'stopping', words: 'runs, and is being stopped' }
-  if (status === 'running') return { state: 'running', words: atLast(database, now) }
+  if (status === 'running') {
+    const readOnly = database.read_only_since ? ', READ-ONLY: its disk is full' : ''
+    return { state: 'running', words: `${atLast(database, now)}${readOnly}` }
+  }
   if (status === 'exited') return desired === 'running' ? afterExit(database, now) : stopped
   return { state: 'exited', words: `${status}, without an operation; its host corrects that within a minute` }
 }

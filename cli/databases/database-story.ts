@@ -3,6 +3,7 @@ import { type HostReading, httpHostReader } from '../../api/hosts/host-reader.ts
 import { findUser, type UserRow } from '../../db/accounts/accounts.ts'
 import { usedMemoryMb } from '../../db/apps/apps.ts'
 import type { Db } from '../../db/database.ts'
+import { type DrillEvidence, listDrills } from '../../db/databases/database-drills.ts'
 import { listOperatedDatabases, type OperatedDatabase } from '../../db/databases/database-operator.ts'
 import { loadDatabase } from '../../db/databases/databases.ts'
 import { findHost, type HostRow } from '../../db/hosts/hosts.ts'
@@ -16,6 +17,7 @@ import { plansOf } from '../../workers/plans.ts'
 import type { Installation } from '../installation/installation.ts'
 import { laneState } from '../ops/lane.ts'
 import { holds } from '../ops/ops-explanation.ts'
+import { type RestorableStory, readRestorableStory } from './restorable-story.ts'
 
 /** The end of an engine's log, or why it cannot be read. */
 type LogEnd = { lines: string[] } | { why: string }
@@ -29,6 +31,8 @@ export interface DatabaseStory {
   host: HostRow | null
   /** What the host reports of the image: `ready`, null = it is being prepared, else why it is not there. */
   image: string | null
+  /** What its last drill has shown; null = there was none. */
+  drill: DrillEvidence | null
   /** Name of the database for applications and clients. */
   hostname: string
   /** Disk of its volume in MB. */
@@ -42,6 +46,8 @@ export interface DatabaseStory {
   /** Newest first. */
   operations: OperationLine[]
   log: LogEnd
+  /** Null for engines that are restored from snapshots only. */
+  restorable: RestorableStory | null
 }
 
 const maxOperations = 8
@@ -67,6 +73,7 @@ export async function readDatabaseStory(
     blocked: Boolean(owner?.blocked_at),
     host,
     image: host?.database_images[database.image] ?? null,
+    drill: (await listDrills(db, { databaseId: id, limit: 1 }))[0] ?? null,
     hostname: databaseHostname(id, config.databases.domain),
     diskMb: diskMbFor(database.ram_mb, config.host.diskMbPer256Mb),
     figures: host?.reachable ? await reader.stats(row) : null,
@@ -74,6 +81,7 @@ export async function readDatabaseStory(
     holds: database.pending ? await holdsOf(config, db, database.pending.id, now) : [],
     operations: await listOperations(db, { databaseId: id, limit: maxOperations }),
     log: await logEnd(() => reader.logs(row, logBytes)),
+    restorable: await readRestorableStory(db, row),
   }
 }
 

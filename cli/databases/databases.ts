@@ -1,14 +1,16 @@
 import type { Command } from 'commander'
-import type { Db } from '../../db/database.ts'
-import { findDeletedDatabase, listOperatedDatabases, resolveTarget } from '../../db/databases/database-operator.ts'
+import { listOperatedDatabases } from '../../db/databases/database-operator.ts'
 import { listHosts } from '../../db/hosts/hosts.ts'
-import type { TargetType } from '../../db/operations/operation-kinds.ts'
 import { withInstallation } from '../installation/database.ts'
 import { userId } from '../users.ts'
+import { actCommands } from './acts.ts'
 import { attachDatabase } from './attachment.ts'
 import { databaseExplanation, storyView } from './database-explanation.ts'
+import { databaseIdFrom, idFrom, idWords } from './database-id.ts'
 import { databaseTable, databaseView } from './database-list.ts'
 import { readDatabaseStory } from './database-story.ts'
+import { drillCommand } from './drills.ts'
+import { upgradeCommand } from './upgrades.ts'
 
 interface ListOptions {
   user?: string
@@ -23,13 +25,14 @@ interface AttachOptions {
   json?: boolean
 }
 
-const idWords = 'its id, or the first characters of it'
-
 const help = `
 Examples:
   berth databases list --host h2                  what is on one host, and in which state
   berth databases explain 3fd1                    why a database does not serve, and what to do
   berth databases attach 3fd1 65aa --name CACHE   the application gets CACHE_URL at its next restart
+  berth databases undo 3fd1                       back to the data before the last restore
+  berth databases upgrade --all --dry-run         which databases would get another minor version
+  berth databases drill --list                    evidence that snapshots can be restored
 What waits or runs: berth ops list --database <id>. Accounts create, stop and delete databases themselves, with the API.`
 
 const attachHelp = `
@@ -40,7 +43,7 @@ After the owner has reset the password, attach the database again.`
 export function databasesCommand(program: Command): void {
   const databases = program
     .command('databases')
-    .description('databases that accounts rent: what runs, what is wrong with one, attach one to an application')
+    .description('databases that accounts rent: what runs, what is wrong with one, and what operators do to them')
     .addHelpText('after', help)
   databases
     .command('list', { isDefault: true })
@@ -66,6 +69,9 @@ export function databasesCommand(program: Command): void {
     .option('--json', 'as one JSON object, without the URL')
     .addHelpText('after', attachHelp)
     .action(attach)
+  actCommands(databases)
+  upgradeCommand(databases)
+  drillCommand(databases)
 }
 
 async function list({ user, host, limit, json }: ListOptions): Promise<void> {
@@ -110,21 +116,4 @@ async function attach(database: string, app: string, { name, force = false, json
         .join('\n'),
     )
   })
-}
-
-/** The only database whose id begins like this. Throws an Error that says what became of a deleted one. */
-async function databaseIdFrom(db: Db, start: string): Promise<string> {
-  const id = await idFrom(db, 'database', start)
-  if (id) return id
-  const deleted = await findDeletedDatabase(db, start)
-  if (deleted)
-    throw new Error(`The database ${deleted} was deleted, or never created. Why: berth ops list --database ${deleted}`)
-  throw new Error(`There is no database "${start}". See: berth databases list`)
-}
-
-/** Undefined when no id begins like this. Throws an Error that names the candidates if there are several. */
-async function idFrom(db: Db, type: TargetType, start: string): Promise<string | undefined> {
-  const [id, ...others] = await resolveTarget(db, type, start)
-  if (others.length > 0) throw new Error(`"${start}" matches several: ${[id, ...others].join(', ')}`)
-  return id
 }

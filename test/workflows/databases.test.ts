@@ -265,3 +265,83 @@ test('a stop does not wait for a snapshot, which ends; a rotation leaves it alon
   t.like(await run.ended(snapshot.operation_id), { state: 'error', code: 'SNAPSHOT_FAILED' })
   open()
 })
+
+test('Redis that holds more than the memory it is asked for is refused before anything has changed', async t => {
+  const { created, command, row, host, databases, id } = await scene()
+  await created()
+  t.is((await command('resize', { ramMb: 2048 })).state, 'success')
+  host().data = 1500
+  const before = databases.steps(id).length
+  const refused = await command('resize', { ramMb: 1024 })
+  t.like(refused, { state: 'error', code: 'INVALID_MEMORY', message: 'The data do not fit.' })
+  t.like(await row(), { status: 'running', ram_mb: 2048, reserved_mb: 2048 })
+  t.like(host(), { runs: 2048, limit: null }, 'its limit is the former one again')
+  t.deepEqual(databases.steps(id).slice(before), ['fitDatabaseMemory', 'fitDatabaseMemory'], 'it was not stopped')
+  host().data = 1000
+  const limits: (number | null)[] = []
+  seen.set(id, async name => {
+    if (name === 'stopDatabase') limits.push(host().limit)
+  })
+  t.is((await command('resize', { ramMb: 1024 })).state, 'success')
+  t.like(await row(), { status: 'running', ram_mb: 1024, reserved_mb: 1024 })
+  t.is(host().runs, 1024)
+  t.deepEqual(limits, [1024], 'nobody could add to its data until it was stopped')
+})
+
+test('a smaller memory with which the engine does not start gives the former limit back', async t => {
+  const { created, command, row, host, id } = await scene()
+  await created()
+  await command('resize', { ramMb: 1024 })
+  failing.set(id, { startDatabase: 3 })
+  t.like(await command('resize', { ramMb: 512 }), { state: 'error', code: 'ACTION_FAILED' })
+  t.like(await row(), { status: 'running', ram_mb: 1024 })
+  t.like(host(), { runs: 1024, limit: null })
+})
+
+test('a database that is stopped is asked too before it gets less memory, and needs no host to get more', async t => {
+  const { created, command, row, host, databases, id } = await scene()
+  await created()
+  await command('resize', { ramMb: 1024 })
+  await command('stop')
+  host().data = 1000
+  const before = databases.steps(id).length
+  t.like(await command('resize', { ramMb: 512 }), { state: 'error', code: 'INVALID_MEMORY' })
+  t.like(await row(), { status: 'exited', ram_mb: 1024 })
+  host().data = 100
+  t.is((await command('resize', { ramMb: 512 })).state, 'success')
+  const asked = databases.steps(id).length
+  t.is((await command('resize', { ramMb: 4096 })).state, 'success')
+  t.like(await row(), { status: 'exited', ram_mb: 4096 })
+  t.is(host().runs, null)
+  t.true(asked > before)
+  t.is(databases.steps(id).length, asked)
+})
+
+test('of an engine with data on its disk nobody asks', async t => {
+  const { created, command, databases, id, db } = await scene()
+  await db('databases').where({ id }).update({ engine: 'mysql', version: '9', ram_mb: 2048, reserved_mb: 2048 })
+  await created()
+  t.is((await command('resize', { ramMb: 1024 })).state, 'success')
+  t.false(databases.steps(id).includes('fitDatabaseMemory'))
+})
+
+test('a good snapshot, and no failed one, postpones the warning that there is none', async t => {
+  const { created, db, id, user, run, databaseLanes, row } = await scene()
+  await created()
+  const take = async () => {
+    const request = { databaseId: id, ownerId: user.id, actor: 'platform', origin: 'automatic' } as const
+    const { operation_id: operation } = await queueDatabaseSnapshot(db, { ...request, plans: plansOfMemory(4096) })
+    await databaseLanes.wake(id, user.id)
+    return run.ended(operation)
+  }
+  await db('databases').where({ id }).update({ snapshot_warn_at: null })
+  seen.set(id, async name => {
+    if (name === 'takeDatabaseSnapshot') throw refusal('SNAPSHOT_FAILED', 'It fails.')
+  })
+  t.is((await take()).state, 'error')
+  t.is((await row())?.snapshot_warn_at, null)
+  seen.delete(id)
+  t.is((await take()).state, 'success')
+  const days = ((await row())!.snapshot_warn_at!.getTime() - Date.now()) / 86_400_000
+  t.true(days > 2.9 && days <= 3)
+})

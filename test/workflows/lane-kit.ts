@@ -62,6 +62,7 @@ async function start(
     TEMPORAL_ADDRESS: temporal.address,
     QUEUE_PREFIX: temporal.queuePrefix,
     BLOB_UPKEEP: 'off',
+    DATABASE_DRILL_DAYS: '0',
     BUILD_SLOTS: '100',
     ...settings,
   }

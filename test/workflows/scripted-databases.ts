@@ -7,7 +7,9 @@ import { hosted, refusal } from '../../activities/failures.ts'
 import { appLocks } from '../../activities/steps/app-locks.ts'
 import type { Db } from '../../db/database.ts'
 import { allocateSegment } from '../../db/objects/segments.ts'
+import { addToInput } from '../../db/operations/database-inputs.ts'
 import { takeSnapshotSlot } from '../../db/snapshots/snapshot-slots.ts'
+import { findRestoredSnapshot } from '../../db/snapshots/snapshots.ts'
 import type { DatabaseStepName } from '../../policy/databases/database-steps.ts'
 
 function cancelledOnce(): { promise: Promise<never> } {
@@ -29,6 +31,14 @@ export interface ScriptedDatabase {
   /** Generation of the password that works; 0 = none. */
   password: number
   certificates: number
+  /** MB that its data take, and that a change of memory has limited them to; null = not limited. */
+  data: number
+  limit: number | null
+  /** Ids of the image that the engine runs with, and of the one that the host has under its name. */
+  image: string | null
+  tagged: string
+  /** Of the restored contents of the next drills. */
+  digest: string
 }
 
 /** Comes before the effect of a step, or between it and its answer; throws to fail it. */
@@ -40,7 +50,9 @@ export interface DatabaseScript {
 }
 
 const nothing: ScriptedDatabase = {
+  ...{ data: 0, limit: null },
   ...{ volume: false, runs: null, container: false, generation: 0, copy: null, password: 0, certificates: 0 },
+  ...{ image: null, tagged: 'sha256:1', digest: 'c'.repeat(64) },
 }
 
 /** A host of databases in memory, for lanes: the guard of its steps is the real one. */
@@ -58,13 +70,13 @@ export function scriptedDatabases({ db, hostId }: { db: Db; hostId: string }, sc
   function during<T>(
     name: DatabaseStepName,
     input: DatabaseStepInput,
-    effect: (state: ScriptedDatabase, step: DatabaseStep) => T,
+    effect: (state: ScriptedDatabase, step: DatabaseStep) => T | Promise<T>,
     turn: typeof guard.turn = guard.turn,
   ): Promise<T> {
     return turn(name, input, async step => {
       calls.push({ databaseId: step.databaseId, name })
       await script.before?.(step, name)
-      const answer = effect(at(step.databaseId), step)
+      const answer = await effect(at(step.databaseId), step)
       await script.after?.(step, name)
       return answer
     })
@@ -87,7 +99,8 @@ export function scriptedDatabases({ db, hostId }: { db: Db; hostId: string }, sc
         state.container = true
         state.runs = step.database().ramMb
         state.generation = step.database().generation
-        return started()
+        state.image = step.database().imageId ?? state.tagged
+        return { ...started(), imageId: state.image }
       }),
     stopDatabase: (input, { mustRun }) =>
       during('stopDatabase', input, state => {
@@ -95,11 +108,28 @@ export function scriptedDatabases({ db, hostId }: { db: Db; hostId: string }, sc
         state.runs = null
         return exit()
       }),
+    fitDatabaseMemory: async input => {
+      await during('fitDatabaseMemory', input, (state, step) => {
+        const { ramMb } = step.database()
+        state.limit = input.back ? null : ramMb
+        if (!input.back && state.data > ramMb) throw refusal('INVALID_MEMORY', 'The data do not fit.')
+      })
+    },
     setDatabasePassword: (input, before) =>
       during('setDatabasePassword', input, (state, step) => {
         state.password = step.database().passwordGeneration
         if (state.password === before) throw new Error('the earlier password still works')
-        return started()
+        return { ...started(), imageId: state.image ?? undefined }
+      }),
+    chooseImage: input =>
+      during('chooseImage', input, async (state, step) => {
+        const images = { from: step.database().imageId ?? state.image, to: state.tagged }
+        await addToInput(db, step.operationId, { images })
+        return images.from !== images.to
+      }),
+    proveImage: input =>
+      during('proveImage', input, state => {
+        if (state.runs !== null) throw refusal('ACTION_FAILED', 'It runs.')
       }),
     reissueCertificate: input =>
       during('reissueCertificate', input, state => {
@@ -140,6 +170,17 @@ export function scriptedDatabases({ db, hostId }: { db: Db; hostId: string }, sc
     },
     prepareRestore: async input => {
       await during('prepareRestore', input, (state, step) => Object.assign(state, { copy: copyOf(step) }), direct)
+    },
+    drillSnapshot: input => {
+      const { promise: cancelled } = cancelledOnce()
+      const tried = during('drillSnapshot', input, state => state.digest, direct).then(async digest => {
+        const snapshot = await findRestoredSnapshot(db, input.operationId)
+        return { digest, reason: digest === snapshot?.contents ? null : 'It has other contents.' }
+      })
+      return Promise.race([cancelled, tried])
+    },
+    discardDrill: async input => {
+      await during('discardDrill', input, () => undefined, guard.lateTurn)
     },
     discardRestore: async input => {
       await during('discardRestore', input, state => Object.assign(state, { copy: null }), direct)

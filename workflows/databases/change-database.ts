@@ -32,13 +32,23 @@ export async function renewCertificate(operation: DatabaseOperation, host: Datab
   await records.databaseServes(operation, await command.reissueCertificate(stepOf(operation)))
 }
 
-/** Gives the engine other limits, by one stop and one start; if it does not serve with them it gets the old ones back. */
+/**
+ * Gives the engine other limits, by one stop and one start; if it does not serve with them it gets the old ones back. Less memory than the
+ * data of an engine take that has all of them in memory is refused before.
+ */
 export async function resizeDatabase(operation: DatabaseOperation, host: DatabaseHost): Promise<void> {
   const step = stepOf(operation)
   const { patient } = host
-  if (!operation.wasRunning) return records.databaseResized(operation, null)
+  if (!operation.wasRunning && !operation.mustFit) return records.databaseResized(operation, null)
   const command = host.commandWithin(await secondsFor(operation))
   await undoable(null, async undo => {
+    if (operation.mustFit) {
+      // Refused here, nothing has changed. Accepted, the engine takes no more than fits until it is started with less.
+      undo('let the engine use its old memory', () => patient.fitDatabaseMemory({ ...step, back: true }))
+      await records.recordStep(operation.id, 'comparing the data with the memory')
+      await command.fitDatabaseMemory(step)
+    }
+    if (!operation.wasRunning) return records.databaseResized(operation, null)
     undo('start the engine with its old memory', async () => {
       await patient.stopDatabase({ ...step, back: true }, { mustRun: false })
       const started: StartedDatabase = await patient.startDatabase({ ...step, back: true }, { mustStand: false })

@@ -11,13 +11,16 @@ import {
 import type { DatabaseOperation } from '../../activities/databases/operation.ts'
 import { attributes } from '../attributes.ts'
 import { failureOf } from '../failures.ts'
-import { oneAtATime } from '../turns.ts'
+import { type Exclusive, oneAtATime } from '../turns.ts'
 import { renewCertificate, resizeDatabase, rotatePassword } from './change-database.ts'
 import { createDatabase } from './create-database.ts'
 import { deleteDatabase, startDatabase, stopDatabase } from './database-power.ts'
 import { type DatabaseHost, databaseHostOf, records } from './database-steps.ts'
+import { drillDatabase } from './drill-database.ts'
 import { restoreDatabase } from './restore-database.ts'
 import { snapshotDatabase } from './snapshot-database.ts'
+import { undoRestore } from './undo-restore.ts'
+import { upgradeDatabase } from './upgrade-database.ts'
 
 export interface DatabaseLaneInput {
   databaseId: string
@@ -29,6 +32,8 @@ export interface DatabaseLaneInput {
 const wake = defineSignal('wake')
 
 type Kind = DatabaseOperation['kind']
+/** Kinds that run alongside the others. */
+type ConcurrentKind = 'snapshot' | 'restore' | 'drill'
 type Story = (operation: DatabaseOperation, host: DatabaseHost) => Promise<void>
 
 /** An operation that runs alongside the others, and can be cancelled. */
@@ -38,7 +43,7 @@ interface ConcurrentOperation {
   ended: Promise<void>
 }
 
-const stories: Record<Exclude<Kind, 'snapshot' | 'restore'>, Story> = {
+const stories: Record<Exclude<Kind, ConcurrentKind>, Story> = {
   create: createDatabase,
   start: startDatabase,
   stop: stopDatabase,
@@ -46,13 +51,23 @@ const stories: Record<Exclude<Kind, 'snapshot' | 'restore'>, Story> = {
   rotate: rotatePassword,
   certify: renewCertificate,
   delete: deleteDatabase,
+  undo: undoRestore,
+  upgrade: upgradeDatabase,
 }
 
+const concurrentStories: Record<ConcurrentKind, (...args: [...Parameters<Story>, Exclusive]) => Promise<void>> = {
+  snapshot: snapshotDatabase,
+  restore: restoreDatabase,
+  drill: drillDatabase,
+}
+
+const isConcurrent = (kind: Kind): kind is ConcurrentKind => kind in concurrentStories
+
 /** These start or end the engine that a snapshot reads: it ends, and they do not wait for it. */
-const endsSnapshots: readonly Kind[] = ['start', 'stop', 'resize', 'delete']
+const endsSnapshots: readonly Kind[] = ['start', 'stop', 'resize', 'delete', 'undo', 'upgrade']
 
 /**
- * Runs the operations of one database, oldest first. They never overlap, except that snapshots are taken alongside the others, and restores
+ * Runs the operations of one database, oldest first. They never overlap, except that snapshots are taken and tried alongside the others, and restores
  * make their copy alongside them. The lane ends after being idle for a while; later operations start it again.
  */
 export async function databaseLane(lane: DatabaseLaneInput): Promise<void> {
@@ -91,9 +106,8 @@ export async function databaseLane(lane: DatabaseLaneInput): Promise<void> {
     const { id, kind } = operation
     const scope = new CancellationScope()
     const host = databaseHostOf(operation)
-    if (kind === 'snapshot' || kind === 'restore') {
-      const story = () =>
-        kind === 'snapshot' ? snapshotDatabase(operation, host) : restoreDatabase(operation, host, exclusive)
+    if (isConcurrent(kind)) {
+      const story = () => concurrentStories[kind](operation, host, exclusive)
       cancellable.set(id, scope)
       const ended = run(operation, scope, story).finally(() => {
         cancellable.delete(id)
@@ -104,7 +118,7 @@ export async function databaseLane(lane: DatabaseLaneInput): Promise<void> {
       void cancelRequested()
       return true
     }
-    if (endsSnapshots.includes(kind)) await endSnapshots([...concurrent.values()])
+    if (endsSnapshots.includes(kind)) await endSnapshots([...concurrent.values()], kind)
     // Only what leaves nothing behind can be given up: other operations end within seconds.
     if (kind === 'create') {
       cancellable.set(id, scope)
@@ -116,8 +130,10 @@ export async function databaseLane(lane: DatabaseLaneInput): Promise<void> {
   }
 }
 
-async function endSnapshots(concurrent: readonly ConcurrentOperation[]): Promise<void> {
+async function endSnapshots(concurrent: readonly ConcurrentOperation[], by: Kind): Promise<void> {
   for (const { kind, scope, ended } of concurrent) {
+    // It has nothing of the engine, so that nobody needs to wait for its end, perhaps at another host.
+    if (kind === 'drill' && by === 'delete') scope.cancel()
     if (kind !== 'snapshot') continue
     scope.cancel()
     await ended

@@ -8,20 +8,28 @@ import { type DatabaseHost, records, secondsFor, stepOf } from './database-steps
 export async function startDatabase(operation: DatabaseOperation, host: DatabaseHost): Promise<void> {
   const command = host.commandWithin(await secondsFor(operation))
   if (!operation.wasRunning) await records.recordDatabaseStatus(operation, 'starting', 'starting the engine')
-  const started = await command.startDatabase(stepOf(operation), { mustStand: operation.wasRunning })
+  const started = await command.startDatabase(stepOf(operation), {
+    mustStand: operation.wasRunning && !operation.wasBegun,
+  })
   await records.databaseServes(operation, started)
 }
 
 /** Stops the engine, which is then the desired state. */
 export async function stopDatabase(operation: DatabaseOperation, host: DatabaseHost): Promise<void> {
-  const command = host.commandWithin(await secondsFor(operation))
-  await records.recordDatabaseDesired(operation, 'stopped') // before the engine ends, so that its end does not count as a crash
+  // Another run that had begun may have recorded already what is desired.
+  const { wasBegun = false } = operation
+  const wasWanted = operation.wasDesired === 'running' || wasBegun
+  let isRecorded = wasBegun
   let exit: ContainerExit
   try {
-    exit = await command.stopDatabase(stepOf(operation), { mustRun: true })
+    const command = host.commandWithin(await secondsFor(operation))
+    // Before the engine ends, so that its end does not count as a crash.
+    await records.recordDatabaseDesired(operation, 'stopped')
+    isRecorded = true
+    exit = await command.stopDatabase(stepOf(operation), { mustRun: !wasBegun })
   } catch (error) {
     const stopped = failureOf(error).code === 'CONTAINER_ALREADY_STOPPED'
-    if (!stopped && operation.wasDesired === 'running') await records.recordDatabaseDesired(operation, 'running')
+    if (!stopped && isRecorded && wasWanted) await records.recordDatabaseDesired(operation, 'running')
     throw error
   }
   await records.databaseStopped(operation, exit)

@@ -89,8 +89,16 @@ export function databaseHostOf({ hostId, ownerId }: DatabaseOperation) {
       taskQueue: queues.snapshots,
       retry: { ...patiently, maximumAttempts: 5 },
     }),
+    /** The same for a drill, which is evidence also when it fails. */
+    drill: proxyActivities<DatabaseSnapshotActivities>({
+      ...long,
+      taskQueue: queues.snapshots,
+      retry: { ...patiently, maximumAttempts: 2 },
+    }),
     /** Undoes what was started as soon as the host answers, however long that takes: nothing may stay half done. */
-    patient: proxyActivities<DatabaseHostActivities & Pick<DatabaseSnapshotActivities, 'discardRestore'>>({
+    patient: proxyActivities<
+      DatabaseHostActivities & Pick<DatabaseSnapshotActivities, 'discardRestore' | 'discardDrill'>
+    >({
       ...shared,
       taskQueue: queues.commands,
       startToCloseTimeout: '5m',

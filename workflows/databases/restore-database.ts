@@ -24,12 +24,11 @@ export async function restoreDatabase(
     // From here on it ends as a whole: an engine between two volumes serves nobody.
     await CancellationScope.nonCancellable(() =>
       exclusive(async () => {
-        const runs = await records.databaseRuns(operation)
+        const runs = await records.beginSwitch(operation)
         if (runs) {
           undo('start the database again', async () => {
             await records.databaseServesAgain(operation, await patient.startDatabase(step, { mustStand: false }))
           })
-          await records.recordDatabaseStatus(operation, 'restarting', 'putting the snapshot in its place')
           await patient.stopDatabase(step, { mustRun: false })
         }
         undo('go back to the volume before', () => records.revertVolume(operation))

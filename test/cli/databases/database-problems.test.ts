@@ -107,10 +107,28 @@ for (const [what, story, problem, remedy] of [
     /PATCH/,
   ],
   [
+    'a database that refuses what adds data',
+    storyOf({ read_only_since: ago(300) }, { figures: reading({ storageBytes: 98 * MiB }) }),
+    /^It is read-only for 5 min: disk 98 % full\.$/,
+    /default_transaction_read_only = off.*at least 10 MB of disk.*PATCH.*below 95 %/,
+  ],
+  [
+    'a renewal that failed',
+    storyOf({ renewal_failures: 2, certificate_renew_at: ago(-1800) }),
+    /2 attempts in a row have failed; the next one comes in 30 min\.$/,
+    /berth ops explain/,
+  ],
+  [
     'a certificate that ends soon',
     storyOf({ certificate_ends_at: ago(-86_400 * 7) }),
     /^Its certificate ends in 7 d\.$/,
     /credentials\/reset/,
+  ],
+  [
+    'one without a good snapshot',
+    storyOf({ snapshot_warn_at: null }),
+    /^No snapshot of it has succeeded for over 3 days\.$/,
+    /berth ops explain/,
   ],
   ['a certificate that ended', storyOf({ certificate_ends_at: ago(7200) }), /ended 2 h ago: clients that/, /reset/],
 ] as const)

@@ -164,7 +164,7 @@ test.serial('the variable can be named; what it has is replaced only with --forc
     t.regex((await run('attach', row.id, shop.id, '--name', name)).stderr, /--name must consist of/, name)
   await set('CACHE_URL', 'rediss://default:secret@elsewhere.example:6379')
   const refused = await run('attach', row.id, shop.id, '--name', 'CACHE')
-  t.regex(refused.stderr, /variable CACHE_URL with something else.*--force/)
+  t.regex(refused.stderr, /already has a variable CACHE_URL with another value.*--force/)
   t.notRegex(refused.stderr, /secret|elsewhere/)
   t.regex((await variables()).CACHE_URL!, /elsewhere/)
   t.regex((await run('attach', row.id, shop.id, '--name', 'CACHE', '--force')).stdout, /now has the URL/)

@@ -1,0 +1,53 @@
+import { ApplicationFailure } from '@temporalio/common'
+import { type ContainerHost, labels } from '../containers/port.ts'
+import { SnapshotCorrupt } from '../snapshots/port.ts'
+import type { Volumes } from '../volumes/port.ts'
+import { databaseVolume } from './names.ts'
+import type { DatabaseStep } from './steps.ts'
+
+/** What a drill has shown of a snapshot. */
+export interface DrillResult {
+  /** Of the restored contents; null when they could not be restored. */
+  digest: string | null
+  /** Why the snapshot is not good; null = it is. */
+  reason: string | null
+}
+
+/** Restores a snapshot by `restore`, which resolves to the digest of the contents, and compares it. What only the host lacks is thrown: it says nothing of the snapshot. */
+export async function triedSnapshot(
+  expected: string | null,
+  signal: AbortSignal,
+  restore: () => Promise<string>,
+): Promise<DrillResult> {
+  try {
+    const digest = await restore()
+    const isEqual = expected === null || digest === expected
+    return {
+      digest,
+      reason: isEqual ? null : 'The restored copy has other contents than were recorded with the snapshot.',
+    }
+  } catch (error) {
+    if (signal.aborted || !isCorrupt(error)) throw error
+    return { digest: null, reason: error.message }
+  }
+}
+
+function isCorrupt(error: unknown): error is Error {
+  if (error instanceof SnapshotCorrupt) return true
+  return error instanceof ApplicationFailure && error.type === 'SNAPSHOT_CORRUPT'
+}
+
+interface DrillPlace {
+  engine: Pick<ContainerHost, 'list' | 'remove'>
+  volumes: Pick<Volumes, 'remove'>
+  hostId: string
+}
+
+/** Removes the volumes of a drill, and the containers that work on them. One that has reserved no volumes has left nothing. */
+export async function removeDrill({ engine, volumes, hostId }: DrillPlace, { databaseId: id, input }: DatabaseStep) {
+  const reserved = Object.values((input.volumes as Record<string, number> | undefined) ?? {})
+  const containers = await engine.list({ [labels.host]: hostId, [labels.database]: id })
+  for (const { name, labels: of } of containers)
+    if (reserved.includes(Number(of[labels.release]))) await engine.remove(name)
+  for (const generation of reserved) await volumes.remove(databaseVolume({ id, generation }))
+}

@@ -1,0 +1,13 @@
+/** Restores of snapshots elsewhere that prove that they can be restored. */
+export const drillRules = {
+  /** Seconds until a database is tried again after a drill was requested that ended without good evidence. */
+  retrySeconds: 86_400,
+  /** Drills that a round requests; each host does one at a time. */
+  atOnce: 20,
+  /** How often due drills are looked up, in seconds. */
+  lookSeconds: 60,
+  /** Days for which evidence is retained. */
+  retainedDays: 400,
+  /** Memory in MB that a host must have left to do the drill of a database of another host, at least. */
+  minMemoryMb: 1024,
+} as const

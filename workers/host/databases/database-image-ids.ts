@@ -1,0 +1,43 @@
+import type { Logger } from 'pino'
+import type { ContainerHost } from '../../../activities/containers/port.ts'
+import type { Db } from '../../../db/database.ts'
+import { recordDatabaseImageIds } from '../../../db/hosts/database-images.ts'
+import { loop } from '../../../lib/async/loop.ts'
+import { type DatabaseSettings, imagesOnOffer } from '../../../policy/databases/database-settings.ts'
+import { roundSeconds } from '../../../policy/rounds.ts'
+
+export interface ImageIdsOptions {
+  db: Db
+  engine: Pick<ContainerHost, 'imageId'>
+  hostId: string
+  databases: DatabaseSettings
+  log: Logger
+  everySeconds?: number
+}
+
+/**
+ * Records which images this host has under the names of databases' images, until the signal aborts. `berth databases upgrade` compares them
+ * with those that databases run with.
+ */
+export async function reportImageIds(options: ImageIdsOptions, signal: AbortSignal): Promise<void> {
+  const { db, engine, hostId, databases, log, everySeconds = roundSeconds.databaseImageIds } = options
+  let recorded = ''
+  const look = async () => {
+    const ids: Record<string, string> = {}
+    for (const image of imagesOnOffer(databases)) {
+      const id = await engine.imageId(image)
+      if (id !== null) ids[image] = id
+    }
+    const found = JSON.stringify(ids)
+    if (found === recorded) return
+    await recordDatabaseImageIds(db, hostId, ids)
+    recorded = found
+  }
+  await loop(look, {
+    signal,
+    everyMs: everySeconds * 1000,
+    onError: error => {
+      if (!signal.aborted) log.warn({ err: error }, 'ids of images: will try again')
+    },
+  })
+}

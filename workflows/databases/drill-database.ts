@@ -1,0 +1,38 @@
+import { CancellationScope, isCancellation } from '@temporalio/workflow'
+import type { DatabaseOperation } from '../../activities/databases/operation.ts'
+import { ignoreError } from '../../lib/async/ignore-error.ts'
+import { failureOf } from '../failures.ts'
+import { type DatabaseHost, records, stepOf } from './database-steps.ts'
+import { inSnapshotSlot } from './snapshot-slot.ts'
+
+/**
+ * The newest snapshot is restored beside everything that serves, and compared: evidence that it can be, or why not. One that is cancelled
+ * shows nothing.
+ */
+export async function drillDatabase(operation: DatabaseOperation, host: DatabaseHost): Promise<void> {
+  const step = stepOf(operation)
+  try {
+    await records.reserveVolumes(operation)
+    const result = await inSnapshotSlot(operation, host, () => host.drill.drillSnapshot(step), lostTooOften)
+    await records.databaseDrilled(operation, result)
+  } catch (error) {
+    await CancellationScope.nonCancellable(async () => {
+      const failure = failureOf(error)
+      if (isCancellation(error)) await records.finish(operation.id, { state: 'cancelled', ...ended })
+      else if (failure.code === 'SNAPSHOT_NOT_FOUND') await records.finish(operation.id, { state: 'error', ...failure })
+      else await records.databaseDrilled(operation, { digest: null, reason: failure.message })
+      await host.patient.discardDrill(step).catch(ignoreError('nothing of a drill serves anyone'))
+    })
+  } finally {
+    await CancellationScope.nonCancellable(() => records.leaveDatabaseSnapshotPlace(operation))
+  }
+}
+
+const ended = {
+  code: 'SNAPSHOT_FAILED',
+  message: 'The drill was ended, because that was requested or the database was deleted.',
+}
+const lostTooOften = {
+  code: 'SNAPSHOT_FAILED',
+  message: 'The host gave its place for snapshots to another one again and again during this drill.',
+}

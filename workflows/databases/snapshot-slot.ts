@@ -1,0 +1,26 @@
+import { ApplicationFailure } from '@temporalio/workflow'
+import type { DatabaseOperation } from '../../activities/databases/operation.ts'
+import { isPlaceLost } from '../failures.ts'
+import { type DatabaseHost, records, stepOf } from './database-steps.ts'
+
+/** Max attempts of work that loses its host's slot. */
+const maxAttempts = 3
+
+/** Runs work in the only slot that a host has for snapshots and drills; accounts alternate. The caller gives the slot back. */
+export async function inSnapshotSlot<T>(
+  operation: DatabaseOperation,
+  { place }: Pick<DatabaseHost, 'place'>,
+  work: () => Promise<T>,
+  lostTooOften: { code: string; message: string },
+): Promise<T> {
+  for (let attempt = 1; ; attempt++) {
+    await records.recordStep(operation.id, 'waiting for its host, which takes one snapshot at a time')
+    if (!(await records.keepDatabaseSnapshotPlace(operation))) await place.awaitDatabaseSnapshotPlace(stepOf(operation))
+    try {
+      return await work()
+    } catch (error) {
+      if (!isPlaceLost(error)) throw error
+      if (attempt === maxAttempts) throw ApplicationFailure.nonRetryable(lostTooOften.message, lostTooOften.code)
+    }
+  }
+}
