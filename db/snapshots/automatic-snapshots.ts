@@ -2,29 +2,32 @@ import { type Plans, paidPlans } from '../../policy/accounts/plans.ts'
 import { snapshotLooks } from '../../policy/rounds.ts'
 import { unreachableAfterSeconds } from '../../policy/timeouts.ts'
 import type { Db } from '../database.ts'
+import type { TargetType } from '../operations/operation-kinds.ts'
+import { targetTables } from '../operations/transient-states.ts'
 
 export interface DueQuery {
   plans: Plans
-  /** Time between automatic snapshots of an application: a day. */
+  /** Time between automatic snapshots of an application, or database: a day. */
   everySeconds: number
-  /** Time before the next attempt after a failed one, and the minimum age of an application. */
+  /** Time before the next attempt after a failed one, and the minimum age of an application, or database. */
   retrySeconds: number
 }
 
-export interface DueApp {
+/** An application, or database, whose automatic snapshot is due. */
+export interface DueTarget {
   id: string
   owner_id: string
 }
 
-/** An application that no round needs to look at before a later time. */
-export interface PostponedApp {
+/** An application, or database, that no round needs to look at before a later time. */
+export interface PostponedTarget {
   id: string
   /** The time in its row, and the one to write there, as text with microseconds. */
   was: string
   until: string
 }
 
-interface CandidateApp extends DueApp {
+interface CandidateApp extends DueTarget {
   host_id: string
   is_due: boolean
   was: string
@@ -40,7 +43,7 @@ interface CandidateApp extends DueApp {
 export async function listAppsDueForSnapshot(
   db: Db,
   { plans, everySeconds, retrySeconds }: DueQuery,
-): Promise<{ due: DueApp[]; later: PostponedApp[] }> {
+): Promise<{ due: DueTarget[]; later: PostponedTarget[] }> {
   const { rows }: { rows: CandidateApp[] } = await db.raw(
     `select candidates.*, until <= now() as is_due, snapshot_due_at::text as was, until::text as until
        from (select a.id, a.owner_id, a.host_id, a.created_at, a.snapshot_due_at, last.good,
@@ -79,23 +82,27 @@ export async function listAppsDueForSnapshot(
       order by host_id, good nulls first, created_at`,
     { paid: paidPlans(plans), everySeconds, retrySeconds, ...snapshotLooks },
   )
-  const first = new Map<string, DueApp>()
+  const first = new Map<string, DueTarget>()
   for (const { id, owner_id, host_id, is_due } of rows)
     if (is_due && !first.has(host_id)) first.set(host_id, { id, owner_id })
   return { due: [...first.values()], later: rows.filter(({ is_due }) => !is_due) }
 }
 
 /**
- * Postpones these applications; one that was changed meanwhile, or is locked, stays as it is. Call it last in a transaction: it waits for
- * no locks.
+ * Postpones these applications, or databases; one that was changed meanwhile, or is locked, stays as it is. Call it last in a transaction:
+ * it waits for no locks.
  */
-export async function postponeSnapshots(db: Db, later: readonly PostponedApp[]): Promise<void> {
+export async function postponeSnapshots(
+  db: Db,
+  later: readonly PostponedTarget[],
+  type: TargetType = 'app',
+): Promise<void> {
   if (later.length === 0) return
   await db.raw(
-    `update apps a set snapshot_due_at = l.until
+    `update ${targetTables[type]} a set snapshot_due_at = l.until
        from (select a.id, l.was, l.until
                from unnest(cast(:ids as text[]), cast(:was as timestamptz[]), cast(:until as timestamptz[])) as l (id, was, until)
-               join apps a on a.id = l.id and a.snapshot_due_at = l.was
+               join ${targetTables[type]} a on a.id = l.id and a.snapshot_due_at = l.was
               order by a.id for no key update of a skip locked) l
       where a.id = l.id`,
     { ids: later.map(({ id }) => id), was: later.map(({ was }) => was), until: later.map(({ until }) => until) },
@@ -109,20 +116,24 @@ export async function postponeSnapshot(db: Db, id: string, seconds: number): Pro
 
 export interface StuckSnapshot {
   operation_id: string
-  app_id: string
+  target_id: string
   owner_id: string
 }
 
 /** Automatic snapshots that are still unfinished when the next one would be due, and were not cancelled. */
-export async function listStuckSnapshots(db: Db, everySeconds: number): Promise<StuckSnapshot[]> {
+export async function listStuckSnapshots(
+  db: Db,
+  everySeconds: number,
+  type: TargetType = 'app',
+): Promise<StuckSnapshot[]> {
   const { rows } = await db.raw(
-    `select s.operation_id, s.target_id as app_id, s.owner_id
+    `select s.operation_id, s.target_id, s.owner_id
        from snapshots s join operations o on o.id = s.operation_id
-      where s.state = 'making' and s.origin = 'automatic' and s.target_type = 'app'
+      where s.state = 'making' and s.origin = 'automatic' and s.target_type = :type
         and s.created_at < now() - make_interval(secs => :everySeconds)
         and o.state in ('queued', 'running') and o.cancel_requested_at is null
       order by s.created_at limit 100`,
-    { everySeconds },
+    { everySeconds, type },
   )
   return rows
 }

@@ -40,6 +40,12 @@ function sweep(db: Db, state: 'good' | 'failed', seconds: number): Promise<numbe
         where s.state = '${state}' and s.created_at < now() - make_interval(secs => :seconds)
           and not exists (select 1 from deployments d join operations o on o.id = d.operation_id
                            where d.snapshot_id = s.id and o.state in ('accepting', 'queued', 'running'))
+          and not (s.target_type = 'database' and s.id = any(array(
+            select o.input->>'snapshotId' from operations o
+             where o.target_type = 'database' and o.kind in ('restore', 'drill') and o.state in ('queued', 'running')
+            union all
+            select o.input->>'snapshotId' from operations o
+             where o.target_type = 'database' and o.kind in ('restore', 'drill') and o.state = 'accepting')))
         order by s.created_at limit ${batchSize} for update of s skip locked`,
       { seconds },
     )

@@ -21,6 +21,8 @@ export interface SnapshotRow {
   /** Resource id, runtime and origin: all versions of a kind share one name. */
   name: string
   runtime: string | null
+  /** Major version of a database's engine; null for applications. */
+  engine_version: string | null
   origin: SnapshotOrigin
   state: 'making' | 'good' | 'failed'
   segment_id: string | null

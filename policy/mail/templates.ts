@@ -1,3 +1,7 @@
+import { databaseDisk } from './database-disk.ts'
+import { databaseDown } from './database-down.ts'
+import { databaseMemory } from './database-memory.ts'
+import { databaseSnapshotsFailing } from './database-snapshots-failing.ts'
 import { deploysWithdrawn } from './deploys-withdrawn.ts'
 import { downgradeCode } from './downgrade-code.ts'
 import { downgradeRefused } from './downgrade-refused.ts'
@@ -10,6 +14,10 @@ import { type MailFields, type MailTemplate, type MailText, mailLocaleOf } from 
 
 /** Every mail template, by name. */
 export const templates = {
+  'database-disk': databaseDisk,
+  'database-down': databaseDown,
+  'database-memory': databaseMemory,
+  'database-snapshots-failing': databaseSnapshotsFailing,
   'deploys-withdrawn': deploysWithdrawn,
   'downgrade-code': downgradeCode,
   'downgrade-refused': downgradeRefused,
@@ -43,7 +51,7 @@ export function writeMail(template: string, fields: MailFields, locale: string):
   return { subject, text: `${text}\n\n-- \n${footer}\n` }
 }
 
-/** Strangers name applications: no line ends, no control characters, nothing that turns the direction of what follows. */
+/** Strangers name applications and databases: no line ends, no control characters, nothing that turns the direction of what follows. */
 function harmless(value: string | number): string | number {
   if (typeof value === 'number') return value
   const line = value.replace(/[\p{Cc}\p{Zl}\p{Zp}\u200e\u200f\u202a-\u202e\u2066-\u2069]+/gu, ' ').trim()

@@ -1,7 +1,12 @@
 import type { Logger } from 'pino'
 import { type Db, transaction, tryRoundLock } from '../../db/database.ts'
+import { queueDatabaseSnapshot } from '../../db/databases/database-snapshots.ts'
+import { queueSnapshotWarnings } from '../../db/databases/database-warnings.ts'
+import type { TargetType } from '../../db/operations/operation-kinds.ts'
 import { ActRefused, cancelOperation } from '../../db/operations/operator-acts.ts'
+import { listDatabasesDueForSnapshot, recordSnapshotTry } from '../../db/snapshots/automatic-database-snapshots.ts'
 import {
+  type DueTarget,
   listAppsDueForSnapshot,
   listStuckSnapshots,
   postponeSnapshot,
@@ -13,15 +18,17 @@ import type { Plans } from '../../policy/accounts/plans.ts'
 import { ApiError } from '../../policy/errors.ts'
 import { automaticSnapshotSeconds } from '../../policy/rounds.ts'
 import type { Lanes } from '../../workflows/client.ts'
+import { subjectOf } from './waking.ts'
 
 export interface AutomaticOptions {
   db: Db
   lanes: Lanes
+  databaseLanes: Lanes
   plans: Plans
   log: Logger
-  /** How often due applications are looked up, in seconds. */
+  /** How often due applications and databases are looked up, in seconds. */
   lookSeconds?: number
-  /** Time between two automatic snapshots of an application, in seconds. */
+  /** Time between two automatic snapshots of an application, or database, in seconds. */
   everySeconds?: number
   /** Delay after a failed one, in seconds. */
   retrySeconds?: number
@@ -30,53 +37,96 @@ export interface AutomaticOptions {
 /** The actor of automatic snapshots. */
 const automaticActor = 'platform'
 
+/** What differs between applications and databases. */
+interface Kind {
+  /** Rounds of this kind exclude each other. */
+  round: string
+  list: typeof listAppsDueForSnapshot
+  /** Before it is queued: if that fails, the others of its host must not wait for it. */
+  postpone(db: Db, id: string, seconds: number): Promise<void>
+  queue(db: Db, target: DueTarget, plans: Plans): Promise<unknown>
+}
+
+const terms = { actor: automaticActor, origin: 'automatic' } as const
+
+const kinds: Readonly<Record<TargetType, Kind>> = {
+  app: {
+    round: 'automatic-snapshots',
+    list: listAppsDueForSnapshot,
+    postpone: postponeSnapshot,
+    queue: (db, { id: appId, owner_id: ownerId }, plans) => queueSnapshot(db, { appId, ownerId, plans, ...terms }),
+  },
+  database: {
+    round: 'automatic-database-snapshots',
+    list: listDatabasesDueForSnapshot,
+    postpone: recordSnapshotTry,
+    queue: (db, { id: databaseId, owner_id: ownerId }, plans) =>
+      queueDatabaseSnapshot(db, { databaseId, ownerId, plans, ...terms }),
+  },
+}
+
 /**
- * Queues the daily snapshot of every application whose account has a paid plan, until the signal aborts: one at a time for each
- * host, in one process.
+ * Queues the daily snapshot of every application and database whose account has a paid plan, until the signal aborts: one of each type at
+ * a time for each host, in one process. Owners of databases without a good one for days are warned.
  */
 export async function takeAutomaticSnapshots(options: AutomaticOptions, signal: AbortSignal): Promise<void> {
   const everyMs = (options.lookSeconds ?? 20) * 1000
   const onError = (error: unknown) => options.log.warn({ err: error }, 'automatic snapshots: will try again')
-  await loop(() => queueDue(options), { signal, everyMs, onError })
+  const rounds = [() => queueDue(options), () => queueDue(options, 'database'), () => warnOfMissingSnapshots(options)]
+  await Promise.all(rounds.map(round => loop(round, { signal, everyMs, onError })))
 }
 
-/** One round; resolves to the applications whose snapshot was queued. */
-export async function queueDue(options: AutomaticOptions): Promise<string[]> {
-  const { db, lanes, plans, log, everySeconds = automaticSnapshotSeconds, retrySeconds = 3600 } = options
+/** One round; resolves to the ids of the applications, or databases, whose snapshot was queued. */
+export async function queueDue(options: AutomaticOptions, type: TargetType = 'app'): Promise<string[]> {
+  const { db, plans, log, everySeconds = automaticSnapshotSeconds, retrySeconds = 3600 } = options
+  const kind = kinds[type]
+  const lanes = type === 'app' ? options.lanes : options.databaseLanes
   const { due, stuck } = await transaction(db, async trx => {
-    if (!(await tryRoundLock(trx, 'automatic-snapshots'))) return { due: [], stuck: [] }
-    const found = await listAppsDueForSnapshot(trx, { plans, everySeconds, retrySeconds })
-    const late = await listStuckSnapshots(trx, everySeconds)
-    await postponeSnapshots(trx, found.later)
+    if (!(await tryRoundLock(trx, kind.round))) return { due: [], stuck: [] }
+    const found = await kind.list(trx, { plans, everySeconds, retrySeconds })
+    const late = await listStuckSnapshots(trx, everySeconds, type)
+    await postponeSnapshots(trx, found.later, type)
     return { due: found.due, stuck: late }
   })
   const queued: string[] = []
-  const wake = (appId: string, ownerId: string) =>
+  const wake = (id: string, ownerId: string) =>
     // The relay wakes a lane that cannot be reached now.
-    lanes.wake(appId, ownerId).catch(err => log.warn({ err, appId }, 'automatic snapshots: not woken'))
-  for (const { operation_id: operationId, app_id: appId, owner_id: ownerId } of stuck) {
+    lanes
+      .wake(id, ownerId)
+      .catch(err => log.warn({ err, ...subjectOf({ type, id }) }, 'automatic snapshots: not woken'))
+  for (const { operation_id: operationId, target_id: id, owner_id: ownerId } of stuck) {
     const given = await giveUp(db, operationId).catch(err =>
-      log.warn({ err, appId }, 'automatic snapshots: not given up'),
+      log.warn({ err, ...subjectOf({ type, id }) }, 'automatic snapshots: not given up'),
     )
-    if (given === 'asked') await wake(appId, ownerId)
+    if (given === 'asked') await wake(id, ownerId)
   }
   // Each in its own transaction: another process that interleaves sees the operation that is being created.
-  for (const { id: appId, owner_id: ownerId } of due) {
-    const request = { appId, ownerId, actor: automaticActor, origin: 'automatic', plans } as const
+  for (const target of due) {
+    const { id, owner_id: ownerId } = target
     try {
-      await postponeSnapshot(db, appId, retrySeconds) // first: if it cannot be queued, the others of its host must not wait for it
-      if (!(await transaction(db, trx => queueSnapshot(trx, request)).catch(unlessBusy))) continue
+      await kind.postpone(db, id, retrySeconds)
+      if (!(await transaction(db, trx => kind.queue(trx, target, plans)).catch(unlessBusy))) continue
     } catch (err) {
-      log.warn({ err, appId }, 'automatic snapshots: not queued')
+      log.warn({ err, ...subjectOf({ type, id }) }, 'automatic snapshots: not queued')
       continue
     }
-    queued.push(appId)
-    await wake(appId, ownerId)
+    queued.push(id)
+    await wake(id, ownerId)
   }
   return queued
 }
 
-/** Ends a snapshot that did not finish within its day, as its host is down or its application is being restored: the next one takes its slot. */
+/** Warns owners of databases that had no good snapshot for days; resolves to the ids of these databases. */
+export async function warnOfMissingSnapshots({ db, plans, log }: AutomaticOptions): Promise<string[]> {
+  const warned = await transaction(db, async trx =>
+    (await tryRoundLock(trx, 'snapshot-warnings')) ? queueSnapshotWarnings(trx, plans) : [],
+  )
+  for (const databaseId of warned)
+    log.error({ databaseId }, 'automatic snapshots: a database has had no good one for days; its owner is warned')
+  return warned
+}
+
+/** Ends a snapshot that did not finish within its day, as its host is down or its application or database is being restored: the next one takes its slot. */
 async function giveUp(db: Db, operationId: string): Promise<'ended' | 'asked' | null> {
   return transaction(db, trx => cancelOperation(trx, { operationId, actor: automaticActor })).catch(error => {
     if (error instanceof ActRefused) return null
@@ -84,7 +134,7 @@ async function giveUp(db: Db, operationId: string): Promise<'ended' | 'asked' | 
   })
 }
 
-/** The application was deleted, restored or copied by hand in the meantime: it becomes due again. */
+/** It was deleted, restored or copied by hand in the meantime: it becomes due again. */
 function unlessBusy(error: unknown): null {
   if (error instanceof ApiError) return null
   throw error

@@ -45,7 +45,8 @@ async function app(plan = 'standard-4', hostId = 'h1'): Promise<AppRow> {
 
 async function round(more: Partial<AutomaticOptions> = {}): Promise<string[]> {
   const { db } = await database
-  return queueDue({ db, plans, log, lanes: { wake: async () => {} }, ...more })
+  const lanes = { wake: async () => {} }
+  return queueDue({ db, plans, log, lanes, databaseLanes: lanes, ...more })
 }
 
 /** Time passes: what was is so many seconds longer ago. */

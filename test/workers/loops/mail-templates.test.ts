@@ -19,13 +19,17 @@ const [downgrade, signIn] = [newId(), newId()]
 
 /** What each template is queued with; one that is missing does not compile. */
 const queued: { [T in TemplateName]: QueuedFields<T> } = {
+  'database-disk': { database: app, usedMb: 870, limitMb: 1000, percent: 87 },
+  'database-down': { database: app, ends: 5 },
+  'database-memory': { database: app, usedMb: 950, limitMb: 1024, percent: 92 },
+  'database-snapshots-failing': { database: app, days: 3 },
   'deploys-withdrawn': { apps: 'shop' },
   'downgrade-code': { downgrade, from: 'pro-12', to: 'standard-8' },
   'downgrade-refused': { from: 'pro-12', to: 'standard-8' },
   'memory-high': { app, usedMb: 473, limitMb: 512, percent: 92 },
   'memory-out': { app, limitMb: 512 },
-  'plan-ended': { plan: 'hobby-2' },
-  'plan-ending': { plan: 'hobby-2', endsAt: '2030-01-31 12:00' },
+  'plan-ended': { plan: 'hobby-2', databases: app, databaseCount: 1 },
+  'plan-ending': { plan: 'hobby-2', endsAt: '2030-01-31 12:00', databases: 'orders, users', databaseCount: 2 },
   'sign-in': { signIn },
 }
 
@@ -87,8 +91,9 @@ test('every mail in every language arrives whole at a real server', async t => {
     t.like(headers, { From: 'Größe & Söhne <berth@example.org>', 'Content-Language': locale }, mail)
     t.notRegex(`${headers.Subject}${text}`, /\b(?:undefined|null|NaN)\b|\$\{|\{\{|\[object|\ufffd/, mail)
     t.is(languageOf(text), locale, mail)
-    t.is(text.includes('Café'), 'app' in queued[template], mail)
-    if ('app' in queued[template]) t.true(text.includes(app) && headers.Subject!.includes(app), mail)
+    t.is(text.includes('Café'), Object.values(queued[template]).includes(app), mail)
+    if ('app' in queued[template] || 'database' in queued[template])
+      t.true(text.includes(app) && headers.Subject!.includes(app), mail)
     const [purpose, id] = confirmed[template] ?? []
     if (purpose) t.true(isMailedCode(masterKey, purpose, id!, /^ {4}(\w{8})$/m.exec(text)?.[1] ?? ''), mail)
     subjects.set(template, (subjects.get(template) ?? new Set()).add(headers.Subject!))

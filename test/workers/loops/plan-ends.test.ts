@@ -169,3 +169,54 @@ test.serial('memory of databases suspends applications; databases also need a pl
   t.deepEqual(await round({ plans: withFree({ memoryMb: 1024 }) }), [id])
   t.deepEqual(await round({ plans: withFree({ memoryMb: 1023, workspaces: 1 }) }), [app])
 })
+
+test.serial('mails about the end of a plan name the databases that it stops, and no others', async t => {
+  const { db } = await database
+  const ana = await account(3600)
+  const ids: string[] = []
+  for (let n = 1; n <= 3; n++) {
+    ids.push(await ana.database())
+    const changes = { name: `store ${n}`, created_at: new Date(Date.now() + n * 1000) }
+    await db('databases')
+      .where({ id: ids.at(-1) })
+      .update(changes)
+  }
+  await recordDatabaseDesired(db, ids[1]!, 'stopped')
+  const bob = await account(3600)
+  await round()
+  const fields = async (userId: string, template: string) =>
+    (await db('mails').where({ user_id: userId, template }).first()).fields
+  t.like(await fields(ana.id, 'plan-ending'), { databases: 'store 1, store 3', databaseCount: 2 })
+  t.like(await fields(bob.id, 'plan-ending'), { databases: '', databaseCount: 0 })
+  for (const user of [ana, bob]) await user.endsIn(-1)
+  await db('databases').where({ id: ids[2]! }).update({ lost_with: 'h2' })
+  await round()
+  t.deepEqual(await fields(ana.id, 'plan-ended'), { plan: 'standard-4', databases: 'store 1', databaseCount: 1 })
+  t.deepEqual(await fields(bob.id, 'plan-ended'), { plan: 'standard-4', databases: '', databaseCount: 0 })
+})
+
+test.serial(
+  'of many databases a mail names the first and gives the number; what a free plan allows is not named',
+  async t => {
+    const { db } = await database
+    const [ana, bob] = [await account(3600), await account(9 * daySeconds)]
+    const id = await ana.database()
+    await bob.database()
+    await db.raw(
+      `insert into databases select copy.*
+       from databases d, generate_series(1, 999) n,
+            jsonb_populate_record(d, jsonb_build_object(
+         'id', lpad(to_hex(n), 32, '0'), 'uid', 50000 + n, 'port', 30000 + n, 'name', 'n' || n, 'created_at', now() + n * interval '1 s')) copy
+       where d.id = ?`,
+      [id],
+    )
+    await round()
+    const { fields } = await db('mails').where({ user_id: ana.id }).first()
+    t.like(fields, { databases: 'orders, n1, n2, n3, n4, n5, n6, n7, n8, n9', databaseCount: 1000 })
+
+    const free = new Map([...plans, ['free', { ...plans.get('free')!, memoryMb: 1_000_000, workspaces: 1 }] as const])
+    await bob.endsIn(3600)
+    await round({ plans: free })
+    t.like((await db('mails').where({ user_id: bob.id }).first()).fields, { databaseCount: 0 })
+  },
+)

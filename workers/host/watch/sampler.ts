@@ -1,5 +1,5 @@
 import type { Logger } from 'pino'
-import type { ContainerHost, ContainerStats, ListedContainer } from '../../../activities/containers/port.ts'
+import type { ContainerHost, ContainerReading, ListedContainer } from '../../../activities/containers/port.ts'
 import { mapConcurrently } from '../../../lib/async/concurrently.ts'
 import {
   addSample,
@@ -23,7 +23,7 @@ export interface Sampled<Row> {
   /** Stores points that are complete. */
   save(points: readonly MetricPoint[]): Promise<void>
   /** Receives each reading. */
-  onReading?(row: Row, stats: ContainerStats): Promise<void>
+  onReading?(row: Row, stats: ContainerReading): Promise<void>
   subjectOf(id: string): Subject
 }
 

@@ -1,0 +1,25 @@
+import { memoryAlertRules } from '../apps/memory-alerts.ts'
+
+/**
+ * When owners of databases are warned (contract 12.21). A warning is given once, until what it is about has ended; memory must fall below a lower share for
+ * that, so that a use near the limit is one warning. What ends and begins again is warned of once an hour.
+ */
+export const databaseWarnings = { memoryEndsBelow: 0.8, diskEndsPointsBelow: 0.05, onceInHours: 1 } as const
+
+/** Memory in bytes that a database uses, and may use: of Redis its data, of other engines what its processes hold. */
+export interface UsedMemory {
+  usedBytes: number
+  limitBytes: number
+}
+
+type MemoryVerdict = 'warn' | 'end' | 'keep'
+
+/** Consecutive samples that were too high, including this one. */
+export const highSamples = (before: number, { usedBytes, limitBytes }: UsedMemory): number =>
+  usedBytes >= limitBytes * memoryAlertRules.share ? before + 1 : 0
+
+/** What a sample means for the warning about memory, after `high` consecutive samples that were too high. */
+export function memoryVerdict(used: UsedMemory, high: number, isWarned: boolean): MemoryVerdict {
+  if (isWarned) return used.usedBytes < used.limitBytes * databaseWarnings.memoryEndsBelow ? 'end' : 'keep'
+  return high >= memoryAlertRules.samplesInARow ? 'warn' : 'keep'
+}

@@ -1,0 +1,55 @@
+import type { MailTemplate } from './template.ts'
+
+/** A database without a good snapshot for some days. */
+export type DatabaseSnapshotsFailing = { database: string; days: number }
+
+export const databaseSnapshotsFailing: MailTemplate<DatabaseSnapshotsFailing> = {
+  'pt-BR': ({ database, days }) => ({
+    subject: `Faltam snapshots do banco de dados ${database}`,
+    text: `Há ${days} dias nenhum snapshot do seu banco de dados "${database}" é concluído.
+
+O banco de dados em si não é afetado, e os snapshots continuam a ser tentados. Se ele estiver parado por um erro, ou sem espaço em disco, resolva isso primeiro; se não, fale com o suporte. Até lá, faça você mesmo uma cópia dos dados importantes.`,
+  }),
+  'en-US': ({ database, days }) => ({
+    subject: `Snapshots of the database ${database} are missing`,
+    text: `For ${days} days, no snapshot of your database "${database}" has been completed.
+
+The database itself is not affected, and snapshots continue to be tried. If it is down because of an error, or has no disk space left, resolve that first; otherwise contact support. Until then, export the data that matter to you yourself.`,
+  }),
+  'es-ES': ({ database, days }) => ({
+    subject: `Faltan snapshots de la base de datos ${database}`,
+    text: `Desde hace ${days} días no se completa ningún snapshot de tu base de datos «${database}».
+
+La base de datos en sí no está afectada, y se sigue intentando. Si está detenida por un error, o no le queda espacio en disco, resuélvelo primero; si no, contacta con el soporte. Hasta entonces, haz tú una copia de los datos importantes.`,
+  }),
+  'zh-CN': ({ database, days }) => ({
+    subject: `数据库 ${database} 缺少快照`,
+    text: `您的数据库“${database}”已有 ${days} 天未能成功创建快照。
+
+数据库本身不受影响，系统会继续尝试。如果数据库因错误停止运行，或者磁盘空间已满，请先解决该问题；否则请联系支持人员。在此之前，请自行备份重要数据。`,
+  }),
+  'ja-JP': ({ database, days }) => ({
+    subject: `データベース ${database} のスナップショットが作成できていません`,
+    text: `${days} 日間、データベース「${database}」のスナップショットが完了していません。
+
+データベース自体に影響はなく、作成は引き続き試みられます。エラーで停止している場合やディスクの空きがない場合は、先にそれを解決してください。それ以外の場合はサポートにご連絡ください。それまでは、大切なデータをご自身でバックアップしてください。`,
+  }),
+  'fr-FR': ({ database, days }) => ({
+    subject: `Il manque des instantanés de la base de données ${database}`,
+    text: `Depuis ${days} jours, aucun instantané de votre base de données « ${database} » n'a abouti.
+
+La base de données elle-même n'est pas touchée, et les essais continuent. Si elle est à l'arrêt à cause d'une erreur, ou si son disque est plein, réglez cela d'abord ; sinon, contactez le support. D'ici là, sauvegardez vous-même les données importantes.`,
+  }),
+  'de-DE': ({ database, days }) => ({
+    subject: `Der Datenbank ${database} fehlen Snapshots`,
+    text: `Seit ${days} Tagen ist kein Snapshot Ihrer Datenbank „${database}“ gelungen.
+
+Die Datenbank selbst ist nicht betroffen, und es wird weiter versucht. Steht sie wegen eines Fehlers still, oder ist ihre Festplatte voll, beheben Sie das zuerst; andernfalls wenden Sie sich an den Support. Sichern Sie bis dahin wichtige Daten selbst.`,
+  }),
+  'it-IT': ({ database, days }) => ({
+    subject: `Mancano snapshot del database ${database}`,
+    text: `Da ${days} giorni nessuno snapshot del tuo database "${database}" viene completato.
+
+Il database in sé non è interessato, e i tentativi continuano. Se è fermo per un errore, o non ha più spazio su disco, risolvi prima questo; altrimenti contatta l'assistenza. Fino ad allora, esporta tu i dati importanti.`,
+  }),
+}
