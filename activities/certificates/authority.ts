@@ -47,8 +47,11 @@ const clockSkewMs = 3_600_000
 /** Max characters of a common name. Clients compare the names and addresses, which have no such limit. */
 const maxCommonName = 64
 
-/** A new authority with a key on P-256, valid for ten years. It issues certificates of servers and clients, and no further authorities. */
-export async function makeAuthority(): Promise<Authority> {
+/**
+ * A new authority with a key on P-256, valid for ten years from `now`. It issues certificates of servers and clients, and no further
+ * authorities.
+ */
+export async function makeAuthority(now: Date = new Date()): Promise<Authority> {
   const keys = await generateKeys()
   const certificate = await X509CertificateGenerator.createSelfSigned({
     keys,
@@ -56,7 +59,7 @@ export async function makeAuthority(): Promise<Authority> {
     serialNumber: serialNumber(),
     // A trust store may hold those of several installations: a name of its own leads clients to the right one.
     name: [{ CN: [`Berth databases ${randomBytes(4).toString('hex')}`] }],
-    ...validity(authorityDays),
+    ...validity(authorityDays, now),
     extensions: [
       new BasicConstraintsExtension(true, 0, true),
       new KeyUsagesExtension(KeyUsageFlags.keyCertSign | KeyUsageFlags.cRLSign, true),
@@ -67,13 +70,17 @@ export async function makeAuthority(): Promise<Authority> {
 }
 
 /** A new key, and a certificate for it. It ends with its authority at the latest. Throws RangeError for other days than allowed. */
-export async function issueCertificate(authority: Authority, request: CertificateRequest): Promise<IssuedCertificate> {
+export async function issueCertificate(
+  authority: Authority,
+  request: CertificateRequest,
+  now: Date = new Date(),
+): Promise<IssuedCertificate> {
   const { kind, commonName, names, addresses, days } = request
   if (!Number.isInteger(days) || days < 1 || (kind === 'server' && days > maxServerDays))
     throw new RangeError(`A ${kind} certificate must be valid for 1 to ${maxServerDays} whole days, not ${days}.`)
   const issuer = new X509Certificate(authority.certificate)
   const keys = await generateKeys()
-  const { notBefore, notAfter } = validity(days)
+  const { notBefore, notAfter } = validity(days, now)
   const endsAt = new Date(Math.min(notAfter.getTime(), issuer.notAfter.getTime()))
   const alternatives = [
     ...names.map(value => ({ type: 'dns', value }) as const),
@@ -103,8 +110,8 @@ export async function issueCertificate(authority: Authority, request: Certificat
 const generateKeys = () => webcrypto.subtle.generateKey(algorithm, true, ['sign', 'verify'])
 
 /** Certificates have whole seconds. */
-function validity(days: number): { notBefore: Date; notAfter: Date } {
-  const start = Math.floor((Date.now() - clockSkewMs) / 1000) * 1000
+function validity(days: number, now: Date): { notBefore: Date; notAfter: Date } {
+  const start = Math.floor((now.getTime() - clockSkewMs) / 1000) * 1000
   return { notBefore: new Date(start), notAfter: new Date(start + days * dayMs) }
 }
 

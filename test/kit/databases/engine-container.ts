@@ -1,18 +1,11 @@
 import { randomBytes, randomInt } from 'node:crypto'
-import { chmodSync, chownSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { chownSync, mkdirSync, mkdtempSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { issueCertificate, makeAuthority } from '../../../activities/certificates/authority.ts'
 import type { ContainerSpec } from '../../../activities/containers/port.ts'
 import { tenantNetwork } from '../../../activities/containers/spec.ts'
-import {
-  databaseContainer,
-  databaseJob,
-  foldersOf,
-  passwdFile,
-  passwdOf,
-} from '../../../activities/databases/container.ts'
+import { databaseContainer, databaseJob, passwdFile, passwdOf } from '../../../activities/databases/container.ts'
 import type { DatabaseContents, EngineJob } from '../../../activities/databases/contents.ts'
 import { dumpJob } from '../../../activities/databases/dump-jobs.ts'
 import {
@@ -22,7 +15,7 @@ import {
   EngineUnavailable,
   type LocalEngine,
 } from '../../../activities/databases/port.ts'
-import { makeFolders, writePair, writeSettings } from '../../../activities/databases/settings-folder.ts'
+import { writePair, writeSettings } from '../../../activities/databases/settings-folder.ts'
 import { withSocket } from '../../../activities/databases/socket.ts'
 import type { DatabaseFacts } from '../../../db/operations/database-facts.ts'
 import type { EngineName } from '../../../policy/databases/engine.ts'
@@ -30,6 +23,7 @@ import { engines } from '../../../policy/databases/engines.ts'
 import { databasePassword, platformPassword } from '../../../policy/databases/passwords.ts'
 import { demandRoot } from '../root.ts'
 import { engineFact, realDocker } from '../servers/docker.ts'
+import { engineVolume } from './engine-volume.ts'
 
 export interface EngineChoice {
   adapter: DatabaseEngine
@@ -39,6 +33,8 @@ export interface EngineChoice {
   image?: string
   memoryMb: number
   standIn?: boolean
+  /** Its volume is a file system of its own with so many MB; default: a folder. */
+  diskMb?: number
 }
 
 export type EngineContainer = Awaited<ReturnType<typeof engineContainer>>
@@ -48,7 +44,8 @@ const jobSeconds = 120
 const logBytes = 10 * 1024 * 1024
 
 /** The engine of one database in a container with the limits and folders that a host gives it, without rows. `clean` removes everything. */
-export async function engineContainer({ adapter, engine, version, image, memoryMb, standIn = false }: EngineChoice) {
+export async function engineContainer(choice: EngineChoice) {
+  const { adapter, engine, version, image, memoryMb, standIn = false } = choice
   demandRoot()
   const docker = realDocker()
   const { host } = docker
@@ -59,7 +56,7 @@ export async function engineContainer({ adapter, engine, version, image, memoryM
   const hostname = `db-${id}.apps.localhost`
   const ownerId = randomBytes(12).toString('hex')
   const traits: DatabaseTraits = {
-    ...{ id, engine, version, memoryMb, port, uid, hostname, standIn },
+    ...{ id, engine, version, memoryMb, port, uid, hostname, standIn, readOnly: false },
     advertised: { host: hostname, port },
   }
   const facts = {
@@ -68,12 +65,7 @@ export async function engineContainer({ adapter, engine, version, image, memoryM
   } as DatabaseFacts
   const hostTraits = { id: docker.run, runtime: 'runc' as const, configNames: [], buildProxy: null, caBundle: null }
 
-  const volume = mkdtempSync(join(tmpdir(), 'berth-engine-'))
-  chmodSync(volume, 0o755)
-  const folders = foldersOf(volume)
-  mkdirSync(folders.data, { mode: 0o700 })
-  chownSync(folders.data, uid, uid)
-  await makeFolders(folders, uid)
+  const { volume, folders, grow, remove } = await engineVolume(id, uid, choice.diskMb)
 
   const authority = await makeAuthority()
   const key = randomBytes(32)
@@ -93,10 +85,11 @@ export async function engineContainer({ adapter, engine, version, image, memoryM
     writeSettings(folders, { ...adapter.settings(traits, secrets()), [passwdFile]: passwdOf(uid) }, uid)
 
   /** Gives the engine another pair, and resolves to its certificate. */
-  async function certify(): Promise<string> {
+  async function certify(issuer = authority): Promise<string> {
     const names = { commonName: hostname, names: [hostname, 'localhost'], addresses: [address] }
-    const pair = await issueCertificate(authority, { kind: 'server', ...names, days: 2 })
-    await writePair(folders, { ...pair, authority: authority.certificate }, uid)
+    const pair = await issueCertificate(issuer, { kind: 'server', ...names, days: 2 })
+    const trusted = [...new Set([issuer.certificate, authority.certificate])].join('')
+    await writePair(folders, { ...pair, authority: trusted }, uid)
     return pair.certificate
   }
 
@@ -173,7 +166,22 @@ export async function engineContainer({ adapter, engine, version, image, memoryM
   }
 
   return {
-    ...{ traits, spec, folders, locally, certify, untilServing, start, stop, settled, initialise, runJob },
+    ...{
+      traits,
+      spec,
+      volume,
+      grow,
+      folders,
+      locally,
+      settle,
+      certify,
+      untilServing,
+      start,
+      stop,
+      settled,
+      initialise,
+      runJob,
+    },
     secrets,
     remote: { host: address, port, authority: authority.certificate, servername: hostname },
     hostname,
@@ -242,7 +250,7 @@ export async function engineContainer({ adapter, engine, version, image, memoryM
     async clean(): Promise<void> {
       await docker.clean(spec.network)
       await host.removeShare(ownerId)
-      rmSync(volume, { recursive: true, force: true })
+      await remove()
     },
   } satisfies Record<string, unknown> & { spec: ContainerSpec }
 }

@@ -12,6 +12,7 @@ test('all types are offered on this machine by default, without the stand-in', t
     ports: { from: 20_000, to: 24_999 },
     bind: '127.0.0.1',
     domain: 'apps.example.com',
+    drillDays: 7,
   })
   t.deepEqual(imagesOnOffer(databases), [
     'berth/mongo:8',
@@ -20,6 +21,13 @@ test('all types are offered on this machine by default, without the stand-in', t
     'berth/redis:7',
     'berth/postgres:17',
   ])
+})
+
+test('drills are due after some days, or never; not after evidence was deleted', t => {
+  t.is(settings({ DATABASE_DRILL_DAYS: '0' }).drillDays, 0)
+  t.is(settings({ DATABASE_DRILL_DAYS: '365' }).drillDays, 365)
+  for (const days of ['366', '-1', '1.5', 'weekly'])
+    t.throws(() => settings({ DATABASE_DRILL_DAYS: days }), { message: /DATABASE_DRILL_DAYS/ }, days)
 })
 
 test('an operator chooses the types and their order, or none; the stand-in belongs to mongo', t => {
@@ -32,6 +40,17 @@ test('an operator chooses the types and their order, or none; the stand-in belon
   for (const wrong of ['mariadb', 'none,redis', ',', 'Redis'])
     t.throws(() => settings({ DATABASE_ENGINES: wrong }), { message: /^The setting DATABASE_ENGINES is / }, wrong)
   t.throws(() => settings({ MONGO_STAND_IN: 'yes' }), { message: /MONGO_STAND_IN/ })
+})
+
+test('the address of databases is one of IPv4, else the error names the setting', t => {
+  t.is(settings({}).bind, '127.0.0.1')
+  t.is(settings({ DATABASE_BIND: '0.0.0.0' }).bind, '0.0.0.0')
+  for (const wrong of ['localhost', '0.0.0', '256.1.1.1', '::', '0.0.0.0 '])
+    t.throws(
+      () => settings({ DATABASE_BIND: wrong }),
+      { message: /^The setting DATABASE_BIND is .* IPv4 address/ },
+      wrong,
+    )
 })
 
 test('ports are a range of unprivileged ones', t => {

@@ -1,13 +1,13 @@
 import type { Redis } from 'ioredis'
 import { pause } from '../../../../lib/async/loop.ts'
-import { type DatabaseContents, DumpCorrupt, dumpPlace, type EngineJob } from '../../contents.ts'
+import { databaseSeconds } from '../../../../policy/databases/database-steps.ts'
+import { type DatabaseContents, DumpCorrupt, DumpPrevented, dumpPlace, type EngineJob } from '../../contents.ts'
 import { places } from '../../port.ts'
 import { asPlatform } from './redis.ts'
 import { digestOf } from './redis-digest.ts'
 
 const dumpFile = 'dump.rdb'
-/** Time for the engine to write or read all that it has. */
-const copySeconds = 3600
+const { copy: copySeconds } = databaseSeconds
 const pollMs = 50
 
 const folder = `${places.data}/appendonlydir`
@@ -18,10 +18,14 @@ const manifest = `file ${log}.1.base.rdb seq 1 type b\\nfile ${log}.1.incr.aof s
 /** Exit code of a job that found no intact dump. */
 const damaged = 65
 
-/** Users, with their passwords, are no part of a dump of Redis: they come from the settings. */
-export const redisContents: DatabaseContents = {
+/**
+ * Users, with their passwords, are no part of a dump of Redis: they come from the settings. `scriptSeconds`: how long scripts of the customer
+ * may keep a dump from being made.
+ */
+export const redisContentsWithin = (scriptSeconds: number): DatabaseContents => ({
   async dump(engine, job) {
-    await asPlatform(engine, { seconds: copySeconds }, save)
+    const saved = await asPlatform(engine, { seconds: copySeconds }, redis => save(redis, scriptSeconds))
+    if (!saved) throw new DumpPrevented('The database runs a script that does not end.')
     await job.run(['cp', '--sparse=never', `${places.data}/${dumpFile}`, `${dumpPlace}/${dumpFile}`])
     // The order in memory says nothing, and a live engine would change between its keys.
     return null
@@ -42,7 +46,9 @@ export const redisContents: DatabaseContents = {
   async load() {},
 
   digest: engine => asPlatform(engine, { seconds: copySeconds }, redis => digestOf(redis, engine.traits.version)),
-}
+})
+
+export const redisContents = redisContentsWithin(databaseSeconds.script)
 
 async function checked(job: EngineJob, steps: string[]): Promise<void> {
   try {
@@ -54,31 +60,42 @@ async function checked(job: EngineJob, steps: string[]): Promise<void> {
   }
 }
 
-/** Resolves when a snapshot is on disk that the engine began after this call. */
-async function save(redis: Redis): Promise<void> {
-  while (!(await begin(redis))) await pause(pollMs)
-  for (;;) {
-    const { busy, ok } = await progress(redis)
-    if (!busy && !ok) throw new Error('it could not write its data to disk')
-    if (!busy) return
-    await pause(pollMs)
+type Progress = 'waits' | 'done' | 'script'
+
+/** Resolves to true when a snapshot is on disk that the engine began after this call; to false when a script runs for too long. */
+async function save(redis: Redis, scriptSeconds: number): Promise<boolean> {
+  return (await until(redis, begin, scriptSeconds)) && until(redis, progress, scriptSeconds)
+}
+
+/** Asks until it is done; resolves to false once one script after another has kept the engine from answering. */
+async function until(redis: Redis, ask: (redis: Redis) => Promise<Progress>, scriptSeconds: number): Promise<boolean> {
+  for (let answeredAt = performance.now(); ; await pause(pollMs)) {
+    const said = await ask(redis).catch((error: Error): Progress => {
+      if (error.message.startsWith('BUSY ')) return 'script'
+      throw error
+    })
+    if (said === 'done') return true
+    if (said === 'waits') answeredAt = performance.now()
+    else if (performance.now() - answeredAt > scriptSeconds * 1000) return false
   }
 }
 
-/** False while another snapshot is written, the log is rewritten, or a script runs. */
-async function begin(redis: Redis): Promise<boolean> {
+/** `waits` while another snapshot is written, or the log is rewritten. */
+async function begin(redis: Redis): Promise<Progress> {
   try {
     await redis.call('BGSAVE')
-    return true
+    return 'done'
   } catch (error) {
-    if (/^BUSY |in progress|child process is active/.test((error as Error).message)) return false
+    if (/in progress|child process is active/.test((error as Error).message)) return 'waits'
     throw error
   }
 }
 
 /** Of the last snapshot, from the answer to BGSAVE on. */
-async function progress(redis: Redis): Promise<{ busy: boolean; ok: boolean }> {
+async function progress(redis: Redis): Promise<Progress> {
   const info = String(await redis.call('INFO', 'persistence'))
   const read = (name: string) => info.match(new RegExp(`^${name}:(\\w+)`, 'm'))?.[1]
-  return { busy: read('rdb_bgsave_in_progress') !== '0', ok: read('rdb_last_bgsave_status') === 'ok' }
+  if (read('rdb_bgsave_in_progress') !== '0') return 'waits'
+  if (read('rdb_last_bgsave_status') !== 'ok') throw new Error('it could not write its data to disk')
+  return 'done'
 }

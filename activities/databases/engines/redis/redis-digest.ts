@@ -1,58 +1,95 @@
 import { createHash, type Hash } from 'node:crypto'
 import type { Redis } from 'ioredis'
 import { MiB } from '../../../../lib/bytes.ts'
+import { add, type DigestLimits, digestOfParts, inPasses, type Part, UniqueSum } from './redis-sums.ts'
 
-/** Keys that are read at once. */
+/** Keys that are read at once, if they are small: the host holds what it has read of all databases in its own memory. */
 const together = 64
-const pageSize = 1000
+const smallBytes = 128 * 1024
+const maxPage = 1000
 const chunkBytes = MiB
-const modulus = 1n << 256n
 /** First version whose hash fields expire. */
 const fieldsExpireSince = 8
 
 /** What `TYPE` and `PEXPIRETIME` answer for a key that exists and never expires. */
 const never = -1
 
+const usualLimits: DigestLimits = { remembered: 1_000_000, pageBytes: 8 * MiB }
+
 /**
  * SHA-256 in hex over all keys that never expire, whatever their order and encoding in memory, and over functions. Keys and fields that
  * expire are left out: a copy that is made later has fewer of them. No other client may write meanwhile. `version`: major version of Redis.
  */
-export async function digestOf(redis: Redis, version: string): Promise<string> {
+export async function digestOf(redis: Redis, version: string, limits: DigestLimits = usualLimits): Promise<string> {
   const digest = createHash('sha256')
   add(digest, 'functions', ...flat(await call(redis, 'FUNCTION', 'LIST', 'WITHCODE')))
   const keyspace = String(await redis.call('INFO', 'keyspace'))
   for (const [, number] of keyspace.matchAll(/^db(\d+):/gm)) {
     await redis.call('SELECT', number!)
-    const sum = new UniqueSum()
-    await scan(redis, ['SCAN'], 1, async keys => {
-      for (let at = 0; at < keys.length; at += together) {
-        const digests = await Promise.all(
-          keys.slice(at, at + together).map(([key]) => digestOfKey(redis, key!, version)),
-        )
-        for (const each of digests) if (each) sum.add(each)
-      }
+    const keys = Number(await redis.call('DBSIZE'))
+    const sum = await inPasses(keys, limits, async sum => {
+      await scan(redis, ['SCAN'], { width: 1, page: maxPage }, async page => {
+        const own = page.map(([key]) => key!).filter(key => sum.takes(digestOfParts([key])))
+        for (let at = 0; at < own.length; at += together)
+          for (const each of await digestsOf(redis, own.slice(at, at + together), version, limits)) sum.add(each)
+      })
     })
     if (sum.count > 0) add(digest, 'database', number!, sum.text())
   }
   return digest.digest('hex')
 }
 
+/** Of keys that never expire: the small ones are read together, and each of the others alone. */
+async function digestsOf(redis: Redis, names: Buffer[], version: string, limits: DigestLimits): Promise<Buffer[]> {
+  const found = await Promise.all(names.map(name => readKey(redis, name, limits)))
+  const small = found.filter(key => key.bytes <= smallBytes)
+  const digests = await Promise.all(small.map(key => digestOfKey(redis, key, version)))
+  for (const key of found) if (key.bytes > smallBytes) digests.push(await digestOfKey(redis, key, version))
+  return digests.filter(digest => digest !== null)
+}
+
+interface Key {
+  name: Buffer
+  type: string
+  expires: boolean
+  /** Memory that the engine has for it. */
+  bytes: number
+  /** Elements to read at once. */
+  page: number
+  limits: DigestLimits
+}
+
+const lengths: Record<string, string> = { list: 'LLEN', set: 'SCARD', zset: 'ZCARD', hash: 'HLEN', stream: 'XLEN' }
+
+async function readKey(redis: Redis, name: Buffer, limits: DigestLimits): Promise<Key> {
+  const [type, expires, memory] = await Promise.all([
+    redis.call('TYPE', name).then(String),
+    redis.call('PEXPIRETIME', name),
+    call(redis, 'MEMORY', 'USAGE', name, 'SAMPLES', 0).then(Number),
+  ])
+  const length = lengths[type]
+  const elements = length && memory > smallBytes ? Number(await redis.call(length, name)) : 1
+  const page = memory > smallBytes ? Math.floor((limits.pageBytes * elements) / memory) : maxPage
+  const bounded = Math.min(maxPage, Math.max(1, page))
+  return { name, type, expires: expires !== never, bytes: memory, page: bounded, limits }
+}
+
 /** Null for a key that expires. */
-async function digestOfKey(redis: Redis, key: Buffer, version: string): Promise<Buffer | null> {
-  const [type, expires] = await Promise.all([redis.call('TYPE', key), redis.call('PEXPIRETIME', key)])
-  if (expires !== never) return null
+async function digestOfKey(redis: Redis, key: Key, version: string): Promise<Buffer | null> {
+  const { name, type } = key
+  if (key.expires) return null
   const digest = createHash('sha256')
-  add(digest, key, String(type))
-  const read = readers[String(type)]
+  add(digest, name, type)
+  const read = readers[type]
   if (!read) throw new Error(`a key has the type ${type}, which cannot be compared`)
   const expired = (await read(redis, key, digest, version)) === 'expires'
   return expired ? null : digest.digest()
 }
 
-type Reader = (redis: Redis, key: Buffer, digest: Hash, version: string) => Promise<'expires' | undefined>
+type Reader = (redis: Redis, key: Key, digest: Hash, version: string) => Promise<'expires' | undefined>
 
 const readers: Record<string, Reader> = {
-  async string(redis, key, digest) {
+  async string(redis, { name: key }, digest) {
     for (let at = 0; ; at += chunkBytes) {
       const chunk = (await redis.callBuffer('GETRANGE', key, at, at + chunkBytes - 1)) as Buffer
       digest.update(chunk)
@@ -60,61 +97,66 @@ const readers: Record<string, Reader> = {
     }
   },
 
-  async list(redis, key, digest) {
-    for (let at = 0; ; at += pageSize) {
-      const page = flat(await call(redis, 'LRANGE', key, at, at + pageSize - 1))
-      add(digest, ...page)
-      if (page.length < pageSize) return
-    }
+  async list(redis, { name: key, page }, digest) {
+    await inBlocks(digest, Number(await redis.call('LLEN', key)), page, async (at, count) =>
+      flat(await call(redis, 'LRANGE', key, at, at + count - 1)),
+    )
   },
 
-  async set(redis, key, digest) {
-    const sum = new UniqueSum()
-    await scan(redis, ['SSCAN', key], 1, members => members.forEach(parts => void sum.add(digestOfParts(parts))))
+  async set(redis, { name: key, page, limits }, digest) {
+    const members = Number(await redis.call('SCARD', key))
+    const sum = await inPasses(members, limits, sum =>
+      scan(redis, ['SSCAN', key], { width: 1, page }, each =>
+        each.forEach(parts => void sum.offer(digestOfParts(parts))),
+      ),
+    )
     add(digest, sum.text())
   },
 
-  async zset(redis, key, digest) {
-    const sum = new UniqueSum()
-    await scan(redis, ['ZSCAN', key], 2, members => members.forEach(parts => void sum.add(digestOfParts(parts))))
+  async zset(redis, { name: key, page, limits }, digest) {
+    const members = Number(await redis.call('ZCARD', key))
+    const sum = await inPasses(members, limits, sum =>
+      scan(redis, ['ZSCAN', key], { width: 2, page }, each =>
+        each.forEach(parts => void sum.offer(digestOfParts(parts))),
+      ),
+    )
     add(digest, sum.text())
   },
 
-  async hash(redis, key, digest, version) {
-    const sum = new UniqueSum()
-    await scan(redis, ['HSCAN', key], 2, async fields => {
-      const names = fields.map(([name]) => name!)
-      const expiry =
-        Number(version) < fieldsExpireSince || names.length === 0
-          ? []
-          : ((await redis.call('HPEXPIRETIME', key, 'FIELDS', names.length, ...names)) as number[])
-      fields.forEach((parts, number) => {
-        if ((expiry[number] ?? never) === never) sum.add(digestOfParts(parts))
-      })
-    })
+  async hash(redis, { name: key, page, limits }, digest, version) {
+    const sum = await inPasses(Number(await redis.call('HLEN', key)), limits, sum =>
+      scan(redis, ['HSCAN', key], { width: 2, page }, async fields => {
+        const names = fields.map(([name]) => name!)
+        const expiry =
+          Number(version) < fieldsExpireSince || names.length === 0
+            ? []
+            : ((await redis.call('HPEXPIRETIME', key, 'FIELDS', names.length, ...names)) as number[])
+        fields.forEach((parts, number) => {
+          if ((expiry[number] ?? never) === never) sum.offer(digestOfParts(parts))
+        })
+      }),
+    )
     // It goes with its last field.
     if (sum.count === 0) return 'expires'
     add(digest, sum.text())
   },
 
-  async stream(redis, key, digest) {
+  async stream(redis, { name: key, page }, digest) {
     let from = '-'
-    for (let page: unknown[]; ; ) {
-      page = (await call(redis, 'XRANGE', key, from, '+', 'COUNT', pageSize)) as unknown[]
-      add(digest, ...flat(page))
-      const last = page.at(-1) as [Buffer] | undefined
-      if (!last || page.length < pageSize) break
-      from = `(${last[0]}`
-    }
+    await inBlocks(digest, Number(await redis.call('XLEN', key)), page, async (_at, count) => {
+      const entries = (await call(redis, 'XRANGE', key, from, '+', 'COUNT', count)) as [Buffer][]
+      from = `(${entries.at(-1)?.[0]}`
+      return flat(entries)
+    })
     const about = fieldsOf(await call(redis, 'XINFO', 'STREAM', key))
     add(digest, ...['last-generated-id', 'max-deleted-entry-id', 'entries-added'].map(name => about.get(name) ?? ''))
     const groups = (await call(redis, 'XINFO', 'GROUPS', key)) as unknown[]
     for (const group of groups.map(fieldsOf)) await addGroup(redis, key, group, digest)
   },
 
-  async vectorset(redis, key, digest) {
+  async vectorset(redis, { name: key }, digest) {
     const count = Number(await redis.call('VCARD', key))
-    const sum = new UniqueSum()
+    const sum = new UniqueSum(1)
     for (const element of flat(await call(redis, 'VRANDMEMBER', key, count))) {
       const facts = [await call(redis, 'VEMB', key, element, 'RAW'), await call(redis, 'VGETATTR', key, element)]
       sum.add(digestOfParts([element, ...flat(facts)]))
@@ -131,11 +173,32 @@ async function addGroup(redis: Redis, key: Buffer, group: Map<string, Buffer>, d
   const names = consumers.map(consumer => fieldsOf(consumer).get('name')!.toString('latin1'))
   add(digest, ...names.sort())
   for (let from = '-'; ; ) {
-    const page = (await call(redis, 'XPENDING', key, name, from, '+', pageSize)) as Buffer[][]
+    const page = (await call(redis, 'XPENDING', key, name, from, '+', maxPage)) as Buffer[][]
     for (const [id, consumer, , deliveries] of page) add(digest, id!, consumer!, String(deliveries))
     const last = page.at(-1)
-    if (!last || page.length < pageSize) return
+    if (!last || page.length < maxPage) return
     from = `(${last[0]}`
+  }
+}
+
+/**
+ * Adds elements in their order, read in parts that memory allows. Before each 1000 of them is their number, and at the end one below 1000:
+ * the digest is the same whatever was read at once.
+ */
+async function inBlocks(
+  digest: Hash,
+  length: number,
+  page: number,
+  read: (at: number, count: number) => Promise<Part[]>,
+): Promise<void> {
+  for (let block = 0; ; block += maxPage) {
+    const end = Math.min(length, block + maxPage)
+    add(digest, String(end - block))
+    for (let at = block; at < end; at += page) {
+      const [, ...elements] = await read(at, Math.min(page, end - at))
+      for (const element of elements) add(digest, element)
+    }
+    if (end < block + maxPage) return
   }
 }
 
@@ -143,51 +206,17 @@ async function addGroup(redis: Redis, key: Buffer, group: Map<string, Buffer>, d
 async function scan(
   redis: Redis,
   [name, ...args]: [string, ...Buffer[]],
-  width: number,
+  { width, page: count }: { width: number; page: number },
   take: (page: Buffer[][]) => void | Promise<void>,
 ): Promise<void> {
   for (let cursor = '0'; ; ) {
-    const [next, page] = (await call(redis, name, ...args, cursor, 'COUNT', pageSize)) as [Buffer, Buffer[]]
+    const [next, page] = (await call(redis, name, ...args, cursor, 'COUNT', count)) as [Buffer, Buffer[]]
     const groups: Buffer[][] = []
     for (let at = 0; at < page.length; at += width) groups.push(page.slice(at, at + width))
     await take(groups)
     cursor = String(next)
     if (cursor === '0') return
   }
-}
-
-/** Adds digests whose order says nothing; one that comes again counts once. */
-class UniqueSum {
-  readonly #seen = new Set<string>()
-  #sum = 0n
-
-  get count(): number {
-    return this.#seen.size
-  }
-
-  add(digest: Buffer): void {
-    const name = digest.toString('latin1', 0, 16)
-    if (this.#seen.has(name)) return
-    this.#seen.add(name)
-    this.#sum = (this.#sum + BigInt(`0x${digest.toString('hex')}`)) % modulus
-  }
-
-  text(): string {
-    return `${this.count} ${this.#sum.toString(16)}`
-  }
-}
-
-type Part = string | Buffer
-
-/** With its length before each part, so that no other parts have the same bytes. */
-function add(digest: Hash, ...parts: Part[]): void {
-  for (const part of parts) digest.update(`${Buffer.byteLength(part)} `).update(part)
-}
-
-function digestOfParts(parts: Part[]): Buffer {
-  const digest = createHash('sha256')
-  add(digest, ...parts)
-  return digest.digest()
 }
 
 const call = (redis: Redis, name: string, ...args: (string | Buffer | number)[]): Promise<unknown> =>

@@ -48,7 +48,14 @@ user ${platformUser} reset on #${hashOf(secrets.platformPassword)} ~* &* +@all
 /** Redis stores the digest only. The password is random and long, so that it needs no salt. */
 const hashOf = (password: string): string => createHash('sha256').update(password).digest('hex')
 
-function directives({ memoryMb, port }: DatabaseTraits): Record<string, string | number> {
+/** What its data may take of the memory of a database, in MB. */
+export const dataMbOf = ({ memoryMb }: Pick<DatabaseTraits, 'memoryMb'>): number => Math.floor(memoryMb * 0.65)
+
+/** With 1 byte Redis refuses every command that may need memory, and admits those that delete. */
+export const maxMemoryOf = (traits: DatabaseTraits): string => (traits.readOnly ? '1' : `${dataMbOf(traits)}mb`)
+
+function directives(traits: DatabaseTraits): Record<string, string | number> {
+  const { memoryMb, port } = traits
   const share = (part: number) => `${Math.floor(memoryMb * part)}mb`
   return {
     bind: '* -::*',
@@ -70,7 +77,7 @@ function directives({ memoryMb, port }: DatabaseTraits): Record<string, string |
     'aof-use-rdb-preamble': 'yes',
     // The log of changes is complete; a second copy of all data would only cost memory and disk.
     save: '""',
-    maxmemory: share(0.65),
+    maxmemory: maxMemoryOf(traits),
     'maxmemory-policy': 'noeviction',
     'maxmemory-clients': share(0.15),
     // One value fits above the data, so that no single command makes the kernel end the engine.

@@ -1,10 +1,22 @@
 import { Redis, type RedisOptions } from 'ioredis'
+import { ignoreError } from '../../../../lib/async/ignore-error.ts'
 import { pause } from '../../../../lib/async/loop.ts'
 import { withTimeout } from '../../../../lib/async/timeout.ts'
+import { MiB } from '../../../../lib/bytes.ts'
 import { customerUser } from '../../../../policy/databases/connection-url.ts'
-import type { DatabaseEngine, LocalEngine } from '../../port.ts'
+import { type DatabaseEngine, EngineUnavailable, type LocalEngine } from '../../port.ts'
 import { type EngineCall, engineCall, openSeconds } from '../engine-call.ts'
-import { configFile, customerRules, platformUser, redisSettings, socketFile, tlsFiles } from './redis-settings.ts'
+import { repairLog } from './redis-log.ts'
+import {
+  configFile,
+  customerRules,
+  dataMbOf,
+  maxMemoryOf,
+  platformUser,
+  redisSettings,
+  socketFile,
+  tlsFiles,
+} from './redis-settings.ts'
 
 const changeSeconds = 20
 const pollMs = 50
@@ -51,6 +63,24 @@ export const redisEngine: DatabaseEngine = {
     )
     return 'in effect'
   },
+
+  async memory(engine) {
+    const info = await asPlatform(engine, {}, redis => redis.call('INFO', 'memory'))
+    const [, used] = /^used_memory:(\d+)\r?$/m.exec(String(info)) ?? []
+    if (used === undefined) throw new EngineUnavailable('Redis does not say how much memory it uses.')
+    return { usedBytes: Number(used), limitBytes: dataMbOf(engine.traits) * MiB }
+  },
+
+  writesLate: true,
+  repair: repairLog,
+
+  async admitWrites(engine) {
+    await asPlatform(engine, { seconds: changeSeconds }, async redis => {
+      await unlessBusy(redis, ['CONFIG', 'SET', 'maxmemory', maxMemoryOf(engine.traits)])
+      // What was deleted takes room in the log until that is written anew; so does what a full disk has left in it (redis-log.ts).
+      await unlessBusy(redis, ['BGREWRITEAOF']).catch(ignoreError('it is being written anew already'))
+    })
+  },
 }
 
 /** Sends a command that Redis refuses while it runs a script, and ends such scripts of the customer. */
@@ -75,11 +105,11 @@ const isReply = (error: unknown, word: string): boolean =>
 
 /** One conversation as the platform's user, through the socket. `seconds`: of all of it; default 5. */
 export async function asPlatform<T>(
-  { socket, secrets }: LocalEngine,
+  { socket, secrets, signal }: LocalEngine,
   { seconds }: { seconds?: number },
   work: (redis: Redis) => Promise<T>,
 ): Promise<T> {
-  const call = { secrets: Object.values(secrets), seconds }
+  const call = { secrets: Object.values(secrets), seconds, signal }
   return conversation({ path: socket }, call, async redis => {
     const admitted = redis.call('AUTH', platformUser, secrets.platformPassword)
     await withTimeout(admitted, openSeconds * 1000, () => new Error(`no answer within ${openSeconds} s`))

@@ -14,6 +14,7 @@ import { ownFolder } from '../../../kit/folders.ts'
 
 const traits: DatabaseTraits = {
   ...{ id: 'a'.repeat(32), engine: 'mongo', version: '8', memoryMb: 2048, port: 20_001, uid: 30_001, standIn: false },
+  readOnly: false,
   ...{ hostname: 'db-a.apps.localhost', advertised: { host: 'db-a.apps.localhost', port: 20_001 } },
 }
 const secrets = { password: 'of-customer', platformPassword: randomBytes(24).toString('base64url') }

@@ -110,6 +110,8 @@ async function found(t: ExecutionContext, database: EngineContainer): Promise<vo
     asCustomer(database, async () => {}, { user: reader.name, password: reader.password }),
     { code: '28P01' },
   )
+  await runAsCustomer(database, [`alter role "Leser ""ä""" password 'another'`])
+  await asCustomer(database, client => client.query('select 1'), { user: reader.name, password: 'another' })
 }
 
 const changes: [what: string, statement: string, change?: ClientConfig][] = [

@@ -1,8 +1,13 @@
 import { createHash, randomBytes } from 'node:crypto'
 import test, { type ExecutionContext } from 'ava'
 import type { Redis } from 'ioredis'
+import { DumpPrevented } from '../../../../activities/databases/contents.ts'
 import { contentsOf } from '../../../../activities/databases/engines/contents.ts'
-import { redisEngine } from '../../../../activities/databases/engines/redis/redis.ts'
+import { asPlatform, redisEngine } from '../../../../activities/databases/engines/redis/redis.ts'
+import { redisContentsWithin } from '../../../../activities/databases/engines/redis/redis-contents.ts'
+import { digestOf } from '../../../../activities/databases/engines/redis/redis-digest.ts'
+import type { DigestLimits } from '../../../../activities/databases/engines/redis/redis-sums.ts'
+import { withTimeout } from '../../../../lib/async/timeout.ts'
 import { MiB } from '../../../../lib/bytes.ts'
 import { type ContentsUnderTest, databaseContentsContract } from '../../../contracts/database-contents.ts'
 import { comesTrue } from '../../../kit/comes-true.ts'
@@ -214,3 +219,62 @@ test.serial('redis: a dump is complete and present while a customer writes', asy
     writing = false
   })
 })
+
+test.serial('redis: a dump waits for a script that ends, and is given up for one that does not', async t => {
+  const database = await serving()
+  const contents = redisContentsWithin(4)
+  const dump = () => database.locally(local => contents.dump(local, database.job(database.dumpFolder())))
+  const endless = (client: Redis) => client.call('EVAL', 'while redis.call("EXISTS", "never") == 0 do end', 0)
+  await customer(database, async client => {
+    const script = endless(client).catch((error: Error) => error.message)
+    const late = () => new Error('It waits for the script.')
+    await t.throwsAsync(withTimeout(dump(), 90_000, late), { instanceOf: DumpPrevented, message: /script/ })
+    const waiting = dump()
+    await database.locally(local => asPlatform(local, {}, redis => redis.call('SCRIPT', 'KILL')))
+    t.regex(String(await script), /killed by user/)
+    await t.notThrowsAsync(waiting)
+  })
+})
+
+test.serial(
+  'redis: a digest is the same whatever is read and remembered at once, and reads few large elements at once',
+  async t => {
+    const database = await serving()
+    const text = (number: number) => String(number).padEnd(512 * 1024, 'x')
+    await run(database, [
+      ...numbers(20).flatMap((number): Command[] => [
+        ['RPUSH', 'large list', text(number)],
+        ['SADD', 'large set', text(number)],
+        ['HSET', 'large hash', number, text(number)],
+      ]),
+      ...numbers(4).map((number): Command => ['XADD', 'large stream', `${number + 1}-1`, 'f', text(number)]),
+      ['RPUSH', 'list of 2000', ...numbers(2000)],
+      ['SADD', 'set', ...numbers(700)],
+    ])
+    let largest = 0
+    const digest = (limits?: DigestLimits) =>
+      database.locally(local =>
+        asPlatform(local, { seconds: 60 }, redis => {
+          const { callBuffer } = redis
+          redis.callBuffer = (async (...args: Parameters<typeof callBuffer>) => {
+            const reply = await callBuffer.apply(redis, args)
+            largest = Math.max(largest, bytesIn(reply))
+            return reply
+          }) as typeof callBuffer
+          return digestOf(redis, '8', limits)
+        }),
+      )
+    const usual = await digest()
+    // A scan counts places of its table, each of which may have several elements.
+    const few = 5 * MiB
+    t.true(largest > few, 'the usual limits read several at once')
+    largest = 0
+    t.is(await digest({ remembered: 100, pageBytes: MiB }), usual)
+    t.true(largest <= few, `${largest} bytes in one reply`)
+  },
+)
+
+const bytesIn = (reply: unknown): number => {
+  if (Array.isArray(reply)) return reply.reduce<number>((sum, each) => sum + bytesIn(each), 0)
+  return Buffer.isBuffer(reply) ? reply.length : 0
+}

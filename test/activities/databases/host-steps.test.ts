@@ -1,0 +1,246 @@
+import { ApplicationFailure, CancelledFailure } from '@temporalio/common'
+import test from 'ava'
+import { DumpPrevented } from '../../../activities/databases/contents.ts'
+import { databaseJobName } from '../../../activities/databases/names.ts'
+import { EngineUnavailable, type LocalEngine } from '../../../activities/databases/port.ts'
+import { transaction } from '../../../db/database.ts'
+import { recordDatabaseStopped } from '../../../db/databases/databases.ts'
+import { markSnapshotGood, recordSnapshotProof } from '../../../db/snapshots/snapshots.ts'
+import { withTimeout } from '../../../lib/async/timeout.ts'
+import { engines } from '../../../policy/databases/engines.ts'
+import { comesTrue } from '../../kit/comes-true.ts'
+import { type HostStepsTerms, hostSteps } from '../../kit/databases/host-steps.ts'
+import { testDatabase } from '../../kit/servers/database.ts'
+
+const database = testDatabase()
+const endMs = 60_000
+const late = () => new Error('It goes on.')
+const redis = { engine: 'redis', version: '8', ramMb: 512 } as const
+
+type Host = Awaited<ReturnType<typeof hostSteps>>
+
+async function serving(t: { teardown(clean: () => Promise<void>): void }, terms: HostStepsTerms): Promise<Host> {
+  const host = await hostSteps((await database).db, terms)
+  t.teardown(host.clean)
+  await host.create()
+  return host
+}
+
+/** As its owner stops it. */
+async function stop({ begin, db, id }: Host): Promise<void> {
+  const operation = await begin('stop')
+  const { code, oom, at } = await operation.step((steps, input) => steps.stopDatabase(input, { mustRun: true }))
+  await recordDatabaseStopped(db, id, { code, oom, at: new Date(at) })
+  await operation.end()
+}
+
+/** Never answers, but ends when it is given up. */
+const silence = ({ signal }: LocalEngine): Promise<never> =>
+  new Promise((_, reject) => signal?.addEventListener('abort', () => reject(signal.reason), { once: true }))
+
+for (const silent of ['dump', 'digest'] as const)
+  test.serial(`a snapshot that is given up ends while the engine does not answer the ${silent}`, async t => {
+    const asked: string[] = []
+    const host = await serving(t, {
+      ...redis,
+      contents: real => ({
+        ...real,
+        [silent](local: LocalEngine) {
+          asked.push(silent)
+          return silence(local)
+        },
+      }),
+    })
+    const { step } = await host.beginSnapshot()
+    const ending = new AbortController()
+    const taking = step((steps, input) => steps.takeDatabaseSnapshot(input), ending.signal)
+    await Promise.race([comesTrue(() => asked.length > 0), taking])
+    ending.abort()
+    await t.throwsAsync(withTimeout(taking, endMs, late), { instanceOf: CancelledFailure })
+    t.deepEqual(await host.volumes.list(), [`${host.id}-1`], 'nothing of it is left')
+    t.true(await host.running())
+  })
+
+test.serial(
+  'a start removes the engine that a snapshot of the stopped database has left when its host died',
+  async t => {
+    let dumps = 0
+    const contents = {
+      dump(local: LocalEngine) {
+        dumps++
+        return silence(local)
+      },
+    }
+    const host = await serving(t, { ...redis, contents: () => contents })
+    await stop(host)
+    const job = databaseJobName(await host.facts())
+    const { step } = await host.beginSnapshot()
+    const ending = new AbortController()
+    const taking = step((steps, input) => steps.takeDatabaseSnapshot(input), ending.signal)
+    await Promise.race([comesTrue(() => dumps > 0), taking])
+    t.true(await host.running(job))
+    t.false(await host.running())
+
+    // Its process is gone: nothing of it hears of the start.
+    const start = await host.begin('start', {}, ['snapshot'])
+    await start.step((steps, input) => steps.startDatabase(input, { mustStand: false }))
+    t.false(await host.running(job), 'one engine on the volume')
+    t.true(await host.running())
+    ending.abort()
+    await t.throwsAsync(withTimeout(taking, endMs, late))
+  },
+)
+
+test.serial('no snapshot starts an engine on a volume whose own one is about to be started again', async t => {
+  let dumps = 0
+  const contents = {
+    async dump() {
+      dumps++
+      return null
+    },
+  }
+  const host = await serving(t, { ...redis, contents: () => contents })
+  await host.engine.stop((await host.facts()).containerId!, 10)
+  const { step } = await host.beginSnapshot()
+  const failure = await t.throwsAsync(
+    step((steps, input) => steps.takeDatabaseSnapshot(input)),
+    {
+      instanceOf: ApplicationFailure,
+      message: /is started again/,
+    },
+  )
+  t.false((failure as ApplicationFailure).nonRetryable, 'the next attempt finds it')
+  t.is(dumps, 0)
+})
+
+test.serial(
+  'a customer whose script keeps the engine from being dumped does not keep the place of others, too',
+  async t => {
+    const dump = () => Promise.reject(new DumpPrevented('It runs a script.'))
+    const host = await serving(t, { ...redis, contents: () => ({ dump }) })
+    const { step } = await host.beginSnapshot()
+    const failure = await t.throwsAsync(step((steps, input) => steps.takeDatabaseSnapshot(input)))
+    t.like(failure, { type: 'SNAPSHOT_FAILED', nonRetryable: true, message: 'It runs a script.' })
+  },
+)
+
+test.serial('an attempt that was given up does not stop the engine', async t => {
+  let lose: (() => Promise<void>) | null = null
+  const host = await serving(t, {
+    ...redis,
+    adapter: ({ setPassword }) => ({
+      async setPassword(engine) {
+        if (!lose) return setPassword(engine)
+        await lose()
+        throw new EngineUnavailable('The engine does not answer.')
+      },
+    }),
+  })
+  const rotation = await host.begin('rotate')
+  lose = rotation.lose
+  const before = host.stops.length
+  await t.throwsAsync(rotation.step((steps, input) => steps.setDatabasePassword(input, 0)))
+  t.deepEqual(host.stops.slice(before), [])
+  t.true(await host.running())
+})
+
+test.serial('an engine that answers is not restarted because the host cannot give it its password', async t => {
+  let fails = false
+  const host = await serving(t, {
+    ...redis,
+    adapter: ({ setPassword }) => ({
+      setPassword: engine => (fails ? Promise.reject(new TypeError('a defect')) : setPassword(engine)),
+    }),
+  })
+  fails = true
+  const before = host.stops.length
+  const rotation = await host.begin('rotate')
+  await t.throwsAsync(
+    rotation.step((steps, input) => steps.setDatabasePassword(input, 0)),
+    { message: 'a defect' },
+  )
+  t.deepEqual(host.stops.slice(before), [])
+})
+
+test.serial('an engine that a start replaces has as long to end as any other of its kind', async t => {
+  const host = await serving(t, redis)
+  const before = host.stops.length
+  await host.db('databases').where({ id: host.id }).update({ ram_mb: 1024 })
+  const start = await host.begin('start')
+  await start.step((steps, input) => steps.startDatabase(input, { mustStand: false }))
+  t.deepEqual(
+    host.stops.slice(before).map(([, seconds]) => seconds),
+    [engines.redis.stop.graceSeconds],
+  )
+})
+
+test.serial('a password that was reset while a restore made its copy opens nothing once the copy serves', async t => {
+  /** Whether customers could reach the engine when it got its password. */
+  const reachable: boolean[] = []
+  let host: Host | null = null
+  host = await serving(t, {
+    ...{ engine: 'postgres', version: '17', ramMb: 1024 },
+    adapter: ({ setPassword }) => ({
+      async setPassword(engine) {
+        if (host) reachable.push(await host.running())
+        return setPassword(engine)
+      },
+    }),
+  })
+  const { db, id } = host
+  const snapshot = await host.beginSnapshot()
+  const taken = await snapshot.step((steps, input) => steps.takeDatabaseSnapshot(input))
+  await transaction(db, async trx => {
+    await markSnapshotGood(trx, snapshot.id, taken)
+    await recordSnapshotProof(trx, snapshot.id, taken.contents)
+  })
+  await snapshot.end()
+  const volumes = { dump: 10, copy: 11 }
+  const restore = await host.begin('restore', { snapshotId: snapshot.snapshot, volumes })
+  await restore.step((steps, input) => steps.prepareRestore(input))
+  const rotation = await host.begin('rotate', {}, ['restore'])
+  await db('databases').where({ id }).update({ password_generation: 2 })
+  await rotation.step((steps, input) => steps.setDatabasePassword(input, 1))
+  await rotation.end()
+  await host.engine.stop((await host.facts()).containerId!, 60)
+  await db('databases').where({ id }).update({ generation: volumes.copy, status: 'exited' })
+  await restore.end()
+
+  reachable.length = 0
+  const start = await host.begin('start')
+  await start.step((steps, input) => steps.startDatabase(input, { mustStand: false }))
+  t.deepEqual(reachable, [false])
+  const { login } = host.hosted.adapterOf(await host.facts())
+  const remote = await host.remote()
+  t.is(await login(remote, await host.password(2)), 'accepted')
+  t.is(await login(remote, await host.password(1)), 'refused')
+})
+
+test.serial('a change of the password that has not ended is made again before the engine serves', async t => {
+  let dies = false
+  const host = await serving(t, {
+    ...{ engine: 'postgres', version: '17', ramMb: 1024 },
+    adapter: ({ setPassword }) => ({
+      async setPassword(engine) {
+        const effect = await setPassword(engine)
+        if (dies) throw new TypeError('the host dies here')
+        return effect
+      },
+    }),
+  })
+  const { db, id } = host
+  dies = true
+  const rotation = await host.begin('rotate')
+  await db('databases').where({ id }).update({ password_generation: 2 })
+  await t.throwsAsync(rotation.step((steps, input) => steps.setDatabasePassword(input, 1)))
+  dies = false
+  await db('databases').where({ id }).update({ password_generation: 1 })
+  await rotation.end()
+  await host.engine.stop((await host.facts()).containerId!, 60)
+  const start = await host.begin('start')
+  await start.step((steps, input) => steps.startDatabase(input, { mustStand: false }))
+  const { login } = host.hosted.adapterOf(await host.facts())
+  const remote = await host.remote()
+  t.is(await login(remote, await host.password(1)), 'accepted')
+  t.is(await login(remote, await host.password(2)), 'refused')
+})

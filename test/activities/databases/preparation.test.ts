@@ -1,0 +1,107 @@
+import { existsSync } from 'node:fs'
+import { join } from 'node:path'
+import test, { type ExecutionContext } from 'ava'
+import { foldersOf } from '../../../activities/databases/container.ts'
+import type { HostedEngines } from '../../../activities/databases/hosted-engine.ts'
+import { databaseVolume } from '../../../activities/databases/names.ts'
+import { type PreparationOptions, prepareVolume } from '../../../activities/databases/preparation.ts'
+import { folderVolumes } from '../../../activities/volumes/folder.ts'
+import type { DatabaseFacts } from '../../../db/operations/database-facts.ts'
+import { newId } from '../../../policy/ids.ts'
+import { FakeContainerHost } from '../../kit/fakes/container-host.ts'
+import { ownFolder } from '../../kit/folders.ts'
+
+type Place = NonNullable<PreparationOptions['templates']>['place']
+
+/** A host whose steps are noted in their order; `place` says what becomes of a copy. */
+function scene(
+  t: ExecutionContext,
+  { place, settle = async () => {} }: { place?: Place; settle?: () => Promise<void> },
+) {
+  const steps: string[] = []
+  const own = folderVolumes(ownFolder(t))
+  const volumes = { ...own, flush: async () => void steps.push('flush') }
+  const engine = Object.assign(new FakeContainerHost(), {
+    runToEnd: async () => {
+      steps.push('job')
+      return { exitCode: 0, oom: false }
+    },
+  })
+  const id = newId()
+  const database = {
+    ...{ id, ownerId: 'a', engine: 'postgres', version: '17', image: 'berth/postgres:17', imageId: null, ramMb: 1024 },
+    ...{ cpus: 1, port: 20_000, uid: process.getuid!(), generation: 1 },
+  } as DatabaseFacts
+  const path = own.path(databaseVolume(database))
+  const hosted = {
+    adapterOf: () => ({ initialise: () => [['make']], command: () => ['serve'] }),
+    traitsOf: () => ({}),
+    foldersOf: () => foldersOf(path),
+    settle: async () => {
+      steps.push('settle')
+      await settle()
+    },
+  } as unknown as HostedEngines
+  const traits = { id: 'h1', runtime: 'runc', configNames: [], buildProxy: null, caBundle: null } as const
+  const templates = place && { place }
+  const options: PreparationOptions = { engine, volumes, hosted, traits, diskMb: () => 16, templates }
+  const prepare = () => prepareVolume(options, database, new AbortController().signal)
+  return { steps, database, prepare, isMarked: () => existsSync(join(path, 'initialised')) }
+}
+
+test('a copy of a template takes the place of the job that makes a data folder', async t => {
+  const placed: unknown[] = []
+  const host = scene(t, {
+    place: async ({ image }, { data, uid }) => {
+      placed.push([image, existsSync(data), uid])
+      return true
+    },
+  })
+  await host.prepare()
+  t.deepEqual(host.steps, ['settle', 'flush'])
+  t.deepEqual(placed, [['berth/postgres:17', true, process.getuid!()]])
+  t.true(host.isMarked())
+  await host.prepare()
+  t.is(placed.length, 1, 'what is complete stays')
+})
+
+for (const [what, place] of [
+  ['without templates', undefined],
+  ['whose template cannot be used', async () => false],
+] as const)
+  test(`on a host ${what} a job makes the data folder`, async t => {
+    const host = scene(t, place ? { place } : {})
+    await host.prepare()
+    t.deepEqual(host.steps, ['settle', 'job', 'flush'])
+  })
+
+test('a failure is passed on once nothing writes to the volume any more', async t => {
+  let isCopying = false
+  const host = scene(t, {
+    settle: async () => {
+      throw new Error('no certificate')
+    },
+    place: async () => {
+      isCopying = true
+      await new Promise(done => setTimeout(done, 50))
+      isCopying = false
+      return true
+    },
+  })
+  await t.throwsAsync(host.prepare(), { message: 'no certificate' })
+  t.false(isCopying)
+  t.false(host.isMarked())
+})
+
+test('the database has the image that it is pinned to', async t => {
+  const images: string[] = []
+  const host = scene(t, {
+    place: async ({ image }) => {
+      images.push(image)
+      return true
+    },
+  })
+  Object.assign(host.database, { imageId: 'sha256:abc' })
+  await host.prepare()
+  t.deepEqual(images, ['sha256:abc'])
+})
