@@ -9,6 +9,7 @@ import {
   type FirewallState,
   type FirewallTraits,
   firewallRules,
+  inwardRules,
   nameServers,
   type OpenedFirewall,
 } from './port.ts'
@@ -32,6 +33,7 @@ export function iptablesFirewall(options: IptablesOptions): Firewall {
   const own = [bridges, traits.builds.bridges]
   const input = `${name}-INPUT`
   const forward = `${name}-FORWARD`
+  const inward = `${name}-INWARD`
   // A chain of its own: the limits on connections would count from zero if theirs were filled again.
   const admitted = `${name}-ADMITTED`
   const lock = new KeyedLock()
@@ -51,7 +53,12 @@ export function iptablesFirewall(options: IptablesOptions): Firewall {
   const rules = (tool: Tool): Record<string, string[]> => {
     if (tool === 'ip6tables') return { [input]: ['-j REJECT'], [forward]: ['-j REJECT'] }
     const lists = firewallRules({ ...traits, admitted, counter })
-    return { [input]: lists.input, [forward]: lists.forward, [admitted]: [...(admissions ?? [])] }
+    return {
+      [input]: lists.input,
+      [forward]: lists.forward,
+      [admitted]: [...(admissions ?? [])],
+      [inward]: inwardRules(counter),
+    }
   }
 
   async function commit(tool: Tool, { fill, jumps }: { fill: string[]; jumps: string[] }): Promise<void> {
@@ -69,11 +76,15 @@ export function iptablesFirewall(options: IptablesOptions): Firewall {
     if (present === null) throw new Error('iptables does not answer')
     if (tool === 'iptables' && admissions === null) adopt(present)
     const wanted = (chain: string, parent: string | null): WantedChain => {
-      return { name: chain, parent, listed: listed[tool].get(chain) ?? null }
+      return { name: chain, parent, listed: listed[tool].get(chain) ?? null, inward: chain === inward }
     }
     const chains =
       tool === 'iptables'
-        ? [wanted(input, 'INPUT'), wanted(forward, forwardParent(present)), wanted(admitted, null)]
+        ? [
+            wanted(input, 'INPUT'),
+            ...[forward, inward].map(chain => wanted(chain, forwardParent(present))),
+            wanted(admitted, null),
+          ]
         : [wanted(input, 'INPUT'), wanted(forward, 'FORWARD')]
     const plan = planFirewall(present, chains, [
       ...own,
@@ -100,7 +111,7 @@ export function iptablesFirewall(options: IptablesOptions): Firewall {
   async function removeAll(): Promise<void> {
     for (const tool of ['iptables', 'ip6tables'] as const) {
       const present = (await listing(tool)) ?? []
-      for (const chain of [input, forward, admitted]) {
+      for (const chain of [input, forward, inward, admitted]) {
         const jumps = present.filter(rule => rule.endsWith(` -j ${chain}`))
         for (const jump of jumps) await run(tool, ['-w', '-D', ...jump.slice(3).split(' ')])
         await run(tool, ['-w', '-F', chain])

@@ -3,6 +3,8 @@ export interface WantedChain {
   name: string
   /** The kernel's chain that jumps to it before anything else; null = another chain of ours does. */
   parent: string | null
+  /** It gets what comes to our bridges from elsewhere; default: what comes from them. */
+  inward?: boolean
   /** Its rules as the tool lists them; null = this process has not filled it yet. */
   listed: readonly string[] | null
 }
@@ -37,14 +39,15 @@ export function planFirewall(
   bridges: readonly string[],
 ): FirewallPlan {
   const plan: FirewallPlan = { faults: [], fill: [], jumps: [] }
-  for (const { name, parent, listed } of chains) {
+  for (const { name, parent, listed, inward = false } of chains) {
     const isWhole = listing.includes(`-N ${name}`) && rulesOf(listing, name).join('\n') === listed?.join('\n')
     if (!isWhole) {
       plan.faults.push(`the rules of ${name}`)
       plan.fill.push(name)
     }
     if (parent === null) continue
-    const wanted = bridges.map(bridge => `${parent} -i ${bridge} -j ${name}`)
+    const way = (bridge: string) => (inward ? `! -i ${bridge} -o ${bridge}` : `-i ${bridge}`)
+    const wanted = bridges.map(bridge => `${parent} ${way(bridge)} -j ${name}`)
     const rules = rulesOf(listing, parent)
     // Jumps of other installations are for other bridges, so their order does not matter.
     const firstOther = rules.findIndex(rule => !isJump(rule))
@@ -63,4 +66,5 @@ export const rulesOf = (listing: readonly string[], chain: string): string[] =>
   listing.filter(line => line.startsWith(`-A ${chain} `))
 
 /** Whether a rule is a jump from a bridge of any Berth installation to its chain. */
-const isJump = (rule: string): boolean => /^-A \S+ -i \S+ -j BERTH-[0-9a-f]{8}-(INPUT|FORWARD)$/.test(rule)
+const isJump = (rule: string): boolean =>
+  /^-A \S+ (-i \S+|! -i \S+ -o \S+) -j BERTH-[0-9a-f]{8}-(INPUT|FORWARD|INWARD)$/.test(rule)

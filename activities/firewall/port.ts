@@ -126,6 +126,22 @@ function limits(counter: string | null): string[] {
   ]
 }
 
+/**
+ * The rules for connections from elsewhere to ports that are published for all networks, which only databases have. The engine of a database
+ * limits its own connections; these limit what one address takes of the machine's table of connections, which all share.
+ */
+export function inwardRules(counter: string | null): string[] {
+  const { openConnections, newPerSecond, newAtOnce } = networkLimits.inward
+  if (counter === null) return []
+  const fast = `--hashlimit-above ${newPerSecond}/sec --hashlimit-burst ${newAtOnce} --hashlimit-mode srcip`
+  const refused = '-j REJECT --reject-with tcp-reset'
+  return [
+    '-m conntrack --ctstate ESTABLISHED,RELATED -j RETURN',
+    `-p tcp -m connlimit --connlimit-above ${openConnections} --connlimit-saddr --connlimit-mask 32 ${refused}`,
+    `-p tcp -m hashlimit ${fast} --hashlimit-name ${counter}in ${refused}`,
+  ]
+}
+
 /** Addresses of the name servers in the text of a resolv.conf; containers are IPv4 only. */
 export function nameServers(resolvConf: string): string[] {
   return [...resolvConf.matchAll(/^\s*nameserver\s+(\d+\.\d+\.\d+\.\d+)\s*$/gm)]

@@ -1,6 +1,6 @@
 import { KiB } from '../../lib/bytes.ts'
 
-/** Limits of one application's outbound traffic, on every plan: all applications share the host's connection table and its reputation. */
+/** Limits of one application's outbound traffic, and of what comes in, on every plan: all applications share the host's connection table and its reputation. */
 export const networkLimits = {
   /** Max open connections from one container; a small host's table has 65,536 entries. */
   openConnections: 2000,
@@ -18,6 +18,8 @@ export const networkLimits = {
   /** Bytes per second over TCP, after a first burst: one packet may contain thousands of queries. */
   nameStreamBytesPerSecond: 8 * KiB,
   nameStreamBytesAtOnce: 64 * KiB,
+  /** Of one address outside, over all databases of a host: several pools of the largest size, opened at once. */
+  inward: { openConnections: 1000, newPerSecond: 50, newAtOnce: 500 },
   /** Server-to-server mail, as used for spam; submission (465, 587) stays open. */
   refusedPorts: [25],
 } as const

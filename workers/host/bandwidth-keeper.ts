@@ -1,11 +1,12 @@
 import type { Logger } from 'pino'
 import type { Bandwidth } from '../../activities/bandwidth/port.ts'
-import { appOf, type ContainerHost, type ListedContainer, labels } from '../../activities/containers/port.ts'
+import { type ContainerHost, type ListedContainer, labels } from '../../activities/containers/port.ts'
 import type { Db } from '../../db/database.ts'
 import { recordProtection } from '../../db/hosts/hosts.ts'
 import { Backoff } from '../../lib/async/backoff.ts'
 import { startTicks } from '../../lib/process-stat.ts'
 import { bandwidthMbit } from '../../policy/apps/sizes.ts'
+import { type BoundedResidents, boundedApps } from './output-readers.ts'
 
 export interface BandwidthKeeperOptions {
   db: Db
@@ -14,6 +15,8 @@ export interface BandwidthKeeperOptions {
   mbitPer256Mb: number
   hostId: string
   log: Logger
+  /** Whose containers are limited; default: applications. */
+  residents?: BoundedResidents
   /** Milliseconds of a monotonic clock. */
   now?: () => number
 }
@@ -24,6 +27,7 @@ const retries = { firstSeconds: 4, maxSeconds: 60 }
 /** Sets the limits of every start of an application's container, once; retries failures after delays that grow to a minute. */
 export class BandwidthKeeper {
   readonly #options: BandwidthKeeperOptions
+  readonly #residents: BoundedResidents
   /** The first process of each limited container: another start has another process. The engine is queried once for each. */
   readonly #limited = new Map<string, { appId: string; pid: number; ticks: string | null }>()
   readonly #failed = new Map<string, { container: ListedContainer; why: string }>()
@@ -35,6 +39,7 @@ export class BandwidthKeeper {
 
   constructor(options: BandwidthKeeperOptions) {
     this.#options = options
+    this.#residents = options.residents ?? boundedApps
     this.#retries = new Backoff({ ...retries, now: options.now })
   }
 
@@ -44,7 +49,8 @@ export class BandwidthKeeper {
    */
   see(containers: readonly ListedContainer[], ids?: ReadonlySet<string>): Promise<void> {
     if (!this.#options.bandwidth) return Promise.resolve()
-    const running = containers.filter(one => one.running && one.labels[labels.role] === 'app')
+    const { role } = this.#residents
+    const running = containers.filter(one => one.running && one.labels[labels.role] === role)
     if (ids?.size !== 0) this.#forgetOthers(new Set(running.map(({ id }) => id)), ids)
     for (const { container } of this.#failed.values()) this.#pending.set(container.id, container)
     for (const container of running) this.#pending.set(container.id, container)
@@ -60,8 +66,9 @@ export class BandwidthKeeper {
   #forgetOthers(present: ReadonlySet<string>, ids: ReadonlySet<string> | undefined): void {
     const hasEnded = (id: string, appId: string) => !present.has(id) && (!ids || ids.has(appId))
     for (const [id, { appId }] of this.#limited) if (hasEnded(id, appId)) this.#limited.delete(id)
-    for (const [id, { container }] of this.#failed) if (hasEnded(id, appOf(container))) this.#forget(id)
-    for (const [id, container] of this.#pending) if (hasEnded(id, appOf(container))) this.#pending.delete(id)
+    for (const [id, { container }] of this.#failed) if (hasEnded(id, this.#residents.idOf(container))) this.#forget(id)
+    for (const [id, container] of this.#pending)
+      if (hasEnded(id, this.#residents.idOf(container))) this.#pending.delete(id)
   }
 
   /** Containers that are seen during a round are processed in another one after it. */
@@ -90,7 +97,7 @@ export class BandwidthKeeper {
       const { pid, memoryMb } = state.process
       const ticks = startTicks(pid)
       await bandwidth!.limit({ id, pid, mbit: bandwidthMbit(memoryMb, mbitPer256Mb) })
-      this.#limited.set(id, { appId: appOf(container), pid, ticks })
+      this.#limited.set(id, { appId: this.#residents.idOf(container), pid, ticks })
       this.#forget(id)
     } catch (error) {
       if (!this.#failed.has(id)) log.warn({ err: error, container: name }, 'bandwidth: a container has no limit yet')

@@ -1,10 +1,12 @@
 import type { Logger } from 'pino'
 import { type ContainerHost, HostUnreachable } from '../../activities/containers/port.ts'
+import type { DatabaseTemplates } from '../../activities/databases/templates/templates.ts'
 import type { Db } from '../../db/database.ts'
 import { readDatabaseImages, recordDatabaseImages } from '../../db/hosts/database-images.ts'
 import { loop } from '../../lib/async/loop.ts'
 import { unlessAborted } from '../../lib/async/timeout.ts'
 import { type DatabaseSettings, imagesOnOffer } from '../../policy/databases/database-settings.ts'
+import { engineNames } from '../../policy/databases/engine.ts'
 import { engines } from '../../policy/databases/engines.ts'
 import { mongoStandIn } from '../../policy/databases/mongo.ts'
 import { roundSeconds } from '../../policy/rounds.ts'
@@ -15,6 +17,8 @@ export interface DatabaseImagesOptions {
   hostId: string
   databases: DatabaseSettings
   log: Logger
+  /** Prepared data folders, which are made right after their image is ready; omitted = none. */
+  templates?: Pick<DatabaseTemplates, 'prepare' | 'sweep'> | undefined
   everySeconds?: number
 }
 
@@ -42,6 +46,7 @@ export async function watchDatabaseImages(options: DatabaseImagesOptions, signal
       if (signal.aborted) return
       if (known.get(image) !== ready) await prepare(options, image, known, signal)
     }
+    await options.templates?.sweep()
   }
   await loop(round, {
     signal,
@@ -65,23 +70,40 @@ async function forget(
 }
 
 async function prepare(
-  { db, engine, hostId, databases, log }: DatabaseImagesOptions,
+  options: DatabaseImagesOptions,
   image: string,
   known: Map<string, string>,
   signal: AbortSignal,
 ): Promise<void> {
+  const { db, engine, hostId, databases, log } = options
   const state = await unlessAborted(engine.ensureImage(image), signal).then(
     () => ready,
     error => {
       if (signal.aborted || error instanceof HostUnreachable) throw error
       log.warn({ err: error, image }, 'images of databases: not available')
-      return `${oneLine(error.message)} ${whatToDo(image, databases)}`
+      return `${oneLine(error.message)}\n${whatToDo(image, databases)}`
     },
   )
   if (known.get(image) === state) return
   if (state === ready) log.info({ image }, 'images of databases: ready')
   await recordDatabaseImages(db, hostId, { ...Object.fromEntries(known), [image]: state })
   known.set(image, state)
+  if (state === ready) await prepareTemplate(options, image, signal)
+}
+
+/** A failure costs the first database some seconds, and nothing else. */
+async function prepareTemplate(
+  { templates, log }: DatabaseImagesOptions,
+  image: string,
+  signal: AbortSignal,
+): Promise<void> {
+  for (const engine of engineNames)
+    for (const version of engines[engine].versions)
+      if (engines[engine].image(version) === image)
+        await templates?.prepare({ engine, version, image }, signal).catch(error => {
+          if (signal.aborted || error instanceof HostUnreachable) throw error
+          log.warn({ err: error, image }, 'templates of databases: will be made with the first database')
+        })
 }
 
 /** The log has all of it. */
@@ -103,7 +125,8 @@ function whatToDo(image: string, { mongoStandIn: withStandIn }: DatabaseSettings
   )[0]
   const pull = official && `Give the host a registry that has ${official}, or load that image and tag it as ${image}.`
   const isMongo = engines.mongo.versions.some(version => engines.mongo.image(version) === image)
-  if (!isMongo) return [pull, 'The host tries again every 10 minutes.'].filter(Boolean).join(' ')
+  if (!isMongo)
+    return [pull, `The host tries again every ${roundSeconds.databaseImages / 60} minutes.`].filter(Boolean).join(' ')
   const standIn = engines.mongo.versions.map(mongoStandIn.image).join(', ')
   return withStandIn ? `${pull} Until then ${standIn} takes its place.` : `${pull} To try Berth, set MONGO_STAND_IN=on.`
 }

@@ -66,12 +66,16 @@ const startTimeoutMs = 30_000
 
 async function take(db: Db, lease: HostLeaseToken, me: LeaseHolder): Promise<void> {
   const since = Date.now()
+  let former: HostLeaseRow | undefined
   for (let seen: HostLeaseRow | undefined; ; await sleep(renewEveryMs / 2)) {
     try {
-      if (await acquireHostLease(db, lease, me, hostLeaseSeconds)) return
+      const last = await findHostLease(db, lease.hostId)
+      if (last && last.token !== lease.token) former = last
+      const isMine = last?.token === lease.token // the answer to an earlier try was lost
+      if (isMine || (await acquireHostLease(db, lease, me, hostLeaseSeconds)))
+        return former && endFormer(former.holder, me)
       const present = await findHostLease(db, lease.hostId)
       if (!present) continue
-      if (present.token === lease.token) return // the answer to an earlier try was lost
       if (isLeaseClosed(present)) throw new Error(forgotten(lease.hostId))
       if (isDead(present.holder, me) && (await acquireHostLease(db, lease, me, hostLeaseSeconds, present.token))) return
       // A lease that is no longer renewed does not change.
@@ -86,6 +90,19 @@ async function take(db: Db, lease: HostLeaseToken, me: LeaseHolder): Promise<voi
 /** Whether the holder is a process of this machine that has ended; for other machines this cannot be determined. */
 function isDead(holder: LeaseHolder, me: LeaseHolder): boolean {
   return holder.machine === me.machine && startTicks(holder.pid) !== holder.startTicks
+}
+
+/**
+ * Ends the process of this machine that held the name, if it still exists: one that stands still would go on where it was, between a check
+ * of its lease and the effect. What such an effect reaches (the engine, sockets, files) is on this machine only.
+ */
+function endFormer({ machine, pid, startTicks: startedAt }: LeaseHolder, me: LeaseHolder): void {
+  if (machine !== me.machine || pid === me.pid || startTicks(pid) !== startedAt) return
+  try {
+    process.kill(pid, 'SIGKILL')
+  } catch {
+    // It has ended meanwhile, or belongs to a user whom this process may not touch; then it ends itself when it looks at its lease.
+  }
 }
 
 /** The message of a process of a forgotten host before it exits. It removes nothing: people must decide that. */

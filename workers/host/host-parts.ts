@@ -51,6 +51,8 @@ export interface HostParts {
   /** The user that owns every application's files if the process is not root; null = each application has its own. */
   sharedUid: number | null
   capacity: { memoryMb: number; diskMb: number }
+  /** Folder of prepared data folders of databases, beside that of images. */
+  templateCache: string
   /** Which protections are on, or the reason why not, for the summary of `berth up` and `berth doctor`. */
   protections: Record<string, string>
   /** Id of this boot of the machine. */
@@ -132,6 +134,7 @@ export async function openHost(config: Config, log: Logger): Promise<HostParts> 
       caBundle: config.host.caBundle,
     },
     sharedUid: uid === 0 ? null : uid,
+    templateCache: templateCache(),
     capacity: {
       memoryMb,
       diskMb: await diskMb(root),
@@ -160,10 +163,14 @@ export async function openHost(config: Config, log: Logger): Promise<HostParts> 
   }
 }
 
-/** The cache of root file systems of images that no registry provides, shared by all installations of this user. */
-function imageCache(): string {
-  return join(process.env.XDG_CACHE_HOME || join(homedir(), '.cache'), 'berth', 'images')
-}
+/** The cache of all installations of this user. */
+const cacheFolder = (): string => join(process.env.XDG_CACHE_HOME || join(homedir(), '.cache'), 'berth')
+
+/** Root file systems of images that no registry provides. */
+const imageCache = (): string => join(cacheFolder(), 'images')
+
+/** Prepared data folders of databases. */
+const templateCache = (): string => join(cacheFolder(), 'database-templates')
 
 /** The size of the file system of the host's folder in MB: disk is reserved by size, so space that applications already use counts too. */
 async function diskMb(folder: string): Promise<number> {

@@ -27,8 +27,8 @@ export interface HostQueuesOptions {
  */
 export async function serveHostQueues(options: HostQueuesOptions): Promise<RunningWorker> {
   const { config, log, hostId, databaseSnapshots } = options
-  const { discardRestore } = databaseSnapshots
-  const activities = { ...options.activities, ...options.databases, discardRestore }
+  const { discardRestore, discardDrill } = databaseSnapshots
+  const activities = { ...options.activities, ...options.databases, discardRestore, discardDrill }
   const snapshots = { ...options.snapshots, ...databaseSnapshots }
   const { queuePrefix, host } = config
   const long = longSlots()

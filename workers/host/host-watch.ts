@@ -1,6 +1,6 @@
 import type { Logger } from 'pino'
 import { type ContainerEvent, type ContainerHost, labels } from '../../activities/containers/port.ts'
-import { Bell, loop } from '../../lib/async/loop.ts'
+import { Bell, type LoopOptions, loop } from '../../lib/async/loop.ts'
 import { roundSeconds } from '../../policy/rounds.ts'
 import { type AppRoundsOptions, HostRounds } from './host-rounds.ts'
 import type { Rounds } from './watch/rounds.ts'
@@ -36,7 +36,7 @@ export interface WatchedRounds {
   /** Receives each event; true = a round must look at it now. */
   onEvent(event: ContainerEvent): boolean
   /** Pause between rounds, in milliseconds; may be computed after each. */
-  everyMs: number | (() => number)
+  everyMs: LoopOptions['everyMs']
 }
 
 const gatherMs = 100

@@ -16,6 +16,10 @@ import { hostReadKey } from '../../policy/keys.ts'
 import { withCrashPoints } from '../crash-points.ts'
 import { BandwidthKeeper } from './bandwidth-keeper.ts'
 import { watchDatabaseImages } from './database-images.ts'
+import { databaseBounds } from './databases/database-bounds.ts'
+import { watchDatabaseCopies } from './databases/database-copies.ts'
+import { watchDatabaseDisks } from './databases/database-disks.ts'
+import { reportImageIds } from './databases/database-image-ids.ts'
 import { openDatabases } from './databases/database-parts.ts'
 import { watchDatabases } from './databases/database-watch.ts'
 import { watchDisks } from './disk-watch.ts'
@@ -102,12 +106,19 @@ export async function startHost(parts: HostParts) {
     },
   }
   const rounds = new HostRounds(watched)
+  const boundDatabases = databaseBounds({ db, engine, bandwidth, mbitPer256Mb, hostId, log }, acting)
   const databases = openDatabases({ parts, engine, volumes, lease, locks, boot })
   const loops = [
     stayVisible(parts, acting, log),
     watchHost(watched, acting, rounds),
-    watchDatabases(databases.watch, acting),
-    watchDatabaseImages({ db, engine: parts.engine, hostId, databases: config.databases, log }, acting),
+    watchDatabases({ ...databases.watch, onContainers: boundDatabases }, acting),
+    watchDatabaseDisks(databases.disks, acting),
+    ...(databases.copies ? [watchDatabaseCopies(databases.copies, acting)] : []),
+    watchDatabaseImages(
+      { db, engine: parts.engine, hostId, databases: config.databases, log, templates: databases.templates },
+      acting,
+    ),
+    reportImageIds({ db, engine: parts.engine, hostId, databases: config.databases, log }, acting),
     watchMetrics({ db, engine, hostId, log }, acting),
     watchFirewall({ db, firewall: parts.firewall, hostId, log }, acting),
     watchDisks({ db, volumes, hostId, log }, acting),

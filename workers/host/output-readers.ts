@@ -8,11 +8,21 @@ export interface OutputReadersOptions {
   engine: Pick<ContainerHost, 'readOutput'>
   log: Logger
   pace?: typeof outputPace
+  /** Whose containers get readers; default: applications. */
+  residents?: BoundedResidents
   /** Called with an application whose reader has ended: its program has, or the connection broke. */
   ended?: (appId: string) => void
   /** Resolves after `ms` milliseconds; ends early with the signal. */
   wait?: (ms: number, signal: AbortSignal) => Promise<unknown>
 }
+
+/** The containers that bounds apply to, by their role, and the id of what each belongs to. */
+export interface BoundedResidents {
+  role: string
+  idOf(container: ListedContainer): string
+}
+
+export const boundedApps: BoundedResidents = { role: 'app', idOf: appOf }
 
 /**
  * Runs one reader for each running application, which stores nothing and reads no faster than its share: the engine waits for its
@@ -37,8 +47,9 @@ export class OutputReaders {
   /** Receives the running containers of these applications, or of all: new ones get a reader, and all get the rates that their number permits. */
   see(containers: readonly ListedContainer[], ids?: ReadonlySet<string>): void {
     if (ids?.size === 0) return
-    const running = containers.filter(one => one.running && one.labels[labels.role] === 'app')
-    for (const [id, one] of this.#running) if (!ids || ids.has(appOf(one))) this.#running.delete(id)
+    const { role, idOf } = this.#options.residents ?? boundedApps
+    const running = containers.filter(one => one.running && one.labels[labels.role] === role)
+    for (const [id, one] of this.#running) if (!ids || ids.has(idOf(one))) this.#running.delete(id)
     for (const container of running) this.#running.set(container.id, container)
     this.#owned = new Map()
     for (const one of this.#running.values()) this.#owned.set(ownerOf(one), (this.#owned.get(ownerOf(one)) ?? 0) + 1)
@@ -47,7 +58,7 @@ export class OutputReaders {
 
   /** Reads until the program ends; a broken connection is replaced when its container is seen next. */
   async #follow(container: ListedContainer): Promise<void> {
-    const { engine, log, ended, pace = outputPace, wait = pause } = this.#options
+    const { engine, log, ended, pace = outputPace, wait = pause, residents = boundedApps } = this.#options
     const { id, name } = container
     this.#read.add(id)
     let spent = 0
@@ -66,7 +77,7 @@ export class OutputReaders {
       log.warn({ err: error, container: name }, 'output: the reader failed and will be replaced')
     } finally {
       this.#read.delete(id)
-      ended?.(appOf(container))
+      ended?.(residents.idOf(container))
     }
   }
 }

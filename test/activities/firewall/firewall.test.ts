@@ -133,7 +133,12 @@ test('rules that were flushed, deleted, changed or preceded by others are repair
   const firewall = iptablesFirewall({ ...one, ...nothing, through: net.through })
   await firewall.apply()
   const whole = await net.rules()
-  const ways = (parent: string) => bridgesOf(one).map(bridges => `-A ${parent} -i ${bridges} -j ${one.name}-${parent}`)
+  const ways = (parent: string) => [
+    ...(parent === 'INPUT'
+      ? []
+      : bridgesOf(one).map(bridges => `-A FORWARD ! -i ${bridges} -o ${bridges} -j ${one.name}-INWARD`)),
+    ...bridgesOf(one).map(bridges => `-A ${parent} -i ${bridges} -j ${one.name}-${parent}`),
+  ]
   const repairs: [string[], RegExp][] = [
     [['-F'], /rules of .*-INPUT.*from INPUT.*rules of .*-FORWARD.*from FORWARD/],
     [['-F', `${one.name}-FORWARD`], /^the rules of \S+-FORWARD$/],

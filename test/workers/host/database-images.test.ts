@@ -3,7 +3,7 @@ import pino from 'pino'
 import { HostUnreachable, ImageUnavailable } from '../../../activities/containers/port.ts'
 import { readDatabaseImages, recordDatabaseImages } from '../../../db/hosts/database-images.ts'
 import { parseConfig } from '../../../policy/config.ts'
-import { watchDatabaseImages } from '../../../workers/host/database-images.ts'
+import { type DatabaseImagesOptions, watchDatabaseImages } from '../../../workers/host/database-images.ts'
 import { comesTrue } from '../../kit/comes-true.ts'
 import { rows } from '../../kit/rows/rows.ts'
 import { testDatabase } from '../../kit/servers/database.ts'
@@ -25,12 +25,18 @@ function fakeEngine() {
   }
 }
 
-async function watched(t: ExecutionContext, hostId: string, settings: Record<string, string>) {
+async function watched(
+  t: ExecutionContext,
+  hostId: string,
+  settings: Record<string, string>,
+  templates?: DatabaseImagesOptions['templates'],
+) {
   const { db } = await database
   const { databases } = parseConfig(settings, '/')
   const engine = fakeEngine()
   const ending = new AbortController()
-  const options = { db, engine, hostId, databases, log: pino({ level: 'silent' }), everySeconds: 0.05 }
+  const log = pino({ level: 'silent' })
+  const options = { db, engine, hostId, databases, log, templates, everySeconds: 0.05 }
   const watch = watchDatabaseImages(options, ending.signal)
   const stop = async () => {
     ending.abort()
@@ -74,9 +80,12 @@ test('an image that cannot be had is recorded with what to do, and tried again',
   const { 'berth/mongo:8': mongo, 'berth/postgres:17': postgres } = await recorded()
   t.is(
     mongo,
-    'The image berth/mongo:8 is missing: no registry. Give the host a registry that has mongo:8, or load that image and tag it as berth/mongo:8. To try Berth, set MONGO_STAND_IN=on.',
+    'The image berth/mongo:8 is missing: no registry.\nGive the host a registry that has mongo:8, or load that image and tag it as berth/mongo:8. To try Berth, set MONGO_STAND_IN=on.',
   )
-  t.regex(postgres!, /^no space left on device Give the host a registry that has postgres:17, .* tries again/)
+  t.regex(
+    postgres!,
+    /^no space left on device\nGive the host a registry that has postgres:17, .* tries again every 10 minutes\.$/,
+  )
   engine.asked[2]!.done()
   await comesTrue(async () => (await recorded())['berth/mongo:8'] === 'ready')
   await comesTrue(() => engine.asked.length === 4)
@@ -133,4 +142,30 @@ test('a host without databases asks for no image', async t => {
   await comesTrue(async () => 'berth/redis:8' in (await recorded()))
   t.regex((await recorded())['berth/redis:8']!, /offers no databases/)
   t.deepEqual(engine.asked, [])
+})
+
+test('the data folder of an image is prepared once, as soon as the image is ready; its failure holds up nothing', async t => {
+  await host('templates')
+  const prepared: string[] = []
+  let sweeps = 0
+  const { engine, recorded } = await watched(
+    t,
+    'templates',
+    { DATABASE_ENGINES: 'mysql,postgres' },
+    {
+      async prepare({ engine: name, version, image }) {
+        t.is((await recorded())[image], 'ready', 'nobody waits for it')
+        prepared.push(`${name} ${version}`)
+        if (name === 'mysql') throw new Error('no space left')
+      },
+      sweep: async () => void sweeps++,
+    },
+  )
+  for (const n of [0, 1]) {
+    await comesTrue(() => engine.asked.length === n + 1)
+    t.is(prepared.length, n, 'one after the other')
+    engine.asked[n]!.done()
+  }
+  await comesTrue(() => sweeps > 2)
+  t.deepEqual(prepared.sort(), ['mysql 9', 'postgres 17'])
 })

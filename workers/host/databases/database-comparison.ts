@@ -12,12 +12,15 @@ export interface DatabaseComparisonOptions extends StrayOptions, SettlementOptio
   hostId: string
   /** Databases that failed in the previous round: another failure of theirs says nothing about the engine. */
   failing: Set<string>
+  /** Receives the containers of these databases, or of all, in every comparison. */
+  onContainers?(present: readonly ListedContainer[], ids?: ReadonlySet<string>): void
 }
 
 /** Compares all databases of a host, and deals with strays; resolves to those that the next round must check again. */
 export async function compareDatabases(options: DatabaseComparisonOptions): Promise<Set<string>> {
   const { db, hostId } = options
   const containers = await allContainers(options)
+  options.onContainers?.(containers)
   const { rows, aside, unsettled } = await compare(options, containers, () => listDatabasesOfHost(db, hostId))
   const residents = databaseResidents(db, hostId)
   const keys = (of: readonly HostDatabase[]) => new Set(of.map(residents.keyOfRow))
@@ -35,8 +38,11 @@ export async function compareSomeDatabases(
   const { db, hostId } = options
   if (ids.size === 0) return { unsettled: new Set(), hasStrays: false }
   const containers = await containersOf(options, ids)
+  options.onContainers?.(containers, ids)
   const { rows, unsettled } = await compare(options, containers, () => listDatabasesOfHost(db, hostId, [...ids]))
   const known = new Set(rows.map(({ id }) => id))
+  // One that was deleted is not started again.
+  for (const id of ids) if (!known.has(id)) options.due.delete(id)
   return { unsettled, hasStrays: containers.some(container => !known.has(databaseOf(container))) }
 }
 
@@ -67,6 +73,8 @@ async function compare(
   const rows = await read()
   const residents = databaseResidents(db, hostId)
   const aside = await bringBackStrays(options, residents, containers, rows)
+  // What is not there is not started: a restart that is due would make every round begin at once.
+  for (const id of aside) options.due.delete(id)
   const byName = new Map(containers.map(one => [one.name, one]))
   const each = { log, failing, subjectOf: residents.subjectOf, words: residents.words.many }
   const settle = (row: HostDatabase) => settleDatabase(options, row, byName.get(databaseContainerName(row)))

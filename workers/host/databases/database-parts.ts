@@ -1,13 +1,22 @@
 import { join } from 'node:path'
 import { type DatabaseHostOptions, databaseHostActivities } from '../../../activities/database-host.ts'
 import { databaseSnapshotActivities } from '../../../activities/database-snapshots.ts'
+import { databaseDiskGuard } from '../../../activities/databases/disk-guard.ts'
+import { diskSpace } from '../../../activities/databases/disk-space.ts'
 import { contentsOf } from '../../../activities/databases/engines/contents.ts'
 import { engineOf } from '../../../activities/databases/engines/select.ts'
 import { hostedEngines } from '../../../activities/databases/hosted-engine.ts'
+import { databaseVolume } from '../../../activities/databases/names.ts'
+import { recordingClosings } from '../../../activities/databases/point-in-time/closings.ts'
+import { pointInTime } from '../../../activities/databases/point-in-time/point-in-time.ts'
+import { walCopies } from '../../../activities/databases/point-in-time/wal-copies.ts'
+import { templateArchives } from '../../../activities/databases/templates/archives.ts'
+import { databaseTemplates } from '../../../activities/databases/templates/templates.ts'
 import type { Boot } from '../../../activities/hosts/boot.ts'
 import { strayBook } from '../../../activities/hosts/stray-book.ts'
 import type { AppLocks } from '../../../activities/steps/app-locks.ts'
 import { diskLimits } from '../../../activities/volumes/disk-limits.ts'
+import { readFactsOfDatabase } from '../../../db/operations/database-facts.ts'
 import { diskMbFor } from '../../../policy/apps/sizes.ts'
 import { withCrashPoints } from '../../crash-points.ts'
 import { type HostLease, leased } from '../host-lease.ts'
@@ -39,26 +48,44 @@ export function openDatabases({ parts, engine, volumes, lease, locks, boot }: Da
     domain: config.databases.domain,
     address,
     bind: config.databases.bind,
+    archives: config.retention.pointInTimeDays > 0,
+  })
+  const guard = databaseDiskGuard({ db, volumes, hosted })
+  const templates = databaseTemplates({
+    engine,
+    engineOf,
+    archives: templateArchives(parts.templateCache),
+    drafts: join(hostFolder(config), 'template-drafts'),
+    traits: parts.traits,
+    sharedUid: parts.sharedUid,
+    log,
   })
   const options: DatabaseHostOptions = {
     db,
     engine: withCrashPoints('database-engine', engine),
     volumes: withCrashPoints('database-volumes', volumes),
     hosted: withCrashPoints('databases', hosted),
+    guard: withCrashPoints('database-disks', guard),
     traits: parts.traits,
     boot,
     bind: config.databases.bind,
     diskMb: ramMb => diskMbFor(ramMb, config.host.diskMbPer256Mb),
     disk: volume => diskLimits(volume, { ...config.host.disk, volumes, folder: hostFolder(config) }),
     admit,
+    templates: withCrashPoints('database-templates', templates),
     locks,
     sharedUid: parts.sharedUid,
     confirm: lease.confirm,
   }
-  const activities = databaseHostActivities(options)
+  const { held } = lease
+  const store = withCrashPoints('store', parts.store)
+  const copies = walCopies({ db: withCrashPoints('wal-copies', db), store: withCrashPoints('wal-store', store), held })
+  const restorable = pointInTime({ ...options, store, copies, held })
+  const activities = recordingClosings(db, restorable, databaseHostActivities(options))
   const snapshots = databaseSnapshotActivities({
     ...options,
-    store: withCrashPoints('store', parts.store),
+    store,
+    pointInTime: restorable,
     snapshots: withCrashPoints('snapshots', parts.snapshots),
     contentsOf,
   })
@@ -73,10 +100,23 @@ export function openDatabases({ parts, engine, volumes, lease, locks, boot }: Da
     log,
     held: lease.held,
     admit,
+    async memoryOf({ id }) {
+      const database = await readFactsOfDatabase(db, id)
+      if (!database) throw new Error('The database was deleted.')
+      return hosted.memoryOf(database)
+    },
+    diskOf: database => diskSpace(volumes.path(databaseVolume(database))),
   }
   return {
     activities: withCrashPoints('host', leased(lease, activities)),
     snapshots: withCrashPoints('host', leased(lease, snapshots)),
     watch,
+    disks: { db, guard, engine, locks, hostId, sharedUid: parts.sharedUid, log, held: lease.held },
+    templates,
+    /** Null where the setting is 0. */
+    copies:
+      config.retention.pointInTimeDays > 0
+        ? { db, pointInTime: restorable, hostId, sharedUid: parts.sharedUid, log }
+        : null,
   }
 }

@@ -109,7 +109,7 @@ async function act(
   if (decision === 'record-exit') await recordExit(options, database, container)
   if (decision === 'plan-restart') {
     const plan = planRestart(database.restarts, 0, new Date(now()))
-    if (await recordRestartPlan(db, id, plan)) report(options, database, plan)
+    if (await transaction(db, trx => recordRestartPlan(trx, database, plan))) report(options, database, plan)
   }
   // One commit: a restart that was taken and not queued would be lost.
   if (decision === 'restart')
@@ -134,7 +134,7 @@ async function recordExit(
   const plan = planRestart(database.restarts, ranMs, new Date(now()))
   const isPlanned = await transaction(db, async trx => {
     const isRecorded = await recordDatabaseExit(trx, database, exit)
-    return isRecorded && (await recordRestartPlan(trx, database.id, plan))
+    return isRecorded && (await recordRestartPlan(trx, database, plan))
   })
   if (isPlanned) report(options, database, plan, exit)
 }

@@ -13,10 +13,10 @@ import { roundSeconds } from '../../../policy/rounds.ts'
 import { watchMetrics } from '../host-metrics.ts'
 import { watchRounds } from '../host-watch.ts'
 import { Rounds } from '../watch/rounds.ts'
-import { compareDatabases, compareSomeDatabases } from './database-comparison.ts'
-import { databaseMetrics } from './database-metrics.ts'
+import { compareDatabases, compareSomeDatabases, type DatabaseComparisonOptions } from './database-comparison.ts'
+import { DatabaseMetrics, type DatabaseMetricsOptions } from './database-metrics.ts'
 
-export interface DatabaseWatchOptions {
+export interface DatabaseWatchOptions extends Pick<DatabaseMetricsOptions, 'memoryOf' | 'diskOf'> {
   db: Db
   engine: ContainerHost
   volumes: Volumes
@@ -29,6 +29,8 @@ export interface DatabaseWatchOptions {
   log: Logger
   /** Rejects when another process has taken over this host. */
   held(): Promise<void>
+  /** Bounds what the engines that run print and send (database-bounds.ts). */
+  onContainers?: DatabaseComparisonOptions['onContainers']
   /** Lets the owners' applications reach the databases that run (database-admissions.ts). */
   admit(): Promise<void>
   /** Milliseconds since 1970. */
@@ -79,9 +81,13 @@ export class DatabaseRounds extends Rounds {
     }
   }
 
-  /** Pause before the next round, in milliseconds: until the next restart after a crash is due, if that is sooner. */
-  get pauseMs(): number {
+  /**
+   * Pause before the next round, in milliseconds: until the next restart after a crash is due, if that is sooner. After a round that
+   * failed, what is overdue waits as everything else does.
+   */
+  pauseMs(failed: boolean): number {
     const { now = Date.now, everySeconds = roundSeconds.hostWatch } = this.#options
+    if (failed) return everySeconds * 1000
     return Math.max(0, Math.min(everySeconds * 1000, ...[...this.#due.values()].map(at => at - now())))
   }
 
@@ -106,8 +112,9 @@ export async function watchDatabases(options: DatabaseWatchOptions, signal: Abor
     return true
   }
   const filter = { [labels.host]: hostId, [labels.role]: databaseRole }
+  const everyMs = ({ failed }: { failed: boolean }) => rounds.pauseMs(failed)
   await Promise.all([
-    watchRounds({ engine, log, rounds, filter, onEvent, everyMs: () => rounds.pauseMs }, signal),
-    watchMetrics(options, signal, databaseMetrics(options)),
+    watchRounds({ engine, log, rounds, filter, onEvent, everyMs }, signal),
+    watchMetrics(options, signal, new DatabaseMetrics(options)),
   ])
 }

@@ -81,7 +81,8 @@ test('a database is reached by applications of its owner at whatever address it 
   const admit = admitDatabases({ engine, firewall, hostId })
   const strays = strayBook(join(folder, 'strays.json'))
   const parts = { db, engine, volumes: folderVolumes(join(folder, 'volumes')), strays, locks: appLocks(), hostId, log }
-  const options = { ...parts, boot: inBoot('boot-1'), held: async () => {}, admit, everySeconds: 600 }
+  const figures = { memoryOf: async () => ({ usedBytes: 0, limitBytes: 1 }), diskOf: async () => null }
+  const options = { ...parts, ...figures, boot: inBoot('boot-1'), held: async () => {}, admit, everySeconds: 600 }
   const watch = watchDatabases(options, ending.signal)
   try {
     await comesTrue(async () => (await heard(first)) === 'data')

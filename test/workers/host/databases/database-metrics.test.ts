@@ -1,6 +1,6 @@
 import test from 'ava'
 import { listDatabaseMetrics } from '../../../../db/databases/database-metrics.ts'
-import { databaseMetrics } from '../../../../workers/host/databases/database-metrics.ts'
+import { DatabaseMetrics } from '../../../../workers/host/databases/database-metrics.ts'
 import { testDatabase } from '../../../kit/servers/database.ts'
 import { watchedHost } from './watched-host.ts'
 
@@ -16,7 +16,7 @@ test('each interval of a running database has one point, from the container that
   const older = { id: one.id, generation: 7 }
   put(older)
   const stopped = await add({ status: 'exited' })
-  const metrics = databaseMetrics(options)
+  const metrics = new DatabaseMetrics(options)
   engine.figures.set(`berth-db-${one.id}-7`, { cpuPercent: 90 })
   for (let n = 0; n < 20; n++) {
     engine.figures.set(one.name, { cpuPercent: n, memoryBytes: 100 * mb, networkIn: n * 10, networkOut: n })
@@ -32,7 +32,7 @@ test('each interval of a running database has one point, from the container that
 test('one whose container cannot be read is sampled again later, and one that was deleted loses only its points', async t => {
   const { db, serving, engine, options } = await watchedHost((await database).db)
   const [failing, deleted] = [await serving(), await serving()]
-  const metrics = databaseMetrics(options)
+  const metrics = new DatabaseMetrics(options)
   engine.figures.set(failing.name, new Error('the engine hangs'))
   await metrics.round(begin)
   engine.figures.delete(failing.name)

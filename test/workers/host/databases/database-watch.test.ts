@@ -16,7 +16,7 @@ test('an engine that ended is recorded with its code, and started again once whe
   const due = new Date(clock.now + 1000)
   t.like(await row(one.id), { status: 'exited', exit_code: 137, exit_oom: true, restarts: 1, restart_at: due })
   t.deepEqual(await queued(one.id), [])
-  t.is(rounds.pauseMs, 1000, 'the next round comes when it is due')
+  t.is(rounds.pauseMs(false), 1000, 'the next round comes when it is due')
   later(0.999)
   await rounds.round()
   t.deepEqual(await queued(one.id), [])
@@ -27,7 +27,22 @@ test('an engine that ended is recorded with its code, and started again once whe
   t.like(await row(one.id), { restart_at: null, restarts: 1, desired_state: 'running' })
   await look()
   t.deepEqual(await queued(one.id), [start], 'once')
-  t.is(rounds.pauseMs, 5000)
+  t.is(rounds.pauseMs(false), 5000)
+})
+
+test('a restart that is due does not hurry rounds that fail, nor those after its database was deleted', async t => {
+  const { db, serving, crash, look, later, rounds } = await host()
+  const one = await serving()
+  rounds.follow(true)
+  await look()
+  crash(one)
+  await look()
+  later(10)
+  t.is(rounds.pauseMs(false), 0)
+  t.is(rounds.pauseMs(true), 5000, 'Postgres may be down')
+  await db('databases').where({ id: one.id }).delete()
+  await rounds.round()
+  t.is(rounds.pauseMs(false), 5000, 'without a comparison of everything')
 })
 
 test('an engine that crashes again and again waits longer each time, stays down after the fifth, and begins anew when somebody starts it', async t => {

@@ -66,6 +66,8 @@ export async function watchedHost(db: Db, changes: Partial<DatabaseWatchOptions>
     ...{ db, engine, volumes, strays, hostId, boot, log, locks: appLocks(), now: () => clock.now },
     held: async () => {},
     admit: async () => void admitted.push(engine.containers.size),
+    memoryOf: async () => ({ usedBytes: 0, limitBytes: 1 }),
+    diskOf: async () => null,
     ...changes,
   }
   const rounds = new DatabaseRounds(options)

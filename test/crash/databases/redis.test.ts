@@ -1,12 +1,12 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import test, { type ExecutionContext } from 'ava'
-import type { RemoteEngine } from '../../activities/databases/port.ts'
-import { databaseHostname } from '../../policy/databases/connection-url.ts'
-import type { Answer } from '../kit/actors/api.ts'
-import { diesAt } from '../kit/crash/crash-kit.ts'
-import { redisCustomer } from '../kit/databases/redis-customer.ts'
-import { type Entry, startEntry } from '../kit/platform/entry.ts'
-import { testPlatform } from '../kit/platform/platform.ts'
+import type { RemoteEngine } from '../../../activities/databases/port.ts'
+import { databaseHostname } from '../../../policy/databases/connection-url.ts'
+import type { Answer } from '../../kit/actors/api.ts'
+import { diesAt } from '../../kit/crash/crash-kit.ts'
+import { redisCustomer } from '../../kit/databases/redis-customer.ts'
+import { type Entry, startEntry } from '../../kit/platform/entry.ts'
+import { testPlatform } from '../../kit/platform/platform.ts'
 
 const started = testPlatform({ hosts: {}, settings: { DATABASE_ENGINES: 'redis', DISK_MB_PER_256MB: '128' } })
 /** Without a cache the image is made first, beside the other tests. */

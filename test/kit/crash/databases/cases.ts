@@ -1,0 +1,99 @@
+import { around } from '../crash-portions.ts'
+import type { Kind } from './rental.ts'
+
+/**
+ * What dies while the host stands still in a step: the host itself; the host, whose name another process then takes, before it wakes; all
+ * engines; the worker; Temporal, with or without what it knows; our own Postgres.
+ */
+export type Victim = 'host' | 'replaced host' | 'engine' | 'worker' | 'Temporal' | 'emptied Temporal' | 'Postgres'
+
+/** A step of a kind of operation, at which something dies. */
+export interface Case {
+  kind: Kind
+  point: string
+  victim: Victim
+}
+
+/** Effects of a host in each kind, in their order. */
+const hostEffects: Record<Kind, readonly string[]> = {
+  create: [
+    ...['host.prepareDatabase', 'database-volumes.ensure', 'databases.settle', 'database-volumes.flush'],
+    ...['host.startDatabase', 'database-engine.ensureNetwork', 'database-engine.create', 'database-engine.start'],
+    ...['databases.untilServing', 'host.setDatabasePassword', 'databases.locally', 'databases.proveLogin'],
+  ],
+  start: ['host.startDatabase', 'databases.settle', 'database-engine.start', 'databases.untilServing'],
+  stop: ['host.stopDatabase', 'database-engine.stop'],
+  resize: [
+    ...[
+      'host.stopDatabase',
+      'database-engine.stop',
+      'host.startDatabase',
+      'databases.settle',
+      'database-engine.create',
+    ],
+    ...['database-engine.start', 'databases.untilServing'],
+  ],
+  rotate: ['host.setDatabasePassword', 'databases.settle', 'databases.locally', 'databases.proveLogin'],
+  certify: ['host.reissueCertificate', 'databases.settle', 'databases.locally', 'databases.proveLogin'],
+  delete: [
+    ...['host.removeDatabaseContainers', 'database-engine.remove', 'host.removeDatabaseVolumes'],
+    'database-volumes.remove',
+  ],
+  snapshot: [
+    ...['host.takeDatabaseSnapshot', 'databases.locally', 'store.put', 'store.open', 'snapshots.unpack'],
+    ...['database-engine.create', 'databases.untilServing', 'database-engine.remove', 'database-volumes.remove'],
+  ],
+  restore: [
+    ...['host.prepareRestore', 'snapshots.unpack', 'databases.locally', 'database-volumes.flush', 'host.stopDatabase'],
+    ...['database-engine.stop', 'host.startDatabase', 'host.setDatabasePassword', 'databases.proveLogin'],
+  ],
+}
+
+/** One point in the middle of each step of each kind. */
+const middles: Record<Kind, readonly string[]> = {
+  create: ['databases.settle:after', 'database-engine.start:after', 'databases.proveLogin:before'],
+  start: ['database-engine.start:after'],
+  stop: ['database-engine.stop:before', 'database-engine.stop:after'],
+  resize: ['database-engine.stop:after', 'database-engine.start:after'],
+  rotate: ['databases.locally:before', 'databases.proveLogin:before'],
+  certify: ['databases.settle:after', 'databases.proveLogin:before'],
+  delete: ['database-engine.remove:before', 'database-volumes.remove:before'],
+  snapshot: ['databases.locally:after', 'databases.untilServing:after'],
+  restore: ['databases.locally:after', 'host.stopDatabase:after', 'databases.proveLogin:before'],
+}
+
+const kinds = Object.keys(hostEffects) as Kind[]
+
+/** Every effect of a host, before and after it: the host dies. */
+export const hostCases = (only: readonly Kind[] = kinds): Case[] =>
+  only.flatMap(kind => around(...hostEffects[kind]).map(point => ({ kind, point, victim: 'host' as const })))
+
+/** One point in each step: something else dies. */
+export const stepCases = (victim: Victim, only: readonly Kind[] = kinds): Case[] =>
+  only.flatMap(kind => middles[kind].map(point => ({ kind, point, victim })))
+
+/** Records of the worker in each kind, in their order. */
+export const workerRecords: Record<Kind, readonly string[]> = {
+  create: ['claimNextOfDatabase', 'recordStep', 'recordDatabaseStatus', 'databaseServes'],
+  start: ['claimNextOfDatabase', 'recordDatabaseStatus', 'databaseServes'],
+  stop: ['recordDatabaseDesired', 'databaseStopped'],
+  resize: ['recordDatabaseStatus', 'databaseResized'],
+  rotate: ['recordStep', 'beginRotation', 'databaseServes'],
+  certify: ['databaseServes'],
+  delete: ['recordDatabaseStatus', 'databaseDeleted'],
+  snapshot: ['reserveVolumes', 'keepDatabaseSnapshotPlace', 'databaseSnapshotTaken', 'leaveDatabaseSnapshotPlace'],
+  restore: ['reserveVolumes', 'beginSwitch', 'switchVolume', 'databaseRestored'],
+}
+
+/** Transactions of the worker whose COMMIT is cut, by a statement in them. */
+export const workerCommits: Record<Kind, readonly RegExp[]> = {
+  create: [/operation-claims\.begin/, /"provisioned_at"/],
+  start: [/operation-claims\.begin/, /"container_id"/],
+  stop: [/"desired_if_kept"/, /"exit_oom"/],
+  resize: [/'restarting'|restarting/, /greatest\(d\.ram_mb/],
+  rotate: [/"password_generation"/, /"provisioned_at"/],
+  certify: [/"provisioned_at"/],
+  delete: [/delete from "databases"/],
+  snapshot: [/"next_generation"/, /"contents"/],
+  restore: [/"next_generation"/, /"retired_generation"/, /"container_id"/],
+}

@@ -1,0 +1,73 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import test from 'ava'
+import { databaseHostname } from '../../policy/databases/connection-url.ts'
+import { postgresClient, postgresOptions } from '../kit/databases/postgres-customer.ts'
+import { platformApart } from '../kit/noise/apart.ts'
+import { databaseNoise } from '../kit/noise/database-noise.ts'
+
+// How much slower a database becomes beside one of another account at all of its limits. That the limits are there is a test of every run
+// (test/workers/host/databases/database-bounds.test.ts).
+const settings = { DATABASE_ENGINES: 'postgres', DISK_MB_PER_256MB: '512', HOST_FIREWALL: 'auto' }
+const platform = await platformApart({}, { settings })
+
+const blocks = 5
+const queriesInBlock = 150
+const imageSeconds = 1200
+
+test('a database answers beside one of another account at its limits', async t => {
+  t.timeout(1_800_000)
+  async function rent() {
+    const as = platform.api.as(await platform.api.makeUser())
+    const body = JSON.stringify({ name: 'noise', type: 'postgres', version: '17', memory: 1024 })
+    const made = await platform.until(
+      async () => {
+        const answer = await as.request('POST', '/v2/databases', { body })
+        return answer.status === 200 && answer.body.response
+      },
+      imageSeconds,
+      'a database',
+    )
+    const text = Buffer.from(made.certificate, 'base64').toString()
+    const authority = text.slice(text.lastIndexOf('-----BEGIN'))
+    const { port } = (await as.get(`/v2/databases/${made.id}`)).body.response
+    const servername = databaseHostname(made.id, platform.base.config.databases.domain)
+    return { id: made.id, remote: { host: '127.0.0.1', port, authority, servername }, password: made.password }
+  }
+  const [loud, quiet] = [await rent(), await rent()]
+  const client = await postgresClient(postgresOptions(quiet.remote, quiet.password))
+  await client.query('create table kept (n serial primary key, t text)')
+  const measure = async () => {
+    const times: number[] = []
+    for (let n = 0; n < queriesInBlock; n++) {
+      const at = performance.now()
+      await client.query("insert into kept (t) values ('a row that is synced')")
+      await client.query('select count(*) from kept where n % 7 = 0')
+      times.push(performance.now() - at)
+    }
+    return times
+  }
+  await measure()
+  const noise = databaseNoise(loud.remote, loud.password)
+  const alone: number[] = []
+  const beside: number[] = []
+  for (let n = 0; n < blocks; n++) {
+    noise.pause()
+    await sleep(3000)
+    alone.push(...(await measure()))
+    noise.goOn()
+    await sleep(3000)
+    beside.push(...(await measure()))
+  }
+  await noise.stop()
+  await client.end()
+  const at = (times: number[], share: number) => times.toSorted((a, b) => a - b)[Math.floor(times.length * share)]!
+  for (const share of [0.5, 0.95])
+    t.log(
+      `p${share * 100}: ${at(alone, share).toFixed(1)} ms alone, ${at(beside, share).toFixed(1)} ms beside: ratio ${(at(beside, share) / at(alone, share)).toFixed(2)}`,
+    )
+  t.log(`the noise: ${JSON.stringify(noise.done)}`)
+  for (const [kind, count] of Object.entries(noise.done)) t.true(count > 0, kind)
+  // It answered each of its queries, and no engine but the loud one was ended.
+  const row = await platform.db('databases').where({ id: quiet.id }).first()
+  t.like(row, { status: 'running', restarts: 0, exit_oom: null })
+})

@@ -1,0 +1,95 @@
+import test from 'ava'
+import { createOptions } from '../../../../activities/containers/docker/options.ts'
+import { labels } from '../../../../activities/containers/port.ts'
+import { databaseContainer, databaseJob, foldersOf } from '../../../../activities/databases/container.ts'
+import { engineOf } from '../../../../activities/databases/engines/select.ts'
+import type { DatabaseTraits } from '../../../../activities/databases/port.ts'
+import type { DatabaseFacts } from '../../../../db/operations/database-facts.ts'
+import { MiB } from '../../../../lib/bytes.ts'
+import { cpuSharesFor } from '../../../../policy/apps/sizes.ts'
+import { type EngineName, engineNames } from '../../../../policy/databases/engine.ts'
+import { engines } from '../../../../policy/databases/engines.ts'
+import { databaseBounds } from '../../../../workers/host/databases/database-bounds.ts'
+import { comesTrue } from '../../../kit/comes-true.ts'
+import { testDatabase } from '../../../kit/servers/database.ts'
+import { watchedHost } from './watched-host.ts'
+
+// What keeps a database at its limits from slowing others down: test/long/database-noise.test.ts measures what is left.
+const database = testDatabase()
+
+test('what the engine of a database prints is paced, and what it sends is limited by its memory', async t => {
+  const { db } = await database
+  const limited: { id: string; mbit: number }[] = []
+  const read: string[] = []
+  const ending = new AbortController()
+  const host = await watchedHost(db, { onContainers: (...seen) => bound(...seen) })
+  const { engine, hostId, rounds, serving, put } = host
+  engine.readOutput = async name => {
+    read.push(name)
+    await new Promise(done => ending.signal.addEventListener('abort', done))
+  }
+  const bandwidth = { limit: async ({ id, mbit }: { id: string; mbit: number }) => void limited.push({ id, mbit }) }
+  const options = { db, engine, bandwidth: bandwidth as never, mbitPer256Mb: 50, hostId, log: host.options.log }
+  const bound = databaseBounds(options, ending.signal)
+  const one = await serving()
+  const process = { pid: globalThis.process.pid, memoryMb: 512, network: '' } as never
+  put(one, { process })
+  engine.put(
+    host.stateOf({ id: 'f'.repeat(32), generation: 1 }, { id: 'app', name: 'app', labels: { [labels.role]: 'app' } }),
+  )
+  await rounds.round()
+  await comesTrue(() => limited.length === 1)
+  t.deepEqual(limited, [{ id: `c-${one.id}-1`, mbit: 100 }])
+  t.deepEqual(read, [`berth-db-${one.id}-1`], 'programs of applications have readers of their own')
+  rounds.see(one.id)
+  await rounds.round()
+  t.deepEqual([limited.length, read.length], [1, 1], 'once for each start')
+  ending.abort()
+})
+
+const facts = (engine: EngineName): DatabaseFacts =>
+  ({
+    ...{ id: 'a'.repeat(32), ownerId: '1', generation: 1, port: 20_000, engine, version: engines[engine].versions[0]! },
+    ...{ ramMb: 1024, cpus: 1, uid: 20_000, image: 'image' },
+  }) as DatabaseFacts
+
+for (const name of engineNames)
+  test(`${name}: every container of a database has all limits, and takes its part of its owner's share`, t => {
+    const host = { id: 'h', runtime: 'runc' as const, configNames: [], buildProxy: null, caBundle: null }
+    const folders = foldersOf('/volume')
+    const where = { hostname: 'db', address: '127.0.0.1', host }
+    const disk = { mbps: 100, iops: 2000, own: '/dev/loop1', host: '/dev/sda' }
+    for (const spec of [
+      databaseContainer(facts(name), folders, ['serve'], where),
+      databaseJob(facts(name), folders, [], host),
+    ]) {
+      const { HostConfig } = createOptions({ ...spec, disk }, { driver: 'cgroupfs' })
+      t.like(HostConfig, {
+        ...{ Memory: 1024 * MiB, MemorySwap: 1024 * MiB, NanoCpus: 1e9, CpuShares: cpuSharesFor(1024), PidsLimit: 256 },
+        ...{ CgroupParent: '/berth/1', OomScoreAdj: 500, ReadonlyRootfs: true },
+      })
+      t.deepEqual(HostConfig?.BlkioDeviceWriteIOps, [{ Path: '/dev/loop1', Rate: 2000 }])
+      t.is(HostConfig?.BlkioDeviceReadBps?.length, 2)
+    }
+  })
+
+const bounds: Record<EngineName, RegExp> = {
+  mongo: /maxIncomingConnections: (\d+)/,
+  mysql: /max_user_connections = (\d+)/,
+  postgres: /max_connections = '(\d+)'/,
+  redis: /maxclients (\d+)/,
+}
+
+for (const name of engineNames)
+  test(`${name}: connections are as many as its memory bears, and the platform has some of its own`, t => {
+    const { url: _, ...policy } = engines[name]
+    const traits = {
+      ...{ id: 'a'.repeat(32), engine: name, version: engines[name].versions[0]!, memoryMb: 1024, port: 20_000 },
+      ...{ uid: 20_000, hostname: 'db', advertised: { host: 'db', port: 20_000 }, standIn: false, readOnly: false },
+    } as DatabaseTraits
+    const files = engineOf(name).settings(traits, { password: 'p', platformPassword: 'q' })
+    const found = bounds[name].exec(Object.values(files).join('\n'))
+    const more = Number(found?.[1]) - policy.maxConnections(1024)
+    t.true(more >= 0 && more <= 20, `${found?.[0]}`)
+    t.true(policy.maxConnections(1024) <= 1000)
+  })
