@@ -8,10 +8,18 @@ import { type ContainerHost, type DiskLimits, labels } from './containers/port.t
 import { fingerprinted, type HostTraits, tenantNetwork } from './containers/spec.ts'
 import { removeTenant } from './containers/tenant.ts'
 import { databaseContainer } from './databases/container.ts'
+import type { DatabaseDiskGuard } from './databases/disk-guard.ts'
 import type { HostedEngines } from './databases/hosted-engine.ts'
-import { databaseContainerName, databaseOfVolume, databaseRole, databaseVolume } from './databases/names.ts'
+import { databaseImages, imageToRun } from './databases/images.ts'
+import { databaseContainerName, databaseOfVolume, databaseVolume } from './databases/names.ts'
+import { endOtherEngines } from './databases/other-engines.ts'
+import { recordPassword } from './databases/password-record.ts'
+import { renewPassword } from './databases/password-renewal.ts'
+import { EngineUnavailable } from './databases/port.ts'
 import { prepareVolume } from './databases/preparation.ts'
+import { databaseMemoryFit, hasLessMemory, tooLittleMemory } from './databases/resize/memory-fit.ts'
 import { type DatabaseStepInput, type DatabaseStepsOptions, guardedDatabaseSteps } from './databases/steps.ts'
+import type { DatabaseTemplates } from './databases/templates/templates.ts'
 import { hosted, refusal } from './failures.ts'
 import type { Boot } from './hosts/boot.ts'
 import { exitOf } from './releases/health-gate.ts'
@@ -23,12 +31,15 @@ export interface DatabaseHostOptions extends Omit<DatabaseStepsOptions, 'hostId'
   engine: ContainerHost
   volumes: Volumes
   hosted: HostedEngines
+  guard: DatabaseDiskGuard
   traits: HostTraits
   boot: Boot
   /** Address of this host as clients reach it, and the one that ports are published on. */
   bind: string
   /** Disk in MB of a database with this memory. */
   diskMb: (ramMb: number) => number
+  /** Prepared data folders; omitted = every folder is made by itself. */
+  templates?: Pick<DatabaseTemplates, 'place'> | undefined
   /** Disk limits of a volume's container; omitted = none. */
   disk?: (volume: string) => Promise<DiskLimits | null>
   /** Lets the owner's applications reach what runs now; called after every start and removal. */
@@ -41,6 +52,8 @@ export interface StartedDatabase {
   startedAt: string
   /** Boot of the machine in which it was started. */
   bootId: string
+  /** Id of the image that it runs with. */
+  imageId?: string | undefined
 }
 
 export type DatabaseHostActivities = ReturnType<typeof databaseHostActivities>
@@ -50,6 +63,7 @@ export function databaseHostActivities(host: DatabaseHostOptions) {
   const { engine, volumes, traits } = host
   const { begin, turn, lateTurn, assertCurrent } = guardedDatabaseSteps({ ...host, hostId: traits.id })
   const engineHosted = host.hosted
+  const { guard } = host
   const nameOf = (database: DatabaseFacts) => databaseContainerName(database)
   const graceOf = (database: DatabaseFacts) => engines[database.engine].stop.graceSeconds
 
@@ -60,48 +74,61 @@ export function databaseHostActivities(host: DatabaseHostOptions) {
       containerId: state.id,
       startedAt: (state.startedAt ?? new Date()).toISOString(),
       bootId: host.boot.id,
+      ...(state.imageId && { imageId: state.imageId }),
     }
   }
 
-  async function start(database: DatabaseFacts, operationId: string): Promise<StartedDatabase> {
-    const volume = databaseVolume(database)
-    await volumes.ensure(volume, host.diskMb(database.ramMb), database.uid, 'before')
-    await engineHosted.settle(database)
+  async function start(wanted: DatabaseFacts, operationId: string): Promise<StartedDatabase> {
+    const volume = databaseVolume(wanted)
+    await volumes.ensure(volume, host.diskMb(wanted.ramMb), wanted.uid, 'before')
+    const isRunning = (await engine.inspect(nameOf(wanted)))?.running ?? false
+    const database = isRunning ? wanted : await guard.beforeStart(wanted)
+    await engineHosted.settle(database, isRunning ? 'serve' : 'start')
     const command = engineHosted.adapterOf(database).command(engineHosted.traitsOf(database))
     const where = { hostname: engineHosted.hostnameOf(database), address: host.bind, host: traits }
     const disk = await host.disk?.(volume)
+    const imageId = await imageToRun(engine, database, { seconds: commandImageSeconds, signal: cancellationSignal() })
     const spec = fingerprinted({
-      ...databaseContainer(database, engineHosted.foldersOf(database), command, where),
+      ...databaseContainer({ ...database, imageId }, engineHosted.foldersOf(database), command, where),
       disk,
     })
     await engine.ensureNetwork(tenantNetwork(database.ownerId, traits.id))
-    await imageWithin(engine, spec.image, { seconds: commandImageSeconds, signal: cancellationSignal() })
     const bootId = await host.boot.settle()
-    await stopOthers(database)
+    await assertCurrent(operationId)
+    await endOtherEngines(engine, traits.id, database)
+    await renewPassword(host, { ...database, imageId }, cancellationSignal())
     await startContainer(engine, spec, { alone: false, assertCurrent: () => assertCurrent(operationId) })
     await host.admit()
-    return { ...(await started(database)), bootId }
+    return { ...(await started(database)), bootId, imageId }
   }
 
   return hosted({
+    ...databaseImages({ ...host, steps: { begin, turn } }),
+    ...databaseMemoryFit({ ...host, guard: { turn, assertCurrent } }),
+
     /** Makes the volume of a new database: settings, certificates, and a data folder without data. */
     async prepareDatabase(input: DatabaseStepInput): Promise<void> {
       const database = (await begin('prepareDatabase', input)).database()
       await imageWithin(engine, database.image, { seconds: commandImageSeconds, signal: cancellationSignal() })
-      const work = { engine, volumes, hosted: engineHosted, traits, diskMb: host.diskMb }
+      const work = { engine, volumes, hosted: engineHosted, traits, diskMb: host.diskMb, templates: host.templates }
       await turn('prepareDatabase', input, step => prepareVolume(work, step.database(), cancellationSignal()))
     },
 
     /** Starts the engine and waits until it serves. Running already is success, unless `mustStand` requires that it does not run. */
     async startDatabase(input: DatabaseStepInput, { mustStand }: { mustStand: boolean }): Promise<StartedDatabase> {
-      const { running, database } = await turn('startDatabase', input, async step => {
+      const { running, step } = await turn('startDatabase', input, async step => {
         const database = step.database()
         const state = await engine.inspect(nameOf(database))
         if (mustStand && state?.running && firstAttempt())
           throw refusal('CONTAINER_ALREADY_STARTED', 'The database is already running.')
-        return { running: await start(database, step.operationId), database }
+        return { running: await start(database, step.operationId), step }
       })
-      await engineHosted.untilServing(database, cancellationSignal())
+      const serving = () => engineHosted.untilServing(step.database(), cancellationSignal())
+      await guard
+        .untilServing(step.database(), serving, repair => repairAndStart(input, repair))
+        .catch(error => {
+          throw hasLessMemory(step) ? tooLittleMemory(step, error) : error
+        })
       return running
     },
 
@@ -130,9 +157,16 @@ export function databaseHostActivities(host: DatabaseHostOptions) {
         // Before the engine: it starts with these settings if it ends meanwhile.
         await engineHosted.settle(database)
         if (!(await engine.inspect(nameOf(database)))?.running) await restart(database, step.operationId)
-        const setPassword = () =>
-          engineHosted.locally(database, local => engineHosted.adapterOf(database).setPassword(local))
-        const effect = await setPassword().catch(async () => {
+        const setPassword = async () => {
+          await recordPassword(volumes, database, null)
+          const effect = await engineHosted.locally(database, local =>
+            engineHosted.adapterOf(database).setPassword(local),
+          )
+          await recordPassword(volumes, database, database.passwordGeneration)
+          return effect
+        }
+        const effect = await setPassword().catch(async error => {
+          if (!(error instanceof EngineUnavailable)) throw error
           // A customer can keep an engine from listening, by an endless script or by all its connections.
           await restart(database, step.operationId)
           return setPassword()
@@ -183,14 +217,18 @@ export function databaseHostActivities(host: DatabaseHostOptions) {
     },
   })
 
-  /** Ends engines on other volumes of the database, which have its port: a restore, or its undo, has not ended them. */
-  async function stopOthers(database: DatabaseFacts): Promise<void> {
-    const of = { [labels.host]: traits.id, [labels.database]: database.id, [labels.role]: databaseRole }
-    for (const { name, running } of await engine.list(of))
-      if (running && name !== nameOf(database)) await engine.stop(name, graceOf(database))
+  /** False when the engine runs, or `repair` has found nothing to do. */
+  function repairAndStart(input: DatabaseStepInput, repair: () => Promise<boolean>): Promise<boolean> {
+    return turn('startDatabase', input, async step => {
+      const database = step.database()
+      if ((await engine.inspect(nameOf(database)))?.running || !(await repair())) return false
+      await start(database, step.operationId)
+      return true
+    })
   }
 
   async function restart(database: DatabaseFacts, operationId: string): Promise<void> {
+    await assertCurrent(operationId)
     await engine.stop(nameOf(database), graceOf(database))
     await start(database, operationId)
     await engineHosted.untilServing(database, cancellationSignal())

@@ -2,14 +2,16 @@ import type { Db } from '../db/database.ts'
 import { removeDatabase, takeAnotherPort } from '../db/databases/database-creation.ts'
 import * as databases from '../db/databases/databases.ts'
 import { beginRotation, revertRotation } from '../db/databases/password-rotation.ts'
-import { readDatabaseFacts } from '../db/operations/database-facts.ts'
-import { claimNextOperationFor, type OperationClaim } from '../db/operations/operation-claims.ts'
+import { type DatabaseFacts, type DatabaseOperationFacts, readDatabaseFacts } from '../db/operations/database-facts.ts'
+import { claimNextOperationFor, type OperationClaim, wasTakenOver } from '../db/operations/operation-claims.ts'
 import type { DatabaseOperationKind } from '../db/operations/operation-kinds.ts'
 import * as operations from '../db/operations/operations.ts'
 import type { Plans } from '../policy/accounts/plans.ts'
 import { cpusFor } from '../policy/apps/sizes.ts'
+import { engines } from '../policy/databases/engines.ts'
 import { ApiError } from '../policy/errors.ts'
 import type { StartedDatabase } from './database-host.ts'
+import { databaseActRecords } from './databases/act-records.ts'
 import type { DatabaseOperation } from './databases/operation.ts'
 import { databaseSnapshotRecords } from './databases/snapshot-records.ts'
 import { refusal } from './failures.ts'
@@ -48,7 +50,11 @@ export function databaseRecords({ db, plans, ports, claim = claimOfActivity }: D
       if (facts?.database) {
         const { id, kind, ownerId, database } = facts
         const { hostId, status, desired: wasDesired } = database
-        return { id, kind, databaseId, ownerId, hostId, wasDesired, wasRunning: status === 'running' }
+        const at = kind === 'drill' ? String(facts.input.drillHost) : hostId
+        return {
+          ...{ id, kind, databaseId, ownerId, hostId: at, wasDesired, wasRunning: runsOrRestarts(status) },
+          ...{ wasBegun: await wasTakenOver(db, id), mustFit: mustFit(facts, database) },
+        }
       }
       const deleted = { state: 'error', code: 'DATABASE_NOT_FOUND', message: 'The database was deleted.' } as const
       const outcome = operation.kind === 'delete' ? ({ state: 'success' } as const) : deleted
@@ -63,6 +69,7 @@ export function databaseRecords({ db, plans, ports, claim = claimOfActivity }: D
 
   return {
     ...databaseSnapshotRecords(db, fence, serves),
+    ...databaseActRecords(fence, serves),
 
     /** The next operation of a database, or null when none waits that may run alongside `underWay`. */
     async claimNextOfDatabase(
@@ -176,8 +183,15 @@ export function databaseRecords({ db, plans, ports, claim = claimOfActivity }: D
   }
 }
 
-const cancelledWords = 'The creation took too long, or the database was deleted. Nothing of it is left.'
+/** Only operations set `restarting`: one that is begun again by another run finds it so, and its engine is to serve at its end. */
+const runsOrRestarts = (status: string): boolean => status === 'running' || status === 'restarting'
+
+const cancelledWords = 'The creation took too long, or the database was deleted. Its host removes what is left of it.'
 
 function endOf({ code, oom, at }: ContainerExit) {
   return { code, oom, at: new Date(at) }
 }
+
+/** Asked of the host only then, so that other changes of a database that is stopped need no host. */
+const mustFit = ({ kind, input }: DatabaseOperationFacts, { engine, ramMb }: DatabaseFacts): boolean =>
+  kind === 'resize' && engines[engine].inMemory && Number(input.ramMb) < ramMb

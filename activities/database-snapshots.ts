@@ -1,12 +1,15 @@
 import { cancellationSignal } from '@temporalio/activity'
-import type { DatabaseFacts } from '../db/operations/database-facts.ts'
+import { type DatabaseFacts, readFactsOfDatabase } from '../db/operations/database-facts.ts'
 import { recordStep } from '../db/operations/operations.ts'
 import { findRestoredSnapshot, findSnapshotByOperation, type StoredSnapshot } from '../db/snapshots/snapshots.ts'
 import type { EngineName } from '../policy/databases/engine.ts'
 import type { DatabaseHostOptions } from './database-host.ts'
-import { type DatabaseContents, DumpCorrupt } from './databases/contents.ts'
+import { type DatabaseContents, DumpCorrupt, DumpPrevented } from './databases/contents.ts'
+import { type DrillResult, removeDrill, triedSnapshot } from './databases/drill.ts'
 import { dumpJob } from './databases/dump-jobs.ts'
 import { databaseContainerName, databaseVolume } from './databases/names.ts'
+import { momentOf, type PointInTime } from './databases/point-in-time/point-in-time.ts'
+import type { LocalEngine } from './databases/port.ts'
 import { prepareCopy, servingPrivately } from './databases/preparation.ts'
 import { type DatabaseStep, type DatabaseStepInput, guardedDatabaseSteps } from './databases/steps.ts'
 import { hosted, refusal } from './failures.ts'
@@ -20,6 +23,8 @@ export interface DatabaseSnapshotOptions extends DatabaseHostOptions {
   store: ObjectStore
   snapshots: Snapshots
   contentsOf: (engine: EngineName) => DatabaseContents
+  /** Omitted = databases are restored from snapshots only. */
+  pointInTime?: Pick<PointInTime, 'prepare' | 'backUpFirst'>
 }
 
 /** A snapshot in the object store that was restored and compared. */
@@ -28,21 +33,26 @@ export interface ProvedSnapshot extends StoredSnapshot {
   contents: string
 }
 
+/** Of a database whose engine is expected to run. */
+const startsAgain: ReadonlySet<string> = new Set(['starting', 'running', 'restarting'])
+
 export type DatabaseSnapshotActivities = ReturnType<typeof databaseSnapshotActivities>
 
 /** The steps of a container host for the snapshots of its databases, and for restores of them. */
 export function databaseSnapshotActivities(host: DatabaseSnapshotOptions) {
   const { db, engine, volumes, traits, snapshots, store } = host
-  const { begin } = guardedDatabaseSteps({ ...host, hostId: traits.id })
+  const { begin, lateTurn } = guardedDatabaseSteps({ ...host, hostId: traits.id })
   const slots = snapshotSlots(db)
   const hostId = traits.id
-  const preparation = { engine, volumes, hosted: host.hosted, traits, diskMb: host.diskMb }
+  const { hosted: engineHosted, diskMb, templates } = host
+  const preparation = { engine, volumes, hosted: engineHosted, traits, diskMb, templates }
 
   /** The same database with another volume, which an operation has reserved. */
   const withVolume = (database: DatabaseFacts, { input }: DatabaseStep, name: 'dump' | 'copy'): DatabaseFacts => {
     const generation = (input.volumes as Record<string, number> | undefined)?.[name]
     if (!Number.isInteger(generation)) throw refusal('ACTION_FAILED', 'The operation has reserved no volume.')
-    return { ...database, generation: generation as number }
+    // A full disk of the database is none of what has a disk of its own.
+    return { ...database, generation: generation as number, readOnly: false }
   }
 
   /** Calls `work` with an empty folder for a dump, in a volume that is removed afterwards. */
@@ -57,13 +67,26 @@ export function databaseSnapshotActivities(host: DatabaseSnapshotOptions) {
     }
   }
 
+  /** Rejects, to be tried again, when an engine that has ended is about to be started again: two engines on one volume destroy it. */
+  async function demandStopped({ id }: DatabaseFacts): Promise<void> {
+    const status = (await readFactsOfDatabase(db, id))?.status
+    if (status && startsAgain.has(status))
+      throw new Error('The engine of the database has ended, and is started again.')
+  }
+
   /** Dumps what the engine has; one that does not run is started for it, where nobody reaches it. */
   async function dump(database: DatabaseFacts, folder: string, signal: AbortSignal): Promise<string | null> {
     const contents = host.contentsOf(database.engine)
     const folders = host.hosted.foldersOf(database)
     const job = dumpJob({ engine, traits, database, folders, dump: folder, writesData: false, signal })
-    const work = () => host.hosted.locally(database, local => contents.dump(local, job))
+    const work = () =>
+      host.hosted
+        .locally(database, local => contents.dump(local, job), signal)
+        .catch(error => {
+          throw error instanceof DumpPrevented ? refusal('SNAPSHOT_FAILED', error.message) : error
+        })
     if ((await engine.inspect(databaseContainerName(database)))?.running) return work()
+    await demandStopped(database)
     await volumes.ensure(databaseVolume(database), host.diskMb(database.ramMb), database.uid, 'before')
     await host.hosted.settle(database, 'privately')
     return servingPrivately(preparation, database, signal, work)
@@ -76,10 +99,16 @@ export function databaseSnapshotActivities(host: DatabaseSnapshotOptions) {
     await snapshots.unpack(archive, folder, owner, signal).finally(() => archive.close())
   }
 
-  async function restoredCopy(database: DatabaseFacts, folder: string, signal: AbortSignal): Promise<string> {
+  /** `loaded` is called with the engine that has the contents, before it is stopped. */
+  async function restoredCopy(
+    database: DatabaseFacts,
+    folder: string,
+    signal: AbortSignal,
+    loaded?: (local: LocalEngine) => Promise<void>,
+  ): Promise<string> {
     const contents = host.contentsOf(database.engine)
     try {
-      return await prepareCopy(preparation, database, { contents, dump: folder }, signal)
+      return await prepareCopy(preparation, database, { contents, dump: folder, loaded }, signal)
     } catch (error) {
       if (error instanceof DumpCorrupt) throw refusal('SNAPSHOT_CORRUPT', error.message)
       throw error
@@ -120,6 +149,26 @@ export function databaseSnapshotActivities(host: DatabaseSnapshotOptions) {
     })
   }
 
+  /** Restores the snapshot of a drill into an engine that nobody reaches; nothing of it stays. */
+  async function drill(step: DatabaseStep, signal: AbortSignal): Promise<DrillResult> {
+    const row = step.database()
+    // Another host may have another image of this name.
+    const database = row.hostId === hostId ? row : { ...row, imageId: null }
+    const snapshot = await findRestoredSnapshot(db, step.operationId)
+    if (!snapshot?.segment_id) throw refusal('SNAPSHOT_NOT_FOUND', 'The snapshot was deleted before it was restored.')
+    const segmentId = snapshot.segment_id
+    const copyOf = withVolume(database, step, 'copy')
+    await fenced(db)(step.operationId, trx =>
+      recordStep(trx, step.operationId, `restoring the snapshot on host ${hostId}`),
+    )
+    return triedSnapshot(snapshot.contents, signal, () =>
+      withDump(withVolume(database, step, 'dump'), async folder => {
+        await unpack(segmentId, folder, database, signal)
+        return restoredCopy(copyOf, folder, signal)
+      }).finally(() => volumes.remove(databaseVolume(copyOf))),
+    )
+  }
+
   return hosted({
     /** Resolves once this operation holds the snapshot slot of its host. */
     async awaitDatabaseSnapshotPlace(input: DatabaseStepInput): Promise<void> {
@@ -134,18 +183,25 @@ export function databaseSnapshotActivities(host: DatabaseSnapshotOptions) {
       return slots.holding(slot, cancellationSignal(), signal => take(step, signal))
     },
 
-    /** Makes a volume with the contents of a snapshot beside the one that serves. Rejects with SNAPSHOT_CORRUPT when they differ. */
+    /**
+     * Makes a volume with the contents of a snapshot, or of a moment, beside the one that serves. Rejects with SNAPSHOT_CORRUPT when those of
+     * a snapshot differ.
+     */
     async prepareRestore(input: DatabaseStepInput): Promise<void> {
       const step = await begin('prepareRestore', input)
       const database = step.database()
       const signal = cancellationSignal()
+      const { pointInTime } = host
+      const [copyOf, dumpOf] = [withVolume(database, step, 'copy'), withVolume(database, step, 'dump')]
+      const to = momentOf(step.input)
+      if (to && !pointInTime) throw refusal('ACTION_FAILED', 'This host restores databases from snapshots only.')
+      if (to) return withDump(dumpOf, async folder => pointInTime?.prepare(database, copyOf, to, folder, signal))
       const snapshot = await findRestoredSnapshot(db, input.operationId)
       if (!snapshot?.segment_id) throw refusal('SNAPSHOT_NOT_FOUND', 'The snapshot was deleted.')
       const segmentId = snapshot.segment_id
-      const copyOf = withVolume(database, step, 'copy')
-      const contents = await withDump(withVolume(database, step, 'dump'), async folder => {
+      const contents = await withDump(dumpOf, async folder => {
         await unpack(segmentId, folder, database, signal)
-        return restoredCopy(copyOf, folder, signal)
+        return restoredCopy(copyOf, folder, signal, async local => pointInTime?.backUpFirst(copyOf, local, signal))
       })
       if (snapshot.contents !== null && snapshot.contents !== contents)
         throw refusal('SNAPSHOT_CORRUPT', 'The restored copy has other contents than the snapshot was taken of.')
@@ -159,6 +215,18 @@ export function databaseSnapshotActivities(host: DatabaseSnapshotOptions) {
         const other = withVolume(database, step, name)
         if (other.generation !== database.generation) await volumes.remove(databaseVolume(other))
       }
+    },
+
+    /** Restores a snapshot beside everything that serves, compares the contents, and removes them again. */
+    async drillSnapshot(input: DatabaseStepInput): Promise<DrillResult> {
+      const step = await begin('drillSnapshot', input)
+      const slot = { hostId, operationId: input.operationId }
+      return slots.holding(slot, cancellationSignal(), signal => drill(step, signal))
+    },
+
+    /** Removes what a drill that was given up has left at its host, also when its database was deleted. */
+    async discardDrill(input: DatabaseStepInput): Promise<void> {
+      await lateTurn('discardDrill', input, step => removeDrill({ engine, volumes, hostId }, step))
     },
   })
 }

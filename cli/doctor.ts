@@ -10,6 +10,7 @@ import { mailWay } from '../policy/mail/settings.ts'
 import { isFrozen } from '../workers/supervisor/process-record.ts'
 import { runningProcesses } from '../workers/supervisor/supervisor.ts'
 import { runningSupervisor } from '../workers/supervisor/supervisor-lock.ts'
+import { drillFinding } from './databases/drills.ts'
 import { databaseFindings } from './databases/offer.ts'
 import {
   addressFinding,
@@ -192,6 +193,7 @@ function storedFindings(installation: Installation, manner: Manner): Promise<Fin
     await segmentsFinding(db, config.objectStore),
     ...protectionFindings(await findHost(db, config.host.id), manner),
     ...databaseFindings(config.databases, await listHosts(db)),
+    await drillFinding(db),
   ]
   const at = hostAndPort(config.databaseUrl, 5432)
   return withInstallation((_, db) => read(db)).catch(error => [

@@ -90,7 +90,7 @@ export function opsCommand(program: Command): void {
   onOne(
     ops,
     'cancel',
-    'cancel a deploy, restore or snapshot, and wait until that is confirmed',
+    'cancel a deploy, restore, snapshot or drill, and wait until that is confirmed',
     async (place, { json, wait }) => {
       const seconds = wholeNumber(wait ?? '', '--wait')
       const end = await cancel(place, { operationId: place.id, actor: operatorName() }, seconds)

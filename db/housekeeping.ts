@@ -9,7 +9,9 @@ import { sweepStreamLeases } from './apps/realtime-listeners.ts'
 import { sweepAudit } from './audit.ts'
 import { type Db, tryRoundLock } from './database.ts'
 import { sweepDatabaseChanges } from './databases/database-changes.ts'
+import { sweepDrills } from './databases/database-drills.ts'
 import { sweepDatabaseMetrics } from './databases/database-metrics.ts'
+import { sweepPointInTime } from './databases/point-in-time/point-in-time-retention.ts'
 import {
   sweepArchives,
   sweepDeletedArchives,
@@ -38,7 +40,7 @@ export interface Chore {
  * Everything that expires in Postgres except segments, which the upkeep of blob storage removes. Some chores remember how far they have
  * looked, so the same instances must be used in every round.
  */
-export function chores({ historyDays, deploymentLogDays, archiveDays }: Retention): Chore[] {
+export function chores({ historyDays, deploymentLogDays, archiveDays, pointInTimeDays }: Retention): Chore[] {
   const withArchive = new OldDeployments(archiveDays, { only: 'segment_id is not null' })
   const deletedArchive = new OldDeployments(0, { only: 'segment_id is not null' })
   const withLog = new OldDeployments(deploymentLogDays)
@@ -51,8 +53,10 @@ export function chores({ historyDays, deploymentLogDays, archiveDays }: Retentio
     { name: 'audit record', sweep: sweepAudit },
     { name: 'metrics', sweep: sweepMetrics },
     { name: 'metrics of databases', sweep: sweepDatabaseMetrics },
+    { name: 'evidence of drills', sweep: sweepDrills },
     { name: 'mails', sweep: sweepMails },
     { name: 'snapshots', sweep: sweepSnapshots },
+    { name: 'base backups and WAL files', sweep: db => sweepPointInTime(db, pointInTimeDays) },
     { name: 'steps to a lower plan', sweep: sweepDowngrades },
     { name: 'chunked uploads', sweep: sweepUploads },
     { name: 'upload tokens', sweep: sweepUploadTokens },

@@ -1,12 +1,17 @@
 import { type Environment, integer } from './environment.ts'
 
-/** Retention of the history of applications, in days after its end. What runs, serves or is among the newest is always retained. */
+/**
+ * Retention of the history of applications, in days after its end: what runs, serves or is among the newest is always retained. And how far
+ * back databases can be restored.
+ */
 export interface Retention {
   /** Operations, and deployments with their events. */
   historyDays: number
   deploymentLogDays: number
   /** Uploaded archives of deployments. */
   archiveDays: number
+  /** Postgres databases can be restored to any second of so many days; 0 = from snapshots only. */
+  pointInTimeDays: number
 }
 
 /** Number of an application's newest deployments that stay with their logs, regardless of age. */
@@ -50,6 +55,7 @@ export function retentionSettings(env: Environment): Retention {
     historyDays: days(env, 'HISTORY_DAYS', 180),
     deploymentLogDays: days(env, 'DEPLOYMENT_LOG_DAYS', 30),
     archiveDays: days(env, 'ARCHIVE_DAYS', 7),
+    pointInTimeDays: pointInTimeDaysOf(env),
   }
 }
 
@@ -57,5 +63,17 @@ function days(env: Environment, name: string, fallback: number): number {
   const value = integer(env, name, fallback)
   if (value < 1 || value > 36_500)
     throw new Error(`The setting ${name} is "${env[name]}"; it must be a whole number of days from 1 to 36500.`)
+  return value
+}
+
+/** What is stored for it grows with each day. */
+const maxPointInTimeDays = 90
+
+function pointInTimeDaysOf(env: Environment): number {
+  const value = integer(env, 'POINT_IN_TIME_DAYS', 7)
+  if (value < 0 || value > maxPointInTimeDays)
+    throw new Error(
+      `The setting POINT_IN_TIME_DAYS is "${env.POINT_IN_TIME_DAYS}"; it must be a whole number of days from 0 (off) to ${maxPointInTimeDays}.`,
+    )
   return value
 }

@@ -13,6 +13,8 @@ export const roundSeconds = {
   disks: 30,
   /** Images of databases that a host could not get are tried again. */
   databaseImages: 600,
+  /** Which images a host has under the names of databases' images: operators may have replaced one. */
+  databaseImageIds: 15,
   /** Leases of live streams are renewed. */
   liveStreams: 20,
   /** Whether Temporal refuses this process's credentials. */
@@ -29,7 +31,7 @@ export const roundSeconds = {
 /** After this many consecutive failures something that all targets need must be down: the rest wait for the next round. */
 export const failuresInARow = 3
 
-/** Interval of an application's automatic snapshots, in seconds (contract 6.24). */
+/** Interval of the automatic snapshots of an application, or database, in seconds (contract 6.24). */
 export const automaticSnapshotSeconds = 86_400
 
 /** How long changes of applications are listed, in minutes; a reader that comes later compares everything. */
@@ -40,3 +42,9 @@ export const changesRetainedMinutes = 10
  * again whose account has no paid plan, unless the plan changes before.
  */
 export const snapshotLooks = { atOnce: 100, withoutPlanSeconds: 21_600 }
+
+/**
+ * Automatic snapshots of databases (contract 12.20): days for which they go on after the end of a plan, the longest delay after one that failed, and days
+ * without a good one after which the owner is warned.
+ */
+export const databaseSnapshotRules = { daysAfterPlan: 30, maxRetrySeconds: 21_600, warnDays: 3 } as const

@@ -19,6 +19,8 @@ import { platformQueue } from '../workflows/ids.ts'
 import { withCrashPoints } from './crash-points.ts'
 import { takeAutomaticSnapshots } from './loops/automatic-snapshots.ts'
 import { keepSchedules } from './loops/blob-schedules.ts'
+import { renewCertificates } from './loops/certificate-renewals.ts'
+import { requestDrills } from './loops/database-drills.ts'
 import { sendMails } from './loops/mail-sender.ts'
 import { mailedCodes } from './loops/mailed-codes.ts'
 import { actOnPlanEnds } from './loops/plan-ends.ts'
@@ -66,10 +68,18 @@ export async function startPlatformWorker({
     runRelay({ db, client, lanes, databaseLanes, downgrades, log }, ending.signal),
     actOnPlanEnds({ db, lanes, databaseLanes, plans, log }, ending.signal),
     runSweep({ db, log, keys: config.sealKeys, retention: config.retention }, ending.signal),
+    renewCertificates({ db, keys: config.sealKeys, log }, ending.signal),
     keepSchedules({ client, queuePrefix: config.queuePrefix, wanted: config.blob.upkeep, log }, ending.signal),
-    takeAutomaticSnapshots({ db, lanes, plans, log }, ending.signal),
+    takeAutomaticSnapshots({ db, lanes, databaseLanes, plans, log }, ending.signal),
     keepRoutes(
       { db, edge, databaseUrl: config.databaseUrl, appsDomain: config.appsDomain, machine, log },
+      ending.signal,
+    ),
+    requestDrills(
+      {
+        ...{ db, databaseLanes, log, everyDays: config.databases.drillDays },
+        diskMbPer256Mb: config.host.diskMbPer256Mb,
+      },
       ending.signal,
     ),
     sendMails(

@@ -34,6 +34,6 @@ export async function undoable<T>(
 
 function undoFailed(error: unknown, failed: readonly string[]): ApplicationFailure {
   const { code, message } = failureOf(error)
-  const words = `It failed with ${code}: ${message} Then Berth could not ${failed.join(', nor ')}. The application may be half changed: deploy it again, or restore a snapshot.`
+  const words = `It failed with ${code}: ${message} Then Berth could not ${failed.join(', nor ')}. What it changed may be half done: if it does not serve, restore a snapshot, or deploy the application again.`
   return ApplicationFailure.nonRetryable(words, 'RESTORE_INTERRUPTED')
 }

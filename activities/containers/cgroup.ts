@@ -35,7 +35,7 @@ function versionOne(groups: Map<string, string>): () => Counters {
   const io = file('blkio', 'blkio.throttle.io_service_bytes_recursive')
   return () => ({
     cpu_stats: { cpu_usage: { total_usage: Number(text(busy)) } },
-    memory_stats: { usage: Number(text(usage)), limit, stats: cache(text(stat)) },
+    memory_stats: { usage: Number(text(usage)), limit, stats: pages(text(stat)) },
     blkio_stats: {
       io_service_bytes_recursive: [...textIfAny(io).matchAll(/^\d+:\d+ (\w+) (\d+)$/gm)].map(([, op, value]) => ({
         op: op!,
@@ -52,7 +52,7 @@ function versionTwo(folder: string): () => Counters {
     memory_stats: {
       usage: Number(text(`${folder}/memory.current`)),
       limit,
-      stats: cache(text(`${folder}/memory.stat`)),
+      stats: pages(text(`${folder}/memory.stat`)),
     },
     blkio_stats: {
       io_service_bytes_recursive: [...textIfAny(`${folder}/io.stat`).matchAll(/\b([rw])bytes=(\d+)/g)].map(
@@ -83,8 +83,9 @@ function controllers(text: string): Map<string, string> {
   return paths
 }
 
-/** Parses only the one counter that is used, of about forty: this is read of each container every few seconds. */
-const cache = (stat: string) => ({ inactive_file: field('inactive_file', stat) })
+/** Parses only the counters that are used, of about forty: this is read of each container every few seconds. */
+const pages = (stat: string) =>
+  Object.fromEntries(['inactive_file', 'active_anon', 'inactive_anon'].map(name => [name, field(name, stat)]))
 
 /** Prefers the total that includes child groups, where there is one (version 1). */
 function field(name: string, lines: string): number {

@@ -74,6 +74,8 @@ export interface ContainerState {
   hostAddress: string | null
   /** Its IPv4 address in its network; null while it does not run, or without a network. Each start may change it. */
   address: string | null
+  /** Id of its image; omitted where the engine does not report it. */
+  imageId?: string
   /** Only while it runs: its first process, by its id on the engine's machine, and its memory in MB. */
   process?: { pid: number; memoryMb: number }
 }
@@ -109,6 +111,8 @@ export interface ContainerStats {
 /** One reading, and the start of the run that it belongs to. */
 export interface ContainerReading extends ContainerStats {
   startedAt: Date
+  /** Memory without any page cache, shared memory included. */
+  residentBytes: number
 }
 
 export interface NetworkSpec {
@@ -158,6 +162,8 @@ export interface ContainerHost {
   listNetworks(filter: Record<string, string>): Promise<PresentNetwork[]>
   /** Pulls the image, or makes it locally by the recipe in `runtimes/`; present already is success. Rejects with `ImageUnavailable`. */
   ensureImage(image: string, onProgress?: (line: string) => void): Promise<void>
+  /** The id of a present image, by its name or its id; another image under the same name has another. Null when it is missing. */
+  imageId(image: string): Promise<string | null>
   /** Creates, or adopts the container of this name; resolves to its id. */
   create(spec: ContainerSpec): Promise<string>
   /** Running already is success; a paused one is unpaused. Like every call that writes to the host's disk, rejects with `NoSpaceLeft` when it is full. `PortTaken`: it does not run. */

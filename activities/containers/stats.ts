@@ -31,6 +31,17 @@ function memoryUsed({ memory_stats: memory }: EngineReading): number {
   return cache < usage ? usage - cache : usage
 }
 
+/**
+ * Bytes that processes cannot give back: what is resident and what they share in memory, without any page cache. Both are in the lists of
+ * the kernel that it names after anonymous memory.
+ */
+export function residentBytes(reading: EngineReading): number {
+  const stats = reading.memory_stats?.stats ?? {}
+  const lists = ['active_anon', 'inactive_anon'].map(name => stats[`total_${name}`] ?? stats[name])
+  const known = lists.filter(bytes => bytes !== undefined)
+  return known.length === 0 ? memoryUsed(reading) : sum(known)
+}
+
 function blockBytes(reading: EngineReading, operation: string): number {
   const entries = reading.blkio_stats?.io_service_bytes_recursive ?? []
   return sum(entries.filter(entry => entry.op.toLowerCase() === operation).map(entry => entry.value))

@@ -2,7 +2,7 @@ import type { DatabaseFacts } from '../../db/operations/database-facts.ts'
 import { engines } from '../../policy/databases/engines.ts'
 import { type ContainerSpec, labels } from '../containers/port.ts'
 import { type HostTraits, tenantNetwork } from '../containers/spec.ts'
-import { databaseContainerName, databaseJobRole, databaseRole } from './names.ts'
+import { databaseContainerName, databaseJobName, databaseJobRole, databaseRole } from './names.ts'
 import { places } from './port.ts'
 
 /** Folders of a database's volume on its host. */
@@ -59,7 +59,7 @@ export function databaseJob(
   const { stop } = engines[engine]
   return {
     ...common(database, folders, command, host),
-    name: `${databaseContainerName({ id, generation })}-job`,
+    name: databaseJobName({ id, generation }),
     labels: { ...labelsOf(database, host), [labels.role]: databaseJobRole },
     memoryMb: Math.max(jobMinMemoryMb, ramMb),
     network: 'none',
@@ -70,9 +70,9 @@ export function databaseJob(
 }
 
 function common(database: DatabaseFacts, folders: DatabaseFolders, command: string[], host: HostTraits) {
-  const { ownerId, uid, image, ramMb, cpus, engine } = database
+  const { ownerId, uid, image, imageId, ramMb, cpus, engine } = database
   return {
-    image,
+    image: imageId ?? image,
     command,
     // The engine's files and its administrator's clients are all in UTF-8 and UTC.
     env: { HOME: places.data, LANG: 'C.UTF-8', TZ: 'UTC' },

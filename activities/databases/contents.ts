@@ -29,6 +29,11 @@ export interface DatabaseContents {
   digest(engine: LocalEngine): Promise<string>
 }
 
+/** The customer keeps the engine from being dumped. A retry would take the place of others for as long again. */
+export class DumpPrevented extends Error {
+  override name = 'DumpPrevented'
+}
+
 /** A dump is incomplete, or does not load. A retry of a restore is useless. */
 export class DumpCorrupt extends Error {
   override name = 'DumpCorrupt'

@@ -17,28 +17,32 @@ export class DumpWriter {
   readonly #tree: Tree
   readonly #sums = new Map<string, string>()
 
-  constructor(folder: string) {
+  readonly #signal: AbortSignal | undefined
+
+  /** The signal ends what takes long. */
+  constructor(folder: string, signal?: AbortSignal) {
     this.#tree = new Tree(folder)
+    this.#signal = signal
   }
 
   /** Resolves to the outcome of `fill`, once the file has all that it added. */
   async write<T>(path: string, fill: (file: DumpFile) => T | Promise<T>): Promise<T> {
     const fd = this.#tree.createFile(bytesOf(path), fileMode)
+    const file = new DumpFile(fd)
     try {
       const { uid, gid } = this.#tree.root
       if (process.getuid?.() === 0) fs.fchownSync(fd, uid, gid)
-      const file = new DumpFile(fd)
       const outcome = await fill(file)
       this.#sums.set(path, file.end())
       return outcome
     } finally {
-      fs.closeSync(fd)
+      file.close()
     }
   }
 
   /** Makes a file that a job has written part of the dump. */
   async include(path: string): Promise<void> {
-    this.#sums.set(path, await sumOf(this.#tree, path))
+    this.#sums.set(path, await sumOf(this.#tree, path, this.#signal))
   }
 
   /** All files are written. */
@@ -58,13 +62,15 @@ export class DumpFile {
   readonly #hash: Hash = createHash('sha256')
   #waiting: Buffer[] = []
   #bytes = 0
+  #closed = false
 
   constructor(fd: number) {
     this.#fd = fd
   }
 
-  /** Text is written in UTF-8. */
+  /** Text is written in UTF-8. Throws once the file is closed: work that was given up may come late, when its number is that of another file. */
   add(content: string | Uint8Array): void {
+    if (this.#closed) throw new Error('The file of the dump is closed.')
     const bytes = Buffer.from(content as string)
     this.#waiting.push(bytes)
     this.#bytes += bytes.length
@@ -77,6 +83,11 @@ export class DumpFile {
     return this.#hash.digest('hex')
   }
 
+  close(): void {
+    this.#closed = true
+    fs.closeSync(this.#fd)
+  }
+
   #flush(): void {
     const bytes = Buffer.concat(this.#waiting)
     this.#hash.update(bytes)
@@ -86,10 +97,11 @@ export class DumpFile {
   }
 }
 
-async function* piecesOf(tree: Tree, path: string): AsyncGenerator<Buffer> {
+async function* piecesOf(tree: Tree, path: string, signal?: AbortSignal): AsyncGenerator<Buffer> {
   const fd = fs.openSync(tree.at(bytesOf(path)), fileFlags)
   try {
     for (;;) {
+      signal?.throwIfAborted()
       const piece = Buffer.allocUnsafe(chunkBytes)
       const read = fs.readSync(fd, piece)
       if (read === 0) return
@@ -103,9 +115,9 @@ async function* piecesOf(tree: Tree, path: string): AsyncGenerator<Buffer> {
 }
 
 /** SHA-256 in hex. */
-async function sumOf(tree: Tree, path: string): Promise<string> {
+async function sumOf(tree: Tree, path: string, signal?: AbortSignal): Promise<string> {
   const hash = createHash('sha256')
-  for await (const piece of piecesOf(tree, path)) hash.update(piece)
+  for await (const piece of piecesOf(tree, path, signal)) hash.update(piece)
   return hash.digest('hex')
 }
 
@@ -115,13 +127,16 @@ export class DumpReader {
   /** Relative paths of all files. */
   readonly paths: string[] = []
 
-  private constructor(folder: string) {
+  readonly #signal: AbortSignal | undefined
+
+  private constructor(folder: string, signal?: AbortSignal) {
     this.#tree = new Tree(folder)
+    this.#signal = signal
   }
 
-  /** Rejects with DumpCorrupt unless every file is as it was written. */
-  static async open(folder: string): Promise<DumpReader> {
-    const reader = new DumpReader(folder)
+  /** Rejects with DumpCorrupt unless every file is as it was written. The signal ends this, and the pieces of files. */
+  static async open(folder: string, signal?: AbortSignal): Promise<DumpReader> {
+    const reader = new DumpReader(folder, signal)
     try {
       await reader.#check()
       return reader
@@ -137,7 +152,7 @@ export class DumpReader {
 
   /** Pieces of a file, of at most 1 MB. */
   pieces(path: string): AsyncGenerator<Buffer> {
-    return piecesOf(this.#tree, path)
+    return piecesOf(this.#tree, path, this.#signal)
   }
 
   close(): void {
@@ -151,7 +166,8 @@ export class DumpReader {
       const [, sum, path] = /^([0-9a-f]{64}) {2}(.+)$/.exec(line) ?? []
       if (!sum || !path) throw new DumpCorrupt('The checksums of the dump are damaged.')
       if (!this.#file(path)) throw new DumpCorrupt(`The dump is incomplete: ${path} is missing.`)
-      if ((await sumOf(this.#tree, path)) !== sum) throw new DumpCorrupt(`${path} in the dump is damaged.`)
+      if ((await sumOf(this.#tree, path, this.#signal)) !== sum)
+        throw new DumpCorrupt(`${path} in the dump is damaged.`)
       this.paths.push(path)
     }
     const known = new Set([sumsFile, ...this.paths])

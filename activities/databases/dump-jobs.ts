@@ -41,7 +41,11 @@ export function dumpJob({ engine, traits, database, folders, dump, writesData, s
 }
 
 /** Runs a container to its end; rejects with its last output unless it exits with 0. */
-export async function runJob(engine: ContainerHost, spec: ContainerSpec, signal: AbortSignal): Promise<void> {
+export async function runJob(
+  engine: Pick<ContainerHost, 'runToEnd'>,
+  spec: ContainerSpec,
+  signal: AbortSignal,
+): Promise<void> {
   let output = ''
   const keep = (text: string) => {
     output = (output + text).slice(-lastOutputBytes)

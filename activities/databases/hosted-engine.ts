@@ -5,6 +5,7 @@ import { pause } from '../../lib/async/loop.ts'
 import { remembered } from '../../lib/async/remembered.ts'
 import { databaseHostname } from '../../policy/databases/connection-url.ts'
 import { databaseSeconds } from '../../policy/databases/database-steps.ts'
+import type { UsedMemory } from '../../policy/databases/database-warnings.ts'
 import type { EngineName } from '../../policy/databases/engine.ts'
 import { mongoStandIn } from '../../policy/databases/mongo.ts'
 import { databasePassword, platformPassword } from '../../policy/databases/passwords.ts'
@@ -15,6 +16,8 @@ import { refusal } from '../failures.ts'
 import type { Volumes } from '../volumes/port.ts'
 import { type CertificateUse, ensureCertificates } from './certificates.ts'
 import { type DatabaseFolders, foldersOf, passwdFile, passwdOf } from './container.ts'
+import { withRoom } from './disk-space.ts'
+import { pointInTimeOf } from './engines/point-in-time.ts'
 import { databaseContainerName, databaseVolume } from './names.ts'
 import {
   certificateFiles,
@@ -38,12 +41,16 @@ export interface HostedEngineOptions {
   address: string
   /** Address that ports of databases are published on. */
   bind: string
+  /** The time by which certificates begin, and are due. */
+  now?: () => Date
+  /** Engines that can be restored to any second leave their WAL files to this host; omitted = they do not. */
+  archives?: boolean
 }
 
 /** What an engine needs besides its container: folders, settings, certificates, and the calls of its adapter. */
 export function hostedEngines(options: HostedEngineOptions) {
-  const { db, keys, engine, volumes, domain, address, bind } = options
-  const authority = remembered(() => ensureAuthority(db, keys, makeAuthority))
+  const { db, keys, engine, volumes, domain, address, bind, now = () => new Date() } = options
+  const authority = (now: Date) => ensureAuthority(db, keys, makeAuthority, now)
   const passwordKey = remembered(() => databasePasswordKey(db, keys))
 
   const adapterOf = ({ engine: name }: DatabaseFacts): DatabaseEngine => options.engineOf(name)
@@ -64,6 +71,8 @@ export function hostedEngines(options: HostedEngineOptions) {
       hostname,
       advertised: { host: hostname, port },
       standIn: image === mongoStandIn.image(version),
+      archives: options.archives === true && pointInTimeOf(name) !== null,
+      readOnly: database.readOnly,
     }
   }
 
@@ -75,11 +84,16 @@ export function hostedEngines(options: HostedEngineOptions) {
     }
   }
 
-  async function locally<T>(database: DatabaseFacts, work: (local: LocalEngine) => Promise<T>): Promise<T> {
+  /** The signal ends what `work` asks of the engine. */
+  async function locally<T>(
+    database: DatabaseFacts,
+    work: (local: LocalEngine) => Promise<T>,
+    signal?: AbortSignal,
+  ): Promise<T> {
     const traits = traitsOf(database)
     const secrets = await secretsOf(database)
     const name = adapterOf(database).socketName(traits)
-    return withSocket(foldersOfDatabase(database).run, name, socket => work({ socket, secrets, traits }))
+    return withSocket(foldersOfDatabase(database).run, name, socket => work({ socket, secrets, traits, signal }))
   }
 
   /** Whether a password opens the database, over TLS, at its published port. */
@@ -101,20 +115,31 @@ export function hostedEngines(options: HostedEngineOptions) {
     foldersOf: foldersOfDatabase,
     locally,
 
+    /** What the data of an engine take that has all of them in memory. Rejects for another one. */
+    async memoryOf(database: DatabaseFacts): Promise<UsedMemory> {
+      const { memory } = adapterOf(database)
+      if (!memory) throw new Error(`The data of ${database.engine} are not in memory.`)
+      return locally(database, memory)
+    },
+
     /** Writes what the engine reads at its start: settings, user names, and certificates, which are issued when they are missing. */
     async settle(database: DatabaseFacts, use: CertificateUse = 'serve'): Promise<void> {
       const folders = foldersOfDatabase(database)
       const traits = traitsOf(database)
-      await makeFolders(folders, traits.uid)
-      const names = { hostname: hostnameOf(database), address, use }
-      await ensureCertificates({ db, keys, authority }, database, folders, names)
+      const names = { hostname: hostnameOf(database), address, use, now: now() }
       const files = adapterOf(database).settings(traits, await secretsOf(database))
-      await writeSettings(folders, { ...files, [passwdFile]: passwdOf(traits.uid) }, traits.uid)
+      await withRoom(volumes.path(databaseVolume(database)), async () => {
+        await makeFolders(folders, traits.uid)
+        await ensureCertificates({ db, keys, authority }, database, folders, names)
+        await writeSettings(folders, { ...files, [passwdFile]: passwdOf(traits.uid) }, traits.uid)
+      })
     },
 
     /** Resolves once the engine in this container serves its data. Rejects with ACTION_FAILED when it ended, or did not within 60 s. */
     async untilServing(database: DatabaseFacts, signal: AbortSignal, container = databaseContainerName(database)) {
-      const deadline = performance.now() + databaseSeconds.serve * 1000
+      const startedAt = performance.now()
+      const deadline = startedAt + databaseSeconds.serve * 1000
+      let inspectedAt = startedAt
       for (let last: unknown; ; ) {
         signal.throwIfAborted()
         try {
@@ -123,11 +148,14 @@ export function hostedEngines(options: HostedEngineOptions) {
           if (!(error instanceof EngineUnavailable)) throw error
           last = error
         }
-        const state = await engine.inspect(container)
-        if (!state?.running) throw refusal('ACTION_FAILED', endedWords(state?.exitCode ?? null, state?.oom ?? false))
+        if (performance.now() - inspectedAt >= inspectEveryMs) {
+          const state = await engine.inspect(container)
+          if (!state?.running) throw refusal('ACTION_FAILED', endedWords(state?.exitCode ?? null, state?.oom ?? false))
+          inspectedAt = performance.now()
+        }
         if (performance.now() > deadline)
           throw refusal('ACTION_FAILED', `The engine did not serve within ${databaseSeconds.serve} s: ${wordsOf(last)}`)
-        await pause(pollMs, signal)
+        await pause(startPauseMs(performance.now() - startedAt), signal)
       }
     },
 
@@ -140,8 +168,8 @@ export function hostedEngines(options: HostedEngineOptions) {
       for (let reason = ''; ; ) {
         signal.throwIfAborted()
         try {
-          const own = await login(database, database.passwordGeneration)
-          const other = await login(database, before)
+          const both = [database.passwordGeneration, before].map(generation => login(database, generation))
+          const [own, other] = await Promise.all(both)
           if (own === 'accepted' && other === 'refused') return
           reason = own === 'accepted' ? 'the earlier password still works' : 'the password does not work'
         } catch (error) {
@@ -157,6 +185,11 @@ export function hostedEngines(options: HostedEngineOptions) {
 export type HostedEngines = ReturnType<typeof hostedEngines>
 
 const pollMs = 50
+
+/** Most engines serve within half a second; what takes long, such as a recovery, is not disturbed often. */
+const startPauseMs = (elapsedMs: number): number => Math.min(200, 10 + elapsedMs / 20)
+/** The container of an engine that does not answer is looked at less often than its socket. */
+const inspectEveryMs = 100
 
 const wordsOf = (error: unknown): string => (error instanceof Error ? error.message : String(error))
 

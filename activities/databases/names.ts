@@ -9,6 +9,9 @@ export const databaseVolume = ({ id, generation }: DatabaseName): string => `${i
 
 export const databaseContainerName = ({ id, generation }: DatabaseName): string => `berth-db-${id}-${generation}`
 
+/** The container in which an engine works on the volume where nobody reaches it, or a step that makes the data folder runs. */
+export const databaseJobName = (database: DatabaseName): string => `${databaseContainerName(database)}-job`
+
 /** The database that a volume belongs to; null for the volume of an application. */
 export function databaseOfVolume(volumeId: string): DatabaseName | null {
   const [, id, generation] = /^([0-9a-f]{32})-(\d{1,9})$/.exec(volumeId) ?? []

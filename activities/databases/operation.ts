@@ -6,9 +6,14 @@ export interface DatabaseOperation {
   kind: DatabaseOperationKind
   databaseId: string
   ownerId: string
+  /** Where its steps are done: the host of the database, or the one that a drill has chosen. */
   hostId: string
+  /** A change to less memory of an engine whose data are all in memory: whether they fit is asked first. */
+  mustFit?: boolean
   /** The desired state when the operation was claimed. */
   wasDesired: 'running' | 'stopped' | 'deleted'
-  /** Whether its row said then that its engine runs. */
+  /** Whether its row said then that its engine runs, or that an operation restarts it. */
   wasRunning: boolean
+  /** Another run, which Temporal has lost, had begun: what it finds done may be its own work. */
+  wasBegun?: boolean
 }

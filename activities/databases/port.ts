@@ -1,3 +1,4 @@
+import type { UsedMemory } from '../../policy/databases/database-warnings.ts'
 import type { EngineName } from '../../policy/databases/engine.ts'
 
 /** Everything that decides how the engine of one database is configured; from its row. */
@@ -17,6 +18,10 @@ export interface DatabaseTraits {
   advertised: { host: string; port: number }
   /** The image is the stand-in for MongoDB. */
   standIn: boolean
+  /** Its disk is nearly full: what adds data is refused (`admitWrites`). */
+  readOnly: boolean
+  /** Finished WAL files are left to the host, so that the database can be restored to any second (point-in-time/port.ts); omitted = they are not. */
+  archives?: boolean
 }
 
 /** Derived passwords (policy/databases/passwords.ts). Never logged, never an argument or a variable. */
@@ -51,6 +56,8 @@ export interface LocalEngine {
   socket: string
   secrets: DatabaseSecrets
   traits: DatabaseTraits
+  /** Ends what is read, written or awaited of this engine: the call then rejects with the signal's reason. */
+  signal?: AbortSignal | undefined
 }
 
 /** An engine as a client reaches it. */
@@ -74,6 +81,8 @@ export interface DatabaseEngine {
   command(traits: DatabaseTraits): string[]
   /** Commands that make an empty data folder one that `command` can serve, each run to its end in a container without a network. Pure. */
   initialise(traits: DatabaseTraits): string[][]
+  /** What data folders that `initialise` made have in common; omitted where making one takes no time. */
+  template?: DataTemplate
   /** Name of its socket in `places.run`. */
   socketName(traits: DatabaseTraits): string
   /** Resolves when the engine answers and its data are served. Rejects while it starts, or is down. */
@@ -87,6 +96,30 @@ export interface DatabaseEngine {
   login(engine: RemoteEngine, password: string): Promise<'accepted' | 'refused'>
   /** Serves the certificate files that were replaced; open connections stay. */
   reloadCertificate(engine: LocalEngine): Promise<Effect>
+  /**
+   * Of an engine whose data are all in memory: what it uses, and may use with the memory of its traits, whatever it was started with. Others
+   * omit it: of them the memory of their processes counts.
+   */
+  memory?(engine: LocalEngine): Promise<UsedMemory>
+  /**
+   * Makes a running engine admit the writes of its customer, or refuse what adds data, as its traits say; its settings say so already, for
+   * the next start. Ends what is writing when it begins to refuse.
+   */
+  admitWrites(engine: LocalEngine): Promise<void>
+  /** What it has acknowledged may wait to be written while its disk is full: a running one gets the ballast then. */
+  writesLate?: true
+  /** Repairs what a full disk has left of the data of an engine that does not start, by the path of its data folder; true = it did. */
+  repair?(data: string): Promise<boolean>
+}
+
+/** A data folder of which other databases get copies, because making it takes long. It has no password and no certificate. */
+export interface DataTemplate {
+  /** Its name in `places.data`. */
+  folder: string
+  /** Paths in it that identify one database: copies are without them, and the engine makes them at its start. */
+  without: readonly string[]
+  /** Gives a copy in which no engine has run yet the identity of a database of its own. `folder`: its path on this host. */
+  individualize(folder: string): Promise<void>
 }
 
 /** The engine did not answer as itself: it starts, is down, or is not reachable. */

@@ -7,12 +7,16 @@ import { engines } from '../../policy/databases/engines.ts'
 import type { ContainerHost } from '../containers/port.ts'
 import type { HostTraits } from '../containers/spec.ts'
 import type { Volumes } from '../volumes/port.ts'
+import type { CertificateUse } from './certificates.ts'
 import { databaseJob } from './container.ts'
 import type { DatabaseContents } from './contents.ts'
 import { dumpJob, runJob } from './dump-jobs.ts'
 import type { HostedEngines } from './hosted-engine.ts'
 import { databaseVolume } from './names.ts'
+import { recordPassword } from './password-record.ts'
+import type { LocalEngine } from './port.ts'
 import { writeMarker } from './settings-folder.ts'
+import type { DatabaseTemplates } from './templates/templates.ts'
 
 export interface PreparationOptions {
   engine: ContainerHost
@@ -21,7 +25,12 @@ export interface PreparationOptions {
   traits: HostTraits
   /** Disk in MB of a database with this memory. */
   diskMb: (ramMb: number) => number
+  /** Prepared data folders; omitted = every folder is made by itself. */
+  templates?: Pick<DatabaseTemplates, 'place'> | undefined
 }
+
+/** With an engine that nobody reaches, once it has its contents. */
+type LoadedWork = (local: LocalEngine) => Promise<void>
 
 /** Exists once the data folder is complete. Beside the folders of the engine, which cannot reach it. */
 const marker = 'initialised'
@@ -38,8 +47,8 @@ export async function prepareVolume(
   const { volumes } = options
   const volume = databaseVolume(database)
   if (await isInitialised(volumes.path(volume))) return
-  await initialise(options, database, signal)
-  await complete(options, volume)
+  await initialise(options, database, 'serve', signal)
+  await completeVolume(options, volume)
 }
 
 /**
@@ -49,46 +58,65 @@ export async function prepareVolume(
 export async function prepareCopy(
   options: PreparationOptions,
   database: DatabaseFacts,
-  { contents, dump }: { contents: DatabaseContents; dump: string },
+  { contents, dump, loaded }: { contents: DatabaseContents; dump: string; loaded?: LoadedWork | undefined },
   signal: AbortSignal,
 ): Promise<string> {
   const { hosted, engine, traits } = options
   const adapter = hosted.adapterOf(database)
-  await initialise(options, database, signal)
+  await initialise(options, database, 'privately', signal)
   const folders = hosted.foldersOf(database)
   const job = (writesData: boolean) => dumpJob({ engine, traits, database, folders, dump, writesData, signal })
   const own = hosted.traitsOf(database)
   await contents.loadBeforeStart(own, job(true))
   const digest = await servingPrivately(options, database, signal, () =>
-    hosted.locally(database, async local => {
-      await adapter.setPassword(local)
-      await contents.load(local, job(false))
-      return contents.digest(local)
-    }),
+    hosted.locally(
+      database,
+      async local => {
+        await adapter.setPassword(local)
+        await contents.load(local, job(false))
+        const digest = await contents.digest(local)
+        await loaded?.(local)
+        return digest
+      },
+      signal,
+    ),
   )
-  await complete(options, databaseVolume(database))
+  await recordPassword(options.volumes, database, database.passwordGeneration)
+  await completeVolume(options, databaseVolume(database))
   return digest
 }
 
-/** An empty volume with settings, certificates and an initialised data folder. */
-async function initialise(options: PreparationOptions, database: DatabaseFacts, signal: AbortSignal): Promise<void> {
-  const { volumes, hosted, engine, diskMb } = options
+/** An empty volume with settings, certificates and an initialised data folder: a copy of one that was made before, if there is one. */
+async function initialise(
+  options: PreparationOptions,
+  database: DatabaseFacts,
+  use: CertificateUse,
+  signal: AbortSignal,
+): Promise<void> {
+  const { volumes, hosted, engine, diskMb, templates } = options
   const volume = databaseVolume(database)
   const adapter = hosted.adapterOf(database)
+  const { data } = hosted.foldersOf(database)
   await engine.remove(jobOf(options, database, []).name)
   await volumes.remove(volume)
   await volumes.ensure(volume, diskMb(database.ramMb), database.uid)
-  await hosted.settle(database, 'privately')
+  // Both end before a failure is passed on: the next attempt removes what they write to.
+  const [placed, settled] = await Promise.allSettled([
+    templates?.place({ ...database, image: database.imageId ?? database.image }, { data, uid: database.uid }, signal),
+    hosted.settle(database, use),
+  ])
+  for (const outcome of [placed, settled]) if (outcome.status === 'rejected') throw outcome.reason
+  if (placed.status === 'fulfilled' && placed.value) return
   for (const command of adapter.initialise(hosted.traitsOf(database))) {
     const within = deadlineSignal(databaseSeconds.initialise * 1000, signal)
     await runJob(engine, jobOf(options, database, command), within)
   }
 }
 
-async function complete({ volumes }: PreparationOptions, volume: string): Promise<void> {
+/** The volume has what it is to have, also after a power cut. */
+export async function completeVolume({ volumes }: PreparationOptions, volume: string): Promise<void> {
   await volumes.flush(volume)
   await writeMarker(join(volumes.path(volume), marker))
-  await volumes.flush(volume)
 }
 
 async function isInitialised(folder: string): Promise<boolean> {

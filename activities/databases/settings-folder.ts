@@ -26,17 +26,20 @@ export async function makeFolders({ settings, run }: DatabaseFolders, uid: numbe
 
 /** Writes text files of the settings folder, each by one rename, synced; those that are equal already stay untouched. */
 export async function writeSettings(
-  { settings }: DatabaseFolders,
+  { settings }: Pick<DatabaseFolders, 'settings'>,
   files: Readonly<Record<string, string>>,
   uid: number,
 ): Promise<void> {
-  let changed = false
-  for (const [name, text] of Object.entries(files)) {
-    if ((await readSetting({ settings }, name)) === text) continue
-    await writeWhole(join(settings, name), text, uid)
-    changed = true
-  }
-  if (changed) await syncFolder(settings)
+  // Concurrently, because the disk syncs several files in the time of one; a failure waits for the others, which a repetition would write too.
+  const outcomes = await Promise.allSettled(
+    Object.entries(files).map(async ([name, text]) => {
+      if ((await readSetting({ settings }, name)) === text) return false
+      await writeWhole(join(settings, name), text, uid)
+      return true
+    }),
+  )
+  for (const outcome of outcomes) if (outcome.status === 'rejected') throw outcome.reason
+  if (outcomes.some(outcome => outcome.status === 'fulfilled' && outcome.value)) await syncFolder(settings)
 }
 
 /** The text of a file of the settings folder; null when it is missing. */

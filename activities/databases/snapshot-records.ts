@@ -1,6 +1,8 @@
 import type { Db } from '../../db/database.ts'
 import { reserveVolumes, revertVolume, switchVolume } from '../../db/databases/database-volumes.ts'
+import { postponeSnapshotWarning } from '../../db/databases/database-warnings.ts'
 import * as databases from '../../db/databases/databases.ts'
+import { addToInput } from '../../db/operations/database-inputs.ts'
 import * as operations from '../../db/operations/operations.ts'
 import { releaseSnapshotSlot, renewSnapshotSlot } from '../../db/snapshots/snapshot-slots.ts'
 import { markSnapshotFailed, markSnapshotGood, recordSnapshotProof } from '../../db/snapshots/snapshots.ts'
@@ -32,9 +34,20 @@ export function databaseSnapshotRecords(
       await fence(operation, (trx, { id, databaseId }) => revertVolume(trx, id, databaseId))
     },
 
-    /** Whether the row says now that the engine runs. */
-    async databaseRuns({ databaseId }: DatabaseOperation): Promise<boolean> {
-      return (await databases.loadDatabase(db, databaseId))?.status === 'running'
+    /**
+     * From here on the host watch leaves the container of the database to this restore. Resolves to whether the engine runs, by its row,
+     * which then says that it restarts; a repeated call resolves to the same.
+     */
+    async beginSwitch(operation: DatabaseOperation): Promise<boolean> {
+      let runs = false
+      await fence(operation, async (trx, { id, databaseId }) => {
+        const { ran } = (await operations.findOperation(trx, id))?.input ?? {}
+        runs = ran === undefined ? (await databases.loadDatabase(trx, databaseId))?.status === 'running' : Boolean(ran)
+        if (runs) await databases.recordDatabaseStatus(trx, databaseId, 'restarting')
+        await addToInput(trx, id, { ran: runs })
+        await operations.recordStep(trx, id, operations.changingVersions)
+      })
+      return runs
     },
 
     /** The database has the contents of the snapshot; null = it does not run, as before. */
@@ -55,7 +68,9 @@ export function databaseSnapshotRecords(
 
     /** The snapshot was restored into another engine, and is good. */
     async databaseSnapshotTaken(operation: DatabaseOperation, stored: ProvedSnapshot): Promise<void> {
-      await fence(operation, async (trx, { id }) => {
+      await fence(operation, async (trx, { id, databaseId }) => {
+        // First: others lock the database before its snapshots.
+        await postponeSnapshotWarning(trx, databaseId)
         if (!(await markSnapshotGood(trx, id, stored)))
           throw refusal('SNAPSHOT_FAILED', 'The archive was no longer in the object store when it was to be recorded.')
         await recordSnapshotProof(trx, id, stored.contents)

@@ -5,6 +5,7 @@ import {
   type DatabaseOperationFacts,
   readDatabaseFacts,
 } from '../../db/operations/database-facts.ts'
+import type { DrillInput, UpgradeInput } from '../../db/operations/database-inputs.ts'
 import { cpusFor } from '../../policy/apps/sizes.ts'
 import { type DatabaseStepName, databaseSteps } from '../../policy/databases/database-steps.ts'
 import { refusal } from '../failures.ts'
@@ -16,7 +17,7 @@ export interface DatabaseStepInput {
   databaseId: string
   operationId: string
   ownerId: string
-  /** The step undoes a change of memory: the engine gets what it had before. */
+  /** The step undoes a change of memory or image: the engine gets what it had before. */
   back?: boolean
 }
 
@@ -29,6 +30,8 @@ export interface DatabaseStep {
   /** Whether the operation still runs. */
   running: boolean
   input: Record<string, unknown>
+  /** Memory in MB that the database has in its row, whatever the operation gives it; null once it is deleted. */
+  ramMbBefore: number | null
   /** Null once the database is deleted. */
   row: DatabaseFacts | null
   /** Rejects when the database is deleted. */
@@ -46,12 +49,23 @@ export interface DatabaseStepsOptions {
   confirm?(): Promise<void>
 }
 
-/** Memory that a resize gives the engine, before the row has it; nothing for other operations, and for a step that goes back. */
-function memoryOf({ kind, input }: DatabaseOperationFacts, { back = false }: DatabaseStepInput) {
+/** What an operation gives the engine before the row has it: the memory of a resize, the image of an upgrade. A step that goes back gets the former. */
+function changesOf(
+  { kind, input }: DatabaseOperationFacts,
+  { back = false }: DatabaseStepInput,
+): Partial<DatabaseFacts> {
+  if (kind === 'upgrade') {
+    const { images } = input as UpgradeInput
+    return images ? { imageId: back ? images.from : images.to } : {}
+  }
   if (kind !== 'resize' || back) return {}
   const ramMb = Number(input.ramMb)
   return { ramMb, cpus: cpusFor(ramMb) }
 }
+
+/** The host that an operation is done at: a drill has chosen its own. */
+const hostOf = ({ kind, input, database }: DatabaseOperationFacts): unknown =>
+  kind === 'drill' ? (input as unknown as DrillInput).drillHost : database?.hostId
 
 /** While the operation runs; or also after it has ended, for a step that only removes. */
 type Allowed = 'now' | 'late'
@@ -69,11 +83,15 @@ export function guardedDatabaseSteps({ db, locks, hostId, sharedUid, confirm }: 
     if (when === 'now' && !(facts.running && facts.claimStep <= step)) throw lostClaim()
     const kinds: readonly string[] = databaseSteps[name]
     if (!kinds.includes(facts.kind)) throw refusal('ACTION_FAILED', `No ${facts.kind} has the step ${name}.`)
-    if (facts.database && facts.database.hostId !== hostId)
+    if ((facts.database || facts.kind === 'drill') && hostOf(facts) !== hostId)
       throw refusal('ACTION_FAILED', `The database ${input.databaseId} is not on the host ${hostId}.`)
     if (when === 'now') await confirm?.()
     const { kind, databaseId, ownerId, running, input: operationInput } = facts
-    const row = facts.database && { ...facts.database, uid: sharedUid ?? facts.database.uid, ...memoryOf(facts, input) }
+    const row = facts.database && {
+      ...facts.database,
+      uid: sharedUid ?? facts.database.uid,
+      ...changesOf(facts, input),
+    }
     return {
       operationId: input.operationId,
       databaseId,
@@ -81,6 +99,7 @@ export function guardedDatabaseSteps({ db, locks, hostId, sharedUid, confirm }: 
       kind,
       running,
       input: operationInput,
+      ramMbBefore: facts.database?.ramMb ?? null,
       row,
       database() {
         if (!row) throw refusal('DATABASE_NOT_FOUND', 'The database was deleted.')

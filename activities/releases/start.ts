@@ -31,7 +31,7 @@ export async function startContainer(
 async function removeOutdated(engine: ContainerHost, spec: ContainerSpec): Promise<void> {
   const present = await engine.inspect(spec.name)
   if (!present || present.labels[labels.spec] === spec.labels[labels.spec]) return
-  if (present.running) await engine.stop(spec.name, stopGraceSeconds)
+  if (present.running) await engine.stop(spec.name, spec.stopTimeoutSeconds)
   await engine.remove(spec.name)
 }
 

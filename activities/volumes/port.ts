@@ -1,9 +1,9 @@
-/** The disk with an application's files is missing at its host. */
+/** The disk with the files of an application or database is missing at its host. */
 export class VolumeLost extends Error {
   override name = 'VolumeLost'
-  constructor(appId: string, options?: ErrorOptions) {
+  constructor(volumeId: string, options?: ErrorOptions) {
     super(
-      `The files of application ${appId} are no longer at its host. Bring its disk back, or restore a snapshot.`,
+      `The files of volume ${volumeId} are no longer at its host. Bring its disk back, or restore a snapshot.`,
       options,
     )
   }
@@ -16,37 +16,37 @@ export type VolumeFault = 'lost' | 'read-only' | 'not mounted'
 type Created = 'now' | 'before'
 
 /**
- * The disk space of one application on one host: a folder that is its own file system with a fixed size where the host supports it
+ * The disk space of one application, or of one volume of a database, on one host: a folder that is its own file system with a fixed size where the host supports it
  * (a sparse file, loop-mounted). Layout inside: `files/` is mounted at /app, `releases/<n>/` contains what a release
  * brought and installed, `draft` and `trash/` contain files on their way into `files/` and out of it.
  */
 export interface Volumes {
   /** 'enforced' when each application has its own file system, 'checked' when sizes are only watched. */
   readonly quota: 'enforced' | 'checked'
-  /** Root folder of the application; always the same for the same id. */
-  path(appId: string): string
+  /** Root folder of the volume; always the same for the same id. */
+  path(volumeId: string): string
   /**
    * Creates or adopts a volume, also one that was set aside; mounted on return. `uid` owns `files/`. Rejects with
    * NoSpaceLeft (lib/folders/no-space-left.ts), and with VolumeLost when one that was `created` before is missing.
    */
-  ensure(appId: string, sizeMb: number, uid: number, created?: Created): Promise<void>
+  ensure(volumeId: string, sizeMb: number, uid: number, created?: Created): Promise<void>
   /** The faults of these volumes; healthy ones are left out. */
-  faults(appIds: readonly string[]): Promise<Map<string, VolumeFault>>
+  faults(volumeIds: readonly string[]): Promise<Map<string, VolumeFault>>
   /** Unmounts it and moves it where `list` does not see it, until it is brought back or removed; missing is success. */
-  setAside(appId: string): Promise<void>
+  setAside(volumeId: string): Promise<void>
   /** Undoes `setAside`; mounted on return. Does nothing when it was not set aside. */
-  bringBack(appId: string): Promise<void>
+  bringBack(volumeId: string): Promise<void>
   /** Unmounts and deletes everything, also what was set aside; missing is success. */
-  remove(appId: string): Promise<void>
+  remove(volumeId: string): Promise<void>
   /** Resolves once everything written so far would survive a power cut. */
-  flush(appId: string): Promise<void>
+  flush(volumeId: string): Promise<void>
   /** Mounts all volumes again after a reboot. */
   remountAll(): Promise<void>
   /** Unmounts everything that no container holds, so that the data folder can be moved or removed; the data stays. */
   unmountAll(): Promise<void>
   /** The block device of a mounted volume that has its own, as `/dev/<name>`; otherwise null. */
-  device(appId: string): Promise<string | null>
+  device(volumeId: string): Promise<string | null>
   /** Bytes used by the application's files and releases. */
-  usedBytes(appId: string): Promise<number>
+  usedBytes(volumeId: string): Promise<number>
   list(): Promise<string[]>
 }

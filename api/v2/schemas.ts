@@ -116,7 +116,14 @@ const databaseSummary = z.object({
   created_at: isoTime,
 })
 
-export const databaseInfo = databaseSummary.extend({ owner: text, port: whole })
+export const databaseInfo = databaseSummary.extend({
+  owner: text,
+  port: whole,
+  restorable: z
+    .array(z.object({ from: text, to: text }))
+    .optional()
+    .describe('Of postgres: the times that it can be restored to, oldest first.'),
+})
 
 export const createdDatabase = z.object({
   id: text,

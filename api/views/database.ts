@@ -1,4 +1,5 @@
 import type { DatabaseRow } from '../../db/databases/databases.ts'
+import type { RestorableRange } from '../../policy/databases/point-in-time.ts'
 
 /** Contract 12.7. */
 export const databaseView = (database: DatabaseRow) => ({
@@ -11,6 +12,10 @@ export const databaseView = (database: DatabaseRow) => ({
   port: database.port,
   created_at: database.created_at.toISOString(),
 })
+
+/** The times that a database can be restored to (contract 12.20), oldest first. */
+export const rangesView = (ranges: readonly RestorableRange[]) =>
+  ranges.map(({ from, to }) => ({ from: from.toISOString(), to: to.toISOString() }))
 
 /** The item of `GET /v2/users/me` (contract 3.2). */
 export const databaseSummaryView = (database: DatabaseRow) => ({

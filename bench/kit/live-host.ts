@@ -27,7 +27,14 @@ const engine = {
   inspect: async name => stateOf(name),
   async stats() {
     const still = { networkIn: 0, networkOut: 0, blockRead: 0, blockWrite: 0 }
-    return { cpuPercent: 1, memoryBytes: 30_000_000, memoryLimitBytes: 512 * MiB, ...still, startedAt }
+    return {
+      cpuPercent: 1,
+      memoryBytes: 30_000_000,
+      residentBytes: 30_000_000,
+      memoryLimitBytes: 512 * MiB,
+      ...still,
+      startedAt,
+    }
   },
   async followLogs(_, __, onPiece, signal) {
     await sleep(Math.random() * 100) // applications do not print in step

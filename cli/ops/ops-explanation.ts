@@ -178,6 +178,9 @@ function afterDatabaseFailure({ operation: { id, kind: name }, database }: Opera
     delete: 'nothing; the database is still there, and its owner can delete it again',
     snapshot: 'nothing; a new snapshot can be requested at any time',
     restore: 'nothing; its owner can request it again',
+    undo: 'nothing; the database has the data that it had, and an undo can be requested again',
+    upgrade: 'nothing; the database has its former image: remove the cause, then berth databases upgrade',
+    drill: 'nothing; the database itself was not touched. Take a new snapshot, then berth databases drill',
   }
   return [restored[kind] ?? `nothing; to retry it: berth ops retry ${id.slice(0, 8)}`, state]
 }
@@ -189,7 +192,7 @@ function nextTryOfHost({ count, last }: NonNullable<OperationStory['hostTries']>
   return `its host has tried ${count} ${count === 1 ? 'time' : 'times'} to start it again, and tries next ${when}`
 }
 
-const cancellable: readonly OperationKind[] = ['deploy', 'restore', 'snapshot']
+const cancellable: readonly (OperationKind | DatabaseOperationKind)[] = ['deploy', 'restore', 'snapshot', 'drill']
 
 function snapshotOf({ id, name, state, size }: SnapshotRow): string {
   return `${name}, version ${id}, ${state === 'good' ? `${size} bytes` : state}`

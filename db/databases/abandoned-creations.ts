@@ -14,7 +14,7 @@ export async function abandonCreation(db: Db, operationId: string): Promise<bool
       .update({
         state: 'cancelled',
         code: 'DATABASE_CREATION_FAILED',
-        message: 'No container host was free to create the database in time.',
+        message: 'The creation did not begin in time. Try again.',
         finished_at: trx.fn.now(),
       })
       .returning('target_id')

@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto'
+import { standingOf, type Term, termOf } from '../../policy/databases/certificate-terms.ts'
 import { ApiError } from '../../policy/errors.ts'
 import { type SealKeys, seal, unseal } from '../../policy/seal.ts'
 import type { Db } from '../database.ts'
@@ -20,17 +21,66 @@ interface Created {
   privateKey: string
 }
 
+/** An authority that issues, PEM, and the certificates of those that clients trust, itself first. */
+export interface IssuingAuthority {
+  certificate: string
+  privateKey: string
+  trusted: string[]
+}
+
 /**
- * The authority that issues the certificates of this installation's databases, PEM. Of concurrent first callers each may call `make`; all
- * get the one that is stored. Throws READ_FAILED when its key cannot be decrypted: a new one would make every client refuse.
+ * The authority that issues the certificates of this installation's databases. Makes the first one, and the next one in time
+ * (policy/databases/certificate-terms.ts). Of concurrent callers each may call `make`; all get what is stored. Throws READ_FAILED when
+ * its key cannot be decrypted: a new one would make every client refuse.
  */
 export async function ensureAuthority(
   db: Db,
   keys: SealKeys,
-  make: () => Promise<{ certificate: string; privateKey: string }>,
-): Promise<{ certificate: string; privateKey: string }> {
-  const { certificate, privateKey } = await ensure(db, keys, certificateAuthority, make)
-  return { certificate: certificate ?? '', privateKey }
+  make: (now: Date) => Promise<{ certificate: string; privateKey: string }>,
+  now: Date = new Date(),
+): Promise<IssuingAuthority> {
+  let known = await listAuthorities(db)
+  if (standingOf(known, now).isNextDue) {
+    const number = (known.at(-1)?.number ?? 0) + 1
+    await ensure(db, keys, nameOf(number), () => make(now))
+    known = await listAuthorities(db)
+  }
+  const { issuing, trusted } = standingOf(known, now)
+  const own = issuing && (await read(db, keys, nameOf(issuing.number)))
+  if (!own) throw new ApiError('READ_FAILED', 'The authority of databases has ended.')
+  return { certificate: issuing.certificate, privateKey: own.privateKey, trusted: trusted.map(one => one.certificate) }
+}
+
+/** The certificates that clients of databases trust now, PEM, the issuing one first. */
+export async function trustedAuthorities(db: Db, now: Date = new Date()): Promise<string[]> {
+  return standingOf(await listAuthorities(db), now).trusted.map(({ certificate }) => certificate)
+}
+
+interface KnownAuthority {
+  number: number
+  certificate: string
+  term: Term
+}
+
+/** Oldest first. */
+async function listAuthorities(db: Db): Promise<KnownAuthority[]> {
+  const rows: { name: string; certificate: string }[] = await db('authorities')
+    .whereNotNull('certificate')
+    .select('name', 'certificate')
+  return rows
+    .flatMap(({ name, certificate }) => {
+      const number = numberOf(name)
+      return number === undefined ? [] : [{ number, certificate, term: termOf(certificate) }]
+    })
+    .sort((one, other) => one.number - other.number)
+}
+
+const nameOf = (number: number): string => (number === 1 ? certificateAuthority : `${certificateAuthority}-${number}`)
+
+function numberOf(name: string): number | undefined {
+  if (name === certificateAuthority) return 1
+  const [, number] = /^databases-(\d{1,6})$/.exec(name) ?? []
+  return number === undefined ? undefined : Number(number)
 }
 
 /** The key that passwords of databases derive from, 32 bytes, created at its first use. Throws READ_FAILED when it cannot be decrypted. */
@@ -57,15 +107,18 @@ async function read(db: Db, keys: SealKeys, name: string): Promise<Created | nul
   return { certificate: row.certificate, privateKey: opened(keys, row.key_sealed, authorityBinding(name), what) }
 }
 
-/** Records the certificate that a database's engine serves, and seals what its owner reads. */
+/** Records the certificate that a database's engine serves, and when it is due to be replaced, and seals what its owner reads. */
 export async function storeCertificates(
   trx: Db,
   id: string,
   keys: SealKeys,
-  { certificate, client, endsAt }: { certificate: string; client: string; endsAt: Date },
+  { certificate, client, endsAt, renewAt }: { certificate: string; client: string; endsAt: Date; renewAt: Date },
 ): Promise<void> {
   const client_sealed = seal(keys, client, clientBinding(id))
-  await trx('databases').where({ id }).update({ certificate, client_sealed, certificate_ends_at: endsAt })
+  const dates = { certificate_ends_at: endsAt, certificate_renew_at: renewAt, renewal_failures: 0 }
+  await trx('databases')
+    .where({ id })
+    .update({ certificate, client_sealed, ...dates })
 }
 
 /** What an owner reads, PEM. Throws READ_FAILED when it cannot be decrypted, or is not issued yet. */

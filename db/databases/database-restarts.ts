@@ -1,11 +1,22 @@
 import type { RestartPlan } from '../../policy/databases/restarts.ts'
 import type { Db } from '../database.ts'
+import type { DatabaseRow } from './database-rows.ts'
+import { warnOfDown } from './database-warnings.ts'
 
-/** Records when the engine of a database that has ended is started again; false when its row changed meanwhile. */
-export async function recordRestartPlan(db: Db, id: string, { crashes, restartAt }: RestartPlan): Promise<boolean> {
-  const changed = await db('databases')
-    .where({ id, status: 'exited', desired_state: 'running' })
+/**
+ * Records when the engine of a database that has ended is started again; false when its row changed since it was `seen`. Its owner is
+ * mailed when it stays down, at the end that decides it. Call it in a transaction.
+ */
+export async function recordRestartPlan(
+  trx: Db,
+  seen: Pick<DatabaseRow, 'id' | 'name' | 'owner_id' | 'restarts'>,
+  { crashes, restartAt }: RestartPlan,
+): Promise<boolean> {
+  const { id, restarts } = seen
+  const changed = await trx('databases')
+    .where({ id, restarts, status: 'exited', desired_state: 'running' })
     .update({ restarts: crashes, restart_at: restartAt })
+  if (changed === 1 && restartAt === null) await warnOfDown(trx, seen)
   return changed === 1
 }
 

@@ -10,6 +10,8 @@ export interface DatabaseRow {
   version: string
   /** Name of the image that it was created with; the stand-in for MongoDB has a name of its own. */
   image: string
+  /** The image that it runs with, until it is upgraded to another one of this name; null = it was not started since rows keep it. */
+  image_id: string | null
   ram_mb: number
   /** Of its plan and its host: more than `ram_mb` while a change to more memory waits or runs. */
   reserved_mb: number
@@ -32,6 +34,12 @@ export interface DatabaseRow {
   /** What customers read, PEM: key, certificate, authority; sealed. */
   client_sealed: Buffer | null
   certificate_ends_at: Date | null
+  /** No renewal of the certificates is queued before; a failure moves it. */
+  certificate_renew_at: Date | null
+  /** Renewals in a row that were queued and have not succeeded. */
+  renewal_failures: number
+  /** Since when writes have ended because its disk is nearly full; null = they are admitted. */
+  read_only_since: Date | null
   /** `deleted` while a deletion is queued or runs; restored when it fails. */
   desired_state: 'running' | 'stopped' | 'deleted'
   desired_if_kept: 'running' | 'stopped' | null
@@ -42,11 +50,17 @@ export interface DatabaseRow {
   exit_code: number | null
   exit_oom: boolean | null
   exit_at: Date | null
-  /** Restarts after crashes since it last ran for long. */
+  /** Crashes in a row: since it last ran for long. */
   restarts: number
   /** When the next restart after a crash is due; null = none. */
   restart_at: Date | null
   last_stats: unknown
+  /** Since when its owner is warned of its memory; null = is not. */
+  memory_warned_at: Date | null
+  /** How many levels of its disk its owner is warned of (policy/databases/disk-levels.ts). */
+  disk_warned: number
+  /** When its owner is warned that there was no good snapshot for long; null = was warned. */
+  snapshot_warn_at: Date | null
   /** The forgotten host that had its volume. */
   lost_with: string | null
   provisioned_at: Date | null
@@ -54,6 +68,6 @@ export interface DatabaseRow {
 }
 
 /** Columns by name: a prepared statement over `*` would break when a migration adds a column. */
-export const databaseColumns = `id, owner_id, name, engine, version, image, ram_mb, reserved_mb, cpu, host_id, port, uid, generation, next_generation, retired_generation, retired_until,
-  password_generation, certificate, client_sealed, certificate_ends_at, desired_state, desired_if_kept, status, container_id, started_at,
-  boot_id, exit_code, exit_oom, exit_at, restarts, restart_at, last_stats, lost_with, provisioned_at, created_at`
+export const databaseColumns = `id, owner_id, name, engine, version, image, image_id, ram_mb, reserved_mb, cpu, host_id, port, uid, generation, next_generation, retired_generation, retired_until,
+  password_generation, certificate, client_sealed, certificate_ends_at, certificate_renew_at, renewal_failures, read_only_since, desired_state, desired_if_kept, status, container_id, started_at,
+  boot_id, exit_code, exit_oom, exit_at, restarts, restart_at, last_stats, memory_warned_at, disk_warned, snapshot_warn_at, lost_with, provisioned_at, created_at`

@@ -35,7 +35,7 @@ async function queue(trx: Db, request: NewDatabaseSnapshot): Promise<SnapshotRow
   const { databaseId, ownerId, actor, origin, plans, accepting } = request
   // Locked, because concurrent snapshots of one account could together pass its plan.
   const owner: UserRow | undefined = await trx('users').where({ id: ownerId }).forNoKeyUpdate().first()
-  const database = await lockIdle(trx, databaseId)
+  const database = await lockIdleDatabase(trx, databaseId)
   if (!owner) throw new ApiError('DATABASE_NOT_FOUND')
   if (origin === 'manual') await checkDay(trx, owner, plans)
   const target = { targetType: 'database', targetId: databaseId } as const
@@ -49,6 +49,7 @@ async function queue(trx: Db, request: NewDatabaseSnapshot): Promise<SnapshotRow
       operation_id: operation.id,
       name: `${databaseId}_${database.engine}_${origin}`,
       runtime: database.engine,
+      engine_version: database.version,
       origin,
     })
     .returning('*')
@@ -67,16 +68,17 @@ export interface DatabaseRestoreRequest {
 
 /**
  * Stores a restore of a database from a snapshot of its owner with the same engine. Throws DATABASE_NOT_FOUND (also while it is being
- * deleted), RESTORE_IN_PROGRESS, SNAPSHOT_IN_PROGRESS, SNAPSHOT_NOT_FOUND, and SNAPSHOT_DATABASE_MISMATCH for another engine.
+ * deleted), RESTORE_IN_PROGRESS, SNAPSHOT_IN_PROGRESS, SNAPSHOT_NOT_FOUND, and SNAPSHOT_DATABASE_MISMATCH for another engine or a newer one.
  */
 export async function queueDatabaseRestore(db: Db, request: DatabaseRestoreRequest): Promise<{ id: string }> {
   const { databaseId, actor, name, version, accepting } = request
   return transaction(db, async trx => {
-    const database = await lockIdle(trx, databaseId)
+    const database = await lockIdleDatabase(trx, databaseId)
     const snapshot = await findGoodSnapshot(trx, version, name)
     if (snapshot?.target_type !== 'database' || snapshot.owner_id !== database.owner_id)
       throw new ApiError('SNAPSHOT_NOT_FOUND')
-    if (snapshot.runtime !== database.engine) throw new ApiError('SNAPSHOT_DATABASE_MISMATCH')
+    if (snapshot.runtime !== database.engine || isNewer(snapshot.engine_version, database.version))
+      throw new ApiError('SNAPSHOT_DATABASE_MISMATCH')
     return operations.enqueueOperation(trx, {
       ...({ targetType: 'database', targetId: databaseId, kind: 'restore' } as const),
       ...{ ownerId: database.owner_id, actor, accepting, input: { snapshotId: snapshot.id } },
@@ -84,8 +86,11 @@ export async function queueDatabaseRestore(db: Db, request: DatabaseRestoreReque
   })
 }
 
-/** The locked row of a database that nothing else copies or replaces. */
-async function lockIdle(trx: Db, id: string): Promise<DatabaseRow> {
+/** Whether a snapshot is from a newer major version, whose format an older engine does not read. Null: not recorded. */
+const isNewer = (version: string | null, of: string): boolean => version !== null && Number(version) > Number(of)
+
+/** The locked row of a database that nothing else copies or replaces. Throws DATABASE_NOT_FOUND, RESTORE_IN_PROGRESS, SNAPSHOT_IN_PROGRESS. */
+export async function lockIdleDatabase(trx: Db, id: string): Promise<DatabaseRow> {
   const database: DatabaseRow | undefined = await trx('databases').where({ id }).forUpdate().first()
   if (!database || (await operations.isDeletionPending(trx, id, 'database'))) throw new ApiError('DATABASE_NOT_FOUND')
   if (await operations.isRestorePending(trx, id, 'database')) throw new ApiError('RESTORE_IN_PROGRESS')

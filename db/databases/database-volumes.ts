@@ -1,5 +1,6 @@
 import { retentionTimes } from '../../policy/retention.ts'
 import type { Db } from '../database.ts'
+import { addToInput } from '../operations/database-inputs.ts'
 
 /** Numbers of volumes that an operation uses beside the one that serves. */
 interface ReservedVolumes {
@@ -35,22 +36,69 @@ export async function switchVolume(trx: Db, operationId: string, databaseId: str
 
 /** Makes the volume before a restore the one that serves again. */
 export async function revertVolume(trx: Db, operationId: string, databaseId: string): Promise<void> {
-  const { before } = await inputOf(trx, operationId)
+  const { before, volumes } = await inputOf(trx, operationId)
   if (before === undefined) return
   await trx('databases')
     .where({ id: databaseId })
     .update({ generation: before, retired_generation: null, retired_until: null })
+  // The copy has served nobody: every moment belongs to the volume before.
+  if (volumes)
+    await trx('database_switches')
+      .where({ database_id: databaseId })
+      .where(at => at.where({ after: volumes.copy }).orWhere({ before: volumes.copy }))
+      .delete()
   await trx('operations')
     .where({ id: operationId })
     .update({ input: trx.raw(`input - 'before'`) })
 }
 
-async function inputOf(trx: Db, operationId: string): Promise<{ volumes?: ReservedVolumes; before?: number }> {
-  return (await trx('operations').where({ id: operationId }).first('input'))?.input ?? {}
+/** The volumes that an undo makes change places, as its operator has seen them. */
+interface Swap {
+  from: number
+  to: number
 }
 
-async function addToInput(trx: Db, operationId: string, more: object): Promise<void> {
+/**
+ * Makes the volume before the last restore the one that serves, and keeps the one that served, so that an undo can be undone. False when
+ * the row has other volumes by now. May be repeated.
+ */
+export async function swapVolumes(trx: Db, operationId: string, databaseId: string): Promise<boolean> {
+  const { swap, swapped } = await inputOf(trx, operationId)
+  if (swapped) return true
+  const row = await trx('databases').where({ id: databaseId }).forUpdate().first('generation', 'retired_generation')
+  if (!swap || row?.generation !== swap.from || row.retired_generation !== swap.to) return false
+  await serveVolume(trx, databaseId, swap.to, swap.from)
+  await addToInput(trx, operationId, { swapped: true })
+  return true
+}
+
+/** Undoes `swapVolumes`; nothing to undo is success. */
+export async function revertSwap(trx: Db, operationId: string, databaseId: string): Promise<void> {
+  const { swap, swapped } = await inputOf(trx, operationId)
+  if (!swap || !swapped) return
+  await serveVolume(trx, databaseId, swap.from, swap.to)
   await trx('operations')
     .where({ id: operationId })
-    .update({ input: trx.raw('input || ?::jsonb', [JSON.stringify(more)]) })
+    .update({ input: trx.raw(`input - 'swapped'`) })
+}
+
+async function serveVolume(trx: Db, id: string, generation: number, retired: number): Promise<void> {
+  await trx('databases')
+    .where({ id })
+    .update({
+      generation,
+      retired_generation: retired,
+      retired_until: trx.raw('now() + make_interval(secs => ?)', [retentionTimes.replacedVolumeSeconds]),
+    })
+}
+
+interface VolumesInput {
+  volumes?: ReservedVolumes
+  before?: number
+  swap?: Swap
+  swapped?: boolean
+}
+
+async function inputOf(trx: Db, operationId: string): Promise<VolumesInput> {
+  return (await trx('operations').where({ id: operationId }).first('input'))?.input ?? {}
 }

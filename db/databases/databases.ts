@@ -42,6 +42,9 @@ const hostColumns = [
   'boot_id',
   'restarts',
   'restart_at',
+  'read_only_since',
+  'memory_warned_at',
+  'disk_warned',
 ] as const
 
 export type HostDatabase = Pick<DatabaseRow, (typeof hostColumns)[number]>
@@ -107,24 +110,35 @@ export interface RecordedDatabaseStart {
   containerId: string
   startedAt: Date
   bootId: string
+  /** The image that it runs with; omitted = the one that the row has. */
+  imageId?: string | undefined
 }
 
 /** Records that the engine of a database serves. Clears the exit of an earlier run, and the restart that was due. */
 export async function recordDatabaseStarted(
   db: Db,
   id: string,
-  { containerId, startedAt, bootId }: RecordedDatabaseStart,
+  { containerId, startedAt, bootId, imageId }: RecordedDatabaseStart,
 ): Promise<void> {
-  await db('databases').where({ id }).whereNot('status', 'deleting').update({
-    status: 'running',
-    container_id: containerId,
-    started_at: startedAt,
-    boot_id: bootId,
-    restart_at: null,
-    exit_code: null,
-    exit_oom: null,
-    exit_at: null,
-  })
+  await db('databases')
+    .where({ id })
+    .whereNot('status', 'deleting')
+    .update({
+      status: 'running',
+      container_id: containerId,
+      started_at: startedAt,
+      boot_id: bootId,
+      ...(imageId !== undefined && { image_id: imageId }),
+      restart_at: null,
+      exit_code: null,
+      exit_oom: null,
+      exit_at: null,
+    })
+}
+
+/** Records the image that a database runs with from its next start on. */
+export async function recordDatabaseImage(trx: Db, id: string, imageId: string): Promise<void> {
+  await trx('databases').where({ id }).update({ image_id: imageId })
 }
 
 /** Records that an operation ended the engine, or found it ended. */

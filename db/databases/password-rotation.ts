@@ -32,6 +32,9 @@ export async function revertRotation(trx: Db, operationId: string, databaseId: s
   return rotation.wanted
 }
 
+/** Generation of the password that a rotation has set, from its input. */
+export const rotatedTo = (input: Record<string, unknown>): number => (input.rotation as Rotation).wanted
+
 async function rotationOf(trx: Db, operationId: string): Promise<Rotation | undefined> {
   const row = await trx('operations').where({ id: operationId }).first('input')
   return row?.input.rotation

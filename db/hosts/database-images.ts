@@ -15,3 +15,10 @@ export async function readDatabaseImages(db: Db, hostId: string): Promise<Databa
   const row = await db('hosts').where({ id: hostId }).first('database_images')
   return row?.database_images ?? {}
 }
+
+/** Replaces the ids of this host's images, by name. */
+export async function recordDatabaseImageIds(db: Db, hostId: string, ids: DatabaseImages): Promise<void> {
+  await db('hosts')
+    .where({ id: hostId })
+    .update({ database_image_ids: JSON.stringify(ids) })
+}

@@ -11,6 +11,8 @@ export interface HostRow {
   protections: Record<string, string>
   /** By image: `ready`, or why this host will never have it. One that is missing is being fetched. */
   database_images: Record<string, string>
+  /** Ids of images that the host has, by name. */
+  database_image_ids: Record<string, string>
   draining: boolean
   last_seen_at: Date
   /** When an operator declared it permanently lost. */

@@ -11,6 +11,8 @@ export interface DatabaseFacts {
   engine: EngineName
   version: string
   image: string
+  /** The image that it runs with until it is upgraded; null = any of that name. */
+  imageId: string | null
   ramMb: number
   cpus: number
   hostId: string
@@ -22,6 +24,10 @@ export interface DatabaseFacts {
   passwordGeneration: number
   /** PEM; null until its host has issued one. */
   certificate: string | null
+  /** When its certificates are due to be replaced; null = never. */
+  certificateRenewAt: string | null
+  /** Writes have ended because its disk is nearly full. */
+  readOnly: boolean
   status: AppStatus
   /** Without regard to a waiting or running deletion. */
   desired: 'running' | 'stopped' | 'deleted'
@@ -49,17 +55,29 @@ export async function readDatabaseFacts(db: Db, operationId: string): Promise<Da
   return (await facts(db, [operationId]))[0]
 }
 
+const databaseJson = `json_build_object(
+            'id', d.id, 'ownerId', d.owner_id, 'engine', d.engine, 'version', d.version, 'image', d.image, 'imageId', d.image_id, 'ramMb', d.ram_mb,
+            'cpus', d.cpu, 'hostId', d.host_id, 'hostAddress', h.address, 'port', d.port, 'uid', d.uid, 'generation', d.generation,
+            'nextGeneration', d.next_generation, 'passwordGeneration', d.password_generation, 'certificate', d.certificate, 'certificateRenewAt', d.certificate_renew_at, 'readOnly', d.read_only_since is not null,
+            'status', d.status, 'desired', coalesce(d.desired_if_kept, d.desired_state), 'containerId', d.container_id,
+            'provisioned', d.provisioned_at is not null)`
+
 const facts = statement<DatabaseOperationFacts>(
   'database-facts.of',
   `select o.id, o.kind, o.target_id as "databaseId", coalesce(d.owner_id, o.owner_id) as "ownerId", o.state = 'running' as running,
           o.claim, o.claim_step as "claimStep", o.input,
-          case when d.id is not null then json_build_object(
-            'id', d.id, 'ownerId', d.owner_id, 'engine', d.engine, 'version', d.version, 'image', d.image, 'ramMb', d.ram_mb,
-            'cpus', d.cpu, 'hostId', d.host_id, 'hostAddress', h.address, 'port', d.port, 'uid', d.uid, 'generation', d.generation,
-            'nextGeneration', d.next_generation, 'passwordGeneration', d.password_generation, 'certificate', d.certificate,
-            'status', d.status, 'desired', coalesce(d.desired_if_kept, d.desired_state), 'containerId', d.container_id,
-            'provisioned', d.provisioned_at is not null) end as database
+          case when d.id is not null then ${databaseJson} end as database
      from operations o
      left join (databases d join hosts h on h.id = d.host_id) on d.id = o.target_id
     where o.id = $1 and o.target_type = 'database'`,
 )
+
+const ofDatabase = statement<{ database: DatabaseFacts }>(
+  'database-facts.of-database',
+  `select ${databaseJson} as database from databases d join hosts h on h.id = d.host_id where d.id = $1`,
+)
+
+/** The same columns of a database outside of its operations; undefined when it is deleted. */
+export async function readFactsOfDatabase(db: Db, databaseId: string): Promise<DatabaseFacts | undefined> {
+  return (await ofDatabase(db, [databaseId]))[0]?.database
+}

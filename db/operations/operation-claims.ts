@@ -114,6 +114,12 @@ export async function claimNextOperationFor<Type extends TargetType>(
   })
 }
 
+/** Whether another run, which Temporal has lost, had begun with this operation: its steps may have had their effects. */
+export async function wasTakenOver(db: Db, operationId: string): Promise<boolean> {
+  const row = await db('operations').where({ id: operationId }).first('claims_lost')
+  return (row?.claims_lost.length ?? 0) > 0
+}
+
 const setClaim = statement(
   'operation-claims.begin',
   `update operations set claim = $2, claim_step = greatest(claim_step, $3::int) where id = $1`,

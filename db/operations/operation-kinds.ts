@@ -10,6 +10,10 @@ export type DatabaseOperationKind =
   | 'delete'
   | 'snapshot'
   | 'restore'
+  /** Of the operator: back to the volume before the last restore, to the present image, and a restore elsewhere as a test. */
+  | 'undo'
+  | 'upgrade'
+  | 'drill'
 
 /** What operations change. */
 export interface KindsOf {
@@ -50,9 +54,13 @@ export interface OperationRow<Kind extends string = OperationKind> {
 
 /**
  * Kinds that run concurrently with other operations of their application or database. Of each group one runs at a time: deploys and
- * restores switch the serving version, a snapshot copies it.
+ * restores switch the serving version, a snapshot copies it, a drill does not touch it.
  */
-export const concurrentKinds: readonly (readonly OperationKind[])[] = [['deploy', 'restore'], ['snapshot']]
+export const concurrentKinds: readonly (readonly (OperationKind | DatabaseOperationKind)[])[] = [
+  ['deploy', 'restore'],
+  ['snapshot'],
+  ['drill'],
+]
 
 /** The step of a deploy or restore during which nothing else may touch the application; before, it only fetches and builds. */
 export const switchingVersions = 'changing versions'

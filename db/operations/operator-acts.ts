@@ -20,10 +20,15 @@ export interface OperatorRequest {
 }
 
 /** Kinds that run concurrently with commands of their application, and may be cancelled. */
-const cancellable: readonly operations.OperationKind[] = ['deploy', 'restore', 'snapshot']
+const cancellable: readonly (operations.OperationKind | operations.DatabaseOperationKind)[] = [
+  'deploy',
+  'restore',
+  'snapshot',
+  'drill',
+]
 
 /**
- * Cancels a deploy, restore or snapshot, in one compare-and-set: a queued one ends at once, a running one is ended by its lane, which
+ * Cancels a deploy, restore, snapshot or drill, in one compare-and-set: a queued one ends at once, a running one is ended by its lane, which
  * the caller must wake. Throws `ActRefused` when there is nothing to cancel.
  */
 export async function cancelOperation(trx: Db, { operationId, actor }: OperatorRequest): Promise<'ended' | 'asked'> {
@@ -62,7 +67,7 @@ async function cancelRefusal(db: Db, id: string): Promise<ActRefused> {
         : 'The creation of a database is cancelled by deleting the database.',
     )
   if (!cancellable.includes(operation.kind))
-    return new ActRefused(`Only deploys, restores and snapshots can be cancelled; this is a ${operation.kind}.`)
+    return new ActRefused(`Only deploys, restores, snapshots and drills can be cancelled; this is a ${operation.kind}.`)
   return new ActRefused(`It has ended already: ${operation.state}.`)
 }
 

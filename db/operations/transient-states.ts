@@ -7,7 +7,13 @@ import type { DatabaseOperationKind, OperationTarget, TargetType } from './opera
 export const targetTables: Readonly<Record<TargetType, 'apps' | 'databases'>> = { app: 'apps', database: 'databases' }
 
 /** Kinds that may restart a database's engine. */
-const restarting: readonly string[] = ['resize', 'rotate', 'certify'] satisfies DatabaseOperationKind[]
+const restarting: readonly string[] = [
+  'resize',
+  'rotate',
+  'certify',
+  'undo',
+  'upgrade',
+] satisfies DatabaseOperationKind[]
 
 /** An operation whose end may revert what its start has written to the row of its target. */
 interface Ended {

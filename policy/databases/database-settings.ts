@@ -1,4 +1,5 @@
-import { type Environment, list, oneOf } from '../environment.ts'
+import { isIPv4 } from 'node:net'
+import { type Environment, integer, list, oneOf } from '../environment.ts'
 import { type EngineName, engineNames } from './engine.ts'
 import { engines, isEngineName } from './engines.ts'
 import { mongoStandIn } from './mongo.ts'
@@ -15,6 +16,8 @@ export interface DatabaseSettings {
   bind: string
   /** Suffix of databases' names. */
   domain: string
+  /** Days after which the newest snapshot of a database is tried again; 0 = only when an operator requests it. */
+  drillDays: number
 }
 
 /** Throws an Error that names the setting and what it accepts. */
@@ -23,8 +26,9 @@ export function databaseSettings(env: Environment, appsDomain: string): Database
     engines: enginesOf(env.DATABASE_ENGINES),
     mongoStandIn: oneOf(env, 'MONGO_STAND_IN', ['off', 'on']) === 'on',
     ports: portsOf(env.DATABASE_PORTS ?? '20000-24999'),
-    bind: env.DATABASE_BIND ?? '127.0.0.1',
+    bind: addressOf(env.DATABASE_BIND ?? '127.0.0.1'),
     domain: env.DATABASE_DOMAIN ?? appsDomain,
+    drillDays: drillDaysOf(env),
   }
 }
 
@@ -49,6 +53,23 @@ export function imagesOnOffer({
     const real = versions.map(image)
     return name === 'mongo' && withStandIn ? [...real, ...versions.map(mongoStandIn.image)] : real
   })
+}
+
+function addressOf(text: string): string {
+  if (isIPv4(text)) return text
+  throw new Error(`The setting DATABASE_BIND is "${text}"; it must be an IPv4 address, such as 127.0.0.1 or 0.0.0.0.`)
+}
+
+/** Evidence is retained for longer, so that the last one is always there. */
+const maxDrillDays = 365
+
+function drillDaysOf(env: Environment): number {
+  const days = integer(env, 'DATABASE_DRILL_DAYS', 7)
+  if (days > maxDrillDays)
+    throw new Error(
+      `The setting DATABASE_DRILL_DAYS is "${days}"; it must be a whole number of days up to ${maxDrillDays}, or 0 for none.`,
+    )
+  return days
 }
 
 /** Ports below are reserved for services of the machine. */

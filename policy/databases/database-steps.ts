@@ -1,19 +1,24 @@
 /** Kinds after which the engine serves. */
-const serving = ['create', 'start', 'resize', 'rotate', 'certify', 'restore'] as const
+const serving = ['create', 'start', 'resize', 'rotate', 'certify', 'restore', 'undo', 'upgrade'] as const
 
 /** Steps on a database's host, and the kinds of operations that use them. */
 export const databaseSteps = {
   prepareDatabase: ['create'],
   startDatabase: serving,
-  stopDatabase: ['stop', 'resize', 'restore'],
-  setDatabasePassword: ['create', 'rotate', 'restore'],
+  stopDatabase: ['stop', 'resize', 'restore', 'undo', 'upgrade'],
+  setDatabasePassword: ['create', 'rotate', 'restore', 'undo', 'upgrade'],
+  fitDatabaseMemory: ['resize'],
+  chooseImage: ['upgrade'],
+  proveImage: ['upgrade'],
   reissueCertificate: ['certify'],
   removeDatabaseContainers: ['create', 'delete'],
   removeDatabaseVolumes: ['create', 'delete'],
-  awaitDatabaseSnapshotPlace: ['snapshot'],
+  awaitDatabaseSnapshotPlace: ['snapshot', 'drill'],
   takeDatabaseSnapshot: ['snapshot'],
   prepareRestore: ['restore'],
   discardRestore: ['restore'],
+  drillSnapshot: ['drill'],
+  discardDrill: ['drill'],
 } as const satisfies Record<string, readonly string[]>
 
 export type DatabaseStepName = keyof typeof databaseSteps
@@ -26,6 +31,10 @@ export const databaseSeconds = {
   initialise: 60,
   /** One login that proves a password. */
   login: 10,
+  /** One conversation that reads or writes all that a database has: less than a step on a host may take (4 h). */
+  copy: 3 * 3600,
+  /** How long a script of the customer may keep a snapshot from beginning: the next account waits for the place. */
+  script: 60,
 } as const
 
 /** No password has this generation: the one that derives from it must always be refused. */

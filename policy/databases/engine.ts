@@ -10,6 +10,8 @@ export interface Engine {
   image(version: string): string
   /** The published image of the same name; null for one that only a recipe makes. */
   official(version: string): string | null
+  /** All its data are in memory: it cannot have less than they take. */
+  inMemory: boolean
   /** Smallest memory in MB. */
   minMemoryMb: number
   /** The signal that ends it cleanly, and how long that may take. */

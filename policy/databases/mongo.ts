@@ -4,6 +4,7 @@ export const mongo = {
   versions: ['8'],
   image: version => `berth/mongo:${version}`,
   official: version => `mongo:${version}`,
+  inMemory: false,
   minMemoryMb: 1024,
   stop: { signal: 'SIGTERM', graceSeconds: 30 },
   maxConnections: memoryMb => Math.min(400, Math.max(40, Math.floor(memoryMb / 10))),

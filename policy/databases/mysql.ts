@@ -4,6 +4,7 @@ export const mysql = {
   versions: ['9'],
   image: version => `berth/mysql:${version}`,
   official: version => `mysql:${version}`,
+  inMemory: false,
   minMemoryMb: 1024,
   stop: { signal: 'SIGTERM', graceSeconds: 60 },
   maxConnections: memoryMb => Math.min(400, Math.max(40, Math.floor(memoryMb / 10))),

@@ -1,6 +1,6 @@
 import { acceptsMore, type HostCapacity, type Need, roomiest } from '../hosts/placement.ts'
 
-/** A host, and what it says about images of databases: `ready`, or why it will never have that one. Missing = it is fetching it. */
+/** A host, and what it says about images of databases: `ready`, or why it cannot have that one, and in more lines the remedy. Missing = it is fetching it. */
 export interface DatabaseHost extends HostCapacity {
   images: Readonly<Record<string, string>>
 }
@@ -32,7 +32,8 @@ export function placeDatabase(
   if (available.length === 0 || roomiest(fetching, need)) return { ok: false, code: 'CLUSTER_MAINTENANCE_TRY_LATER' }
   const isRoomMissing = available.some(host => images.some(image => isPossible(state(host, image))))
   if (isRoomMissing) return { ok: false, code: 'CLUSTER_SELECTION_FAILED' }
-  const [reason] = available.flatMap(host => images.map(image => state(host, image)))
+  // Its first line; what an operator does about it follows.
+  const [reason] = available.flatMap(host => images.map(image => state(host, image)?.split('\n')[0]))
   return { ok: false, code: 'CLUSTER_SELECTION_FAILED', reason }
 }
 

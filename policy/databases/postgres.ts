@@ -4,6 +4,7 @@ export const postgres = {
   versions: ['17'],
   image: version => `berth/postgres:${version}`,
   official: version => `postgres:${version}`,
+  inMemory: false,
   minMemoryMb: 1024,
   // TERM waits for its clients; INT ends their sessions and then writes a checkpoint.
   stop: { signal: 'SIGINT', graceSeconds: 30 },

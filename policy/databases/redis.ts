@@ -4,6 +4,7 @@ export const redis = {
   versions: ['8', '7'],
   image: version => `berth/redis:${version}`,
   official: version => `redis:${version}`,
+  inMemory: true,
   minMemoryMb: 512,
   stop: { signal: 'SIGTERM', graceSeconds: 30 },
   maxConnections: memoryMb => Math.min(1000, Math.max(100, Math.floor(memoryMb / 4))),

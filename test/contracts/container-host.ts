@@ -394,6 +394,7 @@ export function containerHostContract(test: SerialFn, name: string, subject: () 
     await running(host, wanted)
     const stats = await host.stats(wanted.name)
     t.true(stats !== null && stats.cpuPercent >= 0 && stats.memoryBytes > 0)
+    t.true(stats!.residentBytes > 0 && stats!.residentBytes <= stats!.memoryLimitBytes)
     t.is(stats?.memoryLimitBytes, wanted.memoryMb * 1024 * 1024)
     t.deepEqual(stats?.startedAt, (await host.inspect(wanted.name))?.startedAt)
     await host.stop(wanted.name, 5)
@@ -549,6 +550,7 @@ export function containerHostContract(test: SerialFn, name: string, subject: () 
   test(`${name}: an unavailable image is reported as such`, async t => {
     const { host } = subject()
     await t.throwsAsync(host.ensureImage(missingImage), { instanceOf: ImageUnavailable })
+    t.is(await host.imageId(missingImage), null)
   })
 
   test(`${name}: a present image may be requested repeatedly; without its image no container is created`, async t => {
@@ -559,6 +561,8 @@ export function containerHostContract(test: SerialFn, name: string, subject: () 
     await Promise.all([ensure(), ensure()])
     await ensure()
     t.deepEqual(progress, [])
+    t.regex((await host.imageId(wanted.image)) ?? '', /^sha256:[0-9a-f]{64}$/)
+    t.is(await host.imageId(wanted.image), await host.imageId(wanted.image))
     t.deepEqual(await host.runToEnd(wanted, () => {}, new AbortController().signal), { exitCode: 3, oom: false })
     await t.throwsAsync(host.create(nothing))
     t.is(await host.inspect(nothing.name), null)
@@ -641,6 +645,7 @@ export function containerHostContract(test: SerialFn, name: string, subject: () 
       removeNetwork: () => host.removeNetwork(wanted.network),
       listNetworks: () => host.listNetworks(wanted.labels),
       ensureImage: () => host.ensureImage(wanted.image),
+      imageId: () => host.imageId(wanted.image),
       create: () => host.create(wanted),
       start: () => host.start(wanted.name),
       stop: () => host.stop(wanted.name, 1),

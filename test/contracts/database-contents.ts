@@ -2,8 +2,12 @@ import { statSync } from 'node:fs'
 import { join } from 'node:path'
 import type { ExecutionContext, SerialFn } from 'ava'
 import { DumpCorrupt } from '../../activities/databases/contents.ts'
+import type { LocalEngine } from '../../activities/databases/port.ts'
+import { withTimeout } from '../../lib/async/timeout.ts'
+import { comesTrue } from '../kit/comes-true.ts'
 import { type CopiedEngine, databaseCopies, filesOf } from '../kit/databases/copies.ts'
 import type { EngineContainer } from '../kit/databases/engine-container.ts'
+import { stallingSocket } from '../kit/databases/stalling-socket.ts'
 
 export interface ContentsUnderTest extends CopiedEngine {
   /** Writes as the customer: names and values of every kind that are easily lost. */
@@ -105,6 +109,34 @@ export function databaseContentsContract(
     }
   })
 
+  test(`${name}: a dump and a digest end at once when they are given up, although the engine says nothing`, async t => {
+    const database = await source()
+    const { contents } = subject()
+    const works = {
+      dump: (local: LocalEngine) => contents.dump(local, database.job(database.dumpFolder())),
+      digest: (local: LocalEngine) => contents.digest(local),
+    }
+    for (const [what, work] of Object.entries(works)) {
+      const whole = await throughSocket(database, local => work(local))
+      const reason = new Error('given up')
+      const ending = new AbortController()
+      // A dump that the engine writes by itself is a few words about its progress.
+      const isShort = what === 'dump' && !subject().digestOfDump
+      const after = isShort ? 2 : Math.floor(whole.pieces() / 2)
+      await throughSocket(
+        database,
+        async (local, { stalled }) => {
+          const working = work({ ...local, signal: ending.signal })
+          await Promise.race([stalled, working])
+          ending.abort(reason)
+          const late = () => new Error(`The ${what} goes on.`)
+          t.is(await t.throwsAsync(withTimeout(working, endMs, late)), reason, what)
+        },
+        after,
+      )
+    }
+  })
+
   test(`${name}: what was written in another order has the same digest`, async t => {
     const { digest } = await source()
     const other = await copies.serving()
@@ -125,4 +157,24 @@ export function databaseContentsContract(
   })
 
   return Object.assign(source, copies)
+}
+
+const endMs = 60_000
+
+/** Works with the engine through a socket that holds back what it says after so many pieces; all connections are closed in the end. */
+async function throughSocket(
+  database: EngineContainer,
+  work: (local: LocalEngine, socket: Awaited<ReturnType<typeof stallingSocket>>) => Promise<unknown>,
+  afterPieces?: number,
+) {
+  return database.locally(async local => {
+    const socket = await stallingSocket(local.socket, afterPieces)
+    try {
+      await work({ ...local, socket: socket.path }, socket)
+      await comesTrue(() => socket.connections() === 0)
+      return socket
+    } finally {
+      socket.close()
+    }
+  })
 }

@@ -156,6 +156,56 @@ export function databaseEngineContract(
     t.is(await adapter.login(remote, password), 'accepted')
   })
 
+  test(`${name}: another authority takes over, and clients that trust both verify before and after`, async t => {
+    const { remote, secrets, certify, locally, settled } = await database()
+    const { adapter } = subject()
+    const next = await makeAuthority()
+    const login = (authority: string) => adapter.login({ ...remote, authority }, secrets().password)
+    const renew = async (issuer?: typeof next) => {
+      await certify(issuer)
+      await settled(await locally(adapter.reloadCertificate))
+    }
+    const both = [next.certificate, remote.authority].join('')
+    t.is(await login(both), 'accepted')
+    await renew(next)
+    for (const trusted of [both, next.certificate]) t.is(await login(trusted), 'accepted')
+    await unavailable(t, login(remote.authority), 'the former authority alone')
+    await renew()
+    for (const trusted of [both, remote.authority]) t.is(await login(trusted), 'accepted')
+  })
+
+  test(`${name}: what adds data is refused and admitted again, also for connections that are open`, async t => {
+    const { traits, remote, secrets, settle, locally, start, stop } = await database()
+    const { adapter, connect } = subject()
+    const change = async (readOnly: boolean) => {
+      traits.readOnly = readOnly
+      await settle()
+      await locally(adapter.admitWrites)
+    }
+    const before = await connect(remote, secrets().password)
+    t.teardown(() => before.end())
+    await change(true)
+    await t.throwsAsync(before.write(1_000_001))
+    const during = await connect(remote, secrets().password).catch(() => null)
+    if (during) {
+      t.deepEqual(await during.read(), [1, 2])
+      await t.throwsAsync(during.write(1_000_002))
+      during.end()
+    }
+    // The platform goes on to change the password, and a restart admits nothing.
+    await locally(adapter.setPassword)
+    await stop()
+    await start()
+    const restarted = await connect(remote, secrets().password).catch(() => null)
+    await t.throwsAsync(async () => restarted!.write(1_000_003))
+    restarted?.end()
+    await change(false)
+    await change(false)
+    const after = await connect(remote, secrets().password)
+    t.teardown(() => after.end())
+    t.deepEqual(await after.read(), [1, 2])
+  })
+
   test(`${name}: a stop is clean, and a restart keeps password and data; a data folder is initialised once only`, async t => {
     const { remote, secrets, stop, start, state, initialise, locally, folders } = await database()
     const { adapter, connect, engine } = subject()

@@ -6,7 +6,7 @@ import { commandTimeouts } from '../../policy/timeouts.ts'
 import type { Answer, TestApi, TestUser } from '../kit/actors/api.ts'
 import { comesTrue } from '../kit/comes-true.ts'
 
-export type DatabaseCommand = Exclude<DatabaseOperationKind, 'snapshot' | 'restore'>
+export type DatabaseCommand = Exclude<DatabaseOperationKind, 'snapshot' | 'restore' | 'undo' | 'upgrade' | 'drill'>
 
 export interface DatabaseLanesUnderTest {
   api: TestApi

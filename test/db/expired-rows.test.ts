@@ -102,7 +102,7 @@ for (const [chore, { table, by, row, keptMs }] of Object.entries(cases))
     const [young, old] = [row(id, ago(keptMs - hour)), row(id, ago(keptMs + hour))]
     await db(table).insert([young, old])
     const failed: unknown[] = []
-    const retention = { historyDays: 180, deploymentLogDays: 30, archiveDays: 7 }
+    const retention = { historyDays: 180, deploymentLogDays: 30, archiveDays: 7, pointInTimeDays: 7 }
     await tidyRows(db, chores(retention), (name, error) => failed.push([name, error]))
     t.deepEqual(failed, [])
     const left = await db(table)

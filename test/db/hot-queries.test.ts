@@ -13,6 +13,7 @@ import { type Db, openDatabase } from '../../db/database.ts'
 import { databaseChangesSince } from '../../db/databases/database-changes.ts'
 import { removeDatabase, reserveMoreMemory } from '../../db/databases/database-creation.ts'
 import { listDatabaseMetrics } from '../../db/databases/database-metrics.ts'
+import { queueSnapshotWarnings } from '../../db/databases/database-warnings.ts'
 import * as databases from '../../db/databases/databases.ts'
 import { listDeployments } from '../../db/deploys/deployment-history.ts'
 import { queueDeploy } from '../../db/deploys/deploys.ts'
@@ -28,6 +29,7 @@ import { claimNextOperationFor, holdClaim, isClaimCurrent } from '../../db/opera
 import { findOperationOfRun, readOperationFacts } from '../../db/operations/operation-facts.ts'
 import * as operations from '../../db/operations/operations.ts'
 import { listOperations, readOperationStory } from '../../db/operations/operator.ts'
+import { listDatabasesDueForSnapshot, recordSnapshotTry } from '../../db/snapshots/automatic-database-snapshots.ts'
 import {
   listAppsDueForSnapshot,
   listStuckSnapshots,
@@ -172,6 +174,13 @@ const hot: Record<string, Hot | Hot['run']> = {
     await postponeSnapshot(db, appId, 1)
   },
   'which daily snapshots are stuck': db => listStuckSnapshots(db, 86_400),
+  'whose daily snapshot of a database is due': async db => {
+    const { later } = await listDatabasesDueForSnapshot(db, { plans, everySeconds: 86_400, retrySeconds: 3600 })
+    await postponeSnapshots(db, [...later, { id: databaseId, was: '2000-01-01', until: '2000-01-02' }], 'database')
+    await recordSnapshotTry(db, databaseId, 1)
+  },
+  'which daily snapshots of databases are stuck': db => listStuckSnapshots(db, 86_400, 'database'),
+  'whose databases have had no good snapshot for long': db => queueSnapshotWarnings(db, plans),
   'a database is read': db => databases.findDatabase(db, ownerId, databaseId),
   'an account’s databases are listed': db => databases.listDatabases(db, ownerId),
   'metrics of a database are read': db => listDatabaseMetrics(db, databaseId),
@@ -228,5 +237,5 @@ for (const [what, query] of Object.entries(hot)) {
 }
 
 test('every statement is in the list', t => {
-  t.is(Object.keys(hot).length, 100)
+  t.is(Object.keys(hot).length, 105)
 })

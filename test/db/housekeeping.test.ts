@@ -9,7 +9,7 @@ import { rows } from '../kit/rows/rows.ts'
 import { testDatabase } from '../kit/servers/database.ts'
 
 const database = testDatabase()
-const retention = { historyDays: 180, deploymentLogDays: 30, archiveDays: 7 }
+const retention = { historyDays: 180, deploymentLogDays: 30, archiveDays: 7, pointInTimeDays: 7 }
 const id = () => randomBytes(16).toString('hex')
 
 /** An application whose release 1 serves, and a way to give it deployments of a certain age. */

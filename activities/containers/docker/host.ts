@@ -70,6 +70,7 @@ export function dockerHost({
     removeShare: async share => removeShareGroup(share),
     listNetworks: filter => networks.list(filter),
     ensureImage: (image, onProgress) => images.ensure(image, onProgress),
+    imageId: image => images.idOf(image),
 
     async create(spec) {
       const cgroups = spec.share === undefined ? { driver: '' } : await engine.cgroups()

@@ -56,6 +56,10 @@ export function containerImages(docker: Docker, makeRootfs: MakeRootfs, pulls = 
   }
 
   return {
+    async idOf(image: string): Promise<string | null> {
+      return (await call(() => docker.getImage(image).inspect()).catch(unless(404)))?.Id ?? null
+    },
+
     async ensure(image: string, onProgress: Progress = () => {}): Promise<void> {
       if (await present(image)) return
       const pending = inProgress.get(image) ?? bring(image, onProgress).finally(() => inProgress.delete(image))

@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type Docker from 'dockerode'
 import { type KernelReader, kernelReader } from '../cgroup.ts'
 import type { ContainerReading } from '../port.ts'
-import { type EngineReading, statsBetween } from '../stats.ts'
+import { type EngineReading, residentBytes, statsBetween } from '../stats.ts'
 import { call, unless } from './calls.ts'
 
 /** Shorter spans give CPU figures that jump; longer ones hide what the program does now. */
@@ -55,7 +55,11 @@ export function containerReadings(docker: Docker) {
         last.delete(name)
         return null
       }
-      const stats = { ...statsBetween(before.reading, now), startedAt: now.startedAt }
+      const stats = {
+        ...statsBetween(before.reading, now),
+        startedAt: now.startedAt,
+        residentBytes: residentBytes(now),
+      }
       last.set(name, { reading: now, stats })
       return stats
     },

@@ -12,6 +12,7 @@ export function containerState(info: ContainerInspectInfo): ContainerState {
     id: info.Id,
     name: info.Name.replace(/^\//, ''),
     labels: info.Config.Labels ?? {},
+    ...(info.Image && { imageId: info.Image }),
     status: state.Status as ContainerState['status'],
     running: state.Running,
     exitCode: state.Status === 'exited' || state.Status === 'dead' ? state.ExitCode : null,

@@ -1,4 +1,5 @@
-import { withTimeout } from '../../../lib/async/timeout.ts'
+import { ignoreError } from '../../../lib/async/ignore-error.ts'
+import { unlessAborted, withTimeout } from '../../../lib/async/timeout.ts'
 import type { EngineName } from '../../../policy/databases/engine.ts'
 import { EngineUnavailable } from '../port.ts'
 
@@ -8,23 +9,37 @@ export interface EngineCall {
   secrets: readonly string[]
   /** Of the whole conversation; default 5. */
   seconds?: number
+  /** Ends the conversation. */
+  signal?: AbortSignal | undefined
 }
 
 /** Seconds within which an engine must accept a connection and log us in. */
 export const openSeconds = 5
 
+/** After its connection was cut, work has so many seconds to end, with the containers that it has started. */
+const endSeconds = 20
+
 /**
- * One conversation with an engine. Rejects with EngineUnavailable when it fails or takes too long; `close` ends the connection in every
- * case, and must not wait for the engine.
+ * One conversation with an engine. Rejects with EngineUnavailable when it fails or takes too long, and with the signal's reason when that
+ * aborts, once the work has ended. `close` ends the connection in every case, must not wait for the engine, and may come twice.
  */
 export async function engineCall<T>(
-  { engine, secrets, seconds = openSeconds }: EngineCall,
+  { engine, secrets, seconds = openSeconds, signal }: EngineCall,
   work: () => Promise<T>,
   close: () => void,
 ): Promise<T> {
+  const talk = work()
   try {
-    return await withTimeout(work(), seconds * 1000, () => new Error(`no answer within ${seconds} s`))
+    const answer = withTimeout(talk, seconds * 1000, () => new Error(`no answer within ${seconds} s`))
+    return await (signal ? unlessAborted(answer, signal) : answer)
   } catch (error) {
+    if (signal?.aborted) {
+      close()
+      await withTimeout(talk, endSeconds * 1000, () => new Error('it does not end')).catch(
+        ignoreError('the signal is the reason'),
+      )
+      throw signal.reason
+    }
     const cause = withoutSecrets(error, secrets)
     throw new EngineUnavailable(`The ${engine} engine does not answer: ${cause.message}`, { cause })
   } finally {

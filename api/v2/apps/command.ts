@@ -41,17 +41,17 @@ export async function runCommand(call: AppCall, services: Services, command: Com
   await carryOut(operation, () => wakeLane(services, app), call.exchange, services, command)
 }
 
-/** As `runCommand`, for a database. */
+/** As `runCommand`, for a database; resolves to the operation, which has succeeded. */
 export async function runDatabaseCommand(
   call: DatabaseCall,
   services: Services,
   command: Command<DatabaseOperationKind>,
-): Promise<void> {
+): Promise<OperationRow> {
   const { id: targetId, owner_id: ownerId } = call.database
   const { kind, input } = command
   if (kind !== 'delete') assertNotLost(call.database)
   const operation = { targetType: 'database', targetId, kind, input, ownerId, actor: call.caller.user.id } as const
-  await carryOut(operation, () => wakeDatabaseLane(services, call.database), call.exchange, services, command)
+  return carryOut(operation, () => wakeDatabaseLane(services, call.database), call.exchange, services, command)
 }
 
 async function carryOut(
@@ -60,7 +60,7 @@ async function carryOut(
   exchange: Exchange,
   services: Services,
   { alongside, codes, failure }: Omit<Command, 'kind'>,
-): Promise<void> {
+): Promise<OperationRow> {
   const enqueue = operation.kind === 'delete' ? enqueueDeletion : enqueueOperation
   const { claimMs: claimWithinMs, holdMs: endWithinMs } = services.patience
   const { operationId } = await accept(services, async trx => {
@@ -71,7 +71,7 @@ async function carryOut(
   exchange.headers['X-Operation-Id'] = operationId
   wake()
   const outcome = await waitForEnd(operationId, exchange.signal, services, services.patience)
-  if (outcome?.state === 'success') return
+  if (outcome?.state === 'success') return outcome
   const { code, message } = outcome ?? {}
   if (code && isErrorCode(code) && codes.includes(code)) throw new ApiError(code, message || undefined)
   throw new ApiError(failure, code === failure && message ? message : undefined)

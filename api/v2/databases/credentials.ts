@@ -1,6 +1,7 @@
 import { z } from 'zod'
-import { databasePasswordKey, readClientCertificate } from '../../../db/databases/authorities.ts'
-import { type DatabaseRow, loadDatabase } from '../../../db/databases/databases.ts'
+import { databasePasswordKey, readClientCertificate, trustedAuthorities } from '../../../db/databases/authorities.ts'
+import type { DatabaseRow } from '../../../db/databases/databases.ts'
+import { rotatedTo } from '../../../db/databases/password-rotation.ts'
 import { databasePassword } from '../../../policy/databases/passwords.ts'
 import { ApiError, type ErrorCode } from '../../../policy/errors.ts'
 import { endpoint } from '../../pipeline/endpoint.ts'
@@ -18,7 +19,7 @@ export const getDatabaseCertificate = endpoint({
   errors: ['DATABASE_NOT_RUNNING', 'READ_FAILED'],
   async handle({ database }, services) {
     assertRunning(database)
-    return { certificate: certificateOf(database, services) }
+    return { certificate: await certificateOf(database, services) }
   },
 })
 
@@ -39,11 +40,11 @@ export const resetDatabaseCredentials = endpoint({
     const { database, body } = call
     assertRunning(database)
     const kind = body.reset === 'password' ? 'rotate' : 'certify'
-    await runDatabaseCommand(call, services, { kind, input: {}, failure: 'RESET_FAILED', codes: resetCodes })
+    const command = { kind, input: {}, failure: 'RESET_FAILED', codes: resetCodes } as const
+    const { input } = await runDatabaseCommand(call, services, command)
     if (kind === 'certify') return undefined
-    const row = await loadDatabase(services.db, database.id)
-    if (!row) throw new ApiError('DATABASE_NOT_FOUND')
-    return { password: await passwordOf(row, services) }
+    // Not what the row has by now: the next reset may be under way, and fail.
+    return { password: await passwordOf({ id: database.id, password_generation: rotatedTo(input) }, services) }
   },
 })
 
@@ -61,7 +62,13 @@ export async function passwordOf(
   return databasePassword(await databasePasswordKey(db, config.sealKeys), id, generation)
 }
 
-/** Base64 of PEM: key, certificate, authority. Throws READ_FAILED. */
-export function certificateOf(database: DatabaseRow, { config }: Pick<Services, 'config'>): string {
-  return Buffer.from(readClientCertificate(database, config.sealKeys)).toString('base64')
+/** Base64 of PEM: key, certificate, authority, and the next authority where there is one already. Throws READ_FAILED. */
+export async function certificateOf(
+  database: DatabaseRow,
+  { db, config }: Keys,
+  now: Date = new Date(),
+): Promise<string> {
+  const own = readClientCertificate(database, config.sealKeys)
+  const others = (await trustedAuthorities(db, now)).filter(pem => !own.includes(pem.trim()))
+  return Buffer.from([own, ...others].join('')).toString('base64')
 }

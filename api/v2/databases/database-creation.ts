@@ -147,15 +147,15 @@ async function credentialsOf(database: DatabaseRow, created: Created, services: 
   const address = await addressOf(database, services)
   return {
     password,
-    certificate: readableCertificate(database, services),
+    certificate: await readableCertificate(database, services),
     url: connectionUrl(database.engine, address, password),
   }
 }
 
 /** Null when it cannot be read: the password is answered nowhere else. */
-function readableCertificate(database: DatabaseRow, services: Services): string | null {
+async function readableCertificate(database: DatabaseRow, services: Services): Promise<string | null> {
   try {
-    return certificateOf(database, services)
+    return await certificateOf(database, services)
   } catch (err) {
     services.log.error({ err, database: database.id }, 'the certificate of a new database cannot be read')
     return null

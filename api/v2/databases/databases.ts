@@ -2,13 +2,14 @@ import { z } from 'zod'
 import { transaction } from '../../../db/database.ts'
 import { reserveMoreMemory } from '../../../db/databases/database-creation.ts'
 import { renameDatabase } from '../../../db/databases/databases.ts'
+import { readRestorableRanges } from '../../../db/databases/point-in-time/backups.ts'
 import { isBusy } from '../../../db/operations/operations.ts'
 import { requestedMemoryMb } from '../../../policy/databases/database-memory.ts'
 import { maxMemoryMb } from '../../../policy/databases/engine.ts'
 import { ApiError, type ErrorCode } from '../../../policy/errors.ts'
 import { endpoint } from '../../pipeline/endpoint.ts'
 import { checkedByEndpoint, optional, resourceName } from '../../pipeline/fields.ts'
-import { databaseView } from '../../views/database.ts'
+import { databaseView, rangesView } from '../../views/database.ts'
 import { runDatabaseCommand } from '../apps/command.ts'
 import { databaseInfo } from '../schemas.ts'
 
@@ -20,8 +21,9 @@ export const getDatabase = endpoint({
   summary: 'Show a database',
   auth: { scope: 'databases:read', database: true },
   response: databaseInfo,
-  async handle({ database }) {
-    return databaseView(database)
+  async handle({ database }, { db }) {
+    if (database.engine !== 'postgres') return databaseView(database)
+    return { ...databaseView(database), restorable: rangesView(await readRestorableRanges(db, database)) }
   },
 })
 
@@ -54,12 +56,13 @@ export const updateDatabase = endpoint({
     const { plans, config } = services
     const { name, ram = null } = body
     if (name === undefined && ram === null) throw new ApiError('NO_UPDATE_DATA')
-    const ramMb = ram === null ? database.ram_mb : requestedMemoryMb(database.engine, ram)
-    // Another change of memory may wait or run.
-    if (ramMb === database.ram_mb && !(await isBusy(services.db, database.id, 'database'))) {
+    const rename = async () => {
       if (name) await transaction(services.db, trx => renameDatabase(trx, database.id, name))
-      return
     }
+    if (ram === null) return rename()
+    const ramMb = requestedMemoryMb(database.engine, ram)
+    // Another change of memory may wait or run.
+    if (ramMb === database.ram_mb && !(await isBusy(services.db, database.id, 'database'))) return rename()
     await runDatabaseCommand(call, services, {
       kind: 'resize',
       input: { ramMb },

@@ -1,14 +1,16 @@
 import { z } from 'zod'
 import { queueDatabaseRestore, queueDatabaseSnapshot } from '../../../db/databases/database-snapshots.ts'
+import { queueMomentRestore } from '../../../db/databases/point-in-time/moment-restores.ts'
 import { findLastRestore } from '../../../db/snapshots/restores.ts'
 import { listSnapshots } from '../../../db/snapshots/snapshots.ts'
-import { assertNotLost } from '../../pipeline/access.ts'
+import { ApiError } from '../../../policy/errors.ts'
+import { assertNotLost, coversResource } from '../../pipeline/access.ts'
 import { type Call, endpoint } from '../../pipeline/endpoint.ts'
 import { idempotencyErrors, idempotencyKeyOf, oncePerKey } from '../../pipeline/idempotent.ts'
 import type { Services } from '../../services.ts'
 import { linkView, restoreView, snapshotView } from '../../views/snapshot.ts'
 import { wakeDatabaseLane } from '../apps/command.ts'
-import { awaitRestore, restoreBody, restoreState } from '../snapshots/restore.ts'
+import { awaitRestore, restoreState } from '../snapshots/restore.ts'
 import {
   assertReachable,
   type Link,
@@ -18,6 +20,7 @@ import {
   type Taking,
   takeSnapshot,
 } from '../snapshots/snapshots.ts'
+import { databaseRestoreBody, restoreSource } from './database-restore-body.ts'
 
 /** Contract 12.16. */
 export const listDatabaseSnapshots = endpoint({
@@ -74,17 +77,18 @@ function takingOf({ database, caller }: SnapshotCall, services: Services): Takin
 
 type SnapshotCall = Pick<Call<{ scope: null; database: true }>, 'database' | 'caller'>
 
-/** Contract 12.18: from any own snapshot of the same engine, also of another or a deleted database. */
+/** Contract 12.18: from any own snapshot of the same engine, also of another or a deleted database. Contract 12.20: to a moment. */
 export const restoreDatabase = endpoint({
   name: 'databases.snapshots.restore',
   method: 'POST',
   path: '/v2/databases/{databaseId}/snapshots/restore',
-  summary: 'Replace the contents of a database by those of a snapshot',
+  summary: 'Replace the contents of a database by those of a snapshot, or by its own of a moment',
   auth: { scope: 'snapshots:write', database: true },
   operation: true,
-  body: restoreBody,
+  body: databaseRestoreBody,
   errors: [
     'MISSING_PARAMETERS',
+    'INVALID_PARAMETERS',
     'INVALID_SNAPSHOT_ID',
     'INVALID_VERSION_ID',
     'SNAPSHOT_DATABASE_MISMATCH',
@@ -96,16 +100,24 @@ export const restoreDatabase = endpoint({
     'CLUSTER_UNAVAILABLE',
   ],
   async handle({ database, caller, body, exchange }, services) {
-    const { snapshotId: name, versionId: version } = body
+    const source = restoreSource(body)
     assertNotLost(database)
+    // The contents become readable in this database, so the key has to cover that one too.
+    if ('name' in source && !coversResource(caller, targetOf(source.name))) throw new ApiError('RESOURCE_NOT_ALLOWED')
     await assertReachable(database.host_id, services)
-    const restore = { databaseId: database.id, actor: caller.user.id, name, version, accepting: true }
+    const restore = { databaseId: database.id, actor: caller.user.id, accepting: true }
     await awaitRestore(exchange, services, {
-      queue: trx => queueDatabaseRestore(trx, restore),
+      queue: trx =>
+        'to' in source
+          ? queueMomentRestore(trx, { ...restore, ...source })
+          : queueDatabaseRestore(trx, { ...restore, ...source }),
       wake: () => wakeDatabaseLane(services, database),
     })
   },
 })
+
+/** Id of the database that a snapshot is of. */
+const targetOf = (snapshotName: string): string => snapshotName.slice(0, snapshotName.indexOf('_'))
 
 /** Contract 12.19: the last restore, until an hour after its end. */
 export const getDatabaseRestoreState = endpoint({

@@ -11,7 +11,7 @@ import {
   type HostTraits,
   tenantNetwork,
 } from '../../../activities/containers/spec.ts'
-import { statsBetween } from '../../../activities/containers/stats.ts'
+import { residentBytes, statsBetween } from '../../../activities/containers/stats.ts'
 import type { Release } from '../../../activities/releases/release.ts'
 
 const host: HostTraits = { id: 'one', runtime: 'runc', configNames: [], buildProxy: null, caBundle: null }
@@ -274,6 +274,18 @@ test('readings: CPU by the clock of the readings, memory without page cache, on 
   t.deepEqual(statsBetween(at(10, 1, {}), at(12, 4, { total_inactive_file: 400, cache: 900 })), expected)
   t.deepEqual(statsBetween(at(10, 1, {}), at(12, 4, { inactive_file: 400, file: 900 })), expected)
   t.is(statsBetween(at(10, 4, {}), at(12, 1, {})).cpuPercent, 0)
+})
+
+test('memory that processes cannot give back is what the kernel lists as anonymous, shared memory included', t => {
+  const at = (stats: Record<string, number>) => ({
+    read: '',
+    cpu_stats: { cpu_usage: { total_usage: 0 } },
+    memory_stats: { usage: 1000, stats },
+  })
+  t.is(residentBytes(at({ active_anon: 100, inactive_anon: 20, active_file: 500, inactive_file: 300 })), 120)
+  const withGroups = { total_active_anon: 400, total_inactive_anon: 30, total_active_file: 500 }
+  t.is(residentBytes(at({ active_anon: 1, inactive_anon: 1, ...withGroups })), 430, 'of version 1, with child groups')
+  t.is(residentBytes(at({ inactive_file: 300 })), 700, 'where the kernel does not tell')
 })
 
 test('ranges of networks are parsed, compared and chosen without overlap', t => {

@@ -58,7 +58,11 @@ test.serial('every act of an operator is in the audit record, with the operator 
   t.is(((await rightsOf(db, ana.api_key)) as string[])[5], 'pro-12')
   await rows(db).host('h1')
   t.is((await run('hosts', 'drain', 'h1')).code, 0)
-  await queueMail(db, { userId: ana.user_id, template: 'plan-ended', fields: { plan: 'pro-12' } })
+  await queueMail(db, {
+    userId: ana.user_id,
+    template: 'plan-ended',
+    fields: { plan: 'pro-12', databases: '', databaseCount: 0 },
+  })
   const { id: mail } = await db('mails').first()
   t.is((await run('mail', 'retry', mail.slice(0, 8))).code, 0)
 

@@ -142,7 +142,17 @@ test('everything that decides about a step is read from the current rows', async
     ...{ id: resize, kind: 'resize', databaseId: id, ownerId, running: false, claim: null, claimStep: 0 },
     input: { ramMb: 1024 },
     database: {
-      ...{ id, ownerId, engine: 'redis', version: '8', image: 'berth/redis:8', ramMb: 512, cpus: 1, hostId: 'h1' },
+      ...{
+        id,
+        ownerId,
+        engine: 'redis',
+        version: '8',
+        image: 'berth/redis:8',
+        imageId: null,
+        ramMb: 512,
+        cpus: 1,
+        hostId: 'h1',
+      },
       ...{ hostAddress: '127.0.0.1', port, uid, generation: 2, nextGeneration: 2, passwordGeneration: 3 },
       ...{ certificate: 'PEM', status: 'running', desired: 'running', containerId: 'c', provisioned: true },
     },

@@ -1,5 +1,6 @@
 import test from 'ava'
 import { type Db, openDatabase } from '../../../db/database.ts'
+import { listDatabasesDueForSnapshot } from '../../../db/snapshots/automatic-database-snapshots.ts'
 import { listAppsDueForSnapshot } from '../../../db/snapshots/automatic-snapshots.ts'
 import { snapshotRetention, sweepSnapshots } from '../../../db/snapshots/snapshot-retention.ts'
 import { defaultPlans as plans } from '../../../policy/accounts/plans.ts'
@@ -8,7 +9,7 @@ import { testDatabase } from '../../kit/servers/database.ts'
 
 const database = testDatabase()
 const everySeconds = 86_400
-const [applications, snapshotsOfEach] = [200, 200]
+const [applications, databases, snapshotsOfEach] = [200, 50, 200]
 
 interface Node {
   'Relation Name'?: string
@@ -71,7 +72,20 @@ test.before(async () => {
        from apps a, generate_series(1, ?) n where a.id <> ?`,
     [operationId, snapshotsOfEach, snapshotsOfEach, app.id],
   )
-  await db.raw('analyze snapshots, apps, operations')
+  await db.raw(
+    `insert into databases (id, owner_id, name, engine, version, image, ram_mb, reserved_mb, cpu, host_id, port, provisioned_at)
+     select lpad(to_hex(n), 32, '0'), ?, 'n', 'redis', '8', 'i', 512, 512, 1, 'h', 20000 + n, now() - interval '90 days'
+       from generate_series(1, ?) n`,
+    [user.id, databases],
+  )
+  await db.raw(
+    `insert into snapshots (id, target_type, target_id, owner_id, operation_id, name, origin, state, created_at)
+     select md5(d.id || n), 'database', d.id, d.owner_id, ?, 's', case when n % 2 = 0 then 'automatic' else 'manual' end, 'good',
+            now() - make_interval(days => n % 30, hours => -1)
+       from databases d, generate_series(1, ?) n`,
+    [operationId, snapshotsOfEach],
+  )
+  await db.raw('analyze snapshots, apps, databases, operations')
   await db('hosts').update({ last_seen_at: '2100-01-01' })
   await db.destroy()
 })
@@ -82,6 +96,14 @@ test.serial('daily snapshots read the last snapshots of each application, howeve
     listAppsDueForSnapshot(trx, { plans, everySeconds, retrySeconds: 3600 }),
   )
   t.true(seen > 0 && seen <= 3 * (applications + 1), `${seen} of ${applications * snapshotsOfEach}`)
+})
+
+test.serial('daily snapshots of databases read the last snapshots of each, however many it has', async t => {
+  const { db } = await database
+  const seen = await snapshotsLookedAt(db, trx =>
+    listDatabasesDueForSnapshot(trx, { plans, everySeconds, retrySeconds: 3600 }),
+  )
+  t.true(seen > 0 && seen <= 3 * databases, `${seen} of ${databases * snapshotsOfEach}`)
 })
 
 test.serial('the sweep of snapshots reads only those that it deletes', async t => {

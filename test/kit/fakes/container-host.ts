@@ -7,9 +7,9 @@ import { newest, type OutputStream } from '../../../activities/containers/output
 import {
   type ContainerEvent,
   type ContainerHost,
+  type ContainerReading,
   type ContainerSpec,
   type ContainerState,
-  type ContainerStats,
   type FollowOptions,
   HostUnreachable,
   ImageUnavailable,
@@ -60,7 +60,7 @@ export class FakeContainerHost implements ContainerHost {
   readonly #networkSpecs = new Map<string, NetworkSpec>()
   #unreachable = false
   /** What it measures, by the name of the container; what is left out is as usual. An error = this one cannot be read. */
-  readonly figures = new Map<string, Partial<ContainerStats> | Error>()
+  readonly figures = new Map<string, Partial<ContainerReading> | Error>()
   /** How many log streams are open now, and how many were opened. */
   readonly follows = { open: 0, opened: 0 }
   #newest = 0n
@@ -118,6 +118,11 @@ export class FakeContainerHost implements ContainerHost {
   async ensureImage(image: string) {
     this.#answer()
     if (this.#missingImages.has(image)) throw new ImageUnavailable(`The image ${image} cannot be had.`)
+  }
+
+  async imageId(image: string) {
+    this.#answer()
+    return this.#missingImages.has(image) ? null : `sha256:${createHash('sha256').update(image).digest('hex')}`
   }
 
   async create(spec: ContainerSpec) {
@@ -296,7 +301,7 @@ export class FakeContainerHost implements ContainerHost {
     if (figures instanceof Error) throw figures
     const memoryLimitBytes = entry.spec.memoryMb * 1024 * 1024
     const none = { networkIn: 0, networkOut: 0, blockRead: 0, blockWrite: 0 }
-    const usual = { cpuPercent: 0.5, memoryBytes: 10_000_000, memoryLimitBytes, ...none }
+    const usual = { cpuPercent: 0.5, memoryBytes: 10_000_000, residentBytes: 10_000_000, memoryLimitBytes, ...none }
     return { ...usual, ...figures, startedAt: entry.state.startedAt! }
   }
 

@@ -117,7 +117,8 @@ export class ScriptedDatabaseLanes extends Wakes implements Lanes {
   async #certify(trx: Db, id: string, issue: number): Promise<void> {
     const client = issue === 1 ? scriptedCertificate(id) : `${scriptedCertificate(id)} again`
     const endsAt = new Date(Date.now() + 397 * 86_400_000)
-    await storeCertificates(trx, id, this.#keys, { certificate: 'server certificate', client, endsAt })
+    const renewAt = new Date(Date.now() + 264 * 86_400_000)
+    await storeCertificates(trx, id, this.#keys, { certificate: 'server certificate', client, endsAt, renewAt })
   }
 }
 

@@ -105,6 +105,7 @@ async function start(
     DISK_MB_PER_256MB: '64',
     DATABASE_ENGINES: 'none',
     DATABASE_PORTS: ownPorts(),
+    DATABASE_DRILL_DAYS: '0', // whatever is there at a moment is what a test has made
     RATE_LIMIT_SCALE: '1000',
     LOG_LEVEL: 'warn',
     BLOB_UPKEEP: 'off', // its schedules would outlive the test's queues on the Temporal that all share

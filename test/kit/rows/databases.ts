@@ -38,7 +38,8 @@ export async function makeDatabase(
   })
   const { id } = database
   await db('operations').where({ id: operationId }).update({ state: 'success', finished_at: db.fn.now() })
-  const issued = { certificate: 'server certificate', client: scriptedCertificate(id), endsAt: new Date('2100-01-01') }
+  const [renewAt, endsAt] = [new Date('2099-01-01'), new Date('2100-01-01')]
+  const issued = { certificate: 'server certificate', client: scriptedCertificate(id), endsAt, renewAt }
   await storeCertificates(db, id, keys, issued)
   await databases.recordDatabaseStarted(db, id, scriptedStart())
   await databases.recordDatabaseProvisioned(db, id)

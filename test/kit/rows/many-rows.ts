@@ -96,6 +96,9 @@ const databaseRows = [
           20000 + n / :hosts, 'running', md5('served' || n), now() - interval '2 days', 'boot', now() - interval '170 days',
           now() - interval '170 days'
      from generate_series(1, least(:apps / 10, 4000 * :hosts)) n`,
+  // As rounds of a day have left it.
+  `update databases set snapshot_due_at = now() + ('x' || left(id, 7))::bit(28)::integer % 86400 * interval '1 second',
+     snapshot_tried_at = now() - ('x' || left(id, 7))::bit(28)::integer % 86400 * interval '1 second'`,
   `insert into operations (id, target_type, target_id, kind, owner_id, actor, state, created_at, started_at, finished_at)
    select md5('made' || id), 'database', id, 'create', owner_id, owner_id, 'success', created_at, created_at, created_at from databases`,
   `insert into database_metrics (database_id, at, cpu, ram, net_in, net_out)

@@ -144,4 +144,20 @@ export const olderRows: Record<string, string> = {
       values ('${ordered}', 'database', '${orders}', 'create', '${ana}', '${ana}', 'success', now());
     insert into database_metrics (database_id, at, cpu, ram, net_in, net_out) values ('${orders}', now(), 1, 100, 10, 10);
     insert into database_change_epochs default values;`,
+
+  '045-database-drills': `
+    update databases set image_id = 'sha256:1' where id = '${orders}';
+    insert into database_drills (id, database_id, owner_id, operation_id, actor, snapshot_id, host_id, outcome, started_at)
+      values ('${created}', '${orders}', '${ana}', '${ordered}', 'platform', '${snapshot}', 'h1', 'good', now());`,
+
+  '046-point-in-time': `
+    insert into database_copies (database_id, generation, waiting, copied_at) values ('${orders}', 1, 0, now());
+    insert into database_backups (id, database_id, generation, timeline, first_file, last_file, segment_id, size, from_at, to_at)
+      values ('${created}', '${orders}', 1, 1, 3, 3, 'body', 10, now(), now());
+    insert into database_wal (database_id, generation, timeline, number, segment_id, size, at)
+      values ('${orders}', 1, 1, 3, 'part', 10, now());
+    insert into database_switches (database_id, before, after) values ('${orders}', 1, 3);`,
+
+  '048-database-upkeep': `
+    update databases set read_only_since = now(), renewal_failures = 1 where id = '${orders}';`,
 }

@@ -89,11 +89,47 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
   },
   // I7: within 10 minutes.
   'accounts/captcha.ts': { captchaSeconds: 600 },
-  'databases/database-steps.ts': { databaseSeconds: { serve: 60, initialise: 60, login: 10 }, neverUsedGeneration: 0 },
+  'databases/database-steps.ts': {
+    databaseSeconds: { serve: 60, initialise: 60, login: 10, copy: 10_800, script: 60 },
+    neverUsedGeneration: 0,
+  },
+  // Owners are warned again after an hour at the soonest, of memory once it was below 80 %, of disk once it was 5 points below the level.
+  'databases/database-warnings.ts': {
+    databaseWarnings: { memoryEndsBelow: 0.8, diskEndsPointsBelow: 0.05, onceInHours: 1 },
+  },
+  // A ballast of 32 MB, looks each 10 s, each second from 90 % on.
+  'databases/disk-guard.ts': {
+    diskGuard: {
+      ballastBytes: 33_554_432,
+      startBytes: 25_165_824,
+      pieceBytes: 1_048_576,
+      maxPieces: 4,
+      lookSeconds: 10,
+      nearlyFull: 0.9,
+      nearlyFullLookSeconds: 1,
+      concurrency: 8,
+    },
+  },
+  'databases/certificate-terms.ts': {
+    certificateTerms: { days: 397, renewShare: 2 / 3, handoverDays: 30 },
+    renewalRules: { everySeconds: 60, atOnce: 10, delaysSeconds: [600, 3600, 21_600, 86_400] },
+  },
+  'databases/disk-levels.ts': { diskWarnings: { mail: [0.85, 0.95], readOnly: 0.98, writableAgain: 0.95 } },
+  'databases/drills.ts': {
+    drillRules: { retrySeconds: 86_400, atOnce: 20, lookSeconds: 60, retainedDays: 400, minMemoryMb: 1024 },
+  },
   // Contract 12.4.
   'databases/engine.ts': { maxMemoryMb: 32_768 },
   'databases/mongo.ts': { mongo: { minMemoryMb: 1024, stop: { graceSeconds: 30 } } },
   'databases/mysql.ts': { mysql: { minMemoryMb: 1024, stop: { graceSeconds: 60 } } },
+  // Z11, Z22: files of 16 MB after 300 s at most, 16 of them wait; a base backup a day, 10 minutes after a gap at the earliest.
+  'databases/point-in-time.ts': {
+    pointInTimeRules: {
+      ...{ fileBytes: 16_777_216, maxFileSeconds: 300, maxWaiting: 16, maxNames: 64, copies: 2, lookSeconds: 5 },
+      ...{ backupSeconds: 86_400, minBackupSeconds: 600, retry: { firstSeconds: 30, maxSeconds: 900 }, backupMbps: 64 },
+      ...{ maxBackupSeconds: 14_400, newestSeconds: 120, ahead: 4, recoverySeconds: 300 },
+    },
+  },
   'databases/postgres.ts': { postgres: { minMemoryMb: 1024, stop: { graceSeconds: 30 } } },
   'databases/redis.ts': { redis: { minMemoryMb: 512, stop: { graceSeconds: 30 } } },
   // After 1, 5, 15 and 60 s; at the fifth crash the engine stays down.
@@ -124,6 +160,8 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
   // Contract 4.20, W2: 10 MB.
   'apps/file-content.ts': { maxFileBytes: 10_485_760, maxBase64Length: 13_981_016 },
   'git/git-connection.ts': { connectionSeconds: 600 },
+  // Z16: 8 archives of up to 512 MB on a host: one or two for each engine, while its image is being replaced.
+  'hosts/data-templates.ts': { dataTemplates: { maxMb: 512, max: 8, layout: 1 } },
   // P1.
   'hosts/host-lease.ts': { hostLeaseSeconds: 10, renewEveryMs: 1000, sureForMs: 9000 },
   // Y4: 10 gates of an account. Y5: 90 s without progress, 24 s. Y7: 15 minutes. Y9: 2 logs of an account, 6 of all.
@@ -176,6 +214,7 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
   'hosts/network-limits.ts': {
     networkLimits: {
       ...{ openConnections: 2000, newPerSecond: 200, newAtOnce: 1000, refusedPorts: [25] },
+      inward: { openConnections: 1000, newPerSecond: 50, newAtOnce: 500 },
       ...{ namePacketsPerSecond: 400, namePacketsAtOnce: 2000, nameShareMb: 1024 },
       ...{ nameStreamBytesPerSecond: 8192, nameStreamBytesAtOnce: 65_536 },
     },
@@ -296,6 +335,7 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
       firewall: 10,
       disks: 30,
       databaseImages: 600,
+      databaseImageIds: 15,
       liveStreams: 20,
       refusals: 30,
       mail: 10,
@@ -307,6 +347,7 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
     failuresInARow: 3,
     changesRetainedMinutes: 10,
     snapshotLooks: { atOnce: 100, withoutPlanSeconds: 21_600 },
+    databaseSnapshotRules: { daysAfterPlan: 30, maxRetrySeconds: 21_600, warnDays: 3 },
   },
   'seal.ts': { firstKeyId: 1 },
   'accounts/sessions.ts': { sessionSkewSeconds: 60 },
@@ -390,6 +431,8 @@ export const settingsAsAgreed: Record<string, string> = {
   HISTORY_DAYS: '180',
   DEPLOYMENT_LOG_DAYS: '30',
   ARCHIVE_DAYS: '7',
+  // Z: any second of the last 7 days.
+  POINT_IN_TIME_DAYS: '7',
   // E3: 1 GB for each 256 MB.
   DISK_MB_PER_256MB: '1024',
   // E25: 100 MB and 2000 operations a second.

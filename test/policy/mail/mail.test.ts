@@ -15,6 +15,7 @@ const samples: MailFields = {
     apps: 'Größe, shop',
     endsAt: '2030-01-31 12:00',
   },
+  ...{ database: 'Größe', ends: 5, days: 4, databases: 'Größe, shop', databaseCount: 2 },
 }
 
 test('every template uses each of its fields in each of 8 languages, and no two languages are equal', t => {
@@ -37,6 +38,23 @@ test('every template uses each of its fields in each of 8 languages, and no two 
     t.is(new Set(texts.map(({ fields }) => fields)).size, 1, `${name}: every language has the same fields`)
     t.is(new Set(texts.map(({ text }) => text)).size, 8, name)
   }
+})
+
+test('mails about the end of a plan name the databases that it stops: none, one or several', t => {
+  for (const template of ['plan-ending', 'plan-ended'])
+    for (const locale of mailLocales) {
+      const write = (databases: string, databaseCount: number) =>
+        writeMail(template, { ...samples, databases, databaseCount }, locale)!.text
+      const [none, one, more] = [write('', 0), write('orders', 1), write('orders, users, …', 12)]
+      t.true(one.includes('orders') && one.includes('30') && !/\b1\b/.test(one), one)
+      t.true(more.includes('orders, users, …') && more.includes('12') && more.includes('30'), more)
+      t.notRegex(none, /\b30\b/)
+      const [rest] = none.split('\n\n-- \n')
+      for (const text of [one, more]) t.true(text.startsWith(`${rest}\n\n`), text)
+      t.not(one.replaceAll('orders', ''), more.replaceAll(/orders, users, …|12/g, ''), 'another grammatical number')
+      const { databases: _, databaseCount: __, ...older } = samples
+      t.is(writeMail(template, older, locale)!.text, none, 'one that an earlier version has queued')
+    }
 })
 
 test('an account with another locale gets mail in English', t => {

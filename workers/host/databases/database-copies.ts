@@ -46,10 +46,7 @@ export async function watchDatabaseCopies(options: DatabaseCopiesOptions, signal
 }
 
 /** One round of each. */
-function databaseCopies(
-  { db, pointInTime, hostId, sharedUid, log }: DatabaseCopiesOptions,
-  signal: AbortSignal,
-) {
+function databaseCopies({ db, pointInTime, hostId, sharedUid, log }: DatabaseCopiesOptions, signal: AbortSignal) {
   const [copying, backingUp] = [new Backoff(pointInTimeRules.retry), new Backoff(pointInTimeRules.retry)]
 
   async function factsOf({ id, generation }: Pick<CopiedDatabase, 'id'> & { generation?: number }) {

@@ -1,15 +1,16 @@
 import { createHash } from 'node:crypto'
 import { createRequire } from 'node:module'
 import { BSON, type ClientSession, type Db, type Document, type MongoClient, MongoServerError } from 'mongodb'
+import { ignoreError } from '../../../../lib/async/ignore-error.ts'
 import { MiB } from '../../../../lib/bytes.ts'
+import { databaseSeconds } from '../../../../policy/databases/database-steps.ts'
 import { type DatabaseContents, DumpCorrupt } from '../../contents.ts'
 import { type DumpFile, DumpReader, DumpWriter } from '../../dump-files.ts'
 import type { LocalEngine } from '../../port.ts'
 import { asPlatform } from './mongo.ts'
 import { type Collection, collectionsOf } from './mongo-collections.ts'
 
-/** Time for the engine to write or read all that it has. */
-const copySeconds = 6 * 3600
+const { copy: copySeconds } = databaseSeconds
 /** For how long MongoDB keeps its past by itself. */
 const usualHistorySeconds = 300
 const batchBytes = 8 * MiB
@@ -25,7 +26,7 @@ const metadata = '.metadata.json'
  */
 export const mongoContents: DatabaseContents = {
   async dump(engine, job) {
-    const writer = new DumpWriter(job.folder)
+    const writer = new DumpWriter(job.folder, engine.signal)
     try {
       const digest = await reading(engine, (client, session) => readContents(client, session, writer))
       await writer.finish()
@@ -38,7 +39,7 @@ export const mongoContents: DatabaseContents = {
   async loadBeforeStart() {},
 
   async load(engine, job) {
-    const reader = await DumpReader.open(job.folder)
+    const reader = await DumpReader.open(job.folder, engine.signal)
     try {
       const collections = reader.paths.filter(path => path.endsWith(metadata)).map(path => collectionIn(reader, path))
       const failed = await asPlatform(engine, { seconds: copySeconds }, ({ client }) =>
@@ -57,22 +58,29 @@ export const mongoContents: DatabaseContents = {
  * Reads as one moment. Transactions of MongoDB end after a minute; its snapshots are kept for five, or as long as it is told. The
  * stand-in has both, but snapshots in name only.
  */
-function reading<T>(
+async function reading<T>(
   engine: LocalEngine,
   work: (client: MongoClient, session: ClientSession) => Promise<T>,
 ): Promise<T> {
   const { standIn } = engine.traits
-  return asPlatform(engine, { seconds: copySeconds }, async admin => {
-    if (!standIn) await admin.command({ setParameter: 1, minSnapshotHistoryWindowInSeconds: copySeconds })
-    try {
-      return await admin.client.withSession({ snapshot: !standIn }, async session => {
+  const keep = async (admin: Db, seconds: number): Promise<void> => {
+    if (!standIn) await admin.command({ setParameter: 1, minSnapshotHistoryWindowInSeconds: seconds })
+  }
+  try {
+    return await asPlatform(engine, { seconds: copySeconds }, async admin => {
+      await keep(admin, copySeconds)
+      return admin.client.withSession({ snapshot: !standIn }, async session => {
         if (standIn) session.startTransaction({ readConcern: { level: 'snapshot' } })
         return work(admin.client, session)
       })
-    } finally {
-      if (!standIn) await admin.command({ setParameter: 1, minSnapshotHistoryWindowInSeconds: usualHistorySeconds })
-    }
-  })
+    })
+  } finally {
+    // Also when the conversation was ended, by a signal for instance.
+    if (!standIn)
+      await asPlatform({ ...engine, signal: undefined }, {}, admin => keep(admin, usualHistorySeconds)).catch(
+        ignoreError('its next start, or the end of the next snapshot, resets it'),
+      )
+  }
 }
 
 /** Resolves to the digest, SHA-256 in hex. */

@@ -18,12 +18,20 @@ const defaultSeconds = 10
 const changeSeconds = 20
 
 /** Codes of the servers' errors. */
-const codes = { userMissing: 11, unauthorized: 13, wrongPassword: 18, notInReplicaSet: 93, userExists: 51_003 } as const
+const codes = {
+  ...{ userMissing: 11, unauthorized: 13, wrongPassword: 18, notInReplicaSet: 93, userExists: 51_003 },
+  roleExists: 51_002,
+} as const
 
 const mechanisms = ['SCRAM-SHA-256']
 
 /** Everything in every database, but no users, and nothing of the server itself. */
 const customerRoles = ['readWriteAnyDatabase', 'dbAdminAnyDatabase', 'clusterMonitor']
+
+/** While nothing may be added: everything can be read, and removed. */
+const reducingRole = 'berth_reduce'
+const reducingRoles = ['readAnyDatabase', 'clusterMonitor', reducingRole]
+const reducing = ['remove', 'dropCollection', 'dropDatabase', 'dropIndex', 'compact']
 
 /** The adapter of MongoDB, and of the stand-in for it (policy/databases/mongo.ts). */
 export const mongoEngine: DatabaseEngine = {
@@ -48,9 +56,7 @@ export const mongoEngine: DatabaseEngine = {
       ]),
     )
     await asPlatform(engine, { seconds: changeSeconds }, async admin => {
-      // A new user of the same name, so that the sessions of the former one end.
-      await command(admin, { dropUser: customerUser }, [codes.userMissing])
-      await command(admin, { createUser: customerUser, pwd: password, roles: customerRoles, mechanisms })
+      await makeCustomer(admin, engine, password)
     })
     return 'in effect'
   },
@@ -67,6 +73,29 @@ export const mongoEngine: DatabaseEngine = {
     await asPlatform(engine, {}, admin => admin.command({ rotateCertificates: 1 }))
     return 'in effect'
   },
+
+  async admitWrites(engine) {
+    await asPlatform(engine, { seconds: changeSeconds }, async admin => {
+      const roles = await rolesOf(admin, engine)
+      // The stand-in gives the sessions of a user what it had when they began.
+      if (engine.traits.standIn) return makeCustomer(admin, engine, engine.secrets.password)
+      await admin.command({ updateUser: customerUser, roles })
+    })
+  },
+}
+
+/** A new user of the same name, so that the sessions of the former one end. */
+async function makeCustomer(admin: Db, engine: LocalEngine, password: string): Promise<void> {
+  const roles = await rolesOf(admin, engine)
+  await command(admin, { dropUser: customerUser }, [codes.userMissing])
+  await command(admin, { createUser: customerUser, pwd: password, roles, mechanisms })
+}
+
+async function rolesOf(admin: Db, { traits }: LocalEngine): Promise<string[]> {
+  if (!traits.readOnly) return customerRoles
+  const privileges = [{ resource: { db: '', collection: '' }, actions: reducing }]
+  await command(admin, { createRole: reducingRole, privileges, roles: [] }, [codes.roleExists])
+  return reducingRoles
 }
 
 /**
@@ -104,21 +133,21 @@ const credentials = (username: string, password: string): MongoClientOptions => 
   authMechanism: 'SCRAM-SHA-256',
 })
 
-type Call = Omit<EngineCall, 'engine' | 'secrets'>
+type Call = Omit<EngineCall, 'engine' | 'secrets' | 'signal'>
 
 /** A conversation as the platform's user. Rejects with EngineUnavailable. */
 export const asPlatform = <T>(engine: LocalEngine, call: Call, work: (admin: Db) => Promise<T>): Promise<T> =>
   locally(engine, credentials(platformUser, engine.secrets.platformPassword), call, work)
 
 function locally<T>(
-  { socket, secrets, traits }: LocalEngine,
+  { socket, secrets, traits, signal }: LocalEngine,
   user: MongoClientOptions | null,
   call: Call,
   work: (admin: Db) => Promise<T>,
 ): Promise<T> {
   // MongoDB wants TLS at its socket too; who is at the other end is not in question there.
   const tls = traits.standIn ? {} : { tls: true, tlsAllowInvalidCertificates: true }
-  const everySecret = { ...call, secrets: Object.values(secrets) as string[] }
+  const everySecret = { ...call, signal, secrets: Object.values(secrets) as string[] }
   return conversation(encodeURIComponent(socket), { ...tls, ...user }, everySecret, work)
 }
 
@@ -146,6 +175,10 @@ function conversation<T>(
       client.on('serverHeartbeatFailed', ({ failure }) => reject(failure))
       work(client.db('admin')).then(resolve, reject)
     })
-  const close = () => void client.close().catch(ignoreError('nothing uses it any more'))
+  const close = () => {
+    void client.close().catch(ignoreError('nothing uses it any more'))
+    // By itself it takes leave of the server first, and waits for its answers.
+    if (call.signal?.aborted) (client as { topology?: { close(): void } }).topology?.close()
+  }
   return engineCall({ engine: 'mongo', seconds: defaultSeconds, ...call }, talk, close)
 }

@@ -1,3 +1,4 @@
+import { databaseSeconds } from '../../../../policy/databases/database-steps.ts'
 import { type DatabaseContents, DumpCorrupt, dumpPlace, type EngineJob } from '../../contents.ts'
 import { DumpReader, DumpWriter } from '../../dump-files.ts'
 import { type LocalEngine, places } from '../../port.ts'
@@ -12,8 +13,7 @@ const scriptFile = 'contents.sql'
 const usersFile = 'users.json'
 /** Views that read what is no more. Nothing loads them; their owner may want to. */
 const unusableFile = 'unusable-views.json'
-/** Time for the engine to write or read all that it has. */
-const copySeconds = 6 * 3600
+const { copy: copySeconds } = databaseSeconds
 
 /** The client obeys nothing in a script but statements and delimiters. */
 const client = [
@@ -23,7 +23,7 @@ const client = [
 
 export const mysqlContents: DatabaseContents = {
   async dump(engine, job) {
-    const writer = new DumpWriter(job.folder)
+    const writer = new DumpWriter(job.folder, engine.signal)
     try {
       const { users, unusable, digest } = await writer.write(scriptFile, file =>
         mysqlSession(engine, copySeconds, session => readContents(session, scriptWriter(session, file))),
@@ -41,7 +41,7 @@ export const mysqlContents: DatabaseContents = {
   async loadBeforeStart() {},
 
   async load(engine, job) {
-    const users = await usersOfDump(job.folder)
+    const users = await usersOfDump(job.folder, engine.signal)
     await mysqlSession(engine, copySeconds, async session => {
       // Events of the customer would change the copy; it starts again with the settings of its file.
       await session.rows('SET GLOBAL event_scheduler = OFF')
@@ -58,8 +58,8 @@ export const mysqlContents: DatabaseContents = {
     (await mysqlSession(engine, copySeconds, session => readContents(session))).digest,
 }
 
-async function usersOfDump(folder: string): Promise<User[]> {
-  const reader = await DumpReader.open(folder)
+async function usersOfDump(folder: string, signal?: AbortSignal): Promise<User[]> {
+  const reader = await DumpReader.open(folder, signal)
   try {
     if (!reader.paths.includes(scriptFile) || !reader.paths.includes(usersFile))
       throw new DumpCorrupt('The dump is not one of MySQL.')

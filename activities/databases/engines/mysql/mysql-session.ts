@@ -29,7 +29,7 @@ const preparation = [
 
 /** Rejects with EngineUnavailable when the engine does not answer, or `work` rejects. */
 export function mysqlSession<T>(
-  { socket, secrets }: LocalEngine,
+  { socket, secrets, signal }: LocalEngine,
   seconds: number,
   work: (session: MysqlSession) => Promise<T>,
 ): Promise<T> {
@@ -49,7 +49,9 @@ export function mysqlSession<T>(
       }
       prepared().then(resolve, reject)
     })
-  return engineCall({ engine: 'mysql', secrets: Object.values(secrets), seconds }, talk, () => stream.destroy())
+  const call = { engine: 'mysql', secrets: Object.values(secrets), seconds, signal } as const
+  // With an error: the driver does not tell statements of a connection that ends without one.
+  return engineCall(call, talk, () => stream.destroy(new Error('the connection was closed')))
 }
 
 const sessionOf = (connection: Connection): MysqlSession => ({

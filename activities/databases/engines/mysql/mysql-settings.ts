@@ -6,7 +6,7 @@ import { certificateFiles, type DatabaseTraits, places } from '../../port.ts'
 
 const settingsFile = 'my.cnf'
 const usersFile = 'users.sql'
-const dataFolder = `${places.data}/mysql`
+export const dataFolder = `${places.data}/mysql`
 
 export const socketFile = 'mysqld.sock'
 
@@ -25,7 +25,7 @@ const shareOf = (memoryMb: number, share: number, unitMb = 1): string =>
   `${Math.max(unitMb, Math.floor((memoryMb * share) / unitMb) * unitMb)}M`
 
 /** Settings of the server. `loose_` is for what not every build knows. */
-function options({ memoryMb, port }: DatabaseTraits): Record<string, string | number> {
+function options({ memoryMb, port, readOnly }: DatabaseTraits): Record<string, string | number> {
   const connections = engines.mysql.maxConnections(memoryMb)
   return {
     datadir: dataFolder,
@@ -61,6 +61,9 @@ function options({ memoryMb, port }: DatabaseTraits): Record<string, string | nu
     slow_query_log: 'OFF',
     // Nothing reads it: there is no replica, and snapshots are dumps. It would double every write.
     skip_log_bin: 'ON',
+
+    // Only accounts of ours may write then; customers cannot give themselves that right.
+    read_only: readOnly ? 'ON' : 'OFF',
 
     open_files_limit: openFilesFor(memoryMb),
     table_open_cache: Math.floor((openFilesFor(memoryMb) - connections) / 2) - ownConnections,

@@ -1,14 +1,23 @@
 import { connect, type TcpNetConnectOpts } from 'node:net'
+import { basename } from 'node:path'
 import { type ConnectionOptions, createConnection, type RowDataPacket } from 'mysql2'
 import { customerUser } from '../../../../policy/databases/connection-url.ts'
 import type { DatabaseEngine, LocalEngine } from '../../port.ts'
 import { type EngineCall, engineCall } from '../engine-call.ts'
 import { accountStatements, dropAccount, selectConnections, selectShadows, socketHost } from './mysql-account.ts'
-import { mysqlCommand, mysqlInitialise, mysqlSettings, platformUsers, socketFile } from './mysql-settings.ts'
+import {
+  dataFolder,
+  mysqlCommand,
+  mysqlInitialise,
+  mysqlSettings,
+  platformUsers,
+  socketFile,
+} from './mysql-settings.ts'
 
 const connectSeconds = 5
 /** A dozen statements, most of which change tables of the server. */
 const changeSeconds = 20
+const lockSeconds = 3
 
 /** A wrong password, or an account that is missing or locked, or has no password; no account at all that may come from elsewhere. */
 const refusals = new Set([
@@ -22,6 +31,8 @@ export const mysqlEngine: DatabaseEngine = {
   settings: mysqlSettings,
   command: mysqlCommand,
   initialise: mysqlInitialise,
+  // The server's id, which it makes at its start.
+  template: { folder: basename(dataFolder), without: ['auto.cnf'], individualize: async () => {} },
   // The accounts of the initialisation cannot log in over a network.
   socketName: () => socketFile,
 
@@ -34,8 +45,7 @@ export const mysqlEngine: DatabaseEngine = {
       for (const { user, host } of await run(selectShadows)) await run(dropAccount(user, host))
       for (const statement of accountStatements(engine.secrets.password)) await run(statement)
       // Also those of users that the customer made, and those that log in just now, with a password that was valid when they began.
-      for (const { Id: id, Host: host } of await run(selectConnections))
-        if (host !== socketHost) await run(`KILL ${Number(id)}`, 'ER_NO_SUCH_THREAD')
+      await endConnections(run)
     })
     return 'in effect'
   },
@@ -59,18 +69,38 @@ export const mysqlEngine: DatabaseEngine = {
     await asPlatform(engine, {}, run => run('ALTER INSTANCE RELOAD TLS'))
     return 'in effect'
   },
+
+  async admitWrites(engine) {
+    const { readOnly } = engine.traits
+    await asPlatform(engine, { seconds: changeSeconds }, async run => {
+      await run(`SET SESSION lock_wait_timeout = ${lockSeconds}`)
+      const change = (expected?: string) => run(`SET GLOBAL read_only = ${readOnly ? 'ON' : 'OFF'}`, expected)
+      await change('ER_LOCK_WAIT_TIMEOUT')
+      const [row] = await run('SELECT @@GLOBAL.read_only AS value')
+      if (Boolean(row?.value) === readOnly) return
+      // A statement, or a lock of tables, that lasts keeps it from changing.
+      await endConnections(run)
+      await change()
+    })
+  },
 }
 
 /** Resolves to the rows of a statement; an error with this code is no rows. */
 type Run = (statement: string, expected?: string) => Promise<RowDataPacket[]>
 
+/** Ends every connection but those of the platform. */
+async function endConnections(run: Run): Promise<void> {
+  for (const { Id: id, Host: host } of await run(selectConnections))
+    if (host !== socketHost) await run(`KILL ${Number(id)}`, 'ER_NO_SUCH_THREAD')
+}
+
 function asPlatform<T>(
-  { socket, secrets }: LocalEngine,
+  { socket, secrets, signal }: LocalEngine,
   { seconds }: { seconds?: number },
   work: (run: Run) => Promise<T>,
 ): Promise<T> {
   const user = process.getuid?.() === 0 ? platformUsers.root : platformUsers.engine
-  return conversation({ path: socket }, { user }, { secrets: Object.values(secrets), seconds }, work)
+  return conversation({ path: socket }, { user }, { secrets: Object.values(secrets), seconds, signal }, work)
 }
 
 function conversation<T>(
@@ -95,7 +125,7 @@ function conversation<T>(
         )
       work(run).then(resolve, reject)
     })
-  return engineCall({ engine: 'mysql', ...call }, talk, () => stream.destroy())
+  return engineCall({ engine: 'mysql', ...call }, talk, () => stream.destroy(new Error('the connection was closed')))
 }
 
 const codeOf = (error: unknown): string => (error as { code?: string }).code ?? ''

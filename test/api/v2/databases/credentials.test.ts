@@ -39,6 +39,29 @@ test.serial('a password is replaced by that of the next generation, which is ans
   }
 })
 
+test.serial(
+  'the password that is answered is the one that this reset has set, although the next one has begun',
+  async t => {
+    const ana = await api().makeUser()
+    const { id } = await api().makeDatabase(ana)
+    // The row gets the generation of the next reset in the moment in which this one ends.
+    await api().db.raw(`
+    create function next_reset() returns trigger language plpgsql as $$ begin
+      update databases set password_generation = password_generation + 1 where id = new.target_id;
+      return null;
+    end $$`)
+    await api().db.raw(`create trigger next_reset after update on operations for each row
+    when (new.kind = 'rotate' and new.state = 'success' and old.state <> 'success') execute function next_reset()`)
+    try {
+      const { response } = (await reset(ana, id, { reset: 'password' })).body
+      t.is((await loadDatabase(api().db, id))?.password_generation, 3)
+      t.is(response.password, databasePassword(await databasePasswordKey(api().db, testKeys), id, 2))
+    } finally {
+      await api().db.raw('drop function next_reset cascade')
+    }
+  },
+)
+
 test.serial('another certificate is issued without a password in the answer', async t => {
   const ana = await api().makeUser()
   const { id } = await api().makeDatabase(ana)

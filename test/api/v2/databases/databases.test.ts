@@ -1,6 +1,6 @@
 import test from 'ava'
 import { loadDatabase } from '../../../../db/databases/databases.ts'
-import { findOperation } from '../../../../db/operations/operations.ts'
+import { enqueueOperation, findOperation } from '../../../../db/operations/operations.ts'
 import { type Answer, type TestUser, testApi } from '../../../kit/actors/api.ts'
 import { comesTrue } from '../../../kit/comes-true.ts'
 
@@ -100,6 +100,20 @@ test.serial('a name changes at once, without an operation', async t => {
   t.is(answer.headers.get('x-operation-id'), null)
   t.is((await row(id)).name, 'new-name')
   t.is((await operations(id)).length, 1)
+})
+
+test.serial('a name changes at once while a change of memory runs, and takes nothing of it back', async t => {
+  const ana = await api().makeUser()
+  const { id } = await api().makeDatabase(ana)
+  await enqueueOperation(api().db, {
+    ...{ targetType: 'database', targetId: id, kind: 'resize', ownerId: ana.id, actor: ana.id, input: { ramMb: 2048 } },
+  })
+  const before = await operations(id)
+  const answer = await patch(ana, id, { name: 'busy' })
+  t.is(answer.status, 200)
+  t.is(answer.headers.get('x-operation-id'), null)
+  t.is((await row(id)).name, 'busy')
+  t.deepEqual(await operations(id), before)
 })
 
 test.serial('memory changes with an operation that has the new size, and nothing else', async t => {

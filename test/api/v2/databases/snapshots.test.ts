@@ -18,14 +18,20 @@ const post = (user: TestUser, path: string, body: object = {}) =>
     .request('POST', path, { body: JSON.stringify(body) })
 
 /** A good snapshot of this database, as its host leaves it. */
-async function goodSnapshot(ownerId: string, databaseId: string, runtime = 'redis') {
+async function goodSnapshot(
+  ownerId: string,
+  databaseId: string,
+  runtime = 'redis',
+  engineVersion: string | null = null,
+) {
   const version = randomBytes(16).toString('hex')
   const name = `${databaseId}_${runtime}_manual`
   const { db } = api()
   const operation = { id: randomBytes(16).toString('hex'), target_type: 'database', target_id: databaseId }
   await db('operations').insert({ ...operation, kind: 'snapshot', state: 'success', owner_id: ownerId, actor: ownerId })
   const row = { id: version, target_type: 'database', target_id: databaseId, owner_id: ownerId, name, runtime }
-  await db('snapshots').insert({ ...row, operation_id: operation.id, origin: 'manual', state: 'good', size: 10 })
+  const made = { operation_id: operation.id, origin: 'manual', state: 'good', size: 10, engine_version: engineVersion }
+  await db('snapshots').insert({ ...row, ...made })
   await recordSnapshotProof(db, operation.id, 'c'.repeat(64))
   return { snapshotId: name, versionId: version }
 }
@@ -77,6 +83,34 @@ test.serial('a restore has the snapshot of the same owner and type, and its stat
   const operation = await findOperation(api().db, answer.headers.get('x-operation-id') ?? '')
   t.like(operation, { target_id: id, input: { snapshotId: deleted.versionId } })
   t.like((await api().as(ana).get(path)).body.response, { state: 'success' })
+})
+
+test.serial('a snapshot of a newer version is refused, one of an older version is not', async t => {
+  const ana = await api().makeUser()
+  const { id } = await api().makeDatabase(ana, { engine: 'redis' })
+  const path = `/v2/databases/${id}/snapshots/restore`
+  await api().db('databases').where({ id }).update({ version: '7' })
+  const newer = await goodSnapshot(ana.id, 'd'.repeat(32), 'redis', '8')
+  t.is((await post(ana, path, newer)).body.code, 'SNAPSHOT_DATABASE_MISMATCH')
+  const same = await goodSnapshot(ana.id, 'd'.repeat(32), 'redis', '7')
+  t.is((await post(ana, path, same)).status, 200)
+  await api().db('databases').where({ id }).update({ version: '10' })
+  const older = await goodSnapshot(ana.id, 'd'.repeat(32), 'redis', '8')
+  t.is((await post(ana, path, older)).status, 200)
+})
+
+test.serial('a key that is limited to one database does not read the snapshot of another through it', async t => {
+  const ana = await api().makeUser()
+  const { id } = await api().makeDatabase(ana)
+  const another = await api().makeDatabase(ana)
+  const { key } = await api().makeKey(ana, { resources: [id] })
+  const restore = (snapshot: object) =>
+    api()
+      .as(key)
+      .request('POST', `/v2/databases/${id}/snapshots/restore`, { body: JSON.stringify(snapshot) })
+  const refused = await restore(await goodSnapshot(ana.id, another.id))
+  t.deepEqual([refused.status, refused.body.code], [403, 'RESOURCE_NOT_ALLOWED'])
+  t.is((await restore(await goodSnapshot(ana.id, id))).status, 200)
 })
 
 test.serial('a restore that fails is SNAPSHOT_RESTORE_FAILED with the reason', async t => {
