@@ -9,6 +9,7 @@ import { refusal } from '../../failures.ts'
 import { databaseJob } from '../container.ts'
 import { dumpJob } from '../dump-jobs.ts'
 import { databaseVolume } from '../names.ts'
+import { recordPassword } from '../password-record.ts'
 import { EngineUnavailable, type LocalEngine } from '../port.ts'
 import { completeVolume, type PreparationOptions } from '../preparation.ts'
 import { type PointInTimeEngine, recoveryPlace } from './port.ts'
@@ -68,6 +69,7 @@ export async function recoverVolume(
       // The engine had ended before that moment, and this is how.
       await recoverTo(options, database, { ...recovery, files, to: null }, signal)
     }
+    await recordPassword(volumes, database, database.passwordGeneration)
     await completeVolume(options, volume)
   } finally {
     files.close()

@@ -4,11 +4,17 @@ import type { Kind } from '../../kit/crash/databases/rental.ts'
 import { databaseStage } from '../../kit/crash/databases/stage.ts'
 import { type Rentals, survive } from '../../kit/crash/databases/story.ts'
 
-// A choice of the cases of test/long/databases-*.test.ts: three operations side by side, each on a host of its own, and one death for all.
+// A choice of the cases of test/long/databases-*.test.ts: operations side by side, each on a host of its own, and one death for all.
 const started = databaseStage('redis')
 const rentals: Rentals = []
 
-const choice: Record<Exclude<Victim, 'host'>, [Kind, string][]> = {
+const choice: Record<Victim, [Kind, string][]> = {
+  host: [
+    ['create', 'database-engine.start:after'],
+    ['rotate', 'databases.locally:after'],
+    ['snapshot', 'snapshots.unpack:after'],
+    ['restore', 'host.stopDatabase:after'],
+  ],
   engine: [
     ['rotate', 'databases.locally:before'],
     ['resize', 'database-engine.stop:after'],
