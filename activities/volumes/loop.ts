@@ -1,10 +1,7 @@
-import { access, mkdir, open, readdir, readFile, rename, rm, rmdir, stat, statfs } from 'node:fs/promises'
-import { dirname } from 'node:path'
+import { access, mkdir, readdir, readFile, rm, rmdir, stat, statfs } from 'node:fs/promises'
 import { ignoreError } from '../../lib/async/ignore-error.ts'
 import { MiB } from '../../lib/bytes.ts'
-import { runProcess, systemEnvironment } from '../../lib/child-process.ts'
-import { NoSpaceLeft } from '../../lib/folders/no-space-left.ts'
-import { syncFolder } from '../../lib/folders/sync-folder.ts'
+import { check, command, growFile, growUnmounted, makeImage, smallerThanItsFile } from './ext4-image.ts'
 import { checkedId, createLayout, demandSpace, flushVolume, makeRoot, moveUnless, restrictAccess } from './folder.ts'
 import { inTable, isUnwritable, type Mount, mountsIn } from './mount-table.ts'
 import { type VolumeFault, VolumeLost, type Volumes } from './port.ts'
@@ -39,6 +36,15 @@ export function loopVolumes(root: string): Volumes {
     })
   }
 
+  /**
+   * For a larger plan. If the kernel refuses while it is mounted (it requires CAP_SYS_RESOURCE), it is mounted again, and what a program
+   * uses grows when it is mounted the next time.
+   */
+  async function growMounted(appId: string): Promise<void> {
+    if (await growInUse(path(appId))) return
+    if (await unmountIfIdle(path(appId))) await mountImage(appId)
+  }
+
   async function list(): Promise<string[]> {
     const names = await readdir(`${root}/images`).catch(() => [])
     const ids = names.filter(name => name.endsWith(suffix)).map(name => name.slice(0, -suffix.length))
@@ -62,7 +68,8 @@ export function loopVolumes(root: string): Volumes {
         await makeImage(image(appId), sizeMb)
       }
       await mountImage(appId)
-      if (present && present.size < sizeMb * MiB) await grow(image(appId), path(appId), sizeMb)
+      if (present && present.size < sizeMb * MiB) await growFile(image(appId), sizeMb)
+      if (present && (await smallerThanItsFile(image(appId)))) await growMounted(appId)
       await createLayout(path(appId), uid)
     },
 
@@ -131,56 +138,18 @@ export function loopVolumes(root: string): Volumes {
 /** `discard` returns the space of deleted files to the host; unused inode tables are never written. */
 const mountOptions = 'loop,nodev,nosuid,noatime,discard,noinit_itable'
 
-/** Created under another name and renamed when complete. */
-async function makeImage(image: string, sizeMb: number): Promise<void> {
-  const draft = `${image}.new`
-  await rm(draft, { force: true })
-  const file = await open(draft, 'wx', 0o600)
-  await file.truncate(sizeMb * MiB).finally(() => file.close())
-  const extended = 'lazy_itable_init=1,lazy_journal_init=1,nodiscard'
-  await command('mkfs.ext4', ['-q', '-F', '-m', '0', '-i', '8192', '-E', extended, draft])
-  await rename(draft, image)
-  await syncFolder(dirname(image))
-}
-
-/**
- * For a larger plan: the file system grows while it is in use, and never shrinks. If the kernel refuses (it requires
- * CAP_SYS_RESOURCE), only the file grows now, and the file system when it is mounted the next time.
- */
-async function grow(image: string, mountPoint: string, sizeMb: number): Promise<void> {
-  const file = await open(image, 'r+')
-  await file.truncate(sizeMb * MiB).finally(() => file.close())
+/** Whether the kernel lets a mounted file system grow to the size of its file. */
+async function growInUse(mountPoint: string): Promise<boolean> {
   const [device] = await devices(mountPoint)
   if (!device) throw new Error(`${mountPoint} is not mounted.`)
   await command('losetup', ['--set-capacity', device])
-  await command('resize2fs', [device]).catch(error => {
-    if (!/permission denied/i.test(String(error.stderr))) throw error
-  })
-}
-
-async function growUnmounted(image: string): Promise<void> {
-  await check(image)
-  await command('resize2fs', [image])
-}
-
-/** Status 1 means repaired. */
-async function check(image: string): Promise<void> {
-  await command('e2fsck', ['-f', '-y', image]).catch(error => {
-    if (error.code !== 1) throw error
-  })
-}
-
-/** Reads the superblock (1024 bytes in): block count at 4, block size as a power of two over 1024 at 24. */
-async function smallerThanItsFile(image: string): Promise<boolean> {
-  const file = await open(image, 'r')
-  try {
-    const { buffer } = await file.read(Buffer.alloc(64), 0, 64, 1024)
-    const blockSize = 1024 * 2 ** Math.min(6, buffer.readUInt32LE(24))
-    const isExt = buffer.readUInt16LE(56) === 0xef53
-    return isExt && (buffer.readUInt32LE(4) + 1) * blockSize < (await file.stat()).size
-  } finally {
-    await file.close()
-  }
+  return command('resize2fs', [device]).then(
+    () => true,
+    error => {
+      if (!/permission denied/i.test(String(error.cause?.stderr ?? error.stderr))) throw error
+      return false
+    },
+  )
 }
 
 /** Unmounts until nothing is mounted there; lazily when a process still uses it. */
@@ -216,17 +185,6 @@ async function mountsAt(mountPoint: string): Promise<Mount[]> {
 async function isRemoved(device: string): Promise<boolean> {
   const file = await readFile(`/sys/block/${device.replace('/dev/', '')}/loop/backing_file`, 'utf8').catch(() => '')
   return file.trimEnd().endsWith(' (deleted)')
-}
-
-async function command(program: string, args: string[]): Promise<void> {
-  try {
-    await runProcess(program, args, { env: systemEnvironment })
-  } catch (error) {
-    if (/no space left on device/i.test(String((error as { stderr?: string }).stderr))) {
-      throw new NoSpaceLeft('The host has no disk space left.', { cause: error })
-    }
-    throw error
-  }
 }
 
 /** Why this machine cannot have such volumes, or null. Creates a volume of 8 MB as a test. */

@@ -1,22 +1,10 @@
 import type { Knex } from 'knex'
+import { lockTables } from '../migration-locks.ts'
 
 /** The image that a database keeps, and the evidence that its snapshots can be restored. */
 export async function up(knex: Knex): Promise<void> {
+  await lockTables(knex, [['hosts', 'access exclusive'], ['databases', 'access exclusive']])
   await knex.raw(`
-    -- In the order of running transactions, and never waiting for long: what waits for these locks makes all others wait behind it.
-    set local lock_timeout = '2s';
-    do $$ begin
-      for attempt in 1..150 loop
-        begin
-          lock table hosts in access exclusive mode;
-          lock table databases in access exclusive mode;
-          return;
-        exception when lock_not_available then perform pg_sleep(2);
-        end;
-      end loop;
-      raise exception 'hosts or databases were in use for 10 minutes: end what reads them for long, such as a backup, and try again';
-    end $$;
-
     -- Ids of the images that the host has, by name: an image that was replaced under its name has another.
     alter table hosts add column database_image_ids jsonb not null default '{}';
 

@@ -1,21 +1,10 @@
 import type { Knex } from 'knex'
+import { lockTables } from '../migration-locks.ts'
 
 /** What hosts copy of Postgres databases, so that they can be restored to any second. */
 export async function up(knex: Knex): Promise<void> {
+  await lockTables(knex, [['databases', 'share row exclusive']])
   await knex.raw(`
-    -- Never waiting for long: what waits for this lock makes all others wait behind it.
-    set local lock_timeout = '2s';
-    do $$ begin
-      for attempt in 1..150 loop
-        begin
-          lock table databases in share row exclusive mode;
-          return;
-        exception when lock_not_available then perform pg_sleep(2);
-        end;
-      end loop;
-      raise exception 'databases were in use for 10 minutes: end what reads them for long, such as a backup, and try again';
-    end $$;
-
     -- Without foreign keys to databases: their references to segments are dropped in batches, after a database was deleted.
 
     -- The state of the copies of one volume of a database.

@@ -1,22 +1,10 @@
 import type { Knex } from 'knex'
+import { lockTables } from '../migration-locks.ts'
 
 /** Daily snapshots of databases, and what their owners were warned of. */
 export async function up(knex: Knex): Promise<void> {
+  await lockTables(knex, [['databases', 'access exclusive'], ['snapshots', 'share row exclusive']])
   await knex.raw(`
-    -- In the order of running transactions, and never waiting for long: what waits for these locks makes all others wait behind it.
-    set local lock_timeout = '2s';
-    do $$ begin
-      for attempt in 1..150 loop
-        begin
-          lock table databases in access exclusive mode;
-          lock table snapshots in share row exclusive mode;
-          return;
-        exception when lock_not_available then perform pg_sleep(2);
-        end;
-      end loop;
-      raise exception 'databases or snapshots were in use for 10 minutes: end what reads them for long, such as a backup, and try again';
-    end $$;
-
     alter table databases
       -- The moment before which no round has to look whether an automatic snapshot is due, and when one was queued last.
       add column snapshot_due_at timestamptz not null default now(),

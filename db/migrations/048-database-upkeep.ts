@@ -1,21 +1,10 @@
 import type { Knex } from 'knex'
+import { lockTables } from '../migration-locks.ts'
 
 /** Databases whose disk is full, and when their certificates are replaced. */
 export async function up(knex: Knex): Promise<void> {
+  await lockTables(knex, [['databases', 'access exclusive']])
   await knex.raw(`
-    -- Never waiting for long: what waits for this lock makes all others wait behind it.
-    set local lock_timeout = '2s';
-    do $$ begin
-      for attempt in 1..150 loop
-        begin
-          lock table databases in access exclusive mode;
-          return;
-        exception when lock_not_available then perform pg_sleep(2);
-        end;
-      end loop;
-      raise exception 'databases were in use for 10 minutes: end what reads them for long, such as a backup, and try again';
-    end $$;
-
     alter table databases
       add column read_only_since timestamptz,           -- its disk is nearly full, so writes have ended; null = they are admitted
       add column certificate_renew_at timestamptz,      -- no renewal is queued before; a failure moves it

@@ -104,7 +104,7 @@ async function scene() {
 }
 
 test('an undo goes back to the volume before the restore, by one stop and one start, and an undo of it comes back', async t => {
-  const { restored, act, row, host, steps } = await scene()
+  const { restored, act, row, host, steps, id } = await scene()
   await restored()
   const after = await row()
   t.like(after, { retired_generation: 1 })
@@ -118,17 +118,19 @@ test('an undo goes back to the volume before the restore, by one stop and one st
   t.is((await act(queueUndo)).state, 'success')
   t.like(await row(), { generation: after.generation, retired_generation: 1 })
   t.is(host().generation, after.generation)
+  await (await kit).keep('database-undo', id)
 })
 
 for (const name of ['startDatabase', 'setDatabasePassword'] as const)
   test(`an undo whose ${name} fails leaves what served serving`, async t => {
-    const { restored, act, row, host, fail } = await scene()
+    const { restored, act, row, host, fail, id } = await scene()
     await restored()
     const before = await row()
     fail(name, 1)
     t.like(await act(queueUndo), { state: 'error', code: 'ACTION_FAILED', message: `${name} fails` })
     t.like(await row(), { generation: before.generation, retired_generation: 1, status: 'running' })
     t.like(host(), { generation: before.generation, runs: 512 })
+    await (await kit).keep(`database-undo-failed-${name}`, id)
   })
 
 test('an undo of a stopped database starts nothing; of one that crashed it does, and leaves nothing running if it fails', async t => {
@@ -147,6 +149,7 @@ test('an undo of a stopped database starts nothing; of one that crashed it does,
   t.is(host().runs, null)
   t.is((await act(queueUndo)).state, 'success')
   t.like(await row(), { retired_generation: generation, status: 'running' })
+  await (await kit).keep('database-undo-stopped', id)
 })
 
 test('without a restore in the last day nothing is undone; nor after another restore took its place', async t => {
@@ -169,7 +172,7 @@ test('without a restore in the last day nothing is undone; nor after another res
 })
 
 test('a database keeps its image although the host has another one of that name, until it is upgraded', async t => {
-  const { act, row, host, command, steps } = await scene()
+  const { act, row, host, command, steps, id } = await scene()
   t.is((await row()).image_id, 'sha256:1')
   host().tagged = 'sha256:2'
   await command('stop')
@@ -182,20 +185,22 @@ test('a database keeps its image although the host has another one of that name,
   t.is(host().image, 'sha256:2')
   t.is((await act(queueUpgrade)).state, 'success')
   t.deepEqual(steps(), ['chooseImage'], 'what has the image already is not stopped')
+  await (await kit).keep('database-upgrade', id)
 })
 
 for (const name of ['startDatabase', 'setDatabasePassword'] as const)
   test(`an upgrade whose ${name} fails gives the engine its former image`, async t => {
-    const { act, row, host, fail } = await scene()
+    const { act, row, host, fail, id } = await scene()
     host().tagged = 'sha256:2'
     fail(name, 1)
     t.like(await act(queueUpgrade), { state: 'error', code: 'ACTION_FAILED', message: `${name} fails` })
     t.like(await row(), { image_id: 'sha256:1', status: 'running' })
     t.like(host(), { image: 'sha256:1', runs: 512 })
+    await (await kit).keep(`database-upgrade-failed-${name}`, id)
   })
 
 test('a stopped database stays stopped in an upgrade, and keeps its image when the new one does not serve', async t => {
-  const { act, row, host, fail, command, steps } = await scene()
+  const { act, row, host, fail, command, steps, id } = await scene()
   await command('stop')
   host().tagged = 'sha256:2'
   fail('proveImage', 1)
@@ -205,6 +210,7 @@ test('a stopped database stays stopped in an upgrade, and keeps its image when t
   t.is((await act(queueUpgrade)).state, 'success')
   t.deepEqual(steps(), ['chooseImage', 'proveImage'])
   t.like(await row(), { image_id: 'sha256:2', status: 'exited', desired_state: 'stopped' })
+  await (await kit).keep('database-upgrade-stopped', id)
 })
 
 test('an operator starts a database that stays down, and its crashes no longer count', async t => {
@@ -238,6 +244,7 @@ test('a drill that finds the recorded contents is good evidence; one that does n
   const [failed, ...others] = await listDrills(db, { databaseId: id, limit: 9 })
   t.like(failed, { outcome: 'failed', reason: 'It has other contents.', digest: 'd'.repeat(64), expected: contents })
   t.is(others.length, 1)
+  await (await kit).keep('database-drill', id)
 })
 
 test('a drill whose host fails is evidence too, and leaves nothing there; the next snapshot gets the slot', async t => {
@@ -253,6 +260,7 @@ test('a drill whose host fails is evidence too, and leaves nothing there; the ne
   })
   await snapshot()
   t.is((await row()).status, 'running')
+  await (await kit).keep('database-drill-failed', id)
 })
 
 test('commands do not wait for a drill; a cancelled one, or that of a deleted database, is no evidence', async t => {

@@ -82,6 +82,7 @@ test('a database is made, stopped, started and deleted, in the order of its requ
   t.like(host(), { container: false, runs: null })
   await comesTrue(() => !host().volume)
   t.like(await command('start'), { state: 'error', code: 'DATABASE_NOT_FOUND' })
+  await (await kit).keep('database-commands', id)
 })
 
 for (const name of ['prepareDatabase', 'startDatabase', 'setDatabasePassword'] as const)
@@ -92,6 +93,7 @@ for (const name of ['prepareDatabase', 'startDatabase', 'setDatabasePassword'] a
     t.is(await row(), undefined)
     t.like(host(), { volume: false, container: false, runs: null })
     t.deepEqual(await db('databases').where({ owner_id: user.id }), [])
+    await (await kit).keep(`database-create-failed-${name}`, id)
   })
 
 test('a creation that is cancelled, or whose database is deleted meanwhile, leaves nothing', async t => {
@@ -110,6 +112,7 @@ test('a creation that is cancelled, or whose database is deleted meanwhile, leav
     if (deletion) t.is((await run.ended(deletion)).state, 'success')
     t.is(await row(), undefined)
     t.like(host(), { volume: false, container: false, runs: null })
+    await (await kit).keep(`database-create-${how}`, id)
   }
 })
 
@@ -124,6 +127,7 @@ test('a port that something else has is replaced by another one', async t => {
   t.is((await created()).state, 'success')
   t.is(new Set(ports).size, 3)
   t.is((await row())?.port, ports[2])
+  await (await kit).keep('database-create-port', id)
 })
 
 test('a rotation that fails at its host gives the old password back; the next one works', async t => {
@@ -136,6 +140,7 @@ test('a rotation that fails at its host gives the old password back; the next on
   t.is((await command('rotate')).state, 'success')
   t.like(await row(), { password_generation: 2 })
   t.is(host().password, 2)
+  await (await kit).keep('database-rotate', id)
 })
 
 test('the row has the new generation before the engine gets its password', async t => {
@@ -166,6 +171,7 @@ test('a new certificate is issued without a stop', async t => {
   t.is((await command('certify')).state, 'success')
   t.is(host().certificates, 1)
   t.false(databases.steps(id).includes('stopDatabase'))
+  await (await kit).keep('database-certify', id)
 })
 
 test('another memory takes one stop and one start; when the engine does not serve with it, it gets the old one back', async t => {
@@ -185,6 +191,7 @@ test('another memory takes one stop and one start; when the engine does not serv
   t.is((await command('resize', { ramMb: 512 })).state, 'success')
   t.like(await row(), { ram_mb: 512, status: 'exited' })
   t.is(host().runs, null, 'what is stopped stays stopped')
+  await (await kit).keep('database-resize', id)
 })
 
 /** A snapshot that waits for its lane, as the API stores it. */
@@ -219,6 +226,7 @@ test('a snapshot is good once its host has proved it; a restore of it switches t
   t.like(restored, { status: 'running', retired_generation: 1 })
   t.is(host().generation, restored!.generation)
   t.true(restored!.generation > 1)
+  await (await kit).keep('database-restore', id)
 })
 
 for (const name of ['prepareRestore', 'startDatabase', 'setDatabasePassword'] as const)
@@ -233,6 +241,7 @@ for (const name of ['prepareRestore', 'startDatabase', 'setDatabasePassword'] as
     t.like(await command('restore', { snapshotId: snapshot.id }), { state: 'error' })
     t.like(await row(), { status: 'running', generation: 1, retired_generation: null })
     t.like(host(), { generation: 1, runs: 512, copy: null })
+    await (await kit).keep(`database-restore-failed-${name}`, id)
   })
 
 test('a stopped database stays stopped when it is restored', async t => {
@@ -246,6 +255,7 @@ test('a stopped database stays stopped when it is restored', async t => {
   t.is((await command('restore', { snapshotId: snapshot.id })).state, 'success')
   t.like(await row(), { status: 'exited', retired_generation: 1 })
   t.is(databases.steps(id).at(-1), 'prepareRestore')
+  await (await kit).keep('database-restore-stopped', id)
 })
 
 test('a stop does not wait for a snapshot, which ends; a rotation leaves it alone', async t => {
@@ -264,6 +274,7 @@ test('a stop does not wait for a snapshot, which ends; a rotation leaves it alon
   t.is((await command('stop')).state, 'success')
   t.like(await run.ended(snapshot.operation_id), { state: 'error', code: 'SNAPSHOT_FAILED' })
   open()
+  await (await kit).keep('database-snapshot-ended', id)
 })
 
 test('Redis that holds more than the memory it is asked for is refused before anything has changed', async t => {
@@ -286,6 +297,7 @@ test('Redis that holds more than the memory it is asked for is refused before an
   t.like(await row(), { status: 'running', ram_mb: 1024, reserved_mb: 1024 })
   t.is(host().runs, 1024)
   t.deepEqual(limits, [1024], 'nobody could add to its data until it was stopped')
+  await (await kit).keep('database-resize-refused', id)
 })
 
 test('a smaller memory with which the engine does not start gives the former limit back', async t => {

@@ -13,8 +13,10 @@ import { parseConfig } from '../../policy/config.ts'
 import { serveHostQueues } from '../../workers/host/host-queues.ts'
 import { startPlatformWorker } from '../../workers/platform-worker.ts'
 import { temporalDatabaseLanes, temporalLanes } from '../../workers/temporal/lanes.ts'
+import { databaseLaneId } from '../../workflows/ids.ts'
 import { comesTrue } from '../kit/comes-true.ts'
 import { fakeEdge } from '../kit/fakes/edge.ts'
+import { keepRun } from '../kit/platform/histories.ts'
 import { rows } from '../kit/rows/rows.ts'
 import { type TestDatabase, testDatabase } from '../kit/servers/database.ts'
 import { type TestTemporal, testTemporal } from '../kit/servers/temporal.ts'
@@ -134,6 +136,8 @@ async function start(
     steps: (appId: string) => stepLog.steps(appId),
     /** Max number of these steps that ran concurrently for one application. */
     mostAtOnce: (appId: string) => stepLog.mostAtOnce(appId),
+    /** Keeps the run of a database's lane (`scripts/record-histories.mjs`). */
+    keep: (name: string, databaseId: string) => keepRun(client, name, databaseLaneId(databaseId)),
     address: temporal.address,
     queuePrefix: temporal.queuePrefix,
     make: rows(db),

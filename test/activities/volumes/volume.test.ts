@@ -21,6 +21,7 @@ import { openVolumes } from '../../../activities/volumes/choice.ts'
 import { folderVolumes } from '../../../activities/volumes/folder.ts'
 import { loopVolumes } from '../../../activities/volumes/loop.ts'
 import { VolumeLost } from '../../../activities/volumes/port.ts'
+import { MiB } from '../../../lib/bytes.ts'
 import { NoSpaceLeft } from '../../../lib/folders/no-space-left.ts'
 import { volumesContract } from '../../contracts/volumes.ts'
 
@@ -53,17 +54,25 @@ test.serial('a volume with an enforced size ends at it, without effect on the ho
   await volumes.remove('full')
 })
 
-test.serial('a larger plan grows the volume, at the latest with its next mount', async t => {
-  const volumes = loopVolumes(`${root}/loop`)
-  await volumes.ensure('grows', 16, 10_001)
-  await volumes.ensure('grows', 64, 10_001)
-  await run('umount', [volumes.path('grows')])
-  await volumes.ensure('grows', 64, 10_001)
-  await writeFile(`${volumes.path('grows')}/files/big`, Buffer.alloc(32 * 1024 * 1024))
-  await volumes.ensure('grows', 16, 10_001)
-  t.is((await stat(`${volumes.path('grows')}/files/big`)).size, 32 * 1024 * 1024)
-  await volumes.remove('grows')
-})
+test.serial(
+  'a larger plan grows the volume at once unless a program uses it, and then with its next mount',
+  async t => {
+    const volumes = loopVolumes(`${root}/loop`)
+    await volumes.ensure('grows', 16, 10_001)
+    const big = (megabytes: number) => writeFile(`${volumes.path('grows')}/files/big`, Buffer.alloc(megabytes * MiB))
+    await volumes.ensure('grows', 64, 10_001)
+    await big(32)
+    const inUse = await open(`${volumes.path('grows')}/files/big`)
+    await volumes.ensure('grows', 128, 10_001)
+    t.is((await inUse.read(Buffer.alloc(1), 0, 1, 0)).bytesRead, 1, 'what is in use stays mounted')
+    await inUse.close()
+    await volumes.ensure('grows', 128, 10_001)
+    await big(96)
+    await volumes.ensure('grows', 16, 10_001)
+    t.is((await stat(`${volumes.path('grows')}/files/big`)).size, 96 * MiB)
+    await volumes.remove('grows')
+  },
+)
 
 test.serial('after a reboot everything is mounted again', async t => {
   const volumes = loopVolumes(`${root}/loop`)

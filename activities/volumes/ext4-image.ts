@@ -1,0 +1,62 @@
+import { open, rename, rm } from 'node:fs/promises'
+import { dirname } from 'node:path'
+import { MiB } from '../../lib/bytes.ts'
+import { runProcess, systemEnvironment } from '../../lib/child-process.ts'
+import { NoSpaceLeft } from '../../lib/folders/no-space-left.ts'
+import { syncFolder } from '../../lib/folders/sync-folder.ts'
+
+/** Created under another name and renamed when complete. */
+export async function makeImage(image: string, sizeMb: number): Promise<void> {
+  const draft = `${image}.new`
+  await rm(draft, { force: true })
+  const file = await open(draft, 'wx', 0o600)
+  await file.truncate(sizeMb * MiB).finally(() => file.close())
+  const extended = 'lazy_itable_init=1,lazy_journal_init=1,nodiscard'
+  await command('mkfs.ext4', ['-q', '-F', '-m', '0', '-i', '8192', '-E', extended, draft])
+  await rename(draft, image)
+  await syncFolder(dirname(image))
+}
+
+/** The file grows, and never shrinks; the file system in it follows. */
+export async function growFile(image: string, sizeMb: number): Promise<void> {
+  const file = await open(image, 'r+')
+  await file.truncate(sizeMb * MiB).finally(() => file.close())
+}
+
+/** A file system that is not mounted grows to the size of its file. */
+export async function growUnmounted(image: string): Promise<void> {
+  await check(image)
+  await command('resize2fs', [image])
+}
+
+/** Repairs a file system that is not mounted. */
+export async function check(image: string): Promise<void> {
+  await command('e2fsck', ['-f', '-y', image]).catch(error => {
+    if (error.code !== 1) throw error // 1 = repaired
+  })
+}
+
+/** Whether a file system is smaller than its file. Reads the superblock (1024 bytes in): block count at 4, block size as a power of two over 1024 at 24. */
+export async function smallerThanItsFile(image: string): Promise<boolean> {
+  const file = await open(image, 'r')
+  try {
+    const { buffer } = await file.read(Buffer.alloc(64), 0, 64, 1024)
+    const blockSize = 1024 * 2 ** Math.min(6, buffer.readUInt32LE(24))
+    const isExt = buffer.readUInt16LE(56) === 0xef53
+    return isExt && (buffer.readUInt32LE(4) + 1) * blockSize < (await file.stat()).size
+  } finally {
+    await file.close()
+  }
+}
+
+/** Runs a program of the system. Rejects with NoSpaceLeft, or with an error that has `stderr`. */
+export async function command(program: string, args: string[]): Promise<void> {
+  try {
+    await runProcess(program, args, { env: systemEnvironment })
+  } catch (error) {
+    if (/no space left on device/i.test(String((error as { stderr?: string }).stderr))) {
+      throw new NoSpaceLeft('The host has no disk space left.', { cause: error })
+    }
+    throw error
+  }
+}
