@@ -24,7 +24,8 @@ export const passwdFile = 'passwd'
 export const passwdOf = (uid: number): string =>
   `root:x:0:0:root:/:/bin/false\nberth:x:${uid}:${uid}:berth:${places.data}:/bin/false\n`
 
-const jobMinMemoryMb = 1024
+/** Of a container that makes a data folder or serves privately at least, and of one that dumps or loads. */
+export const jobMemoryMb = 1024
 
 /** The container that serves a database: its engine on the data folder, with its port published under the same number. */
 export function databaseContainer(
@@ -61,7 +62,7 @@ export function databaseJob(
     ...common(database, folders, command, host),
     name: databaseJobName({ id, generation }),
     labels: { ...labelsOf(database, host), [labels.role]: databaseJobRole },
-    memoryMb: Math.max(jobMinMemoryMb, ramMb),
+    memoryMb: Math.max(jobMemoryMb, ramMb),
     network: 'none',
     publish: null,
     stopSignal: stop.signal,

@@ -3,7 +3,7 @@ import type { DatabaseTraits, LocalEngine } from './port.ts'
 /** Where the containers of an `EngineJob` find the dump. */
 export const dumpPlace = '/dump'
 
-/** A folder for a dump, and containers that work on it: the engine's image, its user, no network, 1 GB of memory at least. */
+/** A folder for a dump, and containers that work on it: the engine's image, its user, no network, 1 GB of memory. */
 export interface EngineJob {
   /** The folder on this host, which is `dumpPlace` in the containers. Empty before `dump`. Nobody else writes it. */
   folder: string

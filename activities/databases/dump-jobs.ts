@@ -1,7 +1,7 @@
 import type { DatabaseFacts } from '../../db/operations/database-facts.ts'
 import type { ContainerHost, ContainerSpec } from '../containers/port.ts'
 import type { HostTraits } from '../containers/spec.ts'
-import { type DatabaseFolders, databaseJob } from './container.ts'
+import { type DatabaseFolders, databaseJob, jobMemoryMb } from './container.ts'
 import { dumpPlace, type EngineJob } from './contents.ts'
 import { places } from './port.ts'
 
@@ -29,6 +29,8 @@ export function dumpJob({ engine, traits, database, folders, dump, writesData, s
       const spec: ContainerSpec = {
         ...job,
         name: `${job.name}-dump`,
+        // It streams, however large the database is.
+        memoryMb: jobMemoryMb,
         binds: [
           ...job.binds.map(bind => (bind.target === places.data ? { ...bind, readOnly: !writesData } : bind)),
           { source: dump, target: dumpPlace, readOnly: false },

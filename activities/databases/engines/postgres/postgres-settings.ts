@@ -14,13 +14,6 @@ export const dataFolder = `${places.data}/pg`
 
 export const configFile = `${places.settings}/postgresql.conf`
 
-/** Connections of the customer's role. The rest of the maximum is reserved for superusers, that is for the platform. */
-export function connectionLimits(memoryMb: number): { max: number; reserved: number; customer: number } {
-  const max = policy.maxConnections(memoryMb)
-  const reserved = Math.ceil(max / 10)
-  return { max, reserved, customer: max - reserved }
-}
-
 /** Files in the folder of settings. */
 export const postgresSettings = (traits: DatabaseTraits): Record<string, string> => ({
   'postgresql.conf': `${Object.entries(parameters(traits))
@@ -52,7 +45,7 @@ platform  berth  "/^${loaderPrefix}[0-9a-f]{16}$"
 `
 
 function parameters({ memoryMb, port, readOnly, archives = false }: DatabaseTraits): Record<string, string | number> {
-  const { max, reserved } = connectionLimits(memoryMb)
+  const max = policy.maxConnections(memoryMb)
   const share = (part: number) => `${Math.floor(memoryMb * part)}MB`
   return {
     data_directory: dataFolder,
@@ -73,7 +66,8 @@ function parameters({ memoryMb, port, readOnly, archives = false }: DatabaseTrai
     ssl_key_file: `${places.settings}/${certificateFiles.key}`,
     ssl_min_protocol_version: 'TLSv1.2',
     max_connections: max,
-    superuser_reserved_connections: reserved,
+    // For the platform. It limits every role of the customer, after a change of memory too, which a limit of a role would not follow.
+    superuser_reserved_connections: Math.ceil(max / 10),
     shared_buffers: share(0.25),
     effective_cache_size: share(0.6),
     work_mem: '4MB',

@@ -7,7 +7,7 @@ import { customerUser } from '../../../../policy/databases/connection-url.ts'
 import { type DatabaseEngine, EngineUnavailable, type LocalEngine } from '../../port.ts'
 import { type EngineCall, engineCall, openSeconds } from '../engine-call.ts'
 import { giveIdentity } from './postgres-identity.ts'
-import { configFile, connectionLimits, dataFolder, platformRole, postgresSettings } from './postgres-settings.ts'
+import { configFile, dataFolder, platformRole, postgresSettings } from './postgres-settings.ts'
 import { scramVerifier } from './postgres-verifier.ts'
 
 const changeSeconds = 20
@@ -54,12 +54,12 @@ export const postgresEngine: DatabaseEngine = {
   },
 
   async setPassword(engine) {
-    const { secrets, traits } = engine
+    const { secrets } = engine
     const verifier = await scramVerifier(secrets.password)
     await asPlatform(engine, { seconds: changeSeconds }, async client => {
       await ensureCustomer(client)
       const role = `login createrole createdb nosuperuser noreplication nobypassrls inherit
-        connection limit ${connectionLimits(traits.memoryMb).customer} valid until 'infinity'`
+        connection limit -1 valid until 'infinity'`
       // A statement has no parameters here; the verifier is base64 and separators only.
       await untilChanged(client, `alter role "${customerUser}" with ${role} password '${verifier}'`)
       await endSessions(client)

@@ -194,7 +194,7 @@ test.serial('postgres: the settings follow from the memory, and are in effect', 
   const role = await client.query('select rolconnlimit, rolcreaterole, rolcreatedb from pg_roles where rolname = $1', [
     'default',
   ])
-  t.deepEqual(role.rows, [{ rolconnlimit: 45, rolcreaterole: true, rolcreatedb: true }])
+  t.deepEqual(role.rows, [{ rolconnlimit: -1, rolcreaterole: true, rolcreatedb: true }])
   const { traits, secrets } = await database()
   const settings = postgresEngine.settings({ ...traits, memoryMb: 32_768 }, secrets())['postgresql.conf']!
   for (const line of ["shared_buffers = '8192MB'", "max_connections = '400'", "max_wal_size = '4096MB'"])
