@@ -3,7 +3,6 @@ import { ignoreError } from '../../lib/async/ignore-error.ts'
 import { MiB } from '../../lib/bytes.ts'
 import { check, command, growFile, growUnmounted, makeImage, smallerThanItsFile } from './ext4-image.ts'
 import { checkedId, createLayout, demandSpace, flushVolume, makeRoot, moveUnless, restrictAccess } from './folder.ts'
-import { inTable, isUnwritable, type Mount, mountsIn } from './mount-table.ts'
 import { type VolumeFault, VolumeLost, type Volumes } from './port.ts'
 
 const suffix = '.ext4'
@@ -186,6 +185,29 @@ async function isRemoved(device: string): Promise<boolean> {
   const file = await readFile(`/sys/block/${device.replace('/dev/', '')}/loop/backing_file`, 'utf8').catch(() => '')
   return file.trimEnd().endsWith(' (deleted)')
 }
+
+interface Mount {
+  device: string
+  options: string[]
+}
+
+/** The mounts of a table such as /proc/self/mounts, by their escaped mount point. */
+function mountsIn(table: string): Map<string, Mount[]> {
+  const mounts = new Map<string, Mount[]>()
+  for (const line of table.split('\n')) {
+    const [device = '', mountPoint, , options = ''] = line.split(' ')
+    if (mountPoint) mounts.set(mountPoint, [...(mounts.get(mountPoint) ?? []), { device, options: options.split(',') }])
+  }
+  return mounts
+}
+
+/** A path as the kernel escapes it in its table. */
+const inTable = (path: string): string =>
+  path.replace(/[\s\\]/g, character => `\\${character.charCodeAt(0).toString(8).padStart(3, '0')}`)
+
+/** Whether a mount no longer accepts writes. */
+const isUnwritable = ({ options }: Mount): boolean =>
+  options.some(option => /^(ro|emergency_ro|shutdown)$/.test(option))
 
 /** Why this machine cannot have such volumes, or null. Creates a volume of 8 MB as a test. */
 export async function loopRefusal(root: string): Promise<string | null> {

@@ -3,7 +3,10 @@ import { lockTables } from '../migration-locks.ts'
 
 /** The image that a database keeps, and the evidence that its snapshots can be restored. */
 export async function up(knex: Knex): Promise<void> {
-  await lockTables(knex, [['hosts', 'access exclusive'], ['databases', 'access exclusive']])
+  await lockTables(knex, [
+    ['hosts', 'access exclusive'],
+    ['databases', 'access exclusive'],
+  ])
   await knex.raw(`
     -- Ids of the images that the host has, by name: an image that was replaced under its name has another.
     alter table hosts add column database_image_ids jsonb not null default '{}';

@@ -12,6 +12,7 @@ export async function up(knex: Knex): Promise<void> {
       database_id text not null,
       generation integer not null,
       gap_at timestamptz,              -- WAL files were left out then: only later base backups go on
+      stored bigint not null default 0, -- bytes in the object store that were ever recorded of it
       closed_at timestamptz,           -- its engine has ended cleanly and runs no more: its WAL files are all that there is
       waiting integer not null default 0,
       copied_at timestamptz,
@@ -31,6 +32,7 @@ export async function up(knex: Knex): Promise<void> {
       last_file bigint,                -- and the last of those that follow without a gap; null = none was copied yet
       segment_id text not null references segments,
       size bigint not null,
+      stored_before bigint not null default 0, -- bytes that were recorded of its volume before it
       from_at timestamptz not null,    -- its engine can be brought to every moment from here
       to_at timestamptz,               -- until when its WAL files have everything
       broken boolean not null default false,  -- a WAL file after the last one is missing

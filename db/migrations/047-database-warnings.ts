@@ -3,7 +3,10 @@ import { lockTables } from '../migration-locks.ts'
 
 /** Daily snapshots of databases, and what their owners were warned of. */
 export async function up(knex: Knex): Promise<void> {
-  await lockTables(knex, [['databases', 'access exclusive'], ['snapshots', 'share row exclusive']])
+  await lockTables(knex, [
+    ['databases', 'access exclusive'],
+    ['snapshots', 'share row exclusive'],
+  ])
   await knex.raw(`
     alter table databases
       -- The moment before which no round has to look whether an automatic snapshot is due, and when one was queued last.

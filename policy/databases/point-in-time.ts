@@ -18,6 +18,11 @@ export const pointInTimeRules = {
   minBackupSeconds: 600,
   /** Delays after a failure. */
   retry: { firstSeconds: 30, maxSeconds: 900 },
+  /**
+   * Bytes in the object store for each byte of a database's memory: with more, the oldest moments are given up before their time. Another
+   * base backup is made after a quarter of that, so that something can be given up.
+   */
+  storedPerMemory: 32,
   /** What a base backup reads of an engine in a second. */
   backupMbps: 64,
   /** Max seconds of one base backup. */

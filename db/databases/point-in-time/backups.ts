@@ -3,7 +3,7 @@ import { restorableRanges } from '../../../policy/databases/point-in-time.ts'
 import { type Db, transaction } from '../../database.ts'
 import * as segments from '../../objects/segments.ts'
 import type { DatabaseRow } from '../database-rows.ts'
-import { type CopiedVolume, listCopyStates, lockCopies } from './copies.ts'
+import { type CopiedVolume, countStored, listCopyStates, lockCopies } from './copies.ts'
 
 export interface BackupRow {
   id: string
@@ -37,7 +37,7 @@ export interface StoredBackup extends CopiedVolume {
 export async function recordBackup(db: Db, stored: StoredBackup): Promise<boolean> {
   const { id, databaseId, generation, timeline, firstFile, segmentId, size, sha256, beganAt, fromAt } = stored
   return transaction(db, async trx => {
-    const { gap_at: gapAt } = await lockCopies(trx, stored)
+    const { gap_at: gapAt, stored: storedBefore } = await lockCopies(trx, stored)
     if (!(await segments.attachSegment(trx, segmentId, { size, sha256 }))) return false
     const [last] = await trx
       .select(trx.raw('max(number)::float8 as number'), trx.raw('max(at) as at'), trx.raw('count(*)::float8 as count'))
@@ -55,9 +55,11 @@ export async function recordBackup(db: Db, stored: StoredBackup): Promise<boolea
       .whereRaw('number = expected')
     await trx('database_backups').insert({
       ...{ id, database_id: databaseId, generation, timeline, first_file: firstFile, last_file: last.number },
-      ...{ segment_id: segmentId, size, from_at: fromAt, broken: gapAt !== null && gapAt >= beganAt },
+      ...{ segment_id: segmentId, size, stored_before: storedBefore },
+      ...{ from_at: fromAt, broken: gapAt !== null && gapAt >= beganAt },
       to_at: last.at && new Date(Math.max(last.at.getTime(), fromAt.getTime())),
     })
+    await countStored(trx, stored, size)
     return true
   })
 }

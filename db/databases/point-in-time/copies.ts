@@ -15,6 +15,8 @@ export interface CopiedFile extends CopiedVolume {
 /** The state of the copies of one volume. */
 export interface CopyState {
   generation: number
+  /** Bytes in the object store that were ever recorded of it; Postgres gives it as text. */
+  stored: string
   gap_at: Date | null
   closed_at: Date | null
   waiting: number
@@ -42,6 +44,11 @@ async function put(db: Db, volume: CopiedVolume, state: Record<string, unknown>)
 export async function lockCopies(trx: Db, volume: CopiedVolume): Promise<CopyState> {
   await trx('database_copies').insert(keyOf(volume)).onConflict(['database_id', 'generation']).ignore()
   return trx('database_copies').where(keyOf(volume)).forUpdate().first()
+}
+
+/** Counts bytes that were stored of a volume, which the caller has locked. */
+export async function countStored(trx: Db, volume: CopiedVolume, size: number): Promise<void> {
+  await trx('database_copies').where(keyOf(volume)).increment('stored', size)
 }
 
 /** The states of all volumes of a database. */
@@ -85,6 +92,7 @@ export async function recordWalFile(db: Db, stored: StoredWalFile): Promise<bool
     if (await findWalSegment(trx, file)) return true
     if (!(await segments.attachSegment(trx, segmentId, { size, sha256 }))) return false
     await trx('database_wal').insert({ ...fileKey(file), segment_id: segmentId, size, at })
+    await countStored(trx, file, size)
     const { number, timeline } = file
     const ofTimeline = () => trx('database_backups').where({ ...keyOf(file), timeline, broken: false })
     await ofTimeline()

@@ -127,6 +127,7 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
     pointInTimeRules: {
       ...{ fileBytes: 16_777_216, maxFileSeconds: 300, maxWaiting: 16, maxNames: 64, copies: 2, lookSeconds: 5 },
       ...{ backupSeconds: 86_400, minBackupSeconds: 600, retry: { firstSeconds: 30, maxSeconds: 900 }, backupMbps: 64 },
+      storedPerMemory: 32,
       ...{ maxBackupSeconds: 14_400, newestSeconds: 120, ahead: 4, recoverySeconds: 300 },
     },
   },

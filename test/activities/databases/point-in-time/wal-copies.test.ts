@@ -78,7 +78,10 @@ test.serial('finished files are stored, recorded, and only then removed; backups
   t.deepEqual(await whole(), { last: 8, broken: true }, 'files between 8 and 511 are missing')
   t.deepEqual(await later(), { last: 8, broken: true })
   t.deepEqual(await segments().pluck('refs'), [1, 1, 1])
-  t.like(await state(), { waiting: 0, failure: null })
+  const sizes: string[] = await segments().pluck('size')
+  const stored = sizes.reduce((sum, size) => sum + Number(size), 0)
+  t.true(stored > 0)
+  t.like(await state(), { waiting: 0, failure: null, stored: String(stored) })
 })
 
 test.serial('what the engine leaves besides is removed, not followed, not read and not waited for', async t => {

@@ -149,6 +149,40 @@ test.serial(
   },
 )
 
+test.serial(
+  'a database stores 32 times its memory at most: its oldest moments are given up, but never the newest backup',
+  async t => {
+    const { backup, files, sweep, left, db, id, hostId } = await scene()
+    await db('databases').where({ id }).update({ ram_mb: 1024 })
+    const GiB = 1024 ** 3
+    const all = [await backup(3, 1), await backup(2, 4), await backup(1, 7)]
+    await files(1, [1, 2, 3, 4, 5, 6, 7])
+    for (const [index, before] of [0, 10, 30].entries())
+      await db('database_backups')
+        .where({ id: all[index]! })
+        .update({ stored_before: before * GiB, created_at: daysAgo(0.1) })
+    const stored = (bytes: number) =>
+      db('database_copies')
+        .insert({ database_id: id, generation: 1, stored: bytes })
+        .onConflict(['database_id', 'generation'])
+        .merge()
+    const due = async () => (await listDueBackups(db, hostId)).includes(id)
+    await stored(32 * GiB)
+    await sweep()
+    t.deepEqual((await left()).backups, all)
+    await stored(32 * GiB + 1)
+    await sweep()
+    t.deepEqual(await left(), { backups: all.slice(1), files: [4, 5, 6, 7] })
+    await stored(38 * GiB)
+    t.false(await due())
+    await stored(38 * GiB + 1)
+    t.true(await due(), 'so that there is something to give up')
+    await stored(1000 * GiB)
+    await sweep()
+    t.deepEqual(await left(), { backups: all.slice(2), files: [7] })
+  },
+)
+
 test.serial('a base backup is due at first, after a day, and soon after WAL files are missing', async t => {
   const { backup, db, id, hostId } = await scene()
   const due = async () => (await listDueBackups(db, hostId)).includes(id)
