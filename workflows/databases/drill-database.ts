@@ -34,5 +34,5 @@ const ended = {
 }
 const lostTooOften = {
   code: 'SNAPSHOT_FAILED',
-  message: 'The host gave its place for snapshots to another one again and again during this drill.',
+  message: 'Other snapshots took its place at the host three times. Try again.',
 }
