@@ -22,8 +22,8 @@ export async function sweepPointInTime(db: Db, days: number): Promise<number> {
               where b.database_id = c.database_id and b.generation = c.generation))`,
   )
   await db.raw(
-    `delete from database_switches s where s.at < now() - make_interval(days => greatest(?::integer, 1) + 1)
-        or not exists (select from databases d where d.id = s.database_id)`,
+    `delete from database_switches served where served.at < now() - make_interval(days => greatest(?::integer, 1) + 1)
+        or not exists (select from databases d where d.id = served.database_id)`,
     [days],
   )
   return backups.rows.length + files.rows.length

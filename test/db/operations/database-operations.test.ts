@@ -154,7 +154,8 @@ test('everything that decides about a step is read from the current rows', async
         hostId: 'h1',
       },
       ...{ hostAddress: '127.0.0.1', port, uid, generation: 2, nextGeneration: 2, passwordGeneration: 3 },
-      ...{ certificate: 'PEM', status: 'running', desired: 'running', containerId: 'c', provisioned: true },
+      ...{ certificate: 'PEM', certificateRenewAt: null, readOnly: false },
+      ...{ status: 'running', desired: 'running', containerId: 'c', provisioned: true },
     },
   })
   await removeDatabase(db, id)

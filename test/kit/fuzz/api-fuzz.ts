@@ -36,6 +36,8 @@ const refusedByState: Record<string, readonly string[]> = {
   'workspaces.members.remove': ['CANNOT_EDIT_OWNER'],
   'workspaces.apps.share': ['APP_ALREADY_IN_WORKSPACE'],
   'objects.upload': ['CHECKSUM_MISMATCH'],
+  // A moment that cannot be restored.
+  'databases.snapshots.restore': ['INVALID_PARAMETERS'],
   'objects.list': ['INVALID_CONTINUATION_TOKEN'],
   'objects.info': ['INVALID_OBJECT'],
   'objects.delete': ['INVALID_OBJECT'],
