@@ -30,7 +30,7 @@ test.serial('a database is shown to its owner, in its own shape and in the profi
     created_at: database.created_at.toISOString(),
   }
   const info = await api().as(ana).get(`/v2/databases/${database.id}`)
-  t.deepEqual(info.body.response, { ...shown, owner: ana.id, port: database.port })
+  t.deepEqual(info.body.response, { ...shown, owner: ana.id, port: database.port, restorable: [] })
   await api().makeApp(ana, { memoryMb: 512 })
   const { response } = (await api().as(ana).get('/v2/users/me')).body
   t.deepEqual(response.databases, [shown])
