@@ -87,6 +87,11 @@ export function lanesContract(test: SerialFn, name: string, subject: () => Lanes
       const made = await running()
       const { command, code, message } = refused
       if (command === 'start') t.is((await ask(made, 'stop')).status, 200)
+      // No round of automatic snapshots looks at it meanwhile.
+      await subject()
+        .api.db('apps')
+        .where({ id: made.app.id })
+        .update({ snapshot_due_at: new Date(Date.now() + 86_400_000) })
       const before = await appRow(made.app)
       host.refuses(made.app.id, refused)
       const answer = await ask(made, command)
