@@ -110,8 +110,7 @@ export function databaseHostActivities(host: DatabaseHostOptions) {
     async prepareDatabase(input: DatabaseStepInput): Promise<void> {
       const database = (await begin('prepareDatabase', input)).database()
       await imageWithin(engine, database.image, { seconds: commandImageSeconds, signal: cancellationSignal() })
-      const work = { engine, volumes, hosted: engineHosted, traits, diskMb: host.diskMb, templates: host.templates }
-      await turn('prepareDatabase', input, step => prepareVolume(work, step.database(), cancellationSignal()))
+      await turn('prepareDatabase', input, step => prepareVolume(host, step.database(), cancellationSignal()))
     },
 
     /** Starts the engine and waits until it serves. Running already is success, unless `mustStand` requires that it does not run. */

@@ -10,7 +10,7 @@ import { dumpJob } from './databases/dump-jobs.ts'
 import { databaseContainerName, databaseVolume } from './databases/names.ts'
 import { momentOf, type PointInTime } from './databases/point-in-time/point-in-time.ts'
 import type { LocalEngine } from './databases/port.ts'
-import { prepareCopy, servingPrivately } from './databases/preparation.ts'
+import { isAboutToRun, prepareCopy, servingInstead } from './databases/preparation.ts'
 import { type DatabaseStep, type DatabaseStepInput, guardedDatabaseSteps } from './databases/steps.ts'
 import { hosted, refusal } from './failures.ts'
 import type { ObjectStore } from './objects/port.ts'
@@ -33,9 +33,6 @@ export interface ProvedSnapshot extends StoredSnapshot {
   contents: string
 }
 
-/** Of a database whose engine is expected to run. */
-const startsAgain: ReadonlySet<string> = new Set(['starting', 'running', 'restarting'])
-
 export type DatabaseSnapshotActivities = ReturnType<typeof databaseSnapshotActivities>
 
 /** The steps of a container host for the snapshots of its databases, and for restores of them. */
@@ -44,8 +41,6 @@ export function databaseSnapshotActivities(host: DatabaseSnapshotOptions) {
   const { begin, lateTurn } = guardedDatabaseSteps({ ...host, hostId: traits.id })
   const slots = snapshotSlots(db)
   const hostId = traits.id
-  const { hosted: engineHosted, diskMb, templates } = host
-  const preparation = { engine, volumes, hosted: engineHosted, traits, diskMb, templates }
 
   /** The same database with another volume, which an operation has reserved. */
   const withVolume = (database: DatabaseFacts, { input }: DatabaseStep, name: 'dump' | 'copy'): DatabaseFacts => {
@@ -69,8 +64,7 @@ export function databaseSnapshotActivities(host: DatabaseSnapshotOptions) {
 
   /** Rejects, to be tried again, when an engine that has ended is about to be started again: two engines on one volume destroy it. */
   async function demandStopped({ id }: DatabaseFacts): Promise<void> {
-    const status = (await readFactsOfDatabase(db, id))?.status
-    if (status && startsAgain.has(status))
+    if (isAboutToRun((await readFactsOfDatabase(db, id))?.status))
       throw new Error('The engine of the database has ended, and is started again.')
   }
 
@@ -87,9 +81,7 @@ export function databaseSnapshotActivities(host: DatabaseSnapshotOptions) {
         })
     if ((await engine.inspect(databaseContainerName(database)))?.running) return work()
     await demandStopped(database)
-    await volumes.ensure(databaseVolume(database), host.diskMb(database.ramMb), database.uid, 'before')
-    await host.hosted.settle(database, 'privately')
-    return servingPrivately(preparation, database, signal, work)
+    return servingInstead(host, database, signal, work)
   }
 
   /** Reads a stored dump into an empty folder. */
@@ -108,7 +100,7 @@ export function databaseSnapshotActivities(host: DatabaseSnapshotOptions) {
   ): Promise<string> {
     const contents = host.contentsOf(database.engine)
     try {
-      return await prepareCopy(preparation, database, { contents, dump: folder, loaded }, signal)
+      return await prepareCopy(host, database, { contents, dump: folder, loaded }, signal)
     } catch (error) {
       if (error instanceof DumpCorrupt) throw refusal('SNAPSHOT_CORRUPT', error.message)
       throw error

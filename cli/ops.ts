@@ -1,4 +1,3 @@
-import { setTimeout as sleep } from 'node:timers/promises'
 import type { Command } from 'commander'
 import { type Db, transaction } from '../db/database.ts'
 import {
@@ -11,17 +10,15 @@ import { listOperations, type OperationStory, readOperationStory, resolveOperati
 import { cancelOperation, clearUndoMark, type OperatorRequest, retryOperation } from '../db/operations/operator-acts.ts'
 import { withInstallation } from './installation/database.ts'
 import type { Installation } from './installation/installation.ts'
-import { laneState, wakeLane } from './ops/lane.ts'
+import { awaitEnd, laneState, wakeLane, wakeLaneOrSay } from './ops/lane.ts'
 import { operatorName, recordAct } from './ops/operator.ts'
 import { explanation, headline, verdict } from './ops/ops-explanation.ts'
 import { lineView, storyView } from './ops/ops-view.ts'
 import { table } from './ops/ops-words.ts'
 import { receiptCommands } from './ops/receipts.ts'
-import { sayOnStderr } from './terminal/terminal.ts'
 
 const states: readonly OperationState[] = ['accepting', 'queued', 'running', 'success', 'error', 'expired', 'cancelled']
 const logLines = 20
-const pollMs = 200
 
 interface ListOptions {
   app?: string
@@ -170,13 +167,8 @@ async function cancel({ installation, db }: Place, request: OperatorRequest, sec
   })
   const operation = (await findOperation(db, request.operationId)) as OperationRow
   if (done === 'ended') return operation
-  const woken = await wakeLane(installation.config, targetOf(operation), operation.owner_id)
-  if (!woken) sayOnStderr('Temporal does not answer. The request is saved and takes effect when Temporal is back.')
-  for (const deadline = Date.now() + seconds * 1000; Date.now() < deadline; await sleep(pollMs)) {
-    const now = await findOperation(db, request.operationId)
-    if (now && !['queued', 'running'].includes(now.state)) return now
-  }
-  return (await findOperation(db, request.operationId)) as OperationRow
+  await wakeLaneOrSay(installation.config, targetOf(operation), operation.owner_id)
+  return (await awaitEnd(db, request.operationId, seconds)) as OperationRow
 }
 
 const targetOf = ({ target_type: type, target_id: id }: OperationRow): OperationTarget => ({ type, id })

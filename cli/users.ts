@@ -21,6 +21,7 @@ import { sessionSeconds } from './info.ts'
 import { withInstallation } from './installation/database.ts'
 import type { Installation } from './installation/installation.ts'
 import { recordAct } from './ops/operator.ts'
+import { limitFrom } from './terminal/options.ts'
 import { columns } from './terminal/terminal.ts'
 
 interface CreateOptions {
@@ -53,8 +54,8 @@ export function usersCommand(program: Command): void {
     .option('--limit <n>', 'maximum number of entries', '100')
     .option('--json', 'as a JSON array')
     .action(async ({ limit, json }: { limit: string; json?: boolean }) => {
-      if (!/^[1-9]\d{0,5}$/.test(limit)) throw new Error('--limit must be a whole number from 1 to 999999.')
-      const rows = await withInstallation((_, db) => listUsers(db, Number(limit)))
+      const most = limitFrom(limit)
+      const rows = await withInstallation((_, db) => listUsers(db, most))
       console.log(json ? JSON.stringify(rows.map(accountView)) : table(rows))
     })
   users

@@ -12,6 +12,36 @@ const fileMode = 0o600
 const fileFlags = fs.constants.O_RDONLY | fs.constants.O_NOFOLLOW | fs.constants.O_NONBLOCK
 const chunkBytes = MiB
 
+/** Writes a dump into an empty folder: it is complete once `write` has resolved. The signal ends what takes long. */
+export async function writeDump<T>(
+  folder: string,
+  signal: AbortSignal | undefined,
+  write: (writer: DumpWriter) => Promise<T>,
+): Promise<T> {
+  const writer = new DumpWriter(folder, signal)
+  try {
+    const outcome = await write(writer)
+    await writer.finish()
+    return outcome
+  } finally {
+    writer.close()
+  }
+}
+
+/** Reads a dump by `read`. Rejects with DumpCorrupt unless every file is as it was written. */
+export async function readDump<T>(
+  folder: string,
+  signal: AbortSignal | undefined,
+  read: (reader: DumpReader) => T | Promise<T>,
+): Promise<T> {
+  const reader = await DumpReader.open(folder, signal)
+  try {
+    return await read(reader)
+  } finally {
+    reader.close()
+  }
+}
+
 /** Writes the files of a dump into an empty folder, for its owner. Names that exist are refused, links too. Paths are relative. */
 export class DumpWriter {
   readonly #tree: Tree

@@ -55,7 +55,7 @@ export function hostedEngines(options: HostedEngineOptions) {
 
   const adapterOf = ({ engine: name }: DatabaseFacts): DatabaseEngine => options.engineOf(name)
   const hostnameOf = ({ id }: DatabaseFacts): string => databaseHostname(id, domain)
-  const foldersOfDatabase = (database: DatabaseFacts): DatabaseFolders =>
+  const foldersOfDatabase = (database: Pick<DatabaseFacts, 'id' | 'generation'>): DatabaseFolders =>
     foldersOf(volumes.path(databaseVolume(database)))
 
   function traitsOf(database: DatabaseFacts): DatabaseTraits {

@@ -7,8 +7,8 @@ import { imageWithin } from '../containers/image-wait.ts'
 import type { ContainerHost } from '../containers/port.ts'
 import { refusal } from '../failures.ts'
 import { fenced } from '../steps/claims.ts'
-import { databaseContainerName, databaseVolume } from './names.ts'
-import { type PreparationOptions, servingPrivately } from './preparation.ts'
+import { databaseContainerName } from './names.ts'
+import { type PreparationOptions, servingInstead } from './preparation.ts'
 import type { DatabaseStepInput, guardedDatabaseSteps } from './steps.ts'
 
 /**
@@ -32,7 +32,7 @@ interface ImageOptions extends PreparationOptions {
 
 /** The steps of an upgrade that concern its image. */
 export function databaseImages(host: ImageOptions) {
-  const { db, engine, volumes, steps } = host
+  const { db, engine, steps } = host
   return {
     /** Records which image an upgrade leads to, and from which, once. Resolves to whether they differ. */
     async chooseImage(input: DatabaseStepInput): Promise<boolean> {
@@ -59,9 +59,7 @@ export function databaseImages(host: ImageOptions) {
             'ACTION_FAILED',
             'The database runs, although it was recorded as stopped. Try again in a moment.',
           )
-        await volumes.ensure(databaseVolume(database), host.diskMb(database.ramMb), database.uid, 'before')
-        await host.hosted.settle(database, 'privately')
-        await servingPrivately(host, database, cancellationSignal(), async () => {})
+        await servingInstead(host, database, cancellationSignal(), async () => {})
       })
     },
   }

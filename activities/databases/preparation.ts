@@ -12,7 +12,7 @@ import { databaseJob } from './container.ts'
 import type { DatabaseContents } from './contents.ts'
 import { dumpJob, runJob } from './dump-jobs.ts'
 import type { HostedEngines } from './hosted-engine.ts'
-import { databaseVolume } from './names.ts'
+import { databaseJobName, databaseVolume } from './names.ts'
 import { recordPassword } from './password-record.ts'
 import type { LocalEngine } from './port.ts'
 import { writeMarker } from './settings-folder.ts'
@@ -86,6 +86,16 @@ export async function prepareCopy(
   return digest
 }
 
+/** An empty volume in the place of what an interrupted attempt has left, and of its container. */
+export async function emptyVolume(
+  { engine, volumes, diskMb }: PreparationOptions,
+  database: DatabaseFacts,
+): Promise<void> {
+  await engine.remove(databaseJobName(database))
+  await volumes.remove(databaseVolume(database))
+  await volumes.ensure(databaseVolume(database), diskMb(database.ramMb), database.uid)
+}
+
 /** An empty volume with settings, certificates and an initialised data folder: a copy of one that was made before, if there is one. */
 async function initialise(
   options: PreparationOptions,
@@ -93,13 +103,10 @@ async function initialise(
   use: CertificateUse,
   signal: AbortSignal,
 ): Promise<void> {
-  const { volumes, hosted, engine, diskMb, templates } = options
-  const volume = databaseVolume(database)
+  const { hosted, engine, templates } = options
   const adapter = hosted.adapterOf(database)
   const { data } = hosted.foldersOf(database)
-  await engine.remove(jobOf(options, database, []).name)
-  await volumes.remove(volume)
-  await volumes.ensure(volume, diskMb(database.ramMb), database.uid)
+  await emptyVolume(options, database)
   // Both end before a failure is passed on: the next attempt removes what they write to.
   const [placed, settled] = await Promise.allSettled([
     templates?.place({ ...database, image: database.imageId ?? database.image }, { data, uid: database.uid }, signal),
@@ -128,6 +135,24 @@ async function isInitialised(folder: string): Promise<boolean> {
 
 const jobOf = ({ hosted, traits }: PreparationOptions, database: DatabaseFacts, command: string[]) =>
   databaseJob(database, hosted.foldersOf(database), command, traits)
+
+const startsAgain: ReadonlySet<string> = new Set(['starting', 'running', 'restarting'])
+
+/** Whether an engine that does not run is about to, by the status of its row: two engines on one volume destroy it. */
+export const isAboutToRun = (status: string | undefined): boolean => status !== undefined && startsAgain.has(status)
+
+/** As `servingPrivately`, on the volume that serves, whose own engine must not run or be about to. */
+export async function servingInstead<T>(
+  options: PreparationOptions,
+  database: DatabaseFacts,
+  signal: AbortSignal,
+  work: () => Promise<T>,
+): Promise<T> {
+  const { volumes, hosted, diskMb } = options
+  await volumes.ensure(databaseVolume(database), diskMb(database.ramMb), database.uid, 'before')
+  await hosted.settle(database, 'privately')
+  return servingPrivately(options, database, signal, work)
+}
 
 /** Runs work while an engine serves in a container that nobody else can reach, and stops it cleanly. */
 export async function servingPrivately<T>(

@@ -63,7 +63,7 @@ function changesOf(
   return { ramMb, cpus: cpusFor(ramMb) }
 }
 
-/** The host that an operation is done at: a drill has chosen its own. */
+/** Id of the host that an operation is done at: a drill has chosen its own. */
 const hostOf = ({ kind, input, database }: DatabaseOperationFacts): unknown =>
   kind === 'drill' ? (input as unknown as DrillInput).drillHost : database?.hostId
 

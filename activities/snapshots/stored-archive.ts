@@ -1,8 +1,7 @@
 import { ApplicationFailure } from '@temporalio/common'
 import type { Db } from '../../db/database.ts'
-import * as segments from '../../db/objects/segments.ts'
 import type { StoredSnapshot } from '../../db/snapshots/snapshots.ts'
-import { ignoreError } from '../../lib/async/ignore-error.ts'
+import { inNewSegment } from '../objects/new-segment.ts'
 import type { ObjectStore } from '../objects/port.ts'
 import { SnapshotCorrupt, type SnapshotRequest, type Snapshots, type SnapshotTotals } from './port.ts'
 
@@ -11,9 +10,6 @@ export interface ArchiveStoreOptions {
   store: ObjectStore
   snapshots: Snapshots
 }
-
-/** Until the archive is recorded, its allocation is renewed at this pace, so that the sweep spares it. */
-const renewMs = 5 * 60_000
 
 /**
  * Copies a folder into the object store and reads the stored archive whole: only what reads back as it was written is a snapshot.
@@ -25,25 +21,14 @@ export async function storeArchive(
   request: SnapshotRequest,
   during: { step(words: string): Promise<void>; proved?(segmentId: string): Promise<void> },
 ): Promise<StoredSnapshot> {
-  const { db } = options
-  const segmentId = await segments.allocateSegment(db)
-  const fresh = setInterval(
-    () => void segments.renewAllocation(db, segmentId).catch(ignoreError('the next interval tries again')),
-    renewMs,
-  )
-  try {
+  return inNewSegment(options.db, async segmentId => {
     await during.step('copying files')
     const { stored, archive } = await copy(options, request, segmentId)
     await during.step('reading the archive back')
     await readBack(options, segmentId, archive, request.signal)
     await during.proved?.(segmentId)
     return { segmentId, size: stored.size, sha256: stored.sha256, digest: archive.digest }
-  } catch (error) {
-    await segments.markSegmentForDeletion(db, segmentId).catch(ignoreError('the sweep finds it by its age'))
-    throw error
-  } finally {
-    clearInterval(fresh)
-  }
+  })
 }
 
 async function copy({ store, snapshots }: ArchiveStoreOptions, request: SnapshotRequest, segmentId: string) {

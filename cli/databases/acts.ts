@@ -8,14 +8,15 @@ import {
   queueOperatorStart,
   queueUndo,
 } from '../../db/databases/database-acts.ts'
-import { listOperatedDatabases, type OperatedDatabase } from '../../db/databases/database-operator.ts'
+import { findOperatedDatabase, type OperatedDatabase } from '../../db/databases/database-operator.ts'
 import type { OperationRow } from '../../db/operations/operations.ts'
 import { withInstallation } from '../installation/database.ts'
 import { clock } from '../ops/ops-words.ts'
 import { confirm } from '../terminal/confirm.ts'
+import { secondsFrom } from '../terminal/options.ts'
 import { oneLine } from '../terminal/printable.ts'
 import { databaseIdFrom, idWords } from './database-id.ts'
-import { type ActPlace, operationView, performAct, secondsFrom, unsuccessful } from './requested-act.ts'
+import { type ActPlace, operationView, performAct, unsuccessful } from './requested-act.ts'
 
 interface ActOptions {
   yes?: boolean
@@ -57,16 +58,16 @@ async function undo(start: string, { yes, wait, json }: ActOptions): Promise<voi
   await withInstallation(async (installation, db) => {
     const place = { installation, db, waitSeconds: secondsFrom(wait) }
     const database = await databaseFrom(db, start)
-    const { id, name, retired_until: until } = database
+    const { id, name } = database
     // Refused before it is confirmed, and once more in the transaction that requests it.
     await transaction(db, trx => lockForAct(trx, id))
-    if (!isUndoable(database, new Date()) || !until) throw new Error(nothingToUndo)
+    if (!isUndoable(database, new Date())) throw new Error(nothingToUndo)
     const change = await lastChange(db, id)
     await confirm(prospect(database, change), yes)
     const operation = await performAct(place, database, 'databases.undo', queueUndo)
-    const kept = (await databaseOf(db, id))?.retired_until
+    const kept = (await findOperatedDatabase(db, id))?.retired_until
     const words = [
-      `The database ${name} has the data from before ${change}.`,
+      `The database ${oneLine(name)} has the data from before ${change}.`,
       `What it had until now is kept${kept ? ` until ${clock(kept)}Z` : ''}: berth databases undo ${id.slice(0, 8)} brings it back.`,
     ]
     report(operation, words.join('\n'), json)
@@ -95,7 +96,7 @@ async function start(start: string, { wait, json }: ActOptions): Promise<void> {
     const place: ActPlace = { installation, db, waitSeconds: secondsFrom(wait) }
     const database = await databaseFrom(db, start)
     const operation = await performAct(place, database, 'databases.start', queueOperatorStart)
-    report(operation, `The database ${database.name} runs.`, json)
+    report(operation, `The database ${oneLine(database.name)} runs.`, json)
   })
 }
 
@@ -103,19 +104,13 @@ async function start(start: string, { wait, json }: ActOptions): Promise<void> {
 function report(operation: OperationRow<string>, words: string, json: boolean | undefined): void {
   const ok = operation.state === 'success'
   if (!json && !ok) throw new Error(unsuccessful(operation))
-  console.log(json ? JSON.stringify(operationView(operation)) : oneLineEach(words))
+  console.log(json ? JSON.stringify(operationView(operation)) : words)
   if (!ok) process.exitCode = 1
 }
 
-const oneLineEach = (text: string): string => text.split('\n').map(oneLine).join('\n')
-
 async function databaseFrom(db: Db, start: string): Promise<OperatedDatabase> {
   const id = await databaseIdFrom(db, start)
-  const database = await databaseOf(db, id)
+  const database = await findOperatedDatabase(db, id)
   if (!database) throw new Error(`The database ${id} was deleted a moment ago.`)
   return database
-}
-
-async function databaseOf(db: Db, id: string): Promise<OperatedDatabase | undefined> {
-  return (await listOperatedDatabases(db, { id, limit: 1 }))[0]
 }

@@ -1,4 +1,5 @@
 import { databaseContainerName, databaseVolume } from '../../activities/databases/names.ts'
+import { isUndoable } from '../../db/databases/database-acts.ts'
 import { lineView } from '../ops/ops-view.ts'
 import { aligned, clock, lineOf, since } from '../ops/ops-words.ts'
 import { oneLine } from '../terminal/printable.ts'
@@ -86,8 +87,14 @@ function keptImageWords({ database: { id, image, image_id: imageId }, host }: Da
   return `${shortId(imageId)}${offered === imageId ? '' : newer}`
 }
 
-function undoWords({ database: { id, retired_until: until } }: DatabaseStory, now: Date): string | null {
-  if (!until || until <= now) return null
+/** Until when its last restore can be undone; null = it cannot. */
+const undoableUntil = ({ database }: DatabaseStory, now: Date): Date | null =>
+  isUndoable(database, now) ? database.retired_until : null
+
+function undoWords(story: DatabaseStory, now: Date): string | null {
+  const { id } = story.database
+  const until = undoableUntil(story, now)
+  if (!until) return null
   return `possible until ${clock(until)}Z: berth databases undo ${id.slice(0, 8)}`
 }
 
@@ -133,7 +140,7 @@ export function storyView(story: DatabaseStory, now: Date) {
       id: database.image_id,
       offered: host?.database_image_ids[database.image] ?? null,
     },
-    undo_until: database.retired_until && database.retired_until > now ? database.retired_until : null,
+    undo_until: undoableUntil(story, now),
     drill: story.drill && drillView(story.drill),
     container: containerView(story),
     memory_bytes: figures?.stats?.memoryBytes ?? null,

@@ -4,7 +4,7 @@ import { findUser, type UserRow } from '../../db/accounts/accounts.ts'
 import { usedMemoryMb } from '../../db/apps/apps.ts'
 import type { Db } from '../../db/database.ts'
 import { type DrillEvidence, listDrills } from '../../db/databases/database-drills.ts'
-import { listOperatedDatabases, type OperatedDatabase } from '../../db/databases/database-operator.ts'
+import { findOperatedDatabase, type OperatedDatabase } from '../../db/databases/database-operator.ts'
 import { loadDatabase } from '../../db/databases/databases.ts'
 import { findHost, type HostRow } from '../../db/hosts/hosts.ts'
 import { listOperations, type OperationLine, readOperationStory } from '../../db/operations/operator.ts'
@@ -60,7 +60,7 @@ export async function readDatabaseStory(
   db: Db,
   id: string,
 ): Promise<DatabaseStory | undefined> {
-  const [database] = await listOperatedDatabases(db, { id, limit: 1 })
+  const database = await findOperatedDatabase(db, id)
   const row = await loadDatabase(db, id)
   if (!database || !row) return undefined
   const host = (await findHost(db, database.host_id)) ?? null

@@ -2,6 +2,7 @@ import type { Command } from 'commander'
 import { listOperatedDatabases } from '../../db/databases/database-operator.ts'
 import { listHosts } from '../../db/hosts/hosts.ts'
 import { withInstallation } from '../installation/database.ts'
+import { limitFrom } from '../terminal/options.ts'
 import { userId } from '../users.ts'
 import { actCommands } from './acts.ts'
 import { attachDatabase } from './attachment.ts'
@@ -75,13 +76,13 @@ export function databasesCommand(program: Command): void {
 }
 
 async function list({ user, host, limit, json }: ListOptions): Promise<void> {
-  if (!/^[1-9]\d{0,5}$/.test(limit)) throw new Error('--limit must be a whole number from 1 to 999999.')
+  const most = limitFrom(limit)
   await withInstallation(async (_, db) => {
     const hosts = new Map((await listHosts(db)).map(row => [row.id, row]))
     if (host !== undefined && !hosts.has(host))
       throw new Error(`There is no host "${host}". Hosts: ${[...hosts.keys()].join(', ')}`)
     const ownerId = user === undefined ? undefined : await userId(db, user)
-    const rows = await listOperatedDatabases(db, { ownerId, hostId: host, limit: Number(limit) })
+    const rows = await listOperatedDatabases(db, { ownerId, hostId: host, limit: most })
     const now = new Date()
     console.log(
       json

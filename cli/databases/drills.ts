@@ -1,5 +1,6 @@
 import type { Command } from 'commander'
 import type { Db } from '../../db/database.ts'
+import type { DatabaseAct } from '../../db/databases/database-acts.ts'
 import {
   type DrillEvidence,
   drillSeconds,
@@ -13,10 +14,11 @@ import { ActRefused } from '../../db/operations/operator-acts.ts'
 import type { Finding } from '../doctor/findings.ts'
 import { withInstallation } from '../installation/database.ts'
 import { clock } from '../ops/ops-words.ts'
+import { limitFrom, secondsFrom } from '../terminal/options.ts'
 import { oneLine } from '../terminal/printable.ts'
 import { columns } from '../terminal/terminal.ts'
 import { databaseIdFrom, idWords } from './database-id.ts'
-import { type ActPlace, performAct, secondsFrom, unsuccessful } from './requested-act.ts'
+import { type ActPlace, performAct, unsuccessful } from './requested-act.ts'
 
 interface DrillOptions {
   all?: boolean
@@ -46,13 +48,13 @@ export function drillCommand(databases: Command): void {
 }
 
 async function drill(start: string | undefined, { all, list, limit, wait, json }: DrillOptions): Promise<void> {
-  if (!/^[1-9]\d{0,5}$/.test(limit)) throw new Error('--limit must be a whole number from 1 to 999999.')
+  const most = limitFrom(limit)
   if (!list && (start === undefined) === !all) throw new Error('Give one database, or --all; or --list.')
   await withInstallation(async (installation, db) => {
     const place = { installation, db, waitSeconds: secondsFrom(wait) }
     const databaseId = start === undefined ? undefined : await databaseIdFrom(db, start)
     if (list) {
-      const evidence = await listDrills(db, { databaseId, limit: Number(limit) })
+      const evidence = await listDrills(db, { databaseId, limit: most })
       return console.log(json ? JSON.stringify(evidence.map(drillView)) : drillTable(evidence))
     }
     const rows = await listOperatedDatabases(db, { id: databaseId, limit: 1_000_000 })
@@ -72,8 +74,7 @@ async function drillEach(
   const failures: string[] = []
   for (const database of databases) {
     const of = oneLine(`${database.id.slice(0, 8)} ${database.name}`)
-    const request = async (...[trx, act]: [Db, Parameters<typeof queueDrill>[1]]) =>
-      (await queueDrill(trx, act, terms))!
+    const request = async (trx: Db, act: DatabaseAct) => (await queueDrill(trx, act, terms))!
     const ended = await performAct(place, database, 'databases.drill', request).catch(error => {
       if (error instanceof ActRefused) return error
       throw error

@@ -1,15 +1,11 @@
-import { setTimeout as sleep } from 'node:timers/promises'
 import { type Db, transaction } from '../../db/database.ts'
 import type { DatabaseAct } from '../../db/databases/database-acts.ts'
 import type { OperatedDatabase } from '../../db/databases/database-operator.ts'
-import { findOperation, type OperationRow } from '../../db/operations/operations.ts'
+import type { OperationRow } from '../../db/operations/operations.ts'
 import type { Installation } from '../installation/installation.ts'
-import { wakeLane } from '../ops/lane.ts'
+import { awaitEnd, isPending, wakeLaneOrSay } from '../ops/lane.ts'
 import { operatorName, recordAct } from '../ops/operator.ts'
 import { oneLine } from '../terminal/printable.ts'
-import { sayOnStderr } from '../terminal/terminal.ts'
-
-const pollMs = 200
 
 export interface ActPlace {
   installation: Pick<Installation, 'config'>
@@ -35,15 +31,9 @@ export async function performAct(
     await recordAct(trx, { action, accountId: ownerId, resource: databaseId, operationId: queued.id })
     return queued
   })
-  if (!(await wakeLane(config, { type: 'database', id: databaseId }, ownerId)))
-    sayOnStderr('Temporal does not answer. The request is saved and takes effect when Temporal is back.')
-  for (const deadline = Date.now() + waitSeconds * 1000; ; await sleep(pollMs)) {
-    const now = (await findOperation(db, id)) as OperationRow<string>
-    if (!isPending(now) || Date.now() > deadline) return now
-  }
+  await wakeLaneOrSay(config, { type: 'database', id: databaseId }, ownerId)
+  return awaitEnd(db, id, waitSeconds)
 }
-
-export const isPending = ({ state }: Pick<OperationRow, 'state'>): boolean => ['queued', 'running'].includes(state)
 
 /** Why an act has not succeeded (yet), and where to read more. */
 export function unsuccessful(operation: OperationRow<string>): string {
@@ -58,9 +48,3 @@ export function unsuccessful(operation: OperationRow<string>): string {
 export const operationView = ({ id, target_id, state, code, message }: OperationRow<string>) => ({
   ...{ database: target_id, operation: id, state, code, message },
 })
-
-/** Throws an Error unless the text is a whole number. */
-export function secondsFrom(text: string): number {
-  if (!/^\d{1,6}$/.test(text)) throw new Error('--wait must be a whole number of seconds.')
-  return Number(text)
-}

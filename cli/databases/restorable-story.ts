@@ -1,8 +1,8 @@
 import type { Db } from '../../db/database.ts'
 import type { DatabaseRow } from '../../db/databases/databases.ts'
-import { listBackups, readRestorableRanges } from '../../db/databases/point-in-time/backups.ts'
-import { type CopyState, listCopyStates } from '../../db/databases/point-in-time/copies.ts'
-import type { RestorableRange } from '../../policy/databases/point-in-time.ts'
+import { readRestorable } from '../../db/databases/point-in-time/backups.ts'
+import type { CopyState } from '../../db/databases/point-in-time/copies.ts'
+import { type RestorableRange, restorableRanges } from '../../policy/databases/point-in-time.ts'
 import { clock, since } from '../ops/ops-words.ts'
 
 /** What a Postgres database can be restored to, and why its host does not get on with it. */
@@ -18,13 +18,10 @@ export interface RestorableStory {
 /** Null for engines that are restored from snapshots only. */
 export async function readRestorableStory(db: Db, database: DatabaseRow): Promise<RestorableStory | null> {
   if (database.engine !== 'postgres') return null
-  const [ranges, backups, states] = await Promise.all([
-    readRestorableRanges(db, database),
-    listBackups(db, database.id),
-    listCopyStates(db, database.id),
-  ])
+  const { rows, states, backups, servings } = await readRestorable(db, database)
   const state = states.find(({ generation }) => generation === database.generation) ?? null
-  return { ranges, backups: backups.length, lastBackupAt: backups.at(-1)?.created_at ?? null, state }
+  const ranges = restorableRanges(backups, servings, new Date())
+  return { ranges, backups: rows.length, lastBackupAt: rows.at(-1)?.created_at ?? null, state }
 }
 
 /** Lines of `berth databases explain`, by name. */

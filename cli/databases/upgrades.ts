@@ -6,11 +6,13 @@ import { type HostRow, listHosts } from '../../db/hosts/hosts.ts'
 import type { OperationRow } from '../../db/operations/operations.ts'
 import { ActRefused } from '../../db/operations/operator-acts.ts'
 import { withInstallation } from '../installation/database.ts'
+import { isPending } from '../ops/lane.ts'
 import { confirm } from '../terminal/confirm.ts'
+import { secondsFrom } from '../terminal/options.ts'
 import { oneLine } from '../terminal/printable.ts'
 import { columns } from '../terminal/terminal.ts'
 import { databaseIdFrom, idWords } from './database-id.ts'
-import { type ActPlace, isPending, operationView, performAct, secondsFrom, unsuccessful } from './requested-act.ts'
+import { type ActPlace, operationView, performAct, unsuccessful } from './requested-act.ts'
 
 interface UpgradeOptions {
   all?: boolean

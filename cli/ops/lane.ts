@@ -1,9 +1,12 @@
-import type { OperationTarget } from '../../db/operations/operations.ts'
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { Db } from '../../db/database.ts'
+import { findOperation, type OperationRow, type OperationTarget } from '../../db/operations/operations.ts'
 import type { Config } from '../../policy/config.ts'
 import { openTemporal } from '../../workers/connect.ts'
 import { laneRun, temporalDatabaseLanes, temporalLanes } from '../../workers/temporal/lanes.ts'
 import { workflowRun } from '../../workers/temporal/workflow-runs.ts'
 import { databaseLaneId, laneId } from '../../workflows/ids.ts'
+import { sayOnStderr } from '../terminal/terminal.ts'
 import type { LaneState } from './ops-explanation.ts'
 
 const deadlineMs = 3000
@@ -22,6 +25,24 @@ export async function laneState(config: Config, { type, id }: OperationTarget): 
     )
     .finally(() => client.connection.close())
   return { workflowId, url, ...lane }
+}
+
+/** Wakes a lane, or says that Temporal does not answer: then the relay wakes it once Temporal is back. */
+export async function wakeLaneOrSay(config: Config, target: OperationTarget, ownerId: string): Promise<void> {
+  if (!(await wakeLane(config, target, ownerId)))
+    sayOnStderr('Temporal does not answer. The request is saved and takes effect when Temporal is back.')
+}
+
+export const isPending = ({ state }: Pick<OperationRow, 'state'>): boolean => ['queued', 'running'].includes(state)
+
+const pollMs = 200
+
+/** Resolves to an operation once it has ended, or as it is when the time is over. */
+export async function awaitEnd(db: Db, operationId: string, seconds: number): Promise<OperationRow<string>> {
+  for (const deadline = Date.now() + seconds * 1000; ; await sleep(pollMs)) {
+    const now = (await findOperation(db, operationId)) as OperationRow<string>
+    if (!isPending(now) || Date.now() > deadline) return now
+  }
 }
 
 /** False if Temporal does not answer; the relay then wakes the lane a moment later. */

@@ -1,6 +1,7 @@
 import type { DeploymentState } from '../../db/deploys/deployments.ts'
-import type { DatabaseOperationKind, OperationKind } from '../../db/operations/operations.ts'
+import type { DatabaseOperationKind } from '../../db/operations/operations.ts'
 import type { OperationStory } from '../../db/operations/operator.ts'
+import { cancellable } from '../../db/operations/operator-acts.ts'
 import type { SnapshotRow } from '../../db/snapshots/snapshots.ts'
 import { nextBringBack } from '../../policy/hosts/reconciliation.ts'
 import { relay } from '../../policy/installation/relay.ts'
@@ -191,8 +192,6 @@ function nextTryOfHost({ count, last }: NonNullable<OperationStory['hostTries']>
   const when = at > now ? `at ${at.toISOString().slice(0, 19)}Z at the latest, in ${age(now, at)}` : 'within seconds'
   return `its host has tried ${count} ${count === 1 ? 'time' : 'times'} to start it again, and tries next ${when}`
 }
-
-const cancellable: readonly (OperationKind | DatabaseOperationKind)[] = ['deploy', 'restore', 'snapshot', 'drill']
 
 function snapshotOf({ id, name, state, size }: SnapshotRow): string {
   return `${name}, version ${id}, ${state === 'good' ? `${size} bytes` : state}`

@@ -11,6 +11,7 @@ import { rootfsMaker } from '../../runtimes/rootfs.ts'
 import { type Say, step } from '../terminal/terminal.ts'
 import { findProgram, installPackages, isRoot } from './system-packages.ts'
 import { cacheFolder } from './temporal-binary.ts'
+import { runsFilesOf } from './wanted-files.ts'
 
 /** The images that every installation should have before the first upload. */
 export function firstImages(): string[] {
@@ -26,8 +27,7 @@ export function databaseTestImages(): string[] {
 }
 
 /** Whether a test run needs images of databases: a whole run does, and one of which a file or folder is about databases. */
-export const needsDatabaseImages = (files: readonly string[]): boolean =>
-  files.length === 0 || files.some(file => file.includes('database') || /^(\.\/)?test(\/?|\/\*.*)$/.test(file))
+export const needsDatabaseImages = (files: readonly string[]): boolean => runsFilesOf(files, 'database')
 
 /** Builds are limited by the processor half of the time, and by packages that arrive or unpack in the other half. */
 const atOnce = 2

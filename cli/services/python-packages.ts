@@ -25,10 +25,6 @@ export function pythonFolder({ name, packages }: PythonPackages): string {
   return join(cacheFolder(), `${name}-${digest}`)
 }
 
-/** Whether a test run needs packages: a whole run does, and one of which a file or folder is theirs. */
-export const runsFilesOf = (files: readonly string[], ownFiles: string): boolean =>
-  files.length === 0 || files.some(file => file.includes(ownFiles) || /^(\.\/)?test(\/?|\/\*.*)$/.test(file))
-
 /** Installs the packages in the cache unless they are there. Rejects with MissingPart. */
 export async function ensurePythonPackages(wanted: PythonPackages, say: Say): Promise<void> {
   const folder = pythonFolder(wanted)

@@ -4,7 +4,7 @@ import type { DatabaseHost } from '../../policy/databases/placement.ts'
 import { acceptsMore, roomiest } from '../../policy/hosts/placement.ts'
 import type { Db } from '../database.ts'
 import { deleteExpired } from '../expired-rows.ts'
-import { lockCapacities } from '../hosts/hosts.ts'
+import { listCapacities } from '../hosts/hosts.ts'
 import * as operations from '../operations/operations.ts'
 import { ActRefused } from '../operations/operator-acts.ts'
 import { type DatabaseAct, lockForAct } from './database-acts.ts'
@@ -51,7 +51,7 @@ export async function queueDrill(
   const pending = await pendingDrills(trx)
   const own = pending.find(({ target_id: id }) => id === databaseId)
   if (own) throw new ActRefused(`A drill of it is under way already: operation ${own.id.slice(0, 8)}.`)
-  const hostId = drillHost(await lockCapacities(trx, diskMbPer256Mb), database, diskMbPer256Mb)
+  const hostId = drillHost(await listCapacities(trx, diskMbPer256Mb), database, diskMbPer256Mb)
   if (!evenBusy && pending.some(({ host_id: id }) => id === hostId)) return null
   // Also when nothing comes of it: otherwise one that can never be done would be requested in every round.
   const later = trx.raw('now() + make_interval(secs => ?)', [drillRules.retrySeconds])

@@ -111,3 +111,8 @@ export async function findDeletedDatabase(db: Db, start: string): Promise<string
     .first('target_id')
   return row?.target_id
 }
+
+/** The same of one database; undefined when it is gone. */
+export async function findOperatedDatabase(db: Db, id: string): Promise<OperatedDatabase | undefined> {
+  return (await listOperatedDatabases(db, { id, limit: 1 }))[0]
+}

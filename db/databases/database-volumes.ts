@@ -24,13 +24,7 @@ export async function switchVolume(trx: Db, operationId: string, databaseId: str
   const { volumes, before } = await inputOf(trx, operationId)
   const row = await trx('databases').where({ id: databaseId }).forUpdate().first('generation')
   if (!row || !volumes || before !== undefined) return
-  await trx('databases')
-    .where({ id: databaseId })
-    .update({
-      generation: volumes.copy,
-      retired_generation: row.generation,
-      retired_until: trx.raw('now() + make_interval(secs => ?)', [retentionTimes.replacedVolumeSeconds]),
-    })
+  await serveVolume(trx, databaseId, volumes.copy, row.generation)
   await addToInput(trx, operationId, { before: row.generation })
 }
 

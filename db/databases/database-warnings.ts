@@ -13,6 +13,7 @@ type Warned = Pick<DatabaseRow, 'id' | 'name' | 'owner_id'>
 type Warning =
   | Pick<NewMail<'database-memory'>, 'template' | 'fields'>
   | Pick<NewMail<'database-disk'>, 'template' | 'fields'>
+  | Pick<NewMail<'database-down'>, 'template' | 'fields'>
 
 /** Max databases in one round. */
 const maxRows = 100
@@ -71,10 +72,9 @@ export async function recordDiskUse(
 }
 
 /** Warns the owner that an engine stays down, in the transaction that records its last end; once an hour, whoever starts it in between. */
-export function warnOfDown(trx: Db, { id, name, owner_id: userId }: Warned): Promise<boolean> {
-  const { onceInHours } = databaseWarnings
-  const fields = { database: name, ends: maxCrashes }
-  return queueMail(trx, { userId, template: 'database-down', fields, once: `database-down/${id}`, onceInHours })
+export function warnOfDown(trx: Db, database: Warned): Promise<boolean> {
+  const fields = { database: database.name, ends: maxCrashes }
+  return warn(trx, database, { template: 'database-down', fields }, `database-down/${database.id}`)
 }
 
 interface UnsavedDatabase extends Warned {

@@ -89,8 +89,17 @@ const reservedOnHosts = `
  * follows memory.
  */
 export async function lockCapacities(db: Db, diskMbPer256Mb: number): Promise<DatabaseHost[]> {
-  const all = db('hosts').select('hosts.*', reachable(db)).whereNull('forgotten_at')
-  const hosts: HostRow[] = await all.orderBy('id').forUpdate()
+  return capacitiesOf(db, await hostsInUse(db).forUpdate(), diskMbPer256Mb)
+}
+
+/** The same without a lock, for what reserves nothing. */
+export async function listCapacities(db: Db, diskMbPer256Mb: number): Promise<DatabaseHost[]> {
+  return capacitiesOf(db, await hostsInUse(db), diskMbPer256Mb)
+}
+
+const hostsInUse = (db: Db) => db('hosts').select('hosts.*', reachable(db)).whereNull('forgotten_at').orderBy('id')
+
+async function capacitiesOf(db: Db, hosts: HostRow[], diskMbPer256Mb: number): Promise<DatabaseHost[]> {
   const reserved = await listReservations(db)
   return hosts.map(host => ({
     id: host.id,

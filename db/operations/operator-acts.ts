@@ -20,7 +20,7 @@ export interface OperatorRequest {
 }
 
 /** Kinds that run concurrently with commands of their application, and may be cancelled. */
-const cancellable: readonly (operations.OperationKind | operations.DatabaseOperationKind)[] = [
+export const cancellable: readonly (operations.OperationKind | operations.DatabaseOperationKind)[] = [
   'deploy',
   'restore',
   'snapshot',

@@ -2,12 +2,13 @@ import { paidPlans } from '../../policy/accounts/plans.ts'
 import { databaseSnapshotRules, snapshotLooks } from '../../policy/rounds.ts'
 import { unreachableAfterSeconds } from '../../policy/timeouts.ts'
 import type { Db } from '../database.ts'
-import type { DueQuery, DueTarget, PostponedTarget } from './automatic-snapshots.ts'
-
-interface CandidateDatabase extends DueTarget, PostponedTarget {
-  host_id: string
-  is_due: boolean
-}
+import {
+  type DueQuery,
+  type DueTarget,
+  type PostponedTarget,
+  type SnapshotCandidate,
+  sortedOut,
+} from './automatic-snapshots.ts'
 
 /**
  * Databases whose automatic snapshot is due, up to one of each host; none of a host that is creating one or is unreachable. The accounts
@@ -19,7 +20,7 @@ export async function listDatabasesDueForSnapshot(
   db: Db,
   { plans, everySeconds, retrySeconds }: DueQuery,
 ): Promise<{ due: DueTarget[]; later: PostponedTarget[] }> {
-  const { rows }: { rows: CandidateDatabase[] } = await db.raw(
+  const { rows }: { rows: SnapshotCandidate[] } = await db.raw(
     `select candidates.*, until <= now() as is_due, snapshot_due_at::text as was, until::text as until
        from (select d.id, d.owner_id, d.host_id, d.created_at, d.snapshot_due_at, last.good, account.tried,
           case
@@ -64,10 +65,7 @@ export async function listDatabasesDueForSnapshot(
       order by host_id, tried nulls first, owner_id, good nulls first, created_at`,
     { paid: paidPlans(plans), everySeconds, retrySeconds, ...databaseSnapshotRules, ...snapshotLooks },
   )
-  const first = new Map<string, DueTarget>()
-  for (const { id, owner_id, host_id, is_due } of rows)
-    if (is_due && !first.has(host_id)) first.set(host_id, { id, owner_id })
-  return { due: [...first.values()], later: rows.filter(({ is_due }) => !is_due) }
+  return sortedOut(rows)
 }
 
 /** Whether the databases of the account \`u\` have automatic snapshots, in SQL: it has a paid plan, or had one until lately. */

@@ -27,11 +27,18 @@ export interface PostponedTarget {
   until: string
 }
 
-interface CandidateApp extends DueTarget {
+/** One of those that a round looks at. */
+export interface SnapshotCandidate extends DueTarget, PostponedTarget {
   host_id: string
   is_due: boolean
-  was: string
-  until: string
+}
+
+/** The first that is due of each host, and those that are due later. */
+export function sortedOut(rows: readonly SnapshotCandidate[]): { due: DueTarget[]; later: PostponedTarget[] } {
+  const first = new Map<string, DueTarget>()
+  for (const { id, owner_id, host_id, is_due } of rows)
+    if (is_due && !first.has(host_id)) first.set(host_id, { id, owner_id })
+  return { due: [...first.values()], later: rows.filter(({ is_due }) => !is_due) }
 }
 
 /**
@@ -44,7 +51,7 @@ export async function listAppsDueForSnapshot(
   db: Db,
   { plans, everySeconds, retrySeconds }: DueQuery,
 ): Promise<{ due: DueTarget[]; later: PostponedTarget[] }> {
-  const { rows }: { rows: CandidateApp[] } = await db.raw(
+  const { rows }: { rows: SnapshotCandidate[] } = await db.raw(
     `select candidates.*, until <= now() as is_due, snapshot_due_at::text as was, until::text as until
        from (select a.id, a.owner_id, a.host_id, a.created_at, a.snapshot_due_at, last.good,
           case
@@ -82,10 +89,7 @@ export async function listAppsDueForSnapshot(
       order by host_id, good nulls first, created_at`,
     { paid: paidPlans(plans), everySeconds, retrySeconds, ...snapshotLooks },
   )
-  const first = new Map<string, DueTarget>()
-  for (const { id, owner_id, host_id, is_due } of rows)
-    if (is_due && !first.has(host_id)) first.set(host_id, { id, owner_id })
-  return { due: [...first.values()], later: rows.filter(({ is_due }) => !is_due) }
+  return sortedOut(rows)
 }
 
 /**

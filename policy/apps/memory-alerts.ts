@@ -1,5 +1,3 @@
-import { MiB } from '../../lib/bytes.ts'
-
 /** When an owner is mailed about memory. */
 export const memoryAlertRules = {
   /** Share of its memory that an application may use without an alert. */
@@ -11,6 +9,6 @@ export const memoryAlertRules = {
 } as const
 
 /** The number of consecutive samples that were too high, including this one. */
-export function highInARow(before: number, usedBytes: number, limitMb: number): number {
-  return usedBytes >= limitMb * MiB * memoryAlertRules.share ? before + 1 : 0
+export function highInARow(before: number, usedBytes: number, limitBytes: number): number {
+  return usedBytes >= limitBytes * memoryAlertRules.share ? before + 1 : 0
 }

@@ -14,10 +14,6 @@ export interface UsedMemory {
 
 type MemoryVerdict = 'warn' | 'end' | 'keep'
 
-/** Consecutive samples that were too high, including this one. */
-export const highSamples = (before: number, { usedBytes, limitBytes }: UsedMemory): number =>
-  usedBytes >= limitBytes * memoryAlertRules.share ? before + 1 : 0
-
 /** What a sample means for the warning about memory, after `high` consecutive samples that were too high. */
 export function memoryVerdict(used: UsedMemory, high: number, isWarned: boolean): MemoryVerdict {
   if (isWarned) return used.usedBytes < used.limitBytes * databaseWarnings.memoryEndsBelow ? 'end' : 'keep'

@@ -5,6 +5,7 @@ import { type HostApp, listAppsOfHost } from '../../db/apps/apps.ts'
 import { alertHighMemory } from '../../db/apps/memory-alerts.ts'
 import type { Db } from '../../db/database.ts'
 import { loop } from '../../lib/async/loop.ts'
+import { MiB } from '../../lib/bytes.ts'
 import { highInARow, memoryAlertRules } from '../../policy/apps/memory-alerts.ts'
 import { metricRules } from '../../policy/apps/metrics.ts'
 import { type Running, Sampler } from './watch/sampler.ts'
@@ -72,7 +73,7 @@ export class HostMetrics {
 
   async #alert(app: HostApp, { memoryBytes }: ContainerStats): Promise<void> {
     const { db, log } = this.#options
-    const high = highInARow(this.#high.get(app.id) ?? 0, memoryBytes, app.ram_mb)
+    const high = highInARow(this.#high.get(app.id) ?? 0, memoryBytes, app.ram_mb * MiB)
     this.#high.set(app.id, high)
     if (high === 0 || high % memoryAlertRules.samplesInARow !== 0) return
     if (await alertHighMemory(db, app, memoryBytes)) log.info({ appId: app.id }, 'metrics: memory alert queued')

@@ -16,9 +16,8 @@ import { renewCertificate, resizeDatabase, rotatePassword } from './change-datab
 import { createDatabase } from './create-database.ts'
 import { deleteDatabase, startDatabase, stopDatabase } from './database-power.ts'
 import { type DatabaseHost, databaseHostOf, records } from './database-steps.ts'
-import { drillDatabase } from './drill-database.ts'
 import { restoreDatabase } from './restore-database.ts'
-import { snapshotDatabase } from './snapshot-database.ts'
+import { drillDatabase, snapshotDatabase } from './snapshot-database.ts'
 import { undoRestore } from './undo-restore.ts'
 import { upgradeDatabase } from './upgrade-database.ts'
 

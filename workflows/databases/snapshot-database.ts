@@ -1,5 +1,6 @@
 import { CancellationScope, isCancellation } from '@temporalio/workflow'
 import type { DatabaseOperation } from '../../activities/databases/operation.ts'
+import { ignoreError } from '../../lib/async/ignore-error.ts'
 import { failureOf } from '../failures.ts'
 import { type DatabaseHost, records, stepOf } from './database-steps.ts'
 import { inSnapshotSlot } from './snapshot-slot.ts'
@@ -9,18 +10,42 @@ export async function snapshotDatabase(operation: DatabaseOperation, host: Datab
   const step = stepOf(operation)
   try {
     await records.reserveVolumes(operation)
-    const taken = await inSnapshotSlot(operation, host, () => host.copy.takeDatabaseSnapshot(step), lostTooOften)
+    const taken = await inSnapshotSlot(operation, host, () => host.copy.takeDatabaseSnapshot(step))
     await records.databaseSnapshotTaken(operation, taken)
   } catch (error) {
-    const reason = isCancellation(error) ? { code: 'SNAPSHOT_FAILED', message: ended } : failureOf(error)
+    const reason = isCancellation(error) ? { code: 'SNAPSHOT_FAILED', message: snapshotEnded } : failureOf(error)
     await CancellationScope.nonCancellable(() => records.databaseSnapshotFailed(operation, reason))
   } finally {
     await CancellationScope.nonCancellable(() => records.leaveDatabaseSnapshotPlace(operation))
   }
 }
 
-const lostTooOften = {
-  code: 'SNAPSHOT_FAILED',
-  message: 'Other snapshots took its place at the host three times. Try again.',
+const snapshotEnded = 'The snapshot was ended, because the database was started, stopped, resized or deleted meanwhile.'
+
+/**
+ * The newest snapshot is restored beside everything that serves, and compared: evidence that it can be, or why not. One that is cancelled
+ * shows nothing.
+ */
+export async function drillDatabase(operation: DatabaseOperation, host: DatabaseHost): Promise<void> {
+  const step = stepOf(operation)
+  try {
+    await records.reserveVolumes(operation)
+    const result = await inSnapshotSlot(operation, host, () => host.drill.drillSnapshot(step))
+    await records.databaseDrilled(operation, result)
+  } catch (error) {
+    await CancellationScope.nonCancellable(async () => {
+      const failure = failureOf(error)
+      if (isCancellation(error)) await records.finish(operation.id, { state: 'cancelled', ...drillEnded })
+      else if (failure.code === 'SNAPSHOT_NOT_FOUND') await records.finish(operation.id, { state: 'error', ...failure })
+      else await records.databaseDrilled(operation, { digest: null, reason: failure.message })
+      await host.patient.discardDrill(step).catch(ignoreError('nothing of a drill serves anyone'))
+    })
+  } finally {
+    await CancellationScope.nonCancellable(() => records.leaveDatabaseSnapshotPlace(operation))
+  }
 }
-const ended = 'The snapshot was ended, because the database was started, stopped, resized or deleted meanwhile.'
+
+const drillEnded = {
+  code: 'SNAPSHOT_FAILED',
+  message: 'The drill was ended, because that was requested or the database was deleted.',
+}

@@ -5,13 +5,13 @@ import { type DatabaseHost, records, stepOf } from './database-steps.ts'
 
 /** Max attempts of work that loses its host's slot. */
 const maxAttempts = 3
+const lostTooOften = 'Other snapshots took its place at the host three times. Try again.'
 
 /** Runs work in the only slot that a host has for snapshots and drills; accounts alternate. The caller gives the slot back. */
 export async function inSnapshotSlot<T>(
   operation: DatabaseOperation,
   { place }: Pick<DatabaseHost, 'place'>,
   work: () => Promise<T>,
-  lostTooOften: { code: string; message: string },
 ): Promise<T> {
   for (let attempt = 1; ; attempt++) {
     await records.recordStep(operation.id, 'waiting for its host, which takes one snapshot at a time')
@@ -20,7 +20,7 @@ export async function inSnapshotSlot<T>(
       return await work()
     } catch (error) {
       if (!isPlaceLost(error)) throw error
-      if (attempt === maxAttempts) throw ApplicationFailure.nonRetryable(lostTooOften.message, lostTooOften.code)
+      if (attempt === maxAttempts) throw ApplicationFailure.nonRetryable(lostTooOften, 'SNAPSHOT_FAILED')
     }
   }
 }

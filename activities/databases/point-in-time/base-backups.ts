@@ -1,12 +1,11 @@
-import { randomBytes } from 'node:crypto'
 import { PassThrough } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { constants, createGzip } from 'node:zlib'
 import type { Db } from '../../../db/database.ts'
 import { recordBackup } from '../../../db/databases/point-in-time/backups.ts'
 import type { CopiedVolume } from '../../../db/databases/point-in-time/copies.ts'
-import * as segments from '../../../db/objects/segments.ts'
-import { ignoreError } from '../../../lib/async/ignore-error.ts'
+import { newId } from '../../../policy/ids.ts'
+import { inNewSegment } from '../../objects/new-segment.ts'
 import type { ObjectStore } from '../../objects/port.ts'
 import type { LocalEngine } from '../port.ts'
 import type { PointInTimeEngine } from './port.ts'
@@ -17,9 +16,6 @@ export interface BackupOptions {
   /** Rejects when another process has taken over this host. */
   held(): Promise<void>
 }
-
-/** Until a backup is recorded, its allocation is renewed at this pace, so that the sweep spares it. */
-const renewMs = 5 * 60_000
 
 /**
  * Copies the data of a running engine into the object store, compressed and without a copy on disk, and records them as a base backup of
@@ -34,12 +30,7 @@ export async function storeBaseBackup(
 ): Promise<void> {
   const { rows } = await db.raw('select clock_timestamp() as now')
   await held()
-  const segmentId = await segments.allocateSegment(db)
-  const fresh = setInterval(
-    () => void segments.renewAllocation(db, segmentId).catch(ignoreError('the next interval tries again')),
-    renewMs,
-  )
-  try {
+  await inNewSegment(db, async segmentId => {
     const ended = new AbortController()
     const within = AbortSignal.any([signal, ended.signal])
     const tar = new PassThrough()
@@ -65,15 +56,10 @@ export async function storeBaseBackup(
     })
     const fromAt = await adapter.now(local)
     await held()
-    const row = { id: randomBytes(16).toString('hex'), ...volume, ...start, segmentId, ...stored }
+    const row = { id: newId(), ...volume, ...start, segmentId, ...stored }
     if (!(await recordBackup(db, { ...row, beganAt: rows[0].now, fromAt })))
       throw new Error('The object store has lost it meanwhile.')
-  } catch (error) {
-    await segments.markSegmentForDeletion(db, segmentId).catch(ignoreError('the sweep finds it by its age'))
-    throw error
-  } finally {
-    clearInterval(fresh)
-  }
+  })
 }
 
 /** Writes pieces; the promise settles once the stream takes more. All pieces of that time share it. */

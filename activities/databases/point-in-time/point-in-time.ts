@@ -1,6 +1,6 @@
 import type { Db } from '../../../db/database.ts'
 import { loadDatabase } from '../../../db/databases/databases.ts'
-import { listBackups, readRestorable } from '../../../db/databases/point-in-time/backups.ts'
+import { readRestorable } from '../../../db/databases/point-in-time/backups.ts'
 import * as rows from '../../../db/databases/point-in-time/copies.ts'
 import type { DatabaseFacts } from '../../../db/operations/database-facts.ts'
 import { pause } from '../../../lib/async/loop.ts'
@@ -9,9 +9,9 @@ import { rangesWords } from '../../../policy/databases/restorable-words.ts'
 import { refusal } from '../../failures.ts'
 import type { ObjectStore } from '../../objects/port.ts'
 import { pointInTimeOf } from '../engines/point-in-time.ts'
-import { databaseContainerName, databaseVolume } from '../names.ts'
+import { databaseContainerName } from '../names.ts'
 import type { LocalEngine } from '../port.ts'
-import { type PreparationOptions, servingPrivately } from '../preparation.ts'
+import { isAboutToRun, type PreparationOptions, servingInstead } from '../preparation.ts'
 import { ArchiveFolder } from './archive-folder.ts'
 import { storeBaseBackup } from './base-backups.ts'
 import type { PointInTimeEngine } from './port.ts'
@@ -31,20 +31,19 @@ export type PointInTime = ReturnType<typeof pointInTime>
 /** With the generation of the volume that an engine writes to. */
 type Facts = DatabaseFacts
 
-/** Of a database whose engine is expected to run. */
-const startsAgain: ReadonlySet<string> = new Set(['starting', 'running', 'restarting'])
-
 /** The moment that a restore is to bring back; null when it is one from a snapshot. */
 export const momentOf = ({ to }: Record<string, unknown>): Date | null => (typeof to === 'string' ? new Date(to) : null)
 
 const pollMs = 100
 
+type Volume = Pick<Facts, 'id' | 'generation'>
+
 /** What a host does so that its databases can be restored to any second. For engines that cannot be, nothing. */
 export function pointInTime(options: PointInTimeOptions) {
-  const { db, engine, volumes, hosted, store, held } = options
-  const volumeOf = ({ id: databaseId, generation }: Facts) => ({ databaseId, generation })
+  const { db, engine, hosted, store, held } = options
+  const volumeOf = ({ id: databaseId, generation }: Volume) => ({ databaseId, generation })
 
-  const copy = (database: Facts, signal: AbortSignal) =>
+  const copy = (database: Volume & Pick<Facts, 'ownerId'>, signal: AbortSignal) =>
     options.copies.copy(
       { ...volumeOf(database), ownerId: database.ownerId, data: hosted.foldersOf(database).data },
       signal,
@@ -85,22 +84,19 @@ export function pointInTime(options: PointInTimeOptions) {
       return untilCopied(database, await end(), signal)
     const state = (await rows.listCopyStates(db, database.id)).find(one => one.generation === database.generation)
     if (state?.closed_at) return copy(database, signal)
-    if (startsAgain.has((await loadDatabase(db, database.id))?.status ?? ''))
-      throw new Error('Its engine is about to run.')
+    if (isAboutToRun((await loadDatabase(db, database.id))?.status)) throw new Error('Its engine is about to run.')
     // It has crashed, and what it has written last is not in the archive.
-    await volumes.ensure(databaseVolume(database), options.diskMb(database.ramMb), database.uid, 'before')
-    await hosted.settle(database, 'privately')
-    await untilCopied(database, await servingPrivately(options, database, signal, end), signal)
+    await untilCopied(database, await servingInstead(options, database, signal, end), signal)
   }
 
   /** The backup to begin with. Rejects with SNAPSHOT_NOT_FOUND and what can be restored when there is none. */
   async function chosenBackup(database: Facts, to: Date) {
     const row = await loadDatabase(db, database.id)
     if (!row) throw refusal('DATABASE_NOT_FOUND', 'The database was deleted.')
-    const { backups, servings } = await readRestorable(db, row)
+    const { rows: stored, backups, servings } = await readRestorable(db, row)
     const now = new Date()
     const chosen = backupFor(to, backups, servings, now)
-    const backup = (await listBackups(db, database.id)).find(({ id }) => id === chosen?.id)
+    const backup = stored.find(({ id }) => id === chosen?.id)
     if (!backup) throw refusal('SNAPSHOT_NOT_FOUND', rangesWords(to, restorableRanges(backups, servings, now)))
     return backup
   }

@@ -46,7 +46,7 @@ export interface PointInTimeEngine {
   /** Whether the engine has left recovery on another timeline than this one. */
   isRecovered(engine: LocalEngine, timeline: number): Promise<boolean>
   /** Command that makes the data folder from the base backup in `recoveryPlace`. Pure. */
-  unpack(traits: DatabaseTraits): string[]
+  unpack(): string[]
   /** The command that serves once it has recovered to this moment, or to the end of the WAL for null. Pure. */
   recover(traits: DatabaseTraits, to: Date | null): string[]
 }

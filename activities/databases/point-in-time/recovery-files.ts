@@ -50,7 +50,8 @@ export class RecoveryFiles {
   async serve(signal: AbortSignal): Promise<void> {
     for (; !signal.aborted; await pause(pollMs, signal)) {
       const wanted = await this.#readWanted()
-      if (!wanted) continue
+      // What it asked for last, and what follows, is there already, or marked as missing.
+      if (!wanted || (wanted.number === this.wanted?.number && wanted.timeline === this.wanted.timeline)) continue
       this.wanted = wanted
       for (let ahead = 0; ahead <= pointInTimeRules.ahead && !signal.aborted; ahead++) {
         const file = { ...wanted, number: wanted.number + ahead }

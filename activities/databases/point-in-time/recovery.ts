@@ -11,7 +11,7 @@ import { dumpJob } from '../dump-jobs.ts'
 import { databaseVolume } from '../names.ts'
 import { recordPassword } from '../password-record.ts'
 import { EngineUnavailable, type LocalEngine } from '../port.ts'
-import { completeVolume, type PreparationOptions } from '../preparation.ts'
+import { completeVolume, emptyVolume, type PreparationOptions } from '../preparation.ts'
 import { type PointInTimeEngine, recoveryPlace } from './port.ts'
 import { RecoveryFiles, type RecoveryFilesOptions } from './recovery-files.ts'
 
@@ -45,21 +45,17 @@ export async function recoverVolume(
   recovery: Recovery,
   signal: AbortSignal,
 ): Promise<void> {
-  const { engine, hosted, traits, volumes, diskMb } = options
+  const { engine, hosted, traits, volumes } = options
   const { adapter, backup, to, folder } = recovery
-  const volume = databaseVolume(database)
-  await engine.remove(databaseJob(database, hosted.foldersOf(database), [], traits).name)
-  await volumes.remove(volume)
-  await volumes.ensure(volume, diskMb(database.ramMb), database.uid)
+  await emptyVolume(options, database)
   await hosted.settle(database, 'privately')
-  const own = hosted.traitsOf(database)
   const source = { databaseId: backup.database_id, generation: backup.generation }
   const files = new RecoveryFiles({ ...recovery, source })
   try {
     await files.bringBackup(backup.segment_id, signal)
     const folders = hosted.foldersOf(database)
     const job = dumpJob({ engine, traits, database, folders, dump: folder, writesData: true, signal })
-    await job.run(adapter.unpack(own))
+    await job.run(adapter.unpack())
     try {
       await recoverTo(options, database, { ...recovery, files, to }, signal)
     } catch (error) {
@@ -70,7 +66,7 @@ export async function recoverVolume(
       await recoverTo(options, database, { ...recovery, files, to: null }, signal)
     }
     await recordPassword(volumes, database, database.passwordGeneration)
-    await completeVolume(options, volume)
+    await completeVolume(options, databaseVolume(database))
   } finally {
     files.close()
   }

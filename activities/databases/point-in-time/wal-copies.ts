@@ -3,11 +3,11 @@ import { promisify } from 'node:util'
 import { constants, gzip } from 'node:zlib'
 import type { Db } from '../../../db/database.ts'
 import * as copies from '../../../db/databases/point-in-time/copies.ts'
-import * as segments from '../../../db/objects/segments.ts'
 import { FairSlots } from '../../../lib/async/fair-slots.ts'
 import { ignoreError } from '../../../lib/async/ignore-error.ts'
 import { KeyedLock } from '../../../lib/async/keyed-lock.ts'
 import { pointInTimeRules, type WalFile, walFileName } from '../../../policy/databases/point-in-time.ts'
+import { inNewSegment } from '../../objects/new-segment.ts'
 import type { ObjectStore } from '../../objects/port.ts'
 import { ArchiveFolder } from './archive-folder.ts'
 import { archiveNames } from './port.ts'
@@ -46,16 +46,12 @@ export function walCopies({ db, store, held }: WalCopiesOptions) {
     if (!read) return false
     const body = await compress(read.bytes, { level })
     await held()
-    const segmentId = await segments.allocateSegment(db)
-    try {
+    return inNewSegment(db, async segmentId => {
       const { size, sha256 } = await store.put(segmentId, Readable.from([body]), { length: body.length })
       await held()
       if (await copies.recordWalFile(db, { ...key, segmentId, size, sha256, at: read.at })) return true
       throw new Error('The object store has lost it meanwhile.')
-    } catch (error) {
-      await segments.markSegmentForDeletion(db, segmentId).catch(ignoreError('the sweep finds it by its age'))
-      throw error
-    }
+    })
   }
 
   /** Copies what is there; resolves to what was wrong with it, or null. */

@@ -3,8 +3,8 @@ import { ApplicationFailure } from '@temporalio/common'
 import { MiB } from '../../../lib/bytes.ts'
 import type { UsedMemory } from '../../../policy/databases/database-warnings.ts'
 import { refusal } from '../../failures.ts'
-import { databaseContainerName, databaseVolume } from '../names.ts'
-import { type PreparationOptions, servingPrivately } from '../preparation.ts'
+import { databaseContainerName } from '../names.ts'
+import { type PreparationOptions, servingInstead } from '../preparation.ts'
 import type { DatabaseStep, DatabaseStepInput, guardedDatabaseSteps } from '../steps.ts'
 
 export interface MemoryFitOptions extends PreparationOptions {
@@ -13,7 +13,7 @@ export interface MemoryFitOptions extends PreparationOptions {
 
 /** The step that asks an engine whether its data fit into less memory. */
 export function databaseMemoryFit(options: MemoryFitOptions) {
-  const { engine, volumes, hosted, diskMb, guard } = options
+  const { engine, hosted, guard } = options
 
   /** Limits the data of a running engine to what the step gives it, so that nobody can add to them afterwards. */
   async function limit(step: DatabaseStep): Promise<void> {
@@ -26,9 +26,7 @@ export function databaseMemoryFit(options: MemoryFitOptions) {
   async function privately(step: DatabaseStep, read: () => Promise<UsedMemory>): Promise<UsedMemory> {
     const ramMb = step.ramMbBefore ?? step.database().ramMb
     const database = { ...step.database(), ramMb }
-    await volumes.ensure(databaseVolume(database), diskMb(ramMb), database.uid, 'before')
-    await hosted.settle(database, 'privately')
-    return servingPrivately(options, database, cancellationSignal(), read)
+    return servingInstead(options, database, cancellationSignal(), read)
   }
 
   return {

@@ -3,7 +3,7 @@ import { restorableRanges } from '../../../policy/databases/point-in-time.ts'
 import { type Db, transaction } from '../../database.ts'
 import * as segments from '../../objects/segments.ts'
 import type { DatabaseRow } from '../database-rows.ts'
-import { type CopiedVolume, countStored, listCopyStates, lockCopies } from './copies.ts'
+import { type CopiedVolume, type CopyState, countStored, listCopyStates, lockCopies } from './copies.ts'
 
 export interface BackupRow {
   id: string
@@ -70,7 +70,7 @@ const columns = (db: Db) => [
 ]
 
 /** The base backups of a database, oldest first. */
-export async function listBackups(db: Db, databaseId: string): Promise<BackupRow[]> {
+async function listBackups(db: Db, databaseId: string): Promise<BackupRow[]> {
   return db('database_backups').where({ database_id: databaseId }).orderBy('from_at').select(columns(db))
 }
 
@@ -90,11 +90,11 @@ export async function listServings(
 
 type Restored = Pick<DatabaseRow, 'id' | 'generation' | 'created_at'>
 
-/** What decides which moments of a database can be restored. */
+/** What decides which moments of a database can be restored, and the rows that it is from. */
 export async function readRestorable(
   db: Db,
   database: Restored,
-): Promise<{ backups: RestorableBackup[]; servings: Serving[] }> {
+): Promise<{ rows: BackupRow[]; states: CopyState[]; backups: RestorableBackup[]; servings: Serving[] }> {
   // One after the other: it may be a transaction, with one connection.
   const rows = await listBackups(db, database.id)
   const servings = await listServings(db, database)
@@ -105,7 +105,7 @@ export async function readRestorable(
     // Of an engine that serves, the rest is fetched when a restore needs it.
     current: !broken && (generation === database.generation || closed.has(generation)),
   }))
-  return { backups, servings }
+  return { rows, states, backups, servings }
 }
 
 /** The times that a database can be restored to, oldest first; empty while there is no base backup. */

@@ -82,8 +82,8 @@ test('no figure of a point is negative, whatever the counters do', t => {
 })
 
 test('memory is too high from 90 % of the limit on, and one lower sample starts the count again', t => {
-  t.is(highInARow(0, 460 * mb, 512), 0)
-  t.is(highInARow(0, 461 * mb, 512), 1)
-  t.is(highInARow(2, 512 * mb, 512), 3)
-  t.is(highInARow(2, 100 * mb, 512), 0)
+  t.is(highInARow(0, 460 * mb, 512 * mb), 0)
+  t.is(highInARow(0, 461 * mb, 512 * mb), 1)
+  t.is(highInARow(2, 512 * mb, 512 * mb), 3)
+  t.is(highInARow(2, 100 * mb, 512 * mb), 0)
 })

@@ -1,5 +1,6 @@
 import test from 'ava'
-import { highSamples, memoryVerdict } from '../../../policy/databases/database-warnings.ts'
+import { highInARow } from '../../../policy/apps/memory-alerts.ts'
+import { memoryVerdict } from '../../../policy/databases/database-warnings.ts'
 import { diskWarningLevel } from '../../../policy/databases/disk-levels.ts'
 
 test('memory is high from 90 %, is warned of at the third sample in a row, and ends below 80 %', t => {
@@ -13,7 +14,7 @@ test('memory is high from 90 %, is warned of at the third sample in a row, and e
   ] as const
   let high = 0
   for (const [bytes, expected] of rows) {
-    high = highSamples(high, used(bytes))
+    high = highInARow(high, bytes, used(bytes).limitBytes)
     t.is(high, expected, `${bytes}`)
   }
   t.is(memoryVerdict(used(950), 2, false), 'keep')

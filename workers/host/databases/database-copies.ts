@@ -1,11 +1,7 @@
 import type { Logger } from 'pino'
 import type { PointInTime } from '../../../activities/databases/point-in-time/point-in-time.ts'
 import type { Db } from '../../../db/database.ts'
-import {
-  type CopiedDatabase,
-  listCopiedDatabases,
-  listDueBackups,
-} from '../../../db/databases/point-in-time/copied-databases.ts'
+import { listCopiedDatabases, listDueBackups } from '../../../db/databases/point-in-time/copied-databases.ts'
 import { recordBackupFailure } from '../../../db/databases/point-in-time/copies.ts'
 import { type DatabaseFacts, readFactsOfDatabase } from '../../../db/operations/database-facts.ts'
 import { Backoff } from '../../../lib/async/backoff.ts'
@@ -49,10 +45,9 @@ export async function watchDatabaseCopies(options: DatabaseCopiesOptions, signal
 function databaseCopies({ db, pointInTime, hostId, sharedUid, log }: DatabaseCopiesOptions, signal: AbortSignal) {
   const [copying, backingUp] = [new Backoff(pointInTimeRules.retry), new Backoff(pointInTimeRules.retry)]
 
-  async function factsOf({ id, generation }: Pick<CopiedDatabase, 'id'> & { generation?: number }) {
+  async function factsOf(id: string): Promise<DatabaseFacts | null> {
     const facts = await readFactsOfDatabase(db, id)
-    if (!facts) return null
-    return { ...facts, uid: sharedUid ?? facts.uid, ...(generation !== undefined && { generation }) }
+    return facts ? { ...facts, uid: sharedUid ?? facts.uid } : null
   }
 
   /** A failure is reported and delays the next attempt. */
@@ -80,9 +75,7 @@ function databaseCopies({ db, pointInTime, hostId, sharedUid, log }: DatabaseCop
       const all = await listCopiedDatabases(db, hostId)
       await eachConcurrently(all, width, async one => {
         if (signal.aborted || copying.waits(`${one.id}-${one.generation}`)) return
-        const database = await factsOf(one)
-        if (database)
-          await attempt(copying, database, 'the copy of WAL files', () => pointInTime.copy(database, signal))
+        await attempt(copying, one, 'the copy of WAL files', () => pointInTime.copy(one, signal))
       })
     },
 
@@ -90,7 +83,7 @@ function databaseCopies({ db, pointInTime, hostId, sharedUid, log }: DatabaseCop
     async backUp(): Promise<void> {
       for (const id of await listDueBackups(db, hostId)) {
         if (signal.aborted) return
-        const database = await factsOf({ id })
+        const database = await factsOf(id)
         if (!database || backingUp.waits(`${id}-${database.generation}`)) continue
         const failure = await attempt(backingUp, database, 'a base backup', () => pointInTime.backUp(database, signal))
         const volume = { databaseId: id, generation: database.generation }

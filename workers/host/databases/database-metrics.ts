@@ -4,7 +4,8 @@ import { saveDatabaseMetrics } from '../../../db/databases/database-metrics.ts'
 import { endMemoryWarning, recordDiskUse, warnOfMemory } from '../../../db/databases/database-warnings.ts'
 import { type HostDatabase, listDatabasesOfHost } from '../../../db/databases/databases.ts'
 import { MiB } from '../../../lib/bytes.ts'
-import { highSamples, memoryVerdict, type UsedMemory } from '../../../policy/databases/database-warnings.ts'
+import { highInARow } from '../../../policy/apps/memory-alerts.ts'
+import { memoryVerdict, type UsedMemory } from '../../../policy/databases/database-warnings.ts'
 import { diskWarningLevel } from '../../../policy/databases/disk-levels.ts'
 import { engines } from '../../../policy/databases/engines.ts'
 import type { HostMetricsOptions } from '../host-metrics.ts'
@@ -71,7 +72,7 @@ export class DatabaseMetrics {
     const used = engines[engine].inMemory
       ? await memoryOf(database)
       : { usedBytes: residentBytes, limitBytes: ramMb * MiB }
-    const high = highSamples(this.#high.get(id) ?? 0, used)
+    const high = highInARow(this.#high.get(id) ?? 0, used.usedBytes, used.limitBytes)
     this.#high.set(id, high)
     const verdict = memoryVerdict(used, high, warnedAt !== null)
     if (verdict === 'end') await endMemoryWarning(db, id)

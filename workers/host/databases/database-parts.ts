@@ -2,11 +2,9 @@ import { join } from 'node:path'
 import { type DatabaseHostOptions, databaseHostActivities } from '../../../activities/database-host.ts'
 import { databaseSnapshotActivities } from '../../../activities/database-snapshots.ts'
 import { databaseDiskGuard } from '../../../activities/databases/disk-guard.ts'
-import { diskSpace } from '../../../activities/databases/disk-space.ts'
 import { contentsOf } from '../../../activities/databases/engines/contents.ts'
 import { engineOf } from '../../../activities/databases/engines/select.ts'
 import { hostedEngines } from '../../../activities/databases/hosted-engine.ts'
-import { databaseVolume } from '../../../activities/databases/names.ts'
 import { recordingClosings } from '../../../activities/databases/point-in-time/closings.ts'
 import { pointInTime } from '../../../activities/databases/point-in-time/point-in-time.ts'
 import { walCopies } from '../../../activities/databases/point-in-time/wal-copies.ts'
@@ -105,7 +103,7 @@ export function openDatabases({ parts, engine, volumes, lease, locks, boot }: Da
       if (!database) throw new Error('The database was deleted.')
       return hosted.memoryOf(database)
     },
-    diskOf: database => diskSpace(volumes.path(databaseVolume(database))),
+    diskOf: guard.spaceOf,
   }
   return {
     activities: withCrashPoints('host', leased(lease, activities)),

@@ -5,7 +5,7 @@ import { ignoreError } from '../../../../lib/async/ignore-error.ts'
 import { MiB } from '../../../../lib/bytes.ts'
 import { databaseSeconds } from '../../../../policy/databases/database-steps.ts'
 import { type DatabaseContents, DumpCorrupt } from '../../contents.ts'
-import { type DumpFile, DumpReader, DumpWriter } from '../../dump-files.ts'
+import { type DumpFile, type DumpReader, type DumpWriter, readDump, writeDump } from '../../dump-files.ts'
 import type { LocalEngine } from '../../port.ts'
 import { asPlatform } from './mongo.ts'
 import { type Collection, collectionsOf } from './mongo-collections.ts'
@@ -26,29 +26,21 @@ const metadata = '.metadata.json'
  */
 export const mongoContents: DatabaseContents = {
   async dump(engine, job) {
-    const writer = new DumpWriter(job.folder, engine.signal)
-    try {
-      const digest = await reading(engine, (client, session) => readContents(client, session, writer))
-      await writer.finish()
-      return digest
-    } finally {
-      writer.close()
-    }
+    return writeDump(job.folder, engine.signal, writer =>
+      reading(engine, (client, session) => readContents(client, session, writer)),
+    )
   },
 
   async loadBeforeStart() {},
 
   async load(engine, job) {
-    const reader = await DumpReader.open(job.folder, engine.signal)
-    try {
+    await readDump(job.folder, engine.signal, async reader => {
       const collections = reader.paths.filter(path => path.endsWith(metadata)).map(path => collectionIn(reader, path))
       const failed = await asPlatform(engine, { seconds: copySeconds }, ({ client }) =>
         loadAll(client, reader, collections).catch(refusedByServer),
       )
       if (failed) throw failed
-    } finally {
-      reader.close()
-    }
+    })
   },
 
   digest: engine => reading(engine, (client, session) => readContents(client, session, null)),

@@ -1,6 +1,6 @@
 import { databaseSeconds } from '../../../../policy/databases/database-steps.ts'
 import { type DatabaseContents, DumpCorrupt, dumpPlace, type EngineJob } from '../../contents.ts'
-import { DumpReader, DumpWriter } from '../../dump-files.ts'
+import { readDump, writeDump } from '../../dump-files.ts'
 import { type LocalEngine, places } from '../../port.ts'
 import { databasesOf } from './contents/definitions.ts'
 import { readContents } from './contents/digest.ts'
@@ -23,19 +23,15 @@ const client = [
 
 export const mysqlContents: DatabaseContents = {
   async dump(engine, job) {
-    const writer = new DumpWriter(job.folder, engine.signal)
-    try {
+    return writeDump(job.folder, engine.signal, async writer => {
       const { users, unusable, digest } = await writer.write(scriptFile, file =>
         mysqlSession(engine, copySeconds, session => readContents(session, scriptWriter(session, file))),
       )
       await writer.write(usersFile, file => file.add(`${JSON.stringify(users, null, 2)}\n`))
       const views = unusable.map(({ database, name, statement }) => ({ database, name, statement: String(statement) }))
       await writer.write(unusableFile, file => file.add(`${JSON.stringify(views, null, 2)}\n`))
-      await writer.finish()
       return digest
-    } finally {
-      writer.close()
-    }
+    })
   },
 
   async loadBeforeStart() {},
@@ -59,14 +55,11 @@ export const mysqlContents: DatabaseContents = {
 }
 
 async function usersOfDump(folder: string, signal?: AbortSignal): Promise<User[]> {
-  const reader = await DumpReader.open(folder, signal)
-  try {
+  return readDump(folder, signal, reader => {
     if (!reader.paths.includes(scriptFile) || !reader.paths.includes(usersFile))
       throw new DumpCorrupt('The dump is not one of MySQL.')
     return JSON.parse(reader.text(usersFile))
-  } finally {
-    reader.close()
-  }
+  })
 }
 
 /** Errors of a server that lacks room or memory, or is being ended, and not of a statement. */

@@ -1,8 +1,6 @@
-import { connect } from 'node:net'
-import { type Connection, createConnection, escape as escaped } from 'mysql2'
+import { type Connection, escape as escaped } from 'mysql2'
 import type { LocalEngine } from '../../port.ts'
-import { engineCall } from '../engine-call.ts'
-import { platformUsers } from './mysql-settings.ts'
+import { platformConnection } from './mysql-connection.ts'
 
 /** The raw bytes of its columns, in the character set of each; null for NULL. */
 export type RawRow = (Buffer | null)[]
@@ -13,8 +11,6 @@ export interface MysqlSession {
   /** Rows as they arrive: the engine waits while they are not taken. */
   stream(statement: string): AsyncIterable<RawRow>
 }
-
-const connectSeconds = 5
 
 /** So that the same contents read the same, whatever the settings of the server. */
 const preparation = [
@@ -29,29 +25,16 @@ const preparation = [
 
 /** Rejects with EngineUnavailable when the engine does not answer, or `work` rejects. */
 export function mysqlSession<T>(
-  { socket, secrets, signal }: LocalEngine,
+  engine: LocalEngine,
   seconds: number,
   work: (session: MysqlSession) => Promise<T>,
 ): Promise<T> {
-  const user = process.getuid?.() === 0 ? platformUsers.root : platformUsers.engine
-  const stream = connect({ path: socket })
-  const talk = () =>
-    new Promise<T>((resolve, reject) => {
-      const connection = createConnection({
-        ...{ user, stream, connectTimeout: connectSeconds * 1000 },
-        ...{ rowsAsArray: true, typeCast: (field: { buffer(): Buffer | null }) => field.buffer() },
-      })
-      connection.on('error', reject)
-      const session = sessionOf(connection)
-      const prepared = async () => {
-        for (const statement of preparation) await session.rows(statement)
-        return work(session)
-      }
-      prepared().then(resolve, reject)
-    })
-  const call = { engine: 'mysql', secrets: Object.values(secrets), seconds, signal } as const
-  // With an error: the driver does not tell statements of a connection that ends without one.
-  return engineCall(call, talk, () => stream.destroy(new Error('the connection was closed')))
+  const raw = { rowsAsArray: true, typeCast: (field: { buffer(): Buffer | null }) => field.buffer() }
+  return platformConnection(engine, { seconds, ...raw }, async connection => {
+    const session = sessionOf(connection)
+    for (const statement of preparation) await session.rows(statement)
+    return work(session)
+  })
 }
 
 const sessionOf = (connection: Connection): MysqlSession => ({

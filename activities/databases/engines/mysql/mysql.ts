@@ -1,20 +1,11 @@
-import { connect, type TcpNetConnectOpts } from 'node:net'
 import { basename } from 'node:path'
-import { type ConnectionOptions, createConnection, type RowDataPacket } from 'mysql2'
+import type { Connection, RowDataPacket } from 'mysql2'
 import { customerUser } from '../../../../policy/databases/connection-url.ts'
 import type { DatabaseEngine, LocalEngine } from '../../port.ts'
-import { type EngineCall, engineCall } from '../engine-call.ts'
 import { accountStatements, dropAccount, selectConnections, selectShadows, socketHost } from './mysql-account.ts'
-import {
-  dataFolder,
-  mysqlCommand,
-  mysqlInitialise,
-  mysqlSettings,
-  platformUsers,
-  socketFile,
-} from './mysql-settings.ts'
+import { mysqlConnection, platformConnection } from './mysql-connection.ts'
+import { dataFolder, mysqlCommand, mysqlInitialise, mysqlSettings, socketFile } from './mysql-settings.ts'
 
-const connectSeconds = 5
 /** A dozen statements, most of which change tables of the server. */
 const changeSeconds = 20
 const lockSeconds = 3
@@ -54,9 +45,9 @@ export const mysqlEngine: DatabaseEngine = {
     // The driver verifies the name of its `host`. A new object for each login: with the same one it would resume a session and verify nothing.
     const ssl = { ca: authority, rejectUnauthorized: true, verifyIdentity: true }
     const options = { host: servername, user: customerUser, password, ssl }
-    return conversation({ host, port }, options, { secrets: [password] }, async run => {
+    return mysqlConnection({ host, port }, options, { secrets: [password] }, async connection => {
       try {
-        await run('SELECT 1')
+        await runOn(connection)('SELECT 1')
         return 'accepted'
       } catch (error) {
         if (refusals.has(codeOf(error))) return 'refused'
@@ -94,38 +85,19 @@ async function endConnections(run: Run): Promise<void> {
     if (host !== socketHost) await run(`KILL ${Number(id)}`, 'ER_NO_SUCH_THREAD')
 }
 
-function asPlatform<T>(
-  { socket, secrets, signal }: LocalEngine,
-  { seconds }: { seconds?: number },
-  work: (run: Run) => Promise<T>,
-): Promise<T> {
-  const user = process.getuid?.() === 0 ? platformUsers.root : platformUsers.engine
-  return conversation({ path: socket }, { user }, { secrets: Object.values(secrets), seconds, signal }, work)
+function asPlatform<T>(engine: LocalEngine, options: { seconds?: number }, work: (run: Run) => Promise<T>): Promise<T> {
+  return platformConnection(engine, options, connection => work(runOn(connection)))
 }
 
-function conversation<T>(
-  to: { path: string } | { host: string; port: number },
-  options: ConnectionOptions,
-  call: Omit<EngineCall, 'engine'>,
-  work: (run: Run) => Promise<T>,
-): Promise<T> {
-  // Of ours, so that it is closed at once: the driver only says goodbye.
-  const stream = connect(to as TcpNetConnectOpts)
-  const talk = () =>
-    new Promise<T>((resolve, reject) => {
-      const connection = createConnection({ ...options, stream, connectTimeout: connectSeconds * 1000 })
-      connection.on('error', reject)
-      const run: Run = (statement, expected) =>
-        new Promise((done, failed) =>
-          connection.query<RowDataPacket[]>(statement, (error, rows) => {
-            if (!error) done(rows)
-            else if (expected && codeOf(error) === expected) done([])
-            else failed(error)
-          }),
-        )
-      work(run).then(resolve, reject)
-    })
-  return engineCall({ engine: 'mysql', ...call }, talk, () => stream.destroy(new Error('the connection was closed')))
-}
+const runOn =
+  (connection: Connection): Run =>
+  (statement, expected) =>
+    new Promise((done, failed) =>
+      connection.query<RowDataPacket[]>(statement, (error, rows) => {
+        if (!error) done(rows)
+        else if (expected && codeOf(error) === expected) done([])
+        else failed(error)
+      }),
+    )
 
 const codeOf = (error: unknown): string => (error as { code?: string }).code ?? ''

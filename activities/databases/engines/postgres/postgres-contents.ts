@@ -3,7 +3,7 @@ import { escapeIdentifier } from 'pg'
 import { Tree } from '../../../../lib/folders/tree.ts'
 import { databaseSeconds } from '../../../../policy/databases/database-steps.ts'
 import { type DatabaseContents, DumpCorrupt, dumpPlace, type EngineJob } from '../../contents.ts'
-import { DumpReader, DumpWriter } from '../../dump-files.ts'
+import { readDump, writeDump } from '../../dump-files.ts'
 import { type DatabaseTraits, EngineUnavailable, type LocalEngine, places } from '../../port.ts'
 import {
   type Accounts,
@@ -42,15 +42,11 @@ export const postgresContents: DatabaseContents = {
       contents.push(dumped.contents)
     }
     const all: Dumped = { version: 1, ...accounts, publicSchemas }
-    const writer = new DumpWriter(job.folder, engine.signal)
-    try {
+    await writeDump(job.folder, engine.signal, async writer => {
       for (const number of contents.keys()) await writer.include(dumpFile(number))
       await writer.write(accountsFile, file => file.add(`${JSON.stringify(all, null, 1)}\n`))
       await writer.write(rolesFile, file => file.add(`${roleStatements(accounts).join(';\n')};\n`))
-      await writer.finish()
-    } finally {
-      writer.close()
-    }
+    })
     return digestOf(accounts, contents)
   },
 
@@ -222,15 +218,12 @@ async function loadDatabase(engine: LocalEngine, job: EngineJob, dumped: Dumped,
 }
 
 async function readDumped(job: EngineJob, signal?: AbortSignal): Promise<Dumped> {
-  const reader = await DumpReader.open(job.folder, signal)
-  try {
+  return readDump(job.folder, signal, reader => {
     const dumped = JSON.parse(reader.text(accountsFile)) as Dumped
     const lists = [dumped?.roles, dumped?.memberships, dumped?.databases, dumped?.settings, dumped?.publicSchemas]
     if (dumped?.version === 1 && lists.every(Array.isArray)) return dumped
     throw new SyntaxError(`${accountsFile} is no list of databases.`)
-  } finally {
-    reader.close()
-  }
+  })
 }
 
 /** Troubles of the engine or the machine, which a dump has no part in. */

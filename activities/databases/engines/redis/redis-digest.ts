@@ -88,6 +88,17 @@ async function digestOfKey(redis: Redis, key: Key, version: string): Promise<Buf
 
 type Reader = (redis: Redis, key: Key, digest: Hash, version: string) => Promise<'expires' | undefined>
 
+/** Reads what has no order: its elements have `width` parts each. */
+const unordered =
+  (count: string, command: string, width: number): Reader =>
+  async (redis, { name: key, page, limits }, digest) => {
+    const sum = await inPasses(Number(await redis.call(count, key)), limits, sum =>
+      scan(redis, [command, key], { width, page }, each => each.forEach(parts => void sum.offer(digestOfParts(parts)))),
+    )
+    add(digest, sum.text())
+    return undefined
+  }
+
 const readers: Record<string, Reader> = {
   async string(redis, { name: key }, digest) {
     for (let at = 0; ; at += chunkBytes) {
@@ -103,25 +114,9 @@ const readers: Record<string, Reader> = {
     )
   },
 
-  async set(redis, { name: key, page, limits }, digest) {
-    const members = Number(await redis.call('SCARD', key))
-    const sum = await inPasses(members, limits, sum =>
-      scan(redis, ['SSCAN', key], { width: 1, page }, each =>
-        each.forEach(parts => void sum.offer(digestOfParts(parts))),
-      ),
-    )
-    add(digest, sum.text())
-  },
+  set: unordered('SCARD', 'SSCAN', 1),
 
-  async zset(redis, { name: key, page, limits }, digest) {
-    const members = Number(await redis.call('ZCARD', key))
-    const sum = await inPasses(members, limits, sum =>
-      scan(redis, ['ZSCAN', key], { width: 2, page }, each =>
-        each.forEach(parts => void sum.offer(digestOfParts(parts))),
-      ),
-    )
-    add(digest, sum.text())
-  },
+  zset: unordered('ZCARD', 'ZSCAN', 2),
 
   async hash(redis, { name: key, page, limits }, digest, version) {
     const sum = await inPasses(Number(await redis.call('HLEN', key)), limits, sum =>

@@ -1,7 +1,8 @@
 import { constants } from 'node:fs'
-import { type FileHandle, open, readdir } from 'node:fs/promises'
+import { type FileHandle, open } from 'node:fs/promises'
 import { MiB } from '../../../../lib/bytes.ts'
 import { codeOf, unreachable } from '../../../../lib/folders/disk-names.ts'
+import { Tree } from '../../../../lib/folders/tree.ts'
 
 const folderName = 'appendonlydir'
 /** Changes since the file before; Redis writes to the last one. */
@@ -19,28 +20,20 @@ const [zero, star, hash] = [0, 0x2a, 0x23]
  * acknowledged is missing: comments take the place of the zeros, which needs no more room.
  */
 export async function repairLog(data: string): Promise<boolean> {
-  const root = await open(data, constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW)
+  const tree = new Tree(data, { readOnly: true })
   try {
-    const folder = await open(
-      `/proc/self/fd/${root.fd}/${folderName}`,
-      constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW,
-    ).catch(missing)
-    if (!folder) return false
-    try {
-      let isRepaired = false
-      for (const name of (await readdir(`/proc/self/fd/${folder.fd}`)).filter(isPart))
-        if (await repairPart(`/proc/self/fd/${folder.fd}/${name}`)) isRepaired = true
-      return isRepaired
-    } finally {
-      await folder.close()
-    }
+    if (!tree.stat(folderName)?.isDirectory()) return false
+    let isRepaired = false
+    for (const name of tree.list(folderName).filter(isPart))
+      if (await repairPart(tree.at(`${folderName}/${name}`))) isRepaired = true
+    return isRepaired
   } finally {
-    await root.close()
+    tree.close()
   }
 }
 
 /** The engine may have put anything under this name. */
-async function repairPart(path: string): Promise<boolean> {
+async function repairPart(path: Buffer): Promise<boolean> {
   const file = await open(path, constants.O_RDWR | constants.O_NOFOLLOW | constants.O_NONBLOCK).catch(missing)
   if (!file) return false
   try {

@@ -160,7 +160,7 @@ test.serial(
     for (const [index, before] of [0, 10, 30].entries())
       await db('database_backups')
         .where({ id: all[index]! })
-        .update({ stored_before: before * GiB, created_at: daysAgo(0.1) })
+        .update({ stored_before: before * GiB, created_at: daysAgo(0.1 - index * 0.01) })
     const stored = (bytes: number) =>
       db('database_copies')
         .insert({ database_id: id, generation: 1, stored: bytes })
