@@ -98,7 +98,6 @@ export function databaseHostActivities(host: DatabaseHostOptions) {
     await endOtherEngines(engine, traits.id, database)
     await renewPassword(host, { ...database, imageId }, cancellationSignal())
     await startContainer(engine, spec, { alone: false, assertCurrent: () => assertCurrent(operationId) })
-    await host.admit()
     return { ...(await started(database)), bootId, imageId }
   }
 
@@ -123,11 +122,13 @@ export function databaseHostActivities(host: DatabaseHostOptions) {
         return { running: await start(database, step.operationId), step }
       })
       const serving = () => engineHosted.untilServing(step.database(), cancellationSignal())
-      await guard
-        .untilServing(step.database(), serving, repair => repairAndStart(input, repair))
-        .catch(error => {
-          throw hasLessMemory(step) ? tooLittleMemory(step, error) : error
-        })
+      await admitted(() =>
+        guard
+          .untilServing(step.database(), serving, repair => repairAndStart(input, repair))
+          .catch(error => {
+            throw hasLessMemory(step) ? tooLittleMemory(step, error) : error
+          }),
+      )
       return running
     },
 
@@ -222,15 +223,22 @@ export function databaseHostActivities(host: DatabaseHostOptions) {
       const database = step.database()
       if ((await engine.inspect(nameOf(database)))?.running || !(await repair())) return false
       await start(database, step.operationId)
+      await host.admit()
       return true
     })
+  }
+
+  /** Lets the owner's programs in while a started engine begins to serve. A start that does not lead to that is the reason that counts. */
+  async function admitted(untilServing: () => Promise<void>): Promise<void> {
+    const [admission, service] = await Promise.allSettled([host.admit(), untilServing()])
+    for (const outcome of [service, admission]) if (outcome.status === 'rejected') throw outcome.reason
   }
 
   async function restart(database: DatabaseFacts, operationId: string): Promise<void> {
     await assertCurrent(operationId)
     await engine.stop(nameOf(database), graceOf(database))
     await start(database, operationId)
-    await engineHosted.untilServing(database, cancellationSignal())
+    await admitted(() => engineHosted.untilServing(database, cancellationSignal()))
   }
 }
 

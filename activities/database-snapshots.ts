@@ -10,11 +10,11 @@ import { dumpJob } from './databases/dump-jobs.ts'
 import { databaseContainerName, databaseVolume } from './databases/names.ts'
 import { momentOf, type PointInTime } from './databases/point-in-time/point-in-time.ts'
 import type { LocalEngine } from './databases/port.ts'
-import { isAboutToRun, prepareCopy, servingInstead } from './databases/preparation.ts'
+import { type CopyUse, isAboutToRun, prepareCopy, servingInstead } from './databases/preparation.ts'
 import { type DatabaseStep, type DatabaseStepInput, guardedDatabaseSteps } from './databases/steps.ts'
 import { hosted, refusal } from './failures.ts'
 import type { ObjectStore } from './objects/port.ts'
-import type { Snapshots } from './snapshots/port.ts'
+import type { Snapshots, SnapshotTotals } from './snapshots/port.ts'
 import { snapshotSlots } from './snapshots/snapshot-slots.ts'
 import { storeArchive } from './snapshots/stored-archive.ts'
 import { fenced } from './steps/claims.ts'
@@ -88,19 +88,18 @@ export function databaseSnapshotActivities(host: DatabaseSnapshotOptions) {
   async function unpack(segmentId: string, folder: string, database: DatabaseFacts, signal: AbortSignal) {
     const archive = await store.open(segmentId)
     const owner = process.getuid?.() === 0 ? { uid: database.uid, gid: database.uid } : null
-    await snapshots.unpack(archive, folder, owner, signal).finally(() => archive.close())
+    return snapshots.unpack(archive, folder, owner, signal).finally(() => archive.close())
   }
 
-  /** `loaded` is called with the engine that has the contents, before it is stopped. */
   async function restoredCopy(
     database: DatabaseFacts,
     folder: string,
     signal: AbortSignal,
-    loaded?: (local: LocalEngine) => Promise<void>,
+    use: Pick<CopyUse, 'loaded' | 'isKept'>,
   ): Promise<string> {
     const contents = host.contentsOf(database.engine)
     try {
-      return await prepareCopy(host, database, { contents, dump: folder, loaded }, signal)
+      return await prepareCopy(host, database, { contents, dump: folder, ...use }, signal)
     } catch (error) {
       if (error instanceof DumpCorrupt) throw refusal('SNAPSHOT_CORRUPT', error.message)
       throw error
@@ -120,14 +119,16 @@ export function databaseSnapshotActivities(host: DatabaseSnapshotOptions) {
     const facts = { databaseId, name: row.name, createdAt: row.created_at.toISOString(), engine: name, version }
     let contents = ''
     /** Reads the stored archive into another engine: only what was restored is a snapshot. */
-    async function prove(segmentId: string, before: string | null): Promise<void> {
+    async function prove(segmentId: string, before: string | null): Promise<SnapshotTotals> {
       await say('restoring the snapshot into another engine to compare it')
-      await withDump(dumpOf, async folder => {
-        await unpack(segmentId, folder, database, signal)
-        contents = await restoredCopy(copyOf, folder, signal)
+      const archive = await withDump(dumpOf, async folder => {
+        const totals = await unpack(segmentId, folder, database, signal)
+        contents = await restoredCopy(copyOf, folder, signal, { isKept: false })
+        return totals
       }).finally(() => volumes.remove(databaseVolume(copyOf)))
       if (before !== null && before !== contents)
         throw new Error('The restored copy of the database has other contents than were dumped.')
+      return archive
     }
     return withDump(dumpOf, async folder => {
       await say('dumping the database')
@@ -135,7 +136,7 @@ export function databaseSnapshotActivities(host: DatabaseSnapshotOptions) {
       const request = { files: folder, facts, pause: async () => {}, resume: async () => {}, signal }
       const stored = await storeArchive({ db, store, snapshots }, request, {
         step: say,
-        proved: segmentId => prove(segmentId, before),
+        read: segmentId => prove(segmentId, before),
       })
       return { ...stored, contents }
     })
@@ -156,7 +157,7 @@ export function databaseSnapshotActivities(host: DatabaseSnapshotOptions) {
     return triedSnapshot(snapshot.contents, signal, () =>
       withDump(withVolume(database, step, 'dump'), async folder => {
         await unpack(segmentId, folder, database, signal)
-        return restoredCopy(copyOf, folder, signal)
+        return restoredCopy(copyOf, folder, signal, { isKept: false })
       }).finally(() => volumes.remove(databaseVolume(copyOf))),
     )
   }
@@ -193,7 +194,8 @@ export function databaseSnapshotActivities(host: DatabaseSnapshotOptions) {
       const segmentId = snapshot.segment_id
       const contents = await withDump(dumpOf, async folder => {
         await unpack(segmentId, folder, database, signal)
-        return restoredCopy(copyOf, folder, signal, async local => pointInTime?.backUpFirst(copyOf, local, signal))
+        const loaded = async (local: LocalEngine) => pointInTime?.backUpFirst(copyOf, local, signal)
+        return restoredCopy(copyOf, folder, signal, { isKept: true, loaded })
       })
       if (snapshot.contents !== null && snapshot.contents !== contents)
         throw refusal('SNAPSHOT_CORRUPT', 'The restored copy has other contents than the snapshot was taken of.')

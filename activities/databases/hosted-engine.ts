@@ -59,7 +59,7 @@ export function hostedEngines(options: HostedEngineOptions) {
     foldersOf(volumes.path(databaseVolume(database)))
 
   function traitsOf(database: DatabaseFacts): DatabaseTraits {
-    const { id, engine: name, version, ramMb: memoryMb, port, image } = database
+    const { id, engine: name, version, ramMb: memoryMb, port, image, isScratch = false } = database
     const hostname = hostnameOf(database)
     return {
       id,
@@ -71,8 +71,9 @@ export function hostedEngines(options: HostedEngineOptions) {
       hostname,
       advertised: { host: hostname, port },
       standIn: image === mongoStandIn.image(version),
-      archives: options.archives === true && pointInTimeOf(name) !== null,
+      archives: options.archives === true && pointInTimeOf(name) !== null && !isScratch,
       readOnly: database.readOnly,
+      isScratch,
     }
   }
 

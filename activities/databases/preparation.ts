@@ -29,8 +29,15 @@ export interface PreparationOptions {
   templates?: Pick<DatabaseTemplates, 'place'> | undefined
 }
 
-/** With an engine that nobody reaches, once it has its contents. */
-type LoadedWork = (local: LocalEngine) => Promise<void>
+export interface CopyUse {
+  contents: DatabaseContents
+  /** Folder with the dump. */
+  dump: string
+  /** With an engine that nobody reaches, once it has its contents. */
+  loaded?: (local: LocalEngine) => Promise<void>
+  /** The volume is to serve later; one that is only compared need not be on the disk. */
+  isKept: boolean
+}
 
 /** Exists once the data folder is complete. Beside the folders of the engine, which cannot reach it. */
 const marker = 'initialised'
@@ -57,10 +64,11 @@ export async function prepareVolume(
  */
 export async function prepareCopy(
   options: PreparationOptions,
-  database: DatabaseFacts,
-  { contents, dump, loaded }: { contents: DatabaseContents; dump: string; loaded?: LoadedWork | undefined },
+  facts: DatabaseFacts,
+  { contents, dump, loaded, isKept }: CopyUse,
   signal: AbortSignal,
 ): Promise<string> {
+  const database = { ...facts, isScratch: !isKept }
   const { hosted, engine, traits } = options
   const adapter = hosted.adapterOf(database)
   await initialise(options, database, 'privately', signal)
@@ -81,6 +89,7 @@ export async function prepareCopy(
       signal,
     ),
   )
+  if (!isKept) return digest
   await recordPassword(options.volumes, database, database.passwordGeneration)
   await completeVolume(options, databaseVolume(database))
   return digest

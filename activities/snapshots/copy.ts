@@ -161,10 +161,15 @@ const sampleBytes = 16 * KiB
 const maxSamples = 8
 const goldenRatio = 0.618034
 
-/** Files may be compressed already, some only in parts: one sample that shrinks is enough. Samples are unevenly spaced. */
+/**
+ * Files may be compressed already, some only in parts: one sample that shrinks is enough. Samples are unevenly spaced, and none is at the
+ * beginning, which shrinks in formats that compress the rest.
+ */
 function looksPackable(fd: number, size: number): boolean {
   const samples = Math.min(maxSamples, Math.ceil(size / (256 * KiB)))
-  const offsets = Array.from({ length: samples }, (_, n) => Math.floor((size - sampleBytes) * ((n * goldenRatio) % 1)))
+  const offsets = Array.from({ length: samples }, (_, n) =>
+    Math.floor((size - sampleBytes) * (((n + 0.5) * goldenRatio) % 1)),
+  )
   return offsets.some(offset => shrinks(readAt(fd, offset, sampleBytes)))
 }
 

@@ -26,15 +26,33 @@ const furtherPasses = 3
 /** Sparse files, and files with several names, can exceed the size of their disk. */
 const timesOfDisk = 2
 
-/** Deflate levels: the default of `zip`, and the fastest while a program waits. */
-const levels = { running: 6, paused: 1 } as const
+/** Deflate levels: the default of `zip`, and the fastest while a program waits, or a dump, which nothing needs but the archive. */
+const levels = { usual: 6, fastest: 1 } as const
 
 /** Writes the whole archive. What changed during a pass is copied again, the last time while the program is frozen. */
-export async function makeSnapshot({ files, facts, out, pause, resume }: Making): Promise<SnapshotTotals> {
+export async function makeSnapshot(making: Making): Promise<SnapshotTotals> {
+  const { files, facts, out } = making
   const tree = new Tree(files, { readOnly: true })
   const disk = statfsSync(files)
   const copy = new TreeCopy(tree, out, timesOfDisk * disk.blocks * disk.bsize)
-  const pass = async () => copy.pass({ since: await cleanPages(files), level: levels.running })
+  // Nothing writes to a dump.
+  const isDump = 'databaseId' in facts
+  if (isDump) await copyStill(copy)
+  const pausedMs = isDump ? 0 : await copyLive(copy, making)
+  tree.close()
+  return finish(copy.copied, facts, pausedMs, out)
+}
+
+/** Resolves to how long that took, in ms. */
+async function copyStill(copy: TreeCopy): Promise<number> {
+  const startedAt = performance.now()
+  await copy.pass({ since: Number.POSITIVE_INFINITY, level: levels.fastest })
+  return Math.round(performance.now() - startedAt)
+}
+
+/** Resolves to how long the program was frozen, in ms. */
+async function copyLive(copy: TreeCopy, { files, pause, resume }: Making): Promise<number> {
+  const pass = async () => copy.pass({ since: await cleanPages(files), level: levels.usual })
   let last = await pass()
   for (let more = furtherPasses; more > 0 && last > frozenPassBytes; more--) {
     const changed = await pass()
@@ -42,12 +60,9 @@ export async function makeSnapshot({ files, facts, out, pause, resume }: Making)
     last = changed
   }
   await pause()
-  const paused = performance.now()
-  await copy.pass({ since: Number.POSITIVE_INFINITY, level: levels.paused })
-  const pausedMs = Math.round(performance.now() - paused)
+  const pausedMs = await copyStill(copy)
   resume()
-  tree.close()
-  return finish(copy.copied, facts, pausedMs, out)
+  return pausedMs
 }
 
 /** Writes dirty pages to the disk; resolves to the time before that, in ms since 1970. */
@@ -94,7 +109,7 @@ async function writeManifest(lines: Generator<string>, out: ArchiveOutput): Prom
   const traits = { name, mode: 0o100644, mtime: Date.now(), deflated: true, described: true, wide: true }
   const entry = { ...traits, crc: 0, size: 0, packed: 0, offset: out.position }
   await out.write(localHeader(entry))
-  const { sha256: _, ...packed } = await packStream(texts(lines), levels.running, out)
+  const { sha256: _, ...packed } = await packStream(texts(lines), levels.usual, out)
   const whole = { ...entry, ...packed }
   await out.write(dataDescriptor(whole))
   return whole

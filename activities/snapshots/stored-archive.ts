@@ -12,21 +12,23 @@ export interface ArchiveStoreOptions {
 }
 
 /**
- * Copies a folder into the object store and reads the stored archive whole: only what reads back as it was written is a snapshot.
- * `proved`, if given, then gets the segment; what it rejects with fails the snapshot. Each call has its own segment in the store; one
- * that fails is left to the sweep.
+ * Copies a folder into the object store and reads the stored archive whole: only what reads back as it was written is a snapshot. `read`, if
+ * given, does that in its own way and resolves to what it has read; what it rejects with fails the snapshot. Each call has its own segment
+ * in the store; one that fails is left to the sweep.
  */
 export async function storeArchive(
   options: ArchiveStoreOptions,
   request: SnapshotRequest,
-  during: { step(words: string): Promise<void>; proved?(segmentId: string): Promise<void> },
+  during: { step(words: string): Promise<void>; read?(segmentId: string): Promise<SnapshotTotals> },
 ): Promise<StoredSnapshot> {
   return inNewSegment(options.db, async segmentId => {
     await during.step('copying files')
     const { stored, archive } = await copy(options, request, segmentId)
-    await during.step('reading the archive back')
-    await readBack(options, segmentId, archive, request.signal)
-    await during.proved?.(segmentId)
+    if (!during.read) await during.step('reading the archive back')
+    const reading = during.read?.(segmentId) ?? readBack(options, segmentId, request.signal)
+    const read = await reading.catch(corruptAgain)
+    if (read.digest !== archive.digest)
+      corruptAgain(new SnapshotCorrupt('The stored archive holds other files than were copied.'))
     return { segmentId, size: stored.size, sha256: stored.sha256, digest: archive.digest }
   })
 }
@@ -42,20 +44,13 @@ async function copy({ store, snapshots }: ArchiveStoreOptions, request: Snapshot
   }
 }
 
-async function readBack(
-  { store, snapshots }: ArchiveStoreOptions,
-  segmentId: string,
-  { digest }: SnapshotTotals,
-  signal: AbortSignal,
-): Promise<void> {
+async function readBack({ store, snapshots }: ArchiveStoreOptions, segmentId: string, signal: AbortSignal) {
   const archive = await store.open(segmentId)
-  try {
-    const read = await snapshots.verify(archive, signal)
-    if (read.digest !== digest) throw new SnapshotCorrupt('The stored archive holds other files than were copied.')
-  } catch (error) {
-    if (!(error instanceof SnapshotCorrupt)) throw error
-    throw ApplicationFailure.retryable(`The archive did not read back: ${error.message}`, 'SNAPSHOT_FAILED')
-  } finally {
-    await archive.close()
-  }
+  return snapshots.verify(archive, signal).finally(() => archive.close())
+}
+
+/** Another attempt may be stored well. */
+function corruptAgain(error: unknown): never {
+  if (!(error instanceof SnapshotCorrupt)) throw error
+  throw ApplicationFailure.retryable(`The archive did not read back: ${error.message}`, 'SNAPSHOT_FAILED')
 }

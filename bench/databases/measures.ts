@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises'
 import { engineOf } from '../../activities/databases/engines/select.ts'
 import type { EngineName } from '../../policy/databases/engine.ts'
 import { customers } from '../../test/kit/databases/customers.ts'
@@ -182,33 +183,37 @@ async function seed(name: EngineName, database: BerthDatabase, megabytes: number
   client.end()
 }
 
-/** Logs in again and again while the work is done; resolves to the ms between the last success before a refusal and the first one after. */
+/**
+ * Attempts a login every 50 ms while the work is done, because an attempt whose first packet finds no container waits a second for its
+ * second one; resolves to the ms between the beginning of the last success before a refusal and the first success after.
+ */
 async function downtime(
   name: EngineName,
   { remote, password }: BerthDatabase,
   work: () => Promise<void>,
 ): Promise<number> {
-  let isOver = false
-  let lastBefore = performance.now()
-  let firstAfter = Number.NaN
-  let wasDown = false
-  const logins = (async () => {
-    while (!isOver || Number.isNaN(firstAfter)) {
-      const startedAt = performance.now()
-      const answer = await engineOf(name)
-        .login(remote, password)
-        .catch(() => 'no answer')
-      if (answer !== 'accepted') wasDown = true
-      else if (!wasDown) lastBefore = startedAt
-      else if (Number.isNaN(firstAfter)) firstAfter = performance.now()
-      if (isOver && !wasDown) throw new Error('The restore was not seen.')
-    }
-  })()
+  const attempts: Promise<{ beganAt: number; endedAt: number; accepted: boolean }>[] = []
+  const attempt = async () => {
+    const beganAt = performance.now()
+    const answer = await engineOf(name)
+      .login(remote, password)
+      .catch(() => 'no answer')
+    return { beganAt, endedAt: performance.now(), accepted: answer === 'accepted' }
+  }
+  const probes = setInterval(() => attempts.push(attempt()), probeMs)
   await work()
-  isOver = true
-  await logins
-  return firstAfter - lastBefore
+  await sleep(10 * probeMs)
+  clearInterval(probes)
+  const all = await Promise.all(attempts)
+  const served = all.filter(({ accepted }) => accepted)
+  const firstDown = all.find(({ accepted }) => !accepted)?.beganAt
+  if (firstDown === undefined) throw new Error('The restore was not seen.')
+  const lastBefore = served.findLast(({ beganAt }) => beganAt < firstDown)!
+  const firstAfter = Math.min(...served.filter(({ beganAt }) => beganAt > firstDown).map(({ endedAt }) => endedAt))
+  return firstAfter - lastBefore.beganAt
 }
+
+const probeMs = 50
 
 export const measures: Record<MeasureName, (scene: Scene) => Promise<Measured[]>> = {
   creation,

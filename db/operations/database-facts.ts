@@ -34,6 +34,8 @@ export interface DatabaseFacts {
   containerId: string | null
   /** Whether it has ever served. */
   provisioned: boolean
+  /** What is on its volume is compared, and then removed: nothing of it must survive a power loss. In no row. */
+  isScratch?: boolean
 }
 
 /** An operation of a database with everything that decides about its steps, from the current rows. */

@@ -177,12 +177,14 @@ test.serial('an engine that a start replaces has as long to end as any other of 
 test.serial('a password that was reset while a restore made its copy opens nothing once the copy serves', async t => {
   /** Whether customers could reach the engine when it got its password. */
   const reachable: boolean[] = []
+  const scratch: unknown[] = []
   let host: Host | null = null
   host = await serving(t, {
     ...{ engine: 'postgres', version: '17', ramMb: 1024 },
     adapter: ({ setPassword }) => ({
       async setPassword(engine) {
         if (host) reachable.push(await host.running())
+        if (host) scratch.push(engine.traits.isScratch)
         return setPassword(engine)
       },
     }),
@@ -198,6 +200,7 @@ test.serial('a password that was reset while a restore made its copy opens nothi
   const volumes = { dump: 10, copy: 11 }
   const restore = await host.begin('restore', { snapshotId: snapshot.snapshot, volumes })
   await restore.step((steps, input) => steps.prepareRestore(input))
+  t.deepEqual(scratch, [true, false], 'only what is compared and removed is not synced')
   const rotation = await host.begin('rotate', {}, ['restore'])
   await db('databases').where({ id }).update({ password_generation: 2 })
   await rotation.step((steps, input) => steps.setDatabasePassword(input, 1))

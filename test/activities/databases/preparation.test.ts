@@ -2,8 +2,10 @@ import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import test, { type ExecutionContext } from 'ava'
 import { foldersOf } from '../../../activities/databases/container.ts'
+import { engineOf } from '../../../activities/databases/engines/select.ts'
 import type { HostedEngines } from '../../../activities/databases/hosted-engine.ts'
 import { databaseVolume } from '../../../activities/databases/names.ts'
+import type { DatabaseTraits } from '../../../activities/databases/port.ts'
 import { type PreparationOptions, prepareVolume } from '../../../activities/databases/preparation.ts'
 import { folderVolumes } from '../../../activities/volumes/folder.ts'
 import type { DatabaseFacts } from '../../../db/operations/database-facts.ts'
@@ -104,4 +106,28 @@ test('the database has the image that it is pinned to', async t => {
   Object.assign(host.database, { imageId: 'sha256:abc' })
   await host.prepare()
   t.deepEqual(images, ['sha256:abc'])
+})
+
+test('an engine whose volume is only compared syncs nothing, and all others do', t => {
+  const traits = {
+    ...{ id: newId(), memoryMb: 1024, port: 20_000, uid: 10_000, hostname: 'db.example' },
+    ...{ advertised: { host: 'db.example', port: 20_000 }, standIn: false, readOnly: false },
+  }
+  const linesOf = (engine: 'postgres' | 'mysql', version: string, isScratch: boolean | undefined) =>
+    Object.values(
+      engineOf(engine).settings({ ...traits, engine, version, isScratch } as DatabaseTraits, {
+        ...{ password: '', platformPassword: '' },
+      }),
+    ).flatMap(text => text.split('\n'))
+  for (const [engine, version, lines] of [
+    ['postgres', '17', ["fsync = 'off'", "synchronous_commit = 'off'", "full_page_writes = 'off'"]],
+    ['mysql', '9', ['innodb_flush_log_at_trx_commit = 0', 'innodb_doublewrite = OFF']],
+  ] as const) {
+    const usual = linesOf(engine, version, undefined)
+    t.deepEqual(usual, linesOf(engine, version, false))
+    t.deepEqual(
+      linesOf(engine, version, true).filter(line => !usual.includes(line)),
+      [...lines],
+    )
+  }
 })

@@ -140,6 +140,27 @@ test('files that exceed twice the size of their disk are refused, naming the fil
   t.like(withCode(new SnapshotRefused('x')), { type: 'ACTION_FAILED', nonRetryable: true })
 })
 
+test('a large file that is compressed already is stored, although its beginning shrinks', async t => {
+  const { files, archive } = places(t)
+  const random = Buffer.concat(Array.from({ length: 20 }, () => randomPiece()))
+  fs.writeFileSync(join(files, 'dump'), Buffer.concat([Buffer.alloc(65_536, 'header '), random]))
+  fs.writeFileSync(join(files, 'text'), 'abcdefghij'.repeat(50_000))
+  await snapshotTo(archive, port, requestOf(files))
+  const methods = (await run('unzip', ['-v', archive])).stdout.matchAll(/^ *\d+ +(\S+).* (\S+)$/gm)
+  const byName = Object.fromEntries([...methods].map(([, method, name]) => [name, method]))
+  t.like(byName, { dump: 'Stored', text: 'Defl:N' })
+})
+
+test('a dump of a database, which nothing writes to, is copied once and pauses nothing', async t => {
+  const { files, archive } = places(t)
+  fs.writeFileSync(join(files, '0.dump'), 'a'.repeat(100_000))
+  const fail = async () => t.fail('nothing is paused')
+  const dump = { databaseId: 'd'.repeat(32), name: 'x', createdAt: facts.createdAt, engine: 'postgres', version: '17' }
+  const totals = await snapshotTo(archive, port, requestOf(files, { facts: dump, pause: fail, resume: fail }))
+  t.like(totals, { files: 1, bytes: 100_000, pausedMs: 0 })
+  t.is((await verified(archive)).digest, totals.digest)
+})
+
 test('an empty folder is a snapshot too', async t => {
   const { files, target, archive } = places(t)
   t.like(await snapshotTo(archive, port, requestOf(files)), { files: 0, bytes: 0 })

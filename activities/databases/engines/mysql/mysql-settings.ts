@@ -25,7 +25,8 @@ const shareOf = (memoryMb: number, share: number, unitMb = 1): string =>
   `${Math.max(unitMb, Math.floor((memoryMb * share) / unitMb) * unitMb)}M`
 
 /** Settings of the server. `loose_` is for what not every build knows. */
-function options({ memoryMb, port, readOnly }: DatabaseTraits): Record<string, string | number> {
+function options(traits: DatabaseTraits): Record<string, string | number> {
+  const { memoryMb, port, readOnly, isScratch = false } = traits
   const connections = engines.mysql.maxConnections(memoryMb)
   return {
     datadir: dataFolder,
@@ -80,8 +81,11 @@ function options({ memoryMb, port, readOnly }: DatabaseTraits): Record<string, s
     tmp_table_size: '16M',
     max_heap_table_size: '16M',
     performance_schema: memoryMb < 2048 ? 'OFF' : 'ON',
+    ...(isScratch && unsynced),
   }
 }
+
+const unsynced = { innodb_flush_log_at_trx_commit: 0, innodb_doublewrite: 'OFF' } as const
 
 /** Statements, one a line, with which the server makes its first accounts: only processes at its socket can log in. */
 const firstUsers = [

@@ -44,7 +44,8 @@ platform  berth  ${platformRole}
 platform  berth  "/^${loaderPrefix}[0-9a-f]{16}$"
 `
 
-function parameters({ memoryMb, port, readOnly, archives = false }: DatabaseTraits): Record<string, string | number> {
+function parameters(traits: DatabaseTraits): Record<string, string | number> {
+  const { memoryMb, port, readOnly, archives = false, isScratch = false } = traits
   const max = policy.maxConnections(memoryMb)
   const share = (part: number) => `${Math.floor(memoryMb * part)}MB`
   return {
@@ -94,5 +95,8 @@ function parameters({ memoryMb, port, readOnly, archives = false }: DatabaseTrai
     timezone: 'UTC',
     lc_messages: 'C',
     default_text_search_config: 'pg_catalog.english',
+    ...(isScratch && unsynced),
   }
 }
+
+const unsynced = { fsync: 'off', synchronous_commit: 'off', full_page_writes: 'off' } as const
