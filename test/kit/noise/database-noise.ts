@@ -1,92 +1,30 @@
-import { connect, type Socket } from 'node:net'
-import { setTimeout as sleep } from 'node:timers/promises'
-import type { Client } from 'pg'
-import type { RemoteEngine } from '../../../activities/databases/port.ts'
-import { postgresClient, postgresOptions } from '../databases/postgres-customer.ts'
-
-/** How often each kind of noise came to its end, or was refused as it should. */
-type Done = Record<'queries' | 'hungry' | 'rows' | 'logins' | 'refused' | 'lines', number>
+import { fork } from 'node:child_process'
+import { once } from 'node:events'
+import { fileURLToPath } from 'node:url'
+import type { Done, Order, Target } from './database-noise-program.ts'
 
 export interface DatabaseNoise {
-  readonly done: Done
   pause(): void
   goOn(): void
-  stop(): Promise<void>
+  /** Resolves to how often each kind came to its end. */
+  stop(): Promise<Done>
 }
 
-/**
- * A customer at the limits of a Postgres: every connection taken, and many more tried; queries that compute; queries that want more memory
- * than there is, so that the kernel ends the engine; rows without end; logins with a wrong password without end; lines in its log.
- */
-export function databaseNoise(remote: RemoteEngine, password: string): DatabaseNoise {
-  const done: Done = { queries: 0, hungry: 0, rows: 0, logins: 0, refused: 0, lines: 0 }
-  let isOver = false
-  let isPaused = false
-  const often = async (act: () => Promise<unknown>) => {
-    while (!isOver) {
-      if (!isPaused) await act().catch(() => {})
-      await sleep(isPaused ? 50 : 1)
-    }
-  }
-  /** One statement on a connection of its own; it ends when the noise is to pause. */
-  const query = async (text: string) => {
-    const client = await postgresClient(postgresOptions(remote, password))
-    const watch = setInterval(() => (isPaused || isOver) && streamOf(client).destroy(), 50)
-    try {
-      await client.query("set statement_timeout = '20s'")
-      await client.query(text)
-    } finally {
-      clearInterval(watch)
-      void client.end().catch(() => {})
-    }
-  }
-  const crowd = async () => {
-    const clients: (Client | null)[] = await Promise.all(
-      Array.from({ length: 150 }, () => postgresClient(postgresOptions(remote, password)).catch(() => null)),
-    )
-    done.refused += clients.filter(client => !client).length
-    for (let n = 0; n < 20 && !isOver && !isPaused; n++) await sleep(50)
-    for (const client of clients) void client?.end().catch(() => {})
-  }
-  const silent = async () => {
-    const sockets: Socket[] = Array.from({ length: 100 }, () => connect(remote.port, remote.host).on('error', () => {}))
-    for (let n = 0; n < 20 && !isOver && !isPaused; n++) await sleep(50)
-    for (const socket of sockets) socket.destroy()
-  }
-  const compute = 'select count(*) from generate_series(1, 3000000) a where sqrt(a) > 0'
-  const hunger =
-    "set work_mem = '2GB'; select count(distinct repeat(md5(a::text), 30)) from generate_series(1, 3000000) a"
-  const bulk =
-    'create unlogged table if not exists bulk (t text); insert into bulk select repeat(md5(a::text), 20) from generate_series(1, 50000) a; truncate bulk'
-  const shout = "do $$ begin for n in 1 .. 2000 loop raise warning '%', repeat('x', 2000); end loop; end $$"
-  const counted = (kind: keyof Done, act: () => Promise<unknown>) => async () => {
-    await act().finally(() => {
-      if (!isPaused) done[kind]++
-    })
-  }
-  const login = () => postgresClient(postgresOptions(remote, 'wrong')).then(client => client.end())
-  const loops = [
-    ...Array.from({ length: 4 }, () => often(counted('queries', () => query(compute)))),
-    often(counted('hungry', () => query(hunger))),
-    often(counted('rows', () => query(bulk))),
-    ...Array.from({ length: 4 }, () => often(counted('logins', login))),
-    often(counted('lines', () => query(shout))),
-    often(crowd),
-    often(silent),
-  ]
+/** A customer at the limits of a Postgres, in a process of its own: what is measured waits for none of its clients. */
+export function databaseNoise(target: Target): DatabaseNoise {
+  const program = fork(fileURLToPath(new URL('database-noise-program.ts', import.meta.url)), {
+    execArgv: process.execArgv.filter(argument => argument.startsWith('--import')),
+  })
+  const order = (word: Order) => void program.send(word)
+  program.send(target)
   return {
-    done,
-    pause: () => {
-      isPaused = true
-    },
-    goOn: () => {
-      isPaused = false
-    },
+    pause: () => order('pause'),
+    goOn: () => order('go on'),
     async stop() {
-      isOver = true
-      await Promise.all(loops)
+      const exited = once(program, 'exit')
+      const [[done]] = await Promise.all([once(program, 'message'), order('stop')])
+      await exited
+      return done
     },
   }
 }
-
-const streamOf = (client: Client) => (client.connection as unknown as { stream: Socket }).stream
