@@ -5,10 +5,10 @@ import type { Kind } from '../kit/crash/databases/rental.ts'
 import { databaseStage } from '../kit/crash/databases/stage.ts'
 import { type Rentals, survive } from '../kit/crash/databases/story.ts'
 
-// Creations, rotations and restores of a Postgres: its host dies before and after each effect, and its engine in the middle of each step.
+// Creations, rotations and restores of a Postgres, also to a moment: its host dies before and after each effect, and its engine in the middle of each step.
 const started = databaseStage('postgres')
 const rentals: Rentals = []
-const kinds: Kind[] = ['create', 'rotate', 'restore']
+const kinds: Kind[] = ['create', 'rotate', 'restore', 'moment']
 
 for (const kind of kinds)
   for (const cases of [hostCases([kind]), stepCases('engine', [kind])])

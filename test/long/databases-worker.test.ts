@@ -1,7 +1,6 @@
 import test from 'ava'
 import { around } from '../kit/crash/crash-portions.ts'
 import { workerCommits, workerRecords } from '../kit/crash/databases/cases.ts'
-import type { Kind } from '../kit/crash/databases/rental.ts'
 import { databaseStage } from '../kit/crash/databases/stage.ts'
 import type { Rentals } from '../kit/crash/databases/story.ts'
 import { workerSurvives } from '../kit/crash/databases/worker-story.ts'
@@ -10,7 +9,7 @@ import { workerSurvives } from '../kit/crash/databases/worker-story.ts'
 const started = databaseStage('redis')
 const rentals: Rentals = []
 
-for (const [kind, records] of Object.entries(workerRecords) as [Kind, string[]][]) {
+for (const [kind, records] of Object.entries(workerRecords) as [keyof typeof workerCommits, string[]][]) {
   for (const point of around(...records.map(record => `records.${record}`)))
     test.serial(`the worker dies in a ${kind}: ${point}`, async t => {
       t.timeout(900_000)

@@ -47,6 +47,10 @@ const hostEffects: Record<Kind, readonly string[]> = {
     ...['host.prepareRestore', 'snapshots.unpack', 'databases.locally', 'database-volumes.flush', 'host.stopDatabase'],
     ...['database-engine.stop', 'host.startDatabase', 'host.setDatabasePassword', 'databases.proveLogin'],
   ],
+  moment: [
+    ...['host.prepareRestore', 'store.put', 'store.open', 'database-engine.create', 'databases.locally'],
+    ...['database-engine.remove', 'database-volumes.flush', 'host.stopDatabase', 'host.startDatabase'],
+  ],
 }
 
 /** One point in the middle of each step of each kind. */
@@ -60,9 +64,13 @@ const middles: Record<Kind, readonly string[]> = {
   delete: ['database-engine.remove:before', 'database-volumes.remove:before'],
   snapshot: ['databases.locally:after', 'databases.untilServing:after'],
   restore: ['databases.locally:after', 'host.stopDatabase:after', 'databases.proveLogin:before'],
+  moment: ['store.put:after', 'database-engine.create:after', 'databases.locally:after'],
 }
 
-const kinds = Object.keys(hostEffects) as Kind[]
+/** Those of every engine. */
+type CommonKind = Exclude<Kind, 'moment'>
+
+const kinds = (Object.keys(hostEffects) as Kind[]).filter(kind => kind !== 'moment')
 
 /** Every effect of a host, before and after it: the host dies. */
 export const hostCases = (only: readonly Kind[] = kinds): Case[] =>
@@ -73,7 +81,7 @@ export const stepCases = (victim: Victim, only: readonly Kind[] = kinds): Case[]
   only.flatMap(kind => middles[kind].map(point => ({ kind, point, victim })))
 
 /** Records of the worker in each kind, in their order. */
-export const workerRecords: Record<Kind, readonly string[]> = {
+export const workerRecords: Record<CommonKind, readonly string[]> = {
   create: ['claimNextOfDatabase', 'recordStep', 'recordDatabaseStatus', 'databaseServes'],
   start: ['claimNextOfDatabase', 'recordDatabaseStatus', 'databaseServes'],
   stop: ['recordDatabaseDesired', 'databaseStopped'],
@@ -86,7 +94,7 @@ export const workerRecords: Record<Kind, readonly string[]> = {
 }
 
 /** Transactions of the worker whose COMMIT is cut, by a statement in them. */
-export const workerCommits: Record<Kind, readonly RegExp[]> = {
+export const workerCommits: Record<CommonKind, readonly RegExp[]> = {
   create: [/operation-claims\.begin/, /"provisioned_at"/],
   start: [/operation-claims\.begin/, /"container_id"/],
   stop: [/"desired_if_kept"/, /"exit_oom"/],

@@ -10,8 +10,18 @@ import type { Answer, TestUser } from '../../actors/api.ts'
 import { customers } from '../../databases/customers.ts'
 import type { DatabaseStage } from './stage.ts'
 
-/** What an owner asks for. */
-export type Kind = 'create' | 'start' | 'stop' | 'resize' | 'rotate' | 'certify' | 'delete' | 'snapshot' | 'restore'
+/** What an owner asks for; `moment` is a restore to one. */
+export type Kind =
+  | 'create'
+  | 'start'
+  | 'stop'
+  | 'resize'
+  | 'rotate'
+  | 'certify'
+  | 'delete'
+  | 'snapshot'
+  | 'restore'
+  | 'moment'
 
 const sizes = { redis: [512, 768], postgres: [1024, 1280] } as const
 const versions = { redis: '8', postgres: '17' } as const
@@ -35,6 +45,7 @@ export class Rental {
   #ramIndex = 0
   #number = 0
   #snapshot = { snapshotId: '', versionId: '' }
+  #moment = ''
   #writing: Promise<void> | null = null
   #isOver = false
 
@@ -59,7 +70,8 @@ export class Rental {
   /** The last operation of this kind. */
   operation(kind: Kind): Promise<OperationRow | undefined> {
     const { db } = this.stage.platform
-    const mine = db('operations').where({ owner_id: this.user.id, target_type: 'database', kind })
+    const recorded = kind === 'moment' ? 'restore' : kind
+    const mine = db('operations').where({ owner_id: this.user.id, target_type: 'database', kind: recorded })
     return mine.orderBy('created_at', 'desc').first()
   }
 
@@ -96,6 +108,7 @@ export class Rental {
     if (kind === 'delete') return send('DELETE', this.path)
     if (kind === 'snapshot') return send('POST', `${this.path}/snapshots`)
     if (kind === 'restore') return send('POST', `${this.path}/snapshots/restore`, this.#snapshot)
+    if (kind === 'moment') return send('POST', `${this.path}/snapshots/restore`, { timestamp: this.#moment })
     return send('POST', `${this.path}/${kind}`)
   }
 
@@ -132,11 +145,29 @@ export class Rental {
       await this.stage.platform.until(async () => this.acknowledged.length > before + 2, 60, 'writes')
     if (kind === 'start' && row!.desired_state === 'running') await demand('stop')
     const kept = this.acknowledged.length
+    if (kind === 'moment') {
+      this.#moment = await this.#restorableMoment()
+      const before = this.acknowledged.length
+      this.write()
+      return before
+    }
     if (kind !== 'restore') return kept
     await demand('snapshot')
     const { name, version_id: versionId } = (await this.snapshots())[0]!
     this.#snapshot = { snapshotId: name, versionId }
     return kept
+  }
+
+  /** One that nothing is written at; the first base backup may have to be made before it. */
+  async #restorableMoment(): Promise<string> {
+    const { platform } = this.stage
+    const ranges = async () => (await platform.api.as(this.user).get(this.path)).body.response.restorable as unknown[]
+    await platform.until(async () => (await ranges()).length > 0, 120, 'a base backup')
+    await this.rest()
+    await sleep(1000)
+    const moment = new Date().toISOString()
+    await sleep(1000)
+    return moment
   }
 
   /** Newest first. */

@@ -21,7 +21,7 @@ export interface Ended {
   at: number
   /** Writes that may be lost: those of this many milliseconds before the harm. */
   lossMs: number
-  /** Writes that were acknowledged before the snapshot of a restore, and when the operation was answered. */
+  /** Writes that were acknowledged before the snapshot, or the moment, of a restore, and when the operation was answered. */
   before: number
   after: number
   /** What the case is called. */
@@ -168,7 +168,7 @@ async function assertWrites(t: ExecutionContext, rental: Rental, ended: Ended, s
     }
   }
   const present = new Set(await platform.until(() => read().catch(() => null), 60, `${name}: it can be read`))
-  const isRestored = kind === 'restore' && state === 'success'
+  const isRestored = (kind === 'restore' || kind === 'moment') && state === 'success'
   const required = rental.acknowledged.filter((write, n) => {
     if (isRestored && n >= before && n < after) return false
     return !(write.at > at - lossMs && write.at <= at + 1000)
