@@ -9,16 +9,38 @@ import { bandwidthMbit } from '../../policy/apps/sizes.ts'
 import { type BoundedResidents, boundedApps } from './output-readers.ts'
 
 export interface BandwidthKeeperOptions {
-  db: Db
+  /** Shared by all keepers of a host. */
+  states: BandwidthStates
   engine: Pick<ContainerHost, 'inspect'>
   bandwidth: Bandwidth | null
   mbitPer256Mb: number
-  hostId: string
   log: Logger
   /** Whose containers are limited; default: applications. */
   residents?: BoundedResidents
   /** Milliseconds of a monotonic clock. */
   now?: () => number
+}
+
+/** What the keepers of one host have found, recorded as one protection: it is broken while one of them has a failure. */
+export class BandwidthStates {
+  readonly #db: Db
+  readonly #hostId: string
+  readonly #found = new Map<BandwidthKeeper, string>()
+  #recorded = 'on'
+
+  constructor(db: Db, hostId: string) {
+    this.#db = db
+    this.#hostId = hostId
+  }
+
+  /** `state` is `on`, or `BROKEN: ` and the reason. A state that could not be recorded is recorded with the next one. */
+  async report(keeper: BandwidthKeeper, state: string): Promise<void> {
+    this.#found.set(keeper, state)
+    const worst = [...this.#found.values()].find(one => one !== 'on') ?? 'on'
+    if (worst === this.#recorded) return
+    await recordProtection(this.#db, this.#hostId, 'bandwidth', worst)
+    this.#recorded = worst
+  }
 }
 
 /** Shorter than a round of the host watch, so that the next one tries again: most failures concern a program that has just ended. */
@@ -32,7 +54,6 @@ export class BandwidthKeeper {
   readonly #limited = new Map<string, { appId: string; pid: number; ticks: string | null }>()
   readonly #failed = new Map<string, { container: ListedContainer; why: string }>()
   readonly #retries: Backoff
-  #recorded = 'on'
   /** Seen but not processed yet. */
   #pending = new Map<string, ListedContainer>()
   #running: Promise<void> | undefined
@@ -115,12 +136,8 @@ export class BandwidthKeeper {
   #failedBefore = new Set<string>()
 
   async #report(): Promise<void> {
-    const { db, hostId } = this.#options
     const lasting = [...this.#failed].find(([id]) => this.#failedBefore.has(id))
     this.#failedBefore = new Set(this.#failed.keys())
-    const state = lasting ? `BROKEN: ${lasting[1].why}` : 'on'
-    if (state === this.#recorded) return
-    await recordProtection(db, hostId, 'bandwidth', state)
-    this.#recorded = state
+    await this.#options.states.report(this, lasting ? `BROKEN: ${lasting[1].why}` : 'on')
   }
 }

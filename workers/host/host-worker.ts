@@ -14,7 +14,7 @@ import { loop } from '../../lib/async/loop.ts'
 import { bringBackDelay } from '../../policy/hosts/reconciliation.ts'
 import { hostReadKey } from '../../policy/keys.ts'
 import { withCrashPoints } from '../crash-points.ts'
-import { BandwidthKeeper } from './bandwidth-keeper.ts'
+import { BandwidthKeeper, BandwidthStates } from './bandwidth-keeper.ts'
 import { watchDatabaseImages } from './database-images.ts'
 import { databaseBounds } from './databases/database-bounds.ts'
 import { watchDatabaseCopies } from './databases/database-copies.ts'
@@ -88,7 +88,8 @@ export async function startHost(parts: HostParts) {
   const readers = new OutputReaders({ engine, log, ended: appId => rounds.see(appId) }, acting)
   const { bandwidth } = parts
   const { mbitPer256Mb } = config.host
-  const bandwidths = new BandwidthKeeper({ db, engine, bandwidth, mbitPer256Mb, hostId, log })
+  const bounds = { engine, bandwidth, mbitPer256Mb, log, states: new BandwidthStates(db, hostId) }
+  const bandwidths = new BandwidthKeeper(bounds)
   const watched = {
     db: withCrashPoints('watch', db),
     engine: withCrashPoints('watch', engine),
@@ -106,7 +107,7 @@ export async function startHost(parts: HostParts) {
     },
   }
   const rounds = new HostRounds(watched)
-  const boundDatabases = databaseBounds({ db, engine, bandwidth, mbitPer256Mb, hostId, log }, acting)
+  const boundDatabases = databaseBounds(bounds, acting)
   const databases = openDatabases({ parts, engine, volumes, lease, locks, boot })
   const loops = [
     stayVisible(parts, acting, log),

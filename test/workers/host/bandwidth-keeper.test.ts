@@ -4,7 +4,7 @@ import test, { type ExecutionContext } from 'ava'
 import { pino } from 'pino'
 import type { Bandwidth, LinkedContainer } from '../../../activities/bandwidth/port.ts'
 import { type ContainerState, labels } from '../../../activities/containers/port.ts'
-import { BandwidthKeeper } from '../../../workers/host/bandwidth-keeper.ts'
+import { BandwidthKeeper, BandwidthStates } from '../../../workers/host/bandwidth-keeper.ts'
 import { rows } from '../../kit/rows/rows.ts'
 import { testDatabase } from '../../kit/servers/database.ts'
 
@@ -48,9 +48,10 @@ async function keeper(hostId: string, limit: Bandwidth['limit']) {
     asked.push(name)
     return known.get(name) ?? null
   }
-  const open = () => {
+  const hostStates = new BandwidthStates(db, hostId)
+  const open = ({ states = new BandwidthStates(db, hostId) } = {}) => {
     let clock = 0
-    const options = { db, engine: { inspect }, bandwidth: { limit }, mbitPer256Mb: 50, hostId, log, now: () => clock }
+    const options = { states, engine: { inspect }, bandwidth: { limit }, mbitPer256Mb: 50, log, now: () => clock }
     const keeper = new BandwidthKeeper(options)
     return {
       see(containers: ContainerState[], ids?: ReadonlySet<string>) {
@@ -60,7 +61,7 @@ async function keeper(hostId: string, limit: Bandwidth['limit']) {
       },
     }
   }
-  return { open, state, asked }
+  return { open, state, asked, hostStates }
 }
 
 test('every start of an application is limited once; another start, and another host process, limit it again', async t => {
@@ -99,6 +100,28 @@ test('a container that cannot be limited delays no others, is retried, and is re
   refuses = false
   await one.see(both)
   await one.see(both)
+  t.is(await state(), 'on')
+})
+
+test('of two keepers of a host, one that has recovered does not hide that the other has a failure', async t => {
+  const refused = new Set(['a', 'b'])
+  const { open, state, hostStates } = await keeper('both', async ({ id }) => {
+    if (refused.has(id)) throw new Error(`no device ${id}`)
+  })
+  const [one, other] = [open({ states: hostStates }), open({ states: hostStates })]
+  const look = async () => {
+    await one.see([container('a')])
+    await other.see([container('b')])
+  }
+  await look()
+  await look()
+  t.is(await state(), 'BROKEN: no device a')
+  refused.delete('a')
+  await look()
+  await look()
+  t.is(await state(), 'BROKEN: no device b')
+  refused.delete('b')
+  for (let round = 0; round < 4; round++) await look()
   t.is(await state(), 'on')
 })
 

@@ -9,6 +9,7 @@ import { MiB } from '../../../../lib/bytes.ts'
 import { cpuSharesFor } from '../../../../policy/apps/sizes.ts'
 import { type EngineName, engineNames } from '../../../../policy/databases/engine.ts'
 import { engines } from '../../../../policy/databases/engines.ts'
+import { BandwidthStates } from '../../../../workers/host/bandwidth-keeper.ts'
 import { databaseBounds } from '../../../../workers/host/databases/database-bounds.ts'
 import { comesTrue } from '../../../kit/comes-true.ts'
 import { testDatabase } from '../../../kit/servers/database.ts'
@@ -29,7 +30,8 @@ test('what the engine of a database prints is paced, and what it sends is limite
     await new Promise(done => ending.signal.addEventListener('abort', done))
   }
   const bandwidth = { limit: async ({ id, mbit }: { id: string; mbit: number }) => void limited.push({ id, mbit }) }
-  const options = { db, engine, bandwidth: bandwidth as never, mbitPer256Mb: 50, hostId, log: host.options.log }
+  const states = new BandwidthStates(db, hostId)
+  const options = { states, engine, bandwidth: bandwidth as never, mbitPer256Mb: 50, log: host.options.log }
   const bound = databaseBounds(options, ending.signal)
   const one = await serving()
   const process = { pid: globalThis.process.pid, memoryMb: 512, network: '' } as never
