@@ -78,7 +78,8 @@ export function databaseHostActivities(host: DatabaseHostOptions) {
     }
   }
 
-  async function start(wanted: DatabaseFacts, operationId: string): Promise<StartedDatabase> {
+  /** Its engine may have ended again when this resolves. */
+  async function start(wanted: DatabaseFacts, operationId: string) {
     const volume = databaseVolume(wanted)
     await volumes.ensure(volume, host.diskMb(wanted.ramMb), wanted.uid, 'before')
     const isRunning = (await engine.inspect(nameOf(wanted)))?.running ?? false
@@ -98,7 +99,7 @@ export function databaseHostActivities(host: DatabaseHostOptions) {
     await endOtherEngines(engine, traits.id, database)
     await renewPassword(host, { ...database, imageId }, cancellationSignal())
     await startContainer(engine, spec, { alone: false, assertCurrent: () => assertCurrent(operationId) })
-    return { ...(await started(database)), bootId, imageId }
+    return { bootId, imageId }
   }
 
   return hosted({
@@ -114,12 +115,12 @@ export function databaseHostActivities(host: DatabaseHostOptions) {
 
     /** Starts the engine and waits until it serves. Running already is success, unless `mustStand` requires that it does not run. */
     async startDatabase(input: DatabaseStepInput, { mustStand }: { mustStand: boolean }): Promise<StartedDatabase> {
-      const { running, step } = await turn('startDatabase', input, async step => {
+      const { start: begun, step } = await turn('startDatabase', input, async step => {
         const database = step.database()
         const state = await engine.inspect(nameOf(database))
         if (mustStand && state?.running && firstAttempt())
           throw refusal('CONTAINER_ALREADY_STARTED', 'The database is already running.')
-        return { running: await start(database, step.operationId), step }
+        return { start: await start(database, step.operationId), step }
       })
       const serving = () => engineHosted.untilServing(step.database(), cancellationSignal())
       await admitted(() =>
@@ -129,7 +130,7 @@ export function databaseHostActivities(host: DatabaseHostOptions) {
             throw hasLessMemory(step) ? tooLittleMemory(step, error) : error
           }),
       )
-      return running
+      return { ...(await started(step.database())), ...begun }
     },
 
     /** Stops the engine cleanly and returns how it ended. `mustRun` requires that it runs. */
