@@ -1,0 +1,39 @@
+import test from 'ava'
+import { hostSteps } from '../../kit/databases/host-steps.ts'
+import { testDatabase } from '../../kit/servers/database.ts'
+
+const database = testDatabase()
+
+test.serial('an engine that ends at once is looked after as one that ends a moment later', async t => {
+  let command: string[] | null = null
+  const repairs: string[] = []
+  const host = await hostSteps((await database).db, {
+    ...{ engine: 'redis', version: '8', ramMb: 512 },
+    adapter: real => ({
+      command: traits => command ?? real.command(traits),
+      async repair(data) {
+        repairs.push(data)
+        command = null
+        return true
+      },
+    }),
+  })
+  t.teardown(host.clean)
+  await host.create()
+  const stop = await host.begin('stop')
+  await stop.step((steps, input) => steps.stopDatabase(input, { mustRun: true }))
+  await stop.end()
+
+  command = ['false']
+  const start = await host.begin('start')
+  const { containerId } = await start.step((steps, input) => steps.startDatabase(input, { mustStand: true }))
+  await start.end()
+  t.deepEqual(repairs, [host.hosted.foldersOf(await host.facts()).data])
+  t.true(await host.running())
+  const containers = (await host.engine.list({})).filter(({ name }) => name.includes(host.id))
+  t.deepEqual(
+    [containerId],
+    containers.map(({ id }) => id),
+    'of the engine that serves, and not of the one that has ended',
+  )
+})
