@@ -78,7 +78,6 @@ export function databaseHostActivities(host: DatabaseHostOptions) {
     }
   }
 
-  /** Its engine may have ended again when this resolves. */
   async function start(wanted: DatabaseFacts, operationId: string) {
     const volume = databaseVolume(wanted)
     await volumes.ensure(volume, host.diskMb(wanted.ramMb), wanted.uid, 'before')
@@ -122,15 +121,16 @@ export function databaseHostActivities(host: DatabaseHostOptions) {
           throw refusal('CONTAINER_ALREADY_STARTED', 'The database is already running.')
         return { start: await start(database, step.operationId), step }
       })
-      const serving = () => engineHosted.untilServing(step.database(), cancellationSignal())
-      await admitted(() =>
+      const serving = () =>
+        engineHosted.untilServing(step.database(), cancellationSignal()).then(() => started(step.database()))
+      const state = await admitted(() =>
         guard
           .untilServing(step.database(), serving, repair => repairAndStart(input, repair))
           .catch(error => {
             throw hasLessMemory(step) ? tooLittleMemory(step, error) : error
           }),
       )
-      return { ...(await started(step.database())), ...begun }
+      return { ...state, ...begun }
     },
 
     /** Stops the engine cleanly and returns how it ended. `mustRun` requires that it runs. */
@@ -229,10 +229,12 @@ export function databaseHostActivities(host: DatabaseHostOptions) {
     })
   }
 
-  /** Lets the owner's programs in while a started engine begins to serve. A start that does not lead to that is the reason that counts. */
-  async function admitted(untilServing: () => Promise<void>): Promise<void> {
-    const [admission, service] = await Promise.allSettled([host.admit(), untilServing()])
-    for (const outcome of [service, admission]) if (outcome.status === 'rejected') throw outcome.reason
+  /** Admits the owner's programs while a started engine begins to serve. */
+  async function admitted<T>(serving: () => Promise<T>): Promise<T> {
+    const [admission, service] = await Promise.allSettled([host.admit(), serving()])
+    if (service.status === 'rejected') throw service.reason
+    if (admission.status === 'rejected') await host.admit()
+    return service.value
   }
 
   async function restart(database: DatabaseFacts, operationId: string): Promise<void> {

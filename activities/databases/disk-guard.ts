@@ -56,9 +56,9 @@ export function databaseDiskGuard({ db, volumes, hosted }: DiskGuardOptions) {
      * `repairing` calls what it is given while the engine stands still and starts it again when that was of use; false = neither.
      * Rejects with CONTAINER_INSUFFICIENT_DISK_SPACE when it lacks room.
      */
-    async untilServing(database: DatabaseFacts, serving: () => Promise<void>, repairing: Repairing): Promise<void> {
+    async untilServing<T>(database: DatabaseFacts, serving: () => Promise<T>, repairing: Repairing): Promise<T> {
       try {
-        await serving()
+        return await serving()
       } catch (error) {
         if (failureCode(error) !== 'ACTION_FAILED') throw error
         const { repair } = hosted.adapterOf(database)

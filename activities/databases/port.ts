@@ -22,7 +22,7 @@ export interface DatabaseTraits {
   readOnly: boolean
   /** Finished WAL files are left to the host, so that the database can be restored to any second (point-in-time/port.ts); omitted = they are not. */
   archives?: boolean
-  /** What it writes is compared, and then removed: nothing is synced; omitted = it serves. */
+  /** What it writes is compared, and then removed, so it need not be synced; omitted = it serves. */
   isScratch?: boolean
 }
 

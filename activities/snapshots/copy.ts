@@ -162,13 +162,14 @@ const maxSamples = 8
 const goldenRatio = 0.618034
 
 /**
- * Files may be compressed already, some only in parts: one sample that shrinks is enough. Samples are unevenly spaced, and none is at the
- * beginning, which shrinks in formats that compress the rest.
+ * Files may be compressed already, some only in parts: one sample that shrinks is enough. Samples are unevenly spaced, and none is in the
+ * first sixteenth, which shrinks in formats that compress the rest.
  */
 function looksPackable(fd: number, size: number): boolean {
+  const first = Math.floor(size / 16)
   const samples = Math.min(maxSamples, Math.ceil(size / (256 * KiB)))
   const offsets = Array.from({ length: samples }, (_, n) =>
-    Math.floor((size - sampleBytes) * (((n + 0.5) * goldenRatio) % 1)),
+    Math.floor(first + (size - sampleBytes - first) * ((n * goldenRatio) % 1)),
   )
   return offsets.some(offset => shrinks(readAt(fd, offset, sampleBytes)))
 }

@@ -185,7 +185,7 @@ async function seed(name: EngineName, database: BerthDatabase, megabytes: number
 
 /**
  * Attempts a login every 50 ms while the work is done, because an attempt whose first packet finds no container waits a second for its
- * second one; resolves to the ms between the beginning of the last success before a refusal and the first success after.
+ * second one; resolves to the longest time in ms from the beginning of a success to the end of the next one, with a refusal in it.
  */
 async function downtime(
   name: EngineName,
@@ -201,16 +201,23 @@ async function downtime(
     return { beganAt, endedAt: performance.now(), accepted: answer === 'accepted' }
   }
   const probes = setInterval(() => attempts.push(attempt()), probeMs)
-  await work()
-  await sleep(10 * probeMs)
-  clearInterval(probes)
+  try {
+    await work()
+    await sleep(10 * probeMs)
+  } finally {
+    clearInterval(probes)
+  }
   const all = await Promise.all(attempts)
   const served = all.filter(({ accepted }) => accepted)
-  const firstDown = all.find(({ accepted }) => !accepted)?.beganAt
-  if (firstDown === undefined) throw new Error('The restore was not seen.')
-  const lastBefore = served.findLast(({ beganAt }) => beganAt < firstDown)!
-  const firstAfter = Math.min(...served.filter(({ beganAt }) => beganAt > firstDown).map(({ endedAt }) => endedAt))
-  return firstAfter - lastBefore.beganAt
+  const refused = all.filter(({ accepted }) => !accepted).map(({ beganAt }) => beganAt)
+  let longest = 0
+  for (const [n, { beganAt }] of served.entries()) {
+    const endedAt = Math.min(...served.slice(n + 1).map(after => after.endedAt))
+    if (Number.isFinite(endedAt) && refused.some(at => at > beganAt && at < endedAt))
+      longest = Math.max(longest, endedAt - beganAt)
+  }
+  if (longest === 0) throw new Error('The restore was not seen.')
+  return longest
 }
 
 const probeMs = 50

@@ -54,6 +54,7 @@ test('a database answers beside one of another account at its limits', async t =
   }
   await measure()
   const noise = databaseNoise(loud)
+  t.teardown(noise.kill)
   const alone: number[] = []
   const beside: number[] = []
   for (let n = 0; n < blocks; n++) {

@@ -4,6 +4,7 @@ import { type ContainerHost, type ListedContainer, labels } from '../../activiti
 import type { Db } from '../../db/database.ts'
 import { recordProtection } from '../../db/hosts/hosts.ts'
 import { Backoff } from '../../lib/async/backoff.ts'
+import { ignoreError } from '../../lib/async/ignore-error.ts'
 import { startTicks } from '../../lib/process-stat.ts'
 import { bandwidthMbit } from '../../policy/apps/sizes.ts'
 import { type BoundedResidents, boundedApps } from './output-readers.ts'
@@ -27,6 +28,7 @@ export class BandwidthStates {
   readonly #hostId: string
   readonly #found = new Map<BandwidthKeeper, string>()
   #recorded = 'on'
+  #recording: Promise<void> = Promise.resolve()
 
   constructor(db: Db, hostId: string) {
     this.#db = db
@@ -34,8 +36,15 @@ export class BandwidthStates {
   }
 
   /** `state` is `on`, or `BROKEN: ` and the reason. A state that could not be recorded is recorded with the next one. */
-  async report(keeper: BandwidthKeeper, state: string): Promise<void> {
+  report(keeper: BandwidthKeeper, state: string): Promise<void> {
     this.#found.set(keeper, state)
+    // One after the other: the last to be recorded is the last that was found.
+    const recording = this.#recording.then(() => this.#record())
+    this.#recording = recording.catch(ignoreError('thrown to the caller'))
+    return recording
+  }
+
+  async #record(): Promise<void> {
     const worst = [...this.#found.values()].find(one => one !== 'on') ?? 'on'
     if (worst === this.#recorded) return
     await recordProtection(this.#db, this.#hostId, 'bandwidth', worst)

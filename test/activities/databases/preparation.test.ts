@@ -108,7 +108,7 @@ test('the database has the image that it is pinned to', async t => {
   t.deepEqual(images, ['sha256:abc'])
 })
 
-test('an engine whose volume is only compared syncs nothing, and all others do', t => {
+test('an engine whose volume is only compared need not sync what it writes, and every other must', t => {
   const traits = {
     ...{ id: newId(), memoryMb: 1024, port: 20_000, uid: 10_000, hostname: 'db.example' },
     ...{ advertised: { host: 'db.example', port: 20_000 }, standIn: false, readOnly: false },

@@ -80,13 +80,13 @@ function makeNoise({ remote, password }: Target) {
     if (order !== 'stop') return
     isOver = true
     await Promise.all(loops)
-    process.send?.(done)
-    process.disconnect()
+    process.send?.(done, () => process.disconnect())
   }
 }
 
 const streamOf = (client: Client) => (client.connection as unknown as { stream: Socket }).stream
 
+process.once('disconnect', () => process.exit())
 // Its clients leave the processors to what they make noise for.
 setPriority(constants.priority.PRIORITY_LOW)
 process.once('message', (target: Target) => {

@@ -92,7 +92,7 @@ const connection = ({ port }: DatabaseTraits, user: string, database: string): s
     .map(([name, value]) => `${name}='${String(value).replaceAll(/['\\]/g, '\\$&')}'`)
     .join(' ')
 
-/** Dumps one database and digests it meanwhile, both as one transaction sees it. */
+/** Dumps one database and digests it, both as one transaction sees it. */
 async function dumpDatabase(engine: LocalEngine, job: EngineJob, database: string, number: number) {
   const pg = (name: string) => program(engine.traits.version, name)
   const file = `${dumpPlace}/${dumpFile(number)}`
@@ -112,16 +112,21 @@ async function dumpDatabase(engine: LocalEngine, job: EngineJob, database: strin
       const { rows } = await client.query(
         `select pg_export_snapshot() as snapshot, to_regnamespace('public') is not null as public`,
       )
-      const script = ['sh', '-ec', steps.join('\n'), 'sh']
-      const values = job
-        .run([...script, connection(engine.traits, platformRole, database), rows[0].snapshot])
-        .then(() => sequenceValues(taken(job, sequences)))
-      // Both have ended before a failure is passed on: the folder is removed then.
-      const [written, digested] = await Promise.allSettled([values, contentsOfDatabase(client, values)])
-      if (written.status === 'rejected') failures.push(written.reason)
-      else if (digested.status === 'rejected') failures.push(digested.reason)
-      else return { publicSchema: rows[0].public as boolean, contents: digested.value }
-      return null
+      try {
+        await job.run([
+          'sh',
+          '-ec',
+          steps.join('\n'),
+          'sh',
+          connection(engine.traits, platformRole, database),
+          rows[0].snapshot,
+        ])
+        const values = sequenceValues(taken(job, sequences))
+        return { publicSchema: rows[0].public as boolean, contents: await contentsOfDatabase(client, values) }
+      } catch (error) {
+        failures.push(error)
+        return null
+      }
     },
   )
   if (!dumped) throw failures[0]

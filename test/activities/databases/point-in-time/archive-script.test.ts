@@ -1,5 +1,5 @@
 import { execFileSync, spawnSync } from 'node:child_process'
-import { chmodSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
+import { chmodSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import test from 'ava'
@@ -50,3 +50,25 @@ for (const [when, command, work] of deaths)
     t.deepEqual(await archived(), [true])
     t.deepEqual(readdirSync(join(data, 'wal')).map(walFileOf), [file])
   })
+
+test('an archive script syncs a file before it has its name, and the name afterwards', t => {
+  const root = mkdtempSync(join(tmpdir(), 'berth-archive-'))
+  t.teardown(() => rmSync(root, { recursive: true, force: true }))
+  const [data, programs, own, log] = ['data', 'bin', name, 'log'].map(one => join(root, one)) as [string, ...string[]]
+  for (const folder of [data, programs!]) mkdirSync(folder)
+  writeFileSync(own!, bytes)
+  for (const command of ['cp', 'sync', 'mv']) {
+    writeFileSync(join(programs!, command), `#!/bin/sh\necho ${command} "$@" >> ${log}\nexec /bin/${command} "$@"\n`)
+    chmodSync(join(programs!, command), 0o755)
+  }
+  execFileSync('sh', ['-c', archiveScript.replaceAll(places.data, data), 'sh', own!, name], {
+    env: { PATH: `${programs}:/usr/bin:/bin` },
+  })
+  const folder = join(data, 'wal')
+  t.deepEqual(readFileSync(log!, 'utf8').trim().split('\n'), [
+    `cp -- ${own} ${folder}/draft`,
+    `sync ${folder}/draft`,
+    `mv -T -- ${folder}/draft ${folder}/${name}`,
+    `sync ${folder}`,
+  ])
+})

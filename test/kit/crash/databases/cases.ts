@@ -48,7 +48,7 @@ const hostEffects: Record<Kind, readonly string[]> = {
     ...['database-engine.stop', 'host.startDatabase', 'host.setDatabasePassword', 'databases.proveLogin'],
   ],
   moment: [
-    ...['host.prepareRestore', 'store.put', 'store.open', 'database-engine.create', 'databases.locally'],
+    ...['host.prepareRestore', 'store.put', 'store.get', 'database-engine.create', 'databases.locally'],
     ...['database-engine.remove', 'database-volumes.flush', 'host.stopDatabase', 'host.startDatabase'],
   ],
 }

@@ -35,15 +35,13 @@ const ofExtension = `exists (select from pg_depend d where d.classid = 'pg_class
  * transaction: their values are those given, or the present ones. Of large tables, sums of two 64-bit hashes of each row, which their order
  * does not change. Rows of a partitioned table may lie in any of its partitions. Generated columns and materialized views follow from the rest.
  */
-export async function contentsOfDatabase(client: Client, sequences: Promise<SequenceValues> | null): Promise<string> {
+export async function contentsOfDatabase(client: Client, sequences: SequenceValues | null): Promise<string> {
   const lines: string[] = []
   for (const query of definitions) {
     const { rows } = await client.query({ text: query, rowMode: 'array' })
     for (const [line] of rows) lines.push(JSON.stringify(line))
   }
-  lines.push(...(await tableLines(client)), await largeObjectLine(client))
-  // Last, because what writes the dump may not have ended before.
-  lines.push(...(await sequenceLines(client, sequences && (await sequences))))
+  lines.push(...(await sequenceLines(client, sequences)), ...(await tableLines(client)), await largeObjectLine(client))
   return createHash('sha256').update(lines.sort().join('\n')).digest('hex')
 }
 
