@@ -32,9 +32,11 @@ export function placeDatabase(
   if (available.length === 0 || roomiest(fetching, need)) return { ok: false, code: 'CLUSTER_MAINTENANCE_TRY_LATER' }
   const isRoomMissing = available.some(host => images.some(image => isPossible(state(host, image))))
   if (isRoomMissing) return { ok: false, code: 'CLUSTER_SELECTION_FAILED' }
-  // Its first line; what an operator does about it follows.
-  const [reason] = available.flatMap(host => images.map(image => state(host, image)?.split('\n')[0]))
+  const [reason] = available.flatMap(host => images.map(image => customerWords(state(host, image))))
   return { ok: false, code: 'CLUSTER_SELECTION_FAILED', reason }
 }
+
+/** What is missing, without the words of engine and network, and what an operator does about it. */
+const customerWords = (state: string | undefined): string | undefined => state?.replace(/\.?(: |\n)[\s\S]*$/, '.')
 
 const isPossible = (state: string | undefined): boolean => state === undefined || state === 'ready'

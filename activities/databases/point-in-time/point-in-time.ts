@@ -97,7 +97,7 @@ export function pointInTime(options: PointInTimeOptions) {
     const now = new Date()
     const chosen = backupFor(to, backups, servings, now)
     const backup = stored.find(({ id }) => id === chosen?.id)
-    if (!backup) throw refusal('SNAPSHOT_NOT_FOUND', rangesWords(to, restorableRanges(backups, servings, now)))
+    if (!backup) throw refusal('SNAPSHOT_NOT_FOUND', rangesWords(to, restorableRanges(backups, servings, now), now))
     return backup
   }
 

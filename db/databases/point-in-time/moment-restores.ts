@@ -27,7 +27,7 @@ export async function queueMomentRestore(db: Db, request: MomentRestoreRequest):
     const { backups, servings } = await readRestorable(trx, database)
     const now = new Date()
     if (!backupFor(to, backups, servings, now))
-      throw new ApiError('INVALID_PARAMETERS', rangesWords(to, restorableRanges(backups, servings, now)))
+      throw new ApiError('INVALID_PARAMETERS', rangesWords(to, restorableRanges(backups, servings, now), now))
     return operations.enqueueOperation(trx, {
       ...({ targetType: 'database', targetId: databaseId, kind: 'restore' } as const),
       ...{ ownerId: database.owner_id, actor, accepting, input: { to: to.toISOString() } },

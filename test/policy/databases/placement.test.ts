@@ -47,3 +47,15 @@ test('an image that no host will ever have is refused with the reason', t => {
   t.deepEqual(placeDatabase([host('a', states)], need, images), { ...failed, reason: never })
   t.deepEqual(placeDatabase([host('a', { [best]: never }), ready('b', full)], need, [best]), failed, 'one has it')
 })
+
+test('a customer reads what is missing, and neither the words of the network nor the remedy', t => {
+  const words = 'The image mongo is missing, cannot be pulled and cannot be made'
+  const states = {
+    [best]: `${words}: lookup registry on 10.0.0.2:53: no such host\nSet MONGO_STAND_IN: then it is made.`,
+  }
+  t.deepEqual(placeDatabase([host('a', states)], need, [best]), { ...failed, reason: `${words}.` })
+  t.deepEqual(placeDatabase([host('a', { [best]: `${words}.\nA remedy.` })], need, [best]), {
+    ...failed,
+    reason: `${words}.`,
+  })
+})
