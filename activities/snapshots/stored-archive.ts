@@ -21,12 +21,15 @@ export async function storeArchive(
   request: SnapshotRequest,
   during: { step(words: string): Promise<void>; read?(segmentId: string): Promise<SnapshotTotals> },
 ): Promise<StoredSnapshot> {
+  const readBack = async (segmentId: string) => {
+    await during.step('reading the archive back')
+    return verified(options, segmentId, request.signal)
+  }
+  const reads = during.read ?? readBack
   return inNewSegment(options.db, async segmentId => {
     await during.step('copying files')
     const { stored, archive } = await copy(options, request, segmentId)
-    if (!during.read) await during.step('reading the archive back')
-    const reading = during.read?.(segmentId) ?? readBack(options, segmentId, request.signal)
-    const read = await reading.catch(corruptAgain)
+    const read = await reads(segmentId).catch(corruptAgain)
     if (read.digest !== archive.digest)
       corruptAgain(new SnapshotCorrupt('The stored archive holds other files than were copied.'))
     return { segmentId, size: stored.size, sha256: stored.sha256, digest: archive.digest }
@@ -44,7 +47,7 @@ async function copy({ store, snapshots }: ArchiveStoreOptions, request: Snapshot
   }
 }
 
-async function readBack({ store, snapshots }: ArchiveStoreOptions, segmentId: string, signal: AbortSignal) {
+async function verified({ store, snapshots }: ArchiveStoreOptions, segmentId: string, signal: AbortSignal) {
   const archive = await store.open(segmentId)
   return snapshots.verify(archive, signal).finally(() => archive.close())
 }

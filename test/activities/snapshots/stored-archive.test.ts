@@ -32,10 +32,13 @@ async function scene(t: ExecutionContext, change: (body: Buffer) => Buffer = sam
   const said: string[] = []
   const step = async (words: string) => void said.push(words)
   const parts = { db, store, snapshots: snapshots() }
-  const store_ = (read?: Parameters<typeof storeArchive>[2]['read']) =>
-    storeArchive(parts, requestOf(files), { step, ...(read && { read }) })
   const stateOf = async (id: string) => (await db('segments').where({ id }).first())?.state
-  return { store: store_, said, stateOf }
+  return {
+    store: (read?: Parameters<typeof storeArchive>[2]['read']) =>
+      storeArchive(parts, requestOf(files), { step, ...(read && { read }) }),
+    said,
+    stateOf,
+  }
 }
 
 /** Another attempt may be stored well. */
@@ -51,7 +54,7 @@ test('an archive that the store has changed is no snapshot', async t => {
   t.deepEqual(said, ['copying files', 'reading the archive back'])
 })
 
-test('who reads an archive in a way of its own decides whether it is a snapshot, and nothing reads it before', async t => {
+test('a caller that reads the archive itself decides whether it is a snapshot, and nothing reads it before', async t => {
   const { store, said, stateOf } = await scene(t)
   const segments: string[] = []
   const whole = await store()

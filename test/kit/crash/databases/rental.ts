@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { RemoteEngine } from '../../../../activities/databases/port.ts'
 import type { DatabaseRow } from '../../../../db/databases/databases.ts'
-import type { OperationRow } from '../../../../db/operations/operations.ts'
+import type { DatabaseOperationKind, OperationRow } from '../../../../db/operations/operations.ts'
 import { ignoreError } from '../../../../lib/async/ignore-error.ts'
 import { withTimeout } from '../../../../lib/async/timeout.ts'
 import { databaseHostname } from '../../../../policy/databases/connection-url.ts'
@@ -11,17 +11,7 @@ import { customers } from '../../databases/customers.ts'
 import type { DatabaseStage } from './stage.ts'
 
 /** What an owner asks for; `moment` is a restore to one. */
-export type Kind =
-  | 'create'
-  | 'start'
-  | 'stop'
-  | 'resize'
-  | 'rotate'
-  | 'certify'
-  | 'delete'
-  | 'snapshot'
-  | 'restore'
-  | 'moment'
+export type Kind = Exclude<DatabaseOperationKind, 'undo' | 'upgrade' | 'drill'> | 'moment'
 
 const sizes = { redis: [512, 768], postgres: [1024, 1280] } as const
 const versions = { redis: '8', postgres: '17' } as const
