@@ -2,6 +2,7 @@ import { type CaptchaSettings, captchaSettings } from './accounts/captcha.ts'
 import { countryCodes } from './accounts/countries.ts'
 import { earlierKeyChecks } from './accounts/credentials.ts'
 import { type DatabaseSettings, databaseSettings } from './databases/database-settings.ts'
+import { type DomainSettings, domainSettings } from './domains/domain-settings.ts'
 import { absolute, type Environment, integer, list, number, oneOf, required, withoutEmpty } from './environment.ts'
 import { type GitProviderSettings, gitProviderSettings } from './git/git-provider-settings.ts'
 import { type SurfaceNames, surfaceNames } from './installation/surface-names.ts'
@@ -41,6 +42,7 @@ export interface Config {
   allowPlainHttp: boolean
   appsDomain: string
   edge: EdgeSettings
+  domains: DomainSettings
   host: {
     id: string
     address: string
@@ -180,6 +182,7 @@ export function parseConfig(environment: Environment, cwd: string): Config {
       logHours: integer(env, 'EDGE_LOG_HOURS', 192),
       logMb: integer(env, 'EDGE_LOG_MB', 2048),
     },
+    domains: domainSettings(env),
     host: {
       id: env.HOST_NAME ?? 'local',
       address: env.HOST_ADDRESS ?? '127.0.0.1',

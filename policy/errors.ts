@@ -1,3 +1,4 @@
+import { domainErrors } from './domains/domain-errors.ts'
 import { blobErrors } from './objects/blob-errors.ts'
 
 /**
@@ -5,6 +6,7 @@ import { blobErrors } from './objects/blob-errors.ts'
  * in its `errors` list, for the few codes that have two.
  */
 export const managementErrors = {
+  ...domainErrors,
   SNAPSHOT_PROCESSING: [202, 'The snapshot is still running. It appears in the list when it is done.'],
   SNAPSHOT_RESTORE_PROCESSING: [202, 'The restore is still running. Read its state to follow it.'],
   INVALID_FILE: [400, 'The file is not a valid zip archive.'],

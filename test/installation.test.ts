@@ -131,6 +131,7 @@ test('every setting that the processes get is one that Berth reads', t => {
     'retention',
     'accounts/captcha',
     'databases/database-settings',
+    'domains/domain-settings',
     'git/git-provider-settings',
     'installation/temporal-settings',
     'objects/blob-settings',

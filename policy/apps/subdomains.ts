@@ -1,11 +1,14 @@
-/** Names of the platform under a development domain that it shares with applications. Databases have `reservedPrefix`. */
+import { targetPrefix } from '../domains/records.ts'
+
+/** Names of the platform under a development domain that it shares with applications. */
 const reservedNames = new Set(['api', 'blob', 's3', 'files', 'www'])
 
-const reservedPrefix = 'db-'
+/** Of databases, and of the targets that prove custom domains: whoever had such a subdomain would own a customer's name. */
+const reservedPrefixes = ['db-', targetPrefix]
 
 /** Whether the platform reserves this subdomain (SUBDOMAIN_TAKEN). Lower case. */
 export function isReservedSubdomain(subdomain: string): boolean {
-  return reservedNames.has(subdomain) || subdomain.startsWith(reservedPrefix)
+  return reservedNames.has(subdomain) || reservedPrefixes.some(prefix => subdomain.startsWith(prefix))
 }
 
 /**

@@ -1,0 +1,64 @@
+import { isIP } from 'node:net'
+import { domainToASCII } from 'node:url'
+import { getPublicSuffix } from 'tldts'
+import type { Config } from '../config.ts'
+import { ApiError } from '../errors.ts'
+import { challengePrefix } from './records.ts'
+
+/** Bounds of host names in DNS (RFC 1035). */
+const nameLimits = { labelCharacters: 63, nameCharacters: 253, minLabels: 2 } as const
+
+/** More than any name has before it is encoded; longer texts are not converted at all. */
+const maxTypedCharacters = 1024
+/** The longest record beside a name has to fit too. */
+const maxCharacters = nameLimits.nameCharacters - challengePrefix.length
+
+/** Special-use names, with all below them. `test` is not among them: nobody can own such a name, and a closed network may use it. */
+const reservedZones = ['localhost', 'local', 'internal', 'arpa', 'onion', 'invalid']
+
+/** ASCII other than that of names: a URL parser would read an escape, a port, a path or an address into it. */
+const foreignAscii = /[\x00-,/:-@[-`{-\x7f]/
+
+const label = /^[a-z0-9]([a-z0-9-]*[a-z0-9])?$/
+
+/**
+ * The host name that a customer typed, in the form of DNS: lower case, and punycode for other scripts. Throws an ApiError with
+ * INVALID_DOMAIN, or RESERVED_DOMAIN for what nobody can prove and for the platform's own domains (`platformDomains`).
+ */
+export function customHostname(typed: string, ownDomains: readonly string[]): string {
+  const hostname = normalizedName(typed)
+  if (hostname === null) throw new ApiError('INVALID_DOMAIN')
+  const zone = [...reservedZones, ...ownDomains].find(one => isWithin(hostname, one))
+  if (zone !== undefined)
+    throw new ApiError('RESERVED_DOMAIN', `Names below ${zone} cannot be used. Use a name of your own domain.`)
+  if (hostname.split('.').length < nameLimits.minLabels) throw new ApiError('INVALID_DOMAIN')
+  if (getPublicSuffix(hostname, { allowPrivateDomains: true }) === hostname)
+    throw new ApiError('RESERVED_DOMAIN', `Everyone registers names below ${hostname}. Use a name of your own domain.`)
+  return hostname
+}
+
+/** A typed name as DNS has it; null for what is none. */
+function normalizedName(typed: string): string | null {
+  const trimmed = typed.trim()
+  if (trimmed.length > maxTypedCharacters || foreignAscii.test(trimmed)) return null
+  const hostname = domainToASCII(trimmed.toLowerCase()).replace(/\.$/, '')
+  const labels = hostname.split('.')
+  const isName = labels.every(text => label.test(text) && text.length <= nameLimits.labelCharacters)
+  return isName && hostname.length <= maxCharacters && !isIP(hostname) ? hostname : null
+}
+
+/** Whether a name is a domain or below it. Lower case. */
+export const isWithin = (hostname: string, domain: string): boolean =>
+  hostname === domain || hostname.endsWith(`.${domain}`)
+
+type Names = Pick<Config, 'appsDomain'> & {
+  edge: Pick<Config['edge'], 'domain' | 'names'>
+  databases: Pick<Config['databases'], 'domain'>
+  domains: Pick<Config['domains'], 'acmeDnsDomain'>
+}
+
+/** Domains of the platform: nobody may use one of them or a name below. */
+export function platformDomains({ appsDomain, edge, databases, domains }: Names): string[] {
+  const others = [databases.domain, ...Object.values(edge.names), domains.acmeDnsDomain ?? edge.domain]
+  return [...new Set([edge.domain, appsDomain, ...others].map(name => name.toLowerCase()))]
+}

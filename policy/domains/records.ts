@@ -1,0 +1,95 @@
+import { createHmac } from 'node:crypto'
+
+/** Begins the subdomains below APPS_DOMAIN that prove custom domains; no application can have one. */
+export const targetPrefix = 'custom-'
+const proofPrefix = '_berth.'
+/** Where authorities look for the answer of a DNS-01 challenge (RFC 8555, 8.4). */
+export const challengePrefix = '_acme-challenge.'
+
+export interface DnsRecord {
+  type: 'cname' | 'txt'
+  name: string
+  value: string
+}
+
+/** Either record proves that its account controls the name. */
+export interface ProofRecords {
+  cname: DnsRecord
+  txt: DnsRecord
+}
+
+/**
+ * The records that only this account can ask for and only for this name: derived from the installation's key for domains, so that nothing
+ * secret is stored, and that a record which somebody left behind proves nothing for anyone else.
+ */
+export function proofRecords(
+  key: Buffer,
+  owner: { accountId: string; hostname: string },
+  appsDomain: string,
+): ProofRecords {
+  const { hostname } = owner
+  return {
+    cname: { type: 'cname', name: hostname, value: `${targetPrefix}${derive(key, 'cname', owner, 20)}.${appsDomain}` },
+    txt: { type: 'txt', name: proofPrefix + hostname, value: `berth-verify=${derive(key, 'txt', owner, 32)}` },
+  }
+}
+
+/**
+ * The name below ACME_DNS_DOMAIN at which our name server answers challenges of this name, once its owner has a CNAME from
+ * `_acme-challenge.<hostname>` to it.
+ */
+export function challengeDelegation(
+  key: Buffer,
+  owner: { accountId: string; hostname: string },
+  acmeDnsDomain: string,
+): DnsRecord {
+  const value = `${derive(key, 'challenge', owner, 20)}.${acmeDnsDomain}`
+  return { type: 'cname', name: challengePrefix + owner.hostname, value }
+}
+
+function derive(
+  key: Buffer,
+  purpose: string,
+  { accountId, hostname }: { accountId: string; hostname: string },
+  hexDigits: number,
+): string {
+  return createHmac('sha256', key)
+    .update(`berth/domain/${purpose}/${accountId}/${hostname}`)
+    .digest('hex')
+    .slice(0, hexDigits)
+}
+
+/** What is known of a custom domain when its owner asks for the records. */
+export interface DomainStanding {
+  proof: ProofRecords
+  /** One of the two records was seen. */
+  isProved: boolean
+  /** The name leads to the platform. */
+  points: boolean
+  /** Requests for the name are answered, by https where the platform has it. */
+  isServed: boolean
+  /** The challenge of the order under way, or the delegation to our name server; null = there is neither. */
+  challenge: { record: DnsRecord; isSeen: boolean } | null
+}
+
+export interface ShownRecord extends DnsRecord {
+  status: 'pending' | 'pending_validation' | 'active'
+}
+
+/** The records that an owner sets or has set (contract section 4). What proves the name by one record needs no second one. */
+export function shownRecords({ proof, isProved, points, isServed, challenge }: DomainStanding): ShownRecord[] {
+  const status = (isActive: boolean, isSeen: boolean): ShownRecord['status'] =>
+    isActive ? 'active' : isSeen ? 'pending_validation' : 'pending'
+  return [
+    { ...proof.txt, status: status(isProved, false) },
+    ...(challenge ? [{ ...challenge.record, status: status(isServed, challenge.isSeen) }] : []),
+    { ...proof.cname, status: status(points && isServed, points) },
+  ]
+}
+
+/** The record of a DNS-01 challenge that its owner sets by hand. */
+export const challengeRecord = (hostname: string, value: string): DnsRecord => ({
+  type: 'txt',
+  name: challengePrefix + hostname,
+  value,
+})
