@@ -17,6 +17,8 @@ export const verbs: Record<string, () => Promise<(program: Command) => void>> = 
   keys: async () => (await import('./keys.ts')).keysCommand,
   secrets: async () => (await import('./key-rotation.ts')).secretsCommand,
   databases: async () => (await import('./databases/databases.ts')).databasesCommand,
+  domains: async () => (await import('./domains/domains.ts')).domainsCommand,
+  certificates: async () => (await import('./domains/domains.ts')).certificatesCommand,
   host: async () => (await import('./host.ts')).hostCommand,
   ops: async () => (await import('./ops.ts')).opsCommand,
   audit: async () => (await import('./audit.ts')).auditCommand,

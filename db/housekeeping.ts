@@ -20,6 +20,10 @@ import {
   sweepOperations,
 } from './deploys/history-retention.ts'
 import { OldDeployments } from './deploys/old-deployments.ts'
+import { sweepOrders } from './domains/certificates.ts'
+import { sweepDomainChanges } from './domains/domain-changes.ts'
+import { sweepDomainEvents } from './domains/domain-events.ts'
+import { sweepEdges } from './domains/edges.ts'
 import { sweepDeliveries } from './git/deliveries.ts'
 import { sweepIdempotency } from './idempotency.ts'
 import { sweepCounters } from './limits.ts'
@@ -58,6 +62,10 @@ export function chores({ historyDays, deploymentLogDays, archiveDays, pointInTim
     { name: 'snapshots', sweep: sweepSnapshots },
     { name: 'base backups and WAL files', sweep: db => sweepPointInTime(db, pointInTimeDays) },
     { name: 'steps to a lower plan', sweep: sweepDowngrades },
+    { name: 'events of domains', sweep: sweepDomainEvents },
+    { name: 'orders of certificates', sweep: sweepOrders },
+    { name: 'proxies', sweep: sweepEdges },
+    { name: 'changes of domains', sweep: sweepDomainChanges },
     { name: 'chunked uploads', sweep: sweepUploads },
     { name: 'upload tokens', sweep: sweepUploadTokens },
     { name: 'slot leases', sweep: sweepSlotLeases },

@@ -1,6 +1,8 @@
 import { variableBinding } from './apps/app-variables.ts'
 import type { Db } from './database.ts'
 import { authorityBinding, clientBinding } from './databases/authorities.ts'
+import { acmeAccountBinding } from './domains/acme-accounts.ts'
+import { certificateKeyBinding } from './domains/certificates.ts'
 import { webhookBinding } from './git/webhooks.ts'
 
 /** A column of sealed values, and what each is bound to. */
@@ -27,6 +29,8 @@ export const sealedColumns: readonly SealedColumn[] = [
   { table: 'app_variables', key: ['app_id', 'name'], column: 'value_sealed', belongsTo: variableBinding },
   { table: 'authorities', key: ['name'], column: 'key_sealed', belongsTo: authorityBinding },
   { table: 'databases', key: ['id'], column: 'client_sealed', belongsTo: clientBinding },
+  { table: 'certificates', key: ['id'], column: 'key_sealed', belongsTo: certificateKeyBinding },
+  { table: 'acme_accounts', key: ['directory_url'], column: 'key_sealed', belongsTo: acmeAccountBinding },
 ]
 
 export interface SealedValue {

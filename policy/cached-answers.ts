@@ -10,6 +10,8 @@ export const cachedSeconds = {
   deploySources: 300,
   /** Whether names of a domain lead anywhere on this machine (contract 12.5). */
   databaseNames: 60,
+  /** The DNS records of a custom domain (contract 4.30). */
+  dnsRecords: 30,
   /** The state of the platform (contract 8.7). */
   serviceStatus: 300,
   /** The same while something is wrong. */

@@ -104,6 +104,15 @@ export const limits = {
   'blob.stats': [{ allow: 20, perSeconds: 60, by: 'user' }],
   'upload-tokens.create': [{ allow: 120, perSeconds: 60, by: 'user' }],
   's3.credentials': [{ allow: 10, perSeconds: 3600, by: 'user' }],
+  'apps.domains': [{ allow: 20, perSeconds: 60, by: 'user' }],
+  'apps.load-balancers': [{ allow: 20, perSeconds: 60, by: 'user' }],
+  'apps.network.dns': [{ allow: 3, perSeconds: 10, by: 'user' }],
+  'apps.network.custom': [
+    { allow: 10, perSeconds: 300, by: 'user' },
+    { allow: 50, perSeconds: 86_400, by: 'user' },
+  ],
+  // Counted by the endpoint itself, for the owner of the application, whoever of a workspace sends it.
+  'apps.network.purge_cache.owner': [{ allow: 1, perSeconds: 60, by: 'user' }],
   'apps.start': power,
   'apps.stop': power,
   'apps.restart': power,

@@ -1,6 +1,8 @@
 import type { Server } from 'node:http'
 import { archives } from '../activities/archives/process.ts'
 import { siteverifyCaptcha } from '../activities/captcha/siteverify.ts'
+import { domainRecords } from '../activities/dns/domain-records.ts'
+import { resolverDns } from '../activities/dns/resolver.ts'
 import { openObjectStore } from '../activities/objects/select.ts'
 import { surfaces } from '../api/app.ts'
 import { hostCall } from '../api/hosts/host-call.ts'
@@ -50,6 +52,7 @@ import { edgeAnswers } from './edge-answers.ts'
 import { openGitProvider } from './git-provider.ts'
 import { plansOf } from './plans.ts'
 import { demandSameInstallationSoon } from './same-installation.ts'
+import { temporalDomains } from './temporal/domains.ts'
 import { temporalDowngrades } from './temporal/downgrades.ts'
 import { sharedWakes } from './temporal/lane-wakes.ts'
 import { temporalDatabaseLanes, temporalLanes } from './temporal/lanes.ts'
@@ -99,6 +102,9 @@ export async function serveApi(config: Config): Promise<void> {
     ),
     resolvesName: resolvesNames(),
     downgrades: temporalDowngrades(client, config),
+    domains: temporalDomains(client, config),
+    domainRecords: domainRecords(resolverDns(config.domains.dnsServers), config),
+    dnsRecords: new TtlCache(cachedSeconds.dnsRecords),
     outcomes: new Outcomes(notifications),
     deploymentNotifications: new RowNotifications(notifications, 'deployments'),
     logSlots: new FairSlots(wholeLogs),

@@ -4,6 +4,7 @@ import { defineSearchAttributeKey, type SearchAttributeUpdatePair } from '@tempo
 export const searchAttributes = {
   appId: defineSearchAttributeKey('AppId', 'KEYWORD'),
   ownerId: defineSearchAttributeKey('OwnerId', 'KEYWORD'),
+  hostname: defineSearchAttributeKey('Hostname', 'KEYWORD'),
   hostId: defineSearchAttributeKey('HostId', 'KEYWORD'),
   operationKind: defineSearchAttributeKey('OperationKind', 'KEYWORD'),
   deploymentId: defineSearchAttributeKey('DeploymentId', 'KEYWORD'),

@@ -8,6 +8,11 @@ export interface Lanes {
   wake(appId: string, ownerId: string): Promise<void>
 }
 
+/** Wakes the workflow of a host name. */
+export interface Domains {
+  wake(hostname: string): Promise<void>
+}
+
 /** Wakes the step of an account to a lower plan. */
 export interface Downgrades {
   wake(userId: string): Promise<void>

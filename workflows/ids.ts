@@ -9,6 +9,9 @@ export const databaseLaneId = (databaseId: string): string => `database/${databa
 /** The workflow that takes an account to a lower plan. */
 export const downgradeId = (userId: string): string => `downgrade/${userId}`
 
+/** The workflow that proves a host name and keeps its certificate. */
+export const domainId = (hostname: string): string => `domain/${hostname}`
+
 /** The queue of workflows, and of the activities that need no container host. */
 export const platformQueue = (prefix: string): string => `${prefix}platform`
 

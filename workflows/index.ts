@@ -2,4 +2,5 @@
 export { appLane } from './app-lane.ts'
 export { blobUpkeep } from './blob-upkeep.ts'
 export { databaseLane } from './databases/database-lane.ts'
+export { domain } from './domain.ts'
 export { downgrade } from './downgrade.ts'

@@ -33,6 +33,10 @@ import { completeGitConnection } from './git/git-connect-callback.ts'
 import { confirmGitConnection } from './git/git-connect-offer.ts'
 import { receivePush } from './git/git-webhook.ts'
 import { linkRepository, unlinkRepository } from './git/github-app.ts'
+import { purgeAppCache } from './network/cache.ts'
+import { setCustomDomain } from './network/custom-domain.ts'
+import { listDnsRecords } from './network/dns-records.ts'
+import { listAppDomains, listLoadBalancers } from './network/host-names.ts'
 import { getServiceStatus } from './service.ts'
 import { beginAuthorization, claimAuthorization, decideAuthorization, getAuthorization } from './sign-in/authorize.ts'
 import { showAuthorizePage } from './sign-in/authorize-page.ts'
@@ -74,6 +78,8 @@ export const endpoints: readonly Endpoint[] = [
   changeUsername,
   createApp,
   listAppStatuses,
+  listAppDomains,
+  listLoadBalancers,
   getApp,
   deleteApp,
   getAppStatus,
@@ -93,6 +99,9 @@ export const endpoints: readonly Endpoint[] = [
   mergeVariables,
   replaceVariables,
   removeVariables,
+  setCustomDomain,
+  listDnsRecords,
+  purgeAppCache,
   setDeployWebhook,
   linkRepository,
   unlinkRepository,

@@ -14,7 +14,7 @@ export interface TemporalOptions {
 }
 
 /** Attributes by which operators find runs; only ids, because they are stored in clear text. */
-const searchAttributes = ['AppId', 'OwnerId', 'HostId', 'OperationKind', 'DeploymentId']
+const searchAttributes = ['AppId', 'OwnerId', 'HostId', 'OperationKind', 'DeploymentId', 'Hostname']
 
 /** Measured: the defaults of the two poll rates add 50 ms to every dispatch of a task. */
 const dynamicConfig: Record<string, unknown> = {

@@ -9,6 +9,7 @@ import type { UserRow } from '../accounts/accounts.ts'
 import { type Db, sqlState, transaction } from '../database.ts'
 import * as deployments from '../deploys/deployments.ts'
 import { releaseArchivesOfApp } from '../deploys/history-retention.ts'
+import { releaseUnused } from '../domains/domains.ts'
 import * as hosts from '../hosts/hosts.ts'
 import * as segments from '../objects/segments.ts'
 import * as operations from '../operations/operations.ts'
@@ -129,8 +130,9 @@ function rowOf({ config, ownerId, accepting = false }: AppCreation, hostId: stri
  */
 export async function removeApp(db: Db, appId: string): Promise<void> {
   await transaction(db, async trx => {
-    const deletedRows = await trx('apps').where({ id: appId }).delete()
-    if (!deletedRows) return
+    const [deleted] = await trx('apps').where({ id: appId }).delete().returning('custom_domain')
+    if (!deleted) return
+    if (deleted.custom_domain) await releaseUnused(trx, deleted.custom_domain)
     await releaseArchivesOfApp(trx, appId)
     await endUnfinishedSnapshots(trx, appId)
     await deployments.endQueuedDeployments(trx, await operations.endQueuedOperations(trx, { type: 'app', id: appId }))

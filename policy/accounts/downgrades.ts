@@ -1,4 +1,4 @@
-import { includesDatabases, type Plan, type Plans, paidPlans } from './plans.ts'
+import { includesCustomDomains, includesDatabases, type Plan, type Plans, paidPlans } from './plans.ts'
 
 /** What an account uses of its plan. */
 export interface PlanUsage {
@@ -27,10 +27,7 @@ export function excessOf(plan: Plan, usage: PlanUsage): string | null {
     return `You own ${usage.workspaces} workspaces; the lower plan has ${plan.workspaces}.`
   if (usage.workspaceMembers > plan.workspaceMembers)
     return `A workspace has ${usage.workspaceMembers} members; the lower plan has ${plan.workspaceMembers}.`
-  if (usage.customDomains > 0 && !hasCustomDomains(plan))
+  if (usage.customDomains > 0 && !includesCustomDomains(plan))
     return `${usage.customDomains} applications have a custom domain; the lower plan has none.`
   return null
 }
-
-/** Contract 3.7: plans with workspaces include custom domains. */
-const hasCustomDomains = ({ workspaces }: Plan): boolean => workspaces > 0

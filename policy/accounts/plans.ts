@@ -149,6 +149,9 @@ export function tierOf(planName: string): string {
 /** Contract 12.1: databases come with the plans that workspaces come with. */
 export const includesDatabases = ({ workspaces }: Plan): boolean => workspaces > 0
 
+/** Contract 3.7: so do custom domains. */
+export const includesCustomDomains = ({ workspaces }: Plan): boolean => workspaces > 0
+
 /** Names of the paid plans. */
 export const paidPlans = (plans: Plans): string[] => [...plans.keys()].filter(name => name !== 'free')
 

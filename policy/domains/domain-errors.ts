@@ -8,5 +8,9 @@ export const domainErrors = {
     'Your plan allows no more load balancers. Remove an application from a shared domain, or use another domain.',
   ],
   DOMAIN_ALREADY_EXISTS: [409, 'Another account uses this domain. Prove that it is yours to take it over.'],
+  PURGE_CACHE_FAILED: [
+    500,
+    'The proxy did not confirm the purge. It takes effect as soon as the proxy answers again; try again to be sure.',
+  ],
   DNS_FAILED: [502, 'The name servers of this domain did not answer. Check them, and try again.'],
 } as const satisfies Record<string, readonly [status: number, message: string]>

@@ -1,6 +1,6 @@
 import { isIP } from 'node:net'
 import { domainToASCII } from 'node:url'
-import { getPublicSuffix } from 'tldts'
+import { getDomain, getPublicSuffix } from 'tldts'
 import type { Config } from '../config.ts'
 import { ApiError } from '../errors.ts'
 import { challengePrefix } from './records.ts'
@@ -35,6 +35,12 @@ export function customHostname(typed: string, ownDomains: readonly string[]): st
   if (getPublicSuffix(hostname, { allowPrivateDomains: true }) === hostname)
     throw new ApiError('RESERVED_DOMAIN', `Everyone registers names below ${hostname}. Use a name of your own domain.`)
   return hostname
+}
+
+/** The domain that somebody has registered for a name: `example.com` for `shop.example.com`. Authorities count by it. */
+export function registeredDomain(hostname: string): string {
+  const name = hostname.replace(/^\*\./, '')
+  return getDomain(name, { allowPrivateDomains: true }) ?? name
 }
 
 /** A typed name as DNS has it; null for what is none. */

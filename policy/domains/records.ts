@@ -1,4 +1,5 @@
 import { createHmac } from 'node:crypto'
+import { deriveKey } from '../keys.ts'
 
 /** Begins the subdomains below APPS_DOMAIN that prove custom domains; no application can have one. */
 export const targetPrefix = 'custom-'
@@ -11,6 +12,9 @@ export interface DnsRecord {
   name: string
   value: string
 }
+
+/** The key that the records of this installation derive from. */
+export const domainRecordKey = (masterKeyHex: string): Buffer => deriveKey(masterKeyHex, 'domain-records/1')
 
 /** Either record proves that its account controls the name. */
 export interface ProofRecords {

@@ -3,7 +3,7 @@ const hour = 60 * minute
 const day = 24 * hour
 
 /** When the platform looks at a custom domain, and how long it waits for its owner. Milliseconds. */
-const domainTimes = {
+export const domainTimes = {
   /** Looks for the records of a name that is not proved, by its age: `everyMs` until `untilMs`. At the last one it lapses. */
   looks: [
     { untilMs: 15 * minute, everyMs: 15_000 },

@@ -1,8 +1,12 @@
+import { certificateFailing } from './certificate-failing.ts'
 import { databaseDisk } from './database-disk.ts'
 import { databaseDown } from './database-down.ts'
 import { databaseMemory } from './database-memory.ts'
 import { databaseSnapshotsFailing } from './database-snapshots-failing.ts'
 import { deploysWithdrawn } from './deploys-withdrawn.ts'
+import { domainLapsed } from './domain-lapsed.ts'
+import { domainTaken } from './domain-taken.ts'
+import { domainUnproved } from './domain-unproved.ts'
 import { downgradeCode } from './downgrade-code.ts'
 import { downgradeRefused } from './downgrade-refused.ts'
 import { memoryHigh } from './memory-high.ts'
@@ -14,11 +18,15 @@ import { type MailFields, type MailTemplate, type MailText, mailLocaleOf } from 
 
 /** Every mail template, by name. */
 export const templates = {
+  'certificate-failing': certificateFailing,
   'database-disk': databaseDisk,
   'database-down': databaseDown,
   'database-memory': databaseMemory,
   'database-snapshots-failing': databaseSnapshotsFailing,
   'deploys-withdrawn': deploysWithdrawn,
+  'domain-lapsed': domainLapsed,
+  'domain-taken': domainTaken,
+  'domain-unproved': domainUnproved,
   'downgrade-code': downgradeCode,
   'downgrade-refused': downgradeRefused,
   'memory-high': memoryHigh,

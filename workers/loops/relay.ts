@@ -8,8 +8,9 @@ import { loop } from '../../lib/async/loop.ts'
 import { acceptance } from '../../policy/acceptance.ts'
 import { relay } from '../../policy/installation/relay.ts'
 import { roundSeconds } from '../../policy/rounds.ts'
-import type { Downgrades, Lanes } from '../../workflows/client.ts'
+import type { Domains, Downgrades, Lanes } from '../../workflows/client.ts'
 import { workflowRun } from '../temporal/workflow-runs.ts'
+import { DomainRelay } from './domain-relay.ts'
 import { DowngradeRelay } from './downgrade-relay.ts'
 import { settleForgotten } from './forgotten-hosts.ts'
 import { endStuckRun, laneOf, subjectOf, wakeEach } from './waking.ts'
@@ -20,6 +21,7 @@ export interface RelayOptions {
   lanes: Lanes
   databaseLanes: Lanes
   downgrades: Downgrades
+  domains: Domains
   log: Logger
   everySeconds?: number
 }
@@ -29,12 +31,13 @@ export interface RelayOptions {
  * again. This is no Temporal schedule, which would be lost along with Temporal. Also ends operations that wait for a forgotten host.
  */
 export async function runRelay(
-  { downgrades, everySeconds = roundSeconds.relay, ...options }: RelayOptions,
+  { downgrades, domains, everySeconds = roundSeconds.relay, ...options }: RelayOptions,
   signal: AbortSignal,
 ): Promise<void> {
   const { db, log } = options
   const lanes = new LaneRelay(options)
   const steps = new DowngradeRelay({ ...options, downgrades })
+  const names = new DomainRelay({ ...options, domains })
   const unfinished = new Backoff(relay.backoff)
   const again = (error: unknown) => log.warn({ err: error }, 'relay: will try again')
   const failed = (operationId: string, err: unknown) => {
@@ -46,6 +49,7 @@ export async function runRelay(
     await settleForgotten(options).catch(again)
     await lanes.round().catch(again)
     await steps.round().catch(again)
+    await names.round().catch(again)
   }
   await loop(round, { signal, everyMs: everySeconds * 1000, onError: again })
 }
@@ -53,9 +57,9 @@ export async function runRelay(
 /** Wakes lanes. Each target is tried again after a growing delay, so that none of them delays the others. */
 export class LaneRelay {
   private readonly backoff = new Backoff(relay.backoff)
-  private readonly options: Omit<RelayOptions, 'downgrades' | 'everySeconds'>
+  private readonly options: Omit<RelayOptions, 'downgrades' | 'domains' | 'everySeconds'>
 
-  constructor(options: Omit<RelayOptions, 'downgrades' | 'everySeconds'>) {
+  constructor(options: Omit<RelayOptions, 'downgrades' | 'domains' | 'everySeconds'>) {
     this.options = options
   }
 

@@ -22,7 +22,7 @@ test('Temporal is bound to loopback, stores its data durably and dispatches task
     '--sqlite-pragma journal_mode=wal --sqlite-pragma synchronous=full',
     'history.transferProcessorMaxPollRPS=2000',
     'system.enableActivityEagerExecution=true',
-    ...['AppId', 'OwnerId', 'HostId', 'OperationKind', 'DeploymentId'].map(
+    ...['AppId', 'OwnerId', 'HostId', 'OperationKind', 'DeploymentId', 'Hostname'].map(
       name => `--search-attribute ${name}=Keyword`,
     ),
   ])

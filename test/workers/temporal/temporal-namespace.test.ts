@@ -14,7 +14,7 @@ test.serial('a new namespace gets its search attributes, and repeating that succ
   await prepareNamespace(connection, namespace)
   await prepareNamespace(connection, namespace)
   const { customAttributes } = await connection.operatorService.listSearchAttributes({ namespace })
-  for (const name of ['AppId', 'OwnerId', 'HostId', 'OperationKind', 'DeploymentId'])
+  for (const name of ['AppId', 'OwnerId', 'HostId', 'OperationKind', 'DeploymentId', 'Hostname'])
     t.true(name in customAttributes!, name)
 })
 

@@ -1,0 +1,208 @@
+import type { Db } from '../../db/database.ts'
+import {
+  type CertificatesOfName,
+  ensureRequest,
+  findCertificates,
+  recordOrder,
+  storeCertificate,
+  takeOrder,
+} from '../../db/domains/certificates.ts'
+import { recordLook, recordNextLook } from '../../db/domains/domain-looks.ts'
+import type { CertificateRow, DomainRow } from '../../db/domains/domain-rows.ts'
+import { findDomain } from '../../db/domains/domains.ts'
+import { registeredDomain } from '../../policy/domains/names.ts'
+import { type NextStep, nextStep } from '../../policy/domains/next-step.ts'
+import { renewalTime } from '../../policy/domains/times.ts'
+import type { SealKeys } from '../../policy/seal.ts'
+import { certificateFacts, makeRequest } from '../certificates/certificate-facts.ts'
+import {
+  AuthorityError,
+  type CertificateAuthority,
+  type Challenge,
+  type Order,
+  type OrderStatus,
+} from '../certificates/port.ts'
+import type { DomainSight } from './domain-sight.ts'
+import { tellOfExpiry } from './expiry.ts'
+import { OrderStopped, recordingFailures } from './order-failures.ts'
+import { untilServed } from './serving.ts'
+
+/** What the workflow of a domain does next. */
+export type DueStep =
+  | { do: 'end' }
+  | { do: 'wait'; milliseconds: number; summary: string }
+  | { do: 'order' | 'certify' | 'serve'; summary: string }
+
+export interface DomainParts {
+  db: Db
+  keys: SealKeys
+  /** Looks at DNS, and at where requests for the name arrive. */
+  sight: DomainSight
+  /** Null: the platform serves no https. */
+  authority: { name: string; issues: CertificateAuthority } | null
+  now?: () => Date
+  /** Milliseconds between two looks at an order. */
+  pollMs?: number
+}
+
+export type DomainSteps = ReturnType<typeof domainSteps>
+
+/** How long a step waits for an authority, in milliseconds. */
+const authorityPatienceMs = 90_000
+
+/**
+ * The steps of a domain's life. Each reads what it needs from the row and may be repeated. True: it is done. False: it was not, and the
+ * row says why.
+ */
+export function domainSteps({ db, keys, sight, authority, now = () => new Date(), pollMs = 500 }: DomainParts) {
+  const failing = recordingFailures(db, now)
+
+  /** The order of a name that is under way, at an authority that this installation uses. */
+  async function underWay(hostname: string): Promise<CertificateRow & { order_url: string }> {
+    const { ordered } = await findCertificates(db, hostname)
+    if (!authority || !ordered?.order_url || ordered.authority !== authority.name) throw new OrderStopped()
+    return { ...ordered, order_url: ordered.order_url }
+  }
+
+  async function untilStatus(url: string, done: readonly OrderStatus[]): Promise<Order> {
+    const end = Date.now() + authorityPatienceMs
+    for (;;) {
+      const order = await authority!.issues.look(url)
+      if (done.includes(order.status)) return order
+      if (order.status === 'invalid')
+        throw new AuthorityError(order.problem?.code ?? 'invalid', order.problem?.message ?? 'The order has failed.')
+      if (Date.now() > end) throw new AuthorityError('timeout', 'The authority has not decided yet.')
+      await new Promise(resolve => setTimeout(resolve, pollMs))
+    }
+  }
+
+  return {
+    /** Looks at DNS and records what it shows. Decides what is due. */
+    async lookAtDomain(hostname: string): Promise<DueStep> {
+      const before = await findDomain(db, hostname)
+      if (!before) return { do: 'end' }
+      const certificates = await findCertificates(db, hostname)
+      const seen = await sight.look(before, certificates.ordered)
+      const domain = await recordLook(db, hostname, seen.look, now())
+      if (!domain) return { do: 'end' }
+      await tellOfExpiry({ db, authority: authority?.issues ?? null, now }, domain, certificates.current)
+      const state = stateOf(domain, certificates, { answerSeen: seen.answerSeen, authority: authority?.name ?? null })
+      const next = nextStep(state, now())
+      await recordNextLook(db, hostname, dueAgain(next, now()))
+      return asDue(next, now())
+    },
+
+    /** Orders a certificate, within the limits of the authority. */
+    async openOrder(hostname: string): Promise<boolean> {
+      return failing(hostname, async () => {
+        const domain = await findDomain(db, hostname)
+        if (!authority || !domain) throw new OrderStopped()
+        const refusal = await sight.caaRefusal(hostname, await authority.issues.caaNames())
+        if (refusal) throw new AuthorityError('caa', refusal)
+        const { current } = await findCertificates(db, hostname)
+        const registered = registeredDomain(hostname)
+        const order = await takeOrder(db, { hostname, registered, authority: authority.name })
+        if (!order) throw new AuthorityError('localLimit', 'Too many certificates were ordered lately.', 3_600_000)
+        if (order.order_url) return
+        const replaces = current?.chain ? certificateFacts(current.chain).ariId : undefined
+        const opened = await authority.issues.order({ hostnames: [hostname], ...(replaces && { replaces }) })
+        const challenge = challengeOf(opened, domain)
+        await recordOrder(db, order.id, {
+          ...{ order_url: opened.url, order_ends_at: opened.expiresAt, challenge: challenge?.kind ?? null },
+          dns_value: challenge?.kind === 'dns-01' ? challenge.value : null,
+        })
+      })
+    },
+
+    /** Has the authority validate the name. */
+    async answerChallenge(hostname: string): Promise<boolean> {
+      return failing(hostname, async () => {
+        const { order_url, challenge } = await underWay(hostname)
+        if (challenge) await authority!.issues.answer(order_url, challenge)
+      })
+    },
+
+    async awaitValidation(hostname: string): Promise<boolean> {
+      return failing(hostname, async () => {
+        const { order_url } = await underWay(hostname)
+        await untilStatus(order_url, ['ready', 'processing', 'valid'])
+      })
+    },
+
+    /** Sends the request for the certificate. Its key is stored before, so that a repetition sends the same. */
+    async finalizeOrder(hostname: string): Promise<boolean> {
+      return failing(hostname, async () => {
+        const { id, order_url } = await underWay(hostname)
+        const request = await ensureRequest(db, keys, id, () => makeRequest([hostname]))
+        if (!request) throw new OrderStopped()
+        await authority!.issues.finalize(order_url, request.csr)
+      })
+    },
+
+    /** Stores the certificate once the authority has issued it. */
+    async collectCertificate(hostname: string): Promise<boolean> {
+      return failing(hostname, async () => {
+        const { id, order_url } = await underWay(hostname)
+        await untilStatus(order_url, ['valid'])
+        const chain = await authority!.issues.collect(order_url)
+        const request = await ensureRequest(db, keys, id, () => makeRequest([hostname]))
+        if (!request) throw new OrderStopped()
+        const facts = certificateFacts(chain, { privateKey: request.privateKey, hostnames: [hostname], now: now() })
+        const renewal = await authority!.issues.renewal(chain).catch(() => null) // asked again each day
+        const renewAt = renewalTime(facts, renewal?.window ?? null, Math.random())
+        await storeCertificate(db, id, { ...facts, chain, renewAt })
+      })
+    },
+
+    /** Waits until every live proxy has the certificate. */
+    async serveCertificate(hostname: string): Promise<boolean> {
+      return untilServed(db, hostname, pollMs)
+    },
+  }
+}
+
+function stateOf(
+  domain: DomainRow,
+  { current, ordered }: CertificatesOfName,
+  { answerSeen, authority }: { answerSeen: boolean; authority: string | null },
+) {
+  return {
+    hostname: domain.hostname,
+    isProved: domain.proved_at !== null,
+    ...{ points: domain.points, delegated: domain.delegated, answerSeen, secured: authority !== null },
+    ...{ createdAt: domain.created_at, orderAt: domain.order_at },
+    current: current ? { renewAt: current.renew_at!, isServed: current.served_at !== null } : null,
+    ordered: ordered
+      ? {
+          isOpen: ordered.order_url !== null && ordered.authority === authority,
+          ...{ challenge: ordered.challenge, createdAt: ordered.created_at },
+        }
+      : null,
+  }
+}
+
+/** The challenge of an order that this name can meet; null where the authority asks for none. */
+function challengeOf(order: Order, { points }: Pick<DomainRow, 'points'>): Challenge | null {
+  const pending = order.authorizations.filter(({ status }) => status === 'pending')
+  const offered = pending.flatMap(({ challenges }) => challenges)
+  const preferred = points ? 'http-01' : 'dns-01'
+  return offered.find(({ kind }) => kind === preferred) ?? offered[0] ?? null
+}
+
+/** Steps of an order take some minutes at most: after that the relay looks whether the workflow lives. */
+const stepPatienceMs = 300_000
+
+const dueAgain = (next: NextStep, now: Date): Date =>
+  next.do === 'wait' ? next.until : new Date(now.getTime() + stepPatienceMs)
+
+const summaries = {
+  order: 'orders a certificate',
+  certify: 'proves the name to the authority',
+  serve: 'gives the certificate to the proxies',
+} as const
+
+function asDue(next: NextStep, now: Date): DueStep {
+  if (next.do !== 'wait') return { do: next.do, summary: summaries[next.do] }
+  const { until, summary } = next
+  return { do: 'wait', milliseconds: Math.max(1000, until.getTime() - now.getTime()), summary }
+}

@@ -1,0 +1,31 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import { purgeCache } from '../../../db/apps/cache-purges.ts'
+import { edgesBehind, isAnyEdgeLive } from '../../../db/domains/edges.ts'
+import { ownCounters } from '../../../policy/counters.ts'
+import { edgeRules } from '../../../policy/domains/edges.ts'
+import { ApiError } from '../../../policy/errors.ts'
+import { limits } from '../../../policy/limits.ts'
+import { endpoint } from '../../pipeline/endpoint.ts'
+
+/** Contract 4.31: answers once no proxy serves a response that was cached before. */
+export const purgeAppCache = endpoint({
+  name: 'apps.network.purge_cache',
+  method: 'POST',
+  path: '/v2/apps/{appId}/network/purge_cache',
+  summary: 'Remove all cached responses of an application',
+  auth: { scope: 'apps:write', permission: 'purge_cache' },
+  errors: ['PURGE_CACHE_FAILED'],
+  async handle({ caller, app, exchange }, { db, limiter, config }) {
+    const name = 'apps.network.purge_cache.owner'
+    const owner = { user: { id: app.owner_id, plan: caller.plan }, scale: config.rateLimitScale }
+    await limiter.admit(ownCounters(name, limits[name], owner))
+    const purge = await purgeCache(db, app.id)
+    const end = performance.now() + edgeRules.waitSeconds * 1000
+    for (let waitMs = 5; !exchange.signal.aborted; waitMs = Math.min(2 * waitMs, 200)) {
+      if ((await edgesBehind(db, purge)).length === 0 && (await isAnyEdgeLive(db))) return
+      if (performance.now() > end) break
+      await sleep(waitMs)
+    }
+    throw new ApiError('PURGE_CACHE_FAILED')
+  },
+})

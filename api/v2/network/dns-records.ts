@@ -1,0 +1,63 @@
+import { z } from 'zod'
+import { findCertificates } from '../../../db/domains/certificates.ts'
+import { findDomain } from '../../../db/domains/domains.ts'
+import {
+  challengeDelegation,
+  challengeRecord,
+  type DomainStanding,
+  proofRecords,
+  shownRecords,
+} from '../../../policy/domains/records.ts'
+import { ApiError } from '../../../policy/errors.ts'
+import { endpoint } from '../../pipeline/endpoint.ts'
+import type { Services } from '../../services.ts'
+
+/** Contract 4.30: the records that the owner sets at the domain's DNS provider, and whether they were seen. */
+export const listDnsRecords = endpoint({
+  name: 'apps.network.dns',
+  method: 'GET',
+  path: '/v2/apps/{appId}/network/dns',
+  summary: 'Show the DNS records of the custom domain of an application',
+  auth: { scope: 'apps:read', permission: 'dns' },
+  response: z.array(
+    z.object({
+      type: z.enum(['txt', 'cname']),
+      name: z.string(),
+      value: z.string(),
+      status: z.enum(['pending', 'pending_validation', 'active']),
+    }),
+  ),
+  errors: ['NO_CUSTOM_DOMAIN'],
+  async handle({ app }, services) {
+    const { custom_domain: hostname } = app
+    if (!hostname) throw new ApiError('NO_CUSTOM_DOMAIN')
+    return services.dnsRecords.of(app.id, async () => {
+      const standing = await standingOf(hostname, services)
+      return standing ? shownRecords(standing) : []
+    })
+  },
+})
+
+/** Null between a release and the next request. */
+async function standingOf(
+  hostname: string,
+  { db, config, domainRecords: { key } }: Services,
+): Promise<DomainStanding | null> {
+  const domain = await findDomain(db, hostname)
+  if (!domain?.owner_id) return null
+  const { current, ordered } = await findCertificates(db, hostname)
+  const owner = { accountId: domain.owner_id, hostname }
+  const { acmeDnsDomain } = config.domains
+  const challenge = ordered?.dns_value
+    ? { record: challengeRecord(hostname, ordered.dns_value), isSeen: domain.delegated }
+    : acmeDnsDomain
+      ? { record: challengeDelegation(key, owner, acmeDnsDomain), isSeen: domain.delegated }
+      : null
+  return {
+    proof: proofRecords(key, owner, config.appsDomain),
+    isProved: domain.proved_at !== null,
+    points: domain.points,
+    isServed: domain.proved_at !== null && (config.edge.tls === 'off' || Boolean(current?.served_at)),
+    challenge,
+  }
+}

@@ -1,0 +1,66 @@
+import type { ListedDomain } from '../../db/domains/domain-lists.ts'
+import { columns } from '../terminal/terminal.ts'
+import { domainStateOf } from './domain-state.ts'
+
+const minute = (date: Date): string => date.toISOString().slice(0, 16).replace('T', ' ')
+const day = (date: Date | null): string => (date ? date.toISOString().slice(0, 10) : '-')
+
+/** `berth domains list` for people. */
+export function domainTable(domains: readonly ListedDomain[], now: Date): string {
+  if (domains.length === 0) return 'No domains.'
+  const head = ['DOMAIN', 'OWNER', 'APPS', 'NEXT LOOK', 'STATE']
+  const rows = domains.map(domain => [
+    domain.hostname,
+    domain.owner_id ?? 'the platform',
+    String(domain.apps.length),
+    domain.look_at <= now ? 'now' : `${minute(domain.look_at)}Z`,
+    domainStateOf(domain, now).words,
+  ])
+  return columns([head, ...rows], '')
+}
+
+/** The same as one entry for scripts: exactly these keys, which docs/json-output.md lists. */
+export function domainView(domain: ListedDomain, now: Date) {
+  const { hostname, owner_id, apps, points, txt_seen, cname_seen, proved_at, unproved_since, code, message } = domain
+  const { looked_at, look_at, orders_failed, order_at, certificate, created_at } = domain
+  const { state, words: summary } = domainStateOf(domain, now)
+  return {
+    ...{ hostname, owner_id, apps, state, summary, points, txt_seen, cname_seen, proved_at, unproved_since },
+    ...{ code, message, looked_at, look_at, orders_failed, order_at, certificate, created_at },
+  }
+}
+
+/** `berth certificates list` for people: the one that ends first at the top. */
+export function certificateTable(domains: readonly ListedDomain[], now: Date): string {
+  const all = withCertificate(domains)
+  if (all.length === 0) return 'No certificates. Custom domains get one once they are proved, if EDGE_TLS is not off.'
+  const head = ['NAME', 'ISSUER', 'ENDS', 'RENEWS', 'PROXIES', 'NEXT TRY AND WHY']
+  const rows = all.map(({ hostname, certificate, message, order_at, orders_failed }) => [
+    hostname,
+    certificate.issuer ?? '-',
+    `${day(certificate.not_after)}${certificate.not_after && certificate.not_after <= now ? ' ENDED' : ''}`,
+    day(certificate.renew_at),
+    certificate.served_at ? 'have it' : 'not yet',
+    orders_failed > 0 ? `${minute(order_at)}Z: ${message ?? 'unknown'}` : '',
+  ])
+  return columns([head, ...rows], '')
+}
+
+/** The same as entries for scripts. */
+export function certificateViews(domains: readonly ListedDomain[]) {
+  return withCertificate(domains).map(
+    ({ hostname, owner_id, certificate, code, message, orders_failed, order_at }) => ({
+      ...{ hostname, owner_id, ...certificate },
+      ...{ orders_failed, next_try_at: orders_failed > 0 ? order_at : null, code, message },
+    }),
+  )
+}
+
+type Certified = ListedDomain & { certificate: NonNullable<ListedDomain['certificate']> }
+
+function withCertificate(domains: readonly ListedDomain[]): Certified[] {
+  const end = (domain: Certified) => domain.certificate.not_after?.getTime() ?? 0
+  return domains
+    .filter((domain): domain is Certified => domain.certificate !== null)
+    .sort((one, other) => end(one) - end(other))
+}

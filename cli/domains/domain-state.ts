@@ -1,0 +1,37 @@
+import type { ListedDomain } from '../../db/domains/domain-lists.ts'
+import { domainTimes } from '../../policy/domains/times.ts'
+
+/** `waiting`: for its first proof. `unproved`: served, but its records are gone. `failing`: its certificate could not be had or renewed. */
+export type DomainStateName = 'waiting' | 'unproved' | 'failing' | 'expired' | 'secured' | 'http'
+
+export interface DomainState {
+  state: DomainStateName
+  words: string
+}
+
+const lapseMs = domainTimes.looks.at(-1)!.untilMs
+
+const day = (date: Date): string => date.toISOString().slice(0, 10)
+const minute = (date: Date): string => `${date.toISOString().slice(0, 16).replace('T', ' ')}Z`
+
+/** How a name is doing, in words. */
+export function domainStateOf(domain: ListedDomain, now: Date): DomainState {
+  const { certificate, message, proved_at, unproved_since, orders_failed, order_at } = domain
+  if (!proved_at) {
+    const lapses = new Date(domain.created_at.getTime() + lapseMs)
+    return { state: 'waiting', words: `waits for its DNS record; lapses ${minute(lapses)}` }
+  }
+  const retry = order_at > now ? `; next try ${minute(order_at)}` : ''
+  if (certificate?.not_after && certificate.not_after <= now)
+    return {
+      state: 'expired',
+      words: `its certificate ENDED ${day(certificate.not_after)}: ${message ?? 'not renewed'}${retry}`,
+    }
+  if (orders_failed > 0 || (message !== null && !certificate))
+    return { state: 'failing', words: `no ${certificate ? 'new ' : ''}certificate: ${message}${retry}` }
+  if (unproved_since)
+    return { state: 'unproved', words: `its DNS records are gone since ${day(unproved_since)}; served on` }
+  if (certificate?.not_after)
+    return { state: 'secured', words: `https, certificate until ${day(certificate.not_after)}` }
+  return { state: 'http', words: 'http, no certificate' }
+}

@@ -1,0 +1,168 @@
+import type { Command } from 'commander'
+import { type Db, transaction } from '../../db/database.ts'
+import { findCertificates } from '../../db/domains/certificates.ts'
+import { listDomainEvents } from '../../db/domains/domain-events.ts'
+import { type ListedDomain, listDomains } from '../../db/domains/domain-lists.ts'
+import { lookNow, releaseDomain } from '../../db/domains/domains.ts'
+import type { Config } from '../../policy/config.ts'
+import { domainRecordKey, proofRecords } from '../../policy/domains/records.ts'
+import { openTemporal } from '../../workers/connect.ts'
+import { temporalDomains } from '../../workers/temporal/domains.ts'
+import { workflowRun } from '../../workers/temporal/workflow-runs.ts'
+import { domainId } from '../../workflows/ids.ts'
+import { withInstallation } from '../installation/database.ts'
+import { operatorName, recordAct } from '../ops/operator.ts'
+import { confirm } from '../terminal/confirm.ts'
+import { limitFrom } from '../terminal/options.ts'
+import { sayOnStderr } from '../terminal/terminal.ts'
+import { userId } from '../users.ts'
+import { type DomainStory, domainExplanation, domainStoryView } from './domain-explanation.ts'
+import { certificateTable, certificateViews, domainTable, domainView } from './domain-list.ts'
+
+const help = `
+Examples:
+  berth domains list                        every name, those with a problem first
+  berth domains explain shop.example.com    what it waits for, why, and what to do
+  berth domains retry shop.example.com      look at DNS, and ask the authority, now
+  berth domains release shop.example.com    take it off the applications of its account`
+
+/** `berth domains`. */
+export function domainsCommand(program: Command): void {
+  const domains = program
+    .command('domains')
+    .description('custom domains of accounts: proof, certificates, and what one waits for')
+    .addHelpText('after', help)
+  domains
+    .command('list', { isDefault: true })
+    .description('every host name: owner, applications, state, next look')
+    .option('--user <user>', 'only those of an account: id or e-mail address')
+    .option('--limit <n>', 'maximum number of entries', '100')
+    .option('--json', 'as a JSON array')
+    .action(list)
+  domains
+    .command('explain')
+    .description('everything about one host name: its records, certificate, what happened, what to do')
+    .argument('<name>', 'the host name')
+    .option('--json', 'as one JSON object')
+    .action(explain)
+  domains
+    .command('retry')
+    .description('look at DNS now, and order a certificate now if one is due')
+    .argument('<name>', 'the host name')
+    .action(retry)
+  domains
+    .command('release')
+    .description('take a host name off all applications of its account, with its certificate')
+    .argument('<name>', 'the host name')
+    .option('--yes', 'do not ask for confirmation')
+    .action(release)
+}
+
+/** `berth certificates`. */
+export function certificatesCommand(program: Command): void {
+  program
+    .command('certificates')
+    .description('certificates of host names')
+    .command('list', { isDefault: true })
+    .description('every certificate: issuer, end, renewal, and why a renewal fails')
+    .option('--json', 'as a JSON array')
+    .action(async ({ json }: { json?: boolean }) =>
+      withInstallation(async (_, db) => {
+        const domains = await listDomains(db, { limit: 100_000 })
+        console.log(json ? JSON.stringify(certificateViews(domains)) : certificateTable(domains, new Date()))
+      }),
+    )
+}
+
+async function list({ user, limit, json }: { user?: string; limit: string; json?: boolean }): Promise<void> {
+  const most = limitFrom(limit)
+  await withInstallation(async (_, db) => {
+    const ownerId = user === undefined ? undefined : await userId(db, user)
+    const domains = await listDomains(db, { limit: most, ...(ownerId && { ownerId }) })
+    const now = new Date()
+    console.log(json ? JSON.stringify(domains.map(one => domainView(one, now))) : domainTable(domains, now))
+  })
+}
+
+async function explain(name: string, { json }: { json?: boolean }): Promise<void> {
+  await withInstallation(async ({ config }, db) => {
+    const story = await readStory(config, db, await domainFrom(db, name))
+    const now = new Date()
+    console.log(json ? JSON.stringify(domainStoryView(story, now)) : domainExplanation(story, now))
+  })
+}
+
+async function retry(name: string): Promise<void> {
+  await withInstallation(async ({ config }, db) => {
+    const { hostname } = await domainFrom(db, name)
+    await transaction(db, async trx => {
+      await lookNow(trx, hostname)
+      await recordAct(trx, { action: 'domains.retry', accountId: null, resource: hostname })
+    })
+    const woken = await wake(config, hostname)
+    if (!woken) sayOnStderr('Temporal does not answer. The request is saved and takes effect when Temporal is back.')
+    console.log(`${hostname} is looked at now. What it shows: berth domains explain ${hostname}`)
+  })
+}
+
+async function release(name: string, { yes }: { yes?: boolean }): Promise<void> {
+  await withInstallation(async ({ config }, db) => {
+    const { hostname, owner_id, apps } = await domainFrom(db, name)
+    if (!owner_id) throw new Error(`${hostname} is a name of the platform itself: change BERTH_DOMAIN or APPS_DOMAIN.`)
+    await confirm(
+      `${hostname} is taken off ${apps.length} application(s) of account ${owner_id}, and is not served any more.`,
+      yes,
+    )
+    await transaction(db, async trx => {
+      await releaseDomain(trx, hostname, `released by ${operatorName()}`)
+      await recordAct(trx, { action: 'domains.release', accountId: owner_id, resource: hostname })
+    })
+    await wake(config, hostname)
+    console.log(`${hostname} is released. Any account can set it again.`)
+  })
+}
+
+async function domainFrom(db: Db, name: string): Promise<ListedDomain> {
+  const hostname = name.trim().toLowerCase().replace(/\.$/, '')
+  const [domain] = await listDomains(db, { hostname })
+  if (!domain) throw new Error(`There is no domain "${hostname}". Those there are: berth domains list`)
+  return domain
+}
+
+async function readStory(config: Config, db: Db, domain: ListedDomain): Promise<DomainStory> {
+  const { hostname, owner_id: accountId } = domain
+  const key = domainRecordKey(config.masterKey)
+  return {
+    domain,
+    records: accountId ? proofRecords(key, { accountId, hostname }, config.appsDomain) : null,
+    ordered: (await findCertificates(db, hostname)).ordered,
+    events: await listDomainEvents(db, hostname),
+    workflow: await workflowOf(config, hostname),
+  }
+}
+
+async function workflowOf(config: Config, hostname: string): Promise<DomainStory['workflow']> {
+  const id = domainId(hostname)
+  const { temporalUiUrl, temporalNamespace } = config
+  const url = temporalUiUrl && `${temporalUiUrl}/namespaces/${temporalNamespace}/workflows/${encodeURIComponent(id)}`
+  const client = openTemporal(config)
+  const status = await workflowRun(client, id)
+    .then(
+      run => run?.status ?? 'none',
+      () => 'unknown: Temporal does not answer',
+    )
+    .finally(() => client.connection.close())
+  return { id, url, status }
+}
+
+/** False if Temporal does not answer; the relay then wakes it. */
+async function wake(config: Config, hostname: string): Promise<boolean> {
+  const client = openTemporal(config)
+  return temporalDomains(client, config)
+    .wake(hostname)
+    .then(
+      () => true,
+      () => false,
+    )
+    .finally(() => client.connection.close())
+}

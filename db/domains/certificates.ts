@@ -1,0 +1,203 @@
+import { type OrderLimits, orderLimits } from '../../policy/domains/order-limits.ts'
+import { newId } from '../../policy/ids.ts'
+import { type SealKeys, seal, unseal } from '../../policy/seal.ts'
+import { type Db, transaction } from '../database.ts'
+import { recordDomainEvent } from './domain-events.ts'
+import type { CertificateRow } from './domain-rows.ts'
+
+/** What the key of a certificate is sealed for (policy/seal.ts). */
+export const certificateKeyBinding = (id: string): string => `certificates/${id}`
+
+export interface CertificatesOfName {
+  current: CertificateRow | undefined
+  ordered: CertificateRow | undefined
+}
+
+export async function findCertificates(db: Db, hostname: string): Promise<CertificatesOfName> {
+  const rows: CertificateRow[] = await db('certificates').where({ hostname })
+  return { current: rows.find(isIn('current')), ordered: rows.find(isIn('ordered')) }
+}
+
+const isIn =
+  (state: CertificateRow['state']) =>
+  (row: CertificateRow): boolean =>
+    row.state === state
+
+/**
+ * The order of a name that is under way, or a new one, which takes a place of the authority's limits. Null: no place is free now, or the
+ * name was released.
+ */
+export async function takeOrder(
+  db: Db,
+  { hostname, registered, authority }: { hostname: string; registered: string; authority: string },
+  limits: OrderLimits = orderLimits,
+): Promise<CertificateRow | null> {
+  return transaction(db, async trx => {
+    const domain = await trx('domains').where({ hostname }).forUpdate().first('hostname')
+    if (!domain) return null
+    // Of an authority that was replaced, or that has forgotten it.
+    await trx('certificates')
+      .where({ hostname, state: 'ordered' })
+      .where(or => or.whereNot({ authority }).orWhere('order_ends_at', '<', trx.fn.now()))
+      .delete()
+    const present: CertificateRow | undefined = await trx('certificates').where({ hostname, state: 'ordered' }).first()
+    if (present) return present
+    await trx.raw(`select pg_advisory_xact_lock(hashtextextended('certificate orders', 0))`)
+    const { rows } = await trx.raw(
+      `select count(*) filter (where at > now() - make_interval(secs => :windowSeconds))::int as recent,
+              count(*) filter (where registered = :registered)::int as of_domain
+         from certificate_orders where at > now() - make_interval(secs => :domainWindowSeconds)`,
+      { registered, ...limits },
+    )
+    if (rows[0].recent >= limits.perWindow || rows[0].of_domain >= limits.perDomain) return null
+    await trx('certificate_orders').insert({ registered })
+    const [order] = await trx('certificates')
+      .insert({ id: newId(), hostname, state: 'ordered', authority })
+      .returning('*')
+    return order
+  })
+}
+
+export type OpenedOrder = Pick<CertificateRow, 'order_url' | 'challenge' | 'dns_value' | 'order_ends_at'>
+
+/** Records what the authority has answered to an order. */
+export async function recordOrder(db: Db, id: string, order: OpenedOrder): Promise<void> {
+  await db('certificates').where({ id, state: 'ordered' }).update(order)
+}
+
+export interface CertificateRequestParts {
+  /** PEM */
+  privateKey: string
+  /** DER */
+  csr: Buffer
+}
+
+/** The key and request of an order, made once: repeating the last step sends the same. Null when the order is gone. */
+export async function ensureRequest(
+  db: Db,
+  keys: SealKeys,
+  id: string,
+  make: () => Promise<CertificateRequestParts>,
+): Promise<CertificateRequestParts | null> {
+  const { privateKey, csr } = await make()
+  const sealed = seal(keys, privateKey, certificateKeyBinding(id))
+  await db('certificates').where({ id, state: 'ordered' }).whereNull('key_sealed').update({ key_sealed: sealed, csr })
+  const row: CertificateRow | undefined = await db('certificates').where({ id, state: 'ordered' }).first()
+  if (!row?.key_sealed || !row.csr) return null
+  return { privateKey: unseal(keys, row.key_sealed, certificateKeyBinding(id)), csr: row.csr }
+}
+
+export interface IssuedChain {
+  /** PEM, the leaf first. */
+  chain: string
+  issuer: string
+  serial: string
+  notBefore: Date
+  notAfter: Date
+  renewAt: Date
+}
+
+/** Makes an order the current certificate of its name, in place of the one before. False when the order is gone. */
+export async function storeCertificate(db: Db, id: string, issued: IssuedChain): Promise<boolean> {
+  return transaction(db, async trx => {
+    const order: CertificateRow | undefined = await trx('certificates')
+      .where({ id, state: 'ordered' })
+      .forUpdate()
+      .first()
+    if (!order) return false
+    const { hostname } = order
+    await trx('certificates').where({ hostname, state: 'current' }).delete()
+    await trx('certificates')
+      .where({ id })
+      .update({
+        state: 'current',
+        chain: issued.chain,
+        issuer: issued.issuer,
+        serial: issued.serial,
+        not_before: issued.notBefore,
+        not_after: issued.notAfter,
+        renew_at: issued.renewAt,
+        ...{ order_url: null, challenge: null, dns_value: null, order_ends_at: null, csr: null },
+      })
+    await trx('domains').where({ hostname }).update({ orders_failed: 0, expiry_mails: 0, code: null, message: null })
+    await recordDomainEvent(trx, hostname, `certificate of ${issued.issuer} until ${issued.notAfter.toISOString()}`)
+    return true
+  })
+}
+
+/** Moves a renewal, as the authority has asked. */
+export async function recordRenewal(db: Db, id: string, renewAt: Date): Promise<void> {
+  await db('certificates').where({ id, state: 'current' }).update({ renew_at: renewAt })
+}
+
+export interface OrderFailure {
+  code: string
+  message: string
+  /** No other order before. */
+  orderAt: Date
+  /** The authority has refused it: a new order is needed. Else the same one goes on. */
+  refused: boolean
+}
+
+/** Records why an order did not go on. */
+export async function recordOrderFailure(
+  db: Db,
+  hostname: string,
+  { code, message, orderAt, refused }: OrderFailure,
+): Promise<void> {
+  await transaction(db, async trx => {
+    const failed = await trx('domains')
+      .where({ hostname })
+      .update({ code, message, order_at: orderAt, ...(refused && { orders_failed: trx.raw('orders_failed + 1') }) })
+    if (!failed) return
+    if (refused) await trx('certificates').where({ hostname, state: 'ordered' }).delete()
+    await recordDomainEvent(trx, hostname, `${refused ? 'order refused' : 'order interrupted'}: ${message}`)
+  })
+}
+
+/** Records that every live proxy has a certificate. */
+export async function recordServed(db: Db, id: string): Promise<void> {
+  await db('certificates').where({ id, state: 'current' }).whereNull('served_at').update({ served_at: db.fn.now() })
+}
+
+/** A certificate as proxies get it. */
+export interface ServedCertificate {
+  hostname: string
+  /** Another one for each certificate. */
+  version: string
+  chain: string
+  privateKey: string
+}
+
+/** Host name and version of every current certificate, or of some names. */
+export async function listCertificateVersions(
+  db: Db,
+  hostnames?: readonly string[],
+): Promise<{ hostname: string; version: string }[]> {
+  const query = db('certificates').where({ state: 'current' }).select('hostname', 'id as version')
+  return hostnames ? query.whereIn('hostname', hostnames) : query
+}
+
+/** The current certificate of a name, opened. Undefined without one. Throws when its key cannot be decrypted. */
+export async function openCertificate(
+  db: Db,
+  keys: SealKeys,
+  hostname: string,
+): Promise<ServedCertificate | undefined> {
+  const row: CertificateRow | undefined = await db('certificates').where({ hostname, state: 'current' }).first()
+  if (!row?.chain || !row.key_sealed) return undefined
+  const privateKey = unseal(keys, row.key_sealed, certificateKeyBinding(row.id))
+  return { hostname, version: row.id, chain: row.chain, privateKey }
+}
+
+/** The answers of dns-01 that our own name server gives for a delegated label. */
+export async function findDnsValues(db: Db, hostnames: readonly string[]): Promise<string[]> {
+  return db('certificates').whereIn('hostname', hostnames).whereNotNull('dns_value').pluck('dns_value')
+}
+
+/** Deletes places of orders that no limit counts any more; resolves to their number. */
+export async function sweepOrders(db: Db): Promise<number> {
+  return db('certificate_orders')
+    .whereRaw('at < now() - make_interval(secs => ?)', [orderLimits.domainWindowSeconds])
+    .delete()
+}

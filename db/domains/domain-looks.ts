@@ -1,0 +1,129 @@
+import { domainTimes, isLostProofMailDue, lookDelayMs } from '../../policy/domains/times.ts'
+import { queueMail } from '../accounts/mails.ts'
+import { type Db, transaction } from '../database.ts'
+import { recordDomainEvent } from './domain-events.ts'
+import type { DomainRow } from './domain-rows.ts'
+
+const dayMs = 86_400_000
+const lostDays = domainTimes.lostProofMailMs / dayMs
+
+/** What a look at DNS has shown. Null: the name servers did not say, and what was seen before stays. */
+export interface DomainLook {
+  txtSeen: boolean | null
+  cnameSeen: boolean | null
+  points: boolean | null
+  delegated: boolean | null
+  /** Why the name does not go on, for its owner; null: nothing is missing. */
+  problem: { code: string; message: string } | null
+}
+
+/**
+ * Records a look at a name, and what follows from it: a first proof, the loss of one, and the end of a name that nobody has proved in time.
+ * Null: the name is gone. The platform's own names need no proof.
+ */
+export async function recordLook(
+  db: Db,
+  hostname: string,
+  look: DomainLook,
+  now: Date = new Date(),
+): Promise<DomainRow | null> {
+  return transaction(db, async trx => {
+    const row: DomainRow | undefined = await trx('domains').where({ hostname }).forUpdate().first()
+    if (!row) return null
+    const txt_seen = look.txtSeen ?? row.txt_seen
+    const cname_seen = look.cnameSeen ?? row.cname_seen
+    const isSeen = row.owner_id === null || txt_seen || cname_seen
+    if (!isSeen && !row.proved_at && lookDelayMs(now.getTime() - row.created_at.getTime()) === null) {
+      await lapse(trx, row)
+      return null
+    }
+    const changes: Partial<DomainRow> = {
+      ...{ txt_seen, cname_seen, looked_at: now, looks: row.looks + 1 },
+      points: look.points ?? row.points,
+      delegated: look.delegated ?? row.delegated,
+      ...(row.orders_failed === 0 && { code: look.problem?.code ?? null, message: look.problem?.message ?? null }),
+      ...(isSeen ? await seen(trx, row, now) : row.proved_at ? await unseen(trx, row, now) : {}),
+    }
+    const [changed] = await trx('domains').where({ hostname }).update(changes).returning('*')
+    return changed
+  })
+}
+
+async function seen(trx: Db, row: DomainRow, now: Date): Promise<Partial<DomainRow>> {
+  if (!row.proved_at) await recordDomainEvent(trx, row.hostname, 'proved')
+  else if (row.unproved_since) await recordDomainEvent(trx, row.hostname, 'its record is there again')
+  return { proved_at: row.proved_at ?? now, unproved_since: null, loss_mailed_at: null }
+}
+
+/** A name goes on being served: DNS fails often. */
+async function unseen(trx: Db, row: DomainRow, now: Date): Promise<Partial<DomainRow>> {
+  const { hostname, owner_id } = row
+  const lostAt = row.unproved_since ?? now
+  if (!row.unproved_since) await recordDomainEvent(trx, hostname, 'no record of it is in DNS any more; it is served on')
+  const isDue = isLostProofMailDue({ lostAt, mailedAt: row.loss_mailed_at }, now)
+  if (isDue && owner_id)
+    await queueMail(trx, { userId: owner_id, template: 'domain-unproved', fields: { hostname, days: lostDays } })
+  return { unproved_since: lostAt, ...(isDue && { loss_mailed_at: now }) }
+}
+
+async function lapse(trx: Db, { hostname, owner_id }: DomainRow): Promise<void> {
+  await trx('domains').where({ hostname }).delete()
+  const hours = domainTimes.looks.at(-1)!.untilMs / 3_600_000
+  await recordDomainEvent(trx, hostname, `lapsed: no record proved it within ${hours} hours`)
+  if (owner_id) await queueMail(trx, { userId: owner_id, template: 'domain-lapsed', fields: { hostname, hours } })
+}
+
+/** Records when the workflow of a name is due again. */
+export async function recordNextLook(db: Db, hostname: string, at: Date): Promise<void> {
+  await db('domains').where({ hostname }).update({ look_at: at })
+}
+
+/** Queues the warnings about a certificate that ends and was not renewed, each once. */
+export async function warnOfExpiry(
+  db: Db,
+  { hostname, due, endsAt }: { hostname: string; due: number; endsAt: Date },
+): Promise<void> {
+  await transaction(db, async trx => {
+    const row: DomainRow | undefined = await trx('domains').where({ hostname }).forUpdate().first()
+    if (!row || row.expiry_mails >= due) return
+    await trx('domains').where({ hostname }).update({ expiry_mails: due })
+    await recordDomainEvent(trx, hostname, `its certificate ends ${endsAt.toISOString()} and was not renewed`)
+    if (!row.owner_id) return
+    const days = Math.max(0, Math.floor((endsAt.getTime() - Date.now()) / dayMs))
+    const fields = { hostname, days, reason: row.message ?? 'It has not been tried yet.' }
+    await queueMail(trx, { userId: row.owner_id, template: 'certificate-failing', fields })
+  })
+}
+
+export interface OverdueDomain {
+  hostname: string
+  ownerId: string | null
+  /** Since when it is due, in seconds. */
+  seconds: number
+}
+
+/** Names that have been due for `seconds` without a look, except some; up to 500. */
+export async function listOverdueDomains(
+  db: Db,
+  seconds: number,
+  except: readonly string[] = [],
+): Promise<OverdueDomain[]> {
+  const { rows } = await db.raw(
+    `select hostname, owner_id as "ownerId", extract(epoch from now() - look_at)::float8 as seconds
+       from domains
+      where look_at < now() - make_interval(secs => :seconds) and hostname <> all(:except::text[])
+      order by look_at limit 500`,
+    { seconds, except },
+  )
+  return rows
+}
+
+/** Adds the platform's own names that are missing, and removes those that it has no more. */
+export async function keepPlatformNames(db: Db, hostnames: readonly string[]): Promise<void> {
+  await db.raw(
+    `insert into domains (hostname, proved_at) select name, now() from unnest(:hostnames::text[]) as name
+     on conflict (hostname) do nothing`,
+    { hostnames },
+  )
+  await db('domains').whereNull('owner_id').whereNotIn('hostname', hostnames).delete()
+}

@@ -1,0 +1,50 @@
+/** A host name that applications of one account are reached at, or a name of the platform itself. */
+export interface DomainRow {
+  hostname: string
+  /** Null: of the platform itself. */
+  owner_id: string | null
+  proved_at: Date | null
+  /** It was proved, and neither of its records has been seen since then. */
+  unproved_since: Date | null
+  txt_seen: boolean
+  cname_seen: boolean
+  /** Whether requests for it arrive at the platform. */
+  points: boolean
+  /** Whether the answers for its certificates are asked of the platform's own name server. */
+  delegated: boolean
+  looks: number
+  looked_at: Date | null
+  look_at: Date
+  code: string | null
+  message: string | null
+  /** Orders of certificates that failed in a row. */
+  orders_failed: number
+  /** No certificate is ordered before. */
+  order_at: Date
+  loss_mailed_at: Date | null
+  expiry_mails: number
+  created_at: Date
+}
+
+export interface CertificateRow {
+  id: string
+  hostname: string
+  state: 'ordered' | 'current'
+  /** Address of the authority's directory, or `local`. */
+  authority: string
+  order_url: string | null
+  challenge: 'http-01' | 'dns-01' | null
+  dns_value: string | null
+  order_ends_at: Date | null
+  key_sealed: Buffer | null
+  csr: Buffer | null
+  chain: string | null
+  issuer: string | null
+  serial: string | null
+  not_before: Date | null
+  not_after: Date | null
+  renew_at: Date | null
+  /** Every live proxy has it since. */
+  served_at: Date | null
+  created_at: Date
+}

@@ -1,0 +1,123 @@
+import { includesCustomDomains, type Plans, planOf } from '../../policy/accounts/plans.ts'
+import { ApiError } from '../../policy/errors.ts'
+import type { UserRow } from '../accounts/accounts.ts'
+import { queueMail } from '../accounts/mails.ts'
+import type { AppRow } from '../apps/apps.ts'
+import { type Db, transaction } from '../database.ts'
+import { recordDomainEvent } from './domain-events.ts'
+import type { DomainRow } from './domain-rows.ts'
+
+export async function findDomain(db: Db, hostname: string): Promise<DomainRow | undefined> {
+  return db('domains').where({ hostname }).first()
+}
+
+export interface DomainAssignment {
+  app: Pick<AppRow, 'id' | 'owner_id'>
+  /** Canonical (policy/domains/names.ts). */
+  hostname: string
+  plans: Plans
+  /** DNS has shown that the name belongs to this account, and no longer to that one, whose row it was asked about. */
+  takeOver?: { from: string } | undefined
+}
+
+/**
+ * Sets the custom domain of an application, and releases the one it had. The same name on several applications of one account is a group
+ * of its load balancer. Throws UPGRADE_REQUIRED, LOAD_BALANCER_LIMIT_REACHED, APP_NOT_FOUND, and DOMAIN_ALREADY_EXISTS while another
+ * account holds the name.
+ */
+export async function assignDomain(db: Db, { app, hostname, plans, takeOver }: DomainAssignment): Promise<void> {
+  await transaction(db, async trx => {
+    const owner: UserRow = await trx('users').where({ id: app.owner_id }).forUpdate().first()
+    const { plan } = planOf(plans, owner, new Date())
+    if (!includesCustomDomains(plan))
+      throw new ApiError('UPGRADE_REQUIRED', 'Custom domains come with Standard and higher plans.')
+    const before = await lockApp(trx, app.id, hostname)
+    await trx('domains').insert({ hostname, owner_id: owner.id }).onConflict('hostname').ignore()
+    const held: DomainRow = await trx('domains').where({ hostname }).forUpdate().first()
+    if (held.owner_id !== owner.id) {
+      if (!held.owner_id || takeOver?.from !== held.owner_id) throw new ApiError('DOMAIN_ALREADY_EXISTS')
+      await takeFrom(trx, held)
+      await trx('domains').insert({ hostname, owner_id: owner.id })
+    }
+    await trx('apps').where({ id: app.id }).update({ custom_domain: hostname })
+    if (before.custom_domain !== hostname) {
+      await demandGroup(trx, owner.id, hostname, plan.balancerGroups)
+      await recordDomainEvent(trx, hostname, `set on application ${app.id}`)
+      if (before.custom_domain) await releaseUnused(trx, before.custom_domain)
+    }
+    await lookNow(trx, hostname)
+  })
+}
+
+/** Takes the custom domain off an application; its last one takes the name along. Resolves to the name it had. */
+export async function unassignDomain(db: Db, appId: string): Promise<string | null> {
+  return transaction(db, async trx => {
+    const before = await lockApp(trx, appId)
+    if (!before.custom_domain) return null
+    await trx('apps').where({ id: appId }).update({ custom_domain: null })
+    await releaseUnused(trx, before.custom_domain)
+    return before.custom_domain
+  })
+}
+
+/** Deletes a name of an account that no application has any more, with its certificates. */
+export async function releaseUnused(trx: Db, hostname: string): Promise<void> {
+  const released = await trx('domains')
+    .where({ hostname })
+    .whereNotNull('owner_id')
+    .whereNotExists(trx('apps').where({ custom_domain: hostname }).select(trx.raw('1')))
+    .delete()
+  if (released) await recordDomainEvent(trx, hostname, 'released: no application has it any more')
+}
+
+/** Releases a name from all its applications, for operators. Missing is success. */
+export async function releaseDomain(trx: Db, hostname: string, why: string): Promise<void> {
+  await trx('apps').where({ custom_domain: hostname }).orderBy('id').forNoKeyUpdate().select('id')
+  const released = await trx('domains').where({ hostname }).whereNotNull('owner_id').delete()
+  if (released) await recordDomainEvent(trx, hostname, why)
+}
+
+/** Makes the workflow of a name due now. */
+export async function lookNow(trx: Db, hostname: string): Promise<void> {
+  await trx('domains')
+    .where({ hostname })
+    .update({ look_at: trx.fn.now(), looks: 0, order_at: trx.raw('least(order_at, now())') })
+}
+
+/** In the order of ids: two accounts that exchange a name never wait for each other in a circle. Throws APP_NOT_FOUND. */
+async function lockApp(trx: Db, appId: string, hostname?: string): Promise<AppRow> {
+  const apps: AppRow[] = await trx('apps')
+    .where({ id: appId })
+    .modify(query => hostname !== undefined && query.orWhere({ custom_domain: hostname }))
+    .orderBy('id')
+    .forNoKeyUpdate()
+  const app = apps.find(({ id }) => id === appId)
+  if (!app || app.desired_state === 'deleted') throw new ApiError('APP_NOT_FOUND')
+  return app
+}
+
+/** The row goes, and with it the name of the other account's applications and its certificates. */
+async function takeFrom(trx: Db, { hostname, owner_id }: DomainRow): Promise<void> {
+  await trx('domains').where({ hostname }).delete()
+  await recordDomainEvent(trx, hostname, `taken over from account ${owner_id} by proof`)
+  await trx('audit').insert({
+    ...{ account_id: owner_id, actor: 'platform', action: 'apps.network.custom.lost', resource: hostname },
+    result: 'success',
+  })
+  await queueMail(trx, { userId: owner_id!, template: 'domain-taken', fields: { hostname } })
+}
+
+async function demandGroup(trx: Db, ownerId: string, hostname: string, limit: number): Promise<void> {
+  const groups: { hostname: string; members: number }[] = await trx('apps')
+    .where({ owner_id: ownerId })
+    .whereNotNull('custom_domain')
+    .groupBy('custom_domain')
+    .havingRaw('count(*) > 1')
+    .select('custom_domain as hostname', trx.raw('count(*)::int as members'))
+  const isNew = groups.some(group => group.hostname === hostname && group.members === 2)
+  if (isNew && groups.length > limit)
+    throw new ApiError(
+      'LOAD_BALANCER_LIMIT_REACHED',
+      `The plan has ${limit} load balancers, and ${groups.length - 1} are in use.`,
+    )
+}

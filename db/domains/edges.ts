@@ -1,0 +1,59 @@
+import { edgeRules } from '../../policy/domains/edges.ts'
+import type { Db } from '../database.ts'
+
+/** What a proxy has once its keeper has applied everything that this snapshot of Postgres shows. Opaque. */
+export type EdgeSnapshot = string
+
+/** To be read before the rows that a keeper applies. */
+export async function edgeSnapshot(db: Db): Promise<EdgeSnapshot> {
+  const { rows } = await db.raw('select pg_current_snapshot()::text as snapshot')
+  return rows[0].snapshot
+}
+
+/** Records that a proxy has applied everything up to a snapshot. Two keepers of one proxy may do so in any order. */
+export async function recordEdge(db: Db, id: string, snapshot: EdgeSnapshot): Promise<void> {
+  await db.raw(
+    `insert into edges (id, applied) values (:id, :snapshot::pg_snapshot)
+     on conflict (id) do update set seen_at = now(), applied = case
+       when edges.applied is null or pg_snapshot_xmax(edges.applied) <= pg_snapshot_xmax(excluded.applied)
+         or pg_snapshot_xmax(edges.applied) > pg_snapshot_xmax(pg_current_snapshot())  -- of another server, whose backup was restored
+       then excluded.applied else edges.applied end`,
+    { id, snapshot },
+  )
+}
+
+/** The number of this transaction, with which others find out whether a proxy has applied it. */
+export async function transactionNumber(trx: Db): Promise<string> {
+  const { rows } = await trx.raw('select pg_current_xact_id()::text as number')
+  return rows[0].number
+}
+
+/** The live proxies that have not applied a committed transaction yet. A proxy that was cut off is not waited for. */
+export async function edgesBehind(db: Db, transaction: string): Promise<string[]> {
+  const { rows } = await db.raw(
+    `select id from edges
+      where seen_at > now() - make_interval(secs => :seconds)
+        and (applied is null or not pg_visible_in_snapshot(:transaction::text::xid8, applied))`,
+    { transaction, seconds: edgeRules.liveSeconds },
+  )
+  return rows.map(({ id }: { id: string }) => id)
+}
+
+/** Whether any proxy has been seen lately. */
+export async function isAnyEdgeLive(db: Db): Promise<boolean> {
+  const { rows } = await db.raw(
+    'select exists (select 1 from edges where seen_at > now() - make_interval(secs => ?)) as live',
+    [edgeRules.liveSeconds],
+  )
+  return rows[0].live
+}
+
+/** Wakes the keepers of all proxies. */
+export async function wakeEdges(trx: Db): Promise<void> {
+  await trx.raw(`select pg_notify('edges', '')`)
+}
+
+/** Forgets proxies that were not seen for a day; resolves to their number. */
+export async function sweepEdges(db: Db): Promise<number> {
+  return db('edges').whereRaw(`seen_at < now() - interval '1 day'`).delete()
+}

@@ -1,0 +1,67 @@
+import { domainTimes, lookDelayMs } from './times.ts'
+
+/** Everything that decides what the workflow of a domain does next. */
+export interface DomainState {
+  hostname: string
+  isProved: boolean
+  /** Requests for it arrive here. */
+  points: boolean
+  /** Our own name server answers for its challenges. */
+  delegated: boolean
+  /** Whether DNS shows the answer to the challenge of the order under way. */
+  answerSeen: boolean
+  createdAt: Date
+  /** No order before. */
+  orderAt: Date
+  current: { renewAt: Date; isServed: boolean } | null
+  /** `isOpen`: the authority has it. Its challenge is null where it asks for none. */
+  ordered: { isOpen: boolean; challenge: ChallengeKind | null; createdAt: Date } | null
+  /** Whether the platform serves https. */
+  secured: boolean
+}
+
+type ChallengeKind = 'http-01' | 'dns-01'
+
+export type NextStep =
+  /** `challenge`: what an order would be proved by. */
+  | { do: 'order'; challenge: ChallengeKind }
+  | { do: 'certify' | 'serve' }
+  /** `summary` says what for, in words that operators see. */
+  | { do: 'wait'; until: Date; summary: string }
+
+/** What is due for a domain now. */
+export function nextStep(state: DomainState, now: Date): NextStep {
+  const { isProved, current, ordered, secured } = state
+  const wait = (until: Date, summary: string): NextStep => ({ do: 'wait', until, summary })
+  const later = (milliseconds: number) => new Date(now.getTime() + milliseconds)
+  const tomorrow = later(domainTimes.dailyMs)
+  if (!isProved) return wait(later(delayMs(state.createdAt, now)), 'looks for its record in DNS')
+  if (!secured) return wait(tomorrow, 'looks for its record again')
+  if (current && !current.isServed) return { do: 'serve' }
+  if (current && current.renewAt > now) {
+    if (current.renewAt > tomorrow)
+      return wait(tomorrow, `looks again; renews its certificate ${dayOf(current.renewAt)}`)
+    return wait(current.renewAt, 'renews its certificate')
+  }
+  if (state.orderAt > now) return wait(earlier(state.orderAt, tomorrow), 'tries to get a certificate again')
+  if (!ordered?.isOpen) return { do: 'order', challenge: challengeFor(state) }
+  const { challenge } = ordered
+  if (challenge === 'http-01' && !state.points)
+    return wait(later(delayMs(ordered.createdAt, now)), 'waits until requests for it arrive here')
+  if (challenge === 'dns-01' && !state.delegated && !state.answerSeen)
+    return wait(later(delayMs(ordered.createdAt, now)), `waits for the record _acme-challenge.${state.hostname}`)
+  return { do: 'certify' }
+}
+
+/** A wildcard can only be proved in DNS. */
+function challengeFor({ hostname, points }: DomainState): ChallengeKind {
+  return points && !hostname.startsWith('*.') ? 'http-01' : 'dns-01'
+}
+
+/** Frequent at first, then rarer; the last interval stays. */
+const delayMs = (since: Date, now: Date): number =>
+  lookDelayMs(now.getTime() - since.getTime()) ?? domainTimes.looks.at(-1)!.everyMs
+
+const dayOf = (date: Date): string => date.toISOString().slice(0, 10)
+
+const earlier = (one: Date, other: Date): Date => (one < other ? one : other)
