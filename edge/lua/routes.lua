@@ -1,35 +1,41 @@
--- The routes of applications: host name -> application, address and port. Ports are allocated anew in each boot of the machine, so routes
--- of another boot are held (port 0) until they are set again.
+-- The routes of applications: host name -> application, address, port and version. Ports are allocated anew in each boot of the machine,
+-- so routes of another boot are held (port 0) until they are set again.
 local journal = require 'journal'
 
 local HELD = '0'
+local UNVERSIONED = '*'
+local VALUE = '^(%S+) (%S+) (%d+) (%S+)$'
+local LINE = '^{"host":"([a-z0-9.-]+)","appId":"([%w_-]+)","address":"([%x.:]+)","port":(%d+)'
 
 local function record(host, value)
-  local app, address, port = value:match('^(%S+) (%S+) (%d+)$')
-  return '{"host":"' .. host .. '","appId":"' .. app .. '","address":"' .. address .. '","port":' .. port .. '}'
+  local app, address, port, version = value:match(VALUE)
+  local last = version == UNVERSIONED and '' or ',"version":"' .. version .. '"'
+  return '{"host":"' .. host .. '","appId":"' .. app .. '","address":"' .. address .. '","port":' .. port .. last .. '}'
 end
 
--- The allowed characters need no JSON escapes, so patterns are a whole parser here.
+-- The allowed characters need no JSON escapes, so patterns are a whole parser here. Lines of earlier proxies have no version.
 local function parse(line)
   local host = line:match('^{"host":"([a-z0-9.-]+)","removed":true}$')
   if host then return host, nil end
-  local name, app, address, port =
-    line:match('^{"host":"([a-z0-9.-]+)","appId":"([%w_-]+)","address":"([%x.:]+)","port":(%d+)}$')
+  local name, app, address, port, version = line:match(LINE .. ',"version":"([%w_.-]+)"}$')
+  if not name then name, app, address, port = line:match(LINE .. '}$') end
   if not name then return nil, nil, 'malformed route: ' .. line:sub(1, 200) end
-  return name, app .. ' ' .. address .. ' ' .. port
+  return name, app .. ' ' .. address .. ' ' .. port .. ' ' .. (version or UNVERSIONED)
 end
 
 local function hold(value)
-  return (value:gsub('%d+$', HELD))
+  return (value:gsub('%d+ (%S+)$', HELD .. ' %1'))
 end
 
 local M = { table = journal.new { name = 'routes', parse = parse, record = record, stale = hold } }
 
--- Returns application, address and port of a host, or nil. Port '0' = the application has no reachable port at present.
+-- Returns application, address, port and version of a host, or nil. Port '0' = the application has no reachable port at present; without
+-- a version nothing of it is cached.
 function M.find(host)
   local value = M.table.dict:get(host)
   if not value then return nil end
-  return value:match('^(%S+) (%S+) (%d+)$')
+  local app, address, port, version = value:match(VALUE)
+  return app, address, port, version ~= UNVERSIONED and version or nil
 end
 
 return M
