@@ -1,9 +1,11 @@
-import { listServingApps } from '../db/apps/apps.ts'
+import { listServingApps, type ServingApp } from '../db/apps/apps.ts'
+import { readCacheVersion } from '../db/apps/cache-versions.ts'
 import type { Db } from '../db/database.ts'
 import { findBootOfApp, isBootOutdated } from '../db/hosts/host-boots.ts'
 import type { AppFacts } from '../db/operations/operation-facts.ts'
 import type { Machine } from '../lib/machine.ts'
 import { ownAddress } from '../policy/apps/own-address.ts'
+import { routeVersion } from '../policy/apps/route-version.ts'
 import type { Edge, Route } from './edge/port.ts'
 import type { StartedContainer, StepOf } from './releases/release.ts'
 import { factsOfStep } from './steps/step-facts.ts'
@@ -11,7 +13,7 @@ import { factsOfStep } from './steps/step-facts.ts'
 export type EdgeActivities = ReturnType<typeof edgeActivities>
 
 type Switched = Pick<StartedContainer, 'hostPort' | 'hostAddress'> & Partial<Pick<StartedContainer, 'bootId'>>
-type Place = Pick<Route, 'address' | 'port'>
+type Place = Required<Pick<Route, 'address' | 'port' | 'version'>>
 
 /**
  * Routes follow the containers of applications while an operation moves them. Programs without a port have none.
@@ -21,12 +23,12 @@ export function edgeActivities(edge: Edge, db: Db, { appsDomain, machine }: { ap
   const hostOf = (subdomain: string) => `${subdomain}.${appsDomain}`
 
   /** Null when there is nothing to route: the application is deleted, or its operation has ended. Rejects with ClaimLost. */
-  async function appToRoute(input: StepOf): Promise<AppFacts | null> {
-    const { app, running } = await factsOfStep(db, input)
-    return running ? app : null
+  async function appToRoute(input: StepOf): Promise<(AppFacts & { release: number }) | null> {
+    const { app, deployment, running } = await factsOfStep(db, input)
+    return running && app ? { ...app, release: deployment?.release ?? app.release } : null
   }
 
-  /** Checks the place again afterwards: a boot that started meanwhile has set the route to port 0, which must not be undone. */
+  /** Checks the place again afterwards: a boot that started meanwhile has set the route to port 0, and a purge has set its version: neither must be undone. */
   async function setRoute(host: string, appId: string, placeNow: () => Promise<Place>) {
     let current: Place | null = null
     for (let place = await placeNow(); !same(place, current); place = await placeNow()) {
@@ -37,16 +39,18 @@ export function edgeActivities(edge: Edge, db: Db, { appsDomain, machine }: { ap
 
   /** Port 0 = nowhere: the lane may know this port from before its host restarted, and it may be another application's now. */
   async function placeOf(appId: string, app: AppFacts, started: Switched): Promise<Place> {
-    const address = addressOf(app, started)
+    const nowhere = { address: addressOf(app, started), port: 0 }
+    const version = routeVersion({ release: app.release, cacheVersion: await readCacheVersion(db, appId) })
     const host = await findBootOfApp(db, appId)
-    if (host && isBootOutdated(host, machine)) return { address, port: 0 }
-    if (started.bootId === undefined) return servingPlace(appId, address)
-    return { address, port: !host?.boot_id || host.boot_id === started.bootId ? (started.hostPort ?? 0) : 0 }
+    if (host && isBootOutdated(host, machine)) return { ...nowhere, version }
+    if (started.bootId === undefined) return servingPlace(appId, { ...nowhere, version })
+    const isOfThisBoot = !host?.boot_id || host.boot_id === started.bootId
+    return { ...nowhere, version, port: isOfThisBoot ? (started.hostPort ?? 0) : 0 }
   }
 
-  async function servingPlace(appId: string, fallbackAddress: string): Promise<Place> {
+  async function servingPlace(appId: string, otherwise: Place): Promise<Place> {
     const [serving] = await listServingApps(db, appId)
-    return serving ? { address: serving.address, port: serving.host_port } : { address: fallbackAddress, port: 0 }
+    return serving ? placeIn(serving) : otherwise
   }
 
   return {
@@ -62,9 +66,9 @@ export function edgeActivities(edge: Edge, db: Db, { appsDomain, machine }: { ap
       const [serving] = await listServingApps(db, appId)
       if (!serving) return
       await setRoute(hostOf(serving.subdomain), appId, async () => {
+        const nowhere = { ...placeIn(serving), port: 0 }
         const host = await findBootOfApp(db, appId)
-        if (host && isBootOutdated(host, machine)) return { address: serving.address, port: 0 }
-        return servingPlace(appId, serving.address)
+        return host && isBootOutdated(host, machine) ? nowhere : servingPlace(appId, nowhere)
       })
     },
 
@@ -81,4 +85,11 @@ function addressOf({ hostAddress, uid }: AppFacts, started: Switched): string {
   return started.hostAddress === own ? own : hostAddress
 }
 
-const same = (a: Place, b: Place | null): boolean => a.address === b?.address && a.port === b.port
+const placeIn = (serving: ServingApp): Place => ({
+  address: serving.address,
+  port: serving.host_port,
+  version: routeVersion({ release: serving.release, cacheVersion: serving.cache_version }),
+})
+
+const same = (a: Place, b: Place | null): boolean =>
+  a.address === b?.address && a.port === b.port && a.version === b.version

@@ -2,6 +2,7 @@ import { adoptConfig, revertConfig } from '../db/apps/app-configuration.ts'
 import { removeApp } from '../db/apps/app-creation.ts'
 import { recordProvisioned, recordRelease } from '../db/apps/app-releases.ts'
 import * as apps from '../db/apps/apps.ts'
+import { purgeCache } from '../db/apps/cache-versions.ts'
 import type { Db } from '../db/database.ts'
 import { waitForSlot } from '../db/operations/build-slots.ts'
 import { claimNextOperationFor, type OperationClaim } from '../db/operations/operation-claims.ts'
@@ -126,6 +127,7 @@ export function recordActivities(options: RecordsOptions) {
     /** The files are in place; the deploy wanted no restart. */
     async filesServe(operation: LaneOperation): Promise<void> {
       await fence(operation, async (trx, { id, release }) => {
+        await purgeCache(trx, release.appId)
         await recordDeployment(trx, release, { state: 'success' })
         await operations.finishOperation(trx, id, { state: 'success' })
       })
@@ -136,6 +138,8 @@ export function recordActivities(options: RecordsOptions) {
       await fence(operation, async (trx, { id, release }) => {
         const failure = await withLastLines(trx, release.deploymentId, await withCanceller(trx, id, reason))
         await recordDeployment(trx, release, { state: 'error', ...failure })
+        // Its files were in place for a while, and the version before has answered with them.
+        if (await operations.isSwitching(trx, release.appId)) await purgeCache(trx, release.appId)
         if (reason.code === 'RESTORE_INTERRUPTED')
           await markUndoFailure(trx, { operationId: id, deploymentId: release.deploymentId, words: reason.message })
         await operations.finishOperation(trx, id, failed(failure))

@@ -69,8 +69,8 @@ const routesIn = (text: string): Route[] =>
 /** The proxy's line of a route. Throws RouteRefused for a route that it could not read or reach. */
 function line(route: Route): string {
   assertRoute(route)
-  const { host, appId, address, port } = route
-  return JSON.stringify({ host, appId, address, port })
+  const { host, appId, address, port, version } = route
+  return JSON.stringify({ host, appId, address, port, version })
 }
 
 function send(socketPath: string, method: string, body = '', path = '/routes'): Promise<string> {

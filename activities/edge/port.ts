@@ -7,6 +7,11 @@ export interface Route {
   appId: string
   address: string
   port: number
+  /**
+   * Part of the key of everything that is cached of this application: what was cached under another version is never served again.
+   * Letters, digits, `_`, `.` and `-`; 64 at most. Without one nothing is cached.
+   */
+  version?: string
 }
 
 /** The proxy refuses this route; nothing changes, and other routes are not affected. */
@@ -15,12 +20,13 @@ export class RouteRefused extends Error {
 }
 
 /** Throws RouteRefused for an invalid route. */
-export function assertRoute({ host, appId, address, port }: Route): void {
+export function assertRoute({ host, appId, address, port, version }: Route): void {
   const refuse = (why: string, value: string) => new RouteRefused(`${why}: ${JSON.stringify(value)}`)
   if (!isHostName(host)) throw refuse('Not a host name in lower case', host)
   if (!/^[\w-]+$/.test(appId)) throw refuse('Not an application id', appId)
   if (!isIP(address)) throw refuse('A route needs an IP address (HOST_ADDRESS)', address)
   if (!Number.isInteger(port) || port < 0 || port > 65_535) throw refuse('Not a port', String(port))
+  if (version !== undefined && !/^[\w.-]{1,64}$/.test(version)) throw refuse('Not a version', version)
 }
 
 export function isHostName(host: string): boolean {

@@ -1,6 +1,7 @@
 import test from 'ava'
 import { edgeActivities } from '../../activities/edge-routes.ts'
 import { recordStarted } from '../../db/apps/apps.ts'
+import { purgeCache } from '../../db/apps/cache-versions.ts'
 import { recordBoot } from '../../db/hosts/host-boots.ts'
 import { claimNextOperationFor } from '../../db/operations/operation-claims.ts'
 import { enqueueOperation } from '../../db/operations/operations.ts'
@@ -36,6 +37,8 @@ async function scene(hostId: string) {
     started: (bootId: string) =>
       recordStarted(db, app.id, { ...actual, release: 1, containerId: 'c1', startedAt: new Date(), bootId }),
     port: async () => (await edge.listRoutes())[0]?.port,
+    version: async () => (await edge.listRoutes())[0]?.version,
+    purge: () => purgeCache(db, app.id),
   }
 }
 
@@ -78,4 +81,32 @@ test('a boot that starts while a route is set is noticed afterwards', async t =>
   }
   await switchRoute('now')
   t.is(await port(), 0)
+})
+
+test('a route has the version of the release that it leads to, and of the last purge', async t => {
+  const { db, switchRoute, routeStands, started, purge, version } = await scene('versions')
+  await recordBoot(db, 'versions', 'now')
+  await switchRoute('now')
+  t.is(await version(), '1.0')
+  await purge()
+  await switchRoute('now')
+  t.is(await version(), '1.1')
+  await started('now')
+  await purge()
+  await routeStands()
+  t.is(await version(), '1.2')
+})
+
+test('a purge while a route is set is not undone', async t => {
+  const { db, edge, switchRoute, purge, version } = await scene('purged')
+  await recordBoot(db, 'purged', 'now')
+  const { setRoute } = edge
+  edge.setRoute = async route => {
+    edge.setRoute = setRoute
+    await purge()
+    await setRoute(route)
+    t.is(await version(), '1.0')
+  }
+  await switchRoute('now')
+  t.is(await version(), '1.1')
 })

@@ -19,6 +19,17 @@ export function edgeContract(test: TestFn, name: string, make: () => Promise<Edg
     t.deepEqual(await table(edge), [route('a', 1001), { ...route('b', 1002), address: '::1' }])
   })
 
+  test.serial(`${name}: a route changes with its version alone, and loses it when it is set without one`, async t => {
+    const edge = await make()
+    await edge.syncRoutes([route('a', 1001)])
+    for (const version of ['7.0', '7.1', `${'v'.repeat(62)}_-`]) {
+      await edge.setRoute({ ...route('a', 1001), version })
+      t.deepEqual(await table(edge), [{ ...route('a', 1001), version }])
+    }
+    await edge.setRoute(route('a', 1001))
+    t.deepEqual(await table(edge), [route('a', 1001)])
+  })
+
   test.serial(`${name}: setting again replaces the target and may be repeated`, async t => {
     const edge = await make()
     await edge.syncRoutes([route('a', 1001)])
@@ -48,7 +59,9 @@ export function edgeContract(test: TestFn, name: string, make: () => Promise<Edg
   test.serial(`${name}: an invalid route is refused, and changes nothing`, async t => {
     const edge = await make()
     await edge.syncRoutes([route('a', 1001)])
-    for (const odd of [{ host: 'A.apps.localhost' }, { address: 'no-address' }, { port: 70_000 }, { appId: 'a b' }])
+    const hostile = [{ host: 'A.apps.localhost' }, { address: 'no-address' }, { port: 70_000 }, { appId: 'a b' }]
+    const versions = [{ version: '' }, { version: '7 1' }, { version: '*' }, { version: 'v'.repeat(65) }]
+    for (const odd of [...hostile, ...versions])
       await t.throwsAsync(edge.setRoute({ ...route('a', 2001), ...odd }), { instanceOf: RouteRefused })
     t.deepEqual(await table(edge), [route('a', 1001)])
   })

@@ -137,6 +137,24 @@ test.serial('a line torn by a crash loses only that line', async t => {
   ])
 })
 
+test.serial('routes of a proxy from before versions are read, and are set with one', async t => {
+  const origin = await named('older')
+  t.teardown(origin.stop)
+  const { edge, config, kill, start } = proxy
+  await edge.syncRoutes([])
+  const { version: _, ...older } = { ...routeTo('older', origin.port), version: '1.0' }
+  await kill('SIGKILL')
+  const { appendFile } = await import('node:fs/promises')
+  await appendFile(config.edge.routesFile, `\n${JSON.stringify(older)}`)
+  await start()
+  t.deepEqual(await edge.listRoutes(), [older])
+  t.is((await ask(proxy.port, older.host)).body, 'older')
+  await edge.setRoute({ ...older, version: '1.0' })
+  await kill('SIGKILL')
+  await start()
+  t.deepEqual(await edge.listRoutes(), [{ ...older, version: '1.0' }])
+})
+
 test.serial('a route that the proxy refuses is distinguished from a proxy that is down', async t => {
   await proxy.edge.syncRoutes([])
   const zoned = { ...routeTo('zoned', 1), address: 'fe80::1%lo' }

@@ -2,6 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import test from 'ava'
 import { explanation } from '../../cli/ops/ops-explanation.ts'
 import { loadApp, usedMemoryMb } from '../../db/apps/apps.ts'
+import { readCacheVersion } from '../../db/apps/cache-versions.ts'
 import { transaction } from '../../db/database.ts'
 import { readLog } from '../../db/deploys/deployments.ts'
 import * as operations from '../../db/operations/operations.ts'
@@ -147,6 +148,7 @@ test('a failed installation does not touch the serving version', async t => {
   t.like(await deployment(), { state: 'error', code: 'BUILD_FAILED' })
   t.deepEqual(await steps(app, 3), ['prepareRelease 2', 'installDependencies 2', 'discardRelease 2'])
   t.like(await loadApp(db, app.id), { release: 1, status: 'running' })
+  t.is(await readCacheVersion(db, app.id), 0)
   await keepHistory(client, 'deploy-failed-install', app.id)
 })
 
@@ -263,6 +265,7 @@ test('restart=false places the files and leaves the program as it is', async t =
   t.deepEqual(await steps(app, 3), ['prepareRelease 2', 'placeFiles 2', 'lendDependencies 2'])
   t.is((await deployment()).state, 'success')
   t.is((await loadApp(db, app.id))?.release, 1)
+  t.is(await readCacheVersion(db, app.id), 1, 'the release that serves has other files')
   t.is((await (await push(app)).end()).state, 'success')
   t.true((await steps(app, 10)).includes('removeContainer 1'))
   await keepHistory(client, 'deploy-without-restart', app.id)
@@ -279,6 +282,7 @@ test('a configuration is adopted with its memory reserved, and reverted when the
   plan.open()
   t.is((await failing.end()).code, 'HEALTH_CHECK_FAILED')
   t.like(await loadApp(db, app.id), { ram_mb: 512, main: 'index.js' })
+  t.is(await readCacheVersion(db, app.id), 1, 'it may have answered with files of the failed release')
   t.is((await (await push(app, { config })).end()).state, 'success')
   t.like(await loadApp(db, app.id), { ram_mb: 1024, main: 'other.js', cpu: 1 })
   const greedy = await push(app, { config: configFile({ memoryMb: 8192, subdomain: app.subdomain }) })

@@ -4,6 +4,7 @@ import type { Db } from '../../db/database.ts'
 import { isBootOutdated, ranInEarlierBoot } from '../../db/hosts/host-boots.ts'
 import * as operations from '../../db/operations/operations.ts'
 import type { Machine } from '../../lib/machine.ts'
+import { routeVersion, versionAfterPurge } from '../../policy/apps/route-version.ts'
 
 /** The proxy's table, and the rows that it must match. */
 export interface Tables {
@@ -36,7 +37,7 @@ export async function syncRoute(tables: Tables, appId: string): Promise<void> {
   const app = await apps.loadApp(db, appId)
   if (!app?.subdomain) return
   const [serving] = await apps.listServingApps(db, appId)
-  if (serving) await setCurrent(tables, routeOf(serving, tables))
+  if (serving) await setServing(tables, serving)
   else if (app.status === 'exited') await edge.removeRoute(hostOf(app.subdomain, tables))
 }
 
@@ -50,7 +51,6 @@ export async function syncRoutes(tables: Tables, hosts?: readonly string[]): Pro
     (await (hosts ? edge.findRoutes(hosts) : edge.listRoutes())).map(route => [route.host, route]),
   )
   const serving = await apps.listServingApps(db, undefined, hosts && subdomainsOf(hosts, tables))
-  const wanted = serving.map(app => routeOf(app, tables))
   const round: Round = { changed: 0, refused: [], unsettled: [] }
 
   async function change({ host, appId }: Route, old: Route | undefined, work: () => Promise<void>): Promise<void> {
@@ -64,13 +64,16 @@ export async function syncRoutes(tables: Tables, hosts?: readonly string[]): Pro
     }
   }
 
-  for (const route of wanted) {
+  for (const app of serving) {
+    const route = routeOf(app, tables)
     const old = present.get(route.host)
     present.delete(route.host)
     if (old && same(old, route)) continue
-    // A step has just set the address of the application's next container, and records it in a moment.
-    if (old && old.port !== 0 && route.port !== 0 && (await operations.isSwitching(db, route.appId))) {
+    const switched = await switchedRoute(tables, route, old)
+    if (switched) {
       round.unsettled.push(route.host)
+      const purged = purgedRoute(switched, app)
+      if (!same(switched, purged)) await change(purged, old, () => edge.setRoute(purged))
       continue
     }
     await change(route, old, () => setCurrent(tables, route))
@@ -111,6 +114,27 @@ export async function namesWithWrongRoute(tables: Tables): Promise<string[]> {
     .map(({ host }) => host)
 }
 
+/** Updates the route of a serving application, or only its version while a step switches it. */
+async function setServing(tables: Tables, app: apps.ServingApp): Promise<void> {
+  const route = routeOf(app, tables)
+  const [old] = await tables.edge.findRoutes([route.host])
+  const switched = await switchedRoute(tables, route, old)
+  if (switched) await tables.edge.setRoute(purgedRoute(switched, app))
+  else await setCurrent(tables, route)
+}
+
+/** The route that a step may just have set to the application's next container, which it records in a moment; null without such a step. */
+async function switchedRoute({ db }: Tables, route: Route, old: Route | undefined): Promise<Route | null> {
+  if (!old || old.appId !== route.appId || old.port === 0 || route.port === 0) return null
+  return (await operations.isSwitching(db, route.appId)) ? old : null
+}
+
+/** A purge takes effect at once, whichever of two releases the route leads to. */
+const purgedRoute = (old: Route, { release, cache_version }: apps.ServingApp): Route => ({
+  ...old,
+  version: versionAfterPurge(old.version, { release, cacheVersion: cache_version }),
+})
+
 /** Sets a route, then checks the row again: an application that was deleted or moved in between must not get its old route back. */
 async function setCurrent(tables: Tables, route: Route): Promise<void> {
   await tables.edge.setRoute(route)
@@ -131,7 +155,9 @@ function subdomainsOf(hosts: readonly string[], { appsDomain }: Tables): string[
 
 function routeOf(app: apps.ServingApp, tables: Tables): Route {
   const port = isBootOutdated(app, tables.machine) ? 0 : app.host_port
-  return { host: hostOf(app.subdomain, tables), appId: app.id, address: app.address, port }
+  const version = routeVersion({ release: app.release, cacheVersion: app.cache_version })
+  return { host: hostOf(app.subdomain, tables), appId: app.id, address: app.address, port, version }
 }
 
-const same = (a: Route, b: Route): boolean => a.address === b.address && a.port === b.port && a.appId === b.appId
+const same = (a: Route, b: Route): boolean =>
+  a.address === b.address && a.port === b.port && a.appId === b.appId && a.version === b.version

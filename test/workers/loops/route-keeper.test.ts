@@ -6,6 +6,7 @@ import { bySupervisor } from '../../../cli/doctor/manner.ts'
 import { routeFinding } from '../../../cli/doctor/route-state.ts'
 import { removeApp } from '../../../db/apps/app-creation.ts'
 import * as apps from '../../../db/apps/apps.ts'
+import { purgeCache } from '../../../db/apps/cache-versions.ts'
 import { isBootRouted, recordBoot } from '../../../db/hosts/host-boots.ts'
 import * as operations from '../../../db/operations/operations.ts'
 import { keepRoutes } from '../../../workers/loops/route-keeper.ts'
@@ -36,7 +37,7 @@ test.serial('the table matches the running applications: set, moved, and removed
   const edge = fakeEdge()
   await edge.setRoute({ host: 'gone.apps.test', appId: 'f'.repeat(24), address: '127.0.0.1', port: 1 })
   await syncRoutes({ db, edge, appsDomain, machine })
-  t.deepEqual(await edge.listRoutes(), [{ host, appId: app.id, address: '127.0.0.1', port: 4000 }])
+  t.deepEqual(await edge.listRoutes(), [{ host, appId: app.id, address: '127.0.0.1', port: 4000, version: '1.0' }])
   t.deepEqual(
     await syncRoutes({ db, edge, appsDomain, machine }),
     { changed: 0, refused: [], unsettled: [] },
@@ -76,6 +77,40 @@ test.serial('a route that a step has just switched is not reverted before its ro
   await operations.finishOperation(db, id, { state: 'success' })
   await syncRoutes({ db, edge, appsDomain, machine })
   t.is(await portOf(edge, host), 4000)
+})
+
+test.serial('a purge gives the route another version, and nothing else', async t => {
+  const { db, app, host } = await runningApp(4011)
+  const edge = fakeEdge()
+  const tables = { db, edge, appsDomain, machine }
+  await syncRoutes(tables)
+  await purgeCache(db, app.id)
+  t.deepEqual(await namesWithWrongRoute(tables), [host])
+  await syncRoute(tables, app.id)
+  t.deepEqual(await edge.findRoutes([host]), [
+    { host, appId: app.id, address: '127.0.0.1', port: 4011, version: '1.1' },
+  ])
+})
+
+test.serial('a purge while a release is switched takes effect, and leaves the switched route', async t => {
+  const { db, app, host } = await runningApp(4012)
+  const edge = fakeEdge()
+  const tables = { db, edge, appsDomain, machine }
+  const switched = { host, appId: app.id, address: '127.0.0.1', port: 4013 }
+  await edge.setRoute({ ...switched, version: '2.0' })
+  const { id } = await operations.enqueueOperation(db, {
+    ...{ targetId: app.id, kind: 'deploy', ownerId: app.owner_id, actor: 'test' },
+  })
+  await db('operations').where({ id }).update({ state: 'running', step: operations.changingVersions })
+  await purgeCache(db, app.id)
+  await syncRoute(tables, app.id)
+  t.deepEqual(await edge.findRoutes([host]), [{ ...switched, version: '2.1' }])
+  await purgeCache(db, app.id)
+  t.like(await syncRoutes(tables, [host]), { changed: 1, unsettled: [host] })
+  t.deepEqual(await edge.findRoutes([host]), [{ ...switched, version: '2.2' }])
+  await operations.finishOperation(db, id, { state: 'error' })
+  await syncRoutes(tables, [host])
+  t.deepEqual(await edge.findRoutes([host]), [{ ...switched, port: 4012, version: '1.2' }])
 })
 
 test.serial('a held route is set even while an operation of its application runs', async t => {

@@ -2,6 +2,7 @@ import test from 'ava'
 import { type Edge, type Route, RouteRefused } from '../../../activities/edge/port.ts'
 import { removeApp } from '../../../db/apps/app-creation.ts'
 import * as apps from '../../../db/apps/apps.ts'
+import { purgeCache } from '../../../db/apps/cache-versions.ts'
 import { openDatabase } from '../../../db/database.ts'
 import { recordBoot } from '../../../db/hosts/host-boots.ts'
 import * as operations from '../../../db/operations/operations.ts'
@@ -111,7 +112,8 @@ test.serial(
     const one = await runningApp()
     const { edge } = proxy
     const { round, later, db } = await rounds(edge)
-    const wrong = (): Promise<void> => edge.setRoute({ host: one.host, appId: one.id, address: '127.0.0.1', port: 1 })
+    const wrong = (): Promise<void> =>
+      edge.setRoute({ host: one.host, appId: one.id, address: '127.0.0.1', port: 1, version: '1.0' })
     await wrong()
     later(roundSeconds.everything - 1)
     t.like(await round(), { whole: false, changed: 0 })
@@ -156,6 +158,15 @@ test.serial('a proxy that restarts during a round is compared by the next one', 
   t.like(await round(), { whole: true })
 })
 
+test.serial('a purge is a change that the next round finds', async t => {
+  const one = await runningApp()
+  const { edge } = proxy
+  const { db, round } = await rounds(edge)
+  await purgeCache(db, one.id)
+  t.like(await round(), { whole: false, changed: 1 })
+  t.is((await edge.findRoutes([one.host]))[0]?.version, '1.1')
+})
+
 test.serial('a host in a new boot, or with another address, has all of its routes compared', async t => {
   const one = await runningApp()
   const { edge } = proxy
@@ -177,7 +188,7 @@ test.serial('a name of an operation in progress is checked until it has ended, a
   const { edge } = proxy
   const { db, round } = await rounds(edge)
   const restart = await operation(one.id)
-  await edge.setRoute({ host: one.host, appId: one.id, address: '127.0.0.1', port: 1 })
+  await edge.setRoute({ host: one.host, appId: one.id, address: '127.0.0.1', port: 1, version: '1.0' })
   await db('apps').where({ id: one.id }).update({ container_id: 'c2' })
   t.like(await round(), { whole: false, changed: 0, unsettled: [one.host] })
   t.like(await round(), { whole: false, changed: 0, unsettled: [one.host] })
@@ -192,13 +203,13 @@ test.serial('a route that an operation switched and could not restore is found b
   const { db, round } = await rounds(edge)
   const restart = await operation(one.id)
   t.like(await round(), { whole: false, changed: 0, unsettled: [] })
-  await edge.setRoute({ host: one.host, appId: one.id, address: '127.0.0.1', port: 1 })
+  await edge.setRoute({ host: one.host, appId: one.id, address: '127.0.0.1', port: 1, version: '1.0' })
   await operations.finishOperation(db, restart, { state: 'error' })
   t.like(await round(), { whole: false, changed: 1, unsettled: [] })
   t.is(await portOf(edge, one.host), one.port)
 
   const again = await operation(one.id)
-  await edge.setRoute({ host: one.host, appId: one.id, address: '127.0.0.1', port: 1 })
+  await edge.setRoute({ host: one.host, appId: one.id, address: '127.0.0.1', port: 1, version: '1.0' })
   for (let n = 0; n < 2; n++) t.like(await round(), { whole: false, changed: 0, unsettled: [one.host] })
   await operations.finishOperation(db, again, { state: 'error' })
   t.like(await round(), { whole: false, changed: 1, unsettled: [] })
@@ -211,7 +222,7 @@ test.serial('a route that was not restored while the proxy hung is found as soon
   const { standing } = edge
   t.teardown(() => Object.assign(edge, { standing }))
   const restart = await operation(one.id)
-  await edge.setRoute({ host: one.host, appId: one.id, address: '127.0.0.1', port: 1 })
+  await edge.setRoute({ host: one.host, appId: one.id, address: '127.0.0.1', port: 1, version: '1.0' })
   edge.standing = async () => Promise.reject(new Error('no answer'))
   await t.throwsAsync(round())
   await operations.finishOperation(db, restart, { state: 'error' })
@@ -246,7 +257,7 @@ test.serial('a keeper that takes over from another compares everything first', a
   const one = await runningApp()
   const { edge } = proxy
   await rounds(edge)
-  await edge.setRoute({ host: one.host, appId: one.id, address: '127.0.0.1', port: 1 })
+  await edge.setRoute({ host: one.host, appId: one.id, address: '127.0.0.1', port: 1, version: '1.0' })
   const { first } = await rounds(edge)
   t.like(first, { whole: true, changed: 1 })
 })
