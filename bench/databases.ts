@@ -16,7 +16,7 @@ const usage = `npx tsx bench/databases.ts [options]
   --only creation,rotation   default: ${measureNames.join(',')}
   --rounds 15                measurements of each side; one more warms up
   --megabytes 64             contents of a database for snapshots and restores
-  --bind 172.17.0.1          address of the machine that ports are published on; default: 127.0.0.1, which the engine's proxy process serves. To
+  --bind 172.17.0.1          address of the machine that ports are published on; default: 127.0.0.1, which a process of the engine may serve. To
                              others the kernel forwards, as it does for clients from elsewhere
   --json                     figures for programs, and nothing else`
 

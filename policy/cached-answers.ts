@@ -10,7 +10,7 @@ export const cachedSeconds = {
   deploySources: 300,
   /** Whether names of a domain lead anywhere on this machine (contract 12.5). */
   databaseNames: 60,
-  /** The DNS records of a custom domain (contract 4.30). */
+  /** The DNS records of a custom domain (contract 4.28). */
   dnsRecords: 30,
   /** The state of the platform (contract 8.7). */
   serviceStatus: 300,

@@ -1,5 +1,8 @@
 import type { DomainLook } from '../../db/domains/domain-looks.ts'
 import type { CertificateRow, DomainRow } from '../../db/domains/domain-rows.ts'
+import { challengeDelegation, challengePrefix, type ProofRecords, proofRecords } from '../../policy/domains/records.ts'
+import type { Sighting } from '../../policy/domains/take-over.ts'
+import { type DomainLook as Seen, type DomainLookOptions, lookAtCaa, lookAtDomain } from '../dns/domain-look.ts'
 
 /** Looks at a name from outside. */
 export interface DomainSight {
@@ -7,4 +10,75 @@ export interface DomainSight {
   look(domain: DomainRow, ordered: CertificateRow | undefined): Promise<{ look: DomainLook; answerSeen: boolean }>
   /** Why CAA records of the name refuse an authority with these names, in words; null: they do not. */
   caaRefusal(hostname: string, caaNames: readonly string[]): Promise<string | null>
+}
+
+export interface DomainSightOptions extends DomainLookOptions {
+  /** What records of accounts derive from. */
+  key: Buffer
+  appsDomain: string
+  acmeDnsDomain: string | null
+}
+
+/** Stands for the account of the platform's own names. */
+export const platformAccount = 'platform'
+
+export function domainSight(options: DomainSightOptions): DomainSight {
+  const { dns, key, appsDomain, acmeDnsDomain } = options
+
+  /** Whether the answer of its order is in DNS, and whether our own name server is asked for it. */
+  async function lookAtChallenge({ hostname, owner_id }: DomainRow, ordered: CertificateRow | undefined) {
+    const name = hostname.replace(/^\*\./, '')
+    const owner = { accountId: owner_id ?? platformAccount, hostname: name }
+    const [delegation, answers] = await Promise.all([
+      acmeDnsDomain ? dns.look(challengePrefix + name, 'CNAME') : { records: [] },
+      ordered?.dns_value ? dns.look(challengePrefix + name, 'TXT') : { records: [] },
+    ])
+    const target = acmeDnsDomain && challengeDelegation(key, owner, acmeDnsDomain).value
+    return {
+      delegated: 'failed' in delegation ? null : target !== null && delegation.records.includes(target),
+      answerSeen: 'records' in answers && answers.records.includes(ordered?.dns_value ?? ''),
+    }
+  }
+
+  return {
+    async look(domain, ordered) {
+      const { hostname, owner_id: accountId } = domain
+      const challenge = lookAtChallenge(domain, ordered)
+      if (accountId === null) {
+        const { delegated, answerSeen } = await challenge
+        const isWildcard = hostname.startsWith('*.')
+        return { look: { ...ownName, points: !isWildcard, delegated }, answerSeen }
+      }
+      const proof = proofRecords(key, { accountId, hostname }, appsDomain)
+      const [seen, { delegated, answerSeen }] = await Promise.all([lookAtDomain(hostname, proof, options), challenge])
+      return { look: { ...factsOf(seen), delegated, problem: problemOf(seen, proof) }, answerSeen }
+    },
+
+    caaRefusal: (hostname, caaNames) => lookAtCaa(dns, hostname, caaNames),
+  }
+}
+
+/** The platform's own names need no record. */
+const ownName = { txtSeen: false, cnameSeen: false, problem: null }
+
+const known = (sighting: Sighting): boolean | null => (sighting === 'failed' ? null : sighting === 'seen')
+
+const factsOf = ({ txt, cname, points, trouble }: Seen) => ({
+  txtSeen: known(txt),
+  cnameSeen: known(cname),
+  points: points !== null ? true : trouble === null ? false : null,
+})
+
+/** What the owner has to do next, in words; null: nothing is missing. */
+function problemOf({ txt, cname, points, trouble }: Seen, proof: ProofRecords): DomainLook['problem'] {
+  const isProved = txt === 'seen' || cname === 'seen'
+  if (!isProved && trouble) return { code: 'DNS_FAILED', message: trouble }
+  if (!isProved)
+    return {
+      code: 'RECORD_MISSING',
+      message: `Neither record is in DNS yet: a CNAME of ${proof.cname.name} to ${proof.cname.value}, or a TXT record ${proof.txt.name} with ${proof.txt.value}.`,
+    }
+  if (points === null)
+    return { code: 'NOT_POINTING', message: trouble ?? `${proof.cname.name} does not lead here yet.` }
+  return null
 }

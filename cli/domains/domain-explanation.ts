@@ -1,7 +1,7 @@
 import type { DomainEvent } from '../../db/domains/domain-events.ts'
 import type { ListedDomain } from '../../db/domains/domain-lists.ts'
 import type { CertificateRow } from '../../db/domains/domain-rows.ts'
-import type { ProofRecords } from '../../policy/domains/records.ts'
+import type { DnsRecord, ProofRecords } from '../../policy/domains/records.ts'
 import { aligned, clock } from '../ops/ops-words.ts'
 import { oneLine } from '../terminal/printable.ts'
 import { domainView } from './domain-list.ts'
@@ -12,6 +12,8 @@ export interface DomainStory {
   domain: ListedDomain
   /** Null for names of the platform. */
   records: ProofRecords | null
+  /** What answers the challenge of its order, in DNS; null where nothing has to be set there. */
+  challenge: DnsRecord | null
   ordered: CertificateRow | undefined
   events: readonly DomainEvent[]
   /** What its workflow does, and where it is seen. */
@@ -20,7 +22,7 @@ export interface DomainStory {
 
 /** Everything an operator needs to know about a host name, in words. */
 export function domainExplanation(story: DomainStory, now: Date): string {
-  const { domain, records, events } = story
+  const { domain, records, challenge, events } = story
   const { state, words } = domainStateOf(domain, now)
   const sections: [string, string[]][] = [
     [
@@ -29,12 +31,8 @@ export function domainExplanation(story: DomainStory, now: Date): string {
     ],
     ['What to do', remedies(story, now)],
     ['What it is', aligned(factsOf(story))],
-    [
-      'Either of these DNS records proves it',
-      records
-        ? [records.cname, records.txt].map(({ type, name, value }) => `${type.toUpperCase()}  ${name}  ${value}`)
-        : [],
-    ],
+    ['Either of these DNS records proves it', records ? [records.cname, records.txt].map(recordLine) : []],
+    ['The DNS record that its certificate waits for', challenge ? [recordLine(challenge)] : []],
     ['What happened, oldest first', events.map(({ at, text }) => `${clock(at)}Z  ${oneLine(text)}`)],
   ]
   return sections
@@ -42,6 +40,8 @@ export function domainExplanation(story: DomainStory, now: Date): string {
     .map(([title, lines]) => (title ? [`${title}:`, ...lines.map(line => `  ${line}`)] : lines).join('\n'))
     .join('\n\n')
 }
+
+const recordLine = ({ type, name, value }: DnsRecord): string => `${type.toUpperCase()}  ${name}  ${value}`
 
 function factsOf({ domain, ordered, workflow }: DomainStory): [string, string | null][] {
   const { certificate } = domain
@@ -85,10 +85,11 @@ function remedies({ domain, records, workflow }: DomainStory, now: Date): string
 }
 
 /** The same as one object for scripts: exactly these keys, which docs/json-output.md lists. */
-export function domainStoryView({ domain, records, ordered, events, workflow }: DomainStory, now: Date) {
+export function domainStoryView({ domain, records, challenge, ordered, events, workflow }: DomainStory, now: Date) {
   return {
     ...domainView(domain, now),
     records: records ? [records.cname, records.txt] : [],
+    challenge,
     order: ordered ? { authority: ordered.authority, url: ordered.order_url, challenge: ordered.challenge } : null,
     events,
     workflow,

@@ -5,7 +5,7 @@ import { listDomainEvents } from '../../db/domains/domain-events.ts'
 import { type ListedDomain, listDomains } from '../../db/domains/domain-lists.ts'
 import { lookNow, releaseDomain } from '../../db/domains/domains.ts'
 import type { Config } from '../../policy/config.ts'
-import { domainRecordKey, proofRecords } from '../../policy/domains/records.ts'
+import { challengeRecord, domainRecordKey, proofRecords } from '../../policy/domains/records.ts'
 import { openTemporal } from '../../workers/connect.ts'
 import { temporalDomains } from '../../workers/temporal/domains.ts'
 import { workflowRun } from '../../workers/temporal/workflow-runs.ts'
@@ -132,10 +132,12 @@ async function domainFrom(db: Db, name: string): Promise<ListedDomain> {
 async function readStory(config: Config, db: Db, domain: ListedDomain): Promise<DomainStory> {
   const { hostname, owner_id: accountId } = domain
   const key = domainRecordKey(config.masterKey)
+  const { ordered } = await findCertificates(db, hostname)
   return {
     domain,
+    challenge: ordered?.dns_value && !domain.delegated ? challengeRecord(hostname, ordered.dns_value) : null,
+    ordered,
     records: accountId ? proofRecords(key, { accountId, hostname }, config.appsDomain) : null,
-    ordered: (await findCertificates(db, hostname)).ordered,
     events: await listDomainEvents(db, hostname),
     workflow: await workflowOf(config, hostname),
   }

@@ -94,6 +94,6 @@ export function shownRecords({ proof, isProved, points, isServed, challenge }: D
 /** The record of a DNS-01 challenge that its owner sets by hand. */
 export const challengeRecord = (hostname: string, value: string): DnsRecord => ({
   type: 'txt',
-  name: challengePrefix + hostname,
+  name: challengePrefix + hostname.replace(/^\*\./, ''),
   value,
 })

@@ -1,4 +1,11 @@
-import type { Edge } from '../../activities/edge/port.ts'
+import { isDeepStrictEqual } from 'node:util'
+import {
+  CertificateRefused,
+  type Edge,
+  NameRefused,
+  type ServedName,
+  type WellKnownAnswers,
+} from '../../activities/edge/port.ts'
 import type { Db } from '../../db/database.ts'
 import { listCertificateVersions, openCertificate, type ServedCertificate } from '../../db/domains/certificates.ts'
 import { domainChangesSince } from '../../db/domains/domain-changes.ts'
@@ -13,6 +20,8 @@ export interface DomainRoundsOptions {
   appsDomain: string
   /** Certificates of the operator's own files, which precede those that were ordered. */
   ownCertificates?: () => Promise<ServedCertificate[]>
+  /** What the proxy itself answers to authorities and probes. */
+  answers: () => Promise<WellKnownAnswers>
   /** Milliseconds of a monotonic clock. */
   now?: () => number
 }
@@ -33,6 +42,8 @@ export class DomainRounds {
   #mark: string | null = null
   #comparedAt = Number.NEGATIVE_INFINITY
   #refused: DomainRefusal[] = []
+  /** The run of the proxy that has them, and its answers. */
+  #answered = ''
 
   constructor(options: DomainRoundsOptions) {
     this.#options = options
@@ -50,6 +61,7 @@ export class DomainRounds {
       this.#mark = mark
       return { changed: 0, refused: [] }
     }
+    if (everything) await this.#setAnswers()
     const refused: DomainRefusal[] = []
     // Certificates first: a name must not send clients to https before it has one, and lose it after.
     const certificates = await this.#syncCertificates(hostnames, refused)
@@ -58,6 +70,15 @@ export class DomainRounds {
     this.#refused = refused
     if (everything) this.#comparedAt = began
     return { changed: certificates + names, refused }
+  }
+
+  async #setAnswers(): Promise<void> {
+    const { edge } = this.#options
+    const answers = await this.#options.answers()
+    const wanted = `${(await edge.standing()).run} ${JSON.stringify(answers)}`
+    if (wanted === this.#answered) return
+    await edge.setAnswers(answers)
+    this.#answered = wanted
   }
 
   async #syncCertificates(hostnames: readonly string[] | undefined, refused: DomainRefusal[]): Promise<number> {
@@ -90,7 +111,7 @@ export class DomainRounds {
     const present = new Map((await edge.listNames()).map(name => [name.host, name]))
     let changed = 0
     for (const name of wanted) {
-      const isSame = JSON.stringify(present.get(name.host)) === JSON.stringify(name)
+      const isSame = isDeepStrictEqual(present.get(name.host), name)
       if (!isSame && (await attempt(name.host, () => edge.setName(name), refused))) changed++
     }
     const names = new Set(wanted.map(({ host }) => host))
@@ -102,7 +123,7 @@ export class DomainRounds {
     return changed
   }
 
-  #nameOf({ hostname, subdomains, secured }: ServedDomain): EdgeName {
+  #nameOf({ hostname, subdomains, secured }: ServedDomain): ServedName {
     const members = subdomains.map(subdomain => `${subdomain}.${this.#options.appsDomain}`)
     return { host: hostname, members, https: secured ? 'redirect' : 'off' }
   }
@@ -113,7 +134,7 @@ async function attempt(hostname: string, work: () => Promise<void>, refused: Dom
     await work()
     return true
   } catch (error) {
-    if (!(error instanceof RouteRefused)) throw error
+    if (!(error instanceof CertificateRefused || error instanceof NameRefused)) throw error
     refused.push({ hostname, why: error.message })
     return false
   }

@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { purgeCache } from '../../../db/apps/cache-purges.ts'
-import { edgesBehind, isAnyEdgeLive } from '../../../db/domains/edges.ts'
+import { purgeCache } from '../../../db/apps/cache-versions.ts'
+import { transaction } from '../../../db/database.ts'
+import { edgesBehind, isAnyEdgeLive, transactionNumber, wakeEdges } from '../../../db/domains/edges.ts'
 import { ownCounters } from '../../../policy/counters.ts'
 import { edgeRules } from '../../../policy/domains/edges.ts'
 import { ApiError } from '../../../policy/errors.ts'
@@ -19,11 +20,15 @@ export const purgeAppCache = endpoint({
     const name = 'apps.network.purge_cache.owner'
     const owner = { user: { id: app.owner_id, plan: caller.plan }, scale: config.rateLimitScale }
     await limiter.admit(ownCounters(name, limits[name], owner))
-    const purge = await purgeCache(db, app.id)
+    const purge = await transaction(db, async trx => {
+      await purgeCache(trx, app.id)
+      await wakeEdges(trx)
+      return transactionNumber(trx)
+    })
     const end = performance.now() + edgeRules.waitSeconds * 1000
-    for (let waitMs = 5; !exchange.signal.aborted; waitMs = Math.min(2 * waitMs, 200)) {
-      if ((await edgesBehind(db, purge)).length === 0 && (await isAnyEdgeLive(db))) return
-      if (performance.now() > end) break
+    for (let waitMs = 5; await isAnyEdgeLive(db); waitMs = Math.min(2 * waitMs, 200)) {
+      if ((await edgesBehind(db, purge)).length === 0) return
+      if (performance.now() > end || exchange.signal.aborted) break
       await sleep(waitMs)
     }
     throw new ApiError('PURGE_CACHE_FAILED')

@@ -11,7 +11,7 @@ import type { Services } from '../../services.ts'
 /** Takes the domain off the application. */
 const remove = '@'
 
-/** Contract 4.27: the name is served once its owner has proved it in DNS. */
+/** Contract 4.25: the name is served once its owner has proved it in DNS. */
 export const setCustomDomain = endpoint({
   name: 'apps.network.custom',
   method: 'POST',

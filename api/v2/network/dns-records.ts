@@ -12,7 +12,7 @@ import { ApiError } from '../../../policy/errors.ts'
 import { endpoint } from '../../pipeline/endpoint.ts'
 import type { Services } from '../../services.ts'
 
-/** Contract 4.30: the records that the owner sets at the domain's DNS provider, and whether they were seen. */
+/** Contract 4.28: the records that the owner sets at the domain's DNS provider, and whether they were seen. */
 export const listDnsRecords = endpoint({
   name: 'apps.network.dns',
   method: 'GET',

@@ -3,7 +3,7 @@ import { listBalancerMembers, listHostNames } from '../../../db/domains/domain-l
 import { coversResource } from '../../pipeline/access.ts'
 import { endpoint } from '../../pipeline/endpoint.ts'
 
-/** Contract 4.28: of the caller's own web applications, custom names first. */
+/** Contract 4.29: of the caller's own web applications, custom names first. */
 export const listAppDomains = endpoint({
   name: 'apps.domains',
   method: 'GET',
@@ -25,7 +25,7 @@ export const listAppDomains = endpoint({
   },
 })
 
-/** Contract 4.29: a load balancer is a custom domain that two or more applications of one account have. */
+/** Contract 4.30: a load balancer is a custom domain that two or more applications of one account have. */
 export const listLoadBalancers = endpoint({
   name: 'apps.load-balancers',
   method: 'GET',

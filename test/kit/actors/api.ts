@@ -4,6 +4,7 @@ import type { AddressInfo } from 'node:net'
 import test from 'ava'
 import type { Archives } from '../../../activities/archives/port.ts'
 import { archives } from '../../../activities/archives/process.ts'
+import { domainRecords } from '../../../activities/dns/domain-records.ts'
 import { jsonSurface, surfaces } from '../../../api/app.ts'
 import { hostCall } from '../../../api/hosts/host-call.ts'
 import { httpHostFiles } from '../../../api/hosts/host-files.ts'
@@ -187,6 +188,9 @@ export async function openApiFor(
     quota: new StorageQuota(db),
     limiter: new Limiter(db),
     archives: zips,
+    domains: { wake: async () => {} },
+    domainRecords: domainRecords({ look: async () => ({ records: [] }) }, config),
+    dnsRecords: new TtlCache(cachedSeconds.dnsRecords),
     outcomes: new Outcomes(notifications),
     deploymentNotifications: new RowNotifications(notifications, 'deployments'),
     logSlots: new FairSlots(wholeLogs),

@@ -1,8 +1,10 @@
 import { createHash, randomBytes } from 'node:crypto'
 import { issueInvite } from '../../../db/accounts/workspace-members.ts'
 import type { Db } from '../../../db/database.ts'
+import { assignDomain } from '../../../db/domains/domains.ts'
 import { linkRepository } from '../../../db/git/git-links.ts'
 import { mailedCode } from '../../../policy/accounts/mailed-codes.ts'
+import { defaultPlans } from '../../../policy/accounts/plans.ts'
 import { type Answer, masterKey, type TestApi, type TestUser } from '../actors/api.ts'
 import { chunkedAs } from '../actors/chunked.ts'
 import { madeObject } from '../objects/stored-objects.ts'
@@ -115,6 +117,9 @@ const linkedBefore = async (db: Db, appId: string, ana: TestUser) => {
   await linkRepository(db, { appId, userId: ana.id, installationId: id, repository, branch: 'main' })
 }
 
+const withDomain = (db: Db, id: string, ana: TestUser) =>
+  assignDomain(db, { app: { id, owner_id: ana.id }, hostname: 'had.example.com', plans: defaultPlans })
+
 /** By the names of their endpoints; a second word distinguishes two variants of one. */
 export const changes: Record<string, Change> = {
   'account.apikey': onManagement('GET', '/v2/account/apikey'),
@@ -133,6 +138,8 @@ export const changes: Record<string, Change> = {
   'account.downgrade confirmed': downgrading(true),
   'apps.envs.merge': ofApp('POST', 'envs', { envs: { A: '1' } }),
   'apps.envs.replace': ofApp('PUT', 'envs', { envs: { A: '1' } }),
+  'apps.network.custom': ofApp('POST', 'network/custom', { custom: 'shop.example.com' }),
+  'apps.network.custom removed': ofApp('POST', 'network/custom', { custom: '@' }, withDomain),
   'apps.webhook': ofApp('POST', 'deploy/webhook', { access_token: 'x' }),
   'apps.unlink': ofApp('DELETE', 'deploy/github-app', undefined, linkedBefore),
   'databases.update': async (api, ana) => {

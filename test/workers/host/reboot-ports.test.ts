@@ -15,6 +15,9 @@ import { testDatabase } from '../../kit/servers/database.ts'
 import { ask, startOrigin } from '../../kit/servers/origin.ts'
 import { startProxy } from '../../kit/servers/proxy.ts'
 
+/** Without custom names. */
+const alone = { domains: { round: async () => ({ refused: [] }) }, edgeName: 'proxy' }
+
 const database = testDatabase()
 const appsDomain = 'apps.localhost'
 /** The machine of the hosts and the proxy, in one of its boots. */
@@ -56,7 +59,7 @@ test.serial('after a reboot ports are reallocated: no name ever answers with ano
   t.teardown(() => proxy.stop())
   const keeper = (bootId: string, { signal }: AbortController) =>
     keepRoutes(
-      { db, edge: proxy.edge, databaseUrl: url, appsDomain, machine: machineIn(bootId), log, everySeconds: 1 },
+      { ...alone, db, edge: proxy.edge, databaseUrl: url, appsDomain, machine: machineIn(bootId), log, everySeconds: 1 },
       signal,
     )
   const page = (host: string) => ask(proxy.port, host).catch(error => ({ status: 0, body: String(error) }))
@@ -145,7 +148,7 @@ test.serial('routes from a file without a boot are held until the first round of
   const opened = performance.now()
   const ending = new AbortController()
   const keeping = keepRoutes(
-    { db, edge: proxy.edge, databaseUrl: url, appsDomain, machine: machineIn('boot-1'), log },
+    { ...alone, db, edge: proxy.edge, databaseUrl: url, appsDomain, machine: machineIn('boot-1'), log },
     ending.signal,
   )
   await comesTrue(async () => (await ask(proxy.port, app.host)).body === 'still here')

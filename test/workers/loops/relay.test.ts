@@ -163,7 +163,8 @@ test.serial('the relay undoes an unconfirmed request after its time, and no soon
   const lanes = { wake: async () => {} }
   const options = { db, client: await clientOf(), lanes, databaseLanes: lanes, log: pino({ level: 'silent' }) }
   const downgrades = { wake: async () => {} } as never
-  const relaying = runRelay({ ...options, downgrades, everySeconds: 0.05 }, ending.signal)
+  const domains = { wake: async () => {} }
+  const relaying = runRelay({ ...options, downgrades, domains, everySeconds: 0.05 }, ending.signal)
   await comesTrue(async () => (await late()) === undefined)
   ending.abort()
   await relaying

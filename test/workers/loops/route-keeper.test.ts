@@ -16,6 +16,9 @@ import { fakeEdge } from '../../kit/fakes/edge.ts'
 import { rows } from '../../kit/rows/rows.ts'
 import { testDatabase } from '../../kit/servers/database.ts'
 
+/** Without custom names. */
+const alone = { domains: { round: async () => ({ refused: [] }) }, edgeName: 'proxy' }
+
 const database = testDatabase()
 const appsDomain = 'apps.test'
 const machine = { bootId: 'b1', owns: () => true }
@@ -205,7 +208,7 @@ test.serial(
     t.teardown(() => db('hosts').update({ boot_id: null }))
     const ending = new AbortController()
     const keeping = keepRoutes(
-      { db, edge, databaseUrl: url, appsDomain, machine, log, everySeconds: 0.05 },
+      { ...alone, db, edge, databaseUrl: url, appsDomain, machine, log, everySeconds: 0.05 },
       ending.signal,
     )
     await comesTrue(() => isBootRouted(db, 'h2', 'b3'))
@@ -242,7 +245,7 @@ test.serial('a crash removes the route immediately, without waiting for the next
   const edge = fakeEdge()
   const ending = new AbortController()
   const log = pino({ level: 'silent' })
-  const keeping = keepRoutes({ db, edge, databaseUrl: url, appsDomain, machine, log, everySeconds: 600 }, ending.signal)
+  const keeping = keepRoutes({ ...alone, db, edge, databaseUrl: url, appsDomain, machine, log, everySeconds: 600 }, ending.signal)
   const has = async () => (await edge.listRoutes()).some(route => route.host === host)
   const until = async (wanted: boolean) => {
     for (let i = 0; i < 1500 && (await has()) !== wanted; i++) await sleep(20)
@@ -262,7 +265,7 @@ test.serial('when a port goes to another application the former one’s route is
   const edge = fakeEdge()
   const ending = new AbortController()
   const log = pino({ level: 'silent' })
-  const keeping = keepRoutes({ db, edge, databaseUrl: url, appsDomain, machine, log, everySeconds: 600 }, ending.signal)
+  const keeping = keepRoutes({ ...alone, db, edge, databaseUrl: url, appsDomain, machine, log, everySeconds: 600 }, ending.signal)
   await comesTrue(async () => (await portOf(edge, one.host)) === 4131 && (await portOf(edge, two.host)) === 4132)
   await apps.recordStarted(db, two.app.id, { ...started, hostPort: 4131 })
   await comesTrue(async () => (await portOf(edge, two.host)) === 4131 && (await portOf(edge, one.host)) === 0)
