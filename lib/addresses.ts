@@ -1,4 +1,4 @@
-import { BlockList, isIPv4, isIPv6 } from 'node:net'
+import { BlockList, isIP, isIPv4, isIPv6, type LookupFunction } from 'node:net'
 
 /** IPv4 ranges without public servers: special-purpose registry (RFC 6890), shared, multicast and reserved space. */
 const closedV4: readonly [string, number][] = [
@@ -40,4 +40,39 @@ export function isPublicAddress(address: string): boolean {
   if (isIPv4(address)) return !closed.check(address, 'ipv4')
   if (!isIPv6(address) || address.includes('%')) return false
   return globalV6.check(address, 'ipv6') && !closed.check(address, 'ipv6')
+}
+
+const maxCached = 1000
+
+/** Single addresses and networks (`10.0.0.0/8`, `2001:db8::/32`); other entries are ignored. */
+export class AddressSet {
+  #list = new BlockList()
+  /** Recent results: searching the list costs more than everything else that is done with an address. */
+  readonly #cached = new Map<string, boolean>()
+
+  constructor(entries: readonly string[]) {
+    for (const entry of entries) {
+      const [address = '', bits] = entry.split('/')
+      const family = isIP(address)
+      const type = family === 6 ? 'ipv6' : 'ipv4'
+      if (family && bits === undefined) this.#list.addAddress(address, type)
+      else if (family) this.#list.addSubnet(address, Number(bits), type)
+    }
+  }
+
+  has(address: string): boolean {
+    const cached = this.#cached.get(address)
+    if (cached !== undefined) return cached
+    const isListed = this.#list.check(address, address.includes(':') ? 'ipv6' : 'ipv4')
+    if (this.#cached.size >= maxCached) this.#cached.clear()
+    this.#cached.set(address, isListed)
+    return isListed
+  }
+}
+
+/** Resolves every name to these addresses, which were checked: a connection goes to none that its name has since been given. */
+export function pinnedLookup(addresses: readonly string[]): LookupFunction {
+  const entries = addresses.map(address => ({ address, family: isIPv6(address) ? 6 : 4 }))
+  return (_, { all }, callback) =>
+    all ? callback(null, entries) : callback(null, entries[0]!.address, entries[0]!.family)
 }

@@ -1,8 +1,9 @@
 import { readFile } from 'node:fs/promises'
 import * as http from 'node:http'
 import * as https from 'node:https'
-import { isIPv6, type LookupFunction, type Socket } from 'node:net'
+import type { Socket } from 'node:net'
 import { rootCertificates } from 'node:tls'
+import { pinnedLookup } from '../../lib/addresses.ts'
 import { gitAddress, hostAndPort, mayKeepToken, tokenUser } from '../../policy/git/git-source.ts'
 import { type PinnedServer, pin, type Resolve } from './address.ts'
 import { FetchRefused, type FetchRequest } from './port.ts'
@@ -76,7 +77,7 @@ function sendRequest(
     const { get } = server.secure ? https : http
     const request = get(server.url + discoveryPath, {
       agent: false,
-      lookup: lookupOf(server.addresses),
+      lookup: pinnedLookup(server.addresses),
       headers: { 'user-agent': 'git/2 (berth)', accept: '*/*', 'git-protocol': 'version=2', ...password },
       ...(ca ? { ca } : {}),
       signal,
@@ -89,13 +90,6 @@ function sendRequest(
       request.destroy()
     })
   })
-}
-
-/** Resolves every name to the checked addresses. */
-function lookupOf(addresses: string[]): LookupFunction {
-  const entries = addresses.map(address => ({ address, family: isIPv6(address) ? 6 : 4 }))
-  return (_, { all }, callback) =>
-    all ? callback(null, entries) : callback(null, entries[0]!.address, entries[0]!.family)
 }
 
 function checkAnswer({ status, type }: Answer, server: PinnedServer, token: string | null): void {

@@ -1,34 +1,7 @@
 import type { IncomingMessage } from 'node:http'
-import { BlockList, isIP } from 'node:net'
+import { isIP } from 'node:net'
 import ipaddr from 'ipaddr.js'
-
-const maxCached = 1000
-
-/** Single addresses and networks (`10.0.0.0/8`, `2001:db8::/32`); other entries are ignored. */
-export class AddressSet {
-  #list = new BlockList()
-  /** Recent results: searching the list costs more than everything else that is done with an address. */
-  readonly #cached = new Map<string, boolean>()
-
-  constructor(entries: readonly string[]) {
-    for (const entry of entries) {
-      const [address = '', bits] = entry.split('/')
-      const family = isIP(address)
-      const type = family === 6 ? 'ipv6' : 'ipv4'
-      if (family && bits === undefined) this.#list.addAddress(address, type)
-      else if (family) this.#list.addSubnet(address, Number(bits), type)
-    }
-  }
-
-  has(address: string): boolean {
-    const cached = this.#cached.get(address)
-    if (cached !== undefined) return cached
-    const isListed = this.#list.check(address, address.includes(':') ? 'ipv6' : 'ipv4')
-    if (this.#cached.size >= maxCached) this.#cached.clear()
-    this.#cached.set(address, isListed)
-    return isListed
-  }
-}
+import type { AddressSet } from '../../lib/addresses.ts'
 
 /** Addresses of the platform itself, in addition to hosts and applications. */
 export const loopback: readonly string[] = ['127.0.0.0/8', '::1']

@@ -1,5 +1,6 @@
 import type Koa from 'koa'
-import { AddressSet, addressOf } from '../http/address.ts'
+import { AddressSet } from '../../lib/addresses.ts'
+import { addressOf } from '../http/address.ts'
 import { Exchange } from '../http/exchange.ts'
 import { type Reply, send } from '../http/respond.ts'
 import { linger } from '../http/server.ts'

@@ -1,7 +1,8 @@
 import type { IncomingMessage } from 'node:http'
 import test from 'ava'
-import { AddressSet, addressOf, loopback, networkOf } from '../../../api/http/address.ts'
+import { addressOf, loopback, networkOf } from '../../../api/http/address.ts'
 import { KeyGuesses } from '../../../api/pipeline/key-guesses.ts'
+import { AddressSet } from '../../../lib/addresses.ts'
 
 const request = (remoteAddress: string, forwarded?: string) =>
   ({

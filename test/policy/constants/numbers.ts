@@ -137,6 +137,19 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
   'databases/restarts.ts': { restartRules: { delaysSeconds: [1, 5, 15, 60], steadySeconds: 600 }, maxCrashes: 5 },
   // Contract 10.2.
   'errors.ts': { unexpectedStatus: 500 },
+  // A question of 1.5 s, twice, 20 at a time; a probe of 3 s and 1 KB.
+  'domains/dns-rules.ts': {
+    dnsRules: {
+      questionMs: 1500,
+      tries: 2,
+      deadlineMs: 10_000,
+      atOnce: 20,
+      maxRecords: 100,
+      maxRecordCharacters: 4096,
+      maxChain: 8,
+    },
+    probeRules: { ms: 3000, bodyBytes: 1024, addresses: 4 },
+  },
   // Contract 9.5: parts of 5 to 32 MB, 6 in flight (K3).
   'objects/uploads/chunked.ts': {
     chunkBytes: { min: 5_242_880, max: 33_554_432 },
