@@ -2,6 +2,7 @@ import type { DomainLook } from '../../db/domains/domain-looks.ts'
 import type { CertificateRow, DomainRow } from '../../db/domains/domain-rows.ts'
 import { challengeDelegation, challengePrefix, type ProofRecords, proofRecords } from '../../policy/domains/records.ts'
 import type { Sighting } from '../../policy/domains/take-over.ts'
+import type { DnsAnswer } from '../dns/port.ts'
 import { type DomainLook as Seen, type DomainLookOptions, lookAtCaa, lookAtDomain } from '../dns/domain-look.ts'
 
 /** Looks at a name from outside. */
@@ -30,8 +31,8 @@ export function domainSight(options: DomainSightOptions): DomainSight {
     const name = hostname.replace(/^\*\./, '')
     const owner = { accountId: owner_id ?? platformAccount, hostname: name }
     const [delegation, answers] = await Promise.all([
-      acmeDnsDomain ? dns.look(challengePrefix + name, 'CNAME') : { records: [] },
-      ordered?.dns_value ? dns.look(challengePrefix + name, 'TXT') : { records: [] },
+      acmeDnsDomain ? dns.look(challengePrefix + name, 'CNAME') : none,
+      ordered?.dns_value ? dns.look(challengePrefix + name, 'TXT') : none,
     ])
     const target = acmeDnsDomain && challengeDelegation(key, owner, acmeDnsDomain).value
     return {
@@ -57,6 +58,8 @@ export function domainSight(options: DomainSightOptions): DomainSight {
     caaRefusal: (hostname, caaNames) => lookAtCaa(dns, hostname, caaNames),
   }
 }
+
+const none: DnsAnswer = { records: [] }
 
 /** The platform's own names need no record. */
 const ownName = { txtSeen: false, cnameSeen: false, problem: null }

@@ -1,0 +1,123 @@
+import test, { type ExecutionContext } from 'ava'
+import { auditCommand } from '../../../cli/audit.ts'
+import { certificatesCommand, domainsCommand } from '../../../cli/domains/domains.ts'
+import { loadInstallation } from '../../../cli/installation/installation.ts'
+import {
+  ensureRequest,
+  recordOrder,
+  recordOrderFailure,
+  recordServed,
+  storeCertificate,
+  takeOrder,
+} from '../../../db/domains/certificates.ts'
+import { recordLook } from '../../../db/domains/domain-looks.ts'
+import { assignDomain, findDomain } from '../../../db/domains/domains.ts'
+import { defaultPlans } from '../../../policy/accounts/plans.ts'
+import { operatorHere } from '../../kit/actors/operator-command.ts'
+import { ownFolder } from '../../kit/folders.ts'
+import { rows } from '../../kit/rows/rows.ts'
+import { testDatabase } from '../../kit/servers/database.ts'
+
+const database = testDatabase()
+const proved = { txtSeen: true, cnameSeen: false, points: true, delegated: false, problem: null }
+const days = (count: number) => new Date(Date.now() + count * 86_400_000)
+const authority = 'https://authority.example/directory'
+
+/** An account with an application that has a domain. */
+async function scene(t: ExecutionContext, hostname: string) {
+  const { db, url } = await database
+  const make = rows(db)
+  await make.host('h1')
+  const ana = await make.user()
+  const { app } = await make.app(ana.id)
+  const settings = { DATABASE_URL: url, BERTH_DATA: ownFolder(t), TEMPORAL_ADDRESS: '127.0.0.1:9' }
+  const { config } = loadInstallation({ ...settings, BERTH_MASTER_KEY: '00'.repeat(32) })
+  await assignDomain(db, { app: { id: app.id, owner_id: ana.id }, hostname, plans: defaultPlans })
+  const run = (...args: string[]) =>
+    operatorHere([domainsCommand, certificatesCommand, auditCommand], settings, ...args)
+  const json = async (...args: string[]) => JSON.parse((await run(...args, '--json')).stdout)
+
+  async function certify(lasts = 90) {
+    const order = (await takeOrder(db, { hostname, registered: hostname, authority }))!
+    await recordOrder(db, order.id, {
+      order_url: `${authority}/1`,
+      challenge: 'http-01',
+      dns_value: null,
+      order_ends_at: null,
+    })
+    await ensureRequest(db, config.sealKeys, order.id, async () => ({ privateKey: 'PEM', csr: Buffer.from('csr') }))
+    const dates = { notBefore: days(0), notAfter: days(lasts), renewAt: days((lasts * 2) / 3) }
+    await storeCertificate(db, order.id, { chain: 'PEM', issuer: 'Pebble', serial: '1f', ...dates })
+    await recordServed(db, order.id)
+  }
+  return { db, ana, app, run, json, certify }
+}
+
+test.serial('a name is listed with what it waits for, and explained with the records that prove it', async t => {
+  const hostname = 'waits.shop.dev'
+  const { ana, app, run, json } = await scene(t, hostname)
+  const { stdout } = await run('domains', 'list')
+  t.regex(stdout, /^DOMAIN +OWNER +APPS +NEXT LOOK +STATE\n/)
+  t.regex(stdout, new RegExp(`^${hostname} +${ana.id} +1 +now +waits for its DNS record; lapses `, 'm'))
+  t.like(
+    (await json('domains')).find((one: { hostname: string }) => one.hostname === hostname),
+    {
+      ...{ owner_id: ana.id, apps: [app.id], state: 'waiting', certificate: null, proved_at: null },
+    },
+  )
+  const explained = (await run('domains', 'explain', ' Waits.Shop.dev. ')).stdout
+  t.regex(explained, /WAITING: waits for its DNS record/)
+  t.regex(explained, /Its owner sets one of the records below; then: berth domains retry waits.shop.dev/)
+  t.regex(explained, /CNAME {2}waits.shop.dev {2}custom-[0-9a-f]{20}\.apps\.localhost/)
+  t.regex(explained, /TXT {2}_berth.waits.shop.dev {2}berth-verify=[0-9a-f]{32}/)
+  t.regex(explained, /Its workflow does not run/)
+  t.regex(explained, new RegExp(`set on application ${app.id}`))
+  t.regex((await run('domains', 'explain', 'nobody.dev')).stderr, /There is no domain "nobody.dev"/)
+})
+
+test.serial('why a certificate is missing is said, with the next try and the remedy', async t => {
+  const hostname = 'refused.shop.dev'
+  const { db, run, json } = await scene(t, hostname)
+  await recordLook(db, hostname, proved)
+  await takeOrder(db, { hostname, registered: 'shop.dev', authority })
+  await recordOrderFailure(db, hostname, {
+    code: 'dns',
+    message: 'No valid A records',
+    orderAt: days(1),
+    refused: true,
+  })
+  const { stdout } = await run('domains', 'list')
+  t.regex(stdout, /refused\.shop\.dev .*no certificate: No valid A records; next try /)
+  const explained = (await run('domains', 'explain', hostname)).stdout
+  t.regex(explained, /dns: No valid A records/)
+  t.regex(explained, /After the cause is gone: berth domains retry refused\.shop\.dev/)
+
+  const retried = await run('domains', 'retry', hostname)
+  t.regex(retried.stdout, /refused\.shop\.dev is looked at now/)
+  const row = (await findDomain(db, hostname))!
+  t.true(row.order_at <= new Date() && row.look_at <= new Date(), 'an order may begin now')
+  t.like((await json('audit'))[0], { action: 'domains.retry', resource: hostname })
+})
+
+test.serial('certificates are listed, the one that ends first at the top', async t => {
+  const [late, soon] = [await scene(t, 'late.shop.dev'), await scene(t, 'soon.shop.dev')]
+  await recordLook(late.db, 'late.shop.dev', proved)
+  await late.certify(90)
+  await soon.certify(6)
+  const { stdout } = await late.run('certificates', 'list')
+  const day = (date: Date) => date.toISOString().slice(0, 10)
+  t.regex(stdout, new RegExp(`soon\\.shop\\.dev +Pebble +${day(days(6))} +${day(days(4))} +have it`))
+  t.true(stdout.indexOf('soon.shop.dev') < stdout.indexOf('late.shop.dev'))
+  const [first] = await late.json('certificates')
+  t.like(first, { hostname: 'soon.shop.dev', issuer: 'Pebble', orders_failed: 0, next_try_at: null })
+  t.regex((await late.run('domains', 'list')).stdout, /late\.shop\.dev .*https, certificate until/)
+})
+
+test.serial('a release takes the name off its applications, and is in the audit record of its account', async t => {
+  const hostname = 'released.shop.dev'
+  const { db, ana, app, run, json } = await scene(t, hostname)
+  await run('domains', 'release', hostname, '--yes')
+  t.is(await findDomain(db, hostname), undefined)
+  t.is((await db('apps').where({ id: app.id }).first()).custom_domain, null)
+  t.like((await json('audit', '--user', ana.id))[0], { action: 'domains.release', resource: hostname })
+})
