@@ -1,5 +1,5 @@
 import { MiB } from '../lib/bytes.ts'
-import { acceptsHttpsOnly, type EdgeConfigOptions } from './edge-options.ts'
+import { acceptsHttpsOnly, type EdgeConfigOptions, namesFile } from './edge-options.ts'
 import { applicationServer, controlServer, surfaceServers } from './edge-servers.ts'
 import { logFormats } from './log-format.ts'
 import { block, malformedPath, quoted } from './nginx-text.ts'
@@ -46,11 +46,14 @@ function luaLines({ scripts, folder, settings }: EdgeConfigOptions): string[] {
     `lua_package_path ${quoted(scripts, '/?.lua;;')};`,
     // About 100,000 routes; a full dictionary refuses new ones and never drops old ones.
     'lua_shared_dict routes 32m;',
+    // As many custom names of some members.
+    'lua_shared_dict names 32m;',
     'lua_shared_dict journals 64k;',
     'lua_shared_dict connections 16m;',
     ...block('init_by_lua_block', [
       "require 'resty.core'",
       `require('routes').table:load(${quoted(settings.routesFile)})`,
+      `require('names').table:load(${quoted(namesFile(settings))})`,
       "require 'router'; require 'control'; require 'pages'; require 'access_log'; require 'lifeline'",
     ]),
     ...block('init_worker_by_lua_block', [

@@ -1,3 +1,4 @@
+import { dirname, join } from 'node:path'
 import type { EdgeSettings } from '../policy/config.ts'
 import type { SurfaceTargets } from './surfaces.ts'
 
@@ -24,3 +25,7 @@ export interface EdgeConfigOptions {
 /** Where TLS ends before this proxy, a request that bypasses it could be read by anyone on the network. */
 export const acceptsHttpsOnly = ({ settings, allowPlainHttp }: EdgeConfigOptions): boolean =>
   settings.trustedProxies.length > 0 && !allowPlainHttp
+
+/** The file in which custom names outlive the proxy, beside that of the routes. */
+export const namesFile = ({ routesFile }: Pick<EdgeSettings, 'routesFile'>): string =>
+  join(dirname(routesFile), 'names.json')

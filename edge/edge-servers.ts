@@ -37,6 +37,7 @@ export function applicationServer(options: EdgeConfigOptions): string[] {
         // In the location and not in the server: an internal redirect to one of our pages sets the server's variables again.
         "set $entered '';",
         "set $app_full '';",
+        "set $member '';",
         `access_by_lua_block { require('router').admit(${Math.max(1, settings.connectionsPerApp)}, ${room}) }`,
         'recursive_error_pages on;', // what fails in @again has its page too
         ...proxied,
@@ -89,6 +90,7 @@ export function controlServer(settings: EdgeSettings): string[] {
     'client_max_body_size 32m;',
     'client_body_buffer_size 32m;',
     "location = /routes { content_by_lua_block { require('control').routes() } }",
+    "location = /names { content_by_lua_block { require('control').names() } }",
     "location = /mark { content_by_lua_block { require('control').mark() } }",
     'location = /health { return 204; }',
     'location / { return 404; }',

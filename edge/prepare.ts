@@ -5,6 +5,7 @@ import type { Owner } from '../lib/folders/owner.ts'
 import type { Config } from '../policy/config.ts'
 import { proxyConnections } from '../policy/proxy-connections.ts'
 import { edgeConfig } from './edge-config.ts'
+import { namesFile } from './edge-options.ts'
 import { findModules } from './nginx-binary.ts'
 import { type SurfaceTargets, surfaceTargets } from './surfaces.ts'
 
@@ -64,8 +65,10 @@ async function makeFolders(config: Config, folder: string, owner: Owner | null):
     // An existing folder that an operator chose keeps its owner.
     if (created || path.startsWith(folder)) await own(path)
   }
-  await (await open(routesFile, 'a', 0o640)).close()
-  await own(routesFile)
+  for (const path of [routesFile, namesFile(config.edge)]) {
+    await (await open(path, 'a', 0o640)).close()
+    await own(path)
+  }
   if (owner) await assertReachable(folder)
   await makePrivate(dirname(controlSocket))
   await rm(controlSocket, { force: true })

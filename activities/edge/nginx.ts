@@ -1,5 +1,14 @@
 import { request } from 'node:http'
-import { assertRoute, type Edge, isHostName, type Route, RouteRefused } from './port.ts'
+import {
+  assertName,
+  assertRoute,
+  type Edge,
+  isHostName,
+  NameRefused,
+  type Route,
+  RouteRefused,
+  type ServedName,
+} from './port.ts'
 
 // An answer takes under a millisecond; a whole table of 10,000 routes takes tens of milliseconds.
 const deadlineMs = 5_000
@@ -9,6 +18,10 @@ const hostsPerRequest = 30
 
 /** Status of the control location for a request that it cannot read or store. */
 const refused = 422
+
+const names = '/names'
+
+const refusalBy = (path: string, why: string) => (path === names ? new NameRefused(why) : new RouteRefused(why))
 
 class RequestFailed extends Error {
   readonly status: number
@@ -26,7 +39,7 @@ function unlessOlder(error: unknown): null {
 }
 
 /** The edge as nginx with our Lua router, over its control socket. Every call throws an Error when the proxy is unreachable, and
- * RouteRefused when it refuses the routes. */
+ * RouteRefused or NameRefused when it refuses the records. */
 export function nginxEdge(controlSocket: string): Edge {
   return {
     async setRoute(route) {
@@ -39,16 +52,28 @@ export function nginxEdge(controlSocket: string): Edge {
       await send(controlSocket, 'PUT', routes.map(line).join('\n'))
     },
     async listRoutes() {
-      return routesIn(await send(controlSocket, 'GET'))
+      return recordsIn<Route>(await send(controlSocket, 'GET'))
     },
     async findRoutes(hosts) {
       const routes: Route[] = []
       const names = hosts.filter(isHostName)
       for (let at = 0; at < names.length; at += hostsPerRequest) {
         const batch = names.slice(at, at + hostsPerRequest)
-        routes.push(...routesIn(await send(controlSocket, 'GET', '', `/routes?hosts=${batch.join(',')}`)))
+        routes.push(...recordsIn<Route>(await send(controlSocket, 'GET', '', `/routes?hosts=${batch.join(',')}`)))
       }
       return routes
+    },
+    async setName(name) {
+      await send(controlSocket, 'POST', nameLine(name), names)
+    },
+    async removeName(host) {
+      if (isHostName(host)) await send(controlSocket, 'POST', JSON.stringify({ host, removed: true }), names)
+    },
+    async syncNames(all) {
+      await send(controlSocket, 'PUT', all.map(nameLine).join('\n'), names)
+    },
+    async listNames() {
+      return recordsIn<ServedName>(await send(controlSocket, 'GET', '', names))
     },
     async standing() {
       const text = await send(controlSocket, 'GET', '', '/mark').catch(unlessOlder)
@@ -60,7 +85,7 @@ export function nginxEdge(controlSocket: string): Edge {
   }
 }
 
-const routesIn = (text: string): Route[] =>
+const recordsIn = <T>(text: string): T[] =>
   text
     .split('\n')
     .filter(Boolean)
@@ -71,6 +96,13 @@ function line(route: Route): string {
   assertRoute(route)
   const { host, appId, address, port, version } = route
   return JSON.stringify({ host, appId, address, port, version })
+}
+
+/** The proxy's line of a custom name. Throws NameRefused for one that it could not read. */
+function nameLine(name: ServedName): string {
+  assertName(name)
+  const { host, members, https, hsts } = name
+  return JSON.stringify({ host, members, https, hsts })
 }
 
 function send(socketPath: string, method: string, body = '', path = '/routes'): Promise<string> {
@@ -84,7 +116,7 @@ function send(socketPath: string, method: string, body = '', path = '/routes'): 
         const text = Buffer.concat(chunks).toString()
         const status = answer.statusCode ?? 0
         if (status >= 200 && status < 300) resolve(text)
-        else if (status === refused) reject(new RouteRefused(`the proxy refused it: ${text.slice(0, 300)}`))
+        else if (status === refused) reject(refusalBy(path, `the proxy refused it: ${text.slice(0, 300)}`))
         else reject(new RequestFailed(`The proxy failed a request (${status}): ${text.slice(0, 300)}`, status))
       })
     })

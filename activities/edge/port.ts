@@ -1,4 +1,5 @@
 import { isIP } from 'node:net'
+import { maxMembers } from '../../policy/proxy-names.ts'
 
 /** Target of the requests for one host name: the published address and port of the serving container. Port 0 = nowhere now, answered with 503. */
 export interface Route {
@@ -17,6 +18,34 @@ export interface Route {
 /** The proxy refuses this route; nothing changes, and other routes are not affected. */
 export class RouteRefused extends Error {
   override name = 'RouteRefused'
+}
+
+/** A custom host name: each of its requests goes to one of its members, and it is limited, logged and cached as one of that application. */
+export interface ServedName {
+  /** Full host name in lower case; one that has a route itself is that route's. */
+  host: string
+  /** Host names of routes, at least one. Those without a route, or with port 0, get no requests. */
+  members: string[]
+  /** `redirect`: requests over plain HTTP are sent to https. */
+  https: 'off' | 'redirect'
+  /** Seconds for which browsers are to use https only; left out, they are not told. */
+  hsts?: number
+}
+
+/** The proxy refuses this name; nothing changes, and other names are not affected. */
+export class NameRefused extends Error {
+  override name = 'NameRefused'
+}
+
+/** Throws NameRefused for an invalid name. */
+export function assertName({ host, members, https, hsts }: ServedName): void {
+  const refuse = (why: string, value: unknown) => new NameRefused(`${why}: ${JSON.stringify(value)}`)
+  if (!isHostName(host)) throw refuse('Not a host name in lower case', host)
+  if (members.length < 1 || members.length > maxMembers) throw refuse(`1 to ${maxMembers} members are possible`, host)
+  for (const member of members) if (!isHostName(member)) throw refuse('Not a host name in lower case', member)
+  if (new Set(members).size < members.length) throw refuse('A member is named twice', members)
+  if (https !== 'off' && https !== 'redirect') throw refuse('Not a use of https', https)
+  if (hsts !== undefined && !(Number.isSafeInteger(hsts) && hsts >= 0)) throw refuse('Not seconds', hsts)
 }
 
 /** Throws RouteRefused for an invalid route. */
@@ -41,7 +70,7 @@ interface EdgeStanding {
   mark: string | null
 }
 
-/** The reverse proxy: routes change without a reload and without a dropped request, and survive its restart. */
+/** The reverse proxy: routes and names change without a reload and without a dropped request, and survive its restart. */
 export interface Edge {
   /** Effective on return, also for a changed target. Idempotent. Throws RouteRefused, and other errors when the proxy is unreachable. */
   setRoute(route: Route): Promise<void>
@@ -52,6 +81,13 @@ export interface Edge {
   listRoutes(): Promise<Route[]>
   /** The routes of those of these hosts that it has. */
   findRoutes(hosts: readonly string[]): Promise<Route[]>
+  /** As `setRoute`, for a custom name. Throws NameRefused, and other errors when the proxy is unreachable. */
+  setName(name: ServedName): Promise<void>
+  /** Unknown names are success. */
+  removeName(host: string): Promise<void>
+  /** Replaces all custom names of the proxy with `names`. */
+  syncNames(names: ServedName[]): Promise<void>
+  listNames(): Promise<ServedName[]>
   standing(): Promise<EdgeStanding>
   /**
    * Records up to where the table is complete: letters, digits, `.`, `/`, `:`, `-` and spaces. Cleared when the proxy restarts or the

@@ -36,6 +36,18 @@ function M.enter(app, max, room)
   return true
 end
 
+-- The open requests of an application in this worker.
+function M.count(app)
+  return own[app] or 0
+end
+
+-- Counts a request that was admitted for one application as one of another, which answers in its place. The limit of that one is not
+-- compared again: it gets what a member that failed has left.
+function M.move(app, other)
+  show(app, (own[app] or 1) - 1)
+  show(other, (own[other] or 0) + 1)
+end
+
 function M.leave(app)
   total = total - 1
   show(app, (own[app] or 1) - 1)
@@ -43,6 +55,7 @@ end
 
 -- Called when a worker starts.
 function M.begin()
+  math.randomseed(ngx.now() * 1000 + ngx.worker.pid()) -- workers would choose the same members
   local mine = '^' .. ngx.worker.id() .. ' '
   for _, name in ipairs(shown:get_keys(0)) do
     if name:find(mine) then shown:delete(name) end

@@ -1,5 +1,6 @@
 -- The control locations on the unix socket. `/routes`: GET lists the routes, or those of the hosts in `?hosts=a,b`; PUT replaces the
--- table by the body; POST applies one line. `/mark`: GET returns this run of the proxy and the mark up to which its table is complete; PUT sets the mark.
+-- table by the body; POST applies one line. `/names`: the same for custom names. `/mark`: GET returns this run of the proxy and the mark up to which its table is complete; PUT sets the mark.
+local names = require 'names'
 local routes = require 'routes'
 
 local M = {}
@@ -28,6 +29,10 @@ end
 
 function M.routes()
   return serve(routes.table)
+end
+
+function M.names()
+  return serve(names.table)
 end
 
 function M.mark()

@@ -6,6 +6,7 @@ local ffi = require 'ffi'
 local access_log = require 'access_log'
 local connections = require 'connections'
 local routes = require 'routes'
+local targets = require 'targets'
 
 local find, gsub, lower = string.find, string.gsub, string.lower
 local truncated = ffi.new('int[1]')
@@ -18,6 +19,7 @@ local RETRIES = 2
 local SECOND_ATTEMPT_SECONDS = 0.4
 -- nginx's own code for an upstream without a live server: a 502 and no further try. Any status returned instead would become a 500.
 local NGX_BUSY = -3
+local HELD = routes.HELD
 
 local function header_count()
   return ffi.C.ngx_http_lua_ffi_req_get_headers_count(base.get_request(), 0, truncated)
@@ -68,21 +70,41 @@ function M.admit_surface()
   if access_log.full then ngx.var.log_stopped = '1' end
 end
 
+-- Counts the request for the application that answers it; a member that is full leaves it to the others. Returns the status of a refusal.
+local function enter(var, max, room)
+  local member, tried = targets.choose(var.host), nil
+  if not member then return 404 end
+  while member do
+    local app, _, port = routes.find(member)
+    if not app then return 404 end -- removed a moment ago
+    var.app_id, var.member = app, member
+    if port == HELD then return 503 end
+    local entered, full = connections.enter(app, max, room)
+    var.app_full = full and '1' or ''
+    if entered then var.entered = app end
+    if not full then return not entered and 503 or nil end
+    tried = tried or {}
+    tried[member] = true
+    member = targets.choose(var.host, tried)
+  end
+  return 503
+end
+
+-- The request goes to another application than the one it was admitted for.
+local function turn_to(var, member)
+  local app = routes.find(member)
+  if not app then return end
+  if app ~= var.entered then connections.move(var.entered, app) end
+  var.entered, var.app_id, var.member = app, app, member
+end
+
 -- Access phase of an application's host. `max` is the limit of its open requests, `room` that of all applications in this worker.
 function M.admit(max, room)
   local raw = M.strict()
   local var = ngx.var
-  local app, _, port = routes.find(var.host)
-  if not app then return ngx.exit(404) end
-  var.app_id = app
-  if port == '0' then return ngx.exit(503) end
   if access_log.full then var.log_stopped = '1' end
-  local entered, full = connections.enter(app, max, room)
-  if not entered then
-    if full then var.app_full = '1' end
-    return ngx.exit(503)
-  end
-  var.entered = app
+  local refusal = enter(var, max, room)
+  if refusal then return ngx.exit(refusal) end
   drop_odd_headers(raw)
 end
 
@@ -96,6 +118,8 @@ function M.again()
   local refused = find(var.upstream_bytes_sent or '-', '%f[%d-][0-]$')
   if not safe or has_body or not refused then return ngx.exit(502) end
   ngx.sleep(SECOND_ATTEMPT_SECONDS)
+  local member = targets.choose(var.host)
+  if member then turn_to(var, member) end
 end
 
 -- Log phase of an application's host, which every request reaches, however it ended. An internal redirect to one of our pages keeps variables.
@@ -104,16 +128,27 @@ function M.leave()
   if app and app ~= '' then connections.leave(app) end
 end
 
+-- After a failed try its address rests, and another member answers if there is one. An application without others is tried again.
+local function pass_on(var, ctx)
+  targets.rest(ctx.address, ctx.port)
+  ctx.tried = ctx.tried or {}
+  ctx.tried[var.member] = true
+  local member = targets.choose(var.host, ctx.tried)
+  if member then turn_to(var, member) end
+end
+
 -- Upstream phase. Reads the table on each try, so that a request whose container was just replaced reaches the new one.
 function M.balance()
-  local _, address, port = routes.find(ngx.var.host)
-  if not address or port == '0' then return ngx.exit(NGX_BUSY) end
-  if not balancer.get_last_failure() then balancer.set_more_tries(RETRIES) end
-  if ngx.var.upgrade_to ~= '' then balancer.set_timeouts(nil, nil, UPGRADED_SECONDS) end
+  local var, ctx = ngx.var, ngx.ctx
+  if balancer.get_last_failure() then pass_on(var, ctx) else balancer.set_more_tries(RETRIES) end
+  local _, address, port = routes.find(var.member)
+  if not address or port == HELD then return ngx.exit(NGX_BUSY) end
+  ctx.address, ctx.port = address, port
+  if var.upgrade_to ~= '' then balancer.set_timeouts(nil, nil, UPGRADED_SECONDS) end
   if find(address, ':', 1, true) then address = '[' .. address .. ']' end
   local ok, failure = balancer.set_current_peer(address, tonumber(port))
   if not ok then
-    ngx.log(ngx.ERR, 'no upstream for ', ngx.var.host, ': ', failure)
+    ngx.log(ngx.ERR, 'no upstream for ', var.host, ': ', failure)
     return ngx.exit(NGX_BUSY)
   end
 end

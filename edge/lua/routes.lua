@@ -27,9 +27,9 @@ local function hold(value)
   return (value:gsub('%d+ (%S+)$', HELD .. ' %1'))
 end
 
-local M = { table = journal.new { name = 'routes', parse = parse, record = record, stale = hold } }
+local M = { HELD = HELD, table = journal.new { name = 'routes', parse = parse, record = record, stale = hold } }
 
--- Returns application, address, port and version of a host, or nil. Port '0' = the application has no reachable port at present; without
+-- Returns application, address, port and version of a host, or nil. Port HELD = the application has no reachable port at present; without
 -- a version nothing of it is cached.
 function M.find(host)
   local value = M.table.dict:get(host)

@@ -1,5 +1,5 @@
 import type { TestFn } from 'ava'
-import { type Edge, type Route, RouteRefused } from '../../activities/edge/port.ts'
+import { type Edge, NameRefused, type Route, RouteRefused, type ServedName } from '../../activities/edge/port.ts'
 
 /** The contract of every edge. `make` returns an edge whose table the tests may rewrite, one test at a time. */
 export function edgeContract(test: TestFn, name: string, make: () => Promise<Edge>) {
@@ -98,5 +98,61 @@ export function edgeContract(test: TestFn, name: string, make: () => Promise<Edg
     t.deepEqual(await edge.standing(), { run, mark: text })
     await edge.syncRoutes([route('b', 1002)])
     t.deepEqual(await edge.standing(), { run, mark: null })
+  })
+
+  const custom = (label: string, members: string[] = ['a.apps.localhost']): ServedName => ({
+    host: `${label}.example.org`,
+    members,
+    https: 'off',
+  })
+  const namesOf = async (edge: Edge) => (await edge.listNames()).sort((one, other) => (one.host < other.host ? -1 : 1))
+
+  test.serial(
+    `${name}: custom names are listed as they were given, replaced and removed, apart from routes`,
+    async t => {
+      const edge = await make()
+      await edge.syncRoutes([route('a', 1001)])
+      await edge.syncNames([])
+      const most = custom(
+        'b',
+        Array.from({ length: 64 }, (_, n) => `m${n}.apps.localhost`),
+      )
+      const all = [custom('a'), most, { ...custom('c'), https: 'redirect' as const, hsts: 31_536_000 }]
+      for (const each of [...all, ...all]) await edge.setName(each)
+      t.deepEqual(await namesOf(edge), all)
+      await edge.setName(custom('b', ['b.apps.localhost', 'a.apps.localhost']))
+      await edge.setName(custom('c'))
+      t.deepEqual(await namesOf(edge), [
+        custom('a'),
+        custom('b', ['b.apps.localhost', 'a.apps.localhost']),
+        custom('c'),
+      ])
+      for (const host of ['a.example.org', 'a.example.org', 'never was.example.org']) await edge.removeName(host)
+      await edge.syncNames([custom('c', ['c.apps.localhost']), custom('d')])
+      t.deepEqual(await namesOf(edge), [custom('c', ['c.apps.localhost']), custom('d')])
+      await edge.syncNames([])
+      t.deepEqual(await namesOf(edge), [])
+      t.deepEqual(await table(edge), [route('a', 1001)])
+    },
+  )
+
+  test.serial(`${name}: an invalid name is refused, and changes nothing`, async t => {
+    const edge = await make()
+    await edge.syncNames([custom('a')])
+    const long = `${'n'.repeat(64)}.`.repeat(4)
+    const odd: Record<string, unknown>[] = [
+      ...['A.example.org', '', 'a"b', 'a b', 'a\n.example.org', '*.example.org', long, '-a.org'].map(host => ({
+        host,
+      })),
+      ...[[], ['b', 'B'], ['a"'], ['a', 'a'], [''], ['a,b'], Array(65).fill('m')].map(members => ({ members })),
+      ...['on', '', 'off"'].map(https => ({ https })),
+      ...[-1, 1.5, Number.NaN, 2 ** 60].map(hsts => ({ hsts })),
+    ]
+    for (const change of odd) {
+      const refused = { ...custom('a', ['other.apps.localhost']), ...change }
+      await t.throwsAsync(edge.setName(refused), { instanceOf: NameRefused }, JSON.stringify(change))
+      await t.throwsAsync(edge.syncNames([custom('b'), refused]), { instanceOf: NameRefused })
+    }
+    t.deepEqual(await namesOf(edge), [custom('a')])
   })
 }

@@ -1,9 +1,10 @@
 import { randomUUID } from 'node:crypto'
-import { assertRoute, type Edge, type Route } from '../../../activities/edge/port.ts'
+import { assertName, assertRoute, type Edge, type Route, type ServedName } from '../../../activities/edge/port.ts'
 
 /** The edge as a table in memory; held to the same suite as nginx. */
 export function fakeEdge(): Edge {
   const routes = new Map<string, Route>()
+  const names = new Map<string, ServedName>()
   const run = randomUUID()
   let mark: string | null = null
   return {
@@ -24,6 +25,21 @@ export function fakeEdge(): Edge {
     },
     async findRoutes(hosts) {
       return [...new Set(hosts)].flatMap(host => routes.get(host) ?? []).map(route => ({ ...route }))
+    },
+    async setName(name) {
+      assertName(name)
+      names.set(name.host, structuredClone(name))
+    },
+    async removeName(host) {
+      names.delete(host)
+    },
+    async syncNames(wanted) {
+      for (const name of wanted) assertName(name)
+      names.clear()
+      for (const name of wanted) names.set(name.host, structuredClone(name))
+    },
+    async listNames() {
+      return structuredClone([...names.values()])
     },
     async standing() {
       return { run, mark }

@@ -1,0 +1,61 @@
+-- Which application answers for a host name: that of its route, or one of the members of a custom name. Of two random members the one
+-- with fewer open requests in this worker is chosen: shares stay equal, and a slow member gets less.
+local connections = require 'connections'
+local names = require 'names'
+local routes = require 'routes'
+
+local random = math.random
+local resting = ngx.shared.connections
+
+local M = {}
+
+local REST_SECONDS = 2
+local HELD = routes.HELD
+-- Added to a member's load: one that rests is chosen only without one that is ready. One whose route is held is chosen only without both,
+-- and never for a second try.
+local RESTS, IS_HELD = 1e6, 1e9
+
+local function key_of(address, port)
+  return 'rest ' .. address .. ' ' .. port
+end
+
+-- Keeps requests of custom names away from an address whose connection failed, as long as other members answer.
+function M.rest(address, port)
+  resting:set(key_of(address, port), true, REST_SECONDS)
+end
+
+-- The load of a member is its open requests; nil where it has no route, or was tried for this request.
+local function load_of(member, tried)
+  if tried and tried[member] then return nil end
+  local app, address, port = routes.find(member)
+  if not app then return nil end
+  if port == HELD then return not tried and IS_HELD or nil end
+  return connections.count(app) + (resting:get(key_of(address, port)) and RESTS or 0)
+end
+
+-- The lightest of `count` members from `first` on, with its load.
+local function lightest(members, first, step, count, tried)
+  local best, least
+  for turn = 0, count - 1 do
+    local member = members[(first - 1 + turn * step) % #members + 1]
+    local load = load_of(member, tried)
+    if load and (not least or load < least) then best, least = member, load end
+  end
+  return best, least
+end
+
+-- The host name of the route that answers for `host`, or nil when there is none; never one of `tried`, a set of members.
+function M.choose(host, tried)
+  if routes.find(host) then return not (tried and tried[host]) and host or nil end
+  local name = names.find(host)
+  if not name then return nil end
+  local members = name.members
+  local first = random(#members)
+  if #members > 2 then
+    local best, load = lightest(members, first, random(#members - 1), 2, tried)
+    if best and load < RESTS then return best end
+  end
+  return (lightest(members, first, 1, #members, tried))
+end
+
+return M

@@ -1,0 +1,2 @@
+/** Max applications behind one custom host name. */
+export const maxMembers = 64
