@@ -6,6 +6,8 @@ export const roundSeconds = {
   hostWatch: 5,
   /** Routes of changed applications are compared with what runs. */
   routes: 10,
+  /** The platform's own host names, and the operator's certificates for them. */
+  platformNames: 60,
   /** Every custom name and certificate of a proxy is compared, changed or not. */
   domains: 10,
   /** Host watch and route keeper compare everything, changed or not. */

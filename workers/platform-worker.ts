@@ -3,6 +3,7 @@ import type { Logger } from 'pino'
 import { blobUpkeep } from '../activities/blob-upkeep.ts'
 import { databaseRecords } from '../activities/database-records.ts'
 import { downgradeRecords } from '../activities/downgrade-records.ts'
+import { domainSteps } from '../activities/domains/domain-steps.ts'
 import type { Edge } from '../activities/edge/port.ts'
 import { edgeActivities } from '../activities/edge-routes.ts'
 import { hosted } from '../activities/failures.ts'
@@ -17,17 +18,22 @@ import { type UpkeepTimes, upkeepTimes } from '../policy/objects/blob-upkeep.ts'
 import type { Lanes } from '../workflows/client.ts'
 import { platformQueue } from '../workflows/ids.ts'
 import { withCrashPoints } from './crash-points.ts'
+import { domainWork } from './domains/domain-work.ts'
 import { takeAutomaticSnapshots } from './loops/automatic-snapshots.ts'
 import { keepSchedules } from './loops/blob-schedules.ts'
 import { renewCertificates } from './loops/certificate-renewals.ts'
 import { requestDrills } from './loops/database-drills.ts'
+import { DomainRounds } from './loops/domain-rounds.ts'
 import { sendMails } from './loops/mail-sender.ts'
 import { mailedCodes } from './loops/mailed-codes.ts'
 import { actOnPlanEnds } from './loops/plan-ends.ts'
+import { keepPlatformRows } from './loops/platform-names.ts'
 import { runRelay } from './loops/relay.ts'
 import { keepRoutes } from './loops/route-keeper.ts'
 import { runSweep } from './loops/sweep.ts'
+import { ownCertificates } from './domains/own-certificates.ts'
 import { plansOf } from './plans.ts'
+import { temporalDomains } from './temporal/domains.ts'
 import { temporalDowngrades } from './temporal/downgrades.ts'
 import { startWorker, workflowCode } from './temporal/temporal-worker.ts'
 
@@ -64,15 +70,25 @@ export async function startPlatformWorker({
   const ending = new AbortController()
   const plans = plansOf(config)
   const downgrades = temporalDowngrades(client, config)
+  const domains = temporalDomains(client, config)
+  const { parts, answers, platformNames } = await domainWork(config, db)
+  const ownFiles = ownCertificates(config.edge.tls?.files ?? null, log)
   const loops = [
-    runRelay({ db, client, lanes, databaseLanes, downgrades, log }, ending.signal),
+    runRelay({ db, client, lanes, databaseLanes, downgrades, domains, log }, ending.signal),
+    keepPlatformRows({ db, domains, names: platformNames, ownCertificates: ownFiles, log }, ending.signal),
     actOnPlanEnds({ db, lanes, databaseLanes, plans, log }, ending.signal),
     runSweep({ db, log, keys: config.sealKeys, retention: config.retention }, ending.signal),
     renewCertificates({ db, keys: config.sealKeys, log }, ending.signal),
     keepSchedules({ client, queuePrefix: config.queuePrefix, wanted: config.blob.upkeep, log }, ending.signal),
     takeAutomaticSnapshots({ db, lanes, databaseLanes, plans, log }, ending.signal),
     keepRoutes(
-      { db, edge, databaseUrl: config.databaseUrl, appsDomain: config.appsDomain, machine, log },
+      {
+        ...{ db, edge, databaseUrl: config.databaseUrl, appsDomain: config.appsDomain, machine, log },
+        edgeName: config.edge.name,
+        domains: new DomainRounds({
+          ...{ db, edge, answers, keys: config.sealKeys, appsDomain: config.appsDomain, ownCertificates: ownFiles },
+        }),
+      },
       ending.signal,
     ),
     requestDrills(
@@ -110,6 +126,7 @@ export async function startPlatformWorker({
         ...downgradeRecords(db, plans),
         ...edgeActivities(edge, db, { appsDomain: config.appsDomain, machine }),
       }),
+      ...hosted(withCrashPoints('domains', domainSteps(parts))),
       ...hosted(withCrashPoints('upkeep', blobUpkeep(db, withCrashPoints('store', store), patience))),
     },
     maxCachedWorkflows: 200,

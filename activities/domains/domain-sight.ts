@@ -1,6 +1,12 @@
 import type { DomainLook } from '../../db/domains/domain-looks.ts'
 import type { CertificateRow, DomainRow } from '../../db/domains/domain-rows.ts'
-import { challengeDelegation, challengePrefix, type ProofRecords, proofRecords } from '../../policy/domains/records.ts'
+import {
+  challengeDelegation,
+  challengePrefix,
+  type ProofRecords,
+  platformAccount,
+  proofRecords,
+} from '../../policy/domains/records.ts'
 import type { Sighting } from '../../policy/domains/take-over.ts'
 import type { DnsAnswer } from '../dns/port.ts'
 import { type DomainLook as Seen, type DomainLookOptions, lookAtCaa, lookAtDomain } from '../dns/domain-look.ts'
@@ -19,9 +25,6 @@ export interface DomainSightOptions extends DomainLookOptions {
   appsDomain: string
   acmeDnsDomain: string | null
 }
-
-/** Stands for the account of the platform's own names. */
-export const platformAccount = 'platform'
 
 export function domainSight(options: DomainSightOptions): DomainSight {
   const { dns, key, appsDomain, acmeDnsDomain } = options

@@ -14,7 +14,7 @@ import { registeredDomain } from '../../policy/domains/names.ts'
 import { type NextStep, nextStep } from '../../policy/domains/next-step.ts'
 import { renewalTime } from '../../policy/domains/times.ts'
 import type { SealKeys } from '../../policy/seal.ts'
-import { certificateFacts, makeRequest } from '../certificates/certificate-facts.ts'
+import { chainFacts, chainTrouble } from '../certificates/chain.ts'
 import {
   AuthorityError,
   type CertificateAuthority,
@@ -22,6 +22,7 @@ import {
   type Order,
   type OrderStatus,
 } from '../certificates/port.ts'
+import { newRequest } from '../certificates/request.ts'
 import type { DomainSight } from './domain-sight.ts'
 import { tellOfExpiry } from './expiry.ts'
 import { OrderStopped, recordingFailures } from './order-failures.ts'
@@ -104,7 +105,7 @@ export function domainSteps({ db, keys, sight, authority, now = () => new Date()
         const order = await takeOrder(db, { hostname, registered, authority: authority.name })
         if (!order) throw new AuthorityError('localLimit', 'Too many certificates were ordered lately.', 3_600_000)
         if (order.order_url) return
-        const replaces = current?.chain ? certificateFacts(current.chain).ariId : undefined
+        const replaces = current?.chain ? chainFacts(current.chain).ariId : null
         const opened = await authority.issues.order({ hostnames: [hostname], ...(replaces && { replaces }) })
         const challenge = challengeOf(opened, domain)
         await recordOrder(db, order.id, {
@@ -133,7 +134,7 @@ export function domainSteps({ db, keys, sight, authority, now = () => new Date()
     async finalizeOrder(hostname: string): Promise<boolean> {
       return failing(hostname, async () => {
         const { id, order_url } = await underWay(hostname)
-        const request = await ensureRequest(db, keys, id, () => makeRequest([hostname]))
+        const request = await ensureRequest(db, keys, id, () => newRequest([hostname]))
         if (!request) throw new OrderStopped()
         await authority!.issues.finalize(order_url, request.csr)
       })
@@ -144,10 +145,12 @@ export function domainSteps({ db, keys, sight, authority, now = () => new Date()
       return failing(hostname, async () => {
         const { id, order_url } = await underWay(hostname)
         await untilStatus(order_url, ['valid'])
-        const chain = await authority!.issues.collect(order_url)
-        const request = await ensureRequest(db, keys, id, () => makeRequest([hostname]))
+        const request = await ensureRequest(db, keys, id, () => newRequest([hostname]))
         if (!request) throw new OrderStopped()
-        const facts = certificateFacts(chain, { privateKey: request.privateKey, hostnames: [hostname], now: now() })
+        const chain = await authority!.issues.collect(order_url, request.csr)
+        const trouble = chainTrouble(chain, { privateKey: request.privateKey, hostnames: [hostname], now: now() })
+        if (trouble) throw new AuthorityError('wrongCertificate', trouble)
+        const facts = chainFacts(chain)
         const renewal = await authority!.issues.renewal(chain).catch(() => null) // asked again each day
         const renewAt = renewalTime(facts, renewal?.window ?? null, Math.random())
         await storeCertificate(db, id, { ...facts, chain, renewAt })

@@ -37,6 +37,7 @@ import { purgeAppCache } from './network/cache.ts'
 import { setCustomDomain } from './network/custom-domain.ts'
 import { listDnsRecords } from './network/dns-records.ts'
 import { listAppDomains, listLoadBalancers } from './network/host-names.ts'
+import { changeNetworkSettingsOfApp, getNetworkSettings } from './network/settings.ts'
 import { getServiceStatus } from './service.ts'
 import { beginAuthorization, claimAuthorization, decideAuthorization, getAuthorization } from './sign-in/authorize.ts'
 import { showAuthorizePage } from './sign-in/authorize-page.ts'
@@ -102,6 +103,8 @@ export const endpoints: readonly Endpoint[] = [
   setCustomDomain,
   listDnsRecords,
   purgeAppCache,
+  getNetworkSettings,
+  changeNetworkSettingsOfApp,
   setDeployWebhook,
   linkRepository,
   unlinkRepository,

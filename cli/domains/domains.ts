@@ -1,11 +1,20 @@
 import type { Command } from 'commander'
 import { type Db, transaction } from '../../db/database.ts'
+import { findEdgeRoot } from '../../db/databases/authorities.ts'
 import { findCertificates } from '../../db/domains/certificates.ts'
 import { listDomainEvents } from '../../db/domains/domain-events.ts'
 import { type ListedDomain, listDomains } from '../../db/domains/domain-lists.ts'
+import type { CertificateRow } from '../../db/domains/domain-rows.ts'
 import { lookNow, releaseDomain } from '../../db/domains/domains.ts'
 import type { Config } from '../../policy/config.ts'
-import { challengeRecord, domainRecordKey, proofRecords } from '../../policy/domains/records.ts'
+import {
+  challengeDelegation,
+  challengeRecord,
+  type DnsRecord,
+  domainRecordKey,
+  platformAccount,
+  proofRecords,
+} from '../../policy/domains/records.ts'
 import { openTemporal } from '../../workers/connect.ts'
 import { temporalDomains } from '../../workers/temporal/domains.ts'
 import { workflowRun } from '../../workers/temporal/workflow-runs.ts'
@@ -60,9 +69,18 @@ export function domainsCommand(program: Command): void {
 
 /** `berth certificates`. */
 export function certificatesCommand(program: Command): void {
-  program
-    .command('certificates')
-    .description('certificates of host names')
+  const certificates = program.command('certificates').description('certificates of host names')
+  certificates
+    .command('root')
+    .description('print the root of EDGE_TLS=local, PEM: clients that trust it accept the certificates of this platform')
+    .action(async () =>
+      withInstallation(async (_, db) => {
+        const root = await findEdgeRoot(db)
+        if (!root) throw new Error('There is no root: set EDGE_TLS=local and start Berth, which makes it.')
+        process.stdout.write(root)
+      }),
+    )
+  certificates
     .command('list', { isDefault: true })
     .description('every certificate: issuer, end, renewal, and why a renewal fails')
     .option('--json', 'as a JSON array')
@@ -135,12 +153,25 @@ async function readStory(config: Config, db: Db, domain: ListedDomain): Promise<
   const { ordered } = await findCertificates(db, hostname)
   return {
     domain,
-    challenge: ordered?.dns_value && !domain.delegated ? challengeRecord(hostname, ordered.dns_value) : null,
+    challenge: challengeOf(config, key, domain, ordered),
     ordered,
     records: accountId ? proofRecords(key, { accountId, hostname }, config.appsDomain) : null,
     events: await listDomainEvents(db, hostname),
     workflow: await workflowOf(config, hostname),
   }
+}
+
+/** The record that the next answer to a challenge in DNS takes; null: none is waited for. */
+function challengeOf(
+  { domains: { acmeDnsDomain } }: Config,
+  key: Buffer,
+  { hostname, owner_id, delegated }: ListedDomain,
+  ordered: CertificateRow | undefined,
+): DnsRecord | null {
+  if (!ordered?.dns_value || delegated) return null
+  if (!acmeDnsDomain) return challengeRecord(hostname, ordered.dns_value)
+  const owner = { accountId: owner_id ?? platformAccount, hostname: hostname.replace(/^\*\./, '') }
+  return challengeDelegation(key, owner, acmeDnsDomain)
 }
 
 async function workflowOf(config: Config, hostname: string): Promise<DomainStory['workflow']> {

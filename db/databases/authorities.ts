@@ -51,6 +51,25 @@ export async function ensureAuthority(
   return { certificate: issuing.certificate, privateKey: own.privateKey, trusted: trusted.map(one => one.certificate) }
 }
 
+/**
+ * The root that issues certificates of host names where the platform is its own authority (EDGE_TLS=local), created at its first use. Throws
+ * READ_FAILED when its key cannot be decrypted.
+ */
+export async function ensureEdgeRoot(
+  db: Db,
+  keys: SealKeys,
+  make: () => Promise<{ certificate: string; privateKey: string }>,
+): Promise<{ certificate: string; privateKey: string }> {
+  const { certificate, privateKey } = await ensure(db, keys, 'edge', make)
+  return { certificate: certificate!, privateKey }
+}
+
+/** The certificate of that root, PEM; null before its first use. */
+export async function findEdgeRoot(db: Db): Promise<string | null> {
+  const row = await db('authorities').where({ name: 'edge' }).first('certificate')
+  return row?.certificate ?? null
+}
+
 /** The certificates that clients of databases trust now, PEM, the issuing one first. */
 export async function trustedAuthorities(db: Db, now: Date = new Date()): Promise<string[]> {
   return standingOf(await listAuthorities(db), now).trusted.map(({ certificate }) => certificate)

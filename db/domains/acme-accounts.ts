@@ -5,45 +5,40 @@ import type { Db } from '../database.ts'
 /** What the key of an account is sealed for (policy/seal.ts). */
 export const acmeAccountBinding = (directoryUrl: string): string => `acme_accounts/${directoryUrl}`
 
-/** The installation's account at an authority. */
-export interface AcmeAccount {
-  /** PEM */
+/** The installation's account at an authority: its key, PEM, and its address there once it is registered. */
+interface AcmeAccount {
   privateKey: string
-  /** Of its key: the second half of every answer to a challenge (RFC 8555, 8.1). */
-  thumbprint: string
+  url: string | null
 }
 
-/**
- * The account at an authority. Of concurrent callers each may call `make`; all get what is stored. Throws READ_FAILED when its key cannot
- * be decrypted.
- */
-export async function ensureAcmeAccount(
-  db: Db,
-  keys: SealKeys,
-  directoryUrl: string,
-  make: () => Promise<AcmeAccount>,
-): Promise<AcmeAccount> {
-  const present = await read(db, keys, directoryUrl)
-  if (present) return present
-  const { privateKey, thumbprint } = await make()
-  const key_sealed = seal(keys, privateKey, acmeAccountBinding(directoryUrl))
-  await db('acme_accounts')
-    .insert({ directory_url: directoryUrl, key_sealed, thumbprint })
-    .onConflict('directory_url')
-    .ignore()
-  // Of another caller, if that one was first.
-  return (await read(db, keys, directoryUrl))!
-}
-
-async function read(db: Db, keys: SealKeys, directoryUrl: string): Promise<AcmeAccount | null> {
-  const row = await db('acme_accounts').where({ directory_url: directoryUrl }).first('key_sealed', 'thumbprint')
-  if (!row) return null
-  try {
-    return {
-      privateKey: unseal(keys, row.key_sealed, acmeAccountBinding(directoryUrl)),
-      thumbprint: row.thumbprint,
+/** The accounts at authorities, by the address of their directory. Reading one throws READ_FAILED when its key cannot be decrypted. */
+export function acmeAccounts(db: Db, keys: SealKeys) {
+  async function find(directoryUrl: string): Promise<AcmeAccount | null> {
+    const row = await db('acme_accounts').where({ directory_url: directoryUrl }).first('url', 'key_sealed')
+    if (!row) return null
+    try {
+      return { url: row.url, privateKey: unseal(keys, row.key_sealed, acmeAccountBinding(directoryUrl)) }
+    } catch {
+      throw new ApiError('READ_FAILED', `The key of the account at ${directoryUrl} cannot be decrypted.`)
     }
-  } catch {
-    throw new ApiError('READ_FAILED', `The key of the account at ${directoryUrl} cannot be decrypted.`)
+  }
+
+  return {
+    find,
+
+    /** Stores an account unless there is one; resolves to the one that is stored then. */
+    async keep(directoryUrl: string, { privateKey, url }: AcmeAccount): Promise<AcmeAccount> {
+      const key_sealed = seal(keys, privateKey, acmeAccountBinding(directoryUrl))
+      await db('acme_accounts')
+        .insert({ directory_url: directoryUrl, url, key_sealed })
+        .onConflict('directory_url')
+        .ignore()
+      return (await find(directoryUrl))!
+    },
+
+    /** Records the address of an account; null = the authority does not know it any more. */
+    async register(directoryUrl: string, url: string | null): Promise<void> {
+      await db('acme_accounts').where({ directory_url: directoryUrl }).update({ url })
+    },
   }
 }

@@ -118,12 +118,13 @@ export async function listOverdueDomains(
   return rows
 }
 
-/** Adds the platform's own names that are missing, and removes those that it has no more. */
-export async function keepPlatformNames(db: Db, hostnames: readonly string[]): Promise<void> {
-  await db.raw(
+/** Adds the platform's own names that are missing, and removes those that it has no more. Resolves to those that were added. */
+export async function keepPlatformNames(db: Db, hostnames: readonly string[]): Promise<string[]> {
+  await db('domains').whereNull('owner_id').whereNotIn('hostname', hostnames).delete()
+  const { rows } = await db.raw(
     `insert into domains (hostname, proved_at) select name, now() from unnest(:hostnames::text[]) as name
-     on conflict (hostname) do nothing`,
+     on conflict (hostname) do nothing returning hostname`,
     { hostnames },
   )
-  await db('domains').whereNull('owner_id').whereNotIn('hostname', hostnames).delete()
+  return rows.map(({ hostname }: { hostname: string }) => hostname)
 }

@@ -76,8 +76,13 @@ export async function up(knex: Knex): Promise<void> {
       directory_url text primary key,
       url text,
       key_sealed bytea not null,
-      thumbprint text not null,
       created_at timestamptz not null default now()
+    );
+
+    create table app_network (                     -- what owners decide about requests to their applications
+      app_id text primary key references apps on delete cascade,
+      version integer not null default 0,
+      settings jsonb not null default '{}'
     );
 
     create table edges (

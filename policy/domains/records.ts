@@ -13,6 +13,9 @@ export interface DnsRecord {
   value: string
 }
 
+/** Stands for the account of the platform's own names. */
+export const platformAccount = 'platform'
+
 /** The key that the records of this installation derive from. */
 export const domainRecordKey = (masterKeyHex: string): Buffer => deriveKey(masterKeyHex, 'domain-records/1')
 

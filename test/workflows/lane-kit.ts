@@ -26,12 +26,14 @@ import type { HostScript } from './scripted-parts.ts'
 
 const log = pino({ level: process.env.TEST_LOG ?? 'silent' })
 
+type Settings = Record<string, string>
+
 /**
  * Lanes on a real Temporal and a real Postgres, with a scripted container host. Call it once at the top level of a test file.
  */
 export function laneKit(
   script: HostScript = {},
-  settings: Record<string, string> = {},
+  settings: Settings | Promise<Settings> = {},
   databaseScript: DatabaseScript = {},
 ) {
   const closers: (() => Promise<unknown>)[] = []
@@ -51,7 +53,7 @@ async function start(
     script,
     settings,
     databaseScript,
-  }: { script: HostScript; settings: Record<string, string>; databaseScript: DatabaseScript },
+  }: { script: HostScript; settings: Settings | Promise<Settings>; databaseScript: DatabaseScript },
   givenDatabase: Promise<TestDatabase>,
   givenTemporal: Promise<TestTemporal>,
   closers: (() => Promise<unknown>)[],
@@ -66,7 +68,7 @@ async function start(
     BLOB_UPKEEP: 'off',
     DATABASE_DRILL_DAYS: '0',
     BUILD_SLOTS: '100',
-    ...settings,
+    ...(await settings),
   }
   const config = parseConfig(env, process.cwd())
   const client = new Client({ connection: await Connection.connect({ address: temporal.address }) })

@@ -57,7 +57,7 @@ async function standingOf(
     proof: proofRecords(key, owner, config.appsDomain),
     isProved: domain.proved_at !== null,
     points: domain.points,
-    isServed: domain.proved_at !== null && (config.edge.tls === 'off' || Boolean(current?.served_at)),
+    isServed: domain.proved_at !== null && (config.edge.tls === null || Boolean(current?.served_at)),
     challenge,
   }
 }

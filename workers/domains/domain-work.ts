@@ -1,0 +1,75 @@
+import { readFile } from 'node:fs/promises'
+import { acmeAuthority } from '../../activities/certificates/acme/acme.ts'
+import { makeAuthority } from '../../activities/certificates/authority.ts'
+import { localAuthority } from '../../activities/certificates/local.ts'
+import type { CertificateAuthority } from '../../activities/certificates/port.ts'
+import { domainSight } from '../../activities/domains/domain-sight.ts'
+import type { DomainParts } from '../../activities/domains/domain-steps.ts'
+import { hostReader } from '../../activities/dns/probe.ts'
+import { resolverDns } from '../../activities/dns/resolver.ts'
+import type { WellKnownAnswers } from '../../activities/edge/port.ts'
+import type { Db } from '../../db/database.ts'
+import { ensureEdgeRoot } from '../../db/databases/authorities.ts'
+import { acmeAccounts } from '../../db/domains/acme-accounts.ts'
+import { surfaceNames } from '../../edge/surfaces.ts'
+import type { Config } from '../../policy/config.ts'
+import { platformDomains } from '../../policy/domains/names.ts'
+import { domainRecordKey } from '../../policy/domains/records.ts'
+import { deriveKey } from '../../policy/keys.ts'
+import { withCrashPoints } from '../crash-points.ts'
+
+/** What host names need from the settings: the steps of their workflow, what proxies answer, and the platform's own names. */
+export async function domainWork(config: Config, db: Db) {
+  const { masterKey, appsDomain, sealKeys: keys, domains } = config
+  const { publicAddresses, publicPort, acmeDnsDomain } = domains
+  const authority = await authorityOf(config, db)
+  const dns = withCrashPoints('dns', resolverDns(domains.dnsServers))
+  const edgeProof = deriveKey(masterKey, 'edge-proof/1').toString('base64url')
+  const parts: DomainParts = {
+    db,
+    keys,
+    authority,
+    sight: domainSight({
+      ...{ dns, edgeProof, publicAddresses, appsDomain, acmeDnsDomain, key: domainRecordKey(masterKey) },
+      ownDomains: platformDomains(config),
+      read: hostReader({ dns, publicAddresses, port: publicPort }),
+    }),
+  }
+  return {
+    parts,
+
+    async answers(): Promise<WellKnownAnswers> {
+      return { 'acme-challenge': (await authority?.issues.thumbprint()) ?? null, 'berth-check': edgeProof }
+    },
+
+    /** Names that get a certificate without an account. */
+    platformNames: authority ? [`*.${appsDomain}`, ...surfaceNames(config.edge)] : [],
+  }
+}
+
+/** Throws an Error that names the setting which is missing. */
+async function authorityOf(
+  { edge, domains, sealKeys }: Config,
+  db: Db,
+): Promise<{ name: string; issues: CertificateAuthority } | null> {
+  if (!edge.tls) return null
+  if (edge.tls.authority === 'local') {
+    const root = () => ensureEdgeRoot(db, sealKeys, () => makeAuthority('Berth'))
+    return { name: 'local', issues: withCrashPoints('authority', localAuthority(root)) }
+  }
+  const { acme } = domains
+  if (!acme) throw new Error('EDGE_TLS=acme requires the setting ACME_DIRECTORY_URL.')
+  const ca = await caOf(acme.caBundle)
+  const issues = acmeAuthority({ settings: acme, ca, accounts: acmeAccounts(db, sealKeys) })
+  return { name: acme.directoryUrl, issues: withCrashPoints('authority', issues) }
+}
+
+/** PEM, or the path of a file of it. */
+async function caOf(bundle: string | null): Promise<string | null> {
+  if (bundle === null || bundle.startsWith('-----BEGIN')) return bundle
+  try {
+    return await readFile(bundle, 'utf8')
+  } catch (error) {
+    throw new Error(`The file that the setting ACME_CA_BUNDLE names cannot be read: ${(error as Error).message}`)
+  }
+}

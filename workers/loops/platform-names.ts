@@ -1,0 +1,31 @@
+import type { Logger } from 'pino'
+import type { ServedCertificate } from '../../db/domains/certificates.ts'
+import type { Db } from '../../db/database.ts'
+import { keepPlatformNames } from '../../db/domains/domain-looks.ts'
+import { loop } from '../../lib/async/loop.ts'
+import { roundSeconds } from '../../policy/rounds.ts'
+import type { Domains } from '../../workflows/client.ts'
+
+export interface PlatformNamesOptions {
+  db: Db
+  domains: Domains
+  names: readonly string[]
+  /** Names with a certificate of the operator's own: none is ordered for them. */
+  ownCertificates: () => Promise<ServedCertificate[]>
+  log: Logger
+}
+
+/** Keeps the rows of the platform's own host names, which get certificates as customers' names do, until the signal aborts. */
+export async function keepPlatformRows(options: PlatformNamesOptions, signal: AbortSignal): Promise<void> {
+  const { db, domains, names, ownCertificates, log } = options
+  const round = async () => {
+    const own = new Set((await ownCertificates()).map(({ hostname }) => hostname))
+    const added = await keepPlatformNames(
+      db,
+      names.filter(name => !own.has(name)),
+    )
+    for (const hostname of added) await domains.wake(hostname)
+  }
+  const onError = (error: unknown) => log.warn({ err: error }, 'names of the platform: will try again')
+  await loop(round, { signal, everyMs: roundSeconds.platformNames * 1000, onError })
+}
