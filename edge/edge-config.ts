@@ -46,11 +46,11 @@ function luaLines({ scripts, folder, settings }: EdgeConfigOptions): string[] {
     `lua_package_path ${quoted(scripts, '/?.lua;;')};`,
     // About 100,000 routes; a full dictionary refuses new ones and never drops old ones.
     'lua_shared_dict routes 32m;',
-    'lua_shared_dict routes_meta 64k;',
+    'lua_shared_dict journals 64k;',
     'lua_shared_dict connections 16m;',
     ...block('init_by_lua_block', [
       "require 'resty.core'",
-      `require('routes').load(${quoted(settings.routesFile)})`,
+      `require('routes').table:load(${quoted(settings.routesFile)})`,
       "require 'router'; require 'control'; require 'pages'; require 'access_log'; require 'lifeline'",
     ]),
     ...block('init_worker_by_lua_block', [

@@ -4,30 +4,36 @@ local routes = require 'routes'
 
 local M = {}
 
-local function list()
-  ngx.header['Content-Type'] = 'application/jsonl'
-  ngx.print(routes.list(ngx.var.arg_hosts))
-end
-
 local function with_body(apply)
   ngx.req.read_body()
-  local ok, failure = apply(ngx.req.get_body_data() or '')
+  local body = ngx.req.get_body_data()
+  -- A body that nginx has moved to a file must not count as an empty one, which would empty the table.
+  if not body and ngx.req.get_body_file() then return ngx.exit(413) end
+  local ok, failure = apply(body or '')
   ngx.status = ok and 204 or 422
   if not ok then ngx.print(failure) end
 end
 
-function M.routes()
+-- GET, PUT and POST of a table.
+local function serve(of)
   local method = ngx.req.get_method()
-  if method == 'GET' then return list() end
-  if method == 'PUT' then return with_body(routes.replace) end
-  if method == 'POST' then return with_body(routes.change) end
+  if method == 'GET' then
+    ngx.header['Content-Type'] = 'application/jsonl'
+    return ngx.print(of:list(ngx.var.arg_hosts))
+  end
+  if method == 'PUT' then return with_body(function(text) return of:replace(text) end) end
+  if method == 'POST' then return with_body(function(text) return of:change(text) end) end
   return ngx.exit(405)
+end
+
+function M.routes()
+  return serve(routes.table)
 end
 
 function M.mark()
   local method = ngx.req.get_method()
-  if method == 'GET' then return ngx.print(routes.standing()) end
-  if method == 'PUT' then return with_body(routes.mark) end
+  if method == 'GET' then return ngx.print(routes.table:standing()) end
+  if method == 'PUT' then return with_body(function(text) return routes.table:set_mark(text) end) end
   return ngx.exit(405)
 end
 

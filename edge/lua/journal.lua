@@ -1,0 +1,247 @@
+-- A table of the proxy: a shared dictionary that every nginx worker reads, and a file of JSON lines that outlives the proxy. Each
+-- line is one change; later lines win, so a change is one short append. The line break precedes each line: a line torn by a full disk
+-- then never corrupts the next one. The first line names the boot of the machine, because what a table knows may be void after
+-- another one. A change that cannot be written is still valid in the dictionary, and the file then names no boot. The mark says up to
+-- which change of the database the dictionary is complete; it belongs to one run of the proxy and is not in the file, since a proxy
+-- that starts knows only what its file says.
+local ffi = require 'ffi'
+
+ffi.cdef 'unsigned int umask(unsigned int mask);'
+
+-- What all tables note of themselves, by name.
+local notes = ngx.shared.journals
+local OWNER_ONLY = 63 -- 0077
+
+local Journal = {}
+Journal.__index = Journal
+
+local M = {}
+
+-- A table: `name` of its dictionary; `parse` turns a line into key and value (no value = removed), or returns nil, nil and a reason;
+-- `record` turns key and value into a line. Optional: `shown` is the line that a list has instead, and `stale` the value of a record
+-- whose file is of another boot or behind the dictionary.
+function M.new(options)
+  local journal = {
+    dict = ngx.shared[options.name],
+    parse = options.parse,
+    record = options.record,
+    shown = options.shown or options.record,
+    stale = options.stale or function(value) return value end,
+  }
+  for _, note in ipairs { 'behind', 'lines', 'compacted', 'lock', 'mark' } do
+    journal[note .. '_note'] = options.name .. ' ' .. note
+  end
+  return setmetatable(journal, Journal)
+end
+
+local function kernel_id(name)
+  local handle = io.open('/proc/sys/kernel/random/' .. name, 'r')
+  if not handle then return 'unknown' end
+  local id = handle:read('*l')
+  handle:close()
+  return id or 'unknown'
+end
+
+local function boot_line()
+  return '{"boot":"' .. kernel_id('boot_id') .. '"}'
+end
+
+-- Files that Lua creates would be readable by everyone, and one table holds private keys.
+local function open_private(path, mode)
+  local before = ffi.C.umask(OWNER_ONLY)
+  local handle, failure = io.open(path, mode)
+  ffi.C.umask(before)
+  return handle, failure
+end
+
+-- Writes the pieces that `each` passes on, one after the other.
+local function write(path, mode, each)
+  local handle, failure = open_private(path, mode)
+  if not handle then return nil, failure end
+  local written, write_failure = true, nil
+  each(function(text)
+    if written then written, write_failure = handle:write(text) end
+  end)
+  local closed, close_failure = handle:close()
+  if written and closed then return true end
+  return nil, write_failure or close_failure or 'write failed'
+end
+
+function Journal:put(key, value)
+  if value == nil then
+    self.dict:delete(key)
+    return true
+  end
+  return self.dict:safe_set(key, value) -- a full dictionary refuses, and never drops another record
+end
+
+function Journal:rewrite()
+  local new, lines = self.file .. '.new', 0
+  local ok, failure = write(new, 'w', function(add)
+    add(boot_line())
+    for _, key in ipairs(self.dict:get_keys(0)) do
+      local value = self.dict:get(key)
+      if value then
+        add('\n' .. self.record(key, value))
+        lines = lines + 1
+      end
+    end
+  end)
+  if not ok then
+    os.remove(new) -- incomplete, on a full disk
+    return nil, failure
+  end
+  local renamed, rename_failure = os.rename(new, self.file)
+  if not renamed then return nil, rename_failure end
+  notes:set(self.lines_note, lines)
+  notes:set(self.compacted_note, lines)
+  notes:delete(self.behind_note)
+  return true
+end
+
+function Journal:append(line)
+  if notes:get(self.behind_note) then return self:rewrite() end
+  local ok, failure = write(self.file, 'a', function(add) add('\n' .. line) end)
+  if not ok then return nil, failure end
+  local lines = notes:incr(self.lines_note, 1, 0)
+  -- The change is already stored; a failed rewrite is retried with the next change.
+  if lines > 1000 + 2 * (notes:get(self.compacted_note) or 0) then self:rewrite() end
+  return true
+end
+
+-- Marks the file as behind the dictionary, so that a proxy that starts from it knows. One byte in place needs no disk space.
+function Journal:disown()
+  if notes:get(self.behind_note) then return true end
+  local handle = io.open(self.file, 'r+')
+  if not handle then return false end
+  local written = handle:write('#')
+  if not handle:close() or not written then return false end
+  notes:set(self.behind_note, true)
+  return true
+end
+
+-- Permits one change at a time across all nginx workers, so that file and dictionary agree. `work` never yields; the expiry
+-- of the lock is for a worker that was killed while it held it.
+function Journal:exclusively(work)
+  while not notes:add(self.lock_note, true, 5) do ngx.sleep(0.001) end
+  local ran, ok, failure = pcall(work)
+  notes:delete(self.lock_note)
+  if not ran then return nil, ok end
+  return ok, failure
+end
+
+-- Applies one line; returns nil and a reason when it is malformed or could not be stored.
+function Journal:change(line)
+  local key, value, failure = self.parse(line)
+  if not key then return nil, failure end
+  return self:exclusively(function()
+    local old = self.dict:get(key)
+    if old == value then return true end
+    local ok, reason = self:put(key, value)
+    if not ok then return nil, reason end
+    ok, reason = self:append(line)
+    if ok or self:disown() then return true end
+    self:put(key, old)
+    return nil, reason
+  end)
+end
+
+-- Takes changes back: key -> its value before, or false. What was added goes first, to make room for what was there.
+function Journal:restore(before)
+  for key in pairs(before) do self.dict:delete(key) end
+  for key, value in pairs(before) do
+    if value then self:put(key, value) end
+  end
+end
+
+-- Makes the table equal to the lines of `text`, or changes nothing and returns nil and a reason.
+function Journal:replace(text)
+  local wanted = {}
+  for line in text:gmatch('[^\n]+') do
+    local key, value, failure = self.parse(line)
+    if failure then return nil, failure end
+    wanted[key] = value
+  end
+  return self:exclusively(function()
+    notes:delete(self.mark_note)
+    local before = {}
+    local function set(key, value)
+      before[key] = self.dict:get(key) or false
+      return self:put(key, value)
+    end
+    for _, key in ipairs(self.dict:get_keys(0)) do
+      if not wanted[key] then set(key, nil) end
+    end
+    for key, value in pairs(wanted) do
+      if self.dict:get(key) ~= value then
+        local ok, failure = set(key, value)
+        if not ok then
+          self:restore(before)
+          return nil, failure
+        end
+      end
+    end
+    local ok, failure = self:rewrite()
+    if ok or self:disown() then return true end
+    self:restore(before)
+    return nil, failure
+  end)
+end
+
+-- The file may be behind the dictionary: this is called regularly, and retries writing it.
+function Journal:catch_up()
+  if notes:get(self.behind_note) then self:exclusively(function() return self:rewrite() end) end
+end
+
+-- The whole table as JSON lines, or only the given keys, separated by commas.
+function Journal:list(names)
+  local keys = {}
+  for key in (names or ''):gmatch('[^,]+') do keys[#keys + 1] = key end
+  if not names then
+    self:catch_up()
+    keys = self.dict:get_keys(0)
+  end
+  local lines = {}
+  for _, key in ipairs(keys) do
+    local value = self.dict:get(key)
+    if value then lines[#lines + 1] = self.shown(key, value) end
+  end
+  return table.concat(lines, '\n')
+end
+
+-- This run of the proxy, and its mark if it has one.
+function Journal:standing()
+  self:catch_up()
+  local mark = notes:get(self.mark_note)
+  return '{"run":"' .. notes:get('run') .. '","mark":' .. (mark and '"' .. mark .. '"' or 'null') .. '}'
+end
+
+-- Stores the mark of this run. A mark of another run succeeds without effect: its writer has seen a table that this run may not have.
+function Journal:set_mark(text)
+  local run, mark = text:match('^([%x-]+) ([%w./: -]+)$')
+  if not run then return nil, 'malformed mark: ' .. text:sub(1, 200) end
+  if run == notes:get('run') then notes:set(self.mark_note, mark) end
+  return true
+end
+
+-- Reads the file when the proxy starts. After a reload the dictionary still exists and is newer than the file.
+function Journal:load(path)
+  self.file = path
+  notes:add('run', kernel_id('uuid'))
+  if #self.dict:get_keys(1) > 0 then return end
+  local handle = io.open(path, 'r')
+  if not handle then return end
+  local lines, current = 0, false
+  for line in handle:lines() do
+    if lines == 0 then current = line == boot_line() end
+    local key, value = self.parse(line)
+    if key then self:put(key, (value and not current) and self.stale(value) or value) end
+    lines = lines + 1
+  end
+  handle:close()
+  notes:set(self.lines_note, lines)
+  -- The user of the master process must not own the file, so the first change rewrites it.
+  if not current then notes:set(self.behind_note, true) end
+end
+
+return M
