@@ -153,7 +153,8 @@ function addressFindings({ config, external, inContainers }: Installation, manne
     if (temporalUiUrl)
       wanted.push(['temporal ui', [hostAndPort(temporalUiUrl)], inContainers ? 'temporal-ui' : 'temporal'])
     wanted.push(['api', Object.values(ports).map(port => own(bind, port)), 'api'])
-    wanted.push(['proxy', [own(edge.bind, edge.port)], 'proxy'])
+    const edgePorts = edge.tls ? [edge.port, edge.tls.port] : [edge.port]
+    wanted.push(['proxy', edgePorts.map(port => own(edge.bind, port)), 'proxy'])
   }
   return Promise.all(
     wanted.map(async ([name, addresses, part, setting]) => {

@@ -1,15 +1,20 @@
+import { dirname } from 'node:path'
 import { MiB } from '../lib/bytes.ts'
-import { acceptsHttpsOnly, type EdgeConfigOptions, namesFile } from './edge-options.ts'
-import { applicationServer, controlServer, surfaceServers } from './edge-servers.ts'
+import { edgeTls } from '../policy/installation/edge-tls.ts'
+import type { EdgeConfigOptions } from './edge-options.ts'
+import { applicationServers, controlServer, surfaceServers } from './edge-servers.ts'
 import { logFormats } from './log-format.ts'
-import { block, malformedPath, quoted } from './nginx-text.ts'
+import { block, quoted } from './nginx-text.ts'
+import { tlsLines } from './tls-lines.ts'
 
 /** The whole nginx.conf. Pure; throws an Error for paths that nginx cannot represent. */
 export function edgeConfig(options: EdgeConfigOptions): string {
-  const { settings, user, modules, folder } = options
+  const { settings, user, nginx, folder } = options
+  const load = (name: string) => `load_module ${quoted(`${nginx.modules}/${name}.so`)};`
   const lines = [
-    `load_module ${quoted(`${modules}/ndk_http_module.so`)};`,
-    `load_module ${quoted(`${modules}/ngx_http_lua_module.so`)};`,
+    load('ndk_http_module'),
+    load('ngx_http_lua_module'),
+    ...(nginx.brotli && settings.compression ? [load('ngx_http_brotli_filter_module')] : []),
     ...(user ? [`user ${user};`] : []),
     'daemon off;',
     `pid ${quoted(`${folder}/nginx.pid`)};`,
@@ -30,17 +35,24 @@ function httpLines(options: EdgeConfigOptions): string[] {
     ...luaLines(options),
     ...connectionLines(options),
     ...trustLines(options),
+    ...tlsLines(options),
     ...proxyLines(),
     ...logFormats(),
     'open_log_file_cache max=8 inactive=60s valid=10s;',
     'access_log off;',
-    ...applicationServer(options),
+    ...applicationServers(options),
     ...surfaceServers(options),
     ...controlServer(options.settings),
   ]
 }
 
-function luaLines({ scripts, folder, settings }: EdgeConfigOptions): string[] {
+/** The file of a table of the proxy, by its name. */
+export const tableFile = (
+  { routesFile }: EdgeConfigOptions['settings'],
+  name: 'names' | 'certificates' | 'answers',
+): string => `${dirname(routesFile)}/${name}.json`
+
+function luaLines({ scripts, folder, settings, appsDomain }: EdgeConfigOptions): string[] {
   const logBytes = settings.logMb * MiB
   return [
     `lua_package_path ${quoted(scripts, '/?.lua;;')};`,
@@ -48,12 +60,19 @@ function luaLines({ scripts, folder, settings }: EdgeConfigOptions): string[] {
     'lua_shared_dict routes 32m;',
     // As many custom names of some members.
     'lua_shared_dict names 32m;',
+    `lua_shared_dict certificates ${edgeTls.certificatesMb}m;`,
+    'lua_shared_dict answers 64k;',
     'lua_shared_dict journals 64k;',
     'lua_shared_dict connections 16m;',
     ...block('init_by_lua_block', [
       "require 'resty.core'",
       `require('routes').table:load(${quoted(settings.routesFile)})`,
-      `require('names').table:load(${quoted(namesFile(settings))})`,
+      `require('names').table:load(${quoted(tableFile(settings, 'names'))})`,
+      `require('certificates').table:load(${quoted(tableFile(settings, 'certificates'))})`,
+      `require('certificates').remember(${edgeTls.parsedPerWorker})`,
+      `require('well_known').table:load(${quoted(tableFile(settings, 'answers'))})`,
+      `require('well_known').spare(${quoted(appsDomain)})`,
+      ...(settings.tls ? [`require('router').redirect_to(${settings.tls.publicPort})`] : []),
       "require 'router'; require 'control'; require 'pages'; require 'access_log'; require 'lifeline'",
     ]),
     ...block('init_worker_by_lua_block', [
@@ -97,35 +116,34 @@ function connectionLines({ folder, settings, limitScale }: EdgeConfigOptions): s
   ]
 }
 
-function trustLines(options: EdgeConfigOptions): string[] {
-  const trusted = options.settings.trustedProxies
+function trustLines({ settings }: EdgeConfigOptions): string[] {
+  const { trustedProxies: trusted, proxyProtocol, tls } = settings
   for (const network of trusted)
     if (!/^[0-9a-fA-F.:]+(\/\d+)?$/.test(network))
       throw new Error(`EDGE_TRUSTED_PROXIES holds "${network}"; it must hold addresses and networks.`)
+  // What passes connections on unread is no end of TLS: with it the client's own address counts, and its own headers are no evidence.
+  const [terminator, ends] = tls && proxyProtocol ? ['$remote_addr', []] : ['$realip_remote_addr', trusted]
   return [
     ...trusted.map(network => `set_real_ip_from ${network};`),
-    ...(trusted.length ? ['real_ip_header X-Forwarded-For;', 'real_ip_recursive on;'] : []),
-    ...block('geo $realip_remote_addr $from_trusted', ['default 0;', ...trusted.map(network => `${network} 1;`)]),
+    ...(trusted.length ? [`real_ip_header ${proxyProtocol ? 'proxy_protocol' : 'X-Forwarded-For'};`] : []),
+    ...(trusted.length ? ['real_ip_recursive on;'] : []),
+    ...block('geo $realip_remote_addr $from_trusted', [
+      'default 0;',
+      ...(proxyProtocol ? [] : trusted).map(network => `${network} 1;`),
+    ]),
     'map "$from_trusted:$http_x_forwarded_proto" $client_scheme { "1:https" https; default $scheme; }',
-    ...(acceptsHttpsOnly(options)
-      ? [
-          ...block('geo $realip_remote_addr $in_the_clear', inTheClear(trusted)),
-          // The page of a refusal is reached by the same rules, and must be evaluated again there.
-          `map "$in_the_clear:$uri" $refused_in_the_clear { volatile; "1:${malformedPath}" 0; "~^1:" 1; default 0; }`,
-        ]
-      : []),
+    ...block(`geo ${terminator} $in_the_clear`, [
+      'default 1;',
+      ...[...new Set(['127.0.0.0/8', '::1', ...ends])].map(network => `${network} 0;`),
+    ]),
   ]
 }
-
-const inTheClear = (trusted: string[]): string[] => [
-  'default 1;',
-  ...[...new Set(['127.0.0.0/8', '::1', ...trusted])].map(network => `${network} 0;`),
-]
 
 function proxyLines(): string[] {
   return [
     // Only WebSocket upgrades are passed on: an `Upgrade: h2c` would open a tunnel around every rule here.
-    'map $http_upgrade $upgrade_to { "~*^websocket$" websocket; default ""; }',
+    // HTTP/2 has no upgrades: an application would answer with bytes that are no frames.
+    'map "$server_protocol:$http_upgrade" $upgrade_to { "~*^HTTP/1\\.1:websocket$" websocket; default ""; }',
     'map $upgrade_to $connection_to { "" ""; default upgrade; }',
     'proxy_http_version 1.1;',
     'proxy_request_buffering off;',

@@ -1,5 +1,5 @@
-import { dirname, join } from 'node:path'
 import type { EdgeSettings } from '../policy/config.ts'
+import type { NginxBuild } from './nginx-binary.ts'
 import type { SurfaceTargets } from './surfaces.ts'
 
 /** The input of nginx.conf. */
@@ -9,11 +9,12 @@ export interface EdgeConfigOptions {
   folder: string
   /** Folder of the Lua scripts. */
   scripts: string
-  /** Folder of nginx's loadable modules. */
-  modules: string
+  nginx: NginxBuild
   /** System user of nginx's workers; null when nginx itself runs unprivileged. */
   user: string | null
   targets: SurfaceTargets
+  /** The domain below which each application has a name. */
+  appsDomain: string
   /** Whether machines that are not trusted proxies may use plain HTTP although TLS ends before this proxy. */
   allowPlainHttp: boolean
   /** Connections of each worker. */
@@ -22,10 +23,6 @@ export interface EdgeConfigOptions {
   limitScale: number
 }
 
-/** Where TLS ends before this proxy, a request that bypasses it could be read by anyone on the network. */
+/** Where TLS ends at this proxy or before it, a request that bypasses it could be read by anyone on the network. */
 export const acceptsHttpsOnly = ({ settings, allowPlainHttp }: EdgeConfigOptions): boolean =>
-  settings.trustedProxies.length > 0 && !allowPlainHttp
-
-/** The file in which custom names outlive the proxy, beside that of the routes. */
-export const namesFile = ({ routesFile }: Pick<EdgeSettings, 'routesFile'>): string =>
-  join(dirname(routesFile), 'names.json')
+  (settings.tls !== null || settings.trustedProxies.length > 0) && !allowPlainHttp

@@ -1,8 +1,11 @@
 import type { EdgeSettings } from '../policy/config.ts'
+import { edgeTls } from '../policy/installation/edge-tls.ts'
 import { applicationRoom } from '../policy/proxy-connections.ts'
-import { acceptsHttpsOnly, type EdgeConfigOptions } from './edge-options.ts'
+import { compressionLines } from './compression.ts'
+import type { EdgeConfigOptions } from './edge-options.ts'
+import { type Listener, listeners, listenLines } from './listeners.ts'
 import { block, malformedPath, quoted } from './nginx-text.ts'
-import type { Surface } from './surfaces.ts'
+import { namesOfSurface, type Surface } from './surfaces.ts'
 
 /**
  * Closes idle connections to upstreams before the upstream does: Node's default is 5 s, and a request sent into a closing
@@ -12,10 +15,8 @@ const keepAlive = ['keepalive_timeout 4s;', 'keepalive_requests 10000;']
 
 const proxied = ['proxy_read_timeout 120s;', 'proxy_pass http://applications;']
 
-/** The default server: a host name that is not the platform's own belongs to an application, or to none. */
-export function applicationServer(options: EdgeConfigOptions): string[] {
-  const { settings, workerConnections } = options
-  const room = applicationRoom(workerConnections)
+/** The default server of each port: a host name that is not the platform's own belongs to an application, or to none. */
+export function applicationServers(options: EdgeConfigOptions): string[] {
   return [
     ...block('upstream applications', [
       'server 0.0.0.1;',
@@ -23,82 +24,103 @@ export function applicationServer(options: EdgeConfigOptions): string[] {
       'keepalive 512;',
       ...keepAlive,
     ]),
-    ...block('server', [
-      `${listen(settings)} default_server${settings.bind.includes(':') ? ' ipv6only=off' : ''};`,
-      'server_name _;',
-      ...logLines(options, 'application'),
-      ...httpsOnly(options),
-      `client_max_body_size ${settings.appBodyMb}m;`,
-      `error_page ${ownRefusals} 404 405 413 429 503 504 @page;`,
-      'error_page 502 = @again;',
-      ...malformed("require('pages').application()"),
-      "log_by_lua_block { require('router').leave() }",
-      ...block('location /', [
-        // In the location and not in the server: an internal redirect to one of our pages sets the server's variables again.
-        "set $entered '';",
-        "set $app_full '';",
-        "set $member '';",
-        `access_by_lua_block { require('router').admit(${Math.max(1, settings.connectionsPerApp)}, ${room}) }`,
-        'recursive_error_pages on;', // what fails in @again has its page too
-        ...proxied,
-      ]),
-      // No port of a host accepts connections for 100 to 200 ms while its engine starts and rewrites its firewall rules.
-      ...block('location @again', [
-        "access_by_lua_block { require('router').again() }",
-        'error_page 500 502 504 @page;',
-        ...proxied,
-      ]),
-      "location @page { content_by_lua_block { require('pages').application() } }",
-    ]),
+    ...listeners(options).flatMap(listener => block('server', applicationLines(options, listener))),
   ]
 }
 
-/** One server per surface of the platform. The API itself limits bodies, with a code for each case. */
+function applicationLines(options: EdgeConfigOptions, listener: Listener): string[] {
+  const { settings, workerConnections } = options
+  const max = Math.max(1, settings.connectionsPerApp)
+  const plain = listener.applications
+  const page = `require('pages').application(${plain === 'refused'})`
+  return [
+    ...listenLines(options, listener, true),
+    'server_name _;',
+    ...logLines(options, 'application'),
+    ...compressionLines(options),
+    `client_max_body_size ${settings.appBodyMb}m;`,
+    `error_page ${ownRefusals} 404 405 413 429 503 504 @page;`,
+    'error_page 502 = @again;',
+    ...malformed(page),
+    "log_by_lua_block { require('router').leave() }",
+    ...block('location /', [
+      // In the location and not in the server: an internal redirect to one of our pages sets the server's variables again.
+      "set $entered '';",
+      "set $app_full '';",
+      "set $member '';",
+      `access_by_lua_block { require('router').admit(${max}, ${applicationRoom(workerConnections)}, ${lua(plain)}) }`,
+      'recursive_error_pages on;', // what fails in @again has its page too
+      ...proxied,
+    ]),
+    // No port of a host accepts connections for 100 to 200 ms while its engine starts and rewrites its firewall rules.
+    ...block('location @again', [
+      "access_by_lua_block { require('router').again() }",
+      'error_page 500 502 504 @page;',
+      ...proxied,
+    ]),
+    `location @page { content_by_lua_block { ${page} } }`,
+  ]
+}
+
+/** A listener's rule as Lua, whose texts are quoted like ours. */
+const lua = (plain: string | null): string => (plain ? `'${plain}'` : 'nil')
+
+/** A server for each surface of the platform and port. The API itself limits bodies, with a code for each case. */
 export function surfaceServers(options: EdgeConfigOptions): string[] {
-  const { settings, targets } = options
-  return (Object.entries(targets) as [Surface, string[]][]).flatMap(([surface, addresses]) => [
+  return (Object.entries(options.targets) as [Surface, string[]][]).flatMap(([surface, addresses]) => [
     ...block(`upstream surface_${surface}`, [
       ...addresses.map(address => `server ${address} max_fails=1 fail_timeout=1s;`),
       'keepalive 64;',
       ...keepAlive,
     ]),
-    ...block('server', [
-      `${listen(settings)};`,
-      `server_name ${namesOf(surface, settings).join(' ')};`,
-      // The error log quotes the request with its query, which may contain a signature or a token; the access log has the status of each try.
-      'error_log stderr alert;',
-      ...logLines(options, 'surface'),
-      ...httpsOnly(options),
-      'client_max_body_size 0;',
-      `error_page ${ownRefusals} 404 405 413 429 503 504 @failed;`,
-      'error_page 502 =503 @failed;',
-      ...malformed(`require('pages').surface('${surface}')`),
-      ...block('location /', [
-        "access_by_lua_block { require('router').admit_surface() }",
-        'proxy_read_timeout 300s;',
-        `proxy_pass http://surface_${surface};`,
-      ]),
-      `location @failed { content_by_lua_block { require('pages').surface('${surface}') } }`,
-    ]),
+    ...listeners(options).flatMap(listener => block('server', surfaceLines(options, listener, surface))),
   ])
 }
 
-/** Reads and changes routes. The socket's folder is closed to other users. */
+function surfaceLines(options: EdgeConfigOptions, listener: Listener, surface: Surface): string[] {
+  const plain = listener.surfaces
+  const page = `require('pages').surface('${surface}', ${plain === 'refused'})`
+  return [
+    ...listenLines(options, listener),
+    `server_name ${namesOfSurface(surface, options.settings).join(' ')};`,
+    // The error log quotes the request with its query, which may contain a signature or a token; the access log has the status of each try.
+    'error_log stderr alert;',
+    ...logLines(options, 'surface'),
+    'client_max_body_size 0;',
+    `error_page ${ownRefusals} 404 405 413 429 503 504 @failed;`,
+    'error_page 502 =503 @failed;',
+    ...malformed(page),
+    ...block('location /', [
+      `access_by_lua_block { require('router').admit_surface(${lua(plain)}) }`,
+      'proxy_read_timeout 300s;',
+      `proxy_pass http://surface_${surface};`,
+    ]),
+    `location @failed { content_by_lua_block { ${page} } }`,
+  ]
+}
+
+/** Reads and changes the tables of the proxy. The socket's folder is closed to other users. */
 export function controlServer(settings: EdgeSettings): string[] {
+  // A body must fit into memory: one of certificates has keys, which belong in no temporary file.
+  const body = (mb: number) => [`client_max_body_size ${mb}m;`, `client_body_buffer_size ${mb}m;`]
   return block('server', [
     `listen ${quoted(`unix:${settings.controlSocket}`)};`,
-    'client_max_body_size 32m;',
-    'client_body_buffer_size 32m;',
+    ...body(32),
     "location = /routes { content_by_lua_block { require('control').routes() } }",
     "location = /names { content_by_lua_block { require('control').names() } }",
+    ...block('location = /certificates', [
+      ...body(2 * edgeTls.certificatesMb),
+      "content_by_lua_block { require('control').certificates() }",
+    ]),
+    "location = /answers { content_by_lua_block { require('control').answers() } }",
     "location = /mark { content_by_lua_block { require('control').mark() } }",
     'location = /health { return 204; }',
     'location / { return 404; }',
   ])
 }
 
-/** Other statuses that nginx may answer with; without a page of ours it would send its own, which names it. */
-const ownRefusals = '401 403 408 411 412 415 416 500 507'
+/** Other statuses that this proxy may answer with; without a page of ours it would send its own, which names it. */
+const ownRefusals = '401 403 408 411 412 415 416 421 500 507'
 
 /**
  * An unreadable request line has no path, and without a path nginx cannot go to a named location: it would answer 500. nginx answers an
@@ -107,23 +129,10 @@ const ownRefusals = '401 403 408 411 412 415 416 500 507'
  */
 const malformed = (page: string): string[] => [
   `error_page 400 ${malformedPath};`,
-  `error_page 414 421 495 496 497 501 505 =400 ${malformedPath};`,
+  `error_page 414 495 496 497 501 505 =400 ${malformedPath};`,
   `error_page 494 =431 ${malformedPath};`,
   `location = ${malformedPath} { internal; content_by_lua_block { ${page} } }`,
 ]
-
-/** Not redirected: a client that sends its key over plain HTTP must fail visibly, and not continue to do so. */
-const httpsOnly = (options: EdgeConfigOptions): string[] =>
-  acceptsHttpsOnly(options) ? ['if ($refused_in_the_clear) { return 400; }'] : []
-
-function namesOf(surface: Surface, { domain, names }: EdgeSettings): string[] {
-  const all = [...new Set([`${surface}.${domain}`, names[surface] ?? `${surface}.${domain}`])]
-  return surface === 's3' ? all.flatMap(name => [name, `*.${name}`]) : all
-}
-
-function listen({ bind, port }: EdgeSettings): string {
-  return bind.includes(':') ? `listen [${bind}]:${port}` : `listen ${bind}:${port}`
-}
 
 function logLines({ folder }: EdgeConfigOptions, format: 'application' | 'surface'): string[] {
   return [

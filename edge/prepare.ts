@@ -4,10 +4,11 @@ import { fileURLToPath } from 'node:url'
 import type { Owner } from '../lib/folders/owner.ts'
 import type { Config } from '../policy/config.ts'
 import { proxyConnections } from '../policy/proxy-connections.ts'
-import { edgeConfig } from './edge-config.ts'
-import { namesFile } from './edge-options.ts'
-import { findModules } from './nginx-binary.ts'
+import { edgeConfig, tableFile } from './edge-config.ts'
+import { inspectNginx } from './nginx-binary.ts'
 import { type SurfaceTargets, surfaceTargets } from './surfaces.ts'
+import { unusedCertificate } from './tls-lines.ts'
+import { makeUnusedCertificate } from './unused-certificate.ts'
 
 export interface EdgeOptions {
   /** Path or name of the nginx binary. */
@@ -42,14 +43,16 @@ export async function prepareEdge(
     settings: config.edge,
     folder,
     scripts: fileURLToPath(new URL('./lua', import.meta.url)),
-    modules: await findModules(nginx),
+    nginx: await inspectNginx(nginx),
     user: owner?.name ?? null,
     targets: options.targets ?? surfaceTargets(config.bind, [config.ports]),
+    appsDomain: config.appsDomain,
     allowPlainHttp: config.allowPlainHttp,
     workerConnections: options.workerConnections ?? proxyConnections.ofWorker,
     limitScale: config.rateLimitScale,
   })
   await makeFolders(config, folder, owner)
+  if (config.edge.tls) await writeFile(join(folder, unusedCertificate), makeUnusedCertificate(), { mode: 0o600 })
   const path = join(folder, 'nginx.conf')
   await writeFile(`${path}.new`, text, { mode: 0o640 })
   await rename(`${path}.new`, path)
@@ -65,8 +68,12 @@ async function makeFolders(config: Config, folder: string, owner: Owner | null):
     // An existing folder that an operator chose keeps its owner.
     if (created || path.startsWith(folder)) await own(path)
   }
-  for (const path of [routesFile, namesFile(config.edge)]) {
-    await (await open(path, 'a', 0o640)).close()
+  // Private keys are in one of them.
+  const tables = ['names', 'certificates', 'answers'] as const
+  for (const path of [routesFile, ...tables.map(name => tableFile(config.edge, name))]) {
+    const file = await open(path, 'a', 0o600)
+    await file.chmod(0o600)
+    await file.close()
     await own(path)
   }
   if (owner) await assertReachable(folder)

@@ -1,7 +1,9 @@
-import type { Config } from '../policy/config.ts'
+import type { Config, EdgeSettings } from '../policy/config.ts'
+
+const surfaces = ['api', 'blob', 's3', 'files', 'public'] as const
 
 /** The surfaces, by their names below the platform's domain. */
-export type Surface = 'api' | 'blob' | 's3' | 'files' | 'public'
+export type Surface = (typeof surfaces)[number]
 
 /** The addresses of the API processes, one list of `address:port` per surface; several are balanced, a failed one is skipped. */
 export type SurfaceTargets = Record<Surface, string[]>
@@ -13,3 +15,13 @@ export function surfaceTargets(bind: string, processes: Config['ports'][]): Surf
   const each = (name: keyof Config['ports']) => processes.map(ports => `${host}:${ports[name]}`)
   return { api: each('base'), blob: each('blob'), s3: each('s3'), files: each('files'), public: each('public') }
 }
+
+/** Host names of one surface; those of the S3 gateway include one for each bucket. */
+export function namesOfSurface(surface: Surface, { domain, names }: Pick<EdgeSettings, 'domain' | 'names'>): string[] {
+  const all = [...new Set([`${surface}.${domain}`, names[surface] ?? `${surface}.${domain}`])]
+  return surface === 's3' ? all.flatMap(name => [name, `*.${name}`]) : all
+}
+
+/** Host names of all surfaces. */
+export const surfaceNames = (settings: Pick<EdgeSettings, 'domain' | 'names'>): string[] =>
+  surfaces.flatMap(surface => namesOfSurface(surface, settings))

@@ -5,6 +5,7 @@ import { type DatabaseSettings, databaseSettings } from './databases/database-se
 import { type DomainSettings, domainSettings } from './domains/domain-settings.ts'
 import { absolute, type Environment, integer, list, number, oneOf, required, withoutEmpty } from './environment.ts'
 import { type GitProviderSettings, gitProviderSettings } from './git/git-provider-settings.ts'
+import { type EdgeTlsSettings, edgeTlsSettings } from './installation/edge-tls.ts'
 import { type SurfaceNames, surfaceNames } from './installation/surface-names.ts'
 import { type TemporalSettings, temporalSettings } from './installation/temporal-settings.ts'
 import { type MailSettings, mailSettings } from './mail/settings.ts'
@@ -96,7 +97,7 @@ interface GitSettings {
   allowedHosts: string[]
 }
 
-export interface EdgeSettings {
+export interface EdgeSettings extends EdgeTlsSettings {
   /** The nginx binary; null = that of the distribution. */
   nginx: string | null
   bind: string
@@ -116,6 +117,8 @@ export interface EdgeSettings {
   trustedProxies: string[]
   /** Max request body that is passed to an application. */
   appBodyMb: number
+  /** Compresses what applications answer as text. */
+  compression: boolean
   logHours: number
   logMb: number
 }
@@ -138,6 +141,7 @@ export function parseConfig(environment: Environment, cwd: string): Config {
     public: integer(env, 'PUBLIC_PORT', 4004),
   }
   const edgePort = integer(env, 'EDGE_PORT', 8080)
+  const trustedProxies = list(env.EDGE_TRUSTED_PROXIES)
   const domain = env.BERTH_DOMAIN ?? 'localhost'
   const appsDomain = env.APPS_DOMAIN ?? `apps.${domain}`
   const local = (port: number) => `http://127.0.0.1:${port}`
@@ -177,8 +181,10 @@ export function parseConfig(environment: Environment, cwd: string): Config {
       workers: integer(env, 'EDGE_WORKERS', 0),
       connectionsPerAddress: integer(env, 'EDGE_CONNECTIONS_PER_ADDRESS', 100),
       connectionsPerApp: integer(env, 'EDGE_CONNECTIONS_PER_APP', 1000),
-      trustedProxies: list(env.EDGE_TRUSTED_PROXIES),
+      trustedProxies,
+      ...edgeTlsSettings(env, cwd, trustedProxies),
       appBodyMb: integer(env, 'EDGE_APP_BODY_MB', 512),
+      compression: oneOf(env, 'EDGE_COMPRESSION', ['on', 'off']) === 'on',
       logHours: integer(env, 'EDGE_LOG_HOURS', 192),
       logMb: integer(env, 'EDGE_LOG_MB', 2048),
     },

@@ -133,6 +133,7 @@ test('every setting that the processes get is one that Berth reads', t => {
     'databases/database-settings',
     'domains/domain-settings',
     'git/git-provider-settings',
+    'installation/edge-tls',
     'installation/temporal-settings',
     'objects/blob-settings',
   ]
@@ -265,7 +266,7 @@ test('secrets and folders by need', t => {
   const provider = ['GIT_PROVIDER_PRIVATE_KEY', 'GIT_PROVIDER_WEBHOOK_SECRET', 'GIT_PROVIDER_CLIENT_SECRET']
   t.deepEqual(secretsOf('api'), [...work, ...provider, 'CAPTCHA_SITE_KEY', 'CAPTCHA_SECRET_KEY'])
   t.deepEqual(secretsOf('host'), [...work, ...provider])
-  t.deepEqual(secretsOf('worker'), [...work, 'SMTP_URL'])
+  t.deepEqual(secretsOf('worker'), [...work, 'SMTP_URL', 'EDGE_CERTIFICATE_KEY'])
   for (const name of ['api', 'worker', 'host']) {
     t.true(environmentOf(name).get('DATABASE_URL')?.startsWith('postgres://berth_process:'), name)
     t.false(environmentOf(name).has('DATABASE_OWNER_URL'), name)

@@ -1,86 +1,98 @@
-import { request } from 'node:http'
+import { setImmediate as otherWork } from 'node:timers/promises'
+import { control, unlessOlder } from './control-socket.ts'
 import {
   assertName,
   assertRoute,
+  CertificateRefused,
   type Edge,
   isHostName,
   NameRefused,
   type Route,
   RouteRefused,
+  type ServedCertificate,
   type ServedName,
+  type WellKnownAnswers,
 } from './port.ts'
-
-// An answer takes under a millisecond; a whole table of 10,000 routes takes tens of milliseconds.
-const deadlineMs = 5_000
+import { checkedCertificate } from './served-certificate.ts'
 
 /** A name has at most 253 characters, a request line 8 KB. */
 const hostsPerRequest = 30
 
-/** Status of the control location for a request that it cannot read or store. */
-const refused = 422
+/** Checking a certificate takes a few tenths of a millisecond. */
+const certificatesPerTurn = 50
 
-const names = '/names'
-
-const refusalBy = (path: string, why: string) => (path === names ? new NameRefused(why) : new RouteRefused(why))
-
-class RequestFailed extends Error {
-  readonly status: number
-
-  constructor(message: string, status: number) {
-    super(message)
-    this.status = status
-  }
-}
-
-/** A proxy of an earlier version, which is replaced a moment later, does not support marks. */
-function unlessOlder(error: unknown): null {
-  if (error instanceof RequestFailed && error.status === 404) return null
-  throw error
-}
+/** Ten thousand certificates are 40 MB, which the proxy reads, stores and writes. */
+const allCertificatesMs = 30_000
 
 /** The edge as nginx with our Lua router, over its control socket. Every call throws an Error when the proxy is unreachable, and
- * RouteRefused or NameRefused when it refuses the records. */
+ * RouteRefused, NameRefused or CertificateRefused when it refuses what it is sent. */
 export function nginxEdge(controlSocket: string): Edge {
+  const routes = (method: 'GET' | 'PUT' | 'POST', body = '', path = '/routes') =>
+    control(controlSocket, { method, path, body, Refused: RouteRefused })
+  const names = (method: 'GET' | 'PUT' | 'POST', body = '') =>
+    control(controlSocket, { method, path: '/names', body, Refused: NameRefused })
+  const certificates = (method: 'GET' | 'PUT' | 'POST', body = '', deadlineMs?: number) =>
+    control(controlSocket, { method, path: '/certificates', body, deadlineMs, Refused: CertificateRefused })
   return {
     async setRoute(route) {
-      await send(controlSocket, 'POST', line(route))
+      await routes('POST', line(route))
     },
     async removeRoute(host) {
-      if (isHostName(host)) await send(controlSocket, 'POST', JSON.stringify({ host, removed: true }))
+      if (isHostName(host)) await routes('POST', removal(host))
     },
-    async syncRoutes(routes) {
-      await send(controlSocket, 'PUT', routes.map(line).join('\n'))
+    async syncRoutes(wanted) {
+      await routes('PUT', wanted.map(line).join('\n'))
     },
     async listRoutes() {
-      return recordsIn<Route>(await send(controlSocket, 'GET'))
+      return recordsIn<Route>(await routes('GET'))
     },
     async findRoutes(hosts) {
-      const routes: Route[] = []
-      const names = hosts.filter(isHostName)
-      for (let at = 0; at < names.length; at += hostsPerRequest) {
-        const batch = names.slice(at, at + hostsPerRequest)
-        routes.push(...recordsIn<Route>(await send(controlSocket, 'GET', '', `/routes?hosts=${batch.join(',')}`)))
+      const found: Route[] = []
+      const known = hosts.filter(isHostName)
+      for (let at = 0; at < known.length; at += hostsPerRequest) {
+        const batch = known.slice(at, at + hostsPerRequest)
+        found.push(...recordsIn<Route>(await routes('GET', '', `/routes?hosts=${batch.join(',')}`)))
       }
-      return routes
+      return found
     },
     async setName(name) {
-      await send(controlSocket, 'POST', nameLine(name), names)
+      await names('POST', nameLine(name))
     },
     async removeName(host) {
-      if (isHostName(host)) await send(controlSocket, 'POST', JSON.stringify({ host, removed: true }), names)
+      if (isHostName(host)) await names('POST', removal(host))
     },
     async syncNames(all) {
-      await send(controlSocket, 'PUT', all.map(nameLine).join('\n'), names)
+      await names('PUT', all.map(nameLine).join('\n'))
     },
     async listNames() {
-      return recordsIn<ServedName>(await send(controlSocket, 'GET', '', names))
+      return recordsIn<ServedName>(await names('GET'))
     },
     async standing() {
-      const text = await send(controlSocket, 'GET', '', '/mark').catch(unlessOlder)
+      const text = await routes('GET', '', '/mark').catch(unlessOlder)
       return text === null ? { run: '', mark: null } : JSON.parse(text)
     },
     async setMark(run, mark) {
-      await send(controlSocket, 'PUT', `${run} ${mark}`, '/mark').catch(unlessOlder)
+      await routes('PUT', `${run} ${mark}`, '/mark').catch(unlessOlder)
+    },
+    async setCertificate(certificate) {
+      await certificates('POST', certificateLine(certificate))
+    },
+    async removeCertificate(host) {
+      if (isHostName(host.replace(/^\*\./, ''))) await certificates('POST', removal(host))
+    },
+    async syncCertificates(wanted) {
+      const lines: string[] = []
+      for (const certificate of wanted) {
+        lines.push(certificateLine(certificate))
+        if (lines.length % certificatesPerTurn === 0) await otherWork()
+      }
+      await certificates('PUT', lines.join('\n'), allCertificatesMs)
+    },
+    async listCertificates() {
+      return recordsIn(await certificates('GET'))
+    },
+    async setAnswers(answers) {
+      await control(controlSocket, { method: 'PUT', path: '/answers', body: answerLines(answers), Refused: RangeError })
     },
   }
 }
@@ -90,6 +102,8 @@ const recordsIn = <T>(text: string): T[] =>
     .split('\n')
     .filter(Boolean)
     .map(row => JSON.parse(row))
+
+const removal = (host: string): string => JSON.stringify({ host, removed: true })
 
 /** The proxy's line of a route. Throws RouteRefused for a route that it could not read or reach. */
 function line(route: Route): string {
@@ -105,25 +119,15 @@ function nameLine(name: ServedName): string {
   return JSON.stringify({ host, members, https, hsts })
 }
 
-function send(socketPath: string, method: string, body = '', path = '/routes'): Promise<string> {
-  return new Promise((resolve, reject) => {
-    const headers = { host: 'control', 'content-length': Buffer.byteLength(body) }
-    const call = request({ socketPath, method, path, headers, agent: false }, answer => {
-      const chunks: Buffer[] = []
-      answer.on('data', chunk => chunks.push(chunk))
-      answer.on('error', reject)
-      answer.on('end', () => {
-        const text = Buffer.concat(chunks).toString()
-        const status = answer.statusCode ?? 0
-        if (status >= 200 && status < 300) resolve(text)
-        else if (status === refused) reject(refusalBy(path, `the proxy refused it: ${text.slice(0, 300)}`))
-        else reject(new RequestFailed(`The proxy failed a request (${status}): ${text.slice(0, 300)}`, status))
-      })
-    })
-    call.setTimeout(deadlineMs, () => call.destroy(new Error(`The proxy did not answer within ${deadlineMs} ms`)))
-    call.on('error', error =>
-      reject(new Error(`The proxy's control socket failed: ${error.message}`, { cause: error })),
-    )
-    call.end(body)
-  })
+/** The proxy's line of a certificate. Throws CertificateRefused for one that clients would not accept. */
+function certificateLine(certificate: ServedCertificate): string {
+  const { host, version, minTls, chain, key } = checkedCertificate(certificate)
+  return JSON.stringify({ host, version, minTls, chain, key })
+}
+
+function answerLines(answers: WellKnownAnswers): string {
+  return Object.entries(answers)
+    .filter(([, proof]) => proof !== null)
+    .map(([kind, proof]) => JSON.stringify({ kind, proof }))
+    .join('\n')
 }

@@ -62,6 +62,33 @@ export function isHostName(host: string): boolean {
   return host.length <= 253 && /^[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*$/.test(host)
 }
 
+/** A certificate that the proxy serves to clients that ask for its host name. */
+export interface ServedCertificate {
+  /** A host name in lower case, or `*.` and the parent of those that it serves; an exact name comes first. */
+  host: string
+  /** Changes whenever anything else of this record does: 1 to 64 letters, digits, `.`, `_` and `-`. */
+  version: string
+  /** PEM, each certificate followed by the one that issued it. */
+  chain: string
+  /** PEM, not encrypted. */
+  key: string
+  /** The oldest version of TLS that clients may use for it; default 1.2. */
+  minTls?: '1.2' | '1.3'
+}
+
+/** The proxy refuses this certificate; nothing changes, and others are not affected. Its message holds nothing of the key. */
+export class CertificateRefused extends Error {
+  override name = 'CertificateRefused'
+}
+
+/** What the proxy itself answers below `/.well-known/`: a token of the path, a full stop, and this text; null = it does not. */
+export interface WellKnownAnswers {
+  /** `/.well-known/acme-challenge/<token>`, but for names below the domain of applications: the thumbprint of the ACME account. */
+  'acme-challenge': string | null
+  /** `/.well-known/berth-check/<token>`, by which the platform recognizes its own proxy behind any host name. */
+  'berth-check': string | null
+}
+
 /** How up to date the table of a proxy is. */
 interface EdgeStanding {
   /** Changes with each start of the proxy. */
@@ -70,7 +97,7 @@ interface EdgeStanding {
   mark: string | null
 }
 
-/** The reverse proxy: routes and names change without a reload and without a dropped request, and survive its restart. */
+/** The reverse proxy: routes, names and certificates change without a reload and without a dropped request, and survive its restart. */
 export interface Edge {
   /** Effective on return, also for a changed target. Idempotent. Throws RouteRefused, and other errors when the proxy is unreachable. */
   setRoute(route: Route): Promise<void>
@@ -94,4 +121,13 @@ export interface Edge {
    * whole table is replaced. For another run than the current one it succeeds without a change.
    */
   setMark(run: string, mark: string): Promise<void>
+  /** In the next handshake on return. Idempotent. Throws CertificateRefused, and other errors when the proxy is unreachable. */
+  setCertificate(certificate: ServedCertificate): Promise<void>
+  /** Unknown hosts are success. Handshakes for a host without a certificate are refused. */
+  removeCertificate(host: string): Promise<void>
+  /** Replaces all certificates, or throws CertificateRefused and changes nothing. */
+  syncCertificates(certificates: ServedCertificate[]): Promise<void>
+  listCertificates(): Promise<Pick<ServedCertificate, 'host' | 'version'>[]>
+  /** Replaces all answers: letters, digits, `_` and `-`. Survives a restart of the proxy, as everything here. Throws RangeError. */
+  setAnswers(answers: WellKnownAnswers): Promise<void>
 }

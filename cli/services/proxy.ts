@@ -1,6 +1,6 @@
 import { existsSync } from 'node:fs'
 import { connect } from 'node:net'
-import { findModules, nginxPackages } from '../../edge/nginx-binary.ts'
+import { inspectNginx, nginxPackages } from '../../edge/nginx-binary.ts'
 import { prepareEdge } from '../../edge/prepare.ts'
 import type { SurfaceTargets } from '../../edge/surfaces.ts'
 import type { Config } from '../../policy/config.ts'
@@ -22,12 +22,12 @@ export async function nginxBinary(say: Say, named: string | null = null): Promis
   )
   const installed = findProgram('nginx', process.env.PATH)
   if (!installed) throw new Error('nginx was installed, but is not on the PATH.')
-  await findModules(installed)
+  await inspectNginx(installed)
   return installed
 }
 
 async function usable(named: string): Promise<string> {
-  await findModules(named).catch(error => {
+  await inspectNginx(named).catch(error => {
     throw new MissingPart(
       `${(error as Error).message}\nThe setting NGINX names ${named}: set it to the path of an nginx with its Lua module, or remove the setting.`,
     )
@@ -36,7 +36,7 @@ async function usable(named: string): Promise<string> {
 }
 
 function hasLua(nginx: string): Promise<boolean> {
-  return findModules(nginx).then(
+  return inspectNginx(nginx).then(
     () => true,
     () => false,
   )

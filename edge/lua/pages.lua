@@ -6,6 +6,7 @@ local PAGES = {
   [400] = { 'This request is malformed', 'The proxy could not read the request unambiguously, so it was not forwarded.' },
   [404] = { 'There is no application here', 'No application answers at %s. Check the address, or deploy an application with this name.' },
   [413] = { 'The body is too large', 'The request is larger than this platform forwards to applications.' },
+  [421] = { 'This connection cannot be used', 'The connection uses an older version of TLS than the application at %s requires.' },
   [431] = { 'The headers are too large', 'The address or the headers of the request, cookies included, are larger than this platform forwards.' },
   [429] = { 'Too many connections', 'Your address has too many open requests. Wait until some have finished.' },
   [502] = { 'The application is not reachable', 'The application at %s exists, but does not answer right now. It may be starting, stopped, or crashed; its status and logs show which.' },
@@ -23,6 +24,7 @@ local FRAME = [[<!doctype html>
 local UNKNOWN = 'Nothing answers this method here.'
 local MALFORMED = 'The request is malformed.'
 local HEADERS = 'The headers are too large: 16 KB in all, 8 KB for one.'
+local OLDER_TLS = 'The connection uses an older version of TLS than this host name requires.'
 local TOO_MANY = 'Too many open connections from this address.'
 local AWAY = 'The platform does not answer right now. Try again in a moment.'
 local UNEXPECTED = 'An unexpected error occurred. Report the request id to find its cause.'
@@ -34,6 +36,7 @@ local WIRES = {
   api = {
     [400] = { 400, 'INVALID_INPUT', MALFORMED },
     [405] = { 404, 'ROUTE_NOT_FOUND', UNKNOWN },
+    [421] = { 421, 'INVALID_INPUT', OLDER_TLS },
     [429] = { 429, 'KEEP_CALM', TOO_MANY },
     [431] = { 431, 'INVALID_INPUT', HEADERS },
     [500] = { 500, 'INTERNAL_SERVER_ERROR', UNEXPECTED },
@@ -43,6 +46,7 @@ local WIRES = {
   blob = {
     [400] = { 400, 'INVALID_INPUT', MALFORMED },
     [405] = { 404, 'NOT_FOUND', UNKNOWN },
+    [421] = { 421, 'INVALID_INPUT', OLDER_TLS },
     [429] = { 429, 'RATE_LIMITED', TOO_MANY },
     [431] = { 431, 'INVALID_INPUT', HEADERS },
     [500] = { 500, 'INTERNAL_SERVER_ERROR', UNEXPECTED },
@@ -52,6 +56,7 @@ local WIRES = {
   s3 = {
     [400] = { 400, 'InvalidRequest', MALFORMED },
     [405] = { 405, 'MethodNotAllowed', UNKNOWN },
+    [421] = { 421, 'InvalidRequest', OLDER_TLS },
     [429] = { 503, 'SlowDown', TOO_MANY },
     [431] = { 400, 'InvalidRequest', HEADERS },
     [500] = { 500, 'InternalError', UNEXPECTED },
@@ -61,6 +66,7 @@ local WIRES = {
   text = {
     [400] = { 400, nil, MALFORMED },
     [405] = { 404, nil, UNKNOWN },
+    [421] = { 421, nil, OLDER_TLS },
     [429] = { 429, nil, TOO_MANY },
     [431] = { 431, nil, HEADERS },
     [500] = { 500, nil, UNEXPECTED },
@@ -75,10 +81,14 @@ local function uncached()
   if ngx.status == 429 or ngx.status == 502 or ngx.status == 503 then ngx.header['Retry-After'] = 2 end
 end
 
--- For a host name of an application: a small page for people.
-function M.application()
+local function in_the_clear(refused)
+  return refused and ngx.var.in_the_clear == '1'
+end
+
+-- For a host name of an application: a small page for people. `refused` = this port refuses plain http of other machines.
+function M.application(refused)
   uncached()
-  local page = ngx.var.in_the_clear == '1' and HTTPS_ONLY or ngx.var.app_full == '1' and FULL or PAGES[ngx.status] or DEFAULT
+  local page = in_the_clear(refused) and HTTPS_ONLY or ngx.var.app_full == '1' and FULL or PAGES[ngx.status] or DEFAULT
   local host = (ngx.var.host or ''):gsub('[^%w.-]', '')
   local text = page[2]:format(host)
   ngx.header['Content-Type'] = 'text/html; charset=utf-8'
@@ -89,10 +99,10 @@ local JSON = '{"status":"error","code":"%s","message":"%s"}'
 local XML = '<?xml version="1.0" encoding="UTF-8"?>\n<Error><Code>%s</Code><Message>%s</Message><RequestId>%s</RequestId></Error>'
 
 -- For a surface of the platform: an answer in the format of its wire.
-function M.surface(surface)
+function M.surface(surface, refused)
   local wire = WIRES[surface] or WIRES.text
   local status, code, message = unpack(wire[ngx.status] or wire[503], 1, 3)
-  if ngx.var.in_the_clear == '1' then message = HTTPS_ONLY_TEXT end
+  if in_the_clear(refused) then message = HTTPS_ONLY_TEXT end
   ngx.status = status
   uncached()
   if surface == 's3' then

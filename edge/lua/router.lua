@@ -4,9 +4,11 @@ local base = require 'resty.core.base'
 require 'resty.core.request'
 local ffi = require 'ffi'
 local access_log = require 'access_log'
+local certificates = require 'certificates'
 local connections = require 'connections'
 local routes = require 'routes'
 local targets = require 'targets'
+local well_known = require 'well_known'
 
 local find, gsub, lower = string.find, string.gsub, string.lower
 local truncated = ffi.new('int[1]')
@@ -49,25 +51,74 @@ local function one_host(var)
   return gsub(gsub(lower(named), ':%d+$', ''), '%.$', '') == var.host
 end
 
--- Refuses requests that two HTTP parsers could read differently, with 400 and a closed connection.
-function M.strict()
-  local raw = ngx.req.raw_header()
-  if not well_formed(raw) or not one_host(ngx.var) then return ngx.exit(400) end
+-- HTTP/2 has frames instead of these headers; whoever passes them on in HTTP/1.1 would change the request (RFC 9113, 8.2.2).
+-- What has no unambiguous form in HTTP/2 at all, such as a line break in a value, nginx refuses itself.
+local function unframed(var)
+  local te = var.http_te
+  return not (var.http_transfer_encoding or var.http_connection or var.http_upgrade or var.http_keep_alive
+    or var.http_proxy_connection or te and lower(te) ~= 'trailers')
+end
+
+-- Refuses requests that two HTTP parsers could read differently, with 400 and, in HTTP/1, a closed connection. Returns the raw header,
+-- which HTTP/2 does not have.
+function M.strict(var)
+  local raw
+  if ngx.req.http_version() == 2 then
+    if header_count() > MAX_HEADERS or not unframed(var) then return ngx.exit(400) end
+  else
+    raw = ngx.req.raw_header()
+    if not well_formed(raw) then return ngx.exit(400) end
+  end
+  if not one_host(var) then return ngx.exit(400) end
   return raw
 end
 
 -- In CGI-like applications `X_Forwarded_For` becomes the same variable as `X-Forwarded-For`, so such names are dropped.
 local function drop_odd_headers(raw)
-  if not find(raw, '\n[%w-]*[^%w:\r-][^:\r]*:') then return end
+  if raw and not find(raw, '\n[%w-]*[^%w:\r-][^:\r]*:') then return end
   for name in pairs(ngx.req.get_headers(0, true)) do
     if find(name, '[^%w-]') then ngx.req.clear_header(name) end
   end
 end
 
--- Access phase of a platform surface.
-function M.admit_surface()
-  M.strict()
-  if access_log.full then ngx.var.log_stopped = '1' end
+local https_port
+
+-- The port of redirects to https.
+function M.redirect_to(port)
+  https_port = port == 443 and '' or ':' .. port
+end
+
+-- Plain http is `refused` where another machine could read what is sent, or `redirected` where its host name has a certificate.
+local function leave_plain(var, plain)
+  if plain == 'refused' and var.in_the_clear == '1' then return ngx.exit(400) end
+  if plain ~= 'redirected' or var.client_scheme ~= 'http' or not certificates.covers(var.host) then return end
+  -- Not `ngx.redirect`, whose page would be nginx's own.
+  ngx.req.discard_body()
+  ngx.status = 308
+  ngx.header['Location'] = 'https://' .. var.host .. https_port .. var.request_uri
+  ngx.header['Content-Type'] = 'text/plain'
+  ngx.print('This address requires https.\n')
+  return ngx.exit(308)
+end
+
+-- A session of TLS 1.2 for another name of the same certificate must not reach a name that requires 1.3.
+local function misdirected(var)
+  return var.ssl_protocol == 'TLSv1.2' and certificates.requires_tls_1_3(var.host)
+end
+
+-- What every request passes first. Returns its raw header.
+local function pass(var, plain)
+  local raw = M.strict(var)
+  if access_log.full then var.log_stopped = '1' end
+  well_known.answer(var)
+  if misdirected(var) then return ngx.exit(421) end
+  if plain then leave_plain(var, plain) end
+  return raw
+end
+
+-- Access phase of a platform surface. `plain` says what happens to plain http; nil on the TLS port.
+function M.admit_surface(plain)
+  pass(ngx.var, plain)
 end
 
 -- Counts the request for the application that answers it; a member that is full leaves it to the others. Returns the status of a refusal.
@@ -99,10 +150,9 @@ local function turn_to(var, member)
 end
 
 -- Access phase of an application's host. `max` is the limit of its open requests, `room` that of all applications in this worker.
-function M.admit(max, room)
-  local raw = M.strict()
+function M.admit(max, room, plain)
   local var = ngx.var
-  if access_log.full then var.log_stopped = '1' end
+  local raw = pass(var, plain)
   local refusal = enter(var, max, room)
   if refusal then return ngx.exit(refusal) end
   drop_odd_headers(raw)

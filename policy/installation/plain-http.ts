@@ -17,11 +17,12 @@ export function plainHttpSettings({ urls, bind, edge }: Reached): string[] {
   // The API never terminates TLS.
   if (!isThisMachine(bind)) return [`BIND_ADDRESS=${bind}`]
   if (isThisMachine(edge.bind)) return []
-  // Neither does the proxy, which answers to any name. An https address is safe only when all clients come through a TLS terminator, and
-  // the proxy learns only from the proxies named here that a client used https.
+  // Neither does the proxy unless EDGE_TLS is set, and it answers to any name. An https address is then safe only when all clients come
+  // through a TLS terminator, and the proxy learns only from the proxies named here that a client used https.
   const tls = surfaces.some(([, url]) => url.startsWith('https://'))
   if (!tls) return [`EDGE_BIND=${edge.bind}`]
-  return edge.trustedProxies.length > 0 ? [] : [`EDGE_BIND=${edge.bind}, and no EDGE_TRUSTED_PROXIES`]
+  if (edge.tls || edge.trustedProxies.length > 0) return []
+  return [`EDGE_BIND=${edge.bind}, and no EDGE_TRUSTED_PROXIES or EDGE_TLS`]
 }
 
 /** Throws an Error that says what to do when other machines reach the platform by plain http without the operator's consent. */
@@ -30,8 +31,8 @@ export function refusePlainHttp(config: Reached): void {
   if (config.allowPlainHttp || settings.length === 0) return
   throw new Error(
     `Other machines reach this platform by plain http (${settings.join(', ')}): anyone on the network path can read and change API keys, sign-in codes, ` +
-      'session tokens and files. Terminate TLS in front of the proxy, set EDGE_TRUSTED_PROXIES to the address of the terminator (and EDGE_BIND=127.0.0.1 ' +
-      'when it runs on this machine), and set https addresses (BERTH_SCHEME=https with docker-compose.yml). ' +
+      'session tokens and files. Set https addresses (BERTH_SCHEME=https with docker-compose.yml), and let the proxy terminate TLS (EDGE_TLS), or something in front ' +
+      'of it whose address is in EDGE_TRUSTED_PROXIES (with EDGE_BIND=127.0.0.1 when it runs on this machine). ' +
       'On a private network where this is acceptable: ALLOW_PLAIN_HTTP=on.',
   )
 }

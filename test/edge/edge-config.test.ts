@@ -10,7 +10,7 @@ import { nginxEdge } from '../../activities/edge/nginx.ts'
 import { unusedPort } from '../../cli/installation/ports.ts'
 import { edgeConfig } from '../../edge/edge-config.ts'
 import type { EdgeConfigOptions } from '../../edge/edge-options.ts'
-import { findModules } from '../../edge/nginx-binary.ts'
+import { inspectNginx } from '../../edge/nginx-binary.ts'
 import { prepareEdge } from '../../edge/prepare.ts'
 import { surfaceTargets } from '../../edge/surfaces.ts'
 import { parseConfig } from '../../policy/config.ts'
@@ -22,7 +22,8 @@ function options(env: Record<string, string> = {}, more: Partial<EdgeConfigOptio
     settings: config.edge,
     folder: '/data/proxy',
     scripts: '/scripts',
-    modules: '/modules',
+    nginx: { modules: '/modules', http2Directive: false, brotli: false },
+    appsDomain: config.appsDomain,
     user: null,
     targets: surfaceTargets(config.bind, [config.ports]),
     allowPlainHttp: config.allowPlainHttp,
@@ -59,7 +60,7 @@ test('paths and networks that nginx would misread are refused', t => {
 })
 
 test('a missing nginx is reported with the command that installs it', async t => {
-  await t.throwsAsync(findModules('/nowhere/nginx'), { message: /apt-get install nginx-light libnginx-mod-http-lua/ })
+  await t.throwsAsync(inspectNginx('/nowhere/nginx'), { message: /apt-get install nginx-light libnginx-mod-http-lua/ })
 })
 
 test('the control socket is in a folder that other users cannot enter', async t => {
@@ -88,8 +89,8 @@ test('nginx accepts the configuration as an ordinary user too', async t => {
   const env = { EDGE_PORT: String(port), EDGE_CONTROL_SOCKET: socket, EDGE_ROUTES_FILE: routesFile, EDGE_WORKERS: '1' }
   const scripts = join(folder, 'lua')
   await cp(fileURLToPath(new URL('../../edge/lua', import.meta.url)), scripts, { recursive: true })
-  const modules = await findModules('nginx')
-  await writeFile(join(folder, 'nginx.conf'), edgeConfig(options(env, { folder, scripts, modules })))
+  const nginx = await inspectNginx('nginx')
+  await writeFile(join(folder, 'nginx.conf'), edgeConfig(options(env, { folder, scripts, nginx })))
   for (const name of ['access', 'temporary']) await mkdir(join(folder, name))
   const nobody = process.geteuid?.() === 0 ? { uid: 65534, gid: 65534 } : {}
   if (nobody.uid)

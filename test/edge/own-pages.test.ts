@@ -119,10 +119,18 @@ test('an upstream that does not answer is reported in the same format, and no an
   }
 })
 
-test('every status that nginx may answer itself has one of our pages, for every name', t => {
-  const config = parseConfig({ BERTH_DATA: '/data' }, '/')
+test('every status that nginx may answer itself has one of our pages, for every name and port', t => {
+  const config = parseConfig({ BERTH_DATA: '/data', EDGE_TLS: 'local' }, '/')
   const targets = surfaceTargets(config.bind, [config.ports])
-  const options = { folder: '/data/proxy', scripts: '/scripts', modules: '/modules', user: null, targets }
+  const nginx = { modules: '/modules', http2Directive: false, brotli: false }
+  const options = {
+    folder: '/data/proxy',
+    scripts: '/scripts',
+    nginx,
+    user: null,
+    targets,
+    appsDomain: 'apps.localhost',
+  }
   const text = edgeConfig({
     settings: config.edge,
     ...options,
@@ -131,7 +139,7 @@ test('every status that nginx may answer itself has one of our pages, for every 
     limitScale: 1,
   })
   const servers = text.split(/^ {2}server \{/m).filter(server => server.includes('server_name '))
-  t.is(servers.length, 6)
+  t.is(servers.length, 12)
   // The statuses for which nginx 1.22 has a page (ngx_http_error_pages), but for redirects, which nothing here makes.
   const own =
     '400 401 402 403 404 405 406 408 409 410 411 412 413 414 415 416 421 429 494 495 496 497 500 501 502 503 504 505 507'

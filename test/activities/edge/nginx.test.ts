@@ -1,6 +1,7 @@
 import anyTest, { type TestFn } from 'ava'
 import { nginxEdge } from '../../../activities/edge/nginx.ts'
 import { edgeContract } from '../../contracts/edge.ts'
+import { edgeCertificatesContract } from '../../contracts/edge-certificates.ts'
 import { fakeEdge } from '../../kit/fakes/edge.ts'
 import { startProxy, type TestProxy } from '../../kit/servers/proxy.ts'
 
@@ -12,8 +13,11 @@ test.before(async () => {
 })
 test.after.always(() => proxy?.stop())
 
-edgeContract(test, 'nginx', async () => proxy.edge)
-edgeContract(test, 'fake', async () => fakeEdge())
+const [fake, nginx] = [fakeEdge(), async () => proxy.edge]
+edgeContract(test, 'nginx', nginx)
+edgeContract(test, 'fake', async () => fake)
+edgeCertificatesContract(test, 'nginx', nginx)
+edgeCertificatesContract(test, 'fake', async () => fake)
 
 const route = { host: 'a.apps.localhost', appId: 'a1', address: '127.0.0.1', port: 80 }
 

@@ -1,10 +1,19 @@
 import { randomUUID } from 'node:crypto'
-import { assertName, assertRoute, type Edge, type Route, type ServedName } from '../../../activities/edge/port.ts'
+import {
+  assertName,
+  assertRoute,
+  type Edge,
+  type Route,
+  type ServedCertificate,
+  type ServedName,
+} from '../../../activities/edge/port.ts'
+import { checkedCertificate } from '../../../activities/edge/served-certificate.ts'
 
 /** The edge as a table in memory; held to the same suite as nginx. */
 export function fakeEdge(): Edge {
   const routes = new Map<string, Route>()
   const names = new Map<string, ServedName>()
+  const certificates = new Map<string, ServedCertificate>()
   const run = randomUUID()
   let mark: string | null = null
   return {
@@ -46,6 +55,24 @@ export function fakeEdge(): Edge {
     },
     async setMark(of, text) {
       if (of === run) mark = text
+    },
+    async setCertificate(certificate) {
+      certificates.set(certificate.host, checkedCertificate(certificate))
+    },
+    async removeCertificate(host) {
+      certificates.delete(host)
+    },
+    async syncCertificates(wanted) {
+      const checked = wanted.map(checkedCertificate)
+      certificates.clear()
+      for (const certificate of checked) certificates.set(certificate.host, certificate)
+    },
+    async listCertificates() {
+      return [...certificates.values()].map(({ host, version }) => ({ host, version }))
+    },
+    async setAnswers(answers) {
+      const odd = Object.values(answers).find(proof => proof !== null && !/^[\w-]+$/.test(proof))
+      if (odd !== undefined) throw new RangeError(`Not an answer: ${odd}`)
     },
   }
 }

@@ -15,9 +15,13 @@ export interface TestProxy {
   config: Config
   edge: Edge
   port: number
+  /** Where it listens for https, when `EDGE_TLS` is set. */
+  tlsPort: number
   /** Starts it after `kill`, on the same files and port. */
   start(): Promise<void>
   kill(signal: NodeJS.Signals): Promise<void>
+  /** Lets it read its configuration again. */
+  reload(): void
   /** Parsed lines of the access log, once at least `count` of them are there. */
   accessLog(count: number): Promise<Record<string, unknown>[]>
   /** What it wrote to its error log. */
@@ -32,8 +36,9 @@ export async function startProxy(
 ): Promise<TestProxy> {
   const dataDir = await mkdtemp(join(tmpdir(), 'berth-proxy-'))
   await chmod(dataDir, 0o711)
-  const port = await unusedPort()
-  const config = parseConfig({ BERTH_DATA: dataDir, EDGE_PORT: String(port), EDGE_WORKERS: '2', ...settings }, '/')
+  const [port, tlsPort] = [await unusedPort(), await unusedPort()]
+  const ports = { EDGE_PORT: String(port), EDGE_TLS_PORT: String(tlsPort) }
+  const config = parseConfig({ BERTH_DATA: dataDir, ...ports, EDGE_WORKERS: '2', ...settings }, '/')
   const edge = nginxEdge(config.edge.controlSocket)
   let child: ChildProcess
   let errors = ''
@@ -59,8 +64,10 @@ export async function startProxy(
     config,
     edge,
     port,
+    tlsPort,
     start,
     kill,
+    reload: () => child.kill('SIGHUP'),
     errors: () => errors,
     accessLog: count => readLog(join(dataDir, 'proxy/access'), count),
     async stop() {

@@ -282,6 +282,16 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
     notificationRereadMs: 3000,
   },
   // G5: 3 files of 10 MB.
+  'installation/edge-tls.ts': {
+    edgeTls: {
+      defaultPort: 8443,
+      sessionCacheMb: 20,
+      certificatesMb: 64,
+      parsedPerWorker: 2000,
+      maxStreams: 64,
+      requestsPerConnection: 1000,
+    },
+  },
   'installation/process-logs.ts': { processLogs: { bytes: 10_485_760, pieces: 3 } },
   // B64: 5 s to 1 hour.
   'hosts/reconciliation.ts': { bringBackDelay: { firstSeconds: 5, maxSeconds: 3600 } },

@@ -1,0 +1,47 @@
+-- What the proxy itself answers below /.well-known/, so that others can verify who controls a host name: `/.well-known/<kind>/<token>`
+-- is answered with the token, a full stop, and the proof of its kind. The token is the one in the path, so every proxy answers
+-- every token and nothing has to be distributed before a challenge.
+local journal = require 'journal'
+
+local match, sub = string.match, string.sub
+local FOLDER = '/.well-known/'
+local PATH = '^/%.well%-known/([a-z-]+)/([%w_-]+)$'
+local MAX_TOKEN = 256
+
+local function record(kind, proof)
+  return '{"kind":"' .. kind .. '","proof":"' .. proof .. '"}'
+end
+
+local function parse(line)
+  local kind, proof = match(line, '^{"kind":"([a-z-]+)","proof":"([%w_-]+)"}$')
+  if not kind then return nil, nil, 'malformed answer: ' .. line:sub(1, 200) end
+  return kind, proof
+end
+
+local M = { table = journal.new { name = 'answers', parse = parse, record = record } }
+local apps_suffix
+
+-- Below the domain of applications a challenge is the application's own: their certificates are not verified by host name.
+function M.spare(apps_domain)
+  apps_suffix = '.' .. apps_domain
+end
+
+-- Ends the request with its answer if it has one.
+function M.answer(var)
+  local uri = var.uri
+  if sub(uri, 1, #FOLDER) ~= FOLDER then return end
+  local kind, token = match(uri, PATH)
+  local method = var.request_method
+  if not kind or #token > MAX_TOKEN or (method ~= 'GET' and method ~= 'HEAD') then return end
+  if kind == 'acme-challenge' and sub(var.host, -#apps_suffix) == apps_suffix then return end
+  local proof = M.table.dict:get(kind)
+  if not proof then return end
+  ngx.req.discard_body() -- or its bytes would be read as the next request
+  ngx.header['Content-Type'] = 'text/plain'
+  ngx.header['Cache-Control'] = 'no-store'
+  ngx.header['X-Content-Type-Options'] = 'nosniff'
+  ngx.print(token .. '.' .. proof)
+  return ngx.exit(200)
+end
+
+return M
