@@ -4,6 +4,7 @@ import { earlierKeyChecks } from './accounts/credentials.ts'
 import { type DatabaseSettings, databaseSettings } from './databases/database-settings.ts'
 import { absolute, type Environment, integer, list, number, oneOf, required, withoutEmpty } from './environment.ts'
 import { type GitProviderSettings, gitProviderSettings } from './git/git-provider-settings.ts'
+import { type EdgePlace, edgePlace } from './installation/edge-place.ts'
 import { type SurfaceNames, surfaceNames } from './installation/surface-names.ts'
 import { type TemporalSettings, temporalSettings } from './installation/temporal-settings.ts'
 import { type MailSettings, mailSettings } from './mail/settings.ts'
@@ -116,6 +117,9 @@ export interface EdgeSettings {
   appBodyMb: number
   logHours: number
   logMb: number
+  /** Max disk of what is cached of applications; 0 = nothing is. */
+  cacheMb: number
+  place: EdgePlace
 }
 
 export type ObjectStoreConfig =
@@ -179,6 +183,8 @@ export function parseConfig(environment: Environment, cwd: string): Config {
       appBodyMb: integer(env, 'EDGE_APP_BODY_MB', 512),
       logHours: integer(env, 'EDGE_LOG_HOURS', 192),
       logMb: integer(env, 'EDGE_LOG_MB', 2048),
+      cacheMb: integer(env, 'EDGE_CACHE_MB', 1024),
+      place: edgePlace(env),
     },
     host: {
       id: env.HOST_NAME ?? 'local',

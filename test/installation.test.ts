@@ -132,6 +132,7 @@ test('every setting that the processes get is one that Berth reads', t => {
     'accounts/captcha',
     'databases/database-settings',
     'git/git-provider-settings',
+    'installation/edge-place',
     'installation/temporal-settings',
     'objects/blob-settings',
   ]
