@@ -37,7 +37,7 @@ function httpLines(options: EdgeConfigOptions): string[] {
     ...trustLines(options),
     ...tlsLines(options),
     ...proxyLines(),
-    ...logFormats(),
+    ...logFormats(options.settings.place.name),
     'open_log_file_cache max=8 inactive=60s valid=10s;',
     'access_log off;',
     ...applicationServers(options),

@@ -42,6 +42,7 @@ function applicationLines(options: EdgeConfigOptions, listener: Listener): strin
     `error_page ${ownRefusals} 404 405 413 429 503 504 @page;`,
     'error_page 502 = @again;',
     ...malformed(page),
+    "header_filter_by_lua_block { require('router').answered() }",
     "log_by_lua_block { require('router').leave() }",
     ...block('location /', [
       // In the location and not in the server: an internal redirect to one of our pages sets the server's variables again.
@@ -140,6 +141,7 @@ function logLines({ folder }: EdgeConfigOptions, format: 'application' | 'surfac
     `root ${quoted(`${folder}/access`)};`,
     "set $app_id '';",
     "set $log_stopped '';",
+    "set $edge_ms '';",
     `access_log ${quoted(`${folder}/access`, '/access-$log_hour.log')} ${format} if=$log_wanted;`,
   ]
 }

@@ -1,4 +1,4 @@
-import { malformedPath } from './nginx-text.ts'
+import { block, malformedPath } from './nginx-text.ts'
 
 /**
  * One JSON line per request: the nginx variable of each key. Numbers are not quoted, everything else is escaped text.
@@ -25,10 +25,31 @@ const fields = {
   request_id: '"$request_id"',
 } as const
 
+/**
+ * What only lines of applications have. `cache` is `dynamic` where the cache was not asked. `edge_ms` is the time until the first byte was
+ * on its way to the client, `origin_ms` until the last application that was tried had sent its headers; null where that never was.
+ * `mitigated` means that the proxy refused the request itself. `colo` names this proxy.
+ */
+const applicationFields = (colo: string) => ({
+  ...fields,
+  scheme: '"$client_scheme"',
+  cache: '"$cache_state"',
+  edge_ms: '$log_edge_ms',
+  origin_ms: '$log_origin_ms',
+  tls: '"$ssl_protocol"',
+  colo: `"${colo}"`,
+  mitigated: '$mitigated',
+})
+
+/** Statuses with which the proxy refuses a request that no application has seen. */
+const refusals = '400|403|413|429|431'
+
+const states = ['HIT', 'MISS', 'BYPASS', 'EXPIRED', 'STALE', 'UPDATING', 'REVALIDATED']
+
 /** The two formats: the full one for applications, and one for the platform's surfaces without fields that may contain a token. */
-export function logFormats(): string[] {
+export function logFormats(colo: string): string[] {
   return [
-    ...format('application', fields),
+    ...format('application', applicationFields(colo)),
     ...format('surface', { ...fields, path: '"$first_segment"', query: '""', referer: '""' }),
     // A refused request line leaves 000 or 009, which are not numbers in JSON.
     'map $status $log_status { ~^0 0; default $status; }',
@@ -37,6 +58,19 @@ export function logFormats(): string[] {
     'map $asked_path $first_segment { "~^(?<first>/[^/]*)" $first; default "/"; }',
     'map $time_iso8601 $log_hour { "~^(?<hour>[0-9-]+T[0-9]+)" $hour; default unknown; }',
     'map $log_stopped $log_wanted { "" 1; default 0; }',
+    ...block('map $upstream_cache_status $cache_state', [
+      ...states.map(state => `${state} ${state.toLowerCase()};`),
+      'default dynamic;',
+    ]),
+    'map $edge_ms $log_edge_ms { "" null; default $edge_ms; }',
+    // The last of one figure for each try, as in `0.251, 1.020`, in ms without leading zeros.
+    ...block('map $upstream_header_time $log_origin_ms', [
+      '"~(?:^|[ ,])0\\.000$" 0;',
+      '"~(?:^|[ ,])0\\.0*(?<below_a_second>[1-9][0-9]*)$" $below_a_second;',
+      '"~(?:^|[ ,])(?<whole>[1-9][0-9]*)\\.(?<part>[0-9]+)$" $whole$part;',
+      'default null;',
+    ]),
+    `map "$status:$upstream_cache_status:$upstream_status" $mitigated { "~^(?:${refusals})::[-, :]*$" true; default false; }`,
   ]
 }
 

@@ -5,6 +5,7 @@ import { type DatabaseSettings, databaseSettings } from './databases/database-se
 import { type DomainSettings, domainSettings } from './domains/domain-settings.ts'
 import { absolute, type Environment, integer, list, number, oneOf, required, withoutEmpty } from './environment.ts'
 import { type GitProviderSettings, gitProviderSettings } from './git/git-provider-settings.ts'
+import { type EdgePlace, edgePlace } from './installation/edge-place.ts'
 import { type EdgeTlsSettings, edgeTlsSettings } from './installation/edge-tls.ts'
 import { type SurfaceNames, surfaceNames } from './installation/surface-names.ts'
 import { type TemporalSettings, temporalSettings } from './installation/temporal-settings.ts'
@@ -121,6 +122,9 @@ export interface EdgeSettings extends EdgeTlsSettings {
   compression: boolean
   logHours: number
   logMb: number
+  /** Max disk of what is cached of applications; 0 = nothing is. */
+  cacheMb: number
+  place: EdgePlace
 }
 
 export type ObjectStoreConfig =
@@ -187,6 +191,8 @@ export function parseConfig(environment: Environment, cwd: string): Config {
       compression: oneOf(env, 'EDGE_COMPRESSION', ['on', 'off']) === 'on',
       logHours: integer(env, 'EDGE_LOG_HOURS', 192),
       logMb: integer(env, 'EDGE_LOG_MB', 2048),
+      cacheMb: integer(env, 'EDGE_CACHE_MB', 1024),
+      place: edgePlace(env),
     },
     domains: domainSettings(env),
     host: {

@@ -84,7 +84,7 @@ export async function startPlatformWorker({
     keepRoutes(
       {
         ...{ db, edge, databaseUrl: config.databaseUrl, appsDomain: config.appsDomain, machine, log },
-        edgeName: config.edge.name,
+        edgeName: config.edge.place.name,
         domains: new DomainRounds({
           ...{ db, edge, answers, keys: config.sealKeys, appsDomain: config.appsDomain, ownCertificates: ownFiles },
         }),

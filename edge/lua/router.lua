@@ -10,7 +10,7 @@ local routes = require 'routes'
 local targets = require 'targets'
 local well_known = require 'well_known'
 
-local find, gsub, lower = string.find, string.gsub, string.lower
+local find, gsub, lower, floor = string.find, string.gsub, string.lower, math.floor
 local truncated = ffi.new('int[1]')
 
 local M = {}
@@ -170,6 +170,12 @@ function M.again()
   ngx.sleep(SECOND_ATTEMPT_SECONDS)
   local member = targets.choose(var.host)
   if member then turn_to(var, member) end
+end
+
+-- Header filter of an application's host: the first byte leaves. Does not disclose which server this is.
+function M.answered()
+  ngx.header['Server'] = nil
+  ngx.var.edge_ms = floor((ngx.now() - ngx.req.start_time()) * 1000 + 0.5)
 end
 
 -- Log phase of an application's host, which every request reaches, however it ended. An internal redirect to one of our pages keeps variables.

@@ -1,4 +1,6 @@
+import { once } from 'node:events'
 import { access, readdir, writeFile } from 'node:fs/promises'
+import { connect } from 'node:net'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import test from 'ava'
@@ -44,6 +46,50 @@ test('every request is one JSON line, whatever its content', async t => {
   t.true(Number(first?.bytes) > 12 && Number(first?.seconds) >= 0 && Number(first?.upstream_seconds) >= 0)
   t.regex(String(first?.request_id), /^[0-9a-f]{32}$/)
   t.like(second, { host: 'nobody.localhost', app: '', status: 404, upstream_status: '' })
+})
+
+test('a line says how an application was reached, how long that took, and whether the proxy itself refused', async t => {
+  const settings = {
+    EDGE_NAME: 'edge-1',
+    EDGE_APP_BODY_MB: '1',
+    EDGE_TRUSTED_PROXIES: '127.0.0.1',
+    ALLOW_PLAIN_HTTP: 'on',
+  }
+  const proxy = await startProxy(settings)
+  t.teardown(proxy.stop)
+  const origin = await startOrigin(async (incoming, answer) => {
+    if (incoming.url === '/slow') await sleep(1050)
+    if (incoming.url === '/busy') answer.statusCode = 429
+    answer.write('first')
+    await sleep(incoming.url === '/streams' ? 1500 : 0)
+    answer.end()
+  })
+  t.teardown(origin.stop)
+  const host = 'a.localhost'
+  await proxy.edge.setRoute({ host, appId, address: '127.0.0.1', port: origin.port })
+  await ask(proxy.port, host, { path: '/quick', headers: { 'x-forwarded-proto': 'https' } })
+  for (const path of ['/slow', '/busy', '/streams']) await ask(proxy.port, host, { path })
+  await ask(proxy.port, 'nobody.localhost', { path: '/missing' })
+  const large = { 'content-length': String(1024 ** 2 + 1) }
+  await ask(proxy.port, host, { method: 'POST', path: '/large', headers: large }).catch(() => {})
+  const socket = connect(proxy.port, '127.0.0.1').end(`GET /odd HTTP/1.1\nHost: ${host}\n\n`)
+  await once(socket.resume(), 'close')
+  const lines = await proxy.accessLog(7)
+  const of = (path: string) => lines.find(line => line.path === path) ?? {}
+  const plain = { scheme: 'http', cache: 'dynamic', tls: '', colo: 'edge-1', mitigated: false }
+  t.like(of('/quick'), { ...plain, scheme: 'https' })
+  for (const path of ['/slow', '/busy', '/streams']) t.like(of(path), plain, path)
+  const times = (path: string) => [of(path).edge_ms, of(path).origin_ms] as number[]
+  for (const path of ['/quick', '/slow', '/busy', '/streams'])
+    for (const time of times(path)) t.true(Number.isInteger(time) && time >= 0, `${path}: ${time}`)
+  t.true(times('/slow').every(time => time >= 1000))
+  t.true(
+    Number(of('/streams').seconds) * 1000 - Math.max(...times('/streams')) >= 1000,
+    'until the first byte, not the last',
+  )
+  t.like(of('/missing'), { ...plain, status: 404, origin_ms: null })
+  t.like(of('/large'), { ...plain, status: 413, origin_ms: null, mitigated: true })
+  t.like(of('/odd'), { ...plain, status: 400, origin_ms: null, mitigated: true })
 })
 
 test("lines of the platform's own surfaces hold no token", async t => {

@@ -81,7 +81,8 @@ test('a slow member gets fewer requests than the others', async t => {
   const asked = load(proxy.port, 16)
   await comesTrue(() => asked.count() >= 400)
   t.deepEqual(await asked.end(), [])
-  t.true(answered.get('two')! < asked.count() / 5, `${[...answered]}`)
+  const others = Math.min(answered.get('one')!, answered.get('three')!)
+  t.true(answered.get('two')! < 0.8 * others, `${[...answered]}`)
 })
 
 test('a member that dies under load loses no GET; it gets requests again once it is back, and none once it is removed', async t => {
