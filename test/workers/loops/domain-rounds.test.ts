@@ -1,0 +1,164 @@
+import test, { type ExecutionContext } from 'ava'
+import { ensureRequest, storeCertificate, takeOrder } from '../../../db/domains/certificates.ts'
+import { recordLook } from '../../../db/domains/domain-looks.ts'
+import { assignDomain, unassignDomain } from '../../../db/domains/domains.ts'
+import { edgeSnapshot, edgesBehind, isAnyEdgeLive, recordEdge, transactionNumber } from '../../../db/domains/edges.ts'
+import { defaultPlans } from '../../../policy/accounts/plans.ts'
+import { sealKeys } from '../../../policy/seal.ts'
+import { DomainRounds } from '../../../workers/loops/domain-rounds.ts'
+import { rows } from '../../kit/rows/rows.ts'
+import { testDatabase } from '../../kit/servers/database.ts'
+import { handshake, type Issuer, testIssuer } from '../../kit/servers/https.ts'
+import { startProxy, type TestProxy } from '../../kit/servers/proxy.ts'
+
+const database = testDatabase()
+const keys = sealKeys('ab'.repeat(32))
+const proved = { txtSeen: true, cnameSeen: false, points: true, delegated: false, problem: null }
+const answers = async () => ({ 'acme-challenge': 'thumbprint', 'berth-check': 'proof' })
+
+let proxy: TestProxy
+let issuer: Issuer
+test.before(async () => {
+  proxy = await startProxy({ EDGE_TLS: 'local' })
+  issuer = await testIssuer()
+})
+test.after.always(() => proxy?.stop())
+
+async function scene(t: ExecutionContext) {
+  const { db } = await database
+  t.teardown(async () => {
+    await db('domains').delete()
+  })
+  const make = rows(db)
+  await make.host('h1')
+  const ana = await make.user()
+  const apps = [await make.app(ana.id, { memoryMb: 256 }), await make.app(ana.id, { memoryMb: 256 })]
+  const rounds = new DomainRounds({
+    db,
+    keys,
+    edge: proxy.edge,
+    appsDomain: 'apps.localhost',
+    answers,
+    now: () => clock,
+  })
+  let clock = 0
+  return {
+    ...{ db, rounds, apps: apps.map(({ app }) => app) },
+    later: (seconds: number) => {
+      clock += seconds * 1000
+    },
+    async claim(hostname: string, app = apps[0]!.app) {
+      await assignDomain(db, { app: { id: app.id, owner_id: ana.id }, hostname, plans: defaultPlans })
+      await recordLook(db, hostname, proved)
+    },
+    async certify(hostname: string) {
+      const { chain, key } = await issuer.issue(hostname)
+      const order = (await takeOrder(db, { hostname, registered: hostname, authority: 'a' }))!
+      await ensureRequest(db, keys, order.id, async () => ({ privateKey: key, csr: Buffer.from('csr') }))
+      const dates = { notBefore: new Date(), notAfter: new Date(Date.now() + 1e9), renewAt: new Date(Date.now() + 1e8) }
+      await storeCertificate(db, order.id, { chain, issuer: 'Test', serial: order.id, ...dates })
+      return order.id
+    },
+    names: async () => (await proxy.edge.listNames()).map(({ host, https }) => `${host} ${https}`),
+    certificates: async () => (await proxy.edge.listCertificates()).map(({ host, version }) => `${host} ${version}`),
+  }
+}
+
+test.serial(
+  'a name is at the proxy with its members as soon as it is proved, with https once it has a certificate',
+  async t => {
+    const { rounds, apps, claim, certify, names, certificates, db } = await scene(t)
+    await claim('a.shop.dev')
+    await rounds.round()
+    t.deepEqual([await names(), await certificates()], [['a.shop.dev off'], []])
+    await claim('a.shop.dev', apps[1])
+    const id = await certify('a.shop.dev')
+    await rounds.round()
+    t.deepEqual([await names(), await certificates()], [['a.shop.dev redirect'], [`a.shop.dev ${id}`]])
+    const [{ members }] = (await proxy.edge.listNames()) as [{ members: string[] }]
+    t.deepEqual(members, apps.map(({ subdomain }) => `${subdomain}.apps.localhost`).sort())
+    const { certificate } = await handshake(proxy.tlsPort, 'a.shop.dev', { ca: issuer.root })
+    t.is(certificate.subject.CN, 'a.shop.dev')
+    const next = await certify('a.shop.dev')
+    await rounds.round()
+    t.deepEqual(await certificates(), [`a.shop.dev ${next}`])
+    for (const { id } of apps) await unassignDomain(db, id)
+    await rounds.round()
+    t.deepEqual([await names(), await certificates()], [[], []])
+  },
+)
+
+test.serial(
+  'what was changed at the proxy behind its back is mended within 10 s, also without a change in Postgres',
+  async t => {
+    const { rounds, claim, certify, names, certificates, later } = await scene(t)
+    await claim('b.shop.dev')
+    const id = await certify('b.shop.dev')
+    await rounds.round()
+    await proxy.edge.syncNames([{ host: 'stray.shop.dev', members: ['x.apps.localhost'], https: 'off' }])
+    await proxy.edge.removeCertificate('b.shop.dev')
+    later(9)
+    t.is((await rounds.round()).changed, 0)
+    later(1)
+    await rounds.round()
+    t.deepEqual([await names(), await certificates()], [['b.shop.dev redirect'], [`b.shop.dev ${id}`]])
+  },
+)
+
+test.serial('a certificate that the proxy refuses is told, delays no other, and is tried again', async t => {
+  const { rounds, db, claim, certify, certificates, later } = await scene(t)
+  await claim('good.shop.dev')
+  await claim('bad.shop.dev', (await scene(t)).apps[0])
+  const bad = await certify('bad.shop.dev')
+  const { chain } = await issuer.issue('other.shop.dev')
+  await db('certificates').where({ id: bad }).update({ chain })
+  const good = await certify('good.shop.dev').catch(() => null)
+  const { refused } = await rounds.round()
+  t.deepEqual(
+    refused.map(({ hostname }) => hostname),
+    ['bad.shop.dev'],
+  )
+  t.false(refused[0]!.why.includes('PRIVATE KEY'))
+  t.true((await certificates()).includes(`good.shop.dev ${good}`))
+  later(1)
+  t.is((await rounds.round()).refused.length, 1)
+  const mended = await certify('bad.shop.dev')
+  t.deepEqual((await rounds.round()).refused, [])
+  t.true((await certificates()).includes(`bad.shop.dev ${mended}`))
+})
+
+test.serial('a change counts as applied once every live proxy has recorded a snapshot that shows it', async t => {
+  const { db } = await scene(t)
+  t.teardown(async () => {
+    await db('edges').delete()
+  })
+  t.false(await isAnyEdgeLive(db))
+  const before = await edgeSnapshot(db)
+  const change = await db.transaction(trx => transactionNumber(trx))
+  t.deepEqual(await edgesBehind(db, change), [], 'nobody lives')
+  await recordEdge(db, 'one', before)
+  await recordEdge(db, 'two', await edgeSnapshot(db))
+  t.true(await isAnyEdgeLive(db))
+  t.deepEqual(await edgesBehind(db, change), ['one'])
+  await recordEdge(db, 'two', before)
+  t.deepEqual(await edgesBehind(db, change), ['one'], 'a slower keeper of the same proxy takes nothing back')
+  await recordEdge(db, 'one', await edgeSnapshot(db))
+  t.deepEqual(await edgesBehind(db, change), [])
+  const next = await db.transaction(trx => transactionNumber(trx))
+  await db('edges')
+    .where({ id: 'one' })
+    .update({ seen_at: db.raw(`now() - interval '26 s'`) })
+  t.deepEqual(await edgesBehind(db, next), ['two'], 'a proxy that was cut off is not waited for')
+})
+
+test.serial('a transaction that commits late is not taken for applied', async t => {
+  const { db } = await scene(t)
+  t.teardown(async () => {
+    await db('edges').delete()
+  })
+  const slow = await db.transaction()
+  const change = await transactionNumber(slow)
+  await recordEdge(db, 'one', await edgeSnapshot(db))
+  await slow.commit()
+  t.deepEqual(await edgesBehind(db, change), ['one'], 'the keeper could not see it')
+})
