@@ -1,6 +1,6 @@
 import type { DuckDBConnection, DuckDBValue } from '@duckdb/node-api'
 import { bucketMs, methods, stands } from '../../policy/network/analytics-terms.ts'
-import type { FilterName, Filters } from '../../policy/network/filters.ts'
+import { type FilterName, type Filters, filterNames } from '../../policy/network/filters.ts'
 import { literal } from './duckdb-days.ts'
 import type { Question } from './port.ts'
 
@@ -59,7 +59,10 @@ export function sourceOf(
   columns: readonly string[],
   { filters = {}, where = [] }: { filters?: Filters; where?: readonly string[] } = {},
 ): Source {
-  const present = Object.entries(filters).filter((entry): entry is [FilterName, string] => entry[1] !== undefined)
+  const present = filterNames.flatMap((name): [FilterName, string][] => {
+    const value = filters[name]
+    return value === undefined ? [] : [[name, value]]
+  })
   const tests = [
     'r.app = $app',
     'r.seen >= $from',

@@ -26,6 +26,8 @@ export interface DuckDb extends Analytics, Intake {
   remove(day: string): Promise<void>
   /** Bytes of its files. */
   size(): Promise<number>
+  /** Whether after this error everything fails until the engine is opened again, as after a write to a full disk. */
+  isBroken(error: unknown): boolean
   close(): Promise<void>
 }
 
@@ -70,6 +72,7 @@ export async function openDuckDb({
       await days.remove(day)
     },
     size: () => days.size(),
+    isBroken: error => /FATAL|invalidated/i.test((error as Error).message),
     async close() {
       await Promise.allSettled(running)
       intake.close()
