@@ -14,7 +14,7 @@ RUN apt-get update \
  && apt-get install -y --no-install-recommends ca-certificates nginx-light libnginx-mod-http-lua mount e2fsprogs iptables iproute2 util-linux mmdebstrap git \
  && rm -rf /var/lib/apt/lists/*
 # Users of the API, of the worker, and of the set-up; far from the applications' users, which begin at 10001.
-RUN for user in api:810 worker:811 setup:812; do \
+RUN for user in api:810 worker:811 setup:812 analytics:813; do \
       groupadd --gid "${user#*:}" "berth-${user%:*}" \
       && useradd --uid "${user#*:}" --gid "${user#*:}" --no-create-home --home-dir /tmp --shell /usr/sbin/nologin "berth-${user%:*}"; \
     done

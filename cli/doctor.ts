@@ -73,7 +73,9 @@ async function examine(installation: Installation, manner: Manner): Promise<Find
   const living = runningProcesses(runFolder)
   const stopped = [...(supervisor ? [supervisor] : []), ...living].filter(isFrozen)
   const names = living.map(({ name }) => name).sort()
-  const processes = processFinding(names, installation.external, isSupervised, stopped)
+  const processes = processFinding(names, installation.external, isSupervised, stopped, {
+    analytics: config.analytics.isOn,
+  })
   // While Berth is stopped every part would report the same.
   return [...machine, processes, ...(isSupervised ? await partFindings(installation, manner) : [])]
 }

@@ -10,6 +10,12 @@ import { type EdgeTlsSettings, edgeTlsSettings } from './installation/edge-tls.t
 import { type SurfaceNames, surfaceNames } from './installation/surface-names.ts'
 import { type TemporalSettings, temporalSettings } from './installation/temporal-settings.ts'
 import { type MailSettings, mailSettings } from './mail/settings.ts'
+import {
+  type AddressDatabases,
+  type AnalyticsSettings,
+  addressDatabases,
+  analyticsSettings,
+} from './network/analytics-settings.ts'
 import { type BlobSettings, blobSettings } from './objects/blob-settings.ts'
 import { type Retention, retentionSettings } from './retention.ts'
 import { type SealKeys, sealKeys } from './seal.ts'
@@ -72,6 +78,8 @@ export interface Config {
   mail: MailSettings
   blob: BlobSettings
   databases: DatabaseSettings
+  analytics: AnalyticsSettings
+  addresses: AddressDatabases
   retention: Retention
   appConfigNames: string[]
   /** Two-letter codes of countries that are refused. */
@@ -221,6 +229,8 @@ export function parseConfig(environment: Environment, cwd: string): Config {
     mail: mailSettings({ url: env.SMTP_URL, from: env.MAIL_FROM }, `${dataDir}/mail`, domain),
     blob: blobSettings(env),
     databases: databaseSettings(env, appsDomain),
+    analytics: analyticsSettings(env),
+    addresses: addressDatabases(env, cwd),
     retention: retentionSettings(env),
     appConfigNames: list(env.APP_CONFIG_NAMES),
     blockedCountries: countryCodes('BLOCKED_COUNTRIES', list(env.BLOCKED_COUNTRIES)),

@@ -1,4 +1,5 @@
 import { domainErrors } from './domains/domain-errors.ts'
+import { networkErrors } from './network/network-errors.ts'
 import { blobErrors } from './objects/blob-errors.ts'
 
 /**
@@ -7,6 +8,7 @@ import { blobErrors } from './objects/blob-errors.ts'
  */
 export const managementErrors = {
   ...domainErrors,
+  ...networkErrors,
   SNAPSHOT_PROCESSING: [202, 'The snapshot is still running. It appears in the list when it is done.'],
   SNAPSHOT_RESTORE_PROCESSING: [202, 'The restore is still running. Read its state to follow it.'],
   INVALID_FILE: [400, 'The file is not a valid zip archive.'],
@@ -59,6 +61,10 @@ export const managementErrors = {
   INVALID_PARAMETERS: [400, 'A parameter is missing or malformed.'],
   MISSING_PARAMETERS: [400, 'A parameter is missing.'],
   INVALID_ID: [400, 'An id is missing or malformed.'],
+  INVALID_TIME_RANGE: [
+    400,
+    'start and end must be ISO 8601, at most 7 days apart, and start must be earlier and past.',
+  ],
   INVALID_DATABASE_TYPE: [400, 'The type must be mongo, mysql, redis or postgres.'],
   INVALID_DATABASE_VERSION: [400, 'The version must be one that this platform offers for this type.'],
   CLUSTER_SELECTION_FAILED: [400, 'No container host has enough free capacity for this database.'],

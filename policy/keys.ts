@@ -14,3 +14,8 @@ export function deriveKey(masterKeyHex: string, purpose: string): Buffer {
 export function hostReadKey(masterKeyHex: string, hostId: string): string {
   return deriveKey(masterKeyHex, `host-read/${hostId}`).toString('hex')
 }
+
+/** The bearer token of the API for the process that answers questions about requests. */
+export function analyticsKey(masterKeyHex: string): string {
+  return deriveKey(masterKeyHex, 'analytics').toString('hex')
+}

@@ -52,6 +52,10 @@ test('the rule sees what it must see', t => {
     t.deepEqual(breachesOf('activities/databases/x.ts', `import { a } from '${driver}'`), [
       `activities/databases/x.ts imports ${driver}`,
     ])
+  t.deepEqual(breachesOf('workers/analytics.ts', `import { a } from '@duckdb/node-api'`), [
+    'workers/analytics.ts imports @duckdb/node-api',
+  ])
+  t.deepEqual(breachesOf('activities/analytics/duckdb-days.ts', `import { a } from '@duckdb/node-api'`), [])
   t.deepEqual(breachesOf('activities/databases/engines/redis/redis.ts', `import { Redis } from 'ioredis'`), [])
   t.deepEqual(breachesOf('policy/x.ts', `import { a } from './y'`), ['policy/x.ts imports ./y without its extension'])
 })

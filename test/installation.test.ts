@@ -20,7 +20,7 @@ const services = new Map(
     .map(part => [part.slice(0, part.indexOf(':')), part] as const),
 )
 const oneShot = ['temporal-schema', 'folders', 'setup']
-const ours = ['folders', 'setup', 'api', 'worker', 'host', 'proxy']
+const ours = ['folders', 'setup', 'api', 'worker', 'host', 'proxy', 'analytics']
 const byOurs = (a: string, b: string) => ours.indexOf(a) - ours.indexOf(b)
 
 test('every part of an installation is there', t => {
@@ -38,6 +38,7 @@ test('every part of an installation is there', t => {
       'worker',
       'host',
       'proxy',
+      'analytics',
     ],
   )
 })
@@ -136,6 +137,7 @@ test('every setting that the processes get is one that Berth reads', t => {
     'installation/edge-place',
     'installation/edge-tls',
     'installation/temporal-settings',
+    'network/analytics-settings',
     'objects/blob-settings',
   ]
     .map(name => text(`policy/${name}.ts`))
@@ -156,7 +158,7 @@ test('every setting that the processes get is one that Berth reads', t => {
 
 test('plain http is refused by every process unless .env asks for it', t => {
   const start = (name: string, own: Record<string, string>) => refusePlainHttp(parseConfig(filled(name, own), '/'))
-  for (const name of ['setup', 'api', 'worker', 'host', 'proxy']) {
+  for (const name of ['setup', 'api', 'worker', 'host', 'proxy', 'analytics']) {
     t.throws(() => start(name, {}), { message: /plain http/ }, name)
     t.notThrows(() => start(name, { ALLOW_PLAIN_HTTP: 'on' }), name)
     t.throws(() => start(name, { BERTH_SCHEME: 'https' }), { message: /no EDGE_TRUSTED_PROXIES/ }, name)
@@ -232,6 +234,7 @@ test('each of our containers has a user, gives up what it does not need, and can
     worker: '811',
     host: '0',
     proxy: '0',
+    analytics: '813',
   })
   const own = users.get('api')
   t.true(text('docs/installation.md').includes(`chown ${own}:${own}`), 'the owner of a private key that is a file')

@@ -125,8 +125,8 @@ export async function serveApi(config: Config): Promise<void> {
     rates,
     service: new ServiceStatus(healthChecks({ db, store, pingEdge: () => edgeAnswers(config.edge), pingWorkflows })),
     isInside: address => inside.has(address),
-    isBlocked: await openCountries(config.blockedCountries),
-    asksCaptcha: await openCountries(config.captcha?.countries ?? []),
+    isBlocked: await openCountries(config.blockedCountries, config.addresses.countryDatabase),
+    asksCaptcha: await openCountries(config.captcha?.countries ?? [], config.addresses.countryDatabase),
     captcha: config.captcha && siteverifyCaptcha(config.captcha),
   }
 

@@ -1,5 +1,6 @@
 import { nginxEdge } from '../activities/edge/nginx.ts'
 import { parseConfig } from '../policy/config.ts'
+import { analyticsKey } from '../policy/keys.ts'
 import { platformQueue, queuesOfHost } from '../workflows/ids.ts'
 import { openTemporal } from './connect.ts'
 import { unpolled } from './poller-health.ts'
@@ -25,6 +26,11 @@ const checks: Record<string, () => Promise<string | null>> = {
   },
   worker: () => polled(platformQueue(config.queuePrefix)),
   host: () => polled(...Object.values(queuesOfHost(config.queuePrefix, config.host.id))),
+  async analytics() {
+    const headers = { Authorization: `Bearer ${analyticsKey(config.masterKey)}` }
+    const { ok, status } = await fetch(`http://127.0.0.1:${config.analytics.port}/state`, { headers })
+    return ok ? null : `it answers with ${status}`
+  },
   proxy: () =>
     nginxEdge(config.edge.controlSocket)
       .listRoutes()

@@ -61,11 +61,13 @@ export function processFinding(
   external: { postgres: boolean; temporal: boolean },
   supervisor: boolean,
   stopped: readonly { name: string; pid: number }[] = [],
+  { analytics = true }: { analytics?: boolean } = {},
 ): Finding {
   const wanted = [
     ...(external.postgres ? [] : ['postgres']),
     ...(external.temporal ? [] : ['temporal']),
     ...ownProcesses,
+    ...(analytics ? ['analytics'] : []),
   ]
   const missing = wanted.filter(name => !living.includes(name))
   const state = living.length ? `${living.join(', ')} run` : 'none runs'

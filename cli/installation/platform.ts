@@ -26,8 +26,11 @@ import { outsideValues } from './secrets.ts'
 export async function startPlatform(installation: Installation, supervisor: Supervisor, say: Say): Promise<void> {
   const stores = await startStores(installation, supervisor, say)
   const needs = stores.map(({ name }) => name)
-  const names = ['api', 'worker', 'host']
-  await Promise.all(names.map(name => supervisor.start(ourProcess(name, name, needs, installation.settings))))
+  const { config, settings } = installation
+  const start = (name: string, after = needs) => supervisor.start(ourProcess(name, name, after, settings))
+  // It reads what the proxy writes, and needs nothing else.
+  const analytics = config.analytics.isOn ? [start('analytics', ['proxy'])] : []
+  await Promise.all([...['api', 'worker', 'host'].map(name => start(name)), ...analytics])
 }
 
 /** Starts what our processes depend on: the database (migrated, with its first account), Temporal, the object store, the engine, the proxy. */

@@ -27,6 +27,9 @@ const fences: [library: RegExp, where: RegExp][] = [
   [/^mysql2(\/|$)/, /^activities\/databases\/engines\/mysql|^(bench|test)\//],
   [/^ioredis$/, /^activities\/databases\/engines\/redis\/|^(bench|test)\//],
   [/^mongodb$/, /^activities\/databases\/engines\/mongo|^(bench|test)\//],
+  [/^@duckdb\//, /^activities\/analytics\/duckdb[\w-]*\.ts$|^bench\//],
+  [/^(bowser|isbot)$/, /^activities\/analytics\/agents\.ts$/],
+  [/^mmdb-lib$/, /^lib\/address-database\.ts$/],
   [/^@temporalio\/workflow$/, /^(workflows|test)\//],
 ]
 

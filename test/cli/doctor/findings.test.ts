@@ -14,7 +14,7 @@ import {
 import { byCompose, bySupervisor, hostAlone, isElsewhere, mannerOf } from '../../../cli/doctor/manner.ts'
 import { parseConfig } from '../../../policy/config.ts'
 
-const all = ['api', 'host', 'postgres', 'proxy', 'temporal', 'worker']
+const all = ['analytics', 'api', 'host', 'postgres', 'proxy', 'temporal', 'worker']
 const ours = { postgres: false, temporal: false }
 
 test('the report marks what needs attention, says what to do below, and counts at the end', t => {
@@ -61,7 +61,9 @@ test('an engine without live-restore is reported, with what to set', t => {
 
 test('missing processes are named, with the command for their logs', t => {
   t.is(processFinding(all, ours, true).remedy, undefined)
-  t.is(processFinding(['api', 'host', 'proxy', 'worker'], { postgres: true, temporal: true }, true).remedy, undefined)
+  const withoutAnalytics = all.filter(name => name !== 'analytics')
+  t.regex(processFinding(withoutAnalytics, ours, true).remedy!, /berth logs analytics$/)
+  t.is(processFinding(withoutAnalytics, ours, true, [], { analytics: false }).remedy, undefined)
   const one = processFinding(
     all.filter(name => name !== 'host'),
     ours,

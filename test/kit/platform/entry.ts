@@ -25,7 +25,7 @@ process.once('exit', () => {
  * `folder` is the checkout of another version, whose sources are started.
  */
 export function startEntry(
-  name: 'api' | 'worker' | 'host',
+  name: 'api' | 'worker' | 'host' | 'analytics',
   env: Record<string, string>,
   through: readonly string[] = [],
   folder?: string,

@@ -1,7 +1,7 @@
-import { timingSafeEqual } from 'node:crypto'
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import Koa from 'koa'
+import { sameText } from '../../../lib/signed-text.ts'
 import { fileRoutes } from './host-files.ts'
 import { liveRoute } from './host-live.ts'
 import { readRoutes } from './host-reads.ts'
@@ -14,7 +14,7 @@ export async function serveHost(options: HostServerOptions): Promise<{ url: stri
   const served = { apps: [...reads.apps, ...fileRoutes, liveRoute()], databases: reads.databases }
   app.on('error', error => options.log.error({ err: error }, 'read server'))
   app.use(async ctx => {
-    if (!matches(ctx.get('authorization'), `Bearer ${options.key}`)) {
+    if (!sameText(ctx.get('authorization'), `Bearer ${options.key}`)) {
       ctx.status = 401
       return
     }
@@ -29,10 +29,4 @@ export async function serveHost(options: HostServerOptions): Promise<{ url: stri
   )
   const { port } = server.address() as AddressInfo
   return { url: `http://${options.address}:${port}`, server }
-}
-
-function matches(given: string, expected: string): boolean {
-  const a = Buffer.from(given)
-  const b = Buffer.from(expected)
-  return a.length === b.length && timingSafeEqual(a, b)
 }

@@ -1,0 +1,71 @@
+import { type FileHandle, open, readdir, stat } from 'node:fs/promises'
+import { join } from 'node:path'
+import { intake } from '../../policy/network/analytics-terms.ts'
+import type { Progress, Slice } from './port.ts'
+
+/** A file of the proxy: one hour of UTC. */
+export interface LogFile {
+  name: string
+  day: string
+  size: number
+}
+
+const fileForm = /^access-(\d{4}-\d{2}-\d{2})T\d{2}\.log$/
+
+/** The files of the access log, oldest first; none while the proxy has not logged anything. */
+export async function listLogFiles(folder: string): Promise<LogFile[]> {
+  const names = (await readdir(folder).catch(absent([]))).sort()
+  const files = await Promise.all(
+    names.map(async name => {
+      const [, day] = fileForm.exec(name) ?? []
+      const size = day ? await stat(join(folder, name)).then(({ size }) => size, absent(null)) : null
+      return day && size !== null ? { name, day, size } : null
+    }),
+  )
+  return files.filter(file => file !== null)
+}
+
+/**
+ * The lines of a file from its progress on, at most one slice: only whole lines, as the proxy may be writing the last one. Null when there
+ * are none. A file that is shorter than its progress, or begins otherwise than it did, is another file under the name, and read from its
+ * start.
+ */
+export async function readSlice(
+  folder: string,
+  { name, day }: Pick<LogFile, 'name' | 'day'>,
+  progress: Progress | undefined,
+): Promise<Slice | null> {
+  const handle = await open(join(folder, name), 'r').catch(absent(null))
+  if (!handle) return null
+  try {
+    const { size } = await handle.stat()
+    const head = (await bytesAt(handle, 0, Math.min(intake.headBytes, size))).toString('hex')
+    const isSame = progress !== undefined && progress.offset <= size && head.startsWith(progress.head)
+    const offset = isSame ? progress.offset : 0
+    const bytes = await bytesAt(handle, offset, Math.min(intake.sliceBytes, size - offset))
+    const whole = bytes.lastIndexOf('\n') + 1
+    if (whole > 0) return { day, file: name, head, end: offset + whole, lines: bytes.subarray(0, whole) }
+    if (bytes.length < intake.maxLineBytes) return null
+    return { day, file: name, head, end: offset + bytes.length, lines: Buffer.alloc(0) }
+  } finally {
+    await handle.close()
+  }
+}
+
+async function bytesAt(handle: FileHandle, offset: number, length: number): Promise<Buffer> {
+  const buffer = Buffer.allocUnsafe(length)
+  let filled = 0
+  while (filled < length) {
+    const { bytesRead } = await handle.read(buffer, filled, length - filled, offset + filled)
+    if (bytesRead === 0) break
+    filled += bytesRead
+  }
+  return buffer.subarray(0, filled)
+}
+
+const absent =
+  <T>(instead: T) =>
+  (error: NodeJS.ErrnoException): T => {
+    if (error.code === 'ENOENT') return instead
+    throw error
+  }

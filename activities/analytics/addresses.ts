@@ -1,0 +1,72 @@
+import { networkInterfaces } from 'node:os'
+import { type AddressDatabase, openAddressDatabase, openCountryDatabase } from '../../lib/address-database.ts'
+import { isPublicAddress } from '../../lib/addresses.ts'
+import { intake, stands } from '../../policy/network/analytics-terms.ts'
+
+/** What is stored about a client. */
+export interface AddressTraits {
+  /** The address, or what stands for those of the platform. */
+  shown: string
+  country: string
+  city: string | null
+  /** `NAME (NUMBER)`. */
+  provider: string
+}
+
+/** Reads client addresses, and remembers a bounded number of them. */
+export type AddressReader = (address: string) => AddressTraits
+
+interface Databases {
+  /** Country, and city where it has them. */
+  countries: AddressDatabase
+  /** Null: no provider is known. */
+  networks: AddressDatabase | null
+  /** Addresses of the machines of the platform. */
+  own: ReadonlySet<string>
+}
+
+/** Opens the databases of the settings, and reads the addresses of this machine. */
+export async function openAddressReader(
+  countryDatabase: string | null,
+  asnDatabase: string | null,
+): Promise<AddressReader> {
+  const interfaces = Object.values(networkInterfaces()).flatMap(addresses => addresses ?? [])
+  return addressReader({
+    countries: await openCountryDatabase(countryDatabase),
+    networks: asnDatabase === null ? null : await openAddressDatabase(asnDatabase),
+    own: new Set(interfaces.map(({ address }) => address)),
+  })
+}
+
+export function addressReader({ countries, networks, own }: Databases): AddressReader {
+  const known = new Map<string, AddressTraits>()
+
+  function read(address: string): AddressTraits {
+    if (!isPublicAddress(address) || own.has(address))
+      return { shown: stands.platform, country: stands.noCountry, city: null, provider: stands.platform }
+    const place = countries(address)
+    return {
+      shown: address,
+      country: place?.country ?? stands.noCountry,
+      city: place?.city ?? null,
+      provider: providerOf(networks?.(address)),
+    }
+  }
+
+  return address => {
+    const present = known.get(address)
+    if (present) return present
+    if (known.size >= intake.addresses) known.clear()
+    const traits = read(address)
+    known.set(address, traits)
+    return traits
+  }
+}
+
+const maxNameLength = 80
+
+function providerOf(entry: ReturnType<AddressDatabase> | undefined): string {
+  const { asn = null, network = null } = entry ?? {}
+  if (asn === null) return stands.unknown
+  return `${(network ?? `AS${asn}`).slice(0, maxNameLength)} (${asn})`
+}

@@ -1,0 +1,61 @@
+import Bowser from 'bowser'
+import { isbot } from 'isbot'
+import { intake, stands, textCaps } from '../../policy/network/analytics-terms.ts'
+import { botCategory } from '../../policy/network/bots.ts'
+
+/** What the text of an agent tells about it. */
+export interface AgentTraits {
+  /** `desktop`, `mobile`, `tablet`, `tv`, `bot` or `Unknown`. */
+  device: string
+  os: string
+  browser: string
+  /** The category of a bot; null for everyone else. */
+  bot: string | null
+}
+
+const unknownAgent: AgentTraits = { device: stands.unknown, os: stands.unknown, browser: stands.unknown, bot: null }
+
+/** Reads agents, whose texts are anybody's: remembers those it has read, and reads a bounded number of new ones in each second. */
+export class AgentReader {
+  readonly #known = new Map<string, AgentTraits>()
+  readonly #now: () => number
+  #second = 0
+  #read = 0
+
+  constructor(now: () => number = () => performance.now()) {
+    this.#now = now
+  }
+
+  /** The traits of an agent, of which only the first 300 characters count; null when too many new ones came in this second. */
+  traitsOf(text: string): AgentTraits | null {
+    const agent = text.slice(0, textCaps.agent)
+    const known = this.#known.get(agent)
+    if (known) return known
+    if (!this.#mayRead()) return null
+    const traits = readAgent(agent)
+    if (this.#known.size >= intake.agents) this.#known.clear()
+    this.#known.set(agent, traits)
+    return traits
+  }
+
+  #mayRead(): boolean {
+    const second = Math.floor(this.#now() / 1000)
+    if (second !== this.#second) this.#read = 0
+    this.#second = second
+    return ++this.#read <= intake.newAgentsPerSecond
+  }
+}
+
+/** Reads one agent; about 0.1 ms. */
+export function readAgent(text: string): AgentTraits {
+  if (text === '') return unknownAgent
+  const { platform, os, browser } = Bowser.parse(text)
+  const category = botCategory(text)
+  const isBot = category !== null || isbot(text) || platform.type === 'bot'
+  return {
+    device: isBot ? 'bot' : (platform.type ?? stands.unknown),
+    os: os.name ?? stands.unknown,
+    browser: browser.name || stands.unknown,
+    bot: isBot ? (category ?? stands.unverifiedBot) : null,
+  }
+}

@@ -1,0 +1,135 @@
+import { mkdir, readdir, rm, stat } from 'node:fs/promises'
+import { join } from 'node:path'
+import { type DuckDBConnection, DuckDBInstance } from '@duckdb/node-api'
+import { syncFolder } from '../../lib/folders/sync-folder.ts'
+import { engineLimits } from '../../policy/network/analytics-terms.ts'
+
+const dayForm = /^\d{4}-\d{2}-\d{2}$/
+const fileForm = /^(\d{4}-\d{2}-\d{2})\.duckdb$/
+
+/** Catalog of the engine that is always there, and has no requests: a union over days is never empty. */
+const emptyCatalog = 'memory'
+
+const tables = (catalog: string) => `
+  create table if not exists ${catalog}.requests (
+    app varchar, seen bigint, host varchar, method varchar, path varchar, query varchar, status usmallint, bytes ubigint,
+    client varchar, country varchar, city varchar, provider varchar, agent integer, referer varchar, referer_host varchar,
+    protocol varchar, content_type varchar, visit boolean, cache varchar, edge_ms uinteger, origin_ms uinteger, colo varchar,
+    mitigated boolean);
+  create table if not exists ${catalog}.agents (
+    id integer, agent varchar, device varchar, os varchar, browser varchar, bot varchar);
+  create table if not exists ${catalog}.progress (file varchar, head varchar, "offset" bigint);`
+
+/** Text as a literal of SQL; only for paths of our own, as values of questions are bound. */
+export const literal = (text: string): string => `'${text.replaceAll("'", "''")}'`
+
+/** The files of the engine, one per day of UTC, attached to one engine without access to any other file. */
+export class DuckDbDays {
+  readonly #folder: string
+  readonly #instance: DuckDBInstance
+  readonly #attached: Set<string>
+  readonly #connection: DuckDBConnection
+
+  private constructor(folder: string, instance: DuckDBInstance, connection: DuckDBConnection) {
+    this.#folder = folder
+    this.#instance = instance
+    this.#connection = connection
+    this.#attached = new Set()
+  }
+
+  /** Opens the engine on a folder that belongs to it alone. A file that is no database any more is removed: the log has what was in it. */
+  static async open(folder: string, onBroken: (day: string, error: unknown) => void): Promise<DuckDbDays> {
+    const scratch = join(folder, 'scratch')
+    await rm(scratch, { recursive: true, force: true })
+    await mkdir(scratch, { recursive: true, mode: 0o700 })
+    const instance = await DuckDBInstance.create(':memory:', {
+      threads: String(engineLimits.threads),
+      memory_limit: `${engineLimits.memoryMb}MB`,
+      temp_directory: scratch,
+      max_temp_directory_size: `${engineLimits.scratchMb}MB`,
+      preserve_insertion_order: 'false',
+      autoinstall_known_extensions: 'false',
+    })
+    const connection = await instance.connect()
+    await connection.run(`set allowed_directories = [${literal(`${folder}/`)}]`)
+    await connection.run('set enable_external_access = false')
+    await connection.run('set lock_configuration = true')
+    await connection.run(tables(emptyCatalog))
+    const days = new DuckDbDays(folder, instance, connection)
+    for (const name of (await readdir(folder)).sort()) {
+      const [, day] = fileForm.exec(name) ?? []
+      if (!day) continue
+      await days.attach(day).catch(async error => {
+        onBroken(day, error)
+        await days.remove(day)
+      })
+    }
+    return days
+  }
+
+  get scratch(): string {
+    return join(this.#folder, 'scratch')
+  }
+
+  /** Oldest first. */
+  list(): string[] {
+    return [...this.#attached].sort()
+  }
+
+  /** Catalogs that may have requests of a window, quoted, and the empty one. */
+  catalogsOf({ from, to }: { from: number; to: number }): string[] {
+    const [first, last] = [dayOf(from), dayOf(to - 1)]
+    const days = this.list().filter(day => day >= first && day <= last)
+    return [emptyCatalog, ...days.map(day => `"${day}"`)]
+  }
+
+  connect(): Promise<DuckDBConnection> {
+    return this.#instance.connect()
+  }
+
+  /** Makes a day usable, with an empty file if there is none. */
+  async attach(day: string): Promise<void> {
+    if (!dayForm.test(day)) throw new Error(`${day} is not a day`)
+    if (this.#attached.has(day)) return
+    await this.#connection.run(`attach ${literal(this.#fileOf(day))} as "${day}"`)
+    try {
+      await this.#connection.run(tables(`"${day}"`))
+    } catch (error) {
+      await this.#connection.run(`detach "${day}"`)
+      throw error
+    }
+    this.#attached.add(day)
+  }
+
+  /** Removes a day with its file. Questions that are reading it end first. */
+  async remove(day: string): Promise<void> {
+    if (this.#attached.delete(day)) await this.#connection.run(`detach "${day}"`)
+    await rm(this.#fileOf(day), { force: true })
+    await rm(`${this.#fileOf(day)}.wal`, { force: true })
+    await syncFolder(this.#folder)
+  }
+
+  /** Bytes of all files. */
+  async size(): Promise<number> {
+    const names = this.list().flatMap(day => [this.#fileOf(day), `${this.#fileOf(day)}.wal`])
+    const sizes = await Promise.all(names.map(name => stat(name).then(({ size }) => size, absent)))
+    return sizes.reduce((sum, size) => sum + size, 0)
+  }
+
+  close(): void {
+    this.#connection.closeSync()
+    this.#instance.closeSync()
+  }
+
+  #fileOf(day: string): string {
+    return join(this.#folder, `${day}.duckdb`)
+  }
+}
+
+/** The day of UTC of a time in Unix milliseconds. */
+export const dayOf = (time: number): string => new Date(time).toISOString().slice(0, 10)
+
+function absent(error: NodeJS.ErrnoException): number {
+  if (error.code === 'ENOENT') return 0
+  throw error
+}

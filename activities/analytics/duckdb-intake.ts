@@ -1,0 +1,193 @@
+import { isUtf8 } from 'node:buffer'
+import { rm, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import type { DuckDBConnection } from '@duckdb/node-api'
+import { intake, protocols, stands, textCaps, visits } from '../../policy/network/analytics-terms.ts'
+import type { AddressReader } from './addresses.ts'
+import type { AgentReader, AgentTraits } from './agents.ts'
+import { type DuckDbDays, literal } from './duckdb-days.ts'
+import type { Progress, Slice } from './port.ts'
+
+/** The keys of a line that are read. Older proxies do not write the last five: they are missing then. */
+const columns = {
+  app: 'VARCHAR',
+  at: 'DOUBLE',
+  host: 'VARCHAR',
+  method: 'VARCHAR',
+  path: 'VARCHAR',
+  query: 'VARCHAR',
+  status: 'USMALLINT',
+  bytes: 'UBIGINT',
+  client: 'VARCHAR',
+  referer: 'VARCHAR',
+  agent: 'VARCHAR',
+  protocol: 'VARCHAR',
+  content_type: 'VARCHAR',
+  cache: 'VARCHAR',
+  edge_ms: 'VARCHAR',
+  origin_ms: 'VARCHAR',
+  colo: 'VARCHAR',
+  mitigated: 'VARCHAR',
+}
+
+/** The host of a web address, without a user's name in front of it. */
+const refererHost = String.raw`^https?://(?:[^/?#@]*@)?(\[[^\]/?#]*\]|[^/?#:]+)`
+
+const list = (names: readonly string[]) => names.map(literal).join(', ')
+
+const arrived = (file: string) => `
+  create or replace temp table arrived as
+  select * replace (
+      left(host, ${textCaps.host}) as host, left(method, 16) as method, left(path, ${textCaps.path}) as path,
+      left(query, ${textCaps.query}) as query, left(referer, ${textCaps.referer}) as referer,
+      left(coalesce(agent, ''), ${textCaps.agent}) as agent, coalesce(client, '') as client)
+  from read_json(${literal(file)}, format = 'newline_delimited', ignore_errors = true,
+    maximum_object_size = ${2 * intake.maxLineBytes},
+    columns = {${Object.entries(columns)
+      .map(([name, type]) => `"${name}": '${type}'`)
+      .join(', ')}})
+  where app <> '' and "at" is not null and status is not null`
+
+/** A temporary table of rows that are bound as one text, a line of JSON for each. */
+const boundTable = (name: string, shape: Record<string, string>) => `
+  create or replace temp table ${name} as
+  select unnest(from_json(line, '${JSON.stringify(shape)}'), recursive := true)
+  from (select unnest(string_split($lines, chr(10))) as line) where line <> ''`
+
+const agentShape = {
+  id: 'INTEGER',
+  agent: 'VARCHAR',
+  device: 'VARCHAR',
+  os: 'VARCHAR',
+  browser: 'VARCHAR',
+  bot: 'VARCHAR',
+}
+const addressShape = { client: 'VARCHAR', shown: 'VARCHAR', country: 'VARCHAR', city: 'VARCHAR', provider: 'VARCHAR' }
+
+const stored = (catalog: string) => `
+  insert into ${catalog}.requests
+  select app, round("at" * 1000)::bigint, host, method, path, nullif(query, ''), status, coalesce(bytes, 0),
+    shown, country, city, provider, id, nullif(referer, ''), referer_host,
+    case when protocol in (${list(protocols)}) then protocol else '${stands.unknown}' end, media_type,
+    coalesce(method = '${visits.method}' and status between ${visits.fromStatus} and ${visits.toStatus}
+      and media_type = '${visits.contentType}' and bot is null
+      and (referer_host is null or referer_host <> lower(host)), false),
+    nullif(lower(cache), ''), try_cast(round(try_cast(edge_ms as double)) as uinteger),
+    try_cast(round(try_cast(regexp_extract(origin_ms, '([0-9.]+)[^0-9.]*$', 1) as double)) as uinteger),
+    nullif(colo, ''), coalesce(lower(mitigated) in ('1', 'true'), false)
+  from (
+    select *,
+      case when coalesce(referer, '') = '' then null
+        else left(coalesce(nullif(regexp_extract(lower(referer), '${refererHost}', 1), ''), '${stands.unknown}'), 255) end
+        as referer_host,
+      coalesce(nullif(left(lower(trim(split_part(content_type, ';', 1))), ${textCaps.contentType}), ''), '${stands.unknown}')
+        as media_type
+    from arrived)
+  join slice_agents using (agent) join slice_addresses using (client)`
+
+/** Number of the row that stands for agents that were not read. */
+const unreadAgent = 0
+
+/** Takes slices of access logs into the file of their day, each in one transaction with its progress. */
+export class DuckDbIntake {
+  readonly #days: DuckDbDays
+  readonly #connection: DuckDBConnection
+  readonly #readers: { agents: AgentReader; addresses: AddressReader }
+  /** Numbers of the agents of each day. */
+  readonly #agents = new Map<string, Map<string, number>>()
+
+  constructor(
+    days: DuckDbDays,
+    connection: DuckDBConnection,
+    readers: { agents: AgentReader; addresses: AddressReader },
+  ) {
+    this.#days = days
+    this.#connection = connection
+    this.#readers = readers
+  }
+
+  async progressOf(day: string): Promise<Map<string, Progress>> {
+    if (!this.#days.list().includes(day)) return new Map()
+    const rows = (
+      await this.#connection.runAndReadAll(`select file, head, "offset" from "${day}".progress`)
+    ).getRowsJS()
+    return new Map(rows.map(([file, head, offset]) => [String(file), { head: String(head), offset: Number(offset) }]))
+  }
+
+  async take({ day, file, head, end, lines }: Slice): Promise<number> {
+    await this.#days.attach(day)
+    const path = join(this.#days.scratch, 'slice.json')
+    // The proxy passes on bytes that are no UTF-8, for which the engine would refuse the line.
+    await writeFile(path, isUtf8(lines) ? lines : lines.toString('utf8'))
+    const run = (sql: string, values?: Record<string, string | bigint>) => this.#connection.run(sql, values)
+    const texts = async (sql: string) =>
+      (await this.#connection.runAndReadAll(sql)).getColumnsJS()[0]?.map(String) ?? []
+    await run(arrived(path))
+    const agents = await this.#agentsOf(day)
+    const { rows, added } = this.#readAgents(await texts('select distinct agent from arrived'), agents)
+    const addresses = await texts('select distinct client from arrived')
+    await run(boundTable('slice_agents', agentShape), { lines: linesOf(rows) })
+    await run(boundTable('slice_addresses', addressShape), {
+      lines: linesOf(addresses.map(client => ({ client, ...this.#readers.addresses(client) }))),
+    })
+    const catalog = `"${day}"`
+    await run('begin')
+    try {
+      if (added.length > 0) {
+        const values = added.map(([, id]) => id).join(', ')
+        await run(
+          `insert into ${catalog}.agents select id, agent, device, os, browser, bot from slice_agents where id in (${values})`,
+        )
+      }
+      const count = Number((await run(stored(catalog))).rowsChanged)
+      await run(`delete from ${catalog}.progress where file = $file`, { file })
+      await run(`insert into ${catalog}.progress values ($file, $head, $end)`, { file, head, end: BigInt(end) })
+      await run('commit')
+      for (const [agent, id] of added) agents.set(agent, id)
+      return count
+    } catch (error) {
+      await run('rollback').catch(() => {
+        // The engine has rolled back itself, or is beyond repair: the first error says why.
+      })
+      throw error
+    } finally {
+      await rm(path, { force: true })
+    }
+  }
+
+  /** Forgets what belongs to a day that was removed. */
+  forget(day: string): void {
+    this.#agents.delete(day)
+  }
+
+  close(): void {
+    this.#connection.closeSync()
+  }
+
+  #readAgents(texts: readonly string[], known: ReadonlyMap<string, number>) {
+    const added: [agent: string, id: number][] = []
+    const rows: ({ id: number; agent: string } & AgentTraits)[] = texts.map(agent => {
+      const traits = this.#readers.agents.traitsOf(agent)
+      const present = known.get(agent)
+      if (traits && present !== undefined) return { id: present, agent, ...traits }
+      const id = known.size + 1 + added.length
+      if (!traits || id > intake.agentsPerDay) return { id: unreadAgent, agent, ...unread }
+      added.push([agent, id])
+      return { id, agent, ...traits }
+    })
+    return { rows, added }
+  }
+
+  async #agentsOf(day: string): Promise<Map<string, number>> {
+    const present = this.#agents.get(day)
+    if (present) return present
+    const rows = (await this.#connection.runAndReadAll(`select agent, id from "${day}".agents`)).getRowsJS()
+    const agents = new Map(rows.map(([agent, id]) => [String(agent), Number(id)]))
+    this.#agents.set(day, agents)
+    return agents
+  }
+}
+
+const unread = { device: stands.unknown, os: stands.unknown, browser: stands.unknown, bot: null }
+
+const linesOf = (rows: readonly object[]): string => rows.map(row => JSON.stringify(row)).join('\n')

@@ -1,0 +1,90 @@
+import { Busy } from '../../policy/network/analytics-terms.ts'
+import type { AddressReader } from './addresses.ts'
+import { AgentReader } from './agents.ts'
+import { DuckDbDays } from './duckdb-days.ts'
+import { answerErrors } from './duckdb-errors.ts'
+import { DuckDbIntake } from './duckdb-intake.ts'
+import { answerLogs } from './duckdb-log-lines.ts'
+import { answerPerformance } from './duckdb-performance.ts'
+import { Statements } from './duckdb-source.ts'
+import { answerTraffic } from './duckdb-traffic.ts'
+import type { Analytics, Answers, Intake, Question } from './port.ts'
+
+export interface DuckDbOptions {
+  /** A folder of its own, which nothing else writes to. */
+  folder: string
+  addresses: AddressReader
+  /** Receives what was wrong with a day whose file was removed because it could not be opened. */
+  onBroken(day: string, error: unknown): void
+  agents?: AgentReader
+}
+
+/** The engine with its files of days: takes in lines, answers questions, and removes days. */
+export interface DuckDb extends Analytics, Intake {
+  /** Oldest first. */
+  days(): string[]
+  remove(day: string): Promise<void>
+  /** Bytes of its files. */
+  size(): Promise<number>
+  /** Whether after this error everything fails until the engine is opened again, as after a write to a full disk. */
+  isBroken(error: unknown): boolean
+  close(): Promise<void>
+}
+
+const answers = { analytics: answerTraffic, errors: answerErrors, logs: answerLogs, performance: answerPerformance }
+
+/** Opens DuckDB on a folder with one file per day of UTC. Only one process may have it open. */
+export async function openDuckDb({
+  folder,
+  addresses,
+  onBroken,
+  agents = new AgentReader(),
+}: DuckDbOptions): Promise<DuckDb> {
+  const days = await DuckDbDays.open(folder, onBroken)
+  const intake = new DuckDbIntake(days, await days.connect(), { agents, addresses })
+  const running = new Set<Promise<unknown>>()
+
+  async function ask<Q extends Question>(
+    question: Q,
+    signal = new AbortController().signal,
+  ): Promise<Answers[Q['kind']]> {
+    const connection = await days.connect()
+    const interrupt = () => connection.interrupt()
+    signal.addEventListener('abort', interrupt)
+    try {
+      const answer = answers[question.kind] as (...given: unknown[]) => Promise<Answers[Q['kind']]>
+      return await answer(question, days.catalogsOf(question.window), new Statements(connection, signal))
+    } catch (error) {
+      throw signal.aborted || isLoad(error) ? new Busy('The question took too long, or too much memory.') : error
+    } finally {
+      signal.removeEventListener('abort', interrupt)
+      connection.closeSync()
+    }
+  }
+
+  return {
+    ask: (question, signal) => tracked(running, ask(question, signal)),
+    progressOf: day => intake.progressOf(day),
+    take: slice => intake.take(slice),
+    days: () => days.list(),
+    async remove(day) {
+      intake.forget(day)
+      await days.remove(day)
+    },
+    size: () => days.size(),
+    isBroken: error => /FATAL|invalidated/i.test((error as Error).message),
+    async close() {
+      await Promise.allSettled(running)
+      intake.close()
+      days.close()
+    },
+  }
+}
+
+/** The bounds of the engine, or a day that was removed meanwhile: another try may succeed. */
+const isLoad = (error: unknown): boolean => /^(Out of Memory|INTERRUPT|Catalog) Error/i.test((error as Error).message)
+
+function tracked<T>(running: Set<Promise<unknown>>, work: Promise<T>): Promise<T> {
+  running.add(work)
+  return work.finally(() => running.delete(work))
+}

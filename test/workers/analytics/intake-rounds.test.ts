@@ -1,0 +1,215 @@
+import { appendFileSync, existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import test, { type ExecutionContext } from 'ava'
+import { openDuckDb } from '../../../activities/analytics/duckdb.ts'
+import type { Intake } from '../../../activities/analytics/port.ts'
+import { intake, retainedDays } from '../../../policy/network/analytics-terms.ts'
+import { DayBounds } from '../../../workers/analytics/day-bounds.ts'
+import { IntakeRounds, pauseAfter } from '../../../workers/analytics/intake-rounds.ts'
+import { testAddresses } from '../../kit/analytics/addresses.ts'
+import { appA, lineOf, linesOf, logged } from '../../kit/analytics/log-lines.ts'
+import { ownFolder } from '../../kit/folders.ts'
+
+const dayMs = 86_400_000
+const noon = Date.parse('2026-11-26T12:00:00Z')
+const hourOf = (at: number) => `access-${new Date(at).toISOString().slice(0, 13)}.log`
+const dayOf = (at: number) => new Date(at).toISOString().slice(0, 10)
+
+/** A folder of logs, an engine, and what takes the one into the other. */
+async function scene(t: ExecutionContext, { maxBytes = 1e9 } = {}) {
+  const base = ownFolder(t)
+  const logFolder = join(base, 'access')
+  mkdirSync(logFolder)
+  const folder = join(base, 'analytics')
+  const engine = await openDuckDb({
+    folder,
+    addresses: await testAddresses(),
+    onBroken: (_, error) => t.fail(String(error)),
+  })
+  t.teardown(() => engine.close())
+  let now = noon
+  const warnings: string[] = []
+  const rounds = (through: Intake = engine, limit = maxBytes) =>
+    new IntakeRounds({
+      engine: through,
+      bounds: new DayBounds(engine, folder, limit),
+      logFolder,
+      log: { info: () => {}, warn: (_: object, text: string) => warnings.push(text) } as never,
+      now: () => now,
+    })
+  return {
+    ...{ engine, logFolder, folder, rounds, warnings },
+    setNow: (at: number) => {
+      now = at
+    },
+    path: (at: number) => join(logFolder, hourOf(at)),
+    /** Takes in everything. */
+    async drain(by: IntakeRounds) {
+      for (let round = 0; await by.round(); round++) if (round > 200) throw new Error('There is always more.')
+    },
+    async paths(at = noon) {
+      const window = { from: at - 7 * dayMs, to: at + dayMs }
+      const { paths } = await engine.ask({ kind: 'analytics', appId: appA, ownerId: '1', window, filters: {} })
+      return Object.fromEntries(paths.map(({ type, requests }) => [type, requests]))
+    },
+  }
+}
+
+const line = (path: string, at = noon) => `${lineOf(logged({ at, path }))}\n`
+
+test('lines are taken in once, as the file grows, and a line that is being written waits for its end', async t => {
+  const { rounds, path, drain, paths } = await scene(t)
+  const taker = rounds()
+  await drain(taker)
+  t.deepEqual(await paths(), {})
+  const [start, end] = [line('/torn').slice(0, 50), line('/torn').slice(50)]
+  writeFileSync(path(noon), line('/1') + start)
+  await drain(taker)
+  t.deepEqual(await paths(), { '/1': 1 })
+  t.is(taker.behindBytes, 50)
+  appendFileSync(path(noon), end + line('/2'))
+  await drain(taker)
+  t.deepEqual(await paths(), { '/1': 1, '/torn': 1, '/2': 1 })
+  t.is(taker.behindBytes, 0)
+})
+
+test('another process continues where the last one has committed', async t => {
+  const { rounds, path, drain, paths } = await scene(t)
+  writeFileSync(path(noon), line('/1'))
+  await drain(rounds())
+  appendFileSync(path(noon), line('/2'))
+  await drain(rounds())
+  await drain(rounds())
+  t.deepEqual(await paths(), { '/1': 1, '/2': 1 })
+})
+
+test('the next hour and the next day are files of their own, also when the older one still grows', async t => {
+  const { rounds, path, drain, paths, engine } = await scene(t)
+  const taker = rounds()
+  const [late, early] = [Date.parse('2026-11-25T23:59:59Z'), Date.parse('2026-11-26T00:00:00Z')]
+  writeFileSync(path(late), line('/late', late))
+  writeFileSync(path(early), line('/early', early))
+  await drain(taker)
+  appendFileSync(path(late), line('/later', late))
+  await drain(taker)
+  t.deepEqual(await paths(), { '/late': 1, '/later': 1, '/early': 1 })
+  t.deepEqual(engine.days(), ['2026-11-25', '2026-11-26'])
+})
+
+test('a file that was removed, replaced or emptied is read as the file that it is now', async t => {
+  const { rounds, path, drain, paths } = await scene(t)
+  const taker = rounds()
+  writeFileSync(path(noon), line('/1') + line('/2'))
+  await drain(taker)
+  rmSync(path(noon))
+  await drain(taker)
+  writeFileSync(path(noon), line('/other', noon + 1).repeat(5))
+  await drain(taker)
+  t.deepEqual(await paths(), { '/1': 1, '/2': 1, '/other': 5 }, 'longer than before, with another beginning')
+  writeFileSync(path(noon), line('/short', noon + 2))
+  await drain(taker)
+  t.deepEqual(await paths(), { '/1': 1, '/2': 1, '/other': 5, '/short': 1 })
+})
+
+test('a run of bytes without an end of line is skipped, and the lines after it count', async t => {
+  const { rounds, path, drain, paths } = await scene(t)
+  writeFileSync(path(noon), line('/before'))
+  appendFileSync(path(noon), `${'x'.repeat(intake.sliceBytes + 100)}\n${line('/after')}`)
+  await drain(rounds())
+  t.deepEqual(await paths(), { '/before': 1, '/after': 1 })
+})
+
+test('a backlog comes in slices, oldest first, and between slices questions have the engine', async t => {
+  const { rounds, path, engine } = await scene(t)
+  const one = linesOf(
+    Array.from({ length: 100 }, (_, n) => logged({ at: noon, path: `/${n}`, query: 'q'.repeat(900) })),
+  )
+  const copies = Math.ceil((2.5 * intake.sliceBytes) / one.length)
+  for (let n = 0; n < copies; n++) appendFileSync(path(noon), one)
+  const taker = rounds()
+  t.true(await taker.round())
+  t.true(taker.behindBytes > intake.sliceBytes)
+  t.true(await taker.round())
+  t.true(await taker.round())
+  t.false(await taker.round())
+  const window = { from: noon - dayMs, to: noon + dayMs }
+  const { visits } = await engine.ask({ kind: 'analytics', appId: appA, ownerId: '1', window, filters: {} })
+  t.is(visits[0]!.requests, copies * 100)
+  t.is(pauseAfter(true, 300), 300)
+  t.is(pauseAfter(false, 300), intake.everyMs)
+})
+
+test('a slice whose outcome is unknown is neither lost nor counted twice', async t => {
+  const { engine, rounds, path, drain, paths } = await scene(t)
+  let failing: 'before' | 'after' | null = 'before'
+  const taker = rounds({
+    progressOf: day => engine.progressOf(day),
+    async take(slice) {
+      if (failing === 'before') throw new Error('not stored')
+      const count = await engine.take(slice)
+      if (failing === 'after') throw new Error('stored, and the answer was lost')
+      return count
+    },
+  })
+  writeFileSync(path(noon), line('/1'))
+  await t.throwsAsync(taker.round(), { message: 'not stored' })
+  failing = 'after'
+  await t.throwsAsync(taker.round(), { message: /stored, and/ })
+  failing = null
+  await drain(taker)
+  t.deepEqual(await paths(), { '/1': 1 })
+})
+
+test('days are retained for eight days, and older logs are not taken in again', async t => {
+  const { rounds, path, drain, paths, setNow, engine, folder } = await scene(t)
+  const taker = rounds()
+  for (let ago = 0; ago < retainedDays + 2; ago++)
+    writeFileSync(path(noon - ago * dayMs), line(`/${ago}`, noon - ago * dayMs))
+  await drain(taker)
+  t.is(engine.days().length, retainedDays)
+  t.is(engine.days()[0], dayOf(noon - (retainedDays - 1) * dayMs))
+  setNow(noon + dayMs)
+  await drain(taker)
+  t.is(engine.days().length, retainedDays - 1)
+  t.false(existsSync(join(folder, `${dayOf(noon - (retainedDays - 1) * dayMs)}.duckdb`)))
+  t.deepEqual(Object.keys(await paths(noon + dayMs)).length, retainedDays - 1)
+})
+
+test('past ANALYTICS_MB the oldest day is dropped, also for the next process; today alone stops the intake', async t => {
+  const { rounds, path, drain, engine, warnings, setNow, paths } = await scene(t)
+  const yesterday = noon - dayMs
+  writeFileSync(path(yesterday), line('/yesterday', yesterday))
+  writeFileSync(path(noon), line('/today'))
+  await drain(rounds())
+  const limit = Math.floor((await engine.size()) * 0.75)
+  await drain(rounds(engine, limit))
+  t.deepEqual(engine.days(), ['2026-11-26'])
+  t.is(warnings.length, 1)
+  await drain(rounds(engine, limit))
+  t.deepEqual(engine.days(), ['2026-11-26'], 'the log of yesterday is still there')
+  appendFileSync(path(noon), line('/more'))
+  await drain(rounds(engine, 1))
+  t.deepEqual(await paths(), { '/today': 1 })
+  t.regex(warnings.at(-1)!, /today alone/)
+  const tomorrow = noon + dayMs
+  setNow(tomorrow)
+  writeFileSync(path(tomorrow), line('/tomorrow', tomorrow))
+  await drain(rounds(engine, limit * 4))
+  t.deepEqual(await paths(tomorrow), { '/today': 1, '/more': 1, '/tomorrow': 1 })
+})
+
+test('a file of a day that is no database any more is counted again from the log', async t => {
+  const { rounds, path, drain, engine, folder } = await scene(t)
+  writeFileSync(path(noon), line('/1'))
+  await drain(rounds())
+  await engine.close()
+  writeFileSync(join(folder, '2026-11-26.duckdb'), 'x'.repeat(20_000))
+  const broken: string[] = []
+  const again = await openDuckDb({ folder, addresses: await testAddresses(), onBroken: day => broken.push(day) })
+  t.teardown(() => again.close())
+  t.deepEqual(broken, ['2026-11-26'])
+  await drain(rounds(again))
+  const window = { from: noon - dayMs, to: noon + dayMs }
+  const { visits } = await again.ask({ kind: 'analytics', appId: appA, ownerId: '1', window, filters: {} })
+  t.is(visits[0]!.requests, 1)
+})

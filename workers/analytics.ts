@@ -1,0 +1,73 @@
+import { join } from 'node:path'
+import { openAddressReader } from '../activities/analytics/addresses.ts'
+import { openDuckDb } from '../activities/analytics/duckdb.ts'
+import { noAnalytics } from '../api/network/analytics-client.ts'
+import { loop } from '../lib/async/loop.ts'
+import { MiB } from '../lib/bytes.ts'
+import { analyticsKey, demandMasterKey } from '../policy/keys.ts'
+import { type AnalyticsServerOptions, serveAnalytics } from './analytics/analytics-server.ts'
+import { DayBounds } from './analytics/day-bounds.ts'
+import { IntakeRounds, pauseAfter } from './analytics/intake-rounds.ts'
+import { slottedAnalytics } from './analytics/question-slots.ts'
+import { openLog, runProcess } from './connect.ts'
+import { processConfig } from './process-config.ts'
+
+/** The process `analytics`: counts the requests that the proxy has logged, and answers questions about them. */
+const config = processConfig(process.env)
+const log = openLog(config, 'analytics')
+const life = runProcess(log, 12)
+demandMasterKey(config)
+
+/** Starts to count; its closers are registered so that the files are closed last. */
+async function count(): Promise<Pick<AnalyticsServerOptions, 'analytics' | 'state'>> {
+  const folder = join(config.dataDir, 'analytics')
+  const { countryDatabase, asnDatabase } = config.addresses
+  const engine = await openDuckDb({
+    folder,
+    addresses: await openAddressReader(countryDatabase, asnDatabase),
+    onBroken: (day, error) =>
+      log.error({ day, err: error }, 'the file of a day is broken: it is counted again, as far as the log goes back'),
+  })
+  life.onEnd(() => engine.close())
+  const bounds = new DayBounds(engine, folder, config.analytics.maxMb * MiB)
+  const rounds = new IntakeRounds({ engine, bounds, logFolder: join(config.dataDir, 'proxy', 'access'), log })
+  const ending = new AbortController()
+  let hasMore = false
+  const round = async () => {
+    hasMore = await rounds.round()
+  }
+  const counting = loop(round, {
+    signal: ending.signal,
+    everyMs: ({ tookMs, failed }) => pauseAfter(hasMore && !failed, tookMs),
+    onError(error) {
+      log.error({ err: error }, 'lines of the access log were not taken in; they are tried again')
+      // After a failed write the engine refuses everything: the supervisor starts another one.
+      if (engine.isBroken(error)) void life.end('the engine cannot continue after an error', 1)
+    },
+  })
+  life.onEnd(async () => {
+    ending.abort()
+    await counting
+  })
+  return {
+    analytics: slottedAnalytics(engine, config.analytics.questions),
+    state: async () => ({ days: engine.days(), bytes: await engine.size(), behindBytes: rounds.behindBytes }),
+  }
+}
+
+// A container is started even where analytics are off: it says so.
+const { server } = await serveAnalytics({
+  ...(config.analytics.isOn ? await count() : { analytics: noAnalytics, state: async () => ({ days: [] }) }),
+  key: analyticsKey(config.masterKey),
+  port: config.analytics.port,
+  log,
+})
+life.onEnd(
+  () =>
+    new Promise(resolve => {
+      server.close(resolve)
+      server.closeAllConnections()
+    }),
+)
+life.ready()
+log.info({ isOn: config.analytics.isOn }, 'analytics ready')

@@ -1,0 +1,66 @@
+import { readdir, rm, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import type { DuckDb } from '../../activities/analytics/duckdb.ts'
+import { syncFolder } from '../../lib/folders/sync-folder.ts'
+import { retainedDays } from '../../policy/network/analytics-terms.ts'
+
+const dayMs = 86_400_000
+const markForm = /^(\d{4}-\d{2}-\d{2})\.dropped$/
+
+/** Bounds the days of analytics by age and size. */
+export class DayBounds {
+  readonly #engine: Pick<DuckDb, 'days' | 'remove' | 'size'>
+  readonly #folder: string
+  readonly #maxBytes: number
+  /** Days that were dropped for their size: their lines are still in the log, and must not be taken in again. */
+  #dropped: ReadonlySet<string> = new Set()
+  #isFull = false
+
+  constructor(engine: Pick<DuckDb, 'days' | 'remove' | 'size'>, folder: string, maxBytes: number) {
+    this.#engine = engine
+    this.#folder = folder
+    this.#maxBytes = maxBytes
+  }
+
+  /** True while the newest day alone exceeds the size: lines wait in the log until it is over. */
+  get isFull(): boolean {
+    return this.#isFull
+  }
+
+  /** Whether lines of a day are taken in. */
+  wants(day: string, now: number): boolean {
+    return day >= firstDay(now) && !this.#dropped.has(day)
+  }
+
+  /** Removes days that are too old, and the oldest ones as long as all exceed the size. Resolves to the days that were dropped for their size. */
+  async enforce(now: number): Promise<string[]> {
+    for (const day of this.#engine.days()) if (day < firstDay(now)) await this.#engine.remove(day)
+    await this.#readMarks(now)
+    const dropped: string[] = []
+    while ((await this.#engine.size()) > this.#maxBytes) {
+      const [oldest, ...newer] = this.#engine.days()
+      if (!oldest || newer.length === 0) break
+      await this.#drop(oldest)
+      dropped.push(oldest)
+    }
+    this.#isFull = (await this.#engine.size()) > this.#maxBytes
+    return dropped
+  }
+
+  async #drop(day: string): Promise<void> {
+    // The mark comes first: without it a kill between the two would bring the day back.
+    await writeFile(join(this.#folder, `${day}.dropped`), '')
+    await syncFolder(this.#folder)
+    this.#dropped = new Set([...this.#dropped, day])
+    await this.#engine.remove(day)
+  }
+
+  async #readMarks(now: number): Promise<void> {
+    const marked = (await readdir(this.#folder)).flatMap(name => markForm.exec(name)?.[1] ?? [])
+    for (const day of marked) if (day < firstDay(now)) await rm(join(this.#folder, `${day}.dropped`), { force: true })
+    this.#dropped = new Set(marked)
+    for (const day of this.#engine.days()) if (this.#dropped.has(day)) await this.#engine.remove(day)
+  }
+}
+
+const firstDay = (now: number): string => new Date(now - (retainedDays - 1) * dayMs).toISOString().slice(0, 10)
