@@ -5,6 +5,8 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import test from 'ava'
 import { type Logger, pino } from 'pino'
+import { domainRecords } from '../../../activities/dns/domain-records.ts'
+import { resolverDns } from '../../../activities/dns/resolver.ts'
 import type { ObjectStore } from '../../../activities/objects/port.ts'
 import { openObjectStore } from '../../../activities/objects/select.ts'
 import { hostCall } from '../../../api/hosts/host-call.ts'
@@ -25,6 +27,7 @@ import { openTemporal } from '../../../workers/connect.ts'
 import { type HostParts, openHost } from '../../../workers/host/host-parts.ts'
 import { startHost } from '../../../workers/host/host-worker.ts'
 import { startPlatformWorker } from '../../../workers/platform-worker.ts'
+import { temporalDomains } from '../../../workers/temporal/domains.ts'
 import { temporalDowngrades } from '../../../workers/temporal/downgrades.ts'
 import { temporalDatabaseLanes, temporalLanes } from '../../../workers/temporal/lanes.ts'
 import { type Answer, masterKey, openApiFor, type TestApi, type TestUser } from '../actors/api.ts'
@@ -53,10 +56,14 @@ export interface Deployed extends Answer {
   operationId: string
 }
 
+type Settings = Record<string, string>
+
 export interface PlatformOptions {
   /** Hosts that are started immediately, by short name, with their settings. */
   hosts?: Record<string, Record<string, string>>
-  settings?: Record<string, string>
+  settings?: Settings | ((proxy: TestProxy) => Promise<Settings>)
+  /** Settings of the proxy. */
+  edge?: Settings
   database?: () => Promise<TestDatabase>
   temporal?: () => Promise<TestTemporal>
   /** False = not in this process: the test starts its own. */
@@ -91,7 +98,7 @@ async function start(
   const folder = await mkdtemp(join(tmpdir(), 'berth-platform-'))
   await chmod(folder, 0o711)
   undo.push(() => rm(folder, { recursive: true, force: true }))
-  const proxy = await startProxy()
+  const proxy = await startProxy(options.edge)
   undo.push(() => proxy.stop())
   const settings = {
     BERTH_DATA: folder,
@@ -109,7 +116,7 @@ async function start(
     RATE_LIMIT_SCALE: '1000',
     LOG_LEVEL: 'warn',
     BLOB_UPKEEP: 'off', // its schedules would outlive the test's queues on the Temporal that all share
-    ...options.settings,
+    ...(typeof options.settings === 'function' ? await options.settings(proxy) : options.settings),
   }
   const config = parseConfig({ ...process.env, ...settings }, '/')
   const store = await openObjectStore(config.objectStore)
@@ -178,6 +185,8 @@ export class TestPlatform {
       databaseLanes: temporalDatabaseLanes(client, { queuePrefix: config.queuePrefix, idleSeconds: 5 }) as never,
       resolvesName: resolvesNames(),
       downgrades: temporalDowngrades(client, config),
+      domains: temporalDomains(client, config),
+      domainRecords: domainRecords(resolverDns(config.domains.dnsServers), config),
       hosts: httpHostReader(database.db, ask) as never,
       live: new LiveFeeds(hostLive(ask), rates),
       store,

@@ -75,8 +75,8 @@ test.serial(
     const id = await certify('a.shop.dev')
     await rounds.round()
     t.deepEqual([await names(), await certificates()], [['a.shop.dev redirect'], [`a.shop.dev ${id}`]])
-    const [{ members }] = (await proxy.edge.listNames()) as [{ members: string[] }]
-    t.deepEqual(members, apps.map(({ subdomain }) => `${subdomain}.apps.localhost`).sort())
+    const [name] = await proxy.edge.listNames()
+    t.deepEqual(name!.members, apps.map(({ subdomain }) => `${subdomain}.apps.localhost`).sort())
     const { certificate } = await handshake(proxy.tlsPort, 'a.shop.dev', { ca: issuer.root })
     t.is(certificate.subject.CN, 'a.shop.dev')
     const next = await certify('a.shop.dev')
