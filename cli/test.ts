@@ -6,6 +6,7 @@ import { type ChildProcess, startProcess } from '../lib/child-process.ts'
 import { checkout } from './installation/installation.ts'
 import { needsDatabaseDrivers } from './services/database-drivers.ts'
 import { needsDatabaseImages } from './services/images.ts'
+import { needsPebble } from './services/pebble.ts'
 import { needsS3Programs } from './services/s3-programs.ts'
 import { sayOnStderr } from './terminal/terminal.ts'
 import { outputReader, sumOf, type TestCount } from './test/ava-output.ts'
@@ -35,6 +36,7 @@ export function testCommand(program: Command): void {
         s3Programs: !long && needsS3Programs(files),
         databaseImages: needsDatabaseImages(files),
         databaseDrivers: !long && needsDatabaseDrivers(files),
+        pebble: !long && needsPebble(files),
       })
       const onSignal = () => {
         endRunning()

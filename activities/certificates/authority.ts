@@ -1,5 +1,5 @@
 import 'reflect-metadata'
-import { randomBytes, webcrypto } from 'node:crypto'
+import { randomBytes, type webcrypto } from 'node:crypto'
 import {
   AuthorityKeyIdentifierExtension,
   BasicConstraintsExtension,
@@ -7,12 +7,12 @@ import {
   ExtendedKeyUsageExtension,
   KeyUsageFlags,
   KeyUsagesExtension,
-  PemConverter,
   SubjectAlternativeNameExtension,
   SubjectKeyIdentifierExtension,
   X509Certificate,
   X509CertificateGenerator,
 } from '@peculiar/x509'
+import { importKey, keyAlgorithm, makeKeys, privatePem } from './keys.ts'
 
 /** A certificate that issues others, and its private key. Both PEM. */
 export interface Authority {
@@ -38,7 +38,6 @@ export interface IssuedCertificate {
   endsAt: Date
 }
 
-const algorithm = { name: 'ECDSA', namedCurve: 'P-256', hash: 'SHA-256' } as const
 const authorityDays = 3650
 const maxServerDays = 397
 const dayMs = 86_400_000
@@ -49,16 +48,19 @@ const maxCommonName = 64
 
 /**
  * A new authority with a key on P-256, valid for ten years from `now`. It issues certificates of servers and clients, and no further
- * authorities.
+ * authorities. People see what it is for in their trust stores.
  */
-export async function makeAuthority(now: Date = new Date()): Promise<Authority> {
-  const keys = await generateKeys()
+export async function makeAuthority(
+  now: Date = new Date(),
+  purpose: 'databases' | 'domains' = 'databases',
+): Promise<Authority> {
+  const keys = await makeKeys()
   const certificate = await X509CertificateGenerator.createSelfSigned({
     keys,
-    signingAlgorithm: algorithm,
+    signingAlgorithm: keyAlgorithm,
     serialNumber: serialNumber(),
     // A trust store may hold those of several installations: a name of its own leads clients to the right one.
-    name: [{ CN: [`Berth databases ${randomBytes(4).toString('hex')}`] }],
+    name: [{ CN: [`Berth ${purpose} ${randomBytes(4).toString('hex')}`] }],
     ...validity(authorityDays, now),
     extensions: [
       new BasicConstraintsExtension(true, 0, true),
@@ -75,11 +77,21 @@ export async function issueCertificate(
   request: CertificateRequest,
   now: Date = new Date(),
 ): Promise<IssuedCertificate> {
-  const { kind, commonName, names, addresses, days } = request
+  const keys = await makeKeys()
+  const issued = await certifyKey(authority, { ...request, publicKey: keys.publicKey }, now)
+  return { ...issued, privateKey: await privatePem(keys.privateKey) }
+}
+
+/** A certificate for a key that its holder has made. It ends with its authority at the latest. Throws RangeError for other days than allowed. */
+export async function certifyKey(
+  authority: Authority,
+  request: CertificateRequest & { publicKey: webcrypto.CryptoKey },
+  now: Date = new Date(),
+): Promise<Omit<IssuedCertificate, 'privateKey'>> {
+  const { kind, commonName, names, addresses, days, publicKey } = request
   if (!Number.isInteger(days) || days < 1 || (kind === 'server' && days > maxServerDays))
     throw new RangeError(`A ${kind} certificate must be valid for 1 to ${maxServerDays} whole days, not ${days}.`)
   const issuer = new X509Certificate(authority.certificate)
-  const keys = await generateKeys()
   const { notBefore, notAfter } = validity(days, now)
   const endsAt = new Date(Math.min(notAfter.getTime(), issuer.notAfter.getTime()))
   const alternatives = [
@@ -87,9 +99,9 @@ export async function issueCertificate(
     ...addresses.map(value => ({ type: 'ip', value }) as const),
   ]
   const certificate = await X509CertificateGenerator.create({
-    publicKey: keys.publicKey,
+    publicKey,
     signingKey: await importKey(authority.privateKey),
-    signingAlgorithm: algorithm,
+    signingAlgorithm: keyAlgorithm,
     serialNumber: serialNumber(),
     issuer: issuer.subjectName,
     subject: [{ CN: [commonName.slice(0, maxCommonName)] }],
@@ -100,14 +112,12 @@ export async function issueCertificate(
       new KeyUsagesExtension(KeyUsageFlags.digitalSignature, true),
       new ExtendedKeyUsageExtension([ExtendedKeyUsage[kind === 'server' ? 'serverAuth' : 'clientAuth']]),
       await AuthorityKeyIdentifierExtension.create(issuer.publicKey),
-      await SubjectKeyIdentifierExtension.create(keys.publicKey),
+      await SubjectKeyIdentifierExtension.create(publicKey),
       ...(alternatives.length > 0 ? [new SubjectAlternativeNameExtension(alternatives)] : []),
     ],
   })
-  return { certificate: pemOf(certificate), privateKey: await privatePem(keys.privateKey), endsAt }
+  return { certificate: pemOf(certificate), endsAt }
 }
-
-const generateKeys = () => webcrypto.subtle.generateKey(algorithm, true, ['sign', 'verify'])
 
 /** Certificates have whole seconds. */
 function validity(days: number, now: Date): { notBefore: Date; notAfter: Date } {
@@ -123,11 +133,3 @@ function serialNumber(): string {
 }
 
 const pemOf = (certificate: X509Certificate): string => `${certificate.toString('pem')}\n`
-
-async function privatePem(key: webcrypto.CryptoKey): Promise<string> {
-  return `${PemConverter.encode(await webcrypto.subtle.exportKey('pkcs8', key), 'PRIVATE KEY')}\n`
-}
-
-function importKey(pem: string): Promise<webcrypto.CryptoKey> {
-  return webcrypto.subtle.importKey('pkcs8', PemConverter.decode(pem)[0]!, algorithm, false, ['sign'])
-}

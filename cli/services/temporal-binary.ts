@@ -1,13 +1,13 @@
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, renameSync, rmSync } from 'node:fs'
 import { homedir } from 'node:os'
 import { join } from 'node:path'
-import { networkVariables, ownVariables, runProcess, startProcess, systemEnvironment } from '../../lib/child-process.ts'
+import { runProcess, systemEnvironment } from '../../lib/child-process.ts'
 import { temporalArchive, temporalVersion } from '../../policy/installation/temporal-release.ts'
 import { type Say, step } from '../terminal/terminal.ts'
-import { findProgram, MissingPart } from './system-packages.ts'
+import { findGo, goInstall } from './go-install.ts'
+import { findProgram } from './system-packages.ts'
 import { download } from './verified-download.ts'
 
-/** Go verifies it against its public checksum database. */
 const source = `github.com/temporalio/cli/cmd/temporal@v${temporalVersion}`
 
 /** The folder for what is expensive to obtain, outside of any checkout. */
@@ -40,7 +40,7 @@ export async function temporalBinary(say: Say): Promise<string> {
 /** Removes what killed starts have left in a cache. */
 export function removeUnfinished(folder: string): void {
   for (const name of readdirSync(folder)) {
-    const pid = /^(?:temporal|s3-programs|database-drivers)-(\d+)-/.exec(name)?.[1]
+    const pid = /^(?:temporal|pebble|s3-programs|database-drivers)-(\d+)-/.exec(name)?.[1]
     if (pid && !existsSync(`/proc/${pid}`)) rmSync(join(folder, name), { recursive: true, force: true })
   }
 }
@@ -74,36 +74,9 @@ async function downloadTemporal(folder: string, say: Say): Promise<string | null
 }
 
 async function buildTemporal(folder: string, say: Say): Promise<string> {
-  const go = findProgram('go', `${process.env.PATH}:/usr/local/go/bin`)
-  if (!go)
-    throw new MissingPart(
-      'The Temporal server is missing. Put the program "temporal" (Temporal CLI) on the PATH, set TEMPORAL_ADDRESS to a running server, or install Go, so that Berth can build it.',
-    )
-  await step(say, 'building Temporal with Go (once, about 5 minutes on 2 cores)', () => goInstall(go, folder))
+  const missing =
+    'The Temporal server is missing. Put the program "temporal" (Temporal CLI) on the PATH, set TEMPORAL_ADDRESS to a running server, or install Go, so that Berth can build it.'
+  const go = findGo(missing)
+  await step(say, 'building Temporal with Go (once, about 5 minutes on 2 cores)', () => goInstall(go, source, folder))
   return join(folder, 'temporal')
-}
-
-/** The variables in `go help environment` that say where Go stores and finds files, and how it reaches modules. */
-const goVariables = [
-  ...['PATH', 'HOME', 'TMPDIR', 'XDG_CACHE_HOME', 'XDG_CONFIG_HOME', 'NETRC', 'GIT_SSL_CAINFO'],
-  ...['GOPATH', 'GOROOT', 'GOENV', 'GOFLAGS', 'GOTOOLCHAIN', 'GOCACHE', 'GOMODCACHE', 'GOTMPDIR'],
-  ...['GOPROXY', 'GONOPROXY', 'GOPRIVATE', 'GOINSECURE', 'GOAUTH', 'GOSUMDB', 'GONOSUMDB'],
-]
-
-function goInstall(go: string, folder: string): Promise<void> {
-  return new Promise((resolve, reject) => {
-    const child = startProcess(go, ['install', source], {
-      env: { ...systemEnvironment, ...ownVariables([...networkVariables, ...goVariables]), GOBIN: folder },
-      stdio: ['ignore', 2, 2],
-    })
-    // Otherwise it would keep running for minutes alongside the build of the next start.
-    const end = () => void child.kill('SIGINT')
-    process.once('exit', end)
-    child.once('error', reject)
-    child.once('exit', code => {
-      process.off('exit', end)
-      if (code === 0) resolve()
-      else reject(new MissingPart(`go install ${source} exited with ${code}; see its messages above.`))
-    })
-  })
 }

@@ -7,6 +7,7 @@ import { ensureDatabaseDrivers } from '../services/database-drivers.ts'
 import { defaultDockerHost, ensureDocker } from '../services/docker.ts'
 import { ensureGit } from '../services/git.ts'
 import { databaseTestImages, ensureImages, firstImages } from '../services/images.ts'
+import { pebbleBinary } from '../services/pebble.ts'
 import { nginxBinary } from '../services/proxy.ts'
 import { ensureS3Programs } from '../services/s3-programs.ts'
 import { temporalProcess } from '../services/temporal.ts'
@@ -25,12 +26,12 @@ export interface TestServices {
 
 /**
  * Finds, installs or starts everything the tests need: one Postgres, one Temporal, an engine with its images, nginx, a browser, and the
- * clients of S3 if `s3Programs` is set, and the database drivers of Python if `databaseDrivers` is. Images of databases are prepared
+ * clients of S3 if `s3Programs` is set, the database drivers of Python if `databaseDrivers` is, and Pebble if `pebble` is. Images of databases are prepared
  * while tests run, if `databaseImages` is set: those that need one wait for it.
  */
 export async function startTestServices(
   say: Say,
-  { s3Programs, databaseImages, databaseDrivers }: Record<'s3Programs' | 'databaseImages' | 'databaseDrivers', boolean>,
+  wanted: Record<'s3Programs' | 'databaseImages' | 'databaseDrivers' | 'pebble', boolean>,
 ): Promise<TestServices> {
   const folder = throwAwayFolder()
   const place = { runFolder: join(folder, 'run'), logFolder: join(folder, 'logs') }
@@ -46,7 +47,7 @@ export async function startTestServices(
     await ensureDocker({ dockerHost, ...place }, say)
     const address = dockerHost ?? defaultDockerHost
     await ensureImages(firstImages(), address, say)
-    if (databaseImages)
+    if (wanted.databaseImages)
       void ensureImages(databaseTestImages(), address, say).catch(error =>
         say(`Images of databases are missing: ${error.message}`),
       )
@@ -65,8 +66,9 @@ export async function startTestServices(
         nginxBinary(say, process.env.NGINX || null),
         ensureGit(say),
         browserBinary(say),
-        s3Programs && ensureS3Programs(say),
-        databaseDrivers && ensureDatabaseDrivers(say),
+        wanted.s3Programs && ensureS3Programs(say),
+        wanted.databaseDrivers && ensureDatabaseDrivers(say),
+        wanted.pebble && pebbleBinary(say),
       ]),
     )
     const durations = join(folder, 'durations')

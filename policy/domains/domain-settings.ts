@@ -2,7 +2,7 @@ import { isIP } from 'node:net'
 import { type Environment, integer, list, required } from '../environment.ts'
 
 /** An authority that issues certificates by ACME (RFC 8555), and the account there. */
-interface AcmeSettings {
+export interface AcmeSettings {
   /** Whoever sets it agrees to the terms of the authority. */
   directoryUrl: string
   /** Told to the authority as contact. */

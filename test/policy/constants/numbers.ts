@@ -137,6 +137,18 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
   'databases/restarts.ts': { restartRules: { delaysSeconds: [1, 5, 15, 60], steadySeconds: 600 }, maxCrashes: 5 },
   // Contract 10.2.
   'errors.ts': { unexpectedStatus: 500 },
+  // Certificates of the installation's own authority: 90 days.
+  'domains/authority-rules.ts': {
+    authorityRules: {
+      requestMs: 15_000,
+      callMs: 60_000,
+      answerBytes: 1_048_576,
+      maxChain: 10,
+      messageCharacters: 500,
+      renewalAgain: { minSeconds: 3600, usualSeconds: 21_600, maxSeconds: 86_400 },
+      localDays: 90,
+    },
+  },
   // A question of 1.5 s, twice, 20 at a time; a probe of 3 s and 1 KB.
   'domains/dns-rules.ts': {
     dnsRules: {
