@@ -1,3 +1,4 @@
+import { setMaxListeners } from 'node:events'
 import type { Client } from '@temporalio/client'
 import type { Logger } from 'pino'
 import { blobUpkeep } from '../activities/blob-upkeep.ts'
@@ -68,6 +69,7 @@ export async function startPlatformWorker({
   patience = upkeepTimes,
 }: PlatformParts) {
   const ending = new AbortController()
+  setMaxListeners(0, ending.signal) // one for each loop
   const plans = plansOf(config)
   const downgrades = temporalDowngrades(client, config)
   const domains = temporalDomains(client, config)

@@ -8,8 +8,8 @@ import {
   proofRecords,
 } from '../../policy/domains/records.ts'
 import type { Sighting } from '../../policy/domains/take-over.ts'
+import { type DomainLookOptions, lookAtCaa, lookAtDomain, type DomainLook as Seen } from '../dns/domain-look.ts'
 import type { DnsAnswer } from '../dns/port.ts'
-import { type DomainLook as Seen, type DomainLookOptions, lookAtCaa, lookAtDomain } from '../dns/domain-look.ts'
 
 /** Looks at a name from outside. */
 export interface DomainSight {
@@ -69,16 +69,17 @@ const ownName = { txtSeen: false, cnameSeen: false, problem: null }
 
 const known = (sighting: Sighting): boolean | null => (sighting === 'failed' ? null : sighting === 'seen')
 
-const factsOf = ({ txt, cname, points, trouble }: Seen) => ({
+const factsOf = ({ txt, cname, points }: Seen) => ({
   txtSeen: known(txt),
   cnameSeen: known(cname),
-  points: points !== null ? true : trouble === null ? false : null,
+  // Where no question is answered, what was seen before stays.
+  points: points === null && txt === 'failed' && cname === 'failed' ? null : points !== null,
 })
 
 /** What the owner has to do next, in words; null: nothing is missing. */
 function problemOf({ txt, cname, points, trouble }: Seen, proof: ProofRecords): DomainLook['problem'] {
   const isProved = txt === 'seen' || cname === 'seen'
-  if (!isProved && trouble) return { code: 'DNS_FAILED', message: trouble }
+  if (!isProved && trouble && (txt === 'failed' || cname === 'failed')) return { code: 'DNS_FAILED', message: trouble }
   if (!isProved)
     return {
       code: 'RECORD_MISSING',

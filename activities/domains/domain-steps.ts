@@ -1,3 +1,4 @@
+import { sleep } from '@temporalio/activity'
 import type { Db } from '../../db/database.ts'
 import {
   type CertificatesOfName,
@@ -73,7 +74,7 @@ export function domainSteps({ db, keys, sight, authority, now = () => new Date()
       if (order.status === 'invalid')
         throw new AuthorityError(order.problem?.code ?? 'invalid', order.problem?.message ?? 'The order has failed.')
       if (Date.now() > end) throw new AuthorityError('timeout', 'The authority has not decided yet.')
-      await new Promise(resolve => setTimeout(resolve, pollMs))
+      await sleep(pollMs) // ends with the worker
     }
   }
 

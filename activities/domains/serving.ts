@@ -1,4 +1,4 @@
-import { heartbeat } from '@temporalio/activity'
+import { sleep } from '@temporalio/activity'
 import { type Db, transaction } from '../../db/database.ts'
 import { findCertificates, recordServed } from '../../db/domains/certificates.ts'
 import { edgesBehind, isAnyEdgeLive, transactionNumber, wakeEdges } from '../../db/domains/edges.ts'
@@ -16,8 +16,7 @@ export async function untilServed(db: Db, hostname: string, pollMs: number): Pro
   const end = Date.now() + edgeRules.serveSeconds * 1000
   while (!(await isAnyEdgeLive(db)) || (await edgesBehind(db, number)).length > 0) {
     if (Date.now() > end) return false
-    heartbeat()
-    await new Promise(resolve => setTimeout(resolve, pollMs))
+    await sleep(pollMs) // ends with the worker
   }
   await recordServed(db, current.id)
   return true

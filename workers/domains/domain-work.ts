@@ -54,7 +54,7 @@ async function authorityOf(
 ): Promise<{ name: string; issues: CertificateAuthority } | null> {
   if (!edge.tls) return null
   if (edge.tls.authority === 'local') {
-    const root = () => ensureEdgeRoot(db, sealKeys, () => makeAuthority('Berth'))
+    const root = () => ensureEdgeRoot(db, sealKeys, () => makeAuthority(new Date(), 'domains'))
     return { name: 'local', issues: withCrashPoints('authority', localAuthority(root)) }
   }
   const { acme } = domains

@@ -33,13 +33,14 @@ export function testBrowser(): () => TestBrowser {
   return () => ({ visit: (url, { language = 'en-US' } = {}) => visit(browser!, url, language) })
 }
 
-async function startBrowser(): Promise<Browser> {
+/** A browser that resolves no name but those of this machine, or as `resolving` says. */
+export async function startBrowser(resolving: readonly string[] = [onlyLoopback]): Promise<Browser> {
   const executablePath = findBrowser()
   if (!executablePath) throw new Error('There is no Chromium here; ./berth test installs it.')
   return puppeteer.launch({
     executablePath,
     // Chromium's sandbox refuses to run as root, and what is shown here is our own.
-    args: [onlyLoopback, '--disable-dev-shm-usage', ...(isRoot() ? ['--no-sandbox'] : [])],
+    args: [...resolving, '--disable-dev-shm-usage', ...(isRoot() ? ['--no-sandbox'] : [])],
     timeout: 2 * patienceMs,
     protocolTimeout: 2 * patienceMs,
   })
