@@ -93,7 +93,6 @@ local function leave_plain(var, plain)
   if plain == 'refused' and var.in_the_clear == '1' then return ngx.exit(400) end
   if plain ~= 'redirected' or var.client_scheme ~= 'http' or not certificates.covers(var.host) then return end
   -- Not `ngx.redirect`, whose page would be nginx's own.
-  ngx.req.discard_body()
   ngx.status = 308
   ngx.header['Location'] = 'https://' .. var.host .. https_port .. var.request_uri
   ngx.header['Content-Type'] = 'text/plain'

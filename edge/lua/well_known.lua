@@ -36,7 +36,6 @@ function M.answer(var)
   if kind == 'acme-challenge' and sub(var.host, -#apps_suffix) == apps_suffix then return end
   local proof = M.table.dict:get(kind)
   if not proof then return end
-  ngx.req.discard_body() -- or its bytes would be read as the next request
   ngx.header['Content-Type'] = 'text/plain'
   ngx.header['Cache-Control'] = 'no-store'
   ngx.header['X-Content-Type-Options'] = 'nosniff'

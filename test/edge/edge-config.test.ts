@@ -41,6 +41,30 @@ test('the proxy listens on loopback unless EDGE_BIND says otherwise', t => {
   t.regex(both, /listen \[::\]:8080;/)
 })
 
+test('every server listens for https too, in the words of the nginx that is there', t => {
+  const nginx = { modules: '/modules', http2Directive: false, brotli: false }
+  const listening = (text: string) => text.match(/^ *listen .*8443.*$/gm)?.map(line => line.trim())
+  t.is(listening(edgeConfig(options())), undefined)
+  const older = edgeConfig(options({ EDGE_TLS: 'local' }))
+  t.deepEqual(listening(older), [
+    'listen 127.0.0.1:8443 default_server ssl http2;',
+    ...Array.from({ length: 5 }, () => 'listen 127.0.0.1:8443 ssl http2;'),
+  ])
+  t.notRegex(older, /http2 on;/)
+  const newer = edgeConfig(options({ EDGE_TLS: 'local' }, { nginx: { ...nginx, http2Directive: true } }))
+  t.true(listening(newer)?.every(line => line.endsWith('ssl;')))
+  t.is(newer.match(/http2 on;/g)?.length, 6)
+  const proxied = { EDGE_PROXY_PROTOCOL: 'on', EDGE_TRUSTED_PROXIES: '10.0.0.1' }
+  t.is(edgeConfig(options({ EDGE_TLS: 'local', ...proxied })).match(/ proxy_protocol;$/gm)?.length, 13)
+})
+
+test('brotli is used where its module is there', t => {
+  const nginx = { modules: '/modules', http2Directive: false, brotli: true }
+  t.notRegex(edgeConfig(options()), /brotli/)
+  t.regex(edgeConfig(options({}, { nginx })), /load_module .*brotli_filter[\s\S]*brotli on;/)
+  t.notRegex(edgeConfig(options({ EDGE_COMPRESSION: 'off' }, { nginx })), /brotli|gzip/)
+})
+
 test('processes, limits and the user follow the settings', t => {
   t.regex(edgeConfig(options()), /worker_processes auto;/)
   const text = edgeConfig(

@@ -96,7 +96,16 @@ test('a flood of streams that are reset at once ends its connection, and others 
     )
     t.is((await askHttp2(session, 'a.localhost', { path: '/meanwhile' })).status, 200)
   }
-  t.true((await until(() => false)).ended, 'after requestsPerConnection')
+  t.true((await until(() => false)).ended)
+})
+
+test('a connection is closed after 1000 requests, all of which are answered', async t => {
+  const session = await http2Session(proxy.tlsPort, 'a.localhost', issuer.root)
+  t.teardown(() => session.destroy())
+  let answered = 0
+  for (; answered < 1100 && !session.closed; answered++)
+    t.is((await askHttp2(session, 'a.localhost', { path: '/counted' })).status, 200)
+  t.is(answered, 1000)
 })
 
 test('HTTP/2 is not spoken without TLS, neither by its preface nor by an upgrade', async t => {

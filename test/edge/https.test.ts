@@ -176,6 +176,15 @@ test('challenges and checks are answered by the proxy, on every port and before 
   t.regex(await plain('plain.example.com', check), /"url":"\/\.well-known/)
 })
 
+test('plain http on the port of https is answered with a page of ours', async t => {
+  const proxy = await serving()
+  t.teardown(proxy.stop)
+  const { status, body } = await ask(proxy.tlsPort, 'a.apps.localhost')
+  t.is(status, 400)
+  t.regex(body, /This request is malformed/)
+  t.notRegex(body, /nginx/i)
+})
+
 test('with TLS off nothing is redirected, whatever certificates there are', async t => {
   const proxy = await serving({ EDGE_TLS: 'off' })
   t.teardown(proxy.stop)

@@ -1,8 +1,9 @@
 import { X509Certificate } from 'node:crypto'
+import { once } from 'node:events'
 import { stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { ConnectionOptions } from 'node:tls'
+import { type ConnectionOptions, connect } from 'node:tls'
 import test from 'ava'
 import { control } from '../../activities/edge/control-socket.ts'
 import { CertificateRefused, type ServedCertificate } from '../../activities/edge/port.ts'
@@ -56,6 +57,30 @@ test.serial('a name without a certificate, and a client without a name, get no h
   await t.notThrowsAsync(greet('a.example.com'))
   for (const name of ['b.example.com', 'example.com', 'apps.localhost', 'a.b.apps.localhost', ''])
     await t.throwsAsync(greet(name, { rejectUnauthorized: false }), refusal, name)
+})
+
+test.serial('sessions are resumed without another handshake, until the certificate is removed', async t => {
+  await proxy.edge.syncCertificates([await issuer.issue('a.example.com')])
+  const visit = async (session?: Buffer) => {
+    const socket = connect({
+      host: '127.0.0.1',
+      port: proxy.tlsPort,
+      servername: 'a.example.com',
+      ca: issuer.root,
+      session,
+    })
+    const next = once(socket, 'session', { signal: AbortSignal.timeout(5000) })
+    await Promise.all([once(socket, 'secureConnect'), next.catch(() => {})])
+    const resumed = socket.isSessionReused()
+    socket.destroy()
+    return { resumed, session: ((await next.catch(() => [session])) as Buffer[])[0] }
+  }
+  const first = await visit()
+  t.false(first.resumed)
+  const second = await visit(first.session)
+  t.true(second.resumed)
+  await proxy.edge.removeCertificate('a.example.com')
+  await t.throwsAsync(visit(second.session), refusal)
 })
 
 test.serial('clients may use TLS 1.2 and 1.3, and only 1.3 where a name demands it', async t => {

@@ -7,5 +7,5 @@ test('the proxy is checked with a visitor’s request, and silence is an error',
   const proxy = await startProxy()
   t.teardown(() => proxy.stop())
   await t.notThrowsAsync(edgeAnswers(proxy.config.edge))
-  await t.throwsAsync(edgeAnswers({ bind: '127.0.0.1', port: await unusedPort() }))
+  await t.throwsAsync(edgeAnswers({ bind: '127.0.0.1', port: await unusedPort(), proxyProtocol: false }))
 })

@@ -53,7 +53,7 @@ function length(value: number): Buffer {
 }
 
 /** What came back. */
-export interface Received {
+interface Received {
   /** Status of each stream that was answered. */
   statuses: Map<number, number>
   /** Streams that the server reset. */
