@@ -1,4 +1,5 @@
 import { MiB } from '../lib/bytes.ts'
+import { cacheLines, cacheStart } from './cache-lines.ts'
 import { acceptsHttpsOnly, type EdgeConfigOptions, namesFile } from './edge-options.ts'
 import { applicationServer, controlServer, surfaceServers } from './edge-servers.ts'
 import { logFormats } from './log-format.ts'
@@ -28,6 +29,7 @@ export function edgeConfig(options: EdgeConfigOptions): string {
 function httpLines(options: EdgeConfigOptions): string[] {
   return [
     ...luaLines(options),
+    ...cacheLines(options),
     ...connectionLines(options),
     ...trustLines(options),
     ...proxyLines(),
@@ -40,7 +42,8 @@ function httpLines(options: EdgeConfigOptions): string[] {
   ]
 }
 
-function luaLines({ scripts, folder, settings }: EdgeConfigOptions): string[] {
+function luaLines(options: EdgeConfigOptions): string[] {
+  const { scripts, folder, settings } = options
   const logBytes = settings.logMb * MiB
   return [
     `lua_package_path ${quoted(scripts, '/?.lua;;')};`,
@@ -57,10 +60,12 @@ function luaLines({ scripts, folder, settings }: EdgeConfigOptions): string[] {
       "require 'router'; require 'control'; require 'pages'; require 'access_log'; require 'lifeline'",
     ]),
     ...block('init_worker_by_lua_block', [
-      "require('lifeline')()",
+      "require('lifeline').begin()",
       "require('connections').begin()",
+      ...cacheStart(options),
       `require('access_log').watch(${quoted(`${folder}/access`)}, ${settings.logHours}, ${logBytes})`,
     ]),
+    "exit_worker_by_lua_block { require('lifeline').leave() }",
   ]
 }
 

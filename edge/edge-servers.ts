@@ -1,5 +1,6 @@
 import type { EdgeSettings } from '../policy/config.ts'
 import { applicationRoom } from '../policy/proxy-connections.ts'
+import { cachedLocation } from './cache-lines.ts'
 import { acceptsHttpsOnly, type EdgeConfigOptions } from './edge-options.ts'
 import { block, malformedPath, quoted } from './nginx-text.ts'
 import type { Surface } from './surfaces.ts'
@@ -39,10 +40,16 @@ export function applicationServer(options: EdgeConfigOptions): string[] {
         "set $entered '';",
         "set $app_full '';",
         "set $member '';",
+        "set $cache_path '';",
+        "set $cache_version '';",
+        "set $cache_part '';",
+        "set $uncacheable '';",
+        "set $filling '';",
         `access_by_lua_block { require('router').admit(${Math.max(1, settings.connectionsPerApp)}, ${room}) }`,
         'recursive_error_pages on;', // what fails in @again has its page too
         ...proxied,
       ]),
+      ...cachedLocation(options, proxied),
       // No port of a host accepts connections for 100 to 200 ms while its engine starts and rewrites its firewall rules.
       ...block('location @again', [
         "access_by_lua_block { require('router').again() }",
