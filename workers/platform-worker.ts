@@ -26,6 +26,7 @@ import { mailedCodes } from './loops/mailed-codes.ts'
 import { actOnPlanEnds } from './loops/plan-ends.ts'
 import { runRelay } from './loops/relay.ts'
 import { keepRoutes } from './loops/route-keeper.ts'
+import { syncRoute } from './loops/route-table.ts'
 import { runSweep } from './loops/sweep.ts'
 import { plansOf } from './plans.ts'
 import { temporalDowngrades } from './temporal/downgrades.ts'
@@ -94,9 +95,11 @@ export async function startPlatformWorker({
       ending.signal,
     ),
   ]
+  const routing = { db, edge, appsDomain: config.appsDomain, machine }
   const records = recordActivities({
     db,
     plans,
+    routeNow: appId => syncRoute(routing, appId),
     appsDomain: config.appsDomain,
     diskMbPer256Mb: config.host.diskMbPer256Mb,
   })
