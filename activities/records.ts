@@ -2,7 +2,6 @@ import { adoptConfig, revertConfig } from '../db/apps/app-configuration.ts'
 import { removeApp } from '../db/apps/app-creation.ts'
 import { recordProvisioned, recordRelease } from '../db/apps/app-releases.ts'
 import * as apps from '../db/apps/apps.ts'
-import { purgeCache } from '../db/apps/cache-versions.ts'
 import type { Db } from '../db/database.ts'
 import { waitForSlot } from '../db/operations/build-slots.ts'
 import { claimNextOperationFor, type OperationClaim } from '../db/operations/operation-claims.ts'
@@ -12,6 +11,7 @@ import type { Plans } from '../policy/accounts/plans.ts'
 import { ApiError } from '../policy/errors.ts'
 import { refusal } from './failures.ts'
 import { endForLostHost } from './hosts/lost-host.ts'
+import { placedFiles, purgeIfPlaced, type RouteNow } from './placed-files.ts'
 import { withLastLines } from './releases/build-failure.ts'
 import { type DecisionOptions, decide, decideServing } from './releases/decision.ts'
 import { recordDeployment } from './releases/deployment-state.ts'
@@ -24,6 +24,8 @@ import { claimOfActivity, fenced, unlessLost } from './steps/claims.ts'
 export interface RecordsOptions extends DecisionOptions {
   db: Db
   plans: Plans
+  /** Default: left to the route keeper. */
+  routeNow?: RouteNow
   /** The calling run of a lane, and its step. */
   claim?: () => OperationClaim
 }
@@ -32,7 +34,7 @@ export type Records = ReturnType<typeof recordActivities>
 
 /** Records outcomes in Postgres. Each is one transaction, may be repeated, and is refused once another run works on the operation. */
 export function recordActivities(options: RecordsOptions) {
-  const { db, plans, diskMbPer256Mb, claim = claimOfActivity } = options
+  const { db, plans, diskMbPer256Mb, claim = claimOfActivity, routeNow = async () => {} } = options
   const fence = fenced(db, claim)
 
   /** The next operation that its lane can run; ends those that cannot run, with the reason. */
@@ -53,6 +55,7 @@ export function recordActivities(options: RecordsOptions) {
 
   return {
     ...snapshotRecords(db, fence),
+    ...placedFiles(fence, routeNow),
 
     /** The next operation of an application with all its decisions, or null when none waits that may run alongside `underWay`. */
     async claimNext(
@@ -124,22 +127,12 @@ export function recordActivities(options: RecordsOptions) {
       )
     },
 
-    /** The files are in place; the deploy wanted no restart. */
-    async filesServe(operation: LaneOperation): Promise<void> {
-      await fence(operation, async (trx, { id, release }) => {
-        await purgeCache(trx, release.appId)
-        await recordDeployment(trx, release, { state: 'success' })
-        await operations.finishOperation(trx, id, { state: 'success' })
-      })
-    },
-
     /** The previous version keeps serving, unchanged unless an undo failed: then its application is marked. */
     async deployFailed(operation: LaneOperation, reason: Failure): Promise<void> {
       await fence(operation, async (trx, { id, release }) => {
         const failure = await withLastLines(trx, release.deploymentId, await withCanceller(trx, id, reason))
         await recordDeployment(trx, release, { state: 'error', ...failure })
-        // Its files were in place for a while, and the version before has answered with them.
-        if (await operations.isSwitching(trx, release.appId)) await purgeCache(trx, release.appId)
+        await purgeIfPlaced(trx, release.appId)
         if (reason.code === 'RESTORE_INTERRUPTED')
           await markUndoFailure(trx, { operationId: id, deploymentId: release.deploymentId, words: reason.message })
         await operations.finishOperation(trx, id, failed(failure))

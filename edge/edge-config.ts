@@ -1,6 +1,7 @@
 import { dirname } from 'node:path'
 import { MiB } from '../lib/bytes.ts'
 import { edgeTls } from '../policy/installation/edge-tls.ts'
+import { cacheLines, cacheStart } from './cache-lines.ts'
 import type { EdgeConfigOptions } from './edge-options.ts'
 import { applicationServers, controlServer, surfaceServers } from './edge-servers.ts'
 import { logFormats } from './log-format.ts'
@@ -33,6 +34,7 @@ export function edgeConfig(options: EdgeConfigOptions): string {
 function httpLines(options: EdgeConfigOptions): string[] {
   return [
     ...luaLines(options),
+    ...cacheLines(options),
     ...connectionLines(options),
     ...trustLines(options),
     ...tlsLines(options),
@@ -52,7 +54,8 @@ export const tableFile = (
   name: 'names' | 'certificates' | 'answers',
 ): string => `${dirname(routesFile)}/${name}.json`
 
-function luaLines({ scripts, folder, settings, appsDomain }: EdgeConfigOptions): string[] {
+function luaLines(options: EdgeConfigOptions): string[] {
+  const { scripts, folder, settings, appsDomain } = options
   const logBytes = settings.logMb * MiB
   return [
     `lua_package_path ${quoted(scripts, '/?.lua;;')};`,
@@ -76,10 +79,12 @@ function luaLines({ scripts, folder, settings, appsDomain }: EdgeConfigOptions):
       "require 'router'; require 'control'; require 'pages'; require 'access_log'; require 'lifeline'",
     ]),
     ...block('init_worker_by_lua_block', [
-      "require('lifeline')()",
+      "require('lifeline').begin()",
       "require('connections').begin()",
+      ...cacheStart(options),
       `require('access_log').watch(${quoted(`${folder}/access`)}, ${settings.logHours}, ${logBytes})`,
     ]),
+    "exit_worker_by_lua_block { require('lifeline').leave() }",
   ]
 }
 

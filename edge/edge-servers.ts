@@ -1,6 +1,7 @@
 import type { EdgeSettings } from '../policy/config.ts'
 import { edgeTls } from '../policy/installation/edge-tls.ts'
 import { applicationRoom } from '../policy/proxy-connections.ts'
+import { cachedLocation } from './cache-lines.ts'
 import { compressionLines } from './compression.ts'
 import type { EdgeConfigOptions } from './edge-options.ts'
 import { type Listener, listeners, listenLines } from './listeners.ts'
@@ -49,10 +50,16 @@ function applicationLines(options: EdgeConfigOptions, listener: Listener): strin
       "set $entered '';",
       "set $app_full '';",
       "set $member '';",
+      "set $cache_path '';",
+      "set $cache_version '';",
+      "set $cache_part '';",
+      "set $uncacheable '';",
+      "set $filling '';",
       `access_by_lua_block { require('router').admit(${max}, ${applicationRoom(workerConnections)}, ${lua(plain)}) }`,
       'recursive_error_pages on;', // what fails in @again has its page too
       ...proxied,
     ]),
+    ...cachedLocation(options, proxied),
     // No port of a host accepts connections for 100 to 200 ms while its engine starts and rewrites its firewall rules.
     ...block('location @again', [
       "access_by_lua_block { require('router').again() }",

@@ -63,7 +63,13 @@ async function makeFolders(config: Config, folder: string, owner: Owner | null):
   const { controlSocket, routesFile } = config.edge
   const own = async (path: string) => owner && chown(path, owner.uid, owner.gid)
   await mkdir(config.dataDir, { recursive: true, mode: 0o711 })
-  for (const path of [folder, join(folder, 'access'), join(folder, 'temporary'), dirname(routesFile)]) {
+  for (const path of [
+    folder,
+    join(folder, 'access'),
+    join(folder, 'cache'),
+    join(folder, 'temporary'),
+    dirname(routesFile),
+  ]) {
     const created = await mkdir(path, { recursive: true, mode: 0o750 })
     // An existing folder that an operator chose keeps its owner.
     if (created || path.startsWith(folder)) await own(path)

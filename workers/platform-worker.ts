@@ -31,6 +31,7 @@ import { actOnPlanEnds } from './loops/plan-ends.ts'
 import { keepPlatformRows } from './loops/platform-names.ts'
 import { runRelay } from './loops/relay.ts'
 import { keepRoutes } from './loops/route-keeper.ts'
+import { syncRoute } from './loops/route-table.ts'
 import { runSweep } from './loops/sweep.ts'
 import { ownCertificates } from './domains/own-certificates.ts'
 import { plansOf } from './plans.ts'
@@ -112,9 +113,11 @@ export async function startPlatformWorker({
       ending.signal,
     ),
   ]
+  const routing = { db, edge, appsDomain: config.appsDomain, machine }
   const records = recordActivities({
     db,
     plans,
+    routeNow: appId => syncRoute(routing, appId),
     appsDomain: config.appsDomain,
     diskMbPer256Mb: config.host.diskMbPer256Mb,
   })

@@ -1,5 +1,5 @@
 import { isIP } from 'node:net'
-import { maxMembers } from '../../policy/proxy-names.ts'
+import { maxMembers } from '../../policy/edge/names.ts'
 
 /** Target of the requests for one host name: the published address and port of the serving container. Port 0 = nowhere now, answered with 503. */
 export interface Route {

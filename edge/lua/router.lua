@@ -4,6 +4,7 @@ local base = require 'resty.core.base'
 require 'resty.core.request'
 local ffi = require 'ffi'
 local access_log = require 'access_log'
+local cache = require 'cache'
 local certificates = require 'certificates'
 local connections = require 'connections'
 local routes = require 'routes'
@@ -120,19 +121,23 @@ function M.admit_surface(plain)
   pass(ngx.var, plain)
 end
 
--- Counts the request for the application that answers it; a member that is full leaves it to the others. Returns the status of a refusal.
+-- Counts the request for the application that answers it; a member that is full leaves it to the others. Returns the status of a refusal,
+-- or nil and the version of the route.
 local function enter(var, max, room)
   local member, tried = targets.choose(var.host), nil
   if not member then return 404 end
   while member do
-    local app, _, port = routes.find(member)
+    local app, _, port, version = routes.find(member)
     if not app then return 404 end -- removed a moment ago
     var.app_id, var.member = app, member
     if port == HELD then return 503 end
     local entered, full = connections.enter(app, max, room)
     var.app_full = full and '1' or ''
-    if entered then var.entered = app end
-    if not full then return not entered and 503 or nil end
+    if entered then
+      var.entered = app
+      return nil, version
+    end
+    if not full then return 503 end
     tried = tried or {}
     tried[member] = true
     member = targets.choose(var.host, tried)
@@ -146,15 +151,17 @@ local function turn_to(var, member)
   if not app then return end
   if app ~= var.entered then connections.move(var.entered, app) end
   var.entered, var.app_id, var.member = app, app, member
+  var.uncacheable = '1' -- the key names the application that was to answer
 end
 
 -- Access phase of an application's host. `max` is the limit of its open requests, `room` that of all applications in this worker.
 function M.admit(max, room, plain)
   local var = ngx.var
   local raw = pass(var, plain)
-  local refusal = enter(var, max, room)
+  local refusal, version = enter(var, max, room)
   if refusal then return ngx.exit(refusal) end
   drop_odd_headers(raw)
+  if cache.asked(var, var.entered, version) then return ngx.exec('@cached') end
 end
 
 -- Access phase of the second attempt at a request that got no answer: 502, unless it can be repeated and the container refused the last
@@ -174,13 +181,18 @@ end
 -- Header filter of an application's host: the first byte leaves. Does not disclose which server this is.
 function M.answered()
   ngx.header['Server'] = nil
-  ngx.var.edge_ms = floor((ngx.now() - ngx.req.start_time()) * 1000 + 0.5)
+  local var = ngx.var
+  -- An update in the background has the variables of the request that it follows.
+  if not ngx.is_subrequest then var.edge_ms = floor((ngx.now() - ngx.req.start_time()) * 1000 + 0.5) end
+  cache.answered(var)
 end
 
 -- Log phase of an application's host, which every request reaches, however it ended. An internal redirect to one of our pages keeps variables.
 function M.leave()
-  local app = ngx.var.entered
+  local var = ngx.var
+  local app = var.entered
   if app and app ~= '' then connections.leave(app) end
+  cache.leave(var)
 end
 
 -- After a failed try its address rests, and another member answers if there is one. An application without others is tried again.
@@ -196,7 +208,8 @@ end
 function M.balance()
   local var, ctx = ngx.var, ngx.ctx
   if balancer.get_last_failure() then pass_on(var, ctx) else balancer.set_more_tries(RETRIES) end
-  local _, address, port = routes.find(var.member)
+  local _, address, port, version = routes.find(var.member)
+  if version ~= var.cache_version then var.uncacheable = '1' end -- the key names the version of before
   if not address or port == HELD then return ngx.exit(NGX_BUSY) end
   ctx.address, ctx.port = address, port
   if var.upgrade_to ~= '' then balancer.set_timeouts(nil, nil, UPGRADED_SECONDS) end

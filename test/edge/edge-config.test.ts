@@ -115,10 +115,10 @@ test('nginx accepts the configuration as an ordinary user too', async t => {
   await cp(fileURLToPath(new URL('../../edge/lua', import.meta.url)), scripts, { recursive: true })
   const nginx = await inspectNginx('nginx')
   await writeFile(join(folder, 'nginx.conf'), edgeConfig(options(env, { folder, scripts, nginx })))
-  for (const name of ['access', 'temporary']) await mkdir(join(folder, name))
+  for (const name of ['access', 'cache', 'temporary']) await mkdir(join(folder, name))
   const nobody = process.geteuid?.() === 0 ? { uid: 65534, gid: 65534 } : {}
   if (nobody.uid)
-    for (const name of ['.', 'access', 'temporary']) await chown(join(folder, name), nobody.uid, nobody.gid)
+    for (const name of ['.', 'access', 'cache', 'temporary']) await chown(join(folder, name), nobody.uid, nobody.gid)
   child = spawn('nginx', ['-p', folder, '-e', 'stderr', '-c', join(folder, 'nginx.conf')], {
     stdio: 'ignore',
     ...nobody,

@@ -4,7 +4,7 @@ import type { Db } from '../../db/database.ts'
 import { isBootOutdated, ranInEarlierBoot } from '../../db/hosts/host-boots.ts'
 import * as operations from '../../db/operations/operations.ts'
 import type { Machine } from '../../lib/machine.ts'
-import { routeVersion, versionAfterPurge } from '../../policy/apps/route-version.ts'
+import { routeVersion, versionAfterPurge } from '../../policy/edge/route-version.ts'
 
 /** The proxy's table, and the rows that it must match. */
 export interface Tables {

@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { purgeCache } from '../../../db/apps/cache-versions.ts'
 import { isRestorePending } from '../../../db/operations/operations.ts'
 import { MiB } from '../../../lib/bytes.ts'
 import { permits } from '../../../policy/accounts/permissions.ts'
@@ -81,7 +82,7 @@ export const writeFiles = endpoint({
     const { app, caller, exchange, body } = call
     const view = viewOf(call, body.path, services)
     await assertNoRestore(call, services)
-    if (!isConfigFile(body.path, services.config.appConfigNames)) return services.files.write(view, body.content)
+    if (!isConfigFile(body.path, services.config.appConfigNames)) return purging(call, services, () => services.files.write(view, body.content))
     const { path: name, content } = body
     return rewriteConfig({ app, caller, exchange, name, content, codes: configCodes }, services)
   },
@@ -106,7 +107,7 @@ export const moveFiles = endpoint({
         'RENAME_FAILED',
         'A configuration file is applied when it is written; write it instead of renaming.',
       )
-    return services.files.move(view, to)
+    return purging(call, services, () => services.files.move(view, to))
   },
 })
 
@@ -121,7 +122,7 @@ export const deleteFiles = endpoint({
   async handle(call, services) {
     const view = viewOf(call, call.body.path, services)
     await assertNoRestore(call, services)
-    return services.files.remove(view)
+    return purging(call, services, () => services.files.remove(view))
   },
 })
 
@@ -132,6 +133,15 @@ function viewOf({ app, role }: FileCall, path: string, { config }: Services): Fi
   const hiding = permits(role, 'secret_files') ? null : config.appConfigNames
   if (hiding && isSecretFile(path, hiding)) throw new ApiError('BLOCKED_PATH')
   return { app, path, hiding }
+}
+
+/** A program may answer with its files as they are. A change that failed may have happened nevertheless. */
+async function purging({ app }: FileCall, { db }: Services, change: () => Promise<void>): Promise<void> {
+  try {
+    await change()
+  } finally {
+    if (app.subdomain) await purgeCache(db, app.id)
+  }
 }
 
 /** A change while a restore waits or runs would be lost. */

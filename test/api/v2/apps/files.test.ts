@@ -15,6 +15,7 @@ import test from 'ava'
 import { hostCall } from '../../../../api/hosts/host-call.ts'
 import { httpHostFiles } from '../../../../api/hosts/host-files.ts'
 import type { AppRow } from '../../../../db/apps/apps.ts'
+import { readCacheVersion } from '../../../../db/apps/cache-versions.ts'
 import { enqueueOperation } from '../../../../db/operations/operations.ts'
 import { maxFileBytes } from '../../../../policy/apps/file-content.ts'
 import { listening, masterKey, type TestUser, testApi } from '../../../kit/actors/api.ts'
@@ -98,6 +99,21 @@ test('files are listed, read in both forms, written, moved and deleted', async t
   t.like(await remove({ path: 'renamed' }), ok)
   t.like(await remove({ path: 'b64' }), ok)
   t.deepEqual(names(await list()), ['buffer', 'empty', 'index.js', 'lib', 'moved'])
+})
+
+test('each change of a file purges what the proxy has cached, and reading purges nothing', async t => {
+  const { app, list, read, put, patch, remove } = await made({ 'index.html': 'hello' })
+  await api().db('apps').where({ id: app.id }).update({ subdomain: 'purged-by-files' })
+  const purges = () => readCacheVersion(api().db, app.id)
+  await list()
+  await read('index.html')
+  t.is(await purges(), 0)
+  await put({ path: 'index.html', content: 'new' })
+  t.is(await purges(), 1)
+  await patch({ path: 'index.html', to: 'other.html' })
+  t.is(await purges(), 2)
+  await remove({ path: 'other.html' })
+  t.is(await purges(), 3)
 })
 
 test('every refusal has its code', async t => {

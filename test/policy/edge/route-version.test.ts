@@ -1,5 +1,5 @@
 import test from 'ava'
-import { routeVersion, versionAfterPurge } from '../../../policy/apps/route-version.ts'
+import { routeVersion, versionAfterPurge } from '../../../policy/edge/route-version.ts'
 
 test('a version differs with each release and each purge', t => {
   const all = [0, 1, 11].flatMap(release => [0, 1, 11].map(cacheVersion => routeVersion({ release, cacheVersion })))

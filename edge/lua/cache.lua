@@ -1,0 +1,98 @@
+-- Which requests go through nginx's cache, and which answers it may store. A path whose answer was storable is remembered, and its next
+-- request goes there: what applications do not declare cacheable is neither buffered nor does it wait for another answer. The version of
+-- the route is in the key, so a release or a purge is in effect with the route; what begins before is stored where nobody looks again.
+local M = {}
+
+local REMEMBERED_SECONDS = 86400
+local FROM_CACHE = { HIT = true, STALE = true, UPDATING = true, REVALIDATED = true }
+
+-- Nil while the cache is off.
+local remembered
+local parts, part_bytes, max_file
+
+-- Called when a worker starts: the number of caches, the size of one, and that of the largest answer in it, in bytes.
+function M.begin(count, bytes, file_bytes)
+  remembered = ngx.shared.cacheable
+  parts, part_bytes, max_file = count, bytes, file_bytes
+end
+
+local function has_body(var)
+  return var.http_transfer_encoding or (var.http_content_length or '0') ~= '0'
+end
+
+-- Access phase: whether the answer may come from the cache, and has been storable before.
+function M.asked(var, app, version)
+  if not remembered or not version then return false end
+  local method = var.request_method
+  if method ~= 'GET' and method ~= 'HEAD' then return false end
+  if var.http_authorization or var.upgrade_to ~= '' or has_body(var) then return false end
+  -- Visitors with a cookie often get answers of their own at the same path.
+  local path = ngx.md5_bin(app .. ' ' .. var.http_host .. var.request_uri .. (var.http_cookie and ' cookie' or ''))
+  var.cache_path, var.cache_version = path, version
+  if not remembered:get(path) then return false end
+  var.cache_part = 'part' .. ngx.crc32_short(app) % parts
+  return true
+end
+
+local function is_fresh(control)
+  if not control then return false end
+  if type(control) == 'table' then control = table.concat(control, ',') end
+  control = control:lower()
+  if control:find('private', 1, true) or control:find('no%-[sc]') then return false end
+  local seconds = control:match('s%-maxage%s*=%s*"?(%d+)') or control:match('max%-age%s*=%s*"?(%d+)')
+  return seconds ~= nil and tonumber(seconds) > 0
+end
+
+-- The bytes of an answer that may be stored, else nil. Without its length in advance its size would have no bound.
+local function storable(var)
+  if not var.upstream_http_cache_control then return nil end
+  local headers = ngx.resp.get_headers(0)
+  if not is_fresh(headers['cache-control']) or headers['set-cookie'] then return nil end
+  local vary, content_type = headers['vary'], headers['content-type']
+  if type(vary) == 'table' or vary and vary:find('*', 1, true) then return nil end
+  if type(content_type) == 'string' and content_type:lower():find('^text/event%-stream') then return nil end
+  if ngx.status == 206 or ngx.status == 304 then return nil end
+  local bytes = var.request_method == 'HEAD' and 0 or tonumber(var.upstream_http_content_length or '')
+  if not bytes or bytes > max_file then return nil end
+  return bytes
+end
+
+-- Bytes that this worker is storing, by application and of all. They are on the disk before nginx can count them as its cache.
+local filling, total = {}, 0
+
+-- Whether the disk has room for another answer of the application while those are under way. One at a time always has.
+local function fill(var, bytes)
+  local app, workers = var.entered, ngx.worker.count()
+  local own = filling[app] or 0
+  if var.filling ~= '' or own > 0 and own + bytes > part_bytes / workers then return false end
+  if total > 0 and total + bytes > parts * part_bytes / workers then return false end
+  filling[app], total = own + bytes, total + bytes
+  var.filling = app .. ' ' .. bytes
+  return true
+end
+
+-- Header filter of an application's answer.
+function M.answered(var)
+  local path, status = var.cache_path, var.upstream_cache_status
+  if not path or path == '' then return end
+  if status then ngx.header['X-Cache'] = var.cache_state end
+  if FROM_CACHE[status] then return end
+  local bytes = storable(var)
+  if not status then
+    if bytes then remembered:set(path, true, REMEMBERED_SECONDS) end
+    return
+  end
+  if not bytes then remembered:delete(path) end
+  if not bytes or not fill(var, bytes) then var.uncacheable = '1' end
+end
+
+-- Log phase.
+function M.leave(var)
+  local app, bytes = (var.filling or ''):match('^(%S+) (%d+)$')
+  if not app then return end
+  local left = (filling[app] or 0) - bytes
+  filling[app] = left > 0 and left or nil
+  total = math.max(0, total - bytes)
+end
+
+return M
