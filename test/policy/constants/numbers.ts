@@ -149,6 +149,19 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
       localDays: 90,
     },
   },
+  'domains/name-server-rules.ts': {
+    nameServerRules: {
+      questionBytes: 1232,
+      datagramBytes: 1232,
+      atOnce: 50,
+      perNetworkSecond: 50,
+      perSecond: 2000,
+      connections: 64,
+      idleMs: 5000,
+      perConnection: 100,
+      ttlSeconds: 1,
+    },
+  },
   // A question of 1.5 s, twice, 20 at a time; a probe of 3 s and 1 KB.
   'domains/dns-rules.ts': {
     dnsRules: {
