@@ -33,6 +33,10 @@ import { completeGitConnection } from './git/git-connect-callback.ts'
 import { confirmGitConnection } from './git/git-connect-offer.ts'
 import { receivePush } from './git/git-webhook.ts'
 import { linkRepository, unlinkRepository } from './git/github-app.ts'
+import { getNetworkAnalytics } from './network/analytics.ts'
+import { getNetworkErrors } from './network/errors.ts'
+import { getNetworkLogs } from './network/logs.ts'
+import { getNetworkPerformance } from './network/performance.ts'
 import { getServiceStatus } from './service.ts'
 import { beginAuthorization, claimAuthorization, decideAuthorization, getAuthorization } from './sign-in/authorize.ts'
 import { showAuthorizePage } from './sign-in/authorize-page.ts'
@@ -80,6 +84,10 @@ export const endpoints: readonly Endpoint[] = [
   getLogs,
   getMetrics,
   streamRealtime,
+  getNetworkAnalytics,
+  getNetworkErrors,
+  getNetworkLogs,
+  getNetworkPerformance,
   startApp,
   stopApp,
   restartApp,

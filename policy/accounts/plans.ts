@@ -149,6 +149,9 @@ export function tierOf(planName: string): string {
 /** Contract 12.1: databases come with the plans that workspaces come with. */
 export const includesDatabases = ({ workspaces }: Plan): boolean => workspaces > 0
 
+/** Log lines and latencies of requests come with Pro and Enterprise. */
+export const includesNetworkDetails = (planName: string): boolean => ['pro', 'enterprise'].includes(tierOf(planName))
+
 /** Names of the paid plans. */
 export const paidPlans = (plans: Plans): string[] => [...plans.keys()].filter(name => name !== 'free')
 
