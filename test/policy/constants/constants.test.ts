@@ -124,6 +124,7 @@ const elsewhere: Record<string, readonly string[]> = {
   'limits.ts': ['limits', 'objectCounts', 'linkVisits'],
   'errors.ts': ['managementErrors'],
   'databases/engines.ts': ['engines'],
+  'network/network-errors.ts': ['networkErrors'],
   'objects/blob-errors.ts': ['blobErrors'],
   's3/s3-errors.ts': ['s3Errors'],
   's3/s3-limits.ts': ['s3Counts'],
