@@ -1,4 +1,5 @@
 import type { HostServices } from './hosts/services.ts'
+import type { NetworkServices } from './network/services.ts'
 import type { CoreServices } from './pipeline/core-services.ts'
 import type { S3Services } from './s3/services.ts'
 import type { ObjectServices } from './v1/services.ts'

@@ -4,7 +4,7 @@ import { isIP } from 'node:net'
 import { type CountryResponse, Reader } from 'mmdb-lib'
 
 /** What a database of addresses (mmdb) has about one; fields that it does not have are null. */
-export interface AddressEntry {
+interface AddressEntry {
   /** Two letters. */
   country: string | null
   city: string | null

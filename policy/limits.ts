@@ -44,6 +44,8 @@ export const limits = {
   'git.connect.confirm': [{ allow: 10, perSeconds: 60, by: 'user' }],
   'apps.webhook': [{ allow: 5, perSeconds: 60, by: 'user' }],
   'apps.deliveries': [{ allow: 20, perSeconds: 60, by: 'user' }],
+  // Counted by the endpoints of the network for the owner of the application: remembered answers are free.
+  'apps.network.misses': [{ allow: 20, perSeconds: 60, by: 'user' }],
   'apps.metrics': [{ allow: 10, perSeconds: 5, by: 'user', thenBlockSeconds: 60 }],
   'apps.realtime': [{ allow: 1, perSeconds: 5, by: 'user+app' }],
   'apps.files.write': [{ allow: 10, perSeconds: 5, by: 'user' }],

@@ -15,6 +15,8 @@ import { RealtimeLeases } from '../api/hosts/realtime-leases.ts'
 import { StreamAccess } from '../api/hosts/stream-access.ts'
 import { loopback, plainAddress } from '../api/http/address.ts'
 import { drain, hardenedServer } from '../api/http/server.ts'
+import { httpAnalytics, noAnalytics } from '../api/network/analytics-client.ts'
+import { RememberedAnswers } from '../api/network/remembered-answers.ts'
 import { authenticator } from '../api/pipeline/authenticate.ts'
 import { openCountries } from '../api/pipeline/countries.ts'
 import { EarlierCredentials } from '../api/pipeline/earlier-credentials.ts'
@@ -43,7 +45,7 @@ import { connectionCaps } from '../policy/accounts/address-limits.ts'
 import { cachedSeconds } from '../policy/cached-answers.ts'
 import type { Config } from '../policy/config.ts'
 import { applicationRange } from '../policy/hosts/networks.ts'
-import { demandMasterKey } from '../policy/keys.ts'
+import { analyticsKey, demandMasterKey } from '../policy/keys.ts'
 import { wholeLogs } from '../policy/limits.ts'
 import { roundSeconds } from '../policy/rounds.ts'
 import { apiDrainSeconds, commandTimeouts, databaseTimeouts } from '../policy/timeouts.ts'
@@ -123,6 +125,10 @@ export async function serveApi(config: Config): Promise<void> {
     metrics: new TtlCache(cachedSeconds.metrics),
     gitProvider: await openGitProvider(config),
     rates,
+    analytics: config.analytics.isOn
+      ? httpAnalytics(`http://127.0.0.1:${config.analytics.port}`, analyticsKey(masterKey))
+      : noAnalytics,
+    networkAnswers: new RememberedAnswers(),
     service: new ServiceStatus(healthChecks({ db, store, pingEdge: () => edgeAnswers(config.edge), pingWorkflows })),
     isInside: address => inside.has(address),
     isBlocked: await openCountries(config.blockedCountries, config.addresses.countryDatabase),

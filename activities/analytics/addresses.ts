@@ -4,7 +4,7 @@ import { isPublicAddress } from '../../lib/addresses.ts'
 import { intake, stands } from '../../policy/network/analytics-terms.ts'
 
 /** What is stored about a client. */
-export interface AddressTraits {
+interface AddressTraits {
   /** The address, or what stands for those of the platform. */
   shown: string
   country: string

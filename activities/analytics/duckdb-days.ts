@@ -127,7 +127,7 @@ export class DuckDbDays {
 }
 
 /** The day of UTC of a time in Unix milliseconds. */
-export const dayOf = (time: number): string => new Date(time).toISOString().slice(0, 10)
+const dayOf = (time: number): string => new Date(time).toISOString().slice(0, 10)
 
 function absent(error: NodeJS.ErrnoException): number {
   if (error.code === 'ENOENT') return 0

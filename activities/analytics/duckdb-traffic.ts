@@ -20,7 +20,7 @@ const typeOf: Record<Exclude<Breakdown, 'visits'>, Expression> = {
 }
 
 /** A visitor can make up any number of these, so that they are counted by bucket only once the most frequent ones are known. */
-const unbounded: readonly Breakdown[] = ['paths', 'referers', 'providers']
+const unbounded: readonly Breakdown[] = ['paths', 'referers']
 
 /** `b`, `t`, `v` and `s` are bucket, type, visit and size. */
 const figures = 'sum(v::integer)::double, count(*)::double, sum(s)::double'

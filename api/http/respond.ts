@@ -9,6 +9,11 @@ export interface Reply {
   body?: string | Buffer
 }
 
+/** A value that is JSON already, for large answers that are given several times. */
+export class JsonText {
+  constructor(readonly text: string) {}
+}
+
 /** The reply of an endpoint that has written its answer itself, as a stream. */
 export const streamed: Reply = { status: 200 }
 
@@ -17,7 +22,8 @@ const json = 'application/json; charset=utf-8'
 /** The envelope of success; without a value it has only `status` (contract 1.1), and for a few endpoints a code next to it. */
 export function success(value: unknown, code?: string, status: 200 | 201 = 200): Reply {
   const codeField = code === undefined ? '' : `,"code":${JSON.stringify(code)}`
-  const responseField = value === undefined ? '' : `,"response":${JSON.stringify(value)}`
+  const responseField =
+    value === undefined ? '' : `,"response":${value instanceof JsonText ? value.text : JSON.stringify(value)}`
   const body = `{"status":"success"${codeField}${responseField}}`
   return { status, headers: { 'Content-Type': json }, body }
 }

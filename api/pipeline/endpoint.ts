@@ -4,7 +4,7 @@ import type { DatabaseRow } from '../../db/databases/database-rows.ts'
 import type { Role } from '../../policy/accounts/permissions.ts'
 import { type ApiError, codeOn, type ErrorCode, type Wire } from '../../policy/errors.ts'
 import type { Exchange } from '../http/exchange.ts'
-import type { Reply } from '../http/respond.ts'
+import type { JsonText, Reply } from '../http/respond.ts'
 import type { Services } from '../services.ts'
 import type { Auth, NamedResource } from './access.ts'
 import type { Caller } from './authenticate.ts'
@@ -76,7 +76,7 @@ export interface Definition<A extends Auth, Q extends z.ZodObject, B extends z.Z
   unexpected?: readonly ErrorCode[]
   /** Refusals of these codes have only `status` and `code`. */
   terse?: readonly ErrorCode[]
-  handle(call: Call<A, z.output<Q>, z.output<B>>, services: Services): Promise<z.input<R> | Reply>
+  handle(call: Call<A, z.output<Q>, z.output<B>>, services: Services): Promise<z.input<R> | Reply | JsonText>
 }
 
 /** A definition without its type parameters, as the router, the pipeline and the OpenAPI document see it. */

@@ -18,6 +18,10 @@ export const answerHeaders = {
     description: 'This is the answer to an earlier request with the same Idempotency-Key.',
     schema: { const: 'true' },
   },
+  CachedAt: {
+    description: 'When this answer was computed, if it is given again.',
+    schema: { type: 'string', format: 'date-time' },
+  },
   Location: { description: 'Where to continue.', schema: { type: 'string', format: 'uri' } },
 } as const
 
@@ -26,6 +30,7 @@ const wireNames = {
   RetryAfter: 'Retry-After',
   OperationId: 'X-Operation-Id',
   Replayed: 'Idempotent-Replayed',
+  CachedAt: 'X-Cached-At',
   Location: 'Location',
 } as const satisfies Record<keyof typeof answerHeaders, string>
 
@@ -52,6 +57,7 @@ function headersOf({ operation, errors }: Endpoint, status: number): Json {
     RetryAfter: status === 429 || status === 503,
     OperationId: operation === true && ![401, 403, 404, 413, 415, 429].includes(status),
     Replayed: isStored && (errors?.includes('IDEMPOTENCY_KEY_REUSED') ?? false),
+    CachedAt: status === 200 && (errors?.includes('ANALYTICS_BUSY') ?? false),
     Location: status === 302,
   }
   const names = Object.keys(wireNames) as (keyof typeof wireNames)[]

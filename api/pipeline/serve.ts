@@ -3,7 +3,7 @@ import { ApiError, codeOn } from '../../policy/errors.ts'
 import { type Limit, limits } from '../../policy/limits.ts'
 import { networkOf } from '../http/address.ts'
 import type { Exchange } from '../http/exchange.ts'
-import { failure, type Reply, streamed, success, toApiError } from '../http/respond.ts'
+import { failure, JsonText, type Reply, streamed, success, toApiError } from '../http/respond.ts'
 import type { Services } from '../services.ts'
 import { accessOf, reauthenticate } from './access.ts'
 import { audit } from './audit.ts'
@@ -30,7 +30,11 @@ export async function serve(endpoint: Endpoint, exchange: Exchange, services: Se
     await audit(endpoint, admission, exchange, services, 'success')
     const code = endpoint.codeBeside && (value as { code: string }).code
     const reply = endpoint.envelope === false ? (value as Reply) : success(value, code, endpoint.success)
-    services.contract?.answered(endpoint.name, value, endpoint.response)
+    services.contract?.answered(
+      endpoint.name,
+      value instanceof JsonText ? JSON.parse(value.text) : value,
+      endpoint.response,
+    )
     return withHeaders(reply, exchange.headers)
   } catch (thrown) {
     await audit(endpoint, admission, exchange, services, toApiError(thrown).code)

@@ -33,10 +33,14 @@ import { completeGitConnection } from './git/git-connect-callback.ts'
 import { confirmGitConnection } from './git/git-connect-offer.ts'
 import { receivePush } from './git/git-webhook.ts'
 import { linkRepository, unlinkRepository } from './git/github-app.ts'
+import { getNetworkAnalytics } from './network/analytics.ts'
 import { purgeAppCache } from './network/cache.ts'
 import { setCustomDomain } from './network/custom-domain.ts'
 import { listDnsRecords } from './network/dns-records.ts'
+import { getNetworkErrors } from './network/errors.ts'
 import { listAppDomains, listLoadBalancers } from './network/host-names.ts'
+import { getNetworkLogs } from './network/logs.ts'
+import { getNetworkPerformance } from './network/performance.ts'
 import { changeNetworkSettingsOfApp, getNetworkSettings } from './network/settings.ts'
 import { getServiceStatus } from './service.ts'
 import { beginAuthorization, claimAuthorization, decideAuthorization, getAuthorization } from './sign-in/authorize.ts'
@@ -87,6 +91,10 @@ export const endpoints: readonly Endpoint[] = [
   getLogs,
   getMetrics,
   streamRealtime,
+  getNetworkAnalytics,
+  getNetworkErrors,
+  getNetworkLogs,
+  getNetworkPerformance,
   startApp,
   stopApp,
   restartApp,

@@ -152,6 +152,9 @@ export const includesDatabases = ({ workspaces }: Plan): boolean => workspaces >
 /** Contract 3.7: so do custom domains. */
 export const includesCustomDomains = ({ workspaces }: Plan): boolean => workspaces > 0
 
+/** Log lines and latencies of requests come with Pro and Enterprise. */
+export const includesNetworkDetails = (planName: string): boolean => ['pro', 'enterprise'].includes(tierOf(planName))
+
 /** Names of the paid plans. */
 export const paidPlans = (plans: Plans): string[] => [...plans.keys()].filter(name => name !== 'free')
 

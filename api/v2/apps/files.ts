@@ -82,7 +82,8 @@ export const writeFiles = endpoint({
     const { app, caller, exchange, body } = call
     const view = viewOf(call, body.path, services)
     await assertNoRestore(call, services)
-    if (!isConfigFile(body.path, services.config.appConfigNames)) return purging(call, services, () => services.files.write(view, body.content))
+    if (!isConfigFile(body.path, services.config.appConfigNames))
+      return purging(call, services, () => services.files.write(view, body.content))
     const { path: name, content } = body
     return rewriteConfig({ app, caller, exchange, name, content, codes: configCodes }, services)
   },

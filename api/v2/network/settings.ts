@@ -3,8 +3,8 @@ import { changeNetworkSettings, readNetworkSettings } from '../../../db/apps/net
 import {
   canonicalNetwork,
   changedSettings,
-  networkSettingLimits,
   type NetworkSettings,
+  networkSettingLimits,
 } from '../../../policy/domains/network-settings.ts'
 import { endpoint } from '../../pipeline/endpoint.ts'
 

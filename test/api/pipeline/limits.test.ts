@@ -1,4 +1,5 @@
 import test, { type ExecutionContext } from 'ava'
+import { RememberedAnswers } from '../../../api/network/remembered-answers.ts'
 import type { Endpoint } from '../../../api/pipeline/endpoint.ts'
 import { blobEndpoints } from '../../../api/v1/endpoints.ts'
 import { endpoints } from '../../../api/v2/endpoints.ts'
@@ -55,6 +56,10 @@ const within: Record<string, Ask> = {
   async 'users.snapshots.misses'(process, subject) {
     process.services.accountSnapshots = new TtlCache(0)
     return asking('users.snapshots')(process, subject)
+  },
+  async 'apps.network.misses'(process, subject) {
+    process.services.networkAnswers = new RememberedAnswers()
+    return asking('apps.network.analytics')(process, subject)
   },
 }
 

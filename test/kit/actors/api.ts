@@ -13,6 +13,7 @@ import { NetworkRates } from '../../../api/hosts/network-rates.ts'
 import { RealtimeLeases } from '../../../api/hosts/realtime-leases.ts'
 import { StreamAccess } from '../../../api/hosts/stream-access.ts'
 import { hardenedServer } from '../../../api/http/server.ts'
+import { RememberedAnswers } from '../../../api/network/remembered-answers.ts'
 import { authenticator } from '../../../api/pipeline/authenticate.ts'
 import type { Log } from '../../../api/pipeline/core-services.ts'
 import { EarlierCredentials } from '../../../api/pipeline/earlier-credentials.ts'
@@ -50,7 +51,9 @@ import { type Config, parseConfig } from '../../../policy/config.ts'
 import { wholeLogs } from '../../../policy/limits.ts'
 import { sealKeys } from '../../../policy/seal.ts'
 import { commandTimeouts } from '../../../policy/timeouts.ts'
+import { testAddresses } from '../analytics/addresses.ts'
 import { FailingStore } from '../fakes/failing-store.ts'
+import { RecountedAnalytics } from '../fakes/recounted-analytics.ts'
 import { ScriptedDatabaseLanes } from '../fakes/scripted-database-lanes.ts'
 import { ScriptedHosts } from '../fakes/scripted-hosts.ts'
 import { ScriptedDowngrades, ScriptedLanes } from '../fakes/scripted-lanes.ts'
@@ -96,6 +99,7 @@ export interface TestApi {
   lanes: ScriptedLanes
   databaseLanes: ScriptedDatabaseLanes
   downgrades: ScriptedDowngrades
+  analytics: RecountedAnalytics
   /** Undeclared codes and answers that are not of their schema. Checked after each file. */
   breaches: string[]
   as(credential: string | TestUser | undefined): Actor
@@ -173,6 +177,7 @@ export async function openApiFor(
     lanes: new ScriptedLanes(db),
     databaseLanes: new ScriptedDatabaseLanes(db, config.sealKeys),
     downgrades: new ScriptedDowngrades(db, defaultPlans),
+    analytics: new RecountedAnalytics(await testAddresses()),
   }
   const authenticate = authenticator({ db, masterKey, plans: defaultPlans, processes: config.apiProcesses })
   const rates = new NetworkRates()
@@ -197,6 +202,8 @@ export async function openApiFor(
     pushSlots: new PushSlots(config.databasePool),
     patience: commandTimeouts,
     rates,
+    analytics: made.analytics,
+    networkAnswers: new RememberedAnswers(),
     resolvesName: async () => true,
     live: new LiveFeeds((app, signal) => made.hosts.live(app, signal), rates),
     leases: new RealtimeLeases(db, config.rateLimitScale),

@@ -125,6 +125,7 @@ const elsewhere: Record<string, readonly string[]> = {
   'errors.ts': ['managementErrors'],
   'databases/engines.ts': ['engines'],
   'domains/domain-errors.ts': ['domainErrors'],
+  'network/network-errors.ts': ['networkErrors'],
   'objects/blob-errors.ts': ['blobErrors'],
   's3/s3-errors.ts': ['s3Errors'],
   's3/s3-limits.ts': ['s3Counts'],

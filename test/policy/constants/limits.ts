@@ -23,6 +23,7 @@ export const limitsAsAgreed: Record<string, string[]> = {
   'git.connect.confirm': ['10 in 60 s by user'],
   'apps.webhook': ['5 in 60 s by user'],
   'apps.deliveries': ['20 in 60 s by user'],
+  'apps.network.misses': ['20 in 60 s by user'],
   'apps.metrics': ['10 in 5 s by user, then 60 s'],
   'apps.realtime': ['1 in 5 s by user+app'],
   'apps.files.write': ['10 in 5 s by user'],

@@ -75,6 +75,31 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
     minPace: { bytesPerSecond: 8192, overSeconds: 10 },
     unsignedDeliveries: { allow: 20, perSeconds: 60 },
   },
+  // Addresses for 8 days; 15 minutes; 60 s and 15 minutes; 3 s for a slot, 10 s for an answer; 25 types, 100 addresses, 1000 lines.
+  'network/analytics-terms.ts': {
+    retainedDays: 8,
+    bucketMs: 900_000,
+    intake: {
+      ...{ everyMs: 2000, sliceBytes: 8_388_608, maxLineBytes: 4_194_304, headBytes: 256 },
+      ...{ agents: 20_000, newAgentsPerSecond: 2000, agentsPerDay: 50_000, addresses: 50_000 },
+    },
+    textCaps: { agent: 300, path: 1024, query: 1024, referer: 1024, host: 255, contentType: 64 },
+    engineLimits: { memoryMb: 512, threads: 2, scratchMb: 1024 },
+    questionTimes: { slotMs: 3000, answerMs: 10_000 },
+    rememberedAnswers: { freshSeconds: 60, busySeconds: 900, maxBytes: 67_108_864 },
+    busyRetrySeconds: 5,
+    visits: { fromStatus: 200, toStatus: 399 },
+    breakdowns: {
+      visits: { types: 1 },
+      ...{ countries: { types: 25 }, devices: { types: 25 }, os: { types: 25 }, browsers: { types: 25 } },
+      ...{ protocols: { types: 25 }, methods: { types: 25 }, paths: { types: 25 }, referers: { types: 25 } },
+      ...{ providers: { types: 25 }, ips: { types: 100 }, status_codes: { types: 1000 }, bots: { types: 100 } },
+      content_types: { types: 100 },
+    },
+    logEntries: 1000,
+    rankedPaths: { errors: 25, slowest: 25, fromRequests: 20 },
+    rankedPlaces: 25,
+  },
   // Contract 4.14, 6.4, 7.41 and 8.7.
   'cached-answers.ts': {
     cachedSeconds: {
@@ -478,6 +503,8 @@ export const settingsAsAgreed: Record<string, string> = {
   CHUNKED_MAX_SIZE: '10737418240',
   // U8: 180, 30 and 7 days.
   HISTORY_DAYS: '180',
+  ANALYTICS_MB: '4096',
+  ANALYTICS_QUERIES: '2',
   DEPLOYMENT_LOG_DAYS: '30',
   ARCHIVE_DAYS: '7',
   // Z: any second of the last 7 days.

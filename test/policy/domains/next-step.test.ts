@@ -23,7 +23,11 @@ test('an unproved name is looked at often at first, then rarely, and gets no cer
   t.deepEqual(waits({ ...unproved, createdAt: hours(-0.1) }), { seconds: 15, summary })
   t.deepEqual(waits({ ...unproved, createdAt: hours(-1) }), { seconds: 120, summary })
   t.deepEqual(waits({ ...unproved, createdAt: hours(-70) }), { seconds: 3600, summary })
-  t.deepEqual(waits({ ...unproved, createdAt: hours(-80) }), { seconds: 3600, summary }, 'its lapse is decided elsewhere')
+  t.deepEqual(
+    waits({ ...unproved, createdAt: hours(-80) }),
+    { seconds: 3600, summary },
+    'its lapse is decided elsewhere',
+  )
 })
 
 test('without https a proved name is looked at daily', t => {
@@ -34,7 +38,11 @@ test('what proves an order: http where requests arrive here, else DNS, and DNS f
   t.deepEqual(waits({}), { do: 'order', challenge: 'http-01' })
   t.deepEqual(waits({ points: false }), { do: 'order', challenge: 'dns-01' })
   t.deepEqual(waits({ hostname: '*.apps.example.com' }), { do: 'order', challenge: 'dns-01' })
-  t.deepEqual(waits({ ordered: order(null, false) }), { do: 'order', challenge: 'http-01' }, 'not opened before a crash')
+  t.deepEqual(
+    waits({ ordered: order(null, false) }),
+    { do: 'order', challenge: 'http-01' },
+    'not opened before a crash',
+  )
 })
 
 test('an order goes on as soon as its answer can be seen', t => {

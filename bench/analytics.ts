@@ -1,0 +1,174 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { DuckDBInstance } from '@duckdb/node-api'
+import { openAddressReader } from '../activities/analytics/addresses.ts'
+import { openDuckDb } from '../activities/analytics/duckdb.ts'
+import { MiB } from '../lib/bytes.ts'
+import type { Filters } from '../policy/network/filters.ts'
+import { appA, generatedRequests, linesOf } from '../test/kit/analytics/log-lines.ts'
+import { quantile, verdict } from './kit/sides.ts'
+
+/**
+ * Analytics beside the engine alone, in CPU seconds of one process, in turn: lines of the log taken in, compared with `insert from read_json` of the
+ * same slices into a plain table; and the 14 breakdowns of one application, compared with one hand-written query for each on the same file.
+ */
+const rounds = Number(process.argv[2] ?? 3)
+const rows = Number(process.argv[3] ?? 1_000_000)
+const sliceLines = 20_000
+
+const folder = mkdtempSync(join(tmpdir(), 'berth-bench-'))
+const day = '2026-11-26'
+const from = Date.parse(`${day}T00:00:00Z`)
+const window = { from, to: from + 86_400_000 }
+
+try {
+  const slices = Array.from({ length: 10 }, (_, n) =>
+    linesOf(generatedRequests(sliceLines, from, from + 86_400_000, n + 1)),
+  )
+  await takenIn(slices)
+  await answered(slices)
+} finally {
+  rmSync(folder, { recursive: true, force: true })
+}
+
+async function openEngine(name: string) {
+  return openDuckDb({
+    folder: join(folder, name),
+    addresses: await openAddressReader(null, null),
+    onBroken: (_day, error) => {
+      throw error
+    },
+  })
+}
+
+async function plain(name: string) {
+  const instance = await DuckDBInstance.create(':memory:', { threads: '2', memory_limit: '512MB' })
+  const connection = await instance.connect()
+  await connection.run(`attach '${join(folder, name)}' as plain`)
+  return {
+    connection,
+    close() {
+      connection.closeSync()
+      instance.closeSync()
+    },
+  }
+}
+
+/** CPU seconds of a piece of work, all threads of this process together. */
+async function cpuOf(work: () => Promise<unknown>): Promise<number> {
+  const before = process.cpuUsage()
+  await work()
+  const { user, system } = process.cpuUsage(before)
+  return (user + system) / 1e6
+}
+
+async function takenIn(slices: readonly Buffer[]): Promise<void> {
+  const columns = `{app: 'VARCHAR', "at": 'DOUBLE', host: 'VARCHAR', method: 'VARCHAR', path: 'VARCHAR', query: 'VARCHAR', status: 'USMALLINT',
+    bytes: 'UBIGINT', client: 'VARCHAR', referer: 'VARCHAR', agent: 'VARCHAR', protocol: 'VARCHAR', content_type: 'VARCHAR', cache: 'VARCHAR',
+    edge_ms: 'VARCHAR', origin_ms: 'VARCHAR', colo: 'VARCHAR', mitigated: 'VARCHAR'}`
+  const files = slices.map((lines, n) => {
+    const path = join(folder, `slice-${n}.json`)
+    writeFileSync(path, lines)
+    return path
+  })
+  const read = (file: string) =>
+    `select * from read_json('${file}', format = 'newline_delimited', columns = ${columns})`
+  const figures: { bare: number[]; berth: number[] } = { bare: [], berth: [] }
+  for (let round = 0; round < rounds; round++) {
+    const sides = {
+      async bare() {
+        const { connection, close } = await plain(`bare-${round}.duckdb`)
+        await connection.run(`create table plain.lines as ${read(files[0]!)} limit 0`)
+        figures.bare.push(
+          await cpuOf(async () => {
+            for (const file of files) await connection.run(`insert into plain.lines ${read(file)}`)
+          }),
+        )
+        close()
+      },
+      async berth() {
+        const engine = await openEngine(`berth-${round}`)
+        figures.berth.push(
+          await cpuOf(async () => {
+            for (const [n, lines] of slices.entries())
+              await engine.take({ day, file: `f${n}`, head: '', end: 1, lines })
+          }),
+        )
+        await engine.close()
+      },
+    }
+    for (const side of round % 2 ? (['berth', 'bare'] as const) : (['bare', 'berth'] as const)) await sides[side]()
+  }
+  const count = slices.length * sliceLines
+  const size = slices.reduce((sum, { length }) => sum + length, 0) / MiB
+  const [bare, berth] = [quantile(figures.bare, 0.5), quantile(figures.berth, 0.5)]
+  console.log(`${count} lines (${size.toFixed(0)} MiB) taken in, ${rounds} rounds, lines per CPU second`)
+  console.log(`  insert from read_json  ${(count / bare).toFixed(0)}`)
+  console.log(
+    `  Berth                  ${(count / berth).toFixed(0)}   ratio ${((bare / berth) * 100).toFixed(0)} %   ${verdict('at least 60 %', bare / berth >= 0.6)}`,
+  )
+}
+
+/** What somebody would write who needs one breakdown. */
+function handWritten(where: string): string[] {
+  return [
+    `'all'`,
+    'country',
+    'device',
+    'os',
+    'browser',
+    'protocol',
+    'method',
+    'path',
+    `coalesce(referer_host, 'Direct')`,
+    'provider',
+    'client',
+    'status::varchar',
+    'bot',
+    'content_type',
+  ].map((type, n) => {
+    const bucket = n < 10 ? 'seen // 900000' : '0'
+    const agents = ['device', 'os', 'browser', 'bot'].includes(type) ? 'left join plain.agents a on a.id = r.agent' : ''
+    return `select ${bucket} as b, ${type} as t, count(*) filter (visit), count(*), sum(bytes) from plain.requests r ${agents}
+      where app = '${appA}' ${where} group by all order by all`
+  })
+}
+
+async function answered(slices: readonly Buffer[]): Promise<void> {
+  const engine = await openEngine('questions')
+  for (let taken = 0; taken < rows; taken += sliceLines) {
+    const lines = slices[(taken / sliceLines) % slices.length]!
+    await engine.take({ day, file: 'f', head: '', end: 1, lines })
+  }
+  const questions: [name: string, filters: Filters, where: string][] = [
+    ['no filter', {}, ''],
+    ['country', { country: 'BR' }, `and country = 'BR'`],
+    ['path and status', { path: '/p/1', status: '200' }, `and starts_with(path, '/p/1') and status = 200`],
+  ]
+  const ours = new Map<string, number[]>()
+  for (let round = 0; round < rounds; round++)
+    for (const [name, filters] of questions) {
+      const spent = await cpuOf(() => engine.ask({ kind: 'analytics', appId: appA, ownerId: '1', window, filters }))
+      ours.set(name, [...(ours.get(name) ?? []), spent])
+    }
+  await engine.close()
+  const { connection, close } = await plain(`questions/${day}.duckdb`)
+  console.log(
+    `14 breakdowns of the ${Math.round(rows * 0.8)} requests of one application among ${rows}, ${rounds} rounds, CPU seconds`,
+  )
+  for (const [name, , where] of questions) {
+    const spent: number[] = []
+    for (let round = 0; round < rounds; round++)
+      spent.push(
+        await cpuOf(async () => {
+          for (const query of handWritten(where)) await connection.runAndReadAll(query)
+        }),
+      )
+    const [bare, berth] = [quantile(spent, 0.5), quantile(ours.get(name)!, 0.5)]
+    console.log(
+      `  ${name.padEnd(16)} hand-written ${bare.toFixed(2)}   Berth ${berth.toFixed(2)}   ${(berth / bare).toFixed(2)} times   ${verdict('at most 1.3 times', berth <= 1.3 * bare)}`,
+    )
+  }
+  close()
+}
