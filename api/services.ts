@@ -8,7 +8,7 @@ import type { AppServices } from './v2/apps/services.ts'
 import type { DatabaseServices } from './v2/databases/services.ts'
 import type { DeployServices } from './v2/deploys/services.ts'
 import type { GitServices } from './v2/git/services.ts'
-import type { NetworkServices } from './v2/network/services.ts'
+import type { DomainServices } from './v2/network/services.ts'
 import type { SnapshotServices } from './v2/snapshots/services.ts'
 
 /** What the endpoints depend on. Composed in `workers/api-server.ts` and in tests only. */
@@ -17,6 +17,7 @@ export type Services = CoreServices &
   AppServices &
   DatabaseServices &
   DeployServices &
+  DomainServices &
   GitServices &
   HostServices &
   NetworkServices &

@@ -74,7 +74,8 @@ export async function startPlatformWorker({
   const plans = plansOf(config)
   const downgrades = temporalDowngrades(client, config)
   const domains = temporalDomains(client, config)
-  const { parts, answers, platformNames } = await domainWork(config, db)
+  const { parts, answers, platformNames, startNameServer } = await domainWork(config, db)
+  const nameServer = await startNameServer(log)
   const ownFiles = ownCertificates(config.edge.tls?.files ?? null, log)
   const loops = [
     runRelay({ db, client, lanes, databaseLanes, downgrades, domains, log }, ending.signal),
@@ -141,7 +142,7 @@ export async function startPlatformWorker({
     async stop() {
       ending.abort()
       await worker.stop()
-      await Promise.all(loops)
+      await Promise.all([...loops, nameServer?.stop()])
     },
   }
 }

@@ -41,7 +41,6 @@ import { getNetworkErrors } from './network/errors.ts'
 import { listAppDomains, listLoadBalancers } from './network/host-names.ts'
 import { getNetworkLogs } from './network/logs.ts'
 import { getNetworkPerformance } from './network/performance.ts'
-import { changeNetworkSettingsOfApp, getNetworkSettings } from './network/settings.ts'
 import { getServiceStatus } from './service.ts'
 import { beginAuthorization, claimAuthorization, decideAuthorization, getAuthorization } from './sign-in/authorize.ts'
 import { showAuthorizePage } from './sign-in/authorize-page.ts'
@@ -111,8 +110,6 @@ export const endpoints: readonly Endpoint[] = [
   setCustomDomain,
   listDnsRecords,
   purgeAppCache,
-  getNetworkSettings,
-  changeNetworkSettingsOfApp,
   setDeployWebhook,
   linkRepository,
   unlinkRepository,

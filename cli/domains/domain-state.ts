@@ -2,7 +2,7 @@ import type { ListedDomain } from '../../db/domains/domain-lists.ts'
 import { domainTimes } from '../../policy/domains/times.ts'
 
 /** `waiting`: for its first proof. `unproved`: served, but its records are gone. `failing`: its certificate could not be had or renewed. */
-export type DomainStateName = 'waiting' | 'unproved' | 'failing' | 'expired' | 'secured' | 'http'
+type DomainStateName = 'waiting' | 'unproved' | 'failing' | 'expired' | 'secured' | 'http'
 
 export interface DomainState {
   state: DomainStateName

@@ -190,9 +190,20 @@ export async function openCertificate(
   return { hostname, version: row.id, chain: row.chain, privateKey }
 }
 
-/** The answers of dns-01 that our own name server gives for a delegated label. */
-export async function findDnsValues(db: Db, hostnames: readonly string[]): Promise<string[]> {
-  return db('certificates').whereIn('hostname', hostnames).whereNotNull('dns_value').pluck('dns_value')
+/** What is to be found in DNS for an order under way. */
+export interface DnsChallenge {
+  hostname: string
+  /** Null: of the platform itself. */
+  owner_id: string | null
+  value: string
+}
+
+/** Every order that waits for an answer in DNS, which our own name server gives where it is delegated. */
+export async function listDnsChallenges(db: Db): Promise<DnsChallenge[]> {
+  return db('certificates')
+    .join('domains', 'domains.hostname', 'certificates.hostname')
+    .whereNotNull('certificates.dns_value')
+    .select('certificates.hostname', 'domains.owner_id', 'certificates.dns_value as value')
 }
 
 /** Deletes places of orders that no limit counts any more; resolves to their number. */

@@ -79,12 +79,6 @@ export async function up(knex: Knex): Promise<void> {
       created_at timestamptz not null default now()
     );
 
-    create table app_network (                     -- what owners decide about requests to their applications
-      app_id text primary key references apps on delete cascade,
-      version integer not null default 0,
-      settings jsonb not null default '{}'
-    );
-
     create table edges (
       id text primary key,
       seen_at timestamptz not null default now(),

@@ -1,4 +1,5 @@
 import { readFile } from 'node:fs/promises'
+import type { Logger } from 'pino'
 import { acmeAuthority } from '../../activities/certificates/acme/acme.ts'
 import { makeAuthority } from '../../activities/certificates/authority.ts'
 import { localAuthority } from '../../activities/certificates/local.ts'
@@ -10,12 +11,15 @@ import { resolverDns } from '../../activities/dns/resolver.ts'
 import type { WellKnownAnswers } from '../../activities/edge/port.ts'
 import type { Db } from '../../db/database.ts'
 import { ensureEdgeRoot } from '../../db/databases/authorities.ts'
+import { type DnsChallenge, listDnsChallenges } from '../../db/domains/certificates.ts'
 import { acmeAccounts } from '../../db/domains/acme-accounts.ts'
 import { surfaceNames } from '../../edge/surfaces.ts'
+import { TtlCache } from '../../lib/async/ttl-cache.ts'
 import type { Config } from '../../policy/config.ts'
 import { platformDomains } from '../../policy/domains/names.ts'
-import { domainRecordKey } from '../../policy/domains/records.ts'
+import { challengeDelegation, domainRecordKey, platformAccount } from '../../policy/domains/records.ts'
 import { deriveKey } from '../../policy/keys.ts'
+import { type NameServer, startNameServer } from '../name-server/name-server.ts'
 import { withCrashPoints } from '../crash-points.ts'
 
 /** What host names need from the settings: the steps of their workflow, what proxies answer, and the platform's own names. */
@@ -42,9 +46,30 @@ export async function domainWork(config: Config, db: Db) {
       return { 'acme-challenge': (await authority?.issues.thumbprint()) ?? null, 'berth-check': edgeProof }
     },
 
+    /** Answers challenges that are delegated to `ACME_DNS_DOMAIN`; null: there is no such domain. */
+    async startNameServer(log: Logger): Promise<NameServer | null> {
+      if (!authority || !acmeDnsDomain) return null
+      const texts = challengeTexts(db, domainRecordKey(masterKey), acmeDnsDomain)
+      return startNameServer({ name: acmeDnsDomain, texts, address: config.edge.bind, port: domains.dnsPort, log })
+    },
+
     /** Names that get a certificate without an account. */
     platformNames: authority ? [`*.${appsDomain}`, ...surfaceNames(config.edge)] : [],
   }
+}
+
+/** The answers to challenges by the label at which they are asked for, read once in a second. */
+function challengeTexts(db: Db, key: Buffer, zone: string): (name: string) => Promise<string[]> {
+  const challenges = new TtlCache<DnsChallenge[]>(1)
+  return async name => {
+    const waiting = await challenges.of('all', () => listDnsChallenges(db))
+    return waiting.filter(challenge => delegationOf(challenge, key, zone) === name).map(({ value }) => value)
+  }
+}
+
+function delegationOf({ hostname, owner_id }: DnsChallenge, key: Buffer, zone: string): string {
+  const owner = { accountId: owner_id ?? platformAccount, hostname: hostname.replace(/^\*\./, '') }
+  return challengeDelegation(key, owner, zone).value
 }
 
 /** Throws an Error that names the setting which is missing. */

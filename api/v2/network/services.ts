@@ -4,7 +4,7 @@ import type { ShownRecord } from '../../../policy/domains/records.ts'
 import type { Domains } from '../../../workflows/client.ts'
 
 /** What endpoints of domains need. */
-export interface NetworkServices {
+export interface DomainServices {
   domains: Domains
   /** What DNS says of the records of an account. */
   domainRecords: DomainRecords

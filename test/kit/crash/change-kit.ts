@@ -140,7 +140,6 @@ export const changes: Record<string, Change> = {
   'apps.envs.replace': ofApp('PUT', 'envs', { envs: { A: '1' } }),
   'apps.network.custom': ofApp('POST', 'network/custom', { custom: 'shop.example.com' }),
   'apps.network.custom removed': ofApp('POST', 'network/custom', { custom: '@' }, withDomain),
-  'apps.network.settings.change': ofApp('PATCH', 'network/settings', { maintenance: true }),
   'apps.webhook': ofApp('POST', 'deploy/webhook', { access_token: 'x' }),
   'apps.unlink': ofApp('DELETE', 'deploy/github-app', undefined, linkedBefore),
   'databases.update': async (api, ana) => {
