@@ -79,7 +79,7 @@ async function requests(port: number, host: string, path: string, total: number)
   agent.destroy()
 }
 
-/** nginx with one worker, a cache, and nothing else. */
+/** nginx with one worker, a cache, and a line in its log for each request, as ours writes one. */
 async function bareCache(upstream: number): Promise<Side & { stop(): Promise<void> }> {
   const folder = await mkdtemp(join(tmpdir(), 'berth-bench-cache-'))
   await chmod(folder, 0o711)
@@ -89,7 +89,7 @@ async function bareCache(upstream: number): Promise<Side & { stop(): Promise<voi
   )
   const text = `user www-data; daemon off; pid ${folder}/nginx.pid; error_log stderr warn; worker_processes 1;
     events { worker_connections 4096; }
-    http { access_log off; tcp_nodelay on; keepalive_requests 1000000; ${temporary.join(' ')}
+    http { access_log ${folder}/access.log; tcp_nodelay on; keepalive_requests 1000000; ${temporary.join(' ')}
       proxy_cache_path ${folder}/cache levels=1:2 use_temp_path=off keys_zone=all:16m max_size=1g inactive=1d;
       upstream origin { server ${address}:${upstream}; keepalive 64; }
       server { listen ${address}:${port};
