@@ -118,7 +118,7 @@ function networkOf(address: string): string {
 function serve(socket: Socket, answer: (message: Buffer) => Promise<Buffer | null>): void {
   let pending = Buffer.alloc(0)
   let count = 0
-  const end = () => socket.destroy()
+  const end = () => void socket.destroy()
   socket.on('error', end)
   socket.setTimeout(nameServerRules.idleMs, end)
   const proceed = async () => {

@@ -183,14 +183,14 @@ function challengesOf(client: Client, { challenges }: z.infer<typeof documents.a
 /** Only what is still pending: an authority refuses the answer to a challenge that it has validated. */
 async function answer(client: Client, url: string, kind: ChallengeKind): Promise<void> {
   const { authorizations } = await read(client, await client.getOrder({ url } as LibraryOrder))
-  for (const { status, identifier, challenges } of authorizations.filter(one => one.status === 'pending')) {
+  for (const { identifier, challenges } of authorizations.filter(one => one.status === 'pending')) {
     const challenge = challenges.find(one => one.type === kind)
     if (!challenge)
       throw new AuthorityError(
         'unsupportedChallenge',
         `The authority offers no ${kind} challenge for ${identifier.value}.`,
       )
-    if (status === 'pending' && challenge.status === 'pending') await client.completeChallenge(challenge as never)
+    if (challenge.status === 'pending') await client.completeChallenge(challenge as never)
   }
 }
 
