@@ -9,7 +9,7 @@ const text = (max: number) =>
     .string({ error: INVALID })
     .min(1, INVALID)
     .max(max, INVALID)
-    .regex(/^[^\p{Cc}\p{Cs}]*$/u, INVALID)
+    .regex(/^[^\p{Cc}]*$/u, INVALID)
     .optional()
 
 /** Filters of analytics by name; several are combined by AND. Each equals a type of its breakdown, except `path`, a prefix. */

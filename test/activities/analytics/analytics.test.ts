@@ -4,7 +4,7 @@ import { DuckDbDays } from '../../../activities/analytics/duckdb-days.ts'
 import { Busy } from '../../../policy/network/analytics-terms.ts'
 import { analyticsContract } from '../../contracts/analytics.ts'
 import { testAddresses } from '../../kit/analytics/addresses.ts'
-import { appA, generatedRequests, linesOf } from '../../kit/analytics/log-lines.ts'
+import { appA, generatedRequests, linesOf, logged } from '../../kit/analytics/log-lines.ts'
 import { RecountedAnalytics } from '../../kit/fakes/recounted-analytics.ts'
 import { ownFolder } from '../../kit/folders.ts'
 
@@ -60,4 +60,19 @@ test('no question reads or writes a file, or changes a setting of the engine', a
     "install httpfs from 'http://127.0.0.1:1/'",
   ])
     await t.throwsAsync(connection.run(sql), { message: /Permission Error|locked|Cannot|disabled/i }, sql)
+})
+
+test('a slice whose progress cannot be stored leaves no rows and no agents behind', async t => {
+  const engine = await openEngine(t)
+  const from = Date.parse('2026-11-26T00:00:00Z')
+  const slice = { day: '2026-11-26', file: 'f', head: 'h', lines: linesOf([logged({ at: from })]) }
+  await t.throwsAsync(engine.take({ ...slice, end: Number.NaN }))
+  t.is((await engine.progressOf(slice.day)).size, 0)
+  await engine.take({ ...slice, end: 5 })
+  const about = { appId: appA, ownerId: '1', window: { from, to: from + 1000 } }
+  const { browsers: names } = await engine.ask({ ...about, kind: 'analytics', filters: {} })
+  t.deepEqual(
+    names.map(({ type, requests }) => [type, requests]),
+    [['Chrome', 1]],
+  )
 })

@@ -23,6 +23,11 @@ const refusedByState: Record<string, readonly string[]> = {
   'apps.create': ['FEW_MEMORY', 'FAILED_CLUSTER_SELECTION'],
   'apps.files.move': ['INVALID_PATH'],
   'apps.envs.merge': ['TOO_MANY_ENV_VARS'],
+  // Ends that do not fit each other, and texts that are no time or address.
+  'apps.network.analytics': ['INVALID_TIME_RANGE', 'INVALID_FILTER'],
+  'apps.network.errors': ['INVALID_TIME_RANGE'],
+  'apps.network.logs': ['INVALID_TIME_RANGE'],
+  'apps.network.performance': ['INVALID_TIME_RANGE'],
   'apps.unlink': ['GIT_NOT_CONFIGURED'],
   'apps.snapshots.restore': ['INVALID_SNAPSHOT_ID'],
   'databases.create': ['INVALID_DATABASE_VERSION', 'INVALID_MEMORY', 'INSUFFICIENT_MEMORY'],
