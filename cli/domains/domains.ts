@@ -72,7 +72,9 @@ export function certificatesCommand(program: Command): void {
   const certificates = program.command('certificates').description('certificates of host names')
   certificates
     .command('root')
-    .description('print the root of EDGE_TLS=local, PEM: clients that trust it accept the certificates of this platform')
+    .description(
+      'print the root of EDGE_TLS=local, PEM: clients that trust it accept the certificates of this platform',
+    )
     .action(async () =>
       withInstallation(async (_, db) => {
         const root = await findEdgeRoot(db)

@@ -93,7 +93,9 @@ test('name servers that fail are told, and take nothing that was seen', async t 
   await it.misbehave('SERVFAIL')
   const { looks } = await it.row()
   await it.wake()
-  await comesTrue(async () => (await it.row()).looked_at! > new Date(Date.now() - 5000) && (await it.row()).looks !== looks)
+  await comesTrue(
+    async () => (await it.row()).looked_at! > new Date(Date.now() - 5000) && (await it.row()).looks !== looks,
+  )
   t.is((await it.row()).unproved_since, null)
   await it.misbehave(null)
   await it.unprove()
@@ -125,7 +127,9 @@ test('twenty wake-ups order one certificate', async t => {
   await it.prove()
   await Promise.all(Array.from({ length: 20 }, () => it.wake()))
   await it.served()
-  const { rows } = await it.db.raw('select count(*)::int as n from certificate_orders where registered = ?', ['shop.dev'])
+  const { rows } = await it.db.raw('select count(*)::int as n from certificate_orders where registered = ?', [
+    'shop.dev',
+  ])
   t.is((await it.certificates()).length, 1)
   t.true(rows[0].n <= names + 1, 'renewals of other tests aside, an order for each name')
 })
@@ -137,7 +141,10 @@ test('a name whose run was lost goes on from its row', async t => {
   await it.run.terminate('as an emptied Temporal does')
   await it.prove()
   const relay = new DomainRelay({ ...it, log: pino({ level: 'silent' }) })
-  await it.db('domains').where({ hostname: it.hostname }).update({ look_at: new Date(Date.now() - 61_000) })
+  await it
+    .db('domains')
+    .where({ hostname: it.hostname })
+    .update({ look_at: new Date(Date.now() - 61_000) })
   await relay.round()
   await it.served()
   t.is((await it.row()).proved_at !== null, true)
@@ -145,9 +152,21 @@ test('a name whose run was lost goes on from its row', async t => {
 
 test('a name that nobody proves ends with its time', async t => {
   const it = await claimed()
-  await it.db('domains').where({ hostname: it.hostname }).update({ created_at: new Date(Date.now() - 73 * 3_600_000) })
+  await it
+    .db('domains')
+    .where({ hostname: it.hostname })
+    .update({ created_at: new Date(Date.now() - 73 * 3_600_000) })
   await it.wake()
   await it.run.result()
   t.is(await findDomain(it.db, it.hostname), undefined)
-  t.is(await recordLook(it.db, it.hostname, { txtSeen: true, cnameSeen: null, points: null, delegated: null, problem: null }), null)
+  t.is(
+    await recordLook(it.db, it.hostname, {
+      txtSeen: true,
+      cnameSeen: null,
+      points: null,
+      delegated: null,
+      problem: null,
+    }),
+    null,
+  )
 })

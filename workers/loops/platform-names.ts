@@ -1,6 +1,6 @@
 import type { Logger } from 'pino'
-import type { ServedCertificate } from '../../db/domains/certificates.ts'
 import type { Db } from '../../db/database.ts'
+import type { ServedCertificate } from '../../db/domains/certificates.ts'
 import { keepPlatformNames } from '../../db/domains/domain-looks.ts'
 import { loop } from '../../lib/async/loop.ts'
 import { roundSeconds } from '../../policy/rounds.ts'

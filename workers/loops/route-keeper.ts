@@ -44,7 +44,10 @@ export async function keepRoutes(options: RouteKeeperOptions, signal: AbortSigna
     const snapshot = await edgeSnapshot(db)
     report('route', (await rounds.round()).refused)
     const { refused } = await domains.round()
-    report('name', refused.map(({ hostname, why }) => ({ host: hostname, why })))
+    report(
+      'name',
+      refused.map(({ hostname, why }) => ({ host: hostname, why })),
+    )
     await recordEdge(db, edgeName, snapshot)
   }
   await loop(round, { signal, everyMs, onError: warn, bell })

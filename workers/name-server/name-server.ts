@@ -141,7 +141,10 @@ function serve(socket: Socket, answer: (message: Buffer) => Promise<Buffer | nul
   socket.on('data', chunk => {
     pending = Buffer.concat([pending, chunk])
     socket.pause()
-    work = work.then(proceed).then(() => void socket.resume(), () => void end())
+    work = work.then(proceed).then(
+      () => void socket.resume(),
+      () => void end(),
+    )
   })
   socket.on('end', () => void work.then(() => socket.end()))
 }

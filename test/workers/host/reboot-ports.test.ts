@@ -59,7 +59,16 @@ test.serial('after a reboot ports are reallocated: no name ever answers with ano
   t.teardown(() => proxy.stop())
   const keeper = (bootId: string, { signal }: AbortController) =>
     keepRoutes(
-      { ...alone, db, edge: proxy.edge, databaseUrl: url, appsDomain, machine: machineIn(bootId), log, everySeconds: 1 },
+      {
+        ...alone,
+        db,
+        edge: proxy.edge,
+        databaseUrl: url,
+        appsDomain,
+        machine: machineIn(bootId),
+        log,
+        everySeconds: 1,
+      },
       signal,
     )
   const page = (host: string) => ask(proxy.port, host).catch(error => ({ status: 0, body: String(error) }))

@@ -245,7 +245,10 @@ test.serial('a crash removes the route immediately, without waiting for the next
   const edge = fakeEdge()
   const ending = new AbortController()
   const log = pino({ level: 'silent' })
-  const keeping = keepRoutes({ ...alone, db, edge, databaseUrl: url, appsDomain, machine, log, everySeconds: 600 }, ending.signal)
+  const keeping = keepRoutes(
+    { ...alone, db, edge, databaseUrl: url, appsDomain, machine, log, everySeconds: 600 },
+    ending.signal,
+  )
   const has = async () => (await edge.listRoutes()).some(route => route.host === host)
   const until = async (wanted: boolean) => {
     for (let i = 0; i < 1500 && (await has()) !== wanted; i++) await sleep(20)
@@ -265,7 +268,10 @@ test.serial('when a port goes to another application the former one’s route is
   const edge = fakeEdge()
   const ending = new AbortController()
   const log = pino({ level: 'silent' })
-  const keeping = keepRoutes({ ...alone, db, edge, databaseUrl: url, appsDomain, machine, log, everySeconds: 600 }, ending.signal)
+  const keeping = keepRoutes(
+    { ...alone, db, edge, databaseUrl: url, appsDomain, machine, log, everySeconds: 600 },
+    ending.signal,
+  )
   await comesTrue(async () => (await portOf(edge, one.host)) === 4131 && (await portOf(edge, two.host)) === 4132)
   await apps.recordStarted(db, two.app.id, { ...started, hostPort: 4131 })
   await comesTrue(async () => (await portOf(edge, two.host)) === 4131 && (await portOf(edge, one.host)) === 0)
