@@ -1,4 +1,4 @@
-import type { EdgeSettings } from '../policy/config.ts'
+import type { EdgeSettings } from '../policy/edge/edge-settings.ts'
 import type { NginxBuild } from './nginx-binary.ts'
 import type { SurfaceTargets } from './surfaces.ts'
 

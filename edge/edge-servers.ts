@@ -1,4 +1,4 @@
-import type { EdgeSettings } from '../policy/config.ts'
+import type { EdgeSettings } from '../policy/edge/edge-settings.ts'
 import { edgeTls } from '../policy/installation/edge-tls.ts'
 import { applicationRoom } from '../policy/proxy-connections.ts'
 import { cachedLocation } from './cache-lines.ts'

@@ -1,4 +1,5 @@
-import type { Config, EdgeSettings } from '../policy/config.ts'
+import type { Config } from '../policy/config.ts'
+import type { EdgeSettings } from '../policy/edge/edge-settings.ts'
 
 const surfaces = ['api', 'blob', 's3', 'files', 'public'] as const
 

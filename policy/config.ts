@@ -3,11 +3,9 @@ import { countryCodes } from './accounts/countries.ts'
 import { earlierKeyChecks } from './accounts/credentials.ts'
 import { type DatabaseSettings, databaseSettings } from './databases/database-settings.ts'
 import { type DomainSettings, domainSettings } from './domains/domain-settings.ts'
+import { type EdgeSettings, edgeSettings } from './edge/edge-settings.ts'
 import { absolute, type Environment, integer, list, number, oneOf, required, withoutEmpty } from './environment.ts'
 import { type GitProviderSettings, gitProviderSettings } from './git/git-provider-settings.ts'
-import { type EdgePlace, edgePlace } from './installation/edge-place.ts'
-import { type EdgeTlsSettings, edgeTlsSettings } from './installation/edge-tls.ts'
-import { type SurfaceNames, surfaceNames } from './installation/surface-names.ts'
 import { type TemporalSettings, temporalSettings } from './installation/temporal-settings.ts'
 import { type MailSettings, mailSettings } from './mail/settings.ts'
 import {
@@ -106,35 +104,6 @@ interface GitSettings {
   allowedHosts: string[]
 }
 
-export interface EdgeSettings extends EdgeTlsSettings {
-  /** The nginx binary; null = that of the distribution. */
-  nginx: string | null
-  bind: string
-  port: number
-  controlSocket: string
-  routesFile: string
-  domain: string
-  /** Host names of the platform's surfaces in addition to those below `domain`. */
-  names: SurfaceNames
-  /** Processes of the proxy; 0 = one per core. */
-  workers: number
-  /** Max open requests of one client address, before `rateLimitScale`. */
-  connectionsPerAddress: number
-  /** Max open requests of one application at the proxy. */
-  connectionsPerApp: number
-  /** Proxies in front of ours whose X-Forwarded-For and -Proto are trusted (addresses or networks). */
-  trustedProxies: string[]
-  /** Max request body that is passed to an application. */
-  appBodyMb: number
-  /** Compresses what applications answer as text. */
-  compression: boolean
-  logHours: number
-  logMb: number
-  /** Max disk of what is cached of applications; 0 = nothing is. */
-  cacheMb: number
-  place: EdgePlace
-}
-
 export type ObjectStoreConfig =
   | { kind: 'filesystem'; folder: string }
   | { kind: 's3'; endpoint: string; bucket: string; region: string; accessKeyId: string; secretAccessKey: string }
@@ -153,7 +122,6 @@ export function parseConfig(environment: Environment, cwd: string): Config {
     public: integer(env, 'PUBLIC_PORT', 4004),
   }
   const edgePort = integer(env, 'EDGE_PORT', 8080)
-  const trustedProxies = list(env.EDGE_TRUSTED_PROXIES)
   const domain = env.BERTH_DOMAIN ?? 'localhost'
   const appsDomain = env.APPS_DOMAIN ?? `apps.${domain}`
   const local = (port: number) => `http://127.0.0.1:${port}`
@@ -182,26 +150,7 @@ export function parseConfig(environment: Environment, cwd: string): Config {
     },
     allowPlainHttp: oneOf(env, 'ALLOW_PLAIN_HTTP', ['off', 'on']) === 'on',
     appsDomain,
-    edge: {
-      nginx: env.NGINX ? absolute(env.NGINX, cwd) : null,
-      bind: env.EDGE_BIND ?? '127.0.0.1',
-      port: edgePort,
-      controlSocket: env.EDGE_CONTROL_SOCKET ?? `${dataDir}/run/edge/control.sock`,
-      routesFile: env.EDGE_ROUTES_FILE ?? `${dataDir}/proxy/routes.json`,
-      domain,
-      names: surfaceNames(env),
-      workers: integer(env, 'EDGE_WORKERS', 0),
-      connectionsPerAddress: integer(env, 'EDGE_CONNECTIONS_PER_ADDRESS', 100),
-      connectionsPerApp: integer(env, 'EDGE_CONNECTIONS_PER_APP', 1000),
-      trustedProxies,
-      ...edgeTlsSettings(env, cwd, trustedProxies),
-      appBodyMb: integer(env, 'EDGE_APP_BODY_MB', 512),
-      compression: oneOf(env, 'EDGE_COMPRESSION', ['on', 'off']) === 'on',
-      logHours: integer(env, 'EDGE_LOG_HOURS', 192),
-      logMb: integer(env, 'EDGE_LOG_MB', 2048),
-      cacheMb: integer(env, 'EDGE_CACHE_MB', 1024),
-      place: edgePlace(env),
-    },
+    edge: edgeSettings(env, cwd, { dataDir, domain, port: edgePort }),
     domains: domainSettings(env),
     host: {
       id: env.HOST_NAME ?? 'local',

@@ -1,4 +1,3 @@
-import { domainErrors } from './domains/domain-errors.ts'
 import { networkErrors } from './network/network-errors.ts'
 import { blobErrors } from './objects/blob-errors.ts'
 
@@ -7,7 +6,6 @@ import { blobErrors } from './objects/blob-errors.ts'
  * in its `errors` list, for the few codes that have two.
  */
 export const managementErrors = {
-  ...domainErrors,
   ...networkErrors,
   SNAPSHOT_PROCESSING: [202, 'The snapshot is still running. It appears in the list when it is done.'],
   SNAPSHOT_RESTORE_PROCESSING: [202, 'The restore is still running. Read its state to follow it.'],

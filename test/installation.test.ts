@@ -133,6 +133,7 @@ test('every setting that the processes get is one that Berth reads', t => {
     'accounts/captcha',
     'databases/database-settings',
     'domains/domain-settings',
+    'edge/edge-settings',
     'git/git-provider-settings',
     'installation/edge-place',
     'installation/edge-tls',

@@ -79,13 +79,12 @@ const factsOf = ({ txt, cname, points }: Seen) => ({
 /** What the owner has to do next, in words; null: nothing is missing. */
 function problemOf({ txt, cname, points, trouble }: Seen, proof: ProofRecords): DomainLook['problem'] {
   const isProved = txt === 'seen' || cname === 'seen'
-  if (!isProved && trouble && (txt === 'failed' || cname === 'failed')) return { code: 'DNS_FAILED', message: trouble }
+  if (!isProved && trouble && (txt === 'failed' || cname === 'failed')) return { code: 'dnsFailed', message: trouble }
   if (!isProved)
     return {
-      code: 'RECORD_MISSING',
+      code: 'recordMissing',
       message: `Neither record is in DNS yet: a CNAME of ${proof.cname.name} to ${proof.cname.value}, or a TXT record ${proof.txt.name} with ${proof.txt.value}.`,
     }
-  if (points === null)
-    return { code: 'NOT_POINTING', message: trouble ?? `${proof.cname.name} does not lead here yet.` }
+  if (points === null) return { code: 'notPointing', message: trouble ?? `${proof.cname.name} does not lead here yet.` }
   return null
 }

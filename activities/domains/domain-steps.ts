@@ -24,10 +24,9 @@ import {
   type OrderStatus,
 } from '../certificates/port.ts'
 import { newRequest } from '../certificates/request.ts'
+import { tellOfExpiry, untilServed } from './current-certificate.ts'
 import type { DomainSight } from './domain-sight.ts'
-import { tellOfExpiry } from './expiry.ts'
 import { OrderStopped, recordingFailures } from './order-failures.ts'
-import { untilServed } from './serving.ts'
 
 /** What the workflow of a domain does next. */
 export type DueStep =

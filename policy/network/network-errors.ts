@@ -1,5 +1,8 @@
+import { domainErrors } from '../domains/domain-errors.ts'
+
 /** Codes of the network of applications, with their HTTP statuses and messages for people; a part of `managementErrors`. */
 export const networkErrors = {
+  ...domainErrors,
   INVALID_TIME_RANGE: [
     400,
     'start and end must be ISO 8601 times, start before end and not in the future, at most 7 days apart.',

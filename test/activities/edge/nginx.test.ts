@@ -1,7 +1,7 @@
 import anyTest, { type TestFn } from 'ava'
 import { nginxEdge } from '../../../activities/edge/nginx.ts'
-import { edgeContract } from '../../contracts/edge.ts'
-import { edgeCertificatesContract } from '../../contracts/edge-certificates.ts'
+import { edgeCertificatesContract } from '../../contracts/edge/certificates.ts'
+import { edgeContract } from '../../contracts/edge/routes.ts'
 import { fakeEdge } from '../../kit/fakes/edge.ts'
 import { startProxy, type TestProxy } from '../../kit/servers/proxy.ts'
 

@@ -108,6 +108,7 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
       accountSnapshots: 20,
       deploySources: 300,
       databaseNames: 60,
+      dnsRecords: 30,
       serviceStatus: 300,
       serviceTrouble: 15,
     },
@@ -416,6 +417,8 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
       planEnds: 15,
       sweep: 60,
       schedules: 60,
+      domains: 10,
+      platformNames: 60,
     },
     automaticSnapshotSeconds: 86_400,
     failuresInARow: 3,
@@ -424,6 +427,27 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
     databaseSnapshotRules: { daysAfterPlan: 30, maxRetrySeconds: 21_600, warnDays: 3 },
   },
   'seal.ts': { firstKeyId: 1 },
+  // Contract 4.26.
+  'domains/times.ts': {
+    domainTimes: {
+      looks: [
+        { untilMs: 900_000, everyMs: 15_000 },
+        { untilMs: 7_200_000, everyMs: 120_000 },
+        { untilMs: 86_400_000, everyMs: 600_000 },
+        { untilMs: 259_200_000, everyMs: 3_600_000 },
+      ],
+      dailyMs: 86_400_000,
+      lostProofMailMs: 259_200_000,
+      refusedOrder: { firstMs: 3_600_000, maxMs: 86_400_000 },
+    },
+  },
+  'edge/cache.ts': { proxyCache: { parts: 8, maxFileMb: 64, minFreeMb: 512, lockSeconds: 5 } },
+  'edge/names.ts': { maxMembers: 64 },
+  // Contract 4.31.
+  'domains/edges.ts': { edgeRules: { liveSeconds: 25, waitSeconds: 5, serveSeconds: 60 } },
+  'domains/order-limits.ts': {
+    orderLimits: { perWindow: 250, windowSeconds: 10_800, perDomain: 40, domainWindowSeconds: 604_800 },
+  },
   'accounts/sessions.ts': { sessionSkewSeconds: 60 },
   'objects/share-visits.ts': { visitSeconds: 86_400 },
   // I1: 10 minutes. J1: 15 mails.

@@ -1,5 +1,5 @@
 import type { TestFn } from 'ava'
-import { type Edge, NameRefused, type Route, RouteRefused, type ServedName } from '../../activities/edge/port.ts'
+import { type Edge, NameRefused, type Route, RouteRefused, type ServedName } from '../../../activities/edge/port.ts'
 
 /** The contract of every edge. `make` returns an edge whose table the tests may rewrite, one test at a time. */
 export function edgeContract(test: TestFn, name: string, make: () => Promise<Edge>) {

@@ -1,8 +1,15 @@
 import test from 'ava'
-import { endHeaders, endStream, type Field, frameConnection, frames, requestTo } from '../kit/servers/http2-frames.ts'
-import { type Issuer, testIssuer } from '../kit/servers/https.ts'
-import { type Origin, startOrigin } from '../kit/servers/origin.ts'
-import { startProxy, type TestProxy } from '../kit/servers/proxy.ts'
+import {
+  endHeaders,
+  endStream,
+  type Field,
+  frameConnection,
+  frames,
+  requestTo,
+} from '../../kit/servers/http2-frames.ts'
+import { type Issuer, testIssuer } from '../../kit/servers/https.ts'
+import { type Origin, startOrigin } from '../../kit/servers/origin.ts'
+import { startProxy, type TestProxy } from '../../kit/servers/proxy.ts'
 
 let proxy: TestProxy
 let origin: Origin

@@ -2,10 +2,10 @@ import { once } from 'node:events'
 import { connect } from 'node:net'
 import { networkInterfaces } from 'node:os'
 import test from 'ava'
-import { surfaceTargets } from '../../edge/surfaces.ts'
-import { askHttps, type Issuer, testIssuer } from '../kit/servers/https.ts'
-import { ask, named, type Origin, startOrigin } from '../kit/servers/origin.ts'
-import { startProxy, type TestProxy } from '../kit/servers/proxy.ts'
+import { surfaceTargets } from '../../../edge/surfaces.ts'
+import { askHttps, type Issuer, testIssuer } from '../../kit/servers/https.ts'
+import { ask, named, type Origin, startOrigin } from '../../kit/servers/origin.ts'
+import { startProxy, type TestProxy } from '../../kit/servers/proxy.ts'
 
 /** An address of this machine that is not loopback: its clients count as another machine. */
 const [elsewhere] = Object.values(networkInterfaces())

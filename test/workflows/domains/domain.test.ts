@@ -1,17 +1,17 @@
 import test from 'ava'
 import { pino } from 'pino'
-import { recordLook } from '../../db/domains/domain-looks.ts'
-import type { CertificateRow } from '../../db/domains/domain-rows.ts'
-import { assignDomain, findDomain, lookNow, unassignDomain } from '../../db/domains/domains.ts'
-import { defaultPlans } from '../../policy/accounts/plans.ts'
-import { domainRecordKey, proofRecords } from '../../policy/domains/records.ts'
-import { DomainRelay } from '../../workers/loops/domain-relay.ts'
-import { temporalDomains } from '../../workers/temporal/domains.ts'
-import { domainId } from '../../workflows/ids.ts'
-import { comesTrue } from '../kit/comes-true.ts'
-import { keepRun } from '../kit/platform/histories.ts'
-import { TestDns } from '../kit/servers/dns.ts'
-import { laneKit } from './lane-kit.ts'
+import { recordLook } from '../../../db/domains/domain-looks.ts'
+import type { CertificateRow } from '../../../db/domains/domain-rows.ts'
+import { assignDomain, findDomain, lookNow, unassignDomain } from '../../../db/domains/domains.ts'
+import { defaultPlans } from '../../../policy/accounts/plans.ts'
+import { domainRecordKey, proofRecords } from '../../../policy/domains/records.ts'
+import { DomainRelay } from '../../../workers/loops/domain-relay.ts'
+import { temporalDomains } from '../../../workers/temporal/domains.ts'
+import { domainId } from '../../../workflows/ids.ts'
+import { comesTrue } from '../../kit/comes-true.ts'
+import { keepRun } from '../../kit/platform/histories.ts'
+import { TestDns } from '../../kit/servers/dns.ts'
+import { laneKit } from '../lane-kit.ts'
 
 const masterKey = '5d'.repeat(32)
 const dns = TestDns.start()
@@ -60,7 +60,7 @@ async function claimed() {
 test('a name waits for its record, is served with a certificate once it is seen, and ends when it is released', async t => {
   const it = await claimed()
   await it.wake()
-  await comesTrue(async () => (await it.row()).code === 'RECORD_MISSING')
+  await comesTrue(async () => (await it.row()).code === 'recordMissing')
   t.is(await it.state(), 'RUNNING')
   t.is(await it.nameAtEdge(), undefined)
   const { message, look_at } = await it.row()

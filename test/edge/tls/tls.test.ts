@@ -5,11 +5,11 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type ConnectionOptions, connect } from 'node:tls'
 import test from 'ava'
-import { control } from '../../activities/edge/control-socket.ts'
-import { CertificateRefused, type ServedCertificate } from '../../activities/edge/port.ts'
-import { askHttps, handshake, type Issuer, testIssuer } from '../kit/servers/https.ts'
-import { named, type Origin } from '../kit/servers/origin.ts'
-import { startProxy, type TestProxy } from '../kit/servers/proxy.ts'
+import { control } from '../../../activities/edge/control-socket.ts'
+import { CertificateRefused, type ServedCertificate } from '../../../activities/edge/port.ts'
+import { askHttps, handshake, type Issuer, testIssuer } from '../../kit/servers/https.ts'
+import { named, type Origin } from '../../kit/servers/origin.ts'
+import { startProxy, type TestProxy } from '../../kit/servers/proxy.ts'
 
 let proxy: TestProxy
 let issuer: Issuer

@@ -3,10 +3,17 @@ import { connect } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { connect as connectTls } from 'node:tls'
 import test from 'ava'
-import { endHeaders, endStream, type Field, frameConnection, frames, requestTo } from '../kit/servers/http2-frames.ts'
-import { askHttp2, http2Session, type Issuer, testIssuer } from '../kit/servers/https.ts'
-import { type Origin, startOrigin } from '../kit/servers/origin.ts'
-import { startProxy, type TestProxy } from '../kit/servers/proxy.ts'
+import {
+  endHeaders,
+  endStream,
+  type Field,
+  frameConnection,
+  frames,
+  requestTo,
+} from '../../kit/servers/http2-frames.ts'
+import { askHttp2, http2Session, type Issuer, testIssuer } from '../../kit/servers/https.ts'
+import { type Origin, startOrigin } from '../../kit/servers/origin.ts'
+import { startProxy, type TestProxy } from '../../kit/servers/proxy.ts'
 
 let proxy: TestProxy
 let origin: Origin

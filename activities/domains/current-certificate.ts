@@ -1,7 +1,10 @@
-import type { Db } from '../../db/database.ts'
-import { recordRenewal } from '../../db/domains/certificates.ts'
+import { sleep } from '@temporalio/activity'
+import { type Db, transaction } from '../../db/database.ts'
+import { findCertificates, recordRenewal, recordServed } from '../../db/domains/certificates.ts'
 import { warnOfExpiry } from '../../db/domains/domain-looks.ts'
 import type { CertificateRow, DomainRow } from '../../db/domains/domain-rows.ts'
+import { edgesBehind, isAnyEdgeLive, transactionNumber, wakeEdges } from '../../db/domains/edges.ts'
+import { edgeRules } from '../../policy/domains/edges.ts'
 import { renewalTime, warningsDue } from '../../policy/domains/times.ts'
 import type { CertificateAuthority } from '../certificates/port.ts'
 
@@ -18,4 +21,22 @@ export async function tellOfExpiry(
   const renewal = await authority.renewal(current.chain).catch(() => null) // asked again with the next look
   if (!renewal || (renewal.window.from <= current.renew_at && current.renew_at <= renewal.window.to)) return
   await recordRenewal(db, current.id, renewalTime(validity, renewal.window, Math.random()))
+}
+
+/** Waits until every live proxy has the current certificate of a name, and records that. False when they take too long, or none lives. */
+export async function untilServed(db: Db, hostname: string, pollMs: number): Promise<boolean> {
+  const { current } = await findCertificates(db, hostname)
+  if (!current) return false
+  const number = await transaction(db, async trx => {
+    await wakeEdges(trx)
+    // Later than the certificate: a proxy that has this one has the certificate too.
+    return transactionNumber(trx)
+  })
+  const end = Date.now() + edgeRules.serveSeconds * 1000
+  while (!(await isAnyEdgeLive(db)) || (await edgesBehind(db, number)).length > 0) {
+    if (Date.now() > end) return false
+    await sleep(pollMs) // ends with the worker
+  }
+  await recordServed(db, current.id)
+  return true
 }

@@ -1,7 +1,7 @@
 import { createPrivateKey, generateKeyPairSync, type KeyObject } from 'node:crypto'
 import type { TestFn } from 'ava'
-import { CertificateRefused, type Edge, type ServedCertificate } from '../../activities/edge/port.ts'
-import { testIssuer } from '../kit/servers/https.ts'
+import { CertificateRefused, type Edge, type ServedCertificate } from '../../../activities/edge/port.ts'
+import { testIssuer } from '../../kit/servers/https.ts'
 
 const pemOf = (key: KeyObject) => key.export({ type: 'pkcs8', format: 'pem' }).toString()
 

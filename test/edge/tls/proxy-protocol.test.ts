@@ -3,11 +3,11 @@ import { connect as connectPlain, type Socket } from 'node:net'
 import { networkInterfaces } from 'node:os'
 import { connect as connectTls } from 'node:tls'
 import test from 'ava'
-import { surfaceTargets } from '../../edge/surfaces.ts'
-import { edgeAnswers } from '../../workers/edge-answers.ts'
-import { testIssuer } from '../kit/servers/https.ts'
-import { named, startOrigin } from '../kit/servers/origin.ts'
-import { startProxy } from '../kit/servers/proxy.ts'
+import { surfaceTargets } from '../../../edge/surfaces.ts'
+import { edgeAnswers } from '../../../workers/edge-answers.ts'
+import { testIssuer } from '../../kit/servers/https.ts'
+import { named, startOrigin } from '../../kit/servers/origin.ts'
+import { startProxy } from '../../kit/servers/proxy.ts'
 
 /** An address of this machine that is not loopback. */
 const [elsewhere] = Object.values(networkInterfaces())
