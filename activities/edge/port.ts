@@ -24,7 +24,10 @@ export class RouteRefused extends Error {
 export interface ServedName {
   /** Full host name in lower case; one that has a route itself is that route's. */
   host: string
-  /** Host names of routes, at least one. Those without a route, or with port 0, get no requests. */
+  /**
+   * Host names of routes, at least one; after `@` the application that the route must lead to. Those without such a route, or with port 0,
+   * get no requests.
+   */
   members: string[]
   /** `redirect`: requests over plain HTTP are sent to https. */
   https: 'off' | 'redirect'
@@ -42,10 +45,15 @@ export function assertName({ host, members, https, hsts }: ServedName): void {
   const refuse = (why: string, value: unknown) => new NameRefused(`${why}: ${JSON.stringify(value)}`)
   if (!isHostName(host)) throw refuse('Not a host name in lower case', host)
   if (members.length < 1 || members.length > maxMembers) throw refuse(`1 to ${maxMembers} members are possible`, host)
-  for (const member of members) if (!isHostName(member)) throw refuse('Not a host name in lower case', member)
+  for (const member of members) if (!isMember(member)) throw refuse('Not the host name of a route', member)
   if (new Set(members).size < members.length) throw refuse('A member is named twice', members)
   if (https !== 'off' && https !== 'redirect') throw refuse('Not a use of https', https)
   if (hsts !== undefined && !(Number.isSafeInteger(hsts) && hsts >= 0)) throw refuse('Not seconds', hsts)
+}
+
+function isMember(member: string): boolean {
+  const [host = '', app, ...rest] = member.split('@')
+  return rest.length === 0 && isHostName(host) && (app === undefined || /^[\w-]+$/.test(app))
 }
 
 /** Throws RouteRefused for an invalid route. */

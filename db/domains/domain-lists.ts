@@ -1,10 +1,10 @@
 import type { Db } from '../database.ts'
 import type { CertificateRow, DomainRow } from './domain-rows.ts'
 
-/** A custom name that proxies serve: the subdomains of the applications behind it. */
+/** A custom name that proxies serve, and the applications behind it in the order of their subdomains. */
 export interface ServedDomain {
   hostname: string
-  subdomains: string[]
+  members: { id: string; subdomain: string }[]
   /** Whether clients are sent to https. */
   secured: boolean
 }
@@ -12,7 +12,7 @@ export interface ServedDomain {
 /** Every proved custom name with its applications, or those of some names. */
 export async function listServedDomains(db: Db, hostnames?: readonly string[]): Promise<ServedDomain[]> {
   const { rows } = await db.raw(
-    `select d.hostname, array_agg(a.subdomain order by a.subdomain) as subdomains,
+    `select d.hostname, jsonb_agg(jsonb_build_object('id', a.id, 'subdomain', a.subdomain) order by a.subdomain) as members,
             exists (select 1 from certificates c where c.hostname = d.hostname and c.state = 'current') as secured
        from domains d join apps a on a.custom_domain = d.hostname and a.subdomain is not null and not a.accepting
       where d.proved_at is not null and d.owner_id is not null

@@ -1,5 +1,6 @@
 -- Custom host names: host name -> its members, which are host names of routes, and its use of https. Where an application runs stands in
--- its route alone, so nothing here changes with a start, a deploy or a boot.
+-- its route alone, so nothing here changes with a start, a deploy or a boot. After `@` a member names the application that its route must
+-- lead to: a subdomain may be given to another account before its member is taken off.
 local journal = require 'journal'
 
 local NO_HSTS = '-'
@@ -13,11 +14,11 @@ local function record(host, value)
   return '{"host":"' .. host .. '","members":["' .. members:gsub(',', '","') .. '"],"https":"' .. https .. '"' .. last .. '}'
 end
 
--- `"a","b"` as `a,b`; nil where one of them is no host name.
+-- `"a@1","b"` as `a@1,b`; nil where one of them is no member.
 local function listed(text)
   local names = {}
   for part in (text .. ','):gmatch('([^,]*),') do
-    local name = part:match('^"([a-z0-9.-]+)"$')
+    local name = part:match('^"([a-z0-9.-]+)"$') or part:match('^"([a-z0-9.-]+@[%w_-]+)"$')
     if not name then return nil end
     names[#names + 1] = name
   end
@@ -42,12 +43,16 @@ local apart = setmetatable({}, { __mode = 'v' })
 
 local function take_apart(value)
   local https, hsts, list = value:match(VALUE)
-  local members = {}
-  for member in list:gmatch('[^,]+') do members[#members + 1] = member end
-  return { members = members, https = https, hsts = tonumber(hsts) }
+  local members, apps = {}, {}
+  for member in list:gmatch('[^,]+') do
+    local route, app = member:match('^([^@]+)@?(.*)$')
+    members[#members + 1] = route
+    if app ~= '' then apps[route] = app end
+  end
+  return { members = members, apps = apps, https = https, hsts = tonumber(hsts) }
 end
 
--- The `members` of a custom name, `https` ('off' or 'redirect') and `hsts` in seconds (nil = not sent); or nil. Not to be changed.
+-- The `members` of a custom name, `apps` that they must be, by member, `https` ('off' or 'redirect') and `hsts` in seconds (nil = not sent); or nil. Not to be changed.
 function M.find(host)
   local value = M.table.dict:get(host)
   if not value then return nil end

@@ -24,21 +24,21 @@ function M.rest(address, port)
   resting:set(key_of(address, port), true, REST_SECONDS)
 end
 
--- The load of a member is its open requests; nil where it has no route, or was tried for this request.
-local function load_of(member, tried)
+-- The load of a member is its open requests; nil where it has no route, that of another application, or was tried for this request.
+local function load_of(member, wanted, tried)
   if tried and tried[member] then return nil end
   local app, address, port = routes.find(member)
-  if not app then return nil end
+  if not app or wanted and wanted ~= app then return nil end
   if port == HELD then return not tried and IS_HELD or nil end
   return connections.count(app) + (resting:get(key_of(address, port)) and RESTS or 0)
 end
 
 -- The lightest of `count` members from `first` on, with its load.
-local function lightest(members, first, step, count, tried)
-  local best, least
+local function lightest(name, first, step, count, tried)
+  local members, best, least = name.members, nil, nil
   for turn = 0, count - 1 do
     local member = members[(first - 1 + turn * step) % #members + 1]
-    local load = load_of(member, tried)
+    local load = load_of(member, name.apps[member], tried)
     if load and (not least or load < least) then best, least = member, load end
   end
   return best, least
@@ -52,10 +52,10 @@ function M.choose(host, tried)
   local members = name.members
   local first = random(#members)
   if #members > 2 then
-    local best, load = lightest(members, first, random(#members - 1), 2, tried)
+    local best, load = lightest(name, first, random(#members - 1), 2, tried)
     if best and load < RESTS then return best end
   end
-  return (lightest(members, first, 1, #members, tried))
+  return (lightest(name, first, 1, #members, tried))
 end
 
 return M

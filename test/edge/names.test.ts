@@ -63,6 +63,20 @@ const logged = async (host: string, path: string) => {
   return (await proxy.accessLog(1)).find(line => line.host === host && line.path === path)
 }
 
+test('a member whose subdomain was given to another application gets nothing, whoever has it now', async t => {
+  const ports = await origins(t, 'stays', 'foreign')
+  const host = 'given.example.org'
+  for (const [label, port] of Object.entries(ports)) await setRoute(label, port)
+  const members = [`${memberOf('stays')}@${appOf('stays')}`, `${memberOf('foreign')}@${appOf('former')}`]
+  await proxy.edge.setName({ host, members, https: 'off' })
+  t.deepEqual(await bodies(host, 20), new Set(['stays']))
+  t.deepEqual((await proxy.edge.listNames()).find(name => name.host === host)?.members, members)
+  await proxy.edge.setName({ host, members: members.slice(1), https: 'off' })
+  t.is((await ask(proxy.port, host)).status, 404)
+  for (const member of ['a.apps.localhost@', 'a.apps.localhost@x@y', '@x', 'a.apps.localhost@x y'])
+    await t.throwsAsync(proxy.edge.setName({ host, members: [member], https: 'off' }), { name: 'NameRefused' }, member)
+})
+
 test('the log names the application that answered, also after a try at another', async t => {
   const host = await balanced('logged', { dead: await unusedPort(), ...(await origins(t, 'alive')) })
   let tried = 0

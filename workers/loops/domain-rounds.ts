@@ -123,8 +123,8 @@ export class DomainRounds {
     return changed
   }
 
-  #nameOf({ hostname, subdomains, secured }: ServedDomain): ServedName {
-    const members = subdomains.map(subdomain => `${subdomain}.${this.#options.appsDomain}`)
+  #nameOf({ hostname, members: apps, secured }: ServedDomain): ServedName {
+    const members = apps.map(({ id, subdomain }) => `${subdomain}.${this.#options.appsDomain}@${id}`)
     return { host: hostname, members, https: secured ? 'redirect' : 'off' }
   }
 }

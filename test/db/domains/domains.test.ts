@@ -113,7 +113,7 @@ test('a name is served from its first proof on, and goes on when its record is g
   t.is((await recordLook(db, hostname, missing))!.proved_at, null)
   await recordLook(db, hostname, seen)
   const [served] = await listServedDomains(db, [hostname])
-  t.is(served!.subdomains.length, 2)
+  t.is(served!.members.length, 2)
   t.false(served!.secured)
 
   const begin = Date.now()

@@ -76,7 +76,7 @@ test.serial(
     await rounds.round()
     t.deepEqual([await names(), await certificates()], [['a.shop.dev redirect'], [`a.shop.dev ${id}`]])
     const [name] = await proxy.edge.listNames()
-    t.deepEqual(name!.members, apps.map(({ subdomain }) => `${subdomain}.apps.localhost`).sort())
+    t.deepEqual(name!.members, apps.map(({ id, subdomain }) => `${subdomain}.apps.localhost@${id}`).sort())
     const { certificate } = await handshake(proxy.tlsPort, 'a.shop.dev', { ca: issuer.root })
     t.is(certificate.subject.CN, 'a.shop.dev')
     const next = await certify('a.shop.dev')

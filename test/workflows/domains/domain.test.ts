@@ -44,7 +44,7 @@ async function claimed() {
     comesTrue(async () => (await certificates()).some(({ state, served_at }) => state === 'current' && served_at))
   return {
     ...{ db, client, app, hostname, domains, run, wake, certificates, certificateAtEdge, nameAtEdge, served },
-    member: `${app.subdomain}.${config.appsDomain}`,
+    member: `${app.subdomain}.${config.appsDomain}@${app.id}`,
     state: async () => (await run.describe()).status.name,
     row: async () => (await findDomain(db, hostname))!,
     prove: async () => (await dns).set(txt.name, 'TXT', txt.value),
