@@ -41,7 +41,8 @@ export async function recordLook(
       ...{ txt_seen, cname_seen, looked_at: now, looks: row.looks + 1 },
       points: look.points ?? row.points,
       delegated: look.delegated ?? row.delegated,
-      ...(row.orders_failed === 0 && { code: look.problem?.code ?? null, message: look.problem?.message ?? null }),
+      // Why an order waits is told until it is tried again.
+      ...(row.orders_failed === 0 && row.order_at <= now && { code: look.problem?.code ?? null, message: look.problem?.message ?? null }),
       ...(isSeen ? await seen(trx, row, now) : row.proved_at ? await unseen(trx, row, now) : {}),
     }
     const [changed] = await trx('domains').where({ hostname }).update(changes).returning('*')

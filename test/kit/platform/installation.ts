@@ -14,7 +14,7 @@ import { clearHost } from '../hosts/host-remains.ts'
 export type Info = Record<string, string>
 
 /** The names that `berth ps` shows when all is well. */
-export const processNames = ['api', 'host', 'postgres', 'proxy', 'temporal', 'worker']
+export const processNames = ['analytics', 'api', 'host', 'postgres', 'proxy', 'temporal', 'worker']
 
 /** Call it once at the top level of a test file: a platform in its own folder, controlled with `./berth` and removed after the file. */
 export function testInstallation(settings: Record<string, string> = {}, { above = tmpdir() } = {}) {

@@ -6,34 +6,22 @@ import * as apps from '../../../db/apps/apps.ts'
 import { recordBoot } from '../../../db/hosts/host-boots.ts'
 import type { TestUser } from '../../kit/actors/api.ts'
 import { startBrowser } from '../../kit/actors/browser.ts'
-import { testPlatform } from '../../kit/platform/platform.ts'
+import { testDomainPlatform } from '../../kit/platform/domain-platform.ts'
 import { rows } from '../../kit/rows/rows.ts'
-import { TestDns } from '../../kit/servers/dns.ts'
+import type { TestDns } from '../../kit/servers/dns.ts'
 import { askHttps, handshake } from '../../kit/servers/https.ts'
 import { ask, startOrigin } from '../../kit/servers/origin.ts'
-import { Pebble } from '../../kit/servers/pebble.ts'
+import type { Pebble } from '../../kit/servers/pebble.ts'
 
 // From the request of a customer to a browser that opens https without a warning: API, Temporal, Postgres, nginx, DNS and an authority
 // that validates what it certifies.
 
+const stage = testDomainPlatform()
+const platform = stage().then(({ platform }) => platform)
 let dns: TestDns
 let pebble: Pebble
-const platform = testPlatform({
-  hosts: {},
-  edge: { EDGE_TLS: 'acme' },
-  async settings({ port, tlsPort }) {
-    dns = await TestDns.start()
-    pebble = await Pebble.start({ dns: dns.address, httpPort: port })
-    return {
-      ...{ EDGE_TLS: 'acme', EDGE_PORT: String(port), EDGE_TLS_PORT: String(tlsPort) },
-      ...{ ACME_DIRECTORY_URL: pebble.directoryUrl, ACME_CA_BUNDLE: pebble.ca, DNS_SERVERS: dns.address },
-      ...{ EDGE_PUBLIC_ADDRESSES: '127.0.0.1', EDGE_PUBLIC_PORT: String(port) },
-    }
-  },
-})
-test.serial.after.always('stop authority and name server', async () => {
-  await pebble?.remove()
-  await dns?.stop()
+test.serial.before(async () => {
+  ;({ dns, pebble } = await stage())
 })
 
 const json = JSON.stringify
