@@ -26,10 +26,16 @@ export async function tellOfExpiry(
 /** Waits until every live proxy has the current certificate of a name, and records that. False when they take too long, or none lives. */
 export async function untilServed(db: Db, hostname: string, pollMs: number): Promise<boolean> {
   const { current } = await findCertificates(db, hostname)
-  if (!current) return false
+  if (!current || !(await untilApplied(db, pollMs))) return false
+  await recordServed(db, current.id)
+  return true
+}
+
+/** Waits until every live proxy has all that was committed before. False when they take too long, or none lives. */
+export async function untilApplied(db: Db, pollMs: number): Promise<boolean> {
   const number = await transaction(db, async trx => {
     await wakeEdges(trx)
-    // Later than the certificate: a proxy that has this one has the certificate too.
+    // Later than what is waited for: a proxy that has this one has all before it.
     return transactionNumber(trx)
   })
   const end = Date.now() + edgeRules.serveSeconds * 1000
@@ -37,6 +43,5 @@ export async function untilServed(db: Db, hostname: string, pollMs: number): Pro
     if (Date.now() > end) return false
     await sleep(pollMs) // ends with the worker
   }
-  await recordServed(db, current.id)
   return true
 }

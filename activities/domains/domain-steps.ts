@@ -24,7 +24,7 @@ import {
   type OrderStatus,
 } from '../certificates/port.ts'
 import { newRequest } from '../certificates/request.ts'
-import { tellOfExpiry, untilServed } from './current-certificate.ts'
+import { tellOfExpiry, untilApplied, untilServed } from './current-certificate.ts'
 import type { DomainSight } from './domain-sight.ts'
 import { OrderStopped, recordingFailures } from './order-failures.ts'
 
@@ -89,7 +89,7 @@ export function domainSteps({ db, keys, sight, authority, now = () => new Date()
       await tellOfExpiry({ db, authority: authority?.issues ?? null, now }, domain, certificates.current)
       const state = stateOf(domain, certificates, { answerSeen: seen.answerSeen, authority: authority?.name ?? null })
       const next = nextStep(state, now())
-      await recordNextLook(db, hostname, dueAgain(next, now()))
+      await recordNextLook(db, hostname, dueAgain(next, now()), before.look_at)
       return asDue(next, now())
     },
 
@@ -115,10 +115,12 @@ export function domainSteps({ db, keys, sight, authority, now = () => new Date()
       })
     },
 
-    /** Has the authority validate the name. */
+    /** Has the authority validate the name, once the proxies can answer it. */
     async answerChallenge(hostname: string): Promise<boolean> {
       return failing(hostname, async () => {
         const { order_url, challenge } = await underWay(hostname)
+        if (challenge === 'http-01' && !(await untilApplied(db, pollMs)))
+          throw new AuthorityError('notApplied', 'No proxy has confirmed that it answers the authority.')
         if (challenge) await authority!.issues.answer(order_url, challenge)
       })
     },

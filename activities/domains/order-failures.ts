@@ -7,6 +7,9 @@ import { AuthorityError } from '../certificates/port.ts'
 /** The order of this step is gone: the next look decides. */
 export class OrderStopped extends Error {}
 
+/** Of this platform: the authority has refused nothing. */
+const ownCodes = ['localLimit', 'notApplied']
+
 /** To the next try after an authority did not answer. */
 const interruptedMs = 60_000
 
@@ -23,7 +26,7 @@ export function recordingFailures(db: Db, now: () => Date) {
       if (error instanceof OrderStopped) return false
       if (!(error instanceof AuthorityError)) throw error
       const domain = await findDomain(db, hostname)
-      const refused = !error.isTemporary && error.code !== 'localLimit'
+      const refused = !error.isTemporary && !ownCodes.includes(error.code)
       const delayMs = refused
         ? orderDelayMs((domain?.orders_failed ?? 0) + 1, error.retryAfterMs ?? 0)
         : (error.retryAfterMs ?? interruptedMs)

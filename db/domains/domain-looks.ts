@@ -42,7 +42,8 @@ export async function recordLook(
       points: look.points ?? row.points,
       delegated: look.delegated ?? row.delegated,
       // Why an order waits is told until it is tried again.
-      ...(row.orders_failed === 0 && row.order_at <= now && { code: look.problem?.code ?? null, message: look.problem?.message ?? null }),
+      ...(row.orders_failed === 0 &&
+        row.order_at <= now && { code: look.problem?.code ?? null, message: look.problem?.message ?? null }),
       ...(isSeen ? await seen(trx, row, now) : row.proved_at ? await unseen(trx, row, now) : {}),
     }
     const [changed] = await trx('domains').where({ hostname }).update(changes).returning('*')
@@ -74,9 +75,13 @@ async function lapse(trx: Db, { hostname, owner_id }: DomainRow): Promise<void> 
   if (owner_id) await queueMail(trx, { userId: owner_id, template: 'domain-lapsed', fields: { hostname, hours } })
 }
 
-/** Records when the workflow of a name is due again. */
-export async function recordNextLook(db: Db, hostname: string, at: Date): Promise<void> {
-  await db('domains').where({ hostname }).update({ look_at: at })
+/** Records when the workflow of a name is due again, unless somebody has asked for another look since this one began, when it was due at `dueAt`. */
+export async function recordNextLook(db: Db, hostname: string, at: Date, dueAt: Date): Promise<void> {
+  // A Date has milliseconds only.
+  await db('domains')
+    .where({ hostname })
+    .whereRaw(`date_trunc('milliseconds', look_at) = ?`, [dueAt])
+    .update({ look_at: at })
 }
 
 /** Queues the warnings about a certificate that ends and was not renewed, each once. */

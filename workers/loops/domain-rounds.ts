@@ -57,11 +57,11 @@ export class DomainRounds {
     const { mark, changed } = await domainChangesSince(db, this.#mark)
     const everything = changed === null || began - this.#comparedAt >= roundSeconds.domains * 1000
     const hostnames = everything ? undefined : [...new Set([...changed, ...this.#refused.map(one => one.hostname)])]
+    await this.#setAnswers()
     if (hostnames?.length === 0) {
       this.#mark = mark
       return { changed: 0, refused: [] }
     }
-    if (everything) await this.#setAnswers()
     const refused: DomainRefusal[] = []
     // Certificates first: a name must not send clients to https before it has one, and lose it after.
     const certificates = await this.#syncCertificates(hostnames, refused)
