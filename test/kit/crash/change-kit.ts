@@ -118,7 +118,7 @@ const linkedBefore = async (db: Db, appId: string, ana: TestUser) => {
 }
 
 const withDomain = (db: Db, id: string, ana: TestUser) =>
-  assignDomain(db, { app: { id, owner_id: ana.id }, hostname: 'had.example.com', plans: defaultPlans })
+  assignDomain(db, { app: { id, owner_id: ana.id }, hostname: `${id}.example.com`, plans: defaultPlans })
 
 /** By the names of their endpoints; a second word distinguishes two variants of one. */
 export const changes: Record<string, Change> = {
@@ -138,7 +138,12 @@ export const changes: Record<string, Change> = {
   'account.downgrade confirmed': downgrading(true),
   'apps.envs.merge': ofApp('POST', 'envs', { envs: { A: '1' } }),
   'apps.envs.replace': ofApp('PUT', 'envs', { envs: { A: '1' } }),
-  'apps.network.custom': ofApp('POST', 'network/custom', { custom: 'shop.example.com' }),
+  'apps.network.custom': async (api, ana) => {
+    const subdomain = `app-${randomBytes(6).toString('hex')}`
+    const { id } = await api.makeApp(ana, { subdomain })
+    const body = json({ custom: `${subdomain}.example.com` })
+    return () => api.as(ana).post(`/v2/apps/${id}/network/custom`, body)
+  },
   'apps.network.custom removed': ofApp('POST', 'network/custom', { custom: '@' }, withDomain),
   'apps.webhook': ofApp('POST', 'deploy/webhook', { access_token: 'x' }),
   'apps.unlink': ofApp('DELETE', 'deploy/github-app', undefined, linkedBefore),
