@@ -163,6 +163,8 @@ const createsNothing: Record<string, string> = {
   'apps.restart': 'changes what is wanted',
   'apps.envs.merge': 'sets values by name',
   'apps.webhook': 'keeps the address that is there',
+  'apps.network.custom': 'sets a name, which is there already',
+  'apps.network.purge_cache': 'a second purge removes nothing more',
   'apps.link': 'refused when there is a link',
   'apps.snapshots.restore': 'refused while one runs',
   'databases.start': 'changes what is wanted',

@@ -57,6 +57,7 @@ const within: Record<string, Ask> = {
     process.services.accountSnapshots = new TtlCache(0)
     return asking('users.snapshots')(process, subject)
   },
+  'apps.network.purge_cache.owner': (process, subject) => asking('apps.network.purge_cache')(process, subject),
   async 'apps.network.misses'(process, subject) {
     process.services.networkAnswers = new RememberedAnswers()
     return asking('apps.network.analytics')(process, subject)
