@@ -134,6 +134,7 @@ test('usage beyond the lower plan refuses the step, even if it arises after the 
   const workspace = await makeWorkspace(db, ana)
   await refused(/You own 1 workspaces; the lower plan has 0/)
   await db('workspaces').where({ id: workspace.id }).delete()
+  await db('domains').insert({ hostname: 'shop.example.org', owner_id: app.owner_id })
   await db('apps').where({ id: app.id }).update({ custom_domain: 'shop.example.org' })
   await refused(/1 applications have a custom domain/)
   await db('apps').where({ id: app.id }).update({ custom_domain: null, ram_mb: 2304 })
