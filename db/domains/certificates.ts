@@ -2,6 +2,7 @@ import { type OrderLimits, orderLimits } from '../../policy/domains/order-limits
 import { newId } from '../../policy/ids.ts'
 import { type SealKeys, seal, unseal } from '../../policy/seal.ts'
 import { type Db, transaction } from '../database.ts'
+import { deleteExpired } from '../expired-rows.ts'
 import { recordDomainEvent } from './domain-events.ts'
 import type { CertificateRow } from './domain-rows.ts'
 
@@ -207,8 +208,10 @@ export async function listDnsChallenges(db: Db): Promise<DnsChallenge[]> {
 }
 
 /** Deletes places of orders that no limit counts any more; resolves to their number. */
-export async function sweepOrders(db: Db): Promise<number> {
-  return db('certificate_orders')
-    .whereRaw('at < now() - make_interval(secs => ?)', [orderLimits.domainWindowSeconds])
-    .delete()
+export function sweepOrders(db: Db): Promise<number> {
+  return deleteExpired(db, {
+    table: 'certificate_orders',
+    when: 'old.at < now() - make_interval(secs => :seconds)',
+    values: { seconds: orderLimits.domainWindowSeconds },
+  })
 }

@@ -1,4 +1,5 @@
 import type { Db } from '../database.ts'
+import { deleteExpired } from '../expired-rows.ts'
 
 /** Events of a name that `berth domains explain` shows; older ones are dropped. */
 const eventsPerName = 50
@@ -28,13 +29,10 @@ export async function listDomainEvents(db: Db, hostname: string): Promise<Domain
   return db('domain_events').where({ hostname }).orderBy('seq').select('at', 'text')
 }
 
-/** Deletes events of names that were released 30 days ago; resolves to their number. */
-export async function sweepDomainEvents(db: Db): Promise<number> {
-  const { rowCount } = await db.raw(
-    `delete from domain_events where ctid = any(array(
-       select e.ctid from domain_events e
-        where not exists (select 1 from domains d where d.hostname = e.hostname)
-          and e.at < now() - interval '30 days' limit 1000))`,
-  )
-  return rowCount
+/** Deletes events of names that were released, 30 days old; resolves to their number. */
+export function sweepDomainEvents(db: Db): Promise<number> {
+  return deleteExpired(db, {
+    table: 'domain_events',
+    when: `old.at < now() - interval '30 days' and not exists (select 1 from domains live where live.hostname = old.hostname)`,
+  })
 }

@@ -1,5 +1,6 @@
 import { edgeRules } from '../../policy/domains/edges.ts'
 import type { Db } from '../database.ts'
+import { deleteExpired } from '../expired-rows.ts'
 
 /** What a proxy has once its keeper has applied everything that this snapshot of Postgres shows. Opaque. */
 export type EdgeSnapshot = string
@@ -54,6 +55,6 @@ export async function wakeEdges(trx: Db): Promise<void> {
 }
 
 /** Forgets proxies that were not seen for a day; resolves to their number. */
-export async function sweepEdges(db: Db): Promise<number> {
-  return db('edges').whereRaw(`seen_at < now() - interval '1 day'`).delete()
+export function sweepEdges(db: Db): Promise<number> {
+  return deleteExpired(db, { table: 'edges', when: `old.seen_at < now() - interval '1 day'` })
 }

@@ -39,6 +39,7 @@ export async function up(knex: Knex): Promise<void> {
       text text not null,
       primary key (hostname, seq)
     );
+    create index domain_events_at on domain_events (at);
 
     create table certificates (
       id text primary key check (id ~ '^[0-9a-f]{32}$'),

@@ -160,4 +160,15 @@ export const olderRows: Record<string, string> = {
 
   '048-database-upkeep': `
     update databases set read_only_since = now(), renewal_failures = 1 where id = '${orders}';`,
+
+  '051-domains': `
+    insert into domains (hostname, owner_id, proved_at, txt_seen) values ('shop.example.org', '${ana}', now(), true);
+    update apps set custom_domain = 'shop.example.org' where id = '${shop}';
+    insert into domain_events (hostname, text) values ('shop.example.org', 'proved');
+    insert into certificates (id, hostname, state, authority, chain, key_sealed, not_after)
+      values ('${'6'.repeat(32)}', 'shop.example.org', 'current', 'local', 'PEM', '\\x01', now() + interval '90 days');
+    insert into certificate_orders (registered) values ('example.org');
+    insert into acme_accounts (directory_url, key_sealed) values ('https://authority.example/directory', '\\x01');
+    insert into edges (id, applied) values ('local', pg_current_snapshot());
+    insert into domain_change_epochs default values;`,
 }
