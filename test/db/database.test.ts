@@ -22,6 +22,7 @@ test('a crash of Postgres empties only tables of counters, leases and changes th
     rows.map(({ relname }: { relname: string }) => relname),
     [
       ...['app_change_epochs', 'app_changes', 'blob_leases', 'database_change_epochs', 'database_changes'],
+      ...['domain_change_epochs', 'domain_changes'],
       ...['rate_limits', 'realtime_listeners'],
     ],
   )

@@ -16,6 +16,7 @@ const samples: MailFields = {
     endsAt: '2030-01-31 12:00',
   },
   ...{ database: 'Größe', ends: 5, days: 4, databases: 'Größe, shop', databaseCount: 2 },
+  ...{ hostname: 'shop.example.org', hours: 72, reason: 'No valid A records' },
 }
 
 test('every template uses each of its fields in each of 8 languages, and no two languages are equal', t => {
