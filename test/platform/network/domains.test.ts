@@ -82,7 +82,8 @@ test.serial('a customer’s domain is served by https after one record, and plai
   t.is(plain.status, 308)
   t.regex(String(plain.headers.location), /^https:\/\/shop\.berth\.dev(:\d+)?\/cart\?a=1$/)
   t.is((await ask(base.proxy.port, `${shop.app.subdomain}.apps.localhost`)).status, 200, 'its own address stays')
-  const stored = await api.db('certificates').select('key_sealed', 'chain')
+  const stored = await api.db('certificates').where({ state: 'current' }).select('key_sealed', 'chain')
+  t.true(stored.length > 0)
   t.true(stored.every(({ chain }: { chain: string }) => !chain.includes('PRIVATE KEY')))
 })
 
@@ -155,12 +156,12 @@ test.serial('two applications with one domain share its requests, and one that e
     const all = await Promise.all(
       Array.from({ length: count }, () => askHttps(base.proxy.tlsPort, 'both.berth.dev', root)),
     )
-    return new Set(all.map(({ status, body }) => `${status} ${body}`))
+    return [...new Set(all.map(({ status, body }) => `${status} ${body}`))].sort()
   }
-  t.deepEqual(await answers(40), new Set(['200 <title>one</title>', '200 <title>two</title>']))
+  t.deepEqual(await answers(40), ['200 <title>one</title>', '200 <title>two</title>'])
   await apps.recordStopped(db, one.app.id, { code: 0, oom: false, at: new Date() })
-  await until(async () => (await answers(20)).size === 1, 20, 'the route of the one that ended is gone')
-  t.deepEqual(await answers(20), new Set(['200 <title>two</title>']))
+  await until(async () => (await answers(20)).length === 1, 20, 'the route of the one that ended is gone')
+  t.deepEqual(await answers(20), ['200 <title>two</title>'])
 })
 
 test.serial('a domain is certified before its traffic moves here, by a record in DNS', async t => {
