@@ -92,7 +92,7 @@ export interface CertificateAuthority {
   collect(orderUrl: string, csr: Buffer): Promise<string>
   /** When the authority wants this certificate renewed; null if it does not say. */
   renewal(chain: string): Promise<Renewal | null>
-  /** What follows token and dot in the body of every HTTP-01 answer to this authority; null = it asks for none. */
+  /** What follows token and dot in the body of every HTTP-01 answer to this authority, which is not asked for it; null = there is none. */
   thumbprint(): Promise<string | null>
   /** Names by which CAA records permit it; empty = it does not look at them. */
   caaNames(): Promise<string[]>

@@ -1,6 +1,4 @@
-import { createPublicKey } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
-import { calculateJwkThumbprint } from 'jose'
 import type { Logger } from 'pino'
 import { acmeAuthority } from '../../activities/certificates/acme/acme.ts'
 import { makeAuthority } from '../../activities/certificates/authority.ts'
@@ -45,7 +43,7 @@ export async function domainWork(config: Config, db: Db) {
     parts,
 
     async answers(): Promise<WellKnownAnswers> {
-      return { 'acme-challenge': await thumbprintOf(config, db, authority?.issues), 'berth-check': edgeProof }
+      return { 'acme-challenge': (await authority?.issues.thumbprint()) ?? null, 'berth-check': edgeProof }
     },
 
     /** Answers challenges that are delegated to `ACME_DNS_DOMAIN`; null: there is no such domain. */
@@ -58,18 +56,6 @@ export async function domainWork(config: Config, db: Db) {
     /** Names that get a certificate without an account. */
     platformNames: authority ? [`*.${appsDomain}`, ...surfaceNames(config.edge)] : [],
   }
-}
-
-/** From the stored key: proxies get it also while the authority is away. The first call makes the account, at the next round if need be. */
-async function thumbprintOf(
-  { domains: { acme }, sealKeys }: Config,
-  db: Db,
-  authority: CertificateAuthority | undefined,
-): Promise<string | null> {
-  if (!acme || !authority) return null
-  const account = await acmeAccounts(db, sealKeys).find(acme.directoryUrl)
-  if (!account) return authority.thumbprint().catch(() => null) // the round is repeated
-  return calculateJwkThumbprint(createPublicKey(account.privateKey).export({ format: 'jwk' }))
 }
 
 /** The answers to challenges by the label at which they are asked for, read once in a second. */

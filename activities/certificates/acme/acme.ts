@@ -56,10 +56,12 @@ export function acmeAuthority({ settings, ca, accounts }: AcmeOptions): Certific
     })
   }
 
+  const storedAccount = async (): Promise<AcmeAccount> =>
+    (await accounts.find(directoryUrl)) ?? accounts.keep(directoryUrl, { privateKey: accountKey(), url: null })
+
   /** The key is stored before it is registered, so that a repeated registration finds the same account. */
   const register = async (): Promise<Client> => {
-    const stored = await accounts.find(directoryUrl)
-    const account = stored ?? (await accounts.keep(directoryUrl, { privateKey: accountKey(), url: null }))
+    const account = await storedAccount()
     const client = newClient(account)
     if (account.url === null) {
       const contact = settings.email === null ? {} : { contact: [`mailto:${settings.email}`] }
@@ -115,11 +117,12 @@ export function acmeAuthority({ settings, ca, accounts }: AcmeOptions): Certific
         return readRenewal(`${renewalInfo.replace(/\/$/, '')}/${ariId}`)
       })
     },
-    thumbprint: () =>
-      withClient(async client => {
-        const answer = await client.getChallengeKeyAuthorization({ type: 'http-01', token: '' } as never)
-        return answer.slice(1)
-      }),
+    // Of the key alone, which never changes: proxies get it also while the authority is away.
+    thumbprint: remembered(async () => {
+      const client = newClient(await storedAccount())
+      const answer = await client.getChallengeKeyAuthorization({ type: 'http-01', token: '' } as never)
+      return answer.slice(1)
+    }),
     async caaNames() {
       const { meta } = await call(readDirectory)
       return (meta?.caaIdentities ?? []).map(name => name.toLowerCase())
