@@ -1,4 +1,5 @@
 import { authorityRules } from '../../policy/domains/authority-rules.ts'
+import { withoutWildcard } from '../../policy/domains/records.ts'
 import { type Authority, certifyKey } from './authority.ts'
 import { AuthorityError, type CertificateAuthority, type Order } from './port.ts'
 import { readRequest } from './request.ts'
@@ -15,7 +16,7 @@ export function localAuthority(
 ): CertificateAuthority {
   const look = async (url: string): Promise<Order> => {
     const authorizations = hostnamesOf(url).map(name => ({
-      hostname: name.replace(/^\*\./, ''),
+      hostname: withoutWildcard(name),
       isWildcard: name.startsWith('*.'),
       status: 'valid' as const,
       challenges: [],

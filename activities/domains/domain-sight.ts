@@ -1,11 +1,11 @@
 import type { DomainLook } from '../../db/domains/domain-looks.ts'
 import type { CertificateRow, DomainRow } from '../../db/domains/domain-rows.ts'
 import {
-  challengeDelegation,
   challengePrefix,
+  delegationOf,
   type ProofRecords,
-  platformAccount,
   proofRecords,
+  withoutWildcard,
 } from '../../policy/domains/records.ts'
 import type { Sighting } from '../../policy/domains/take-over.ts'
 import { type DomainLookOptions, lookAtCaa, lookAtDomain, type DomainLook as Seen } from '../dns/domain-look.ts'
@@ -30,14 +30,13 @@ export function domainSight(options: DomainSightOptions): DomainSight {
   const { dns, key, appsDomain, acmeDnsDomain } = options
 
   /** Whether the answer of its order is in DNS, and whether our own name server is asked for it. */
-  async function lookAtChallenge({ hostname, owner_id }: DomainRow, ordered: CertificateRow | undefined) {
-    const name = hostname.replace(/^\*\./, '')
-    const owner = { accountId: owner_id ?? platformAccount, hostname: name }
+  async function lookAtChallenge(domain: DomainRow, ordered: CertificateRow | undefined) {
+    const name = challengePrefix + withoutWildcard(domain.hostname)
     const [delegation, answers] = await Promise.all([
-      acmeDnsDomain ? dns.look(challengePrefix + name, 'CNAME') : none,
-      ordered?.dns_value ? dns.look(challengePrefix + name, 'TXT') : none,
+      acmeDnsDomain ? dns.look(name, 'CNAME') : none,
+      ordered?.dns_value ? dns.look(name, 'TXT') : none,
     ])
-    const target = acmeDnsDomain && challengeDelegation(key, owner, acmeDnsDomain).value
+    const target = acmeDnsDomain && delegationOf(key, domain, acmeDnsDomain).value
     return {
       delegated: 'failed' in delegation ? null : target !== null && delegation.records.includes(target),
       answerSeen: 'records' in answers && answers.records.includes(ordered?.dns_value ?? ''),

@@ -1,4 +1,5 @@
 import { setImmediate as otherWork } from 'node:timers/promises'
+import { withoutWildcard } from '../../policy/domains/records.ts'
 import { control, unlessOlder } from './control-socket.ts'
 import {
   assertName,
@@ -78,7 +79,7 @@ export function nginxEdge(controlSocket: string): Edge {
       await certificates('POST', certificateLine(certificate))
     },
     async removeCertificate(host) {
-      if (isHostName(host.replace(/^\*\./, ''))) await certificates('POST', removal(host))
+      if (isHostName(withoutWildcard(host))) await certificates('POST', removal(host))
     },
     async syncCertificates(wanted) {
       const lines: string[] = []

@@ -1,4 +1,5 @@
 import { createPrivateKey, type KeyObject, X509Certificate } from 'node:crypto'
+import { withoutWildcard } from '../../policy/domains/records.ts'
 import { CertificateRefused, isHostName, type ServedCertificate } from './port.ts'
 
 /** Keys that both current browsers and OpenSSL at its default level accept. */
@@ -12,7 +13,7 @@ const curves = ['prime256v1', 'secp384r1']
 export function checkedCertificate(certificate: ServedCertificate): Required<ServedCertificate> {
   const { host, version, minTls = '1.2' } = certificate
   const refuse = (why: string) => new CertificateRefused(`The certificate of ${JSON.stringify(host)} ${why}.`)
-  if (!isHostName(host.replace(/^\*\./, ''))) throw refuse('is for no host name in lower case')
+  if (!isHostName(withoutWildcard(host))) throw refuse('is for no host name in lower case')
   if (!/^[\w.-]{1,64}$/.test(version))
     throw refuse('has no version of 1 to 64 letters, digits, dots, underscores and hyphens')
   if (minTls !== '1.2' && minTls !== '1.3') throw refuse('demands a version of TLS other than 1.2 and 1.3')

@@ -8,11 +8,10 @@ import type { CertificateRow } from '../../db/domains/domain-rows.ts'
 import { lookNow, releaseDomain } from '../../db/domains/domains.ts'
 import type { Config } from '../../policy/config.ts'
 import {
-  challengeDelegation,
   challengeRecord,
   type DnsRecord,
+  delegationOf,
   domainRecordKey,
-  platformAccount,
   proofRecords,
 } from '../../policy/domains/records.ts'
 import { openTemporal } from '../../workers/connect.ts'
@@ -167,13 +166,11 @@ async function readStory(config: Config, db: Db, domain: ListedDomain): Promise<
 function challengeOf(
   { domains: { acmeDnsDomain } }: Config,
   key: Buffer,
-  { hostname, owner_id, delegated }: ListedDomain,
+  domain: ListedDomain,
   ordered: CertificateRow | undefined,
 ): DnsRecord | null {
-  if (!ordered?.dns_value || delegated) return null
-  if (!acmeDnsDomain) return challengeRecord(hostname, ordered.dns_value)
-  const owner = { accountId: owner_id ?? platformAccount, hostname: hostname.replace(/^\*\./, '') }
-  return challengeDelegation(key, owner, acmeDnsDomain)
+  if (!ordered?.dns_value || domain.delegated) return null
+  return acmeDnsDomain ? delegationOf(key, domain, acmeDnsDomain) : challengeRecord(domain.hostname, ordered.dns_value)
 }
 
 async function workflowOf(config: Config, hostname: string): Promise<DomainStory['workflow']> {

@@ -3,7 +3,7 @@ import { domainToASCII } from 'node:url'
 import { getDomain, getPublicSuffix } from 'tldts'
 import type { Config } from '../config.ts'
 import { ApiError } from '../errors.ts'
-import { challengePrefix } from './records.ts'
+import { challengePrefix, withoutWildcard } from './records.ts'
 
 /** Bounds of host names in DNS (RFC 1035). */
 const nameLimits = { labelCharacters: 63, nameCharacters: 253, minLabels: 2 } as const
@@ -39,7 +39,7 @@ export function customHostname(typed: string, ownDomains: readonly string[]): st
 
 /** The domain that somebody has registered for a name: `example.com` for `shop.example.com`. Authorities count by it. */
 export function registeredDomain(hostname: string): string {
-  const name = hostname.replace(/^\*\./, '')
+  const name = withoutWildcard(hostname)
   return getDomain(name, { allowPrivateDomains: true }) ?? name
 }
 

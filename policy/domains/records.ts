@@ -14,7 +14,7 @@ export interface DnsRecord {
 }
 
 /** Stands for the account of the platform's own names. */
-export const platformAccount = 'platform'
+const platformAccount = 'platform'
 
 /** The key that the records of this installation derive from. */
 export const domainRecordKey = (masterKeyHex: string): Buffer => deriveKey(masterKeyHex, 'domain-records/1')
@@ -53,6 +53,21 @@ export function challengeDelegation(
   const value = `${derive(key, 'challenge', owner, 20)}.${acmeDnsDomain}`
   return { type: 'cname', name: challengePrefix + owner.hostname, value }
 }
+
+/** The delegation of a row's name: that of a wildcard is its parent's, and names of the platform have an account of their own. */
+export const delegationOf = (
+  key: Buffer,
+  { hostname, owner_id }: { hostname: string; owner_id: string | null },
+  acmeDnsDomain: string,
+): DnsRecord =>
+  challengeDelegation(
+    key,
+    { accountId: owner_id ?? platformAccount, hostname: withoutWildcard(hostname) },
+    acmeDnsDomain,
+  )
+
+/** `shop.example.com` for `*.shop.example.com`, and for itself. */
+export const withoutWildcard = (name: string): string => name.replace(/^\*\./, '')
 
 function derive(
   key: Buffer,
@@ -97,6 +112,6 @@ export function shownRecords({ proof, isProved, points, isServed, challenge }: D
 /** The record of a DNS-01 challenge that its owner sets by hand. */
 export const challengeRecord = (hostname: string, value: string): DnsRecord => ({
   type: 'txt',
-  name: challengePrefix + hostname.replace(/^\*\./, ''),
+  name: challengePrefix + withoutWildcard(hostname),
   value,
 })

@@ -17,7 +17,7 @@ import { surfaceNames } from '../../edge/surfaces.ts'
 import { TtlCache } from '../../lib/async/ttl-cache.ts'
 import type { Config } from '../../policy/config.ts'
 import { platformDomains } from '../../policy/domains/names.ts'
-import { challengeDelegation, domainRecordKey, platformAccount } from '../../policy/domains/records.ts'
+import { delegationOf, domainRecordKey } from '../../policy/domains/records.ts'
 import { deriveKey } from '../../policy/keys.ts'
 import { withCrashPoints } from '../crash-points.ts'
 import { type NameServer, startNameServer } from '../name-server/name-server.ts'
@@ -28,13 +28,14 @@ export async function domainWork(config: Config, db: Db) {
   const { publicAddresses, publicPort, acmeDnsDomain } = domains
   const authority = await authorityOf(config, db)
   const dns = withCrashPoints('dns', resolverDns(domains.dnsServers))
+  const key = domainRecordKey(masterKey)
   const edgeProof = deriveKey(masterKey, 'edge-proof/1').toString('base64url')
   const parts: DomainParts = {
     db,
     keys,
     authority,
     sight: domainSight({
-      ...{ dns, edgeProof, publicAddresses, appsDomain, acmeDnsDomain, key: domainRecordKey(masterKey) },
+      ...{ dns, edgeProof, publicAddresses, appsDomain, acmeDnsDomain, key },
       ownDomains: platformDomains(config),
       read: hostReader({ dns, publicAddresses, port: publicPort }),
     }),
@@ -49,7 +50,7 @@ export async function domainWork(config: Config, db: Db) {
     /** Answers challenges that are delegated to `ACME_DNS_DOMAIN`; null: there is no such domain. */
     async startNameServer(log: Logger): Promise<NameServer | null> {
       if (!authority || !acmeDnsDomain) return null
-      const texts = challengeTexts(db, domainRecordKey(masterKey), acmeDnsDomain)
+      const texts = challengeTexts(db, key, acmeDnsDomain)
       return startNameServer({ name: acmeDnsDomain, texts, address: config.edge.bind, port: domains.dnsPort, log })
     },
 
@@ -63,13 +64,8 @@ function challengeTexts(db: Db, key: Buffer, zone: string): (name: string) => Pr
   const challenges = new TtlCache<DnsChallenge[]>(1)
   return async name => {
     const waiting = await challenges.of('all', () => listDnsChallenges(db))
-    return waiting.filter(challenge => delegationOf(challenge, key, zone) === name).map(({ value }) => value)
+    return waiting.filter(challenge => delegationOf(key, challenge, zone).value === name).map(({ value }) => value)
   }
-}
-
-function delegationOf({ hostname, owner_id }: DnsChallenge, key: Buffer, zone: string): string {
-  const owner = { accountId: owner_id ?? platformAccount, hostname: hostname.replace(/^\*\./, '') }
-  return challengeDelegation(key, owner, zone).value
 }
 
 /** Throws an Error that names the setting which is missing. */

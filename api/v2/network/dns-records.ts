@@ -2,9 +2,9 @@ import { z } from 'zod'
 import { findCertificates } from '../../../db/domains/certificates.ts'
 import { findDomain } from '../../../db/domains/domains.ts'
 import {
-  challengeDelegation,
   challengeRecord,
   type DomainStanding,
+  delegationOf,
   proofRecords,
   shownRecords,
 } from '../../../policy/domains/records.ts'
@@ -51,7 +51,7 @@ async function standingOf(
   const challenge = ordered?.dns_value
     ? { record: challengeRecord(hostname, ordered.dns_value), isSeen: domain.delegated }
     : acmeDnsDomain
-      ? { record: challengeDelegation(key, owner, acmeDnsDomain), isSeen: domain.delegated }
+      ? { record: delegationOf(key, domain, acmeDnsDomain), isSeen: domain.delegated }
       : null
   return {
     proof: proofRecords(key, owner, config.appsDomain),
