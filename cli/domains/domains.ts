@@ -14,15 +14,13 @@ import {
   domainRecordKey,
   proofRecords,
 } from '../../policy/domains/records.ts'
-import { openTemporal } from '../../workers/connect.ts'
 import { temporalDomains } from '../../workers/temporal/domains.ts'
-import { workflowRun } from '../../workers/temporal/workflow-runs.ts'
 import { domainId } from '../../workflows/ids.ts'
 import { withInstallation } from '../installation/database.ts'
+import { isWoken, sayAsleep, workflowState } from '../ops/lane.ts'
 import { operatorName, recordAct } from '../ops/operator.ts'
 import { confirm } from '../terminal/confirm.ts'
 import { limitFrom } from '../terminal/options.ts'
-import { sayOnStderr } from '../terminal/terminal.ts'
 import { userId } from '../users.ts'
 import { type DomainStory, domainExplanation, domainStoryView } from './domain-explanation.ts'
 import { certificateTable, certificateViews, domainTable, domainView } from './domain-list.ts'
@@ -119,7 +117,7 @@ async function retry(name: string): Promise<void> {
       await recordAct(trx, { action: 'domains.retry', accountId: null, resource: hostname })
     })
     const woken = await wake(config, hostname)
-    if (!woken) sayOnStderr('Temporal does not answer. The request is saved and takes effect when Temporal is back.')
+    if (!woken) sayAsleep()
     console.log(`${hostname} is looked at now. What it shows: berth domains explain ${hostname}`)
   })
 }
@@ -174,27 +172,10 @@ function challengeOf(
 }
 
 async function workflowOf(config: Config, hostname: string): Promise<DomainStory['workflow']> {
-  const id = domainId(hostname)
-  const { temporalUiUrl, temporalNamespace } = config
-  const url = temporalUiUrl && `${temporalUiUrl}/namespaces/${temporalNamespace}/workflows/${encodeURIComponent(id)}`
-  const client = openTemporal(config)
-  const status = await workflowRun(client, id)
-    .then(
-      run => run?.status ?? 'none',
-      () => 'unknown: Temporal does not answer',
-    )
-    .finally(() => client.connection.close())
-  return { id, url, status }
+  const { workflowId: id, url, status } = await workflowState(config, domainId(hostname))
+  return { id, url, status: status === 'unknown' ? 'unknown: Temporal does not answer' : status }
 }
 
 /** False if Temporal does not answer; the relay then wakes it. */
-async function wake(config: Config, hostname: string): Promise<boolean> {
-  const client = openTemporal(config)
-  return temporalDomains(client, config)
-    .wake(hostname)
-    .then(
-      () => true,
-      () => false,
-    )
-    .finally(() => client.connection.close())
-}
+const wake = (config: Config, hostname: string): Promise<boolean> =>
+  isWoken(config, client => temporalDomains(client, config).wake(hostname))

@@ -1,9 +1,10 @@
 import { setTimeout as sleep } from 'node:timers/promises'
+import type { Client } from '@temporalio/client'
 import type { Db } from '../../db/database.ts'
 import { findOperation, type OperationRow, type OperationTarget } from '../../db/operations/operations.ts'
 import type { Config } from '../../policy/config.ts'
 import { openTemporal } from '../../workers/connect.ts'
-import { laneRun, temporalDatabaseLanes, temporalLanes } from '../../workers/temporal/lanes.ts'
+import { temporalDatabaseLanes, temporalLanes } from '../../workers/temporal/lanes.ts'
 import { workflowRun } from '../../workers/temporal/workflow-runs.ts'
 import { databaseLaneId, laneId } from '../../workflows/ids.ts'
 import { sayOnStderr } from '../terminal/terminal.ts'
@@ -12,13 +13,16 @@ import type { LaneState } from './ops-explanation.ts'
 const deadlineMs = 3000
 
 /** The state of the lane of an application or a database in Temporal; never rejects. */
-export async function laneState(config: Config, { type, id }: OperationTarget): Promise<LaneState> {
-  const workflowId = type === 'app' ? laneId(id) : databaseLaneId(id)
+export const laneState = (config: Config, { type, id }: OperationTarget): Promise<LaneState> =>
+  workflowState(config, type === 'app' ? laneId(id) : databaseLaneId(id))
+
+/** The state of a workflow in Temporal, and where it is seen; never rejects. */
+export async function workflowState(config: Config, workflowId: string): Promise<LaneState> {
   const { temporalUiUrl, temporalNamespace } = config
   const url =
     temporalUiUrl && `${temporalUiUrl}/namespaces/${temporalNamespace}/workflows/${encodeURIComponent(workflowId)}`
   const client = openTemporal(config)
-  const lane = await (type === 'app' ? laneRun(client, id) : workflowRun(client, workflowId))
+  const lane = await workflowRun(client, workflowId)
     .then(
       run => ({ status: run?.status ?? 'none', failedTasks: run?.failedTasks ?? 0 }),
       () => ({ status: 'unknown', failedTasks: 0 }),
@@ -29,9 +33,11 @@ export async function laneState(config: Config, { type, id }: OperationTarget): 
 
 /** Wakes a lane, or says that Temporal does not answer: then the relay wakes it once Temporal is back. */
 export async function wakeLaneOrSay(config: Config, target: OperationTarget, ownerId: string): Promise<void> {
-  if (!(await wakeLane(config, target, ownerId)))
-    sayOnStderr('Temporal does not answer. The request is saved and takes effect when Temporal is back.')
+  if (!(await wakeLane(config, target, ownerId))) sayAsleep()
 }
+
+export const sayAsleep = (): void =>
+  sayOnStderr('Temporal does not answer. The request is saved and takes effect when Temporal is back.')
 
 export const isPending = ({ state }: Pick<OperationRow, 'state'>): boolean => ['queued', 'running'].includes(state)
 
@@ -46,11 +52,15 @@ export async function awaitEnd(db: Db, operationId: string, seconds: number): Pr
 }
 
 /** False if Temporal does not answer; the relay then wakes the lane a moment later. */
-export async function wakeLane(config: Config, { type, id }: OperationTarget, ownerId: string): Promise<boolean> {
-  const client = openTemporal(config)
+export function wakeLane(config: Config, { type, id }: OperationTarget, ownerId: string): Promise<boolean> {
   const lanes = type === 'app' ? temporalLanes : temporalDatabaseLanes
-  return lanes(client, { queuePrefix: config.queuePrefix, deadlineMs })
-    .wake(id, ownerId)
+  return isWoken(config, client => lanes(client, { queuePrefix: config.queuePrefix, deadlineMs }).wake(id, ownerId))
+}
+
+/** Whether Temporal has taken a wake-up. */
+export async function isWoken(config: Config, wake: (client: Client) => Promise<void>): Promise<boolean> {
+  const client = openTemporal(config)
+  return wake(client)
     .then(
       () => true,
       () => false,

@@ -103,7 +103,6 @@ export async function warnOfExpiry(
 
 export interface OverdueDomain {
   hostname: string
-  ownerId: string | null
   /** Since when it is due, in seconds. */
   seconds: number
 }
@@ -115,7 +114,7 @@ export async function listOverdueDomains(
   except: readonly string[] = [],
 ): Promise<OverdueDomain[]> {
   const { rows } = await db.raw(
-    `select hostname, owner_id as "ownerId", extract(epoch from now() - look_at)::float8 as seconds
+    `select hostname, extract(epoch from now() - look_at)::float8 as seconds
        from domains
       where look_at < now() - make_interval(secs => :seconds) and hostname <> all(:except::text[])
       order by look_at limit 500`,

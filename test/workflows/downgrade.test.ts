@@ -2,7 +2,7 @@ import test from 'ava'
 import { pino } from 'pino'
 import { beginDowngrade, confirmDowngrade, findDowngrade } from '../../db/accounts/downgrades.ts'
 import { defaultPlans as plans } from '../../policy/accounts/plans.ts'
-import { DowngradeRelay } from '../../workers/loops/downgrade-relay.ts'
+import { downgradeRelay } from '../../workers/loops/overdue-relay.ts'
 import { temporalDowngrades } from '../../workers/temporal/downgrades.ts'
 import { downgradeId } from '../../workflows/ids.ts'
 import { comesTrue } from '../kit/comes-true.ts'
@@ -83,7 +83,7 @@ test('a lost wake-up is repaired from the rows, even when Temporal has lost the 
     .where({ state: 'confirmed' })
     .update({ confirmed_at: new Date(Date.now() - 10_000) })
   // The worker's relay does the same.
-  await new DowngradeRelay({ db, client, downgrades: lost.downgrades, log: pino({ level: 'silent' }) }).round()
+  await downgradeRelay({ db, client, downgrades: lost.downgrades, log: pino({ level: 'silent' }) }).round()
   for (const step of [lost, never, over])
     await comesTrue(async () => !['pending', 'confirmed'].includes((await step.row()).state))
   t.deepEqual([await lost.plan(), await never.plan(), await over.plan()], ['standard-4', 'standard-4', 'standard-6'])

@@ -10,9 +10,8 @@ import { relay } from '../../policy/installation/relay.ts'
 import { roundSeconds } from '../../policy/rounds.ts'
 import type { Domains, Downgrades, Lanes } from '../../workflows/client.ts'
 import { workflowRun } from '../temporal/workflow-runs.ts'
-import { DomainRelay } from './domain-relay.ts'
-import { DowngradeRelay } from './downgrade-relay.ts'
 import { settleForgotten } from './forgotten-hosts.ts'
+import { domainRelay, downgradeRelay } from './overdue-relay.ts'
 import { endStuckRun, laneOf, subjectOf, wakeEach } from './waking.ts'
 
 export interface RelayOptions {
@@ -36,8 +35,8 @@ export async function runRelay(
 ): Promise<void> {
   const { db, log } = options
   const lanes = new LaneRelay(options)
-  const steps = new DowngradeRelay({ ...options, downgrades })
-  const names = new DomainRelay({ ...options, domains })
+  const steps = downgradeRelay({ ...options, downgrades })
+  const names = domainRelay({ ...options, domains })
   const unfinished = new Backoff(relay.backoff)
   const again = (error: unknown) => log.warn({ err: error }, 'relay: will try again')
   const failed = (operationId: string, err: unknown) => {

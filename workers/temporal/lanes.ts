@@ -1,16 +1,18 @@
-import type { Client, WorkflowStartOptions } from '@temporalio/client'
+import type { Client } from '@temporalio/client'
 import type { LaneInput } from '../../workflows/app-lane.ts'
 import { searchAttributes } from '../../workflows/attributes.ts'
 import type { Lanes } from '../../workflows/client.ts'
 import type { DatabaseLaneInput } from '../../workflows/databases/database-lane.ts'
-import { databaseLaneId, laneId, platformQueue } from '../../workflows/ids.ts'
+import { databaseLaneId, laneId } from '../../workflows/ids.ts'
+import { type WakeOptions, wakeWorkflow } from './workflow-wakes.ts'
 import { type WorkflowRun, workflowRun } from './workflow-runs.ts'
 
-export interface LanesOptions {
-  queuePrefix: string
+export interface LanesOptions extends WakeOptions {
   idleSeconds?: number
-  deadlineMs?: number
 }
+
+/** Lanes of many accounts share the queue fairly. */
+const signalOf = (ownerId: string) => ({ signal: 'wake', priority: { fairnessKey: ownerId } })
 
 /** Wakes lanes of applications through Temporal. */
 export function temporalLanes(client: Client, { idleSeconds = 30, ...options }: LanesOptions): Lanes {
@@ -18,7 +20,8 @@ export function temporalLanes(client: Client, { idleSeconds = 30, ...options }: 
   return {
     wake(appId, ownerId) {
       const input: LaneInput = { appId, idleSeconds, queuePrefix }
-      return wake(client, options, 'appLane', ownerId, {
+      return wakeWorkflow(client, options, 'appLane', {
+        ...signalOf(ownerId),
         workflowId: laneId(appId),
         args: [input],
         staticSummary: `Operations of application ${appId}`,
@@ -36,7 +39,8 @@ export function temporalDatabaseLanes(client: Client, { idleSeconds = 30, ...opt
   return {
     wake(databaseId, ownerId) {
       const input: DatabaseLaneInput = { databaseId, idleSeconds }
-      return wake(client, options, 'databaseLane', ownerId, {
+      return wakeWorkflow(client, options, 'databaseLane', {
+        ...signalOf(ownerId),
         workflowId: databaseLaneId(databaseId),
         args: [input],
         staticSummary: `Operations of database ${databaseId}`,
@@ -44,25 +48,6 @@ export function temporalDatabaseLanes(client: Client, { idleSeconds = 30, ...opt
       })
     },
   }
-}
-
-/** Without the deadline the client would retry for minutes within a request. */
-async function wake(
-  client: Client,
-  { queuePrefix, deadlineMs = 3000 }: LanesOptions,
-  workflow: 'appLane' | 'databaseLane',
-  ownerId: string,
-  lane: Pick<WorkflowStartOptions, 'workflowId' | 'args' | 'staticSummary' | 'typedSearchAttributes'>,
-): Promise<void> {
-  await client.withDeadline(Date.now() + deadlineMs, () =>
-    client.workflow.signalWithStart(workflow, {
-      ...lane,
-      taskQueue: platformQueue(queuePrefix),
-      signal: 'wake',
-      workflowTaskTimeout: '10s',
-      priority: { fairnessKey: ownerId },
-    }),
-  )
 }
 
 /** The state of an application's lane; undefined if this Temporal has never run it. */

@@ -4,7 +4,7 @@ import { pino } from 'pino'
 import type { Release } from '../../../activities/releases/release.ts'
 import * as apps from '../../../db/apps/apps.ts'
 import * as operations from '../../../db/operations/operations.ts'
-import { DowngradeRelay } from '../../../workers/loops/downgrade-relay.ts'
+import { downgradeRelay } from '../../../workers/loops/overdue-relay.ts'
 import { LaneRelay } from '../../../workers/loops/relay.ts'
 import { temporalDowngrades } from '../../../workers/temporal/downgrades.ts'
 import { temporalLanes } from '../../../workers/temporal/lanes.ts'
@@ -140,7 +140,7 @@ const inProcess = () => {
     async relay() {
       lose(false)
       await new LaneRelay({ db, client: {} as never, lanes, databaseLanes: lanes, log }).round()
-      await new DowngradeRelay({ db, client: {} as never, downgrades, log }).round()
+      await downgradeRelay({ db, client: {} as never, downgrades, log }).round()
     },
   }
 }

@@ -5,7 +5,7 @@ import type { CertificateRow } from '../../../db/domains/domain-rows.ts'
 import { assignDomain, findDomain, lookNow, unassignDomain } from '../../../db/domains/domains.ts'
 import { defaultPlans } from '../../../policy/accounts/plans.ts'
 import { domainRecordKey, proofRecords } from '../../../policy/domains/records.ts'
-import { DomainRelay } from '../../../workers/loops/domain-relay.ts'
+import { domainRelay } from '../../../workers/loops/overdue-relay.ts'
 import { temporalDomains } from '../../../workers/temporal/domains.ts'
 import { domainId } from '../../../workflows/ids.ts'
 import { comesTrue } from '../../kit/comes-true.ts'
@@ -140,7 +140,7 @@ test('a name whose run was lost goes on from its row', async t => {
   await comesTrue(async () => (await it.row()).looks > 0)
   await it.run.terminate('as an emptied Temporal does')
   await it.prove()
-  const relay = new DomainRelay({ ...it, log: pino({ level: 'silent' }) })
+  const relay = domainRelay({ ...it, log: pino({ level: 'silent' }) })
   await it
     .db('domains')
     .where({ hostname: it.hostname })

@@ -4,7 +4,7 @@ import test from 'ava'
 import { beginDowngrade, confirmDowngrade } from '../../../db/accounts/downgrades.ts'
 import { defaultPlans as plans } from '../../../policy/accounts/plans.ts'
 import { relay } from '../../../policy/installation/relay.ts'
-import { DowngradeRelay } from '../../../workers/loops/downgrade-relay.ts'
+import { downgradeRelay } from '../../../workers/loops/overdue-relay.ts'
 import { temporalDowngrades } from '../../../workers/temporal/downgrades.ts'
 import { workflowRun } from '../../../workers/temporal/workflow-runs.ts'
 import type { Downgrades } from '../../../workflows/client.ts'
@@ -41,7 +41,7 @@ async function overdue(count: number): Promise<string[]> {
 async function relayOf(wake: Downgrades['wake']) {
   const { db } = await database
   const { log, lines } = logLines<{ userId?: string }>()
-  return { relay: new DowngradeRelay({ db, client: await clientOf(), downgrades: { wake }, log }), logged: lines }
+  return { relay: downgradeRelay({ db, client: await clientOf(), downgrades: { wake }, log }), logged: lines }
 }
 
 test.serial('a step that cannot be woken delays no others, and waits longer each time', async t => {
