@@ -1,4 +1,5 @@
 import type { Analytics, Answers, Question } from '../../activities/analytics/port.ts'
+import { deadlineSignal } from '../../lib/async/timeout.ts'
 import { Busy, questionTimes } from '../../policy/network/analytics-terms.ts'
 
 /** For the way there and back, beyond what a question may take at the engine, in milliseconds. */
@@ -8,22 +9,17 @@ const graceMs = 2000
 export function httpAnalytics(url: string, key: string): Analytics {
   return {
     async ask<Q extends Question>(question: Q, signal?: AbortSignal): Promise<Answers[Q['kind']]> {
-      const deadline = new AbortController()
-      const timer = setTimeout(() => deadline.abort(), questionTimes.slotMs + questionTimes.answerMs + graceMs)
-      try {
-        const response = await fetch(`${url}/ask`, {
-          method: 'POST',
-          headers: { Authorization: `Bearer ${key}`, 'Content-Type': 'application/json' },
-          body: JSON.stringify(question),
-          signal: signal ? AbortSignal.any([signal, deadline.signal]) : deadline.signal,
-          redirect: 'error',
-        }).catch(away)
-        if (response.status === 503) throw new Busy(await response.text().catch(away))
-        if (!response.ok) throw new Error(`The process analytics answered with ${response.status}.`)
-        return (await response.json().catch(away)) as Answers[Q['kind']]
-      } finally {
-        clearTimeout(timer)
-      }
+      const deadlineMs = questionTimes.slotMs + questionTimes.answerMs + graceMs
+      const response = await fetch(`${url}/ask`, {
+        method: 'POST',
+        headers: { Authorization: `Bearer ${key}`, 'Content-Type': 'application/json' },
+        body: JSON.stringify(question),
+        signal: deadlineSignal(deadlineMs, ...(signal ? [signal] : [])),
+        redirect: 'error',
+      }).catch(away)
+      if (response.status === 503) throw new Busy(await response.text().catch(away))
+      if (!response.ok) throw new Error(`The process analytics answered with ${response.status}.`)
+      return (await response.json().catch(away)) as Answers[Q['kind']]
     },
   }
 }

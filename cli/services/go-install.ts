@@ -1,5 +1,5 @@
-import { networkVariables, ownVariables, startProcess, systemEnvironment } from '../../lib/child-process.ts'
-import { findProgram, MissingPart } from './system-packages.ts'
+import { networkVariables, ownVariables, systemEnvironment } from '../../lib/child-process.ts'
+import { findProgram, MissingPart, runInstaller } from './system-packages.ts'
 
 /** The variables in `go help environment` that say where Go stores and finds files, and how it reaches modules. */
 const goVariables = [
@@ -16,20 +16,8 @@ export function findGo(missing: string): string {
 }
 
 /** Builds a program, `module/path@version`, into a folder. Go verifies its source against the public checksum database. */
-export function goInstall(go: string, source: string, folder: string): Promise<void> {
-  return new Promise((resolve, reject) => {
-    const child = startProcess(go, ['install', source], {
-      env: { ...systemEnvironment, ...ownVariables([...networkVariables, ...goVariables]), GOBIN: folder },
-      stdio: ['ignore', 2, 2],
-    })
-    // Otherwise it would keep running for minutes alongside the build of the next start.
-    const end = () => void child.kill('SIGINT')
-    process.once('exit', end)
-    child.once('error', reject)
-    child.once('exit', code => {
-      process.off('exit', end)
-      if (code === 0) resolve()
-      else reject(new MissingPart(`go install ${source} exited with ${code}; see its messages above.`))
-    })
-  })
+export async function goInstall(go: string, source: string, folder: string): Promise<void> {
+  const env = { ...systemEnvironment, ...ownVariables([...networkVariables, ...goVariables]), GOBIN: folder }
+  const code = await runInstaller(go, ['install', source], env)
+  if (code !== 0) throw new MissingPart(`go install ${source} exited with ${code}; see its messages above.`)
 }

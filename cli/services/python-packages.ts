@@ -1,9 +1,9 @@
 import { createHash } from 'node:crypto'
 import { existsSync, mkdirSync, mkdtempSync, renameSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
-import { networkVariables, ownVariables, runProcess, startProcess, systemEnvironment } from '../../lib/child-process.ts'
+import { networkVariables, ownVariables, runProcess, systemEnvironment } from '../../lib/child-process.ts'
 import { type Say, step } from '../terminal/terminal.ts'
-import { findProgram, installPackages, MissingPart } from './system-packages.ts'
+import { findProgram, installPackages, MissingPart, runInstaller } from './system-packages.ts'
 import { cacheFolder, removeUnfinished } from './temporal-binary.ts'
 
 /** Packages in a Python folder of the cache, which tests run. */
@@ -85,17 +85,8 @@ async function fill(folder: string, python: string, packages: readonly string[])
   await run(join(folder, 'bin/python'), ['-m', 'pip', 'install', ...quietly, ...exactly, ...packages])
 }
 
-function run(program: string, args: string[]): Promise<void> {
-  return new Promise((resolve, reject) => {
-    const child = startProcess(program, args, { env: environment(), stdio: ['ignore', 2, 2] })
-    const end = () => void child.kill('SIGINT')
-    process.once('exit', end)
-    child.once('error', reject)
-    child.once('exit', code => {
-      process.off('exit', end)
-      if (code === 0) resolve()
-      else
-        reject(new MissingPart(`${program} ${args.slice(0, 3).join(' ')} exited with ${code}; see its messages above.`))
-    })
-  })
+async function run(program: string, args: string[]): Promise<void> {
+  const code = await runInstaller(program, args, environment())
+  if (code === 0) return
+  throw new MissingPart(`${program} ${args.slice(0, 3).join(' ')} exited with ${code}; see its messages above.`)
 }

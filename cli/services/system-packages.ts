@@ -63,7 +63,7 @@ async function installNow({ what, packages, keepStopped }: SystemPart, say: Say)
   try {
     if ((await runApt(aptGet, packages)) === 0) return
     say('  refreshing the package lists first ...')
-    await run(aptGet, ['update', '-q'])
+    await runInstaller(aptGet, ['update', '-q'], aptEnvironment())
     const code = await runApt(aptGet, packages)
     if (code !== 0) throw new MissingPart(`${what} could not be installed (apt-get exited with ${code}). Try:  ${line}`)
   } finally {
@@ -75,21 +75,25 @@ async function installNow({ what, packages, keepStopped }: SystemPart, say: Say)
 const waitForDpkg = ['-o', 'DPkg::Lock::Timeout=300']
 
 function runApt(aptGet: string, packages: string[]): Promise<number> {
-  return run(aptGet, ['install', '-y', '-q', '--no-install-recommends', ...waitForDpkg, ...packages])
+  const args = ['install', '-y', '-q', '--no-install-recommends', ...waitForDpkg, ...packages]
+  return runInstaller(aptGet, args, aptEnvironment())
 }
 
-/** The output is progress, so it goes to stderr. */
-function run(command: string, args: string[]): Promise<number> {
+const aptEnvironment = () => ({
+  ...systemEnvironment,
+  ...ownVariables([...networkVariables, 'PATH', 'HOME', 'TMPDIR', 'APT_CONFIG']),
+  DEBIAN_FRONTEND: 'noninteractive',
+})
+
+/** Runs an installer; resolves to its exit code. The output is progress, so it goes to stderr. */
+export function runInstaller(
+  command: string,
+  args: readonly string[],
+  env: Record<string, string | undefined>,
+): Promise<number> {
   return new Promise((resolve, reject) => {
-    const child = startProcess(command, args, {
-      stdio: ['ignore', 2, 2],
-      env: {
-        ...systemEnvironment,
-        ...ownVariables([...networkVariables, 'PATH', 'HOME', 'TMPDIR', 'APT_CONFIG']),
-        DEBIAN_FRONTEND: 'noninteractive',
-      },
-    })
-    // Otherwise it would keep running alongside the next start, and hold dpkg's lock.
+    const child = startProcess(command, args, { stdio: ['ignore', 2, 2], env })
+    // Otherwise it would keep running alongside the next start, for minutes or with dpkg's lock.
     const end = () => void child.kill('SIGINT')
     process.once('exit', end)
     child.once('error', reject)
