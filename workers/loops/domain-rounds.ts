@@ -87,46 +87,64 @@ export class DomainRounds {
     const wanted = new Map((await listCertificateVersions(db, hostnames)).map(one => [one.hostname, one.version]))
     for (const { hostname, version } of own.values())
       if (!hostnames || hostnames.includes(hostname)) wanted.set(hostname, version)
-    const present = new Map((await edge.listCertificates()).map(({ host, version }) => [host, version]))
-    let changed = 0
-    for (const [hostname, version] of wanted) {
-      if (present.get(hostname) === version) continue
-      const certificate = own.get(hostname) ?? (await openCertificate(db, keys, hostname))
-      if (!certificate) continue // released in between
-      const { chain, privateKey } = certificate
-      const set = () => edge.setCertificate({ host: hostname, version: certificate.version, chain, key: privateKey })
-      if (await attempt(hostname, set, refused)) changed++
-    }
-    for (const hostname of present.keys())
-      if (!wanted.has(hostname) && (!hostnames || hostnames.includes(hostname))) {
-        await edge.removeCertificate(hostname)
-        changed++
-      }
-    return changed
+    return equalize({
+      ...{ hostnames, refused, wanted },
+      list: async () => new Map((await edge.listCertificates()).map(({ host, version }) => [host, version])),
+      async set(hostname) {
+        const certificate = own.get(hostname) ?? (await openCertificate(db, keys, hostname))
+        if (!certificate) return // released in between
+        const { version, chain, privateKey: key } = certificate
+        await edge.setCertificate({ host: hostname, version, chain, key })
+      },
+      remove: hostname => edge.removeCertificate(hostname),
+    })
   }
 
   async #syncNames(hostnames: readonly string[] | undefined, refused: DomainRefusal[]): Promise<number> {
     const { db, edge } = this.#options
-    const wanted = (await listServedDomains(db, hostnames)).map(domain => this.#nameOf(domain))
-    const present = new Map((await edge.listNames()).map(name => [name.host, name]))
-    let changed = 0
-    for (const name of wanted) {
-      const isSame = isDeepStrictEqual(present.get(name.host), name)
-      if (!isSame && (await attempt(name.host, () => edge.setName(name), refused))) changed++
-    }
-    const names = new Set(wanted.map(({ host }) => host))
-    for (const hostname of present.keys())
-      if (!names.has(hostname) && (!hostnames || hostnames.includes(hostname))) {
-        await edge.removeName(hostname)
-        changed++
-      }
-    return changed
+    const names = (await listServedDomains(db, hostnames)).map(domain => this.#nameOf(domain))
+    return equalize({
+      ...{ hostnames, refused, wanted: new Map(names.map(name => [name.host, name])) },
+      list: async () => new Map((await edge.listNames()).map(name => [name.host, name])),
+      set: (_, name) => edge.setName(name),
+      remove: hostname => edge.removeName(hostname),
+    })
   }
 
   #nameOf({ hostname, members: apps, secured }: ServedDomain): ServedName {
     const members = apps.map(({ id, subdomain }) => `${subdomain}.${this.#options.appsDomain}@${id}`)
     return { host: hostname, members, https: secured ? 'redirect' : 'off' }
   }
+}
+
+interface Table<Entry> {
+  /** Those that have changed; undefined = all are compared with what the proxy has. */
+  hostnames: readonly string[] | undefined
+  wanted: ReadonlyMap<string, Entry>
+  list(): Promise<ReadonlyMap<string, Entry>>
+  set(hostname: string, entry: Entry): Promise<void>
+  remove(hostname: string): Promise<void>
+  /** Receives what the proxy refuses. */
+  refused: DomainRefusal[]
+}
+
+/** Makes a table of the proxy equal to what is wanted; resolves to the number of changes. Lists the table only if all of it is compared. */
+async function equalize<Entry>(table: Table<Entry>): Promise<number> {
+  const { hostnames, wanted, list, set, remove, refused } = table
+  const present = hostnames ? new Map<string, Entry>() : await list()
+  let changed = 0
+  for (const [hostname, entry] of wanted)
+    if (
+      !isDeepStrictEqual(present.get(hostname), entry) &&
+      (await attempt(hostname, () => set(hostname, entry), refused))
+    )
+      changed++
+  for (const hostname of hostnames ?? present.keys())
+    if (!wanted.has(hostname)) {
+      await remove(hostname)
+      changed++
+    }
+  return changed
 }
 
 async function attempt(hostname: string, work: () => Promise<void>, refused: DomainRefusal[]): Promise<boolean> {
