@@ -1,9 +1,8 @@
 import type { ListedDomain } from '../../db/domains/domain-lists.ts'
 import { columns } from '../terminal/terminal.ts'
-import { domainStateOf } from './domain-state.ts'
+import { day, domainStateOf, minute } from './domain-state.ts'
 
-const minute = (date: Date): string => date.toISOString().slice(0, 16).replace('T', ' ')
-const day = (date: Date | null): string => (date ? date.toISOString().slice(0, 10) : '-')
+const dayOr = (date: Date | null): string => (date ? day(date) : '-')
 
 /** `berth domains list` for people. */
 export function domainTable(domains: readonly ListedDomain[], now: Date): string {
@@ -13,7 +12,7 @@ export function domainTable(domains: readonly ListedDomain[], now: Date): string
     domain.hostname,
     domain.owner_id ?? 'the platform',
     String(domain.apps.length),
-    domain.look_at <= now ? 'now' : `${minute(domain.look_at)}Z`,
+    domain.look_at <= now ? 'now' : minute(domain.look_at),
     domainStateOf(domain, now).words,
   ])
   return columns([head, ...rows], '')
@@ -38,10 +37,10 @@ export function certificateTable(domains: readonly ListedDomain[], now: Date): s
   const rows = all.map(({ hostname, certificate, message, order_at, orders_failed }) => [
     hostname,
     certificate.issuer ?? '-',
-    `${day(certificate.not_after)}${certificate.not_after && certificate.not_after <= now ? ' ENDED' : ''}`,
-    day(certificate.renew_at),
+    `${dayOr(certificate.not_after)}${certificate.not_after && certificate.not_after <= now ? ' ENDED' : ''}`,
+    dayOr(certificate.renew_at),
     certificate.served_at ? 'have it' : 'not yet',
-    orders_failed > 0 ? `${minute(order_at)}Z: ${message ?? 'unknown'}` : '',
+    orders_failed > 0 ? `${minute(order_at)}: ${message ?? 'unknown'}` : '',
   ])
   return columns([head, ...rows], '')
 }

@@ -11,8 +11,8 @@ export interface DomainState {
 
 const lapseMs = domainTimes.looks.at(-1)!.untilMs
 
-const day = (date: Date): string => date.toISOString().slice(0, 10)
-const minute = (date: Date): string => `${date.toISOString().slice(0, 16).replace('T', ' ')}Z`
+export const day = (date: Date): string => date.toISOString().slice(0, 10)
+export const minute = (date: Date): string => `${date.toISOString().slice(0, 16).replace('T', ' ')}Z`
 
 /** How a name is doing, in words. */
 export function domainStateOf(domain: ListedDomain, now: Date): DomainState {
