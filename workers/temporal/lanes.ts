@@ -4,8 +4,8 @@ import { searchAttributes } from '../../workflows/attributes.ts'
 import type { Lanes } from '../../workflows/client.ts'
 import type { DatabaseLaneInput } from '../../workflows/databases/database-lane.ts'
 import { databaseLaneId, laneId } from '../../workflows/ids.ts'
-import { type WakeOptions, wakeWorkflow } from './workflow-wakes.ts'
 import { type WorkflowRun, workflowRun } from './workflow-runs.ts'
+import { type WakeOptions, wakeWorkflow } from './workflow-wakes.ts'
 
 export interface LanesOptions extends WakeOptions {
   idleSeconds?: number
