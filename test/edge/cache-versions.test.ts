@@ -122,8 +122,6 @@ test('members of a custom name have what they answer, and what another has answe
   t.is(one.state.calls + two.state.calls, calls)
 
   // While one refuses connections, two answers requests that were to be stored as answers of one.
-  await one.serve('1.1')
-  await one.get(host)
   await proxy.edge.setRoute({ ...one.route, port: await unusedPort(), version: '1.1' })
   for (let n = 0; n < 20; n++) t.is((await one.get(host)).body, 'two')
   await one.serve('1.1')

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto'
-import { chown, mkdir, mkdtemp, open, readdir, rm, writeFile } from 'node:fs/promises'
+import { chown, type FileHandle, mkdir, mkdtemp, open, readdir, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Archives, Inspection, UnpackOptions } from '../../activities/archives/port.ts'
@@ -8,6 +8,8 @@ export const owner = { uid: 10_001, gid: 10_001 }
 
 export interface ArchiveBench {
   base: string
+  /** A file without a name that holds this archive. */
+  fileOf(zip: Buffer): Promise<FileHandle>
   inspect(zip: Buffer, archives: Archives, configNames?: string[], account?: string): Promise<Inspection>
   unpack(zip: Buffer, archives: Archives, options?: UnpackOptions): Promise<Unpacked>
   close(): Promise<void>
@@ -35,6 +37,7 @@ export async function archiveBench(): Promise<ArchiveBench> {
   }
   return {
     base,
+    fileOf,
     async inspect(zip, archives, configNames = [], account = randomUUID()) {
       const file = await fileOf(zip)
       return archives.inspect(file, { account, configNames, config: 'required' }).finally(() => file.close())

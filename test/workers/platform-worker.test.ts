@@ -166,5 +166,5 @@ test('the health check of a worker looks for workers of this installation', asyn
   const { code, words } = await asked('of-nobody/')
   t.is(code, 1)
   t.regex(words, /^worker is not healthy: no worker polls of-nobody\/platform$/m)
-  t.regex((await health('secretary', {})).words, /Name a process: api, worker, host, proxy/)
+  t.regex((await health('secretary', {})).words, /Name a process: api, worker, host, analytics, proxy/)
 })

@@ -280,6 +280,10 @@ test('of two lanes of one application, as with two Temporals, the one that lost 
   await run.ended(operationId)
   t.is((await run.command(app, 'stop')).state, 'success')
   behaviour.set(app.id, 'stands still')
+  // A round of the worker would move the next snapshot while the two lanes run.
+  await db('apps')
+    .where({ id: app.id })
+    .update({ snapshot_due_at: new Date(Date.now() + 86_400_000) })
   const ask = (kind: operations.OperationKind) =>
     operations.enqueueOperation(db, { targetId: app.id, kind, ownerId: user.id, actor: user.id })
   const start = await ask('start')

@@ -197,7 +197,12 @@ test('a full disk is reported as such, and the folder is empty again', async t =
 test('two archives are inspected concurrently; a caller that waits too long gets UPLOAD_BUSY', async t => {
   const small = archives({ atOnce: 2, waitMs: 100 })
   const zip = heavy(20)
-  const outcomes = await Promise.allSettled([1, 2, 3].map(() => bench.inspect(zip, small)))
+  // Opened before, so that they are requested together.
+  const files = await Promise.all([1, 2, 3].map(() => bench.fileOf(zip)))
+  const outcomes = await Promise.allSettled(
+    files.map((file, n) => small.inspect(file, { account: `${n}`, configNames: [], config: 'required' })),
+  )
+  for (const file of files) await file.close()
   const busy = outcomes.filter(outcome => outcome.status === 'rejected').map(outcome => outcome.reason)
   t.deepEqual(
     busy.map(({ code, retryAfterSeconds }) => [code, retryAfterSeconds]),

@@ -10,6 +10,9 @@ const question = (ownerId: string): Question & { kind: 'logs' } => ({
   window: { from: 0, to: 1 },
 })
 const never = 600_000
+// The deadlines of questions keep no process alive.
+const alive = setInterval(() => {}, 1000)
+test.after.always(() => clearInterval(alive))
 const soon = () => new Promise(resolve => setImmediate(resolve))
 
 /** An engine that answers when a test says so, or stops once it is interrupted. */
