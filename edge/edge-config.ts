@@ -1,5 +1,6 @@
 import { dirname } from 'node:path'
 import { MiB } from '../lib/bytes.ts'
+import { edgeTables } from '../policy/edge/tables.ts'
 import { edgeTls } from '../policy/installation/edge-tls.ts'
 import { cacheLines, cacheStart } from './cache-lines.ts'
 import type { EdgeConfigOptions } from './edge-options.ts'
@@ -51,7 +52,7 @@ function httpLines(options: EdgeConfigOptions): string[] {
 /** The file of a table of the proxy, by its name. */
 export const tableFile = (
   { routesFile }: EdgeConfigOptions['settings'],
-  name: 'names' | 'certificates' | 'answers',
+  name: 'names' | 'certificates' | 'settings' | 'pages' | 'answers',
 ): string => `${dirname(routesFile)}/${name}.json`
 
 function luaLines(options: EdgeConfigOptions): string[] {
@@ -64,6 +65,10 @@ function luaLines(options: EdgeConfigOptions): string[] {
     // As many custom names of some members.
     'lua_shared_dict names 32m;',
     `lua_shared_dict certificates ${edgeTls.certificatesMb}m;`,
+    `lua_shared_dict settings ${edgeTables.settingsMb}m;`,
+    `lua_shared_dict pages ${edgeTables.pagesMb}m;`,
+    // The oldest counts make room for new ones.
+    'lua_shared_dict address_counts 16m;',
     'lua_shared_dict answers 64k;',
     'lua_shared_dict journals 64k;',
     'lua_shared_dict connections 16m;',
@@ -73,6 +78,8 @@ function luaLines(options: EdgeConfigOptions): string[] {
       `require('names').table:load(${quoted(tableFile(settings, 'names'))})`,
       `require('certificates').table:load(${quoted(tableFile(settings, 'certificates'))})`,
       `require('certificates').remember(${edgeTls.parsedPerWorker})`,
+      `require('settings').table:load(${quoted(tableFile(settings, 'settings'))})`,
+      `require('settings').pages:load(${quoted(tableFile(settings, 'pages'))})`,
       `require('well_known').table:load(${quoted(tableFile(settings, 'answers'))})`,
       `require('well_known').spare(${quoted(appsDomain)})`,
       ...(settings.tls ? [`require('router').redirect_to(${settings.tls.publicPort})`] : []),
@@ -112,8 +119,13 @@ function connectionLines({ folder, settings, limitScale }: EdgeConfigOptions): s
     'ignore_invalid_headers off;',
     'server_names_hash_bucket_size 256;',
     'uninitialized_variable_warn off;',
-    // A client with an IPv6 address has its whole /64: the first 8 of its 16 bytes.
-    'map $binary_remote_addr $client_network { "~(?s)^(?<network>.{8}).{8}$" $network; default $binary_remote_addr; }',
+    // A client with an IPv6 address has its whole /64: the first 8 of its 16 bytes. One with an IPv4 address has that also on a socket of
+    // both families, where all of them have the same first 8.
+    ...block('map $binary_remote_addr $client_network', [
+      '"~(?s)^\\x00{10}\\xff\\xff(?<mapped>.{4})$" $mapped;',
+      '"~(?s)^(?<network>.{8}).{8}$" $network;',
+      'default $binary_remote_addr;',
+    ]),
     'limit_conn_zone $client_network zone=per_address:10m;',
     `limit_conn per_address ${connectionLimit(settings.connectionsPerAddress * limitScale)};`,
     'limit_conn_status 429;',

@@ -48,7 +48,7 @@ function applicationLines(options: EdgeConfigOptions, listener: Listener): strin
     ...block('location /', [
       // In the location and not in the server: an internal redirect to one of our pages sets the server's variables again.
       "set $entered '';",
-      "set $app_full '';",
+      "set $refusal '';",
       "set $member '';",
       "set $cache_path '';",
       "set $cache_version '';",
@@ -116,6 +116,8 @@ export function controlServer(settings: EdgeSettings): string[] {
     ...body(32),
     "location = /routes { content_by_lua_block { require('control').routes() } }",
     "location = /names { content_by_lua_block { require('control').names() } }",
+    "location = /settings { content_by_lua_block { require('control').settings() } }",
+    "location = /pages { content_by_lua_block { require('control').pages() } }",
     ...block('location = /certificates', [
       ...body(2 * edgeTls.certificatesMb),
       "content_by_lua_block { require('control').certificates() }",

@@ -1,4 +1,5 @@
 import { BlockList, isIP, isIPv4, isIPv6, type LookupFunction } from 'node:net'
+import ipaddr from 'ipaddr.js'
 
 /** IPv4 ranges without public servers: special-purpose registry (RFC 6890), shared, multicast and reserved space. */
 const closedV4: readonly [string, number][] = [
@@ -76,3 +77,26 @@ export function pinnedLookup(addresses: readonly string[]): LookupFunction {
   return (_, { all }, callback) =>
     all ? callback(null, entries) : callback(null, entries[0]!.address, entries[0]!.family)
 }
+
+/**
+ * An address, or a network in CIDR notation, in its only form: without the bits that do not count, IPv6 compressed, and IPv6 forms of
+ * IPv4 as IPv4. Null for anything else.
+ */
+export function canonicalNetwork(text: string): string | null {
+  const [address = '', bits = '', ...rest] = text.trim().split('/')
+  // `isIP` is strict about what ipaddr.js reads leniently, as in `127.1`.
+  if (rest.length > 0 || !isIP(address) || address.includes('%')) return null
+  const given = ipaddr.parse(address)
+  const all = given.kind() === 'ipv4' ? 32 : 128
+  if (text.includes('/') && (!/^\d{1,3}$/.test(bits) || Number(bits) > all)) return null
+  const parsed = ipaddr.process(address)
+  const mapped = parsed.kind() !== given.kind()
+  const counted = (bits === '' ? all : Number(bits)) - (mapped ? 96 : 0)
+  if (counted < 0) return null
+  const bytes = parsed.toByteArray().map((byte, at) => byte & leadingOnes(counted - at * 8))
+  const network = ipaddr.fromByteArray(bytes).toString()
+  return counted === bytes.length * 8 ? network : `${network}/${counted}`
+}
+
+/** A byte whose first bits are set: none for 0 or less, all for 8 or more. */
+const leadingOnes = (bits: number): number => (0xff00 >> Math.min(8, Math.max(0, bits))) & 0xff

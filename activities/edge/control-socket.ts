@@ -21,15 +21,16 @@ export function unlessOlder(error: unknown): null {
   throw error
 }
 
+/** A class of errors. */
+export type Refusal = new (message: string) => Error
+
 interface ControlRequest {
   method: 'GET' | 'PUT' | 'POST'
   path: string
   body?: string
-  deadlineMs?: number
+  deadlineMs?: number | undefined
   /** Thrown when the proxy refuses what it was sent. */
-  Refused: new (
-    message: string,
-  ) => Error
+  Refused: Refusal
 }
 
 /** Sends one request over the control socket and resolves to the answer's text. Throws an Error when the proxy is unreachable. */

@@ -1,6 +1,6 @@
 import { setImmediate as otherWork } from 'node:timers/promises'
 import { withoutWildcard } from '../../policy/domains/records.ts'
-import { control, unlessOlder } from './control-socket.ts'
+import { control, type Refusal, unlessOlder } from './control-socket.ts'
 import {
   assertName,
   assertRoute,
@@ -12,9 +12,11 @@ import {
   RouteRefused,
   type ServedCertificate,
   type ServedName,
+  SettingsRefused,
   type WellKnownAnswers,
 } from './port.ts'
 import { checkedCertificate } from './served-certificate.ts'
+import { type SettingsLines, settingsLines, settingsRemoval } from './settings-lines.ts'
 
 /** A name has at most 253 characters, a request line 8 KB. */
 const hostsPerRequest = 30
@@ -26,60 +28,64 @@ const certificatesPerTurn = 50
 const allCertificatesMs = 30_000
 
 /** The edge as nginx with our Lua router, over its control socket. Every call throws an Error when the proxy is unreachable, and
- * RouteRefused, NameRefused or CertificateRefused when it refuses what it is sent. */
+ * RouteRefused, NameRefused, CertificateRefused or SettingsRefused when it refuses what it is sent. */
 export function nginxEdge(controlSocket: string): Edge {
-  const routes = (method: 'GET' | 'PUT' | 'POST', body = '', path = '/routes') =>
-    control(controlSocket, { method, path, body, Refused: RouteRefused })
-  const names = (method: 'GET' | 'PUT' | 'POST', body = '') =>
-    control(controlSocket, { method, path: '/names', body, Refused: NameRefused })
-  const certificates = (method: 'GET' | 'PUT' | 'POST', body = '', deadlineMs?: number) =>
-    control(controlSocket, { method, path: '/certificates', body, deadlineMs, Refused: CertificateRefused })
+  const send = (method: 'PUT' | 'POST', path: string, body: string, Refused: Refusal, deadlineMs?: number) =>
+    control(controlSocket, { method, path, body, Refused, deadlineMs })
+  const read = (path: string) => control(controlSocket, { method: 'GET', path, Refused: Error })
+
+  /** The records of a table: all, or those of some hosts. */
+  async function listed<T>(path: string, hosts?: readonly string[]): Promise<T[]> {
+    if (!hosts) return recordsIn(await read(path))
+    const known = hosts.filter(host => isHostName(withoutWildcard(host)))
+    const found: T[] = []
+    for (let at = 0; at < known.length; at += hostsPerRequest) {
+      const batch = known.slice(at, at + hostsPerRequest)
+      found.push(...recordsIn<T>(await read(`${path}?hosts=${batch.join(',')}`)))
+    }
+    return found
+  }
+
+  // Pages first: a proxy that has a version of the rules has everything of it.
+  async function sendSettings({ rules, pages }: SettingsLines): Promise<void> {
+    for (const page of pages) await send('POST', '/pages', page, SettingsRefused)
+    await send('POST', '/settings', rules, SettingsRefused)
+  }
+
   return {
     async setRoute(route) {
-      await routes('POST', line(route))
+      await send('POST', '/routes', line(route), RouteRefused)
     },
     async removeRoute(host) {
-      if (isHostName(host)) await routes('POST', removal(host))
+      if (isHostName(host)) await send('POST', '/routes', removal(host), RouteRefused)
     },
     async syncRoutes(wanted) {
-      await routes('PUT', wanted.map(line).join('\n'))
+      await send('PUT', '/routes', wanted.map(line).join('\n'), RouteRefused)
     },
-    async listRoutes() {
-      return recordsIn<Route>(await routes('GET'))
-    },
-    async findRoutes(hosts) {
-      const found: Route[] = []
-      const known = hosts.filter(isHostName)
-      for (let at = 0; at < known.length; at += hostsPerRequest) {
-        const batch = known.slice(at, at + hostsPerRequest)
-        found.push(...recordsIn<Route>(await routes('GET', '', `/routes?hosts=${batch.join(',')}`)))
-      }
-      return found
-    },
+    listRoutes: () => listed('/routes'),
+    findRoutes: hosts => listed('/routes', hosts),
     async setName(name) {
-      await names('POST', nameLine(name))
+      await send('POST', '/names', nameLine(name), NameRefused)
     },
     async removeName(host) {
-      if (isHostName(host)) await names('POST', removal(host))
+      if (isHostName(host)) await send('POST', '/names', removal(host), NameRefused)
     },
     async syncNames(all) {
-      await names('PUT', all.map(nameLine).join('\n'))
+      await send('PUT', '/names', all.map(nameLine).join('\n'), NameRefused)
     },
-    async listNames() {
-      return recordsIn<ServedName>(await names('GET'))
-    },
+    listNames: hosts => listed('/names', hosts),
     async standing() {
-      const text = await routes('GET', '', '/mark').catch(unlessOlder)
+      const text = await read('/mark').catch(unlessOlder)
       return text === null ? { run: '', mark: null } : JSON.parse(text)
     },
     async setMark(run, mark) {
-      await routes('PUT', `${run} ${mark}`, '/mark').catch(unlessOlder)
+      await send('PUT', '/mark', `${run} ${mark}`, RouteRefused).catch(unlessOlder)
     },
     async setCertificate(certificate) {
-      await certificates('POST', certificateLine(certificate))
+      await send('POST', '/certificates', certificateLine(certificate), CertificateRefused)
     },
     async removeCertificate(host) {
-      if (isHostName(withoutWildcard(host))) await certificates('POST', removal(host))
+      if (isHostName(withoutWildcard(host))) await send('POST', '/certificates', removal(host), CertificateRefused)
     },
     async syncCertificates(wanted) {
       const lines: string[] = []
@@ -87,13 +93,18 @@ export function nginxEdge(controlSocket: string): Edge {
         lines.push(certificateLine(certificate))
         if (lines.length % certificatesPerTurn === 0) await otherWork()
       }
-      await certificates('PUT', lines.join('\n'), allCertificatesMs)
+      await send('PUT', '/certificates', lines.join('\n'), CertificateRefused, allCertificatesMs)
     },
-    async listCertificates() {
-      return recordsIn(await certificates('GET'))
+    listCertificates: hosts => listed('/certificates', hosts),
+    async setSettings(wanted) {
+      await sendSettings(settingsLines(wanted))
     },
+    async removeSettings(host) {
+      if (isHostName(host)) await sendSettings(settingsRemoval(host))
+    },
+    listSettings: hosts => listed('/settings', hosts),
     async setAnswers(answers) {
-      await control(controlSocket, { method: 'PUT', path: '/answers', body: answerLines(answers), Refused: RangeError })
+      await send('PUT', '/answers', answerLines(answers), RangeError)
     },
   }
 }
@@ -116,14 +127,14 @@ function line(route: Route): string {
 /** The proxy's line of a custom name. Throws NameRefused for one that it could not read. */
 function nameLine(name: ServedName): string {
   assertName(name)
-  const { host, members, https, hsts } = name
-  return JSON.stringify({ host, members, https, hsts })
+  const { host, members, https } = name
+  return JSON.stringify({ host, members, https })
 }
 
 /** The proxy's line of a certificate. Throws CertificateRefused for one that clients would not accept. */
 function certificateLine(certificate: ServedCertificate): string {
-  const { host, version, minTls, chain, key } = checkedCertificate(certificate)
-  return JSON.stringify({ host, version, minTls, chain, key })
+  const { host, version, chain, key } = checkedCertificate(certificate)
+  return JSON.stringify({ host, version, chain, key })
 }
 
 function answerLines(answers: WellKnownAnswers): string {

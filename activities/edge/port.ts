@@ -31,8 +31,6 @@ export interface ServedName {
   members: string[]
   /** `redirect`: requests over plain HTTP are sent to https. */
   https: 'off' | 'redirect'
-  /** Seconds for which browsers are to use https only; left out, they are not told. */
-  hsts?: number
 }
 
 /** The proxy refuses this name; nothing changes, and other names are not affected. */
@@ -41,14 +39,13 @@ export class NameRefused extends Error {
 }
 
 /** Throws NameRefused for an invalid name. */
-export function assertName({ host, members, https, hsts }: ServedName): void {
+export function assertName({ host, members, https }: ServedName): void {
   const refuse = (why: string, value: unknown) => new NameRefused(`${why}: ${JSON.stringify(value)}`)
   if (!isHostName(host)) throw refuse('Not a host name in lower case', host)
   if (members.length < 1 || members.length > maxMembers) throw refuse(`1 to ${maxMembers} members are possible`, host)
   for (const member of members) if (!isMember(member)) throw refuse('Not the host name of a route', member)
   if (new Set(members).size < members.length) throw refuse('A member is named twice', members)
   if (https !== 'off' && https !== 'redirect') throw refuse('Not a use of https', https)
-  if (hsts !== undefined && !(Number.isSafeInteger(hsts) && hsts >= 0)) throw refuse('Not seconds', hsts)
 }
 
 function isMember(member: string): boolean {
@@ -80,13 +77,37 @@ export interface ServedCertificate {
   chain: string
   /** PEM, not encrypted. */
   key: string
-  /** The oldest version of TLS that clients may use for it; default 1.2. */
-  minTls?: '1.2' | '1.3'
 }
 
 /** The proxy refuses this certificate; nothing changes, and others are not affected. Its message holds nothing of the key. */
 export class CertificateRefused extends Error {
   override name = 'CertificateRefused'
+}
+
+/** What an application has set for the requests to it. Holds for its custom names too, and while it has no route. */
+export interface ServedSettings {
+  /** Host name of its route. */
+  host: string
+  appId: string
+  /** Changes whenever anything else of this record does: 1 to 64 letters, digits, `.`, `_` and `-`. */
+  version: string
+  /** Clients with an older version of TLS get no connection for its host names. */
+  minTls: '1.2' | '1.3'
+  /** Value of Strict-Transport-Security in answers over https; null = not sent. */
+  hsts: string | null
+  /** Max requests of a client's address (IPv6: of its /64) in a minute, at this proxy; null = no limit. */
+  requestsPerMinute: number | null
+  /** Addresses and networks, as in `10.0.0.0/8`, whose requests are refused. */
+  blockedNetworks: string[]
+  /** Every request gets the maintenance page; of a custom name's members, only if none is open. */
+  maintenance: boolean
+  /** HTML in place of the proxy's own page; null = the proxy's. */
+  pages: { error: string | null; maintenance: string | null }
+}
+
+/** The proxy refuses these settings; nothing changes, and those of others are not affected. */
+export class SettingsRefused extends Error {
+  override name = 'SettingsRefused'
 }
 
 /** What the proxy itself answers below `/.well-known/`: a token of the path, a full stop, and this text; null = it does not. */
@@ -122,7 +143,8 @@ export interface Edge {
   removeName(host: string): Promise<void>
   /** Replaces all custom names of the proxy with `names`. */
   syncNames(names: ServedName[]): Promise<void>
-  listNames(): Promise<ServedName[]>
+  /** All, or those of these hosts that it has. */
+  listNames(hosts?: readonly string[]): Promise<ServedName[]>
   standing(): Promise<EdgeStanding>
   /**
    * Records up to where the table is complete: letters, digits, `.`, `/`, `:`, `-` and spaces. Cleared when the proxy restarts or the
@@ -135,7 +157,14 @@ export interface Edge {
   removeCertificate(host: string): Promise<void>
   /** Replaces all certificates, or throws CertificateRefused and changes nothing. */
   syncCertificates(certificates: ServedCertificate[]): Promise<void>
-  listCertificates(): Promise<Pick<ServedCertificate, 'host' | 'version'>[]>
+  /** All, or those of these hosts that it has. */
+  listCertificates(hosts?: readonly string[]): Promise<Pick<ServedCertificate, 'host' | 'version'>[]>
+  /** For the next request on return. Idempotent. Throws SettingsRefused, and other errors when the proxy is unreachable. */
+  setSettings(settings: ServedSettings): Promise<void>
+  /** Unknown hosts are success. */
+  removeSettings(host: string): Promise<void>
+  /** All, or those of these hosts that it has. */
+  listSettings(hosts?: readonly string[]): Promise<Pick<ServedSettings, 'host' | 'version'>[]>
   /** Replaces all answers: letters, digits, `_` and `-`. Survives a restart of the proxy, as everything here. Throws RangeError. */
   setAnswers(answers: WellKnownAnswers): Promise<void>
 }

@@ -10,13 +10,12 @@ const curves = ['prime256v1', 'secp384r1']
  * The certificate with chain and key written in one form, whatever stood around them. Throws CertificateRefused when a part cannot be
  * read, the key does not fit, the chain is out of order, or the host is not one of the certificate's names.
  */
-export function checkedCertificate(certificate: ServedCertificate): Required<ServedCertificate> {
-  const { host, version, minTls = '1.2' } = certificate
+export function checkedCertificate(certificate: ServedCertificate): ServedCertificate {
+  const { host, version } = certificate
   const refuse = (why: string) => new CertificateRefused(`The certificate of ${JSON.stringify(host)} ${why}.`)
   if (!isHostName(withoutWildcard(host))) throw refuse('is for no host name in lower case')
   if (!/^[\w.-]{1,64}$/.test(version))
     throw refuse('has no version of 1 to 64 letters, digits, dots, underscores and hyphens')
-  if (minTls !== '1.2' && minTls !== '1.3') throw refuse('demands a version of TLS other than 1.2 and 1.3')
   const chain = readChain(certificate.chain)
   const leaf = chain?.[0]
   if (!chain || !leaf) throw refuse('cannot be read as PEM')
@@ -28,7 +27,7 @@ export function checkedCertificate(certificate: ServedCertificate): Required<Ser
     throw refuse('is followed by others that did not issue it')
   if (!covers(leaf, host)) throw refuse('does not name this host')
   const text = chain.map(one => one.toString()).join('')
-  return { host, version, minTls, chain: text, key: key.export({ type: 'pkcs8', format: 'pem' }).toString() }
+  return { host, version, chain: text, key: key.export({ type: 'pkcs8', format: 'pem' }).toString() }
 }
 
 function readChain(pem: string): X509Certificate[] | null {

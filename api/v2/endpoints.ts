@@ -41,6 +41,7 @@ import { getNetworkErrors } from './network/errors.ts'
 import { listAppDomains, listLoadBalancers } from './network/host-names.ts'
 import { getNetworkLogs } from './network/logs.ts'
 import { getNetworkPerformance } from './network/performance.ts'
+import { getNetworkSettings, updateNetworkSettings } from './network/settings.ts'
 import { getServiceStatus } from './service.ts'
 import { beginAuthorization, claimAuthorization, decideAuthorization, getAuthorization } from './sign-in/authorize.ts'
 import { showAuthorizePage } from './sign-in/authorize-page.ts'
@@ -94,6 +95,8 @@ export const endpoints: readonly Endpoint[] = [
   getNetworkErrors,
   getNetworkLogs,
   getNetworkPerformance,
+  getNetworkSettings,
+  updateNetworkSettings,
   startApp,
   stopApp,
   restartApp,

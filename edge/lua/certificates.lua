@@ -4,9 +4,10 @@ local clienthello = require 'ngx.ssl.clienthello'
 local ssl = require 'ngx.ssl'
 local lrucache = require 'resty.lrucache'
 local journal = require 'journal'
+local settings = require 'settings'
 
 local find_text, lower, match, sub = string.find, string.lower, string.match, string.sub
-local HEAD = '^{"host":"([a-z0-9.*-]+)","version":"([%w._-]+)","minTls":"(1%.[23])","chain":"()'
+local HEAD = '^{"host":"([a-z0-9.*-]+)","version":"([%w._-]+)","chain":"()'
 local REMOVED = '^{"host":"([a-z0-9.*-]+)","removed":true}$'
 local BETWEEN, TAIL = '","key":"', '"}'
 local TLS_1_3_ONLY = { 'TLSv1.3' }
@@ -23,7 +24,7 @@ end
 
 -- Returns chain and key of a line, or nil.
 local function pems(line)
-  local _, _, _, from = match(line, HEAD)
+  local _, _, from = match(line, HEAD)
   if not from then return nil end
   local chain_end = find_text(line, '"', from, true)
   if not chain_end or sub(line, chain_end, chain_end + #BETWEEN - 1) ~= BETWEEN then return nil end
@@ -63,16 +64,6 @@ function M.covers(name)
   return find(name) ~= nil
 end
 
-local function only_tls_1_3(line)
-  local _, _, min_tls = match(line, HEAD)
-  return min_tls == '1.3'
-end
-
-function M.requires_tls_1_3(name)
-  local value = find(name)
-  return value ~= nil and only_tls_1_3(value)
-end
-
 local function refuse(host, failure)
   ngx.log(ngx.ERR, 'the certificate of ', host, ' cannot be used: ', failure)
   return ngx.exit(ngx.ERROR)
@@ -83,7 +74,7 @@ function M.greet()
   local name = clienthello.get_client_hello_server_name()
   local value = name and find(lower(name))
   if not value then return ngx.exit(ngx.ERROR) end
-  if only_tls_1_3(value) then clienthello.set_protocols(TLS_1_3_ONLY) end
+  if settings.requires_tls_1_3(lower(name)) then clienthello.set_protocols(TLS_1_3_ONLY) end
 end
 
 -- The only escape that JSON needs in PEM.

@@ -1,8 +1,9 @@
 -- The control locations on the unix socket. `/routes`: GET lists the routes, or those of the hosts in `?hosts=a,b`; PUT replaces the
--- table by the body; POST applies one line; `/names`, `/certificates` and `/answers` likewise. `/mark`: GET returns this run of the proxy and the mark up to which its table is complete; PUT sets the mark.
+-- table by the body; POST applies one line; `/names`, `/certificates`, `/settings`, `/pages` and `/answers` likewise. `/mark`: GET returns this run of the proxy and the mark up to which its table is complete; PUT sets the mark.
 local certificates = require 'certificates'
 local names = require 'names'
 local routes = require 'routes'
+local settings = require 'settings'
 local well_known = require 'well_known'
 
 local M = {}
@@ -39,6 +40,14 @@ end
 
 function M.certificates()
   return serve(certificates.table)
+end
+
+function M.settings()
+  return serve(settings.table)
+end
+
+function M.pages()
+  return serve(settings.pages)
 end
 
 function M.answers()

@@ -218,7 +218,10 @@ function Journal:load(path)
   notes:add('run', kernel_id('uuid'))
   if #self.dict:get_keys(1) > 0 then return end
   local handle = io.open(path, 'r')
-  if not handle then return end
+  if not handle then
+    notes:set(self.behind_note, true) -- its first line is yet to be written
+    return
+  end
   local lines, current = 0, false
   for line in handle:lines() do
     if lines == 0 then current = line == boot_line() end

@@ -3,15 +3,13 @@
 -- lead to: a subdomain may be given to another account before its member is taken off.
 local journal = require 'journal'
 
-local NO_HSTS = '-'
-local VALUE = '^(%a+) (%S+) (%S+)$'
-local LINE = '^{"host":"([a-z0-9.-]+)","members":%[(.-)%],"https":"(%a+)"(.*)}$'
+local VALUE = '^(%a+) (%S+)$'
+local LINE = '^{"host":"([a-z0-9.-]+)","members":%[(.-)%],"https":"(%a+)"}$'
 local USES = { off = true, redirect = true }
 
 local function record(host, value)
-  local https, hsts, members = value:match(VALUE)
-  local last = hsts == NO_HSTS and '' or ',"hsts":' .. hsts
-  return '{"host":"' .. host .. '","members":["' .. members:gsub(',', '","') .. '"],"https":"' .. https .. '"' .. last .. '}'
+  local https, members = value:match(VALUE)
+  return '{"host":"' .. host .. '","members":["' .. members:gsub(',', '","') .. '"],"https":"' .. https .. '"}'
 end
 
 -- `"a@1","b"` as `a@1,b`; nil where one of them is no member.
@@ -29,11 +27,10 @@ end
 local function parse(line)
   local removed = line:match('^{"host":"([a-z0-9.-]+)","removed":true}$')
   if removed then return removed, nil end
-  local host, text, https, rest = line:match(LINE)
+  local host, text, https = line:match(LINE)
   local members = host and listed(text)
-  local hsts = rest == '' and NO_HSTS or (rest or ''):match('^,"hsts":(%d+)$')
-  if not members or not USES[https] or not hsts then return nil, nil, 'malformed name: ' .. line:sub(1, 200) end
-  return host, https .. ' ' .. hsts .. ' ' .. members
+  if not members or not USES[https] then return nil, nil, 'malformed name: ' .. line:sub(1, 200) end
+  return host, https .. ' ' .. members
 end
 
 local M = { table = journal.new { name = 'names', parse = parse, record = record } }
@@ -42,17 +39,17 @@ local M = { table = journal.new { name = 'names', parse = parse, record = record
 local apart = setmetatable({}, { __mode = 'v' })
 
 local function take_apart(value)
-  local https, hsts, list = value:match(VALUE)
+  local https, list = value:match(VALUE)
   local members, apps = {}, {}
   for member in list:gmatch('[^,]+') do
     local route, app = member:match('^([^@]+)@?(.*)$')
     members[#members + 1] = route
     if app ~= '' then apps[route] = app end
   end
-  return { members = members, apps = apps, https = https, hsts = tonumber(hsts) }
+  return { members = members, apps = apps, https = https }
 end
 
--- The `members` of a custom name, `apps` that they must be, by member, `https` ('off' or 'redirect') and `hsts` in seconds (nil = not sent); or nil. Not to be changed.
+-- The `members` of a custom name, `apps` that they must be, by member, and `https` ('off' or 'redirect'); or nil. Not to be changed.
 function M.find(host)
   local value = M.table.dict:get(host)
   if not value then return nil end

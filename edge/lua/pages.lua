@@ -1,4 +1,6 @@
 -- The answers of the proxy itself, for people and for clients. Never cached.
+local settings = require 'settings'
+
 local M = {}
 
 local DEFAULT = { 'This request was refused', 'The proxy in front of this application could not accept the request.' }
@@ -13,7 +15,13 @@ local PAGES = {
   [503] = { 'The application is not reachable', 'The application at %s exists, but cannot accept requests right now. Try again in a moment.' },
   [504] = { 'The application takes too long', 'The application at %s accepted the request, but did not answer in time.' },
 }
-local FULL = { 'The application has too many visitors', 'The application at %s has as many open requests as this platform permits. Try again in a moment.' }
+-- Where the status alone does not say why; by the router's reason.
+local REASONS = {
+  full = { 'The application has too many visitors', 'The application at %s has as many open requests as this platform permits. Try again in a moment.' },
+  blocked = { 'Your address is blocked', 'The application at %s does not accept requests from your network.' },
+  rate = { 'Too many requests', 'The application at %s permits no more requests from your network in this minute. Try again in the next one.' },
+  maintenance = { 'The application is under maintenance', 'The application at %s is closed for maintenance. Try again later.' },
+}
 local HTTPS_ONLY = { 'This address requires https', 'Requests over plain http can be read by others on the network, so this one was not forwarded. Use https://%s instead.' }
 local FRAME = [[<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>%s</title>
@@ -75,23 +83,44 @@ local WIRES = {
   },
 }
 
-local function uncached()
+local MAINTENANCE_SECONDS = 60
+
+local function retry_after(refusal)
+  if refusal == 'rate' then return settings.counted_for() end
+  if refusal == 'maintenance' then return MAINTENANCE_SECONDS end
+  return (ngx.status == 429 or ngx.status == 502 or ngx.status == 503) and 2 or nil
+end
+
+local function uncached(refusal)
   ngx.header['Cache-Control'] = 'no-store'
   ngx.header['X-Request-Id'] = ngx.var.request_id
-  if ngx.status == 429 or ngx.status == 502 or ngx.status == 503 then ngx.header['Retry-After'] = 2 end
+  ngx.header['Retry-After'] = retry_after(refusal)
 end
 
 local function in_the_clear(refused)
   return refused and ngx.var.in_the_clear == '1'
 end
 
--- For a host name of an application: a small page for people. `refused` = this port refuses plain http of other machines.
+local UNREACHABLE = { [502] = true, [503] = true, [504] = true }
+
+-- What the application has set to be shown instead of our page; nil where it has not, or where it would not fit.
+local function own_page(refusal)
+  local member = ngx.var.member or ''
+  if member == '' then return nil end
+  if refusal == 'maintenance' then return settings.page('maintenance', member) end
+  return UNREACHABLE[ngx.status] and settings.page('error', member)
+end
+
+-- For a host name of an application: its own page, or a small one for people. `refused` = this port refuses plain http of other machines.
 function M.application(refused)
-  uncached()
-  local page = in_the_clear(refused) and HTTPS_ONLY or ngx.var.app_full == '1' and FULL or PAGES[ngx.status] or DEFAULT
+  local refusal = ngx.var.refusal
+  uncached(refusal)
+  ngx.header['Content-Type'] = 'text/html; charset=utf-8'
+  local own = own_page(refusal)
+  if own then return ngx.print(own) end
+  local page = in_the_clear(refused) and HTTPS_ONLY or REASONS[refusal] or PAGES[ngx.status] or DEFAULT
   local host = (ngx.var.host or ''):gsub('[^%w.-]', '')
   local text = page[2]:format(host)
-  ngx.header['Content-Type'] = 'text/html; charset=utf-8'
   ngx.print(FRAME:format(page[1], page[1], text, ngx.status, ngx.var.request_id))
 end
 

@@ -8,6 +8,7 @@ local cache = require 'cache'
 local certificates = require 'certificates'
 local connections = require 'connections'
 local routes = require 'routes'
+local settings = require 'settings'
 local targets = require 'targets'
 local well_known = require 'well_known'
 
@@ -103,7 +104,7 @@ end
 
 -- A session of TLS 1.2 for another name of the same certificate must not reach a name that requires 1.3.
 local function misdirected(var)
-  return var.ssl_protocol == 'TLSv1.2' and certificates.requires_tls_1_3(var.host)
+  return var.ssl_protocol == 'TLSv1.2' and settings.requires_tls_1_3(var.host)
 end
 
 -- What every request passes first. Returns its raw header.
@@ -121,23 +122,50 @@ function M.admit_surface(plain)
   pass(ngx.var, plain)
 end
 
--- Counts the request for the application that answers it; a member that is full leaves it to the others. Returns the status of a refusal,
--- or nil and the version of the route.
+-- The status with which an application itself has the client refused, or nil. Says in `refusal` why.
+local function unwanted(var, member, app)
+  if settings.blocks(member, app, var) then
+    var.refusal = 'blocked'
+    return 403
+  end
+  if settings.exceeds(member, app, var) then
+    var.refusal = 'rate'
+    return 429
+  end
+end
+
+-- Without a route there is no application, but one that is stopped for maintenance says so.
+local function without_route(var)
+  local app, member = settings.closed(var.host)
+  if not app then return 404 end
+  var.app_id, var.member, var.refusal = app, member, 'maintenance'
+  return 503
+end
+
+-- Counts the request for the application that answers it; a member that is full or closed leaves it to the others. Returns the status of a
+-- refusal, or nil and the version of the route.
 local function enter(var, max, room)
   local member, tried = targets.choose(var.host), nil
-  if not member then return 404 end
+  if not member then return without_route(var) end
   while member do
     local app, _, port, version = routes.find(member)
     if not app then return 404 end -- removed a moment ago
     var.app_id, var.member = app, member
-    if port == HELD then return 503 end
-    local entered, full = connections.enter(app, max, room)
-    var.app_full = full and '1' or ''
-    if entered then
-      var.entered = app
-      return nil, version
+    local status = unwanted(var, member, app)
+    if status then return status end
+    if settings.is_closed(member, app) then
+      var.refusal = 'maintenance'
+    elseif port == HELD then
+      return 503
+    else
+      local entered, full = connections.enter(app, max, room)
+      if entered then
+        var.entered = app
+        return nil, version
+      end
+      if not full then return 503 end
+      var.refusal = 'full'
     end
-    if not full then return 503 end
     tried = tried or {}
     tried[member] = true
     member = targets.choose(var.host, tried)
@@ -145,10 +173,10 @@ local function enter(var, max, room)
   return 503
 end
 
--- The request goes to another application than the one it was admitted for.
+-- The request goes to another application than the one it was admitted for, unless that one would not admit it.
 local function turn_to(var, member)
   local app = routes.find(member)
-  if not app then return end
+  if not app or settings.is_closed(member, app) or settings.blocks(member, app, var) then return end
   if app ~= var.entered then connections.move(var.entered, app) end
   var.entered, var.app_id, var.member = app, app, member
   var.uncacheable = '1' -- the key names the application that was to answer
@@ -178,10 +206,18 @@ function M.again()
   if member then turn_to(var, member) end
 end
 
+-- Tells browsers what the application has set for https.
+local function announce_https(var)
+  local member = var.client_scheme == 'https' and var.member or ''
+  local hsts = member ~= '' and settings.hsts(member, var.app_id)
+  if hsts then ngx.header['Strict-Transport-Security'] = hsts end
+end
+
 -- Header filter of an application's host: the first byte leaves. Does not disclose which server this is.
 function M.answered()
   ngx.header['Server'] = nil
   local var = ngx.var
+  announce_https(var)
   -- An update in the background has the variables of the request that it follows.
   if not ngx.is_subrequest then var.edge_ms = floor((ngx.now() - ngx.req.start_time()) * 1000 + 0.5) end
   cache.answered(var)

@@ -72,6 +72,8 @@ const table: Record<string, Row> = {
   'apps.load-balancers': ['apps:read', null, 200],
   'apps.network.custom': ['apps:write', 'admin', 400],
   'apps.network.dns': ['apps:read', 'maintain', 400],
+  'apps.network.settings': ['apps:read', 'maintain', 200],
+  'apps.network.settings.update': ['apps:write', 'admin', 400],
   'apps.network.purge_cache': ['apps:write', 'maintain', 500],
   'apps.webhook': ['apps:deploy', 'admin', 400],
   'apps.link': ['apps:deploy', 'admin', 400],

@@ -1,5 +1,5 @@
 import test from 'ava'
-import { isPublicAddress } from '../../lib/addresses.ts'
+import { canonicalNetwork, isPublicAddress } from '../../lib/addresses.ts'
 
 const open = [
   '1.1.1.1',
@@ -58,4 +58,25 @@ test('public addresses are distinguished from all others', t => {
     [],
   )
   t.deepEqual(closed.filter(isPublicAddress), [])
+})
+
+test('a network has one form, and what is none has none', t => {
+  const forms: Record<string, string | null> = {
+    '10.1.2.3': '10.1.2.3',
+    '10.1.2.3/32': '10.1.2.3',
+    ' 10.1.2.3/8 ': '10.0.0.0/8',
+    '10.255.255.255/9': '10.128.0.0/9',
+    '10.1.2.3/0': '0.0.0.0/0',
+    '2001:DB8:0:0::1': '2001:db8::1',
+    '2001:db8:ffff::/33': '2001:db8:8000::/33',
+    '::ffff:10.1.2.3': '10.1.2.3',
+    '::ffff:10.1.2.3/104': '10.0.0.0/8',
+    '::ffff:10.1.2.3/95': null,
+    ...Object.fromEntries(
+      ['', '/', '10.0.0.0/', '10.0.0.0/33', '10.0.0.0/-1', '10.0.0.0/1e1', '::/129', '127.1', '0x7f.0.0.1', '010.0.0.1']
+        .concat(['10.0.0.0/8/8', 'fe80::1%eth0', 'example.com', '10.0.0.1 10.0.0.2'])
+        .map(text => [text, null]),
+    ),
+  }
+  for (const [text, form] of Object.entries(forms)) t.is(canonicalNetwork(text), form, text)
 })

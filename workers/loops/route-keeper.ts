@@ -3,7 +3,7 @@ import { edgeSnapshot, recordEdge } from '../../db/domains/edges.ts'
 import { Notifications } from '../../db/notifications.ts'
 import { Bell, loop } from '../../lib/async/loop.ts'
 import { roundSeconds } from '../../policy/rounds.ts'
-import type { DomainRefusal } from './domain-rounds.ts'
+import type { EntryRefusal } from './equalize.ts'
 import { RouteRounds } from './route-rounds.ts'
 import { type Refusal, syncRoute, type Tables } from './route-table.ts'
 
@@ -11,7 +11,7 @@ export interface RouteKeeperOptions extends Tables {
   databaseUrl: string
   log: Logger
   /** Custom names and certificates of the same proxy. */
-  domains: { round(): Promise<{ refused: readonly DomainRefusal[] }> }
+  domains: { round(): Promise<{ refused: readonly EntryRefusal[] }> }
   /** Name of the proxy in the table of proxies. */
   edgeName: string
   everySeconds?: number
@@ -20,7 +20,8 @@ export interface RouteKeeperOptions extends Tables {
 }
 
 /**
- * Keeps the proxy's tables as Postgres has them until the signal aborts: routes of running applications, custom names and certificates. An
+ * Keeps the proxy's tables as Postgres has them until the signal aborts: routes of running applications and what these have set, custom names and
+ * certificates. An
  * application that has exited loses its address before another container can get its port. Updates one application when its change is
  * announced, all changed ones every few seconds, and all routes once a minute. Each round that has succeeded is recorded, so that others
  * can wait until the proxy has their change.
@@ -42,12 +43,10 @@ export async function keepRoutes(options: RouteKeeperOptions, signal: AbortSigna
   const everyMs = ({ failed }: { failed: boolean }) => (failed ? retryMs : everySeconds * 1000)
   const round = async () => {
     const snapshot = await edgeSnapshot(db)
-    report('route', (await rounds.round()).refused)
-    const { refused } = await domains.round()
-    report(
-      'name',
-      refused.map(({ hostname, why }) => ({ host: hostname, why })),
-    )
+    const { refused, refusedSettings } = await rounds.round()
+    report('route', refused)
+    report('settings', refusedSettings)
+    report('name', (await domains.round()).refused)
     await recordEdge(db, edgeName, snapshot)
   }
   await loop(round, { signal, everyMs, onError: warn, bell })
@@ -58,17 +57,20 @@ const retryMs = 1000
 
 type Refused = Pick<Refusal, 'host' | 'why'> & Partial<Pick<Refusal, 'appId'>>
 
+const kinds = { route: 'a route', settings: 'settings of an application', name: 'a name' }
+type Kind = keyof typeof kinds
+
 /** Logs a refusal when it is new, and when it ends. */
-function refusalReporter(log: Logger): (kind: 'route' | 'name', refused: readonly Refused[]) => void {
-  const reported = { route: new Map<string, string>(), name: new Map<string, string>() }
+function refusalReporter(log: Logger): (kind: Kind, refused: readonly Refused[]) => void {
+  const reported: Record<Kind, Map<string, string>> = { route: new Map(), settings: new Map(), name: new Map() }
   return (kind, refused) => {
     const before = reported[kind]
     for (const { host, appId, why } of refused)
       if (before.get(host) !== why)
-        log.error({ host, appId, why }, `routes: the proxy refuses a ${kind}; it is tried again in each round`)
+        log.error({ host, appId, why }, `routes: the proxy refuses ${kinds[kind]}; it is tried again in each round`)
     const now = new Map(refused.map(({ host, why }) => [host, why]))
     for (const host of before.keys())
-      if (!now.has(host)) log.info({ host }, `routes: the proxy no longer refuses this ${kind}`)
+      if (!now.has(host)) log.info({ host }, `routes: the proxy no longer refuses ${kinds[kind]}`)
     reported[kind] = now
   }
 }

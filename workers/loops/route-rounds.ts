@@ -2,7 +2,9 @@ import { changesSince } from '../../db/apps/app-changes.ts'
 import { findHostsOfApps, listUnroutedBoots, readHostsDigest, recordRoutedBoots } from '../../db/hosts/host-boots.ts'
 import { switchingSubdomains } from '../../db/operations/operations.ts'
 import { roundSeconds } from '../../policy/rounds.ts'
+import type { EntryRefusal } from './equalize.ts'
 import { hostOf, type Round, syncRoutes, type Tables } from './route-table.ts'
+import { syncSettings } from './settings-table.ts'
 
 export interface RouteRoundsOptions extends Tables {
   everythingSeconds?: number
@@ -33,8 +35,11 @@ export class RouteRounds {
     this.#now = options.now ?? (() => performance.now())
   }
 
-  /** Runs one round; rejects when the proxy or Postgres is down. `whole` reports that everything was compared. */
-  async round(): Promise<Round & { whole: boolean }> {
+  /**
+   * Runs one round of routes and applications' settings; rejects when the proxy or Postgres is down. `whole` reports that everything was
+   * compared.
+   */
+  async round(): Promise<Round & { whole: boolean; refusedSettings: EntryRefusal[] }> {
     const { db, edge } = this.#options
     const began = this.#now()
     const boots = await listUnroutedBoots(db)
@@ -48,7 +53,8 @@ export class RouteRounds {
     const fits = boots.length === 0 && hosts === this.#hosts && !this.#isTime(began)
     const some = fits && names && names.length <= maxNames ? names : undefined
     const round = await syncRoutes(this.#options, some)
-    this.#unsettled = round.unsettled
+    const refusedSettings = await syncSettings(this.#options, some)
+    this.#unsettled = [...round.unsettled, ...refusedSettings.map(({ host }) => host)]
     this.#switched = switching
     if (!some) {
       await this.#releaseHosts(boots, round)
@@ -56,7 +62,7 @@ export class RouteRounds {
       this.#comparedAt = began
     }
     await edge.setMark(run, upto)
-    return { ...round, whole: !some }
+    return { ...round, whole: !some, refusedSettings }
   }
 
   #isTime(now: number): boolean {

@@ -148,7 +148,7 @@ export const hostOf = (subdomain: string, { appsDomain }: Pick<Tables, 'appsDoma
   `${subdomain}.${appsDomain}`
 
 /** Names outside the domain of applications, which a setting may have changed, belong to no application. */
-function subdomainsOf(hosts: readonly string[], { appsDomain }: Tables): string[] {
+export function subdomainsOf(hosts: readonly string[], { appsDomain }: Tables): string[] {
   const end = `.${appsDomain}`
   return hosts.filter(host => host.endsWith(end)).map(host => host.slice(0, -end.length))
 }

@@ -1,12 +1,11 @@
-import { setTimeout as sleep } from 'node:timers/promises'
 import { purgeCache } from '../../../db/apps/cache-versions.ts'
 import { transaction } from '../../../db/database.ts'
-import { edgesBehind, isAnyEdgeLive, transactionNumber, wakeEdges } from '../../../db/domains/edges.ts'
+import { transactionNumber, wakeEdges } from '../../../db/domains/edges.ts'
 import { ownCounters } from '../../../policy/counters.ts'
-import { edgeRules } from '../../../policy/domains/edges.ts'
 import { ApiError } from '../../../policy/errors.ts'
 import { limits } from '../../../policy/limits.ts'
 import { endpoint } from '../../pipeline/endpoint.ts'
+import { everyEdgeHas } from './edge-acknowledgement.ts'
 
 /** Contract 4.31: answers once no proxy serves a response that was cached before. */
 export const purgeAppCache = endpoint({
@@ -25,12 +24,6 @@ export const purgeAppCache = endpoint({
       await wakeEdges(trx)
       return transactionNumber(trx)
     })
-    const end = performance.now() + edgeRules.waitSeconds * 1000
-    for (let waitMs = 5; await isAnyEdgeLive(db); waitMs = Math.min(2 * waitMs, 200)) {
-      if ((await edgesBehind(db, purge)).length === 0) return
-      if (performance.now() > end || exchange.signal.aborted) break
-      await sleep(waitMs)
-    }
-    throw new ApiError('PURGE_CACHE_FAILED')
+    if (!(await everyEdgeHas(db, purge, exchange.signal))) throw new ApiError('PURGE_CACHE_FAILED')
   },
 })

@@ -2,6 +2,7 @@ import anyTest, { type TestFn } from 'ava'
 import { nginxEdge } from '../../../activities/edge/nginx.ts'
 import { edgeCertificatesContract } from '../../contracts/edge/certificates.ts'
 import { edgeContract } from '../../contracts/edge/routes.ts'
+import { edgeSettingsContract } from '../../contracts/edge/settings.ts'
 import { fakeEdge } from '../../kit/fakes/edge.ts'
 import { startProxy, type TestProxy } from '../../kit/servers/proxy.ts'
 
@@ -18,6 +19,8 @@ edgeContract(test, 'nginx', nginx)
 edgeContract(test, 'fake', async () => fake)
 edgeCertificatesContract(test, 'nginx', nginx)
 edgeCertificatesContract(test, 'fake', async () => fake)
+edgeSettingsContract(test, 'nginx', nginx)
+edgeSettingsContract(test, 'fake', async () => fake)
 
 const route = { host: 'a.apps.localhost', appId: 'a1', address: '127.0.0.1', port: 80 }
 

@@ -7,6 +7,7 @@ import { type ConnectionOptions, connect } from 'node:tls'
 import test from 'ava'
 import { control } from '../../../activities/edge/control-socket.ts'
 import { CertificateRefused, type ServedCertificate } from '../../../activities/edge/port.ts'
+import { unset } from '../../contracts/edge/settings.ts'
 import { askHttps, handshake, type Issuer, testIssuer } from '../../kit/servers/https.ts'
 import { named, type Origin } from '../../kit/servers/origin.ts'
 import { startProxy, type TestProxy } from '../../kit/servers/proxy.ts'
@@ -83,11 +84,16 @@ test.serial('sessions are resumed without another handshake, until the certifica
   await t.throwsAsync(visit(second.session), refusal)
 })
 
+/** As an application with this custom name asks for it, which need not run. */
+async function demandTls13(host: string) {
+  const member = `of-${host}`
+  await proxy.edge.setName({ host, members: [`${member}@strict`], https: 'off' })
+  await proxy.edge.setSettings({ ...unset, host: member, appId: 'strict', minTls: '1.3' })
+}
+
 test.serial('clients may use TLS 1.2 and 1.3, and only 1.3 where a name demands it', async t => {
-  await proxy.edge.syncCertificates([
-    await issuer.issue('a.example.com'),
-    await issuer.issue('strict.example.com', { minTls: '1.3' }),
-  ])
+  await proxy.edge.syncCertificates([await issuer.issue('a.example.com'), await issuer.issue('strict.example.com')])
+  await demandTls13('strict.example.com')
   const only = (version: 'TLSv1.1' | 'TLSv1.2' | 'TLSv1.3'): ConnectionOptions => ({
     minVersion: version,
     maxVersion: version,
@@ -101,10 +107,8 @@ test.serial('clients may use TLS 1.2 and 1.3, and only 1.3 where a name demands 
 })
 
 test.serial('a session of TLS 1.2 under another name does not reach a name that demands 1.3', async t => {
-  await proxy.edge.syncCertificates([
-    await issuer.issue('a.example.com'),
-    await issuer.issue('strict.example.com', { minTls: '1.3' }),
-  ])
+  await proxy.edge.syncCertificates([await issuer.issue('a.example.com'), await issuer.issue('strict.example.com')])
+  await demandTls13('strict.example.com')
   await route('strict.example.com')
   const strict = { headers: { host: 'strict.example.com' } }
   const tls12 = { maxVersion: 'TLSv1.2' } as const
@@ -140,7 +144,8 @@ test.serial(
 
 test.serial('certificates and answers survive a reload, a kill and a removal', async t => {
   await proxy.edge.syncCertificates([await issuer.issue('stays.example.com'), await issuer.issue('ends.example.com')])
-  await proxy.edge.setCertificate(await issuer.issue('later.example.com', { minTls: '1.3' }))
+  await proxy.edge.setCertificate(await issuer.issue('later.example.com'))
+  await demandTls13('later.example.com')
   await proxy.edge.removeCertificate('ends.example.com')
   await proxy.edge.setAnswers({ 'acme-challenge': 'thumbprint', 'berth-check': 'proof' })
   const check = async (when: string) => {
@@ -169,14 +174,14 @@ test.serial('a private key is in no log, list or error, and its file is readable
   const socket = proxy.config.edge.controlSocket
   const post = (body: string) =>
     control(socket, { method: 'POST', path: '/certificates', body, Refused: CertificateRefused })
-  const line = JSON.stringify({ host: good.host, version: '1', minTls: '1.2', chain: good.chain, key: good.key })
+  const line = JSON.stringify({ host: good.host, version: '1', chain: good.chain, key: good.key })
   const said: string[] = []
   // Two that are malformed for the proxy, and one for OpenSSL.
-  for (const body of [line.slice(0, -1), line.replace('"1.2"', '"9"'), line.replaceAll('BEGIN', 'END')])
+  for (const body of [line.slice(0, -1), line.replace('"version":"1"', '"version":9'), line.replaceAll('BEGIN', 'END')])
     said.push(String(await post(body).catch(error => error)))
   t.regex(said[0]!, /CertificateRefused/)
   said.push(String(await greet('secret.example.com').catch(error => error)))
-  await post(JSON.stringify({ host: good.host, version: '2', minTls: '1.2', chain: good.chain, key: other.key }))
+  await post(JSON.stringify({ host: good.host, version: '2', chain: good.chain, key: other.key }))
   said.push(String(await greet('secret.example.com').catch(error => error)))
   said.push(await control(socket, { method: 'GET', path: '/certificates', Refused: Error }))
   said.push(proxy.errors(), JSON.stringify(await proxy.accessLog(1)))
@@ -184,7 +189,7 @@ test.serial('a private key is in no log, list or error, and its file is readable
   for (const { key } of [good, other])
     for (const part of key.split('\n').slice(1, -2)) t.false(said.join('\n').includes(part), said.join('\n'))
   const files = join(proxy.config.dataDir, 'proxy')
-  for (const name of ['certificates.json', 'answers.json', 'routes.json', 'unused-certificate.pem'])
+  for (const name of ['certificates.json', 'settings.json', 'answers.json', 'routes.json', 'unused-certificate.pem'])
     t.is((await stat(join(files, name))).mode & 0o777, 0o600, name)
 })
 
@@ -193,7 +198,7 @@ test.serial('a table without room refuses, and changes nothing', async t => {
   await proxy.edge.syncCertificates([kept])
   const { chain, key } = kept
   const line = (index: number) =>
-    JSON.stringify({ host: `n${index}.example.com`, version: '1', minTls: '1.2', chain: chain.repeat(12), key })
+    JSON.stringify({ host: `n${index}.example.com`, version: '1', chain: chain.repeat(12), key })
   const body = Array.from({ length: 8000 }, (_, index) => line(index)).join('\n')
   const put = control(proxy.config.edge.controlSocket, {
     method: 'PUT',

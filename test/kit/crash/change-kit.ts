@@ -145,6 +145,7 @@ export const changes: Record<string, Change> = {
     return () => api.as(ana).post(`/v2/apps/${id}/network/custom`, body)
   },
   'apps.network.custom removed': ofApp('POST', 'network/custom', { custom: '@' }, withDomain),
+  'apps.network.settings.update': ofApp('PATCH', 'network/settings', { maintenance: true }),
   'apps.webhook': ofApp('POST', 'deploy/webhook', { access_token: 'x' }),
   'apps.unlink': ofApp('DELETE', 'deploy/github-app', undefined, linkedBefore),
   'databases.update': async (api, ana) => {

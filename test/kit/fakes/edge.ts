@@ -6,14 +6,19 @@ import {
   type Route,
   type ServedCertificate,
   type ServedName,
+  type ServedSettings,
 } from '../../../activities/edge/port.ts'
 import { checkedCertificate } from '../../../activities/edge/served-certificate.ts'
+import { settingsLines } from '../../../activities/edge/settings-lines.ts'
 
 /** The edge as a table in memory; held to the same suite as nginx. */
 export function fakeEdge(): Edge {
   const routes = new Map<string, Route>()
   const names = new Map<string, ServedName>()
   const certificates = new Map<string, ServedCertificate>()
+  const settings = new Map<string, ServedSettings>()
+  const among = <T extends { host: string }>(table: Map<string, T>, hosts?: readonly string[]): T[] =>
+    hosts ? [...new Set(hosts)].flatMap(host => table.get(host) ?? []) : [...table.values()]
   const run = randomUUID()
   let mark: string | null = null
   return {
@@ -33,7 +38,7 @@ export function fakeEdge(): Edge {
       return [...routes.values()].map(route => ({ ...route }))
     },
     async findRoutes(hosts) {
-      return [...new Set(hosts)].flatMap(host => routes.get(host) ?? []).map(route => ({ ...route }))
+      return among(routes, hosts).map(route => ({ ...route }))
     },
     async setName(name) {
       assertName(name)
@@ -47,8 +52,8 @@ export function fakeEdge(): Edge {
       names.clear()
       for (const name of wanted) names.set(name.host, structuredClone(name))
     },
-    async listNames() {
-      return structuredClone([...names.values()])
+    async listNames(hosts) {
+      return structuredClone(among(names, hosts))
     },
     async standing() {
       return { run, mark }
@@ -67,8 +72,18 @@ export function fakeEdge(): Edge {
       certificates.clear()
       for (const certificate of checked) certificates.set(certificate.host, certificate)
     },
-    async listCertificates() {
-      return [...certificates.values()].map(({ host, version }) => ({ host, version }))
+    async listCertificates(hosts) {
+      return among(certificates, hosts).map(({ host, version }) => ({ host, version }))
+    },
+    async setSettings(wanted) {
+      settingsLines(wanted)
+      settings.set(wanted.host, structuredClone(wanted))
+    },
+    async removeSettings(host) {
+      settings.delete(host)
+    },
+    async listSettings(hosts) {
+      return among(settings, hosts).map(({ host, version }) => ({ host, version }))
     },
     async setAnswers(answers) {
       const odd = Object.values(answers).find(proof => proof !== null && !/^[\w-]+$/.test(proof))

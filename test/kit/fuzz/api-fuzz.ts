@@ -24,6 +24,8 @@ const refusedByState: Record<string, readonly string[]> = {
   'apps.files.move': ['INVALID_PATH'],
   'apps.envs.merge': ['TOO_MANY_ENV_VARS'],
   'apps.network.custom': ['INVALID_DOMAIN', 'RESERVED_DOMAIN'],
+  // Text that is no network.
+  'apps.network.settings.update': ['INVALID_PARAMETERS', 'NO_UPDATE_DATA'],
   'apps.network.dns': ['NO_CUSTOM_DOMAIN'],
   // Ends that do not fit each other, and texts that are no time or address.
   'apps.network.analytics': ['INVALID_TIME_RANGE', 'INVALID_FILTER'],

@@ -171,4 +171,7 @@ export const olderRows: Record<string, string> = {
     insert into acme_accounts (directory_url, key_sealed) values ('https://authority.example/directory', '\\x01');
     insert into edges (id, applied) values ('local', pg_current_snapshot());
     insert into domain_change_epochs default values;`,
+
+  '052-app-settings': `
+    insert into app_settings (app_id, version, settings, page_bytes) values ('${shop}', 'v1', '{"maintenance": true}', 0);`,
 }

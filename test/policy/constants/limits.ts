@@ -25,6 +25,7 @@ export const limitsAsAgreed: Record<string, string[]> = {
   'apps.load-balancers': ['20 in 60 s by user'],
   'apps.network.dns': ['3 in 10 s by user'],
   'apps.network.custom': ['10 in 300 s by user', '50 in 86400 s by user'],
+  'apps.network.settings.update': ['10 in 60 s by user'],
   'apps.network.purge_cache.owner': ['1 in 60 s by user'],
   'apps.webhook': ['5 in 60 s by user'],
   'apps.deliveries': ['20 in 60 s by user'],

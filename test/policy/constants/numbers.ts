@@ -443,6 +443,16 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
   },
   'edge/cache.ts': { proxyCache: { parts: 8, maxFileMb: 64, minFreeMb: 512, lockSeconds: 5 } },
   'edge/names.ts': { maxMembers: 64 },
+  'edge/tables.ts': { edgeTables: { settingsMb: 32, pagesMb: 256 } },
+  // Contract 4.38.
+  'network/app-settings.ts': {
+    appSettingsBounds: {
+      ...{ pageBytes: 16_384, accountPageBytes: 65_536, networks: 100, requestsPerMinute: 1_000_000 },
+      hstsSeconds: 63_072_000,
+    },
+    defaultHsts: { max_age: 31_536_000 },
+    defaultAppSettings: { requests_per_minute: 0, hsts: { max_age: 31_536_000 } },
+  },
   // Contract 4.31.
   'domains/edges.ts': { edgeRules: { liveSeconds: 25, waitSeconds: 5, serveSeconds: 60 } },
   'domains/order-limits.ts': {

@@ -115,7 +115,7 @@ test.serial('a certificate that the proxy refuses is told, delays no other, and 
   const good = await certify('good.shop.dev').catch(() => null)
   const { refused } = await rounds.round()
   t.deepEqual(
-    refused.map(({ hostname }) => hostname),
+    refused.map(({ host }) => host),
     ['bad.shop.dev'],
   )
   t.false(refused[0]!.why.includes('PRIVATE KEY'))

@@ -4,6 +4,7 @@ import { removeApp } from '../../../db/apps/app-creation.ts'
 import * as apps from '../../../db/apps/apps.ts'
 import { purgeCache } from '../../../db/apps/cache-versions.ts'
 import { openDatabase } from '../../../db/database.ts'
+import { changeAppSettings } from '../../../db/domains/app-settings.ts'
 import { recordBoot } from '../../../db/hosts/host-boots.ts'
 import * as operations from '../../../db/operations/operations.ts'
 import { roundSeconds } from '../../../policy/rounds.ts'
@@ -260,4 +261,70 @@ test.serial('a keeper that takes over from another compares everything first', a
   await edge.setRoute({ host: one.host, appId: one.id, address: '127.0.0.1', port: 1, version: '1.0' })
   const { first } = await rounds(edge)
   t.like(first, { whole: true, changed: 1 })
+})
+
+test.serial('what an application has set is at the proxy with the next round, also while it is stopped', async t => {
+  const [app, other] = [await runningApp(), await runningApp()]
+  const { edge } = proxy
+  const { db, round, later } = await rounds(edge)
+  const rowOf = async ({ id }: { id: string }) => (await apps.loadApp(db, id))!
+  const versions = async () => new Map((await edge.listSettings()).map(({ host, version }) => [host, version]))
+  await changeAppSettings(db, await rowOf(app), { maintenance: true })
+  t.like(await round(), { whole: false, refusedSettings: [] })
+  const first = (await versions()).get(app.host)
+  t.truthy(first)
+  t.false((await versions()).has(other.host))
+  await apps.recordStopped(db, app.id, { code: 0, oom: false, at: new Date() })
+  await changeAppSettings(db, await rowOf(app), { error_page: 'Back soon.' })
+  await round()
+  t.true((await versions()).has(app.host))
+  t.not((await versions()).get(app.host), first)
+
+  await edge.removeSettings(app.host)
+  await edge.setSettings({
+    ...{ host: other.host, appId: other.id, version: 'stray', minTls: '1.3', hsts: null, requestsPerMinute: null },
+    ...{ blockedNetworks: [], maintenance: true, pages: { error: null, maintenance: null } },
+  })
+  t.like(await round(), { whole: false })
+  t.true((await versions()).has(other.host), 'nothing has changed in Postgres')
+  later(roundSeconds.everything)
+  t.like(await round(), { whole: true })
+  t.deepEqual([(await versions()).has(app.host), (await versions()).has(other.host)], [true, false])
+
+  await db('apps')
+    .where({ id: app.id })
+    .update({ subdomain: `${app.id}-moved` })
+  await round()
+  t.deepEqual(
+    [...(await versions()).keys()].filter(host => host.includes(app.id) || host === app.host),
+    [`${app.id}-moved.${appsDomain}`],
+  )
+  await removeApp(db, app.id)
+  await round()
+  t.deepEqual(
+    [...(await versions()).keys()].filter(host => host.includes(app.id)),
+    [],
+  )
+})
+
+test.serial('settings that the proxy refuses are told, delay no others, and are tried again', async t => {
+  const [bad, good] = [await runningApp(), await runningApp()]
+  const { edge } = proxy
+  const { db, round } = await rounds(edge)
+  for (const { id } of [bad, good]) await changeAppSettings(db, (await apps.loadApp(db, id))!, { maintenance: true })
+  const set = { blocked_networks: ['no network'] }
+  await db('app_settings')
+    .where({ app_id: bad.id })
+    .update({ settings: JSON.stringify(set) })
+  for (let turn = 0; turn < 2; turn++) {
+    const { refusedSettings } = await round()
+    t.deepEqual(
+      refusedSettings.map(({ host }) => host),
+      [bad.host],
+    )
+    t.regex(refusedSettings[0]!.why, /"no network" is no network/)
+  }
+  t.true((await edge.listSettings()).some(({ host }) => host === good.host))
+  await db('app_settings').where({ app_id: bad.id }).update({ settings: '{}' })
+  t.deepEqual((await round()).refusedSettings, [])
 })

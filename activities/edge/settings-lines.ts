@@ -1,0 +1,64 @@
+import ipaddr from 'ipaddr.js'
+import { isHostName, type ServedSettings, SettingsRefused } from './port.ts'
+
+/** One line of rules, and one for each kind of page. */
+export interface SettingsLines {
+  rules: string
+  pages: string[]
+}
+
+/** The proxy's lines of an application's settings, and of its pages. Throws SettingsRefused for what it could not read. */
+export function settingsLines(settings: ServedSettings): SettingsLines {
+  const { host, appId, version, minTls, hsts, requestsPerMinute, blockedNetworks, maintenance, pages } = settings
+  const refuse = (why: string) => new SettingsRefused(`${why}: ${JSON.stringify(host)}`)
+  if (!isHostName(host)) throw refuse('Not a host name in lower case')
+  if (!/^[\w-]+$/.test(appId)) throw refuse('Not an application id')
+  if (!/^[\w.-]{1,64}$/.test(version)) throw refuse('Not a version')
+  if (hsts !== null && !/^max-age=\d+(; includeSubDomains)?$/.test(hsts)) throw refuse('Not a value for browsers')
+  if (requestsPerMinute !== null && !(Number.isSafeInteger(requestsPerMinute) && requestsPerMinute > 0))
+    throw refuse('Not a number of requests')
+  const blocked = blockedNetworks.map(network => {
+    const written = networkLine(network)
+    if (!written) throw refuse(`${JSON.stringify(network)} is no network`)
+    return written
+  })
+  const rules = {
+    host,
+    appId,
+    version,
+    minTls,
+    hsts: hsts ?? '',
+    perMinute: requestsPerMinute ?? 0,
+    maintenance,
+    blocked,
+  }
+  return {
+    rules: JSON.stringify(rules),
+    pages: (['error', 'maintenance'] as const).map(kind => pageLine(kind, host, pages[kind])),
+  }
+}
+
+/** The proxy's lines that remove the settings and pages of a host name. */
+export function settingsRemoval(host: string): SettingsLines {
+  return {
+    rules: JSON.stringify({ host, removed: true }),
+    pages: (['error', 'maintenance'] as const).map(kind => pageLine(kind, host, null)),
+  }
+}
+
+/** Base64 needs no escapes, whatever the page holds. */
+function pageLine(kind: keyof ServedSettings['pages'], host: string, html: string | null): string {
+  const page = `${kind} ${host}`
+  return JSON.stringify(html ? { page, text: Buffer.from(html).toString('base64') } : { page, removed: true })
+}
+
+/** All bytes of the address in hexadecimal digits and the number of bits that count; null for what is no network. */
+function networkLine(network: string): string | null {
+  const [address = '', bits, ...rest] = network.split('/')
+  if (rest.length > 0 || !ipaddr.isValid(address)) return null
+  const bytes = ipaddr.parse(address).toByteArray()
+  const all = bytes.length * 8
+  const counted = bits === undefined ? all : Number(bits)
+  if (!/^\d{1,3}$/.test(bits ?? '0') || counted > all) return null
+  return `${Buffer.from(bytes).toString('hex')}/${counted}`
+}

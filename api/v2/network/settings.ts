@@ -1,0 +1,72 @@
+import { z } from 'zod'
+import { changeAppSettings, readAppSettings } from '../../../db/domains/app-settings.ts'
+import { canonicalNetwork } from '../../../lib/addresses.ts'
+import { ApiError } from '../../../policy/errors.ts'
+import { type AppSettings, appSettingsBounds as bounds, defaultHsts } from '../../../policy/network/app-settings.ts'
+import { endpoint } from '../../pipeline/endpoint.ts'
+import { optional, withDefault } from '../../pipeline/fields.ts'
+import { everyEdgeHas } from './edge-acknowledgement.ts'
+
+const settings = z.object({
+  min_tls: z.enum(['1.2', '1.3']),
+  hsts: z.object({ enabled: z.boolean(), max_age: z.number().int(), include_subdomains: z.boolean() }),
+  requests_per_minute: z.number().int(),
+  blocked_networks: z.array(z.string()),
+  maintenance: z.boolean(),
+  maintenance_page: z.string(),
+  error_page: z.string(),
+})
+
+/** Contract 4.38: what the proxy does with requests to an application. */
+export const getNetworkSettings = endpoint({
+  name: 'apps.network.settings',
+  method: 'GET',
+  path: '/v2/apps/{appId}/network/settings',
+  summary: 'Show what applies to requests to an application',
+  auth: { scope: 'apps:read', permission: 'dns' },
+  response: settings,
+  handle: ({ app }, { db }) => readAppSettings(db, app.id),
+})
+
+const page = z.string().refine(html => Buffer.byteLength(html) <= bounds.pageBytes, `at most ${bounds.pageBytes} bytes`)
+
+const network = z.string().transform((text, context) => {
+  const canonical = canonicalNetwork(text)
+  if (canonical) return canonical
+  context.addIssue({ code: 'custom', message: 'an address, or a network as in 203.0.113.0/24' })
+  return z.NEVER
+})
+
+/** Contract 4.38: changes the settings that are sent, and answers once every proxy has them. */
+export const updateNetworkSettings = endpoint({
+  name: 'apps.network.settings.update',
+  method: 'PATCH',
+  path: '/v2/apps/{appId}/network/settings',
+  summary: 'Change what applies to requests to an application',
+  auth: { scope: 'apps:write', permission: 'custom_domain' },
+  body: z.object({
+    min_tls: optional(z.enum(['1.2', '1.3'])),
+    hsts: optional(
+      z.object({
+        enabled: z.boolean(),
+        max_age: withDefault(defaultHsts.max_age, z.number().int().min(0).max(bounds.hstsSeconds)),
+        include_subdomains: withDefault(false, z.boolean()),
+      }),
+    ),
+    requests_per_minute: optional(z.number().int().min(0).max(bounds.requestsPerMinute)),
+    blocked_networks: optional(z.array(network).max(bounds.networks)),
+    maintenance: optional(z.boolean()),
+    maintenance_page: optional(page),
+    error_page: optional(page),
+  }),
+  response: settings.extend({ applied: z.boolean() }),
+  errors: ['NO_UPDATE_DATA'],
+  async handle({ app, body, exchange }, { db }) {
+    const sent = Object.fromEntries(Object.entries(body).filter(([, value]) => value !== undefined))
+    const changes: Partial<AppSettings> = sent
+    if (Object.keys(changes).length === 0) throw new ApiError('NO_UPDATE_DATA', 'Send at least one setting.')
+    if (changes.blocked_networks) changes.blocked_networks = [...new Set(changes.blocked_networks)]
+    const changed = await changeAppSettings(db, app, changes)
+    return { ...changed.settings, applied: await everyEdgeHas(db, changed.transaction, exchange.signal) }
+  },
+})

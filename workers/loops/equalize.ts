@@ -1,0 +1,45 @@
+import { isDeepStrictEqual } from 'node:util'
+
+/** What the proxy refused of one entry of a table. */
+export interface EntryRefusal {
+  host: string
+  why: string
+}
+
+interface Table<Entry> {
+  /** Those that have changed; undefined = all. */
+  hosts: readonly string[] | undefined
+  wanted: ReadonlyMap<string, Entry>
+  /** What the proxy has: everything, or of these hosts. */
+  list(hosts?: readonly string[]): Promise<ReadonlyMap<string, Entry>>
+  set(host: string, entry: Entry): Promise<void>
+  remove(host: string): Promise<void>
+  /** The error with which the proxy refuses an entry. */
+  Refused: new (
+    message: string,
+  ) => Error
+}
+
+/** Makes a table of the proxy, or some entries of it, equal to what is wanted. An entry that the proxy refuses does not delay others. */
+export async function equalize<Entry>(table: Table<Entry>): Promise<{ changed: number; refused: EntryRefusal[] }> {
+  const { hosts, wanted, list, set, remove, Refused } = table
+  const refused: EntryRefusal[] = []
+  const present = await list(hosts)
+  let changed = 0
+  for (const [host, entry] of wanted) {
+    if (isDeepStrictEqual(present.get(host), entry)) continue
+    try {
+      await set(host, entry)
+      changed++
+    } catch (error) {
+      if (!(error instanceof Refused)) throw error
+      refused.push({ host, why: error.message })
+    }
+  }
+  for (const host of present.keys())
+    if (!wanted.has(host)) {
+      await remove(host)
+      changed++
+    }
+  return { changed, refused }
+}
