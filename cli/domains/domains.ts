@@ -7,13 +7,7 @@ import { type ListedDomain, listDomains } from '../../db/domains/domain-lists.ts
 import type { CertificateRow } from '../../db/domains/domain-rows.ts'
 import { lookNow, releaseDomain } from '../../db/domains/domains.ts'
 import type { Config } from '../../policy/config.ts'
-import {
-  challengeRecord,
-  type DnsRecord,
-  delegationOf,
-  domainRecordKey,
-  proofRecords,
-} from '../../policy/domains/records.ts'
+import { challengeOf, type DnsRecord, domainRecordKey, proofRecords } from '../../policy/domains/records.ts'
 import { temporalDomains } from '../../workers/temporal/domains.ts'
 import { domainId } from '../../workflows/ids.ts'
 import { withInstallation } from '../installation/database.ts'
@@ -152,7 +146,7 @@ async function readStory(config: Config, db: Db, domain: ListedDomain): Promise<
   const { ordered } = await findCertificates(db, hostname)
   return {
     domain,
-    challenge: challengeOf(config, key, domain, ordered),
+    challenge: awaitedChallenge(config, key, domain, ordered),
     ordered,
     records: accountId ? proofRecords(key, { accountId, hostname }, config.appsDomain) : null,
     events: await listDomainEvents(db, hostname),
@@ -160,15 +154,16 @@ async function readStory(config: Config, db: Db, domain: ListedDomain): Promise<
   }
 }
 
-/** The record that the next answer to a challenge in DNS takes; null: none is waited for. */
-function challengeOf(
+/** The record that an order waits for; null: none is waited for. */
+function awaitedChallenge(
   { domains: { acmeDnsDomain } }: Config,
   key: Buffer,
   domain: ListedDomain,
   ordered: CertificateRow | undefined,
 ): DnsRecord | null {
-  if (!ordered?.dns_value || domain.delegated) return null
-  return acmeDnsDomain ? delegationOf(key, domain, acmeDnsDomain) : challengeRecord(domain.hostname, ordered.dns_value)
+  if (!ordered?.dns_value) return null
+  const challenge = challengeOf(domain, ordered.dns_value, { key, acmeDnsDomain })
+  return challenge && !challenge.isSeen ? challenge.record : null
 }
 
 async function workflowOf(config: Config, hostname: string): Promise<DomainStory['workflow']> {

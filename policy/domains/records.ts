@@ -109,9 +109,25 @@ export function shownRecords({ proof, isProved, points, isServed, challenge }: D
   ]
 }
 
-/** The record of a DNS-01 challenge that its owner sets by hand. */
-export const challengeRecord = (hostname: string, value: string): DnsRecord => ({
-  type: 'txt',
-  name: challengePrefix + withoutWildcard(hostname),
-  value,
-})
+/** What the record of a challenge depends on: the row of the name, and the answer that its order waits for. */
+interface ChallengedName {
+  hostname: string
+  owner_id: string | null
+  /** Our name server answers for it. */
+  delegated: boolean
+}
+
+/**
+ * The record with which an owner lets the platform answer challenges in DNS, and whether it was seen: once for all orders, where the
+ * platform has a name server for that; else of the order that waits for it. Null: there is none to set.
+ */
+export function challengeOf(
+  name: ChallengedName,
+  answer: string | null | undefined,
+  { key, acmeDnsDomain }: { key: Buffer; acmeDnsDomain: string | null },
+): { record: DnsRecord; isSeen: boolean } | null {
+  if (acmeDnsDomain) return { record: delegationOf(key, name, acmeDnsDomain), isSeen: name.delegated }
+  if (!answer) return null
+  const record: DnsRecord = { type: 'txt', name: challengePrefix + withoutWildcard(name.hostname), value: answer }
+  return { record, isSeen: false } // one that is seen lets its order go on
+}

@@ -1,13 +1,7 @@
 import { z } from 'zod'
 import { findCertificates } from '../../../db/domains/certificates.ts'
 import { findDomain } from '../../../db/domains/domains.ts'
-import {
-  challengeRecord,
-  type DomainStanding,
-  delegationOf,
-  proofRecords,
-  shownRecords,
-} from '../../../policy/domains/records.ts'
+import { challengeOf, type DomainStanding, proofRecords, shownRecords } from '../../../policy/domains/records.ts'
 import { ApiError } from '../../../policy/errors.ts'
 import { endpoint } from '../../pipeline/endpoint.ts'
 import type { Services } from '../../services.ts'
@@ -47,17 +41,11 @@ async function standingOf(
   if (!domain?.owner_id) return null
   const { current, ordered } = await findCertificates(db, hostname)
   const owner = { accountId: domain.owner_id, hostname }
-  const { acmeDnsDomain } = config.domains
-  const challenge = ordered?.dns_value
-    ? { record: challengeRecord(hostname, ordered.dns_value), isSeen: domain.delegated }
-    : acmeDnsDomain
-      ? { record: delegationOf(key, domain, acmeDnsDomain), isSeen: domain.delegated }
-      : null
   return {
     proof: proofRecords(key, owner, config.appsDomain),
     isProved: domain.proved_at !== null,
     points: domain.points,
     isServed: domain.proved_at !== null && (config.edge.tls === null || Boolean(current?.served_at)),
-    challenge,
+    challenge: challengeOf(domain, ordered?.dns_value, { key, acmeDnsDomain: config.domains.acmeDnsDomain }),
   }
 }

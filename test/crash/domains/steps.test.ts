@@ -1,15 +1,20 @@
 import test from 'ava'
-import { domainSurvives } from '../../kit/crash/domain-story.ts'
+import { type DomainVictim, domainSurvives } from '../../kit/crash/domain-story.ts'
 import { testDomainPlatform } from '../../kit/platform/domain-platform.ts'
 
-// Some points of a domain's life; all of them are in test/long/domains.test.ts.
+// Some points of a domain's life; all of them, for everything that can end there, are in test/long/domains.test.ts.
 const stage = testDomainPlatform({ worker: false })
 
-for (const point of ['domains.finalizeOrder:after', 'authority.order:after', 'edge.setCertificate:after'])
+const cases: [DomainVictim, string][] = [
+  ['worker', 'domains.finalizeOrder:after'],
+  ['Postgres', 'authority.order:after'],
+  ['proxy', 'edge.setCertificate:after'],
+]
+for (const [victim, point] of cases)
   test.serial(
-    `a worker that dies at ${point}: the domain ends served, with one certificate and at most two orders`,
+    `the ${victim} ends at ${point}: the domain is served in the end, with one certificate and at most two orders`,
     async t => {
       t.timeout(240_000)
-      await domainSurvives(t, await stage(), point)
+      await domainSurvives(t, await stage(), victim, point)
     },
   )

@@ -1,10 +1,10 @@
+import { setTimeout as sleep } from 'node:timers/promises'
 import type { ExecutionContext } from 'ava'
-import { startEntry } from '../platform/entry.ts'
-import type { TestPlatform } from '../platform/platform.ts'
+import type { DomainPlatform } from '../platform/domain-platform.ts'
+import { isFrozen, startEntry } from '../platform/entry.ts'
 import { rows } from '../rows/rows.ts'
-import type { TestDns } from '../servers/dns.ts'
 import { handshake } from '../servers/https.ts'
-import type { Pebble } from '../servers/pebble.ts'
+import { type Relay, relayTo } from '../servers/relay.ts'
 import { diesAt } from './crash-kit.ts'
 
 /** Every step of the workflow of a host name, and what the keeper does to the proxy, before and after. */
@@ -16,17 +16,26 @@ export const domainPoints = [
   .concat(['authority.order', 'authority.finalize', 'authority.collect', 'edge.setCertificate', 'edge.setName'])
   .flatMap(step => [`${step}:before`, `${step}:after`])
 
+/** What ends at a point: the worker itself, or what it is talking to. */
+export const domainVictims = ['worker', 'proxy', 'Postgres', 'Temporal'] as const
+export type DomainVictim = (typeof domainVictims)[number]
+
+/** How long what the worker talks to is away. */
+const awayMs = 3000
+
 let names = 0
 
 /**
- * Sets a domain whose records are in DNS, while the worker dies at a point of its life; the next worker brings it to its end: served by the
- * proxy with one certificate, and not more than two orders.
+ * Sets a domain whose records are in DNS, while something ends at a point of its life and comes back; the domain comes to its end: served
+ * by the proxy with one certificate, and not more than two orders.
  */
 export async function domainSurvives(
   t: ExecutionContext,
-  { platform, dns, pebble }: { platform: TestPlatform; dns: TestDns; pebble: Pebble },
+  stage: DomainPlatform,
+  victim: DomainVictim,
   point: string,
 ): Promise<void> {
+  const { platform, dns, pebble } = stage
   const { api, base, db, until } = platform
   const registered = `killed-${++names}.dev`
   const hostname = `shop.${registered}`
@@ -39,14 +48,11 @@ export async function domainSurvives(
   const { name, value } = records.find(({ type }: { type: string }) => type === 'cname')
   dns.set(value, 'A', '127.0.0.1')
   dns.set(name, 'CNAME', value)
-  await diesAt(t, startEntry('worker', { ...base.settings, CRASH_POINT: point }), point)
-
-  const healed = startEntry('worker', base.settings)
-  t.teardown(() => healed.kill('SIGKILL'))
+  const worker = await (victim === 'worker' ? afterDeath(t, stage, point) : afterOutage(t, stage, victim, point))
   await until(
     async () => (await db('certificates').where({ hostname, state: 'current' }).whereNotNull('served_at')).length === 1,
     120,
-    `${hostname} is served after a kill at ${point}`,
+    `${hostname} is served after the end of the ${victim} at ${point}`,
   )
   t.is((await db('certificates').where({ hostname })).length, 1, 'one certificate, and no order beside it')
   const orders = await db('certificate_orders').where({ registered })
@@ -58,5 +64,43 @@ export async function domainSurvives(
     30,
     `${hostname} leads to its application`,
   )
-  await healed.kill('SIGTERM')
+  await worker.kill('SIGTERM')
+}
+
+/** The worker that follows one that has died at the point. */
+async function afterDeath(t: ExecutionContext, { platform: { base } }: DomainPlatform, point: string) {
+  await diesAt(t, startEntry('worker', { ...base.settings, CRASH_POINT: point }), point)
+  const healed = startEntry('worker', base.settings)
+  t.teardown(() => healed.kill('SIGKILL'))
+  return healed
+}
+
+/** A worker that has found what it talks to gone after the point, and back some seconds later. */
+async function afterOutage(
+  t: ExecutionContext,
+  { platform: { base, until } }: DomainPlatform,
+  victim: Exclude<DomainVictim, 'worker'>,
+  point: string,
+) {
+  const database = new URL(base.settings.DATABASE_URL!)
+  const lines: Record<'Postgres' | 'Temporal', Relay> = {
+    Postgres: await relayTo({ host: '127.0.0.1', port: Number(database.port) }),
+    Temporal: await relayTo({ host: '127.0.0.1', port: Number(base.config.temporalAddress.split(':')[1]) }),
+  }
+  database.port = String(lines.Postgres.port)
+  const worker = startEntry('worker', {
+    ...base.settings,
+    ...{ DATABASE_URL: database.href, TEMPORAL_ADDRESS: `127.0.0.1:${lines.Temporal.port}` },
+    ...{ CRASH_POINT: point, CRASH_SIGNAL: 'SIGSTOP' },
+  })
+  t.teardown(async () => {
+    await worker.kill('SIGKILL')
+    for (const line of Object.values(lines)) await line.close()
+  })
+  await until(async () => isFrozen(worker), 120, `the worker comes to ${point}: ${worker.output().slice(-1000)}`)
+  await (victim === 'proxy' ? base.proxy.kill('SIGKILL') : lines[victim].mode('cut'))
+  worker.child.kill('SIGCONT')
+  await sleep(awayMs)
+  await (victim === 'proxy' ? base.proxy.start() : lines[victim].mode('pass'))
+  return worker
 }

@@ -1,6 +1,6 @@
 import test from 'ava'
 import { isReservedSubdomain } from '../../../policy/apps/subdomains.ts'
-import { challengeDelegation, challengeRecord, proofRecords, shownRecords } from '../../../policy/domains/records.ts'
+import { challengeDelegation, challengeOf, proofRecords, shownRecords } from '../../../policy/domains/records.ts'
 
 const key = Buffer.alloc(32, 7)
 const owner = { accountId: '0123456789abcdef01234567', hostname: 'www.example.com' }
@@ -40,8 +40,12 @@ test('no application can have the target of a proof as its subdomain', t => {
 })
 
 test('an owner sees what is missing, what is being validated, and what is done', t => {
-  const delegated = { record: challengeDelegation(key, owner, 'acme.example'), isSeen: true }
-  const byHand = { record: challengeRecord(owner.hostname, 'value'), isSeen: false }
+  const name = { hostname: owner.hostname, owner_id: owner.accountId, delegated: true }
+  const delegated = challengeOf(name, 'value', { key, acmeDnsDomain: 'acme.example' })
+  const byHand = challengeOf(name, 'value', { key, acmeDnsDomain: null })
+  t.deepEqual(delegated, { record: challengeDelegation(key, owner, 'acme.example'), isSeen: true })
+  t.deepEqual(challengeOf(name, null, { key, acmeDnsDomain: 'acme.example' }), delegated, 'for all orders to come')
+  t.is(challengeOf(name, null, { key, acmeDnsDomain: null }), null)
   const statuses = (changes: object) =>
     shownRecords({ proof, isProved: false, points: false, isServed: false, challenge: null, ...changes }).map(
       ({ type, status }) => `${type} ${status}`,
