@@ -3,7 +3,8 @@ import test from 'ava'
 import { databaseHostname } from '../../policy/databases/connection-url.ts'
 import { postgresClient, postgresOptions } from '../kit/databases/postgres-customer.ts'
 import { platformApart } from '../kit/noise/apart.ts'
-import { databaseNoise } from '../kit/noise/database-noise.ts'
+import type { Done, Target } from '../kit/noise/database-noise-program.ts'
+import { noiseProcess } from '../kit/noise/noise-process.ts'
 
 // How much slower a database becomes beside one of another account at all of its limits. That the limits are there is a test of every run
 // (test/workers/host/databases/database-bounds.test.ts).
@@ -53,7 +54,7 @@ test('a database answers beside one of another account at its limits', async t =
     return times
   }
   await measure()
-  const noise = databaseNoise(loud)
+  const noise = noiseProcess<Target, Done>('database-noise-program', loud)
   t.teardown(noise.kill)
   const alone: number[] = []
   const beside: number[] = []

@@ -1,9 +1,9 @@
 import { connect, type Socket } from 'node:net'
-import { constants, setPriority } from 'node:os'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Client } from 'pg'
 import type { RemoteEngine } from '../../../activities/databases/port.ts'
 import { postgresClient, postgresOptions } from '../databases/postgres-customer.ts'
+import { makeNoiseOnOrder, type Silence } from './noise-process.ts'
 
 /** How often each kind of noise came to its end, or was refused as it should. */
 export type Done = Record<'queries' | 'hungry' | 'rows' | 'logins' | 'refused' | 'lines', number>
@@ -13,26 +13,16 @@ export interface Target {
   password: string
 }
 
-export type Order = 'pause' | 'go on' | 'stop'
-
 /**
  * A customer at the limits of a Postgres: every connection taken, and many more tried; queries that compute; queries that want more memory
  * than there is, so that the kernel ends the engine; rows without end; logins with a wrong password without end; lines in its log.
  */
-function makeNoise({ remote, password }: Target) {
+function noiseOf({ remote, password }: Target, silence: Silence) {
   const done: Done = { queries: 0, hungry: 0, rows: 0, logins: 0, refused: 0, lines: 0 }
-  let isOver = false
-  let isPaused = false
-  const often = async (act: () => Promise<unknown>) => {
-    while (!isOver) {
-      if (!isPaused) await act().catch(() => {})
-      await sleep(isPaused ? 50 : 1)
-    }
-  }
   /** One statement on a connection of its own; it ends when the noise is to pause. */
   const query = async (text: string) => {
     const client = await postgresClient(postgresOptions(remote, password))
-    const watch = setInterval(() => (isPaused || isOver) && streamOf(client).destroy(), 50)
+    const watch = setInterval(() => silence.isWanted() && streamOf(client).destroy(), 50)
     try {
       await client.query("set statement_timeout = '20s'")
       await client.query(text)
@@ -46,12 +36,12 @@ function makeNoise({ remote, password }: Target) {
       Array.from({ length: 150 }, () => postgresClient(postgresOptions(remote, password)).catch(() => null)),
     )
     done.refused += clients.filter(client => !client).length
-    for (let n = 0; n < 20 && !isOver && !isPaused; n++) await sleep(50)
+    for (let n = 0; n < 20 && !silence.isWanted(); n++) await sleep(50)
     for (const client of clients) void client?.end().catch(() => {})
   }
   const silent = async () => {
     const sockets: Socket[] = Array.from({ length: 100 }, () => connect(remote.port, remote.host).on('error', () => {}))
-    for (let n = 0; n < 20 && !isOver && !isPaused; n++) await sleep(50)
+    for (let n = 0; n < 20 && !silence.isWanted(); n++) await sleep(50)
     for (const socket of sockets) socket.destroy()
   }
   const compute = 'select count(*) from generate_series(1, 3000000) a where sqrt(a) > 0'
@@ -62,34 +52,22 @@ function makeNoise({ remote, password }: Target) {
   const shout = "do $$ begin for n in 1 .. 2000 loop raise warning '%', repeat('x', 2000); end loop; end $$"
   const counted = (kind: keyof Done, act: () => Promise<unknown>) => async () => {
     await act().finally(() => {
-      if (!isPaused) done[kind]++
+      if (!silence.isWanted()) done[kind]++
     })
   }
   const login = () => postgresClient(postgresOptions(remote, 'wrong')).then(client => client.end())
-  const loops = [
-    ...Array.from({ length: 4 }, () => often(counted('queries', () => query(compute)))),
-    often(counted('hungry', () => query(hunger))),
-    often(counted('rows', () => query(bulk))),
-    ...Array.from({ length: 4 }, () => often(counted('logins', login))),
-    often(counted('lines', () => query(shout))),
-    often(crowd),
-    often(silent),
+  const acts = [
+    ...Array.from({ length: 4 }, () => counted('queries', () => query(compute))),
+    counted('hungry', () => query(hunger)),
+    counted('rows', () => query(bulk)),
+    ...Array.from({ length: 4 }, () => counted('logins', login)),
+    counted('lines', () => query(shout)),
+    crowd,
+    silent,
   ]
-  return async (order: Order): Promise<void> => {
-    isPaused = order === 'pause'
-    if (order !== 'stop') return
-    isOver = true
-    await Promise.all(loops)
-    process.send?.(done, () => process.disconnect())
-  }
+  return { done, acts }
 }
 
 const streamOf = (client: Client) => (client.connection as unknown as { stream: Socket }).stream
 
-process.once('disconnect', () => process.exit())
-// Its clients leave the processors to what they make noise for.
-setPriority(constants.priority.PRIORITY_LOW)
-process.once('message', (target: Target) => {
-  const obey = makeNoise(target)
-  process.on('message', (order: Order) => void obey(order))
-})
+makeNoiseOnOrder(noiseOf)

@@ -7,9 +7,9 @@ export interface Origin {
   stop(): Promise<void>
 }
 
-/** An application as the proxy sees it: an HTTP server on a loopback port. */
-export async function startOrigin(listener: RequestListener): Promise<Origin> {
-  const server = createServer(listener).listen(0, '127.0.0.1')
+/** An application as the proxy sees it: an HTTP server on a loopback port, or on this one. */
+export async function startOrigin(listener: RequestListener, port = 0): Promise<Origin> {
+  const server = createServer(listener).listen(port, '127.0.0.1')
   await once(server, 'listening')
   return {
     port: (server.address() as { port: number }).port,
