@@ -30,7 +30,7 @@ try {
   const members = ['one', 'two', 'three'].map(label => `${label}.apps.localhost`)
   for (const [index, host] of members.entries())
     await proxy.edge.setRoute({ host, appId: `app${index}`, address, port: origin.port, version: '1.0' })
-  await proxy.edge.setName({ host: 'group.example.org', members, https: 'off' })
+  await proxy.edge.setName({ host: 'group.example.org', members })
   const ours = { port: proxy.port, folder: join(proxy.config.dataDir, 'proxy') }
   for (const port of [ours.port, bare.port]) await requests(port, route, '/cached', 10)
   await report('hits of the cache', { bare: use(bare, route, '/cached'), berth: use(ours, route, '/cached') })

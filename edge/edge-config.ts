@@ -49,11 +49,12 @@ function httpLines(options: EdgeConfigOptions): string[] {
   ]
 }
 
+/** The tables of the proxy, beside the routes. */
+export const tables = ['names', 'certificates', 'settings', 'pages', 'answers'] as const
+
 /** The file of a table of the proxy, by its name. */
-export const tableFile = (
-  { routesFile }: EdgeConfigOptions['settings'],
-  name: 'names' | 'certificates' | 'settings' | 'pages' | 'answers',
-): string => `${dirname(routesFile)}/${name}.json`
+export const tableFile = ({ routesFile }: EdgeConfigOptions['settings'], name: (typeof tables)[number]): string =>
+  `${dirname(routesFile)}/${name}.json`
 
 function luaLines(options: EdgeConfigOptions): string[] {
   const { scripts, folder, settings, appsDomain } = options

@@ -41,8 +41,9 @@ const applicationFields = (colo: string) => ({
   mitigated: '$mitigated',
 })
 
-/** Statuses with which the proxy refuses a request that no application has seen. */
-const refusals = '400|403|413|429|431'
+/** Statuses with which the proxy refuses a request that no application has seen, and its reasons to answer 503. */
+const refusals = '400|403|413|421|429|431'
+const reasons = 'full|maintenance'
 
 const states = ['HIT', 'MISS', 'BYPASS', 'EXPIRED', 'STALE', 'UPDATING', 'REVALIDATED']
 
@@ -70,7 +71,11 @@ export function logFormats(colo: string): string[] {
       '"~(?:^|[ ,])(?<whole>[1-9][0-9]*)\\.(?<part>[0-9]+)$" $whole$part;',
       'default null;',
     ]),
-    `map "$status:$upstream_cache_status:$upstream_status" $mitigated { "~^(?:${refusals})::[-, :]*$" true; default false; }`,
+    ...block('map "$status:$refusal:$upstream_cache_status:$upstream_status" $mitigated', [
+      `"~^(?:${refusals}):[a-z]*::[-, :]*$" true;`,
+      `"~^503:(?:${reasons}):" true;`,
+      'default false;',
+    ]),
   ]
 }
 

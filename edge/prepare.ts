@@ -4,7 +4,7 @@ import { fileURLToPath } from 'node:url'
 import type { Owner } from '../lib/folders/owner.ts'
 import type { Config } from '../policy/config.ts'
 import { proxyConnections } from '../policy/proxy-connections.ts'
-import { edgeConfig, tableFile } from './edge-config.ts'
+import { edgeConfig, tableFile, tables } from './edge-config.ts'
 import { inspectNginx } from './nginx-binary.ts'
 import { type SurfaceTargets, surfaceTargets } from './surfaces.ts'
 import { unusedCertificate } from './tls-lines.ts'
@@ -75,7 +75,6 @@ async function makeFolders(config: Config, folder: string, owner: Owner | null):
     if (created || path.startsWith(folder)) await own(path)
   }
   // Private keys are in one of them.
-  const tables = ['names', 'certificates', 'answers'] as const
   for (const path of [routesFile, ...tables.map(name => tableFile(config.edge, name))]) {
     const file = await open(path, 'a', 0o600)
     await file.chmod(0o600)

@@ -26,20 +26,20 @@ export async function tellOfExpiry(
 /** Waits until every live proxy has the current certificate of a name, and records that. False when they take too long, or none lives. */
 export async function untilServed(db: Db, hostname: string, pollMs: number): Promise<boolean> {
   const { current } = await findCertificates(db, hostname)
-  if (!current || !(await untilApplied(db, pollMs))) return false
+  if (!current || !(await untilApplied(db, pollMs, hostname))) return false
   await recordServed(db, current.id)
   return true
 }
 
-/** Waits until every live proxy has all that was committed before. False when they take too long, or none lives. */
-export async function untilApplied(db: Db, pollMs: number): Promise<boolean> {
+/** Waits until every live proxy has all that was committed before, of `host` too. False when they take too long, or none lives. */
+export async function untilApplied(db: Db, pollMs: number, host: string | null = null): Promise<boolean> {
   const number = await transaction(db, async trx => {
     await wakeEdges(trx)
     // Later than what is waited for: a proxy that has this one has all before it.
     return transactionNumber(trx)
   })
   const end = Date.now() + edgeRules.serveSeconds * 1000
-  while (!(await isAnyEdgeLive(db)) || (await edgesBehind(db, number)).length > 0) {
+  while (!(await isAnyEdgeLive(db)) || (await edgesBehind(db, number, host)).length > 0) {
     if (Date.now() > end) return false
     await sleep(pollMs) // ends with the worker
   }

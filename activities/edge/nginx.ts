@@ -127,8 +127,8 @@ function line(route: Route): string {
 /** The proxy's line of a custom name. Throws NameRefused for one that it could not read. */
 function nameLine(name: ServedName): string {
   assertName(name)
-  const { host, members, https } = name
-  return JSON.stringify({ host, members, https })
+  const { host, members } = name
+  return JSON.stringify({ host, members })
 }
 
 /** The proxy's line of a certificate. Throws CertificateRefused for one that clients would not accept. */

@@ -29,8 +29,6 @@ export interface ServedName {
    * get no requests.
    */
   members: string[]
-  /** `redirect`: requests over plain HTTP are sent to https. */
-  https: 'off' | 'redirect'
 }
 
 /** The proxy refuses this name; nothing changes, and other names are not affected. */
@@ -39,13 +37,12 @@ export class NameRefused extends Error {
 }
 
 /** Throws NameRefused for an invalid name. */
-export function assertName({ host, members, https }: ServedName): void {
+export function assertName({ host, members }: ServedName): void {
   const refuse = (why: string, value: unknown) => new NameRefused(`${why}: ${JSON.stringify(value)}`)
   if (!isHostName(host)) throw refuse('Not a host name in lower case', host)
   if (members.length < 1 || members.length > maxMembers) throw refuse(`1 to ${maxMembers} members are possible`, host)
   for (const member of members) if (!isMember(member)) throw refuse('Not the host name of a route', member)
   if (new Set(members).size < members.length) throw refuse('A member is named twice', members)
-  if (https !== 'off' && https !== 'redirect') throw refuse('Not a use of https', https)
 }
 
 function isMember(member: string): boolean {

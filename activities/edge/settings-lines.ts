@@ -31,26 +31,27 @@ export function settingsLines(settings: ServedSettings): SettingsLines {
     perMinute: requestsPerMinute ?? 0,
     maintenance,
     blocked,
+    pages: kinds.filter(kind => pages[kind]),
   }
   return {
     rules: JSON.stringify(rules),
-    pages: (['error', 'maintenance'] as const).map(kind => pageLine(kind, host, pages[kind])),
+    pages: kinds.map(kind => (pages[kind] ? pageLine(kind, settings) : pageRemoval(kind, host))),
   }
 }
 
 /** The proxy's lines that remove the settings and pages of a host name. */
 export function settingsRemoval(host: string): SettingsLines {
-  return {
-    rules: JSON.stringify({ host, removed: true }),
-    pages: (['error', 'maintenance'] as const).map(kind => pageLine(kind, host, null)),
-  }
+  return { rules: JSON.stringify({ host, removed: true }), pages: kinds.map(kind => pageRemoval(kind, host)) }
 }
 
-/** Base64 needs no escapes, whatever the page holds. */
-function pageLine(kind: keyof ServedSettings['pages'], host: string, html: string | null): string {
-  const page = `${kind} ${host}`
-  return JSON.stringify(html ? { page, text: Buffer.from(html).toString('base64') } : { page, removed: true })
-}
+const kinds = ['error', 'maintenance'] as const
+type PageKind = (typeof kinds)[number]
+
+/** Base64 needs no escapes, whatever the page holds. With the version the proxy knows which rules a page belongs to. */
+const pageLine = (kind: PageKind, { host, version, pages }: ServedSettings): string =>
+  JSON.stringify({ page: `${kind} ${host}`, version, text: Buffer.from(pages[kind] ?? '').toString('base64') })
+
+const pageRemoval = (kind: PageKind, host: string): string => JSON.stringify({ page: `${kind} ${host}`, removed: true })
 
 /** All bytes of the address in hexadecimal digits and the number of bits that count; null for what is no network. */
 function networkLine(network: string): string | null {

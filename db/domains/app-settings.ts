@@ -3,7 +3,9 @@ import { ApiError } from '../../policy/errors.ts'
 import { newId } from '../../policy/ids.ts'
 import {
   type AppSettings,
+  type AppSettingsChanges,
   appSettingsBounds,
+  changedSettings,
   defaultAppSettings,
   pageBytes,
 } from '../../policy/network/app-settings.ts'
@@ -24,14 +26,14 @@ export async function readAppSettings(db: Db, appId: string): Promise<AppSetting
 export async function changeAppSettings(
   db: Db,
   app: Pick<AppRow, 'id' | 'owner_id'>,
-  changes: Partial<AppSettings>,
+  changes: AppSettingsChanges,
 ): Promise<{ settings: AppSettings; transaction: string }> {
   return transaction(db, async trx => {
     // Serializes the account's changes, so that each counts the pages of the others.
     await trx('users').where({ id: app.owner_id }).forUpdate().first('id')
     if (!(await trx('apps').where({ id: app.id }).forShare().first('id'))) throw new ApiError('APP_NOT_FOUND')
     const before = await readAppSettings(trx, app.id)
-    const settings = { ...before, ...changes }
+    const settings = changedSettings(before, changes)
     await demandRoom(trx, app, settings)
     if (isDeepStrictEqual(settings, defaultAppSettings)) await trx('app_settings').where({ app_id: app.id }).delete()
     else if (!isDeepStrictEqual(settings, before)) await store(trx, app.id, settings)

@@ -11,15 +11,23 @@ export async function edgeSnapshot(db: Db): Promise<EdgeSnapshot> {
   return rows[0].snapshot
 }
 
-/** Records that a proxy has applied everything up to a snapshot. Two keepers of one proxy may do so in any order. */
-export async function recordEdge(db: Db, id: string, snapshot: EdgeSnapshot): Promise<void> {
+/**
+ * Records that a proxy has applied everything up to a snapshot, but what it has refused of some host names. Two keepers of one proxy may do
+ * so in any order.
+ */
+export async function recordEdge(
+  db: Db,
+  id: string,
+  snapshot: EdgeSnapshot,
+  refused: readonly string[] = [],
+): Promise<void> {
   await db.raw(
-    `insert into edges (id, applied) values (:id, :snapshot::pg_snapshot)
-     on conflict (id) do update set seen_at = now(), applied = case
+    `insert into edges (id, applied, refused) values (:id, :snapshot::pg_snapshot, :refused::text[])
+     on conflict (id) do update set seen_at = now(), refused = excluded.refused, applied = case
        when edges.applied is null or pg_snapshot_xmax(edges.applied) <= pg_snapshot_xmax(excluded.applied)
          or pg_snapshot_xmax(edges.applied) > pg_snapshot_xmax(pg_current_snapshot())  -- of another server, whose backup was restored
        then excluded.applied else edges.applied end`,
-    { id, snapshot },
+    { id, snapshot, refused: [...new Set(refused)] },
   )
 }
 
@@ -29,13 +37,13 @@ export async function transactionNumber(trx: Db): Promise<string> {
   return rows[0].number
 }
 
-/** The live proxies that have not applied a committed transaction yet. A proxy that was cut off is not waited for. */
-export async function edgesBehind(db: Db, transaction: string): Promise<string[]> {
+/** The live proxies that have not applied a committed transaction yet, or have refused something of `host`. One that was cut off is not waited for. */
+export async function edgesBehind(db: Db, transaction: string, host: string | null = null): Promise<string[]> {
   const { rows } = await db.raw(
     `select id from edges
       where seen_at > now() - make_interval(secs => :seconds)
-        and (applied is null or not pg_visible_in_snapshot(:transaction::text::xid8, applied))`,
-    { transaction, seconds: edgeRules.liveSeconds },
+        and (applied is null or not pg_visible_in_snapshot(:transaction::text::xid8, applied) or :host::text = any(refused))`,
+    { transaction, host, seconds: edgeRules.liveSeconds },
   )
   return rows.map(({ id }: { id: string }) => id)
 }

@@ -1,7 +1,12 @@
 import type { Knex } from 'knex'
+import { lockTables } from '../migration-locks.ts'
 
 /** What owners decide about the requests to their applications; applications at the defaults have no row. */
 export async function up(knex: Knex): Promise<void> {
+  await lockTables(knex, [
+    ['apps', 'share row exclusive'],
+    ['edges', 'access exclusive'],
+  ])
   await knex.raw(`
     create table app_settings (
       app_id text primary key references apps on delete cascade,
@@ -22,6 +27,9 @@ export async function up(knex: Knex): Promise<void> {
     create trigger app_settings_changed after insert or update or delete on app_settings
       for each row execute function note_app_settings();
     alter table app_settings enable always trigger app_settings_changed;
+
+    -- Host names of which this proxy has refused something: nothing of them counts as applied.
+    alter table edges add column refused text[] not null default '{}';
   `)
 }
 

@@ -42,7 +42,9 @@ function M.certificates()
   return serve(certificates.table)
 end
 
+-- A list tells of pages that are missing, so it sees to it that their file is not behind.
 function M.settings()
+  settings.pages:catch_up()
   return serve(settings.table)
 end
 

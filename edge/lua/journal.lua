@@ -114,7 +114,10 @@ function Journal:change(line)
     local old = self.dict:get(key)
     if old == value then return true end
     local ok, reason = self:put(key, value)
-    if not ok then return nil, reason end
+    if not ok then
+      if old ~= nil then self:put(key, old) end -- it has made room in vain
+      return nil, reason
+    end
     ok, reason = self:append(line)
     if ok or self:disown() then return true end
     self:put(key, old)

@@ -1,15 +1,12 @@
--- Custom host names: host name -> its members, which are host names of routes, and its use of https. Where an application runs stands in
--- its route alone, so nothing here changes with a start, a deploy or a boot. After `@` a member names the application that its route must
--- lead to: a subdomain may be given to another account before its member is taken off.
+-- Custom host names: host name -> its members, which are host names of routes. Where an application runs stands in its route alone, so
+-- nothing here changes with a start, a deploy or a boot. After `@` a member names the application that its route must lead to: a subdomain
+-- may be given to another account before its member is taken off.
 local journal = require 'journal'
 
-local VALUE = '^(%a+) (%S+)$'
-local LINE = '^{"host":"([a-z0-9.-]+)","members":%[(.-)%],"https":"(%a+)"}$'
-local USES = { off = true, redirect = true }
+local LINE = '^{"host":"([a-z0-9.-]+)","members":%[(.-)%]}$'
 
-local function record(host, value)
-  local https, members = value:match(VALUE)
-  return '{"host":"' .. host .. '","members":["' .. members:gsub(',', '","') .. '"],"https":"' .. https .. '"}'
+local function record(host, members)
+  return '{"host":"' .. host .. '","members":["' .. members:gsub(',', '","') .. '"]}'
 end
 
 -- `"a@1","b"` as `a@1,b`; nil where one of them is no member.
@@ -27,10 +24,10 @@ end
 local function parse(line)
   local removed = line:match('^{"host":"([a-z0-9.-]+)","removed":true}$')
   if removed then return removed, nil end
-  local host, text, https = line:match(LINE)
+  local host, text = line:match(LINE)
   local members = host and listed(text)
-  if not members or not USES[https] then return nil, nil, 'malformed name: ' .. line:sub(1, 200) end
-  return host, https .. ' ' .. members
+  if not members then return nil, nil, 'malformed name: ' .. line:sub(1, 200) end
+  return host, members
 end
 
 local M = { table = journal.new { name = 'names', parse = parse, record = record } }
@@ -39,17 +36,16 @@ local M = { table = journal.new { name = 'names', parse = parse, record = record
 local apart = setmetatable({}, { __mode = 'v' })
 
 local function take_apart(value)
-  local https, list = value:match(VALUE)
   local members, apps = {}, {}
-  for member in list:gmatch('[^,]+') do
+  for member in value:gmatch('[^,]+') do
     local route, app = member:match('^([^@]+)@?(.*)$')
     members[#members + 1] = route
     if app ~= '' then apps[route] = app end
   end
-  return { members = members, apps = apps, https = https }
+  return { members = members, apps = apps }
 end
 
--- The `members` of a custom name, `apps` that they must be, by member, and `https` ('off' or 'redirect'); or nil. Not to be changed.
+-- The `members` of a custom name, and `apps` that they must be, by member; or nil. Not to be changed.
 function M.find(host)
   local value = M.table.dict:get(host)
   if not value then return nil end

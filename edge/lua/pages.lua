@@ -107,8 +107,8 @@ local UNREACHABLE = { [502] = true, [503] = true, [504] = true }
 local function own_page(refusal)
   local member = ngx.var.member or ''
   if member == '' then return nil end
-  if refusal == 'maintenance' then return settings.page('maintenance', member) end
-  return UNREACHABLE[ngx.status] and settings.page('error', member)
+  local kind = refusal == 'maintenance' and refusal or UNREACHABLE[ngx.status] and 'error'
+  return kind and settings.page(kind, member, ngx.var.app_id)
 end
 
 -- For a host name of an application: its own page, or a small one for people. `refused` = this port refuses plain http of other machines.

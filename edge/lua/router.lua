@@ -142,8 +142,8 @@ local function without_route(var)
   return 503
 end
 
--- Counts the request for the application that answers it; a member that is full or closed leaves it to the others. Returns the status of a
--- refusal, or nil and the version of the route.
+-- Counts the request for the application that answers it; a member that is full leaves it to the others. Returns the status of a refusal,
+-- or nil and the version of the route.
 local function enter(var, max, room)
   local member, tried = targets.choose(var.host), nil
   if not member then return without_route(var) end
@@ -151,35 +151,44 @@ local function enter(var, max, room)
     local app, _, port, version = routes.find(member)
     if not app then return 404 end -- removed a moment ago
     var.app_id, var.member = app, member
+    if settings.is_closed(member, app) then
+      var.refusal = 'maintenance' -- only without a member that is open
+      return 503
+    end
     local status = unwanted(var, member, app)
     if status then return status end
-    if settings.is_closed(member, app) then
-      var.refusal = 'maintenance'
-    elseif port == HELD then
-      return 503
-    else
-      local entered, full = connections.enter(app, max, room)
-      if entered then
-        var.entered = app
-        return nil, version
-      end
-      if not full then return 503 end
-      var.refusal = 'full'
+    if port == HELD then return 503 end
+    local entered, full = connections.enter(app, max, room)
+    if entered then
+      var.entered = app
+      return nil, version
     end
+    if not full then return 503 end
     tried = tried or {}
     tried[member] = true
     member = targets.choose(var.host, tried)
   end
+  var.refusal = 'full'
   return 503
 end
 
--- The request goes to another application than the one it was admitted for, unless that one would not admit it.
+-- The request goes to another application than the one it was admitted for; false if that one would not admit it.
 local function turn_to(var, member)
   local app = routes.find(member)
-  if not app or settings.is_closed(member, app) or settings.blocks(member, app, var) then return end
+  if not app or settings.blocks(member, app, var) then return false end
   if app ~= var.entered then connections.move(var.entered, app) end
   var.entered, var.app_id, var.member = app, app, member
   var.uncacheable = '1' -- the key names the application that was to answer
+  return true
+end
+
+-- Turns to a member that was not tried and admits the request, if there is one.
+local function turn_on(var, tried)
+  local member = targets.choose(var.host, tried)
+  while member and not turn_to(var, member) do
+    tried[member] = true
+    member = targets.choose(var.host, tried)
+  end
 end
 
 -- Access phase of an application's host. `max` is the limit of its open requests, `room` that of all applications in this worker.
@@ -202,8 +211,7 @@ function M.again()
   local refused = find(var.upstream_bytes_sent or '-', '%f[%d-][0-]$')
   if not safe or has_body or not refused then return ngx.exit(502) end
   ngx.sleep(SECOND_ATTEMPT_SECONDS)
-  local member = targets.choose(var.host)
-  if member then turn_to(var, member) end
+  turn_on(var, {})
 end
 
 -- Tells browsers what the application has set for https.
@@ -236,8 +244,7 @@ local function pass_on(var, ctx)
   targets.rest(ctx.address, ctx.port)
   ctx.tried = ctx.tried or {}
   ctx.tried[var.member] = true
-  local member = targets.choose(var.host, ctx.tried)
-  if member then turn_to(var, member) end
+  turn_on(var, ctx.tried)
 end
 
 -- Upstream phase. Reads the table on each try, so that a request whose container was just replaced reaches the new one.

@@ -3,14 +3,15 @@
 local bit = require 'bit'
 local journal = require 'journal'
 local names = require 'names'
+local routes = require 'routes'
 
 local band, byte, char, sub, floor = bit.band, string.byte, string.char, string.sub, math.floor
 local counts = ngx.shared.address_counts
 
 local HEAD = '^{"host":"([a-z0-9.-]+)","appId":"([%w_-]+)","version":"([%w._-]+)","minTls":"(1%.[23])","hsts":"([%w=; -]*)"'
-local LINE = HEAD .. ',"perMinute":(%d+),"maintenance":(%a+),"blocked":%[([%x/",]*)%]}$'
+local LINE = HEAD .. ',"perMinute":(%d+),"maintenance":(%a+),"blocked":%[([%x/",]*)%],"pages":%[([a-z",]*)%]}$'
 local REMOVED = '^{"host":"([a-z0-9.-]+)","removed":true}$'
-local PAGE = '^{"page":"(%a+ [a-z0-9.-]+)","text":"([%w+/=]+)"}$'
+local PAGE = '^{"page":"(%a+ [a-z0-9.-]+)","version":"([%w._-]+)","text":"([%w+/=]+)"}$'
 local PAGE_REMOVED = '^{"page":"(%a+ [a-z0-9.-]+)","removed":true}$'
 local COUNTED_SECONDS = 60
 local BYTES_OF = { [8] = 4, [32] = 16 } -- by the number of hexadecimal digits
@@ -53,41 +54,56 @@ end
 local function parse_page(line)
   local removed = line:match(PAGE_REMOVED)
   if removed then return removed, nil end
-  local page, text = line:match(PAGE)
+  local page, version, text = line:match(PAGE)
   if not page then return nil, nil, 'malformed page: ' .. line:sub(1, 200) end
-  return page, text
+  return page, version .. ' ' .. text
 end
 
 local function record(_, line)
   return line
 end
 
+local function page_record(page, value)
+  return '{"page":"' .. page .. '","version":"' .. value:gsub(' ', '","text":"', 1) .. '"}'
+end
+
+local pages = journal.new { name = 'pages', parse = parse_page, record = page_record }
+
+-- The text of a page of this version, or nil.
+local function page_of(kind, host, version)
+  local value = pages.dict:get(kind .. ' ' .. host)
+  local of, text = (value or ''):match('^(%S+) (.+)$')
+  return of == version and text or nil
+end
+
+-- The version of rules whose pages are missing is another one, so they are set again soon; so is that of a file that may be behind.
+local OUTDATED = 'outdated'
+
 local function shown(host, line)
-  local _, _, version = line:match(HEAD)
+  local _, _, version, _, _, _, _, _, kinds = line:match(LINE)
+  for kind in kinds:gmatch('%a+') do
+    if not page_of(kind, host, version) then version = OUTDATED end
+  end
   return '{"host":"' .. host .. '","version":"' .. version .. '"}'
 end
 
--- The file may be behind: of another version, they are set again soon.
 local function outdated(line)
-  return (line:gsub('"version":"[%w._-]+"', '"version":"outdated"', 1))
-end
-
-local function page_record(page, text)
-  return '{"page":"' .. page .. '","text":"' .. text .. '"}'
+  return (line:gsub('"version":"[%w._-]+"', '"version":"' .. OUTDATED .. '"', 1))
 end
 
 local M = {
   table = journal.new { name = 'settings', parse = parse, record = record, shown = shown, stale = outdated },
-  pages = journal.new { name = 'pages', parse = parse_page, record = page_record },
+  pages = pages,
 }
 
 -- Values that this worker has taken apart, while they are in use.
 local apart = setmetatable({}, { __mode = 'v' })
 
 local function take_apart(line)
-  local _, app, _, min_tls, hsts, per_minute, maintenance, blocked = line:match(LINE)
+  local _, app, version, min_tls, hsts, per_minute, maintenance, blocked = line:match(LINE)
   return {
     app = app,
+    version = version,
     only_tls_1_3 = min_tls == '1.3',
     hsts = hsts ~= '' and hsts or nil,
     per_minute = tonumber(per_minute),
@@ -110,7 +126,7 @@ end
 
 -- The first rules of a host name's applications that `matches`, and the member that they are of; nil without.
 local function find(host, matches)
-  local own = rules_of(host)
+  local own = rules_of(host, (routes.find(host)))
   if own then return matches(own) and own or nil, host end
   local name = names.find(host)
   for _, member in ipairs(name and name.members or {}) do
@@ -171,8 +187,9 @@ function M.hsts(member, app)
 end
 
 -- The application's own page, `error` or `maintenance`; nil without.
-function M.page(kind, member)
-  local text = M.pages.dict:get(kind .. ' ' .. member)
+function M.page(kind, member, app)
+  local rules = rules_of(member, app)
+  local text = rules and page_of(kind, member, rules.version)
   return text and ngx.decode_base64(text)
 end
 

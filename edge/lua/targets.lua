@@ -3,6 +3,7 @@
 local connections = require 'connections'
 local names = require 'names'
 local routes = require 'routes'
+local settings = require 'settings'
 
 local random = math.random
 local resting = ngx.shared.connections
@@ -11,9 +12,9 @@ local M = {}
 
 local REST_SECONDS = 2
 local HELD = routes.HELD
--- Added to a member's load: one that rests is chosen only without one that is ready. One whose route is held is chosen only without both,
--- and never for a second try.
-local RESTS, IS_HELD = 1e6, 1e9
+-- Added to a member's load: one that rests is chosen only without one that is ready. One whose route is held, or that is closed for
+-- maintenance, is chosen only without both, and never for a second try.
+local RESTS, IS_AWAY = 1e6, 1e9
 
 local function key_of(address, port)
   return 'rest ' .. address .. ' ' .. port
@@ -29,7 +30,7 @@ local function load_of(member, wanted, tried)
   if tried and tried[member] then return nil end
   local app, address, port = routes.find(member)
   if not app or wanted and wanted ~= app then return nil end
-  if port == HELD then return not tried and IS_HELD or nil end
+  if port == HELD or settings.is_closed(member, app) then return not tried and IS_AWAY or nil end
   return connections.count(app) + (resting:get(key_of(address, port)) and RESTS or 0)
 end
 

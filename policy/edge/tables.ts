@@ -1,5 +1,5 @@
 /**
- * Memory of the proxy's tables that tenants fill, in MB. The proxy uses what it stores, so they are large enough for every account at its
- * bounds rather than for the usual one: 3,000 with all pages that they may have, and 6,000 applications with all networks.
+ * Memory of the proxy's tables that tenants fill, in MB; it is used as they fill. Room for 4,000 applications with all networks that they
+ * may have (8 KB each, in pages of 4 KB), and for 2,500 accounts with all pages (4 of 24 KB).
  */
 export const edgeTables = { settingsMb: 32, pagesMb: 256 } as const

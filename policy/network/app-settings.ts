@@ -16,7 +16,7 @@ export interface AppSettings {
   error_page: string
 }
 
-interface Hsts {
+export interface Hsts {
   enabled: boolean
   /** Seconds for which browsers use https only; with 0 they forget what they were told. */
   max_age: number
@@ -35,7 +35,7 @@ export const defaultAppSettings: AppSettings = {
   error_page: '',
 }
 
-/** Every proxy holds all settings in memory, so they are bounded for each account. */
+/** Every proxy holds all settings in memory (policy/edge/tables.ts), so they are bounded. Networks and sizes of pages are those of an application. */
 export const appSettingsBounds = {
   pageBytes: 16_384,
   /** All pages of an account together. */
@@ -45,6 +45,16 @@ export const appSettingsBounds = {
   /** Two years. */
   hstsSeconds: 63_072_000,
 } as const
+
+/** Changes of some settings; those that are left out stay as they are. */
+export type AppSettingsChanges = Partial<Omit<AppSettings, 'hsts'> & { hsts: Partial<Hsts> }>
+
+/** All settings after these changes. */
+export function changedSettings(before: AppSettings, { hsts, ...changes }: AppSettingsChanges): AppSettings {
+  const set = Object.fromEntries(Object.entries(changes).filter(([, value]) => value !== undefined))
+  const hstsSet = Object.fromEntries(Object.entries(hsts ?? {}).filter(([, value]) => value !== undefined))
+  return { ...before, ...set, hsts: { ...before.hsts, ...hstsSet } }
+}
 
 /** UTF-8 bytes of the pages. */
 export function pageBytes({ maintenance_page, error_page }: AppSettings): number {

@@ -31,8 +31,7 @@ async function group(t: { teardown(work: () => unknown): void }, ms: number) {
     await proxy.stop()
     await Promise.all([...origins.values()].map(origin => origin.stop()))
   })
-  const setMembers = (members: readonly string[]) =>
-    proxy.edge.setName({ host, members: members.map(memberOf), https: 'off' })
+  const setMembers = (members: readonly string[]) => proxy.edge.setName({ host, members: members.map(memberOf) })
   await setMembers(labels)
   return { proxy, answered, origins, setMembers }
 }

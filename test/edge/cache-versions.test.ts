@@ -109,7 +109,7 @@ test('members of a custom name have what they answer, and what another has answe
   await one.serve('1.0')
   await two.serve('1.0')
   const host = 'group.example.org'
-  const setMembers = (...members: string[]) => proxy.edge.setName({ host, members, https: 'off' })
+  const setMembers = (...members: string[]) => proxy.edge.setName({ host, members })
   for (const member of [one, two]) {
     await setMembers(member.host)
     await member.warm(host)

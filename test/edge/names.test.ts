@@ -26,7 +26,7 @@ const setRoute = (label: string, port: number) =>
 async function balanced(label: string, ports: Record<string, number>): Promise<string> {
   for (const [member, port] of Object.entries(ports)) await setRoute(member, port)
   const host = `${label}.example.org`
-  await proxy.edge.setName({ host, members: Object.keys(ports).map(memberOf), https: 'off' })
+  await proxy.edge.setName({ host, members: Object.keys(ports).map(memberOf) })
   return host
 }
 
@@ -68,13 +68,13 @@ test('a member whose subdomain was given to another application gets nothing, wh
   const host = 'given.example.org'
   for (const [label, port] of Object.entries(ports)) await setRoute(label, port)
   const members = [`${memberOf('stays')}@${appOf('stays')}`, `${memberOf('foreign')}@${appOf('former')}`]
-  await proxy.edge.setName({ host, members, https: 'off' })
+  await proxy.edge.setName({ host, members })
   t.deepEqual(await bodies(host, 20), new Set(['stays']))
   t.deepEqual((await proxy.edge.listNames()).find(name => name.host === host)?.members, members)
-  await proxy.edge.setName({ host, members: members.slice(1), https: 'off' })
+  await proxy.edge.setName({ host, members: members.slice(1) })
   t.is((await ask(proxy.port, host)).status, 404)
   for (const member of ['a.apps.localhost@', 'a.apps.localhost@x@y', '@x', 'a.apps.localhost@x y'])
-    await t.throwsAsync(proxy.edge.setName({ host, members: [member], https: 'off' }), { name: 'NameRefused' }, member)
+    await t.throwsAsync(proxy.edge.setName({ host, members: [member] }), { name: 'NameRefused' }, member)
 })
 
 test('the log names the application that answered, also after a try at another', async t => {
@@ -92,7 +92,7 @@ test('the log names the application that answered, also after a try at another',
 
 test('a host without route and name has no entry; a name whose members have no route neither', async t => {
   t.is((await ask(proxy.port, 'nobody.example.org')).status, 404)
-  await proxy.edge.setName({ host: 'empty.example.org', members: [memberOf('not-there')], https: 'off' })
+  await proxy.edge.setName({ host: 'empty.example.org', members: [memberOf('not-there')] })
   const seen = await ask(proxy.port, 'empty.example.org')
   t.is(seen.status, 404)
   t.regex(seen.body, /No application answers at empty\.example\.org/)
@@ -102,7 +102,7 @@ test('a host that has a route is never another name', async t => {
   const { route, other } = (await origins(t, 'route', 'other')) as { route: number; other: number }
   await setRoute('route', route)
   await setRoute('other', other)
-  await proxy.edge.setName({ host: memberOf('route'), members: [memberOf('other')], https: 'off' })
+  await proxy.edge.setName({ host: memberOf('route'), members: [memberOf('other')] })
   t.deepEqual(await bodies(memberOf('route'), 10), new Set(['route']))
   await proxy.edge.removeRoute(memberOf('route'))
   t.deepEqual(await bodies(memberOf('route'), 3), new Set(['other']))
@@ -182,7 +182,7 @@ test('names outlive a killed proxy', async t => {
   const origin = await named('kept')
   t.teardown(origin.stop)
   await own.edge.setRoute({ host: 'a.apps.localhost', appId: 'a1', address, port: origin.port })
-  const kept = { host: 'kept.example.org', members: ['a.apps.localhost'], https: 'redirect' as const }
+  const kept = { host: 'kept.example.org', members: ['a.apps.localhost'] }
   await own.edge.syncNames([kept, { ...kept, host: 'removed.example.org' }])
   await own.edge.removeName('removed.example.org')
   await own.kill('SIGKILL')
@@ -202,13 +202,11 @@ test('lines that are no names are refused by the proxy itself', async t => {
     })
   const lines = [
     ...['', '{}', 'x', '{"host":"a.org"}', '{"host":"a.org","removed":false}'],
-    ...['[]', '[""]', '["a",]', '["a" ,"b"]', '[a]', '["a\\"b"]', '["A"]', '["a","https":"off"]', '"a"', 'null'].map(
-      members => `{"host":"a.org","members":${members},"https":"off"}`,
+    ...['[]', '[""]', '["a",]', '["a" ,"b"]', '[a]', '["a\\"b"]', '["A"]', '["a"],"x":1', '"a"', 'null'].map(
+      members => `{"host":"a.org","members":${members}}`,
     ),
-    ...['"on"', '"off","x":1', '"off",', 'off', '"off"}\n{"host":"b.org"'].map(
-      https => `{"host":"a.org","members":["a"],"https":${https}}`,
-    ),
-    ...['a b', 'A', '*', 'a"', ''].map(host => `{"host":"${host}","members":["a"],"https":"off"}`),
+    '{"host":"a.org","members":["a"]}\n{"host":"b.org"}',
+    ...['a b', 'A', '*', 'a"', ''].map(host => `{"host":"${host}","members":["a"]}`),
   ]
   for (const line of lines) t.is(await post(line), 422, line)
   t.deepEqual(

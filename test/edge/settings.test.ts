@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto'
 import { request } from 'node:http'
 import test, { type ExecutionContext } from 'ava'
+import { control } from '../../activities/edge/control-socket.ts'
 import type { ServedSettings } from '../../activities/edge/port.ts'
 import { unusedPort } from '../../cli/installation/ports.ts'
 import { unset } from '../contracts/edge/settings.ts'
@@ -113,6 +114,8 @@ test('maintenance closes an application, also while it is stopped, and shows its
   t.like(await get(), { status: 503, body: page })
   await proxy.edge.removeRoute(host)
   t.like(await get(), { status: 503, body: page })
+  const lines = (await proxy.accessLog(1)).filter(line => line.host === host && line.status === 503)
+  t.true(lines.length > 0 && lines.every(({ mitigated }) => mitigated === true))
   await set({ pages: { maintenance: page, error: null } })
   t.is((await get()).status, 404, 'open again, and without a route there is no application')
   await proxy.edge.setRoute(route)
@@ -122,7 +125,7 @@ test('maintenance closes an application, also while it is stopped, and shows its
 test('of the members of a custom name those answer that are open; when none is, it is closed', async t => {
   const [one, two] = [await app(t, 'one'), await app(t, 'two')]
   const host = 'settings-group.example.org'
-  await proxy.edge.setName({ host, members: [one.member, two.member], https: 'off' })
+  await proxy.edge.setName({ host, members: [one.member, two.member] })
   await one.set({ maintenance: true, pages: { maintenance: 'of one', error: null } })
   for (let n = 0; n < 10; n++) t.is((await one.get(undefined, host)).body, 'two')
   await two.set({ maintenance: true, pages: { maintenance: 'of two', error: null } })
@@ -134,10 +137,38 @@ test('of the members of a custom name those answer that are open; when none is, 
   t.is((await one.get(undefined, host)).status, 404)
 })
 
+test('limits and blocks of a member that is closed are not those of the others', async t => {
+  const [one, two] = [await app(t, 'one'), await app(t, 'two')]
+  const host = 'settings-limits.example.org'
+  await proxy.edge.setName({ host, members: [one.member, two.member] })
+  await one.set({ maintenance: true, requestsPerMinute: 1, blockedNetworks: ['127.0.0.5'] })
+  for (let n = 0; n < 10; n++) t.is((await one.get('127.0.0.5', host)).body, 'two')
+  t.is((await one.get('127.0.0.5')).status, 503, 'closed, whoever asks')
+})
+
+test('a member that is closed for maintenance takes part in no second try, and says nothing of the others', async t => {
+  const [one, two, three] = [await app(t, 'one'), await app(t, 'two'), await app(t, 'three')]
+  const host = 'settings-failover.example.org'
+  await proxy.edge.setName({ host, members: [one.member, two.member, three.member] })
+  await two.set({ maintenance: true, pages: { maintenance: 'of two', error: null } })
+  const away = await unusedPort()
+  await proxy.edge.setRoute({ ...one.route, port: away })
+  for (let n = 0; n < 20; n++) t.is((await one.get(undefined, host)).body, 'three')
+  await proxy.edge.setRoute({ ...three.route, port: away })
+  await three.set({ pages: { error: 'of three', maintenance: null } })
+  await one.set({ pages: { error: 'of one', maintenance: null } })
+  for (let n = 0; n < 5; n++) {
+    const { status, body, headers } = await one.get(undefined, host)
+    t.is(status, 502)
+    t.regex(body, /^of (one|three)$/)
+    t.is(headers['retry-after'], '2')
+  }
+})
+
 test('a request does not turn to a member that has blocked its address', async t => {
   const [one, two] = [await app(t, 'one'), await app(t, 'two')]
   const host = 'settings-turn.example.org'
-  await proxy.edge.setName({ host, members: [one.member, two.member], https: 'off' })
+  await proxy.edge.setName({ host, members: [one.member, two.member] })
   await proxy.edge.setRoute({ ...one.route, port: await unusedPort() })
   await two.set({ blockedNetworks: ['127.0.0.5'] })
   const statuses = new Set<number>()
@@ -147,12 +178,15 @@ test('a request does not turn to a member that has blocked its address', async t
 })
 
 test('settings of another application at the same host name do not count', async t => {
-  const { get, set, member } = await app(t, 'one')
+  const { get, set, member, route } = await app(t, 'one')
   const host = 'settings-stale.example.org'
-  await proxy.edge.setName({ host, members: [member], https: 'off' })
-  await set({ appId: 'before', maintenance: true })
+  await proxy.edge.setName({ host, members: [member] })
+  const pages = { error: 'of before', maintenance: 'of before' }
+  await set({ appId: 'before', maintenance: true, pages })
   t.is((await get()).body, 'one')
   t.is((await get(undefined, host)).body, 'one')
+  await proxy.edge.setRoute({ ...route, port: 0 })
+  t.notRegex((await get()).body, /of before/)
 })
 
 test('the error page is shown while the application is not reachable, and for nothing else', async t => {
@@ -187,6 +221,34 @@ test('browsers are told to use https only over https, in every answer of the app
   t.is(await over(), 'max-age=0')
 })
 
+test('settings whose page is missing or of another version are listed as outdated, and show no page', async t => {
+  const { get, set, host } = await app(t, 'one')
+  const post = (body: string) =>
+    control(proxy.config.edge.controlSocket, { method: 'POST', path: '/pages', body, Refused: Error })
+  const listed = async () => (await proxy.edge.listSettings([host]))[0]?.version
+  await set({ maintenance: true, pages: { maintenance: 'of one', error: null } })
+  t.is(await listed(), '1')
+  await post(JSON.stringify({ page: `maintenance ${host}`, version: '7', text: 'YQ==' }))
+  t.is(await listed(), 'outdated')
+  t.regex((await get()).body, /is closed for maintenance/)
+  await post(JSON.stringify({ page: `maintenance ${host}`, removed: true }))
+  t.is(await listed(), 'outdated')
+  await set({ maintenance: true, pages: { maintenance: 'of one', error: null } })
+  t.is(await listed(), '2')
+  t.is((await get()).body, 'of one')
+})
+
+test('a change that finds no room leaves what was there', async t => {
+  const post = (proof: string) =>
+    control(proxy.config.edge.controlSocket, {
+      ...{ method: 'POST', path: '/answers', Refused: RangeError },
+      body: JSON.stringify({ kind: 'berth-check', proof }),
+    })
+  await post('small')
+  await t.throwsAsync(post('x'.repeat(100_000)), { instanceOf: RangeError, message: /no memory/ })
+  t.is((await ask(proxy.port, 'any.apps.localhost', { path: '/.well-known/berth-check/token' })).body, 'token.small')
+})
+
 test('settings and pages outlive a killed proxy', async t => {
   const own = await startProxy()
   t.teardown(own.stop)
@@ -212,7 +274,7 @@ test('lines that are no settings or pages are refused by the proxy itself', asyn
     })
   const fields = {
     ...{ host: '"odd.apps.localhost"', appId: '"a"', version: '"1"', minTls: '"1.2"', hsts: '""', perMinute: '0' },
-    ...{ maintenance: 'false', blocked: '[]' },
+    ...{ maintenance: 'false', blocked: '[]', pages: '[]' },
   }
   const line = (changes: Partial<typeof fields>) =>
     `{${Object.entries({ ...fields, ...changes })
@@ -224,6 +286,7 @@ test('lines that are no settings or pages are refused by the proxy itself', asyn
     ...['"max-age=1\\n"', '"a:b"', 'null'].map(hsts => ({ hsts })),
     ...['-1', '1.5', '"1"', 'null'].map(perMinute => ({ perMinute })),
     ...['1', 'null', '"true"', 'yes'].map(maintenance => ({ maintenance })),
+    ...['[1]', 'null', '"error"'].map(pages => ({ pages })),
     ...['["0a/8"]', '["0a000000"]', '["0a000000/33"]', '["0a000000/8",]', '[0a000000/8]', 'null'].map(blocked => ({
       blocked,
     })),
@@ -232,8 +295,9 @@ test('lines that are no settings or pages are refused by the proxy itself', asyn
   t.is(await post('/settings', line({})), 204)
   await proxy.edge.removeSettings('odd.apps.localhost')
   const pages = [
-    ...['{"page":"error","text":"YQ=="}', '{"page":"error a","text":""}', '{"page":"error a","text":"<p>"}'],
-    ...['{"page":"error A","text":"YQ=="}', '{"page":"error a"}', ''],
+    ...['error', 'error A', 'error a b'].map(page => `{"page":"${page}","version":"1","text":"YQ=="}`),
+    ...['', '<p>', 'a b'].map(text => `{"page":"error a","version":"1","text":"${text}"}`),
+    ...['{"page":"error a","text":"YQ=="}', '{"page":"error a"}', ''],
   ]
   for (const page of pages) t.is(await post('/pages', page), 422, page)
 })

@@ -104,8 +104,8 @@ export class DomainRounds {
     })
   }
 
-  #nameOf({ hostname, members: apps, secured }: ServedDomain): ServedName {
+  #nameOf({ hostname, members: apps }: ServedDomain): ServedName {
     const members = apps.map(({ id, subdomain }) => `${subdomain}.${this.#options.appsDomain}@${id}`)
-    return { host: hostname, members, https: secured ? 'redirect' : 'off' }
+    return { host: hostname, members }
   }
 }

@@ -46,8 +46,10 @@ export async function keepRoutes(options: RouteKeeperOptions, signal: AbortSigna
     const { refused, refusedSettings } = await rounds.round()
     report('route', refused)
     report('settings', refusedSettings)
-    report('name', (await domains.round()).refused)
-    await recordEdge(db, edgeName, snapshot)
+    const names = await domains.round()
+    report('name', names.refused)
+    const hosts = [refused, refusedSettings, names.refused].flat().map(({ host }) => host)
+    await recordEdge(db, edgeName, snapshot, hosts)
   }
   await loop(round, { signal, everyMs, onError: warn, bell })
   await notifications.close()

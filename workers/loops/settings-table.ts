@@ -13,15 +13,21 @@ export async function syncSettings(tables: Tables, hosts?: readonly string[]): P
     hosts,
     wanted: new Map([...byHost].map(([host, { version }]) => [host, version])),
     list: async some => new Map((await edge.listSettings(some)).map(({ host, version }) => [host, version])),
-    async set(host) {
-      const row = byHost.get(host)!
-      const found = await findAppSettings(db, row.id)
-      if (found) await edge.setSettings(servedSettings(host, row, found))
-    },
+    set: host => setCurrent(tables, host, byHost.get(host)!),
     remove: host => edge.removeSettings(host),
     Refused: SettingsRefused,
   })
   return refused
+}
+
+/** Sets what is stored, and looks again: another worker may have set a later version meanwhile. */
+async function setCurrent(tables: Tables, host: string, row: ServedAppSettings): Promise<void> {
+  const { db, edge } = tables
+  const found = await findAppSettings(db, row.id)
+  if (!found) return edge.removeSettings(host)
+  await edge.setSettings(servedSettings(host, row, found))
+  const now = await findAppSettings(db, row.id)
+  if (now?.version !== found.version) return setCurrent(tables, host, row)
 }
 
 function servedSettings(

@@ -24,6 +24,7 @@ export const purgeAppCache = endpoint({
       await wakeEdges(trx)
       return transactionNumber(trx)
     })
-    if (!(await everyEdgeHas(db, purge, exchange.signal))) throw new ApiError('PURGE_CACHE_FAILED')
+    if (!(await everyEdgeHas(db, { transaction: purge, host: null }, exchange.signal)))
+      throw new ApiError('PURGE_CACHE_FAILED')
   },
 })

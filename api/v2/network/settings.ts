@@ -2,9 +2,9 @@ import { z } from 'zod'
 import { changeAppSettings, readAppSettings } from '../../../db/domains/app-settings.ts'
 import { canonicalNetwork } from '../../../lib/addresses.ts'
 import { ApiError } from '../../../policy/errors.ts'
-import { type AppSettings, appSettingsBounds as bounds, defaultHsts } from '../../../policy/network/app-settings.ts'
+import { appSettingsBounds as bounds } from '../../../policy/network/app-settings.ts'
 import { endpoint } from '../../pipeline/endpoint.ts'
-import { optional, withDefault } from '../../pipeline/fields.ts'
+import { optional } from '../../pipeline/fields.ts'
 import { everyEdgeHas } from './edge-acknowledgement.ts'
 
 const settings = z.object({
@@ -37,6 +37,11 @@ const network = z.string().transform((text, context) => {
   return z.NEVER
 })
 
+const networks = z
+  .array(network)
+  .max(bounds.networks)
+  .transform(all => [...new Set(all)])
+
 /** Contract 4.38: changes the settings that are sent, and answers once every proxy has them. */
 export const updateNetworkSettings = endpoint({
   name: 'apps.network.settings.update',
@@ -48,25 +53,24 @@ export const updateNetworkSettings = endpoint({
     min_tls: optional(z.enum(['1.2', '1.3'])),
     hsts: optional(
       z.object({
-        enabled: z.boolean(),
-        max_age: withDefault(defaultHsts.max_age, z.number().int().min(0).max(bounds.hstsSeconds)),
-        include_subdomains: withDefault(false, z.boolean()),
+        enabled: optional(z.boolean()),
+        max_age: optional(z.number().int().min(0).max(bounds.hstsSeconds)),
+        include_subdomains: optional(z.boolean()),
       }),
     ),
     requests_per_minute: optional(z.number().int().min(0).max(bounds.requestsPerMinute)),
-    blocked_networks: optional(z.array(network).max(bounds.networks)),
+    blocked_networks: optional(networks),
     maintenance: optional(z.boolean()),
     maintenance_page: optional(page),
     error_page: optional(page),
   }),
   response: settings.extend({ applied: z.boolean() }),
   errors: ['NO_UPDATE_DATA'],
-  async handle({ app, body, exchange }, { db }) {
-    const sent = Object.fromEntries(Object.entries(body).filter(([, value]) => value !== undefined))
-    const changes: Partial<AppSettings> = sent
-    if (Object.keys(changes).length === 0) throw new ApiError('NO_UPDATE_DATA', 'Send at least one setting.')
-    if (changes.blocked_networks) changes.blocked_networks = [...new Set(changes.blocked_networks)]
-    const changed = await changeAppSettings(db, app, changes)
-    return { ...changed.settings, applied: await everyEdgeHas(db, changed.transaction, exchange.signal) }
+  async handle({ app, body, exchange }, { db, config }) {
+    if (Object.values(body).every(value => value === undefined))
+      throw new ApiError('NO_UPDATE_DATA', 'Send at least one setting.')
+    const changed = await changeAppSettings(db, app, body)
+    const host = app.subdomain && `${app.subdomain}.${config.appsDomain}`
+    return { ...changed.settings, applied: await everyEdgeHas(db, { ...changed, host }, exchange.signal) }
   },
 })

@@ -103,7 +103,6 @@ export function edgeContract(test: TestFn, name: string, make: () => Promise<Edg
   const custom = (label: string, members: string[] = ['a.apps.localhost']): ServedName => ({
     host: `${label}.example.org`,
     members,
-    https: 'off',
   })
   const namesOf = async (edge: Edge) => (await edge.listNames()).sort((one, other) => (one.host < other.host ? -1 : 1))
 
@@ -117,7 +116,7 @@ export function edgeContract(test: TestFn, name: string, make: () => Promise<Edg
         'b',
         Array.from({ length: 64 }, (_, n) => `m${n}.apps.localhost`),
       )
-      const all = [custom('a'), most, { ...custom('c'), https: 'redirect' as const }]
+      const all = [custom('a'), most, { ...custom('c') }]
       for (const each of [...all, ...all]) await edge.setName(each)
       t.deepEqual(await namesOf(edge), all)
       await edge.setName(custom('b', ['b.apps.localhost', 'a.apps.localhost']))
@@ -145,7 +144,6 @@ export function edgeContract(test: TestFn, name: string, make: () => Promise<Edg
         host,
       })),
       ...[[], ['b', 'B'], ['a"'], ['a', 'a'], [''], ['a,b'], Array(65).fill('m')].map(members => ({ members })),
-      ...['on', '', 'off"'].map(https => ({ https })),
     ]
     for (const change of odd) {
       const refused = { ...custom('a', ['other.apps.localhost']), ...change }

@@ -114,7 +114,6 @@ test('a name is served from its first proof on, and goes on when its record is g
   await recordLook(db, hostname, seen)
   const [served] = await listServedDomains(db, [hostname])
   t.is(served!.members.length, 2)
-  t.false(served!.secured)
 
   const begin = Date.now()
   const later = (hours: number) => new Date(begin + hours * 3_600_000)

@@ -87,7 +87,7 @@ test.serial('sessions are resumed without another handshake, until the certifica
 /** As an application with this custom name asks for it, which need not run. */
 async function demandTls13(host: string) {
   const member = `of-${host}`
-  await proxy.edge.setName({ host, members: [`${member}@strict`], https: 'off' })
+  await proxy.edge.setName({ host, members: [`${member}@strict`] })
   await proxy.edge.setSettings({ ...unset, host: member, appId: 'strict', minTls: '1.3' })
 }
 

@@ -59,22 +59,22 @@ async function scene(t: ExecutionContext) {
       await storeCertificate(db, order.id, { chain, issuer: 'Test', serial: order.id, ...dates })
       return order.id
     },
-    names: async () => (await proxy.edge.listNames()).map(({ host, https }) => `${host} ${https}`),
+    names: async () => (await proxy.edge.listNames()).map(({ host }) => host),
     certificates: async () => (await proxy.edge.listCertificates()).map(({ host, version }) => `${host} ${version}`),
   }
 }
 
 test.serial(
-  'a name is at the proxy with its members as soon as it is proved, with https once it has a certificate',
+  'a name is at the proxy with its members as soon as it is proved, and its certificate as soon as there is one',
   async t => {
     const { rounds, apps, claim, certify, names, certificates, db } = await scene(t)
     await claim('a.shop.dev')
     await rounds.round()
-    t.deepEqual([await names(), await certificates()], [['a.shop.dev off'], []])
+    t.deepEqual([await names(), await certificates()], [['a.shop.dev'], []])
     await claim('a.shop.dev', apps[1])
     const id = await certify('a.shop.dev')
     await rounds.round()
-    t.deepEqual([await names(), await certificates()], [['a.shop.dev redirect'], [`a.shop.dev ${id}`]])
+    t.deepEqual([await names(), await certificates()], [['a.shop.dev'], [`a.shop.dev ${id}`]])
     const [name] = await proxy.edge.listNames()
     t.deepEqual(name!.members, apps.map(({ id, subdomain }) => `${subdomain}.apps.localhost@${id}`).sort())
     const { certificate } = await handshake(proxy.tlsPort, 'a.shop.dev', { ca: issuer.root })
@@ -95,13 +95,13 @@ test.serial(
     await claim('b.shop.dev')
     const id = await certify('b.shop.dev')
     await rounds.round()
-    await proxy.edge.syncNames([{ host: 'stray.shop.dev', members: ['x.apps.localhost'], https: 'off' }])
+    await proxy.edge.syncNames([{ host: 'stray.shop.dev', members: ['x.apps.localhost'] }])
     await proxy.edge.removeCertificate('b.shop.dev')
     later(9)
     t.is((await rounds.round()).changed, 0)
     later(1)
     await rounds.round()
-    t.deepEqual([await names(), await certificates()], [['b.shop.dev redirect'], [`b.shop.dev ${id}`]])
+    t.deepEqual([await names(), await certificates()], [['b.shop.dev'], [`b.shop.dev ${id}`]])
   },
 )
 

@@ -73,7 +73,6 @@ test('a name waits for its record, is served with a certificate once it is seen,
   await it.served()
   const [certificate] = await it.certificates()
   t.is(await it.certificateAtEdge(), certificate!.id)
-  await comesTrue(async () => (await it.nameAtEdge())?.https === 'redirect')
   t.deepEqual((await it.nameAtEdge())!.members, [it.member])
   t.like(await it.row(), { code: null, message: null, orders_failed: 0, points: true })
   t.is((await it.certificates()).length, 1, 'one order, one certificate')

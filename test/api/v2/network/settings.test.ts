@@ -9,11 +9,12 @@ const api = testApi()
 
 async function make(of?: TestUser) {
   const user = of ?? (await api().makeUser({ plan: 'standard-4' }))
-  const { id } = await api().makeApp(user, { memoryMb: 256, subdomain: `s-${randomBytes(6).toString('hex')}` })
+  const subdomain = `s-${randomBytes(6).toString('hex')}`
+  const { id } = await api().makeApp(user, { memoryMb: 256, subdomain })
   const path = `/v2/apps/${id}/network/settings`
   const as = api().as(user)
   return {
-    ...{ user, id },
+    ...{ user, id, host: `${subdomain}.${api().services.config.appsDomain}` },
     read: async () => (await as.get(path)).body.response,
     change: (settings: unknown) => as.request('PATCH', path, { body: JSON.stringify(settings) }),
     row: () => api().db('app_settings').where({ app_id: id }).first(),
@@ -34,6 +35,9 @@ test('settings begin with their defaults, and a change leaves the others as they
     hsts: { enabled: true, max_age: 31_536_000, include_subdomains: false },
   }
   t.deepEqual(body.response, { ...changed, applied: false })
+  await change({ hsts: { max_age: 300 } })
+  await change({ hsts: { include_subdomains: true } })
+  changed.hsts = { enabled: true, max_age: 300, include_subdomains: true }
   await change({ maintenance: true, maintenance_page: '<h1>Ä</h1>', min_tls: null })
   t.deepEqual(await read(), { ...changed, maintenance: true, maintenance_page: '<h1>Ä</h1>' })
   const { version } = await row()
@@ -58,7 +62,7 @@ test('what is no setting is refused and changes nothing', async t => {
   const { read, change } = await make()
   const odd: unknown[] = [
     ...['1.1', '1', 1.3, true].map(min_tls => ({ min_tls })),
-    ...[true, {}, { enabled: 1 }, { enabled: true, max_age: -1 }, { enabled: true, max_age: 63_072_001 }].map(hsts => ({
+    ...[true, { enabled: 1 }, { enabled: true, max_age: -1 }, { enabled: true, max_age: 63_072_001 }].map(hsts => ({
       hsts,
     })),
     ...[-1, 1.5, '1', 1_000_001].map(requests_per_minute => ({ requests_per_minute })),
@@ -100,16 +104,20 @@ test('all pages of an account are bounded together, also when they are set at on
 })
 
 test.serial('a change says whether every live proxy has it', async t => {
-  const { change } = await make()
+  const { change, host } = await make()
   const { db } = api()
   const edge = `edge-${randomBytes(4).toString('hex')}`
   t.teardown(() => db('edges').where({ id: edge }).delete())
   await recordEdge(db, edge, await edgeSnapshot(db))
   let running = true
+  let refused: string[] = []
   const keeper = (async () => {
-    for (; running; await sleep(20)) await recordEdge(db, edge, await edgeSnapshot(db))
+    for (; running; await sleep(20)) await recordEdge(db, edge, await edgeSnapshot(db), refused)
   })()
   t.true((await change({ maintenance: true })).body.response.applied)
+  refused = [host]
+  await sleep(100)
+  t.false((await change({ maintenance: true, min_tls: '1.3' })).body.response.applied, 'a proxy has refused it')
   running = false
   await keeper
   const late = await change({ maintenance: false })
