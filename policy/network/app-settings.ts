@@ -23,7 +23,7 @@ export interface Hsts {
   include_subdomains: boolean
 }
 
-export const defaultHsts: Hsts = { enabled: false, max_age: 31_536_000, include_subdomains: false }
+const defaultHsts: Hsts = { enabled: false, max_age: 31_536_000, include_subdomains: false }
 
 export const defaultAppSettings: AppSettings = {
   min_tls: '1.2',

@@ -450,7 +450,6 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
       ...{ pageBytes: 16_384, accountPageBytes: 65_536, networks: 100, requestsPerMinute: 1_000_000 },
       hstsSeconds: 63_072_000,
     },
-    defaultHsts: { max_age: 31_536_000 },
     defaultAppSettings: { requests_per_minute: 0, hsts: { max_age: 31_536_000 } },
   },
   // Contract 4.31.
