@@ -16,7 +16,7 @@ test.serial('alongside an account at its worst another one stops, starts, deploy
   const acts = await neighbour(platform, bob)
   const noise = await makeNoise(platform, ana, { silent: 20, busy: 4 })
   const beside = noTimes()
-  await t.notThrowsAsync(timeRounds(acts, 2, beside))
+  await t.notThrowsAsync(timeRounds(acts, 1, beside))
   t.true((await noise.gates()) >= 8)
   t.log(JSON.stringify({ beside, done: noise.done }))
   await noise.stop()

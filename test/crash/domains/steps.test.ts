@@ -8,7 +8,6 @@ const stage = testDomainPlatform({ worker: false })
 const cases: [DomainVictim, string][] = [
   ['worker', 'domains.finalizeOrder:after'],
   ['Postgres', 'authority.order:after'],
-  ['proxy', 'edge.setCertificate:after'],
 ]
 for (const [victim, point] of cases)
   test.serial(
