@@ -22,7 +22,7 @@ export class DayBounds {
     this.#maxBytes = maxBytes
   }
 
-  /** True while the newest day alone exceeds the size: lines wait in the log until it is over. */
+  /** True while today alone exceeds the size: lines wait in the log until it is over. */
   get isFull(): boolean {
     return this.#isFull
   }
@@ -38,8 +38,9 @@ export class DayBounds {
     await this.#readMarks(now)
     const dropped: string[] = []
     while ((await this.#engine.size()) > this.#maxBytes) {
-      const [oldest, ...newer] = this.#engine.days()
-      if (!oldest || newer.length === 0) break
+      const [oldest] = this.#engine.days()
+      // A day has a file only once it has lines: just after midnight yesterday is the newest one, and must not keep today out.
+      if (!oldest || oldest >= dayOf(now)) break
       await this.#drop(oldest)
       dropped.push(oldest)
     }
@@ -63,4 +64,6 @@ export class DayBounds {
   }
 }
 
-const firstDay = (now: number): string => new Date(now - (retainedDays - 1) * dayMs).toISOString().slice(0, 10)
+const dayOf = (time: number): string => new Date(time).toISOString().slice(0, 10)
+
+const firstDay = (now: number): string => dayOf(now - (retainedDays - 1) * dayMs)

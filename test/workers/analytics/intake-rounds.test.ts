@@ -194,8 +194,9 @@ test('past ANALYTICS_MB the oldest day is dropped, also for the next process; to
   const tomorrow = noon + dayMs
   setNow(tomorrow)
   writeFileSync(path(tomorrow), line('/tomorrow', tomorrow))
-  await drain(rounds(engine, limit * 4))
-  t.deepEqual(await paths(tomorrow), { '/today': 1, '/more': 1, '/tomorrow': 1 })
+  await drain(rounds(engine, 1))
+  t.deepEqual(engine.days(), [dayOf(tomorrow)], 'the full day gives way as soon as it is over')
+  t.deepEqual(await paths(tomorrow), { '/tomorrow': 1 })
 })
 
 test('a file of a day that is no database any more is counted again from the log', async t => {
