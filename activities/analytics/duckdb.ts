@@ -14,7 +14,7 @@ export interface DuckDbOptions {
   /** A folder of its own, which nothing else writes to. */
   folder: string
   addresses: AddressReader
-  /** Receives what was wrong with a day whose file was removed because it could not be opened. */
+  /** Receives what was wrong with a day whose file is no database any more, and was set aside. */
   onBroken(day: string, error: unknown): void
   agents?: AgentReader
 }
@@ -24,6 +24,8 @@ export interface DuckDb extends Analytics, Intake {
   /** Oldest first. */
   days(): string[]
   remove(day: string): Promise<void>
+  /** Removes files that were set aside as broken: those of earlier days than one, or all. */
+  removeBroken(before?: string): Promise<void>
   /** Bytes of its files. */
   size(): Promise<number>
   /** Whether after this error everything fails until the engine is opened again, as after a write to a full disk. */
@@ -71,6 +73,7 @@ export async function openDuckDb({
       intake.forget(day)
       await days.remove(day)
     },
+    removeBroken: before => days.removeBroken(before),
     size: () => days.size(),
     isBroken: error => /FATAL|invalidated/i.test((error as Error).message),
     async close() {

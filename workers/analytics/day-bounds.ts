@@ -7,16 +7,18 @@ import { retainedDays } from '../../policy/network/analytics-terms.ts'
 const dayMs = 86_400_000
 const markForm = /^(\d{4}-\d{2}-\d{2})\.dropped$/
 
+type Engine = Pick<DuckDb, 'days' | 'remove' | 'removeBroken' | 'size'>
+
 /** Bounds the days of analytics by age and size. */
 export class DayBounds {
-  readonly #engine: Pick<DuckDb, 'days' | 'remove' | 'size'>
+  readonly #engine: Engine
   readonly #folder: string
   readonly #maxBytes: number
   /** Days that were dropped for their size: their lines are still in the log, and must not be taken in again. */
   #dropped: ReadonlySet<string> = new Set()
   #isFull = false
 
-  constructor(engine: Pick<DuckDb, 'days' | 'remove' | 'size'>, folder: string, maxBytes: number) {
+  constructor(engine: Engine, folder: string, maxBytes: number) {
     this.#engine = engine
     this.#folder = folder
     this.#maxBytes = maxBytes
@@ -35,7 +37,9 @@ export class DayBounds {
   /** Removes days that are too old, and the oldest ones as long as all exceed the size. Resolves to the days that were dropped for their size. */
   async enforce(now: number): Promise<string[]> {
     for (const day of this.#engine.days()) if (day < firstDay(now)) await this.#engine.remove(day)
+    await this.#engine.removeBroken(firstDay(now))
     await this.#readMarks(now)
+    if ((await this.#engine.size()) > this.#maxBytes) await this.#engine.removeBroken()
     const dropped: string[] = []
     while ((await this.#engine.size()) > this.#maxBytes) {
       const [oldest] = this.#engine.days()
