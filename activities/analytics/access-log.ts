@@ -10,6 +10,11 @@ export interface LogFile {
   size: number
 }
 
+/** A slice, and whether the file had more than fits into it. */
+export interface ReadSlice extends Slice {
+  hasMore: boolean
+}
+
 const fileForm = /^access-(\d{4}-\d{2}-\d{2})T\d{2}\.log$/
 
 /** The files of the access log, oldest first; none while the proxy has not logged anything. */
@@ -34,7 +39,7 @@ export async function readSlice(
   folder: string,
   { name, day }: Pick<LogFile, 'name' | 'day'>,
   progress: Progress | undefined,
-): Promise<Slice | null> {
+): Promise<ReadSlice | null> {
   const handle = await open(join(folder, name), 'r').catch(absent(null))
   if (!handle) return null
   try {
@@ -44,9 +49,10 @@ export async function readSlice(
     const offset = isSame ? progress.offset : 0
     const bytes = await bytesAt(handle, offset, Math.min(intake.sliceBytes, size - offset))
     const whole = bytes.lastIndexOf('\n') + 1
-    if (whole > 0) return { day, file: name, head, end: offset + whole, lines: bytes.subarray(0, whole) }
+    const slice = { day, file: name, head, hasMore: offset + bytes.length < size }
+    if (whole > 0) return { ...slice, end: offset + whole, lines: bytes.subarray(0, whole) }
     if (bytes.length < intake.maxLineBytes) return null
-    return { day, file: name, head, end: offset + bytes.length, lines: Buffer.alloc(0) }
+    return { ...slice, end: offset + bytes.length, lines: Buffer.alloc(0) }
   } finally {
     await handle.close()
   }

@@ -81,13 +81,29 @@ test('a backlog comes in slices, oldest first, and between slices questions have
   t.true(await taker.round())
   t.true(taker.behindBytes > intake.sliceBytes)
   t.true(await taker.round())
-  t.true(await taker.round())
-  t.false(await taker.round())
+  t.false(await taker.round(), 'the end of the last file')
+  t.is(taker.behindBytes, 0)
   const window = { from: noon - dayMs, to: noon + dayMs }
   const { visits } = await engine.ask({ kind: 'analytics', appId: appA, ownerId: '1', window, filters: {} })
   t.is(visits[0]!.requests, copies * 100)
   t.is(pauseAfter(true, 300), 300)
   t.is(pauseAfter(false, 300), intake.everyMs)
+})
+
+test('under steady traffic a round waits for its time, and files that have more come one after the other', async t => {
+  const { rounds, path, paths } = await intakeScene(t)
+  const taker = rounds()
+  for (const n of [1, 2, 3]) {
+    appendFileSync(path(noon), line(`/${n}`))
+    t.false(await taker.round(), 'what came meanwhile is for the next round')
+  }
+  appendFileSync(path(noon), line('/4') + line('/torn').slice(0, 50))
+  t.false(await taker.round(), 'a line that is being written is not there yet')
+  appendFileSync(path(noon - dayMs), line('/late', noon - dayMs))
+  appendFileSync(path(noon), line('/torn').slice(50))
+  t.true(await taker.round())
+  t.false(await taker.round())
+  t.deepEqual(await paths(), { '/late': 1, '/1': 1, '/2': 1, '/3': 1, '/4': 1, '/torn': 1 })
 })
 
 test('a slice whose outcome is unknown is neither lost nor counted twice', async t => {
