@@ -59,12 +59,17 @@ export class IntakeRounds {
 
   /** Resolves to null when there was nothing to take in. */
   async #take(file: LogFile): Promise<{ hasMore: boolean } | null> {
-    const { engine, logFolder } = this.#options
+    const { engine, logFolder, log } = this.#options
     const progress = await this.#progressOf(file.day)
     const known = progress.get(file.name)
     if (known?.offset === file.size) return null
     const slice = await readSlice(logFolder, file, known)
     if (!slice) return null
+    if (slice.isShorter)
+      log.warn(
+        { file: file.name, takenIn: known?.offset, continuesAt: slice.end },
+        'the log is shorter than what was taken in of it: it goes on at its end',
+      )
     await engine.take(slice).catch(error => {
       // Whether it was stored is the engine's knowledge.
       this.#progress.delete(file.day)

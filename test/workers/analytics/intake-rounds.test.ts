@@ -62,6 +62,22 @@ test('a file that was removed, replaced or emptied is read as the file that it i
   t.deepEqual(await paths(), { '/1': 1, '/2': 1, '/other': 5, '/short': 1 })
 })
 
+test('a file that has lost its end in a power failure goes on at its end, and nothing in it counts twice', async t => {
+  const { rounds, path, drain, paths, warnings } = await intakeScene(t)
+  writeFileSync(path(noon), line('/1') + line('/2') + line('/3'))
+  await drain(rounds())
+  writeFileSync(path(noon), line('/1') + line('/2').slice(0, -20))
+  const taker = rounds()
+  await drain(taker)
+  t.deepEqual(await paths(), { '/1': 1, '/2': 1, '/3': 1 })
+  t.deepEqual(warnings, ['the log is shorter than what was taken in of it: it goes on at its end'])
+  t.is(taker.behindBytes, line('/2').length - 20, 'from the start of its last line')
+  appendFileSync(path(noon), `\n${line('/4')}`)
+  await drain(rounds())
+  t.deepEqual(await paths(), { '/1': 1, '/2': 1, '/3': 1, '/4': 1 })
+  t.is(warnings.length, 1)
+})
+
 test('a run of bytes without an end of line is skipped, and the lines after it count', async t => {
   const { rounds, path, drain, paths } = await intakeScene(t)
   writeFileSync(path(noon), line('/before'))
