@@ -1,6 +1,7 @@
-import { Busy } from '../../policy/network/analytics-terms.ts'
+import { Busy, intake } from '../../policy/network/analytics-terms.ts'
 import type { AddressReader } from './addresses.ts'
 import { AgentReader } from './agents.ts'
+import { DuckDbAgents } from './duckdb-agents.ts'
 import { DuckDbDays } from './duckdb-days.ts'
 import { answerErrors } from './duckdb-errors.ts'
 import { DuckDbIntake } from './duckdb-intake.ts'
@@ -16,7 +17,9 @@ export interface DuckDbOptions {
   addresses: AddressReader
   /** Receives what was wrong with a day whose file is no database any more, and was set aside. */
   onBroken(day: string, error: unknown): void
-  agents?: AgentReader
+  agents?: Pick<AgentReader, 'traitsOf'>
+  /** Texts of agents that a day records, in all and of one application. */
+  agentTexts?: { perDay: number; perApp: number }
 }
 
 /** The engine with its files of days: takes in lines, answers questions, and removes days. */
@@ -41,9 +44,14 @@ export async function openDuckDb({
   addresses,
   onBroken,
   agents = new AgentReader(),
+  agentTexts = { perDay: intake.agentsPerDay, perApp: intake.agentsPerAppAndDay },
 }: DuckDbOptions): Promise<DuckDb> {
   const days = await DuckDbDays.open(folder, onBroken)
-  const intake = new DuckDbIntake(days, await days.connect(), { agents, addresses })
+  const connection = await days.connect()
+  const slices = new DuckDbIntake(days, connection, {
+    agents: new DuckDbAgents(connection, agents, agentTexts),
+    addresses,
+  })
   const running = new Set<Promise<unknown>>()
 
   async function ask<Q extends Question>(
@@ -66,11 +74,11 @@ export async function openDuckDb({
 
   return {
     ask: (question, signal) => tracked(running, ask(question, signal)),
-    progressOf: day => intake.progressOf(day),
-    take: slice => intake.take(slice),
+    progressOf: day => slices.progressOf(day),
+    take: slice => slices.take(slice),
     days: () => days.list(),
     async remove(day) {
-      intake.forget(day)
+      slices.forget(day)
       await days.remove(day)
     },
     removeBroken: before => days.removeBroken(before),
@@ -78,7 +86,7 @@ export async function openDuckDb({
     isBroken: error => /FATAL|invalidated/i.test((error as Error).message),
     async close() {
       await Promise.allSettled(running)
-      intake.close()
+      slices.close()
       days.close()
     },
   }

@@ -18,8 +18,9 @@ export const intake = {
   /** Kinds of agents that stay in memory, and how many new ones are examined in a second; those past it are `Unknown`. */
   agents: 20_000,
   newAgentsPerSecond: 2000,
-  /** Texts of agents that a day records; further ones are `Unknown`. */
+  /** Texts of agents that a day records, and those of them that one application brings; of further ones only what they are is recorded. */
   agentsPerDay: 50_000,
+  agentsPerAppAndDay: 5000,
   addresses: 50_000,
 } as const
 

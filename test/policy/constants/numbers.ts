@@ -81,7 +81,8 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
     bucketMs: 900_000,
     intake: {
       ...{ everyMs: 2000, sliceBytes: 8_388_608, maxLineBytes: 4_194_304, headBytes: 256 },
-      ...{ agents: 20_000, newAgentsPerSecond: 2000, agentsPerDay: 50_000, addresses: 50_000 },
+      ...{ agents: 20_000, newAgentsPerSecond: 2000, agentsPerDay: 50_000, agentsPerAppAndDay: 5000 },
+      addresses: 50_000,
     },
     textCaps: { agent: 300, path: 1024, query: 1024, referer: 1024, host: 255, contentType: 64 },
     engineLimits: { memoryMb: 512, threads: 2, scratchMb: 1024 },
