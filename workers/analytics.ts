@@ -21,10 +21,10 @@ demandMasterKey(config)
 /** Starts to count; its closers are registered so that the files are closed last. */
 async function count(): Promise<Pick<AnalyticsServerOptions, 'analytics' | 'state'>> {
   const folder = join(config.dataDir, 'analytics')
-  const { countryDatabase, asnDatabase } = config.addresses
+  const own = [...config.domains.publicAddresses, config.host.address]
   const engine = await openDuckDb({
     folder,
-    addresses: await openAddressReader(countryDatabase, asnDatabase),
+    addresses: await openAddressReader({ ...config.addresses, own }),
     onBroken: (day, error) =>
       log.error({ day, err: error }, 'the file of a day is broken: it is counted again, as far as the log goes back'),
   })
