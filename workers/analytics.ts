@@ -5,6 +5,7 @@ import { noAnalytics } from '../api/network/analytics-client.ts'
 import { loop } from '../lib/async/loop.ts'
 import { MiB } from '../lib/bytes.ts'
 import { analyticsKey, demandMasterKey } from '../policy/keys.ts'
+import { textParts } from '../policy/network/analytics-terms.ts'
 import { type AnalyticsServerOptions, serveAnalytics } from './analytics/analytics-server.ts'
 import { DayBounds } from './analytics/day-bounds.ts'
 import { IntakeRounds, pauseAfter } from './analytics/intake-rounds.ts'
@@ -25,6 +26,7 @@ async function count(): Promise<Pick<AnalyticsServerOptions, 'analytics' | 'stat
   const engine = await openDuckDb({
     folder,
     addresses: await openAddressReader({ ...config.addresses, own }),
+    maxTextBytes: (config.analytics.maxMb * MiB) / textParts,
     onBroken: (day, error) =>
       log.error({ day, err: error }, 'the file of a day is broken: it is counted again, as far as the log goes back'),
   })

@@ -19,6 +19,7 @@ const tables = (catalog: string) => `
     mitigated boolean);
   create table if not exists ${catalog}.agents (
     id integer, agent varchar, device varchar, os varchar, browser varchar, bot varchar);
+  create table if not exists ${catalog}.shares (app varchar primary key, stored ubigint);
   create table if not exists ${catalog}.progress (file varchar, head varchar, "offset" bigint);`
 
 /** Text as a literal of SQL; only for paths of our own, as values of questions are bound. */

@@ -58,10 +58,13 @@ const agentShape = { id: 'INTEGER', agent: 'VARCHAR', bot: 'VARCHAR' }
 const addedShape = { ...agentShape, device: 'VARCHAR', os: 'VARCHAR', browser: 'VARCHAR' }
 const addressShape = { client: 'VARCHAR', shown: 'VARCHAR', country: 'VARCHAR', city: 'VARCHAR', provider: 'VARCHAR' }
 
-const stored = (catalog: string) => `
+/** Past its share of texts an application has rows without those that its visitors make up. They are counted as before. */
+const stored = (catalog: string, maxTextBytes: number) => `
   insert into ${catalog}.requests
-  select app, round("at" * 1000)::bigint, host, method, path, nullif(query, ''), status, coalesce(bytes, 0),
-    shown, country, city, provider, id, nullif(referer, ''), referer_host,
+  select app, round("at" * 1000)::bigint, host, method,
+    if(is_past, '${stands.otherPath}', path), if(is_past, null, nullif(query, '')), status, coalesce(bytes, 0),
+    shown, country, city, provider, id, if(is_past, null, nullif(referer, '')),
+    if(is_past and referer_host is not null, '${stands.unknown}', referer_host),
     case when protocol in (${list(protocols)}) then protocol else '${stands.unknown}' end, media_type,
     coalesce(method = '${visits.method}' and status between ${visits.fromStatus} and ${visits.toStatus}
       and media_type = '${visits.contentType}' and bot is null and id <> ${unreadAgent}
@@ -77,22 +80,36 @@ const stored = (catalog: string) => `
       coalesce(nullif(left(lower(trim(split_part(content_type, ';', 1))), ${textCaps.contentType}), ''), '${stands.unknown}')
         as media_type
     from arrived)
+  left join (select app, stored >= ${maxTextBytes} as is_past from ${catalog}.shares) using (app)
   join slice_agents using (agent) join slice_addresses using (client)`
+
+/** A text that comes again in a slice is stored once, nearly: it counts once. */
+const shares = (catalog: string, maxTextBytes: number) => `
+  insert into ${catalog}.shares
+  select app, coalesce(sum(strlen(text)), 0) from (
+    select distinct app, unnest([path, query, referer]) as text from arrived
+    anti join (from ${catalog}.shares where stored >= ${maxTextBytes}) using (app))
+  group by app
+  on conflict (app) do update set stored = stored + excluded.stored`
+
+interface Readers {
+  agents: DuckDbAgents
+  addresses: AddressReader
+}
 
 /** Takes slices of access logs into the file of their day, each in one transaction with its progress. */
 export class DuckDbIntake {
   readonly #days: DuckDbDays
   readonly #connection: DuckDBConnection
-  readonly #readers: { agents: DuckDbAgents; addresses: AddressReader }
+  readonly #readers: Readers
+  /** Of one application and day. */
+  readonly #maxTextBytes: number
 
-  constructor(
-    days: DuckDbDays,
-    connection: DuckDBConnection,
-    readers: { agents: DuckDbAgents; addresses: AddressReader },
-  ) {
+  constructor(days: DuckDbDays, connection: DuckDBConnection, readers: Readers, maxTextBytes: number) {
     this.#days = days
     this.#connection = connection
     this.#readers = readers
+    this.#maxTextBytes = maxTextBytes
   }
 
   async progressOf(day: string): Promise<Map<string, Progress>> {
@@ -120,10 +137,12 @@ export class DuckDbIntake {
       lines: linesOf(addresses.map(client => ({ client, ...this.#readers.addresses(client) }))),
     })
     const catalog = `"${day}"`
+    const maxTextBytes = this.#maxTextBytes
     await run('begin')
     try {
       await run(`insert into ${catalog}.agents by name select * from added_agents`)
-      const count = Number((await run(stored(catalog))).rowsChanged)
+      const count = Number((await run(stored(catalog, maxTextBytes))).rowsChanged)
+      await run(shares(catalog, maxTextBytes))
       await run(`delete from ${catalog}.progress where file = $file`, { file })
       await run(`insert into ${catalog}.progress values ($file, $head, $end)`, { file, head, end: BigInt(end) })
       await run('commit')

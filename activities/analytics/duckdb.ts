@@ -18,6 +18,8 @@ export interface DuckDbOptions {
   /** Receives what was wrong with a day whose file is no database any more, and was set aside. */
   onBroken(day: string, error: unknown): void
   agents?: Pick<AgentReader, 'traitsOf'>
+  /** Bytes of paths, queries and referers of one application in a day, past which its requests are stored without them. */
+  maxTextBytes?: number
   /** Texts of agents that a day records, in all and of one application. */
   agentTexts?: { perDay: number; perApp: number }
 }
@@ -43,15 +45,14 @@ export async function openDuckDb({
   folder,
   addresses,
   onBroken,
+  maxTextBytes = Number.MAX_SAFE_INTEGER,
   agents = new AgentReader(),
   agentTexts = { perDay: intake.agentsPerDay, perApp: intake.agentsPerAppAndDay },
 }: DuckDbOptions): Promise<DuckDb> {
   const days = await DuckDbDays.open(folder, onBroken)
   const connection = await days.connect()
-  const slices = new DuckDbIntake(days, connection, {
-    agents: new DuckDbAgents(connection, agents, agentTexts),
-    addresses,
-  })
+  const readers = { agents: new DuckDbAgents(connection, agents, agentTexts), addresses }
+  const slices = new DuckDbIntake(days, connection, readers, maxTextBytes)
   const running = new Set<Promise<unknown>>()
 
   async function ask<Q extends Question>(

@@ -27,6 +27,12 @@ export const intake = {
 /** Max characters of a text that is stored; longer ones are cut. */
 export const textCaps = { agent: 300, path: 1024, query: 1024, referer: 1024, host: 255, contentType: 64 } as const
 
+/**
+ * Paths, queries and referers of one application in a day take at most one of so many parts of ANALYTICS_MB: else one with long made-up paths
+ * would displace everybody's older days.
+ */
+export const textParts = 32
+
 /** Limits of the engine. */
 export const engineLimits = { memoryMb: 512, threads: 2, scratchMb: 1024 } as const
 
@@ -52,6 +58,8 @@ export const stands = {
   noCountry: 'XX',
   noReferer: 'Direct',
   otherMethod: 'Other',
+  /** Of a request past the texts of its application. No path begins so. */
+  otherPath: 'Other',
   unverifiedBot: 'Unverified',
   /** Addresses of the platform itself: its machines, loopback, private networks. */
   platform: 'BERTH-PLATFORM',
