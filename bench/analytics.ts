@@ -35,7 +35,7 @@ try {
 async function openEngine(name: string) {
   return openDuckDb({
     folder: join(folder, name),
-    addresses: await openAddressReader(null, null),
+    addresses: await openAddressReader({ countryDatabase: null, asnDatabase: null, own: [] }),
     onBroken: (_day, error) => {
       throw error
     },

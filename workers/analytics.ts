@@ -5,6 +5,7 @@ import { noAnalytics } from '../api/network/analytics-client.ts'
 import { loop } from '../lib/async/loop.ts'
 import { MiB } from '../lib/bytes.ts'
 import { analyticsKey, demandMasterKey } from '../policy/keys.ts'
+import { textParts } from '../policy/network/analytics-terms.ts'
 import { type AnalyticsServerOptions, serveAnalytics } from './analytics/analytics-server.ts'
 import { DayBounds } from './analytics/day-bounds.ts'
 import { IntakeRounds, pauseAfter } from './analytics/intake-rounds.ts'
@@ -21,10 +22,11 @@ demandMasterKey(config)
 /** Starts to count; its closers are registered so that the files are closed last. */
 async function count(): Promise<Pick<AnalyticsServerOptions, 'analytics' | 'state'>> {
   const folder = join(config.dataDir, 'analytics')
-  const { countryDatabase, asnDatabase } = config.addresses
+  const own = [...config.domains.publicAddresses, config.host.address]
   const engine = await openDuckDb({
     folder,
-    addresses: await openAddressReader(countryDatabase, asnDatabase),
+    addresses: await openAddressReader({ ...config.addresses, own }),
+    maxTextBytes: (config.analytics.maxMb * MiB) / textParts,
     onBroken: (day, error) =>
       log.error({ day, err: error }, 'the file of a day is broken: it is counted again, as far as the log goes back'),
   })

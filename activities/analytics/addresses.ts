@@ -1,6 +1,7 @@
 import { networkInterfaces } from 'node:os'
 import { type AddressDatabase, openAddressDatabase, openCountryDatabase } from '../../lib/address-database.ts'
-import { isPublicAddress } from '../../lib/addresses.ts'
+import { AddressSet, canonicalNetwork, isPublicAddress } from '../../lib/addresses.ts'
+import type { AddressDatabases } from '../../policy/network/analytics-settings.ts'
 import { intake, stands } from '../../policy/network/analytics-terms.ts'
 
 /** What is stored about a client. */
@@ -22,26 +23,29 @@ interface Databases {
   /** Null: no provider is known. */
   networks: AddressDatabase | null
   /** Addresses of the machines of the platform. */
-  own: ReadonlySet<string>
+  own: Pick<AddressSet, 'has'>
 }
 
-/** Opens the databases of the settings, and reads the addresses of this machine. */
-export async function openAddressReader(
-  countryDatabase: string | null,
-  asnDatabase: string | null,
-): Promise<AddressReader> {
+/** Opens the databases of the settings. `own` are addresses and networks of the platform besides those of this machine. */
+export async function openAddressReader({
+  countryDatabase,
+  asnDatabase,
+  own,
+}: AddressDatabases & { own: readonly string[] }): Promise<AddressReader> {
   const interfaces = Object.values(networkInterfaces()).flatMap(addresses => addresses ?? [])
   return addressReader({
     countries: await openCountryDatabase(countryDatabase),
     networks: asnDatabase === null ? null : await openAddressDatabase(asnDatabase),
-    own: new Set(interfaces.map(({ address }) => address)),
+    own: new AddressSet([...interfaces.map(({ address }) => address), ...own]),
   })
 }
 
 export function addressReader({ countries, networks, own }: Databases): AddressReader {
   const known = new Map<string, AddressTraits>()
 
-  function read(address: string): AddressTraits {
+  function read(sent: string): AddressTraits {
+    // A listener of IPv6 that also serves IPv4 logs `::ffff:192.0.2.1`.
+    const address = canonicalNetwork(sent) ?? sent
     if (!isPublicAddress(address) || own.has(address))
       return { shown: stands.platform, country: stands.noCountry, city: null, provider: stands.platform }
     const place = countries(address)

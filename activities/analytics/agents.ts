@@ -29,12 +29,12 @@ export class AgentReader {
   /** The traits of an agent, of which only the first 300 characters count; null when too many new ones came in this second. */
   traitsOf(text: string): AgentTraits | null {
     const agent = text.slice(0, textCaps.agent)
-    const known = this.#known.get(agent)
-    if (known) return known
-    if (!this.#mayRead()) return null
-    const traits = readAgent(agent)
-    if (this.#known.size >= intake.agents) this.#known.clear()
+    const traits = this.#known.get(agent) ?? (this.#mayRead() ? readAgent(agent) : null)
+    if (!traits) return null
+    // Those that were not seen for longest come first.
+    this.#known.delete(agent)
     this.#known.set(agent, traits)
+    if (this.#known.size > intake.agents) this.#known.delete(this.#known.keys().next().value!)
     return traits
   }
 
@@ -45,6 +45,12 @@ export class AgentReader {
     return ++this.#read <= intake.newAgentsPerSecond
   }
 }
+
+const namedBrowsers: ReadonlySet<string> = new Set(Object.values(Bowser.BROWSER_MAP))
+
+/** Traits of which there are only so many kinds: the name of a browser that the agent made up is left out. */
+export const boundedTraits = (traits: AgentTraits): AgentTraits =>
+  namedBrowsers.has(traits.browser) ? traits : { ...traits, browser: stands.unknown }
 
 /** Reads one agent; about 0.1 ms. */
 export function readAgent(text: string): AgentTraits {

@@ -1,4 +1,4 @@
-import { mkdir, readdir, rm, stat } from 'node:fs/promises'
+import { mkdir, readdir, rename, rm, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type DuckDBConnection, DuckDBInstance } from '@duckdb/node-api'
 import { syncFolder } from '../../lib/folders/sync-folder.ts'
@@ -6,6 +6,7 @@ import { engineLimits } from '../../policy/network/analytics-terms.ts'
 
 const dayForm = /^\d{4}-\d{2}-\d{2}$/
 const fileForm = /^(\d{4}-\d{2}-\d{2})\.duckdb$/
+const brokenForm = /^(\d{4}-\d{2}-\d{2})\.duckdb(\.wal)?\.broken$/
 
 /** Catalog of the engine that is always there, and has no requests: a union over days is never empty. */
 const emptyCatalog = 'memory'
@@ -18,6 +19,7 @@ const tables = (catalog: string) => `
     mitigated boolean);
   create table if not exists ${catalog}.agents (
     id integer, agent varchar, device varchar, os varchar, browser varchar, bot varchar);
+  create table if not exists ${catalog}.shares (app varchar primary key, stored ubigint);
   create table if not exists ${catalog}.progress (file varchar, head varchar, "offset" bigint);`
 
 /** Text as a literal of SQL; only for paths of our own, as values of questions are bound. */
@@ -37,7 +39,10 @@ export class DuckDbDays {
     this.#attached = new Set()
   }
 
-  /** Opens the engine on a folder that belongs to it alone. A file that is no database any more is removed: the log has what was in it. */
+  /**
+   * Opens the engine on a folder that belongs to it alone. A file that is no database any more is set aside: the log has what was in it. Throws
+   * when a file cannot be opened for another reason, such as a lock or a lack of memory: it may be whole.
+   */
   static async open(folder: string, onBroken: (day: string, error: unknown) => void): Promise<DuckDbDays> {
     const scratch = join(folder, 'scratch')
     await rm(scratch, { recursive: true, force: true })
@@ -60,8 +65,12 @@ export class DuckDbDays {
       const [, day] = fileForm.exec(name) ?? []
       if (!day) continue
       await days.attach(day).catch(async error => {
+        if (!isBroken(error)) {
+          days.close()
+          throw error
+        }
         onBroken(day, error)
-        await days.remove(day)
+        await days.#setAside(day)
       })
     }
     return days
@@ -109,9 +118,19 @@ export class DuckDbDays {
     await syncFolder(this.#folder)
   }
 
-  /** Bytes of all files. */
+  /** Removes what was set aside: that of earlier days than one, or all. */
+  async removeBroken(before?: string): Promise<void> {
+    for (const name of await readdir(this.#folder)) {
+      const [, day] = brokenForm.exec(name) ?? []
+      if (day && (before === undefined || day < before)) await rm(join(this.#folder, name), { force: true })
+    }
+  }
+
+  /** Bytes of all files, those that were set aside included. */
   async size(): Promise<number> {
+    const broken = (await readdir(this.#folder)).filter(name => brokenForm.test(name))
     const names = this.list().flatMap(day => [this.#fileOf(day), `${this.#fileOf(day)}.wal`])
+    for (const name of broken) names.push(join(this.#folder, name))
     const sizes = await Promise.all(names.map(name => stat(name).then(({ size }) => size, absent)))
     return sizes.reduce((sum, size) => sum + size, 0)
   }
@@ -121,10 +140,24 @@ export class DuckDbDays {
     this.#instance.closeSync()
   }
 
+  /** For someone who wants to know what happened; one day at most, so that they do not fill the disk. */
+  async #setAside(day: string): Promise<void> {
+    await this.removeBroken()
+    for (const file of [this.#fileOf(day), `${this.#fileOf(day)}.wal`])
+      await rename(file, `${file}.broken`).catch(error => absent(error))
+    await syncFolder(this.#folder)
+  }
+
   #fileOf(day: string): string {
     return join(this.#folder, `${day}.duckdb`)
   }
 }
+
+/** What the engine says about content that it cannot read, in contrast to what it cannot do now. */
+const isBroken = (error: unknown): boolean =>
+  /not a valid DuckDB database|Corrupt (database|WAL) file|Could not read enough bytes|Serialization Error/i.test(
+    (error as Error).message,
+  )
 
 /** The day of UTC of a time in Unix milliseconds. */
 const dayOf = (time: number): string => new Date(time).toISOString().slice(0, 10)

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import type { DuckDBConnection } from '@duckdb/node-api'
 import { intake, protocols, stands, textCaps, visits } from '../../policy/network/analytics-terms.ts'
 import type { AddressReader } from './addresses.ts'
-import type { AgentReader, AgentTraits } from './agents.ts'
+import { type DuckDbAgents, unreadAgent } from './duckdb-agents.ts'
 import { type DuckDbDays, literal } from './duckdb-days.ts'
 import type { Progress, Slice } from './port.ts'
 
@@ -54,23 +54,20 @@ const boundTable = (name: string, shape: Record<string, string>) => `
   select unnest(from_json(line, '${JSON.stringify(shape)}'), recursive := true)
   from (select unnest(string_split($lines, chr(10))) as line) where line <> ''`
 
-const agentShape = {
-  id: 'INTEGER',
-  agent: 'VARCHAR',
-  device: 'VARCHAR',
-  os: 'VARCHAR',
-  browser: 'VARCHAR',
-  bot: 'VARCHAR',
-}
+const agentShape = { id: 'INTEGER', agent: 'VARCHAR', bot: 'VARCHAR' }
+const addedShape = { ...agentShape, device: 'VARCHAR', os: 'VARCHAR', browser: 'VARCHAR' }
 const addressShape = { client: 'VARCHAR', shown: 'VARCHAR', country: 'VARCHAR', city: 'VARCHAR', provider: 'VARCHAR' }
 
-const stored = (catalog: string) => `
+/** Past its share of texts an application has rows without those that its visitors make up. They are counted as before. */
+const stored = (catalog: string, maxTextBytes: number) => `
   insert into ${catalog}.requests
-  select app, round("at" * 1000)::bigint, host, method, path, nullif(query, ''), status, coalesce(bytes, 0),
-    shown, country, city, provider, id, nullif(referer, ''), referer_host,
+  select app, round("at" * 1000)::bigint, host, method,
+    if(is_past, '${stands.otherPath}', path), if(is_past, null, nullif(query, '')), status, coalesce(bytes, 0),
+    shown, country, city, provider, id, if(is_past, null, nullif(referer, '')),
+    if(is_past and referer_host is not null, '${stands.unknown}', referer_host),
     case when protocol in (${list(protocols)}) then protocol else '${stands.unknown}' end, media_type,
     coalesce(method = '${visits.method}' and status between ${visits.fromStatus} and ${visits.toStatus}
-      and media_type = '${visits.contentType}' and bot is null
+      and media_type = '${visits.contentType}' and bot is null and id <> ${unreadAgent}
       and (referer_host is null or referer_host <> lower(host)), false),
     nullif(lower(cache), ''), try_cast(round(try_cast(edge_ms as double)) as uinteger),
     try_cast(round(try_cast(regexp_extract(origin_ms, '([0-9.]+)[^0-9.]*$', 1) as double)) as uinteger),
@@ -83,27 +80,36 @@ const stored = (catalog: string) => `
       coalesce(nullif(left(lower(trim(split_part(content_type, ';', 1))), ${textCaps.contentType}), ''), '${stands.unknown}')
         as media_type
     from arrived)
+  left join (select app, stored >= ${maxTextBytes} as is_past from ${catalog}.shares) using (app)
   join slice_agents using (agent) join slice_addresses using (client)`
 
-/** Number of the row that stands for agents that were not read. */
-const unreadAgent = 0
+/** A text that comes again in a slice is stored once, nearly: it counts once. */
+const shares = (catalog: string, maxTextBytes: number) => `
+  insert into ${catalog}.shares
+  select app, coalesce(sum(strlen(text)), 0) from (
+    select distinct app, unnest([path, query, referer]) as text from arrived
+    anti join (from ${catalog}.shares where stored >= ${maxTextBytes}) using (app))
+  group by app
+  on conflict (app) do update set stored = stored + excluded.stored`
+
+interface Readers {
+  agents: DuckDbAgents
+  addresses: AddressReader
+}
 
 /** Takes slices of access logs into the file of their day, each in one transaction with its progress. */
 export class DuckDbIntake {
   readonly #days: DuckDbDays
   readonly #connection: DuckDBConnection
-  readonly #readers: { agents: AgentReader; addresses: AddressReader }
-  /** Numbers of the agents of each day. */
-  readonly #agents = new Map<string, Map<string, number>>()
+  readonly #readers: Readers
+  /** Of one application and day. */
+  readonly #maxTextBytes: number
 
-  constructor(
-    days: DuckDbDays,
-    connection: DuckDBConnection,
-    readers: { agents: AgentReader; addresses: AddressReader },
-  ) {
+  constructor(days: DuckDbDays, connection: DuckDBConnection, readers: Readers, maxTextBytes: number) {
     this.#days = days
     this.#connection = connection
     this.#readers = readers
+    this.#maxTextBytes = maxTextBytes
   }
 
   async progressOf(day: string): Promise<Map<string, Progress>> {
@@ -123,27 +129,24 @@ export class DuckDbIntake {
     const texts = async (sql: string) =>
       (await this.#connection.runAndReadAll(sql)).getColumnsJS()[0]?.map(String) ?? []
     await run(arrived(path))
-    const agents = await this.#agentsOf(day)
-    const { rows, added } = this.#readAgents(await texts('select distinct agent from arrived'), agents)
+    const agents = await this.#readers.agents.read(day)
     const addresses = await texts('select distinct client from arrived')
-    await run(boundTable('slice_agents', agentShape), { lines: linesOf(rows) })
+    await run(boundTable('slice_agents', agentShape), { lines: linesOf(agents.rows) })
+    await run(boundTable('added_agents', addedShape), { lines: linesOf(agents.added) })
     await run(boundTable('slice_addresses', addressShape), {
       lines: linesOf(addresses.map(client => ({ client, ...this.#readers.addresses(client) }))),
     })
     const catalog = `"${day}"`
+    const maxTextBytes = this.#maxTextBytes
     await run('begin')
     try {
-      if (added.length > 0) {
-        const values = added.map(([, id]) => id).join(', ')
-        await run(
-          `insert into ${catalog}.agents select id, agent, device, os, browser, bot from slice_agents where id in (${values})`,
-        )
-      }
-      const count = Number((await run(stored(catalog))).rowsChanged)
+      await run(`insert into ${catalog}.agents by name select * from added_agents`)
+      const count = Number((await run(stored(catalog, maxTextBytes))).rowsChanged)
+      await run(shares(catalog, maxTextBytes))
       await run(`delete from ${catalog}.progress where file = $file`, { file })
       await run(`insert into ${catalog}.progress values ($file, $head, $end)`, { file, head, end: BigInt(end) })
       await run('commit')
-      for (const [agent, id] of added) agents.set(agent, id)
+      agents.stored()
       return count
     } catch (error) {
       await run('rollback').catch(() => {
@@ -157,37 +160,12 @@ export class DuckDbIntake {
 
   /** Forgets what belongs to a day that was removed. */
   forget(day: string): void {
-    this.#agents.delete(day)
+    this.#readers.agents.forget(day)
   }
 
   close(): void {
     this.#connection.closeSync()
   }
-
-  #readAgents(texts: readonly string[], known: ReadonlyMap<string, number>) {
-    const added: [agent: string, id: number][] = []
-    const rows: ({ id: number; agent: string } & AgentTraits)[] = texts.map(agent => {
-      const traits = this.#readers.agents.traitsOf(agent)
-      const present = known.get(agent)
-      if (traits && present !== undefined) return { id: present, agent, ...traits }
-      const id = known.size + 1 + added.length
-      if (!traits || id > intake.agentsPerDay) return { id: unreadAgent, agent, ...unread }
-      added.push([agent, id])
-      return { id, agent, ...traits }
-    })
-    return { rows, added }
-  }
-
-  async #agentsOf(day: string): Promise<Map<string, number>> {
-    const present = this.#agents.get(day)
-    if (present) return present
-    const rows = (await this.#connection.runAndReadAll(`select agent, id from "${day}".agents`)).getRowsJS()
-    const agents = new Map(rows.map(([agent, id]) => [String(agent), Number(id)]))
-    this.#agents.set(day, agents)
-    return agents
-  }
 }
-
-const unread = { device: stands.unknown, os: stands.unknown, browser: stands.unknown, bot: null }
 
 const linesOf = (rows: readonly object[]): string => rows.map(row => JSON.stringify(row)).join('\n')

@@ -1,6 +1,7 @@
-import { Busy } from '../../policy/network/analytics-terms.ts'
+import { Busy, intake } from '../../policy/network/analytics-terms.ts'
 import type { AddressReader } from './addresses.ts'
 import { AgentReader } from './agents.ts'
+import { DuckDbAgents } from './duckdb-agents.ts'
 import { DuckDbDays } from './duckdb-days.ts'
 import { answerErrors } from './duckdb-errors.ts'
 import { DuckDbIntake } from './duckdb-intake.ts'
@@ -14,9 +15,13 @@ export interface DuckDbOptions {
   /** A folder of its own, which nothing else writes to. */
   folder: string
   addresses: AddressReader
-  /** Receives what was wrong with a day whose file was removed because it could not be opened. */
+  /** Receives what was wrong with a day whose file is no database any more, and was set aside. */
   onBroken(day: string, error: unknown): void
-  agents?: AgentReader
+  agents?: Pick<AgentReader, 'traitsOf'>
+  /** Bytes of paths, queries and referers of one application in a day, past which its requests are stored without them. */
+  maxTextBytes?: number
+  /** Texts of agents that a day records, in all and of one application. */
+  agentTexts?: { perDay: number; perApp: number }
 }
 
 /** The engine with its files of days: takes in lines, answers questions, and removes days. */
@@ -24,6 +29,8 @@ export interface DuckDb extends Analytics, Intake {
   /** Oldest first. */
   days(): string[]
   remove(day: string): Promise<void>
+  /** Removes files that were set aside as broken: those of earlier days than one, or all. */
+  removeBroken(before?: string): Promise<void>
   /** Bytes of its files. */
   size(): Promise<number>
   /** Whether after this error everything fails until the engine is opened again, as after a write to a full disk. */
@@ -38,10 +45,14 @@ export async function openDuckDb({
   folder,
   addresses,
   onBroken,
+  maxTextBytes = Number.MAX_SAFE_INTEGER,
   agents = new AgentReader(),
+  agentTexts = { perDay: intake.agentsPerDay, perApp: intake.agentsPerAppAndDay },
 }: DuckDbOptions): Promise<DuckDb> {
   const days = await DuckDbDays.open(folder, onBroken)
-  const intake = new DuckDbIntake(days, await days.connect(), { agents, addresses })
+  const connection = await days.connect()
+  const readers = { agents: new DuckDbAgents(connection, agents, agentTexts), addresses }
+  const slices = new DuckDbIntake(days, connection, readers, maxTextBytes)
   const running = new Set<Promise<unknown>>()
 
   async function ask<Q extends Question>(
@@ -64,18 +75,19 @@ export async function openDuckDb({
 
   return {
     ask: (question, signal) => tracked(running, ask(question, signal)),
-    progressOf: day => intake.progressOf(day),
-    take: slice => intake.take(slice),
+    progressOf: day => slices.progressOf(day),
+    take: slice => slices.take(slice),
     days: () => days.list(),
     async remove(day) {
-      intake.forget(day)
+      slices.forget(day)
       await days.remove(day)
     },
+    removeBroken: before => days.removeBroken(before),
     size: () => days.size(),
     isBroken: error => /FATAL|invalidated/i.test((error as Error).message),
     async close() {
       await Promise.allSettled(running)
-      intake.close()
+      slices.close()
       days.close()
     },
   }

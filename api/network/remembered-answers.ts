@@ -1,6 +1,7 @@
 import { Busy, rememberedAnswers } from '../../policy/network/analytics-terms.ts'
 
 interface Remembered {
+  ownerId: string
   text: string
   at: number
 }
@@ -13,14 +14,14 @@ export interface GivenAnswer {
 
 /**
  * Remembers answers of this process as JSON: recent ones are given again at once, and older ones while the engine is busy. Callers of one
- * key share a computation.
+ * key share a computation. Where all take too much memory, those of the owner with most of it are forgotten.
  */
 export class RememberedAnswers {
   readonly #answers = new Map<string, Remembered>()
   readonly #running = new Map<string, Promise<string>>()
   readonly #now: () => number
   readonly #maxBytes: number
-  #bytes = 0
+  readonly #bytes = new Map<string, number>()
 
   constructor({
     now = Date.now,
@@ -31,10 +32,10 @@ export class RememberedAnswers {
   }
 
   /** Rejects as `compute` does, but with Busy only where no answer is remembered. */
-  async of(key: string, compute: () => Promise<unknown>): Promise<GivenAnswer> {
+  async of(ownerId: string, key: string, compute: () => Promise<unknown>): Promise<GivenAnswer> {
     const present = this.#answers.get(key)
     if (present && this.#isYounger(present, rememberedAnswers.freshSeconds)) return again(present)
-    const running = this.#running.get(key) ?? this.#compute(key, compute)
+    const running = this.#running.get(key) ?? this.#compute(ownerId, key, compute)
     try {
       return { text: await running, cachedAt: null }
     } catch (error) {
@@ -44,11 +45,11 @@ export class RememberedAnswers {
     }
   }
 
-  #compute(key: string, compute: () => Promise<unknown>): Promise<string> {
+  #compute(ownerId: string, key: string, compute: () => Promise<unknown>): Promise<string> {
     const running = compute()
       .then(answer => {
         const text = JSON.stringify(answer)
-        this.#remember(key, { text, at: this.#now() })
+        this.#remember(key, { ownerId, text, at: this.#now() })
         return text
       })
       .finally(() => this.#running.delete(key))
@@ -58,19 +59,40 @@ export class RememberedAnswers {
 
   #remember(key: string, answer: Remembered): void {
     this.#forget(key)
+    if (sizeOf(answer) > this.#maxBytes) return
     this.#answers.set(key, answer)
-    this.#bytes += sizeOf(answer)
-    // The oldest come first. A larger one than all together may be is not remembered either.
+    this.#add(answer.ownerId, sizeOf(answer))
+    // The oldest come first.
     for (const [oldest, entry] of this.#answers) {
-      if (this.#bytes <= this.#maxBytes && this.#isYounger(entry, rememberedAnswers.busySeconds)) break
+      if (this.#isYounger(entry, rememberedAnswers.busySeconds)) break
       this.#forget(oldest)
     }
+    while (this.#total() > this.#maxBytes) this.#forgetOldestOf(this.#largestOwner())
   }
 
   #forget(key: string): void {
     const answer = this.#answers.get(key)
-    if (answer) this.#bytes -= sizeOf(answer)
+    if (answer) this.#add(answer.ownerId, -sizeOf(answer))
     this.#answers.delete(key)
+  }
+
+  #forgetOldestOf(owner: string): void {
+    const oldest = [...this.#answers].find(([, { ownerId }]) => ownerId === owner)
+    if (oldest) this.#forget(oldest[0])
+  }
+
+  #largestOwner(): string {
+    return [...this.#bytes].reduce((largest, other) => (other[1] > largest[1] ? other : largest))[0]
+  }
+
+  #total(): number {
+    return [...this.#bytes.values()].reduce((sum, bytes) => sum + bytes, 0)
+  }
+
+  #add(ownerId: string, bytes: number): void {
+    const sum = (this.#bytes.get(ownerId) ?? 0) + bytes
+    if (sum > 0) this.#bytes.set(ownerId, sum)
+    else this.#bytes.delete(ownerId)
   }
 
   #isYounger({ at }: Remembered, seconds: number): boolean {

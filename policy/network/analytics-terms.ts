@@ -18,13 +18,20 @@ export const intake = {
   /** Kinds of agents that stay in memory, and how many new ones are examined in a second; those past it are `Unknown`. */
   agents: 20_000,
   newAgentsPerSecond: 2000,
-  /** Texts of agents that a day records; further ones are `Unknown`. */
+  /** Texts of agents that a day records, and those of them that one application brings; of further ones only what they are is recorded. */
   agentsPerDay: 50_000,
+  agentsPerAppAndDay: 5000,
   addresses: 50_000,
 } as const
 
 /** Max characters of a text that is stored; longer ones are cut. */
 export const textCaps = { agent: 300, path: 1024, query: 1024, referer: 1024, host: 255, contentType: 64 } as const
+
+/**
+ * Paths, queries and referers of one application in a day take at most one of so many parts of ANALYTICS_MB: else one with long made-up paths
+ * would displace everybody's older days.
+ */
+export const textParts = 32
 
 /** Limits of the engine. */
 export const engineLimits = { memoryMb: 512, threads: 2, scratchMb: 1024 } as const
@@ -51,6 +58,8 @@ export const stands = {
   noCountry: 'XX',
   noReferer: 'Direct',
   otherMethod: 'Other',
+  /** Of a request past the texts of its application. No path begins so. */
+  otherPath: 'Other',
   unverifiedBot: 'Unverified',
   /** Addresses of the platform itself: its machines, loopback, private networks. */
   platform: 'BERTH-PLATFORM',

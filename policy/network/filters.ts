@@ -1,7 +1,18 @@
 import { isIP } from 'node:net'
 import { z } from 'zod'
+import { canonicalNetwork } from '../../lib/addresses.ts'
+import { protocols, stands } from './analytics-terms.ts'
 
 const INVALID = 'INVALID_FILTER'
+
+/** What is stored in lower case, except where a word of ours stands for a value that is missing. */
+const lower =
+  (...words: readonly string[]) =>
+  (value?: string) =>
+    value === undefined || words.includes(value) ? value : value.toLowerCase()
+
+const named = (names: readonly string[]) => (value?: string) =>
+  names.find(name => name.toLowerCase() === value?.toLowerCase()) ?? value
 
 /** Text without control characters, which no value of a request line or header can contain. */
 const text = (max: number) =>
@@ -12,7 +23,7 @@ const text = (max: number) =>
     .regex(/^[^\p{Cc}]*$/u, INVALID)
     .optional()
 
-/** Filters of analytics by name; several are combined by AND. Each equals a type of its breakdown, except `path`, a prefix. */
+/** Filters of analytics by name; several are combined by AND. Each equals a type of its breakdown, except `path`, a prefix, and is in the form in which values are stored. */
 export const filterFields = {
   country: z
     .string({ error: INVALID })
@@ -21,7 +32,8 @@ export const filterFields = {
     .optional(),
   ip: z
     .string({ error: INVALID })
-    .refine(address => isIP(address) !== 0, INVALID)
+    .refine(address => isIP(address) !== 0 && !address.includes('%'), INVALID)
+    .transform(address => canonicalNetwork(address) ?? address)
     .optional(),
   path: text(256),
   status: z
@@ -30,10 +42,10 @@ export const filterFields = {
     .optional(),
   os: text(64),
   browser: text(64),
-  protocol: text(16),
-  referer: text(255),
+  protocol: text(16).transform(named([...protocols, stands.unknown])),
+  referer: text(255).transform(lower(stands.noReferer, stands.unknown)),
   provider: text(100),
-  content_type: text(64),
+  content_type: text(64).transform(lower(stands.unknown)),
   bot: text(64),
 }
 

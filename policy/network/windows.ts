@@ -54,5 +54,7 @@ export function existingWindow({ from, to }: TimeWindow, createdAt: number): Tim
  */
 export function windowName({ from, to }: TimeWindow, now: number): string {
   const minutes = (ms: number) => Math.floor(ms / minuteMs)
-  return to > now - minuteMs ? `last/${Math.round((to - from) / minuteMs)}` : `${minutes(from)}/${minutes(to)}`
+  return Math.abs(to - now) < minuteMs
+    ? `last/${Math.round((to - from) / minuteMs)}`
+    : `${minutes(from)}/${minutes(to)}`
 }

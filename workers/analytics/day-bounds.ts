@@ -7,22 +7,24 @@ import { retainedDays } from '../../policy/network/analytics-terms.ts'
 const dayMs = 86_400_000
 const markForm = /^(\d{4}-\d{2}-\d{2})\.dropped$/
 
+type Engine = Pick<DuckDb, 'days' | 'remove' | 'removeBroken' | 'size'>
+
 /** Bounds the days of analytics by age and size. */
 export class DayBounds {
-  readonly #engine: Pick<DuckDb, 'days' | 'remove' | 'size'>
+  readonly #engine: Engine
   readonly #folder: string
   readonly #maxBytes: number
   /** Days that were dropped for their size: their lines are still in the log, and must not be taken in again. */
   #dropped: ReadonlySet<string> = new Set()
   #isFull = false
 
-  constructor(engine: Pick<DuckDb, 'days' | 'remove' | 'size'>, folder: string, maxBytes: number) {
+  constructor(engine: Engine, folder: string, maxBytes: number) {
     this.#engine = engine
     this.#folder = folder
     this.#maxBytes = maxBytes
   }
 
-  /** True while the newest day alone exceeds the size: lines wait in the log until it is over. */
+  /** True while today alone exceeds the size: lines wait in the log until it is over. */
   get isFull(): boolean {
     return this.#isFull
   }
@@ -35,11 +37,14 @@ export class DayBounds {
   /** Removes days that are too old, and the oldest ones as long as all exceed the size. Resolves to the days that were dropped for their size. */
   async enforce(now: number): Promise<string[]> {
     for (const day of this.#engine.days()) if (day < firstDay(now)) await this.#engine.remove(day)
+    await this.#engine.removeBroken(firstDay(now))
     await this.#readMarks(now)
+    if ((await this.#engine.size()) > this.#maxBytes) await this.#engine.removeBroken()
     const dropped: string[] = []
     while ((await this.#engine.size()) > this.#maxBytes) {
-      const [oldest, ...newer] = this.#engine.days()
-      if (!oldest || newer.length === 0) break
+      const [oldest] = this.#engine.days()
+      // A day has a file only once it has lines: just after midnight yesterday is the newest one, and must not keep today out.
+      if (!oldest || oldest >= dayOf(now)) break
       await this.#drop(oldest)
       dropped.push(oldest)
     }
@@ -63,4 +68,6 @@ export class DayBounds {
   }
 }
 
-const firstDay = (now: number): string => new Date(now - (retainedDays - 1) * dayMs).toISOString().slice(0, 10)
+const dayOf = (time: number): string => new Date(time).toISOString().slice(0, 10)
+
+const firstDay = (now: number): string => dayOf(now - (retainedDays - 1) * dayMs)

@@ -39,28 +39,44 @@ export class IntakeRounds {
       log.warn({}, 'today alone exceeds ANALYTICS_MB: requests are not counted until tomorrow')
     this.#wasFull = bounds.isFull
     const files = (await listLogFiles(logFolder)).filter(({ day }) => bounds.wants(day, now()))
-    let hasMore = false
-    if (!bounds.isFull) for (const file of files) if (!hasMore) hasMore = await this.#take(file)
+    const hasMore = !bounds.isFull && (await this.#takeOne(files))
     this.#behindBytes = await this.#left(files)
     this.#forgetOthers(files)
     return hasMore
   }
 
-  /** Resolves to whether anything was taken in. */
-  async #take(file: LogFile): Promise<boolean> {
-    const { engine, logFolder } = this.#options
+  /**
+   * Takes in one slice. Resolves to whether there is more already: what arrives meanwhile waits for the next round, or steady traffic would be
+   * stored in tiny transactions without a pause.
+   */
+  async #takeOne(files: readonly LogFile[]): Promise<boolean> {
+    for (const [index, file] of files.entries()) {
+      const taken = await this.#take(file)
+      if (taken) return taken.hasMore || (await this.#left(files.slice(index + 1))) > 0
+    }
+    return false
+  }
+
+  /** Resolves to null when there was nothing to take in. */
+  async #take(file: LogFile): Promise<{ hasMore: boolean } | null> {
+    const { engine, logFolder, log } = this.#options
     const progress = await this.#progressOf(file.day)
     const known = progress.get(file.name)
-    if (known?.offset === file.size) return false
+    if (known?.offset === file.size) return null
     const slice = await readSlice(logFolder, file, known)
-    if (!slice) return false
+    if (!slice) return null
+    if (slice.isShorter)
+      log.warn(
+        { file: file.name, takenIn: known?.offset, continuesAt: slice.end },
+        'the log is shorter than what was taken in of it: it goes on at its end',
+      )
     await engine.take(slice).catch(error => {
       // Whether it was stored is the engine's knowledge.
       this.#progress.delete(file.day)
       throw error
     })
     progress.set(file.name, { head: slice.head, offset: slice.end })
-    return true
+    return slice
   }
 
   async #progressOf(day: string): Promise<Map<string, Progress>> {

@@ -63,7 +63,7 @@ export async function networkAnswer<K extends Kind>(
     return view(answer as Answers[K])
   }
   const key = JSON.stringify([app.id, details, windowName(requested, now)])
-  const given = await services.networkAnswers.of(key, compute).catch(error => {
+  const given = await services.networkAnswers.of(app.owner_id, key, compute).catch(error => {
     throw error instanceof Busy ? new ApiError('ANALYTICS_BUSY', error.message, busyRetrySeconds) : error
   })
   if (!given.cachedAt) return new JsonText(given.text)

@@ -2,6 +2,7 @@ import test from 'ava'
 import { AgentReader, readAgent } from '../../../activities/analytics/agents.ts'
 import { intake } from '../../../policy/network/analytics-terms.ts'
 import { botCategory } from '../../../policy/network/bots.ts'
+import { browsers } from '../../kit/analytics/log-lines.ts'
 
 test('bots have the category that their agent claims, the more specific one first', t => {
   const category = (agent: string) => readAgent(agent).bot
@@ -48,4 +49,21 @@ test('a flood of new agents is read up to a number in each second, and known one
   t.is(read(0, 100), 100, 'known')
   now = 1000
   t.is(read(10_000, 10), 10)
+})
+
+test('of more agents than are remembered those that were not seen for longest are forgotten', t => {
+  let now = 0
+  const reader = new AgentReader(() => now)
+  const regular = browsers[0]
+  t.truthy(reader.traitsOf(regular))
+  for (let n = 0; n < intake.agents + 10; n++) {
+    now += 1000
+    reader.traitsOf(`agent ${n}`)
+    if (n % 1000 === 0) reader.traitsOf(regular)
+  }
+  // Nothing more is read in this second.
+  for (let n = 0; n < intake.newAgentsPerSecond; n++) reader.traitsOf(`other ${n}`)
+  t.truthy(reader.traitsOf(regular))
+  t.truthy(reader.traitsOf(`agent ${intake.agents}`))
+  t.is(reader.traitsOf('agent 0'), null)
 })

@@ -10,6 +10,6 @@ export async function testAddresses(): Promise<AddressReader> {
       const [asn = null, network = null] = networks[address.split('.')[0]!] ?? []
       return { country: null, city: null, asn, network }
     },
-    own: new Set(),
+    own: new Set<string>(),
   })
 }

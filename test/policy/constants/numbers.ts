@@ -81,8 +81,10 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
     bucketMs: 900_000,
     intake: {
       ...{ everyMs: 2000, sliceBytes: 8_388_608, maxLineBytes: 4_194_304, headBytes: 256 },
-      ...{ agents: 20_000, newAgentsPerSecond: 2000, agentsPerDay: 50_000, addresses: 50_000 },
+      ...{ agents: 20_000, newAgentsPerSecond: 2000, agentsPerDay: 50_000, agentsPerAppAndDay: 5000 },
+      addresses: 50_000,
     },
+    textParts: 32,
     textCaps: { agent: 300, path: 1024, query: 1024, referer: 1024, host: 255, contentType: 64 },
     engineLimits: { memoryMb: 512, threads: 2, scratchMb: 1024 },
     questionTimes: { slotMs: 3000, answerMs: 10_000 },

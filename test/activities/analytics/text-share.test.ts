@@ -1,0 +1,63 @@
+import test from 'ava'
+import { openDuckDb } from '../../../activities/analytics/duckdb.ts'
+import { testAddresses } from '../../kit/analytics/addresses.ts'
+import { appA, appB, type LoggedRequest, linesOf, logged } from '../../kit/analytics/log-lines.ts'
+import { ownFolder } from '../../kit/folders.ts'
+
+const days = ['2026-11-26', '2026-11-27'] as const
+const noonOf = (day: string) => Date.parse(`${day}T12:00:00Z`)
+
+test('past its share of texts in a day an application has counts without texts, and every other has its own', async t => {
+  const folder = ownFolder(t)
+  const addresses = await testAddresses()
+  const open = () =>
+    openDuckDb({ folder, addresses, maxTextBytes: 10_000, onBroken: (_, error) => t.fail(String(error)) })
+  let engine = await open()
+  t.teardown(() => engine.close())
+  const take = (day: string, requests: readonly Partial<LoggedRequest>[]) =>
+    engine.take({
+      ...{ day, file: 'f', head: 'h', end: 1 },
+      lines: linesOf(requests.map(request => logged({ ...request, at: noonOf(day) }))),
+    })
+  const about = (appId: string, day: string) => {
+    const from = noonOf(day)
+    return { appId, ownerId: '1', window: { from, to: from + 1 } }
+  }
+  const seen = async (appId: string, day: string = days[0]) => {
+    const answer = await engine.ask({ ...about(appId, day), kind: 'analytics', filters: {} })
+    const { visits, requests, bytes } = answer.visits[0]!
+    const types = (name: 'paths' | 'referers' | 'content_types') =>
+      Object.fromEntries(answer[name].map(entry => [entry.type, entry.requests]))
+    return { visits, requests, bytes, paths: types('paths'), referers: types('referers') }
+  }
+  const flood = Array.from({ length: 20 }, (_, n) => ({ path: `/${n}${'x'.repeat(600)}` }))
+  const usual = Array.from({ length: 400 }, () => ({ path: '/usual', query: 'q=1', referer: 'https://news.example/' }))
+  await take(days[0], [...flood, ...usual.map(request => ({ ...request, app: appB }))])
+  t.is(Object.keys((await seen(appA)).paths).length, 20)
+
+  const rest = [
+    { path: '/secret', query: 'q=1', referer: 'https://news.example/x' },
+    { path: '/inner', referer: 'https://a.apps.localhost/' },
+    { path: '/direct' },
+  ]
+  await engine.close()
+  engine = await open()
+  await take(days[0], [...rest, ...usual.map(request => ({ ...request, app: appB }))])
+  const all = await seen(appA)
+  t.deepEqual(
+    { visits: all.visits, requests: all.requests, bytes: all.bytes, other: all.paths.Other },
+    { visits: 22, requests: 23, bytes: 23_000, other: 3 },
+    'from the same host is no visit, as before',
+  )
+  t.deepEqual(all.referers, { Direct: 21, Unknown: 2 })
+  const lines = await engine.ask({ ...about(appA, days[0]), kind: 'logs' })
+  t.deepEqual(
+    lines.filter(({ path }) => path === 'Other').map(({ query, referer, status }) => [query, referer, status]),
+    Array.from({ length: 3 }, () => [null, null, 200]),
+  )
+  t.deepEqual((await seen(appB)).paths, { '/usual': 800 }, 'texts that come again take no space')
+  t.deepEqual((await seen(appB)).referers, { 'news.example': 800 })
+
+  await take(days[1], rest)
+  t.deepEqual((await seen(appA, days[1])).paths, { '/secret': 1, '/inner': 1, '/direct': 1 })
+})
