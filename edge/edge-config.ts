@@ -42,6 +42,8 @@ function httpLines(options: EdgeConfigOptions): string[] {
     ...proxyLines(),
     ...logFormats(options.settings.place.name),
     'open_log_file_cache max=8 inactive=60s valid=10s;',
+    // For each line nginx looks whether the root folder of its server exists, which this remembers.
+    'open_file_cache max=8 inactive=60s;',
     'access_log off;',
     ...applicationServers(options),
     ...surfaceServers(options),

@@ -122,18 +122,6 @@ function M.admit_surface(plain)
   pass(ngx.var, plain)
 end
 
--- The status with which an application itself has the client refused, or nil. Says in `refusal` why.
-local function unwanted(var, member, app)
-  if settings.blocks(member, app, var) then
-    var.refusal = 'blocked'
-    return 403
-  end
-  if settings.exceeds(member, app, var) then
-    var.refusal = 'rate'
-    return 429
-  end
-end
-
 -- Without a route there is no application, but one that is stopped for maintenance says so.
 local function without_route(var)
   local app, member = settings.closed(var.host)
@@ -151,12 +139,12 @@ local function enter(var, max, room)
     local app, _, port, version = routes.find(member)
     if not app then return 404 end -- removed a moment ago
     var.app_id, var.member = app, member
-    if settings.is_closed(member, app) then
-      var.refusal = 'maintenance' -- only without a member that is open
-      return 503
+    -- Closed is the chosen one only without a member that is open.
+    local status, reason = settings.refuses(member, app, var)
+    if status then
+      var.refusal = reason
+      return status
     end
-    local status = unwanted(var, member, app)
-    if status then return status end
     if port == HELD then return 503 end
     local entered, full = connections.enter(app, max, room)
     if entered then

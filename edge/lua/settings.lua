@@ -144,10 +144,7 @@ local function unmapped(address)
   return #address == 16 and sub(address, 1, 12) == V4_MAPPED and sub(address, 13) or address
 end
 
--- Whether an application has blocked the client's address.
-function M.blocks(member, app, var)
-  local rules = rules_of(member, app)
-  if not rules or not rules.blocked then return false end
+local function blocks(rules, var)
   local address = unmapped(var.binary_remote_addr)
   for bits, set in pairs(rules.blocked[#address]) do
     if set[masked(address, bits)] then return true end
@@ -155,24 +152,37 @@ function M.blocks(member, app, var)
   return false
 end
 
+-- Counts a request of the client's network; true when it is beyond what the application permits in this minute.
+local function exceeds(rules, var)
+  local minute = floor(ngx.time() / COUNTED_SECONDS)
+  local count = counts:incr(rules.app .. ' ' .. minute .. ' ' .. var.client_network, 1, 0, COUNTED_SECONDS)
+  return count ~= nil and count > rules.per_minute
+end
+
+-- Whether an application has blocked the client's address.
+function M.blocks(member, app, var)
+  local rules = rules_of(member, app)
+  return rules ~= nil and rules.blocked ~= nil and blocks(rules, var)
+end
+
 function M.is_closed(member, app)
   local rules = rules_of(member, app)
   return rules ~= nil and rules.maintenance
+end
+
+-- The status with which an application itself has this request refused, and why; nil where it has not.
+function M.refuses(member, app, var)
+  local rules = rules_of(member, app)
+  if not rules then return nil end
+  if rules.maintenance then return 503, 'maintenance' end
+  if rules.blocked and blocks(rules, var) then return 403, 'blocked' end
+  if rules.per_minute > 0 and exceeds(rules, var) then return 429, 'rate' end
 end
 
 -- The application without a route that has closed this host name for maintenance, and its member; nil where none has.
 function M.closed(host)
   local rules, member = find(host, function(rules) return rules.maintenance end)
   if rules then return rules.app, member end
-end
-
--- Counts a request of the client's network; true when it is beyond what the application permits in this minute.
-function M.exceeds(member, app, var)
-  local rules = rules_of(member, app)
-  if not rules or rules.per_minute == 0 then return false end
-  local minute = floor(ngx.time() / COUNTED_SECONDS)
-  local count = counts:incr(app .. ' ' .. minute .. ' ' .. var.client_network, 1, 0, COUNTED_SECONDS)
-  return count ~= nil and count > rules.per_minute
 end
 
 -- Seconds until requests are counted anew.
