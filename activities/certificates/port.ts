@@ -1,6 +1,5 @@
+import type { ChallengeKind } from '../../policy/domains/challenges.ts'
 import type { RenewalWindow } from '../../policy/domains/times.ts'
-
-export type ChallengeKind = 'http-01' | 'dns-01'
 
 /**
  * `pending`: challenges wait for answers. `ready`: all names are validated, and a CSR may be sent. `processing`: the certificate is being

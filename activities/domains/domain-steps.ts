@@ -11,18 +11,13 @@ import {
 import { recordLook, recordNextLook } from '../../db/domains/domain-looks.ts'
 import type { CertificateRow, DomainRow } from '../../db/domains/domain-rows.ts'
 import { findDomain } from '../../db/domains/domains.ts'
+import { type ChallengeKind, offerOf, provableBy } from '../../policy/domains/challenges.ts'
 import { registeredDomain } from '../../policy/domains/names.ts'
-import { type NextStep, nextStep } from '../../policy/domains/next-step.ts'
+import { type DomainState, type NextStep, nextStep } from '../../policy/domains/next-step.ts'
 import { renewalTime } from '../../policy/domains/times.ts'
 import type { SealKeys } from '../../policy/seal.ts'
 import { chainFacts, chainTrouble } from '../certificates/chain.ts'
-import {
-  AuthorityError,
-  type CertificateAuthority,
-  type Challenge,
-  type Order,
-  type OrderStatus,
-} from '../certificates/port.ts'
+import { AuthorityError, type CertificateAuthority, type Order, type OrderStatus } from '../certificates/port.ts'
 import { newRequest } from '../certificates/request.ts'
 import { tellOfExpiry, untilApplied, untilServed } from './current-certificate.ts'
 import type { DomainSight } from './domain-sight.ts'
@@ -87,7 +82,8 @@ export function domainSteps({ db, keys, sight, authority, now = () => new Date()
       const domain = await recordLook(db, hostname, seen.look, now())
       if (!domain) return { do: 'end' }
       await tellOfExpiry({ db, authority: authority?.issues ?? null, now }, domain, certificates.current)
-      const state = stateOf(domain, certificates, { answerSeen: seen.answerSeen, authority: authority?.name ?? null })
+      const known = { answerSeen: seen.answerSeen, authority: authority?.name ?? null, now: now() }
+      const state = stateOf(domain, certificates, known)
       const next = nextStep(state, now())
       await recordNextLook(db, hostname, dueAgain(next, now()), before.look_at)
       return asDue(next, now())
@@ -102,26 +98,31 @@ export function domainSteps({ db, keys, sight, authority, now = () => new Date()
         if (refusal) throw new AuthorityError('caa', refusal)
         const { current } = await findCertificates(db, hostname)
         const registered = registeredDomain(hostname)
-        const order = await takeOrder(db, { hostname, registered, authority: authority.name })
+        const order = await takeOrder(db, { hostname, registered, authority: authority.name, now: now() })
         if (!order) throw new AuthorityError('localLimit', 'Too many certificates were ordered lately.', 3_600_000)
         if (order.order_url) return
         const replaces = current?.chain ? chainFacts(current.chain).ariId : null
         const opened = await authority.issues.order({ hostnames: [hostname], ...(replaces && { replaces }) })
-        const challenge = challengeOf(opened, domain)
-        await recordOrder(db, order.id, {
-          ...{ order_url: opened.url, order_ends_at: opened.expiresAt, challenge: challenge?.kind ?? null },
-          dns_value: challenge?.kind === 'dns-01' ? challenge.value : null,
-        })
+        const { url: order_url, expiresAt } = opened
+        // One that is over already would be replaced at once, again and again: the authority has another time.
+        const order_ends_at = expiresAt && expiresAt > now() ? expiresAt : null
+        await recordOrder(db, order.id, { order_url, order_ends_at, ...offeredIn(opened) })
       })
     },
 
-    /** Has the authority validate the name, once the proxies can answer it. */
+    /** Has the authority validate the name by what it can be proved by now, once the proxies can answer it. */
     async answerChallenge(hostname: string): Promise<boolean> {
       return failing(hostname, async () => {
-        const { order_url, challenge } = await underWay(hostname)
-        if (challenge === 'http-01' && !(await untilApplied(db, pollMs)))
+        const { order_url, ...order } = await underWay(hostname)
+        const offer = offerOf(order)
+        if (!offer.http && !offer.dns) return
+        const domain = await findDomain(db, hostname)
+        // The look before this step has seen one way: where it is not http, it is DNS.
+        const kind = domain && provableBy(offer, { ...domain, answerSeen: true })
+        if (!kind) throw new OrderStopped()
+        if (kind === 'http-01' && !(await untilApplied(db, pollMs)))
           throw new AuthorityError('notApplied', 'No proxy has confirmed that it answers the authority.')
-        if (challenge) await authority!.issues.answer(order_url, challenge)
+        await authority!.issues.answer(order_url, kind)
       })
     },
 
@@ -169,8 +170,8 @@ export function domainSteps({ db, keys, sight, authority, now = () => new Date()
 function stateOf(
   domain: DomainRow,
   { current, ordered }: CertificatesOfName,
-  { answerSeen, authority }: { answerSeen: boolean; authority: string | null },
-) {
+  { answerSeen, authority, now }: { answerSeen: boolean; authority: string | null; now: Date },
+): DomainState {
   return {
     hostname: domain.hostname,
     isProved: domain.proved_at !== null,
@@ -179,19 +180,26 @@ function stateOf(
     current: current ? { renewAt: current.renew_at!, isServed: current.served_at !== null } : null,
     ordered: ordered
       ? {
-          isOpen: ordered.order_url !== null && ordered.authority === authority,
-          ...{ challenge: ordered.challenge, createdAt: ordered.created_at },
+          isOpen: ordered.order_url !== null && ordered.authority === authority && !hasEnded(ordered, now),
+          ...{ offer: offerOf(ordered), createdAt: ordered.created_at },
         }
       : null,
   }
 }
 
-/** The challenge of an order that this name can meet; null where the authority asks for none. */
-function challengeOf(order: Order, { points }: Pick<DomainRow, 'points'>): Challenge | null {
-  const pending = order.authorizations.filter(({ status }) => status === 'pending')
+/** Of its own accord, without a word of the authority. */
+const hasEnded = ({ order_ends_at }: CertificateRow, now: Date): boolean =>
+  order_ends_at !== null && order_ends_at <= now
+
+/** By what the authority lets the name of an order be proved, as its row has it; throws where that is nothing we can do. */
+function offeredIn({ authorizations }: Order): Pick<CertificateRow, 'challenge' | 'dns_value'> {
+  const pending = authorizations.filter(({ status }) => status === 'pending')
   const offered = pending.flatMap(({ challenges }) => challenges)
-  const preferred = points ? 'http-01' : 'dns-01'
-  return offered.find(({ kind }) => kind === preferred) ?? offered[0] ?? null
+  const of = (kind: ChallengeKind) => offered.find(one => one.kind === kind)
+  const challenge = (of('http-01') ?? of('dns-01'))?.kind ?? null
+  if (pending.length > 0 && challenge === null)
+    throw new AuthorityError('unsupportedChallenge', 'The authority validates names neither by http nor by DNS.')
+  return { challenge, dns_value: of('dns-01')?.value ?? null }
 }
 
 /** Steps of an order take some minutes at most: after that the relay looks whether the workflow lives. */

@@ -1,6 +1,7 @@
 import type { DomainEvent } from '../../db/domains/domain-events.ts'
 import type { ListedDomain } from '../../db/domains/domain-lists.ts'
 import type { CertificateRow } from '../../db/domains/domain-rows.ts'
+import { offerOf } from '../../policy/domains/challenges.ts'
 import type { DnsRecord, ProofRecords } from '../../policy/domains/records.ts'
 import { aligned, clock } from '../ops/ops-words.ts'
 import { oneLine } from '../terminal/printable.ts'
@@ -63,10 +64,15 @@ function factsOf({ domain, ordered, workflow }: DomainStory): [string, string | 
           : 'do not all have it'
         : null,
     ],
-    ['order', ordered ? `${ordered.challenge ?? 'no challenge'} at ${ordered.order_url ?? ordered.authority}` : null],
+    ['order', ordered ? `${offerWords(ordered)} at ${ordered.order_url ?? ordered.authority}` : null],
     ['refused orders in a row', domain.orders_failed ? String(domain.orders_failed) : null],
     ['workflow', `${workflow.id}, ${workflow.status}${workflow.url ? `: ${workflow.url}` : ''}`],
   ]
+}
+
+function offerWords(ordered: CertificateRow): string {
+  const { http, dns } = offerOf(ordered)
+  return [http && 'http-01', dns && 'dns-01'].filter(Boolean).join(' or ') || 'no challenge'
 }
 
 function remedies({ domain, records, workflow }: DomainStory, now: Date): string[] {

@@ -7,6 +7,7 @@ import { type ListedDomain, listDomains } from '../../db/domains/domain-lists.ts
 import type { CertificateRow } from '../../db/domains/domain-rows.ts'
 import { lookNow, releaseDomain } from '../../db/domains/domains.ts'
 import type { Config } from '../../policy/config.ts'
+import { awaitedAnswer } from '../../policy/domains/challenges.ts'
 import { challengeOf, type DnsRecord, domainRecordKey, proofRecords } from '../../policy/domains/records.ts'
 import { temporalDomains } from '../../workers/temporal/domains.ts'
 import { domainId } from '../../workflows/ids.ts'
@@ -161,8 +162,9 @@ function awaitedChallenge(
   domain: ListedDomain,
   ordered: CertificateRow | undefined,
 ): DnsRecord | null {
-  if (!ordered?.dns_value) return null
-  const challenge = challengeOf(domain, ordered.dns_value, { key, acmeDnsDomain })
+  const answer = ordered && awaitedAnswer(ordered, domain)
+  if (!answer) return null
+  const challenge = challengeOf(domain, answer, { key, acmeDnsDomain })
   return challenge && !challenge.isSeen ? challenge.record : null
 }
 

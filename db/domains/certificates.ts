@@ -24,13 +24,21 @@ const isIn =
   (row: CertificateRow): boolean =>
     row.state === state
 
+interface WantedOrder {
+  hostname: string
+  registered: string
+  authority: string
+  /** By the clock that has found an order before to be over. */
+  now?: Date
+}
+
 /**
  * The order of a name that is under way, or a new one, which takes a place of the authority's limits. Null: no place is free now, or the
  * name was released.
  */
 export async function takeOrder(
   db: Db,
-  { hostname, registered, authority }: { hostname: string; registered: string; authority: string },
+  { hostname, registered, authority, now = new Date() }: WantedOrder,
   limits: OrderLimits = orderLimits,
 ): Promise<CertificateRow | null> {
   return transaction(db, async trx => {
@@ -39,7 +47,7 @@ export async function takeOrder(
     // Of an authority that was replaced, or that has forgotten it.
     await trx('certificates')
       .where({ hostname, state: 'ordered' })
-      .where(or => or.whereNot({ authority }).orWhere('order_ends_at', '<', trx.fn.now()))
+      .where(or => or.whereNot({ authority }).orWhere('order_ends_at', '<=', now))
       .delete()
     const present: CertificateRow | undefined = await trx('certificates').where({ hostname, state: 'ordered' }).first()
     if (present) return present

@@ -1,3 +1,5 @@
+import type { ChallengeKind } from '../../policy/domains/challenges.ts'
+
 /** A host name that applications of one account are reached at, or a name of the platform itself. */
 export interface DomainRow {
   hostname: string
@@ -33,7 +35,9 @@ export interface CertificateRow {
   /** Address of the authority's directory, or `local`. */
   authority: string
   order_url: string | null
-  challenge: 'http-01' | 'dns-01' | null
+  /** The easiest kind by which the name of an order can be proved (policy/domains/challenges.ts); null: it needs no proof. */
+  challenge: ChallengeKind | null
+  /** The answer of dns-01, of every order that can be proved by it. */
   dns_value: string | null
   order_ends_at: Date | null
   key_sealed: Buffer | null

@@ -3,16 +3,10 @@ import acme, { type Client, type Order as LibraryOrder } from 'acme-client'
 import type { z } from 'zod'
 import { remembered } from '../../../lib/async/remembered.ts'
 import { authorityRules } from '../../../policy/domains/authority-rules.ts'
+import type { ChallengeKind } from '../../../policy/domains/challenges.ts'
 import type { AcmeSettings } from '../../../policy/domains/domain-settings.ts'
 import { chainFacts, requestFits } from '../chain.ts'
-import {
-  AuthorityError,
-  type CertificateAuthority,
-  type Challenge,
-  type ChallengeKind,
-  type Order,
-  type Renewal,
-} from '../port.ts'
+import { AuthorityError, type CertificateAuthority, type Challenge, type Order, type Renewal } from '../port.ts'
 import { authorityCalls } from './calls.ts'
 import { authorizationStatus, documents, orderProblem, retryAfterMs } from './problems.ts'
 

@@ -1,6 +1,7 @@
 import { z } from 'zod'
 import { findCertificates } from '../../../db/domains/certificates.ts'
 import { findDomain } from '../../../db/domains/domains.ts'
+import { awaitedAnswer } from '../../../policy/domains/challenges.ts'
 import { challengeOf, type DomainStanding, proofRecords, shownRecords } from '../../../policy/domains/records.ts'
 import { ApiError } from '../../../policy/errors.ts'
 import { endpoint } from '../../pipeline/endpoint.ts'
@@ -46,6 +47,9 @@ async function standingOf(
     isProved: domain.proved_at !== null,
     points: domain.points,
     isServed: domain.proved_at !== null && (config.edge.tls === null || Boolean(current?.served_at)),
-    challenge: challengeOf(domain, ordered?.dns_value, { key, acmeDnsDomain: config.domains.acmeDnsDomain }),
+    challenge: challengeOf(domain, ordered && awaitedAnswer(ordered, domain), {
+      key,
+      acmeDnsDomain: config.domains.acmeDnsDomain,
+    }),
   }
 }

@@ -7,13 +7,13 @@ import {
   type Authorization,
   type CertificateAuthority,
   type Challenge,
-  type ChallengeKind,
   type Order,
   type OrderRequest,
   type Problem,
   type Renewal,
 } from '../../../activities/certificates/port.ts'
 import { readRequest } from '../../../activities/certificates/request.ts'
+import type { ChallengeKind } from '../../../policy/domains/challenges.ts'
 
 interface FakeOrder extends Order {
   hostnames: readonly string[]

@@ -1,0 +1,99 @@
+import test from 'ava'
+import { AuthorityError } from '../../../activities/certificates/port.ts'
+import type { DomainSight } from '../../../activities/domains/domain-sight.ts'
+import { domainSteps } from '../../../activities/domains/domain-steps.ts'
+import { findCertificates } from '../../../db/domains/certificates.ts'
+import { assignDomain, findDomain } from '../../../db/domains/domains.ts'
+import { defaultPlans } from '../../../policy/accounts/plans.ts'
+import { sealKeys } from '../../../policy/seal.ts'
+import { FakeAuthority } from '../../kit/fakes/certificate-authority.ts'
+import { rows } from '../../kit/rows/rows.ts'
+import { testDatabase } from '../../kit/servers/database.ts'
+
+const database = testDatabase()
+const keys = sealKeys('ab'.repeat(32))
+const elsewhere = { txtSeen: true, cnameSeen: false, points: false, delegated: false, problem: null }
+
+/** A name of an account, an authority, and what is seen of the name, which tests change. */
+async function scene(hostname: string) {
+  const { db } = await database
+  const make = rows(db)
+  await make.host('h1')
+  const ana = await make.user()
+  const { app } = await make.app(ana.id)
+  await assignDomain(db, { app: { id: app.id, owner_id: ana.id }, hostname, plans: defaultPlans })
+  // A proxy that has everything: steps that wait for it need no worker.
+  await db.raw(
+    `insert into edges (id, applied) values ('one', '9999999:9999999:') on conflict (id) do update set seen_at = now()`,
+  )
+  const validated: string[] = []
+  const ca = new FakeAuthority((_, { kind, value }) => {
+    validated.push(kind)
+    return value
+  })
+  const it = {
+    ...{ db, hostname, ana, app, ca, validated },
+    seen: { look: elsewhere, answerSeen: false } as Awaited<ReturnType<DomainSight['look']>>,
+    clock: new Date(),
+    /** Happens while DNS is asked. */
+    meanwhile: async () => {},
+    row: async () => (await findDomain(db, hostname))!,
+    order: async () => (await findCertificates(db, hostname)).ordered,
+    certificate: async () => (await findCertificates(db, hostname)).current,
+    /** The steps of `workflows/domain.ts` until it would wait; resolves to what for. */
+    async run(): Promise<string> {
+      for (let n = 0; n < 10; n++) {
+        const next = await steps.lookAtDomain(hostname)
+        if (next.do === 'end') return 'end'
+        if (next.do === 'wait') return next.summary
+        const all = {
+          order: [steps.openOrder],
+          certify: [steps.answerChallenge, steps.awaitValidation, steps.finalizeOrder, steps.collectCertificate],
+          serve: [steps.serveCertificate],
+        }[next.do]
+        for (const step of all) if (!(await step(hostname))) return 'failed'
+      }
+      throw new Error('it does not come to rest')
+    },
+  }
+  const sight: DomainSight = {
+    async look() {
+      await it.meanwhile()
+      return it.seen
+    },
+    caaRefusal: async () => null,
+  }
+  const parts = { db, keys, sight, authority: { name: 'https://ca.test', issues: ca.open() } }
+  const steps = domainSteps({ ...parts, now: () => it.clock, pollMs: 1 })
+  return Object.assign(it, { steps })
+}
+
+test('a name that is proved before it leads here gets its certificate as soon as it does, with the order that waits', async t => {
+  const it = await scene('later.shop.dev')
+  t.is(await it.run(), 'waits until requests for it arrive here, or for the record _acme-challenge.later.shop.dev')
+  t.truthy((await it.order())!.dns_value, 'its owner may set the record instead')
+  it.seen = { look: { ...elsewhere, points: true }, answerSeen: false }
+  t.regex(await it.run(), /renews its certificate/)
+  t.deepEqual([it.validated, it.ca.orders.size], [['http-01'], 1])
+})
+
+test('an order that was opened while requests arrived here goes on by DNS', async t => {
+  const it = await scene('leaves.shop.dev')
+  it.seen = { look: { ...elsewhere, points: true }, answerSeen: false }
+  it.ca.refusals.answer = [new AuthorityError('unreachable', 'away')]
+  t.is(await it.run(), 'failed')
+  it.seen = { look: elsewhere, answerSeen: true }
+  it.clock = new Date(it.clock.getTime() + 3_600_000)
+  t.regex(await it.run(), /renews its certificate/)
+  t.deepEqual(it.validated, ['dns-01'])
+})
+
+test('an order that the authority has forgotten is replaced', async t => {
+  const it = await scene('forgotten.shop.dev')
+  await it.run()
+  const first = (await it.order())!
+  await it.db('certificates').where({ id: first.id }).update({ order_ends_at: new Date() })
+  it.clock = new Date(Date.now() + 1000)
+  t.regex(await it.run(), /^waits until/)
+  t.not((await it.order())!.order_url, first.order_url)
+})
