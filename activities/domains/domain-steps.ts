@@ -21,7 +21,7 @@ import { AuthorityError, type CertificateAuthority, type Order, type OrderStatus
 import { newRequest } from '../certificates/request.ts'
 import { tellOfExpiry, untilApplied, untilServed } from './current-certificate.ts'
 import type { DomainSight } from './domain-sight.ts'
-import { OrderStopped, recordingFailures } from './order-failures.ts'
+import { type Attempt, OrderStopped, recordingFailures } from './order-failures.ts'
 
 /** What the workflow of a domain does next. */
 export type DueStep =
@@ -54,9 +54,10 @@ export function domainSteps({ db, keys, sight, authority, now = () => new Date()
   const failing = recordingFailures(db, now)
 
   /** The order of a name that is under way, at an authority that this installation uses. */
-  async function underWay(hostname: string): Promise<CertificateRow & { order_url: string }> {
+  async function underWay(hostname: string, attempt: Attempt): Promise<CertificateRow & { order_url: string }> {
     const { ordered } = await findCertificates(db, hostname)
     if (!authority || !ordered?.order_url || ordered.authority !== authority.name) throw new OrderStopped()
+    attempt.order = ordered
     return { ...ordered, order_url: ordered.order_url }
   }
 
@@ -75,31 +76,33 @@ export function domainSteps({ db, keys, sight, authority, now = () => new Date()
   return {
     /** Looks at DNS and records what it shows. Decides what is due. */
     async lookAtDomain(hostname: string): Promise<DueStep> {
-      const before = await findDomain(db, hostname)
-      if (!before) return { do: 'end' }
-      const certificates = await findCertificates(db, hostname)
-      const seen = await sight.look(before, certificates.ordered)
-      const domain = await recordLook(db, hostname, seen.look, now())
-      if (!domain) return { do: 'end' }
-      await tellOfExpiry({ db, authority: authority?.issues ?? null, now }, domain, certificates.current)
-      const known = { answerSeen: seen.answerSeen, authority: authority?.name ?? null, now: now() }
-      const state = stateOf(domain, certificates, known)
-      const next = nextStep(state, now())
-      await recordNextLook(db, hostname, dueAgain(next, now()), before.look_at)
-      return asDue(next, now())
+      for (;;) {
+        const before = await findDomain(db, hostname)
+        if (!before) return { do: 'end' }
+        const certificates = await findCertificates(db, hostname)
+        const seen = await sight.look(before, certificates.ordered)
+        const domain = await recordLook(db, before, seen.look, now())
+        // It has lapsed, or was released; another account may have claimed it at once.
+        if (!domain) continue
+        await tellOfExpiry({ db, authority: authority?.issues ?? null, now }, domain, certificates.current)
+        const known = { answerSeen: seen.answerSeen, authority: authority?.name ?? null, now: now() }
+        const next = nextStep(stateOf(domain, certificates, known), now())
+        await recordNextLook(db, hostname, dueAgain(next, now()), before.look_at)
+        return asDue(next, now())
+      }
     },
 
     /** Orders a certificate, within the limits of the authority. */
     async openOrder(hostname: string): Promise<boolean> {
-      return failing(hostname, async () => {
-        const domain = await findDomain(db, hostname)
-        if (!authority || !domain) throw new OrderStopped()
+      return failing(hostname, async (domain, attempt) => {
+        if (!authority || !domain.proved_at) throw new OrderStopped()
         const refusal = await sight.caaRefusal(hostname, await authority.issues.caaNames())
         if (refusal) throw new AuthorityError('caa', refusal)
         const { current } = await findCertificates(db, hostname)
         const registered = registeredDomain(hostname)
         const order = await takeOrder(db, { hostname, registered, authority: authority.name, now: now() })
         if (!order) throw new AuthorityError('localLimit', 'Too many certificates were ordered lately.', 3_600_000)
+        attempt.order = order
         if (order.order_url) return
         const replaces = current?.chain ? chainFacts(current.chain).ariId : null
         const opened = await authority.issues.order({ hostnames: [hostname], ...(replaces && { replaces }) })
@@ -112,13 +115,12 @@ export function domainSteps({ db, keys, sight, authority, now = () => new Date()
 
     /** Has the authority validate the name by what it can be proved by now, once the proxies can answer it. */
     async answerChallenge(hostname: string): Promise<boolean> {
-      return failing(hostname, async () => {
-        const { order_url, ...order } = await underWay(hostname)
+      return failing(hostname, async (domain, attempt) => {
+        const { order_url, ...order } = await underWay(hostname, attempt)
         const offer = offerOf(order)
         if (!offer.http && !offer.dns) return
-        const domain = await findDomain(db, hostname)
         // The look before this step has seen one way: where it is not http, it is DNS.
-        const kind = domain && provableBy(offer, { ...domain, answerSeen: true })
+        const kind = provableBy(offer, { ...domain, answerSeen: true })
         if (!kind) throw new OrderStopped()
         if (kind === 'http-01' && !(await untilApplied(db, pollMs)))
           throw new AuthorityError('notApplied', 'No proxy has confirmed that it answers the authority.')
@@ -127,16 +129,16 @@ export function domainSteps({ db, keys, sight, authority, now = () => new Date()
     },
 
     async awaitValidation(hostname: string): Promise<boolean> {
-      return failing(hostname, async () => {
-        const { order_url } = await underWay(hostname)
+      return failing(hostname, async (_, attempt) => {
+        const { order_url } = await underWay(hostname, attempt)
         await untilStatus(order_url, ['ready', 'processing', 'valid'])
       })
     },
 
     /** Sends the request for the certificate. Its key is stored before, so that a repetition sends the same. */
     async finalizeOrder(hostname: string): Promise<boolean> {
-      return failing(hostname, async () => {
-        const { id, order_url } = await underWay(hostname)
+      return failing(hostname, async (_, attempt) => {
+        const { id, order_url } = await underWay(hostname, attempt)
         const request = await ensureRequest(db, keys, id, () => newRequest([hostname]))
         if (!request) throw new OrderStopped()
         await authority!.issues.finalize(order_url, request.csr)
@@ -145,8 +147,8 @@ export function domainSteps({ db, keys, sight, authority, now = () => new Date()
 
     /** Stores the certificate once the authority has issued it. */
     async collectCertificate(hostname: string): Promise<boolean> {
-      return failing(hostname, async () => {
-        const { id, order_url } = await underWay(hostname)
+      return failing(hostname, async (_, attempt) => {
+        const { id, order_url } = await underWay(hostname, attempt)
         await untilStatus(order_url, ['valid'])
         const request = await ensureRequest(db, keys, id, () => newRequest([hostname]))
         if (!request) throw new OrderStopped()

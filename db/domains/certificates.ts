@@ -4,7 +4,7 @@ import { type SealKeys, seal, unseal } from '../../policy/seal.ts'
 import { type Db, transaction } from '../database.ts'
 import { deleteExpired } from '../expired-rows.ts'
 import { recordDomainEvent } from './domain-events.ts'
-import type { CertificateRow } from './domain-rows.ts'
+import { type CertificateRow, type DomainClaim, type DomainRow, isSameClaim } from './domain-rows.ts'
 
 /** What the key of a certificate is sealed for (policy/seal.ts). */
 export const certificateKeyBinding = (id: string): string => `certificates/${id}`
@@ -146,20 +146,26 @@ export interface OrderFailure {
   orderAt: Date
   /** The authority has refused it: a new order is needed. Else the same one goes on. */
   refused: boolean
+  /** The order that failed; null: there was none yet. */
+  orderId: string | null
 }
 
-/** Records why an order did not go on. */
+/** Records why an order did not go on, unless it or its name is gone meanwhile. */
 export async function recordOrderFailure(
   db: Db,
-  hostname: string,
-  { code, message, orderAt, refused }: OrderFailure,
+  domain: DomainClaim,
+  { code, message, orderAt, refused, orderId }: OrderFailure,
 ): Promise<void> {
+  const { hostname } = domain
   await transaction(db, async trx => {
-    const failed = await trx('domains')
+    const row: DomainRow | undefined = await trx('domains').where({ hostname }).forUpdate().first()
+    if (!row || !isSameClaim(row, domain)) return
+    const order = () => trx('certificates').where({ id: orderId, state: 'ordered' })
+    if (orderId && !(await order().first('id'))) return
+    await trx('domains')
       .where({ hostname })
-      .update({ code, message, order_at: orderAt, ...(refused && { orders_failed: trx.raw('orders_failed + 1') }) })
-    if (!failed) return
-    if (refused) await trx('certificates').where({ hostname, state: 'ordered' }).delete()
+      .update({ code, message, order_at: orderAt, ...(refused && { orders_failed: row.orders_failed + 1 }) })
+    if (refused && orderId) await order().delete()
     await recordDomainEvent(trx, hostname, `${refused ? 'order refused' : 'order interrupted'}: ${message}`)
   })
 }

@@ -28,6 +28,13 @@ export interface DomainRow {
   created_at: Date
 }
 
+/** What tells a row from another of the same name, which was released and claimed again. */
+export type DomainClaim = Pick<DomainRow, 'hostname' | 'owner_id' | 'created_at'>
+
+/** Whether a row is the one that was read before. */
+export const isSameClaim = (row: DomainClaim, before: DomainClaim): boolean =>
+  row.owner_id === before.owner_id && row.created_at.getTime() === before.created_at.getTime()
+
 export interface CertificateRow {
   id: string
   hostname: string

@@ -2,8 +2,8 @@ import test from 'ava'
 import { AuthorityError } from '../../../activities/certificates/port.ts'
 import type { DomainSight } from '../../../activities/domains/domain-sight.ts'
 import { domainSteps } from '../../../activities/domains/domain-steps.ts'
-import { findCertificates } from '../../../db/domains/certificates.ts'
-import { assignDomain, findDomain } from '../../../db/domains/domains.ts'
+import { findCertificates, recordOrderFailure } from '../../../db/domains/certificates.ts'
+import { assignDomain, findDomain, unassignDomain } from '../../../db/domains/domains.ts'
 import { defaultPlans } from '../../../policy/accounts/plans.ts'
 import { sealKeys } from '../../../policy/seal.ts'
 import { FakeAuthority } from '../../kit/fakes/certificate-authority.ts'
@@ -96,4 +96,44 @@ test('an order that the authority has forgotten is replaced', async t => {
   it.clock = new Date(Date.now() + 1000)
   t.regex(await it.run(), /^waits until/)
   t.not((await it.order())!.order_url, first.order_url)
+})
+
+test('a look at the records of one account proves nothing for another that claims the name meanwhile', async t => {
+  const it = await scene('claimed.shop.dev')
+  const make = rows(it.db)
+  const ben = await make.user()
+  const { app } = await make.app(ben.id)
+  it.meanwhile = async () => {
+    it.meanwhile = async () => {
+      it.seen = { look: { ...elsewhere, txtSeen: false }, answerSeen: false }
+    }
+    await unassignDomain(it.db, it.app.id)
+    await assignDomain(it.db, {
+      app: { id: app.id, owner_id: ben.id },
+      hostname: it.hostname,
+      plans: defaultPlans,
+    })
+  }
+  t.is(await it.run(), 'looks for its record in DNS', 'the workflow goes on for the new account')
+  t.like(await it.row(), { owner_id: ben.id, proved_at: null, txt_seen: false })
+  t.false(await it.steps.openOrder(it.hostname), 'nothing is ordered for what is not proved')
+  t.is(it.ca.orders.size, 0)
+})
+
+test('what fails of one order is recorded neither with the next nor with another claim of the name', async t => {
+  const it = await scene('failures.shop.dev')
+  await it.run()
+  const [claim, old] = [await it.row(), (await it.order())!]
+  const failure = { code: 'dns', message: 'No record', orderAt: new Date(), refused: true }
+  await it.db('certificates').where({ id: old.id }).delete()
+  await it.run()
+  await recordOrderFailure(it.db, claim, { ...failure, orderId: old.id })
+  t.truthy(await it.order())
+  t.is((await it.row()).orders_failed, 0)
+  const earlier = { ...claim, created_at: new Date(claim.created_at.getTime() - 1) }
+  await recordOrderFailure(it.db, earlier, { ...failure, orderId: null })
+  t.is((await it.row()).orders_failed, 0)
+  await recordOrderFailure(it.db, claim, { ...failure, orderId: (await it.order())!.id })
+  t.is(await it.order(), undefined)
+  t.is((await it.row()).orders_failed, 1)
 })

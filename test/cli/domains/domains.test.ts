@@ -78,9 +78,10 @@ test.serial('a name is listed with what it waits for, and explained with the rec
 test.serial('why a certificate is missing is said, with the next try and the remedy', async t => {
   const hostname = 'refused.shop.dev'
   const { db, run, json } = await scene(t, hostname)
-  await recordLook(db, hostname, proved)
-  await takeOrder(db, { hostname, registered: 'shop.dev', authority })
-  await recordOrderFailure(db, hostname, {
+  await recordLook(db, (await findDomain(db, hostname))!, proved)
+  const order = (await takeOrder(db, { hostname, registered: 'shop.dev', authority }))!
+  await recordOrderFailure(db, (await findDomain(db, hostname))!, {
+    orderId: order.id,
     code: 'dns',
     message: 'No valid A records',
     orderAt: days(1),
@@ -101,7 +102,7 @@ test.serial('why a certificate is missing is said, with the next try and the rem
 
 test.serial('certificates are listed, the one that ends first at the top', async t => {
   const [late, soon] = [await scene(t, 'late.shop.dev'), await scene(t, 'soon.shop.dev')]
-  await recordLook(late.db, 'late.shop.dev', proved)
+  await recordLook(late.db, (await findDomain(late.db, 'late.shop.dev'))!, proved)
   await late.certify(90)
   await soon.certify(6)
   const { stdout } = await late.run('certificates', 'list')

@@ -1,7 +1,7 @@
 import test, { type ExecutionContext } from 'ava'
 import { ensureRequest, storeCertificate, takeOrder } from '../../../db/domains/certificates.ts'
 import { recordLook } from '../../../db/domains/domain-looks.ts'
-import { assignDomain, unassignDomain } from '../../../db/domains/domains.ts'
+import { assignDomain, findDomain, unassignDomain } from '../../../db/domains/domains.ts'
 import { edgeSnapshot, edgesBehind, isAnyEdgeLive, recordEdge, transactionNumber } from '../../../db/domains/edges.ts'
 import { defaultPlans } from '../../../policy/accounts/plans.ts'
 import { sealKeys } from '../../../policy/seal.ts'
@@ -49,7 +49,7 @@ async function scene(t: ExecutionContext) {
     },
     async claim(hostname: string, app = apps[0]!.app) {
       await assignDomain(db, { app: { id: app.id, owner_id: ana.id }, hostname, plans: defaultPlans })
-      await recordLook(db, hostname, proved)
+      await recordLook(db, (await findDomain(db, hostname))!, proved)
     },
     async certify(hostname: string) {
       const { chain, key } = await issuer.issue(hostname)

@@ -3,6 +3,7 @@ import test from 'ava'
 import { domainRecords } from '../../../../activities/dns/domain-records.ts'
 import { resolverDns } from '../../../../activities/dns/resolver.ts'
 import { recordLook } from '../../../../db/domains/domain-looks.ts'
+import { findDomain } from '../../../../db/domains/domains.ts'
 import { domainRecordKey, proofRecords } from '../../../../policy/domains/records.ts'
 import { masterKey, type TestUser, testApi } from '../../../kit/actors/api.ts'
 import { TestDns } from '../../../kit/servers/dns.ts'
@@ -55,7 +56,7 @@ test('a domain is set in its canonical form, shown with the records that prove i
     { ...cname, status: 'pending' },
   ])
   t.regex(cname.value, /^custom-[0-9a-f]{20}\.apps\.localhost$/)
-  await recordLook(api().db, hostname, proved)
+  await recordLook(api().db, (await findDomain(api().db, hostname))!, proved)
   api().services.dnsRecords.clear()
   t.deepEqual(
     (await records()).body.response.map((record: { status: string }) => record.status),
@@ -113,7 +114,7 @@ test('a name of another account changes hands only with the proof that the contr
     t.is(await ana.custom(), hostname)
   }
   await refused('no record')
-  await recordLook(api().db, hostname, proved)
+  await recordLook(api().db, (await findDomain(api().db, hostname))!, proved)
   server.set(bens.cname.name, 'CNAME', bens.cname.value)
   await refused('a CNAME alone may be a leftover')
   server.set(bens.cname.name, 'CNAME', anas.cname.value)
