@@ -21,7 +21,7 @@ import { AuthorityError, type CertificateAuthority, type Order, type OrderStatus
 import { newRequest } from '../certificates/request.ts'
 import { tellOfExpiry, untilApplied, untilServed } from './current-certificate.ts'
 import type { DomainSight } from './domain-sight.ts'
-import { type Attempt, OrderStopped, recordingFailures } from './order-failures.ts'
+import { type Attempt, OrderInvalid, OrderStopped, recordingFailures } from './order-failures.ts'
 
 /** What the workflow of a domain does next. */
 export type DueStep =
@@ -67,7 +67,7 @@ export function domainSteps({ db, keys, sight, authority, now = () => new Date()
       const order = await authority!.issues.look(url)
       if (done.includes(order.status)) return order
       if (order.status === 'invalid')
-        throw new AuthorityError(order.problem?.code ?? 'invalid', order.problem?.message ?? 'The order has failed.')
+        throw new OrderInvalid(order.problem?.code ?? 'invalid', order.problem?.message ?? 'The order has failed.')
       if (Date.now() > end) throw new AuthorityError('timeout', 'The authority has not decided yet.')
       await sleep(pollMs) // ends with the worker
     }
@@ -96,7 +96,8 @@ export function domainSteps({ db, keys, sight, authority, now = () => new Date()
     async openOrder(hostname: string): Promise<boolean> {
       return failing(hostname, async (domain, attempt) => {
         if (!authority || !domain.proved_at) throw new OrderStopped()
-        const refusal = await sight.caaRefusal(hostname, await authority.issues.caaNames())
+        const names = await authority.issues.caaNames().catch(() => []) // it decides, once it answers
+        const refusal = await sight.caaRefusal(hostname, names)
         if (refusal) throw new AuthorityError('caa', refusal)
         const { current } = await findCertificates(db, hostname)
         const registered = registeredDomain(hostname)

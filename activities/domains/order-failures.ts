@@ -2,7 +2,7 @@ import type { Db } from '../../db/database.ts'
 import { recordOrderFailure } from '../../db/domains/certificates.ts'
 import type { CertificateRow, DomainRow } from '../../db/domains/domain-rows.ts'
 import { findDomain } from '../../db/domains/domains.ts'
-import { orderDelayMs } from '../../policy/domains/times.ts'
+import { interruptedDelayMs, orderDelayMs } from '../../policy/domains/times.ts'
 import { AuthorityError } from '../certificates/port.ts'
 
 /** The order of this step is gone: the next look decides. */
@@ -11,13 +11,17 @@ export class OrderStopped extends Error {}
 /** Of this platform: the authority has refused nothing. */
 const ownCodes = ['localLimit', 'notApplied']
 
-/** To the next try after an authority did not answer. */
-const interruptedMs = 60_000
+/** The authority has ended an order: no repetition saves it, whatever the reason is. */
+export class OrderInvalid extends AuthorityError {
+  override get isTemporary(): boolean {
+    return false
+  }
+}
 
 /** A step of an order, while it runs. */
 export interface Attempt {
   /** Null until there is one. */
-  order: Pick<CertificateRow, 'id'> | null
+  order: Pick<CertificateRow, 'id' | 'created_at'> | null
 }
 
 /**
@@ -36,11 +40,12 @@ export function recordingFailures(db: Db, now: () => Date) {
       if (error instanceof OrderStopped) return false
       if (!(error instanceof AuthorityError)) throw error
       const refused = !error.isTemporary && !ownCodes.includes(error.code)
+      const { code, message, retryAfterMs } = error
+      const ageMs = attempt.order ? now().getTime() - attempt.order.created_at.getTime() : 0
       const delayMs = refused
-        ? orderDelayMs(domain.orders_failed + 1, error.retryAfterMs ?? 0)
-        : (error.retryAfterMs ?? interruptedMs)
+        ? orderDelayMs(domain.orders_failed + 1, retryAfterMs ?? 0)
+        : interruptedDelayMs(ageMs, retryAfterMs ?? 0)
       const orderAt = new Date(now().getTime() + delayMs)
-      const { code, message } = error
       await recordOrderFailure(db, domain, { code, message, orderAt, refused, orderId: attempt.order?.id ?? null })
       return false
     }

@@ -5,7 +5,7 @@ import { findCertificates } from '../../db/domains/certificates.ts'
 import { listDomainEvents } from '../../db/domains/domain-events.ts'
 import { type ListedDomain, listDomains } from '../../db/domains/domain-lists.ts'
 import type { CertificateRow } from '../../db/domains/domain-rows.ts'
-import { lookNow, releaseDomain } from '../../db/domains/domains.ts'
+import { releaseDomain, retryNow } from '../../db/domains/domains.ts'
 import type { Config } from '../../policy/config.ts'
 import { awaitedAnswer } from '../../policy/domains/challenges.ts'
 import { challengeOf, type DnsRecord, domainRecordKey, proofRecords } from '../../policy/domains/records.ts'
@@ -108,7 +108,7 @@ async function retry(name: string): Promise<void> {
   await withInstallation(async ({ config }, db) => {
     const { hostname } = await domainFrom(db, name)
     await transaction(db, async trx => {
-      await lookNow(trx, hostname)
+      await retryNow(trx, hostname)
       await recordAct(trx, { action: 'domains.retry', accountId: null, resource: hostname })
     })
     const woken = await wake(config, hostname)

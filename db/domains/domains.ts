@@ -77,11 +77,17 @@ export async function releaseDomain(trx: Db, hostname: string, why: string): Pro
   if (released) await recordDomainEvent(trx, hostname, why)
 }
 
-/** Makes the workflow of a name due now. */
+/** Makes the workflow of a name due now. When a certificate is ordered again is the authority's to say, however often an owner asks. */
 export async function lookNow(trx: Db, hostname: string): Promise<void> {
+  await trx('domains').where({ hostname }).update({ look_at: trx.fn.now(), looks: 0 })
+}
+
+/** Makes the workflow of a name due now, and lets it order a certificate, for operators. */
+export async function retryNow(trx: Db, hostname: string): Promise<void> {
+  await lookNow(trx, hostname)
   await trx('domains')
     .where({ hostname })
-    .update({ look_at: trx.fn.now(), looks: 0, order_at: trx.raw('least(order_at, now())') })
+    .update({ order_at: trx.raw('least(order_at, now())') })
 }
 
 /** In the order of ids: two accounts that exchange a name never wait for each other in a circle. Throws APP_NOT_FOUND. */

@@ -135,7 +135,7 @@ function parsed<T extends z.ZodType>(shape: T, body: unknown): z.infer<T> {
   const { data, error } = shape.safeParse(body)
   if (error)
     throw new AuthorityError(
-      'malformed',
+      'invalidAnswer',
       `The authority sent a document without a valid ${error.issues[0]?.path.join('.')}.`,
     )
   return data
@@ -211,7 +211,7 @@ async function collect(client: Client, url: string, csr: Buffer): Promise<string
   if (order.status !== 'valid') throw notReady(order)
   const chain: unknown = await client.getCertificate(order)
   if (typeof chain !== 'string' || !requestFits(csr, chain))
-    throw new AuthorityError('malformed', 'The authority sent a certificate of another key.')
+    throw new AuthorityError('invalidAnswer', 'The authority sent a certificate of another key.')
   return chain
 }
 

@@ -88,6 +88,36 @@ test('an order that was opened while requests arrived here goes on by DNS', asyn
   t.deepEqual(it.validated, ['dns-01'])
 })
 
+test('an authority that does not answer is asked less and less often, and an order that it has ended is replaced', async t => {
+  const it = await scene('away.shop.dev')
+  it.seen = { look: { ...elsewhere, points: true }, answerSeen: false }
+  it.ca.away = new AuthorityError('invalidAnswer', 'nonsense')
+  const delays: number[] = []
+  for (let n = 0; n < 6; n++) {
+    t.is(await it.run(), 'failed')
+    const { order_at } = await it.row()
+    delays.push(Math.round((order_at.getTime() - it.clock.getTime()) / 60_000))
+    it.clock = order_at
+  }
+  t.deepEqual(delays, [1, 1, 2, 4, 8, 15])
+  it.ca.away = null
+  it.ca.refusals.look = [new AuthorityError('unreachable', 'away')]
+  t.is(await it.run(), 'failed')
+  const { id, order_url } = (await it.order())!
+  Object.assign(it.ca.orders.get(order_url!)!, {
+    status: 'invalid',
+    problem: { code: 'serverInternal', message: 'lost' },
+  })
+  it.clock = (await it.row()).order_at
+  t.is(await it.run(), 'failed')
+  t.is(await it.order(), undefined, `${id} is over, and no repetition helps`)
+  t.like(await it.row(), { orders_failed: 1, message: 'lost' })
+
+  const { order_at } = await it.row()
+  await assignDomain(it.db, { app: { id: it.app.id, owner_id: it.ana.id }, hostname: it.hostname, plans: defaultPlans })
+  t.deepEqual((await it.row()).order_at, order_at, 'its owner sets it again, which orders nothing')
+})
+
 test('an order that the authority has forgotten is replaced', async t => {
   const it = await scene('forgotten.shop.dev')
   await it.run()

@@ -140,7 +140,7 @@ export class FakeAuthority {
 
   #deliver({ status, chain }: FakeOrder, csr: Buffer): string {
     if (status !== 'valid' || !chain) throw new AuthorityError('orderNotReady', `The order is ${status}.`)
-    if (!requestFits(csr, chain)) throw new AuthorityError('malformed', 'The certificate is of another key.')
+    if (!requestFits(csr, chain)) throw new AuthorityError('invalidAnswer', 'The certificate is of another key.')
     return chain
   }
 
