@@ -21,7 +21,7 @@ async function account(db: Db, { plan = 'standard-4', apps = 1 } = {}) {
   const user = await make.user(plan)
   const made = await Promise.all(Array.from({ length: apps }, () => make.app(user.id, { memoryMb: 256 })))
   const ids = made.map(({ app }) => app.id)
-  const assign = (id: string, hostname: string, takeOver?: { from: string }) =>
+  const assign = (id: string, hostname: string, takeOver?: { from: string; isProved: boolean }) =>
     assignDomain(db, { app: { id, owner_id: user.id }, hostname, plans: defaultPlans, takeOver })
   return { id: user.id, ids, assign }
 }
@@ -33,13 +33,18 @@ test('a name is its first account’s, and another account is refused until DNS 
   const [ana, ben] = [await account(db), await account(db)]
   await ana.assign(ana.ids[0]!, 'taken.example.com')
   await t.throwsAsync(ben.assign(ben.ids[0]!, 'taken.example.com'), { code: 'DOMAIN_ALREADY_EXISTS' } as never)
-  await t.throwsAsync(ben.assign(ben.ids[0]!, 'taken.example.com', { from: ben.id }), {
+  await t.throwsAsync(ben.assign(ben.ids[0]!, 'taken.example.com', { from: ben.id, isProved: false }), {
     code: 'DOMAIN_ALREADY_EXISTS',
   } as never)
   t.is(await customOf(db, ben.ids[0]!), null, 'a refusal changes nothing')
   await recordLook(db, (await findDomain(db, 'taken.example.com'))!, seen)
 
-  await ben.assign(ben.ids[0]!, 'taken.example.com', { from: ana.id })
+  await t.throwsAsync(
+    ben.assign(ben.ids[0]!, 'taken.example.com', { from: ana.id, isProved: false }),
+    { code: 'DOMAIN_ALREADY_EXISTS' } as never,
+    'it was proved after DNS was asked, so more than a CNAME is needed',
+  )
+  await ben.assign(ben.ids[0]!, 'taken.example.com', { from: ana.id, isProved: true })
   t.is(await customOf(db, ben.ids[0]!), 'taken.example.com')
   t.is(await customOf(db, ana.ids[0]!), null)
   const domain = (await findDomain(db, 'taken.example.com'))!
