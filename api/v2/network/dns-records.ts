@@ -26,12 +26,15 @@ export const listDnsRecords = endpoint({
   async handle({ app }, services) {
     const { custom_domain: hostname } = app
     if (!hostname) throw new ApiError('NO_CUSTOM_DOMAIN')
-    return services.dnsRecords.of(app.id, async () => {
+    return services.dnsRecords.of(recordsKey(app.id, hostname), async () => {
       const standing = await standingOf(hostname, services)
       return standing ? shownRecords(standing) : []
     })
   },
 })
+
+/** Of an application and its domain: the records of one that it had before are not shown for the next. */
+export const recordsKey = (appId: string, hostname: string): string => `${appId} ${hostname}`
 
 /** Null between a release and the next request. */
 async function standingOf(

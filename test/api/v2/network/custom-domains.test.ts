@@ -69,6 +69,15 @@ test('a domain is set in its canonical form, shown with the records that prove i
   t.is((await api().as(user).get(`/v2/apps/${ids[0]}/network/dns`)).body.code, 'NO_CUSTOM_DOMAIN')
 })
 
+test('records are those of the present domain, also right after it was changed', async t => {
+  const { set, records } = await make()
+  const names = async () => [...new Set((await records()).body.response.map(({ name }: { name: string }) => name))]
+  await set('one.shop.dev')
+  t.deepEqual(await names(), ['_berth.one.shop.dev', 'one.shop.dev'])
+  await set('two.shop.dev')
+  t.deepEqual(await names(), ['_berth.two.shop.dev', 'two.shop.dev'])
+})
+
 test('what is no name of a customer is refused with its code, and changes nothing', async t => {
   const { set, custom } = await make()
   const refused = {
@@ -98,6 +107,14 @@ test('a program without an address, and a plan without custom domains, are refus
   const { set } = await make({ plan: 'hobby-1' })
   const { status, body } = await set('b.shop.dev')
   t.deepEqual([status, body.code], [403, 'UPGRADE_REQUIRED'])
+  await (await make()).set('held.shop.dev')
+  const held = await set('held.shop.dev')
+  t.deepEqual([held.status, held.body.code], [403, 'UPGRADE_REQUIRED'], 'it does not say that somebody has the name')
+  const names = (await dns).questions.map(({ name }) => name)
+  t.false(
+    names.some(name => name.includes('held.shop.dev')),
+    'DNS is not asked',
+  )
 })
 
 test('a name of another account changes hands only with the proof that the contract demands', async t => {
