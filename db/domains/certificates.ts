@@ -1,4 +1,5 @@
 import { type OrderLimits, orderLimits } from '../../policy/domains/order-limits.ts'
+import { ApiError } from '../../policy/errors.ts'
 import { newId } from '../../policy/ids.ts'
 import { type SealKeys, seal, unseal } from '../../policy/seal.ts'
 import { type Db, transaction } from '../database.ts'
@@ -193,7 +194,7 @@ export async function listCertificateVersions(
   return hostnames ? query.whereIn('hostname', hostnames) : query
 }
 
-/** The current certificate of a name, opened. Undefined without one. Throws when its key cannot be decrypted. */
+/** The current certificate of a name, opened. Undefined without one. Throws READ_FAILED when its key cannot be decrypted. */
 export async function openCertificate(
   db: Db,
   keys: SealKeys,
@@ -201,8 +202,12 @@ export async function openCertificate(
 ): Promise<ServedCertificate | undefined> {
   const row: CertificateRow | undefined = await db('certificates').where({ hostname, state: 'current' }).first()
   if (!row?.chain || !row.key_sealed) return undefined
-  const privateKey = unseal(keys, row.key_sealed, certificateKeyBinding(row.id))
-  return { hostname, version: row.id, chain: row.chain, privateKey }
+  const { id: version, chain } = row
+  try {
+    return { hostname, version, chain, privateKey: unseal(keys, row.key_sealed, certificateKeyBinding(version)) }
+  } catch {
+    throw new ApiError('READ_FAILED', `The key of the certificate of ${hostname} cannot be decrypted.`)
+  }
 }
 
 /** What is to be found in DNS for an order under way. */
