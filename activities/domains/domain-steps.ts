@@ -105,7 +105,8 @@ export function domainSteps({ db, keys, sight, authority, now = () => new Date()
         if (!order) throw new AuthorityError('localLimit', 'Too many certificates were ordered lately.', 3_600_000)
         attempt.order = order
         if (order.order_url) return
-        const replaces = current?.chain ? chainFacts(current.chain).ariId : null
+        const isOurs = current?.authority === authority.name
+        const replaces = isOurs && current.chain ? chainFacts(current.chain).ariId : null
         const opened = await authority.issues.order({ hostnames: [hostname], ...(replaces && { replaces }) })
         const { url: order_url, expiresAt } = opened
         // One that is over already would be replaced at once, again and again: the authority has another time.
@@ -180,7 +181,12 @@ function stateOf(
     isProved: domain.proved_at !== null,
     ...{ points: domain.points, delegated: domain.delegated, answerSeen, secured: authority !== null },
     ...{ createdAt: domain.created_at, orderAt: domain.order_at },
-    current: current ? { renewAt: current.renew_at!, isServed: current.served_at !== null } : null,
+    current: current
+      ? {
+          ...{ renewAt: current.renew_at!, isServed: current.served_at !== null },
+          isOurs: current.authority === authority,
+        }
+      : null,
     ordered: ordered
       ? {
           isOpen: ordered.order_url !== null && ordered.authority === authority && !hasEnded(ordered, now),

@@ -15,7 +15,8 @@ export interface DomainState {
   createdAt: Date
   /** No order before. */
   orderAt: Date
-  current: { renewAt: Date; isServed: boolean } | null
+  /** `isOurs`: of the authority that the installation uses now. One of another is due. */
+  current: { renewAt: Date; isServed: boolean; isOurs: boolean } | null
   /** `isOpen`: the authority has it, and has not forgotten it yet. */
   ordered: { isOpen: boolean; offer: Offer; createdAt: Date } | null
   /** Whether the platform serves https. */
@@ -36,7 +37,7 @@ export function nextStep(state: DomainState, now: Date): NextStep {
   if (!isProved) return wait(later(delayMs(state.createdAt, now)), 'looks for its record in DNS')
   if (!secured) return wait(tomorrow, 'looks for its record again')
   if (current && !current.isServed) return { do: 'serve' }
-  if (current && current.renewAt > now) {
+  if (current?.isOurs && current.renewAt > now) {
     if (current.renewAt > tomorrow)
       return wait(tomorrow, `looks again; renews its certificate ${dayOf(current.renewAt)}`)
     return wait(current.renewAt, 'renews its certificate')

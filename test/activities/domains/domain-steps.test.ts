@@ -63,9 +63,13 @@ async function scene(hostname: string) {
     },
     caaRefusal: async () => null,
   }
-  const parts = { db, keys, sight, authority: { name: 'https://ca.test', issues: ca.open() } }
-  const steps = domainSteps({ ...parts, now: () => it.clock, pollMs: 1 })
-  return Object.assign(it, { steps })
+  const stepsWith = (name: string) =>
+    domainSteps({ db, keys, sight, authority: { name, issues: ca.open() }, now: () => it.clock, pollMs: 1 })
+  let steps = stepsWith('https://ca.test')
+  const useAuthority = (name: string) => {
+    steps = stepsWith(name)
+  }
+  return Object.assign(it, { steps, useAuthority })
 }
 
 test('a name that is proved before it leads here gets its certificate as soon as it does, with the order that waits', async t => {
@@ -116,6 +120,18 @@ test('an authority that does not answer is asked less and less often, and an ord
   const { order_at } = await it.row()
   await assignDomain(it.db, { app: { id: it.app.id, owner_id: it.ana.id }, hostname: it.hostname, plans: defaultPlans })
   t.deepEqual((await it.row()).order_at, order_at, 'its owner sets it again, which orders nothing')
+})
+
+test('after a change of the authority a name gets a certificate of the new one at once', async t => {
+  const it = await scene('moves.shop.dev')
+  it.seen = { look: { ...elsewhere, points: true }, answerSeen: false }
+  await it.run()
+  const first = (await it.certificate())!
+  t.regex(await it.run(), /renews its certificate/)
+  t.is((await it.certificate())!.id, first.id)
+  it.useAuthority('https://other.test')
+  t.regex(await it.run(), /renews its certificate/)
+  t.is((await it.certificate())!.authority, 'https://other.test')
 })
 
 test('an order that the authority has forgotten is replaced', async t => {

@@ -14,7 +14,7 @@ const order = (offered: string, isOpen = true) => ({
   ...{ isOpen, createdAt: hours(-0.1) },
   offer: { http: offered.includes('http'), dns: offered.includes('dns') },
 })
-const served = (renewIn: number, isServed = true) => ({ renewAt: hours(renewIn), isServed })
+const served = (renewIn: number, isServed = true, isOurs = true) => ({ renewAt: hours(renewIn), isServed, isOurs })
 
 const waits = (state: Partial<DomainState>) => {
   const next = nextStep({ ...proved, ...state }, now)
@@ -86,5 +86,6 @@ test('a certificate is given to the proxies, and renewed in time', t => {
     summary: 'looks again; renews its certificate 2026-04-30',
   })
   t.deepEqual(waits({ current: served(0) }), { do: 'order' })
+  t.deepEqual(waits({ current: served(1440, true, false) }), { do: 'order' }, 'of an authority that is not used now')
   t.deepEqual(waits({ current: served(-1), ordered: order('http') }), { do: 'certify' })
 })
