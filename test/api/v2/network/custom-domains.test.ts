@@ -13,7 +13,7 @@ const woken: string[] = []
 const started = dns.then(({ address }) => resolverDns([address]))
 const api = testApi({
   services: ({ config }) => ({
-    domainRecords: domainRecords({ look: async (name, type) => (await started).look(name, type) }, config),
+    domainRecords: domainRecords({ look: async (...question) => (await started).look(...question) }, config),
     domains: {
       wake: async hostname => {
         woken.push(hostname)
