@@ -184,6 +184,7 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
       perSecond: 2000,
       connections: 64,
       idleMs: 5000,
+      connectionMs: 20_000,
       perConnection: 100,
       ttlSeconds: 1,
     },
