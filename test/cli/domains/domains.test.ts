@@ -24,13 +24,13 @@ const days = (count: number) => new Date(Date.now() + count * 86_400_000)
 const authority = 'https://authority.example/directory'
 
 /** An account with an application that has a domain. */
-async function scene(t: ExecutionContext, hostname: string) {
+async function scene(t: ExecutionContext, hostname: string, more: Record<string, string> = { EDGE_TLS: 'local' }) {
   const { db, url } = await database
   const make = rows(db)
   await make.host('h1')
   const ana = await make.user()
   const { app } = await make.app(ana.id)
-  const settings = { DATABASE_URL: url, BERTH_DATA: ownFolder(t), TEMPORAL_ADDRESS: '127.0.0.1:9' }
+  const settings = { DATABASE_URL: url, BERTH_DATA: ownFolder(t), TEMPORAL_ADDRESS: '127.0.0.1:9', ...more }
   const { config } = loadInstallation({ ...settings, BERTH_MASTER_KEY: '00'.repeat(32) })
   await assignDomain(db, { app: { id: app.id, owner_id: ana.id }, hostname, plans: defaultPlans })
   const run = (...args: string[]) =>
@@ -99,6 +99,19 @@ test.serial('why a certificate is missing is said, with the next try and the rem
   t.true(row.order_at <= new Date() && row.look_at <= new Date(), 'an order may begin now')
   t.like((await json('audit'))[0], { action: 'domains.retry', resource: hostname })
 })
+
+test.serial(
+  'without https a name that is proved is not failing, and one of another script is found as it is typed',
+  async t => {
+    const hostname = 'xn--bcher-kva.shop.dev'
+    const { db, run } = await scene(t, hostname, { EDGE_TLS: 'off' })
+    const problem = { code: 'notPointing', message: 'It does not lead here yet.' }
+    await recordLook(db, (await findDomain(db, hostname))!, { ...proved, points: false, problem })
+    const { stdout } = await run('domains', 'explain', 'Bücher.shop.dev')
+    t.regex(stdout, /HTTP: http, EDGE_TLS is off\./)
+    t.regex(stdout, /notPointing: It does not lead here yet/)
+  },
+)
 
 test.serial('certificates are listed, the one that ends first at the top', async t => {
   const [late, soon] = [await scene(t, 'late.shop.dev'), await scene(t, 'soon.shop.dev')]
