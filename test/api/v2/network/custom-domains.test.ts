@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto'
 import test from 'ava'
 import { domainRecords } from '../../../../activities/dns/domain-records.ts'
 import { resolverDns } from '../../../../activities/dns/resolver.ts'
+import { recordOrder, takeOrder } from '../../../../db/domains/certificates.ts'
 import { recordLook } from '../../../../db/domains/domain-looks.ts'
 import { findDomain } from '../../../../db/domains/domains.ts'
 import { domainRecordKey, proofRecords } from '../../../../policy/domains/records.ts'
@@ -76,6 +77,23 @@ test('records are those of the present domain, also right after it was changed',
   t.deepEqual(await names(), ['_berth.one.shop.dev', 'one.shop.dev'])
   await set('two.shop.dev')
   t.deepEqual(await names(), ['_berth.two.shop.dev', 'two.shop.dev'])
+})
+
+test('an owner is asked for the answer to a challenge in DNS only while requests do not arrive here', async t => {
+  const { set, records } = await make()
+  const hostname = 'moving.shop.dev'
+  await set(hostname)
+  const { db, services } = api()
+  const order = (await takeOrder(db, { hostname, registered: 'shop.dev', authority: 'a' }))!
+  const order_url = 'https://a.test/1'
+  await recordOrder(db, order.id, { order_url, challenge: 'http-01', dns_value: 'answer', order_ends_at: null })
+  const asked = async (points: boolean) => {
+    await recordLook(db, (await findDomain(db, hostname))!, { ...proved, points })
+    services.dnsRecords.clear()
+    return (await records()).body.response.some(({ value }: { value: string }) => value === 'answer')
+  }
+  t.true(await asked(false))
+  t.false(await asked(true))
 })
 
 test('what is no name of a customer is refused with its code, and changes nothing', async t => {
