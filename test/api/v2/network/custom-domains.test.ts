@@ -4,7 +4,8 @@ import { domainRecords } from '../../../../activities/dns/domain-records.ts'
 import { resolverDns } from '../../../../activities/dns/resolver.ts'
 import { recordOrder, takeOrder } from '../../../../db/domains/certificates.ts'
 import { recordLook } from '../../../../db/domains/domain-looks.ts'
-import { findDomain } from '../../../../db/domains/domains.ts'
+import { assignDomain, findDomain } from '../../../../db/domains/domains.ts'
+import { defaultPlans } from '../../../../policy/accounts/plans.ts'
 import { domainRecordKey, proofRecords } from '../../../../policy/domains/records.ts'
 import { masterKey, type TestUser, testApi } from '../../../kit/actors/api.ts'
 import { TestDns } from '../../../kit/servers/dns.ts'
@@ -71,12 +72,15 @@ test('a domain is set in its canonical form, shown with the records that prove i
 })
 
 test('records are those of the present domain, also right after it was changed', async t => {
-  const { set, records } = await make()
+  const { set, records, ids, user } = await make()
   const names = async () => [...new Set((await records()).body.response.map(({ name }: { name: string }) => name))]
   await set('one.shop.dev')
   t.deepEqual(await names(), ['_berth.one.shop.dev', 'one.shop.dev'])
   await set('two.shop.dev')
   t.deepEqual(await names(), ['_berth.two.shop.dev', 'two.shop.dev'])
+  const app = { id: ids[0]!, owner_id: user.id }
+  await assignDomain(api().db, { app, hostname: 'three.shop.dev', plans: defaultPlans })
+  t.deepEqual(await names(), ['_berth.three.shop.dev', 'three.shop.dev'], 'by another process')
 })
 
 test('an owner is asked for the answer to a challenge in DNS only while requests do not arrive here', async t => {
