@@ -1,6 +1,5 @@
+import type { ChallengeKind } from '../../policy/domains/challenges.ts'
 import type { RenewalWindow } from '../../policy/domains/times.ts'
-
-export type ChallengeKind = 'http-01' | 'dns-01'
 
 /**
  * `pending`: challenges wait for answers. `ready`: all names are validated, and a CSR may be sent. `processing`: the certificate is being
@@ -55,8 +54,8 @@ export interface Renewal {
 }
 
 /**
- * The authority refused or does not answer. `code` is its problem's, or `unreachable`, `timeout` or `malformed`. Neither code nor message
- * contains a key.
+ * The authority refused or does not answer. `code` is its problem's, or our own: `unreachable`, `timeout`, or `invalidAnswer` for what cannot be read.
+ * Neither code nor message contains a key.
  */
 export class AuthorityError extends Error {
   override name = 'AuthorityError'
@@ -72,7 +71,7 @@ export class AuthorityError extends Error {
 
   /** The same request can succeed later without any change. */
   get isTemporary(): boolean {
-    return ['unreachable', 'timeout', 'malformed', 'serverInternal', 'badNonce'].includes(this.code)
+    return ['unreachable', 'timeout', 'invalidAnswer', 'serverInternal', 'badNonce'].includes(this.code)
   }
 }
 

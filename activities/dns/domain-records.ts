@@ -1,7 +1,7 @@
 import { domainRecordKey, proofRecords } from '../../policy/domains/records.ts'
 import type { Sightings } from '../../policy/domains/take-over.ts'
 import { lookForProofs } from './domain-look.ts'
-import type { Dns } from './port.ts'
+import { type Dns, dnsFor } from './port.ts'
 
 /** Reads the records that prove host names. */
 export interface DomainRecords {
@@ -20,7 +20,7 @@ export function domainRecords(
     key,
     async sightings(hostname, asking, holding) {
       const proofs = [asking, holding].map(accountId => proofRecords(key, { accountId, hostname }, appsDomain))
-      const { sightings } = await lookForProofs(dns, proofs)
+      const { sightings } = await lookForProofs(dnsFor(dns, asking), proofs)
       return { asking: sightings[0]!, holding: sightings[1]! }
     },
   }

@@ -3,13 +3,13 @@ import { AddressSet, isPublicAddress, pinnedLookup } from '../../lib/addresses.t
 import { deadlineSignal } from '../../lib/async/timeout.ts'
 import { readCapped } from '../../lib/read-capped.ts'
 import { probeRules } from '../../policy/domains/dns-rules.ts'
-import type { Dns } from './port.ts'
+import { type Dns, dnsFor } from './port.ts'
 
 /** What a host name answers over http, or in words why there is no answer. */
 type Read = { body: string } | { failed: string }
 
-/** Reads one path of a host name as an authority would. It never rejects. */
-export type ReadHost = (hostname: string, path: string) => Promise<Read>
+/** Reads one path of a host name as an authority would, for an account (`Dns`). It never rejects. */
+export type ReadHost = (hostname: string, path: string, asker?: string) => Promise<Read>
 
 export interface ProbeOptions {
   dns: Dns
@@ -24,8 +24,8 @@ export interface ProbeOptions {
  */
 export function hostReader({ dns, publicAddresses, port }: ProbeOptions): ReadHost {
   const own = new AddressSet(publicAddresses)
-  return async (hostname, path) => {
-    const found = await addressesOf(dns, hostname)
+  return async (hostname, path, asker) => {
+    const found = await addressesOf(asker === undefined ? dns : dnsFor(dns, asker), hostname)
     if ('failed' in found) return found
     const closed = found.addresses.find(address => !own.has(address) && !isPublicAddress(address))
     if (closed !== undefined)

@@ -2,6 +2,7 @@ import { Resolver } from 'node:dns/promises'
 import { FairSlots } from '../../lib/async/fair-slots.ts'
 import { withTimeout } from '../../lib/async/timeout.ts'
 import { dnsRules } from '../../policy/domains/dns-rules.ts'
+import { registeredDomain } from '../../policy/domains/names.ts'
 import type { Dns, DnsAnswer, RecordType } from './port.ts'
 
 /** Codes of answers without records: there is no such name, or the name has none of this type. */
@@ -18,14 +19,15 @@ const words: Record<string, string> = {
 
 /** DNS by these resolvers (`address` or `address:port`), or those of the system. */
 export function resolverDns(servers: readonly string[]): Dns {
-  const slots = new FairSlots({ atOnce: dnsRules.atOnce })
+  const slots = new FairSlots({ atOnce: dnsRules.atOnce, perSubject: dnsRules.perAsker })
   return {
-    async look(name, type) {
-      const leave = await slots.enter('')
+    async look(name, type, asker = registeredDomain(name)) {
+      const leave = await slots.enter(asker, dnsRules.waitMs)
+      if (!leave) return { failed: 'too many questions were waiting' }
       try {
         return await answerOf(name, type, servers)
       } finally {
-        leave?.()
+        leave()
       }
     },
   }

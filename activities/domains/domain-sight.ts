@@ -4,12 +4,13 @@ import {
   challengePrefix,
   delegationOf,
   type ProofRecords,
+  platformAccount,
   proofRecords,
   withoutWildcard,
 } from '../../policy/domains/records.ts'
 import type { Sighting } from '../../policy/domains/take-over.ts'
 import { type DomainLookOptions, lookAtCaa, lookAtDomain, type DomainLook as Seen } from '../dns/domain-look.ts'
-import type { DnsAnswer } from '../dns/port.ts'
+import { type Dns, type DnsAnswer, dnsFor } from '../dns/port.ts'
 
 /** Looks at a name from outside. */
 export interface DomainSight {
@@ -27,10 +28,10 @@ export interface DomainSightOptions extends DomainLookOptions {
 }
 
 export function domainSight(options: DomainSightOptions): DomainSight {
-  const { dns, key, appsDomain, acmeDnsDomain } = options
+  const { dns, read, key, appsDomain, acmeDnsDomain } = options
 
   /** Whether the answer of its order is in DNS, and whether our own name server is asked for it. */
-  async function lookAtChallenge(domain: DomainRow, ordered: CertificateRow | undefined) {
+  async function lookAtChallenge(dns: Dns, domain: DomainRow, ordered: CertificateRow | undefined) {
     const name = challengePrefix + withoutWildcard(domain.hostname)
     const [delegation, answers] = await Promise.all([
       acmeDnsDomain ? dns.look(name, 'CNAME') : none,
@@ -46,14 +47,17 @@ export function domainSight(options: DomainSightOptions): DomainSight {
   return {
     async look(domain, ordered) {
       const { hostname, owner_id: accountId } = domain
-      const challenge = lookAtChallenge(domain, ordered)
+      const asker = accountId ?? platformAccount
+      const own = dnsFor(dns, asker)
+      const challenge = lookAtChallenge(own, domain, ordered)
       if (accountId === null) {
         const { delegated, answerSeen } = await challenge
         const isWildcard = hostname.startsWith('*.')
         return { look: { ...ownName, points: !isWildcard, delegated }, answerSeen }
       }
       const proof = proofRecords(key, { accountId, hostname }, appsDomain)
-      const [seen, { delegated, answerSeen }] = await Promise.all([lookAtDomain(hostname, proof, options), challenge])
+      const asking = { ...options, dns: own, read: (name: string, path: string) => read(name, path, asker) }
+      const [seen, { delegated, answerSeen }] = await Promise.all([lookAtDomain(hostname, proof, asking), challenge])
       return { look: { ...factsOf(seen), delegated, problem: problemOf(seen, proof) }, answerSeen }
     },
 

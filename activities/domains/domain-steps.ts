@@ -11,22 +11,17 @@ import {
 import { recordLook, recordNextLook } from '../../db/domains/domain-looks.ts'
 import type { CertificateRow, DomainRow } from '../../db/domains/domain-rows.ts'
 import { findDomain } from '../../db/domains/domains.ts'
+import { type ChallengeKind, offerOf, provableBy } from '../../policy/domains/challenges.ts'
 import { registeredDomain } from '../../policy/domains/names.ts'
-import { type NextStep, nextStep } from '../../policy/domains/next-step.ts'
+import { type DomainState, type NextStep, nextStep } from '../../policy/domains/next-step.ts'
 import { renewalTime } from '../../policy/domains/times.ts'
 import type { SealKeys } from '../../policy/seal.ts'
 import { chainFacts, chainTrouble } from '../certificates/chain.ts'
-import {
-  AuthorityError,
-  type CertificateAuthority,
-  type Challenge,
-  type Order,
-  type OrderStatus,
-} from '../certificates/port.ts'
+import { AuthorityError, type CertificateAuthority, type Order, type OrderStatus } from '../certificates/port.ts'
 import { newRequest } from '../certificates/request.ts'
 import { tellOfExpiry, untilApplied, untilServed } from './current-certificate.ts'
 import type { DomainSight } from './domain-sight.ts'
-import { OrderStopped, recordingFailures } from './order-failures.ts'
+import { type Attempt, OrderInvalid, OrderStopped, recordingFailures } from './order-failures.ts'
 
 /** What the workflow of a domain does next. */
 export type DueStep =
@@ -59,9 +54,10 @@ export function domainSteps({ db, keys, sight, authority, now = () => new Date()
   const failing = recordingFailures(db, now)
 
   /** The order of a name that is under way, at an authority that this installation uses. */
-  async function underWay(hostname: string): Promise<CertificateRow & { order_url: string }> {
+  async function underWay(hostname: string, attempt: Attempt): Promise<CertificateRow & { order_url: string }> {
     const { ordered } = await findCertificates(db, hostname)
     if (!authority || !ordered?.order_url || ordered.authority !== authority.name) throw new OrderStopped()
+    attempt.order = ordered
     return { ...ordered, order_url: ordered.order_url }
   }
 
@@ -71,7 +67,7 @@ export function domainSteps({ db, keys, sight, authority, now = () => new Date()
       const order = await authority!.issues.look(url)
       if (done.includes(order.status)) return order
       if (order.status === 'invalid')
-        throw new AuthorityError(order.problem?.code ?? 'invalid', order.problem?.message ?? 'The order has failed.')
+        throw new OrderInvalid(order.problem?.code ?? 'invalid', order.problem?.message ?? 'The order has failed.')
       if (Date.now() > end) throw new AuthorityError('timeout', 'The authority has not decided yet.')
       await sleep(pollMs) // ends with the worker
     }
@@ -80,62 +76,71 @@ export function domainSteps({ db, keys, sight, authority, now = () => new Date()
   return {
     /** Looks at DNS and records what it shows. Decides what is due. */
     async lookAtDomain(hostname: string): Promise<DueStep> {
-      const before = await findDomain(db, hostname)
-      if (!before) return { do: 'end' }
-      const certificates = await findCertificates(db, hostname)
-      const seen = await sight.look(before, certificates.ordered)
-      const domain = await recordLook(db, hostname, seen.look, now())
-      if (!domain) return { do: 'end' }
-      await tellOfExpiry({ db, authority: authority?.issues ?? null, now }, domain, certificates.current)
-      const state = stateOf(domain, certificates, { answerSeen: seen.answerSeen, authority: authority?.name ?? null })
-      const next = nextStep(state, now())
-      await recordNextLook(db, hostname, dueAgain(next, now()), before.look_at)
-      return asDue(next, now())
+      for (;;) {
+        const before = await findDomain(db, hostname)
+        if (!before) return { do: 'end' }
+        const certificates = await findCertificates(db, hostname)
+        const seen = await sight.look(before, certificates.ordered)
+        const domain = await recordLook(db, before, seen.look, now())
+        // It has lapsed, or was released; another account may have claimed it at once.
+        if (!domain) continue
+        await tellOfExpiry({ db, authority: authority?.issues ?? null, now }, domain, certificates.current)
+        const known = { answerSeen: seen.answerSeen, authority: authority?.name ?? null, now: now() }
+        const next = nextStep(stateOf(domain, certificates, known), now())
+        await recordNextLook(db, hostname, dueAgain(next, now()), before.look_at)
+        return asDue(next, now())
+      }
     },
 
     /** Orders a certificate, within the limits of the authority. */
     async openOrder(hostname: string): Promise<boolean> {
-      return failing(hostname, async () => {
-        const domain = await findDomain(db, hostname)
-        if (!authority || !domain) throw new OrderStopped()
-        const refusal = await sight.caaRefusal(hostname, await authority.issues.caaNames())
+      return failing(hostname, async (domain, attempt) => {
+        if (!authority || !domain.proved_at) throw new OrderStopped()
+        const names = await authority.issues.caaNames().catch(() => []) // it decides, once it answers
+        const refusal = await sight.caaRefusal(hostname, names)
         if (refusal) throw new AuthorityError('caa', refusal)
         const { current } = await findCertificates(db, hostname)
         const registered = registeredDomain(hostname)
-        const order = await takeOrder(db, { hostname, registered, authority: authority.name })
+        const order = await takeOrder(db, { hostname, registered, authority: authority.name, now: now() })
         if (!order) throw new AuthorityError('localLimit', 'Too many certificates were ordered lately.', 3_600_000)
+        attempt.order = order
         if (order.order_url) return
-        const replaces = current?.chain ? chainFacts(current.chain).ariId : null
+        const isOurs = current?.authority === authority.name
+        const replaces = isOurs && current.chain ? chainFacts(current.chain).ariId : null
         const opened = await authority.issues.order({ hostnames: [hostname], ...(replaces && { replaces }) })
-        const challenge = challengeOf(opened, domain)
-        await recordOrder(db, order.id, {
-          ...{ order_url: opened.url, order_ends_at: opened.expiresAt, challenge: challenge?.kind ?? null },
-          dns_value: challenge?.kind === 'dns-01' ? challenge.value : null,
-        })
+        const { url: order_url, expiresAt } = opened
+        // One that is over already would be replaced at once, again and again: the authority has another time.
+        const order_ends_at = expiresAt && expiresAt > now() ? expiresAt : null
+        await recordOrder(db, order.id, { order_url, order_ends_at, ...offeredIn(opened) })
       })
     },
 
-    /** Has the authority validate the name, once the proxies can answer it. */
+    /** Has the authority validate the name by what it can be proved by now, once the proxies can answer it. */
     async answerChallenge(hostname: string): Promise<boolean> {
-      return failing(hostname, async () => {
-        const { order_url, challenge } = await underWay(hostname)
-        if (challenge === 'http-01' && !(await untilApplied(db, pollMs)))
+      return failing(hostname, async (domain, attempt) => {
+        const { order_url, ...order } = await underWay(hostname, attempt)
+        const offer = offerOf(order)
+        if (!offer.http && !offer.dns) return
+        // The look before this step has seen one way: where it is not http, it is DNS.
+        const kind = provableBy(offer, { ...domain, answerSeen: true })
+        if (!kind) throw new OrderStopped()
+        if (kind === 'http-01' && !(await untilApplied(db, pollMs)))
           throw new AuthorityError('notApplied', 'No proxy has confirmed that it answers the authority.')
-        if (challenge) await authority!.issues.answer(order_url, challenge)
+        await authority!.issues.answer(order_url, kind)
       })
     },
 
     async awaitValidation(hostname: string): Promise<boolean> {
-      return failing(hostname, async () => {
-        const { order_url } = await underWay(hostname)
+      return failing(hostname, async (_, attempt) => {
+        const { order_url } = await underWay(hostname, attempt)
         await untilStatus(order_url, ['ready', 'processing', 'valid'])
       })
     },
 
     /** Sends the request for the certificate. Its key is stored before, so that a repetition sends the same. */
     async finalizeOrder(hostname: string): Promise<boolean> {
-      return failing(hostname, async () => {
-        const { id, order_url } = await underWay(hostname)
+      return failing(hostname, async (_, attempt) => {
+        const { id, order_url } = await underWay(hostname, attempt)
         const request = await ensureRequest(db, keys, id, () => newRequest([hostname]))
         if (!request) throw new OrderStopped()
         await authority!.issues.finalize(order_url, request.csr)
@@ -144,8 +149,8 @@ export function domainSteps({ db, keys, sight, authority, now = () => new Date()
 
     /** Stores the certificate once the authority has issued it. */
     async collectCertificate(hostname: string): Promise<boolean> {
-      return failing(hostname, async () => {
-        const { id, order_url } = await underWay(hostname)
+      return failing(hostname, async (_, attempt) => {
+        const { id, order_url } = await underWay(hostname, attempt)
         await untilStatus(order_url, ['valid'])
         const request = await ensureRequest(db, keys, id, () => newRequest([hostname]))
         if (!request) throw new OrderStopped()
@@ -169,29 +174,41 @@ export function domainSteps({ db, keys, sight, authority, now = () => new Date()
 function stateOf(
   domain: DomainRow,
   { current, ordered }: CertificatesOfName,
-  { answerSeen, authority }: { answerSeen: boolean; authority: string | null },
-) {
+  { answerSeen, authority, now }: { answerSeen: boolean; authority: string | null; now: Date },
+): DomainState {
   return {
     hostname: domain.hostname,
     isProved: domain.proved_at !== null,
     ...{ points: domain.points, delegated: domain.delegated, answerSeen, secured: authority !== null },
     ...{ createdAt: domain.created_at, orderAt: domain.order_at },
-    current: current ? { renewAt: current.renew_at!, isServed: current.served_at !== null } : null,
+    current: current
+      ? {
+          ...{ renewAt: current.renew_at!, isServed: current.served_at !== null },
+          isOurs: current.authority === authority,
+        }
+      : null,
     ordered: ordered
       ? {
-          isOpen: ordered.order_url !== null && ordered.authority === authority,
-          ...{ challenge: ordered.challenge, createdAt: ordered.created_at },
+          isOpen: ordered.order_url !== null && ordered.authority === authority && !hasEnded(ordered, now),
+          ...{ offer: offerOf(ordered), createdAt: ordered.created_at },
         }
       : null,
   }
 }
 
-/** The challenge of an order that this name can meet; null where the authority asks for none. */
-function challengeOf(order: Order, { points }: Pick<DomainRow, 'points'>): Challenge | null {
-  const pending = order.authorizations.filter(({ status }) => status === 'pending')
+/** Of its own accord, without a word of the authority. */
+const hasEnded = ({ order_ends_at }: CertificateRow, now: Date): boolean =>
+  order_ends_at !== null && order_ends_at <= now
+
+/** By what the authority lets the name of an order be proved, as its row has it; throws where that is nothing we can do. */
+function offeredIn({ authorizations }: Order): Pick<CertificateRow, 'challenge' | 'dns_value'> {
+  const pending = authorizations.filter(({ status }) => status === 'pending')
   const offered = pending.flatMap(({ challenges }) => challenges)
-  const preferred = points ? 'http-01' : 'dns-01'
-  return offered.find(({ kind }) => kind === preferred) ?? offered[0] ?? null
+  const of = (kind: ChallengeKind) => offered.find(one => one.kind === kind)
+  const challenge = (of('http-01') ?? of('dns-01'))?.kind ?? null
+  if (pending.length > 0 && challenge === null)
+    throw new AuthorityError('unsupportedChallenge', 'The authority validates names neither by http nor by DNS.')
+  return { challenge, dns_value: of('dns-01')?.value ?? null }
 }
 
 /** Steps of an order take some minutes at most: after that the relay looks whether the workflow lives. */

@@ -1,7 +1,8 @@
 import type { Db } from '../../db/database.ts'
 import { recordOrderFailure } from '../../db/domains/certificates.ts'
+import type { CertificateRow, DomainRow } from '../../db/domains/domain-rows.ts'
 import { findDomain } from '../../db/domains/domains.ts'
-import { orderDelayMs } from '../../policy/domains/times.ts'
+import { interruptedDelayMs, orderDelayMs } from '../../policy/domains/times.ts'
 import { AuthorityError } from '../certificates/port.ts'
 
 /** The order of this step is gone: the next look decides. */
@@ -10,28 +11,42 @@ export class OrderStopped extends Error {}
 /** Of this platform: the authority has refused nothing. */
 const ownCodes = ['localLimit', 'notApplied']
 
-/** To the next try after an authority did not answer. */
-const interruptedMs = 60_000
+/** The authority has ended an order: no repetition saves it, whatever the reason is. */
+export class OrderInvalid extends AuthorityError {
+  override get isTemporary(): boolean {
+    return false
+  }
+}
+
+/** A step of an order, while it runs. */
+export interface Attempt {
+  /** Null until there is one. */
+  order: Pick<CertificateRow, 'id' | 'created_at'> | null
+}
 
 /**
  * Runs a step of an order. What an authority refuses or does not answer goes into the row with the time of the next try; all else is
  * thrown.
  */
 export function recordingFailures(db: Db, now: () => Date) {
-  return async (hostname: string, step: () => Promise<void>): Promise<boolean> => {
+  return async (hostname: string, step: (domain: DomainRow, attempt: Attempt) => Promise<void>): Promise<boolean> => {
+    const domain = await findDomain(db, hostname)
+    if (!domain) return false
+    const attempt: Attempt = { order: null }
     try {
-      await step()
+      await step(domain, attempt)
       return true
     } catch (error) {
       if (error instanceof OrderStopped) return false
       if (!(error instanceof AuthorityError)) throw error
-      const domain = await findDomain(db, hostname)
       const refused = !error.isTemporary && !ownCodes.includes(error.code)
+      const { code, message, retryAfterMs } = error
+      const ageMs = attempt.order ? now().getTime() - attempt.order.created_at.getTime() : 0
       const delayMs = refused
-        ? orderDelayMs((domain?.orders_failed ?? 0) + 1, error.retryAfterMs ?? 0)
-        : (error.retryAfterMs ?? interruptedMs)
+        ? orderDelayMs(domain.orders_failed + 1, retryAfterMs ?? 0)
+        : interruptedDelayMs(ageMs, retryAfterMs ?? 0)
       const orderAt = new Date(now().getTime() + delayMs)
-      await recordOrderFailure(db, hostname, { code: error.code, message: error.message, orderAt, refused })
+      await recordOrderFailure(db, domain, { code, message, orderAt, refused, orderId: attempt.order?.id ?? null })
       return false
     }
   }

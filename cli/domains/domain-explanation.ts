@@ -1,11 +1,12 @@
 import type { DomainEvent } from '../../db/domains/domain-events.ts'
 import type { ListedDomain } from '../../db/domains/domain-lists.ts'
 import type { CertificateRow } from '../../db/domains/domain-rows.ts'
+import { offerOf } from '../../policy/domains/challenges.ts'
 import type { DnsRecord, ProofRecords } from '../../policy/domains/records.ts'
 import { aligned, clock } from '../ops/ops-words.ts'
 import { oneLine } from '../terminal/printable.ts'
 import { domainView } from './domain-list.ts'
-import { domainStateOf } from './domain-state.ts'
+import { domainStateOf, type Standing } from './domain-state.ts'
 
 /** Everything known about a host name. */
 export interface DomainStory {
@@ -21,15 +22,15 @@ export interface DomainStory {
 }
 
 /** Everything an operator needs to know about a host name, in words. */
-export function domainExplanation(story: DomainStory, now: Date): string {
+export function domainExplanation(story: DomainStory, standing: Standing): string {
   const { domain, records, challenge, events } = story
-  const { state, words } = domainStateOf(domain, now)
+  const { state, words } = domainStateOf(domain, standing)
   const sections: [string, string[]][] = [
     [
       '',
       [`${domain.hostname} of ${domain.owner_id ?? 'the platform'}`, `  ${state.toUpperCase()}: ${oneLine(words)}.`],
     ],
-    ['What to do', remedies(story, now)],
+    ['What to do', remedies(story, standing)],
     ['What it is', aligned(factsOf(story))],
     ['Either of these DNS records proves it', records ? [records.cname, records.txt].map(recordLine) : []],
     ['The DNS record that its certificate waits for', challenge ? [recordLine(challenge)] : []],
@@ -63,14 +64,19 @@ function factsOf({ domain, ordered, workflow }: DomainStory): [string, string | 
           : 'do not all have it'
         : null,
     ],
-    ['order', ordered ? `${ordered.challenge ?? 'no challenge'} at ${ordered.order_url ?? ordered.authority}` : null],
+    ['order', ordered ? `${offerWords(ordered)} at ${ordered.order_url ?? ordered.authority}` : null],
     ['refused orders in a row', domain.orders_failed ? String(domain.orders_failed) : null],
     ['workflow', `${workflow.id}, ${workflow.status}${workflow.url ? `: ${workflow.url}` : ''}`],
   ]
 }
 
-function remedies({ domain, records, workflow }: DomainStory, now: Date): string[] {
-  const { state } = domainStateOf(domain, now)
+function offerWords(ordered: CertificateRow): string {
+  const { http, dns } = offerOf(ordered)
+  return [http && 'http-01', dns && 'dns-01'].filter(Boolean).join(' or ') || 'no challenge'
+}
+
+function remedies({ domain, records, workflow }: DomainStory, standing: Standing): string[] {
+  const { state } = domainStateOf(domain, standing)
   const lines: string[] = []
   if (state === 'waiting' && records)
     lines.push(`Its owner sets one of the records below; then: berth domains retry ${domain.hostname}`)
@@ -85,9 +91,12 @@ function remedies({ domain, records, workflow }: DomainStory, now: Date): string
 }
 
 /** The same as one object for scripts: exactly these keys, which docs/json-output.md lists. */
-export function domainStoryView({ domain, records, challenge, ordered, events, workflow }: DomainStory, now: Date) {
+export function domainStoryView(
+  { domain, records, challenge, ordered, events, workflow }: DomainStory,
+  standing: Standing,
+) {
   return {
-    ...domainView(domain, now),
+    ...domainView(domain, standing),
     records: records ? [records.cname, records.txt] : [],
     challenge,
     order: ordered ? { authority: ordered.authority, url: ordered.order_url, challenge: ordered.challenge } : null,

@@ -1,28 +1,28 @@
 import type { ListedDomain } from '../../db/domains/domain-lists.ts'
 import { columns } from '../terminal/terminal.ts'
-import { day, domainStateOf, minute } from './domain-state.ts'
+import { day, domainStateOf, minute, type Standing } from './domain-state.ts'
 
 const dayOr = (date: Date | null): string => (date ? day(date) : '-')
 
 /** `berth domains list` for people. */
-export function domainTable(domains: readonly ListedDomain[], now: Date): string {
+export function domainTable(domains: readonly ListedDomain[], standing: Standing): string {
   if (domains.length === 0) return 'No domains.'
   const head = ['DOMAIN', 'OWNER', 'APPS', 'NEXT LOOK', 'STATE']
   const rows = domains.map(domain => [
     domain.hostname,
     domain.owner_id ?? 'the platform',
     String(domain.apps.length),
-    domain.look_at <= now ? 'now' : minute(domain.look_at),
-    domainStateOf(domain, now).words,
+    domain.look_at <= standing.now ? 'now' : minute(domain.look_at),
+    domainStateOf(domain, standing).words,
   ])
   return columns([head, ...rows], '')
 }
 
 /** The same as one entry for scripts: exactly these keys, which docs/json-output.md lists. */
-export function domainView(domain: ListedDomain, now: Date) {
+export function domainView(domain: ListedDomain, standing: Standing) {
   const { hostname, owner_id, apps, points, txt_seen, cname_seen, proved_at, unproved_since, code, message } = domain
   const { looked_at, look_at, orders_failed, order_at, certificate, created_at } = domain
-  const { state, words: summary } = domainStateOf(domain, now)
+  const { state, words: summary } = domainStateOf(domain, standing)
   return {
     ...{ hostname, owner_id, apps, state, summary, points, txt_seen, cname_seen, proved_at, unproved_since },
     ...{ code, message, looked_at, look_at, orders_failed, order_at, certificate, created_at },

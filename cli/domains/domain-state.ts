@@ -14,13 +14,25 @@ const lapseMs = domainTimes.looks.at(-1)!.untilMs
 export const day = (date: Date): string => date.toISOString().slice(0, 10)
 export const minute = (date: Date): string => `${date.toISOString().slice(0, 16).replace('T', ' ')}Z`
 
+/** What a state depends on beside the name: the time, and whether the platform serves https (EDGE_TLS). */
+export interface Standing {
+  now: Date
+  secured: boolean
+}
+
 /** How a name is doing, in words. */
-export function domainStateOf(domain: ListedDomain, now: Date): DomainState {
+export function domainStateOf(domain: ListedDomain, { now, secured }: Standing): DomainState {
   const { certificate, message, proved_at, unproved_since, orders_failed, order_at } = domain
   if (!proved_at) {
     const lapses = new Date(domain.created_at.getTime() + lapseMs)
     return { state: 'waiting', words: `waits for its DNS record; lapses ${minute(lapses)}` }
   }
+  const unproved: DomainState | null = unproved_since && {
+    state: 'unproved',
+    words: `its DNS records are gone since ${day(unproved_since)}; served on`,
+  }
+  // What is missing for https, or an old certificate, is no trouble of a platform without it.
+  if (!secured) return unproved ?? { state: 'http', words: 'http, EDGE_TLS is off' }
   const retry = order_at > now ? `; next try ${minute(order_at)}` : ''
   if (certificate?.not_after && certificate.not_after <= now)
     return {
@@ -29,8 +41,7 @@ export function domainStateOf(domain: ListedDomain, now: Date): DomainState {
     }
   if (orders_failed > 0 || (message !== null && !certificate))
     return { state: 'failing', words: `no ${certificate ? 'new ' : ''}certificate: ${message}${retry}` }
-  if (unproved_since)
-    return { state: 'unproved', words: `its DNS records are gone since ${day(unproved_since)}; served on` }
+  if (unproved) return unproved
   if (certificate?.not_after)
     return { state: 'secured', words: `https, certificate until ${day(certificate.not_after)}` }
   return { state: 'http', words: 'http, no certificate' }

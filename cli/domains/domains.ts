@@ -5,8 +5,10 @@ import { findCertificates } from '../../db/domains/certificates.ts'
 import { listDomainEvents } from '../../db/domains/domain-events.ts'
 import { type ListedDomain, listDomains } from '../../db/domains/domain-lists.ts'
 import type { CertificateRow } from '../../db/domains/domain-rows.ts'
-import { lookNow, releaseDomain } from '../../db/domains/domains.ts'
+import { releaseDomain, retryNow } from '../../db/domains/domains.ts'
 import type { Config } from '../../policy/config.ts'
+import { awaitedAnswer } from '../../policy/domains/challenges.ts'
+import { storedName } from '../../policy/domains/names.ts'
 import { challengeOf, type DnsRecord, domainRecordKey, proofRecords } from '../../policy/domains/records.ts'
 import { temporalDomains } from '../../workers/temporal/domains.ts'
 import { domainId } from '../../workflows/ids.ts'
@@ -18,6 +20,7 @@ import { limitFrom } from '../terminal/options.ts'
 import { userId } from '../users.ts'
 import { type DomainStory, domainExplanation, domainStoryView } from './domain-explanation.ts'
 import { certificateTable, certificateViews, domainTable, domainView } from './domain-list.ts'
+import type { Standing } from './domain-state.ts'
 
 const help = `
 Examples:
@@ -87,19 +90,19 @@ export function certificatesCommand(program: Command): void {
 
 async function list({ user, limit, json }: { user?: string; limit: string; json?: boolean }): Promise<void> {
   const most = limitFrom(limit)
-  await withInstallation(async (_, db) => {
+  await withInstallation(async ({ config }, db) => {
     const ownerId = user === undefined ? undefined : await userId(db, user)
     const domains = await listDomains(db, { limit: most, ...(ownerId && { ownerId }) })
-    const now = new Date()
-    console.log(json ? JSON.stringify(domains.map(one => domainView(one, now))) : domainTable(domains, now))
+    const standing = standingOf(config)
+    console.log(json ? JSON.stringify(domains.map(one => domainView(one, standing))) : domainTable(domains, standing))
   })
 }
 
 async function explain(name: string, { json }: { json?: boolean }): Promise<void> {
   await withInstallation(async ({ config }, db) => {
     const story = await readStory(config, db, await domainFrom(db, name))
-    const now = new Date()
-    console.log(json ? JSON.stringify(domainStoryView(story, now)) : domainExplanation(story, now))
+    const standing = standingOf(config)
+    console.log(json ? JSON.stringify(domainStoryView(story, standing)) : domainExplanation(story, standing))
   })
 }
 
@@ -107,7 +110,7 @@ async function retry(name: string): Promise<void> {
   await withInstallation(async ({ config }, db) => {
     const { hostname } = await domainFrom(db, name)
     await transaction(db, async trx => {
-      await lookNow(trx, hostname)
+      await retryNow(trx, hostname)
       await recordAct(trx, { action: 'domains.retry', accountId: null, resource: hostname })
     })
     const woken = await wake(config, hostname)
@@ -133,8 +136,10 @@ async function release(name: string, { yes }: { yes?: boolean }): Promise<void> 
   })
 }
 
+const standingOf = ({ edge }: Config): Standing => ({ now: new Date(), secured: edge.tls !== null })
+
 async function domainFrom(db: Db, name: string): Promise<ListedDomain> {
-  const hostname = name.trim().toLowerCase().replace(/\.$/, '')
+  const hostname = storedName(name) ?? name.trim()
   const [domain] = await listDomains(db, { hostname })
   if (!domain) throw new Error(`There is no domain "${hostname}". Those there are: berth domains list`)
   return domain
@@ -161,8 +166,9 @@ function awaitedChallenge(
   domain: ListedDomain,
   ordered: CertificateRow | undefined,
 ): DnsRecord | null {
-  if (!ordered?.dns_value) return null
-  const challenge = challengeOf(domain, ordered.dns_value, { key, acmeDnsDomain })
+  const answer = ordered && awaitedAnswer(ordered, domain)
+  if (!answer) return null
+  const challenge = challengeOf(domain, answer, { key, acmeDnsDomain })
   return challenge && !challenge.isSeen ? challenge.record : null
 }
 

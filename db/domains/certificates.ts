@@ -1,10 +1,11 @@
 import { type OrderLimits, orderLimits } from '../../policy/domains/order-limits.ts'
+import { ApiError } from '../../policy/errors.ts'
 import { newId } from '../../policy/ids.ts'
 import { type SealKeys, seal, unseal } from '../../policy/seal.ts'
 import { type Db, transaction } from '../database.ts'
 import { deleteExpired } from '../expired-rows.ts'
 import { recordDomainEvent } from './domain-events.ts'
-import type { CertificateRow } from './domain-rows.ts'
+import { type CertificateRow, type DomainClaim, type DomainRow, isSameClaim } from './domain-rows.ts'
 
 /** What the key of a certificate is sealed for (policy/seal.ts). */
 export const certificateKeyBinding = (id: string): string => `certificates/${id}`
@@ -24,13 +25,21 @@ const isIn =
   (row: CertificateRow): boolean =>
     row.state === state
 
+interface WantedOrder {
+  hostname: string
+  registered: string
+  authority: string
+  /** By the clock that has found an order before to be over. */
+  now?: Date
+}
+
 /**
  * The order of a name that is under way, or a new one, which takes a place of the authority's limits. Null: no place is free now, or the
  * name was released.
  */
 export async function takeOrder(
   db: Db,
-  { hostname, registered, authority }: { hostname: string; registered: string; authority: string },
+  { hostname, registered, authority, now = new Date() }: WantedOrder,
   limits: OrderLimits = orderLimits,
 ): Promise<CertificateRow | null> {
   return transaction(db, async trx => {
@@ -39,7 +48,7 @@ export async function takeOrder(
     // Of an authority that was replaced, or that has forgotten it.
     await trx('certificates')
       .where({ hostname, state: 'ordered' })
-      .where(or => or.whereNot({ authority }).orWhere('order_ends_at', '<', trx.fn.now()))
+      .where(or => or.whereNot({ authority }).orWhere('order_ends_at', '<=', now))
       .delete()
     const present: CertificateRow | undefined = await trx('certificates').where({ hostname, state: 'ordered' }).first()
     if (present) return present
@@ -138,20 +147,26 @@ export interface OrderFailure {
   orderAt: Date
   /** The authority has refused it: a new order is needed. Else the same one goes on. */
   refused: boolean
+  /** The order that failed; null: there was none yet. */
+  orderId: string | null
 }
 
-/** Records why an order did not go on. */
+/** Records why an order did not go on, unless it or its name is gone meanwhile. */
 export async function recordOrderFailure(
   db: Db,
-  hostname: string,
-  { code, message, orderAt, refused }: OrderFailure,
+  domain: DomainClaim,
+  { code, message, orderAt, refused, orderId }: OrderFailure,
 ): Promise<void> {
+  const { hostname } = domain
   await transaction(db, async trx => {
-    const failed = await trx('domains')
+    const row: DomainRow | undefined = await trx('domains').where({ hostname }).forUpdate().first()
+    if (!row || !isSameClaim(row, domain)) return
+    const order = () => trx('certificates').where({ id: orderId, state: 'ordered' })
+    if (orderId && !(await order().first('id'))) return
+    await trx('domains')
       .where({ hostname })
-      .update({ code, message, order_at: orderAt, ...(refused && { orders_failed: trx.raw('orders_failed + 1') }) })
-    if (!failed) return
-    if (refused) await trx('certificates').where({ hostname, state: 'ordered' }).delete()
+      .update({ code, message, order_at: orderAt, ...(refused && { orders_failed: row.orders_failed + 1 }) })
+    if (refused && orderId) await order().delete()
     await recordDomainEvent(trx, hostname, `${refused ? 'order refused' : 'order interrupted'}: ${message}`)
   })
 }
@@ -179,7 +194,7 @@ export async function listCertificateVersions(
   return hostnames ? query.whereIn('hostname', hostnames) : query
 }
 
-/** The current certificate of a name, opened. Undefined without one. Throws when its key cannot be decrypted. */
+/** The current certificate of a name, opened. Undefined without one. Throws READ_FAILED when its key cannot be decrypted. */
 export async function openCertificate(
   db: Db,
   keys: SealKeys,
@@ -187,8 +202,12 @@ export async function openCertificate(
 ): Promise<ServedCertificate | undefined> {
   const row: CertificateRow | undefined = await db('certificates').where({ hostname, state: 'current' }).first()
   if (!row?.chain || !row.key_sealed) return undefined
-  const privateKey = unseal(keys, row.key_sealed, certificateKeyBinding(row.id))
-  return { hostname, version: row.id, chain: row.chain, privateKey }
+  const { id: version, chain } = row
+  try {
+    return { hostname, version, chain, privateKey: unseal(keys, row.key_sealed, certificateKeyBinding(version)) }
+  } catch {
+    throw new ApiError('READ_FAILED', `The key of the certificate of ${hostname} cannot be decrypted.`)
+  }
 }
 
 /** What is to be found in DNS for an order under way. */

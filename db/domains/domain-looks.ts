@@ -2,7 +2,7 @@ import { domainTimes, isLostProofMailDue, lookDelayMs } from '../../policy/domai
 import { queueMail } from '../accounts/mails.ts'
 import { type Db, transaction } from '../database.ts'
 import { recordDomainEvent } from './domain-events.ts'
-import type { DomainRow } from './domain-rows.ts'
+import { type DomainClaim, type DomainRow, isSameClaim } from './domain-rows.ts'
 
 const dayMs = 86_400_000
 const lostDays = domainTimes.lostProofMailMs / dayMs
@@ -19,17 +19,19 @@ export interface DomainLook {
 
 /**
  * Records a look at a name, and what follows from it: a first proof, the loss of one, and the end of a name that nobody has proved in time.
- * Null: the name is gone. The platform's own names need no proof.
+ * Null: the name is gone, also when somebody has claimed it since `looked` was read, whose records were not looked for. The platform's own
+ * names need no proof.
  */
 export async function recordLook(
   db: Db,
-  hostname: string,
+  looked: DomainClaim,
   look: DomainLook,
   now: Date = new Date(),
 ): Promise<DomainRow | null> {
+  const { hostname } = looked
   return transaction(db, async trx => {
     const row: DomainRow | undefined = await trx('domains').where({ hostname }).forUpdate().first()
-    if (!row) return null
+    if (!row || !isSameClaim(row, looked)) return null
     const txt_seen = look.txtSeen ?? row.txt_seen
     const cname_seen = look.cnameSeen ?? row.cname_seen
     const isSeen = row.owner_id === null || txt_seen || cname_seen

@@ -1,3 +1,5 @@
+import type { ChallengeKind } from '../../policy/domains/challenges.ts'
+
 /** A host name that applications of one account are reached at, or a name of the platform itself. */
 export interface DomainRow {
   hostname: string
@@ -26,6 +28,13 @@ export interface DomainRow {
   created_at: Date
 }
 
+/** What tells a row from another of the same name, which was released and claimed again. */
+export type DomainClaim = Pick<DomainRow, 'hostname' | 'owner_id' | 'created_at'>
+
+/** Whether a row is the one that was read before. */
+export const isSameClaim = (row: DomainClaim, before: DomainClaim): boolean =>
+  row.owner_id === before.owner_id && row.created_at.getTime() === before.created_at.getTime()
+
 export interface CertificateRow {
   id: string
   hostname: string
@@ -33,7 +42,9 @@ export interface CertificateRow {
   /** Address of the authority's directory, or `local`. */
   authority: string
   order_url: string | null
-  challenge: 'http-01' | 'dns-01' | null
+  /** The easiest kind by which the name of an order can be proved (policy/domains/challenges.ts); null: it needs no proof. */
+  challenge: ChallengeKind | null
+  /** The answer of dns-01, of every order that can be proved by it. */
   dns_value: string | null
   order_ends_at: Date | null
   key_sealed: Buffer | null

@@ -1,4 +1,5 @@
-import { includesCustomDomains, type Plans, planOf } from '../../policy/accounts/plans.ts'
+import { includesCustomDomains, type Plan, type Plans, planOf } from '../../policy/accounts/plans.ts'
+import { maxMembers } from '../../policy/edge/names.ts'
 import { ApiError } from '../../policy/errors.ts'
 import type { UserRow } from '../accounts/accounts.ts'
 import { queueMail } from '../accounts/mails.ts'
@@ -16,8 +17,15 @@ export interface DomainAssignment {
   /** Canonical (policy/domains/names.ts). */
   hostname: string
   plans: Plans
-  /** DNS has shown that the name belongs to this account, and no longer to that one, whose row it was asked about. */
-  takeOver?: { from: string } | undefined
+  /** DNS has shown that the name belongs to this account, and no longer to that one, as its row was then: what it takes depends on that. */
+  takeOver?: { from: string; isProved: boolean } | undefined
+}
+
+/** The plan of an account. Throws UPGRADE_REQUIRED when it has no custom domains. */
+export function planWithDomains(plans: Plans, owner: UserRow): Plan {
+  const { plan } = planOf(plans, owner, new Date())
+  if (includesCustomDomains(plan)) return plan
+  throw new ApiError('UPGRADE_REQUIRED', 'Custom domains come with Standard and higher plans.')
 }
 
 /**
@@ -28,14 +36,13 @@ export interface DomainAssignment {
 export async function assignDomain(db: Db, { app, hostname, plans, takeOver }: DomainAssignment): Promise<void> {
   await transaction(db, async trx => {
     const owner: UserRow = await trx('users').where({ id: app.owner_id }).forUpdate().first()
-    const { plan } = planOf(plans, owner, new Date())
-    if (!includesCustomDomains(plan))
-      throw new ApiError('UPGRADE_REQUIRED', 'Custom domains come with Standard and higher plans.')
+    const plan = planWithDomains(plans, owner)
     const before = await lockApp(trx, app.id, hostname)
     await trx('domains').insert({ hostname, owner_id: owner.id }).onConflict('hostname').ignore()
     const held: DomainRow = await trx('domains').where({ hostname }).forUpdate().first()
     if (held.owner_id !== owner.id) {
-      if (!held.owner_id || takeOver?.from !== held.owner_id) throw new ApiError('DOMAIN_ALREADY_EXISTS')
+      const isAsDecided = takeOver?.from === held.owner_id && takeOver.isProved === (held.proved_at !== null)
+      if (!held.owner_id || !isAsDecided) throw new ApiError('DOMAIN_ALREADY_EXISTS')
       await takeFrom(trx, held)
       await trx('domains').insert({ hostname, owner_id: owner.id })
     }
@@ -77,11 +84,17 @@ export async function releaseDomain(trx: Db, hostname: string, why: string): Pro
   if (released) await recordDomainEvent(trx, hostname, why)
 }
 
-/** Makes the workflow of a name due now. */
+/** Makes the workflow of a name due now. When a certificate is ordered again is the authority's to say, however often an owner asks. */
 export async function lookNow(trx: Db, hostname: string): Promise<void> {
+  await trx('domains').where({ hostname }).update({ look_at: trx.fn.now(), looks: 0 })
+}
+
+/** Makes the workflow of a name due now, and lets it order a certificate, for operators. */
+export async function retryNow(trx: Db, hostname: string): Promise<void> {
+  await lookNow(trx, hostname)
   await trx('domains')
     .where({ hostname })
-    .update({ look_at: trx.fn.now(), looks: 0, order_at: trx.raw('least(order_at, now())') })
+    .update({ order_at: trx.raw('least(order_at, now())') })
 }
 
 /** In the order of ids: two accounts that exchange a name never wait for each other in a circle. Throws APP_NOT_FOUND. */
@@ -114,7 +127,13 @@ async function demandGroup(trx: Db, ownerId: string, hostname: string, limit: nu
     .groupBy('custom_domain')
     .havingRaw('count(*) > 1')
     .select('custom_domain as hostname', trx.raw('count(*)::int as members'))
-  const isNew = groups.some(group => group.hostname === hostname && group.members === 2)
+  const own = groups.find(group => group.hostname === hostname)
+  if (own && own.members > maxMembers)
+    throw new ApiError(
+      'LOAD_BALANCER_LIMIT_REACHED',
+      `At most ${maxMembers} applications share a domain, and ${hostname} has as many.`,
+    )
+  const isNew = own?.members === 2
   if (isNew && groups.length > limit)
     throw new ApiError(
       'LOAD_BALANCER_LIMIT_REACHED',

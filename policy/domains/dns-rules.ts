@@ -7,6 +7,9 @@ export const dnsRules = {
   deadlineMs: 10_000,
   /** Questions of one process at a time: more are lost on the way. */
   atOnce: 20,
+  /** Of these, those of one account: silent name servers of its domains delay nobody else. And how long a question waits for its turn. */
+  perAsker: 4,
+  waitMs: 10_000,
   /** An answer with more records is no answer, and longer records are none of ours. */
   maxRecords: 100,
   maxRecordCharacters: 4096,

@@ -37,6 +37,13 @@ export function customHostname(typed: string, ownDomains: readonly string[]): st
   return hostname
 }
 
+/** A typed name in the form in which rows have it, also a wildcard of the platform; null for what is no name. */
+export function storedName(typed: string): string | null {
+  const [, wildcard = '', rest = ''] = /^(\*\.)?(.*)$/s.exec(typed.trim()) ?? []
+  const name = normalizedName(rest)
+  return name && wildcard + name
+}
+
 /** The domain that somebody has registered for a name: `example.com` for `shop.example.com`. Authorities count by it. */
 export function registeredDomain(hostname: string): string {
   const name = withoutWildcard(hostname)

@@ -1,3 +1,5 @@
+import { type Offer, provableBy } from './challenges.ts'
+import { challengePrefix, withoutWildcard } from './records.ts'
 import { domainTimes, lookDelayMs } from './times.ts'
 
 /** Everything that decides what the workflow of a domain does next. */
@@ -13,19 +15,16 @@ export interface DomainState {
   createdAt: Date
   /** No order before. */
   orderAt: Date
-  current: { renewAt: Date; isServed: boolean } | null
-  /** `isOpen`: the authority has it. Its challenge is null where it asks for none. */
-  ordered: { isOpen: boolean; challenge: ChallengeKind | null; createdAt: Date } | null
+  /** `isOurs`: of the authority that the installation uses now. One of another is due. */
+  current: { renewAt: Date; isServed: boolean; isOurs: boolean } | null
+  /** `isOpen`: the authority has it, and has not forgotten it yet. */
+  ordered: { isOpen: boolean; offer: Offer; createdAt: Date } | null
   /** Whether the platform serves https. */
   secured: boolean
 }
 
-type ChallengeKind = 'http-01' | 'dns-01'
-
 export type NextStep =
-  /** `challenge`: what an order would be proved by. */
-  | { do: 'order'; challenge: ChallengeKind }
-  | { do: 'certify' | 'serve' }
+  | { do: 'order' | 'certify' | 'serve' }
   /** `summary` says what for, in words that operators see. */
   | { do: 'wait'; until: Date; summary: string }
 
@@ -38,24 +37,24 @@ export function nextStep(state: DomainState, now: Date): NextStep {
   if (!isProved) return wait(later(delayMs(state.createdAt, now)), 'looks for its record in DNS')
   if (!secured) return wait(tomorrow, 'looks for its record again')
   if (current && !current.isServed) return { do: 'serve' }
-  if (current && current.renewAt > now) {
+  if (current?.isOurs && current.renewAt > now) {
     if (current.renewAt > tomorrow)
       return wait(tomorrow, `looks again; renews its certificate ${dayOf(current.renewAt)}`)
     return wait(current.renewAt, 'renews its certificate')
   }
   if (state.orderAt > now) return wait(earlier(state.orderAt, tomorrow), 'tries to get a certificate again')
-  if (!ordered?.isOpen) return { do: 'order', challenge: challengeFor(state) }
-  const { challenge } = ordered
-  if (challenge === 'http-01' && !state.points)
-    return wait(later(delayMs(ordered.createdAt, now)), 'waits until requests for it arrive here')
-  if (challenge === 'dns-01' && !state.delegated && !state.answerSeen)
-    return wait(later(delayMs(ordered.createdAt, now)), `waits for the record _acme-challenge.${state.hostname}`)
+  if (!ordered?.isOpen) return { do: 'order' }
+  const { offer, createdAt } = ordered
+  const isAsked = offer.http || offer.dns
+  if (isAsked && provableBy(offer, state) === null)
+    return wait(later(delayMs(createdAt, now)), awaitedProof(offer, state.hostname))
   return { do: 'certify' }
 }
 
-/** A wildcard can only be proved in DNS. */
-function challengeFor({ hostname, points }: DomainState): ChallengeKind {
-  return points && !hostname.startsWith('*.') ? 'http-01' : 'dns-01'
+function awaitedProof({ http, dns }: Offer, hostname: string): string {
+  const record = `the record ${challengePrefix}${withoutWildcard(hostname)}`
+  if (!http) return `waits for ${record}`
+  return `waits until requests for it arrive here${dns ? `, or for ${record}` : ''}`
 }
 
 /** Frequent at first, then rarer; the last interval stays. */

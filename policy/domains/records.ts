@@ -14,7 +14,7 @@ export interface DnsRecord {
 }
 
 /** Stands for the account of the platform's own names. */
-const platformAccount = 'platform'
+export const platformAccount = 'platform'
 
 /** The key that the records of this installation derive from. */
 export const domainRecordKey = (masterKeyHex: string): Buffer => deriveKey(masterKeyHex, 'domain-records/1')

@@ -17,6 +17,8 @@ export const domainTimes = {
   lostProofMailMs: 3 * day,
   /** From a refused order to the next one; doubles with each. */
   refusedOrder: { firstMs: hour, maxMs: day },
+  /** To the next try of an order that an authority did not answer: as long as it has taken so far, within these. */
+  interruptedOrder: { firstMs: minute, maxMs: 15 * minute },
 } as const
 
 /** Milliseconds until the next look at a name that was requested so long ago and is not proved; null = it lapses. */
@@ -29,6 +31,12 @@ export function lookDelayMs(ageMs: number): number | null {
 export function orderDelayMs(refusals: number, retryAfterMs = 0): number {
   const { firstMs, maxMs } = domainTimes.refusedOrder
   return Math.max(retryAfterMs, Math.min(maxMs, firstMs * 2 ** (refusals - 1)))
+}
+
+/** Milliseconds until an order of this age goes on that an authority did not answer; never before the authority allows it. */
+export function interruptedDelayMs(ageMs: number, retryAfterMs = 0): number {
+  const { firstMs, maxMs } = domainTimes.interruptedOrder
+  return Math.max(retryAfterMs, Math.min(maxMs, Math.max(firstMs, ageMs)))
 }
 
 /** Whether the owner has to hear that the proof of a name, last seen at `lostAt`, is missing. Once for each loss. */

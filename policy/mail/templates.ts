@@ -47,22 +47,27 @@ type Unqueued = { 'downgrade-code': 'code'; 'sign-in': 'code' }
 export type QueuedFields<T extends TemplateName> = Omit<Fields<T>, T extends keyof Unqueued ? Unqueued[T] : never>
 
 const footer = 'Berth'
+/** Characters of a field that is not cut. */
 const maxFieldLength = 100
+/** Of those that may be longer: a name in DNS, and what an authority says. */
+const fieldLengths: Readonly<Record<string, number>> = { hostname: 253, reason: 500 }
 
 /** Writes a mail in the language of an account. Undefined for a template that this version does not know. */
 export function writeMail(template: string, fields: MailFields, locale: string): MailText | undefined {
   if (!Object.hasOwn(templates, template)) return undefined
   const write = templates[template as TemplateName][mailLocaleOf(locale)] as (fields: MailFields) => MailText
   const { subject, text } = write(
-    Object.fromEntries(Object.entries(fields).map(([name, value]) => [name, harmless(value)])),
+    Object.fromEntries(
+      Object.entries(fields).map(([name, value]) => [name, harmless(value, fieldLengths[name] ?? maxFieldLength)]),
+    ),
   )
   return { subject, text: `${text}\n\n-- \n${footer}\n` }
 }
 
 /** Strangers name applications and databases: no line ends, no control characters, nothing that turns the direction of what follows. */
-function harmless(value: string | number): string | number {
+function harmless(value: string | number, max: number): string | number {
   if (typeof value === 'number') return value
   const line = value.replace(/[\p{Cc}\p{Zl}\p{Zp}\u200e\u200f\u202a-\u202e\u2066-\u2069]+/gu, ' ').trim()
   const letters = [...line]
-  return letters.length > maxFieldLength ? `${letters.slice(0, maxFieldLength - 1).join('')}…` : line
+  return letters.length > max ? `${letters.slice(0, max - 1).join('')}…` : line
 }

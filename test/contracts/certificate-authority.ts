@@ -175,7 +175,7 @@ function proofContract(test: TestFn | SerialFn, name: string, end: () => Authori
   test(`${name}: a certificate of another key is not collected`, async t => {
     const { url } = await certify(end(), ['keys.test'])
     const { csr } = await newRequest(['keys.test'])
-    await t.throwsAsync(end().open().collect(url, csr), { code: 'malformed' })
+    await t.throwsAsync(end().open().collect(url, csr), { code: 'invalidAnswer' })
   })
 
   test(`${name}: a wildcard cannot be proved over http`, async t => {

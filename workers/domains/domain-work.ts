@@ -60,12 +60,22 @@ export async function domainWork(config: Config, db: Db) {
 }
 
 /** The answers to challenges by the label at which they are asked for, read once in a second. */
-function challengeTexts(db: Db, key: Buffer, zone: string): (name: string) => Promise<string[]> {
-  const challenges = new TtlCache<DnsChallenge[]>(1)
+function challengeTexts(db: Db, key: Buffer, zone: string): (name: string) => Promise<readonly string[]> {
+  const known = new TtlCache<Map<string, string[]>>(1)
   return async name => {
-    const waiting = await challenges.of('all', () => listDnsChallenges(db))
-    return waiting.filter(challenge => delegationOf(key, challenge, zone).value === name).map(({ value }) => value)
+    const texts = await known.of('all', async () => textsByName(await listDnsChallenges(db), key, zone))
+    return texts.get(name) ?? []
   }
+}
+
+/** The answers that wait at each name of the zone: a wildcard and its parent have one. */
+export function textsByName(waiting: readonly DnsChallenge[], key: Buffer, zone: string): Map<string, string[]> {
+  const texts = new Map<string, string[]>()
+  for (const challenge of waiting) {
+    const { value: name } = delegationOf(key, challenge, zone)
+    texts.set(name, [...(texts.get(name) ?? []), challenge.value])
+  }
+  return texts
 }
 
 /** Throws an Error that names the setting which is missing. */

@@ -14,38 +14,57 @@ interface OwnFiles {
 const rereadMs = 60_000
 
 /**
- * The certificate of the operator's files, for each of its names. Files that cannot be used are reported, and what was read last stays: a
- * renewal replaces two files one after the other.
+ * The certificate of the operator's files, for each of its names; null while none could be read, when nobody knows which names it has.
+ * Files that cannot be used are reported, and what was read last stays: a renewal replaces two files one after the other. So is a
+ * certificate that has ended or not begun, which is used: clients that accept it get more than without one.
  */
 export function ownCertificates(
   files: OwnFiles | null,
   log: Pick<Logger, 'error'>,
   now: () => number = () => performance.now(),
-): () => Promise<ServedCertificate[]> {
+): OwnCertificates {
   if (!files) return async () => []
   const { certificate, key } = files
-  let known: ServedCertificate[] = []
+  let known: Promise<ServedCertificate[] | null> = Promise.resolve(null)
   let readAt = Number.NEGATIVE_INFINITY
-  let reported = ''
-  return async () => {
+  let reported: string | null = null
+  const report = (why: string | null, words: string) => {
+    if (why !== null && why !== reported) log.error({ certificate, key, why }, words)
+    reported = why
+  }
+  const read = async (before: typeof known) => {
+    try {
+      const chain = await readFile(certificate, 'utf8')
+      const own = served(chain, await readFile(key, 'utf8'))
+      report(dateTrouble(chain), 'EDGE_CERTIFICATE is served, but clients refuse it')
+      return own
+    } catch (error) {
+      report((error as Error).message, 'EDGE_CERTIFICATE cannot be used')
+      return before
+    }
+  }
+  return () => {
     if (now() - readAt < rereadMs) return known
     readAt = now()
-    try {
-      known = served(await readFile(certificate, 'utf8'), await readFile(key, 'utf8'))
-      reported = ''
-    } catch (error) {
-      const { message } = error as Error
-      if (message !== reported) log.error({ certificate, key, why: message }, 'EDGE_CERTIFICATE cannot be used')
-      reported = message
-    }
+    known = read(known)
     return known
   }
 }
 
+export type OwnCertificates = () => Promise<ServedCertificate[] | null>
+
+/** Throws for files that do not belong together. */
 function served(chain: string, privateKey: string): ServedCertificate[] {
-  const { names } = chainFacts(chain)
-  const trouble = chainTrouble(chain, { privateKey, hostnames: names })
+  const { names, notBefore } = chainFacts(chain)
+  const trouble = chainTrouble(chain, { privateKey, hostnames: names, now: notBefore })
   if (trouble) throw new Error(trouble)
   const version = createHash('sha256').update(chain).digest('hex').slice(0, 32)
   return names.map(hostname => ({ hostname, version, chain, privateKey }))
+}
+
+function dateTrouble(chain: string): string | null {
+  const { notBefore, notAfter } = chainFacts(chain)
+  const now = new Date()
+  if (now < notBefore) return `The certificate is not valid before ${notBefore.toISOString()}.`
+  return now >= notAfter ? `The certificate ended at ${notAfter.toISOString()}.` : null
 }

@@ -9,6 +9,7 @@ import type { Db } from '../../db/database.ts'
 import { listCertificateVersions, openCertificate, type ServedCertificate } from '../../db/domains/certificates.ts'
 import { domainChangesSince } from '../../db/domains/domain-changes.ts'
 import { listServedDomains, type ServedDomain } from '../../db/domains/domain-lists.ts'
+import { ApiError } from '../../policy/errors.ts'
 import { roundSeconds } from '../../policy/rounds.ts'
 import type { SealKeys } from '../../policy/seal.ts'
 import { type EntryRefusal, equalize } from './equalize.ts'
@@ -18,8 +19,8 @@ export interface DomainRoundsOptions {
   keys: SealKeys
   edge: Edge
   appsDomain: string
-  /** Certificates of the operator's own files, which precede those that were ordered. */
-  ownCertificates?: () => Promise<ServedCertificate[]>
+  /** Certificates of the operator's own files, which precede those that were ordered; null = not known yet. */
+  ownCertificates?: () => Promise<ServedCertificate[] | null>
   /** What the proxy itself answers to authorities and probes. */
   answers: () => Promise<WellKnownAnswers>
   /** Milliseconds of a monotonic clock. */
@@ -76,15 +77,21 @@ export class DomainRounds {
 
   async #syncCertificates(hosts: readonly string[] | undefined): ReturnType<typeof equalize> {
     const { db, keys, edge, ownCertificates = async () => [] } = this.#options
-    const own = new Map((await ownCertificates()).map(one => [one.hostname, one]))
+    const known = await ownCertificates()
+    const own = new Map((known ?? []).map(one => [one.hostname, one]))
     const wanted = new Map((await listCertificateVersions(db, hosts)).map(one => [one.hostname, one.version]))
     for (const { hostname, version } of own.values())
       if (!hosts || hosts.includes(hostname)) wanted.set(hostname, version)
     return equalize({
       ...{ hosts, wanted, Refused: CertificateRefused },
-      list: async some => new Map((await edge.listCertificates(some)).map(({ host, version }) => [host, version])),
+      async list(some) {
+        const present = await edge.listCertificates(some)
+        // What is not known yet is not missing: until the files can be read, each of the others may be one of theirs.
+        const counting = known ? present : present.filter(({ host }) => wanted.has(host))
+        return new Map(counting.map(({ host, version }) => [host, version]))
+      },
       async set(hostname) {
-        const certificate = own.get(hostname) ?? (await openCertificate(db, keys, hostname))
+        const certificate = own.get(hostname) ?? (await opened(db, keys, hostname))
         if (!certificate) return // released in between
         const { version, chain, privateKey: key } = certificate
         await edge.setCertificate({ host: hostname, version, chain, key })
@@ -107,5 +114,14 @@ export class DomainRounds {
   #nameOf({ hostname, members: apps }: ServedDomain): ServedName {
     const members = apps.map(({ id, subdomain }) => `${subdomain}.${this.#options.appsDomain}@${id}`)
     return { host: hostname, members }
+  }
+}
+
+/** One whose key cannot be decrypted is refused alone: the others are served. */
+async function opened(db: Db, keys: SealKeys, hostname: string): Promise<ServedCertificate | undefined> {
+  try {
+    return await openCertificate(db, keys, hostname)
+  } catch (error) {
+    throw error instanceof ApiError ? new CertificateRefused(error.message) : error
   }
 }

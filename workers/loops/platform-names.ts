@@ -10,8 +10,8 @@ export interface PlatformNamesOptions {
   db: Db
   domains: Domains
   names: readonly string[]
-  /** Names with a certificate of the operator's own: none is ordered for them. */
-  ownCertificates: () => Promise<ServedCertificate[]>
+  /** Names with a certificate of the operator's own: none is ordered for them. Null = not known yet. */
+  ownCertificates: () => Promise<ServedCertificate[] | null>
   log: Logger
 }
 
@@ -19,7 +19,9 @@ export interface PlatformNamesOptions {
 export async function keepPlatformRows(options: PlatformNamesOptions, signal: AbortSignal): Promise<void> {
   const { db, domains, names, ownCertificates, log } = options
   const round = async () => {
-    const own = new Set((await ownCertificates()).map(({ hostname }) => hostname))
+    const known = await ownCertificates()
+    if (!known) return // an order may be for a name of theirs
+    const own = new Set(known.map(({ hostname }) => hostname))
     const added = await keepPlatformNames(
       db,
       names.filter(name => !own.has(name)),

@@ -11,6 +11,8 @@ export interface NameServerOptions extends Zone {
   /** 0 = any free one. */
   port: number
   log: Pick<Logger, 'warn'>
+  /** A connection ends after so long, whatever happens on it. */
+  connectionMs?: number
 }
 
 export interface NameServer {
@@ -22,7 +24,8 @@ export interface NameServer {
  * Answers TXT questions for one zone, over UDP and TCP, and nothing else. Anyone may ask, so what one sender, and all of them, can make it
  * do is bounded; what is beyond the bounds gets no answer, and resolvers ask again.
  */
-export async function startNameServer({ name, texts, address, port, log }: NameServerOptions): Promise<NameServer> {
+export async function startNameServer(options: NameServerOptions): Promise<NameServer> {
+  const { name, texts, address, port, log, connectionMs = nameServerRules.connectionMs } = options
   let reading = 0
   const zone: Zone = {
     name: name.toLowerCase(),
@@ -46,7 +49,9 @@ export async function startNameServer({ name, texts, address, port, log }: NameS
   const tcp = createServer({ allowHalfOpen: true }, socket => {
     sockets.add(socket)
     socket.once('close', () => sockets.delete(socket))
-    serve(socket, message => (isBusy() ? Promise.resolve(null) : answerOf(message, zone, 'tcp')))
+    const { remoteAddress = '' } = socket // none: it is closed already
+    const mayAsk = () => !isBusy() && remoteAddress !== '' && allowance.take(remoteAddress, Date.now())
+    serve(socket, async message => (mayAsk() ? answerOf(message, zone, 'tcp') : null), connectionMs)
   })
   tcp.maxConnections = nameServerRules.connections
   tcp.listen(port, address)
@@ -84,7 +89,7 @@ export async function startNameServer({ name, texts, address, port, log }: NameS
   }
 }
 
-/** Questions over UDP in the present second, in all and of each network. */
+/** Questions in the present second, in all and of each network. */
 export class Allowance {
   #second = 0
   #all = 0
@@ -115,12 +120,15 @@ function networkOf(address: string): string {
 }
 
 /** Answers the questions of one connection, one after the other: each has its length before it. */
-function serve(socket: Socket, answer: (message: Buffer) => Promise<Buffer | null>): void {
+function serve(socket: Socket, answer: (message: Buffer) => Promise<Buffer | null>, lastsMs: number): void {
   let pending = Buffer.alloc(0)
   let count = 0
   const end = () => void socket.destroy()
   socket.on('error', end)
   socket.setTimeout(nameServerRules.idleMs, end)
+  // A byte now and then is no silence, and an answer that nobody reads is never sent.
+  const deadline = setTimeout(end, lastsMs)
+  socket.once('close', () => clearTimeout(deadline))
   const proceed = async () => {
     while (pending.length >= 2) {
       const size = pending.readUInt16BE(0)

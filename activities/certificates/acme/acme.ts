@@ -3,16 +3,10 @@ import acme, { type Client, type Order as LibraryOrder } from 'acme-client'
 import type { z } from 'zod'
 import { remembered } from '../../../lib/async/remembered.ts'
 import { authorityRules } from '../../../policy/domains/authority-rules.ts'
+import type { ChallengeKind } from '../../../policy/domains/challenges.ts'
 import type { AcmeSettings } from '../../../policy/domains/domain-settings.ts'
 import { chainFacts, requestFits } from '../chain.ts'
-import {
-  AuthorityError,
-  type CertificateAuthority,
-  type Challenge,
-  type ChallengeKind,
-  type Order,
-  type Renewal,
-} from '../port.ts'
+import { AuthorityError, type CertificateAuthority, type Challenge, type Order, type Renewal } from '../port.ts'
 import { authorityCalls } from './calls.ts'
 import { authorizationStatus, documents, orderProblem, retryAfterMs } from './problems.ts'
 
@@ -141,7 +135,7 @@ function parsed<T extends z.ZodType>(shape: T, body: unknown): z.infer<T> {
   const { data, error } = shape.safeParse(body)
   if (error)
     throw new AuthorityError(
-      'malformed',
+      'invalidAnswer',
       `The authority sent a document without a valid ${error.issues[0]?.path.join('.')}.`,
     )
   return data
@@ -217,7 +211,7 @@ async function collect(client: Client, url: string, csr: Buffer): Promise<string
   if (order.status !== 'valid') throw notReady(order)
   const chain: unknown = await client.getCertificate(order)
   if (typeof chain !== 'string' || !requestFits(csr, chain))
-    throw new AuthorityError('malformed', 'The authority sent a certificate of another key.')
+    throw new AuthorityError('invalidAnswer', 'The authority sent a certificate of another key.')
   return chain
 }
 

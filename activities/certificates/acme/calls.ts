@@ -27,7 +27,7 @@ acme.axios.interceptors.request.use(config => {
   if (!call) throw new Error('A request to an authority outside of a call.')
   const url = new URL(config.url!)
   if (url.protocol !== 'https:' || (url.hostname !== call.host && isClosed(url.hostname)))
-    throw new AuthorityError('malformed', `The authority names an address that is not public: ${url.host}.`)
+    throw new AuthorityError('invalidAnswer', `The authority names an address that is not public: ${url.host}.`)
   return Object.assign(config, {
     ...{
       httpsAgent: call.agent,
@@ -97,15 +97,17 @@ function errorOf(error: unknown, { refusal, host, signal }: Call): AuthorityErro
   if (isAxiosError && code !== 'ERR_BAD_RESPONSE')
     return new AuthorityError('unreachable', `The authority ${host} could not be reached (${code || 'unknown'}).`)
   if (!refusal)
-    return new AuthorityError('malformed', `The authority ${host} sent an invalid answer (${wordsOf(message)}).`)
+    return new AuthorityError('invalidAnswer', `The authority ${host} sent an invalid answer (${wordsOf(message)}).`)
   const { code: problem, message: words } = problemOf(refusal.body)
   const status = `The authority ${host} answered HTTP ${refusal.status}.`
   if (refusal.status === 404) return new AuthorityError('notFound', words || status)
-  return new AuthorityError(
-    problem || (refusal.status >= 500 ? 'serverInternal' : 'malformed'),
-    words || status,
-    retryAfterMs(refusal.retryAfter),
-  )
+  return new AuthorityError(problem || codeOf(refusal.status), words || status, retryAfterMs(refusal.retryAfter))
+}
+
+/** Of a refusal without a problem; a redirect is none. */
+function codeOf(status: number): string {
+  if (status >= 500) return 'serverInternal'
+  return status < 400 ? 'invalidAnswer' : 'malformed'
 }
 
 /** The library's own sentences; nothing that could contain a request. */

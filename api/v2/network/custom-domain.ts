@@ -1,12 +1,20 @@
 import { z } from 'zod'
+import { findUser } from '../../../db/accounts/accounts.ts'
 import type { AppRow } from '../../../db/apps/apps.ts'
-import { assignDomain, findDomain, unassignDomain } from '../../../db/domains/domains.ts'
+import {
+  assignDomain,
+  type DomainAssignment,
+  findDomain,
+  planWithDomains,
+  unassignDomain,
+} from '../../../db/domains/domains.ts'
 import { customHostname, platformDomains } from '../../../policy/domains/names.ts'
 import { proofRecords } from '../../../policy/domains/records.ts'
 import { firstAnswer, takeOverAnswer, takeOverMessage } from '../../../policy/domains/take-over.ts'
 import { ApiError } from '../../../policy/errors.ts'
 import { endpoint } from '../../pipeline/endpoint.ts'
 import type { Services } from '../../services.ts'
+import { recordsKey } from './dns-records.ts'
 
 /** Takes the domain off the application. */
 const remove = '@'
@@ -25,17 +33,21 @@ export const setCustomDomain = endpoint({
   ],
   async handle({ app, body: { custom } }, services) {
     const { db, plans, config, dnsRecords } = services
-    dnsRecords.delete(app.id)
+    const forget = (hostname: string | null) => hostname && dnsRecords.delete(recordsKey(app.id, hostname))
     if (custom.trim() === remove) {
       const released = await unassignDomain(db, app.id)
+      forget(released)
       if (released) wake(services, released)
       return
     }
     const hostname = customHostname(custom, platformDomains(config))
     if (!app.subdomain)
       throw new ApiError('INVALID_DOMAIN', 'Only web applications have domains: this one has no SUBDOMAIN.')
+    const owner = await findUser(db, app.owner_id)
+    if (owner) planWithDomains(plans, owner)
     const takeOver = await takeOverOf(app, hostname, services)
     await assignDomain(db, { app, hostname, plans, takeOver })
+    forget(hostname)
     wake(services, hostname)
     if (app.custom_domain && app.custom_domain !== hostname) wake(services, app.custom_domain)
   },
@@ -46,14 +58,14 @@ async function takeOverOf(
   app: AppRow,
   hostname: string,
   { db, config, domainRecords }: Services,
-): Promise<{ from: string } | undefined> {
+): Promise<DomainAssignment['takeOver']> {
   const held = await findDomain(db, hostname)
   const holder = held?.owner_id ? { accountId: held.owner_id, isProved: held.proved_at !== null } : null
   if (!holder || firstAnswer({ accountId: app.owner_id, holder }) !== 'ask DNS') return undefined
   const { asking, holding } = await domainRecords.sightings(hostname, app.owner_id, holder.accountId)
   const answer = takeOverAnswer(holder, asking, holding)
   if (answer === 'dns failed') throw new ApiError('DNS_FAILED')
-  if (answer === 'take over') return { from: holder.accountId }
+  if (answer === 'take over') return { from: holder.accountId, isProved: holder.isProved }
   const { txt } = proofRecords(domainRecords.key, { accountId: app.owner_id, hostname }, config.appsDomain)
   throw new ApiError('DOMAIN_ALREADY_EXISTS', takeOverMessage(txt))
 }

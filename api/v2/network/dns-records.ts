@@ -1,6 +1,7 @@
 import { z } from 'zod'
 import { findCertificates } from '../../../db/domains/certificates.ts'
 import { findDomain } from '../../../db/domains/domains.ts'
+import { awaitedAnswer } from '../../../policy/domains/challenges.ts'
 import { challengeOf, type DomainStanding, proofRecords, shownRecords } from '../../../policy/domains/records.ts'
 import { ApiError } from '../../../policy/errors.ts'
 import { endpoint } from '../../pipeline/endpoint.ts'
@@ -25,12 +26,15 @@ export const listDnsRecords = endpoint({
   async handle({ app }, services) {
     const { custom_domain: hostname } = app
     if (!hostname) throw new ApiError('NO_CUSTOM_DOMAIN')
-    return services.dnsRecords.of(app.id, async () => {
+    return services.dnsRecords.of(recordsKey(app.id, hostname), async () => {
       const standing = await standingOf(hostname, services)
       return standing ? shownRecords(standing) : []
     })
   },
 })
+
+/** Of an application and its domain: the records of one that it had before are not shown for the next. */
+export const recordsKey = (appId: string, hostname: string): string => `${appId} ${hostname}`
 
 /** Null between a release and the next request. */
 async function standingOf(
@@ -46,6 +50,9 @@ async function standingOf(
     isProved: domain.proved_at !== null,
     points: domain.points,
     isServed: domain.proved_at !== null && (config.edge.tls === null || Boolean(current?.served_at)),
-    challenge: challengeOf(domain, ordered?.dns_value, { key, acmeDnsDomain: config.domains.acmeDnsDomain }),
+    challenge: challengeOf(domain, ordered && awaitedAnswer(ordered, domain), {
+      key,
+      acmeDnsDomain: config.domains.acmeDnsDomain,
+    }),
   }
 }

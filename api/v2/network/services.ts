@@ -8,6 +8,6 @@ export interface DomainServices {
   domains: Domains
   /** What DNS says of the records of an account. */
   domainRecords: DomainRecords
-  /** Shown records, by application. */
+  /** Shown records, by application and host name. */
   dnsRecords: TtlCache<ShownRecord[]>
 }

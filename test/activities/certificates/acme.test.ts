@@ -163,7 +163,7 @@ test.serial('the authority says when to renew, and what CAA records call it', as
   await pebble.setRenewal(chain, { suggestedWindow: { start: end, end: start } })
   t.is(await open().renewal(chain), null)
   await pebble.setRenewal(chain, { suggestedWindow: 'soon' })
-  await t.throwsAsync(open().renewal(chain), { code: 'malformed' })
+  await t.throwsAsync(open().renewal(chain), { code: 'invalidAnswer' })
   t.deepEqual(await open().caaNames(), ['pebble.letsencrypt.org'])
 })
 

@@ -88,13 +88,13 @@ test('no request goes to a private address, another protocol or another place th
   ).replace('127.0.0.1', 'localhost')
   for (const authorization of [`${inside}/x`, `${plain}/x`, `${named}/x`, 'https://[::1]:1/x', 'file:///etc/passwd']) {
     const { authority } = await authorityWith(t, { '/order': answerOrder(() => ({ authorizations: [authorization] })) })
-    t.regex((await refusal(t, authority)).code, /^(malformed|unreachable)$/, authorization)
+    t.regex((await refusal(t, authority)).code, /^(invalidAnswer|unreachable)$/, authorization)
   }
   const { authority } = await authorityWith(t, {
     '/order': answerOrder(() => ({})),
     '/authorization': (_, response) => response.writeHead(302, { location: `${inside}/redirected` }).end(),
   })
-  t.is((await refusal(t, authority)).code, 'malformed')
+  t.is((await refusal(t, authority)).code, 'invalidAnswer')
   t.deepEqual(visited, [])
 })
 
@@ -118,7 +118,9 @@ test('a refusal has its code, its sentence in bounds, and when to come again', a
   const compound = problem('compound', 'Several.', [{ detail: 'First.' }, { detail: 'Second.' }])
   t.is((await refusal(t, (await refusing(400, compound)).authority)).message, 'Several. First. Second.')
   t.like(await refusal(t, (await refusing(503, 'busy')).authority), { code: 'serverInternal', isTemporary: true })
-  t.like(await refusal(t, (await refusing(400, { type: 'x'.repeat(100), detail: 7 })).authority), { code: 'malformed' })
+  const refused = { code: 'malformed', isTemporary: false }
+  t.like(await refusal(t, (await refusing(400, { type: 'x'.repeat(100), detail: 7 })).authority), refused)
+  t.like(await refusal(t, (await refusing(400, problem('malformed', 'No such order.'))).authority), refused)
 })
 
 test('nothing is repeated behind the caller’s back, but a refused nonce', async t => {
@@ -153,6 +155,6 @@ test('answers of a wrong form or size are no answers', async t => {
   ]
   for (const [what, answers] of forms) {
     const { authority } = await authorityWith(t, answers)
-    t.is((await refusal(t, authority)).code, 'malformed', what)
+    t.like(await refusal(t, authority), { code: 'invalidAnswer', isTemporary: true }, what)
   }
 })

@@ -101,7 +101,7 @@ test.serial('of 300 questions at a time none is lost, and a resolver gets 20 at 
     running += change
     most = Math.max(most, running)
   }
-  const answers = await Promise.all(names.map(name => dns.look(name, 'A')))
+  const answers = await Promise.all(names.map((name, n) => dns.look(name, 'A', `account ${n % 30}`)))
   server.onQuestion = undefined
   t.deepEqual(
     answers,
@@ -109,3 +109,21 @@ test.serial('of 300 questions at a time none is lost, and a resolver gets 20 at 
   )
   t.true(most > 1 && most <= 20, String(most))
 })
+
+test.serial(
+  'silent name servers of one account delay nobody else, and a question waits 10 s at most for its turn',
+  async t => {
+    const names = Array.from({ length: 60 }, (_, n) => `n${n}.mute.test`)
+    for (const name of names) server.misbehave(name, 'silence')
+    server.set('quick.test', 'A', '192.0.2.9')
+    const dns = resolverDns([server.address])
+    const began = performance.now()
+    const mute = names.map(name => dns.look(name, 'A', 'mallory'))
+    t.deepEqual(await dns.look('quick.test', 'A', 'ana'), { records: ['192.0.2.9'] })
+    t.true(performance.now() - began < 1000)
+    const answers = await Promise.all(mute)
+    t.true(answers.every(answer => 'failed' in answer))
+    t.regex(JSON.stringify(answers.at(-1)), /too many questions/)
+    t.true(performance.now() - began < 25_000)
+  },
+)

@@ -24,13 +24,13 @@ const days = (count: number) => new Date(Date.now() + count * 86_400_000)
 const authority = 'https://authority.example/directory'
 
 /** An account with an application that has a domain. */
-async function scene(t: ExecutionContext, hostname: string) {
+async function scene(t: ExecutionContext, hostname: string, more: Record<string, string> = { EDGE_TLS: 'local' }) {
   const { db, url } = await database
   const make = rows(db)
   await make.host('h1')
   const ana = await make.user()
   const { app } = await make.app(ana.id)
-  const settings = { DATABASE_URL: url, BERTH_DATA: ownFolder(t), TEMPORAL_ADDRESS: '127.0.0.1:9' }
+  const settings = { DATABASE_URL: url, BERTH_DATA: ownFolder(t), TEMPORAL_ADDRESS: '127.0.0.1:9', ...more }
   const { config } = loadInstallation({ ...settings, BERTH_MASTER_KEY: '00'.repeat(32) })
   await assignDomain(db, { app: { id: app.id, owner_id: ana.id }, hostname, plans: defaultPlans })
   const run = (...args: string[]) =>
@@ -78,9 +78,10 @@ test.serial('a name is listed with what it waits for, and explained with the rec
 test.serial('why a certificate is missing is said, with the next try and the remedy', async t => {
   const hostname = 'refused.shop.dev'
   const { db, run, json } = await scene(t, hostname)
-  await recordLook(db, hostname, proved)
-  await takeOrder(db, { hostname, registered: 'shop.dev', authority })
-  await recordOrderFailure(db, hostname, {
+  await recordLook(db, (await findDomain(db, hostname))!, proved)
+  const order = (await takeOrder(db, { hostname, registered: 'shop.dev', authority }))!
+  await recordOrderFailure(db, (await findDomain(db, hostname))!, {
+    orderId: order.id,
     code: 'dns',
     message: 'No valid A records',
     orderAt: days(1),
@@ -99,9 +100,22 @@ test.serial('why a certificate is missing is said, with the next try and the rem
   t.like((await json('audit'))[0], { action: 'domains.retry', resource: hostname })
 })
 
+test.serial(
+  'without https a name that is proved is not failing, and one of another script is found as it is typed',
+  async t => {
+    const hostname = 'xn--bcher-kva.shop.dev'
+    const { db, run } = await scene(t, hostname, { EDGE_TLS: 'off' })
+    const problem = { code: 'notPointing', message: 'It does not lead here yet.' }
+    await recordLook(db, (await findDomain(db, hostname))!, { ...proved, points: false, problem })
+    const { stdout } = await run('domains', 'explain', 'Bücher.shop.dev')
+    t.regex(stdout, /HTTP: http, EDGE_TLS is off\./)
+    t.regex(stdout, /notPointing: It does not lead here yet/)
+  },
+)
+
 test.serial('certificates are listed, the one that ends first at the top', async t => {
   const [late, soon] = [await scene(t, 'late.shop.dev'), await scene(t, 'soon.shop.dev')]
-  await recordLook(late.db, 'late.shop.dev', proved)
+  await recordLook(late.db, (await findDomain(late.db, 'late.shop.dev'))!, proved)
   await late.certify(90)
   await soon.certify(6)
   const { stdout } = await late.run('certificates', 'list')

@@ -21,7 +21,7 @@ async function account(db: Db, { plan = 'standard-4', apps = 1 } = {}) {
   const user = await make.user(plan)
   const made = await Promise.all(Array.from({ length: apps }, () => make.app(user.id, { memoryMb: 256 })))
   const ids = made.map(({ app }) => app.id)
-  const assign = (id: string, hostname: string, takeOver?: { from: string }) =>
+  const assign = (id: string, hostname: string, takeOver?: { from: string; isProved: boolean }) =>
     assignDomain(db, { app: { id, owner_id: user.id }, hostname, plans: defaultPlans, takeOver })
   return { id: user.id, ids, assign }
 }
@@ -33,13 +33,18 @@ test('a name is its first account’s, and another account is refused until DNS 
   const [ana, ben] = [await account(db), await account(db)]
   await ana.assign(ana.ids[0]!, 'taken.example.com')
   await t.throwsAsync(ben.assign(ben.ids[0]!, 'taken.example.com'), { code: 'DOMAIN_ALREADY_EXISTS' } as never)
-  await t.throwsAsync(ben.assign(ben.ids[0]!, 'taken.example.com', { from: ben.id }), {
+  await t.throwsAsync(ben.assign(ben.ids[0]!, 'taken.example.com', { from: ben.id, isProved: false }), {
     code: 'DOMAIN_ALREADY_EXISTS',
   } as never)
   t.is(await customOf(db, ben.ids[0]!), null, 'a refusal changes nothing')
-  await recordLook(db, 'taken.example.com', seen)
+  await recordLook(db, (await findDomain(db, 'taken.example.com'))!, seen)
 
-  await ben.assign(ben.ids[0]!, 'taken.example.com', { from: ana.id })
+  await t.throwsAsync(
+    ben.assign(ben.ids[0]!, 'taken.example.com', { from: ana.id, isProved: false }),
+    { code: 'DOMAIN_ALREADY_EXISTS' } as never,
+    'it was proved after DNS was asked, so more than a CNAME is needed',
+  )
+  await ben.assign(ben.ids[0]!, 'taken.example.com', { from: ana.id, isProved: true })
   t.is(await customOf(db, ben.ids[0]!), 'taken.example.com')
   t.is(await customOf(db, ana.ids[0]!), null)
   const domain = (await findDomain(db, 'taken.example.com'))!
@@ -110,25 +115,25 @@ test('a name is served from its first proof on, and goes on when its record is g
   await assign(ids[0]!, hostname)
   await assign(ids[1]!, hostname)
   t.deepEqual(await listServedDomains(db, [hostname]), [])
-  t.is((await recordLook(db, hostname, missing))!.proved_at, null)
-  await recordLook(db, hostname, seen)
+  t.is((await recordLook(db, (await findDomain(db, hostname))!, missing))!.proved_at, null)
+  await recordLook(db, (await findDomain(db, hostname))!, seen)
   const [served] = await listServedDomains(db, [hostname])
   t.is(served!.members.length, 2)
 
   const begin = Date.now()
   const later = (hours: number) => new Date(begin + hours * 3_600_000)
-  await recordLook(db, hostname, missing, later(1))
-  await recordLook(db, hostname, missing, later(72))
+  await recordLook(db, (await findDomain(db, hostname))!, missing, later(1))
+  await recordLook(db, (await findDomain(db, hostname))!, missing, later(72))
   const owner = (await findDomain(db, hostname))!.owner_id!
   const mails = () => db('mails').where({ user_id: owner }).pluck('template')
   t.deepEqual(await mails(), [], 'DNS fails often')
-  await recordLook(db, hostname, missing, later(74))
-  await recordLook(db, hostname, missing, later(98))
+  await recordLook(db, (await findDomain(db, hostname))!, missing, later(74))
+  await recordLook(db, (await findDomain(db, hostname))!, missing, later(98))
   t.deepEqual(await mails(), ['domain-unproved'], 'once')
   t.is((await listServedDomains(db, [hostname])).length, 1)
   const silent = { txtSeen: null, cnameSeen: null, points: null, delegated: null, problem: null }
-  await recordLook(db, hostname, seen, later(99))
-  const again = await recordLook(db, hostname, silent, later(100))
+  await recordLook(db, (await findDomain(db, hostname))!, seen, later(99))
+  const again = await recordLook(db, (await findDomain(db, hostname))!, silent, later(100))
   t.is(again!.unproved_since, null, 'a name server that does not answer says nothing')
 })
 
@@ -137,8 +142,18 @@ test('a name that nobody proves within 72 hours lapses, and its owner hears of i
   const { id, ids, assign } = await account(db)
   await assign(ids[0]!, 'slow.example.com')
   const created = (await findDomain(db, 'slow.example.com'))!.created_at.getTime()
-  t.truthy(await recordLook(db, 'slow.example.com', missing, new Date(created + 72 * 3_600_000 - 1000)))
-  t.is(await recordLook(db, 'slow.example.com', missing, new Date(created + 72 * 3_600_000)), null)
+  t.truthy(
+    await recordLook(
+      db,
+      (await findDomain(db, 'slow.example.com'))!,
+      missing,
+      new Date(created + 72 * 3_600_000 - 1000),
+    ),
+  )
+  t.is(
+    await recordLook(db, (await findDomain(db, 'slow.example.com'))!, missing, new Date(created + 72 * 3_600_000)),
+    null,
+  )
   t.is(await findDomain(db, 'slow.example.com'), undefined)
   t.is(await customOf(db, ids[0]!), null)
   t.deepEqual(await db('mails').where({ user_id: id }).pluck('template'), ['domain-lapsed'])
@@ -156,7 +171,7 @@ test('what changes the routing of a name is noted: proof, members, release', asy
   const hostname = 'noted.example.com'
   await assign(ids[0]!, hostname)
   t.true(await noted(hostname))
-  await recordLook(db, hostname, seen)
+  await recordLook(db, (await findDomain(db, hostname))!, seen)
   t.true(await noted(hostname))
   await assign(ids[1]!, hostname)
   t.true(await noted(hostname))

@@ -7,13 +7,13 @@ import {
   type Authorization,
   type CertificateAuthority,
   type Challenge,
-  type ChallengeKind,
   type Order,
   type OrderRequest,
   type Problem,
   type Renewal,
 } from '../../../activities/certificates/port.ts'
 import { readRequest } from '../../../activities/certificates/request.ts'
+import type { ChallengeKind } from '../../../policy/domains/challenges.ts'
 
 interface FakeOrder extends Order {
   hostnames: readonly string[]
@@ -140,7 +140,7 @@ export class FakeAuthority {
 
   #deliver({ status, chain }: FakeOrder, csr: Buffer): string {
     if (status !== 'valid' || !chain) throw new AuthorityError('orderNotReady', `The order is ${status}.`)
-    if (!requestFits(csr, chain)) throw new AuthorityError('malformed', 'The certificate is of another key.')
+    if (!requestFits(csr, chain)) throw new AuthorityError('invalidAnswer', 'The certificate is of another key.')
     return chain
   }
 

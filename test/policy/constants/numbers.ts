@@ -186,17 +186,20 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
       perSecond: 2000,
       connections: 64,
       idleMs: 5000,
+      connectionMs: 20_000,
       perConnection: 100,
       ttlSeconds: 1,
     },
   },
-  // A question of 1.5 s, twice, 20 at a time; a probe of 3 s and 1 KB.
+  // A question of 1.5 s, twice, 20 at a time and 4 of one account; a probe of 3 s and 1 KB.
   'domains/dns-rules.ts': {
     dnsRules: {
       questionMs: 1500,
       tries: 2,
       deadlineMs: 10_000,
       atOnce: 20,
+      perAsker: 4,
+      waitMs: 10_000,
       maxRecords: 100,
       maxRecordCharacters: 4096,
       maxChain: 8,
@@ -441,6 +444,7 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
       dailyMs: 86_400_000,
       lostProofMailMs: 259_200_000,
       refusedOrder: { firstMs: 3_600_000, maxMs: 86_400_000 },
+      interruptedOrder: { firstMs: 60_000, maxMs: 900_000 },
     },
   },
   'edge/cache.ts': { proxyCache: { parts: 8, maxFileMb: 64, minFreeMb: 512, lockSeconds: 5 } },

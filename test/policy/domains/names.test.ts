@@ -1,7 +1,7 @@
 import test from 'ava'
 import fc from 'fast-check'
 import { parseConfig } from '../../../policy/config.ts'
-import { customHostname, isWithin, platformDomains } from '../../../policy/domains/names.ts'
+import { customHostname, isWithin, platformDomains, storedName } from '../../../policy/domains/names.ts'
 import { ApiError } from '../../../policy/errors.ts'
 
 const own = ['berth.example', 'apps.berth-apps.com']
@@ -32,6 +32,13 @@ test('names are stored as DNS has them', t => {
     [`${'a'.repeat(63)}.com`, `${'a'.repeat(63)}.com`],
   ]
   for (const [typed, hostname] of rows) t.is(answer(typed), hostname, typed)
+})
+
+test('a typed name is found in the form in which it is stored', t => {
+  t.is(storedName(' Shop.BÜCHER.dev. '), 'shop.xn--bcher-kva.dev')
+  t.is(storedName('*.Apps.localhost'), '*.apps.localhost')
+  t.is(storedName('*.*.dev'), null)
+  t.is(storedName('a b'), null)
 })
 
 test('what is no host name is refused', t => {

@@ -9,8 +9,12 @@ const proved: DomainState = {
   ...{ isProved: true, points: true, delegated: false, answerSeen: false, secured: true },
   ...{ createdAt: hours(-1), orderAt: hours(-1), current: null, ordered: null },
 }
-const order = (challenge: 'http-01' | 'dns-01' | null, isOpen = true) => ({ isOpen, challenge, createdAt: hours(-0.1) })
-const served = (renewIn: number, isServed = true) => ({ renewAt: hours(renewIn), isServed })
+/** An order whose authority offers these kinds. */
+const order = (offered: string, isOpen = true) => ({
+  ...{ isOpen, createdAt: hours(-0.1) },
+  offer: { http: offered.includes('http'), dns: offered.includes('dns') },
+})
+const served = (renewIn: number, isServed = true, isOurs = true) => ({ renewAt: hours(renewIn), isServed, isOurs })
 
 const waits = (state: Partial<DomainState>) => {
   const next = nextStep({ ...proved, ...state }, now)
@@ -34,30 +38,35 @@ test('without https a proved name is looked at daily', t => {
   t.deepEqual(waits({ secured: false }), { seconds: 86_400, summary: 'looks for its record again' })
 })
 
-test('what proves an order: http where requests arrive here, else DNS, and DNS for a wildcard', t => {
-  t.deepEqual(waits({}), { do: 'order', challenge: 'http-01' })
-  t.deepEqual(waits({ points: false }), { do: 'order', challenge: 'dns-01' })
-  t.deepEqual(waits({ hostname: '*.apps.example.com' }), { do: 'order', challenge: 'dns-01' })
+test('a proved name has an order opened, whether or not it leads here', t => {
+  t.deepEqual(waits({}), { do: 'order' })
+  t.deepEqual(waits({ points: false }), { do: 'order' })
+  t.deepEqual(waits({ ordered: order('', false) }), { do: 'order' }, 'not opened before a crash, or over')
+})
+
+test('an order goes on as soon as anything that its authority offers can be proved, whatever it was opened for', t => {
+  const certify = { do: 'certify' }
+  const elsewhere = { points: false }
+  t.deepEqual(waits({ ordered: order('http dns') }), certify, 'requests arrive here')
+  t.deepEqual(waits({ ordered: order('http dns'), ...elsewhere, delegated: true }), certify)
+  t.deepEqual(waits({ ordered: order('http dns'), ...elsewhere, answerSeen: true }), certify)
+  t.deepEqual(waits({ ordered: order('http') }), certify)
+  t.deepEqual(waits({ ordered: order(''), ...elsewhere }), certify, 'the authority asks for nothing')
+  const waiting = (summary: string) => ({ seconds: 15, summary })
   t.deepEqual(
-    waits({ ordered: order(null, false) }),
-    { do: 'order', challenge: 'http-01' },
-    'not opened before a crash',
+    waits({ ordered: order('http dns'), ...elsewhere }),
+    waiting('waits until requests for it arrive here, or for the record _acme-challenge.shop.example.com'),
+  )
+  t.deepEqual(
+    waits({ ordered: order('http'), ...elsewhere, delegated: true }),
+    waiting('waits until requests for it arrive here'),
   )
 })
 
-test('an order goes on as soon as its answer can be seen', t => {
-  t.deepEqual(waits({ ordered: order('http-01') }), { do: 'certify' })
-  t.deepEqual(waits({ ordered: order(null) }), { do: 'certify' }, 'the authority asks for nothing')
-  t.deepEqual(waits({ ordered: order('dns-01'), delegated: true }), { do: 'certify' })
-  t.deepEqual(waits({ ordered: order('dns-01'), answerSeen: true }), { do: 'certify' })
-  t.deepEqual(waits({ ordered: order('dns-01') }), {
-    seconds: 15,
-    summary: 'waits for the record _acme-challenge.shop.example.com',
-  })
-  t.deepEqual(waits({ ordered: order('http-01'), points: false }), {
-    seconds: 15,
-    summary: 'waits until requests for it arrive here',
-  })
+test('a wildcard is proved in DNS alone', t => {
+  const wildcard = { hostname: '*.apps.example.com', ordered: order('dns') }
+  t.deepEqual(waits({ ...wildcard, delegated: true }), { do: 'certify' })
+  t.deepEqual(waits(wildcard), { seconds: 15, summary: 'waits for the record _acme-challenge.apps.example.com' })
 })
 
 test('after a refusal nothing is ordered before its time, and the wait is a day at most', t => {
@@ -76,6 +85,7 @@ test('a certificate is given to the proxies, and renewed in time', t => {
     seconds: 86_400,
     summary: 'looks again; renews its certificate 2026-04-30',
   })
-  t.deepEqual(waits({ current: served(0) }), { do: 'order', challenge: 'http-01' })
-  t.deepEqual(waits({ current: served(-1), ordered: order('http-01') }), { do: 'certify' })
+  t.deepEqual(waits({ current: served(0) }), { do: 'order' })
+  t.deepEqual(waits({ current: served(1440, true, false) }), { do: 'order' }, 'of an authority that is not used now')
+  t.deepEqual(waits({ current: served(-1), ordered: order('http') }), { do: 'certify' })
 })

@@ -1,5 +1,6 @@
 import test from 'ava'
 import { isReservedSubdomain } from '../../../policy/apps/subdomains.ts'
+import { awaitedAnswer } from '../../../policy/domains/challenges.ts'
 import { challengeDelegation, challengeOf, proofRecords, shownRecords } from '../../../policy/domains/records.ts'
 
 const key = Buffer.alloc(32, 7)
@@ -64,4 +65,12 @@ test('an owner sees what is missing, what is being validated, and what is done',
     { type: 'txt', name: '_acme-challenge.www.example.com', value: 'value', status: 'active' },
     { ...proof.cname, status: 'active' },
   ])
+})
+
+test('an answer in DNS is asked for only where requests do not prove the name', t => {
+  const order = { challenge: 'http-01', dns_value: 'value' } as const
+  t.is(awaitedAnswer(order, { points: false }), 'value')
+  t.is(awaitedAnswer(order, { points: true }), null)
+  t.is(awaitedAnswer({ ...order, challenge: 'dns-01' }, { points: true }), 'value', 'the authority offers DNS only')
+  t.is(awaitedAnswer({ challenge: 'http-01', dns_value: null }, { points: false }), null)
 })

@@ -1,6 +1,7 @@
 import test from 'ava'
 import fc from 'fast-check'
 import {
+  interruptedDelayMs,
   isLostProofMailDue,
   lookDelayMs,
   orderDelayMs,
@@ -35,6 +36,13 @@ test('refused orders are repeated after 1, 2, 4, 8, 16 and 24 hours, and never b
   )
   t.is(orderDelayMs(1, 30 * hour), 30 * hour)
   t.is(orderDelayMs(3, hour), 4 * hour)
+})
+
+test('an order that is not answered goes on after 1, 1, 2, 4, 8 and 15 minutes, and never before the authority allows it', t => {
+  const delays: number[] = []
+  for (let age = 0; delays.length < 7; age += delays.at(-1)! * minute) delays.push(interruptedDelayMs(age) / minute)
+  t.deepEqual(delays, [1, 1, 2, 4, 8, 15, 15])
+  t.is(interruptedDelayMs(0, hour), hour)
 })
 
 test('a lost proof is mailed once for each loss, after 3 days', t => {

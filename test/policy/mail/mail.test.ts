@@ -73,6 +73,24 @@ test('the name of an application becomes one harmless line, and an unknown templ
   t.is(writeMail('from-the-future', samples, 'en-US'), undefined)
 })
 
+test('names of domains and what an authority says are not cut', t => {
+  const hostname = `${'a'.repeat(60)}.`.repeat(3) + 'b'.repeat(54)
+  const reason = 'r'.repeat(500)
+  const { subject, text } = writeMail('certificate-failing', { hostname, reason, days: 3 }, 'en-US')!
+  t.is(hostname.length, 237)
+  t.true(subject.includes(hostname) && text.includes(hostname) && text.includes(reason))
+})
+
+test('a certificate that has ended does not end in 0 days', t => {
+  const write = (days: number, locale: string) => writeMail('certificate-failing', { ...samples, days }, locale)!
+  for (const locale of mailLocales) {
+    t.regex(write(1, locale).text, /1/)
+    t.notRegex(write(0, locale).text, /0/)
+    t.not(write(0, locale).subject, write(1, locale).subject)
+  }
+  t.regex(write(0, 'en-US').text, /ends today or has ended/)
+})
+
 test('the settings select a server or a folder, and an error names the setting without its password', t => {
   const of = (env: Record<string, string>) => parseConfig({ BERTH_DATA: '/d', ...env }, '/').mail
   t.deepEqual(of({}), { smtp: null, folder: '/d/mail', from: { name: 'Berth', address: 'berth@localhost' } })

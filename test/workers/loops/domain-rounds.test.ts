@@ -1,7 +1,7 @@
 import test, { type ExecutionContext } from 'ava'
-import { ensureRequest, storeCertificate, takeOrder } from '../../../db/domains/certificates.ts'
+import { ensureRequest, type ServedCertificate, storeCertificate, takeOrder } from '../../../db/domains/certificates.ts'
 import { recordLook } from '../../../db/domains/domain-looks.ts'
-import { assignDomain, unassignDomain } from '../../../db/domains/domains.ts'
+import { assignDomain, findDomain, unassignDomain } from '../../../db/domains/domains.ts'
 import { edgeSnapshot, edgesBehind, isAnyEdgeLive, recordEdge, transactionNumber } from '../../../db/domains/edges.ts'
 import { defaultPlans } from '../../../policy/accounts/plans.ts'
 import { sealKeys } from '../../../policy/seal.ts'
@@ -40,16 +40,19 @@ async function scene(t: ExecutionContext) {
     appsDomain: 'apps.localhost',
     answers,
     now: () => clock,
+    ownCertificates: async () => own.certificates,
   })
   let clock = 0
+  /** Of the operator's files. */
+  const own: { certificates: ServedCertificate[] | null } = { certificates: [] }
   return {
-    ...{ db, rounds, apps: apps.map(({ app }) => app) },
+    ...{ db, rounds, own, apps: apps.map(({ app }) => app) },
     later: (seconds: number) => {
       clock += seconds * 1000
     },
     async claim(hostname: string, app = apps[0]!.app) {
       await assignDomain(db, { app: { id: app.id, owner_id: ana.id }, hostname, plans: defaultPlans })
-      await recordLook(db, hostname, proved)
+      await recordLook(db, (await findDomain(db, hostname))!, proved)
     },
     async certify(hostname: string) {
       const { chain, key } = await issuer.issue(hostname)
@@ -125,6 +128,40 @@ test.serial('a certificate that the proxy refuses is told, delays no other, and 
   const mended = await certify('bad.shop.dev')
   t.deepEqual((await rounds.round()).refused, [])
   t.true((await certificates()).includes(`bad.shop.dev ${mended}`))
+})
+
+test.serial('a key that cannot be decrypted is refused alone', async t => {
+  const { rounds, db, claim, certify, certificates } = await scene(t)
+  await claim('closed.shop.dev')
+  await claim('open.shop.dev', (await scene(t)).apps[0])
+  const closed = await certify('closed.shop.dev')
+  await db('certificates')
+    .where({ id: closed })
+    .update({ key_sealed: Buffer.from('of another installation') })
+  const open = await certify('open.shop.dev')
+  const { refused } = await rounds.round()
+  t.deepEqual(refused, [
+    { host: 'closed.shop.dev', why: 'The key of the certificate of closed.shop.dev cannot be decrypted.' },
+  ])
+  t.true((await certificates()).includes(`open.shop.dev ${open}`))
+})
+
+test.serial('while the operator’s files cannot be read, nothing that may be theirs is taken away', async t => {
+  const { rounds, own, claim, certify, certificates, later } = await scene(t)
+  const { chain, key: privateKey } = await issuer.issue('own.berth.dev')
+  own.certificates = [{ hostname: 'own.berth.dev', version: 'own', chain, privateKey }]
+  await rounds.round()
+  t.true((await certificates()).includes('own.berth.dev own'))
+  own.certificates = null
+  await claim('c.shop.dev')
+  const id = await certify('c.shop.dev')
+  later(10)
+  await rounds.round()
+  t.deepEqual((await certificates()).toSorted(), [`c.shop.dev ${id}`, 'own.berth.dev own'])
+  own.certificates = []
+  later(10)
+  await rounds.round()
+  t.deepEqual(await certificates(), [`c.shop.dev ${id}`])
 })
 
 test.serial('a change counts as applied once every live proxy has recorded a snapshot that shows it', async t => {

@@ -1,10 +1,13 @@
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import { connect } from 'node:net'
+import { setTimeout as sleep } from 'node:timers/promises'
 import test, { type ExecutionContext } from 'ava'
 import dnsPacket, { type Packet } from 'dns-packet'
 import fc from 'fast-check'
 import { resolverDns } from '../../../activities/dns/resolver.ts'
+import { delegationOf } from '../../../policy/domains/records.ts'
+import { textsByName } from '../../../workers/domains/domain-work.ts'
 import { answerOf } from '../../../workers/name-server/answers.ts'
 import { Allowance, type NameServer, startNameServer } from '../../../workers/name-server/name-server.ts'
 import { comesTrue } from '../../kit/comes-true.ts'
@@ -159,6 +162,7 @@ test.serial('noise over UDP and TCP leaves it answering', async t => {
     const size = Buffer.from([0, n])
     await sendOver(Buffer.concat([size, randomBytes(n)]))
   }
+  await sleep(1000) // those were all that this network may ask in a second
   t.like(await ask(`f00d.${zone}`), { rcode: 'NOERROR' })
 })
 
@@ -199,6 +203,41 @@ test.serial('a busy server leaves questions unanswered instead of collecting the
   const lengths = (await Promise.all(answers)).map(({ length }) => length)
   t.is(lengths.filter(length => length > 0).length, 50)
   t.is(blocked.most(), 50)
+})
+
+test.serial('questions over TCP count like those over UDP, and a connection has an end', async t => {
+  const own = await startNameServer({
+    ...{ name: zone, address: '127.0.0.1', port: 0, connectionMs: 1500, log: { warn: () => {} } },
+    texts: async () => ['v'],
+  })
+  t.teardown(() => own.stop())
+  const message = dnsPacket.encode(query(`f00d.${zone}`))
+  const framed = Buffer.concat([Buffer.from([0, message.length]), message])
+  // Within one second, so that all count together.
+  await sleep(1000 - (Date.now() % 1000))
+  const one = await sendOver(framed, own.port)
+  const many = await sendOver(Buffer.concat(Array.from({ length: 60 }, () => framed)), own.port)
+  t.is(many.length, 49 * one.length)
+
+  const socket = connect(own.port, '127.0.0.1')
+  socket.on('error', () => {}) // it was closed
+  const began = performance.now()
+  const dripping = setInterval(() => socket.write(Buffer.alloc(1, 1)), 200)
+  await once(socket, 'close')
+  clearInterval(dripping)
+  t.true(performance.now() - began > 1000)
+})
+
+test('each name has the texts of its challenges, those of a wildcard with its parent’s', t => {
+  const key = Buffer.alloc(32, 7)
+  const challenge = (hostname: string, value: string) => ({ hostname, owner_id: 'a', value })
+  const texts = textsByName(
+    [challenge('x.test', 'one'), challenge('*.x.test', 'two'), challenge('y.test', 'three')],
+    key,
+    zone,
+  )
+  t.deepEqual([...texts.values()], [['one', 'two'], ['three']])
+  t.true(texts.has(delegationOf(key, { hostname: 'x.test', owner_id: 'a' }, zone).value))
 })
 
 async function blockedServer(t: ExecutionContext) {

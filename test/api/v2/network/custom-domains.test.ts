@@ -2,7 +2,10 @@ import { randomBytes } from 'node:crypto'
 import test from 'ava'
 import { domainRecords } from '../../../../activities/dns/domain-records.ts'
 import { resolverDns } from '../../../../activities/dns/resolver.ts'
+import { recordOrder, takeOrder } from '../../../../db/domains/certificates.ts'
 import { recordLook } from '../../../../db/domains/domain-looks.ts'
+import { assignDomain, findDomain } from '../../../../db/domains/domains.ts'
+import { defaultPlans } from '../../../../policy/accounts/plans.ts'
 import { domainRecordKey, proofRecords } from '../../../../policy/domains/records.ts'
 import { masterKey, type TestUser, testApi } from '../../../kit/actors/api.ts'
 import { TestDns } from '../../../kit/servers/dns.ts'
@@ -12,7 +15,7 @@ const woken: string[] = []
 const started = dns.then(({ address }) => resolverDns([address]))
 const api = testApi({
   services: ({ config }) => ({
-    domainRecords: domainRecords({ look: async (name, type) => (await started).look(name, type) }, config),
+    domainRecords: domainRecords({ look: async (...question) => (await started).look(...question) }, config),
     domains: {
       wake: async hostname => {
         woken.push(hostname)
@@ -55,7 +58,7 @@ test('a domain is set in its canonical form, shown with the records that prove i
     { ...cname, status: 'pending' },
   ])
   t.regex(cname.value, /^custom-[0-9a-f]{20}\.apps\.localhost$/)
-  await recordLook(api().db, hostname, proved)
+  await recordLook(api().db, (await findDomain(api().db, hostname))!, proved)
   api().services.dnsRecords.clear()
   t.deepEqual(
     (await records()).body.response.map((record: { status: string }) => record.status),
@@ -66,6 +69,35 @@ test('a domain is set in its canonical form, shown with the records that prove i
   t.is(await custom(), null)
   t.is(await api().db('domains').where({ hostname }).first(), undefined)
   t.is((await api().as(user).get(`/v2/apps/${ids[0]}/network/dns`)).body.code, 'NO_CUSTOM_DOMAIN')
+})
+
+test('records are those of the present domain, also right after it was changed', async t => {
+  const { set, records, ids, user } = await make()
+  const names = async () => [...new Set((await records()).body.response.map(({ name }: { name: string }) => name))]
+  await set('one.shop.dev')
+  t.deepEqual(await names(), ['_berth.one.shop.dev', 'one.shop.dev'])
+  await set('two.shop.dev')
+  t.deepEqual(await names(), ['_berth.two.shop.dev', 'two.shop.dev'])
+  const app = { id: ids[0]!, owner_id: user.id }
+  await assignDomain(api().db, { app, hostname: 'three.shop.dev', plans: defaultPlans })
+  t.deepEqual(await names(), ['_berth.three.shop.dev', 'three.shop.dev'], 'by another process')
+})
+
+test('an owner is asked for the answer to a challenge in DNS only while requests do not arrive here', async t => {
+  const { set, records } = await make()
+  const hostname = 'moving.shop.dev'
+  await set(hostname)
+  const { db, services } = api()
+  const order = (await takeOrder(db, { hostname, registered: 'shop.dev', authority: 'a' }))!
+  const order_url = 'https://a.test/1'
+  await recordOrder(db, order.id, { order_url, challenge: 'http-01', dns_value: 'answer', order_ends_at: null })
+  const asked = async (points: boolean) => {
+    await recordLook(db, (await findDomain(db, hostname))!, { ...proved, points })
+    services.dnsRecords.clear()
+    return (await records()).body.response.some(({ value }: { value: string }) => value === 'answer')
+  }
+  t.true(await asked(false))
+  t.false(await asked(true))
 })
 
 test('what is no name of a customer is refused with its code, and changes nothing', async t => {
@@ -97,6 +129,14 @@ test('a program without an address, and a plan without custom domains, are refus
   const { set } = await make({ plan: 'hobby-1' })
   const { status, body } = await set('b.shop.dev')
   t.deepEqual([status, body.code], [403, 'UPGRADE_REQUIRED'])
+  await (await make()).set('held.shop.dev')
+  const held = await set('held.shop.dev')
+  t.deepEqual([held.status, held.body.code], [403, 'UPGRADE_REQUIRED'], 'it does not say that somebody has the name')
+  const names = (await dns).questions.map(({ name }) => name)
+  t.false(
+    names.some(name => name.includes('held.shop.dev')),
+    'DNS is not asked',
+  )
 })
 
 test('a name of another account changes hands only with the proof that the contract demands', async t => {
@@ -113,7 +153,7 @@ test('a name of another account changes hands only with the proof that the contr
     t.is(await ana.custom(), hostname)
   }
   await refused('no record')
-  await recordLook(api().db, hostname, proved)
+  await recordLook(api().db, (await findDomain(api().db, hostname))!, proved)
   server.set(bens.cname.name, 'CNAME', bens.cname.value)
   await refused('a CNAME alone may be a leftover')
   server.set(bens.cname.name, 'CNAME', anas.cname.value)

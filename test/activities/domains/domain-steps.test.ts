@@ -1,0 +1,185 @@
+import test from 'ava'
+import { AuthorityError } from '../../../activities/certificates/port.ts'
+import type { DomainSight } from '../../../activities/domains/domain-sight.ts'
+import { domainSteps } from '../../../activities/domains/domain-steps.ts'
+import { findCertificates, recordOrderFailure } from '../../../db/domains/certificates.ts'
+import { assignDomain, findDomain, unassignDomain } from '../../../db/domains/domains.ts'
+import { defaultPlans } from '../../../policy/accounts/plans.ts'
+import { sealKeys } from '../../../policy/seal.ts'
+import { FakeAuthority } from '../../kit/fakes/certificate-authority.ts'
+import { rows } from '../../kit/rows/rows.ts'
+import { testDatabase } from '../../kit/servers/database.ts'
+
+const database = testDatabase()
+const keys = sealKeys('ab'.repeat(32))
+const elsewhere = { txtSeen: true, cnameSeen: false, points: false, delegated: false, problem: null }
+
+/** A name of an account, an authority, and what is seen of the name, which tests change. */
+async function scene(hostname: string) {
+  const { db } = await database
+  const make = rows(db)
+  await make.host('h1')
+  const ana = await make.user()
+  const { app } = await make.app(ana.id)
+  await assignDomain(db, { app: { id: app.id, owner_id: ana.id }, hostname, plans: defaultPlans })
+  // A proxy that has everything: steps that wait for it need no worker.
+  await db.raw(
+    `insert into edges (id, applied) values ('one', '9999999:9999999:') on conflict (id) do update set seen_at = now()`,
+  )
+  const validated: string[] = []
+  const ca = new FakeAuthority((_, { kind, value }) => {
+    validated.push(kind)
+    return value
+  })
+  const it = {
+    ...{ db, hostname, ana, app, ca, validated },
+    seen: { look: elsewhere, answerSeen: false } as Awaited<ReturnType<DomainSight['look']>>,
+    clock: new Date(),
+    /** Happens while DNS is asked. */
+    meanwhile: async () => {},
+    row: async () => (await findDomain(db, hostname))!,
+    order: async () => (await findCertificates(db, hostname)).ordered,
+    certificate: async () => (await findCertificates(db, hostname)).current,
+    /** The steps of `workflows/domain.ts` until it would wait; resolves to what for. */
+    async run(): Promise<string> {
+      for (let n = 0; n < 10; n++) {
+        const next = await steps.lookAtDomain(hostname)
+        if (next.do === 'end') return 'end'
+        if (next.do === 'wait') return next.summary
+        const all = {
+          order: [steps.openOrder],
+          certify: [steps.answerChallenge, steps.awaitValidation, steps.finalizeOrder, steps.collectCertificate],
+          serve: [steps.serveCertificate],
+        }[next.do]
+        for (const step of all) if (!(await step(hostname))) return 'failed'
+      }
+      throw new Error('it does not come to rest')
+    },
+  }
+  const sight: DomainSight = {
+    async look() {
+      await it.meanwhile()
+      return it.seen
+    },
+    caaRefusal: async () => null,
+  }
+  const stepsWith = (name: string) =>
+    domainSteps({ db, keys, sight, authority: { name, issues: ca.open() }, now: () => it.clock, pollMs: 1 })
+  let steps = stepsWith('https://ca.test')
+  const useAuthority = (name: string) => {
+    steps = stepsWith(name)
+  }
+  return Object.assign(it, { steps, useAuthority })
+}
+
+test('a name that is proved before it leads here gets its certificate as soon as it does, with the order that waits', async t => {
+  const it = await scene('later.shop.dev')
+  t.is(await it.run(), 'waits until requests for it arrive here, or for the record _acme-challenge.later.shop.dev')
+  t.truthy((await it.order())!.dns_value, 'its owner may set the record instead')
+  it.seen = { look: { ...elsewhere, points: true }, answerSeen: false }
+  t.regex(await it.run(), /renews its certificate/)
+  t.deepEqual([it.validated, it.ca.orders.size], [['http-01'], 1])
+})
+
+test('an order that was opened while requests arrived here goes on by DNS', async t => {
+  const it = await scene('leaves.shop.dev')
+  it.seen = { look: { ...elsewhere, points: true }, answerSeen: false }
+  it.ca.refusals.answer = [new AuthorityError('unreachable', 'away')]
+  t.is(await it.run(), 'failed')
+  it.seen = { look: elsewhere, answerSeen: true }
+  it.clock = new Date(it.clock.getTime() + 3_600_000)
+  t.regex(await it.run(), /renews its certificate/)
+  t.deepEqual(it.validated, ['dns-01'])
+})
+
+test('an authority that does not answer is asked less and less often, and an order that it has ended is replaced', async t => {
+  const it = await scene('away.shop.dev')
+  it.seen = { look: { ...elsewhere, points: true }, answerSeen: false }
+  it.ca.away = new AuthorityError('invalidAnswer', 'nonsense')
+  const delays: number[] = []
+  for (let n = 0; n < 6; n++) {
+    t.is(await it.run(), 'failed')
+    const { order_at } = await it.row()
+    delays.push(Math.round((order_at.getTime() - it.clock.getTime()) / 60_000))
+    it.clock = order_at
+  }
+  t.deepEqual(delays, [1, 1, 2, 4, 8, 15])
+  it.ca.away = null
+  it.ca.refusals.look = [new AuthorityError('unreachable', 'away')]
+  t.is(await it.run(), 'failed')
+  const { id, order_url } = (await it.order())!
+  Object.assign(it.ca.orders.get(order_url!)!, {
+    status: 'invalid',
+    problem: { code: 'serverInternal', message: 'lost' },
+  })
+  it.clock = (await it.row()).order_at
+  t.is(await it.run(), 'failed')
+  t.is(await it.order(), undefined, `${id} is over, and no repetition helps`)
+  t.like(await it.row(), { orders_failed: 1, message: 'lost' })
+
+  const { order_at } = await it.row()
+  await assignDomain(it.db, { app: { id: it.app.id, owner_id: it.ana.id }, hostname: it.hostname, plans: defaultPlans })
+  t.deepEqual((await it.row()).order_at, order_at, 'its owner sets it again, which orders nothing')
+})
+
+test('after a change of the authority a name gets a certificate of the new one at once', async t => {
+  const it = await scene('moves.shop.dev')
+  it.seen = { look: { ...elsewhere, points: true }, answerSeen: false }
+  await it.run()
+  const first = (await it.certificate())!
+  t.regex(await it.run(), /renews its certificate/)
+  t.is((await it.certificate())!.id, first.id)
+  it.useAuthority('https://other.test')
+  t.regex(await it.run(), /renews its certificate/)
+  t.is((await it.certificate())!.authority, 'https://other.test')
+})
+
+test('an order that the authority has forgotten is replaced', async t => {
+  const it = await scene('forgotten.shop.dev')
+  await it.run()
+  const first = (await it.order())!
+  await it.db('certificates').where({ id: first.id }).update({ order_ends_at: new Date() })
+  it.clock = new Date(Date.now() + 1000)
+  t.regex(await it.run(), /^waits until/)
+  t.not((await it.order())!.order_url, first.order_url)
+})
+
+test('a look at the records of one account proves nothing for another that claims the name meanwhile', async t => {
+  const it = await scene('claimed.shop.dev')
+  const make = rows(it.db)
+  const ben = await make.user()
+  const { app } = await make.app(ben.id)
+  it.meanwhile = async () => {
+    it.meanwhile = async () => {
+      it.seen = { look: { ...elsewhere, txtSeen: false }, answerSeen: false }
+    }
+    await unassignDomain(it.db, it.app.id)
+    await assignDomain(it.db, {
+      app: { id: app.id, owner_id: ben.id },
+      hostname: it.hostname,
+      plans: defaultPlans,
+    })
+  }
+  t.is(await it.run(), 'looks for its record in DNS', 'the workflow goes on for the new account')
+  t.like(await it.row(), { owner_id: ben.id, proved_at: null, txt_seen: false })
+  t.false(await it.steps.openOrder(it.hostname), 'nothing is ordered for what is not proved')
+  t.is(it.ca.orders.size, 0)
+})
+
+test('what fails of one order is recorded neither with the next nor with another claim of the name', async t => {
+  const it = await scene('failures.shop.dev')
+  await it.run()
+  const [claim, old] = [await it.row(), (await it.order())!]
+  const failure = { code: 'dns', message: 'No record', orderAt: new Date(), refused: true }
+  await it.db('certificates').where({ id: old.id }).delete()
+  await it.run()
+  await recordOrderFailure(it.db, claim, { ...failure, orderId: old.id })
+  t.truthy(await it.order())
+  t.is((await it.row()).orders_failed, 0)
+  const earlier = { ...claim, created_at: new Date(claim.created_at.getTime() - 1) }
+  await recordOrderFailure(it.db, earlier, { ...failure, orderId: null })
+  t.is((await it.row()).orders_failed, 0)
+  await recordOrderFailure(it.db, claim, { ...failure, orderId: (await it.order())!.id })
+  t.is(await it.order(), undefined)
+  t.is((await it.row()).orders_failed, 1)
+})
