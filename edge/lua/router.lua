@@ -67,6 +67,8 @@ function M.strict(var)
   local raw
   if ngx.req.http_version() == 2 then
     if header_count() > MAX_HEADERS or not unframed(var) then return ngx.exit(400) end
+    -- With the headers nginx has not seen yet whether a body follows that has been said to be empty; if one does, it refuses the request here.
+    if var.http_content_length == '0' then ngx.req.read_body() end
   else
     raw = ngx.req.raw_header()
     if not well_formed(raw) then return ngx.exit(400) end

@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises'
 import test from 'ava'
 import {
   endHeaders,
@@ -186,3 +187,30 @@ for (const [name, [path, ...bytes]] of Object.entries(refused))
       [],
     )
   })
+
+test('HTTP/2, a body after an empty one was announced: refused although the application is waiting for requests', async t => {
+  const open = async () => {
+    const connection = await frameConnection(proxy.tlsPort, 'a.localhost', issuer.root)
+    t.teardown(() => connection.socket.destroy())
+    return connection
+  }
+  // Its connection is kept, so that a request could be passed on as soon as its headers are there.
+  const first = await open()
+  first.socket.write(frames.headers(1, requestTo('/warm'), all))
+  await first.until(({ statuses }) => statuses.has(1))
+  const { socket, until } = await open()
+  socket.write(frames.headers(1, requestTo('/late', ['content-length', '0']), endHeaders))
+  await sleep(100)
+  socket.write(frames.data(1, hidden, endStream))
+  const { statuses, resets, ended } = await until(({ statuses, resets }) => statuses.has(1) || resets.includes(1))
+  t.true(ended || resets.includes(1) || statuses.get(1) === 400, `status ${statuses.get(1)}`)
+  t.deepEqual(
+    reached.filter(url => url === '/late' || url === '/hidden'),
+    [],
+  )
+  const third = await open()
+  third.socket.write(frames.headers(1, requestTo('/empty', ['content-length', '0']), endHeaders))
+  await sleep(100)
+  third.socket.write(frames.data(1, '', endStream))
+  t.is((await third.until(({ statuses }) => statuses.has(1))).statuses.get(1), 200, 'an empty body may come late')
+})
