@@ -1,5 +1,6 @@
 import type { SerialFn } from 'ava'
 import * as apps from '../../db/apps/apps.ts'
+import { transaction } from '../../db/database.ts'
 import * as operations from '../../db/operations/operations.ts'
 import type { Lanes } from '../../workflows/client.ts'
 import type { Answer, TestApi, TestUser } from '../kit/actors/api.ts'
@@ -173,8 +174,12 @@ export function lanesContract(test: SerialFn, name: string, subject: () => Lanes
     const { running, host, lanes, api } = subject()
     const { ana, app } = await running()
     const stop = { targetId: app.id, kind: 'stop', ownerId: ana.id, actor: ana.id } as const
-    const { id } = await operations.enqueueOperation(api.db, stop)
-    t.true(await operations.expireQueuedOperation(api.db, id))
+    // In one transaction: the relay wakes lanes too.
+    const id = await transaction(api.db, async trx => {
+      const queued = await operations.enqueueOperation(trx, stop)
+      t.true(await operations.expireQueuedOperation(trx, queued.id))
+      return queued.id
+    })
     await lanes.wake(app.id, ana.id)
     // Of two, the older one would be first.
     t.is((await ask({ ana, app }, 'restart')).status, 200)
