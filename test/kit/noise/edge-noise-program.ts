@@ -9,6 +9,8 @@ export type Done = Record<'answers' | 'stored' | 'handshakes' | 'held' | 'refuse
 export interface Target {
   port: number
   tlsPort: number
+  /** A name with a certificate, for handshakes. */
+  secureHost: string
   /** The name of the loud application, whose program listens at `originPort`. */
   host: string
   originPort: number
@@ -17,14 +19,14 @@ export interface Target {
 const kilobyte = 'x'.repeat(1024)
 
 /** How many clients hold requests open, each from an address of its own. */
-const holders = 40
+const holders = 20
 const heldByEach = 50
 
 /**
  * Visitors who flood one application from many addresses: requests without pause, answers that fill its cache, TLS handshakes without
  * end, and more requests held open than it may have.
  */
-function noiseOf({ port, tlsPort, host, originPort }: Target, silence: Silence) {
+function noiseOf({ port, tlsPort, secureHost, host, originPort }: Target, silence: Silence) {
   const done: Done = { answers: 0, stored: 0, handshakes: 0, held: 0, refused: 0 }
   void startOrigin(({ url = '/' }, answer) => {
     if (url.startsWith('/held')) return
@@ -55,7 +57,7 @@ function noiseOf({ port, tlsPort, host, originPort }: Target, silence: Silence) 
   }
   const greet = () =>
     new Promise<void>(resolve => {
-      const socket = connectTls({ port: tlsPort, host: '127.0.0.1', servername: host, rejectUnauthorized: false })
+      const socket = connectTls({ port: tlsPort, host: '127.0.0.1', servername: secureHost, rejectUnauthorized: false })
       socket.once('secureConnect', () => {
         done.handshakes++
         socket.destroy()
