@@ -6,7 +6,15 @@ import type { Command } from 'commander'
 import type { Db } from '../db/database.ts'
 import { type DeploymentRow, findDeploymentByOperation, readLog } from '../db/deploys/deployments.ts'
 import { archiveFolder } from './client/archive-folder.ts'
-import { appLogs, deploymentLog, Refused, type Target, type UploadedApp, uploadArchive } from './client/client.ts'
+import {
+  addressOf,
+  appLogs,
+  deploymentLog,
+  Refused,
+  type Target,
+  type UploadedApp,
+  uploadArchive,
+} from './client/client.ts'
 import { DeployFailed, followApp } from './client/follow-app.ts'
 import { loginFor } from './client/logins.ts'
 import { withInstallation } from './installation/database.ts'
@@ -112,7 +120,7 @@ export function deployCommand(program: Command): void {
         : await withInstallation(async own => ({ ...localTarget(own), ...(key ? { apiKey: key } : {}) }))
       const done = deploy(target, source, Number(wait), sayOnStderr)
       const { app, deploymentId } = await (json ? done.catch(failedInJson) : done)
-      const address = app.domain ? `http://${app.domain}${portOf(target)}` : null
+      const address = app.domain ? addressOf(target, app.domain) : null
       if (json) console.log(JSON.stringify(deployView({ app, deploymentId }, address)))
       else console.log(address ? `${app.name} answers at ${address}` : `${app.name} runs (${app.id}).`)
     })
@@ -144,10 +152,4 @@ function remoteTarget(url: string, key: string | undefined): Target {
   const apiKey = key ?? loginFor(url)?.apiKey
   if (!apiKey) throw new Error(`There is no key for ${url}. Give one with --key, or run: berth login --url ${url}`)
   return { baseUrl: url, apiKey, edgeUrl: null }
-}
-
-/** The proxy's port as a suffix for a name in an address. */
-export function portOf({ edgeUrl }: Target): string {
-  const port = edgeUrl ? new URL(edgeUrl).port : ''
-  return port ? `:${port}` : ''
 }

@@ -124,7 +124,8 @@ export function parseConfig(environment: Environment, cwd: string): Config {
   const edgePort = integer(env, 'EDGE_PORT', 8080)
   const domain = env.BERTH_DOMAIN ?? 'localhost'
   const appsDomain = env.APPS_DOMAIN ?? `apps.${domain}`
-  const local = (port: number) => `http://127.0.0.1:${port}`
+  const local = (port: number, protocol = 'http') => `${protocol}://127.0.0.1:${port}`
+  const edge = edgeSettings(env, cwd, { dataDir, domain, port: edgePort })
   return {
     dataDir,
     logLevel: env.LOG_LEVEL ?? 'info',
@@ -145,12 +146,12 @@ export function parseConfig(environment: Environment, cwd: string): Config {
       s3: env.S3_URL ?? local(ports.s3),
       files: env.FILES_URL ?? local(ports.files),
       public: env.PUBLIC_URL ?? local(ports.public),
-      edge: env.EDGE_URL ?? local(edgePort),
+      edge: env.EDGE_URL ?? (edge.tls ? local(edge.tls.port, 'https') : local(edgePort)),
       temporalUi: env.TEMPORAL_UI_URL ?? 'http://127.0.0.1:8233',
     },
     allowPlainHttp: oneOf(env, 'ALLOW_PLAIN_HTTP', ['off', 'on']) === 'on',
     appsDomain,
-    edge: edgeSettings(env, cwd, { dataDir, domain, port: edgePort }),
+    edge,
     domains: domainSettings(env),
     host: {
       id: env.HOST_NAME ?? 'local',

@@ -1,5 +1,6 @@
 import { openAsBlob } from 'node:fs'
 import { request } from 'node:http'
+import { request as requestHttps } from 'node:https'
 import { basename } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 
@@ -119,12 +120,25 @@ async function answerOf(response: Response): Promise<unknown> {
   throw new Refused(code, body?.message ? `${code}: ${body.message}` : code)
 }
 
+/** The address at which browsers reach an application. */
+export function addressOf({ edgeUrl }: Target, domain: string): string {
+  const { protocol, port } = new URL(edgeUrl ?? `http://${domain}`)
+  return `${protocol}//${domain}${port && `:${port}`}`
+}
+
 /** Sends one GET through the proxy under the application's name. Resolves to the status, and to whether the proxy itself answered. */
 export function requestApp({ edgeUrl }: Target, domain: string): Promise<{ status: number; ofProxy: boolean }> {
   const url = new URL(edgeUrl ?? `http://${domain}`)
   return new Promise((resolve, reject) => {
-    const appRequest = request(
-      { host: url.hostname, port: url.port || 80, path: '/', headers: { host: domain }, timeout: 10_000 },
+    const isSecure = url.protocol === 'https:'
+    // Whether the application answers is asked, not who has certified it: browsers may trust an authority that this process does not.
+    const tls = { servername: domain, rejectUnauthorized: false }
+    const appRequest = (isSecure ? requestHttps : request)(
+      {
+        ...{ host: url.hostname, port: url.port || (isSecure ? 443 : 80), path: '/', headers: { host: domain } },
+        ...(isSecure && tls),
+        timeout: 10_000,
+      },
       answer => {
         answer.resume()
         const status = answer.statusCode ?? 0

@@ -1,8 +1,8 @@
 import { existsSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { listApps, Refused } from '../client/client.ts'
+import { addressOf, listApps, Refused } from '../client/client.ts'
 import { followApp } from '../client/follow-app.ts'
-import { deploy, localTarget, portOf } from '../deploy.ts'
+import { deploy, localTarget } from '../deploy.ts'
 import type { Say } from '../terminal/terminal.ts'
 import { checkout, type Installation } from './installation.ts'
 
@@ -24,5 +24,5 @@ export async function deployExample(installation: Installation, say: Say): Promi
     if (app) await followApp(target, { id: app.id, name: 'hello', domain }, followSeconds)
   }
   writeFileSync(done, '')
-  return `http://${domain}${portOf(target)}`
+  return addressOf(target, domain)
 }

@@ -2,8 +2,9 @@ import type { Db } from '../../db/database.ts'
 import { findHost } from '../../db/hosts/hosts.ts'
 import type { DatabaseSettings } from '../../policy/databases/database-settings.ts'
 import { mailWay } from '../../policy/mail/settings.ts'
+import { addressOf } from '../client/client.ts'
 import { offerWords } from '../databases/offer.ts'
-import { localTarget, portOf } from '../deploy.ts'
+import { localTarget } from '../deploy.ts'
 import { protectionFindings } from '../doctor/findings.ts'
 import { bySupervisor } from '../doctor/manner.ts'
 import { columns } from '../terminal/terminal.ts'
@@ -17,7 +18,8 @@ export async function summary(installation: Installation, db: Db, exampleUrl: st
   const protections = protectionFindings(await findHost(db, config.host.id), bySupervisor)
   const rows = columns([
     ...(exampleUrl ? [['Example', exampleUrl] as const] : []),
-    ['Applications', `http://<subdomain>.${config.appsDomain}${portOf(localTarget(installation))}`],
+    ['Applications', addressOf(localTarget(installation), `<subdomain>.${config.appsDomain}`)],
+    ...(config.edge.tls?.authority === 'local' ? [['Trust', trustWords] as const] : []),
     ['API', config.urls.base],
     ['Objects', config.urls.blob],
     ['S3', config.urls.s3],
@@ -39,6 +41,8 @@ export async function summary(installation: Installation, db: Db, exampleUrl: st
     '',
   ].join('\n')
 }
+
+const trustWords = 'certificates are of this installation; what browsers must trust: berth certificates root'
 
 /** Hosts prepare the images after their start, in the background. */
 const databaseWords = (settings: DatabaseSettings): string =>
