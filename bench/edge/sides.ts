@@ -31,7 +31,7 @@ export async function bareNginx(folder: string, certificate: ServedCertificate, 
   const text = [
     `user www-data; daemon off; pid ${folder}/nginx.pid; error_log stderr warn; worker_processes ${workers};`,
     'events { worker_connections 4096; }',
-    'http { access_log off; tcp_nodelay on; keepalive_requests 1000000; http2_max_concurrent_streams 64;',
+    `http { access_log ${folder}/access.log combined; tcp_nodelay on; keepalive_requests 1000000; http2_max_concurrent_streams 64;`,
     ...temporary.map(name => `${name}_temp_path ${folder}/${name};`),
     `server { listen 127.0.0.1:${port}; listen 127.0.0.1:${tlsPort} ssl http2;`,
     `ssl_certificate ${pem}; ssl_certificate_key ${pem}; ssl_protocols TLSv1.2 TLSv1.3;`,
