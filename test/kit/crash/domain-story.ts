@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { ExecutionContext } from 'ava'
+import { removeApp } from '../../../db/apps/app-creation.ts'
 import type { DomainPlatform } from '../platform/domain-platform.ts'
 import { isFrozen, startEntry } from '../platform/entry.ts'
 import { rows } from '../rows/rows.ts'
@@ -65,6 +66,7 @@ export async function domainSurvives(
     `${hostname} leads to its application`,
   )
   await worker.kill('SIGTERM')
+  await removeApp(db, app.id) // the host has room for the next one
 }
 
 /** The worker that follows one that has died at the point. */
