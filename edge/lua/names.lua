@@ -30,11 +30,6 @@ local function parse(line)
   return host, members
 end
 
-local M = { table = journal.new { name = 'names', parse = parse, record = record } }
-
--- Values that this worker has taken apart, while they are in use.
-local apart = setmetatable({}, { __mode = 'v' })
-
 local function take_apart(value)
   local members, apps = {}, {}
   for member in value:gmatch('[^,]+') do
@@ -45,16 +40,11 @@ local function take_apart(value)
   return { members = members, apps = apps }
 end
 
+local M = { table = journal.new { name = 'names', parse = parse, record = record, take_apart = take_apart } }
+
 -- The `members` of a custom name, and `apps` that they must be, by member; or nil. Not to be changed.
 function M.find(host)
-  local value = M.table.dict:get(host)
-  if not value then return nil end
-  local name = apart[value]
-  if not name then
-    name = take_apart(value)
-    apart[value] = name
-  end
-  return name
+  return M.table:find(host)
 end
 
 return M

@@ -27,24 +27,21 @@ local function hold(value)
   return (value:gsub('%d+ (%S+)$', HELD .. ' %1'))
 end
 
-local M = { HELD = HELD, table = journal.new { name = 'routes', parse = parse, record = record, stale = hold } }
-
--- Values that this worker has taken apart, while they are in use: LuaJIT compiles no patterns, and a request looks its route up three times.
-local apart = setmetatable({}, { __mode = 'v' })
-
 local function take_apart(value)
   local app, address, port, version = value:match(VALUE)
-  local route = { app = app, address = address, port = port, version = version ~= UNVERSIONED and version or nil }
-  apart[value] = route
-  return route
+  return { app = app, address = address, port = port, version = version ~= UNVERSIONED and version or nil }
 end
+
+local M = {
+  HELD = HELD,
+  table = journal.new { name = 'routes', parse = parse, record = record, take_apart = take_apart, stale = hold },
+}
 
 -- Returns application, address, port and version of a host, or nil. Port HELD = the application has no reachable port at present; without
 -- a version nothing of it is cached.
 function M.find(host)
-  local value = M.table.dict:get(host)
-  if not value then return nil end
-  local route = apart[value] or take_apart(value)
+  local route = M.table:find(host)
+  if not route then return nil end
   return route.app, route.address, route.port, route.version
 end
 

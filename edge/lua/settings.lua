@@ -91,14 +91,6 @@ local function outdated(line)
   return (line:gsub('"version":"[%w._-]+"', '"version":"' .. OUTDATED .. '"', 1))
 end
 
-local M = {
-  table = journal.new { name = 'settings', parse = parse, record = record, shown = shown, stale = outdated },
-  pages = pages,
-}
-
--- Values that this worker has taken apart, while they are in use.
-local apart = setmetatable({}, { __mode = 'v' })
-
 local function take_apart(line)
   local _, app, version, min_tls, hsts, per_minute, maintenance, blocked = line:match(LINE)
   return {
@@ -112,16 +104,17 @@ local function take_apart(line)
   }
 end
 
+local M = {
+  table = journal.new {
+    name = 'settings', parse = parse, record = record, take_apart = take_apart, shown = shown, stale = outdated,
+  },
+  pages = pages,
+}
+
 -- The rules of a route's host name, if they are those of this application; nil without any.
 local function rules_of(member, app)
-  local value = M.table.dict:get(member)
-  if not value then return nil end
-  local rules = apart[value]
-  if not rules then
-    rules = take_apart(value)
-    apart[value] = rules
-  end
-  return (not app or rules.app == app) and rules or nil
+  local rules = M.table:find(member)
+  return rules and (not app or rules.app == app) and rules or nil
 end
 
 -- The first rules of a host name's applications that `matches`, and the member that they are of; nil without.
