@@ -1,89 +1,25 @@
--- The path of a request: strict parsing, look-up of its host, choice of the upstream.
+-- The path of a request: from its admission through the look-up of its host to the choice of the upstream.
 local balancer = require 'ngx.balancer'
-local base = require 'resty.core.base'
-require 'resty.core.request'
-local ffi = require 'ffi'
 local access_log = require 'access_log'
 local cache = require 'cache'
 local certificates = require 'certificates'
 local connections = require 'connections'
 local routes = require 'routes'
 local settings = require 'settings'
+local strict = require 'strict'
 local targets = require 'targets'
 local well_known = require 'well_known'
 
-local find, gsub, lower, floor = string.find, string.gsub, string.lower, math.floor
-local truncated = ffi.new('int[1]')
+local find, floor = string.find, math.floor
 
 local M = {}
 
-local MAX_HEADERS = 100
 local UPGRADED_SECONDS = 3600
 local RETRIES = 2
 local SECOND_ATTEMPT_SECONDS = 0.4
 -- nginx's own code for an upstream without a live server: a 502 and no further try. Any status returned instead would become a 500.
 local NGX_BUSY = -3
 local HELD = routes.HELD
-
-local function header_count()
-  return ffi.C.ngx_http_lua_ffi_req_get_headers_count(base.get_request(), 0, truncated)
-end
-
-local function line_count(raw)
-  local count, at = 0, 0
-  while true do
-    at = find(raw, '\r\n', at + 1, true)
-    if not at then return count end
-    count = count + 1
-  end
-end
-
--- nginx accepts a bare LF as a line end, a proxy before it may not: the two would then see different headers. The lines that
--- end in CRLF must be the request line, each header that nginx has parsed, and the empty line.
-local function well_formed(raw)
-  local headers = header_count()
-  return headers <= MAX_HEADERS and line_count(raw) == headers + 2
-end
-
--- In nginx an absolute request target wins over the Host header; the application would see the other name.
-local function one_host(var)
-  local named = var.http_host
-  if not named then return false end
-  if named == var.host then return true end
-  return gsub(gsub(lower(named), ':%d+$', ''), '%.$', '') == var.host
-end
-
--- HTTP/2 has frames instead of these headers; whoever passes them on in HTTP/1.1 would change the request (RFC 9113, 8.2.2).
--- What has no unambiguous form in HTTP/2 at all, such as a line break in a value, nginx refuses itself.
-local function unframed(var)
-  local te = var.http_te
-  return not (var.http_transfer_encoding or var.http_connection or var.http_upgrade or var.http_keep_alive
-    or var.http_proxy_connection or te and lower(te) ~= 'trailers')
-end
-
--- Refuses requests that two HTTP parsers could read differently, with 400 and, in HTTP/1, a closed connection. Returns the raw header,
--- which HTTP/2 does not have.
-function M.strict(var)
-  local raw
-  if ngx.req.http_version() == 2 then
-    if header_count() > MAX_HEADERS or not unframed(var) then return ngx.exit(400) end
-    -- With the headers nginx has not seen yet whether a body follows that has been said to be empty; if one does, it refuses the request here.
-    if var.http_content_length == '0' then ngx.req.read_body() end
-  else
-    raw = ngx.req.raw_header()
-    if not well_formed(raw) then return ngx.exit(400) end
-  end
-  if not one_host(var) then return ngx.exit(400) end
-  return raw
-end
-
--- In CGI-like applications `X_Forwarded_For` becomes the same variable as `X-Forwarded-For`, so such names are dropped.
-local function drop_odd_headers(raw)
-  if raw and not find(raw, '\n[%w-]*[^%w:\r-][^:\r]*:') then return end
-  for name in pairs(ngx.req.get_headers(0, true)) do
-    if find(name, '[^%w-]') then ngx.req.clear_header(name) end
-  end
-end
 
 local https_port
 
@@ -111,7 +47,7 @@ end
 
 -- What every request passes first. Returns its raw header.
 local function pass(var, plain)
-  local raw = M.strict(var)
+  local raw = strict.admit(var)
   if access_log.full then var.log_stopped = '1' end
   well_known.answer(var)
   if misdirected(var) then return ngx.exit(421) end
@@ -187,7 +123,7 @@ function M.admit(max, room, plain)
   local raw = pass(var, plain)
   local refusal, version = enter(var, max, room)
   if refusal then return ngx.exit(refusal) end
-  drop_odd_headers(raw)
+  strict.drop_odd_headers(raw)
   if cache.asked(var, var.entered, version) then return ngx.exec('@cached') end
 end
 
