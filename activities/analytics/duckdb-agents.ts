@@ -82,9 +82,9 @@ export class DuckDbAgents {
       const ofApp = (known.brought.get(app) ?? 0) + (brought.get(app) ?? 0)
       if (known.texts.size + texts.size < this.#max.perDay && ofApp < this.#max.perApp) {
         brought.set(app, (brought.get(app) ?? 0) + 1)
-        const added = numbered(agent, traits)
-        texts.set(agent, added)
-        return added
+        const ofText = numbered(agent, traits)
+        texts.set(agent, ofText)
+        return ofText
       }
       const bounded = boundedTraits(traits)
       const kind = kindOf(bounded)

@@ -1,4 +1,5 @@
 import ipaddr from 'ipaddr.js'
+import { canonicalNetwork } from '../../lib/addresses.ts'
 import { isHostName, type ServedSettings, SettingsRefused } from './port.ts'
 
 /** One line of rules, and one for each kind of page. */
@@ -55,11 +56,8 @@ const pageRemoval = (kind: PageKind, host: string): string => JSON.stringify({ p
 
 /** All bytes of the address in hexadecimal digits and the number of bits that count; null for what is no network. */
 function networkLine(network: string): string | null {
-  const [address = '', bits, ...rest] = network.split('/')
-  if (rest.length > 0 || !ipaddr.isValid(address)) return null
-  const bytes = ipaddr.parse(address).toByteArray()
-  const all = bytes.length * 8
-  const counted = bits === undefined ? all : Number(bits)
-  if (!/^\d{1,3}$/.test(bits ?? '0') || counted > all) return null
-  return `${Buffer.from(bytes).toString('hex')}/${counted}`
+  const [address, bits] = canonicalNetwork(network)?.split('/') ?? []
+  if (!address) return null
+  const bytes = Buffer.from(ipaddr.parse(address).toByteArray())
+  return `${bytes.toString('hex')}/${bits ?? bytes.length * 8}`
 }

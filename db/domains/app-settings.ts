@@ -15,8 +15,7 @@ import { transactionNumber, wakeEdges } from './edges.ts'
 
 /** What an application has set; the defaults where it has nothing. */
 export async function readAppSettings(db: Db, appId: string): Promise<AppSettings> {
-  const row = await db('app_settings').where({ app_id: appId }).first('settings')
-  return { ...defaultAppSettings, ...row?.settings }
+  return (await findAppSettings(db, appId))?.settings ?? defaultAppSettings
 }
 
 /**

@@ -7,8 +7,13 @@ export interface Offer {
   dns: boolean
 }
 
+interface OrderRow {
+  challenge: ChallengeKind | null
+  dns_value: string | null
+}
+
 /** What an order's row says of that: `challenge` is the easiest kind that is offered, and `dns_value` is there whenever DNS is one. */
-export const offerOf = (order: { challenge: ChallengeKind | null; dns_value: string | null }): Offer => ({
+export const offerOf = (order: OrderRow): Offer => ({
   http: order.challenge === 'http-01',
   dns: order.dns_value !== null,
 })
@@ -30,7 +35,5 @@ export function provableBy({ http, dns }: Offer, { points, delegated, answerSeen
 }
 
 /** The text that an order waits for in DNS; null: none, or the name is proved without it. */
-export const awaitedAnswer = (
-  order: Parameters<typeof offerOf>[0] & { dns_value: string | null },
-  { points }: Pick<Sight, 'points'>,
-): string | null => (offerOf(order).http && points ? null : order.dns_value)
+export const awaitedAnswer = (order: OrderRow, { points }: Pick<Sight, 'points'>): string | null =>
+  offerOf(order).http && points ? null : order.dns_value

@@ -34,9 +34,10 @@ export function ownCertificates(
   }
   const read = async (before: typeof known) => {
     try {
-      const chain = await readFile(certificate, 'utf8')
-      const own = served(chain, await readFile(key, 'utf8'))
-      report(dateTrouble(chain), 'EDGE_CERTIFICATE is served, but clients refuse it')
+      const [chain, privateKey] = await Promise.all([readFile(certificate, 'utf8'), readFile(key, 'utf8')])
+      const own = served(chain, privateKey)
+      const hostnames = own.map(({ hostname }) => hostname)
+      report(chainTrouble(chain, { privateKey, hostnames }), 'EDGE_CERTIFICATE is served, but clients refuse it')
       return own
     } catch (error) {
       report((error as Error).message, 'EDGE_CERTIFICATE cannot be used')
@@ -53,18 +54,11 @@ export function ownCertificates(
 
 export type OwnCertificates = () => Promise<ServedCertificate[] | null>
 
-/** Throws for files that do not belong together. */
+/** Throws for files that do not belong together. Their dates are not looked at. */
 function served(chain: string, privateKey: string): ServedCertificate[] {
   const { names, notBefore } = chainFacts(chain)
   const trouble = chainTrouble(chain, { privateKey, hostnames: names, now: notBefore })
   if (trouble) throw new Error(trouble)
   const version = createHash('sha256').update(chain).digest('hex').slice(0, 32)
   return names.map(hostname => ({ hostname, version, chain, privateKey }))
-}
-
-function dateTrouble(chain: string): string | null {
-  const { notBefore, notAfter } = chainFacts(chain)
-  const now = new Date()
-  if (now < notBefore) return `The certificate is not valid before ${notBefore.toISOString()}.`
-  return now >= notAfter ? `The certificate ended at ${notAfter.toISOString()}.` : null
 }

@@ -20,11 +20,10 @@ export interface RouteKeeperOptions extends Tables {
 }
 
 /**
- * Keeps the proxy's tables as Postgres has them until the signal aborts: routes of running applications and what these have set, custom names and
- * certificates. An
- * application that has exited loses its address before another container can get its port. Updates one application when its change is
- * announced, all changed ones every few seconds, and all routes once a minute. Each round that has succeeded is recorded, so that others
- * can wait until the proxy has their change.
+ * Keeps the proxy's tables as Postgres has them until the signal aborts: routes of running applications, what applications have set, custom
+ * names and certificates. An application that has exited loses its address before another container can get its port. Updates one
+ * application when its change is announced, all changed ones every few seconds, and all routes once a minute. Each round that has succeeded
+ * is recorded, so that others can wait until the proxy has their change.
  */
 export async function keepRoutes(options: RouteKeeperOptions, signal: AbortSignal): Promise<void> {
   const { db, databaseUrl, domains, edgeName, log, everySeconds = roundSeconds.routes } = options

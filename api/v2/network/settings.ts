@@ -5,6 +5,7 @@ import { ApiError } from '../../../policy/errors.ts'
 import { appSettingsBounds as bounds } from '../../../policy/network/app-settings.ts'
 import { endpoint } from '../../pipeline/endpoint.ts'
 import { optional } from '../../pipeline/fields.ts'
+import { hostName } from '../../views/app.ts'
 import { everyEdgeHas } from './edge-acknowledgement.ts'
 
 const settings = z.object({
@@ -70,7 +71,7 @@ export const updateNetworkSettings = endpoint({
     if (Object.values(body).every(value => value === undefined))
       throw new ApiError('NO_UPDATE_DATA', 'Send at least one setting.')
     const changed = await changeAppSettings(db, app, body)
-    const host = app.subdomain && `${app.subdomain}.${config.appsDomain}`
-    return { ...changed.settings, applied: await everyEdgeHas(db, { ...changed, host }, exchange.signal) }
+    const awaited = { transaction: changed.transaction, host: hostName(app, config.appsDomain) }
+    return { ...changed.settings, applied: await everyEdgeHas(db, awaited, exchange.signal) }
   },
 })
