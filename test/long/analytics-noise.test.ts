@@ -10,6 +10,7 @@ import { analyticsSettings } from '../../policy/network/analytics-settings.ts'
 import { Busy } from '../../policy/network/analytics-terms.ts'
 import { slottedAnalytics } from '../../workers/analytics/question-slots.ts'
 import { appA, appB, generatedRequests, linesOf } from '../kit/analytics/log-lines.ts'
+import { assertRatios, timesAlongside } from '../kit/noise/slowdown.ts'
 
 // How much later an account has its answers while another asks without end about an application with 1,000,000 requests.
 const sliceLines = 20_000
@@ -22,7 +23,7 @@ const maxRatios = [
   [0.95, 4],
 ] as const
 
-test('an account has its answers beside one that asks without end', async t => {
+test('an account has its answers alongside one that asks without end', async t => {
   t.timeout(1_200_000)
   const folder = await mkdtemp(join(tmpdir(), 'berth-analytics-'))
   t.teardown(() => rm(folder, { recursive: true, force: true }))
@@ -52,35 +53,21 @@ test('an account has its answers beside one that asks without end', async t => {
           error => (error instanceof Busy ? done.busy++ : t.fail(String(error))),
         )
   })
-  const measure = async () => {
-    const times: number[] = []
-    for (let n = 0; n < questionsInBlock; n++) {
-      const at = performance.now()
-      await analytics.ask(question(appB, 'quiet'))
-      times.push(performance.now() - at)
-    }
-    return times
-  }
-  await measure()
-  const alone: number[] = []
-  const beside: number[] = []
-  for (let n = 0; n < blocks; n++) {
-    isNoisy = false
-    await sleep(5000)
-    alone.push(...(await measure()))
-    isNoisy = true
-    await sleep(1000)
-    beside.push(...(await measure()))
-  }
+  const times = await timesAlongside({
+    noise: {
+      pause: () => {
+        isNoisy = false
+      },
+      goOn: () => {
+        isNoisy = true
+      },
+    },
+    ...{ blocks, actsInBlock: questionsInBlock, settleMs: 5000 },
+    act: () => analytics.ask(question(appB, 'quiet')),
+  })
   isOver = true
   await Promise.all(noise)
-  const at = (times: number[], share: number) => times.toSorted((a, b) => a - b)[Math.floor(times.length * share)]!
-  for (const [share, max] of maxRatios) {
-    const ratio = at(beside, share) / at(alone, share)
-    const figures = `${at(alone, share).toFixed(0)} ms alone, ${at(beside, share).toFixed(0)} ms beside`
-    t.log(`p${share * 100}: ${figures}: ratio ${ratio.toFixed(2)}`)
-    t.true(ratio <= max, `p${share * 100}: ratio ${ratio.toFixed(2)}`)
-  }
+  assertRatios(t, times, maxRatios)
   t.log(`the noise: ${JSON.stringify(done)}`)
   t.true(done.answered > 0)
 })

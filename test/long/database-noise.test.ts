@@ -1,10 +1,10 @@
-import { setTimeout as sleep } from 'node:timers/promises'
 import test from 'ava'
 import { databaseHostname } from '../../policy/databases/connection-url.ts'
 import { postgresClient, postgresOptions } from '../kit/databases/postgres-customer.ts'
 import { platformApart } from '../kit/noise/apart.ts'
 import type { Done, Target } from '../kit/noise/database-noise-program.ts'
 import { noiseProcess } from '../kit/noise/noise-process.ts'
+import { assertRatios, timesAlongside } from '../kit/noise/slowdown.ts'
 
 // How much slower a database becomes beside one of another account at all of its limits. That the limits are there is a test of every run
 // (test/workers/host/databases/database-bounds.test.ts).
@@ -43,39 +43,18 @@ test('a database answers beside one of another account at its limits', async t =
   const [loud, quiet] = [await rent(), await rent()]
   const client = await postgresClient(postgresOptions(quiet.remote, quiet.password))
   await client.query('create table kept (n serial primary key, t text)')
-  const measure = async () => {
-    const times: number[] = []
-    for (let n = 0; n < queriesInBlock; n++) {
-      const at = performance.now()
-      await client.query("insert into kept (t) values ('a row that is synced')")
-      await client.query('select count(*) from kept where n % 7 = 0')
-      times.push(performance.now() - at)
-    }
-    return times
-  }
-  await measure()
   const noise = noiseProcess<Target, Done>('database-noise-program', loud)
   t.teardown(noise.kill)
-  const alone: number[] = []
-  const beside: number[] = []
-  for (let n = 0; n < blocks; n++) {
-    noise.pause()
-    await sleep(3000)
-    alone.push(...(await measure()))
-    noise.goOn()
-    await sleep(3000)
-    beside.push(...(await measure()))
-  }
+  const times = await timesAlongside({
+    ...{ noise, blocks, actsInBlock: queriesInBlock, settleMs: 3000 },
+    async act() {
+      await client.query("insert into kept (t) values ('a row that is synced')")
+      await client.query('select count(*) from kept where n % 7 = 0')
+    },
+  })
   const done = await noise.stop()
   await client.end()
-  const at = (times: number[], share: number) => times.toSorted((a, b) => a - b)[Math.floor(times.length * share)]!
-  for (const [share, max] of maxRatios) {
-    const ratio = at(beside, share) / at(alone, share)
-    t.log(
-      `p${share * 100}: ${at(alone, share).toFixed(1)} ms alone, ${at(beside, share).toFixed(1)} ms beside: ratio ${ratio.toFixed(2)}`,
-    )
-    t.true(ratio <= max, `p${share * 100}: ratio ${ratio.toFixed(2)}`)
-  }
+  assertRatios(t, times, maxRatios)
   t.log(`the noise: ${JSON.stringify(done)}`)
   for (const [kind, count] of Object.entries(done)) t.true(count > 0, kind)
   // It answered each of its queries, and no engine but the loud one was ended.

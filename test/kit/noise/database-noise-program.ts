@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { Client } from 'pg'
 import type { RemoteEngine } from '../../../activities/databases/port.ts'
 import { postgresClient, postgresOptions } from '../databases/postgres-customer.ts'
-import { makeNoiseOnOrder, type Silence } from './noise-process.ts'
+import { type IsSilent, makeNoiseOnOrder } from './noise-process.ts'
 
 /** How often each kind of noise came to its end, or was refused as it should. */
 export type Done = Record<'queries' | 'hungry' | 'rows' | 'logins' | 'refused' | 'lines', number>
@@ -17,12 +17,12 @@ export interface Target {
  * A customer at the limits of a Postgres: every connection taken, and many more tried; queries that compute; queries that want more memory
  * than there is, so that the kernel ends the engine; rows without end; logins with a wrong password without end; lines in its log.
  */
-function noiseOf({ remote, password }: Target, silence: Silence) {
+function noiseOf({ remote, password }: Target, isSilent: IsSilent) {
   const done: Done = { queries: 0, hungry: 0, rows: 0, logins: 0, refused: 0, lines: 0 }
   /** One statement on a connection of its own; it ends when the noise is to pause. */
   const query = async (text: string) => {
     const client = await postgresClient(postgresOptions(remote, password))
-    const watch = setInterval(() => silence.isWanted() && streamOf(client).destroy(), 50)
+    const watch = setInterval(() => isSilent() && streamOf(client).destroy(), 50)
     try {
       await client.query("set statement_timeout = '20s'")
       await client.query(text)
@@ -36,12 +36,12 @@ function noiseOf({ remote, password }: Target, silence: Silence) {
       Array.from({ length: 150 }, () => postgresClient(postgresOptions(remote, password)).catch(() => null)),
     )
     done.refused += clients.filter(client => !client).length
-    for (let n = 0; n < 20 && !silence.isWanted(); n++) await sleep(50)
+    for (let n = 0; n < 20 && !isSilent(); n++) await sleep(50)
     for (const client of clients) void client?.end().catch(() => {})
   }
   const silent = async () => {
     const sockets: Socket[] = Array.from({ length: 100 }, () => connect(remote.port, remote.host).on('error', () => {}))
-    for (let n = 0; n < 20 && !silence.isWanted(); n++) await sleep(50)
+    for (let n = 0; n < 20 && !isSilent(); n++) await sleep(50)
     for (const socket of sockets) socket.destroy()
   }
   const compute = 'select count(*) from generate_series(1, 3000000) a where sqrt(a) > 0'
@@ -52,7 +52,7 @@ function noiseOf({ remote, password }: Target, silence: Silence) {
   const shout = "do $$ begin for n in 1 .. 2000 loop raise warning '%', repeat('x', 2000); end loop; end $$"
   const counted = (kind: keyof Done, act: () => Promise<unknown>) => async () => {
     await act().finally(() => {
-      if (!silence.isWanted()) done[kind]++
+      if (!isSilent()) done[kind]++
     })
   }
   const login = () => postgresClient(postgresOptions(remote, 'wrong')).then(client => client.end())

@@ -1,7 +1,7 @@
 import { request } from 'node:http'
 import { connect as connectTls } from 'node:tls'
 import { ask, startOrigin } from '../servers/origin.ts'
-import { makeNoiseOnOrder, type Silence } from './noise-process.ts'
+import { type IsSilent, makeNoiseOnOrder } from './noise-process.ts'
 
 /** How often each kind of noise came to its end, or was refused as it should. */
 export type Done = Record<'answers' | 'stored' | 'handshakes' | 'held' | 'refused', number>
@@ -26,7 +26,7 @@ const heldByEach = 50
  * Visitors who flood one application from many addresses: requests without pause, answers that fill its cache, TLS handshakes without
  * end, and more requests held open than it may have.
  */
-function noiseOf({ port, tlsPort, secureHost, host, originPort }: Target, silence: Silence) {
+function noiseOf({ port, tlsPort, secureHost, host, originPort }: Target, isSilent: IsSilent) {
   const done: Done = { answers: 0, stored: 0, handshakes: 0, held: 0, refused: 0 }
   void startOrigin(({ url = '/' }, answer) => {
     if (url.startsWith('/held')) return
@@ -51,7 +51,7 @@ function noiseOf({ port, tlsPort, secureHost, host, originPort }: Target, silenc
       })
       return held.on('error', () => {}).end()
     })
-    for (let n = 0; n < 60 && !silence.isWanted(); n++) await new Promise(resolve => setTimeout(resolve, 50))
+    for (let n = 0; n < 60 && !isSilent(); n++) await new Promise(resolve => setTimeout(resolve, 50))
     done.held += heldByEach
     for (const held of sent) held.destroy()
   }

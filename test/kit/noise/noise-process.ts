@@ -37,13 +37,11 @@ export function noiseProcess<Target extends object, Done>(program: string, targe
   }
 }
 
-export interface Silence {
-  /** Whether the noise is to pause or to end. */
-  isWanted(): boolean
-}
+/** Whether the noise is to pause or to end. */
+export type IsSilent = () => boolean
 
-/** What a program of noise does over and over, several at once, until it is told to pause or to stop. A failed act is repeated. */
-type Acts<Target, Done> = (target: Target, silence: Silence) => { done: Done; acts: (() => Promise<unknown>)[] }
+/** What a program of noise does over and over, concurrently, until it is ordered to pause or to stop. A failed act is repeated. */
+type Acts<Target, Done> = (target: Target, isSilent: IsSilent) => { done: Done; acts: (() => Promise<unknown>)[] }
 
 /** Makes this process a program of noise. */
 export function makeNoiseOnOrder<Target, Done>(make: Acts<Target, Done>): void {
@@ -52,7 +50,7 @@ export function makeNoiseOnOrder<Target, Done>(make: Acts<Target, Done>): void {
   setPriority(constants.priority.PRIORITY_LOW)
   process.once('message', (target: Target) => {
     let word: Order = 'go on'
-    const { done, acts } = make(target, { isWanted: () => word !== 'go on' })
+    const { done, acts } = make(target, () => word !== 'go on')
     const often = async (act: () => Promise<unknown>) => {
       while (word !== 'stop') {
         if (word === 'go on') await act().catch(() => {})
