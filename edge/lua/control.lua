@@ -42,7 +42,7 @@ function M.certificates()
   return serve(certificates.table)
 end
 
--- A list tells of pages that are missing, so it sees to it that their file is not behind.
+-- A list shows which pages are missing, so their file must not stay behind.
 function M.settings()
   settings.pages:catch_up()
   return serve(settings.table)

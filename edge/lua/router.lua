@@ -140,7 +140,7 @@ function M.again()
   turn_on(var, {})
 end
 
--- Tells browsers what the application has set for https.
+-- Sends browsers what the application has set for https.
 local function announce_https(var)
   local member = var.client_scheme == 'https' and var.member or ''
   local hsts = member ~= '' and settings.hsts(member, var.app_id)

@@ -183,7 +183,7 @@ function M.counted_for()
   return COUNTED_SECONDS - ngx.time() % COUNTED_SECONDS
 end
 
--- What browsers are told of https; nil = nothing.
+-- The value of Strict-Transport-Security; nil = not sent.
 function M.hsts(member, app)
   local rules = rules_of(member, app)
   return rules and rules.hsts

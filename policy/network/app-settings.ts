@@ -2,7 +2,7 @@
 export interface AppSettings {
   /** Clients with an older version of TLS get no connection for its host names. */
   min_tls: '1.2' | '1.3'
-  /** What browsers are told about https. */
+  /** Strict-Transport-Security. */
   hsts: Hsts
   /** Max requests of one client address in a minute; 0 = no limit. */
   requests_per_minute: number
@@ -18,7 +18,7 @@ export interface AppSettings {
 
 export interface Hsts {
   enabled: boolean
-  /** Seconds for which browsers use https only; with 0 they forget what they were told. */
+  /** Seconds for which browsers use https only; with 0 they forget an earlier value. */
   max_age: number
   include_subdomains: boolean
 }

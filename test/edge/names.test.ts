@@ -6,7 +6,7 @@ import { WebSocket, WebSocketServer } from 'ws'
 import { unusedPort } from '../../cli/installation/ports.ts'
 import { comesTrue } from '../kit/comes-true.ts'
 import { ask, named, startOrigin } from '../kit/servers/origin.ts'
-import { startProxy, type TestProxy } from '../kit/servers/proxy.ts'
+import { startProxy, statusOfLine, type TestProxy } from '../kit/servers/proxy.ts'
 
 const address = '127.0.0.1'
 const limit = 4
@@ -193,13 +193,6 @@ test('names outlive a killed proxy', async t => {
 })
 
 test('lines that are no names are refused by the proxy itself', async t => {
-  const { controlSocket } = proxy.config.edge
-  const post = (body: string) =>
-    new Promise<number | undefined>((resolve, reject) => {
-      const sent = request({ socketPath: controlSocket, method: 'POST', path: '/names', headers: { host: 'control' } })
-      sent.on('response', answer => resolve(answer.resume().statusCode)).on('error', reject)
-      sent.end(body)
-    })
   const lines = [
     ...['', '{}', 'x', '{"host":"a.org"}', '{"host":"a.org","removed":false}'],
     ...['[]', '[""]', '["a",]', '["a" ,"b"]', '[a]', '["a\\"b"]', '["A"]', '["a"],"x":1', '"a"', 'null'].map(
@@ -208,7 +201,7 @@ test('lines that are no names are refused by the proxy itself', async t => {
     '{"host":"a.org","members":["a"]}\n{"host":"b.org"}',
     ...['a b', 'A', '*', 'a"', ''].map(host => `{"host":"${host}","members":["a"]}`),
   ]
-  for (const line of lines) t.is(await post(line), 422, line)
+  for (const line of lines) t.is(await statusOfLine(proxy, 'names', line), 422, line)
   t.deepEqual(
     (await proxy.edge.listNames()).filter(({ host }) => !/\.(example\.org|localhost)$/.test(host)),
     [],

@@ -7,7 +7,7 @@ import { unusedPort } from '../../cli/installation/ports.ts'
 import { unset } from '../contracts/edge/settings.ts'
 import { askHttps, testIssuer } from '../kit/servers/https.ts'
 import { ask, named } from '../kit/servers/origin.ts'
-import { startProxy, type TestProxy } from '../kit/servers/proxy.ts'
+import { startProxy, statusOfLine, type TestProxy } from '../kit/servers/proxy.ts'
 
 const address = '127.0.0.1'
 let proxy: TestProxy
@@ -143,10 +143,10 @@ test('limits and blocks of a member that is closed are not those of the others',
   await proxy.edge.setName({ host, members: [one.member, two.member] })
   await one.set({ maintenance: true, requestsPerMinute: 1, blockedNetworks: ['127.0.0.5'] })
   for (let n = 0; n < 10; n++) t.is((await one.get('127.0.0.5', host)).body, 'two')
-  t.is((await one.get('127.0.0.5')).status, 503, 'closed, whoever asks')
+  t.is((await one.get('127.0.0.5')).status, 503, 'closed for every address')
 })
 
-test('a member that is closed for maintenance takes part in no second try, and says nothing of the others', async t => {
+test('a member that is closed for maintenance gets no second try, and its page is not that of the others', async t => {
   const [one, two, three] = [await app(t, 'one'), await app(t, 'two'), await app(t, 'three')]
   const host = 'settings-failover.example.org'
   await proxy.edge.setName({ host, members: [one.member, two.member, three.member] })
@@ -205,7 +205,7 @@ test('the error page is shown while the application is not reachable, and for no
   t.regex((await get()).body, new RegExp(`${host} exists, but cannot accept requests`))
 })
 
-test('browsers are told to use https only over https, in every answer of the application', async t => {
+test('Strict-Transport-Security is sent over https only, in every answer of the application', async t => {
   const { root, issue } = await issuer
   const { get, set, host, route } = await app(t, 'one')
   await proxy.edge.setCertificate(await issue(host))
@@ -265,13 +265,6 @@ test('settings and pages outlive a killed proxy', async t => {
 })
 
 test('lines that are no settings or pages are refused by the proxy itself', async t => {
-  const { controlSocket } = proxy.config.edge
-  const post = (path: string, body: string) =>
-    new Promise<number | undefined>((resolve, reject) => {
-      const sent = request({ socketPath: controlSocket, method: 'POST', path, headers: { host: 'control' } })
-      sent.on('response', answer => resolve(answer.resume().statusCode)).on('error', reject)
-      sent.end(body)
-    })
   const fields = {
     ...{ host: '"odd.apps.localhost"', appId: '"a"', version: '"1"', minTls: '"1.2"', hsts: '""', perMinute: '0' },
     ...{ maintenance: 'false', blocked: '[]', pages: '[]' },
@@ -291,13 +284,13 @@ test('lines that are no settings or pages are refused by the proxy itself', asyn
       blocked,
     })),
   ]
-  for (const change of changes) t.is(await post('/settings', line(change)), 422, line(change))
-  t.is(await post('/settings', line({})), 204)
+  for (const change of changes) t.is(await statusOfLine(proxy, 'settings', line(change)), 422, line(change))
+  t.is(await statusOfLine(proxy, 'settings', line({})), 204)
   await proxy.edge.removeSettings('odd.apps.localhost')
   const pages = [
     ...['error', 'error A', 'error a b'].map(page => `{"page":"${page}","version":"1","text":"YQ=="}`),
     ...['', '<p>', 'a b'].map(text => `{"page":"error a","version":"1","text":"${text}"}`),
     ...['{"page":"error a","text":"YQ=="}', '{"page":"error a"}', ''],
   ]
-  for (const page of pages) t.is(await post('/pages', page), 422, page)
+  for (const page of pages) t.is(await statusOfLine(proxy, 'pages', page), 422, page)
 })

@@ -1,6 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { chmod, mkdtemp, readdir, readFile, rm } from 'node:fs/promises'
+import { request } from 'node:http'
 import { connect } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -75,6 +76,20 @@ export async function startProxy(
       await rm(dataDir, { recursive: true, force: true })
     },
   }
+}
+
+/** The status with which the proxy answers a line that is posted to one of its tables, past the adapter and its checks. */
+export function statusOfLine(
+  { config }: Pick<TestProxy, 'config'>,
+  table: string,
+  line: string,
+): Promise<number | undefined> {
+  const { controlSocket: socketPath } = config.edge
+  return new Promise((resolve, reject) => {
+    const sent = request({ socketPath, method: 'POST', path: `/${table}`, headers: { host: 'control' } })
+    sent.on('response', answer => resolve(answer.resume().statusCode)).on('error', reject)
+    sent.end(line)
+  })
 }
 
 function listens(port: number): Promise<boolean> {

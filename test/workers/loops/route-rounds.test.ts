@@ -307,7 +307,7 @@ test.serial('what an application has set is at the proxy with the next round, al
   )
 })
 
-test.serial('settings that the proxy refuses are told, delay no others, and are tried again', async t => {
+test.serial('settings that the proxy refuses are reported, delay no others, and are tried again', async t => {
   const [bad, good] = [await runningApp(), await runningApp()]
   const { edge } = proxy
   const { db, round } = await rounds(edge)
