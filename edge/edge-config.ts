@@ -125,6 +125,8 @@ function connectionLines({ folder, settings, limitScale }: EdgeConfigOptions): s
     // A client with an IPv6 address has its whole /64: the first 8 of its 16 bytes. One with an IPv4 address has that also on a socket of
     // both families, where all of them have the same first 8.
     ...block('map $binary_remote_addr $client_network', [
+      // Requests on the control socket are of no client: an empty key is not counted.
+      'unix: "";',
       '"~(?s)^\\x00{10}\\xff\\xff(?<mapped>.{4})$" $mapped;',
       '"~(?s)^(?<network>.{8}).{8}$" $network;',
       'default $binary_remote_addr;',

@@ -117,3 +117,14 @@ test('when all applications together reach the limit of a worker, the platform i
       else t.is(answer.body, 'done')
   }
 })
+
+test('the limit of an address is not that of the control socket, whose requests are ours', async t => {
+  const proxy = await startProxy({ EDGE_CONNECTIONS_PER_ADDRESS: '1', EDGE_WORKERS: '1' })
+  t.teardown(proxy.stop)
+  const { controlSocket: socketPath } = proxy.config.edge
+  const headers = { host: 'control', 'content-length': '10' }
+  const held = request({ socketPath, method: 'POST', path: '/names', headers })
+  t.teardown(() => held.destroy())
+  held.on('error', () => {}).write('held')
+  for (let look = 0; look < 20; look++) t.deepEqual(await proxy.edge.listRoutes(), [])
+})
