@@ -6,7 +6,7 @@ import type { ChatRequest, Completion, TokenUsage } from '../../policy/ai/chat.t
 export interface LanguageModel {
   /** Rejects with a `ModelFailure`, and with nothing else. */
   complete(request: ChatRequest, options: CompletionOptions): Promise<Completion>
-  /** Ends the connections; calls in progress are aborted. */
+  /** Ends the connections; calls in progress reject as `unavailable`. */
   close(): Promise<void>
 }
 
@@ -32,9 +32,18 @@ export class ModelFailure extends Error {
   constructor(
     readonly reason: ModelFailureReason,
     message: string,
-    /** What was generated before; undefined when nothing was. */
+    /** What was generated before, and is to be paid for; undefined when nothing was. */
     readonly generated?: TokenUsage,
   ) {
     super(message)
   }
 }
+
+/**
+ * Counts the tokens of a prompt as its model does. Resolves to null when that is unknown or takes too long: the estimate counts then
+ * (policy/ai/tokens.ts). Never rejects.
+ */
+export type CountTokens = (
+  prompt: Pick<ChatRequest, 'messages' | 'tools'>,
+  signal: AbortSignal,
+) => Promise<number | null>
