@@ -184,7 +184,7 @@ test('a line that is cut before an answer begins costs nothing, and later what w
   t.is((await failureOf(t, ask({ text, finish: null, usage: null, done: false }))).reason, 'unavailable')
 })
 
-test('a model that says nothing is not waited for, whether noise arrives or not', async t => {
+test.serial('a model that says nothing is not waited for, whether noise arrives or not', async t => {
   const { ask, server } = await scene(t, { firstPieceMs: 100, silenceMs: 100, afterFinishMs: 50 })
   for (const script of [
     { silentAfter: 0 },
@@ -197,9 +197,9 @@ test('a model that says nothing is not waited for, whether noise arrives or not'
   }
 })
 
-test('silence within an answer ends it, and after its end changes nothing', async t => {
-  const { ask, server } = await scene(t, { silenceMs: 100, afterFinishMs: 50 })
-  const slow = await ask({ text: Array(20).fill('ab'), everyMs: 20 })
+test.serial('silence within an answer ends it, and after its end changes nothing', async t => {
+  const { ask, server } = await scene(t, { silenceMs: 1500, afterFinishMs: 50 })
+  const slow = await ask({ text: Array(20).fill('ab'), everyMs: 100 })
   t.is(slow.content?.length, 40, 'slower than the silence in all, not between two pieces')
   const { reason, generated } = await failureOf(t, ask({ text: ['one', 'two'], silentAfter: 2 }))
   t.is(reason, 'unavailable')

@@ -14,6 +14,8 @@ export interface ModelScript {
   body?: string
   /** Wait before the status line, in milliseconds. */
   headersAfterMs?: number
+  /** What is waited for before the status line. */
+  after?: Promise<unknown>
   /** The text, in one piece or in several. */
   text?: string | readonly string[]
   /** What the model thinks before. */
@@ -132,6 +134,7 @@ const arrivalMs = 30
 async function answer(response: ServerResponse, script: ModelScript, outcome: Promise<unknown>): Promise<void> {
   const { headersAfterMs = 0, cutAfter, silentAfter, status = 200, everyMs = 0 } = script
   if (headersAfterMs > 0) await Promise.race([sleep(headersAfterMs, undefined, { ref: false }), outcome])
+  await Promise.race([script.after, outcome])
   if (cutAfter === 0) return void response.destroy()
   if (silentAfter === 0) return
   const isEvents = status === 200 && !script.json
