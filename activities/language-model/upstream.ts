@@ -8,7 +8,7 @@ export interface Upstream {
   close(): Promise<void>
 }
 
-export interface UpstreamOptions {
+interface UpstreamOptions {
   signal: AbortSignal
   /** Called once, when the first piece of the answer has arrived: no other upstream may answer from then on. */
   onFirstPiece: () => void

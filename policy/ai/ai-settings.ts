@@ -26,7 +26,7 @@ export interface AiUpstream {
 }
 
 const maxTokensFields = ['max_tokens', 'max_completion_tokens'] as const
-export type MaxTokensField = (typeof maxTokensFields)[number]
+type MaxTokensField = (typeof maxTokensFields)[number]
 
 /** Throws an Error that names the setting and what it accepts, and that repeats no key and no address. */
 export function aiSettings(env: Environment): AiSettings {

@@ -24,6 +24,7 @@ export const overheadTokens = (messages: readonly ChatMessage[], tools: readonly
 export const estimateText = (text: string): number => Math.ceil(tokensOf(text))
 
 function tokensOf(text: string): number {
+  if (Buffer.byteLength(text) === text.length) return text.length * perCharacter.ascii // by far the quickest way to know
   let ascii = 0
   let cjk = 0
   for (let at = 0; at < text.length; at++) {

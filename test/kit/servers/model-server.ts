@@ -1,8 +1,8 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { AiSettings, AiUpstream } from '../../../policy/ai/ai-settings.ts'
-import { aiSettings } from '../../../policy/ai/ai-settings.ts'
+import { type AiSettings, aiSettings } from '../../../policy/ai/ai-settings.ts'
 import type { ToolCall } from '../../../policy/ai/chat.ts'
+import { comesTrue } from '../comes-true.ts'
 import { startOrigin } from './origin.ts'
 
 /** What the server does with one request. Without anything it streams "Hello!" as real servers do. */
@@ -60,13 +60,12 @@ export interface ModelRequest {
 export class ModelServer {
   readonly requests: ModelRequest[] = []
   otherwise: ModelScript | ((request: ModelRequest) => ModelScript) = {}
-  /** Requests that are being answered, and the most that there were. */
-  open = 0
+  /** The most requests that were being answered concurrently. */
   mostOpen = 0
   url = ''
   stop: () => Promise<void> = async () => {}
+  readonly #open = new Set<ServerResponse>()
   readonly #next: ModelScript[] = []
-  readonly #arrivals: (() => void)[] = []
 
   static async start(): Promise<ModelServer> {
     const server = new ModelServer()
@@ -85,16 +84,12 @@ export class ModelServer {
     this.#next.length = 0
     this.requests.length = 0
     this.otherwise = {}
-    this.mostOpen = this.open
+    this.mostOpen = this.#open.size
   }
 
   /** Resolves once there have been so many requests. */
-  async received(count: number): Promise<void> {
-    while (this.requests.length < count) await new Promise<void>(resolve => this.#arrivals.push(resolve))
-  }
-
-  upstream(own: Partial<AiUpstream> = {}): AiUpstream {
-    return { url: this.url, key: null, model: 'scripted', maxTokensField: 'max_tokens', ...own }
+  received(count: number): Promise<void> {
+    return comesTrue(() => this.requests.length >= count)
   }
 
   /** As an operator sets it up. */
@@ -105,11 +100,11 @@ export class ModelServer {
   async #serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const outcome = new Promise<'answered' | 'aborted'>(resolve => {
       response.on('close', () => {
-        this.open--
+        this.#open.delete(response)
         resolve(response.writableFinished ? 'answered' : 'aborted')
       })
     })
-    this.mostOpen = Math.max(this.mostOpen, ++this.open)
+    this.mostOpen = Math.max(this.mostOpen, this.#open.add(response).size)
     let text = ''
     try {
       for await (const chunk of request.setEncoding('utf8')) text += chunk
@@ -123,9 +118,9 @@ export class ModelServer {
       outcome,
     }
     this.requests.push(received)
-    for (const arrived of this.#arrivals.splice(0)) arrived()
     const otherwise = typeof this.otherwise === 'function' ? this.otherwise(received) : this.otherwise
     await answer(response, this.#next.shift() ?? otherwise, outcome)
+    if (response.writableEnded) this.#open.delete(response) // its reader knows before this side does
   }
 }
 
@@ -144,10 +139,10 @@ async function answer(response: ServerResponse, script: ModelScript, outcome: Pr
   if (script.body !== undefined) return void response.end(script.body)
   if (!isEvents) return void response.end(JSON.stringify(status === 200 ? whole(script) : { error: { message: 'no' } }))
   for (const [n, event] of eventsOf(script).entries()) {
+    if (n > 0 && everyMs > 0) await Promise.race([sleep(everyMs, undefined, { ref: false }), outcome])
     if (n === cutAfter || n === silentAfter) break
     if (response.destroyed) return
     await write(response, Buffer.from(event), script.chunkBytes)
-    if (everyMs > 0) await Promise.race([sleep(everyMs, undefined, { ref: false }), outcome])
   }
   if (silentAfter !== undefined) return
   if (cutAfter === undefined) return void response.end()
