@@ -1,17 +1,19 @@
+import { aiErrors } from './ai/ai-errors.ts'
 import { managementErrors } from './management-errors.ts'
 import { blobErrors } from './objects/blob-errors.ts'
 
-export type ErrorCode = keyof typeof managementErrors | keyof typeof blobErrors
+export type ErrorCode = keyof typeof managementErrors | keyof typeof blobErrors | keyof typeof aiErrors
 
 /** The API whose codes an answer uses. */
-export type Wire = 'management' | 'blob'
+export type Wire = 'management' | 'blob' | 'ai'
 
 type Catalogue = Partial<Record<ErrorCode, readonly [status: number, message: string]>>
-const catalogues: Record<Wire, Catalogue> = { management: managementErrors, blob: blobErrors }
+const catalogues: Record<Wire, Catalogue> = { management: managementErrors, blob: blobErrors, ai: aiErrors }
 
-/** Status and message of a code on a wire; a code that this wire lacks has those of the other. */
+/** Status and message of a code on a wire; a code that this wire lacks has those of another. */
 export function catalogueEntry(code: ErrorCode, wire: Wire = 'management'): readonly [status: number, message: string] {
-  return catalogues[wire][code] ?? catalogues.management[code] ?? blobErrors[code as keyof typeof blobErrors]
+  const { management, blob, ai } = catalogues
+  return catalogues[wire][code] ?? management[code] ?? blob[code] ?? ai[code]!
 }
 
 /** What a wire answers in place of what was requested; the wires differ in their codes. */
@@ -43,18 +45,32 @@ export class UnexpectedFailure extends ApiError {
 /** The status of a failure that the caller cannot have caused. */
 export const unexpectedStatus = 500
 
-/** Codes that have another name on the blob wire (contract 10.3). */
-const blobNames: Partial<Record<ErrorCode, ErrorCode>> = {
-  KEEP_CALM: 'RATE_LIMITED',
-  RATE_LIMIT: 'RATE_LIMITED',
-  INVALID_JSON_BODY: 'INVALID_BODY',
-  PAYLOAD_TOO_LARGE: 'FILE_TOO_LARGE',
-  UPLOAD_ABORTED: 'UPLOAD_FAILED',
-  ROUTE_NOT_FOUND: 'NOT_FOUND',
+/** Codes that have another name on a wire (contract 10.3 and 13.8). */
+const names: Record<Wire, Partial<Record<ErrorCode, ErrorCode>>> = {
+  management: {},
+  blob: {
+    KEEP_CALM: 'RATE_LIMITED',
+    RATE_LIMIT: 'RATE_LIMITED',
+    INVALID_JSON_BODY: 'INVALID_BODY',
+    PAYLOAD_TOO_LARGE: 'FILE_TOO_LARGE',
+    UPLOAD_ABORTED: 'UPLOAD_FAILED',
+    ROUTE_NOT_FOUND: 'NOT_FOUND',
+  },
+  ai: {
+    KEEP_CALM: 'RATE_LIMITED',
+    RATE_LIMIT: 'RATE_LIMITED',
+    INVALID_PARAMETERS: 'INVALID_REQUEST',
+    INVALID_INPUT: 'INVALID_REQUEST',
+    INVALID_CONTENT_TYPE: 'INVALID_JSON_BODY',
+    UPLOAD_TOKEN_NOT_ALLOWED: 'MISSING_SCOPE',
+    ROUTE_NOT_FOUND: 'NOT_FOUND',
+    UPLOAD_BUSY: 'SERVER_OVERLOADED',
+    DATABASE_UNAVAILABLE: 'SERVER_OVERLOADED',
+  },
 }
 
 /** The name that a code has on a wire. */
-export const codeOn = (wire: Wire, code: ErrorCode): ErrorCode => (wire === 'blob' ? (blobNames[code] ?? code) : code)
+export const codeOn = (wire: Wire, code: ErrorCode): ErrorCode => names[wire][code] ?? code
 
 /** Message of DATABASE_UNAVAILABLE for a change that may have been made, and must not be retried blindly. Pages recognize it by this text. */
 export const inDoubtMessage = 'The database did not confirm whether this was done. Check before you try again.'
@@ -69,5 +85,5 @@ export function errorOn(error: ApiError, wire: Wire): { code: ErrorCode; status:
 
 /** True when a text is a code of a catalogue. */
 export function isErrorCode(text: string): text is ErrorCode {
-  return Object.hasOwn(managementErrors, text) || Object.hasOwn(blobErrors, text)
+  return Object.values(catalogues).some(catalogue => Object.hasOwn(catalogue, text))
 }

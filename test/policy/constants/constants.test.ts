@@ -3,8 +3,8 @@ import { join } from 'node:path'
 import test from 'ava'
 import { defaultPlans } from '../../../policy/accounts/plans.ts'
 import { parseConfig } from '../../../policy/config.ts'
-import { managementErrors } from '../../../policy/management-errors.ts'
 import { type Limit, limits, linkVisits, objectCounts } from '../../../policy/limits.ts'
+import { managementErrors } from '../../../policy/management-errors.ts'
 import { blobErrors } from '../../../policy/objects/blob-errors.ts'
 import { s3Errors } from '../../../policy/s3/s3-errors.ts'
 import { s3Counts } from '../../../policy/s3/s3-limits.ts'
@@ -122,7 +122,8 @@ function numbersOf(value: unknown): unknown {
 /** Exports that have tables of their own here, or in test/policy/runtimes.test.ts. */
 const elsewhere: Record<string, readonly string[]> = {
   'limits.ts': ['limits', 'objectCounts', 'linkVisits'],
-  'errors.ts': ['managementErrors'],
+  'ai/ai-errors.ts': ['aiErrors'],
+  'management-errors.ts': ['managementErrors'],
   'databases/engines.ts': ['engines'],
   'domains/domain-errors.ts': ['domainErrors'],
   'network/network-errors.ts': ['networkErrors'],
