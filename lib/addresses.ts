@@ -43,6 +43,23 @@ export function isPublicAddress(address: string): boolean {
   return globalV6.check(address, 'ipv6') && !closed.check(address, 'ipv6')
 }
 
+/** Ranges of ipaddr.js that lead to this machine or stay in its networks. */
+const privateRanges: readonly string[] = [
+  'unspecified',
+  'loopback',
+  'private',
+  'uniqueLocal',
+  'linkLocal',
+  'carrierGradeNat',
+]
+
+/**
+ * Whether a text is an address of this machine or of a private network. Stricter than the opposite of `isPublicAddress`: reserved
+ * addresses, and IPv6 forms of public IPv4 ones, are neither.
+ */
+export const isPrivateAddress = (address: string): boolean =>
+  isIP(address) !== 0 && !address.includes('%') && privateRanges.includes(ipaddr.process(address).range())
+
 const maxCached = 1000
 
 /** Single addresses and networks (`10.0.0.0/8`, `2001:db8::/32`); other entries are ignored. */

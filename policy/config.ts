@@ -1,6 +1,7 @@
 import { type CaptchaSettings, captchaSettings } from './accounts/captcha.ts'
 import { countryCodes } from './accounts/countries.ts'
 import { earlierKeyChecks } from './accounts/credentials.ts'
+import { type AiSettings, aiSettings } from './ai/ai-settings.ts'
 import { type DatabaseSettings, databaseSettings } from './databases/database-settings.ts'
 import { type DomainSettings, domainSettings } from './domains/domain-settings.ts'
 import { type EdgeSettings, edgeSettings } from './edge/edge-settings.ts'
@@ -76,6 +77,7 @@ export interface Config {
   mail: MailSettings
   blob: BlobSettings
   databases: DatabaseSettings
+  ai: AiSettings
   analytics: AnalyticsSettings
   addresses: AddressDatabases
   retention: Retention
@@ -179,6 +181,7 @@ export function parseConfig(environment: Environment, cwd: string): Config {
     mail: mailSettings({ url: env.SMTP_URL, from: env.MAIL_FROM }, `${dataDir}/mail`, domain),
     blob: blobSettings(env),
     databases: databaseSettings(env, appsDomain),
+    ai: aiSettings(env),
     analytics: analyticsSettings(env),
     addresses: addressDatabases(env, cwd),
     retention: retentionSettings(env),

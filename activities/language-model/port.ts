@@ -8,7 +8,7 @@ export { ModelFailure, type ModelFailureReason } from '../../policy/ai/model-fai
 export interface LanguageModel {
   /** Rejects with a `ModelFailure`, and with nothing else. */
   complete(request: ChatRequest, options: CompletionOptions): Promise<Completion>
-  /** Ends the connections; calls in progress are aborted. */
+  /** Ends the connections; calls in progress reject as `unavailable`. */
   close(): Promise<void>
 }
 
@@ -20,3 +20,12 @@ export interface CompletionOptions {
   /** For log lines, so that an operator finds the call of a complaint. */
   requestId: string
 }
+
+/**
+ * Counts the tokens of a prompt as its model does. Resolves to null when that is unknown or takes too long: the estimate counts then
+ * (policy/ai/tokens.ts). Never rejects.
+ */
+export type CountTokens = (
+  prompt: Pick<ChatRequest, 'messages' | 'tools'>,
+  signal: AbortSignal,
+) => Promise<number | null>

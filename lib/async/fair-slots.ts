@@ -1,8 +1,11 @@
 export interface FairSlotsOptions {
   /** Number of slots. */
   atOnce: number
-  /** Max slots per subject; default: all. */
-  perSubject?: number
+  /**
+   * Max slots per subject; default: all. `spare`: a subject with slots gets another one only while more are free than it has, so that
+   * one subject uses half of them, two use two thirds, and there is a slot for the next subject.
+   */
+  perSubject?: number | 'spare'
 }
 
 /**
@@ -11,7 +14,7 @@ export interface FairSlotsOptions {
  */
 export class FairSlots {
   readonly #atOnce: number
-  readonly #perSubject: number
+  readonly #perSubject: number | 'spare'
   /** Slots in use, by subject. */
   readonly #used = new Map<string, number>()
   readonly #waiting = new Map<string, Set<() => void>>()
@@ -41,9 +44,18 @@ export class FairSlots {
     })
   }
 
+  /** Returns a function that releases the slot, or null when none is free for this subject. Passes none by that waits: for it none is free. */
+  enterNow(subject: string): (() => void) | null {
+    if (this.#taken >= this.#atOnce || this.isFull(subject)) return null
+    this.#take(subject)
+    return this.#release(subject)
+  }
+
   /** Whether the subject uses its max number of slots: it waits for itself, and not for others. */
   isFull(subject: string): boolean {
-    return (this.#used.get(subject) ?? 0) >= this.#perSubject
+    const used = this.#used.get(subject) ?? 0
+    if (this.#perSubject === 'spare') return used > 0 && used >= this.#atOnce - this.#taken
+    return used >= this.#perSubject
   }
 
   /** Like `enter`, until the signal aborts; then rejects with its reason. */
@@ -80,12 +92,16 @@ export class FairSlots {
       const next = this.#next()
       if (!next) return
       const { subject, go } = next
-      this.#taken++
-      this.#turns.set(subject, ++this.#turn)
-      this.#used.set(subject, (this.#used.get(subject) ?? 0) + 1)
+      this.#take(subject)
       this.#drop(subject, go)
       go()
     }
+  }
+
+  #take(subject: string): void {
+    this.#taken++
+    this.#turns.set(subject, ++this.#turn)
+    this.#used.set(subject, (this.#used.get(subject) ?? 0) + 1)
   }
 
   #next(): { subject: string; go: () => void } | undefined {
@@ -93,7 +109,7 @@ export class FairSlots {
     let minTurn = Number.POSITIVE_INFINITY
     for (const [subject, [go]] of this.#waiting) {
       const turn = this.#turns.get(subject) ?? 0
-      if (!go || turn >= minTurn || (this.#used.get(subject) ?? 0) >= this.#perSubject) continue
+      if (!go || turn >= minTurn || this.isFull(subject)) continue
       next = { subject, go }
       minTurn = turn
     }

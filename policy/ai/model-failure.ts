@@ -13,7 +13,7 @@ export class ModelFailure extends Error {
   constructor(
     readonly reason: ModelFailureReason,
     message: string,
-    /** What was generated before; undefined when nothing was. */
+    /** What was generated before, and is to be paid for; undefined when nothing was. */
     readonly generated?: TokenUsage,
   ) {
     super(message)

@@ -7,7 +7,7 @@ const perTool = 10
 
 /** Estimated tokens of a prompt with its functions. Takes some milliseconds for 2 MB. */
 export function estimateTokens(messages: readonly ChatMessage[], tools: readonly Tool[] = []): number {
-  let tokens = messages.length * perMessage + tools.length * perTool
+  let tokens = overheadTokens(messages, tools)
   for (const { content, tool_calls = [] } of messages) {
     tokens += tokensOf(content ?? '')
     for (const { function: call } of tool_calls) tokens += tokensOf(call.name) + tokensOf(call.arguments)
@@ -16,8 +16,15 @@ export function estimateTokens(messages: readonly ChatMessage[], tools: readonly
   return Math.ceil(tokens)
 }
 
+/** Tokens around the texts of a prompt, which its template adds. */
+export const overheadTokens = (messages: readonly ChatMessage[], tools: readonly Tool[] = []): number =>
+  messages.length * perMessage + tools.length * perTool
+
 /** Estimated tokens of a text; 0 only for an empty one. */
 export const estimateText = (text: string): number => Math.ceil(tokensOf(text))
+
+/** Estimated tokens of so many characters of any script, at most. */
+export const tokensOfCharacters = (characters: number): number => Math.ceil(characters * perCharacter.cjk)
 
 function tokensOf(text: string): number {
   let ascii = 0

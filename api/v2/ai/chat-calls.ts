@@ -1,11 +1,12 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { LanguageModel } from '../../../activities/language-model/port.ts'
+import type { CountTokens, LanguageModel } from '../../../activities/language-model/port.ts'
 import { admitCall, settleCall } from '../../../db/ai/ai-calls.ts'
 import type { Db } from '../../../db/database.ts'
 import { withTimeout } from '../../../lib/async/timeout.ts'
 import type { ChatRequest, Completion, TokenUsage } from '../../../policy/ai/chat.ts'
 import { chatLimits, settling } from '../../../policy/ai/chat-limits.ts'
 import { ModelFailure } from '../../../policy/ai/model-failure.ts'
+import { searchTokens } from '../../../policy/ai/search-terms.ts'
 import { estimateTokens } from '../../../policy/ai/tokens.ts'
 import { ApiError } from '../../../policy/errors.ts'
 import { newId } from '../../../policy/ids.ts'
@@ -13,17 +14,16 @@ import type { Exchange } from '../../http/exchange.ts'
 import type { Caller } from '../../pipeline/authenticate.ts'
 import type { Log } from '../../pipeline/core-services.ts'
 import { withinDeadline } from '../../pipeline/deadline.ts'
-import { keyOf } from './gateway.ts'
 
 export interface ChatCallsOptions {
   db: Db
   log: Log
   /** Null: none is configured. */
   model: LanguageModel | null
-  /** The exact number of tokens that the model is sent; null: unknown, or not in time. */
-  countTokens?(request: ChatRequest, signal: AbortSignal): Promise<number | null>
-  /** Tokens that a call may use beyond its messages and its answer, because the model searches the web. */
-  searchTokens?(request: ChatRequest, promptTokens: number): number
+  /** Null: prompts are estimated. */
+  countTokens: CountTokens | null
+  /** Whether the model may search the web. */
+  searches: boolean
   /** Tokens per UTC day of all accounts together; null = no limit. */
   dailyTokens: number | null
   /** From the arrival of a request until its answer; default: the platform's. */
@@ -35,6 +35,9 @@ interface Question {
   exchange: Exchange
   request: ChatRequest
 }
+
+/** The key by which a caller's usage is counted; null for a session. */
+export const keyOf = ({ kind, user }: Caller): string | null => (kind === 'key' ? user.credential_id : null)
 
 /** The model is not configured, or has gone with this process: trying again at once would not help, or would. */
 const notConfiguredSeconds = 300
@@ -118,7 +121,7 @@ export class ChatCalls {
   }
 
   async #admit(caller: Caller, request: ChatRequest, promptTokens: number): Promise<{ id: string; maxTokens: number }> {
-    const { db, dailyTokens, searchTokens } = this.#options
+    const { db, dailyTokens, searches } = this.#options
     const { user, plan } = caller
     const id = newId()
     const admission = await withinDeadline(
@@ -127,7 +130,7 @@ export class ChatCalls {
         userId: user.id,
         keyId: keyOf(caller),
         tokens: {
-          prompt: promptTokens + (searchTokens?.(request, promptTokens) ?? 0),
+          prompt: promptTokens + (searches ? searchTokens(request, promptTokens) : 0),
           answer: request.maxTokens,
         },
         slots: plan.aiConcurrent,

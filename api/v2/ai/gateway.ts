@@ -3,9 +3,7 @@ import { ApiError, codeOn } from '../../../policy/errors.ts'
 import type { Caller } from '../../pipeline/authenticate.ts'
 import type { Endpoint } from '../../pipeline/endpoint.ts'
 import type { Services } from '../../services.ts'
-
-/** The key by which a caller's usage is counted; null for a session. */
-export const keyOf = ({ kind, user }: Caller): string | null => (kind === 'key' ? user.credential_id : null)
+import { keyOf } from './chat-calls.ts'
 
 /** What the endpoints of the AI gateway have in common (contract 13.1). */
 export const gateway = {

@@ -33,7 +33,7 @@ export const listModels = endpoint({
   summary: 'List the models',
   response: z.object({ object: z.literal('list'), data: z.array(model) }),
   async handle({ caller: { plan } }) {
-    return { object: 'list', data: [shownTo(plan)] }
+    return { object: 'list' as const, data: [shownTo(plan)] }
   },
 })
 

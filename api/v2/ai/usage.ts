@@ -4,7 +4,8 @@ import { covers } from '../../../policy/accounts/scopes.ts'
 import { usageDays } from '../../../policy/ai/chat-limits.ts'
 import { endpoint } from '../../pipeline/endpoint.ts'
 import { pageLimit } from '../../pipeline/fields.ts'
-import { gateway, keyOf } from './gateway.ts'
+import { keyOf } from './chat-calls.ts'
+import { gateway } from './gateway.ts'
 
 const budget = z.object({ used: z.int(), limit: z.int().nullable() })
 
@@ -38,7 +39,7 @@ export const getAiUsage = endpoint({
     const [account = 0, key = 0] = subjects.map(subject => used.get(subject))
     const seesAll = covers(caller.scopes, 'account:read')
     return {
-      object: 'usage',
+      object: 'usage' as const,
       today: {
         account: { used: account, limit: plan.aiTokensPerDay },
         key: user.ai_tokens_per_day === null ? null : { used: key, limit: user.ai_tokens_per_day },

@@ -25,6 +25,7 @@ import { malformedS3 } from '../../../api/s3/answers.ts'
 import { s3Credentials } from '../../../api/s3/credentials.ts'
 import type { Services } from '../../../api/services.ts'
 import { ServiceStatus } from '../../../api/status/service-status.ts'
+import { ChatCalls } from '../../../api/v2/ai/chat-calls.ts'
 import { Outcomes } from '../../../api/v2/apps/outcomes.ts'
 import { endpoints } from '../../../api/v2/endpoints.ts'
 import { DeploySourceCache } from '../../../api/v2/git/deploy-sources.ts'
@@ -204,6 +205,7 @@ export async function openApiFor(
     rates,
     analytics: made.analytics,
     networkAnswers: new RememberedAnswers(),
+    chatCalls: new ChatCalls({ db, log: silent, model: null, countTokens: null, searches: false, dailyTokens: null }),
     resolvesName: async () => true,
     live: new LiveFeeds((app, signal) => made.hosts.live(app, signal), rates),
     leases: new RealtimeLeases(db, config.rateLimitScale),
