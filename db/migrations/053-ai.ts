@@ -18,6 +18,8 @@ export async function up(knex: Knex): Promise<void> {
       next_at timestamptz not null default '-infinity'       -- pacing: no call of this account before
     );
 
+    create index ai_budgets_day on ai_budgets (day);
+
     -- Calls in flight. One whose process died holds its slot until ends_at.
     create table ai_calls (
       id text primary key,

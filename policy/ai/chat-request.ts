@@ -48,7 +48,13 @@ const temperature = z.number().min(0).max(chatLimits.maxTemperature)
 const maxTokens = z.number().refine(Number.isInteger, 'it must be a whole number').min(1)
 
 /** Shapes of the fields, for the OpenAPI document. */
-export const chatFieldsShown = { messages, tools, toolChoice, temperature, maxTokens }
+export const chatFieldsShown = {
+  messages,
+  tools,
+  toolChoice,
+  temperature,
+  maxTokens: { type: 'integer', minimum: 1 },
+}
 
 /** The fields of a body that are read; each is checked here, so that its refusal can say where it is wrong. */
 export interface ChatBody {
@@ -66,7 +72,7 @@ export interface ChatBody {
  * of the first wrong field, in the order of the contract (13.4).
  */
 export function chatRequest(body: ChatBody, maxAnswer: number): ChatRequest {
-  if (body.stream === true) throw new ApiError('STREAM_NOT_SUPPORTED')
+  if (isSet(body.stream) && body.stream !== false) throw new ApiError('STREAM_NOT_SUPPORTED')
   const request: ChatRequest = {
     messages: field('messages', messages, body.messages, 'INVALID_MESSAGES').map(withContent),
     maxTokens: maxAnswer,
@@ -76,12 +82,17 @@ export function chatRequest(body: ChatBody, maxAnswer: number): ChatRequest {
   if (offered.length > 0) Object.assign(request, { tools: offered, ...(choice && { toolChoice: choice }) })
   if (isSet(body.temperature))
     request.temperature = field('temperature', temperature, body.temperature, 'INVALID_TEMPERATURE')
-  const [limitName, limit] = isSet(body.max_tokens)
-    ? ['max_tokens', body.max_tokens]
-    : ['max_completion_tokens', body.max_completion_tokens]
-  if (isSet(limit))
-    request.maxTokens = Math.min(maxAnswer, field(String(limitName), maxTokens, limit, 'INVALID_MAX_TOKENS'))
+  const ceiling = answerCeiling(body)
+  if (ceiling !== undefined) request.maxTokens = Math.min(maxAnswer, ceiling)
   return request
+}
+
+/** Newer clients send the second name; the first wins. */
+function answerCeiling({ max_tokens, max_completion_tokens }: ChatBody): number | undefined {
+  const ceilings = Object.entries({ max_tokens, max_completion_tokens })
+    .filter(([, value]) => isSet(value))
+    .map(([name, value]) => field(name, maxTokens, value, 'INVALID_MAX_TOKENS'))
+  return ceilings[0]
 }
 
 const isSet = (value: unknown): boolean => value !== undefined && value !== null

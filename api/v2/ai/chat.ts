@@ -8,17 +8,19 @@ import { checkedByEndpoint } from '../../pipeline/fields.ts'
 import { countRefusal, gateway } from './gateway.ts'
 
 /** A field that `chatRequest` checks, with what the document shows of it. */
-const checked = (openapi: z.ZodType) => z.unknown().meta({ ...checkedByEndpoint, openapi })
+const checked = (openapi: z.ZodType | object) => z.unknown().meta({ ...checkedByEndpoint, openapi })
 
 const chatBody = z.object({
-  model: checked(z.string().describe('Accepted for compatibility, and ignored.')).optional(),
+  model: checked({
+    description: `Accepted for compatibility, and ignored: the answer comes from ${modelName}.`,
+  }).optional(),
   messages: checked(shown.messages),
   max_tokens: checked(shown.maxTokens).optional(),
-  max_completion_tokens: checked(shown.maxTokens.describe('Read when max_tokens is left out.')).optional(),
+  max_completion_tokens: checked({ ...shown.maxTokens, description: 'Read when max_tokens is left out.' }).optional(),
   temperature: checked(shown.temperature).optional(),
   tools: checked(shown.tools).optional(),
   tool_choice: checked(shown.toolChoice).optional(),
-  stream: checked(z.literal(false)).optional(),
+  stream: checked(z.literal(false).nullable()).optional(),
 })
 
 const completion = z.object({

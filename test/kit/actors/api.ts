@@ -70,6 +70,10 @@ export interface Answer {
   headers: Headers
 }
 
+/** The code of a refusal; that of the AI wire in the spelling of the others. */
+export const codeOf = ({ body }: Pick<Answer, 'body'>): string | undefined =>
+  body?.code ?? body?.error?.code.toUpperCase()
+
 /** Someone who speaks HTTP with one credential, or none. */
 export interface Actor {
   request(method: string, path: string, init?: RequestInit): Promise<Answer>
