@@ -71,6 +71,7 @@ const notInConfig = new Set([
 const beside: Record<string, Record<string, string>> = {
   S3_STORE_BUCKET: withS3(),
   S3_STORE_REGION: withS3(),
+  AI_UPSTREAM_MODEL: { AI_UPSTREAM_URL: 'http://127.0.0.1:8000/v1' },
 }
 
 test('every documented default is what the setting is without it, and another value is not', t => {

@@ -131,6 +131,7 @@ test('every setting that the processes get is one that Berth reads', t => {
     'config',
     'retention',
     'accounts/captcha',
+    'ai/ai-settings',
     'databases/database-settings',
     'domains/domain-settings',
     'edge/edge-settings',
@@ -203,6 +204,7 @@ test('every setting can be given to an installation, by those processes that rea
   )
   const holders = (name: string) => ours.filter(service => environmentOf(service).has(name))
   t.deepEqual(holders('CAPTCHA_SECRET_KEY'), ['api'])
+  t.deepEqual(holders('AI_UPSTREAM_KEY'), ['api'])
   t.deepEqual(holders('GIT_PROVIDER_PRIVATE_KEY'), ['api', 'host'])
   for (const { settings, processes } of Object.values(outsideSecrets)) {
     // A command takes a system for known where one of its settings is given, empty or not.
@@ -269,7 +271,7 @@ test('secrets and folders by need', t => {
   t.deepEqual(secretsOf('folders'), [])
   t.deepEqual(secretsOf('setup'), ['BERTH_MASTER_KEY', 'DATABASE_OWNER_URL', 'DATABASE_URL', ...temporal])
   const provider = ['GIT_PROVIDER_PRIVATE_KEY', 'GIT_PROVIDER_WEBHOOK_SECRET', 'GIT_PROVIDER_CLIENT_SECRET']
-  t.deepEqual(secretsOf('api'), [...work, ...provider, 'CAPTCHA_SITE_KEY', 'CAPTCHA_SECRET_KEY'])
+  t.deepEqual(secretsOf('api'), [...work, ...provider, 'CAPTCHA_SITE_KEY', 'CAPTCHA_SECRET_KEY', 'AI_UPSTREAM_KEY'])
   t.deepEqual(secretsOf('host'), [...work, ...provider])
   t.deepEqual(secretsOf('worker'), [...work, 'SMTP_URL', 'EDGE_CERTIFICATE_KEY'])
   for (const name of ['api', 'worker', 'host']) {

@@ -7,7 +7,7 @@ import { Answer, NoAnswer } from './answer.ts'
 import { type AnswerReader, eventReader, jsonReader } from './answer-stream.ts'
 import { type Upstream, UpstreamFailure, type UpstreamFailureKind } from './upstream.ts'
 
-type Body = Awaited<ReturnType<Pool['request']>>['body']
+type Response = Awaited<ReturnType<Pool['request']>>
 
 /** An idle connection ends before servers end it: what is sent on one that has just been ended is lost. */
 const idleMs = { usual: 1500, max: 4000 }
@@ -43,11 +43,7 @@ export function httpUpstream(upstream: AiUpstream, times: UpstreamTimes = upstre
         // A redirect is not followed: the key and the conversation go to this server only.
         const response = await pool.request({ path, method: 'POST', headers, body, signal: clock.signal })
         status = response.statusCode
-        const reader = status === 200 ? readerFor(response.headers['content-type'], answer) : null
-        if (!reader) {
-          response.body.on('error', ignoreError('its text is not read')).destroy()
-          throw new UpstreamFailure(status === 200 ? 'misconfigured' : kindOf(status))
-        }
+        const reader = readerFor(response, answer)
         const onPiece = () => {
           if (answer.hasBegun && clock.begin()) onFirstPiece()
         }
@@ -86,14 +82,19 @@ function bodyOf(request: ChatRequest, { model, maxTokensField }: AiUpstream): ob
   }
 }
 
-/** The server decides: some answer with one object although a stream was requested. Null for what is not of the protocol. */
-function readerFor(type: string | string[] | undefined, answer: Answer): AnswerReader | null {
-  const media = String(type ?? '')
+/**
+ * The server decides by its content type: some answer with one object although a stream was requested. Throws for what is none of both,
+ * and leaves its text unread.
+ */
+function readerFor({ statusCode, headers, body }: Response, answer: Answer): AnswerReader {
+  const media = String(headers['content-type'] ?? '')
     .split(';')[0]!
     .trim()
     .toLowerCase()
-  if (media === 'text/event-stream') return eventReader(answer)
-  return media === 'application/json' ? jsonReader(answer) : null
+  if (statusCode === 200 && media === 'text/event-stream') return eventReader(answer)
+  if (statusCode === 200 && media === 'application/json') return jsonReader(answer)
+  body.on('error', ignoreError('nobody reads it')).destroy()
+  throw new UpstreamFailure(kindOf(statusCode))
 }
 
 function kindOf(status: number): UpstreamFailureKind {
@@ -108,7 +109,7 @@ function codeOf(error: unknown): string | undefined {
 }
 
 /** Resolves once the answer is complete; the rest of the response is read without it. `onChunk` is called for each chunk. */
-function readAnswer(body: Body, reader: AnswerReader, onChunk: () => void): Promise<void> {
+function readAnswer(body: Response['body'], reader: AnswerReader, onChunk: () => void): Promise<void> {
   return new Promise((resolve, reject) => {
     let isOver = false
     const over = (then: () => void) => {

@@ -94,3 +94,38 @@ test('a caller that gave up counts as new the next time', async t => {
   second!()
   t.truthy(await other)
 })
+
+test('a subject that may only use what others can spare leaves a slot for the next one', async t => {
+  const { ask, leave, inside } = queue(new FairSlots({ atOnce: 6, perSubject: 'spare' }))
+  await ask('a1', 'a2', 'a3', 'a4', 'a5')
+  t.deepEqual(inside, ['a1', 'a2', 'a3'], 'half')
+  await ask('b1', 'b2', 'b3')
+  t.deepEqual(inside.slice(3), ['b1', 'b2'])
+  await ask('c1', 'c2', 'd1')
+  t.deepEqual(inside.slice(5), ['c1'])
+  await leave('a1')
+  t.deepEqual(inside.slice(6), ['d1'], 'who has none comes first')
+  for (const name of ['a2', 'b1', 'b2', 'c1', 'd1']) await leave(name)
+  t.is(new Set(inside).size, inside.length)
+  t.true(inside.includes('a4'))
+})
+
+test('the only slot is spared for nobody', async t => {
+  const { ask, leave, inside } = queue(new FairSlots({ atOnce: 1, perSubject: 'spare' }))
+  await ask('a1', 'a2')
+  await leave('a1')
+  t.deepEqual(inside, ['a1', 'a2'])
+})
+
+test('a slot that is free is taken without waiting, and no other', async t => {
+  const slots = new FairSlots({ atOnce: 2, perSubject: 1 })
+  const release = slots.enterNow('a')!
+  t.is(slots.enterNow('a'), null, 'its max')
+  t.truthy(slots.enterNow('b'))
+  t.is(slots.enterNow('c'), null, 'all are taken')
+  const waiting = slots.enter('d')
+  release()
+  t.is(slots.enterNow('c'), null, 'it went to who waited')
+  ;(await waiting)!()
+  t.truthy(slots.enterNow('c'))
+})
