@@ -16,7 +16,6 @@ interface Library {
 interface Model {
   tokenize(text: string, specialTokens: boolean): Token[]
   detokenize(tokens: readonly Token[], specialTokens: boolean, lastTokens: readonly Token[]): string
-  isEogToken(token: Token): boolean
   createContext(options: object): Promise<{ getSequence(): Sequence }>
 }
 
@@ -33,12 +32,6 @@ const minAnswerTokens = 16
 const tokensAtATime = 64
 /** The likeliest words only: a model as small as this one strays at once. */
 const topP = 0.9
-
-/** The words that this model was trained with, before a conversation that does not say what the model is. */
-const usualSystem: Turn = {
-  role: 'system',
-  content: 'You are a helpful AI assistant named SmolLM, trained by Hugging Face',
-}
 
 export interface LlamaOptions {
   /** The folder in whose `node_modules` node-llama-cpp is. */
@@ -78,13 +71,13 @@ export async function openLlama({ libraryFolder, modelPath, threads }: LlamaOpti
     let completion = 0
     for await (const token of sequence.evaluate(prompt.slice(last), { temperature: request.temperature, topP })) {
       signal.throwIfAborted()
-      if (model.isEogToken(token)) return { finish: 'stop', usage: { prompt: prompt.length, completion } }
       completion++
       const piece = text.add(token)
       if (piece) onText(piece)
-      if (completion === max) break
+      if (completion === max) return { finish: 'length', usage: { prompt: prompt.length, completion } }
     }
-    return { finish: 'length', usage: { prompt: prompt.length, completion } }
+    // The library ends by itself at the token that ends a message.
+    return { finish: 'stop', usage: { prompt: prompt.length, completion } }
   }
 
   return {
@@ -101,12 +94,14 @@ export async function openLlama({ libraryFolder, modelPath, threads }: LlamaOpti
   }
 }
 
-/** The conversation in the form that the model was trained with. Only our own marks are read as marks: texts cannot end a message. */
+/**
+ * The conversation in the form that the model was trained with, but for the system message that it was trained to begin with: with that
+ * it no longer knows the capital of France. Only our own marks are read as marks: texts cannot end a message.
+ */
 function promptTokens(model: Model, turns: readonly Turn[]): Token[] {
   const [start, end] = ['<|im_start|>', '<|im_end|>'].map(mark => model.tokenize(mark, true)) as [Token[], Token[]]
-  const all = turns[0]?.role === 'system' ? turns : [usualSystem, ...turns]
   return [
-    ...all.flatMap(({ role, content }) => [
+    ...turns.flatMap(({ role, content }) => [
       ...start,
       ...model.tokenize(`${role}\n${content}`, false),
       ...end,
