@@ -8,20 +8,27 @@ import { checkedByEndpoint } from '../../pipeline/fields.ts'
 import { countRefusal, gateway } from './gateway.ts'
 
 /** A field that `chatRequest` checks, with what the document shows of it. */
-const checked = (openapi: z.ZodType | object) => z.unknown().meta({ ...checkedByEndpoint, openapi })
+const checked = (openapi: z.ZodType | object) =>
+  z
+    .unknown()
+    .optional()
+    .meta({ ...checkedByEndpoint, openapi })
 
-const chatBody = z.object({
-  model: checked({
-    description: `Accepted for compatibility, and ignored: the answer comes from ${modelName}.`,
-  }).optional(),
-  messages: checked(shown.messages),
-  max_tokens: checked(shown.maxTokens).optional(),
-  max_completion_tokens: checked({ ...shown.maxTokens, description: 'Read when max_tokens is left out.' }).optional(),
-  temperature: checked(shown.temperature).optional(),
-  tools: checked(shown.tools).optional(),
-  tool_choice: checked(shown.toolChoice).optional(),
-  stream: checked(z.literal(false).nullable()).optional(),
-})
+/** `messages` is required, but may be missing here: it is not the first field to be checked. */
+const chatBody = z
+  .object({
+    model: checked({
+      description: `Accepted for compatibility, and ignored: the answer comes from ${modelName}.`,
+    }),
+    messages: checked(shown.messages),
+    max_tokens: checked(shown.maxTokens),
+    max_completion_tokens: checked({ ...shown.maxTokens, description: 'Read when max_tokens is left out.' }),
+    temperature: checked(shown.temperature),
+    tools: checked(shown.tools),
+    tool_choice: checked(shown.toolChoice),
+    stream: checked(z.literal(false).nullable()),
+  })
+  .meta({ choices: [[{ required: ['messages'] }]] })
 
 const completion = z.object({
   id: z.string().regex(/^chatcmpl-[0-9a-f]{24}$/),
