@@ -13,6 +13,7 @@ import {
   loadInstallation,
   openDataPlace,
   openInstallation,
+  otherModel,
 } from './installation/installation.ts'
 import { dockerOptions, startPlatform } from './installation/platform.ts'
 import { phaseOf, startPhase } from './installation/start-phase.ts'
@@ -38,13 +39,17 @@ export function upCommand(program: Command): void {
         const phase = phaseOf(place.runFolder)
         if (phase !== null) throw new Error(alreadyStarting(error.record.pid, phase))
         console.error(error.message)
-        if (flags.ai && !loadInstallation(process.env).runsToyModel) console.error(withoutToyModel)
+        if (flags.ai) noteToyModel(loadInstallation(process.env))
         console.log(await withInstallation((installation, db) => summary(installation, db, null)))
       })
     })
 }
 
-const withoutToyModel = 'It runs without the toy model. To start it too: berth down, then berth up --ai'
+function noteToyModel({ runsToyModel, settings }: Installation): void {
+  if (runsToyModel) return
+  const words = 'It runs without the toy model. To start it too: berth down, then berth up --ai'
+  console.error(settings.AI_UPSTREAM_URL ? otherModel : words)
+}
 
 const alreadyStarting = (pid: number, phase: string): string =>
   `Process ${pid} is already starting Berth: ${phase}\nWait until it is up, then see: berth info`

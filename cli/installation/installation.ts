@@ -90,7 +90,8 @@ export async function openInstallation(
   return { ...place, settings, config, ports, secrets, external, notes, runsToyModel }
 }
 
-const otherModel =
+/** Why a start with `--ai` runs no toy model. */
+export const otherModel =
   'The toy model was not started: AI_UPSTREAM_URL names another one. To try the toy, remove that setting.'
 
 /** What the AI gateway is told of the toy model: where it is and what it is called. */
