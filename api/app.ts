@@ -50,12 +50,16 @@ export function surfaces(services: Services): Surfaces {
 
 /** An API over a list of endpoints. */
 export function jsonSurface(services: Services, list: readonly Endpoint[], wire: Wire = 'management'): Surface {
-  const unknown = failure(new ApiError('ROUTE_NOT_FOUND'), { wire })
+  const unknown = (on: Wire) => failure(new ApiError('ROUTE_NOT_FOUND'), { wire: on })
   const preflight = preflights(list)
   const answer = async (exchange: Exchange, found?: Endpoint) =>
-    found ? serve(found, exchange, services) : (preflight(exchange.request) ?? unknown)
+    found ? serve(found, exchange, services) : (preflight(exchange.request) ?? unknown(wireOf(exchange, wire)))
   return surface(services, services.config.urls[wire === 'blob' ? 'blob' : 'base'], [routes(list), replies(answer)])
 }
+
+/** The wire of a request to a surface. The AI gateway lies on the surface of management, below a path of its own (contract 13.1). */
+const wireOf = ({ request }: Exchange, wire: Wire): Wire =>
+  wire === 'management' && /^\/v2\/ai(?:[/?]|$)/.test(request.url ?? '') ? 'ai' : wire
 
 /** Files as such, for everyone who has their address, but not from a country that is blocked; refusals are text. */
 function textSurface(

@@ -4,6 +4,7 @@ import type { CoreServices } from './pipeline/core-services.ts'
 import type { S3Services } from './s3/services.ts'
 import type { ObjectServices } from './v1/services.ts'
 import type { AccountServices } from './v2/account/services.ts'
+import type { AiServices } from './v2/ai/services.ts'
 import type { AppServices } from './v2/apps/services.ts'
 import type { DatabaseServices } from './v2/databases/services.ts'
 import type { DeployServices } from './v2/deploys/services.ts'
@@ -14,6 +15,7 @@ import type { SnapshotServices } from './v2/snapshots/services.ts'
 /** What the endpoints depend on. Composed in `workers/api-server.ts` and in tests only. */
 export type Services = CoreServices &
   AccountServices &
+  AiServices &
   AppServices &
   DatabaseServices &
   DeployServices &

@@ -31,6 +31,7 @@ import { routeFinding } from './doctor/route-state.ts'
 import { clientWire, databaseWire, temporalWire } from './doctor/wires.ts'
 import { withInstallation } from './installation/database.ts'
 import { type Installation, loadInstallation } from './installation/installation.ts'
+import { toyModelWords } from './installation/summary.ts'
 import { storedSegments } from './ops/stored-segments.ts'
 import { systemContainer } from './secrets/outside-verdicts.ts'
 import { containersLiveOn, engineVersion } from './services/docker.ts'
@@ -66,6 +67,7 @@ async function examine(installation: Installation, manner: Manner): Promise<Find
     clientWire(config),
     temporalWire(config),
     databaseWire(config),
+    ...(installation.runsToyModel ? [{ name: 'ai', state: toyModelWords }] : []),
   ]
   if (inContainers) return [...machine, ...(await partFindings(installation, manner))]
   const supervisor = runningSupervisor(runFolder)
@@ -75,6 +77,7 @@ async function examine(installation: Installation, manner: Manner): Promise<Find
   const names = living.map(({ name }) => name).sort()
   const processes = processFinding(names, installation.external, isSupervised, stopped, {
     analytics: config.analytics.isOn,
+    toyModel: installation.runsToyModel,
   })
   // While Berth is stopped every part would report the same.
   return [...machine, processes, ...(isSupervised ? await partFindings(installation, manner) : [])]

@@ -5,9 +5,16 @@ import { plansOf } from '../workers/plans.ts'
 import { endLeftovers, Supervisor } from '../workers/supervisor/supervisor.ts'
 import { AlreadyRunning, lockSupervisor } from '../workers/supervisor/supervisor-lock.ts'
 import { withInstallation } from './installation/database.ts'
-import { upDetached } from './installation/detached.ts'
+import { type UpFlags, upDetached } from './installation/detached.ts'
 import { deployExample } from './installation/example.ts'
-import { type DataPlace, type Installation, openDataPlace, openInstallation } from './installation/installation.ts'
+import {
+  type DataPlace,
+  type Installation,
+  loadInstallation,
+  openDataPlace,
+  openInstallation,
+  otherModel,
+} from './installation/installation.ts'
 import { dockerOptions, startPlatform } from './installation/platform.ts'
 import { phaseOf, startPhase } from './installation/start-phase.ts'
 import { startReport } from './installation/start-report.ts'
@@ -24,16 +31,24 @@ export function upCommand(program: Command): void {
     .description('start the platform, and install what is missing')
     .option('-d, --detach', 'run in the background')
     .option('--adopt', 'make the data folder and object store belong to the database, after moving them on purpose')
-    .action(async ({ detach, adopt }: { detach?: boolean; adopt?: boolean }) => {
+    .option('--ai', 'also run a toy language model, for trying out the AI gateway; installs 180 MB into a cache once')
+    .action(async ({ detach, ...flags }: UpFlags & { detach?: boolean }) => {
       const place = openDataPlace(process.env)
-      await (detach ? upDetached(place, adopt) : upInForeground(place, adopt)).catch(async error => {
+      await (detach ? upDetached(place, flags) : upInForeground(place, flags)).catch(async error => {
         if (!(error instanceof AlreadyRunning)) throw error
         const phase = phaseOf(place.runFolder)
         if (phase !== null) throw new Error(alreadyStarting(error.record.pid, phase))
         console.error(error.message)
+        if (flags.ai) noteToyModel(loadInstallation(process.env))
         console.log(await withInstallation((installation, db) => summary(installation, db, null)))
       })
     })
+}
+
+function noteToyModel({ runsToyModel, settings }: Installation): void {
+  if (runsToyModel) return
+  const words = 'It runs without the toy model. To start it too: berth down, then berth up --ai'
+  console.error(settings.AI_UPSTREAM_URL ? otherModel : words)
 }
 
 const alreadyStarting = (pid: number, phase: string): string =>
@@ -43,7 +58,7 @@ const alreadyStarting = (pid: number, phase: string): string =>
  * Runs the platform until a signal. Progress goes to stderr, and to the command that started it in the background. A signal before
  * everything is up ends the start, with the exit code that shells use for it.
  */
-async function upInForeground(place: DataPlace, adopts?: boolean): Promise<void> {
+async function upInForeground(place: DataPlace, flags: UpFlags): Promise<void> {
   const release = await lockSupervisor(place.runFolder)
   const phase = startPhase(place.runFolder)
   phase.is('Starting')
@@ -52,7 +67,7 @@ async function upInForeground(place: DataPlace, adopts?: boolean): Promise<void>
   const signal = stopOnSignal(supervisor, say)
   try {
     // After a signal, errors of the start are consequences of it.
-    const started = start({ ...place, adopts }, supervisor, say).catch(async error => {
+    const started = start(place, flags, supervisor, say).catch(async error => {
       if (signal.code() === null) throw error
       await signal.ended
       return null
@@ -73,13 +88,14 @@ async function upInForeground(place: DataPlace, adopts?: boolean): Promise<void>
 }
 
 async function start(
-  { adopts, ...place }: DataPlace & { adopts?: boolean },
+  place: DataPlace,
+  { adopt: adopts, ai }: UpFlags,
   supervisor: Supervisor,
   say: Say,
 ): Promise<string> {
   const leftovers = await endLeftovers(place.runFolder)
   if (leftovers.length) say(`Ended processes of an earlier start: ${leftovers.join(', ')}`)
-  const installation = { ...(await openInstallation(process.env, place)), adopts }
+  const installation = { ...(await openInstallation(process.env, place, { ai })), adopts }
   // Settings that the processes would refuse are reported before anything starts.
   plansOf(installation.config)
   refusePlainHttp(installation.config)

@@ -3,6 +3,8 @@ import { sweepCaptchas } from './accounts/captchas.ts'
 import { sweepDowngrades } from './accounts/downgrades.ts'
 import { sweepMails } from './accounts/mails.ts'
 import { sweepAuthorizations, sweepSessions, sweepSignIns } from './accounts/sign-ins.ts'
+import { sweepBudgets, sweepCalls } from './ai/ai-calls.ts'
+import { sweepUsage } from './ai/ai-usage.ts'
 import { sweepAppChanges } from './apps/app-changes.ts'
 import { sweepMetrics } from './apps/app-metrics.ts'
 import { sweepStreamLeases } from './apps/realtime-listeners.ts'
@@ -75,6 +77,9 @@ export function chores({ historyDays, deploymentLogDays, archiveDays, pointInTim
     { name: 'changes of databases', sweep: sweepDatabaseChanges },
     { name: 'live streams', sweep: sweepStreamLeases },
     { name: 'rate limits', sweep: sweepCounters },
+    { name: 'calls of the AI gateway', sweep: sweepCalls },
+    { name: 'budgets of the AI gateway', sweep: sweepBudgets },
+    { name: 'usage of the AI gateway', sweep: sweepUsage },
     { name: 'idempotency keys', sweep: sweepIdempotency },
     { name: 'webhook deliveries', sweep: sweepDeliveries },
     { name: 'archives', sweep: db => sweepArchives(db, withArchive) },

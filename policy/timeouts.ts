@@ -36,6 +36,9 @@ export const unreachableAfterSeconds = 5
 /** Time for running requests when the API shuts down, in seconds. */
 export const apiDrainSeconds = 10
 
+/** Of these, calls of the AI gateway may go on for so long; then their callers are answered to try again, and reach another process. */
+export const chatGraceSeconds = 7
+
 /** Server-Sent Events (contract 4.15). */
 export const eventStreams = {
   pingMs: 15_000,

@@ -26,6 +26,7 @@ test('later commands see every setting that the start saw, but the login that ow
     'NODE_EXTRA_CA_CERTS',
     'POSTGRES_PORT',
     'S3RVER_PORT',
+    'TOY_MODEL_PORT',
   ])
   t.deepEqual(ownSettings({ HOME: '/home/ana', PATH: '/bin' }), {})
 })
@@ -63,6 +64,7 @@ const notInConfig = new Set([
   'TEMPORAL_PORT',
   'TEMPORAL_UI_PORT',
   'S3RVER_PORT',
+  'TOY_MODEL_PORT',
   'HOST_NAME',
   'TEMPORAL_UI_URL',
 ])

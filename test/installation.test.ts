@@ -196,6 +196,7 @@ test('every setting can be given to an installation, by those processes that rea
         'TEMPORAL_PORT',
         'TEMPORAL_UI_PORT',
         'S3RVER_PORT',
+        'TOY_MODEL_PORT',
         'BIND_ADDRESS',
       ],
       ...['TEMPORAL_NAMESPACE', 'QUEUE_PREFIX', 'DOCKER_HOST', 'OBJECT_STORE_FOLDER'],

@@ -1,4 +1,6 @@
-import type { ChatRequest, Completion, TokenUsage } from '../../policy/ai/chat.ts'
+import type { ChatRequest, Completion } from '../../policy/ai/chat.ts'
+
+export { ModelFailure, type ModelFailureReason } from '../../policy/ai/model-failure.ts'
 
 /**
  * What answers chat completions. The signal ends the work at the model too: nothing is generated for a caller that has disconnected.
@@ -17,26 +19,6 @@ export interface CompletionOptions {
   signal: AbortSignal
   /** For log lines, so that an operator finds the call of a complaint. */
   requestId: string
-}
-
-/**
- * `refused`: the model says that the request is wrong (400, 422), usually a mistake in calling tools. `unavailable`: no model could
- * answer. `aborted`: the signal did.
- */
-export type ModelFailureReason = 'refused' | 'unavailable' | 'aborted'
-
-/** Why there is no answer. The message never contains a word of the model's or of the request's: both may hold secrets. */
-export class ModelFailure extends Error {
-  override name = 'ModelFailure'
-
-  constructor(
-    readonly reason: ModelFailureReason,
-    message: string,
-    /** What was generated before, and is to be paid for; undefined when nothing was. */
-    readonly generated?: TokenUsage,
-  ) {
-    super(message)
-  }
 }
 
 /**

@@ -1,7 +1,7 @@
 import { deadlineSignal, unlessAborted } from '../../lib/async/timeout.ts'
 import { storable } from '../../lib/storable-text.ts'
 import type { ChatMessage, ChatRequest, Completion, TokenUsage, ToolCall } from '../../policy/ai/chat.ts'
-import { searchTerms, searchTool } from '../../policy/ai/search-terms.ts'
+import { offersSearch, searchTerms, searchTool } from '../../policy/ai/search-terms.ts'
 import type { WebSearch } from '../web-search/port.ts'
 import { type CompletionOptions, type LanguageModel, ModelFailure } from './port.ts'
 import type { ModelLog } from './upstreams.ts'
@@ -69,10 +69,6 @@ export function withSearch(model: LanguageModel, web: WebSearch, log: ModelLog):
     }
   }
 }
-
-/** A caller's function of the same name is the caller's, and a caller that demands one function gets a call of it. */
-const offersSearch = ({ tools = [], toolChoice }: ChatRequest): boolean =>
-  toolChoice !== 'none' && typeof toolChoice !== 'object' && !tools.some(tool => tool.function.name === name)
 
 /** In the last round the caller's functions only, or none to choose from: servers want to know those that the conversation used. */
 function toolsOf({ tools = [], toolChoice }: ChatRequest, isLast: boolean): Pick<ChatRequest, 'tools' | 'toolChoice'> {

@@ -1,6 +1,7 @@
 import type { ServerResponse } from 'node:http'
 import { CommitInDoubt } from '../../db/commits-in-doubt.ts'
 import { isUnavailable, sqlState } from '../../db/database.ts'
+import { aiFailure, patientSeconds } from '../../policy/ai/failures.ts'
 import { ApiError, errorOn, inDoubtMessage, type Wire } from '../../policy/errors.ts'
 
 export interface Reply {
@@ -35,10 +36,16 @@ export function plainJson(value: unknown, headers: Record<string, string> = {}):
 
 /** The envelope of a refusal. `terse` omits the message, for codes that are answered with status and code only (contract 1.2). */
 export function failure(error: ApiError, options: { status?: number; terse?: boolean; wire?: Wire } = {}): Reply {
-  const onWire = errorOn(error, options.wire ?? 'management')
-  const { status = onWire.status, terse = false } = options
+  const { wire = 'management', terse = false } = options
+  const onWire = errorOn(error, wire)
+  const { status = onWire.status } = options
   const headers: Record<string, string> = { 'Content-Type': json }
-  if (status === 429 || status === 503) headers['Retry-After'] = String(error.retryAfterSeconds ?? 5)
+  const waitSeconds = status === 429 || status === 503 ? (error.retryAfterSeconds ?? 5) : undefined
+  if (waitSeconds !== undefined) headers['Retry-After'] = String(waitSeconds)
+  if (wire === 'ai') {
+    if (waitSeconds !== undefined && waitSeconds > patientSeconds) headers['X-Should-Retry'] = 'false'
+    return { status, headers, body: JSON.stringify(aiFailure(onWire.code, status, onWire.message)) }
+  }
   const message = terse ? undefined : onWire.message
   return { status, headers, body: JSON.stringify({ status: 'error', code: onWire.code, message }) }
 }

@@ -30,7 +30,7 @@ export interface ScopeAuth {
 }
 
 /**
- * Throws ACCESS_DENIED for a key on a session route, MISSING_SCOPE for a key without the scope, RESOURCE_NOT_ALLOWED for objects when
+ * Throws ACCESS_DENIED for a key on a session route, MISSING_SCOPE for a key without the scope, RESOURCE_NOT_ALLOWED for objects and models when
  * the key is limited to certain applications, UPLOAD_TOKEN_NOT_ALLOWED for an upload token on any route but those for uploads.
  */
 export function checkScope(caller: Caller, auth: Exclude<Auth, 'public'>): void {
@@ -43,8 +43,10 @@ export function checkScope(caller: Caller, auth: Exclude<Auth, 'public'>): void 
       'MISSING_SCOPE',
       auth.scope ? `The API key lacks the scope ${auth.scope}.` : 'This requires a key with full access.',
     )
-  } else if (caller.resources !== null && auth.scope?.startsWith('blob:'))
+  } else if (caller.resources !== null && auth.scope?.startsWith('blob:')) {
     throw new ApiError('RESOURCE_NOT_ALLOWED', 'A key that is limited to certain applications cannot access objects.')
+  } else if (caller.resources !== null && auth.scope?.startsWith('ai:'))
+    throw new ApiError('RESOURCE_NOT_ALLOWED', 'A key that is limited to certain applications cannot use models.')
 }
 
 /** What the path names, if the caller may call the endpoint. Throws what `checkScope`, `accessApp` and `ownDatabase` throw. */

@@ -9,13 +9,13 @@ import type { Admission, Endpoint } from './endpoint.ts'
  * succeeded is answered so even if this fails; the log then has the entry. Skips what the command's own commit has recorded.
  */
 export async function audit(
-  endpoint: Pick<Endpoint, 'name' | 'method' | 'changes'>,
+  endpoint: Pick<Endpoint, 'name' | 'method' | 'changes' | 'changesNothing'>,
   admission: Admission,
   exchange: Exchange,
   { db, log }: CoreServices,
   result: string,
 ): Promise<void> {
-  const command = endpoint.method !== 'GET' || endpoint.changes
+  const command = endpoint.method === 'GET' ? endpoint.changes : !endpoint.changesNothing
   if (!command || exchange.recorded || 'Idempotent-Replayed' in exchange.headers) return
   const entry = entryOf(endpoint.name, admission, exchange, result)
   if (!entry.actor || (result !== 'success' && entry.operationId === null)) return

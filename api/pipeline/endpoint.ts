@@ -48,7 +48,7 @@ export interface Definition<A extends Auth, Q extends z.ZodObject, B extends z.Z
   codeBeside?: true
   /** The status of success; default 200. */
   success?: 201
-  /** False: `handle` returns the whole reply, without an envelope. */
+  /** False: there is no envelope. `handle` returns the whole reply, or with `response` the value that is the body. */
   envelope?: false
   /** The answer is a stream of events, or may be one if there is an envelope too; `handle` writes it itself. `events` describes them. */
   stream?: { events: string; resumes?: true }
@@ -66,6 +66,10 @@ export interface Definition<A extends Auth, Q extends z.ZodObject, B extends z.Z
   beforeCaptcha?: true
   /** A GET that changes something: the audit record lists it like a command. */
   changes?: true
+  /** A POST that changes nothing of the account: the audit record does not list it. */
+  changesNothing?: true
+  /** Hears of each refusal of a request that was admitted. Must not throw. */
+  onRefusal?(caller: Caller, refusal: ApiError, services: Services): void
   /** Renders a refusal on a wire that is not JSON. */
   refusal?(error: ApiError): Reply
   /** What it throws in addition to `commonErrors`. */
@@ -117,7 +121,7 @@ export function commonErrors({
   if (auth !== 'public') codes.push('ACCESS_DENIED', 'CAPTCHA_REQUIRED')
   if (auth === 'session' || (typeof auth === 'object' && !auth.uploadToken)) codes.push('UPLOAD_TOKEN_NOT_ALLOWED')
   if (typeof auth === 'object') codes.push('MISSING_SCOPE')
-  if (typeof auth === 'object' && auth.scope?.startsWith('blob:')) codes.push('RESOURCE_NOT_ALLOWED')
+  if (typeof auth === 'object' && /^(blob|ai):/.test(auth.scope ?? '')) codes.push('RESOURCE_NOT_ALLOWED')
   if (typeof auth === 'object' && auth.permission)
     codes.push('APP_NOT_FOUND', 'PERMISSION_DENIED', 'RESOURCE_NOT_ALLOWED')
   if (typeof auth === 'object' && auth.database) codes.push('DATABASE_NOT_FOUND', 'RESOURCE_NOT_ALLOWED')

@@ -61,5 +61,6 @@ export const pathParameters: Record<string, object> = {
   },
   workspaceId: { type: 'string', pattern: workspaceIdPattern.source, description: 'Workspace id.' },
   databaseId: { type: 'string', pattern: '^[a-f0-9]{32}$', description: 'Database id.' },
+  model: { type: 'string', description: 'The name of a model.' },
   deploymentId: { type: 'string', pattern: '^[a-f0-9]{32}$', description: 'Deployment id.' },
 }

@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { aiFailureTypes } from '../../policy/ai/failures.ts'
 import { catalogueEntry, codeOn, type ErrorCode, unexpectedStatus } from '../../policy/errors.ts'
 import { commonErrors, type Endpoint } from './endpoint.ts'
 import { type Json, schemaOf } from './openapi-schemas.ts'
@@ -68,7 +69,11 @@ function headersOf({ operation, errors }: Endpoint, status: number): Json {
 
 function success({ response, stream, codeBeside, envelope }: Endpoint): Json {
   const events = stream && { 'text/event-stream': { schema: { type: 'string', description: stream.events } } }
-  if (envelope === false) return { description: stream?.events ?? 'Success', content: events }
+  if (envelope === false)
+    return {
+      description: stream?.events ?? 'Success',
+      content: response ? { ...jsonOf(schemaOf(response, 'output')), ...events } : events,
+    }
   const properties: Json = { status: { const: 'success' } }
   if (codeBeside) properties.code = { type: 'string' }
   if (response) properties.response = schemaOf(response, 'output')
@@ -90,12 +95,25 @@ function refusals(endpoint: Endpoint): Record<string, Json> {
     Object.entries(byStatus).map(([status, group]) => [
       status,
       {
-        description: group.map(code => `${code}: ${catalogueEntry(code, endpoint.wire)[1]}`).join(' '),
-        content: jsonOf(schemaOf(refusal(group), 'output')),
+        description: group
+          .map(code => `${nameOn(endpoint, code)}: ${catalogueEntry(code, endpoint.wire)[1]}`)
+          .join(' '),
+        content: jsonOf(schemaOf(endpoint.wire === 'ai' ? aiRefusal(group) : refusal(group), 'output')),
       },
     ]),
   )
 }
+
+const nameOn = ({ wire }: Endpoint, code: ErrorCode): string => (wire === 'ai' ? code.toLowerCase() : code)
+
+const aiRefusal = (codes: ErrorCode[]) =>
+  z.object({
+    error: z.object({
+      message: z.string(),
+      type: z.enum(aiFailureTypes),
+      code: z.enum(codes.map(code => code.toLowerCase())),
+    }),
+  })
 
 const refusal = (codes: ErrorCode[]) =>
   z.object({ status: z.literal('error'), code: z.enum(codes), message: z.string().optional() })

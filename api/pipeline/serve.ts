@@ -3,7 +3,7 @@ import { ApiError, codeOn } from '../../policy/errors.ts'
 import { type Limit, limits } from '../../policy/limits.ts'
 import { networkOf } from '../http/address.ts'
 import type { Exchange } from '../http/exchange.ts'
-import { failure, JsonText, type Reply, streamed, success, toApiError } from '../http/respond.ts'
+import { failure, JsonText, plainJson, type Reply, streamed, success, toApiError } from '../http/respond.ts'
 import type { Services } from '../services.ts'
 import { accessOf, reauthenticate } from './access.ts'
 import { audit } from './audit.ts'
@@ -29,7 +29,7 @@ export async function serve(endpoint: Endpoint, exchange: Exchange, services: Se
     if (value === streamed) return streamed
     await audit(endpoint, admission, exchange, services, 'success')
     const code = endpoint.codeBeside && (value as { code: string }).code
-    const reply = endpoint.envelope === false ? (value as Reply) : success(value, code, endpoint.success)
+    const reply = endpoint.envelope === false ? bare(endpoint, value) : success(value, code, endpoint.success)
     services.contract?.answered(
       endpoint.name,
       value instanceof JsonText ? JSON.parse(value.text) : value,
@@ -37,6 +37,7 @@ export async function serve(endpoint: Endpoint, exchange: Exchange, services: Se
     )
     return withHeaders(reply, exchange.headers)
   } catch (thrown) {
+    if (admission.caller) endpoint.onRefusal?.(admission.caller, toApiError(thrown), services)
     await audit(endpoint, admission, exchange, services, toApiError(thrown).code)
     return withHeaders(refuse(endpoint, exchange, services, thrown), exchange.headers)
   } finally {
@@ -97,6 +98,8 @@ function refuse(endpoint: Endpoint, exchange: Exchange, services: Services, thro
   if (!declared.includes(code)) services.contract?.undeclared(endpoint.name, code, declared)
   return endpoint.refusal?.(error) ?? failure(error, { wire, terse: terse?.includes(code), status: statuses?.[code] })
 }
+
+const bare = ({ response }: Endpoint, value: unknown): Reply => (response ? plainJson(value) : (value as Reply))
 
 function withHeaders(reply: Reply, headers: Record<string, string>): Reply {
   return Object.keys(headers).length === 0 ? reply : { ...reply, headers: { ...reply.headers, ...headers } }

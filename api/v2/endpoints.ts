@@ -3,6 +3,9 @@ import { changeLocale, changeUsername, rotateApiKey } from './account/account.ts
 import { listAuditRecord } from './account/audit.ts'
 import { downgradePlan } from './account/downgrade.ts'
 import { getCurrentUser } from './account/users.ts'
+import { createChatCompletion } from './ai/chat.ts'
+import { getModel, listModels } from './ai/models.ts'
+import { getAiUsage } from './ai/usage.ts'
 import { createApp } from './apps/app-creation.ts'
 import { deleteApp, getApp } from './apps/apps.ts'
 import { deleteFiles, listFiles, moveFiles, readFileContent, writeFiles } from './apps/files.ts'
@@ -157,5 +160,9 @@ export const endpoints: readonly Endpoint[] = [
   beginGitConnection,
   completeGitConnection,
   confirmGitConnection,
+  createChatCompletion,
+  listModels,
+  getModel,
+  getAiUsage,
   getServiceStatus,
 ]

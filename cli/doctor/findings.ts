@@ -61,13 +61,14 @@ export function processFinding(
   external: { postgres: boolean; temporal: boolean },
   supervisor: boolean,
   stopped: readonly { name: string; pid: number }[] = [],
-  { analytics = true }: { analytics?: boolean } = {},
+  { analytics = true, toyModel = false }: { analytics?: boolean; toyModel?: boolean } = {},
 ): Finding {
   const wanted = [
     ...(external.postgres ? [] : ['postgres']),
     ...(external.temporal ? [] : ['temporal']),
     ...ownProcesses,
     ...(analytics ? ['analytics'] : []),
+    ...(toyModel ? ['toy-model'] : []),
   ]
   const missing = wanted.filter(name => !living.includes(name))
   const state = living.length ? `${living.join(', ')} run` : 'none runs'

@@ -10,14 +10,23 @@ interface Message {
   summary?: string
 }
 
+/** What a start is told on the command line, besides where it runs. */
+export interface UpFlags {
+  adopt?: boolean
+  ai?: boolean
+}
+
+/** The same as words of the command. */
+export const upWords = ({ adopt, ai }: UpFlags): string[] => [...(adopt ? ['--adopt'] : []), ...(ai ? ['--ai'] : [])]
+
 /** Starts the supervisor in the background, shows its progress, and returns once everything answers. */
-export async function upDetached({ dataDir, runFolder, logFolder, note }: DataPlace, adopt = false): Promise<void> {
+export async function upDetached({ dataDir, runFolder, logFolder, note }: DataPlace, flags: UpFlags): Promise<void> {
   const running = runningSupervisor(runFolder)
   if (running) throw new AlreadyRunning(running)
   if (note) sayOnStderr(note)
   const path = join(logFolder, 'supervisor.log')
   const log = openSync(path, 'a', 0o640)
-  const args = [join(checkout, 'dist/cli/main.js'), 'up', ...(adopt ? ['--adopt'] : [])]
+  const args = [join(checkout, 'dist/cli/main.js'), 'up', ...upWords(flags)]
   const child = startProcess(process.execPath, [...process.execArgv, ...args], {
     detached: true,
     stdio: ['ignore', log, log, 'ipc'],

@@ -3,6 +3,7 @@ import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { type Config, type Environment, parseConfig } from '../../policy/config.ts'
 import { valuesInPlace } from '../../policy/installation/outside-secrets.ts'
+import { toyModelName } from '../../workers/ai/text-generator.ts'
 import { postgresUrl, processUrl } from '../services/postgres.ts'
 import { dataFolder, makeDataFolder } from './data-folder.ts'
 import { createInside, mustBeOwn } from './folder-owner.ts'
@@ -28,6 +29,8 @@ export interface Installation {
   notes: string[]
   /** Its processes are containers, and every setting comes from the environment. */
   inContainers?: boolean
+  /** This start runs a toy model, and the AI gateway uses it. */
+  runsToyModel?: boolean
   /** Folder and object store become this database's, whichever installation they belonged to. */
   adopts?: boolean
 }
@@ -66,22 +69,37 @@ export function openDataPlace(env: Environment): DataPlace {
   })
 }
 
-/** Creates missing secrets, chooses ports, and fixes every setting for this start. */
-export async function openInstallation(env: Environment, { note, ...place }: DataPlace): Promise<Installation> {
+/** Creates missing secrets, chooses ports, and fixes every setting for this start; with `ai`, it runs a toy model unless another one is set. */
+export async function openInstallation(
+  env: Environment,
+  { note, ...place }: DataPlace,
+  { ai = false }: { ai?: boolean } = {},
+): Promise<Installation> {
   const { dataDir, runFolder } = place
   const secrets = secretsForStart(dataDir)
   const ports = await choosePorts(env, readJson(join(runFolder, 'ports.json')) ?? {})
   const external = { postgres: Boolean(env.DATABASE_URL), temporal: Boolean(env.TEMPORAL_ADDRESS) }
-  const own = settingsFor(env, dataDir, ports, secrets)
+  const runsToyModel = ai && !env.AI_UPSTREAM_URL
+  const own = { ...settingsFor(env, dataDir, ports, secrets), ...(runsToyModel ? toyModelSettings(ports) : {}) }
   const settings = { ...own, ...valuesInPlace({ ...env, ...own }, secrets.outside) }
-  const notes = [note, movedPorts(env, ports)].filter(sentence => sentence !== null)
+  const notes = [note, movedPorts(env, ports), ai && !runsToyModel ? otherModel : null].filter(line => line !== null)
   const config = parseConfig({ ...env, ...settings }, checkout)
   writeJson(join(runFolder, 'ports.json'), ports)
-  writeJson(join(runFolder, 'settings.json'), { settings: { ...ownSettings(env), ...settings }, external, ports })
-  return { ...place, settings, config, ports, secrets, external, notes }
+  const saved: SavedStart = { settings: { ...ownSettings(env), ...settings }, external, ports, runsToyModel }
+  writeJson(join(runFolder, 'settings.json'), saved)
+  return { ...place, settings, config, ports, secrets, external, notes, runsToyModel }
 }
 
-type SavedStart = Pick<Installation, 'settings' | 'external' | 'ports' | 'inContainers'>
+/** Why a start with `--ai` runs no toy model. */
+export const otherModel =
+  'The toy model was not started: AI_UPSTREAM_URL names another one. To try the toy, remove that setting.'
+
+/** What the AI gateway is told of the toy model: where it is and what it is called. */
+function toyModelSettings({ TOY_MODEL_PORT: port }: Ports): Record<string, string> {
+  return { AI_UPSTREAM_URL: `http://127.0.0.1:${port}/v1`, AI_UPSTREAM_MODEL: toyModelName }
+}
+
+type SavedStart = Pick<Installation, 'settings' | 'external' | 'ports' | 'inContainers' | 'runsToyModel'>
 
 /** The installation with the settings of its last start, or of its containers' environment. Throws `NotRunning` when there is neither. */
 export function loadInstallation(env: Environment): Installation {

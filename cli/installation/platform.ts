@@ -17,6 +17,7 @@ import { ownObjectStore } from '../services/object-store.ts'
 import { ensureDatabase, postgresProcess, postgresUrl, setOwnerPassword } from '../services/postgres.ts'
 import { nginxBinary, proxyProcess } from '../services/proxy.ts'
 import { externalTemporalAnswers, temporalProcess } from '../services/temporal.ts'
+import { ensureToyModel, toyModelProcess } from '../services/toy-model.ts'
 import type { Say } from '../terminal/terminal.ts'
 import { ensureFirstAccount } from './first-account.ts'
 import { checkout, dataDirOf, type Installation, ownerSetting, ownerUrl } from './installation.ts'
@@ -30,7 +31,16 @@ export async function startPlatform(installation: Installation, supervisor: Supe
   const start = (name: string, after = needs) => supervisor.start(ourProcess(name, name, after, settings))
   // It reads what the proxy writes, and needs nothing else.
   const analytics = config.analytics.isOn ? [start('analytics', ['proxy'])] : []
-  await Promise.all([...['api', 'worker', 'host'].map(name => start(name)), ...analytics])
+  await Promise.all([
+    ...['api', 'worker', 'host'].map(name => start(name)),
+    ...analytics,
+    ...(installation.runsToyModel ? [startToyModel(installation, supervisor, say)] : []),
+  ])
+}
+
+/** It is in the cache already: what was missing has been reported together with everything else. */
+async function startToyModel({ ports }: Installation, supervisor: Supervisor, say: Say): Promise<void> {
+  await supervisor.start(toyModelProcess(await ensureToyModel(say), ports.TOY_MODEL_PORT))
 }
 
 /** Starts what our processes depend on: the database (migrated, with its first account), Temporal, the object store, the engine, the proxy. */
@@ -95,6 +105,7 @@ async function startStores(installation: Installation, supervisor: Supervisor, s
     ensureDocker(dockerOptions(installation), say),
     nginxBinary(say, config.edge.nginx),
     ensureGit(say),
+    ...(installation.runsToyModel ? [ensureToyModel(say)] : []),
   ])
   await Promise.all([objects().then(database), temporal(), proxy()])
   return specs

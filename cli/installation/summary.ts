@@ -2,6 +2,7 @@ import type { Db } from '../../db/database.ts'
 import { findHost } from '../../db/hosts/hosts.ts'
 import type { DatabaseSettings } from '../../policy/databases/database-settings.ts'
 import { mailWay } from '../../policy/mail/settings.ts'
+import { toyModelName } from '../../workers/ai/text-generator.ts'
 import { addressOf } from '../client/client.ts'
 import { offerWords } from '../databases/offer.ts'
 import { localTarget } from '../deploy.ts'
@@ -24,6 +25,7 @@ export async function summary(installation: Installation, db: Db, exampleUrl: st
     ['Objects', config.urls.blob],
     ['S3', config.urls.s3],
     ['Databases', databaseWords(config.databases)],
+    ...(installation.runsToyModel ? [['AI', toyModelWords] as const] : []),
     ['API key', apiKey ?? 'rotated; create another with: berth keys create --user admin@berth.local'],
     ['Temporal', config.temporalUiUrl ?? config.temporalAddress],
     ['Data', dataDir],
@@ -43,6 +45,9 @@ export async function summary(installation: Installation, db: Db, exampleUrl: st
 }
 
 const trustWords = 'certificates are of this installation; what browsers must trust: berth certificates root'
+
+/** A person must not judge the gateway by what this model says. */
+export const toyModelWords = `a TOY model on this machine (${toyModelName}): for trying things out only, its answers are often wrong`
 
 /** Hosts prepare the images after their start, in the background. */
 const databaseWords = (settings: DatabaseSettings): string =>

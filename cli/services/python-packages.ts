@@ -1,16 +1,16 @@
 import { createHash } from 'node:crypto'
-import { existsSync, mkdirSync, mkdtempSync, renameSync, rmSync } from 'node:fs'
+import { existsSync, mkdirSync, mkdtempSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { networkVariables, ownVariables, runProcess, systemEnvironment } from '../../lib/child-process.ts'
 import { type Say, step } from '../terminal/terminal.ts'
 import { findProgram, installPackages, MissingPart, runInstaller } from './system-packages.ts'
 import { cacheFolder, removeUnfinished } from './temporal-binary.ts'
 
-/** Packages in a Python folder of the cache, which tests run. */
+/** Packages in a Python folder of the cache. */
 export interface PythonPackages {
   /** The folder's name begins with it. */
-  name: 's3-programs' | 'database-drivers'
-  /** All of them, with what they import: `boto3==1.44.8`. */
+  name: 's3-programs' | 'database-drivers' | 'toy-model'
+  /** All of them, with what they import, as lines of pip's: `boto3==1.44.8`, or with ` --hash=sha256:<hex>` behind it. */
   packages: readonly string[]
   /** What is in it, in words. */
   what: string
@@ -19,10 +19,13 @@ export interface PythonPackages {
 /** The first Python in which these packages run, if it can also create a folder for them. */
 const suits = 'import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 10))'
 
-/** Another list of packages is another folder, so that checkouts with different lists do not replace each other's. */
 export function pythonFolder({ name, packages }: PythonPackages): string {
-  const digest = createHash('sha256').update(packages.join(' ')).digest('hex').slice(0, 12)
-  return join(cacheFolder(), `${name}-${digest}`)
+  return listFolder(name, packages.join(' '))
+}
+
+/** A folder of the cache for a list of packages. Another list has another folder, so that checkouts with different lists do not replace each other's. */
+export function listFolder(name: string, list: string): string {
+  return join(cacheFolder(), `${name}-${createHash('sha256').update(list).digest('hex').slice(0, 12)}`)
 }
 
 /** Installs the packages in the cache unless they are there. Rejects with MissingPart. */
@@ -30,15 +33,27 @@ export async function ensurePythonPackages(wanted: PythonPackages, say: Say): Pr
   const folder = pythonFolder(wanted)
   if (await runs(join(folder, 'bin/python'), '')) return
   const python = await pythonForPackages(wanted, say)
-  say(`Not on this machine yet: ${wanted.what}. They are installed once and cached.`)
-  rmSync(folder, { recursive: true, force: true }) // the Python that it was made of was removed
+  say(notYet(wanted.what))
+  await fillCache(folder, wanted, unfinished => fill(unfinished, python, wanted.packages), say)
+}
+
+export const notYet = (what: string): string => `Not on this machine yet, and installed once into a cache: ${what}.`
+
+/** Fills a folder of the cache, which is there as a whole or not at all. One that is there does not work, and is replaced. */
+export async function fillCache(
+  folder: string,
+  { name, what }: Pick<PythonPackages, 'what'> & { name: string },
+  fill: (unfinished: string) => Promise<void>,
+  say: Say,
+): Promise<void> {
+  rmSync(folder, { recursive: true, force: true })
   mkdirSync(cacheFolder(), { recursive: true })
   removeUnfinished(cacheFolder())
-  const unfinished = mkdtempSync(join(cacheFolder(), `${wanted.name}-${process.pid}-`))
+  const unfinished = mkdtempSync(join(cacheFolder(), `${name}-${process.pid}-`))
   const remove = () => rmSync(unfinished, { recursive: true, force: true })
   process.once('exit', remove)
   try {
-    await step(say, `installing ${wanted.what}`, () => fill(unfinished, python, wanted.packages))
+    await step(say, `installing ${what}`, () => fill(unfinished))
     renameSync(unfinished, folder)
   } catch (error) {
     if (!existsSync(folder)) throw error // otherwise another run was first
@@ -53,7 +68,8 @@ async function pythonForPackages({ what }: PythonPackages, say: Say): Promise<st
   if (found) return found
   await installPackages({ what: `Python with venv, for ${what}`, packages: ['python3', 'python3-venv'] }, say)
   const installed = await suitablePython()
-  if (!installed) throw new MissingPart(`Tests need Python 3.10 or newer, with its venv module, for ${what}.`)
+  if (!installed)
+    throw new MissingPart(`Python 3.10 or newer, with its venv module, is missing; it is needed for ${what}.`)
   return installed
 }
 
@@ -82,7 +98,9 @@ async function fill(folder: string, python: string, packages: readonly string[])
   const quietly = ['--quiet', '--disable-pip-version-check', '--no-input']
   // No package runs code while it is installed, and none brings another one along.
   const exactly = ['--only-binary=:all:', '--no-deps']
-  await run(join(folder, 'bin/python'), ['-m', 'pip', 'install', ...quietly, ...exactly, ...packages])
+  const list = join(folder, 'requirements.txt')
+  writeFileSync(list, `${packages.join('\n')}\n`) // digests are accepted in a file only
+  await run(join(folder, 'bin/python'), ['-m', 'pip', 'install', ...quietly, ...exactly, '-r', list])
 }
 
 async function run(program: string, args: string[]): Promise<void> {

@@ -25,6 +25,8 @@ export interface CredentialRow extends UserRow {
   prefixes: string[] | null
   /** When it expires. */
   credential_expires_at: Date | null
+  /** Tokens of language models per UTC day; null = as many as the account. */
+  ai_tokens_per_day: number | null
 }
 
 const user = 'u.id, u.name, u.email, u.locale, u.plan, u.plan_ends_at, u.blocked_at, u.created_at'
@@ -32,7 +34,7 @@ const user = 'u.id, u.name, u.email, u.locale, u.plan, u.plan_ends_at, u.blocked
 const byKeyHash = statement<CredentialRow>(
   'accounts.by-key-hash',
   `select ${user}, k.id as credential_id, k.scopes, k.resources, k.prefixes,
-          k.expires_at as credential_expires_at
+          k.expires_at as credential_expires_at, k.ai_tokens_per_day::float8
      from api_keys k join users u on u.id = k.user_id
     where k.hash = $1 and k.revoked_at is null and (k.expires_at is null or k.expires_at > now())`,
 )
@@ -40,7 +42,8 @@ const byKeyHash = statement<CredentialRow>(
 const bySession = statement<CredentialRow>(
   'accounts.by-session',
   `select ${user}, s.id as credential_id, null::text[] as scopes, null::text[] as resources,
-          null::text[] as prefixes, s.expires_at + make_interval(secs => ${sessionSkewSeconds}) as credential_expires_at
+          null::text[] as prefixes, s.expires_at + make_interval(secs => ${sessionSkewSeconds}) as credential_expires_at,
+          null::float8 as ai_tokens_per_day
      from sessions s join users u on u.id = s.user_id
     where s.id = $1 and s.user_id = $2 and s.revoked_at is null
       and s.expires_at > now() - make_interval(secs => ${sessionSkewSeconds})`,
@@ -122,6 +125,8 @@ export interface NewKey {
   /** Prefixes of object names, with their trailing slash. */
   prefixes?: string[] | null
   expiresAt?: Date | null
+  /** Tokens of language models per UTC day. */
+  aiTokensPerDay?: number | null
 }
 
 /** Issues an API key. It can be shown only now: only its hash is stored. */
@@ -136,6 +141,7 @@ export async function createKey(db: Db, masterKey: string, input: NewKey): Promi
     resources: input.resources ?? null,
     prefixes: input.prefixes ?? null,
     expires_at: input.expiresAt ?? null,
+    ai_tokens_per_day: input.aiTokensPerDay ?? null,
   })
   return { id, key }
 }

@@ -31,6 +31,14 @@ export async function queueMail<T extends TemplateName>(db: Db, mail: NewMail<T>
   return queued.length > 0
 }
 
+/** The mail about an occasion that is mailed only once; undefined once it is deleted. */
+export async function findMailOf(
+  db: Db,
+  once: string,
+): Promise<Pick<MailLine, 'id' | 'state' | 'created_at'> | undefined> {
+  return db('mails').where({ once }).first('id', 'state', 'created_at')
+}
+
 /** Queues a mail, or nothing, with the same statements, so that the time taken does not reveal which. Nothing without an account. */
 export async function queueMailIf<T extends TemplateName>(
   db: Db,

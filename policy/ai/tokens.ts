@@ -23,6 +23,9 @@ export const overheadTokens = (messages: readonly ChatMessage[], tools: readonly
 /** Estimated tokens of a text; 0 only for an empty one. */
 export const estimateText = (text: string): number => Math.ceil(tokensOf(text))
 
+/** Estimated tokens of so many characters of any script, at most. */
+export const tokensOfCharacters = (characters: number): number => Math.ceil(characters * perCharacter.cjk)
+
 function tokensOf(text: string): number {
   if (Buffer.byteLength(text) === text.length) return text.length * perCharacter.ascii // by far the quickest way to know
   let ascii = 0

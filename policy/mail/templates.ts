@@ -9,6 +9,7 @@ import { domainTaken } from './domain-taken.ts'
 import { domainUnproved } from './domain-unproved.ts'
 import { downgradeCode } from './downgrade-code.ts'
 import { downgradeRefused } from './downgrade-refused.ts'
+import { invoice, invoiceLengths } from './invoice.ts'
 import { memoryHigh } from './memory-high.ts'
 import { memoryOut } from './memory-out.ts'
 import { planEnded } from './plan-ended.ts'
@@ -29,6 +30,7 @@ export const templates = {
   'domain-unproved': domainUnproved,
   'downgrade-code': downgradeCode,
   'downgrade-refused': downgradeRefused,
+  invoice,
   'memory-high': memoryHigh,
   'memory-out': memoryOut,
   'plan-ended': planEnded,
@@ -49,8 +51,8 @@ export type QueuedFields<T extends TemplateName> = Omit<Fields<T>, T extends key
 const footer = 'Berth'
 /** Characters of a field that is not cut. */
 const maxFieldLength = 100
-/** Of those that may be longer: a name in DNS, and what an authority says. */
-const fieldLengths: Readonly<Record<string, number>> = { hostname: 253, reason: 500 }
+/** Of those that may be longer: a name in DNS, what an authority says, and an address. */
+const fieldLengths: Readonly<Record<string, number>> = { hostname: 253, reason: 500, url: invoiceLengths.url }
 
 /** Writes a mail in the language of an account. Undefined for a template that this version does not know. */
 export function writeMail(template: string, fields: MailFields, locale: string): MailText | undefined {

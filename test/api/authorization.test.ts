@@ -11,7 +11,7 @@ import {
   roles,
 } from '../../policy/accounts/permissions.ts'
 import { type Scope, scopes } from '../../policy/accounts/scopes.ts'
-import { type Answer, type TestUser, testApi } from '../kit/actors/api.ts'
+import { type Answer, codeOf, type TestUser, testApi } from '../kit/actors/api.ts'
 import { makeWorkspace } from '../kit/rows/workspaces.ts'
 
 const api = testApi()
@@ -119,6 +119,10 @@ const table: Record<string, Row> = {
   'git.connect.begin': ['session', null, 403],
   'git.connect.callback': ['public', null, 403],
   'git.connect.confirm': ['session', null, 400],
+  'ai.chat': ['ai:chat', null, 400],
+  'ai.models': ['ai:chat', null, 200],
+  'ai.model': ['ai:chat', null, 404],
+  'ai.usage': ['ai:chat', null, 200],
   'service.status': ['public', null, 200],
 }
 
@@ -159,8 +163,19 @@ const noDatabase = [404, 'DATABASE_NOT_FOUND'] as const
 const limited = [403, 'RESOURCE_NOT_ALLOWED'] as const
 const ungrantable = [403, 'SCOPE_NOT_GRANTABLE'] as const
 
+/** Keys that are limited to resources, and upload tokens, reach no model. */
+const ofModels: Record<string, Verdict> = {
+  'key with this resource only': limited,
+  'key with another resource only': limited,
+  'upload token': [403, 'MISSING_SCOPE'],
+}
+
 /** Where an operation that names no application in its path says otherwise to a key that is limited. */
 const otherwise: Record<string, Record<string, Verdict>> = {
+  'ai.chat': ofModels,
+  'ai.models': ofModels,
+  'ai.model': ofModels,
+  'ai.usage': ofModels,
   'apps.create': { 'key with this resource only': limited, 'key with another resource only': limited },
   'apps.status.all': { 'key with another resource only': noApp },
   'databases.create': { 'key with this resource only': limited, 'key with another resource only': limited },
@@ -200,7 +215,7 @@ for (const endpoint of endpoints)
         const answer = await ask(await credential(own), endpoint, asked)
         const cell = `${actor}, ${form}: ${answer.text.slice(0, 80)}`
         if (right === 'pass') t.is(answer.status, granted, cell)
-        else t.deepEqual([answer.status, answer.body.code], [...right], cell)
+        else t.deepEqual([answer.status, codeOf(answer)], [...right], cell)
         if (who === 'session' && actor.includes('key with')) t.regex(answer.body.message, /session token/, cell)
         if (form === 'foreign')
           t.truthy(await api().db(rows).where({ id: foreign.id }).first(), 'a stranger changed nothing')

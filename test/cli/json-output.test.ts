@@ -126,6 +126,7 @@ test.serial('the other commands print the documented keys', async t => {
   await openReceipt(db, 'abcd'.repeat(8), 'expiry')
   await queueMail(db, { userId, template: 'memory-out', fields: { app: 'shop', limitMb: 256 } })
   const settings = { BERTH_DATA: folder, DATABASE_URL: url, TEMPORAL_ADDRESS: '127.0.0.1:9' }
+  const invoice = ['--number', 'R-17', '--amount', 'EUR 1', '--due', '2030-01-31', '--url', 'https://pay.example.org']
   const loaded = [auditCommand, blobCommand, downCommand, hostsCommand, keysCommand, mailCommand, opsCommand]
   const run = async (...args: string[]) => {
     const { stdout, stderr } = await operatorHere(
@@ -145,6 +146,7 @@ test.serial('the other commands print the documented keys', async t => {
     ['keys list', '--user', userId],
     ['audit'],
     ['mail list'],
+    ['mail invoice', '--user', userId, ...invoice],
     ['hosts list'],
     ['databases list'],
     ['databases explain', rented.id],

@@ -1,5 +1,5 @@
 import test from 'ava'
-import { mailTable } from '../../cli/mail.ts'
+import { invoiceFrom, mailTable } from '../../cli/mail.ts'
 import { type MailLine, queueMail, recordMailFailure, recordMailSent, takeMails } from '../../db/accounts/mails.ts'
 import { mailTries } from '../../policy/mail/delivery.ts'
 import { operatorCommand } from '../kit/actors/operator-command.ts'
@@ -47,7 +47,7 @@ test('the list shows which mail waits, how often it was tried, and why it failed
   )
 })
 
-test('an operator lists mail, and retries failed mail', async t => {
+test.serial('an operator lists mail, and retries failed mail', async t => {
   const { db, url } = await database
   const user = await rows(db).user()
   const queue = () => queueMail(db, { userId: user.id, template: 'memory-out', fields: { app: 'shop', limitMb: 256 } })
@@ -68,4 +68,75 @@ test('an operator lists mail, and retries failed mail', async t => {
   t.regex((await mail('retry', sent!.id)).stderr, /waits or has failed/)
   t.is((await mail('retry', failed!.id.slice(0, 8))).code, 0)
   t.like(await db('mails').where({ id: failed!.id }).first(), { state: 'queued', attempts: 0 })
+})
+
+const typed = { number: ' R-2030/17 ', amount: '12,50 €', due: '2030-01-31', url: 'https://pay.example.org/a b?n=17' }
+
+test('an invoice is what was typed, with an address that can be clicked', t => {
+  t.deepEqual(invoiceFrom(typed), {
+    ...{ number: 'R-2030/17', amount: '12,50 €', dueOn: '2030-01-31' },
+    url: 'https://pay.example.org/a%20b?n=17',
+  })
+  t.is(invoiceFrom({ ...typed, number: '№'.repeat(64), due: '2028-02-29' }).dueOn, '2028-02-29')
+})
+
+test('an option of an invoice that cannot be mailed is refused by its name', t => {
+  const hostile = ['', '  ', '\u200b', 'a\r\nBcc: x@example.org', 'a\u202eb', '7'.repeat(65)]
+  const wrong: Record<string, readonly string[]> = {
+    number: hostile,
+    amount: hostile,
+    due: ['', 'tomorrow', '31.01.2030', '2030-02-30', '2030-13-01', '2030-1-1', '2030-01-31T12:00', '+002030-01-31'],
+    url: [
+      ...[
+        '',
+        'pay.example.org/17',
+        'ftp://pay.example.org',
+        'javascript:alert(1)',
+        'https://',
+        'https://u:p@example.org',
+      ],
+      `https://pay.example.org/${'a'.repeat(1000)}`,
+    ],
+  }
+  for (const [option, texts] of Object.entries(wrong))
+    for (const text of texts)
+      t.throws(
+        () => invoiceFrom({ ...typed, [option]: text }),
+        { message: new RegExp(`^--${option} must be `) },
+        `${option} ${text}`,
+      )
+})
+
+test.serial('an account is mailed about an invoice once, also when that is requested twice, concurrently', async t => {
+  const { db, url } = await database
+  const [ana, ben] = [await rows(db).user(), await rows(db).user()]
+  const settings = { DATABASE_URL: url, BERTH_DATA: ownFolder(t) }
+  const send = (user: string, number: string, ...args: string[]) =>
+    operatorCommand(
+      settings,
+      ...['mail', 'invoice', '--user', user, '--number', number, '--amount', 'EUR 12.50'],
+      ...['--due', '2030-01-31', '--url', 'https://pay.example.org/17', ...args],
+    )
+  const both = await Promise.all([send(ana.email!, 'R-17', '--json'), send(ana.id, 'R-17', '--json')])
+  const [first, second] = both.map(({ stdout }) => JSON.parse(stdout))
+  t.deepEqual([first.queued, second.queued].sort(), [false, true])
+  t.like(first, { mail_id: second.mail_id, state: 'queued' })
+  t.like(await db('mails').where({ id: first.mail_id }).first(), {
+    ...{ user_id: ana.id, template: 'invoice' },
+    fields: { number: 'R-17', amount: 'EUR 12.50', dueOn: '2030-01-31', url: 'https://pay.example.org/17' },
+  })
+  const id = first.mail_id.slice(0, 8)
+  t.regex((await send(ana.id, 'R-17')).stdout, /^Nothing was queued: .* is still waiting\. See: berth mail list\n$/)
+  await recordMailFailure(db, first.mail_id, '550 no such user', true)
+  t.regex((await send(ana.id, 'R-17')).stdout, new RegExp(`has failed\\. Send it again: berth mail retry ${id}\n$`))
+  await recordMailSent(db, first.mail_id)
+  t.regex((await send(ana.id, 'R-17')).stdout, /about invoice R-17 of \d{4}-\d\d-\d\d was sent\.\n$/)
+  t.regex((await send(ana.id, 'R-18')).stdout, /^\w{8}: the mail to \w+ about invoice R-18 is queued\./)
+  t.true(JSON.parse((await send(ben.id, 'R-17', '--json')).stdout).queued, 'a number is of one account')
+  t.regex((await send('nobody@example.org', 'R-17')).stderr, /There is no account "nobody@example\.org"/)
+  const acts = await db('audit').where({ action: 'mail.invoice' }).orderBy('id').select('account_id', 'resource')
+  t.deepEqual(
+    acts.map(({ account_id, resource }) => [account_id, resource]),
+    [ana, ana, ben].map(({ id }, n) => [id, ['R-17', 'R-18', 'R-17'][n]]),
+  )
 })

@@ -18,7 +18,7 @@ const byHash = statement<TokenRow>(
   'upload-tokens.by-hash',
   `select u.id, u.name, u.email, u.locale, u.plan, u.plan_ends_at, u.blocked_at, u.created_at,
           t.credential_id, array['blob:write'] as scopes, null::text[] as resources, k.prefixes,
-          t.expires_at as credential_expires_at, t.id as token_id, t.pins, t.max_uses
+          t.expires_at as credential_expires_at, null::float8 as ai_tokens_per_day, t.id as token_id, t.pins, t.max_uses
      from upload_tokens t join users u on u.id = t.owner_id
      left join api_keys k on k.id = t.credential_id and k.revoked_at is null and (k.expires_at is null or k.expires_at > now())
      left join sessions s on s.id = t.credential_id and s.revoked_at is null and s.expires_at > now()

@@ -174,6 +174,7 @@ const createsNothing: Record<string, string> = {
   'git.webhook': 'a delivery has an id of its own',
   'git.app': 'a delivery has an id of its own',
   'git.connect.begin': 'sends a person on',
+  'ai.chat': 'changes nothing; each answer is another one',
   'git.connect.confirm': 'binds one installation, again if need be',
 }
 

@@ -64,6 +64,7 @@ test('missing processes are named, with the command for their logs', t => {
   const withoutAnalytics = all.filter(name => name !== 'analytics')
   t.regex(processFinding(withoutAnalytics, ours, true).remedy!, /berth logs analytics$/)
   t.is(processFinding(withoutAnalytics, ours, true, [], { analytics: false }).remedy, undefined)
+  t.regex(processFinding(all, ours, true, [], { toyModel: true }).remedy!, /berth logs toy-model$/)
   const one = processFinding(
     all.filter(name => name !== 'host'),
     ours,

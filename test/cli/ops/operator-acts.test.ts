@@ -65,6 +65,8 @@ test.serial('every act of an operator is in the audit record, with the operator 
   })
   const { id: mail } = await db('mails').first()
   t.is((await run('mail', 'retry', mail.slice(0, 8))).code, 0)
+  const invoice = ['--number', 'R-17', '--amount', 'EUR 1', '--due', '2030-01-31', '--url', 'https://pay.example.org']
+  for (let n = 0; n < 2; n++) t.is((await run('mail', 'invoice', '--user', ana.user_id, ...invoice)).code, 0)
 
   const record: Record<string, unknown>[] = await json('audit')
   const acts = record.reverse().map(({ actor, account_id, action, resource }) => [actor, account_id, action, resource])
@@ -81,6 +83,7 @@ test.serial('every act of an operator is in the audit record, with the operator 
     of('users.unblock'),
     [who, null, 'hosts.drain', 'h1'],
     [who, null, 'mail.retry', mail],
+    of('mail.invoice', 'R-17'),
   ])
   for (const { at, result } of record) t.true(result === 'success' && new Date(String(at)) > before)
 })

@@ -25,6 +25,7 @@ import { malformedS3 } from '../../../api/s3/answers.ts'
 import { s3Credentials } from '../../../api/s3/credentials.ts'
 import type { Services } from '../../../api/services.ts'
 import { ServiceStatus } from '../../../api/status/service-status.ts'
+import { ChatCalls } from '../../../api/v2/ai/chat-calls.ts'
 import { Outcomes } from '../../../api/v2/apps/outcomes.ts'
 import { endpoints } from '../../../api/v2/endpoints.ts'
 import { DeploySourceCache } from '../../../api/v2/git/deploy-sources.ts'
@@ -68,6 +69,10 @@ export interface Answer {
   text: string
   headers: Headers
 }
+
+/** The code of a refusal; that of the AI wire in the spelling of the others. */
+export const codeOf = ({ body }: Pick<Answer, 'body'>): string | undefined =>
+  body?.code ?? body?.error?.code.toUpperCase()
 
 /** Someone who speaks HTTP with one credential, or none. */
 export interface Actor {
@@ -204,6 +209,7 @@ export async function openApiFor(
     rates,
     analytics: made.analytics,
     networkAnswers: new RememberedAnswers(),
+    chatCalls: new ChatCalls({ db, log: silent, model: null, countTokens: null, searches: false, dailyTokens: null }),
     resolvesName: async () => true,
     live: new LiveFeeds((app, signal) => made.hosts.live(app, signal), rates),
     leases: new RealtimeLeases(db, config.rateLimitScale),

@@ -3,7 +3,7 @@ import type { Endpoint } from '../../../api/pipeline/endpoint.ts'
 import { blobApi } from '../../../api/pipeline/openapi.ts'
 import { blobEndpoints } from '../../../api/v1/endpoints.ts'
 import { endpoints } from '../../../api/v2/endpoints.ts'
-import type { Answer, TestApi } from '../actors/api.ts'
+import { type Answer, codeOf, type TestApi } from '../actors/api.ts'
 import { type Operation, operationsOf, schemaOfCall, schemaValidator } from './api-operations.ts'
 import { type CallValues, call, makeWorld } from './api-world.ts'
 import { type Known, valuesOf } from './schema-values.ts'
@@ -32,6 +32,8 @@ const refusedByState: Record<string, readonly string[]> = {
   'apps.network.errors': ['INVALID_TIME_RANGE'],
   'apps.network.logs': ['INVALID_TIME_RANGE'],
   'apps.network.performance': ['INVALID_TIME_RANGE'],
+  // Fields that do not fit each other.
+  'ai.chat': ['INVALID_MESSAGES', 'INVALID_TOOLS', 'INVALID_TOOL_CHOICE'],
   'apps.unlink': ['GIT_NOT_CONFIGURED'],
   'apps.snapshots.restore': ['INVALID_SNAPSHOT_ID'],
   'databases.create': ['INVALID_DATABASE_VERSION', 'INVALID_MEMORY', 'INSUFFICIENT_MEMORY'],
@@ -157,8 +159,9 @@ const known = ({ appId, databaseId }: Known): CallValues => ({
 
 function faultOf({ id, responses }: Operation, answer: Answer, validators: ReturnType<typeof schemaValidator>) {
   const { status, body, text } = answer
-  if (status === 500 && body.code !== withoutProxy[id]) return `500 ${text}`
-  if (status === 400 && !refusedByState[id]?.includes(body.code)) return `400 ${body.code}`
+  if (status === 500 && codeOf({ body }) !== withoutProxy[id]) return `500 ${text}`
+  const code = codeOf({ body }) ?? ''
+  if (status === 400 && !refusedByState[id]?.includes(code)) return `400 ${code}`
   const response = responses[status]
   if (!response) return `${status} is not described`
   const schema = response.content?.['application/json']?.schema

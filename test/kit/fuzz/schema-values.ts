@@ -6,6 +6,7 @@ export interface Schema {
   const?: unknown
   enum?: unknown[]
   anyOf?: Schema[]
+  oneOf?: Schema[]
   allOf?: Schema[]
   properties?: Record<string, Schema>
   required?: string[]
@@ -40,11 +41,13 @@ function anyOf(schema: Schema, known: Known, field: string): fc.Arbitrary<unknow
   if ('const' in schema) return fc.constant(schema.const)
   if (schema.enum) return fc.constantFrom(...schema.enum)
   if (isObject(schema)) return fc.oneof(...waysOf(schema).map(way => objects(way, known)))
-  if (schema.anyOf) return fc.oneof(...schema.anyOf.map(one => valuesOf(one, known, field)))
+  const alternatives = schema.anyOf ?? schema.oneOf
+  if (alternatives) return fc.oneof(...alternatives.map(one => valuesOf(one, known, field)))
   if (Array.isArray(schema.type)) return fc.oneof(...schema.type.map(type => anyOf({ ...schema, type }, known, field)))
   if (schema.type === 'boolean') return fc.boolean()
   if (schema.type === 'null') return fc.constant(null)
   if (schema.type === 'integer') return integers(schema)
+  if (schema.type === 'number') return numbers(schema)
   if (schema.type === 'array') return arrays(schema, known)
   if (schema.contentSchema) return valuesOf(schema.contentSchema).map(value => JSON.stringify(value))
   return texts(schema)
@@ -83,6 +86,10 @@ const bytesOf = (parts: unknown[]): number => parts.reduce<number>((sum, part) =
 
 function integers({ minimum = 0, maximum = 2 ** 31 }: Schema): fc.Arbitrary<number> {
   return fc.oneof(fc.integer({ min: minimum, max: maximum }), fc.constantFrom(minimum, maximum))
+}
+
+function numbers({ minimum = 0, maximum = 2 ** 31 }: Schema): fc.Arbitrary<number> {
+  return fc.oneof(fc.double({ min: minimum, max: maximum, noNaN: true }), fc.constantFrom(minimum, maximum))
 }
 
 function arrays({ items = {}, minItems = 0, maxItems = 8 }: Schema, known: Known): fc.Arbitrary<unknown[]> {

@@ -174,4 +174,12 @@ export const olderRows: Record<string, string> = {
 
   '052-app-settings': `
     insert into app_settings (app_id, version, settings, page_bytes) values ('${shop}', 'v1', '{"maintenance": true}', 0);`,
+
+  '053-ai': `
+    update api_keys set ai_tokens_per_day = 1000 where id = 'k2';
+    insert into ai_budgets (subject, day, tokens) values ('user/${ana}', current_date, 10);
+    insert into ai_calls (id, user_id, key_id, subjects, tokens, next_at, started_at, ends_at)
+      values ('${created}', '${ana}', 'k2', '{user/${ana}}', 100, now(), now(), now() + interval '95 s');
+    insert into ai_days (user_id, key_id, day, requests, prompt_tokens, completion_tokens, refusals)
+      values ('${ana}', 'k2', current_date, 1, 5, 5, '{"daily_limit_reached": 1}');`,
 }

@@ -2,13 +2,14 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import test from 'ava'
 import { defaultPlans } from '../../../policy/accounts/plans.ts'
+import { aiErrors } from '../../../policy/ai/ai-errors.ts'
 import { parseConfig } from '../../../policy/config.ts'
-import { managementErrors } from '../../../policy/errors.ts'
 import { type Limit, limits, linkVisits, objectCounts } from '../../../policy/limits.ts'
+import { managementErrors } from '../../../policy/management-errors.ts'
 import { blobErrors } from '../../../policy/objects/blob-errors.ts'
 import { s3Errors } from '../../../policy/s3/s3-errors.ts'
 import { s3Counts } from '../../../policy/s3/s3-limits.ts'
-import { blobCodes, managementCodes, s3Codes, toldInEvents } from './codes.ts'
+import { aiCodes, blobCodes, managementCodes, s3Codes, toldInEvents } from './codes.ts'
 import { countsAsAgreed, limitsAsAgreed } from './limits.ts'
 import { numbersAsAgreed, settingsAsAgreed } from './numbers.ts'
 import { plansAsAgreed } from './plans.ts'
@@ -81,6 +82,7 @@ test('every code has its agreed status, and there are no others', t => {
   t.deepEqual(ofProduct(managementErrors), { ...byStatus(managementCodes), ...inEvents })
   t.deepEqual(ofProduct(blobErrors), byStatus(blobCodes))
   t.deepEqual(ofProduct(s3Errors), byStatus(s3Codes))
+  t.deepEqual(ofProduct(aiErrors), byStatus(aiCodes))
 })
 
 /** How the product writes a code: thrown, refused with, put into a column, or compared with one. */
@@ -90,7 +92,7 @@ const writtenCode = /(?:refusal|refuse|Refused|ApiError)\(\s*'([A-Z][A-Z0-9_]+)'
 const noRefusals = /^(CONFIRM_CODE_VALIDATED|E[A-Z]+|ERR_[A-Z_]+|HPE_[A-Z_]+)$/
 
 test('every code in the sources is in a catalogue', t => {
-  const catalogue = new Set([...Object.keys(managementErrors), ...Object.keys(blobErrors)])
+  const catalogue = new Set([managementErrors, blobErrors, aiErrors].flatMap(Object.keys))
   const sources = ['api', 'db', 'activities', 'workflows', 'workers', 'policy'].flatMap(folder =>
     readdirSync(folder, { recursive: true, encoding: 'utf8' })
       .filter(name => name.endsWith('.ts'))
@@ -122,7 +124,8 @@ function numbersOf(value: unknown): unknown {
 /** Exports that have tables of their own here, or in test/policy/runtimes.test.ts. */
 const elsewhere: Record<string, readonly string[]> = {
   'limits.ts': ['limits', 'objectCounts', 'linkVisits'],
-  'errors.ts': ['managementErrors'],
+  'ai/ai-errors.ts': ['aiErrors'],
+  'management-errors.ts': ['managementErrors'],
   'databases/engines.ts': ['engines'],
   'domains/domain-errors.ts': ['domainErrors'],
   'network/network-errors.ts': ['networkErrors'],

@@ -16,6 +16,7 @@ const samples: MailFields = {
     endsAt: '2030-01-31 12:00',
   },
   ...{ database: 'Größe', ends: 5, days: 4, databases: 'Größe, shop', databaseCount: 2 },
+  ...{ number: 'R-2030/17', amount: 'EUR 12.50', dueOn: '2030-01-31', url: 'https://pay.example.org/17' },
   ...{ hostname: 'shop.example.org', hours: 72, reason: 'No valid A records' },
 }
 

@@ -30,6 +30,7 @@ const queued: { [T in TemplateName]: QueuedFields<T> } = {
   'domain-unproved': { hostname: 'shop.example.com', days: 3 },
   'downgrade-code': { downgrade, from: 'pro-12', to: 'standard-8' },
   'downgrade-refused': { from: 'pro-12', to: 'standard-8' },
+  invoice: { number: app, amount: 'EUR 12.50', dueOn: '2030-01-31', url: 'https://pay.example.org/17' },
   'memory-high': { app, usedMb: 473, limitMb: 512, percent: 92 },
   'memory-out': { app, limitMb: 512 },
   'plan-ended': { plan: 'hobby-2', databases: app, databaseCount: 1 },

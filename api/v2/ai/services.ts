@@ -1,0 +1,5 @@
+import type { ChatCalls } from './chat-calls.ts'
+
+export interface AiServices {
+  chatCalls: ChatCalls
+}

@@ -1,0 +1,157 @@
+import test from 'ava'
+import fc from 'fast-check'
+import { admitCall, type CallRefusal, settleCall } from '../../../db/ai/ai-calls.ts'
+import { eachConcurrently } from '../../../lib/async/concurrently.ts'
+import { newId } from '../../../policy/ids.ts'
+import { rows } from '../../kit/rows/rows.ts'
+import { testDatabase } from '../../kit/servers/database.ts'
+
+const database = testDatabase()
+const orders = 10_000
+const slots = 2
+const pacing = 3
+const budget = { account: 900, key: 500 }
+
+/** A call that the model believes in flight, until its end or the end of its slot. */
+interface Flight {
+  id: string
+  byKey: boolean
+  tokens: number
+  nextAt: number
+  endsAt: number
+  /** Its process has died: nothing settles it. */
+  dead?: true
+}
+
+const acts = fc.array(
+  fc.oneof(
+    {
+      weight: 4,
+      arbitrary: fc.record({
+        do: fc.constant('admit' as const),
+        byKey: fc.boolean(),
+        prompt: fc.integer({ min: 0, max: 120 }),
+        answer: fc.integer({ min: 1, max: 400 }),
+      }),
+    },
+    {
+      weight: 4,
+      arbitrary: fc.record({
+        do: fc.constantFrom('settle' as const, 'settle twice' as const, 'crash' as const),
+        which: fc.nat(3),
+        /** Of what was reserved. */
+        used: fc.constantFrom(0, 0.3, 1),
+      }),
+    },
+    {
+      weight: 3,
+      arbitrary: fc.record({
+        do: fc.constant('wait' as const),
+        seconds: fc.constantFrom(0.5, 1, 3, 40, 94.9, 95, 30_000),
+      }),
+    },
+  ),
+  { minLength: 2, maxLength: 9 },
+)
+
+type Order = typeof acts extends fc.Arbitrary<infer A> ? A : never
+
+const noon = Date.parse('2030-05-05T12:00:00Z')
+const dayOf = (at: number) => Math.floor(at / 86_400_000)
+
+/** What an account may do, by the words of the contract alone. */
+class Model {
+  at = noon
+  nextAt = Number.NEGATIVE_INFINITY
+  #spent = new Map<string, number>()
+  /** Calls that no settlement has ended. */
+  flights: Flight[] = []
+
+  get live(): Flight[] {
+    return this.flights.filter(({ endsAt }) => endsAt > this.at)
+  }
+
+  spent(subject: 'account' | 'key'): number {
+    return this.#spent.get(`${subject} ${dayOf(this.at)}`) ?? 0
+  }
+
+  charge(flight: Flight, tokens: number): void {
+    for (const subject of flight.byKey ? (['account', 'key'] as const) : (['account'] as const))
+      this.#spent.set(`${subject} ${dayOf(this.at)}`, this.spent(subject) + tokens)
+  }
+
+  admits(byKey: boolean, prompt: number, answer: number): CallRefusal | number {
+    if (this.live.length >= slots) return 'CONCURRENT_LIMIT_REACHED'
+    if (this.nextAt > this.at) return 'RATE_LIMIT_EXCEEDED'
+    const budgets = [
+      ...(byKey ? [['key', 'DAILY_SPEND_LIMIT_REACHED', this.live.filter(flight => flight.byKey)] as const] : []),
+      ['account', 'DAILY_LIMIT_REACHED', this.live] as const,
+    ]
+    let granted = answer
+    for (const [subject, code, flights] of budgets) {
+      const unused = budget[subject] - this.spent(subject) - prompt
+      const free = unused - flights.reduce((sum, { tokens }) => sum + tokens, 0)
+      if (unused < Math.min(16, answer)) return code
+      if (free < Math.min(16, answer)) return 'CONCURRENT_LIMIT_REACHED'
+      granted = Math.min(granted, free)
+    }
+    return granted
+  }
+}
+
+test(`a model of admitting, settling and crashing agrees with Postgres in ${orders} random orders`, async t => {
+  const { db } = await database
+  const counts = { granted: 0, refused: 0, settled: 0, crashed: 0 }
+
+  async function run(order: Order): Promise<void> {
+    const account = await rows(db).user()
+    const keyId = `key-of-${account.id}`
+    const model = new Model()
+    for (const act of order) {
+      const now = new Date(model.at)
+      const where = () => JSON.stringify(order)
+      if (act.do === 'wait') model.at += act.seconds * 1000
+      else if (act.do === 'admit') {
+        const id = newId()
+        const expected = model.admits(act.byKey, act.prompt, act.answer)
+        const call = { id, userId: account.id, slots, pacingSeconds: pacing, tokens: act }
+        const budgets = { account: budget.account, key: act.byKey ? budget.key : null, platform: null }
+        const answer = await admitCall(db, { ...call, keyId: act.byKey ? keyId : null, budgets }, now)
+        t.is('granted' in answer ? answer.granted : answer.refusal, expected, where())
+        counts[typeof expected === 'number' ? 'granted' : 'refused']++
+        if (typeof expected !== 'number') continue
+        model.nextAt = model.at + pacing * 1000
+        const tokens = act.prompt + expected
+        model.flights.push({
+          id,
+          byKey: act.byKey,
+          tokens,
+          nextAt: model.nextAt,
+          endsAt: model.at + 95_000,
+        })
+      } else {
+        const running = model.live.filter(({ dead }) => !dead)
+        const flight = running[act.which % Math.max(1, running.length)]
+        if (!flight) continue
+        if (act.do === 'crash') {
+          flight.dead = true
+          counts.crashed++
+          continue
+        }
+        model.flights.splice(model.flights.indexOf(flight), 1)
+        const used = Math.floor(flight.tokens * act.used)
+        const usage = used > 0 ? { prompt: 0, completion: used } : undefined
+        t.true(await settleCall(db, flight.id, usage, now), where())
+        if (act.do === 'settle twice') t.false(await settleCall(db, flight.id, usage, now), where())
+        counts.settled++
+        model.charge(flight, used)
+        if (!usage && model.nextAt === flight.nextAt) model.nextAt = Math.min(model.nextAt, model.at)
+      }
+      t.true(model.spent('account') <= budget.account && model.spent('key') <= budget.key, where())
+    }
+  }
+
+  await eachConcurrently(fc.sample(acts, orders), 8, run)
+  // The orders reach what they are about.
+  for (const [what, count] of Object.entries(counts)) t.true(count > orders / 5, `${what}: ${count}`)
+})
