@@ -1,0 +1,193 @@
+import test from 'ava'
+import { type Db, openDatabase } from '../../../../db/database.ts'
+import { type Answer, openApiFor, type TestApi, type TestUser } from '../../../kit/actors/api.ts'
+import { callsTo, chat, hello, testChatApi } from '../../../kit/actors/chat-api.ts'
+import { comesTrue } from '../../../kit/comes-true.ts'
+import { testDatabase } from '../../../kit/servers/database.ts'
+import type { ModelScript } from '../../../kit/servers/model-server.ts'
+import { type PostgresLine, postgresLine } from '../../../kit/servers/postgres-line.ts'
+
+const { api, server } = testChatApi()
+const database = testDatabase()
+const undo: (() => Promise<unknown>)[] = []
+let line: PostgresLine
+/** An API whose line to Postgres can break, and one whose calls may last half a second. */
+let lined: TestApi
+let hasty: TestApi
+
+test.before('both', async () => {
+  const near = await database
+  line = await postgresLine(near.url)
+  const db = openDatabase({ url: line.url, pool: 4, statementTimeoutMs: 1000 })
+  undo.push(
+    () => line.close(),
+    () => db.destroy(),
+  )
+  const calls = (db: Db, seconds?: number) => ({
+    services: ({ log }: TestApi['services']) => ({
+      db,
+      chatCalls: callsTo(server(), { db, log, countTokens: null, searches: false, dailyTokens: null, seconds }),
+    }),
+  })
+  lined = await openApiFor(near, calls(db), undo)
+  hasty = await openApiFor(near, calls(near.db, 0.5), undo)
+})
+test.beforeEach(() => server().reset())
+test.serial.after.always('end them', async () => {
+  for (const { services } of [lined, hasty]) await services.chatCalls.end(0)
+  for (const step of undo.reverse()) await step()
+})
+
+const failed = ({ status, body, headers }: Answer) => [status, body.error?.code, headers.get('retry-after')]
+
+const inFlight = (of: TestApi, { id }: TestUser) => of.db('ai_calls').where({ user_id: id })
+const tokensOf = async (of: TestApi, { id }: TestUser) =>
+  Number(
+    (
+      await of
+        .db('ai_budgets')
+        .where({ subject: `user/${id}` })
+        .first()
+    )?.tokens ?? 0,
+  )
+
+/** Starts a call that its caller may give up. */
+function start(of: TestApi, user: TestUser): { giveUp(): void; answer: Promise<Response | undefined> } {
+  const ending = new AbortController()
+  const request = {
+    method: 'POST',
+    headers: { authorization: user.key },
+    body: JSON.stringify(hello),
+    signal: ending.signal,
+  }
+  const answer = fetch(`${of.url}/v2/ai/chat/completions`, request).catch(() => undefined)
+  return { giveUp: () => ending.abort(), answer }
+}
+
+test.serial('a call that no model began to answer costs neither tokens nor pacing', async t => {
+  const ana = await api().makeUser({ plan: 'pro-12' })
+  const scripts: ModelScript[] = [{ status: 500 }, { cutAfter: 0 }, { status: 401 }, { body: 'nonsense' }]
+  for (const script of scripts) {
+    server().next(script)
+    t.deepEqual(failed(await chat(api(), ana)), [503, 'server_overloaded', '5'])
+    t.deepEqual(await inFlight(api(), ana), [])
+    // Three failures in a row would skip the model for a while.
+    t.is((await chat(api(), await api().makeUser({ plan: 'pro-12' }))).status, 200)
+  }
+  t.is(await tokensOf(api(), ana), 0)
+  t.is((await chat(api(), ana)).status, 200)
+})
+
+test.serial('a request that the model refuses is invalid_request in our words, and free', async t => {
+  const ana = await api().makeUser({ plan: 'pro-12' })
+  server().next({ status: 400, body: '{"error":{"message":"key sk-planted-secret is wrong"}}' })
+  const answer = await chat(api(), ana)
+  t.deepEqual(failed(answer), [400, 'invalid_request', null])
+  t.false(answer.text.includes('planted'))
+  t.is((await chat(api(), ana)).status, 200)
+})
+
+test.serial('an answer that breaks off is server_overloaded, and what was generated is charged', async t => {
+  const ana = await api().makeUser({ plan: 'pro-12' })
+  server().next({ text: Array(20).fill('word '), cutAfter: 12 })
+  t.deepEqual(failed(await chat(api(), ana)), [503, 'server_overloaded', '5'])
+  const tokens = await tokensOf(api(), ana)
+  t.true(tokens > 10 && tokens < 40, `${tokens}`)
+  t.is(failed(await chat(api(), ana))[1], 'rate_limit_exceeded')
+})
+
+test.serial('a caller who disconnects cancels the model, and is charged for what it wrote', async t => {
+  const ana = await api().makeUser({ plan: 'enterprise-24' })
+  server().next({ text: Array(8).fill('word '), silentAfter: 6 })
+  const call = start(api(), ana)
+  await server().received(1)
+  await comesTrue(async () => (await inFlight(api(), ana)).length === 1)
+  await new Promise(resolve => setTimeout(resolve, 200))
+  call.giveUp()
+  t.is(await server().requests[0]!.outcome, 'aborted')
+  await comesTrue(async () => (await inFlight(api(), ana)).length === 0)
+  t.true((await tokensOf(api(), ana)) > 0)
+})
+
+test.serial('a call that takes too long is server_overloaded, and the model is cancelled', async t => {
+  const ana = await hasty.makeUser({ plan: 'enterprise-24' })
+  server().next({ silentAfter: 0 })
+  t.deepEqual(failed(await chat(hasty, ana)), [503, 'server_overloaded', '5'])
+  t.is(await server().requests[0]!.outcome, 'aborted')
+  t.deepEqual(await inFlight(hasty, ana), [])
+})
+
+test.serial('without a configured model a call is refused at once, and clients are told not to repeat it', async t => {
+  const { services } = api()
+  const [ana, calls] = [await api().makeUser({ plan: 'enterprise-24' }), services.chatCalls]
+  const none = { countTokens: null, searches: false, dailyTokens: null, model: null }
+  Object.assign(services, {
+    chatCalls: new (calls.constructor as typeof import('../../../../api/v2/ai/chat-calls.ts').ChatCalls)({
+      db: api().db,
+      log: services.log,
+      ...none,
+    }),
+  })
+  const answer = await chat(api(), ana)
+  Object.assign(services, { chatCalls: calls })
+  t.deepEqual(failed(answer), [503, 'server_overloaded', '300'])
+  t.is(answer.headers.get('x-should-retry'), 'false')
+  t.deepEqual(await inFlight(api(), ana), [])
+})
+
+test.serial('without Postgres no call is admitted, and no model asked', async t => {
+  const ana = await lined.makeUser({ plan: 'enterprise-24' })
+  t.is((await chat(lined, ana)).status, 200)
+  const sprung = line.trap({ at: /ai[._]admit/, loss: 'lost', manner: 'cut' })
+  t.deepEqual(failed(await chat(lined, ana)), [503, 'server_overloaded', '2'])
+  await sprung
+  const silent = line.trap({ at: /ai[._]admit/, loss: 'lost', manner: 'held' })
+  t.deepEqual(failed(await chat(lined, ana)), [503, 'server_overloaded', '2'])
+  await silent
+  await line.release()
+  t.is(server().requests.length, 1)
+  await comesTrue(async () => (await inFlight(lined, ana)).length === 0)
+  t.is((await chat(lined, ana)).status, 200)
+})
+
+test.serial('a slot whose admission was not confirmed is freed at once, and not after 95 s', async t => {
+  const ana = await lined.makeUser({ plan: 'pro-12' })
+  t.is((await chat(lined, await lined.makeUser({ plan: 'pro-12' }))).status, 200)
+  const sprung = line.trap({ at: /ai[._]admit/, loss: 'answered', manner: 'cut' })
+  t.deepEqual(failed(await chat(lined, ana)), [503, 'server_overloaded', '2'])
+  await sprung
+  await comesTrue(async () => (await inFlight(lined, ana)).length === 0)
+  t.is((await chat(lined, ana)).status, 200, 'nor did it cost the pacing')
+})
+
+for (const loss of ['lost', 'answered'] as const)
+  test.serial(`a settlement that is ${loss} is tried again, and charges once`, async t => {
+    const ana = await lined.makeUser({ plan: 'enterprise-24' })
+    t.is((await chat(lined, ana)).status, 200)
+    const sprung = line.trap({ at: /ai[._]settle/, loss, manner: 'cut' })
+    t.is((await chat(lined, ana)).status, 200)
+    await sprung
+    t.deepEqual(await inFlight(lined, ana), [])
+    t.is(await tokensOf(lined, ana), 24)
+  })
+
+test.serial('a process that ends lets calls finish for a while, and tells the others to try again', async t => {
+  const { db, log } = api().services
+  const ana = await api().makeUser({ plan: 'enterprise-24' })
+  const ending = callsTo(server(), { db, log, countTokens: null, searches: false, dailyTokens: null })
+  const { services } = api()
+  const calls = services.chatCalls
+  Object.assign(services, { chatCalls: ending })
+  server().next({ silentAfter: 0 }, { headersAfterMs: 300 })
+  const held = start(api(), ana).answer
+  await server().received(1)
+  const finishing = start(api(), ana).answer
+  await server().received(2)
+  const ended = ending.end(1)
+  t.is((await finishing)?.status, 200)
+  const cut = await held
+  t.deepEqual([cut?.status, cut?.headers.get('retry-after')], [503, '1'])
+  await ended
+  t.deepEqual(await inFlight(api(), ana), [])
+  Object.assign(services, { chatCalls: calls })
+})
