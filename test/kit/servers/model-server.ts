@@ -75,6 +75,11 @@ export class ModelServer {
     return server
   }
 
+  /** Requests that are being answered now. */
+  get open(): number {
+    return this.#open.size
+  }
+
   next(...scripts: ModelScript[]): void {
     this.#next.push(...scripts)
   }
