@@ -326,6 +326,7 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
     },
     unreachableAfterSeconds: 5,
     apiDrainSeconds: 10,
+    chatGraceSeconds: 7,
     eventStreams: { pingMs: 15_000, maxMs: 600_000, bufferedBytes: 1_048_576, stalledMs: 20_000, lookMs: 5000 },
     idleReaderMs: { pieces: 30_000, body: 15_000 },
     autorestart: { ranSeconds: 60, everyMinutes: 60 },
@@ -519,6 +520,30 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
   },
   // Contract 3.5: 24 characters.
   'accounts/usernames.ts': { usernameLength: 24 },
+  'ai/chat-limits.ts': {
+    chatLimits: {
+      bodyBytes: 2_097_152,
+      messages: 100,
+      tools: 32,
+      maxTemperature: 2,
+      seconds: 90,
+      slotSeconds: 95,
+      minAnswerTokens: 16,
+    },
+    settling: { tries: 3, pauseMs: 100, withinMs: 5000 },
+    usageDays: 90,
+  },
+  'ai/failures.ts': { patientSeconds: 60 },
+  'ai/search-terms.ts': {
+    searchTerms: { rounds: 3, searches: 3, results: 5, characters: 1000, query: 400, timeoutMs: 5000 },
+  },
+  'ai/upstreams.ts': {
+    answerCaps: { answer: 1_048_576, json: 8_388_608, stream: 67_108_864 },
+    tokenizeMs: 1000,
+    upstreamBreaker: { failures: 3, pauseMs: 10_000 },
+    upstreamSlots: { waitMs: 5000, waitingPerAccount: 32 },
+    upstreamTimes: { connectMs: 2000, firstPieceMs: 30_000, silenceMs: 20_000, afterFinishMs: 2000 },
+  },
   // Contract 4.24, V1.
   'apps/variables.ts': { variableLimits: { max: 256, nameCharacters: 1024, valueCharacters: 4096 } },
   // Contract 6.8.
