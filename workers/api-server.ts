@@ -1,10 +1,8 @@
 import type { Server } from 'node:http'
-import type { Logger } from 'pino'
 import { archives } from '../activities/archives/process.ts'
 import { siteverifyCaptcha } from '../activities/captcha/siteverify.ts'
 import { domainRecords } from '../activities/dns/domain-records.ts'
 import { resolverDns } from '../activities/dns/resolver.ts'
-import { openLanguageModel, openTokenizer } from '../activities/language-model/select.ts'
 import { openObjectStore } from '../activities/objects/select.ts'
 import { surfaces } from '../api/app.ts'
 import { hostCall } from '../api/hosts/host-call.ts'
@@ -29,12 +27,11 @@ import { s3Credentials } from '../api/s3/credentials.ts'
 import type { Services } from '../api/services.ts'
 import { healthChecks } from '../api/status/health.ts'
 import { ServiceStatus } from '../api/status/service-status.ts'
-import { ChatCalls } from '../api/v2/ai/chat-calls.ts'
 import { Outcomes } from '../api/v2/apps/outcomes.ts'
 import { resolvesNames } from '../api/v2/databases/database-address.ts'
 import { DeploySourceCache } from '../api/v2/git/deploy-sources.ts'
 import { PushSlots } from '../api/v2/git/push-slots.ts'
-import { type Db, openDatabase } from '../db/database.ts'
+import { openDatabase } from '../db/database.ts'
 import { readDeploySources } from '../db/deploys/deploy-sources.ts'
 import { listHosts } from '../db/hosts/hosts.ts'
 import { Notifications } from '../db/notifications.ts'
@@ -52,6 +49,7 @@ import { analyticsKey, demandMasterKey } from '../policy/keys.ts'
 import { wholeLogs } from '../policy/limits.ts'
 import { roundSeconds } from '../policy/rounds.ts'
 import { apiDrainSeconds, chatGraceSeconds, commandTimeouts, databaseTimeouts } from '../policy/timeouts.ts'
+import { openChatCalls } from './chat-calls.ts'
 import { openLog, openTemporal, runProcess } from './connect.ts'
 import { withCrashPoints } from './crash-points.ts'
 import { edgeAnswers } from './edge-answers.ts'
@@ -132,7 +130,7 @@ export async function serveApi(config: Config): Promise<void> {
       ? httpAnalytics(`http://127.0.0.1:${config.analytics.port}`, analyticsKey(masterKey))
       : noAnalytics,
     networkAnswers: new RememberedAnswers(),
-    chatCalls: chatCalls(config, log, db),
+    chatCalls: openChatCalls(config, db, log),
     service: new ServiceStatus(healthChecks({ db, store, pingEdge: () => edgeAnswers(config.edge), pingWorkflows })),
     isInside: address => inside.has(address),
     isBlocked: await openCountries(config.blockedCountries, config.addresses.countryDatabase),
@@ -176,18 +174,6 @@ export async function serveApi(config: Config): Promise<void> {
   life.onEnd(async () => services.access.leave())
   life.ready()
   log.info({ ports: config.ports }, 'api ready')
-}
-
-function chatCalls({ ai, apiProcesses: processes }: Config, log: Logger, db: Db): ChatCalls {
-  const { upstreams, searchUrl, dailyTokens } = ai
-  return new ChatCalls({
-    db,
-    log,
-    model: upstreams.length > 0 ? openLanguageModel(ai, { processes, log }) : null,
-    countTokens: openTokenizer(ai),
-    searches: searchUrl !== null,
-    dailyTokens,
-  })
 }
 
 function listening(server: Server, port: number, address: string): Promise<Server> {

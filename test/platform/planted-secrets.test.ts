@@ -10,13 +10,16 @@ import { testPlatform } from '../kit/platform/platform.ts'
 import { commandLines, filesWith, historyOf, searchFor, tablesWith } from '../kit/platform/secret-search.ts'
 import { configOf, nodeProgram } from '../kit/programs.ts'
 import { readMail, startMailServer } from '../kit/servers/mail-server.ts'
+import { ModelServer, toolCall } from '../kit/servers/model-server.ts'
 import { ask, type Seen } from '../kit/servers/origin.ts'
 import { startProxy } from '../kit/servers/proxy.ts'
 import { zipOf } from '../kit/zips.ts'
 
 const git = await startGitServer()
 const mail = await startMailServer()
-test.after.always('stop the git server and the mail server', () => Promise.all([git.stop(), mail.stop()]))
+const model = await ModelServer.start()
+test.after.always('stop the servers', () => Promise.all([git.stop(), mail.stop(), model.stop()]))
+const modelKey = `sk-${randomBytes(12).toString('hex')}`
 const mailPassword = `mail-${randomBytes(12).toString('hex')}`
 const sink = logSink()
 const started = testPlatform({
@@ -26,6 +29,8 @@ const started = testPlatform({
     HEALTH_GATE_SECONDS: '4',
     SMTP_URL: `smtp://berth:${mailPassword}@${mail.host}:${mail.port}`,
     MAIL_FROM: 'berth@example.org',
+    AI_UPSTREAM_URL: model.url,
+    AI_UPSTREAM_KEY: modelKey,
   },
 })
 
@@ -201,6 +206,24 @@ test('a secret from any input is in no log, history, refusal, row or command lin
     { as: key, body: json({ object: 'x', password: secret('refused password') }) },
     'refused',
   )
+
+  // Language models: what is said is nowhere, also where it was refused or broke off.
+  secret('model key', modelKey)
+  const chat = async (body: object, refused?: 'refused') => {
+    const { key } = await api.makeUser({ plan: 'enterprise-24' })
+    return send('api', 'POST /v2/ai/chat/completions', { as: key, body: json(body) }, refused)
+  }
+  const conversation = () => ({ messages: [{ role: 'user', content: secret('message') }] })
+  model.next({ text: secret('completion'), toolCalls: [toolCall('f', { a: secret('argument') })] })
+  await chat({ ...conversation(), tools: [{ type: 'function', function: { name: 'f', description: secret('tool') } }] })
+  t.is(model.requests[0]!.headers.authorization, `Bearer ${modelKey}`)
+  for (const status of [400, 401, 500]) {
+    model.next({ status, body: json({ error: { message: `${secret('error of the model')} ${modelKey}` } }) })
+    await chat(conversation(), 'refused')
+  }
+  model.next({ text: [secret('broken completion'), 'x'], cutAfter: 3 })
+  await chat(conversation(), 'refused')
+  await chat({ messages: [{ role: secret('refused role'), content: secret('refused message') }] }, 'refused')
 
   // The proxy logs why an upstream is missing, but not the request.
   await send(

@@ -23,6 +23,7 @@ import * as operations from '../../../db/operations/operations.ts'
 import { thisMachine } from '../../../lib/machine.ts'
 import { type Config, parseConfig } from '../../../policy/config.ts'
 import { installationMark } from '../../../policy/ids.ts'
+import { openChatCalls } from '../../../workers/chat-calls.ts'
 import { openTemporal } from '../../../workers/connect.ts'
 import { type HostParts, openHost } from '../../../workers/host/host-parts.ts'
 import { startHost } from '../../../workers/host/host-worker.ts'
@@ -180,6 +181,8 @@ export class TestPlatform {
     undo.push(() => client.connection.close())
     const lanes = temporalLanes(client, { queuePrefix: config.queuePrefix, idleSeconds: 5 })
     const ask = hostCall(database.db, masterKey)
+    const chatCalls = openChatCalls(config, database.db, log)
+    undo.push(() => chatCalls.end(0))
     const services = ({ rates }: Services) => ({
       lanes: lanes as never,
       databaseLanes: temporalDatabaseLanes(client, { queuePrefix: config.queuePrefix, idleSeconds: 5 }) as never,
@@ -189,6 +192,7 @@ export class TestPlatform {
       domainRecords: domainRecords(resolverDns(config.domains.dnsServers), config),
       hosts: httpHostReader(database.db, ask) as never,
       live: new LiveFeeds(hostLive(ask), rates),
+      chatCalls,
       store,
       log,
     })

@@ -46,6 +46,17 @@ test('section 9 has the numbers of policy/, and all of those that limit requests
   )
 })
 
+test('section 13 has the limits of the tiers for language models', t => {
+  const written = rowsOf('13.5')
+    .slice(1)
+    .map(([name, ...figures]) => [name!.replaceAll('`', ''), ...figures.map(Number)])
+  const figures = ['standard-4', 'pro-12', 'enterprise-24'].map(plan => {
+    const [perDay, ...rest] = plansAsAgreed[plan]!.slice(-5)
+    return [plan.split('-')[0], ...rest, perDay]
+  })
+  t.deepEqual(written, figures)
+})
+
 test('section 11 has the plans with their figures, in the order of downgrades', t => {
   const written = rowsOf('11.1')
     .slice(1)
