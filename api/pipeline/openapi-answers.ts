@@ -24,6 +24,11 @@ export const answerHeaders = {
     schema: { type: 'string', format: 'date-time' },
   },
   Location: { description: 'Where to continue.', schema: { type: 'string', format: 'uri' } },
+  ShouldRetry: {
+    description: 'Clients must not try again by themselves: the time in Retry-After is over a minute.',
+    schema: { const: 'false' },
+  },
+  FinishReason: { description: 'The answer was cut off at its longest.', schema: { const: 'length' } },
 } as const
 
 const wireNames = {
@@ -33,6 +38,8 @@ const wireNames = {
   Replayed: 'Idempotent-Replayed',
   CachedAt: 'X-Cached-At',
   Location: 'Location',
+  ShouldRetry: 'X-Should-Retry',
+  FinishReason: 'X-Finish-Reason',
 } as const satisfies Record<keyof typeof answerHeaders, string>
 
 /** Every answer of an endpoint by its status, with headers. */
@@ -51,7 +58,7 @@ export function responsesOf(endpoint: Endpoint): Json {
 }
 
 /** Headers of an answer with this status, beyond those that HTTP itself requires. */
-function headersOf({ operation, errors }: Endpoint, status: number): Json {
+function headersOf({ name, wire, operation, errors }: Endpoint, status: number): Json {
   const isStored = status < 500 && ![401, 403, 429].includes(status)
   const isSent: Record<keyof typeof answerHeaders, boolean> = {
     RequestId: true,
@@ -60,6 +67,8 @@ function headersOf({ operation, errors }: Endpoint, status: number): Json {
     Replayed: isStored && (errors?.includes('IDEMPOTENCY_KEY_REUSED') ?? false),
     CachedAt: status === 200 && (errors?.includes('ANALYTICS_BUSY') ?? false),
     Location: status === 302,
+    ShouldRetry: wire === 'ai' && (status === 429 || status === 503),
+    FinishReason: status === 200 && name === 'ai.chat',
   }
   const names = Object.keys(wireNames) as (keyof typeof wireNames)[]
   return Object.fromEntries(

@@ -132,13 +132,21 @@ function planOfRow(name: string, row: unknown): Plan {
   if (!isObject(row)) throw new Error(`Plan "${name}" is not an object of figures.`)
   // An older table without these figures gets those of the plan's family.
   const { data, error } = planSchema.safeParse({ ...ofTier(name), ...row })
-  if (data) return data
+  if (data) return withUsableModels(name, data)
   const unknown = error.issues.find(issue => issue.code === 'unrecognized_keys')
   if (unknown)
     throw new Error(
       `Plan "${name}" has no figure ${JSON.stringify(unknown.keys[0])}. Figures: ${Object.keys(planSchema.shape).join(', ')}`,
     )
   throw new Error(`Plan "${name}": ${String(error.issues[0]!.path[0])} must be a whole number from 0 to ${maxFigure}.`)
+}
+
+/** A plan with tokens also needs what a call takes: with a 0 there, its calls would be told to wait for ever. */
+function withUsableModels(name: string, plan: Plan): Plan {
+  const needed = ['aiContextTokens', 'aiOutputTokens', 'aiConcurrent'] as const
+  const missing = plan.aiTokensPerDay > 0 && needed.find(figure => plan[figure] === 0)
+  if (missing) throw new Error(`Plan "${name}": ${missing} must be at least 1, as aiTokensPerDay is not 0.`)
+  return plan
 }
 
 /** The family of a plan, which decides about options: its name up to the first hyphen (`hobby`, `standard`, `pro`, `enterprise`, `free`). */

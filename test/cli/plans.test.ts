@@ -58,6 +58,7 @@ test('an invalid plans file is refused with its name and the reason', t => {
     [{ free: {} }, /Plan "free": memoryMb must be a whole number/],
     [{ free: { ...free, memoryMb: '1' } }, /"free": memoryMb/],
     [{ free: { ...free, requestsPerMinute: 1.5 } }, /"free": requestsPerMinute/],
+    [{ free: { ...free, aiTokensPerDay: 1 } }, /"free": aiContextTokens must be at least 1/],
     [{ free: { ...free, blobGb: 1e12 } }, /"free": blobGb/],
     [{ free: { ...free, workspaces: -1 } }, /"free": workspaces/],
     [{ free: { ...free, memoryMB: 1 } }, /no figure "memoryMB"\. Figures: memoryMb, /],

@@ -98,6 +98,7 @@ export class ChatCalls {
     return exact ?? estimateTokens(request.messages, request.tools)
   }
 
+  /** The log line has how much was said, and never what. */
   async #call(
     model: LanguageModel,
     { caller, exchange: { requestId }, request }: Question,
@@ -106,17 +107,22 @@ export class ChatCalls {
   ): Promise<Completion> {
     const { id, maxTokens } = await this.#admit(caller, request, promptTokens)
     let used: TokenUsage | undefined
+    let outcome = 'failed'
     try {
       const completion = await model.complete({ ...request, maxTokens }, { account: caller.user.id, signal, requestId })
       used = completion.usage
+      outcome = completion.finish
       return completion
     } catch (failure) {
       if (!(failure instanceof ModelFailure)) throw failure
       used = failure.generated
+      outcome = failure.reason
       if (failure.reason === 'refused') throw new ApiError('INVALID_REQUEST')
       throw new ApiError('SERVER_OVERLOADED', undefined, this.#isEnding ? endingSeconds : undefined)
     } finally {
       await this.#settle(id, used, requestId)
+      const account = caller.user.id
+      this.#options.log.info({ requestId, account, key: keyOf(caller), outcome, ...used }, 'chat completion')
     }
   }
 

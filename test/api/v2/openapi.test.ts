@@ -87,6 +87,9 @@ test('headers of answers and streams are described', t => {
   t.deepEqual(headersOf('/v2/apps', 'post', 200), ['X-Request-Id', 'X-Operation-Id', 'Idempotent-Replayed'])
   t.deepEqual(headersOf('/v2/apps', 'post', 429), ['X-Request-Id', 'Retry-After'])
   t.deepEqual(headersOf('/v2/users/me', 'get', 503), ['X-Request-Id', 'Retry-After'])
+  const chat = '/v2/ai/chat/completions'
+  t.deepEqual(headersOf(chat, 'post', 429), ['X-Request-Id', 'Retry-After', 'X-Should-Retry'])
+  t.deepEqual(headersOf(chat, 'post', 200), ['X-Request-Id', 'X-Finish-Reason'])
   const logs = paths['/v2/apps/{appId}/deployments/{deploymentId}/logs']!.get!
   t.deepEqual(Object.keys(logs.responses[200]!.content!), ['application/json', 'text/event-stream'])
   t.true(logs.parameters.some(({ name }) => name === 'Last-Event-ID'))
