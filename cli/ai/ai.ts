@@ -14,9 +14,9 @@ import { usageTable, usageView } from './usage-table.ts'
 
 const help = `
 Examples:
-  berth ai check                                does every language model accept our requests, and how soon does it answer
-  berth ai calls                                what is being answered now
-  berth ai usage                                tokens of the last 7 days, by day and account
+  berth ai check                                    does every language model accept our requests, and how soon does it answer
+  berth ai calls                                    what is being answered now
+  berth ai usage                                    tokens of the last 7 days, by day and account
   berth ai usage --user ana@example.com --days 30   by day and key of one account
 Limit a key: berth keys create --user <user> --scopes ai:chat --ai-tokens-per-day 100000`
 

@@ -34,7 +34,7 @@ export function checkAddresses(settings: AiSettings): Promise<CheckedAddress[]> 
   ])
 }
 
-/** These are replaced or left out while they are away, so more than that is not asked of them. */
+/** A part without which calls are answered nevertheless: it works, or is away. */
 async function checked(
   part: 'tokenizer' | 'web search',
   address: string,

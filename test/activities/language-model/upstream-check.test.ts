@@ -19,7 +19,7 @@ async function scene(t: ExecutionContext, own: Record<string, string> = { AI_UPS
   }
 }
 
-test('what the operator must fix is told from what may pass, each with the setting', async t => {
+test('what the operator must fix is REFUSED, with the setting; what may pass is away', async t => {
   const { check } = await scene(t)
   const secret = 'hidden-key SECRET TEXT'
   for (const [status, state, why] of [
@@ -69,7 +69,7 @@ test('a model that refuses so small an answer gets a second request, and one wit
   t.is(typeof empty.firstPieceMs, 'number')
 })
 
-test('a server that requires a key is told from one that refuses it', async t => {
+test('a server that requires a key is reported differently from one that refuses it', async t => {
   const { check } = await scene(t, {})
   t.is((await check({ status: 401 })).why, 'it requires a key (401): set AI_UPSTREAM_KEY')
 })

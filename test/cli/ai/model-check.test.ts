@@ -21,7 +21,7 @@ async function models(t: ExecutionContext, count: number): Promise<ModelServer[]
 }
 
 test.serial(
-  'each language model is asked for one token, with its key and model, and reported with its time',
+  'each language model gets a request for one token, with its key and model, and is reported with its time',
   async t => {
     const servers = await models(t, 2)
     const own = {
@@ -58,7 +58,7 @@ test.serial('one that does not accept fails the command; nothing shows a key or 
   }
 })
 
-test.serial('with a web search models are asked with its function; search and tokenizer are checked too', async t => {
+test.serial('with a web search requests have its function; search and tokenizer are checked too', async t => {
   const [model] = await models(t, 1)
   const asked: string[] = []
   const answers: Record<string, string> = { '/tokenize': '{"count":1}', '/search': '{"results":[]}' }
