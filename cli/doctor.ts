@@ -12,6 +12,8 @@ import { runningProcesses } from '../workers/supervisor/supervisor.ts'
 import { runningSupervisor } from '../workers/supervisor/supervisor-lock.ts'
 import { drillFinding } from './databases/drills.ts'
 import { databaseFindings } from './databases/offer.ts'
+import { hostAndPort, listens } from './doctor/addresses.ts'
+import { aiFindings } from './doctor/ai-upstreams.ts'
 import {
   addressFinding,
   diskFinding,
@@ -31,11 +33,9 @@ import { routeFinding } from './doctor/route-state.ts'
 import { clientWire, databaseWire, temporalWire } from './doctor/wires.ts'
 import { withInstallation } from './installation/database.ts'
 import { type Installation, loadInstallation } from './installation/installation.ts'
-import { toyModelWords } from './installation/summary.ts'
 import { storedSegments } from './ops/stored-segments.ts'
 import { systemContainer } from './secrets/outside-verdicts.ts'
 import { containersLiveOn, engineVersion } from './services/docker.ts'
-import { accepts } from './services/proxy.ts'
 import { findProgram, isRoot } from './services/system-packages.ts'
 
 const help = `
@@ -67,7 +67,7 @@ async function examine(installation: Installation, manner: Manner): Promise<Find
     clientWire(config),
     temporalWire(config),
     databaseWire(config),
-    ...(installation.runsToyModel ? [{ name: 'ai', state: toyModelWords }] : []),
+    ...(await aiFindings(installation)),
   ]
   if (inContainers) return [...machine, ...(await partFindings(installation, manner))]
   const supervisor = runningSupervisor(runFolder)
@@ -167,19 +167,6 @@ function addressFindings({ config, external, inContainers }: Installation, manne
       const silent = probes.flat()
       return addressFinding(name, { addresses, silent, elsewhere: silent.filter(isElsewhere) }, part, manner, setting)
     }),
-  )
-}
-
-function hostAndPort(url: string, usual = url.startsWith('https:') ? 443 : 80): string {
-  const { hostname, port } = new URL(url)
-  return `${hostname}:${port || usual}`
-}
-
-function listens(address: string): Promise<boolean> {
-  const { hostname, port } = new URL(`tcp://${address}`)
-  return accepts(hostname.replace(/^\[|\]$/g, ''), Number(port)).then(
-    () => true,
-    () => false,
   )
 }
 

@@ -28,7 +28,7 @@ const help = `
 To rotate: berth secrets rotate, berth down, berth up, and once status shows no values of the old key: berth secrets drop <key>.
 Hosts on other machines need the same BERTH_SEAL_KEYS before the platform starts again. Key ${firstKeyId} derives from the root secret and stays.
 If the environment of a process may have leaked: do all of this, then berth secrets rotate --master --database, berth down, berth up.
-Secrets of outside systems (object store, mail, git provider, captcha): create new ones there, then berth secrets rotate --store, and so on.
+Secrets of outside systems (object store, mail, git provider, captcha, language models): create new ones there, then berth secrets rotate --store, and so on.
 For a database of your own, change the password there and in DATABASE_URL: docs/installation.md.`
 
 export function secretsCommand(program: Command): void {
@@ -47,20 +47,20 @@ export function secretsCommand(program: Command): void {
     .option('--mail', 'replace SMTP_URL instead')
     .option('--git', "replace the git provider's key and secrets instead")
     .option('--captcha', "replace the captcha provider's secret instead")
-    .option('--from <file>', 'with the last four: read lines NAME=value, - for standard input; default: prompt')
+    .option('--ai', 'replace the keys of the language models instead')
+    .option('--from <file>', 'with the last five: read lines NAME=value, - for standard input; default: prompt')
     .option('--yes', 'with --master: do not ask for confirmation')
     .option('--json', 'as one JSON object')
     .action(async ({ master, database, yes, json, from, ...chosen }: RotateOptions) => {
       const [system, ...more] = outsideSystems.filter(name => chosen[name])
       if (system) {
-        if (more.length > 0 || master || database)
-          throw new Error('Rotate one at a time: --store, --mail, --git or --captcha.')
+        if (more.length > 0 || master || database) throw new Error(`Rotate one at a time: ${systemOptions}.`)
         requireAccess(system)
         const done = await rotateOutside(system, await newValues(system, from))
         console.log(json ? JSON.stringify(done) : outsideWords(done))
         return
       }
-      if (from !== undefined) throw new Error('--from needs --store, --mail, --git or --captcha.')
+      if (from !== undefined) throw new Error(`--from needs ${systemOptions}.`)
       const { dataDir } = installationWithKeys()
       if (master || database) {
         if (master) await confirm(`Rotate the root secret? ${endsWithMaster}`, yes)
@@ -79,7 +79,7 @@ export function secretsCommand(program: Command): void {
   secrets
     .command('check')
     .description(
-      'check that the object store, mail server, git provider and captcha provider accept the present secrets',
+      'check that the object store, mail server, git provider, captcha provider and language models accept the present secrets',
     )
     .option('--json', 'as a JSON array')
     .action(async ({ json }: { json?: boolean }) => {
@@ -111,6 +111,8 @@ export function secretsCommand(program: Command): void {
       console.log(json ? JSON.stringify({ dropped: key }) : `Key ${key} was removed.`)
     })
 }
+
+const systemOptions = '--store, --mail, --git, --captcha or --ai'
 
 interface RotateOptions extends Partial<Record<OutsideSystem, boolean>> {
   from?: string

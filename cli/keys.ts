@@ -15,6 +15,7 @@ interface CreateOptions {
   scopes?: string
   resources?: string
   prefixes?: string
+  aiTokensPerDay?: string
   name?: string
   json?: boolean
 }
@@ -28,6 +29,7 @@ export function keysCommand(program: Command): void {
     .option('--scopes <list>', 'comma-separated; default: full access')
     .option('--resources <ids>', 'comma-separated ids of applications and databases; default: all')
     .option('--prefixes <list>', 'comma-separated folders of objects; default: all')
+    .option('--ai-tokens-per-day <n>', "daily tokens at the AI gateway; default: as many as the account's plan grants")
     .option('--name <name>', 'a name for the key', 'default')
     .option('--json', 'as one JSON object')
     .action(async ({ user, json, ...options }: CreateOptions) => {
@@ -77,7 +79,7 @@ export function keysCommand(program: Command): void {
 }
 
 /** The limits of a key. Throws an Error that names an invalid option. */
-function limitsOf(options: Pick<CreateOptions, 'scopes' | 'resources' | 'prefixes'>) {
+function limitsOf(options: Omit<CreateOptions, 'user' | 'name' | 'json'>) {
   const granted = scopeList(options.scopes)
   const resources = options.resources === undefined ? null : split(options.resources)
   if (resources && (resources.length === 0 || !resources.every(id => resourceIdPattern.exec(id)?.[1] === id)))
@@ -88,13 +90,20 @@ function limitsOf(options: Pick<CreateOptions, 'scopes' | 'resources' | 'prefixe
   const prefixes = folders && prefixLimits(folders)
   if (prefixes === undefined || prefixes?.length === 0)
     throw new Error('--prefixes must be folders, such as images/2030.')
-  return { scopes: granted, resources, prefixes }
+  return { scopes: granted, resources, prefixes, aiTokensPerDay: tokensFrom(options.aiTokensPerDay) }
 }
 
-function rightsOf({ scopes, resources, prefixes, expires_at }: KeyRow): string {
+function tokensFrom(text: string | undefined): number | null {
+  if (text === undefined) return null
+  if (!/^[1-9]\d{0,14}$/.test(text)) throw new Error('--ai-tokens-per-day must be a whole number from 1.')
+  return Number(text)
+}
+
+function rightsOf({ scopes, resources, prefixes, expires_at, ai_tokens_per_day }: KeyRow): string {
   const rights = [scopes?.join(',') ?? 'full access']
   if (resources) rights.push(`only of ${resources.join(',')}`)
   if (prefixes) rights.push(`only below ${prefixes.join(',')}`)
+  if (ai_tokens_per_day !== null) rights.push(`${ai_tokens_per_day} tokens of the AI gateway a day`)
   if (expires_at) rights.push(`until ${expires_at.toISOString().slice(0, 16)}`)
   return rights.join(', ')
 }

@@ -16,6 +16,7 @@ export const verbs: Record<string, () => Promise<(program: Command) => void>> = 
   plans: async () => (await import('./plans.ts')).plansCommand,
   keys: async () => (await import('./keys.ts')).keysCommand,
   secrets: async () => (await import('./key-rotation.ts')).secretsCommand,
+  ai: async () => (await import('./ai/ai.ts')).aiCommand,
   databases: async () => (await import('./databases/databases.ts')).databasesCommand,
   domains: async () => (await import('./domains/domains.ts')).domainsCommand,
   certificates: async () => (await import('./domains/domains.ts')).certificatesCommand,

@@ -1,9 +1,11 @@
 import { randomBytes } from 'node:crypto'
 import { Readable } from 'node:stream'
 import type { CaptchaSettings } from '../../policy/accounts/captcha.ts'
+import type { AiUpstream } from '../../policy/ai/ai-settings.ts'
 import { ApiError } from '../../policy/errors.ts'
 import { siteverifyCaptcha } from '../captcha/siteverify.ts'
 import type { GitProvider } from '../git-provider/port.ts'
+import { checkUpstream } from '../language-model/upstream-check.ts'
 import { loginRefused, type SmtpServer, smtpLogin } from '../mail/smtp.ts'
 import type { ObjectStore } from '../objects/port.ts'
 import { storeMark } from './installation.ts'
@@ -104,6 +106,17 @@ export async function checkCaptcha(settings: Pick<CaptchaSettings, 'verifyUrl' |
   } catch (error) {
     return { settings: name, ...refusedBy(error) }
   }
+}
+
+/** Requests an answer of one token from each language model, in their order. */
+export function checkAi(upstreams: readonly AiUpstream[]): Promise<Verdict[]> {
+  return Promise.all(
+    upstreams.map(async (upstream, n): Promise<Verdict> => {
+      const { state, why } = await checkUpstream(upstream)
+      const settings = upstreams.length === 1 ? 'AI_UPSTREAM_KEY' : `AI_UPSTREAM_KEY (upstream ${n + 1})`
+      return { settings, state, why: why ?? (upstream.key ? undefined : 'it has no key') }
+    }),
+  )
 }
 
 /** Network codes for a system that does not answer. */

@@ -1,4 +1,5 @@
 import {
+  checkAi,
   checkCaptcha,
   checkGit,
   checkMail,
@@ -29,6 +30,7 @@ export async function checkSystem(
   }
   if (system === 'mail') return config.mail.smtp ? [await checkMail(config.mail.smtp)] : []
   if (system === 'git') return config.gitProvider ? checkGit(() => openGitProvider(config)) : []
+  if (system === 'ai') return checkAi(config.ai.upstreams)
   return config.captcha ? [await checkCaptcha(config.captcha)] : []
 }
 
@@ -59,7 +61,7 @@ export async function checkAll(installation: Installation, db: Db): Promise<Line
 }
 
 /** Secrets that cannot be checked, or not from here, count as accepted. */
-export const accepted = ({ state }: Line): boolean => state !== 'REFUSED' && state !== 'away'
+export const accepted = ({ state }: Pick<Line, 'state'>): boolean => state !== 'REFUSED' && state !== 'away'
 
 export const verdictLines = (verdicts: readonly Line[]): string =>
   columns(

@@ -156,11 +156,14 @@ export interface KeyRow {
   created_at: Date
   expires_at: Date | null
   revoked_at: Date | null
+  /** Tokens of language models per UTC day; null = as many as the account. */
+  ai_tokens_per_day: number | null
 }
 
 export async function listKeys(db: Db, userId: string): Promise<KeyRow[]> {
   return db('api_keys')
     .select('id', 'user_id', 'name', 'scopes', 'resources', 'prefixes', 'created_at', 'expires_at', 'revoked_at')
+    .select(db.raw('ai_tokens_per_day::float8'))
     .where({ user_id: userId })
     .orderBy('created_at')
 }

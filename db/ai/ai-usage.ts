@@ -7,6 +7,7 @@ import { statement } from '../statement.ts'
 /** What an account used by one key on one day. */
 export interface UsageRow {
   user_id: string
+  email: string
   /** Null: by sessions. */
   key_id: string | null
   /** UTC, as YYYY-MM-DD. */
@@ -40,8 +41,9 @@ export function recordRefusal(db: Db, userId: string, keyId: string | null, code
 /** Usage of the last `days` days, today included, newest first; of one account, or of all of them. */
 export async function listUsage(db: Db, { userId, days }: { userId?: string; days: number }): Promise<UsageRow[]> {
   const { rows } = await db.raw(
-    `select user_id, nullif(key_id, '') as key_id, day::text, requests::float8, prompt_tokens::float8, completion_tokens::float8, refusals
-       from ai_days
+    `select user_id, email, nullif(key_id, '') as key_id, day::text, requests::float8, prompt_tokens::float8,
+            completion_tokens::float8, refusals
+       from ai_days join users on users.id = user_id
       where day > (now() at time zone 'UTC')::date - :days::int and (:userId::text is null or user_id = :userId)
       order by day desc, user_id, key_id`,
     { userId: userId ?? null, days },
@@ -62,16 +64,23 @@ export async function usedToday(db: Db, subjects: readonly string[]): Promise<Ma
 export interface CallInFlight {
   id: string
   user_id: string
+  /** Null: the account is deleted. */
+  email: string | null
+  /** Null: by a session. */
   key_id: string | null
+  /** Reserved. */
   tokens: number
   started_at: Date
+  /** Its slot is free from then on, whatever became of the call. */
   ends_at: Date
 }
 
 /** Oldest first. */
 export async function listCalls(db: Db, limit: number): Promise<CallInFlight[]> {
   const { rows } = await db.raw(
-    `select id, user_id, key_id, tokens::float8, started_at, ends_at from ai_calls where ends_at > now() order by started_at limit ?`,
+    `select c.id, c.user_id, u.email, c.key_id, c.tokens::float8, c.started_at, c.ends_at
+       from ai_calls c left join users u on u.id = c.user_id
+      where c.ends_at > now() order by c.started_at limit ?`,
     [limit],
   )
   return rows

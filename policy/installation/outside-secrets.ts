@@ -13,6 +13,7 @@ export const outsideSecrets = {
     processes: ['host', 'api'],
   },
   captcha: { settings: ['CAPTCHA_SECRET_KEY'], processes: ['api'] },
+  ai: { settings: ['AI_UPSTREAM_KEY'], processes: ['api'] },
 } as const
 
 export type OutsideSystem = keyof typeof outsideSecrets

@@ -9,6 +9,7 @@ import { rows } from '../kit/rows/rows.ts'
 import { CaptchaProviderServer } from '../kit/servers/captcha-provider.ts'
 import { testDatabase } from '../kit/servers/database.ts'
 import { startMailServer } from '../kit/servers/mail-server.ts'
+import { ModelServer } from '../kit/servers/model-server.ts'
 
 const database = testDatabase()
 const folder = mkdtempSync(join(tmpdir(), 'berth-container-'))
@@ -27,7 +28,7 @@ async function inContainer(own: Record<string, string>, ...args: string[]) {
 const without = {
   host: { GIT_PROVIDER_PRIVATE_KEY: '' },
   worker: { SMTP_URL: '', MAIL_FROM: '' },
-  api: { GIT_PROVIDER_PRIVATE_KEY: '', CAPTCHA_SECRET_KEY: '' },
+  api: { GIT_PROVIDER_PRIVATE_KEY: '', CAPTCHA_SECRET_KEY: '', AI_UPSTREAM_KEY: '' },
 }
 
 test.serial(
@@ -35,15 +36,16 @@ test.serial(
   async t => {
     const check = async (own: Record<string, string>) => (await inContainer(own, 'secrets', 'check')).stdout
     const askApi = /^CAPTCHA_SECRET_KEY +not known here: run this command in the container api$/m
+    const askForModels = /^AI_UPSTREAM_KEY +not known here: run this command in the container api$/m
     const askWorker = /^SMTP_URL +not known here: run this command in the container worker$/m
     const askForGit = /^GIT_PROVIDER_PRIVATE_KEY, .* +not known here: run this command in the container host or api$/m
     for (const [name, words] of [
-      ['host', [askWorker, askApi]],
-      ['worker', [askForGit, askApi]],
+      ['host', [askWorker, askApi, askForModels]],
+      ['worker', [askForGit, askApi, askForModels]],
       ['api', [askWorker]],
     ] as const) {
       const output = await check(without[name])
-      for (const word of [askApi, askWorker, askForGit])
+      for (const word of [askApi, askWorker, askForGit, askForModels])
         t.is(word.test(output), (words as readonly RegExp[]).includes(word), `${name}: ${word}\n${output}`)
     }
   },
@@ -73,6 +75,7 @@ test.serial('new values are read only where the system is configured', async t =
     /no access to that system .*run this command in the container api\.$/,
   )
   t.regex((await rotate(without.host, 'mail')).stderr, /run this command in the container worker\.$/)
+  t.regex((await rotate(without.worker, 'ai')).stderr, /run this command in the container api\.$/)
   t.regex((await rotate(without.worker, 'mail')).stderr, /ENOENT/, 'the values are read')
 })
 
@@ -85,6 +88,29 @@ test.serial('the doctor reports of the mail server only what its container knows
   )
   t.regex((await mailLine(without.worker)) ?? '', /^files in .*no SMTP_URL is set/)
 })
+
+test.serial(
+  'the doctor connects to the language models where its container knows them, and requests nothing',
+  async t => {
+    const aiLine = async (own: Record<string, string>) =>
+      /^(.) +ai +(.*)$/m.exec((await inContainer(own, 'doctor')).stdout)?.slice(1)
+    t.deepEqual(await aiLine(without.host), [
+      ' ',
+      'language models unknown here: run this command in the container api',
+    ])
+    t.is(await aiLine(without.api), undefined)
+    const model = await ModelServer.start()
+    t.teardown(() => model.stop())
+    const { host } = new URL(model.url)
+    const both = { ...without.api, AI_UPSTREAM_URL: `${model.url},http://127.0.0.1:9/v1` }
+    t.deepEqual(await aiLine({ ...without.api, AI_UPSTREAM_URL: model.url }), [
+      ' ',
+      `language models answer at ${host}`,
+    ])
+    t.deepEqual(await aiLine(both), ['!', 'NOTHING ANSWERS at 127.0.0.1:9; 1 of 2 language models can be reached'])
+    t.deepEqual(model.requests, [])
+  },
+)
 
 test.serial('the doctor prints one JSON object for scripts', async t => {
   const { stdout } = await inContainer(without.host, 'doctor', '--json')

@@ -2,6 +2,7 @@ import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import test from 'ava'
 import { Command } from 'commander'
+import { aiCommand } from '../../cli/ai/ai.ts'
 import { auditCommand } from '../../cli/audit.ts'
 import { blobCommand } from '../../cli/blob.ts'
 import { databasesCommand } from '../../cli/databases/databases.ts'
@@ -17,6 +18,7 @@ import { opsCommand } from '../../cli/ops.ts'
 import { usersCommand } from '../../cli/users.ts'
 import { verbs } from '../../cli/verbs.ts'
 import { queueMail } from '../../db/accounts/mails.ts'
+import { admitCall, settleCall } from '../../db/ai/ai-calls.ts'
 import { transaction } from '../../db/database.ts'
 import { queueDeploy } from '../../db/deploys/deploys.ts'
 import { recordHostLeft } from '../../db/hosts/hosts.ts'
@@ -73,6 +75,25 @@ async function shop() {
   return { db, url, userId: ana.id, appId: app.id, operationId: queued!.operationId }
 }
 
+/** One call of the AI gateway that was answered, and one in flight. */
+async function useAi(userId: string): Promise<void> {
+  const { db } = await database
+  const budgets = { account: 10_000, key: null, platform: null }
+  const call = { userId, keyId: null, tokens: { prompt: 9, answer: 90 }, slots: 2, pacingSeconds: 0, budgets }
+  const answered = newId()
+  for (const id of [answered, newId()]) await admitCall(db, { ...call, id })
+  await settleCall(db, answered, { prompt: 9, completion: 3 })
+}
+
+test.serial('the check of language models prints the documented keys', async t => {
+  const { url } = await database
+  const settings = { BERTH_DATA: ownFolder(t), DATABASE_URL: url, AI_UPSTREAM_URL: 'http://127.0.0.1:9/v1' }
+  const { stdout } = await operatorHere([aiCommand], settings, 'ai', 'check', '--json')
+  const [entry] = JSON.parse(stdout)
+  t.deepEqual(Object.keys(entry), documented('berth ai check'))
+  t.is(entry.state, 'away')
+})
+
 test.serial('info prints the documented keys', async t => {
   const { db, url } = await shop()
   const env = { BERTH_DATA: ownFolder(t), DATABASE_URL: url, BERTH_MASTER_KEY: '00'.repeat(32) }
@@ -125,9 +146,10 @@ test.serial('the other commands print the documented keys', async t => {
   await db('operations').where({ id: creation }).update({ state: 'success' })
   await openReceipt(db, 'abcd'.repeat(8), 'expiry')
   await queueMail(db, { userId, template: 'memory-out', fields: { app: 'shop', limitMb: 256 } })
+  await useAi(userId)
   const settings = { BERTH_DATA: folder, DATABASE_URL: url, TEMPORAL_ADDRESS: '127.0.0.1:9' }
   const invoice = ['--number', 'R-17', '--amount', 'EUR 1', '--due', '2030-01-31', '--url', 'https://pay.example.org']
-  const loaded = [auditCommand, blobCommand, downCommand, hostsCommand, keysCommand, mailCommand, opsCommand]
+  const loaded = [aiCommand, auditCommand, blobCommand, downCommand, hostsCommand, keysCommand, mailCommand, opsCommand]
   const run = async (...args: string[]) => {
     const { stdout, stderr } = await operatorHere(
       [...loaded, databasesCommand, secretsCommand, usersCommand],
@@ -144,6 +166,8 @@ test.serial('the other commands print the documented keys', async t => {
     ['users list'],
     ['keys create', '--user', userId],
     ['keys list', '--user', userId],
+    ['ai usage'],
+    ['ai calls'],
     ['audit'],
     ['mail list'],
     ['mail invoice', '--user', userId, ...invoice],

@@ -1,4 +1,5 @@
 import test from 'ava'
+import { upstreamFinding } from '../../../cli/doctor/ai-upstreams.ts'
 import {
   addressFinding,
   diskFinding,
@@ -50,6 +51,15 @@ test('a part that a setting names is to be started there, and not by Berth', t =
   )
   t.is(finding.state, 'NOTHING ANSWERS at temporal.internal:7233')
   t.is(finding.remedy, 'start it there: it is set with TEMPORAL_ADDRESS, so Berth does not start it')
+})
+
+test('language models that cannot be reached are reported, with what that means for callers', t => {
+  const [one, two] = ['127.0.0.1:8000', 'models.example.com:443']
+  t.deepEqual(upstreamFinding([one, two], []), { name: 'ai', state: `language models answer at ${one}, ${two}` })
+  t.is(upstreamFinding([one, two], [one]).state, `NOTHING ANSWERS at ${one}; 1 of 2 language models can be reached`)
+  const { state, remedy } = upstreamFinding([one], [one])
+  t.is(state, `NOTHING ANSWERS at ${one}; every call is refused`)
+  t.regex(remedy!, /AI_UPSTREAM_URL.*berth ai check$/)
 })
 
 test('an engine without live-restore is reported, with what to set', t => {

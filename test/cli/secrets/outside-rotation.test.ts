@@ -21,6 +21,7 @@ import { GitProviderServer } from '../../kit/git/git-provider.ts'
 import { CaptchaProviderServer } from '../../kit/servers/captcha-provider.ts'
 import { testDatabase } from '../../kit/servers/database.ts'
 import { startMailServer } from '../../kit/servers/mail-server.ts'
+import { ModelServer } from '../../kit/servers/model-server.ts'
 import { startS3 } from '../../kit/servers/s3.ts'
 
 const database = testDatabase()
@@ -216,6 +217,40 @@ test.serial('the captcha secret is verified with an invented answer', async t =>
   t.is(of.config().captcha?.secretKey, provider.secretKey)
   t.regex((await of.run('check')).stdout, /CAPTCHA_SECRET_KEY +accepted/)
   t.is((await of.run('check')).code, 0)
+})
+
+test.serial('new keys of language models are verified at each of them before one is saved', async t => {
+  const servers = [await ModelServer.start(), await ModelServer.start()]
+  t.teardown(() => Promise.all(servers.map(server => server.stop())))
+  const known = ['old-one', 'old-two']
+  for (const [n, server] of servers.entries())
+    server.otherwise = ({ headers: { authorization } }) =>
+      authorization === `Bearer ${known[n]}` ? {} : { status: 401, body: `Unknown: ${authorization}` }
+  const of = await installation(t, {
+    AI_UPSTREAM_URL: servers.map(({ url }) => url).join(','),
+    AI_UPSTREAM_KEY: known.join(','),
+  })
+  const states = async () => (await of.check()).map(({ state }) => state)
+  t.deepEqual(await states(), ['accepted', 'accepted'])
+  known[0] = 'new-one'
+  const next = (keys: string) => of.rotate('ai', { AI_UPSTREAM_KEY: keys })
+  t.regex(await next('new-one'), /upstream 1\) +accepted\n.*upstream 2\) +REFUSED: it refuses the key \(401\)/)
+  t.regex(await next('new-one,new-two,new-three'), /AI_UPSTREAM_KEY has 3 values/)
+  servers[1]!.otherwise = { status: 503 }
+  t.regex(await next('new-one,old-two'), /Nothing was changed.*upstream 2\) +away/s)
+  t.is(of.rotatedValues(), undefined)
+  t.is((await of.run('check')).code, 1)
+  servers[1]!.otherwise = {}
+  t.regex(await next('new-one,old-two'), /Accepted and saved/)
+  t.deepEqual(
+    of.config().ai.upstreams.map(({ key }) => key),
+    ['new-one', 'old-two'],
+  )
+  const { env } = await ourProcess('api', 'api', [], of.env).command()
+  t.is(env.AI_UPSTREAM_KEY, 'new-one,old-two', 'also for processes that the supervisor restarts')
+  t.deepEqual(await states(), ['accepted', 'accepted'])
+  t.regex((await of.run('check')).stdout, /^AI_UPSTREAM_KEY \(upstream 1\) +accepted$/m)
+  for (const server of servers) t.true(server.requests.every(({ body }) => body.max_tokens === 1))
 })
 
 /** Starts a program as the process `worker` of an installation, under its supervisor; resolves to a function that returns its pid. */
