@@ -1,11 +1,12 @@
 import type { AppRow } from '../../db/apps/apps.ts'
+import { MiB } from '../../lib/bytes.ts'
 import type { Owner } from '../../lib/folders/owner.ts'
 import { dependencyFile, namesForInstall, runtimes } from '../../policy/runtimes.ts'
 import { layReleaseOver } from '../overlay/process.ts'
 import { exists, type Prepared, type ReleaseFolders, readPrepared, releaseFolders } from './files.ts'
 import { checkProgram } from './program-check.ts'
 import type { Release } from './release.ts'
-import { namesIn } from './root-names.ts'
+import { fileIn, namesIn } from './root-names.ts'
 
 /** Compilers write here: any change of the sources needs a new run. */
 const compiledAt = '/opt/build'
@@ -36,7 +37,7 @@ export async function planInstall(
   const sourceNames = await namesIn(folders.source, wanted)
   const serving = app?.release ?? 0
   const whole = serving === 0 || release.source?.kind === 'git' || release.source?.kind === 'snapshot'
-  if (whole) return { install: runtime.install({ files: sourceNames, main: release.main }), dependenciesOf: null }
+  if (whole) return stepFor(release, folders.source, sourceNames)
   if (release.path === '' && configNames.some(name => sourceNames.includes(name))) await checkProgram(release, folders)
   const bringsDependencyFile = release.path === '' && dependencyFile(release.language, sourceNames) !== null
   const otherRuntime = app?.language !== release.language || app.runtime_version !== release.runtimeVersion
@@ -47,7 +48,19 @@ export async function planInstall(
   const { number, path, ownerId: account } = release
   await layReleaseOver({ volume, release: number, path, owner, account }, signal)
   const files = await namesIn(folders.build, wanted)
-  return { install: runtime.install({ files, main: release.main }), dependenciesOf: null }
+  return stepFor(release, folders.build, files)
+}
+
+/** Max bytes of a dependency file that is looked into. */
+const maxLookedInto = MiB
+
+/** The install step for sources with these names at their root; none if their dependency file requests nothing. */
+async function stepFor({ language, main }: Release, folder: string, names: readonly string[]): Promise<Prepared> {
+  const runtime = runtimes[language]
+  const file = dependencyFile(language, names)
+  const text = file && runtime.requestsNothing ? await fileIn(folder, file, maxLookedInto) : null
+  const isNeeded = text === null || !runtime.requestsNothing?.(text, names)
+  return { install: isNeeded ? runtime.install({ files: names, main }) : null, dependenciesOf: null }
 }
 
 /** The folder that the install step runs in. */

@@ -1,5 +1,10 @@
-import { bytesOf, codeOf, textOf, unreachable } from '../../lib/folders/disk-names.ts'
+import { constants } from 'node:fs'
+import { open } from 'node:fs/promises'
+import { bytesOf, codeOf, textOf, unreachable, vanished } from '../../lib/folders/disk-names.ts'
 import { AppFolder } from '../app-files/folder.ts'
+
+/** A named pipe does not block, and is then found to be no file. */
+const readFlags = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK
 
 /** Max entries of a folder that are searched for a pattern. */
 const maxSearched = 100_000
@@ -21,6 +26,27 @@ export async function namesAmong(folder: AppFolder, wanted: readonly string[]): 
 export async function namesIn(path: string, wanted: readonly string[]): Promise<string[]> {
   const folder = await AppFolder.open(path)
   return namesAmong(folder, wanted).finally(() => folder.close())
+}
+
+/** The text of a file at the root of a path, which must not be a link; null when it is no file, or larger than `maxBytes`. */
+export async function fileIn(path: string, name: string, maxBytes: number): Promise<string | null> {
+  const folder = await AppFolder.open(path)
+  try {
+    const file = await open(folder.at(bytesOf(name)), readFlags)
+    try {
+      const stats = await file.stat()
+      if (!stats.isFile() || stats.size > maxBytes) return null
+      const { bytesRead, buffer } = await file.read(Buffer.alloc(stats.size + 1), 0, stats.size + 1, 0)
+      return bytesRead > stats.size ? null : buffer.toString('utf8', 0, bytesRead)
+    } finally {
+      await file.close()
+    }
+  } catch (error) {
+    if (vanished.has(codeOf(error))) return null
+    throw error
+  } finally {
+    await folder.close()
+  }
 }
 
 /** Whether a path below an open folder exists and is not a folder. Links are not followed. */

@@ -18,6 +18,40 @@ function install({ files }: Sources, production: boolean): string | null {
   return `${step} && mkdir -p node_modules`
 }
 
+/** Fields of a manifest that name packages to install; those for development only where these are installed. */
+const packageFields = ['dependencies', 'optionalDependencies', 'peerDependencies', 'workspaces']
+const developmentFields = ['devDependencies']
+
+/** Scripts of the project itself that package managers run with an installation. */
+const installScripts = /^(pre|post)?(install|prepare)$|^prepublish$|^pnpm:devPreinstall$/
+
+/** A manifest without packages and without scripts of an installation; npm also builds what a `binding.gyp` describes. */
+function requestsNothing(text: string, names: readonly string[], development: boolean): boolean {
+  if (names.includes('binding.gyp')) return false
+  const manifest = objectOf(text)
+  if (!manifest) return false
+  const fields = development ? [...packageFields, ...developmentFields] : packageFields
+  const scripts = manifest.scripts ?? {}
+  return (
+    fields.every(field => isEmpty(manifest[field])) &&
+    typeof scripts === 'object' &&
+    !Object.keys(scripts).some(name => installScripts.test(name))
+  )
+}
+
+function objectOf(text: string): Record<string, unknown> | null {
+  try {
+    const value = JSON.parse(text.replace(/^\ufeff/, ''))
+    return typeof value === 'object' && !Array.isArray(value) ? value : null
+  } catch {
+    return null
+  }
+}
+
+/** Left out, or an object or list without entries; anything else is for the package manager to judge. */
+const isEmpty = (value: unknown): boolean =>
+  value === undefined || (typeof value === 'object' && value !== null && Object.keys(value).length === 0)
+
 /** Pinned, so that locally built and pulled images contain the same Node. */
 const full: Record<string, string> = { 24: '24.21.0', 22: '22.23.3', 20: '20.20.2' }
 
@@ -27,7 +61,7 @@ const shared = {
   recommended: '22',
   latest: '24',
   dependencyFiles: ['package.json'],
-  lockFiles: ['package-lock.json', 'npm-shrinkwrap.json', 'pnpm-lock.yaml', 'yarn.lock'],
+  lockFiles: ['package-lock.json', 'npm-shrinkwrap.json', 'pnpm-lock.yaml', 'yarn.lock', 'binding.gyp'],
   dependenciesRequired: false,
   defaultPort: 80,
   image: version => `berth/node:${version}`,
@@ -44,6 +78,7 @@ export const javascript: Runtime = {
   extensions: ['js', 'jsx', 'mjs', 'cjs', 'mjsx', 'cjsx'],
   aliases: ['nodejs', 'javascript'],
   install: sources => install(sources, true),
+  requestsNothing: (text, names) => requestsNothing(text, names, false),
   start: main => `exec node ${fileWord(main)}`,
 }
 
@@ -57,6 +92,7 @@ export const typescript: Runtime = {
   // Node 20 cannot strip types.
   versions: ['24', '22'],
   install: sources => install(sources, false),
+  requestsNothing: (text, names) => requestsNothing(text, names, true),
   start: main =>
     `if [ -x node_modules/.bin/tsx ]; then exec node_modules/.bin/tsx ${fileWord(main)}; ` +
     `else exec node --experimental-transform-types --disable-warning=ExperimentalWarning ${fileWord(main)}; fi`,

@@ -52,6 +52,11 @@ export interface Runtime {
   official(version: string): string | null
   /** Shell script of the build container, run in /app, which contains the sources; null = nothing to install, no build. */
   install(sources: Sources): string | null
+  /**
+   * Whether a dependency file, with these names at the root, requests nothing: then there is no install step. Text that it cannot read
+   * requests something, and the tool reports what is wrong with it. Missing: the step is always needed, as it also makes something else.
+   */
+  requestsNothing?(dependencyFile: string, names: readonly string[]): boolean
   /** What install creates in /app (`from`) and where it is mounted for the application, read-only (`at`). */
   dependencies: { from: string; at: string } | null
   /** Shell command that starts `main` in /app. `hidden` are names that a static site must not serve (its configuration files). */

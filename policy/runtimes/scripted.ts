@@ -21,6 +21,8 @@ export const python: Runtime = {
     files.includes('requirements.txt')
       ? 'python3 -m pip install --no-cache-dir --disable-pip-version-check --no-input --target .berth -r requirements.txt && mkdir -p .berth'
       : null,
+  // Comments and empty lines; a line that goes on in the next is for pip to read.
+  requestsNothing: text => text.split(/\r\n|[\r\n]/).every(line => /^\s*(#.*)?$/.test(line) && !line.endsWith('\\')),
   dependencies,
   start: main => `exec python3 ${fileWord(main)}`,
   env: {

@@ -147,6 +147,41 @@ test('every other language with a dependency file has an install step that creat
   }
 })
 
+test('a manifest without packages and scripts of an installation requests nothing', t => {
+  const ofNode = (language: 'javascript' | 'typescript', manifest: unknown, ...names: string[]) =>
+    runtimes[language].requestsNothing!(typeof manifest === 'string' ? manifest : JSON.stringify(manifest), names)
+  for (const empty of [
+    {},
+    { type: 'module', name: 'a', engines: { node: '22' }, scripts: { start: 'node a.js', build: 'x', preview: 'x' } },
+    { dependencies: {}, peerDependencies: {}, workspaces: [] },
+  ])
+    for (const language of ['javascript', 'typescript'] as const) t.true(ofNode(language, empty), JSON.stringify(empty))
+  t.true(ofNode('javascript', '\ufeff{}'))
+  const tools = { devDependencies: { tsx: '4' } }
+  t.true(ofNode('javascript', tools), 'what is for development is left out')
+  t.false(ofNode('typescript', tools))
+  for (const name of ['dependencies', 'optionalDependencies', 'peerDependencies'])
+    t.false(ofNode('javascript', { [name]: { x: '1' } }), name)
+  for (const name of ['preinstall', 'install', 'postinstall', 'prepublish', 'preprepare', 'prepare', 'postprepare'])
+    t.false(ofNode('javascript', { scripts: { [name]: 'x' } }), name)
+  t.false(ofNode('javascript', {}, 'binding.gyp'), 'npm would build it')
+  t.false(ofNode('javascript', { workspaces: ['a'] }))
+  for (const wrong of ['', '{', '[]', 'null', '{"dependencies":"x"}', '{"dependencies":null}', '{"scripts":"x"}'])
+    t.false(ofNode('javascript', wrong), `npm reports what is wrong with ${wrong}`)
+})
+
+test('a list of requirements without any requests nothing', t => {
+  const { requestsNothing } = runtimes.python
+  for (const empty of ['', '\n\n', '# none\n', '  \t\r\n   # none']) t.true(requestsNothing!(empty, []), empty)
+  for (const full of ['six', '# six\nsix', '-r other.txt', '--index-url https://x', '# goes on \\\nsix', '.'])
+    t.false(requestsNothing!(full, []), full)
+})
+
+test('what also makes something else always has its step', t => {
+  for (const language of languages.filter(name => !['javascript', 'typescript', 'python'].includes(name)))
+    t.is(runtimes[language].requestsNothing, undefined, language)
+})
+
 test('the lock file decides the package manager, and only TypeScript installs its development tools', t => {
   const install = (language: 'javascript' | 'typescript', ...files: string[]) =>
     runtimes[language].install({ files: ['package.json', ...files], main: 'index.js' })!

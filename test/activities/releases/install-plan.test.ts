@@ -6,6 +6,8 @@ import test from 'ava'
 import { releaseFolders, writePrepared } from '../../../activities/releases/files.ts'
 import { planInstall } from '../../../activities/releases/install-plan.ts'
 import type { Release } from '../../../activities/releases/release.ts'
+import { fileIn } from '../../../activities/releases/root-names.ts'
+import { runProcess } from '../../../lib/child-process.ts'
 
 type Files = Record<string, string>
 
@@ -78,4 +80,30 @@ test('a name pattern matches in a folder with very many entries', async t => {
   const dotnet = { language: 'dotnet', runtimeVersion: '8.0', main: 'Program.cs' } as const
   t.is(await codeOf(planned({ ...many, 'Program.cs': '' }, config, dotnet)), 'MISSING_DEPENDENCIES_FILE')
   t.is(await codeOf(planned({ ...many, 'Program.cs': '', 'a.csproj': '' }, config, dotnet)), null)
+})
+
+test('a dependency file that requests nothing has no install step, whole or laid over', async t => {
+  const none = { install: null, dependenciesOf: null }
+  const empty = { 'index.js': '', 'package.json': '{"type":"module"}' }
+  t.deepEqual(await planned({}, empty, { source: { kind: 'git' } as never }), none)
+  t.deepEqual(
+    await planned({ 'index.js': '' }, { 'package.json': '{}' }),
+    none,
+    'nor the packages of the release before',
+  )
+  const named = { 'package.json': '{"dependencies":{"x":"1"}}' }
+  t.regex((await planned({}, { ...empty, ...named }, { source: { kind: 'git' } as never })).install ?? '', /npm/)
+})
+
+test('a dependency file that is a link, a pipe or too large is left to its tool', async t => {
+  const folder = await mkdtemp(join(tmpdir(), 'berth-manifest-'))
+  t.teardown(() => rm(folder, { recursive: true }))
+  const read = (name: string) => fileIn(folder, name, 100)
+  await writeFile(join(folder, 'fits'), 'x'.repeat(100))
+  await writeFile(join(folder, 'large'), 'x'.repeat(101))
+  await symlink(join(folder, 'fits'), join(folder, 'link'))
+  await mkdir(join(folder, 'folder'))
+  await runProcess('/usr/bin/mkfifo', [join(folder, 'pipe')])
+  t.is(await read('fits'), 'x'.repeat(100))
+  for (const name of ['large', 'link', 'folder', 'pipe', 'missing']) t.is(await read(name), null, name)
 })
