@@ -2,7 +2,7 @@ import { randomBytes } from '../../lib/random-bytes.ts'
 import { storable } from '../../lib/storable-text.ts'
 import type { ChatRequest, Completion, TokenUsage, ToolCall } from '../../policy/ai/chat.ts'
 import { estimateText, estimateTokens } from '../../policy/ai/tokens.ts'
-import { answerCaps } from '../../policy/ai/upstreams.ts'
+import { answerCaps, figuresBelieved } from '../../policy/ai/upstreams.ts'
 
 /** Thrown for what is no answer. Its message names the rule and repeats nothing. */
 export class NoAnswer extends Error {}
@@ -18,6 +18,12 @@ export class Answer {
   #finish: string | null = null
   #usage: Partial<TokenUsage> = {}
   #bytes = 0
+  readonly #request: ChatRequest
+
+  /** `request` is that which it answers. */
+  constructor(request: ChatRequest) {
+    this.#request = request
+  }
 
   /** Whether a piece of the answer has arrived: text, a call of a tool, or a thought. */
   get hasBegun(): boolean {
@@ -44,8 +50,8 @@ export class Answer {
     if (typeof choice.finish_reason === 'string' && choice.finish_reason) this.#finish = choice.finish_reason
   }
 
-  /** The answer as callers get it. The request is that which it answers. */
-  completion(request: ChatRequest): Completion {
+  /** The answer as callers get it. */
+  completion(): Completion {
     const ids = new Set<string>()
     const toolCalls = [...this.#calls.values()]
       .filter(call => call.function.name !== '')
@@ -58,16 +64,19 @@ export class Answer {
       content: this.#content === '' && toolCalls.length > 0 ? null : storable(this.#content),
       toolCalls,
       finish: this.#finish === 'length' ? 'length' : toolCalls.length > 0 ? 'tool_calls' : 'stop',
-      usage: this.usage(request),
+      usage: this.usage(),
     }
   }
 
-  /** Tokens so far: the upstream's figures, and the estimate for those that it did not give, or gave as 0. */
-  usage(request: ChatRequest): TokenUsage {
+  /** Tokens so far: the upstream's figures, and the estimate for those that it did not give, gave as 0, or that cannot be true. */
+  usage(): TokenUsage {
+    const { messages, tools } = this.#request
     const calls = [...this.#calls.values()].map(call => call.function.name + call.function.arguments)
+    const text = this.#content + this.#reasoning + calls.join('')
+    const prompt = estimateTokens(messages, tools)
     return {
-      prompt: this.#usage.prompt || estimateTokens(request.messages, request.tools),
-      completion: this.#usage.completion || estimateText(this.#content + this.#reasoning + calls.join('')),
+      prompt: plausible(this.#usage.prompt, prompt),
+      completion: plausible(this.#usage.completion, estimateText(text)),
     }
   }
 
@@ -103,10 +112,15 @@ export class Answer {
     return call
   }
 
+  /** An upstream that ignores the requested length is cut off far past it. */
+  get #maxBytes(): number {
+    return Math.min(answerCaps.answer, answerCaps.floor + answerCaps.perToken * this.#request.maxTokens)
+  }
+
   /** The same text, once it is counted. */
   #counted(text: string): string {
     this.#bytes += Buffer.byteLength(text)
-    if (this.#bytes > answerCaps.answer) throw new NoAnswer('too large')
+    if (this.#bytes > this.#maxBytes) throw new NoAnswer('too large')
     return text
   }
 }
@@ -122,6 +136,11 @@ function textOf(content: unknown): string {
     .map(part => fieldsOf(part)?.text)
     .filter(text => typeof text === 'string')
     .join('')
+}
+
+/** A figure of an upstream, unless it is far beyond the estimate: a wrong one would close accounts and the platform for the day. */
+function plausible(figure: number | undefined, estimate: number): number {
+  return figure && figure <= figuresBelieved.floor + figuresBelieved.times * estimate ? figure : estimate
 }
 
 const isCount = (value: unknown): value is number => Number.isSafeInteger(value) && (value as number) >= 0

@@ -34,13 +34,15 @@ export function httpUpstream(upstream: AiUpstream, times: UpstreamTimes = upstre
 
   return {
     async complete(request, { signal, onFirstPiece }) {
-      const answer = new Answer()
+      const answer = new Answer(request)
       const clock = new CallClock(signal, times)
       let status: number | undefined
+      let wasSent = false
       try {
         clock.signal.throwIfAborted()
         const body = JSON.stringify(bodyOf(request, upstream))
         // A redirect is not followed: the key and the conversation go to this server only.
+        wasSent = true
         const response = await pool.request({ path, method: 'POST', headers, body, signal: clock.signal })
         status = response.statusCode
         const reader = readerFor(response, answer)
@@ -52,13 +54,14 @@ export function httpUpstream(upstream: AiUpstream, times: UpstreamTimes = upstre
           clock.restart(answer.isFinished)
         })
         onPiece()
-        return answer.completion(request)
+        return answer.completion()
       } catch (error) {
         // The model has finished, and only what follows its answer is missing.
-        if (answer.isFinished && clock.ended !== 'aborted' && !(error instanceof NoAnswer))
-          return answer.completion(request)
+        if (answer.isFinished && clock.ended !== 'aborted' && !(error instanceof NoAnswer)) return answer.completion()
         const kind = clock.ended ?? (error instanceof UpstreamFailure ? error.kind : status ? 'broken' : 'unreachable')
-        const generated = answer.hasBegun ? answer.usage(request) : undefined
+        // A model that is sent a prompt reads it, although its caller has left.
+        const isPaid = answer.hasBegun || (kind === 'aborted' && wasSent)
+        const generated = isPaid ? answer.usage() : undefined
         throw new UpstreamFailure(kind, { status, code: codeOf(error), generated })
       } finally {
         clock.stop()

@@ -67,9 +67,9 @@ export class UpstreamSlots {
     signal: AbortSignal,
   ): Promise<Slot | null> {
     while (!signal.aborted) {
-      const usable = [...among].filter(({ breaker }) => breaker.letsThrough)
+      const usable = [...among].filter(({ breaker }) => breaker.letsThrough(account))
       for (const station of usable) {
-        const slot = slotOf(station, station.slots.enterNow(account))
+        const slot = slotOf(station, account, station.slots.enterNow(account))
         if (slot) return slot
       }
       if (usable.length === 0 || patience.leftMs <= 0 || this.#waitingOf(account) >= this.#waitingPerAccount)
@@ -104,9 +104,9 @@ interface Patience {
 }
 
 /** The slot with its call; null, and the slot released, where the upstream is skipped by now. */
-function slotOf(station: Station, release: (() => void) | null): Slot | null {
+function slotOf(station: Station, account: string, release: (() => void) | null): Slot | null {
   if (!release) return null
-  const call = station.breaker.enter()
+  const call = station.breaker.enter(account)
   if (call) return { station, call, release }
   release()
   return null
@@ -122,7 +122,7 @@ async function firstFree(usable: Station[], account: string, ms: number, signal:
   const waits = usable.map(async station => {
     const release = await station.slots.enterUntil(account, over.signal).catch(() => null) // the wait is over
     if (first) return release?.()
-    first = slotOf(station, release)
+    first = slotOf(station, account, release)
     if (release) end()
   })
   await Promise.all(waits)

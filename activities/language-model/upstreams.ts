@@ -42,7 +42,7 @@ export function upstreamsModel(upstreams: readonly Upstream[], log: ModelLog, op
 
       function withoutSlot(): ModelFailure {
         if (caller.aborted) return new ModelFailure('aborted', 'The call was aborted.')
-        const isSkipped = [...untried].every(({ breaker }) => !breaker.letsThrough)
+        const isSkipped = [...untried].every(({ breaker }) => !breaker.letsThrough(account))
         const reason = untried.size === 0 ? 'all_failed' : isSkipped ? 'all_skipped' : 'no_slot'
         log.warn({ requestId, reason }, 'no language model for a call')
         return new ModelFailure('unavailable', 'No language model could answer.')
@@ -54,7 +54,7 @@ export function upstreamsModel(upstreams: readonly Upstream[], log: ModelLog, op
         let firstPieceMs: number | undefined
         const onFirstPiece = () => {
           firstPieceMs = elapsed()
-          call.goesWell()
+          call.progress()
         }
         const line = () => ({ requestId, upstream: station.number, firstPieceMs, ms: elapsed() })
         try {
@@ -64,7 +64,7 @@ export function upstreamsModel(upstreams: readonly Upstream[], log: ModelLog, op
           return completion
         } catch (error) {
           const failure = error instanceof UpstreamFailure ? error : new UpstreamFailure('broken')
-          report(call, failure, account)
+          report(call, failure)
           const { status, code } = failure.details
           const level = failure.kind === 'misconfigured' ? 'error' : failure.kind === 'aborted' ? 'info' : 'warn'
           log[level]({ ...line(), status, code, reason: failure.kind }, messages[level])
@@ -101,11 +101,11 @@ const messages = {
 } as const
 
 /**
- * A status may be the fault of one account's request, which must not take the upstream from the others; a line that is cut or silent is
- * nobody's.
+ * A status, or an answer that does not begin in time, may be the fault of one account's request, which must not take the upstream from the
+ * others; a connection that is refused, cut or silent is nobody's.
  */
-function report(call: Slot['call'], { kind, details }: UpstreamFailure, account: string): void {
+function report(call: Slot['call'], { kind, details }: UpstreamFailure): void {
   if (kind === 'refused') call.succeed()
   else if (kind === 'aborted') call.abandon()
-  else call.fail(kind === 'late' || details.status === undefined ? Symbol(kind) : account)
+  else call.fail(kind === 'late' || details.status !== undefined)
 }

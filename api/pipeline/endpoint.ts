@@ -68,7 +68,7 @@ export interface Definition<A extends Auth, Q extends z.ZodObject, B extends z.Z
   changes?: true
   /** A POST that changes nothing of the account: the audit record does not list it. */
   changesNothing?: true
-  /** Hears of each refusal of a request that was admitted. Must not throw. */
+  /** Hears of each refusal of a request that was admitted, unless its caller has left. Must not throw. */
   onRefusal?(caller: Caller, refusal: ApiError, services: Services): void
   /** Renders a refusal on a wire that is not JSON. */
   refusal?(error: ApiError): Reply

@@ -37,7 +37,8 @@ export async function serve(endpoint: Endpoint, exchange: Exchange, services: Se
     )
     return withHeaders(reply, exchange.headers)
   } catch (thrown) {
-    if (admission.caller) endpoint.onRefusal?.(admission.caller, toApiError(thrown), services)
+    if (admission.caller && !exchange.response.destroyed)
+      endpoint.onRefusal?.(admission.caller, toApiError(thrown), services)
     await audit(endpoint, admission, exchange, services, toApiError(thrown).code)
     return withHeaders(refuse(endpoint, exchange, services, thrown), exchange.headers)
   } finally {

@@ -35,7 +35,7 @@ export async function up(knex: Knex): Promise<void> {
     create index ai_calls_end on ai_calls (ends_at);
 
     create table ai_days (
-      user_id text not null references users on delete cascade,
+      user_id text not null,                                 -- no foreign key: settling must not wait for a change of the account
       key_id text not null,                                  -- '' = by a session
       day date not null,                                     -- UTC
       requests bigint not null default 0,
@@ -46,15 +46,16 @@ export async function up(knex: Knex): Promise<void> {
     );
     create index ai_days_day on ai_days (day);
 
+    -- One at a time: locking several in one statement would miss a row that another call has just made, and lock it after the next.
     create function ai_lock_budgets(wanted text[], today date) returns void language plpgsql as $$
-    declare found_rows int;
+    declare one text;
     begin
-      loop
-        select count(*) into found_rows
-          from (select 1 from ai_budgets where subject = any(wanted) order by subject for update) locked;
-        exit when found_rows = cardinality(wanted);
-        insert into ai_budgets (subject, day) select subject, today from unnest(wanted) u (subject) order by subject
-          on conflict do nothing;
+      foreach one in array array(select w from unnest(wanted) w order by w) loop
+        loop
+          perform 1 from ai_budgets where subject = one for update;
+          exit when found;
+          insert into ai_budgets (subject, day) values (one, today) on conflict do nothing;
+        end loop;
       end loop;
     end $$;
 

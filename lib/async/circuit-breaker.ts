@@ -9,67 +9,81 @@ export interface CircuitBreakerOptions {
 
 /** What a call reports; only its first report of an end counts. */
 export interface BreakerCall {
-  /** The call goes well so far: a trial that will take long lets the others through. Not an end. */
-  goesWell(): void
+  /** The call has made progress: a trial that will take long lets the others through. Not an end. */
+  progress(): void
   succeed(): void
-  /** `cause`: what else could be the reason. Failures for one cause alone, however many, skip no calls. */
-  fail(cause: unknown): void
+  /** `isOfSubject`: the call itself may be the reason, so that failures of one subject alone, however many, skip no calls. */
+  fail(isOfSubject: boolean): void
   /** The call ended without a verdict. */
   abandon(): void
 }
 
-/** Skips calls to a system that keeps failing, and finds out with one call at a time whether it works again. */
+/**
+ * Skips calls to a system that keeps failing (the breaker is open), and finds out with one call at a time whether it works again
+ * (half-open). No subject can keep it open for the others: after a failed trial of one, another subject has the next trial at once.
+ */
 export class CircuitBreaker {
   readonly #options: CircuitBreakerOptions
   readonly #now: () => number
   #failures = 0
+  /** Subjects of the failures in a row; a symbol for a failure that no subject can have caused. */
   readonly #causes = new Set<unknown>()
-  /** Calls are skipped until then; null: they are not. */
-  #skippedUntil: number | null = null
-  #trial: BreakerCall | null = null
+  /** Open until then; null = closed. */
+  #openUntil: number | null = null
+  #trial: { call: BreakerCall; since: number } | null = null
+  /** Subjects whose trials have failed in this pause. */
+  readonly #failedTrials = new Set<unknown>()
   /** Counts changes of state: calls from before one say nothing about the time after it. */
-  #era = 0
+  #generation = 0
 
   constructor(options: CircuitBreakerOptions) {
     this.#options = options
     this.#now = options.now ?? (() => performance.now())
   }
 
-  /** Whether a call would be let through now. */
-  get letsThrough(): boolean {
-    return this.#skippedUntil === null || (this.#trial === null && this.#now() >= this.#skippedUntil)
+  /** Whether a call of this subject would be let through now. */
+  letsThrough(subject: unknown): boolean {
+    if (this.#openUntil === null) return true
+    const now = this.#now()
+    // A trial that takes long keeps the others waiting no longer than a pause.
+    if (this.#trial && now < this.#trial.since + this.#options.pauseMs) return false
+    if (now >= this.#openUntil) return true
+    return this.#failedTrials.size === 1 && !this.#failedTrials.has(subject)
   }
 
   /** Begins a call, which must report its end; null when it is skipped. */
-  enter(): BreakerCall | null {
-    if (!this.letsThrough) return null
-    let era = this.#era
+  enter(subject: unknown): BreakerCall | null {
+    if (!this.letsThrough(subject)) return null
+    let generation = this.#generation
     let ended = false
-    const isTrial = () => this.#trial === call
+    const isTrial = () => this.#trial?.call === call
     const end = (then: () => void) => {
       if (ended) return
       ended = true
-      if (isTrial() || era === this.#era) then()
+      if (isTrial() || generation === this.#generation) then()
       if (isTrial()) this.#trial = null
     }
     const call: BreakerCall = {
-      goesWell: () => {
+      progress: () => {
         if (ended || !isTrial()) return
-        this.#letThrough(this.#options.failures - 1)
+        this.#close(this.#options.failures - 1)
         this.#trial = null
-        era = this.#era
+        generation = this.#generation
       },
-      succeed: () => end(() => this.#letThrough(0)),
-      fail: cause => end(() => this.#count(cause, isTrial())),
+      succeed: () => end(() => this.#close(0)),
+      fail: isOfSubject => end(() => this.#count(isOfSubject ? subject : Symbol('nobody'), isTrial())),
       abandon: () => end(() => {}),
     }
-    if (this.#skippedUntil !== null) this.#trial = call
+    if (this.#openUntil !== null) {
+      if (this.#now() >= this.#openUntil) this.#failedTrials.clear()
+      this.#trial = { call, since: this.#now() }
+    }
     return call
   }
 
-  #letThrough(failures: number): void {
-    if (this.#skippedUntil !== null) this.#era++
-    this.#skippedUntil = null
+  #close(failures: number): void {
+    if (this.#openUntil !== null) this.#generation++
+    this.#openUntil = null
     this.#failures = failures
     if (failures === 0) this.#causes.clear()
   }
@@ -78,7 +92,9 @@ export class CircuitBreaker {
     this.#failures++
     if (this.#causes.size < 2) this.#causes.add(cause)
     if (!isTrial && (this.#failures < this.#options.failures || this.#causes.size < 2)) return
-    this.#skippedUntil = this.#now() + this.#options.pauseMs
-    this.#era++
+    // A trial that failed for nobody's fault says the same for all.
+    if (isTrial) for (const each of typeof cause === 'symbol' ? [cause, null] : [cause]) this.#failedTrials.add(each)
+    this.#openUntil = this.#now() + this.#options.pauseMs
+    this.#generation++
   }
 }

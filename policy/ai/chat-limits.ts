@@ -5,6 +5,8 @@ export const chatLimits = {
   bodyBytes: 2 * MiB,
   messages: 100,
   tools: 32,
+  /** Of one message. */
+  toolCalls: 128,
   maxTemperature: 2,
   /** From the arrival of the request until its answer. */
   seconds: 90,
@@ -20,5 +22,11 @@ export const modelName = 'cubic'
 /** How long usage is retained, in days. */
 export const usageDays = 90
 
-/** Settling a call: attempts, the pause between them, and the time for all, in milliseconds. Past it the slot ends by itself. */
-export const settling = { tries: 3, pauseMs: 100, withinMs: 5000 } as const
+/**
+ * Settling a call, in milliseconds: attempts after growing pauses, for a while before the answer is sent, and then as long as the slot
+ * may last.
+ */
+export const settling = { pauseMs: 50, maxPauseMs: 2000, beforeAnswerMs: 5000, withinMs: 95_000 } as const
+
+/** Prompts whose tokens are counted at a time, of all accounts and of one; ones estimated above so many windows are not counted. */
+export const tokenizing = { atOnce: 16, perSubject: 1, windows: 4 } as const

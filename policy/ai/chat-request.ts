@@ -16,7 +16,11 @@ const toolCall = z.object({
 const message = z.discriminatedUnion('role', [
   z.object({ role: z.enum(['system', 'user']), content: text }),
   z
-    .object({ role: z.literal('assistant'), content: text.nullish(), tool_calls: z.array(toolCall).min(1).nullish() })
+    .object({
+      role: z.literal('assistant'),
+      content: text.nullish(),
+      tool_calls: z.array(toolCall).min(1).max(chatLimits.toolCalls).nullish(),
+    })
     .refine(
       ({ content, tool_calls }) => typeof content === 'string' || tool_calls,
       'content may be null only beside tool_calls',

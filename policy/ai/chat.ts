@@ -31,6 +31,8 @@ export interface ChatRequest {
   temperature?: number
   /** Of the answer, from 1. */
   maxTokens: number
+  /** False: the model is offered no search, also where the platform has one. */
+  webSearch?: boolean
 }
 
 /** Tokens of a call, as its model counted them, or as estimated where it did not. */

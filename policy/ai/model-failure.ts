@@ -13,7 +13,7 @@ export class ModelFailure extends Error {
   constructor(
     readonly reason: ModelFailureReason,
     message: string,
-    /** What was generated before, and is to be paid for; undefined when nothing was. */
+    /** What is to be paid for; undefined when nothing is. With `aborted` the prompt counts once it was sent, also if no answer has begun. */
     readonly generated?: TokenUsage,
   ) {
     super(message)

@@ -1,5 +1,5 @@
-import type { ChatRequest, Tool } from './chat.ts'
-import { tokensOfCharacters } from './tokens.ts'
+import type { ChatMessage, ChatRequest, Tool } from './chat.ts'
+import { estimateTokens, tokensOfCharacters } from './tokens.ts'
 
 /** What a model may do on the web for one call. */
 export const searchTerms = {
@@ -31,20 +31,23 @@ export const searchTool: Tool = {
 }
 
 /** A caller's function of the same name is the caller's, and a caller that demands one function gets a call of it. */
-export const offersSearch = ({ tools = [], toolChoice }: ChatRequest): boolean =>
+export const offersSearch = ({ tools = [], toolChoice, webSearch = true }: ChatRequest): boolean =>
+  webSearch &&
   toolChoice !== 'none' &&
   typeof toolChoice !== 'object' &&
   !tools.some(tool => tool.function.name === searchTool.function.name)
 
 /**
- * Tokens that searching may add to a prompt: the further rounds send it again, each with all results before. They are reserved, so that
- * a call never passes a budget.
+ * Tokens that searching may add to a prompt, at most: each further round sends it again, with all that the model and its searches have
+ * brought before. They are reserved, so that a call never passes a budget.
  */
 export function searchTokens(request: ChatRequest, promptTokens: number): number {
-  if (!offersSearch(request)) return 0
   const { rounds, searches, results, characters } = searchTerms
-  const found = tokensOfCharacters(searches * results * characters)
-  let more = 0
-  for (let round = 1; round < rounds; round++) more += promptTokens + round * found
+  const offer = estimateTokens([], [searchTool])
+  const found = tokensOfCharacters(searches * results * characters) + estimateTokens(Array(searches + 1).fill(empty))
+  let more = rounds * offer
+  for (let round = 1; round < rounds; round++) more += promptTokens + round * (request.maxTokens + found)
   return more
 }
+
+const empty: ChatMessage = { role: 'tool', content: '' }

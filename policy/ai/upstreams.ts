@@ -1,4 +1,4 @@
-import { MiB } from '../../lib/bytes.ts'
+import { KiB, MiB } from '../../lib/bytes.ts'
 
 /** How long one upstream may take, in milliseconds. The whole call is bounded by its caller's signal. */
 export const upstreamTimes = {
@@ -32,7 +32,13 @@ export const answerCaps = {
   stream: 64 * MiB,
   /** The same in one piece, in which a character may be an escape of 6 bytes. */
   json: 8 * MiB,
+  /** Bytes per requested token, and in addition, of an answer: an upstream that sends more ignores the requested length. */
+  perToken: 64,
+  floor: 16 * KiB,
 } as const
+
+/** Figures of usage that are believed: up to so many times the estimate, and some tokens that servers add. */
+export const figuresBelieved = { times: 20, floor: 20_000 } as const
 
 /** How long the tokens of a prompt may be counted, in milliseconds; the estimate is used then. */
 export const tokenizeMs = 1000

@@ -1,12 +1,12 @@
-import { setTimeout as sleep } from 'node:timers/promises'
 import type { CountTokens, LanguageModel } from '../../../activities/language-model/port.ts'
-import { admitCall, settleCall } from '../../../db/ai/ai-calls.ts'
+import { admitCall, type CallRefusal } from '../../../db/ai/ai-calls.ts'
 import type { Db } from '../../../db/database.ts'
-import { withTimeout } from '../../../lib/async/timeout.ts'
+import { FairSlots } from '../../../lib/async/fair-slots.ts'
+import { ignoreError } from '../../../lib/async/ignore-error.ts'
 import type { ChatRequest, Completion, TokenUsage } from '../../../policy/ai/chat.ts'
-import { chatLimits, settling } from '../../../policy/ai/chat-limits.ts'
+import { chatLimits, tokenizing } from '../../../policy/ai/chat-limits.ts'
 import { ModelFailure } from '../../../policy/ai/model-failure.ts'
-import { searchTokens } from '../../../policy/ai/search-terms.ts'
+import { offersSearch, searchTokens } from '../../../policy/ai/search-terms.ts'
 import { estimateTokens } from '../../../policy/ai/tokens.ts'
 import { ApiError } from '../../../policy/errors.ts'
 import { newId } from '../../../policy/ids.ts'
@@ -14,6 +14,7 @@ import type { Exchange } from '../../http/exchange.ts'
 import type { Caller } from '../../pipeline/authenticate.ts'
 import type { Log } from '../../pipeline/core-services.ts'
 import { withinDeadline } from '../../pipeline/deadline.ts'
+import { Settlements } from './settlements.ts'
 
 export interface ChatCallsOptions {
   db: Db
@@ -36,28 +37,42 @@ interface Question {
   request: ChatRequest
 }
 
+/** A call with its slot, and what its model is sent: answer and search as the budgets allow. */
+interface Admitted {
+  id: string
+  request: ChatRequest
+}
+
 /** The key by which a caller's usage is counted; null for a session. */
 export const keyOf = ({ kind, user }: Caller): string | null => (kind === 'key' ? user.credential_id : null)
 
-/** The model is not configured, or has gone with this process: trying again at once would not help, or would. */
+/** The model is not configured, or this process ends: trying again at once would not help, or would. */
 const notConfiguredSeconds = 300
 const endingSeconds = 1
+
+/** Refusals of a budget, into which a call without searches may still fit. */
+const ofBudgets: readonly CallRefusal[] = ['DAILY_SPEND_LIMIT_REACHED', 'DAILY_LIMIT_REACHED', 'DAILY_CAPACITY_REACHED']
 
 /** The calls of one process that models are answering. Each holds a slot in Postgres from its admission until it is settled. */
 export class ChatCalls {
   readonly #options: ChatCallsOptions
+  readonly #settlements: Settlements
+  /** An account has its prompts counted one at a time; others are estimated, so that it delays no other. */
+  readonly #tokenizing = new FairSlots(tokenizing)
   readonly #running = new Map<AbortController, Promise<unknown>>()
   #isEnding = false
 
   constructor(options: ChatCallsOptions) {
     this.#options = options
+    this.#settlements = new Settlements(options)
   }
 
   /**
    * The model's answer to a conversation. Throws CONTEXT_LENGTH_EXCEEDED, the refusals of `admitCall`, INVALID_REQUEST when the model
    * refuses the request, and SERVER_OVERLOADED when no model answers in time.
    */
-  async answer({ caller, exchange, request }: Question): Promise<Completion> {
+  async answer(question: Question): Promise<Completion> {
+    const { caller, exchange } = question
     const { seconds = chatLimits.seconds, model } = this.#options
     const ending = new AbortController()
     const end = () => ending.abort()
@@ -65,7 +80,7 @@ export class ChatCalls {
     exchange.signal.addEventListener('abort', end, { once: true })
     if (exchange.signal.aborted || this.#isEnding) end()
     try {
-      const promptTokens = await this.#promptTokens(request, ending.signal)
+      const promptTokens = await this.#promptTokens(question, ending.signal)
       const { aiContextTokens } = caller.plan
       if (promptTokens > aiContextTokens)
         throw new ApiError(
@@ -73,7 +88,7 @@ export class ChatCalls {
           `The messages and tools have about ${promptTokens} tokens; your plan allows ${aiContextTokens}.`,
         )
       if (!model) throw new ApiError('SERVER_OVERLOADED', 'This platform has no language model.', notConfiguredSeconds)
-      const call = this.#call(model, { caller, exchange, request }, promptTokens, ending.signal)
+      const call = this.#call(model, question, promptTokens, ending.signal)
       this.#running.set(ending, call)
       return await call.finally(() => this.#running.delete(ending))
     } finally {
@@ -90,85 +105,85 @@ export class ChatCalls {
     }, graceSeconds * 1000)
     while (this.#running.size > 0) await Promise.allSettled(this.#running.values())
     clearTimeout(cut)
+    this.#settlements.end()
     await this.#options.model?.close()
   }
 
-  async #promptTokens(request: ChatRequest, signal: AbortSignal): Promise<number> {
-    const exact = await this.#options.countTokens?.(request, signal)
-    return exact ?? estimateTokens(request.messages, request.tools)
+  /** The exact number where it can be had, and may matter. */
+  async #promptTokens({ caller, request }: Question, signal: AbortSignal): Promise<number> {
+    const { countTokens } = this.#options
+    const estimate = estimateTokens(request.messages, request.tools)
+    if (!countTokens || estimate > tokenizing.windows * caller.plan.aiContextTokens) return estimate
+    const release = this.#tokenizing.enterNow(caller.user.id)
+    if (!release) return estimate
+    return (await countTokens(request, signal).finally(release)) ?? estimate
   }
 
   /** The log line has how much was said, and never what. */
   async #call(
     model: LanguageModel,
-    { caller, exchange: { requestId }, request }: Question,
+    question: Question,
     promptTokens: number,
     signal: AbortSignal,
   ): Promise<Completion> {
-    const { id, maxTokens } = await this.#admit(caller, request, promptTokens)
+    const { caller, exchange } = question
+    const { requestId } = exchange
+    const account = caller.user.id
+    const { id, request } = await this.#admit(question, promptTokens)
     let used: TokenUsage | undefined
     let outcome = 'failed'
     try {
-      const completion = await model.complete({ ...request, maxTokens }, { account: caller.user.id, signal, requestId })
+      const completion = await model.complete(request, { account, signal, requestId })
       used = completion.usage
       outcome = completion.finish
       return completion
     } catch (failure) {
       if (!(failure instanceof ModelFailure)) throw failure
-      used = failure.generated
       outcome = failure.reason
+      used = paidBy(failure, exchange.signal.aborted)
       if (failure.reason === 'refused') throw new ApiError('INVALID_REQUEST')
       throw new ApiError('SERVER_OVERLOADED', undefined, this.#isEnding ? endingSeconds : undefined)
     } finally {
-      await this.#settle(id, used, requestId)
-      const account = caller.user.id
+      await this.#settlements.settle(id, used, requestId)
       this.#options.log.info({ requestId, account, key: keyOf(caller), outcome, ...used }, 'chat completion')
     }
   }
 
-  async #admit(caller: Caller, request: ChatRequest, promptTokens: number): Promise<{ id: string; maxTokens: number }> {
+  /** With searches if the budgets have room for all that they may bring, else without. */
+  async #admit({ caller, request }: Question, promptTokens: number): Promise<Admitted> {
     const { db, dailyTokens, searches } = this.#options
     const { user, plan } = caller
-    const id = newId()
-    const admission = await withinDeadline(
-      admitCall(db, {
+    const reserved = searches && offersSearch(request) ? searchTokens(request, promptTokens) : 0
+    for (const more of reserved > 0 ? [reserved, 0] : [0]) {
+      const id = newId()
+      const admitting = admitCall(db, {
         id,
         userId: user.id,
         keyId: keyOf(caller),
-        tokens: {
-          prompt: promptTokens + (searches ? searchTokens(request, promptTokens) : 0),
-          answer: request.maxTokens,
-        },
+        tokens: { prompt: promptTokens + more, answer: request.maxTokens },
         slots: plan.aiConcurrent,
         pacingSeconds: plan.aiPacingSeconds,
         budgets: { account: plan.aiTokensPerDay, key: user.ai_tokens_per_day, platform: dailyTokens },
-      }),
-    ).catch(error => {
-      // Whether the slot was taken is unknown: if it was, it is free again once Postgres hears of it.
-      void this.#settle(id, undefined)
-      throw error
-    })
-    if ('refusal' in admission) throw new ApiError(admission.refusal, undefined, admission.waitSeconds)
-    return { id, maxTokens: admission.granted }
-  }
-
-  /** Frees the slot before the answer is sent, so that the caller's next request finds it free. Never rejects: the slot ends by itself too. */
-  async #settle(id: string, usage: TokenUsage | undefined, requestId?: string): Promise<void> {
-    const { db, log } = this.#options
-    const until = performance.now() + settling.withinMs
-    for (let tries = 1; ; tries++) {
-      const left = until - performance.now()
-      try {
-        await withTimeout(settleCall(db, id, usage), left, () => new Error('Postgres did not answer in time'))
-        return
-      } catch (err) {
-        if (tries >= settling.tries || until - performance.now() <= settling.pauseMs) {
-          const fields = { err, requestId, call: id, prompt: usage?.prompt, completion: usage?.completion }
-          log.error(fields, 'a call of the AI gateway could not be settled; its slot ends by itself')
-          return
-        }
-        await sleep(settling.pauseMs)
-      }
+      })
+      const admission = await withinDeadline(admitting).catch(error => {
+        // Whether the slot was taken, or still will be, is unknown: it is freed once that is over.
+        const free = () => this.#settlements.settle(id, undefined)
+        void admitting.then(free, free).catch(ignoreError('it never rejects'))
+        throw error
+      })
+      if ('granted' in admission)
+        return { id, request: { ...request, maxTokens: admission.granted, ...(more === 0 && { webSearch: false }) } }
+      if (more === 0 || !ofBudgets.includes(admission.refusal))
+        throw new ApiError(admission.refusal, undefined, admission.waitSeconds)
     }
+    throw new Error('unreachable')
   }
+}
+
+/**
+ * What a failed call costs: what was generated. A caller who left before that pays for the prompt that the model was sent, and so does
+ * not have it read for nothing; anybody else has received nothing, and pays nothing.
+ */
+function paidBy({ generated }: ModelFailure, callerLeft: boolean): TokenUsage | undefined {
+  return generated && (generated.completion > 0 || callerLeft) ? generated : undefined
 }

@@ -225,12 +225,28 @@ test('the caller’s signal ends the request at the upstream, wherever it is', a
 test('an answer above a megabyte is broken, and read no further', async t => {
   const { ask, server } = await scene(t)
   const text = Array(32).fill('x'.repeat(64 * 1024))
+  const long = { maxTokens: 1_000_000 }
   for (const script of [{ text }, { text, json: true }, { toolCalls: [toolCall('f', text)] }] satisfies ModelScript[])
-    t.is((await failureOf(t, ask(script))).reason, 'unavailable')
-  t.is((await failureOf(t, ask({ text }))).generated?.prompt, estimateTokens(request().messages))
-  t.is((await ask({ text: text.slice(0, 15) })).content?.length, 15 * 64 * 1024)
-  t.is((await failureOf(t, ask({ body: `data: ${'x'.repeat(9 << 20)}` }))).reason, 'unavailable')
+    t.is((await failureOf(t, ask(script, long))).reason, 'unavailable')
+  t.is((await failureOf(t, ask({ text }, long))).generated?.prompt, estimateTokens(request().messages))
+  t.is((await ask({ text: text.slice(0, 15) }, long)).content?.length, 15 * 64 * 1024)
+  t.is((await failureOf(t, ask({ body: `data: ${'x'.repeat(9 << 20)}` }, long))).reason, 'unavailable')
   t.true(server.requests.length > 0)
+})
+
+test('an upstream that ignores the requested length is cut off far past it', async t => {
+  const { ask } = await scene(t)
+  const text = (bytes: number) => Array(bytes / 1024).fill('x'.repeat(1024))
+  t.is((await ask({ text: text(17 * 1024) }, { maxTokens: 16 })).content?.length, 17 * 1024)
+  t.is((await failureOf(t, ask({ text: text(18 * 1024) }, { maxTokens: 16 }))).reason, 'unavailable')
+})
+
+test('figures that cannot be true are replaced by the estimate', async t => {
+  const { ask } = await scene(t)
+  const used = async (prompt: number, completion: number) => (await ask({ usage: { prompt, completion } })).usage
+  t.deepEqual(await used(19_000, 19_000), { prompt: 19_000, completion: 19_000 })
+  const estimated = { prompt: estimateTokens(request().messages), completion: 2 }
+  t.deepEqual(await used(Number.MAX_SAFE_INTEGER, 1e12), estimated)
 })
 
 test('what is no answer is told apart from one, and its words go nowhere', async t => {

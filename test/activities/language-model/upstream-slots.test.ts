@@ -14,7 +14,7 @@ function scene(upstreams: number) {
   const enter = (account: string, patience = slots.patience(), signal = never) =>
     slots.enter(slots.stations, account, patience, signal)
   const skip = (n: number) => {
-    for (let times = 0; times < 3; times++) slots.stations[n]!.breaker.enter()!.fail(Symbol())
+    for (let times = 0; times < 3; times++) slots.stations[n]!.breaker.enter('ana')!.fail(false)
   }
   return { clock, slots, enter, skip }
 }

@@ -222,3 +222,22 @@ test('calls of processes that died, and budgets of earlier days, are swept; othe
       .first(),
   )
 })
+
+test.serial('calls that meet new budgets at once lock them in one order', async t => {
+  const { url } = await database
+  const other = openDatabase({ url, pool: 12 })
+  t.teardown(() => other.destroy())
+  for (let burst = 0; burst < 30; burst++) {
+    const call = await newCall({ pacingSeconds: 0, slots: 20 })
+    const first = again(call)
+    await admitCall(other, first, noon)
+    await settleCall(other, first.id, undefined, noon)
+    const budgets = { account: 1000, key: 1000, platform: 10_000_000 }
+    const admitted = await Promise.all(
+      Array.from({ length: 12 }, () =>
+        admitCall(other, again(call, { budgets, tokens: { prompt: 1, answer: 1 } }), noon),
+      ),
+    )
+    t.true(admitted.every(answer => 'granted' in answer))
+  }
+})

@@ -191,3 +191,46 @@ test.serial('a process that ends lets calls finish for a while, and tells the ot
   t.deepEqual(await inFlight(api(), ana), [])
   Object.assign(services, { chatCalls: calls })
 })
+
+test.serial('a caller who leaves before the answer begins has paid for the prompt, and keeps the pacing', async t => {
+  const ana = await api().makeUser({ plan: 'pro-12' })
+  server().next({ silentAfter: 0 })
+  const call = start(api(), ana)
+  await server().received(1)
+  call.giveUp()
+  await comesTrue(async () => (await inFlight(api(), ana)).length === 0 && (await tokensOf(api(), ana)) > 0)
+  t.is(await tokensOf(api(), ana), 6)
+  t.is(failed(await chat(api(), ana))[1], 'rate_limit_exceeded')
+  const [{ refusals }] = await api().db('ai_days').where({ user_id: ana.id })
+  t.false('server_overloaded' in refusals, 'that was no refusal')
+})
+
+test.serial('an admission that is confirmed only after its caller was refused is freed too', async t => {
+  const ana = await lined.makeUser({ plan: 'pro-12' })
+  t.is((await chat(lined, await lined.makeUser({ plan: 'pro-12' }))).status, 200)
+  const { db } = await database
+  await db('ai_budgets').insert({ subject: `user/${ana.id}`, day: '2000-01-01' })
+  const lock = await db.transaction()
+  await lock('ai_budgets')
+    .where({ subject: `user/${ana.id}` })
+    .forUpdate()
+    .first()
+  const patient = openDatabase({ url: (await database).url, pool: 1, statementTimeoutMs: 20_000 })
+  undo.push(() => patient.destroy())
+  const { chatCalls } = lined.services
+  const { log } = lined.services
+  const own = callsTo(server(), { db: patient, log, countTokens: null, searches: false, dailyTokens: null })
+  Object.assign(lined.services, { chatCalls: own })
+  const refused = await chat(lined, ana)
+  Object.assign(lined.services, { chatCalls })
+  t.deepEqual(failed(refused), [503, 'server_overloaded', '2'])
+  await lock.rollback()
+  await comesTrue(async () => {
+    const budget = await db('ai_budgets')
+      .where({ subject: `user/${ana.id}` })
+      .first()
+    return budget.next_at > new Date(0) && (await inFlight(lined, ana)).length === 0
+  })
+  t.is((await chat(lined, ana)).status, 200)
+  await own.end(0)
+})

@@ -112,6 +112,12 @@ const wrong: [fields: object, code: string, place: RegExp][] = [
   ],
   [{ messages: [{ role: 'user', content: 'a\u0000' }] }, 'invalid_messages', /^messages\.0\.content/],
   [{ messages: [{ role: 'user', content: '\ud800' }] }, 'invalid_messages', /^messages\.0\.content/],
+  [
+    { messages: [{ role: 'assistant', tool_calls: Array(129).fill(toolCall('f')) }] },
+    'invalid_messages',
+    /tool_calls: there may be at most 128/,
+  ],
+  [{ messages: [{ role: 'assistant', tool_calls: Array(200_000).fill({}) }] }, 'invalid_messages', /at most 128/],
   [{ tools: 'x' }, 'invalid_tools', /^tools/],
   [
     { tools: Array.from({ length: 33 }, (_, n) => ({ type: 'function', function: { name: `f${n}` } })) },

@@ -1,0 +1,55 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import { settleCall } from '../../../db/ai/ai-calls.ts'
+import type { Db } from '../../../db/database.ts'
+import { withTimeout } from '../../../lib/async/timeout.ts'
+import type { TokenUsage } from '../../../policy/ai/chat.ts'
+import { settling } from '../../../policy/ai/chat-limits.ts'
+import type { Log } from '../../pipeline/core-services.ts'
+
+/** Settles calls, once each, also while Postgres is away for a while. */
+export class Settlements {
+  readonly #db: Db
+  readonly #log: Log
+  readonly #ending = new AbortController()
+
+  constructor({ db, log }: { db: Db; log: Log }) {
+    this.#db = db
+    this.#log = log
+  }
+
+  /**
+   * Frees the slot, and charges what was generated, before the answer is sent, so that the caller's next request finds the slot free.
+   * After 5 s the answer goes first, and the attempts go on until the slot has ended by itself. Never rejects.
+   */
+  async settle(id: string, usage: TokenUsage | undefined, requestId?: string): Promise<void> {
+    const startedAt = performance.now()
+    if (await this.#tryUntil(startedAt + settling.beforeAnswerMs, id, usage)) return
+    void this.#tryUntil(startedAt + settling.withinMs, id, usage).then(settled => {
+      const fields = { requestId, call: id, ...usage }
+      if (!settled) this.#log.error(fields, 'a call of the AI gateway could not be settled: it is not charged')
+    })
+  }
+
+  /** Ends the attempts that go on. */
+  end(): void {
+    this.#ending.abort()
+  }
+
+  async #tryUntil(until: number, id: string, usage: TokenUsage | undefined): Promise<boolean> {
+    const left = () => until - performance.now()
+    for (let pauseMs: number = settling.pauseMs; left() > 0; pauseMs = Math.min(2 * pauseMs, settling.maxPauseMs)) {
+      try {
+        await withTimeout(settleCall(this.#db, id, usage), left(), () => new Error('Postgres did not answer in time'))
+        return true
+      } catch {
+        // It removes the row of the call: another attempt after a lost answer charges nothing.
+        await sleep(Math.min(pauseMs, Math.max(0, left())), undefined, {
+          signal: this.#ending.signal,
+          ref: false,
+        }).catch(() => {})
+        if (this.#ending.signal.aborted) return false
+      }
+    }
+    return false
+  }
+}
