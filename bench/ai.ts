@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { parseArgs } from 'node:util'
 import { residentBytes } from '../activities/child-process/memory.ts'
 import { KiB } from '../lib/bytes.ts'
-import { answerTokens, type Gateway, hold, load, seedKeys, warmUp } from './ai/calls.ts'
+import { answerTokens, type Gateway, hold, load, pauseMs, seedKeys, warmUp } from './ai/calls.ts'
 import { inTurn, quantile, type Sides, verdict, withSides } from './kit/sides.ts'
 
 /**
@@ -16,7 +16,7 @@ const usage = `npx tsx bench/ai.ts [options]
   --connections 64    of the first measurement
   --few 2             of the second
   --held 1000         calls that are held; 0: not measured
-  --accounts 600      with two slots each
+  --accounts 600      with two slots each; half of --held, and 100 more
   --json              figures for programs, and nothing else`
 
 const { values } = parseArgs({
@@ -98,16 +98,20 @@ async function bench(sides: Sides): Promise<void> {
   if (values.json) console.log(JSON.stringify({ many, p50, heldBytes: bytes }))
 }
 
-/** Of a process of its own: one that has served before has room for them. */
+/**
+ * Of a process of its own, after as many calls as fill the room that its start has left: one that has served before has room for more.
+ */
 async function heldBytes(gateway: Gateway, keys: string[], calls: number): Promise<number> {
-  // What the first calls load is not that of one; garbage of more would be room for those that are held.
   await warmUp(gateway, keys, 20)
+  const first = hold(gateway, keys.slice(0, 100), 200)
+  await Promise.race([sleep(200 * pauseMs + 3000), first.answered])
   const before = residentBytes(gateway.pid)
-  const holding = hold(gateway, keys, calls)
-  await Promise.race([sleep(calls * 4 + 5000), holding.answered])
+  const second = hold(gateway, keys.slice(100), calls)
+  await Promise.race([sleep(calls * pauseMs + 3000), first.answered, second.answered])
   const after = residentBytes(gateway.pid)
-  holding.leave()
-  await holding.answered
+  first.leave()
+  second.leave()
+  await Promise.all([first.answered, second.answered])
   process.kill(gateway.pid)
   return (after - before) / calls
 }

@@ -64,14 +64,17 @@ export async function warmUp({ url }: Gateway, keys: readonly string[], calls: n
   agent.destroy()
 }
 
-/** Begins calls, 250 a second, that are not answered; the returned function leaves them. Rejects if one was answered. */
+/** Between the beginnings of two calls that are held. */
+export const pauseMs = 4
+
+/** Begins calls that are not answered; the returned function leaves them. Rejects if one was answered. */
 export function hold(gateway: Gateway, keys: readonly string[], calls: number) {
   const agent = new Agent({ keepAlive: true, maxSockets: calls })
   let isLeaving = false
   const answered = Promise.all(
     Array.from({ length: calls }, (_, n) =>
       // Not all at once: on a busy machine connections would time out.
-      sleep(n * 4)
+      sleep(n * pauseMs)
         .then(() => call(gateway.url, keys[n % keys.length]!, agent, silent))
         .then(
           () => Promise.reject(new Error('a held call was answered')),
