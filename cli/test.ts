@@ -4,10 +4,11 @@ import { createInterface } from 'node:readline'
 import type { Command } from 'commander'
 import { type ChildProcess, startProcess } from '../lib/child-process.ts'
 import { checkout } from './installation/installation.ts'
-import { needsDatabaseDrivers } from './services/database-drivers.ts'
+import { needsDatabaseDrivers } from './services/clients/database-drivers.ts'
+import { needsOpenAiClient } from './services/clients/openai.ts'
+import { needsS3Programs } from './services/clients/s3-programs.ts'
 import { needsDatabaseImages } from './services/images.ts'
 import { needsPebble } from './services/pebble.ts'
-import { needsS3Programs } from './services/s3-programs.ts'
 import { sayOnStderr } from './terminal/terminal.ts'
 import { outputReader, sumOf, type TestCount } from './test/ava-output.ts'
 import { compiledProduct } from './test/compiled-product.ts'
@@ -36,6 +37,7 @@ export function testCommand(program: Command): void {
         s3Programs: !long && needsS3Programs(files),
         databaseImages: needsDatabaseImages(files),
         databaseDrivers: !long && needsDatabaseDrivers(files),
+        openAiClient: !long && needsOpenAiClient(files),
         pebble: !long && needsPebble(files),
       })
       const onSignal = () => {

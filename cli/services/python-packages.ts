@@ -9,15 +9,17 @@ import { cacheFolder, removeUnfinished } from './temporal-binary.ts'
 /** Packages in a Python folder of the cache. */
 export interface PythonPackages {
   /** The folder's name begins with it. */
-  name: 's3-programs' | 'database-drivers' | 'toy-model'
+  name: 's3-programs' | 'database-drivers' | 'openai-client' | 'toy-model'
   /** All of them, with what they import, as lines of pip's: `boto3==1.44.8`, or with ` --hash=sha256:<hex>` behind it. */
   packages: readonly string[]
   /** What is in it, in words. */
   what: string
+  /** The first Python 3 in which they run; default: 3.10. */
+  minorVersion?: number
 }
 
-/** The first Python in which these packages run, if it can also create a folder for them. */
-const suits = 'import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 10))'
+/** Succeeds in a Python in which packages run, if it can also create a folder for them. */
+const suits = (minorVersion: number) => `import ensurepip, sys, venv; sys.exit(sys.version_info < (3, ${minorVersion}))`
 
 export function pythonFolder({ name, packages }: PythonPackages): string {
   return listFolder(name, packages.join(' '))
@@ -63,19 +65,21 @@ export async function fillCache(
   }
 }
 
-async function pythonForPackages({ what }: PythonPackages, say: Say): Promise<string> {
-  const found = await suitablePython()
+async function pythonForPackages({ what, minorVersion = 10 }: PythonPackages, say: Say): Promise<string> {
+  const found = await suitablePython(minorVersion)
   if (found) return found
   await installPackages({ what: `Python with venv, for ${what}`, packages: ['python3', 'python3-venv'] }, say)
-  const installed = await suitablePython()
+  const installed = await suitablePython(minorVersion)
   if (!installed)
-    throw new MissingPart(`Python 3.10 or newer, with its venv module, is missing; it is needed for ${what}.`)
+    throw new MissingPart(
+      `Python 3.${minorVersion} or newer, with its venv module, is missing; it is needed for ${what}.`,
+    )
   return installed
 }
 
-async function suitablePython(): Promise<string | null> {
+async function suitablePython(minorVersion: number): Promise<string | null> {
   for (const path of new Set([findProgram('python3', process.env.PATH), findProgram('python3', '')]))
-    if (path && (await runs(path, suits))) return path
+    if (path && (await runs(path, suits(minorVersion)))) return path
   return null
 }
 

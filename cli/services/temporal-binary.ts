@@ -40,7 +40,9 @@ export async function temporalBinary(say: Say): Promise<string> {
 /** Removes what killed starts have left in a cache. */
 export function removeUnfinished(folder: string): void {
   for (const name of readdirSync(folder)) {
-    const pid = /^(?:temporal|pebble|s3-programs|database-drivers|toy-model|toy-library)-(\d+)-/.exec(name)?.[1]
+    const pid = /^(?:temporal|pebble|s3-programs|database-drivers|openai-client|toy-model|toy-library)-(\d+)-/.exec(
+      name,
+    )?.[1]
     if (pid && !existsSync(`/proc/${pid}`)) rmSync(join(folder, name), { recursive: true, force: true })
   }
 }

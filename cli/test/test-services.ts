@@ -3,13 +3,14 @@ import { endRecorded, readRecord } from '../../workers/supervisor/process-record
 import { Supervisor } from '../../workers/supervisor/supervisor.ts'
 import { unusedPort } from '../installation/ports.ts'
 import { browserBinary } from '../services/browser.ts'
-import { ensureDatabaseDrivers } from '../services/database-drivers.ts'
+import { ensureDatabaseDrivers } from '../services/clients/database-drivers.ts'
+import { ensureOpenAiClient } from '../services/clients/openai.ts'
+import { ensureS3Programs } from '../services/clients/s3-programs.ts'
 import { defaultDockerHost, ensureDocker } from '../services/docker.ts'
 import { ensureGit } from '../services/git.ts'
 import { databaseTestImages, ensureImages, firstImages } from '../services/images.ts'
 import { pebbleBinary } from '../services/pebble.ts'
 import { nginxBinary } from '../services/proxy.ts'
-import { ensureS3Programs } from '../services/s3-programs.ts'
 import { temporalProcess } from '../services/temporal.ts'
 import { type Say, step } from '../terminal/terminal.ts'
 import { removeThrowAway, startTestPostgres, throwAwayFolder } from './test-postgres.ts'
@@ -26,12 +27,12 @@ export interface TestServices {
 
 /**
  * Finds, installs or starts everything the tests need: one Postgres, one Temporal, an engine with its images, nginx, a browser, and the
- * clients of S3 if `s3Programs` is set, the database drivers of Python if `databaseDrivers` is, and Pebble if `pebble` is. Images of databases are prepared
- * while tests run, if `databaseImages` is set: those that need one wait for it.
+ * clients of S3 if `s3Programs` is set, the database drivers of Python if `databaseDrivers` is, OpenAI's client for Python if `openAiClient`
+ * is, and Pebble if `pebble` is. Images of databases are prepared while tests run, if `databaseImages` is set: those that need one wait for it.
  */
 export async function startTestServices(
   say: Say,
-  wanted: Record<'s3Programs' | 'databaseImages' | 'databaseDrivers' | 'pebble', boolean>,
+  wanted: Record<'s3Programs' | 'databaseImages' | 'databaseDrivers' | 'openAiClient' | 'pebble', boolean>,
 ): Promise<TestServices> {
   const folder = throwAwayFolder()
   const place = { runFolder: join(folder, 'run'), logFolder: join(folder, 'logs') }
@@ -68,6 +69,7 @@ export async function startTestServices(
         browserBinary(say),
         wanted.s3Programs && ensureS3Programs(say),
         wanted.databaseDrivers && ensureDatabaseDrivers(say),
+        wanted.openAiClient && ensureOpenAiClient(say),
         wanted.pebble && pebbleBinary(say),
       ]),
     )

@@ -47,6 +47,7 @@ test('the next start removes what a killed one left in the cache, and keeps what
     `temporal-${process.pid}-ab`,
     'temporal-4194305-cd',
     's3-programs-4194305-ef',
+    'openai-client-4194305-ab',
     'toy-model-4194305-ab',
     'toy-library-4194305-cd',
     'temporal-old',

@@ -1,9 +1,9 @@
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
-import type { Say } from '../terminal/terminal.ts'
-import { ensurePythonPackages, type PythonPackages, pythonFolder } from './python-packages.ts'
-import { findProgram, installPackages, MissingPart } from './system-packages.ts'
-import { runsFilesOf } from './wanted-files.ts'
+import type { Say } from '../../terminal/terminal.ts'
+import { ensurePythonPackages, type PythonPackages, pythonFolder } from '../python-packages.ts'
+import { findProgram, installPackages, MissingPart } from '../system-packages.ts'
+import { runsFilesOf } from '../wanted-files.ts'
 
 /** Clients of S3 that tests run: of each the program, with the first arguments. */
 export interface S3Programs {

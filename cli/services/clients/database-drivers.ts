@@ -1,10 +1,10 @@
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { checkout } from '../installation/installation.ts'
-import type { Say } from '../terminal/terminal.ts'
-import { ensurePythonPackages, type PythonPackages, pythonFolder } from './python-packages.ts'
-import { MissingPart } from './system-packages.ts'
-import { runsFilesOf } from './wanted-files.ts'
+import { checkout } from '../../installation/installation.ts'
+import type { Say } from '../../terminal/terminal.ts'
+import { ensurePythonPackages, type PythonPackages, pythonFolder } from '../python-packages.ts'
+import { MissingPart } from '../system-packages.ts'
+import { runsFilesOf } from '../wanted-files.ts'
 
 /** Whether a test run needs the database drivers of Python. */
 export const needsDatabaseDrivers = (files: readonly string[]): boolean => runsFilesOf(files, 'databases/drivers')
