@@ -1,6 +1,7 @@
 import type { Command } from 'commander'
 import { createSession } from '../db/accounts/accounts.ts'
 import { type Db, transaction } from '../db/database.ts'
+import { aiAddress } from '../policy/ai/ai-settings.ts'
 import { withInstallation } from './installation/database.ts'
 import { firstKey } from './installation/first-account.ts'
 import type { Installation } from './installation/installation.ts'
@@ -21,6 +22,7 @@ export async function platformInfo(installation: Installation, db: Db) {
     files_url: config.urls.files,
     public_url: config.urls.public,
     edge_url: config.urls.edge,
+    ai_url: config.ai.upstreams.length > 0 ? aiAddress(config) : null,
     apps_domain: config.appsDomain,
     database_types: config.databases.engines.join(',') || null,
     api_key: await firstKey(installation, db),

@@ -29,7 +29,10 @@ export function keysCommand(program: Command): void {
     .option('--scopes <list>', 'comma-separated; default: full access')
     .option('--resources <ids>', 'comma-separated ids of applications and databases; default: all')
     .option('--prefixes <list>', 'comma-separated folders of objects; default: all')
-    .option('--ai-tokens-per-day <n>', "daily tokens at the AI gateway; default: as many as the account's plan grants")
+    .option(
+      '--ai-tokens-per-day <n>',
+      "daily tokens at the AI gateway, with --scopes ai:chat; default: as many as the account's plan grants",
+    )
     .option('--name <name>', 'a name for the key', 'default')
     .option('--json', 'as one JSON object')
     .action(async ({ user, json, ...options }: CreateOptions) => {
@@ -90,12 +93,14 @@ function limitsOf(options: Omit<CreateOptions, 'user' | 'name' | 'json'>) {
   const prefixes = folders && prefixLimits(folders)
   if (prefixes === undefined || prefixes?.length === 0)
     throw new Error('--prefixes must be folders, such as images/2030.')
-  return { scopes: granted, resources, prefixes, aiTokensPerDay: tokensFrom(options.aiTokensPerDay) }
+  return { scopes: granted, resources, prefixes, aiTokensPerDay: tokensFrom(options.aiTokensPerDay, granted) }
 }
 
-function tokensFrom(text: string | undefined): number | null {
+/** A key with full access could replace itself by one without a limit. */
+function tokensFrom(text: string | undefined, granted: readonly Scope[] | null): number | null {
   if (text === undefined) return null
-  if (!/^[1-9]\d{0,14}$/.test(text)) throw new Error('--ai-tokens-per-day must be a whole number from 1.')
+  if (!granted?.includes('ai:chat')) throw new Error('--ai-tokens-per-day needs --scopes with ai:chat.')
+  if (!/^[1-9]\d{2,14}$/.test(text)) throw new Error('--ai-tokens-per-day must be a whole number from 100.')
   return Number(text)
 }
 

@@ -55,7 +55,7 @@ export function mailCommand(program: Command): void {
     })
   mail
     .command('invoice')
-    .description('mail an account about an invoice of your billing system, once for each number')
+    .description('mail an account about an invoice of your billing system, once for each number within 30 days')
     .requiredOption('--user <user>', 'id or e-mail address')
     .requiredOption('--number <number>', 'number of the invoice')
     .requiredOption('--amount <text>', 'amount with its currency, as shown in the mail, for example "EUR 12.50"')

@@ -114,7 +114,7 @@ export function checkAi(upstreams: readonly AiUpstream[]): Promise<Verdict[]> {
     upstreams.map(async (upstream, n): Promise<Verdict> => {
       const { state, why } = await checkUpstream(upstream)
       const settings = upstreams.length === 1 ? 'AI_UPSTREAM_KEY' : `AI_UPSTREAM_KEY (upstream ${n + 1})`
-      return { settings, state, why: why ?? (upstream.key ? undefined : 'it has no key') }
+      return { settings, state, why: why ?? (upstream.key ? undefined : 'not set') }
     }),
   )
 }

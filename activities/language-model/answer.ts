@@ -1,6 +1,7 @@
 import { randomBytes } from '../../lib/random-bytes.ts'
 import { storable } from '../../lib/storable-text.ts'
 import type { ChatRequest, Completion, TokenUsage, ToolCall } from '../../policy/ai/chat.ts'
+import { chatLimits } from '../../policy/ai/chat-limits.ts'
 import { estimateText, estimateTokens } from '../../policy/ai/tokens.ts'
 import { answerCaps, figuresBelieved } from '../../policy/ai/upstreams.ts'
 
@@ -108,7 +109,7 @@ export class Answer {
     const call: ToolCall = { id: '', type: 'function', function: { name: '', arguments: '' } }
     this.#calls.delete(index)
     this.#calls.set(index, call)
-    this.#counted('x'.repeat(64))
+    if (this.#calls.size > chatLimits.toolCalls) throw new NoAnswer('too many calls of tools')
     return call
   }
 

@@ -1,6 +1,6 @@
 import type { ChatRequest, Completion } from '../../policy/ai/chat.ts'
 
-export { ModelFailure, type ModelFailureReason } from '../../policy/ai/model-failure.ts'
+export { ModelFailure } from '../../policy/ai/model-failure.ts'
 
 /**
  * What answers chat completions. The signal ends the work at the model too: nothing is generated for a caller that has disconnected.

@@ -20,8 +20,8 @@ export function usageTable(rows: readonly UsageRow[], keys: readonly KeyRow[] | 
   return columns(
     [
       ['DAY', keys ? 'KEY' : 'ACCOUNT', 'REQUESTS', 'PROMPT', 'COMPLETION', 'TOKENS', 'REFUSALS'],
-      ...[...groups.values()].map(group => [group[0]!.day, byWhom(group[0]!), ...cells(sum(group))]),
-      ['TOTAL', '', ...cells(sum(rows))],
+      ...[...groups.values()].map(group => [group[0]!.day, byWhom(group[0]!), ...cells(sum(group), keys !== null)]),
+      ['TOTAL', '', ...cells(sum(rows), false)],
     ],
     '',
   )
@@ -38,10 +38,13 @@ function sum(rows: readonly UsageRow[]): Sums {
   return total
 }
 
-function cells({ requests, prompt_tokens, completion_tokens, refusals }: Sums): string[] {
+/** Codes are many: without them, the number of all refusals. */
+function cells({ requests, prompt_tokens, completion_tokens, refusals }: Sums, withCodes: boolean): string[] {
   const numbers = [requests, prompt_tokens, completion_tokens, prompt_tokens + completion_tokens]
   const codes = Object.entries(refusals).sort(([, a], [, b]) => b - a)
-  return [...numbers.map(String), codes.map(([code, count]) => `${count} ${code}`).join(', ') || '0']
+  const all = codes.reduce((sum, [, count]) => sum + count, 0)
+  const named = codes.map(([code, count]) => `${count} ${code}`).join(', ')
+  return [...numbers.map(String), withCodes && named ? named : String(all)]
 }
 
 /** What scripts read of one day, account and key: exactly these keys, which docs/json-output.md lists. */

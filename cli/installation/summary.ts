@@ -1,5 +1,6 @@
 import type { Db } from '../../db/database.ts'
 import { findHost } from '../../db/hosts/hosts.ts'
+import { aiAddress } from '../../policy/ai/ai-settings.ts'
 import type { DatabaseSettings } from '../../policy/databases/database-settings.ts'
 import { mailWay } from '../../policy/mail/settings.ts'
 import { toyModelName } from '../../workers/ai/text-generator.ts'
@@ -25,7 +26,7 @@ export async function summary(installation: Installation, db: Db, exampleUrl: st
     ['Objects', config.urls.blob],
     ['S3', config.urls.s3],
     ['Databases', databaseWords(config.databases)],
-    ...(installation.runsToyModel ? [['AI', toyModelWords] as const] : []),
+    ...(config.ai.upstreams.length > 0 ? [['AI', gatewayWords(installation)] as const] : []),
     ['API key', apiKey ?? 'rotated; create another with: berth keys create --user admin@berth.local'],
     ['Temporal', config.temporalUiUrl ?? config.temporalAddress],
     ['Data', dataDir],
@@ -45,6 +46,10 @@ export async function summary(installation: Installation, db: Db, exampleUrl: st
 }
 
 const trustWords = 'certificates are of this installation; what browsers must trust: berth certificates root'
+
+/** Where clients reach the AI gateway. */
+const gatewayWords = ({ config, runsToyModel }: Installation): string =>
+  `${aiAddress(config)}${runsToyModel ? `, ${toyModelWords}` : ''}`
 
 /** A person must not judge the gateway by what this model says. */
 export const toyModelWords = `a TOY model on this machine (${toyModelName}): for trying things out only, its answers are often wrong`

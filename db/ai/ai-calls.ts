@@ -4,7 +4,7 @@ import type { Db } from '../database.ts'
 import { deleteExpired } from '../expired-rows.ts'
 import { statement } from '../statement.ts'
 
-/** A call that asks for a slot, and for its tokens. */
+/** A call that requests a slot, and its tokens. */
 export interface NewCall {
   id: string
   userId: string

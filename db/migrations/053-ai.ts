@@ -59,7 +59,7 @@ export async function up(knex: Knex): Promise<void> {
       end loop;
     end $$;
 
-    -- Admits a call, or tells the first reason why not and after how many seconds that may be over. A refusal changes nothing.
+    -- Admits a call, or returns the first refusal and after how many seconds it may be over. A refusal changes nothing.
     create function ai_admit(
       call_id text, account text, key text, prompt bigint, answer bigint, min_answer bigint,
       slots int, pacing_seconds float8, slot_seconds float8,

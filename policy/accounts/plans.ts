@@ -141,7 +141,7 @@ function planOfRow(name: string, row: unknown): Plan {
   throw new Error(`Plan "${name}": ${String(error.issues[0]!.path[0])} must be a whole number from 0 to ${maxFigure}.`)
 }
 
-/** A plan with tokens also needs what a call takes: with a 0 there, its calls would be told to wait for ever. */
+/** A plan with tokens also needs what a call takes: with a 0 there, its calls would be refused forever with a retry hint. */
 function withUsableModels(name: string, plan: Plan): Plan {
   const needed = ['aiContextTokens', 'aiOutputTokens', 'aiConcurrent'] as const
   const missing = plan.aiTokensPerDay > 0 && needed.find(figure => plan[figure] === 0)

@@ -10,7 +10,10 @@ export const aiErrors = {
   INVALID_TEMPERATURE: [400, 'temperature must be a number from 0 to 2.'],
   INVALID_MAX_TOKENS: [400, 'max_tokens must be a whole number from 1.'],
   CONTEXT_LENGTH_EXCEEDED: [400, 'The messages and tools are longer than the context window of your plan.'],
-  INVALID_REQUEST: [400, 'The model refused the request. Check that each tool message answers a tool call before it.'],
+  INVALID_REQUEST: [
+    400,
+    'The model refused the request. It may be too long for this model, or a tool message may answer no tool call.',
+  ],
   INVALID_JSON_BODY: [400, 'The body is not a JSON object.'],
   ACCESS_DENIED: [401, 'The credential is missing, malformed, invalid or expired.'],
   MISSING_SCOPE: [403, 'The API key does not have the scope ai:chat.'],
@@ -23,9 +26,18 @@ export const aiErrors = {
   RATE_LIMITED: [429, 'Too many requests. Wait for the time in Retry-After.'],
   CONCURRENT_LIMIT_REACHED: [429, 'Your plan allows no more requests at a time. Wait until one is answered.'],
   RATE_LIMIT_EXCEEDED: [429, 'The last request was too recent for your plan. Wait for the time in Retry-After.'],
-  DAILY_SPEND_LIMIT_REACHED: [429, 'The daily tokens of this API key are used up until 00:00 UTC.'],
-  DAILY_LIMIT_REACHED: [429, 'The daily tokens of your plan are used up until 00:00 UTC.'],
+  DAILY_SPEND_LIMIT_REACHED: [
+    429,
+    'This request does not fit into the daily tokens of the API key, which begin again at 00:00 UTC.',
+  ],
+  DAILY_LIMIT_REACHED: [
+    429,
+    'This request does not fit into the daily tokens of your plan, which begin again at 00:00 UTC.',
+  ],
   INTERNAL_SERVER_ERROR: [500, 'An unexpected error occurred. Report the request id to find its cause.'],
   SERVER_OVERLOADED: [503, 'No model could answer in time. Try again in a moment.'],
-  DAILY_CAPACITY_REACHED: [503, 'The daily tokens of the whole platform are used up until 00:00 UTC.'],
+  DAILY_CAPACITY_REACHED: [
+    503,
+    'This request does not fit into the daily tokens of the platform, which begin again at 00:00 UTC.',
+  ],
 } as const satisfies Record<string, readonly [status: number, message: string]>

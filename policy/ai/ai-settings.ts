@@ -28,6 +28,9 @@ export interface AiUpstream {
 const maxTokensFields = ['max_tokens', 'max_completion_tokens'] as const
 type MaxTokensField = (typeof maxTokensFields)[number]
 
+/** The base address for clients of the AI gateway. */
+export const aiAddress = ({ urls }: { urls: { base: string } }): string => `${urls.base}/v2/ai`
+
 /** Throws an Error that names the setting and what it accepts, and that repeats no key and no address. */
 export function aiSettings(env: Environment): AiSettings {
   const urls = list(env.AI_UPSTREAM_URL).map(url => address('AI_UPSTREAM_URL', url))

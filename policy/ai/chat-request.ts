@@ -5,12 +5,14 @@ import type { ChatMessage, ChatRequest, Tool, ToolChoice } from './chat.ts'
 import { chatLimits } from './chat-limits.ts'
 
 const text = z.string().refine(isStorable, 'a text contains characters that are not allowed')
+/** Models are not bound to the names that callers may choose, and callers send their messages back. */
+const calledName = text.min(1).max(256)
 const name = text.regex(/^[\w-]{1,64}$/, 'a name must be 1 to 64 letters, digits, _ and -')
 
 const toolCall = z.object({
   id: text.min(1),
   type: z.literal('function'),
-  function: z.object({ name, arguments: text }),
+  function: z.object({ name: calledName, arguments: text }),
 })
 
 const message = z.discriminatedUnion('role', [
@@ -19,11 +21,11 @@ const message = z.discriminatedUnion('role', [
     .object({
       role: z.literal('assistant'),
       content: text.nullish(),
-      tool_calls: z.array(toolCall).min(1).max(chatLimits.toolCalls).nullish(),
+      tool_calls: z.array(toolCall).max(chatLimits.toolCalls).nullish(),
     })
     .refine(
-      ({ content, tool_calls }) => typeof content === 'string' || tool_calls,
-      'content may be null only beside tool_calls',
+      ({ content, tool_calls }) => typeof content === 'string' || tool_calls?.length,
+      'content may be null only alongside tool_calls',
     ),
   z.object({ role: z.literal('tool'), content: text, tool_call_id: text.min(1) }),
 ])
@@ -54,10 +56,10 @@ const maxTokens = z.number().refine(Number.isInteger, 'it must be a whole number
 /** Shapes of the fields, for the OpenAPI document. */
 export const chatFieldsShown = {
   messages,
-  tools,
-  toolChoice,
-  temperature,
-  maxTokens: { type: 'integer', minimum: 1 },
+  tools: tools.nullable(),
+  toolChoice: toolChoice.nullable(),
+  temperature: temperature.nullable(),
+  maxTokens: { type: ['integer', 'null'], minimum: 1 },
 }
 
 /** The fields of a body that are read; each is checked here, so that its refusal can say where it is wrong. */
@@ -105,7 +107,7 @@ const isSet = (value: unknown): boolean => value !== undefined && value !== null
 function withContent(sent: z.output<typeof message>): ChatMessage {
   if (sent.role !== 'assistant') return sent
   const { role, content = null, tool_calls } = sent
-  return { role, content, ...(tool_calls && { tool_calls }) }
+  return { role, content, ...(tool_calls?.length && { tool_calls }) }
 }
 
 function toolsOf(value: unknown): Tool[] {

@@ -8,7 +8,7 @@ export interface ToolCall {
 /** One message of a conversation. */
 export interface ChatMessage {
   role: 'system' | 'user' | 'assistant' | 'tool'
-  /** Null only beside `tool_calls`. */
+  /** Null only alongside `tool_calls`. */
   content: string | null
   tool_calls?: ToolCall[]
   /** The call that a message of the role `tool` answers. */

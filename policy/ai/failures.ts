@@ -4,7 +4,7 @@
  */
 export const patientSeconds = 60
 
-/** Kinds of failures that clients of chat completions tell apart, by HTTP status (contract 13.7). */
+/** Kinds of failures that clients of chat completions tell apart, by HTTP status (contract 13.8). */
 export const aiFailureTypes = [
   'invalid_request_error',
   'authentication_error',

@@ -23,7 +23,7 @@ export const overheadTokens = (messages: readonly ChatMessage[], tools: readonly
 /** Estimated tokens of a text; 0 only for an empty one. */
 export const estimateText = (text: string): number => Math.ceil(tokensOf(text))
 
-/** Estimated tokens of so many characters of any script, at most. */
+/** Upper bound of the estimate for *n* characters of any script. */
 export const tokensOfCharacters = (characters: number): number => Math.ceil(characters * perCharacter.cjk)
 
 function tokensOf(text: string): number {

@@ -2,7 +2,15 @@ import test from 'ava'
 import { infoText } from '../../cli/info.ts'
 
 const info = {
-  ...{ base_url: 'http://127.0.0.1:4000', blob_url: 'b', s3_url: 's', files_url: 'f', public_url: 'p', edge_url: 'e' },
+  ...{
+    base_url: 'http://127.0.0.1:4000',
+    blob_url: 'b',
+    s3_url: 's',
+    files_url: 'f',
+    public_url: 'p',
+    edge_url: 'e',
+    ai_url: null,
+  },
   ...{
     apps_domain: 'apps.localhost',
     database_types: 'redis,postgres',

@@ -104,6 +104,7 @@ const requestBody = z.object({
 type ToyRequest = TextRequest & { streams: boolean; streamsUsage: boolean }
 
 /** Of answers that request no other. */
+/** A longer answer would take more than the time that callers wait. */
 const usual = { maxTokens: 512, temperature: 0.2 }
 
 /** The request in a body, or what is wrong with it. */
@@ -121,7 +122,7 @@ function requestIn(text: string): ToyRequest | string {
       role: role === 'developer' ? 'system' : role,
       content: Array.isArray(content) ? content.map(({ text }) => text).join('') : (content ?? ''),
     })),
-    maxTokens: data.max_tokens ?? data.max_completion_tokens ?? usual.maxTokens,
+    maxTokens: Math.min(data.max_tokens ?? data.max_completion_tokens ?? usual.maxTokens, usual.maxTokens),
     temperature: data.temperature ?? usual.temperature,
     streams: data.stream ?? false,
     streamsUsage: data.stream_options?.include_usage ?? false,

@@ -5,6 +5,7 @@ import { FairSlots } from '../../../lib/async/fair-slots.ts'
 import { ignoreError } from '../../../lib/async/ignore-error.ts'
 import type { ChatRequest, Completion, TokenUsage } from '../../../policy/ai/chat.ts'
 import { chatLimits, tokenizing } from '../../../policy/ai/chat-limits.ts'
+import { patientSeconds } from '../../../policy/ai/failures.ts'
 import { ModelFailure } from '../../../policy/ai/model-failure.ts'
 import { offersSearch, searchTokens } from '../../../policy/ai/search-terms.ts'
 import { estimateTokens } from '../../../policy/ai/tokens.ts'
@@ -46,9 +47,8 @@ interface Admitted {
 /** The key by which a caller's usage is counted; null for a session. */
 export const keyOf = ({ kind, user }: Caller): string | null => (kind === 'key' ? user.credential_id : null)
 
-/** The model is not configured, or this process ends: trying again at once would not help, or would. */
-const notConfiguredSeconds = 300
-const endingSeconds = 1
+/** Seconds until a retry: no model is configured; this process is shutting down; the same answer would take too long again. */
+const retrySeconds = { notConfigured: 300, ending: 1, tooLong: patientSeconds + 1 } as const
 
 /** Refusals of a budget, into which a call without searches may still fit. */
 const ofBudgets: readonly CallRefusal[] = ['DAILY_SPEND_LIMIT_REACHED', 'DAILY_LIMIT_REACHED', 'DAILY_CAPACITY_REACHED']
@@ -76,7 +76,8 @@ export class ChatCalls {
     const { seconds = chatLimits.seconds, model } = this.#options
     const ending = new AbortController()
     const end = () => ending.abort()
-    const timer = setTimeout(end, exchange.startedAt + seconds * 1000 - performance.now())
+    const endsAt = exchange.startedAt + seconds * 1000
+    const timer = setTimeout(end, endsAt - performance.now())
     exchange.signal.addEventListener('abort', end, { once: true })
     if (exchange.signal.aborted || this.#isEnding) end()
     try {
@@ -87,8 +88,9 @@ export class ChatCalls {
           'CONTEXT_LENGTH_EXCEEDED',
           `The messages and tools have about ${promptTokens} tokens; your plan allows ${aiContextTokens}.`,
         )
-      if (!model) throw new ApiError('SERVER_OVERLOADED', 'This platform has no language model.', notConfiguredSeconds)
-      const call = this.#call(model, question, promptTokens, ending.signal)
+      if (!model)
+        throw new ApiError('SERVER_OVERLOADED', 'This platform has no language model.', retrySeconds.notConfigured)
+      const call = this.#call(model, question, promptTokens, { signal: ending.signal, endsAt })
       this.#running.set(ending, call)
       return await call.finally(() => this.#running.delete(ending))
     } finally {
@@ -97,7 +99,7 @@ export class ChatCalls {
     }
   }
 
-  /** Waits for the calls in progress; after `graceSeconds` they are cut, and their callers told to try again. Each is settled. */
+  /** Waits for the calls in progress; after `graceSeconds` they are cut, and their callers get a retryable 503. Each is settled. */
   async end(graceSeconds: number): Promise<void> {
     const cut = setTimeout(() => {
       this.#isEnding = true
@@ -124,7 +126,7 @@ export class ChatCalls {
     model: LanguageModel,
     question: Question,
     promptTokens: number,
-    signal: AbortSignal,
+    { signal, endsAt }: { signal: AbortSignal; endsAt: number },
   ): Promise<Completion> {
     const { caller, exchange } = question
     const { requestId } = exchange
@@ -142,11 +144,19 @@ export class ChatCalls {
       outcome = failure.reason
       used = paidBy(failure, exchange.signal.aborted)
       if (failure.reason === 'refused') throw new ApiError('INVALID_REQUEST')
-      throw new ApiError('SERVER_OVERLOADED', undefined, this.#isEnding ? endingSeconds : undefined)
+      throw this.#unanswered(used !== undefined && performance.now() >= endsAt)
     } finally {
       await this.#settlements.settle(id, used, requestId)
       this.#options.log.info({ requestId, account, key: keyOf(caller), outcome, ...used }, 'chat completion')
     }
+  }
+
+  #unanswered(tookTooLong: boolean): ApiError {
+    if (this.#isEnding) return new ApiError('SERVER_OVERLOADED', undefined, retrySeconds.ending)
+    if (!tookTooLong) return new ApiError('SERVER_OVERLOADED')
+    const { seconds = chatLimits.seconds } = this.#options
+    const message = `The answer took longer than ${seconds} s. Set a smaller max_tokens.`
+    return new ApiError('SERVER_OVERLOADED', message, retrySeconds.tooLong)
   }
 
   /** With searches if the budgets have room for all that they may bring, else without. */

@@ -105,7 +105,7 @@ function shownAs({ content, toolCalls, finish, usage }: Completion): z.input<typ
       {
         index: 0,
         message: { role: 'assistant', content, ...(toolCalls.length > 0 && { tool_calls: toolCalls }) },
-        // An answer that was cut off is told by a header: clients know these two alone.
+        // That an answer was cut off is reported in a header: clients accept only these two.
         finish_reason: finish === 'tool_calls' ? 'tool_calls' : 'stop',
       },
     ],

@@ -14,7 +14,7 @@ const model = z.object({
   max_output_tokens: z.int(),
 })
 
-/** The only model. When it was made is unknown here, but clients demand a time. */
+/** The only model. Its creation time is unknown here, but clients require one. */
 const shownTo = (plan: Plan): z.input<typeof model> => ({
   id: modelName,
   object: 'model',

@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { settleCall } from '../../../db/ai/ai-calls.ts'
 import type { Db } from '../../../db/database.ts'
+import { ignoreError } from '../../../lib/async/ignore-error.ts'
 import { withTimeout } from '../../../lib/async/timeout.ts'
 import type { TokenUsage } from '../../../policy/ai/chat.ts'
 import { settling } from '../../../policy/ai/chat-limits.ts'
@@ -43,10 +44,8 @@ export class Settlements {
         return true
       } catch {
         // It removes the row of the call: another attempt after a lost answer charges nothing.
-        await sleep(Math.min(pauseMs, Math.max(0, left())), undefined, {
-          signal: this.#ending.signal,
-          ref: false,
-        }).catch(() => {})
+        const pause = Math.min(pauseMs, Math.max(0, left()))
+        await sleep(pause, undefined, { signal: this.#ending.signal }).catch(ignoreError('the process ends'))
         if (this.#ending.signal.aborted) return false
       }
     }

@@ -53,10 +53,10 @@ test('usage is summed by day and account, with a total of everything', t => {
   ]
   t.deepEqual(lines(usageTable(of, null)), [
     ['DAY', 'ACCOUNT', 'REQUESTS', 'PROMPT', 'COMPLETION', 'TOKENS', 'REFUSALS'],
-    ['2030-01-02', 'ana@example.org', '4', '1800', '200', '2000', '5 daily_limit_reached, 2 rate_limited'],
+    ['2030-01-02', 'ana@example.org', '4', '1800', '200', '2000', '7'],
     ['2030-01-02', 'bo@example.org', '2', '900', '100', '1000', '0'],
     ['2030-01-01', 'ana@example.org', '2', '900', '100', '1000', '0'],
-    ['TOTAL', '8', '3600', '400', '4000', '5 daily_limit_reached, 2 rate_limited'],
+    ['TOTAL', '8', '3600', '400', '4000', '7'],
   ])
 })
 
@@ -77,7 +77,7 @@ test.serial('usage of one account is shown by key, with names', async t => {
     [
       [`${key} chat bot`, '2', '180', '20', '200', '1 rate_limited'],
       ['sessions', '1', '90', '10', '100', '0'],
-      ['3', '270', '30', '300', '1 rate_limited'],
+      ['3', '270', '30', '300', '1'],
     ],
   )
   const views = await json('ai', 'usage', '--days', '90')
@@ -134,7 +134,10 @@ test.serial('a key may have a daily token limit of its own, which the list shows
   const ana = await rows(db).user()
   const create = (...args: string[]) => run('keys', 'create', '--user', ana.id, ...args)
   for (const wrong of ['0', '-1', '1.5', 'many', '', '1e6', '1'.repeat(16)])
-    t.is((await create(`--ai-tokens-per-day=${wrong}`)).stderr, '--ai-tokens-per-day must be a whole number from 1.')
+    t.is(
+      (await create('--scopes=ai:chat', `--ai-tokens-per-day=${wrong}`)).stderr,
+      '--ai-tokens-per-day must be a whole number from 100.',
+    )
   t.deepEqual(await json('keys', 'list', '--user', ana.id), [])
   await create('--name', 'limited', '--scopes', 'ai:chat', '--ai-tokens-per-day', '5000000000')
   await create('--name', 'free')

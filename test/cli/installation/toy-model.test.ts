@@ -23,7 +23,7 @@ test('a start with --ai gives the AI gateway a toy model, which the summary name
     })
   }
   t.false(started.notes.some(note => note.includes('toy model')))
-  t.regex(await summary(later, db, null), /^ {2}AI +a TOY model .*: for trying things out only/m)
+  t.regex(await summary(later, db, null), /^ {2}AI +http:[^ ]*\/v2\/ai, a TOY model .*: for trying things out only/m)
 
   const next = await openInstallation(env, openDataPlace(env))
   t.false(next.runsToyModel)
@@ -39,7 +39,8 @@ test('a model that the operator has set is used instead of the toy, and the summ
   t.is(loadInstallation({ BERTH_DATA: env.BERTH_DATA }).settings.AI_UPSTREAM_URL, env.AI_UPSTREAM_URL)
   const text = await summary(started, db, null)
   t.regex(text, /The toy model was not started: AI_UPSTREAM_URL names another one\./)
-  t.notRegex(text, /^ {2}AI/m)
+  t.regex(text, /^ {2}AI +http:[^ ]*\/v2\/ai$/m)
+  t.notRegex(text, /a TOY/)
 })
 
 test('a start in the background gets the flags of the command', t => {

@@ -88,7 +88,10 @@ async function realHost(db: Db, folder: string, parts: Parts): Promise<HostUnder
 
     async store({ release, installs }) {
       const segmentId = await allocateSegment(db)
-      const zip = zipOf({ 'release.txt': String(release), ...(installs && { 'package.json': '{"scripts":{"install":"true"}}' }) })
+      const zip = zipOf({
+        'release.txt': String(release),
+        ...(installs && { 'package.json': '{"scripts":{"install":"true"}}' }),
+      })
       await parts.store.put(segmentId, bodyOf(zip))
       return segmentId
     },

@@ -98,11 +98,12 @@ test.serial('an answer that breaks off is server_overloaded, and what was genera
 
 test.serial('a caller who disconnects cancels the model, and is charged for what it wrote', async t => {
   const ana = await api().makeUser({ plan: 'enterprise-24' })
-  server().next({ text: Array(8).fill('word '), silentAfter: 6 })
+  // Without the disconnect it would go on for minutes.
+  server().next({ text: Array(5000).fill('word '), everyMs: 50 })
   const call = start(api(), ana)
   await server().received(1)
   await comesTrue(async () => (await inFlight(api(), ana)).length === 1)
-  await new Promise(resolve => setTimeout(resolve, 200))
+  await new Promise(resolve => setTimeout(resolve, 500))
   call.giveUp()
   t.is(await server().requests[0]!.outcome, 'aborted')
   await comesTrue(async () => (await inFlight(api(), ana)).length === 0)
@@ -111,10 +112,33 @@ test.serial('a caller who disconnects cancels the model, and is charged for what
 
 test.serial('a call that takes too long is server_overloaded, and the model is cancelled', async t => {
   const ana = await hasty.makeUser({ plan: 'enterprise-24' })
-  server().next({ silentAfter: 0 })
-  t.deepEqual(failed(await chat(hasty, ana)), [503, 'server_overloaded', '5'])
+  // It would be complete after half a minute, and is never silent.
+  server().next({ text: Array(300).fill('word '), everyMs: 100 })
+  const answer = await chat(hasty, ana)
+  t.deepEqual(failed(answer), [503, 'server_overloaded', '61'])
+  t.is(answer.headers.get('x-should-retry'), 'false', 'it would take as long again')
+  t.regex(answer.body.error.message, /longer than 0.5 s. Set a smaller max_tokens/)
   t.is(await server().requests[0]!.outcome, 'aborted')
   t.deepEqual(await inFlight(hasty, ana), [])
+  const tokens = await tokensOf(hasty, ana)
+  t.true(tokens > 6 && tokens < 200, `${tokens}`)
+})
+
+test.serial('the time of a call runs from the arrival of its request', async t => {
+  const ana = await hasty.makeUser({ plan: 'enterprise-24' })
+  const slowly = new ReadableStream({
+    async start(body) {
+      const text = JSON.stringify({ messages: [{ role: 'user', content: 'slowly' }] })
+      body.enqueue(new TextEncoder().encode(text.slice(0, 10)))
+      await new Promise(resolve => setTimeout(resolve, 700))
+      body.enqueue(new TextEncoder().encode(text.slice(10)))
+      body.close()
+    },
+  })
+  const request = { method: 'POST', headers: { authorization: ana.key }, body: slowly, duplex: 'half' } as const
+  const answer = await fetch(`${hasty.url}/v2/ai/chat/completions`, request as RequestInit)
+  t.is(answer.status, 503)
+  t.false(JSON.stringify(server().requests.map(({ body }) => body)).includes('slowly'))
 })
 
 test.serial('without a configured model a call is refused at once, and clients are told not to repeat it', async t => {

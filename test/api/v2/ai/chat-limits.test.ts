@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import test from 'ava'
+import { openDatabase } from '../../../../db/database.ts'
 import { openApiFor, type TestApi, type TestUser } from '../../../kit/actors/api.ts'
 import { callsTo, chat, testChatApi } from '../../../kit/actors/chat-api.ts'
 import { testDatabase } from '../../../kit/servers/database.ts'
@@ -11,12 +12,16 @@ const undo: (() => Promise<unknown>)[] = []
 let pair: [TestApi, TestApi]
 
 test.before('two processes on one database', async () => {
-  const options = {
-    services: ({ db, log }: TestApi['services']) => ({
+  const open = async () => {
+    const { url } = await database
+    const db = openDatabase({ url, pool: 10 })
+    undo.push(() => db.destroy())
+    const services = ({ log }: TestApi['services']) => ({
+      db,
       chatCalls: callsTo(server(), { db, log, countTokens: null, searches: false, dailyTokens: null }),
-    }),
+    })
+    return openApiFor(await database, { services }, undo)
   }
-  const open = async () => openApiFor(await database, options, undo)
   pair = [await open(), await open()]
 })
 test.beforeEach(() => server().reset())
@@ -24,6 +29,15 @@ test.serial.after.always('end both', async () => {
   for (const { services } of pair ?? []) await services.chatCalls.end(0)
   for (const step of undo.reverse()) await step()
 })
+
+/** A promise that a test ends. */
+function pending(): { promise: Promise<void>; end(): void } {
+  let end = () => {}
+  const promise = new Promise<void>(resolve => {
+    end = resolve
+  })
+  return { promise, end }
+}
 
 const told = ({ status, body, headers }: Awaited<ReturnType<typeof chat>>) => [
   status,
@@ -35,11 +49,13 @@ const told = ({ status, body, headers }: Awaited<ReturnType<typeof chat>>) => [
 
 test.serial('a second call at a time is refused until the first is answered, by any process', async t => {
   const ana = await pair[0].makeUser({ plan: 'enterprise-24' })
-  server().otherwise = { headersAfterMs: 400 }
+  const held = pending()
+  server().otherwise = { after: held.promise }
   const first = [chat(pair[0], ana), chat(pair[1], ana)]
   await server().received(2)
   for (const process of pair)
     t.deepEqual(told(await chat(process, ana)), [429, 'concurrent_limit_reached', 'rate_limit_error', '1', null])
+  held.end()
   t.deepEqual(
     (await Promise.all(first)).map(answer => answer.status),
     [200, 200],
@@ -50,8 +66,15 @@ test.serial('a second call at a time is refused until the first is answered, by 
 
 test.serial('of many at once in two processes an account gets its slots and no more', async t => {
   const ana = await pair[0].makeUser({ plan: 'enterprise-24' })
-  server().otherwise = { headersAfterMs: 500 }
-  const answers = await Promise.all(Array.from({ length: 30 }, (_, n) => chat(pair[n % 2]!, ana)))
+  const held = pending()
+  server().otherwise = { after: held.promise }
+  let refused = 0
+  const asked = Array.from({ length: 30 }, async (_, n) => {
+    const answer = await chat(pair[n % 2]!, ana)
+    if (answer.status !== 200 && ++refused === 28) held.end()
+    return answer
+  })
+  const answers = await Promise.all(asked)
   const codes = answers.map(answer => answer.body.error?.code ?? answer.status)
   t.is(codes.filter(code => code === 200).length, 2)
   t.is(codes.filter(code => code === 'concurrent_limit_reached').length, 28)

@@ -81,6 +81,26 @@ test.serial('a call of a tool is answered, and its result continues the conversa
   t.deepEqual(server().requests[0]!.body.tools, [weather])
 })
 
+test.serial(
+  'what a model answers may be sent back, also with names that callers may not choose, or with no calls',
+  async t => {
+    const ana = await asker()
+    server().next({ toolCalls: [toolCall('functions.weather:0', {})] })
+    const { message } = (await chat(api(), ana)).body.choices[0]
+    const messages = [
+      ...hello.messages,
+      { ...message, refusal: null, audio: null, annotations: [] },
+      { role: 'tool', tool_call_id: message.tool_calls[0].id, content: 'x' },
+      { role: 'assistant', content: 'done', tool_calls: [] },
+      ...hello.messages,
+    ]
+    t.is((await chat(api(), ana, { messages })).status, 200)
+    t.false('tool_calls' in server().requests[1]!.body.messages[3])
+    const none = await chat(api(), ana, { messages: [{ role: 'assistant', content: null, tool_calls: [] }] })
+    t.is(none.body.error.code, 'invalid_messages')
+  },
+)
+
 test.serial('an answer that was cut off says stop, and a header why', async t => {
   server().next({ finish: 'length' })
   const answer = await chat(api(), await asker())

@@ -1,0 +1,111 @@
+import test from 'ava'
+import { searchTokens } from '../../policy/ai/search-terms.ts'
+import { parseConfig } from '../../policy/config.ts'
+import { openChatCalls } from '../../workers/chat-calls.ts'
+import { testApi } from '../kit/actors/api.ts'
+import { chat, hello } from '../kit/actors/chat-api.ts'
+import { log } from '../kit/platform/platform.ts'
+import { ModelServer, toolCall } from '../kit/servers/model-server.ts'
+import { type Origin, startOrigin } from '../kit/servers/origin.ts'
+
+let model: ModelServer
+let helper: Origin
+/** What the server of exact numbers answers, and what was searched for. */
+let count = 7
+const searched: string[] = []
+
+test.before('a model, a tokenizer and a web search', async () => {
+  model = await ModelServer.start()
+  helper = await startOrigin((request, response) => {
+    const url = new URL(request.url ?? '', 'http://x')
+    request.resume()
+    response.setHeader('content-type', 'application/json')
+    if (url.pathname === '/tokenize') return response.end(JSON.stringify({ count }))
+    searched.push(url.searchParams.get('q') ?? '')
+    return response.end(
+      JSON.stringify({ results: [{ title: 'Porto', url: 'https://x.example', content: '25 degrees' }] }),
+    )
+  })
+})
+const api = testApi({
+  services: ({ db }) => ({
+    chatCalls: openChatCalls(
+      parseConfig(
+        {
+          AI_UPSTREAM_URL: model.url,
+          AI_UPSTREAM_MODEL: 'scripted',
+          AI_DAILY_TOKENS: '400000',
+          AI_SEARCH_URL: `http://127.0.0.1:${helper.port}`,
+          AI_TOKENIZE_URL: `http://127.0.0.1:${helper.port}/tokenize`,
+        },
+        '/',
+      ),
+      db,
+      log,
+    ),
+  }),
+})
+test.beforeEach(() => {
+  model.reset()
+  count = 7
+})
+test.after.always('end them', async () => {
+  await api()?.services.chatCalls.end(0)
+  await Promise.all([model?.stop(), helper?.stop()])
+})
+
+const asker = () => api().makeUser({ plan: 'enterprise-24' })
+
+test.serial('the exact number of tokens decides, where there is one', async t => {
+  const ana = await asker()
+  count = 32_769
+  const refused = await chat(api(), ana)
+  t.is(refused.body.error.code, 'context_length_exceeded')
+  t.regex(refused.body.error.message, /about 32769 tokens/)
+  count = 32_768
+  t.is((await chat(api(), ana)).status, 200)
+})
+
+test.serial(
+  'a model may search before it answers; what that may cost is reserved, and what it costs is charged',
+  async t => {
+    const ana = await asker()
+    const usage = { prompt: 100, completion: 10 }
+    let reserved = 0
+    model.otherwise = () => ({ text: 'Sunny.', usage })
+    model.next({ toolCalls: [toolCall('web_search', { query: 'weather Porto' })], usage })
+    const answer = await chat(api(), ana)
+    reserved = searchTokens({ messages: [], maxTokens: 8192 }, count)
+    t.true(reserved > 3 * 8192)
+    t.deepEqual(searched, ['weather Porto'])
+    t.is(answer.body.choices[0].message.content, 'Sunny.')
+    t.like(answer.body.usage, { prompt_tokens: 200, completion_tokens: 20 })
+    for (const subject of [`user/${ana.id}`])
+      t.like(await api().db('ai_budgets').where({ subject }).first(), { tokens: '220' })
+    t.truthy(await api().db('ai_budgets').where({ subject: 'platform' }).first(), 'the platform has a budget')
+  },
+)
+
+test.serial('a call that does not fit with its searches is admitted without them', async t => {
+  const ana = await asker()
+  const limited = await api().makeKey(ana, { scopes: ['ai:chat'] })
+  await api().db('api_keys').where({ id: limited.id }).update({ ai_tokens_per_day: 20_000 })
+  t.is((await chat(api(), limited.key)).status, 200)
+  t.is(model.requests.at(-1)!.body.tools, undefined)
+  t.is((await chat(api(), ana)).status, 200)
+  t.is(model.requests.at(-1)!.body.tools[0].function.name, 'web_search')
+})
+
+test.serial('the budget of the platform is that of the setting', async t => {
+  const { db } = api()
+  const today = db.raw(`(now() at time zone 'UTC')::date`)
+  await db('ai_budgets')
+    .where({ subject: 'platform' })
+    .update({ tokens: 400_000 - 7 - 15, day: today })
+  const refused = await chat(api(), await asker(), { ...hello, max_tokens: 100 })
+  t.is(refused.body.error.code, 'daily_capacity_reached')
+  await db('ai_budgets')
+    .where({ subject: 'platform' })
+    .update({ tokens: 400_000 - 7 - 16 })
+  t.is((await chat(api(), await asker(), { ...hello, max_tokens: 100 })).status, 200)
+})
