@@ -1,7 +1,7 @@
 import { availableParallelism } from 'node:os'
-import { openLlama } from './ai/llama.ts'
-import { serveToyModel } from './ai/toy-server.ts'
 import { openLog, runProcess } from './connect.ts'
+import { openLlama } from './toy-model/llama.ts'
+import { serveToyModel } from './toy-model/toy-server.ts'
 
 /**
  * The process `toy-model`: serves a very small language model on loopback, for trying out the AI gateway only. Its arguments are the

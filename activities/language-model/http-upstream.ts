@@ -153,6 +153,8 @@ class CallClock {
   readonly #caller: AbortSignal
   readonly #times: UpstreamTimes
   #hasBegun = false
+  /** The timer is that of silence. */
+  #isRunning = false
   #isFinished = false
   #timer: NodeJS.Timeout
   readonly #onAbort = () => this.#stop('aborted')
@@ -179,6 +181,9 @@ class CallClock {
   /** A chunk has arrived. Noise before the answer does not prolong the wait for it. */
   restart(isFinished: boolean): void {
     if (this.#isFinished || (!this.#hasBegun && !isFinished)) return
+    // For each chunk: a timer of its own would cost more than the chunk.
+    if (this.#isRunning && !isFinished) return void this.#timer.refresh()
+    this.#isRunning = true
     this.#isFinished = isFinished
     clearTimeout(this.#timer)
     this.#timer = setTimeout(() => this.#stop('broken'), isFinished ? this.#times.afterFinishMs : this.#times.silenceMs)

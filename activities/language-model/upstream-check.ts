@@ -1,8 +1,8 @@
 import { deadlineSignal } from '../../lib/async/timeout.ts'
 import type { AiUpstream } from '../../policy/ai/ai-settings.ts'
 import { chatLimits } from '../../policy/ai/chat-limits.ts'
-import { searchTool } from '../../policy/ai/search-terms.ts'
 import { type UpstreamTimes, upstreamTimes } from '../../policy/ai/upstreams.ts'
+import { searchTool } from '../../policy/ai/web-search-limits.ts'
 import { httpUpstream } from './http-upstream.ts'
 import { type Upstream, UpstreamFailure, type UpstreamFailureKind } from './upstream.ts'
 

@@ -52,7 +52,7 @@ export class UpstreamSlots {
   }
 
   /** Opens the time that one call may wait, which all its tries share. */
-  patience(): Patience {
+  waitTime(): WaitTime {
     return { leftMs: this.#waitMs }
   }
 
@@ -63,7 +63,7 @@ export class UpstreamSlots {
   async enter(
     among: Iterable<Station>,
     account: string,
-    patience: Patience,
+    waitTime: WaitTime,
     signal: AbortSignal,
   ): Promise<Slot | null> {
     while (!signal.aborted) {
@@ -72,22 +72,22 @@ export class UpstreamSlots {
         const slot = slotOf(station, account, station.slots.enterNow(account))
         if (slot) return slot
       }
-      if (usable.length === 0 || patience.leftMs <= 0 || this.#waitingOf(account) >= this.#waitingPerAccount)
+      if (usable.length === 0 || waitTime.leftMs <= 0 || this.#waitingOf(account) >= this.#waitingPerAccount)
         return null
       // Its upstream may have failed while the call waited: then it looks again.
-      const slot = await this.#wait(usable, account, patience, signal)
+      const slot = await this.#wait(usable, account, waitTime, signal)
       if (slot) return slot
     }
     return null
   }
 
-  async #wait(usable: Station[], account: string, patience: Patience, signal: AbortSignal): Promise<Slot | null> {
+  async #wait(usable: Station[], account: string, waitTime: WaitTime, signal: AbortSignal): Promise<Slot | null> {
     const since = performance.now()
     this.#waiting.set(account, this.#waitingOf(account) + 1)
     try {
-      return await firstFree(usable, account, patience.leftMs, signal)
+      return await firstFree(usable, account, waitTime.leftMs, signal)
     } finally {
-      patience.leftMs -= performance.now() - since
+      waitTime.leftMs -= performance.now() - since
       const left = this.#waitingOf(account) - 1
       left > 0 ? this.#waiting.set(account, left) : this.#waiting.delete(account)
     }
@@ -99,7 +99,7 @@ export class UpstreamSlots {
 }
 
 /** Milliseconds that a call may still wait. */
-interface Patience {
+interface WaitTime {
   leftMs: number
 }
 

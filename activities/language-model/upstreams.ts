@@ -19,7 +19,7 @@ export function upstreamsModel(upstreams: readonly Upstream[], log: ModelLog, op
   return {
     async complete(request, { account, signal: caller, requestId }) {
       const untried = new Set(slots.stations)
-      const patience = slots.patience()
+      const waitTime = slots.waitTime()
       const ending = new AbortController()
       const { signal } = ending
       const end = () => ending.abort()
@@ -28,7 +28,7 @@ export function upstreamsModel(upstreams: readonly Upstream[], log: ModelLog, op
       ends.add(end)
       try {
         for (;;) {
-          const slot = await slots.enter(untried, account, patience, signal)
+          const slot = await slots.enter(untried, account, waitTime, signal)
           if (!slot) throw withoutSlot()
           untried.delete(slot.station)
           const outcome = await attempt(slot)

@@ -1,7 +1,7 @@
 import { deadlineSignal, unlessAborted } from '../../lib/async/timeout.ts'
 import { storable } from '../../lib/storable-text.ts'
 import type { ChatMessage, ChatRequest, Completion, TokenUsage, ToolCall } from '../../policy/ai/chat.ts'
-import { offersSearch, searchTerms, searchTool } from '../../policy/ai/search-terms.ts'
+import { offersSearch, searchTool, webSearchLimits } from '../../policy/ai/web-search-limits.ts'
 import type { WebSearch } from '../web-search/port.ts'
 import { type CompletionOptions, type LanguageModel, ModelFailure } from './port.ts'
 import type { ModelLog } from './upstreams.ts'
@@ -22,7 +22,7 @@ export function withSearch(model: LanguageModel, web: WebSearch, log: ModelLog):
       for (let round = 1; ; round++) {
         const left = request.maxTokens - used.completion
         if (left < 1) return { content: '', toolCalls: [], finish: 'length', usage: used }
-        const isLast = round === searchTerms.rounds
+        const isLast = round === webSearchLimits.rounds
         const answer = await model
           .complete({ ...request, ...toolsOf(request, isLast), messages, maxTokens: left }, options)
           .catch(error => Promise.reject(round === 1 ? error : laterFailure(error, used)))
@@ -46,7 +46,7 @@ export function withSearch(model: LanguageModel, web: WebSearch, log: ModelLog):
   ): Promise<ChatMessage[]> {
     const found = await Promise.all(
       searches.map(async (call, n): Promise<ChatMessage> => {
-        const results = n < searchTerms.searches ? await find(queryOf(call), options) : nothingFound
+        const results = n < webSearchLimits.searches ? await find(queryOf(call), options) : nothingFound
         return { role: 'tool', tool_call_id: call.id, content: results }
       }),
     )
@@ -56,13 +56,13 @@ export function withSearch(model: LanguageModel, web: WebSearch, log: ModelLog):
   /** A search that fails finds nothing: the model answers without it. */
   async function find(query: string, { signal, requestId }: CompletionOptions): Promise<string> {
     if (query === '' || signal.aborted) return nothingFound
-    const deadline = deadlineSignal(searchTerms.timeoutMs, signal)
+    const deadline = deadlineSignal(webSearchLimits.timeoutMs, signal)
     try {
       const results = await unlessAborted(web.search(query, deadline), deadline)
       const texts = results
-        .slice(0, searchTerms.results)
+        .slice(0, webSearchLimits.results)
         .map(({ title, url, excerpt }) => `${title}\n${url}\n${excerpt}`)
-      return texts.map(text => storable(text.slice(0, searchTerms.characters))).join('\n\n') || nothingFound
+      return texts.map(text => storable(text.slice(0, webSearchLimits.characters))).join('\n\n') || nothingFound
     } catch {
       log.warn({ requestId, reason: deadline.aborted ? 'late' : 'failed' }, 'a web search failed')
       return nothingFound
@@ -98,7 +98,7 @@ function laterFailure(error: unknown, used: TokenUsage): unknown {
 function queryOf(call: ToolCall): string {
   try {
     const { query } = JSON.parse(call.function.arguments)
-    return typeof query === 'string' ? storable(query).trim().slice(0, searchTerms.query) : ''
+    return typeof query === 'string' ? storable(query).trim().slice(0, webSearchLimits.query) : ''
   } catch {
     return ''
   }

@@ -1,7 +1,7 @@
 import type { ServerResponse } from 'node:http'
 import { CommitInDoubt } from '../../db/commits-in-doubt.ts'
 import { isUnavailable, sqlState } from '../../db/database.ts'
-import { aiFailure, patientSeconds } from '../../policy/ai/failures.ts'
+import { aiFailure, maxRetrySeconds } from '../../policy/ai/ai-refusal.ts'
 import { ApiError, errorOn, inDoubtMessage, type Wire } from '../../policy/errors.ts'
 
 export interface Reply {
@@ -43,7 +43,7 @@ export function failure(error: ApiError, options: { status?: number; terse?: boo
   const waitSeconds = status === 429 || status === 503 ? (error.retryAfterSeconds ?? 5) : undefined
   if (waitSeconds !== undefined) headers['Retry-After'] = String(waitSeconds)
   if (wire === 'ai') {
-    if (waitSeconds !== undefined && waitSeconds > patientSeconds) headers['X-Should-Retry'] = 'false'
+    if (waitSeconds !== undefined && waitSeconds > maxRetrySeconds) headers['X-Should-Retry'] = 'false'
     return { status, headers, body: JSON.stringify(aiFailure(onWire.code, status, onWire.message)) }
   }
   const message = terse ? undefined : onWire.message

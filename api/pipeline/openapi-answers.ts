@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { aiFailureTypes } from '../../policy/ai/failures.ts'
+import { aiFailureTypes } from '../../policy/ai/ai-refusal.ts'
 import { catalogueEntry, codeOn, type ErrorCode, unexpectedStatus } from '../../policy/errors.ts'
 import { commonErrors, type Endpoint } from './endpoint.ts'
 import { type Json, schemaOf } from './openapi-schemas.ts'

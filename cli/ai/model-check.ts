@@ -2,8 +2,8 @@ import { openTokenizer } from '../../activities/language-model/select.ts'
 import { checkUpstream } from '../../activities/language-model/upstream-check.ts'
 import { searxngSearch } from '../../activities/web-search/searxng.ts'
 import type { AiSettings } from '../../policy/ai/ai-settings.ts'
-import { searchTerms } from '../../policy/ai/search-terms.ts'
 import { tokenizeMs } from '../../policy/ai/upstreams.ts'
+import { webSearchLimits } from '../../policy/ai/web-search-limits.ts'
 import { columns } from '../terminal/terminal.ts'
 
 /** One address of the settings with its verdict: exactly these keys, which docs/json-output.md lists. */
@@ -53,12 +53,12 @@ async function tokenizerProblem(settings: AiSettings): Promise<string | null> {
 }
 
 async function searchProblem(url: string): Promise<string | null> {
-  const deadline = AbortSignal.timeout(searchTerms.timeoutMs)
+  const deadline = AbortSignal.timeout(webSearchLimits.timeoutMs)
   try {
     await searxngSearch(url).search('test', deadline)
     return null
   } catch (error) {
-    const what = deadline.aborted ? `No answer within ${searchTerms.timeoutMs / 1000} s.` : (error as Error).message
+    const what = deadline.aborted ? `No answer within ${webSearchLimits.timeoutMs / 1000} s.` : (error as Error).message
     return `${what} Check AI_SEARCH_URL, and that the settings there permit the format json; until then searches find nothing`
   }
 }

@@ -69,21 +69,26 @@ export async function up(knex: Knex): Promise<void> {
     declare
       moment timestamptz;
       today date := (coalesce(at, clock_timestamp()) at time zone 'UTC')::date;
-      wanted text[] := array_remove(array[
-        case when key_budget is not null then 'key/' || key end,
-        case when platform_budget is not null then 'platform' end,
-        'user/' || account], null);
+      subjects text[] := array['user/' || account];
       own ai_budgets;
+      other ai_budgets;
       flight record;
-      b record;
+      -- Of each budget, in the order in which refusals are told: its refusals, what is unused of its day, and what of that is reserved.
+      spent_codes text[] := '{}'; busy_codes text[] := '{}'; unused bigint[] := '{}'; reserved bigint[] := '{}';
     begin
       -- Losing the last calls in a power failure is allowed; each refusal and slot is exact while Postgres runs.
       perform set_config('synchronous_commit', 'off', true);
-      perform ai_lock_budgets(wanted, today);
+      -- Sorted: the account comes last.
+      if platform_budget is not null then subjects := array_prepend('platform', subjects); end if;
+      if key_budget is not null then subjects := array_prepend('key/' || key, subjects); end if;
+      if cardinality(subjects) > 1 then perform ai_lock_budgets(subjects, today); end if;
+      loop
+        select * into own from ai_budgets where subject = 'user/' || account for update;
+        exit when found;
+        insert into ai_budgets (subject, day) values ('user/' || account, today) on conflict do nothing;
+      end loop;
       moment := coalesce(at, clock_timestamp());
       today := (moment at time zone 'UTC')::date;
-      select * into own from ai_budgets where subject = 'user/' || account;
-
       select count(*) as calls, coalesce(sum(tokens), 0) as tokens,
              coalesce(sum(tokens) filter (where key_id = key), 0) as tokens_of_key
         into flight from ai_calls where user_id = account and ends_at > moment;
@@ -95,35 +100,41 @@ export async function up(knex: Knex): Promise<void> {
         refusal := 'RATE_LIMIT_EXCEEDED'; wait_seconds := extract(epoch from own.next_at - moment); return;
       end if;
 
+      if key_budget is not null then
+        select * into other from ai_budgets where subject = 'key/' || key;
+        spent_codes := array['DAILY_SPEND_LIMIT_REACHED']; busy_codes := array['CONCURRENT_LIMIT_REACHED'];
+        unused := array[key_budget - case when other.day >= today then other.tokens else 0 end];
+        reserved := array[flight.tokens_of_key::bigint];
+      end if;
+      spent_codes := spent_codes || 'DAILY_LIMIT_REACHED'::text; busy_codes := busy_codes || 'CONCURRENT_LIMIT_REACHED'::text;
+      unused := unused || account_budget - case when own.day >= today then own.tokens else 0 end;
+      reserved := reserved || flight.tokens::bigint;
+      if platform_budget is not null then
+        select * into other from ai_budgets where subject = 'platform';
+        spent_codes := spent_codes || 'DAILY_CAPACITY_REACHED'::text; busy_codes := busy_codes || 'SERVER_OVERLOADED'::text;
+        unused := unused || platform_budget - case when other.day >= today then other.tokens else 0 end;
+        reserved := reserved || (select coalesce(sum(tokens), 0)::bigint from ai_calls where ends_at > moment);
+      end if;
+
       granted := answer;
-      for b in
-        select spent_code, busy_code, reserved, budget - case when day >= today then tokens else 0 end as unused
-          from (values
-            (1, 'key/' || key, key_budget, flight.tokens_of_key, 'DAILY_SPEND_LIMIT_REACHED', 'CONCURRENT_LIMIT_REACHED'),
-            (2, 'user/' || account, account_budget, flight.tokens, 'DAILY_LIMIT_REACHED', 'CONCURRENT_LIMIT_REACHED'),
-            (3, 'platform', platform_budget,
-              case when platform_budget is not null then (select sum(tokens) from ai_calls where ends_at > moment) end,
-              'DAILY_CAPACITY_REACHED', 'SERVER_OVERLOADED')
-          ) s (place, subject, budget, reserved, spent_code, busy_code)
-          join ai_budgets using (subject)
-         where budget is not null
-         order by place
-      loop
-        if b.unused - prompt < least(min_answer, answer) then
-          refusal := b.spent_code; granted := null;
+      for n in 1 .. cardinality(unused) loop
+        if unused[n] - prompt < least(min_answer, answer) then
+          refusal := spent_codes[n]; granted := null;
           wait_seconds := extract(epoch from (today + 1)::timestamp at time zone 'UTC' - moment);
           return;
         end if;
         -- What is missing is reserved by calls in flight, which may give it back.
-        if b.unused - coalesce(b.reserved, 0) - prompt < least(min_answer, answer) then
-          refusal := b.busy_code; granted := null; wait_seconds := 1; return;
+        if unused[n] - reserved[n] - prompt < least(min_answer, answer) then
+          refusal := busy_codes[n]; granted := null; wait_seconds := 1; return;
         end if;
-        granted := least(granted, b.unused - coalesce(b.reserved, 0) - prompt);
+        granted := least(granted, unused[n] - reserved[n] - prompt);
       end loop;
 
-      update ai_budgets set next_at = moment + make_interval(secs => pacing_seconds) where subject = 'user/' || account;
+      if pacing_seconds > 0 then
+        update ai_budgets set next_at = moment + make_interval(secs => pacing_seconds) where subject = 'user/' || account;
+      end if;
       insert into ai_calls (id, user_id, key_id, subjects, tokens, next_at, started_at, ends_at)
-        values (call_id, account, key, wanted, prompt + granted, moment + make_interval(secs => pacing_seconds), moment,
+        values (call_id, account, key, subjects, prompt + granted, moment + make_interval(secs => pacing_seconds), moment,
                 moment + make_interval(secs => slot_seconds));
     end $$;
 
@@ -135,20 +146,22 @@ export async function up(knex: Knex): Promise<void> {
       call ai_calls;
     begin
       perform set_config('synchronous_commit', 'off', true);
-      select * into call from ai_calls where id = call_id;
+      -- Nobody waits for the row of a call while holding a budget.
+      delete from ai_calls where id = call_id returning * into call;
       if not found then return false; end if;
-      perform ai_lock_budgets(call.subjects, (call.started_at at time zone 'UTC')::date);
-      delete from ai_calls where id = call_id;
-      if not found then return false; end if;
+      if cardinality(call.subjects) > 1 then
+        perform ai_lock_budgets(call.subjects, (call.started_at at time zone 'UTC')::date);
+      end if;
       moment := coalesce(at, clock_timestamp());
       today := (moment at time zone 'UTC')::date;
       if prompt + completion = 0 then
         update ai_budgets set next_at = least(next_at, moment)
          where subject = 'user/' || call.user_id and next_at = call.next_at;
       else
-        update ai_budgets
-           set tokens = case when day >= today then tokens else 0 end + prompt + completion, day = greatest(day, today)
-         where subject = any(call.subjects);
+        insert into ai_budgets as b (subject, day, tokens)
+          select s, today, prompt + completion from unnest(call.subjects) s order by s
+          on conflict (subject) do update
+            set tokens = case when b.day >= today then b.tokens else 0 end + excluded.tokens, day = greatest(b.day, today);
         insert into ai_days as d (user_id, key_id, day, requests, prompt_tokens, completion_tokens)
           values (call.user_id, coalesce(call.key_id, ''), today, 1, prompt, completion)
           on conflict (user_id, key_id, day) do update set requests = d.requests + 1,

@@ -1,5 +1,5 @@
 import test from 'ava'
-import { searchTokens } from '../../policy/ai/search-terms.ts'
+import { searchTokens } from '../../policy/ai/web-search-limits.ts'
 import { parseConfig } from '../../policy/config.ts'
 import { openChatCalls } from '../../workers/chat-calls.ts'
 import { testApi } from '../kit/actors/api.ts'

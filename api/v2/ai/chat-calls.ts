@@ -3,12 +3,12 @@ import { admitCall, type CallRefusal } from '../../../db/ai/ai-calls.ts'
 import type { Db } from '../../../db/database.ts'
 import { FairSlots } from '../../../lib/async/fair-slots.ts'
 import { ignoreError } from '../../../lib/async/ignore-error.ts'
+import { maxRetrySeconds } from '../../../policy/ai/ai-refusal.ts'
 import type { ChatRequest, Completion, TokenUsage } from '../../../policy/ai/chat.ts'
 import { chatLimits, tokenizing } from '../../../policy/ai/chat-limits.ts'
-import { patientSeconds } from '../../../policy/ai/failures.ts'
 import { ModelFailure } from '../../../policy/ai/model-failure.ts'
-import { offersSearch, searchTokens } from '../../../policy/ai/search-terms.ts'
 import { estimateTokens } from '../../../policy/ai/tokens.ts'
+import { offersSearch, searchTokens } from '../../../policy/ai/web-search-limits.ts'
 import { ApiError } from '../../../policy/errors.ts'
 import { newId } from '../../../policy/ids.ts'
 import type { Exchange } from '../../http/exchange.ts'
@@ -48,7 +48,7 @@ interface Admitted {
 export const keyOf = ({ kind, user }: Caller): string | null => (kind === 'key' ? user.credential_id : null)
 
 /** Seconds until a retry: no model is configured; this process is shutting down; the same answer would take too long again. */
-const retrySeconds = { notConfigured: 300, ending: 1, tooLong: patientSeconds + 1 } as const
+const retrySeconds = { notConfigured: 300, ending: 1, tooLong: maxRetrySeconds + 1 } as const
 
 /** Refusals of a budget, into which a call without searches may still fit. */
 const ofBudgets: readonly CallRefusal[] = ['DAILY_SPEND_LIMIT_REACHED', 'DAILY_LIMIT_REACHED', 'DAILY_CAPACITY_REACHED']

@@ -11,8 +11,8 @@ const never = new AbortController().signal
 function scene(upstreams: number) {
   const clock = { ms: 0 }
   const slots = new UpstreamSlots(Array(upstreams).fill(upstream), { atOnce: 1, waitMs: 20_000, now: () => clock.ms })
-  const enter = (account: string, patience = slots.patience(), signal = never) =>
-    slots.enter(slots.stations, account, patience, signal)
+  const enter = (account: string, waitTime = slots.waitTime(), signal = never) =>
+    slots.enter(slots.stations, account, waitTime, signal)
   const skip = (n: number) => {
     for (let times = 0; times < 3; times++) slots.stations[n]!.breaker.enter('ana')!.fail(false)
   }
@@ -53,8 +53,8 @@ test('a call that waits at several upstreams holds one slot', async t => {
 test('the time for waiting is that of all tries of a call together', async t => {
   const { enter } = scene(1)
   await enter('ana')
-  const patience = { leftMs: 30 }
-  t.is(await enter('bo', patience), null)
-  t.true(patience.leftMs <= 1)
-  t.is(await enter('bo', patience), null)
+  const waitTime = { leftMs: 30 }
+  t.is(await enter('bo', waitTime), null)
+  t.true(waitTime.leftMs <= 1)
+  t.is(await enter('bo', waitTime), null)
 })

@@ -4,7 +4,7 @@ import { upWords } from '../../../cli/installation/detached.ts'
 import { loadInstallation, openDataPlace, openInstallation } from '../../../cli/installation/installation.ts'
 import { summary } from '../../../cli/installation/summary.ts'
 import { toyModelProcess } from '../../../cli/services/toy-model.ts'
-import { toyModelName } from '../../../workers/ai/text-generator.ts'
+import { toyModelName } from '../../../workers/toy-model/text-generator.ts'
 import { ownFolder } from '../../kit/folders.ts'
 import { testDatabase } from '../../kit/servers/database.ts'
 

@@ -535,9 +535,9 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
     tokenizing: { atOnce: 16, perSubject: 1, windows: 4 },
     usageDays: 90,
   },
-  'ai/failures.ts': { patientSeconds: 60 },
-  'ai/search-terms.ts': {
-    searchTerms: { rounds: 3, searches: 3, results: 5, characters: 1000, query: 400, timeoutMs: 5000 },
+  'ai/ai-refusal.ts': { maxRetrySeconds: 60 },
+  'ai/web-search-limits.ts': {
+    webSearchLimits: { rounds: 3, searches: 3, results: 5, characters: 1000, query: 400, timeoutMs: 5000 },
   },
   'ai/upstreams.ts': {
     answerCaps: { answer: 1_048_576, json: 8_388_608, stream: 67_108_864, perToken: 64, floor: 16_384 },

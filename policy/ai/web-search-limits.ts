@@ -2,7 +2,7 @@ import type { ChatMessage, ChatRequest, Tool } from './chat.ts'
 import { estimateTokens, tokensOfCharacters } from './tokens.ts'
 
 /** What a model may do on the web for one call. */
-export const searchTerms = {
+export const webSearchLimits = {
   /** Requests to the model, of which the last one offers no search. */
   rounds: 3,
   /** Searches of one round; further ones find nothing. */
@@ -42,7 +42,7 @@ export const offersSearch = ({ tools = [], toolChoice, webSearch = true }: ChatR
  * brought before. They are reserved, so that a call never passes a budget.
  */
 export function searchTokens(request: ChatRequest, promptTokens: number): number {
-  const { rounds, searches, results, characters } = searchTerms
+  const { rounds, searches, results, characters } = webSearchLimits
   const offer = estimateTokens([], [searchTool])
   const found = tokensOfCharacters(searches * results * characters) + estimateTokens(Array(searches + 1).fill(empty))
   let more = rounds * offer

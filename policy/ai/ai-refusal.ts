@@ -2,7 +2,7 @@
  * The longest `Retry-After` that clients of chat completions wait for, in seconds. For a longer one they try again at once, several
  * times, unless a header forbids it.
  */
-export const patientSeconds = 60
+export const maxRetrySeconds = 60
 
 /** Kinds of failures that clients of chat completions tell apart, by HTTP status (contract 13.8). */
 export const aiFailureTypes = [

@@ -5,8 +5,8 @@ import {
   type TextGenerator,
   type TextRequest,
   toyModelName,
-} from '../../../workers/ai/text-generator.ts'
-import { serveToyModel } from '../../../workers/ai/toy-server.ts'
+} from '../../../workers/toy-model/text-generator.ts'
+import { serveToyModel } from '../../../workers/toy-model/toy-server.ts'
 import { comesTrue } from '../../kit/comes-true.ts'
 
 /** A generator that answers what a test says, when it says so, and notes what it was given. */
