@@ -8,7 +8,7 @@ import { ModelServer } from '../kit/servers/model-server.ts'
 const started = testPlatform()
 let server: ModelServer
 
-test.before('a model', async () => {
+test.serial.before('a model', async () => {
   server = await ModelServer.start()
 })
 test.after.always('end it', () => server?.stop())

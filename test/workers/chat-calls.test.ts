@@ -14,7 +14,7 @@ let helper: Origin
 let count = 7
 const searched: string[] = []
 
-test.before('a model, a tokenizer and a web search', async () => {
+test.serial.before('a model, a tokenizer and a web search', async () => {
   model = await ModelServer.start()
   helper = await startOrigin((request, response) => {
     const url = new URL(request.url ?? '', 'http://x')

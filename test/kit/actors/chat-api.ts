@@ -23,7 +23,7 @@ export function testChatApi(
 ): ChatApi {
   let server: ModelServer
   let model: LanguageModel
-  test.before('start the model', async () => {
+  test.serial.before('start the model', async () => {
     server = await ModelServer.start()
     model = openLanguageModel(server.settings(), { processes: 1, log: quiet })
   })

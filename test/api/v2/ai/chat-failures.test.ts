@@ -8,12 +8,18 @@ import type { ModelScript } from '../../../kit/servers/model-server.ts'
 import { type PostgresLine, postgresLine } from '../../../kit/servers/postgres-line.ts'
 
 const { api, server } = testChatApi()
-const database = testDatabase()
 const undo: (() => Promise<unknown>)[] = []
 let line: PostgresLine
 /** An API whose line to Postgres can break, and one whose calls may last half a second. */
 let lined: TestApi
 let hasty: TestApi
+
+// Before the database, which is dropped after it.
+test.serial.after.always('end them', async () => {
+  for (const { services } of [lined, hasty]) await services.chatCalls.end(0)
+  for (const step of undo.reverse()) await step()
+})
+const database = testDatabase()
 
 test.before('both', async () => {
   const near = await database
@@ -33,10 +39,6 @@ test.before('both', async () => {
   hasty = await openApiFor(near, calls(near.db, 0.5), undo)
 })
 test.beforeEach(() => server().reset())
-test.serial.after.always('end them', async () => {
-  for (const { services } of [lined, hasty]) await services.chatCalls.end(0)
-  for (const step of undo.reverse()) await step()
-})
 
 const failed = ({ status, body, headers }: Answer) => [status, body.error?.code, headers.get('retry-after')]
 

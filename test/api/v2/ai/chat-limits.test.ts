@@ -6,10 +6,16 @@ import { callsTo, chat, testChatApi } from '../../../kit/actors/chat-api.ts'
 import { testDatabase } from '../../../kit/servers/database.ts'
 
 const { api, server } = testChatApi({ dailyTokens: 50_000_000 })
-const database = testDatabase()
 const undo: (() => Promise<unknown>)[] = []
 /** Two API processes, as far as slots and budgets can tell. */
 let pair: [TestApi, TestApi]
+
+// Before the database, which is dropped after it.
+test.serial.after.always('end both', async () => {
+  for (const { services } of pair ?? []) await services.chatCalls.end(0)
+  for (const step of undo.reverse()) await step()
+})
+const database = testDatabase()
 
 test.before('two processes on one database', async () => {
   const open = async () => {
@@ -25,10 +31,6 @@ test.before('two processes on one database', async () => {
   pair = [await open(), await open()]
 })
 test.beforeEach(() => server().reset())
-test.serial.after.always('end both', async () => {
-  for (const { services } of pair ?? []) await services.chatCalls.end(0)
-  for (const step of undo.reverse()) await step()
-})
 
 /** A promise that a test ends. */
 function pending(): { promise: Promise<void>; end(): void } {
