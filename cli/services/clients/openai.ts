@@ -7,7 +7,8 @@ import { MissingPart } from '../system-packages.ts'
 import { runsFilesOf } from '../wanted-files.ts'
 
 /** Whether a test run needs OpenAI's client for Python. That for JavaScript is among our own packages. */
-export const needsOpenAiClient = (files: readonly string[]): boolean => runsFilesOf(files, 'ai-clients')
+export const needsOpenAiClient = (files: readonly string[]): boolean =>
+  ['ai-clients', 'long/ai'].some(own => runsFilesOf(files, own))
 
 /** The client and what it imports, for Linux on x86_64 and aarch64, with a digest of each wheel. */
 const python = (): PythonPackages => ({
