@@ -22,7 +22,7 @@ export async function platformInfo(installation: Installation, db: Db) {
     files_url: config.urls.files,
     public_url: config.urls.public,
     edge_url: config.urls.edge,
-    ai_url: config.ai.upstreams.length > 0 ? aiAddress(config) : null,
+    ai_url: aiAddress(config),
     apps_domain: config.appsDomain,
     database_types: config.databases.engines.join(',') || null,
     api_key: await firstKey(installation, db),

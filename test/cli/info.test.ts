@@ -9,7 +9,7 @@ const info = {
     files_url: 'f',
     public_url: 'p',
     edge_url: 'e',
-    ai_url: null,
+    ai_url: 'a',
   },
   ...{
     apps_domain: 'apps.localhost',

@@ -40,6 +40,7 @@ const infoKeys = [
     'files_url',
     'public_url',
     'edge_url',
+    'ai_url',
     'apps_domain',
     'database_types',
     'api_key',
@@ -103,7 +104,7 @@ test.serial('every listener is on loopback', async t => {
   const supervisor = readRecord(join(platform.dataDir, 'run'), 'supervisor')!
   const sockets = listeningSockets([supervisor.pid, ...(await processes()).map(({ pid }) => pid)])
   const addresses = Object.entries(known).filter(([name]) => /_(url|address)$/.test(name))
-  t.is(addresses.length, 9)
+  t.is(addresses.length, 10)
   for (const [name, value] of addresses) {
     const port = Number(/:(\d+)(\/|$)/.exec(value)?.[1])
     t.true(
