@@ -241,6 +241,13 @@ test('an upstream that ignores the requested length is cut off far past it', asy
   t.is((await failureOf(t, ask({ text: text(18 * 1024) }, { maxTokens: 16 }))).reason, 'unavailable')
 })
 
+test('an answer with more calls of tools than a message may have is broken', async t => {
+  const { ask } = await scene(t)
+  const calls = (count: number) => Array.from({ length: count }, (_, n) => toolCall('f', {}, `call_${n}`))
+  t.is((await ask({ toolCalls: calls(128) }, { maxTokens: 4096 })).toolCalls.length, 128)
+  t.is((await failureOf(t, ask({ toolCalls: calls(129) }, { maxTokens: 4096 }))).reason, 'unavailable')
+})
+
 test('figures that cannot be true are replaced by the estimate', async t => {
   const { ask } = await scene(t)
   const used = async (prompt: number, completion: number) => (await ask({ usage: { prompt, completion } })).usage
