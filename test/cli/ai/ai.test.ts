@@ -95,7 +95,7 @@ test.serial('usage of one account is shown by key, with names', async t => {
   })
   const all = await run('ai', 'usage')
   t.regex(all.stdout, new RegExp(`${other.email} +1 +90 +10 +100 +0$`, 'm'))
-  t.regex(all.stdout, /\nTOTAL +4 +360 +40 +400 +1 rate_limited\n$/)
+  t.regex(all.stdout, /\nTOTAL +4 +360 +40 +400 +1\n$/)
   for (const days of ['0', '91', '1.5', 'all'])
     t.is((await run('ai', 'usage', '--days', days)).stderr, '--days must be a whole number from 1 to 90.')
 })
