@@ -12,3 +12,13 @@ export async function readCapped(
   }
   return Buffer.concat(pieces)
 }
+
+/** The JSON value of a stream; undefined when it is not JSON, or has more than `maxBytes`. Rejects as the stream does. */
+export async function readCappedJson(stream: AsyncIterable<Uint8Array> | null, maxBytes: number): Promise<unknown> {
+  const bytes = await readCapped(stream, maxBytes)
+  try {
+    return bytes ? JSON.parse(bytes.toString('utf8')) : undefined
+  } catch {
+    return undefined
+  }
+}

@@ -72,6 +72,12 @@ const names: Record<Wire, Partial<Record<ErrorCode, ErrorCode>>> = {
 /** The name that a code has on a wire. */
 export const codeOn = (wire: Wire, code: ErrorCode): ErrorCode => names[wire][code] ?? code
 
+/** A code as a wire spells it; the AI gateway's are in lower case (contract 13.8). */
+export function shownCode(wire: Wire, code: ErrorCode): string {
+  const name = codeOn(wire, code)
+  return wire === 'ai' ? name.toLowerCase() : name
+}
+
 /** Message of DATABASE_UNAVAILABLE for a change that may have been made, and must not be retried blindly. Pages recognize it by this text. */
 export const inDoubtMessage = 'The database did not confirm whether this was done. Check before you try again.'
 

@@ -1,16 +1,12 @@
-import { constants } from 'node:fs'
 import { type FileHandle, open } from 'node:fs/promises'
 import { Readable } from 'node:stream'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { bytesOf, codeOf, diskFull } from '../../lib/folders/disk-names.ts'
+import { bytesOf, codeOf, diskFull, untrustedFileFlags } from '../../lib/folders/disk-names.ts'
 import { fileTooLarge, maxFileBytes } from '../../policy/apps/file-content.ts'
 import { isSecretFile } from '../../policy/apps/secret-files.ts'
 import { ApiError, type ErrorCode } from '../../policy/errors.ts'
 import { type AppFolder, openFolder } from './folder.ts'
 import { listing } from './listing.ts'
-
-/** Without O_NONBLOCK, opening a pipe waits for a writer, and opening a leased file for its program: a thread would block for 45 s. */
-const readFlags = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK
 
 /** The location of an application's files, and which of them the caller may see. Paths are those of `filePath`. */
 export interface FilesOf {
@@ -51,7 +47,7 @@ const leaseMs = 3000
 async function openLeased(path: Buffer): Promise<FileHandle> {
   for (const deadline = Date.now() + leaseMs; ; await sleep(50)) {
     try {
-      return await open(path, readFlags)
+      return await open(path, untrustedFileFlags)
     } catch (error) {
       if (codeOf(error) !== 'EAGAIN') throw error
       if (Date.now() > deadline)

@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { KiB } from '../../lib/bytes.ts'
-import { readCapped } from '../../lib/read-capped.ts'
+import { readCappedJson } from '../../lib/read-capped.ts'
 import type { CaptchaSettings } from '../../policy/accounts/captcha.ts'
 import { ApiError } from '../../policy/errors.ts'
 import type { Captcha } from './port.ts'
@@ -41,21 +41,11 @@ async function post(url: string, body: URLSearchParams, deadline: AbortSignal): 
   try {
     const response = await fetch(url, { method: 'POST', body, redirect: 'error', signal: deadline })
     if (response.status >= 500 || response.status === 429) throw new Error('busy')
-    return await jsonOf(response)
+    return await readCappedJson(response.body, maxBytes)
   } catch {
     if (deadline.aborted)
       throw new ApiError('VALIDATION_TIMEOUT', 'The captcha could not be checked in time. Try again.')
     throw new ApiError('FAILED_TO_FETCH', 'The provider of the captcha could not be reached. Try again.')
-  }
-}
-
-/** Undefined for what is not JSON, or is over 64 KB. */
-async function jsonOf(response: Response): Promise<unknown> {
-  const bytes = await readCapped(response.body, maxBytes)
-  try {
-    return bytes ? JSON.parse(bytes.toString('utf8')) : undefined
-  } catch {
-    return undefined
   }
 }
 

@@ -2,14 +2,13 @@ import { createHash, type Hash } from 'node:crypto'
 import * as fs from 'node:fs'
 import { setImmediate } from 'node:timers/promises'
 import { MiB } from '../../lib/bytes.ts'
-import { bytesOf, textOf } from '../../lib/folders/disk-names.ts'
+import { bytesOf, textOf, untrustedFileFlags } from '../../lib/folders/disk-names.ts'
 import { Tree } from '../../lib/folders/tree.ts'
 import { DumpCorrupt } from './contents.ts'
 
 /** Checksums of all other files, in the format of sha256sum(1), whose presence makes a dump complete. */
 const sumsFile = 'SHA256SUMS'
 const fileMode = 0o600
-const fileFlags = fs.constants.O_RDONLY | fs.constants.O_NOFOLLOW | fs.constants.O_NONBLOCK
 const chunkBytes = MiB
 
 /** Writes a dump into an empty folder: it is complete once `write` has resolved. The signal ends what takes long. */
@@ -128,7 +127,7 @@ export class DumpFile {
 }
 
 async function* piecesOf(tree: Tree, path: string, signal?: AbortSignal): AsyncGenerator<Buffer> {
-  const fd = fs.openSync(tree.at(bytesOf(path)), fileFlags)
+  const fd = fs.openSync(tree.at(bytesOf(path)), untrustedFileFlags)
   try {
     for (;;) {
       signal?.throwIfAborted()

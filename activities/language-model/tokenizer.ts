@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import { deadlineSignal } from '../../lib/async/timeout.ts'
 import { MiB } from '../../lib/bytes.ts'
-import { readCapped } from '../../lib/read-capped.ts'
+import { readCappedJson } from '../../lib/read-capped.ts'
 import type { AiSettings } from '../../policy/ai/ai-settings.ts'
 import type { ChatRequest } from '../../policy/ai/chat.ts'
 import { overheadTokens } from '../../policy/ai/tokens.ts'
@@ -33,7 +33,7 @@ export function httpTokenizer(url: string, { upstreams }: Pick<AiSettings, 'upst
     try {
       const deadline = deadlineSignal(ms, signal)
       const response = await fetch(url, { method: 'POST', headers, body, redirect: 'error', signal: deadline })
-      const answer: unknown = JSON.parse((await readCapped(response.body, maxBytes))?.toString('utf8') ?? '')
+      const answer = await readCappedJson(response.body, maxBytes)
       if (!response.ok) return null
       const exact = counted.safeParse(answer).data?.count
       const plain = listed.safeParse(answer).data?.tokens.length

@@ -2,12 +2,11 @@ import * as fs from 'node:fs'
 import { constants, type Stats } from 'node:fs'
 import { setImmediate as yieldToEventLoop } from 'node:timers/promises'
 import { KiB, MiB } from '../../lib/bytes.ts'
-import { bytesOf, codeOf, leaseRefused, textOf, vanished } from '../../lib/folders/disk-names.ts'
+import { bytesOf, codeOf, leaseRefused, textOf, untrustedFileFlags, vanished } from '../../lib/folders/disk-names.ts'
 import type { Tree } from '../../lib/folders/tree.ts'
 import type { OverlayLimits } from '../../policy/apps/overlay.ts'
 import { OverlayRefused, type OverlayTotals } from './port.ts'
 
-const readFlags = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK
 const writeFlags = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW
 const buffer = Buffer.allocUnsafe(256 * KiB)
 const zeros = Buffer.alloc(buffer.length)
@@ -142,7 +141,7 @@ class Layer {
       fs.linkSync(this.#linked.at(copy), this.#to.at(target))
       return
     }
-    const source = this.#read(path, () => fs.openSync(this.from.at(path), readFlags))
+    const source = this.#read(path, () => fs.openSync(this.from.at(path), untrustedFileFlags))
     if (source === null) return
     try {
       const stats = fs.fstatSync(source)

@@ -1,10 +1,6 @@
-import { constants } from 'node:fs'
 import { open } from 'node:fs/promises'
-import { bytesOf, codeOf, textOf, unreachable, vanished } from '../../lib/folders/disk-names.ts'
+import { bytesOf, codeOf, textOf, unreachable, untrustedFileFlags, vanished } from '../../lib/folders/disk-names.ts'
 import { AppFolder } from '../app-files/folder.ts'
-
-/** A named pipe does not block, and is then found to be no file. */
-const readFlags = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK
 
 /** Max entries of a folder that are searched for a pattern. */
 const maxSearched = 100_000
@@ -32,7 +28,7 @@ export async function namesIn(path: string, wanted: readonly string[]): Promise<
 export async function fileIn(path: string, name: string, maxBytes: number): Promise<string | null> {
   const folder = await AppFolder.open(path)
   try {
-    const file = await open(folder.at(bytesOf(name)), readFlags)
+    const file = await open(folder.at(bytesOf(name)), untrustedFileFlags)
     try {
       const stats = await file.stat()
       if (!stats.isFile() || stats.size > maxBytes) return null

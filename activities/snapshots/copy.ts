@@ -1,7 +1,7 @@
 import * as fs from 'node:fs'
 import { constants, type Stats } from 'node:fs'
 import { KiB } from '../../lib/bytes.ts'
-import { codeOf, textOf, vanished } from '../../lib/folders/disk-names.ts'
+import { codeOf, textOf, untrustedFileFlags, vanished } from '../../lib/folders/disk-names.ts'
 import type { Tree } from '../../lib/folders/tree.ts'
 import type { ManifestLine } from './manifest.ts'
 import type { ArchiveOutput } from './output.ts'
@@ -23,7 +23,6 @@ export type Copied = Omit<ManifestLine, 'path'> &
 /** Granularity of the file system's clock, in ms: a file that was written this recently may change again without a new time. */
 const tickMs = 50
 
-const fileFlags = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK
 const types = { file: constants.S_IFREG, folder: constants.S_IFDIR, link: constants.S_IFLNK } as const
 
 /** Copies a tree into an archive in several passes; each copies what changed since the previous one. */
@@ -73,7 +72,7 @@ export class TreeCopy {
   }
 
   async #copyFile(path: string, unsafeFrom: number, level: number): Promise<void> {
-    const fd = fs.openSync(this.#tree.at(path), fileFlags)
+    const fd = fs.openSync(this.#tree.at(path), untrustedFileFlags)
     try {
       const stats = fs.fstatSync(fd)
       if (!stats.isFile()) return

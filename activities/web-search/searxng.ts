@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { MiB } from '../../lib/bytes.ts'
-import { readCapped } from '../../lib/read-capped.ts'
+import { readCappedJson } from '../../lib/read-capped.ts'
 import type { WebSearch } from './port.ts'
 
 const maxBytes = 2 * MiB
@@ -25,20 +25,12 @@ export function searxngSearch(baseUrl: string): WebSearch {
         await response?.body?.cancel()
         throw new Error(response ? `The web search answered ${response.status}.` : 'The web search did not answer.')
       }
-      const { data } = answer.safeParse(jsonOf(await readCapped(response.body, maxBytes)))
+      const { data } = answer.safeParse(await readCappedJson(response.body, maxBytes))
       if (!data)
         throw new Error('The web search answered in another form: check that its settings permit the format json.')
       return data.results.flatMap(({ title, url, content }) =>
         url ? [{ title: title ?? '', url, excerpt: content ?? '' }] : [],
       )
     },
-  }
-}
-
-function jsonOf(bytes: Buffer | null): unknown {
-  try {
-    return JSON.parse(bytes?.toString('utf8') ?? '')
-  } catch {
-    return null
   }
 }

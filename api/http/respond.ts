@@ -2,7 +2,7 @@ import type { ServerResponse } from 'node:http'
 import { CommitInDoubt } from '../../db/commits-in-doubt.ts'
 import { isUnavailable, sqlState } from '../../db/database.ts'
 import { aiFailure, maxRetrySeconds } from '../../policy/ai/ai-refusal.ts'
-import { ApiError, errorOn, inDoubtMessage, type Wire } from '../../policy/errors.ts'
+import { ApiError, errorOn, inDoubtMessage, shownCode, type Wire } from '../../policy/errors.ts'
 
 export interface Reply {
   status: number
@@ -44,7 +44,7 @@ export function failure(error: ApiError, options: { status?: number; terse?: boo
   if (waitSeconds !== undefined) headers['Retry-After'] = String(waitSeconds)
   if (wire === 'ai') {
     if (waitSeconds !== undefined && waitSeconds > maxRetrySeconds) headers['X-Should-Retry'] = 'false'
-    return { status, headers, body: JSON.stringify(aiFailure(onWire.code, status, onWire.message)) }
+    return { status, headers, body: JSON.stringify(aiFailure(shownCode(wire, onWire.code), status, onWire.message)) }
   }
   const message = terse ? undefined : onWire.message
   return { status, headers, body: JSON.stringify({ status: 'error', code: onWire.code, message }) }

@@ -5,7 +5,7 @@ import type { DatabaseRow } from '../../db/databases/database-rows.ts'
 import { findDatabase } from '../../db/databases/databases.ts'
 import { failedCreation } from '../../db/operations/operations.ts'
 import { type Permission, permits, type Role } from '../../policy/accounts/permissions.ts'
-import { covers, type Scope } from '../../policy/accounts/scopes.ts'
+import { closedToLimitedKeys, covers, type Scope } from '../../policy/accounts/scopes.ts'
 import { lostWith } from '../../policy/apps/app-problems.ts'
 import { databaseLostWith } from '../../policy/databases/database-problems.ts'
 import { ApiError, type ErrorCode } from '../../policy/errors.ts'
@@ -30,8 +30,8 @@ export interface ScopeAuth {
 }
 
 /**
- * Throws ACCESS_DENIED for a key on a session route, MISSING_SCOPE for a key without the scope, RESOURCE_NOT_ALLOWED for objects and models when
- * the key is limited to certain applications, UPLOAD_TOKEN_NOT_ALLOWED for an upload token on any route but those for uploads.
+ * Throws ACCESS_DENIED for a key on a session route, MISSING_SCOPE for a key without the scope, RESOURCE_NOT_ALLOWED for what is closed
+ * to a key that is limited to certain applications, UPLOAD_TOKEN_NOT_ALLOWED for an upload token on any route but those for uploads.
  */
 export function checkScope(caller: Caller, auth: Exclude<Auth, 'public'>): void {
   if (caller.kind === 'upload-token') {
@@ -43,10 +43,11 @@ export function checkScope(caller: Caller, auth: Exclude<Auth, 'public'>): void 
       'MISSING_SCOPE',
       auth.scope ? `The API key lacks the scope ${auth.scope}.` : 'This requires a key with full access.',
     )
-  } else if (caller.resources !== null && auth.scope?.startsWith('blob:')) {
-    throw new ApiError('RESOURCE_NOT_ALLOWED', 'A key that is limited to certain applications cannot access objects.')
-  } else if (caller.resources !== null && auth.scope?.startsWith('ai:'))
-    throw new ApiError('RESOURCE_NOT_ALLOWED', 'A key that is limited to certain applications cannot use models.')
+  } else {
+    const closed = caller.resources !== null && closedToLimitedKeys(auth.scope)
+    if (closed)
+      throw new ApiError('RESOURCE_NOT_ALLOWED', `A key that is limited to certain applications cannot ${closed}.`)
+  }
 }
 
 /** What the path names, if the caller may call the endpoint. Throws what `checkScope`, `accessApp` and `ownDatabase` throw. */

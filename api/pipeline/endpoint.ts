@@ -2,6 +2,7 @@ import type { z } from 'zod'
 import type { AppRow } from '../../db/apps/apps.ts'
 import type { DatabaseRow } from '../../db/databases/database-rows.ts'
 import type { Role } from '../../policy/accounts/permissions.ts'
+import { closedToLimitedKeys } from '../../policy/accounts/scopes.ts'
 import { type ApiError, codeOn, type ErrorCode, type Wire } from '../../policy/errors.ts'
 import type { Exchange } from '../http/exchange.ts'
 import type { JsonText, Reply } from '../http/respond.ts'
@@ -60,6 +61,8 @@ export interface Definition<A extends Auth, Q extends z.ZodObject, B extends z.Z
   uncounted?: true
   /** True: only its own limits count it, not the budgets of account and address (contract 1.15). */
   unbudgeted?: true
+  /** True: X-Finish-Reason says if the answer was cut off at its maximum length. */
+  mayBeCutOff?: true
   /** True: pages of any origin may call it from a browser. */
   crossOrigin?: true
   /** True: sessions that have not solved the captcha of their country yet are admitted. */
@@ -121,7 +124,7 @@ export function commonErrors({
   if (auth !== 'public') codes.push('ACCESS_DENIED', 'CAPTCHA_REQUIRED')
   if (auth === 'session' || (typeof auth === 'object' && !auth.uploadToken)) codes.push('UPLOAD_TOKEN_NOT_ALLOWED')
   if (typeof auth === 'object') codes.push('MISSING_SCOPE')
-  if (typeof auth === 'object' && /^(blob|ai):/.test(auth.scope ?? '')) codes.push('RESOURCE_NOT_ALLOWED')
+  if (typeof auth === 'object' && closedToLimitedKeys(auth.scope)) codes.push('RESOURCE_NOT_ALLOWED')
   if (typeof auth === 'object' && auth.permission)
     codes.push('APP_NOT_FOUND', 'PERMISSION_DENIED', 'RESOURCE_NOT_ALLOWED')
   if (typeof auth === 'object' && auth.database) codes.push('DATABASE_NOT_FOUND', 'RESOURCE_NOT_ALLOWED')

@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { aiFailureTypes } from '../../policy/ai/ai-refusal.ts'
-import { catalogueEntry, codeOn, type ErrorCode, unexpectedStatus } from '../../policy/errors.ts'
+import { catalogueEntry, codeOn, type ErrorCode, shownCode, unexpectedStatus } from '../../policy/errors.ts'
 import { commonErrors, type Endpoint } from './endpoint.ts'
 import { type Json, schemaOf } from './openapi-schemas.ts'
 
@@ -58,7 +58,7 @@ export function responsesOf(endpoint: Endpoint): Json {
 }
 
 /** Headers of an answer with this status, beyond those that HTTP itself requires. */
-function headersOf({ name, wire, operation, errors }: Endpoint, status: number): Json {
+function headersOf({ wire, operation, errors, mayBeCutOff }: Endpoint, status: number): Json {
   const isStored = status < 500 && ![401, 403, 429].includes(status)
   const isSent: Record<keyof typeof answerHeaders, boolean> = {
     RequestId: true,
@@ -68,7 +68,7 @@ function headersOf({ name, wire, operation, errors }: Endpoint, status: number):
     CachedAt: status === 200 && (errors?.includes('ANALYTICS_BUSY') ?? false),
     Location: status === 302,
     ShouldRetry: wire === 'ai' && (status === 429 || status === 503),
-    FinishReason: status === 200 && name === 'ai.chat',
+    FinishReason: status === 200 && mayBeCutOff === true,
   }
   const names = Object.keys(wireNames) as (keyof typeof wireNames)[]
   return Object.fromEntries(
@@ -92,11 +92,12 @@ function success({ response, stream, codeBeside, envelope }: Endpoint): Json {
 
 /** One answer per status, with all codes of that status: two codes with the same status must not overwrite each other. */
 function refusals(endpoint: Endpoint): Record<string, Json> {
-  const own = (endpoint.errors ?? []).map(code => codeOn(endpoint.wire ?? 'management', code))
+  const { wire = 'management' } = endpoint
+  const own = (endpoint.errors ?? []).map(code => codeOn(wire, code))
   const codes = new Set<ErrorCode>([...commonErrors(endpoint), ...own])
   const byStatus: Record<string, ErrorCode[]> = {}
   for (const code of [...codes].sort()) {
-    const status = endpoint.statuses?.[code] ?? catalogueEntry(code, endpoint.wire)[0]
+    const status = endpoint.statuses?.[code] ?? catalogueEntry(code, wire)[0]
     byStatus[status] = [...(byStatus[status] ?? []), code]
     if (endpoint.unexpected?.includes(code)) byStatus[unexpectedStatus] = [...(byStatus[unexpectedStatus] ?? []), code]
   }
@@ -104,23 +105,19 @@ function refusals(endpoint: Endpoint): Record<string, Json> {
     Object.entries(byStatus).map(([status, group]) => [
       status,
       {
-        description: group
-          .map(code => `${nameOn(endpoint, code)}: ${catalogueEntry(code, endpoint.wire)[1]}`)
-          .join(' '),
-        content: jsonOf(schemaOf(endpoint.wire === 'ai' ? aiRefusal(group) : refusal(group), 'output')),
+        description: group.map(code => `${shownCode(wire, code)}: ${catalogueEntry(code, wire)[1]}`).join(' '),
+        content: jsonOf(schemaOf(wire === 'ai' ? aiRefusal(group) : refusal(group), 'output')),
       },
     ]),
   )
 }
-
-const nameOn = ({ wire }: Endpoint, code: ErrorCode): string => (wire === 'ai' ? code.toLowerCase() : code)
 
 const aiRefusal = (codes: ErrorCode[]) =>
   z.object({
     error: z.object({
       message: z.string(),
       type: z.enum(aiFailureTypes),
-      code: z.enum(codes.map(code => code.toLowerCase())),
+      code: z.enum(codes.map(code => shownCode('ai', code))),
     }),
   })
 

@@ -1,5 +1,5 @@
 import { openTokenizer } from '../../activities/language-model/select.ts'
-import { checkUpstream } from '../../activities/language-model/upstream-check.ts'
+import { checkUpstream, type UpstreamVerdict } from '../../activities/language-model/upstream-check.ts'
 import { searxngSearch } from '../../activities/web-search/searxng.ts'
 import type { AiSettings } from '../../policy/ai/ai-settings.ts'
 import { tokenizeMs } from '../../policy/ai/upstreams.ts'
@@ -13,7 +13,7 @@ interface CheckedAddress {
   number: number | null
   address: string
   model: string | null
-  state: 'accepted' | 'REFUSED' | 'away'
+  state: UpstreamVerdict['state']
   /** HTTP; null when there was none, or it is unknown. */
   status: number | null
   first_piece_ms: number | null

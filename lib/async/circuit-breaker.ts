@@ -30,9 +30,9 @@ export class CircuitBreaker {
   readonly #causes = new Set<unknown>()
   /** Open until then; null = closed. */
   #openUntil: number | null = null
-  #trial: { call: BreakerCall; since: number } | null = null
-  /** Subjects whose trials have failed in this pause. */
-  readonly #failedTrials = new Set<unknown>()
+  #trial: { call: BreakerCall; since: number; isFirst: boolean } | null = null
+  /** The only subject whose trial has failed since the last pause, for a reason that may be its own: anyone else may try at once. */
+  #suspect: { subject: unknown } | null = null
   /** Counts changes of state: calls from before one say nothing about the time after it. */
   #generation = 0
 
@@ -48,7 +48,7 @@ export class CircuitBreaker {
     // A trial that takes long keeps the others waiting no longer than a pause.
     if (this.#trial && now < this.#trial.since + this.#options.pauseMs) return false
     if (now >= this.#openUntil) return true
-    return this.#failedTrials.size === 1 && !this.#failedTrials.has(subject)
+    return this.#suspect !== null && this.#suspect.subject !== subject
   }
 
   /** Begins a call, which must report its end; null when it is skipped. */
@@ -71,12 +71,16 @@ export class CircuitBreaker {
         generation = this.#generation
       },
       succeed: () => end(() => this.#close(0)),
-      fail: isOfSubject => end(() => this.#count(isOfSubject ? subject : Symbol('nobody'), isTrial())),
+      fail: isOfSubject =>
+        end(() => {
+          if (isTrial()) this.#suspect = isOfSubject && this.#trial?.isFirst ? { subject } : null
+          this.#count(isOfSubject ? subject : Symbol('nobody'), isTrial())
+        }),
       abandon: () => end(() => {}),
     }
     if (this.#openUntil !== null) {
-      if (this.#now() >= this.#openUntil) this.#failedTrials.clear()
-      this.#trial = { call, since: this.#now() }
+      const since = this.#now()
+      this.#trial = { call, since, isFirst: since >= this.#openUntil }
     }
     return call
   }
@@ -84,6 +88,7 @@ export class CircuitBreaker {
   #close(failures: number): void {
     if (this.#openUntil !== null) this.#generation++
     this.#openUntil = null
+    this.#suspect = null
     this.#failures = failures
     if (failures === 0) this.#causes.clear()
   }
@@ -92,8 +97,6 @@ export class CircuitBreaker {
     this.#failures++
     if (this.#causes.size < 2) this.#causes.add(cause)
     if (!isTrial && (this.#failures < this.#options.failures || this.#causes.size < 2)) return
-    // A trial that failed for nobody's fault says the same for all.
-    if (isTrial) for (const each of typeof cause === 'symbol' ? [cause, null] : [cause]) this.#failedTrials.add(each)
     this.#openUntil = this.#now() + this.#options.pauseMs
     this.#generation++
   }

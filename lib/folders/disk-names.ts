@@ -1,3 +1,5 @@
+import { constants } from 'node:fs'
+
 /** A text as a name on the disk. Names on Linux need not be UTF-8, so each of their characters is one byte. */
 export const bytesOf = (text: string): string => Buffer.from(text, 'utf8').toString('latin1')
 
@@ -21,3 +23,9 @@ export function leaseRefused(error: unknown, path: string): unknown {
   if (codeOf(error) !== 'EAGAIN') return error
   return new Error(`The program holds a lease on ${textOf(path)}, so it cannot be read yet.`)
 }
+
+/**
+ * How a file is opened that an application may have replaced by anything: no link is followed, and neither a pipe without a writer nor a
+ * lease of its program blocks the thread. The opened file may still be no plain one.
+ */
+export const untrustedFileFlags = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK

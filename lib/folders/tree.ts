@@ -2,12 +2,11 @@ import { createHash } from 'node:crypto'
 import * as fs from 'node:fs'
 import { constants } from 'node:fs'
 import { KiB } from '../bytes.ts'
-import { codeOf, leaseRefused, unreachable } from './disk-names.ts'
+import { codeOf, leaseRefused, unreachable, untrustedFileFlags } from './disk-names.ts'
 
 const folderFlags = constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW
 /** O_PATH, which needs no read permission. */
 const pathOnly = 0o10000000
-const fileFlags = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK
 const newFileFlags = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW
 
 const buffer = Buffer.allocUnsafe(256 * KiB)
@@ -148,7 +147,7 @@ export class Tree {
 
   #openFile(path: string): number {
     try {
-      return fs.openSync(this.#place(path, toRead), fileFlags)
+      return fs.openSync(this.#place(path, toRead), untrustedFileFlags)
     } catch (error) {
       throw leaseRefused(error, path)
     }

@@ -31,3 +31,10 @@ export function covers(granted: readonly string[] | null, needed: Scope | null):
   if (granted === null) return true
   return needed !== null && granted.includes(needed)
 }
+
+/** What scopes by their first part give access to that belongs to no application or database: closed to keys that are limited to these. */
+const closedToLimited: Record<string, string | undefined> = { blob: 'access objects', ai: 'use models' }
+
+/** What a key that is limited to applications and databases cannot do with a scope; undefined: it may use the scope. */
+export const closedToLimitedKeys = (scope: Scope | null): string | undefined =>
+  closedToLimited[scope?.split(':')[0] ?? '']

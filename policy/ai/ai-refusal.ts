@@ -12,9 +12,9 @@ export const aiFailureTypes = [
   'server_error',
 ] as const
 
-/** The body of a refusal on the AI wire. */
+/** The body of a refusal on the AI wire. `code` as it is shown. */
 export function aiFailure(code: string, status: number, message: string): object {
-  return { error: { message, type: typeOf(status), code: code.toLowerCase() } }
+  return { error: { message, type: typeOf(status), code } }
 }
 
 function typeOf(status: number): (typeof aiFailureTypes)[number] {

@@ -103,8 +103,7 @@ const requestBody = z.object({
 
 type ToyRequest = TextRequest & { streams: boolean; streamsUsage: boolean }
 
-/** Of answers that request no other. */
-/** A longer answer would take more than the time that callers wait. */
+/** Of answers that request no other. A longer one would take more than the time that callers wait. */
 const usual = { maxTokens: 512, temperature: 0.2 }
 
 /** The request in a body, or what is wrong with it. */

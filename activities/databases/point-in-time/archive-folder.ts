@@ -1,11 +1,10 @@
 import { constants } from 'node:fs'
 import { type FileHandle, open, opendir, rmdir, unlink } from 'node:fs/promises'
-import { codeOf } from '../../../lib/folders/disk-names.ts'
+import { codeOf, untrustedFileFlags } from '../../../lib/folders/disk-names.ts'
 import { pointInTimeRules, type WalFile, walFileName, walFileOf } from '../../../policy/databases/point-in-time.ts'
 import { archiveNames } from './port.ts'
 
 const folderFlags = constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW
-const fileFlags = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK
 
 /** Of the first page of a WAL file: its position. */
 const positionAt = 8
@@ -71,7 +70,7 @@ export class ArchiveFolder {
 
   /** Null unless it is a WAL file: whole, and with the position of its name. */
   async read(file: WalFile): Promise<ReadFile | null> {
-    const handle = await open(this.#at(walFileName(file)), fileFlags).catch(error => {
+    const handle = await open(this.#at(walFileName(file)), untrustedFileFlags).catch(error => {
       if (['ELOOP', 'ENXIO', 'ENOENT'].includes(codeOf(error))) return null
       throw error
     })

@@ -6,14 +6,13 @@ import { createGunzip } from 'node:zlib'
 import type { Db } from '../../../db/database.ts'
 import { type CopiedVolume, findWalSegment } from '../../../db/databases/point-in-time/copies.ts'
 import { pause } from '../../../lib/async/loop.ts'
-import { codeOf } from '../../../lib/folders/disk-names.ts'
+import { codeOf, untrustedFileFlags } from '../../../lib/folders/disk-names.ts'
 import { Tree } from '../../../lib/folders/tree.ts'
 import { pointInTimeRules, type WalFile, walFileName, walFileOf } from '../../../policy/databases/point-in-time.ts'
 import type { ObjectStore } from '../../objects/port.ts'
 import { recoveryNames } from './port.ts'
 
 const pollMs = 20
-const readFlags = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK
 /** The engine reads them as another user. */
 const fileMode = 0o644
 
@@ -97,7 +96,7 @@ export class RecoveryFiles {
     const path = `${recoveryNames.wal}/${recoveryNames.wanted}`
     let file: FileHandle
     try {
-      file = await open(this.#tree.at(path), readFlags)
+      file = await open(this.#tree.at(path), untrustedFileFlags)
     } catch (error) {
       if (codeOf(error) === 'ENOENT') return null
       throw error

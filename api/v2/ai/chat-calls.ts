@@ -1,5 +1,5 @@
 import type { CountTokens, LanguageModel } from '../../../activities/language-model/port.ts'
-import { admitCall, type CallRefusal } from '../../../db/ai/ai-calls.ts'
+import { admitCall, type CallAdmission, type CallRefusal } from '../../../db/ai/ai-calls.ts'
 import type { Db } from '../../../db/database.ts'
 import { FairSlots } from '../../../lib/async/fair-slots.ts'
 import { ignoreError } from '../../../lib/async/ignore-error.ts'
@@ -160,33 +160,36 @@ export class ChatCalls {
   }
 
   /** With searches if the budgets have room for all that they may bring, else without. */
-  async #admit({ caller, request }: Question, promptTokens: number): Promise<Admitted> {
-    const { db, dailyTokens, searches } = this.#options
+  async #admit(question: Question, promptTokens: number): Promise<Admitted> {
+    const { request } = question
+    const more = this.#options.searches && offersSearch(request) ? searchTokens(request, promptTokens) : 0
+    const first = await this.#requestSlot(question, promptTokens + more)
+    const webSearch = more > 0 && !('refusal' in first && ofBudgets.includes(first.refusal))
+    const admission = webSearch || more === 0 ? first : await this.#requestSlot(question, promptTokens)
+    if ('refusal' in admission) throw new ApiError(admission.refusal, undefined, admission.waitSeconds)
+    return { id: admission.id, request: { ...request, maxTokens: admission.granted, webSearch } }
+  }
+
+  async #requestSlot({ caller, request }: Question, promptTokens: number): Promise<CallAdmission & { id: string }> {
+    const { db, dailyTokens } = this.#options
     const { user, plan } = caller
-    const reserved = searches && offersSearch(request) ? searchTokens(request, promptTokens) : 0
-    for (const more of reserved > 0 ? [reserved, 0] : [0]) {
-      const id = newId()
-      const admitting = admitCall(db, {
-        id,
-        userId: user.id,
-        keyId: keyOf(caller),
-        tokens: { prompt: promptTokens + more, answer: request.maxTokens },
-        slots: plan.aiConcurrent,
-        pacingSeconds: plan.aiPacingSeconds,
-        budgets: { account: plan.aiTokensPerDay, key: user.ai_tokens_per_day, platform: dailyTokens },
-      })
-      const admission = await withinDeadline(admitting).catch(error => {
-        // Whether the slot was taken, or still will be, is unknown: it is freed once that is over.
-        const free = () => this.#settlements.settle(id, undefined)
-        void admitting.then(free, free).catch(ignoreError('it never rejects'))
-        throw error
-      })
-      if ('granted' in admission)
-        return { id, request: { ...request, maxTokens: admission.granted, ...(more === 0 && { webSearch: false }) } }
-      if (more === 0 || !ofBudgets.includes(admission.refusal))
-        throw new ApiError(admission.refusal, undefined, admission.waitSeconds)
-    }
-    throw new Error('unreachable')
+    const id = newId()
+    const admitting = admitCall(db, {
+      id,
+      userId: user.id,
+      keyId: keyOf(caller),
+      tokens: { prompt: promptTokens, answer: request.maxTokens },
+      slots: plan.aiConcurrent,
+      pacingSeconds: plan.aiPacingSeconds,
+      budgets: { account: plan.aiTokensPerDay, key: user.ai_tokens_per_day, platform: dailyTokens },
+    })
+    const admission = await withinDeadline(admitting).catch(error => {
+      // Whether the slot was taken, or still will be, is unknown: it is freed once that is over.
+      const free = () => this.#settlements.settle(id, undefined)
+      void admitting.then(free, free).catch(ignoreError('it never rejects'))
+      throw error
+    })
+    return { ...admission, id }
   }
 }
 

@@ -69,6 +69,7 @@ export const createChatCompletion = endpoint({
   maxBodyBytes: chatLimits.bodyBytes,
   namesAreData: true,
   changesNothing: true,
+  mayBeCutOff: true,
   response: completion,
   errors: [
     ...gateway.errors,

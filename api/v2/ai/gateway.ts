@@ -1,5 +1,5 @@
 import { recordRefusal } from '../../../db/ai/ai-usage.ts'
-import { ApiError, codeOn } from '../../../policy/errors.ts'
+import { ApiError, shownCode } from '../../../policy/errors.ts'
 import type { Caller } from '../../pipeline/authenticate.ts'
 import type { Endpoint } from '../../pipeline/endpoint.ts'
 import type { Services } from '../../services.ts'
@@ -19,7 +19,7 @@ export const gateway = {
 
 /** Counts a refusal in the usage of the caller. It is answered whether or not this succeeds. */
 export function countRefusal(caller: Caller, { code }: ApiError, { db, log }: Services): void {
-  const name = codeOn('ai', code).toLowerCase()
+  const name = shownCode('ai', code)
   recordRefusal(db, caller.user.id, keyOf(caller), name).catch(err =>
     log.warn({ err, code: name }, 'a refusal of the AI gateway could not be counted'),
   )

@@ -120,3 +120,13 @@ test('a trial that takes longer than a pause keeps the others waiting no longer'
   slow.fail(true)
   t.true(breaker.letsThrough('c'))
 })
+
+test('a failed trial says nothing about a later time in which it is open', t => {
+  const { breaker, fail, clock } = scene()
+  fail('a', 'b', 'c')
+  clock.ms = 1000
+  breaker.enter('abuser')!.fail(true)
+  breaker.enter('other')!.succeed()
+  fail('a', 'b', 'c')
+  t.false(breaker.letsThrough('other'))
+})
