@@ -1,4 +1,4 @@
-import { constants, createWriteStream, renameSync } from 'node:fs'
+import { createWriteStream, renameSync } from 'node:fs'
 import { type FileHandle, open } from 'node:fs/promises'
 import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
