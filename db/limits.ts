@@ -17,35 +17,71 @@ export interface CounterState {
 const count = statement<CounterState>(
   'limits.count',
   `insert into rate_limits as r (key, used, window_ends_at)
-   select key, $3::integer, now() + make_interval(secs => seconds) from unnest($1::text[], $2::float8[]) as w (key, seconds)
+   select key, requests, now() + make_interval(secs => seconds)
+     from unnest($1::text[], $2::float8[], $3::integer[]) as w (key, seconds, requests)
    on conflict (key) do update set
-     used = case when r.blocked_until > now() then 0 when r.window_ends_at <= now() then $3 else r.used + $3 end,
+     used = case when r.blocked_until > now() then 0 when r.window_ends_at <= now() then excluded.used else r.used + excluded.used end,
      window_ends_at = case when r.window_ends_at <= now() then excluded.window_ends_at else r.window_ends_at end
    returning key, used,
      (extract(epoch from window_ends_at - now()) * 1000)::float8 as window_ms,
      coalesce(greatest(extract(epoch from blocked_until - now()) * 1000, 0), 0)::float8 as blocked_ms`,
 )
 
-/**
- * Counts `requests` requests on every counter, by the database's clock, and returns the counters after the last of them. Rows are
- * locked in the given order. Requests refused during a block are not counted, so that the end of the block lets requests through.
- */
-export async function countRequests(db: Db, counters: readonly Counter[], requests: number): Promise<CounterState[]> {
-  return count(db, [counters.map(counter => counter.key), counters.map(counter => counter.perSeconds), requests])
+/** Requests that are counted on one counter. */
+interface Counting {
+  counter: Counter
+  requests: number
 }
 
-const countBatched = batched<readonly Counter[], CounterState[]>(async (db, _, calls) => {
-  const standings = await countRequests(db, calls[0]!, calls.length)
-  return calls.map((_, n) => earlier(standings, calls.length - 1 - n))
-})
+/** Rows are locked in the order of their keys, so that batches of several processes cannot wait for each other in a circle. */
+function countAll(db: Db, countings: readonly Counting[]): Promise<CounterState[]> {
+  const sorted = [...countings].sort((a, b) => (a.counter.key < b.counter.key ? -1 : 1))
+  return count(db, [
+    sorted.map(({ counter }) => counter.key),
+    sorted.map(({ counter }) => counter.perSeconds),
+    sorted.map(({ requests }) => requests),
+  ])
+}
 
-/** Counts one request, as `countRequests` does; requests of one process do not compete for the rows of a busy account. */
+/**
+ * Counts `requests` requests on every counter, by the database's clock, and returns the counters after the last of them. Requests
+ * refused during a block are not counted, so that the end of the block lets requests through.
+ */
+export function countRequests(db: Db, counters: readonly Counter[], requests: number): Promise<CounterState[]> {
+  return countAll(
+    db,
+    counters.map(counter => ({ counter, requests })),
+  )
+}
+
+const countBatched = batched<readonly Counter[], CounterState[]>(
+  async (db, _, calls) => {
+    const countings = new Map<string, Counting>()
+    for (const counter of calls.flat()) {
+      const counting = countings.get(counter.key)
+      if (counting) counting.requests += 1
+      else countings.set(counter.key, { counter, requests: 1 })
+    }
+    const last = new Map((await countAll(db, [...countings.values()])).map(standing => [standing.key, standing]))
+    // The last call of a counter sees it as it is now, the call before it one request earlier.
+    const standings = calls.map((): CounterState[] => [])
+    for (const [n, counters] of [...calls.entries()].reverse())
+      for (const { key } of counters) {
+        const standing = last.get(key)!
+        standings[n]!.push(standing)
+        last.set(key, { ...standing, used: standing.used - 1 })
+      }
+    return standings
+  },
+  { maxConcurrent: 2 },
+)
+
+/**
+ * Counts one request, as `countRequests` does. Requests of all accounts that arrive together share a statement, and do not compete for
+ * the rows of a busy account.
+ */
 export const countRequest = (db: Db, counters: readonly Counter[]): Promise<CounterState[]> =>
-  countBatched(db, counters.map(counter => counter.key).join(' '), counters)
-
-/** The counters as they were `requests` requests earlier. */
-const earlier = (standings: readonly CounterState[], requests: number): CounterState[] =>
-  standings.map(standing => ({ ...standing, used: standing.used - requests }))
+  countBatched(db, 'all', counters)
 
 const block = statement<never>(
   'limits.block',
@@ -60,7 +96,8 @@ export async function startBlock(db: Db, counter: Counter): Promise<void> {
 
 const giveOneBack = statement<never>(
   'limits.give-back',
-  'update rate_limits set used = greatest(used - 1, 0) where key = any($1::text[]) and window_ends_at > now()',
+  `update rate_limits set used = greatest(used - 1, 0)
+    where key in (select key from rate_limits where key = any($1::text[]) and window_ends_at > now() order by key for update)`,
 )
 
 /** Uncounts one request that must not count after all. */

@@ -82,8 +82,7 @@ export async function serveApi(config: Config): Promise<void> {
   const platform = [...loopback, applicationRange]
   const unlimited = new AddressSet([...platform, ...config.trustedProxies])
   let inside = new AddressSet(platform)
-  const pingWorkflows = () =>
-    client.withDeadline(Date.now() + 2500, () => client.connection.workflowService.getSystemInfo({}))
+  const pingWorkflows = () => client.connection.workflowService.getSystemInfo({})
 
   const askHost = hostCall(db, masterKey)
   const authenticate = authenticator({ db, masterKey, earlierKeyChecks, plans, processes: config.apiProcesses })

@@ -1,4 +1,5 @@
-import { Client, Connection } from '@temporalio/client'
+import { InterceptingCall, type Interceptor } from '@grpc/grpc-js'
+import { Client, Connection, defaultGrpcRetryOptions, makeGrpcRetryInterceptor } from '@temporalio/client'
 import { type Logger, pino } from 'pino'
 import type { Config } from '../policy/config.ts'
 import { logOutput } from './log-output.ts'
@@ -10,9 +11,21 @@ export function openLog(config: Pick<Config, 'logLevel'>, name: string): Logger 
   return pino(options, logOutput(1))
 }
 
-/** A client that connects on first use, so that a process can start while Temporal is down. */
-export function openTemporal(config: Config): Client {
-  const connection = Connection.lazy(temporalConnection(config))
+/** Without a deadline the client would retry for minutes, within a request too. */
+const callDeadlineMs = 3000
+
+/**
+ * A client that connects on first use, so that a process can start while Temporal is down. Each call rejects after `deadlineMs`, unless
+ * `withDeadline` gives it another time; null = it may wait for ever. `withDeadline` makes every promise of the process slower from
+ * then on (Node 20 follows its context), so that what serves requests uses this deadline.
+ */
+export function openTemporal(config: Config, deadlineMs: number | null = callDeadlineMs): Client {
+  const withDefault: Interceptor = (options, next) =>
+    new InterceptingCall(
+      next({ ...options, deadline: options.deadline ?? Date.now() + (deadlineMs ?? Number.POSITIVE_INFINITY) }),
+    )
+  const interceptors = [withDefault, makeGrpcRetryInterceptor(defaultGrpcRetryOptions())]
+  const connection = Connection.lazy({ ...temporalConnection(config), interceptors })
   return new Client({ connection, namespace: config.temporalNamespace })
 }
 

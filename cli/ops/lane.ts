@@ -10,8 +10,6 @@ import { databaseLaneId, laneId } from '../../workflows/ids.ts'
 import { sayOnStderr } from '../terminal/terminal.ts'
 import type { LaneState } from './ops-explanation.ts'
 
-const deadlineMs = 3000
-
 /** The state of the lane of an application or a database in Temporal; never rejects. */
 export const laneState = (config: Config, { type, id }: OperationTarget): Promise<LaneState> =>
   workflowState(config, type === 'app' ? laneId(id) : databaseLaneId(id))
@@ -54,7 +52,7 @@ export async function awaitEnd(db: Db, operationId: string, seconds: number): Pr
 /** False if Temporal does not answer; the relay then wakes the lane a moment later. */
 export function wakeLane(config: Config, { type, id }: OperationTarget, ownerId: string): Promise<boolean> {
   const lanes = type === 'app' ? temporalLanes : temporalDatabaseLanes
-  return isWoken(config, client => lanes(client, { queuePrefix: config.queuePrefix, deadlineMs }).wake(id, ownerId))
+  return isWoken(config, client => lanes(client, { queuePrefix: config.queuePrefix }).wake(id, ownerId))
 }
 
 /** Whether Temporal has taken a wake-up. */

@@ -2,6 +2,7 @@ import { newApiKey } from '../../policy/accounts/credentials.ts'
 import type { Scope } from '../../policy/accounts/scopes.ts'
 import { sessionSkewSeconds, signSession } from '../../policy/accounts/sessions.ts'
 import { newId, newUserId } from '../../policy/ids.ts'
+import { batched } from '../batched.ts'
 import { type Db, transaction } from '../database.ts'
 import { statement } from '../statement.ts'
 
@@ -31,12 +32,15 @@ export interface CredentialRow extends UserRow {
 
 const user = 'u.id, u.name, u.email, u.locale, u.plan, u.plan_ends_at, u.blocked_at, u.created_at'
 
-const byKeyHash = statement<CredentialRow>(
+/** The limit keeps one look into the index for each key, however many accounts there are. */
+const byKeyHash = statement<CredentialRow & { hash: Buffer }>(
   'accounts.by-key-hash',
-  `select ${user}, k.id as credential_id, k.scopes, k.resources, k.prefixes,
-          k.expires_at as credential_expires_at, k.ai_tokens_per_day::float8
-     from api_keys k join users u on u.id = k.user_id
-    where k.hash = $1 and k.revoked_at is null and (k.expires_at is null or k.expires_at > now())`,
+  `select found.* from unnest($1::bytea[]) as wanted (hash) cross join lateral (
+     select k.hash, ${user}, k.id as credential_id, k.scopes, k.resources, k.prefixes,
+            k.expires_at as credential_expires_at, k.ai_tokens_per_day::float8
+       from api_keys k join users u on u.id = k.user_id
+      where k.hash = wanted.hash and k.revoked_at is null and (k.expires_at is null or k.expires_at > now())
+      limit 1) found`,
 )
 
 const bySession = statement<CredentialRow>(
@@ -49,9 +53,22 @@ const bySession = statement<CredentialRow>(
       and s.expires_at > now() - make_interval(secs => ${sessionSkewSeconds})`,
 )
 
-/** The account of a live key, by the key's SHA-256; the account may be blocked. Undefined when the key is revoked, expired or unknown. */
-export async function findUserByKeyHash(db: Db, hash: Buffer): Promise<CredentialRow | undefined> {
-  return (await byKeyHash(db, [hash]))[0]
+const byKeyHashBatched = batched<Buffer, CredentialRow | undefined>(
+  async (db, _, hashes) => {
+    const found = new Map(
+      (await byKeyHash(db, [hashes])).map(({ hash, ...credential }) => [hash.toString('base64'), credential]),
+    )
+    return hashes.map(hash => found.get(hash.toString('base64')))
+  },
+  { maxConcurrent: 2 },
+)
+
+/**
+ * The account of a live key, by the key's SHA-256; the account may be blocked. Undefined when the key is revoked, expired or unknown. Keys
+ * that are looked up together share a statement.
+ */
+export function findUserByKeyHash(db: Db, hash: Buffer): Promise<CredentialRow | undefined> {
+  return byKeyHashBatched(db, 'all', hash)
 }
 
 /** The account of a live session; the account may be blocked. Undefined when the session is revoked, expired or unknown. */

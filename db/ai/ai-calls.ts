@@ -1,5 +1,6 @@
 import type { TokenUsage } from '../../policy/ai/chat.ts'
 import { chatLimits } from '../../policy/ai/chat-limits.ts'
+import { batched } from '../batched.ts'
 import type { Db } from '../database.ts'
 import { deleteExpired } from '../expired-rows.ts'
 import { statement } from '../statement.ts'
@@ -38,34 +39,79 @@ interface AdmissionRow {
 
 const admit = statement<AdmissionRow>(
   'ai.admit',
-  `select * from ai_admit($1, $2, $3, $4, $5, ${chatLimits.minAnswerTokens}, $6, $7, ${chatLimits.slotSeconds}, $8, $9, $10, $11)`,
+  `select * from ai_admit_all($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, ${chatLimits.minAnswerTokens}, ${chatLimits.slotSeconds}, $11)`,
 )
 
+/** Calls and settlements of one statement: it holds the budgets of all of them until its end. */
+const batches = { maxSize: 64, maxConcurrent: 2 }
+
+const admitBatched = batched<NewCall, CallAdmission>(async (db, key, calls) => {
+  const of = <T>(field: (call: NewCall) => T): T[] => calls.map(field)
+  const rows = await admit(db, [
+    of(call => call.id),
+    of(call => call.userId),
+    of(call => call.keyId),
+    of(call => call.tokens.prompt),
+    of(call => call.tokens.answer),
+    of(call => call.slots),
+    of(call => call.pacingSeconds),
+    of(call => call.budgets.account),
+    of(call => call.budgets.key),
+    calls[0]!.budgets.platform,
+    momentOf(key),
+  ])
+  return rows.map(({ refusal, wait_seconds, granted }) =>
+    refusal ? { refusal, waitSeconds: Math.max(1, Math.ceil(wait_seconds ?? 1)) } : { granted: Number(granted) },
+  )
+}, batches)
+
 /**
- * Takes a slot, the pacing and the tokens of a call in one statement, over all processes. `now` is the database's clock, which only
- * tests replace.
+ * Takes a slot, the pacing and the tokens of a call, exactly over all processes; calls that arrive together share a statement. `now` is
+ * the database's clock, which only tests replace.
  */
-export async function admitCall(db: Db, call: NewCall, now: Date | null = null): Promise<CallAdmission> {
-  const { id, userId, keyId, tokens, slots, pacingSeconds, budgets } = call
-  const { account, key, platform } = budgets
-  const values = [id, userId, keyId, tokens.prompt, tokens.answer, slots, pacingSeconds, account, key, platform, now]
-  const { refusal, wait_seconds, granted } = (await admit(db, values))[0]!
-  return refusal ? { refusal, waitSeconds: Math.max(1, Math.ceil(wait_seconds ?? 1)) } : { granted: Number(granted) }
+export function admitCall(db: Db, call: NewCall, now: Date | null = null): Promise<CallAdmission> {
+  return admitBatched(db, keyOf(now, call.budgets.platform), call)
 }
 
-const settle = statement<{ settled: boolean }>('ai.settle', 'select ai_settle($1, $2, $3, $4) as settled')
+const settle = statement<{ id: string }>('ai.settle', 'select id from ai_settle_all($1, $2, $3, $4) as id')
+
+interface Settlement {
+  id: string
+  usage: TokenUsage | undefined
+}
+
+const settleBatched = batched<Settlement, boolean>(async (db, key, settlements) => {
+  const first = new Map([...settlements].reverse().map(settlement => [settlement.id, settlement]))
+  const each = [...first.values()]
+  const rows = await settle(db, [
+    each.map(({ id }) => id),
+    each.map(({ usage }) => usage?.prompt ?? 0),
+    each.map(({ usage }) => usage?.completion ?? 0),
+    momentOf(key),
+  ])
+  const settled = new Set(rows.map(({ id }) => id))
+  return settlements.map(settlement => first.get(settlement.id) === settlement && settled.has(settlement.id))
+}, batches)
 
 /**
  * Frees the slot of a call and charges what was generated, once. Without `usage` nothing was: the call costs neither tokens nor pacing.
  * False: it was settled before, or its slot ended long ago.
  */
-export async function settleCall(
+export function settleCall(
   db: Db,
   id: string,
   usage: TokenUsage | undefined,
   now: Date | null = null,
 ): Promise<boolean> {
-  return (await settle(db, [id, usage?.prompt ?? 0, usage?.completion ?? 0, now]))[0]!.settled
+  return settleBatched(db, keyOf(now), { id, usage })
+}
+
+/** Only calls with the same time and the same platform share a statement. */
+const keyOf = (now: Date | null, platformTokens: number | null = null): string =>
+  `${now?.toISOString() ?? ''} ${platformTokens ?? ''}`
+
+function momentOf(key: string): string | null {
+  return key.split(' ')[0] || null
 }
 
 /** Deletes the calls of processes that died. They held no slot any more; a process that was only suspended may still settle for an hour. */

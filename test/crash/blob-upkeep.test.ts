@@ -30,7 +30,7 @@ test.serial.before('bundle the workflows once', async t => {
 /** Starts runs of these kinds concurrently. */
 async function begin(kinds: readonly Upkeep[]) {
   const { base } = await started
-  const client = openTemporal(base.config)
+  const client = openTemporal(base.config, null)
   const runs = await Promise.all(
     kinds.map(kind =>
       client.workflow.start<typeof blobUpkeep>('blobUpkeep', {

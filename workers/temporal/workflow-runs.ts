@@ -8,12 +8,10 @@ export interface WorkflowRun {
   failedTasks: number
 }
 
-/** The newest run of a workflow; undefined if this Temporal has never run it. Rejects after 3 s without an answer. */
+/** The newest run of a workflow; undefined if this Temporal has never run it. Rejects after the deadline of the client. */
 export async function workflowRun(client: Client, workflowId: string): Promise<WorkflowRun | undefined> {
   try {
-    const { runId, status, raw } = await client.withDeadline(Date.now() + 3000, () =>
-      client.workflow.getHandle(workflowId).describe(),
-    )
+    const { runId, status, raw } = await client.workflow.getHandle(workflowId).describe()
     const attempt = raw.pendingWorkflowTask?.attempt ?? 1
     return { runId, status: status.name, failedTasks: attempt - 1 }
   } catch (error) {

@@ -9,7 +9,8 @@ import { testDatabase } from '../../kit/servers/database.ts'
 const database = testDatabase()
 const orders = 10_000
 const slots = 2
-const pacing = 3
+/** Seconds. Without a pause, calls that arrive together may both get a slot. */
+const pacings = [0, 3] as const
 const budget = { account: 900, key: 500 }
 
 /** A call that the model believes in flight, until its end or the end of its slot. */
@@ -30,6 +31,8 @@ const acts = fc.array(
       arbitrary: fc.record({
         do: fc.constant('admit' as const),
         byKey: fc.boolean(),
+        /** As many arrive together, and share a statement. */
+        times: fc.constantFrom(1, 1, 2, 3),
         prompt: fc.integer({ min: 0, max: 120 }),
         answer: fc.integer({ min: 1, max: 400 }),
       }),
@@ -106,29 +109,27 @@ test(`a model of admitting, settling and crashing agrees with Postgres in ${orde
   async function run(order: Order): Promise<void> {
     const account = await rows(db).user()
     const keyId = `key-of-${account.id}`
+    const pacing = pacings[order.length % 2]!
     const model = new Model()
     for (const act of order) {
       const now = new Date(model.at)
       const where = () => JSON.stringify(order)
       if (act.do === 'wait') model.at += act.seconds * 1000
       else if (act.do === 'admit') {
-        const id = newId()
-        const expected = model.admits(act.byKey, act.prompt, act.answer)
-        const call = { id, userId: account.id, slots, pacingSeconds: pacing, tokens: act }
         const budgets = { account: budget.account, key: act.byKey ? budget.key : null, platform: null }
-        const answer = await admitCall(db, { ...call, keyId: act.byKey ? keyId : null, budgets }, now)
-        t.is('granted' in answer ? answer.granted : answer.refusal, expected, where())
-        counts[typeof expected === 'number' ? 'granted' : 'refused']++
-        if (typeof expected !== 'number') continue
-        model.nextAt = model.at + pacing * 1000
-        const tokens = act.prompt + expected
-        model.flights.push({
-          id,
-          byKey: act.byKey,
-          tokens,
-          nextAt: model.nextAt,
-          endsAt: model.at + 95_000,
-        })
+        const call = { userId: account.id, slots, pacingSeconds: pacing, tokens: act, budgets }
+        const ids = Array.from({ length: act.times }, newId)
+        const answers = Promise.all(ids.map(id => admitCall(db, { ...call, id, keyId: act.byKey ? keyId : null }, now)))
+        for (const [n, answer] of (await answers).entries()) {
+          const expected = model.admits(act.byKey, act.prompt, act.answer)
+          t.is('granted' in answer ? answer.granted : answer.refusal, expected, where())
+          counts[typeof expected === 'number' ? 'granted' : 'refused']++
+          if (typeof expected !== 'number') continue
+          model.nextAt = model.at + pacing * 1000
+          const { at, nextAt } = model
+          const tokens = act.prompt + expected
+          model.flights.push({ id: ids[n]!, byKey: act.byKey, tokens, nextAt, endsAt: at + 95_000 })
+        }
       } else {
         const running = model.live.filter(({ dead }) => !dead)
         const flight = running[act.which % Math.max(1, running.length)]

@@ -2,6 +2,7 @@ import test from 'ava'
 import { admitCall, type NewCall, settleCall, sweepBudgets, sweepCalls } from '../../../db/ai/ai-calls.ts'
 import { openDatabase } from '../../../db/database.ts'
 import { newId } from '../../../policy/ids.ts'
+import { statementsOf } from '../../kit/rows/plans-of.ts'
 import { rows } from '../../kit/rows/rows.ts'
 import { testDatabase } from '../../kit/servers/database.ts'
 
@@ -240,4 +241,34 @@ test.serial('calls that meet new budgets at once lock them in one order', async 
     )
     t.true(admitted.every(answer => 'granted' in answer))
   }
+})
+
+test('calls of several accounts that arrive together share a statement to be admitted, and one to be settled', async t => {
+  const { db } = await database
+  const [ana, ben] = [
+    await newCall({ pacingSeconds: 0 }),
+    await newCall({ budgets: { account: 50, key: 30, platform: null } }),
+  ]
+  const calls = [ana, ben, again(ana), again(ben)]
+  let admitted: unknown[] = []
+  const usage = { prompt: 10, completion: 5 }
+  let settled: boolean[] = []
+  const sent = await statementsOf(async () => {
+    admitted = await Promise.all(calls.map(call => admitCall(db, call, noon)))
+    settled = await Promise.all([ana, ben, ana, calls[2]!].map(call => settleCall(db, call.id, usage, noon)))
+  })
+  // Other tests of this file send some at the same time.
+  t.is(sent.filter(({ values }) => JSON.stringify(values).includes(ana.id)).length, 2)
+  const busy = { refusal: 'CONCURRENT_LIMIT_REACHED', waitSeconds: 1 }
+  t.deepEqual(admitted, [{ granted: 90 }, { granted: 20 }, busy, busy])
+  t.deepEqual(settled, [true, true, false, false])
+  const used = await db('ai_budgets').whereIn('subject', [
+    `user/${ana.userId}`,
+    `user/${ben.userId}`,
+    `key/${ben.keyId}`,
+  ])
+  t.deepEqual(
+    used.map(({ tokens }) => Number(tokens)),
+    [15, 15, 15],
+  )
 })

@@ -1,9 +1,10 @@
-import { Client, Connection } from '@temporalio/client'
+import type { Client } from '@temporalio/client'
 import test from 'ava'
 import { pino } from 'pino'
 import type { Release } from '../../../activities/releases/release.ts'
 import * as apps from '../../../db/apps/apps.ts'
 import * as operations from '../../../db/operations/operations.ts'
+import { openTemporal } from '../../../workers/connect.ts'
 import { downgradeRelay } from '../../../workers/loops/overdue-relay.ts'
 import { LaneRelay } from '../../../workers/loops/relay.ts'
 import { temporalDowngrades } from '../../../workers/temporal/downgrades.ts'
@@ -71,12 +72,12 @@ const scripted = testApi()
 const real = {} as { api: TestApi; lost: boolean }
 test.serial.before('start the API over Temporal', async () => {
   const { db, config, client, queuePrefix } = await kit
-  const nowhere = new Client({ connection: Connection.lazy({ address: '127.0.0.1:1' }) })
-  const over = (line: Client, deadlineMs: number) => ({
-    lanes: temporalLanes(line, { queuePrefix, idleSeconds: 2, deadlineMs }),
-    downgrades: temporalDowngrades(line, { queuePrefix, deadlineMs }),
+  const nowhere = openTemporal({ ...config, temporalAddress: '127.0.0.1:1' }, 500)
+  const over = (line: Client) => ({
+    lanes: temporalLanes(line, { queuePrefix, idleSeconds: 2 }),
+    downgrades: temporalDowngrades(line, { queuePrefix }),
   })
-  const [known, lost] = [over(client, 30_000), over(nowhere, 500)]
+  const [known, lost] = [over(client), over(nowhere)]
   const now = () => (real.lost ? lost : known)
   const services = {
     lanes: { wake: (appId: string, ownerId: string) => now().lanes.wake(appId, ownerId) },
