@@ -1,91 +1,180 @@
-import { randomBytes } from 'node:crypto'
-import { untilAnswers } from './kit/answer.ts'
+import { parseArgs } from 'node:util'
+import { type BenchApp, BenchApps, newText, program } from './deploy/applications.ts'
+import { emptyManifest, lockedManifest, scriptedManifest } from './deploy/manifests.ts'
 import { bareDeploy, floorNetwork } from './kit/deploy-floor.docker.ts'
 import { startPlatform } from './kit/platform.ts'
 import { inTurn, quantile, verdict } from './kit/sides.ts'
-import { zipOf } from './kit/zip.ts'
 
 /**
- * From POST /v2/apps to the first right answer over the proxy, and from POST commit until the new text answers, beside the floor:
- * the same program in a container made with bare engine calls. All in turn, in one run, on one machine; a host that has deployed
- * before. Goal: floor + 400 ms at the median.
+ * From a request until the right text is answered over the proxy, beside the floor: the same program in a container made with bare engine
+ * calls. Each row in turn with the floor, in one run, on one machine; a host that has deployed before. The rows with dependencies need a
+ * registry of packages.
  */
-const rounds = Number(process.argv[2] ?? 15)
+const usage = `npx tsx bench/deploy.ts [options]
+  --rounds 15       of each row; two more warm up
+  --rows a,b        only these: ${'upload,commit,manifest,first,code,lock,many,together'}
+  --files 50000     of the application of the row "many"
+  --together 50     applications that are changed at once`
 
-const platform = await startPlatform()
-const network = await floorNetwork()
-try {
-  const program = (text: string) =>
-    `require('node:http').createServer((_, res) => res.end('${text}')).listen(process.env.PORT)\n`
-  const figures = await inTurn<'floor' | 'berth', { took: number; commit: number }>(
+const { values } = parseArgs({
+  options: {
+    rounds: { type: 'string', default: '15' },
+    rows: { type: 'string', default: 'upload,commit,manifest,first,code,lock,many,together' },
+    files: { type: 'string', default: '50000' },
+    together: { type: 'string', default: '50' },
+    help: { type: 'boolean', default: false },
+  },
+})
+
+interface Row {
+  title: string
+  /** Goal: ms over the floor at the median; null = none. */
+  goal: number | null
+  /** What is there before each measurement. */
+  before?: () => Promise<BenchApp>
+  measure: (app: BenchApp | undefined) => Promise<number>
+  /** The application stays for the next measurement. */
+  keeps?: true
+}
+
+const rounds = Number(values.rounds)
+
+async function bench(): Promise<void> {
+  const platform = await startPlatform()
+  const network = await floorNetwork()
+  try {
+    const apps = new BenchApps(platform)
+    const rows = rowsOf(apps)
+    for (const name of values.rows.split(',')) {
+      if (name === 'together') await together(apps)
+      else await beside(rows[name as keyof typeof rows], apps, network.name)
+    }
+  } finally {
+    await network.remove()
+    await platform.stop()
+  }
+}
+
+function rowsOf(apps: BenchApps) {
+  const upload = (files: Record<string, string>) => async () => {
+    const app = await apps.deploy(files, newText())
+    await apps.remove(app)
+    return app.took
+  }
+  const commit = (files: () => Record<string, string>) => (app: BenchApp | undefined) =>
+    apps.commit(app!, files(), newText())
+  let large: BenchApp | undefined
+  return {
+    upload: { title: 'POST /v2/apps, one file', goal: 250, measure: upload({}) },
+    commit: {
+      title: 'POST commit, one file',
+      goal: 350,
+      before: () => apps.deploy({}, newText()),
+      measure: commit(() => ({})),
+    },
+    manifest: { title: 'POST /v2/apps, a manifest without dependencies', goal: 250, measure: upload(emptyManifest) },
+    first: {
+      title: 'POST /v2/apps, dependencies that were never installed',
+      goal: null,
+      measure: () => upload(lockedManifest(newText()))(),
+    },
+    code: {
+      title: 'POST commit, code only, beside dependencies',
+      goal: 500,
+      before: () => apps.deploy(lockedManifest('code'), newText()),
+      measure: commit(() => lockedManifest('code')),
+    },
+    lock: {
+      title: 'POST commit, a changed lock file',
+      goal: null,
+      before: () => apps.deploy(lockedManifest('lock'), newText()),
+      measure: commit(() => lockedManifest(newText())),
+    },
+    many: {
+      title: `POST commit, one of ${values.files} files`,
+      goal: 500,
+      before: async () => {
+        large ??= await applicationOf(apps, Number(values.files))
+        return large
+      },
+      measure: commit(() => ({})),
+      keeps: true,
+    },
+  } satisfies Record<string, Row>
+}
+
+/** Uploads hold 20,000 files at most. */
+async function applicationOf(apps: BenchApps, files: number): Promise<BenchApp> {
+  const app = await apps.deploy({}, newText())
+  const perUpload = 10_000
+  for (let from = 0; from < files; from += perUpload) {
+    const names = Array.from(
+      { length: Math.min(perUpload, files - from) },
+      (_, n) => `data/${from}/${n % 100}/${n}.txt`,
+    )
+    const text = newText()
+    await apps.commit(app, Object.fromEntries(names.map(name => [name, name])), text)
+  }
+  return app
+}
+
+async function beside({ title, goal, before, measure, keeps }: Row, apps: BenchApps, network: string): Promise<void> {
+  const figures = await inTurn<'floor' | 'berth', number>(
     rounds,
     {
-      floor: async () => {
-        const text = `hello ${randomBytes(6).toString('hex')}`
-        return { took: await bareDeploy(network.name, program(text), text), commit: 0 }
+      floor: () => {
+        const text = newText()
+        return bareDeploy(network, program(text), text)
       },
       berth: async () => {
-        const text = `hello ${randomBytes(6).toString('hex')}`
-        const deployed = await deploy(program(text), text)
-        const again = await commit(deployed, program(`${text} again`), `${text} again`)
-        await remove(deployed)
-        return { took: deployed.took, commit: again }
+        const app = await before?.()
+        const took = await measure(app)
+        if (app && !keeps) await apps.remove(app)
+        return took
       },
     },
     { warmUp: 2 }, // images, network, lane workers
   )
-  const reported = (values: number[]) =>
-    `median ${quantile(values, 0.5).toFixed(0)} ms   p95 ${quantile(values, 0.95).toFixed(0)} ms`
-  const floor = figures.floor.map(({ took }) => took)
-  console.log(`bare engine calls   ${reported(floor)}`)
-  for (const [name, values, goal] of [
-    ['POST /v2/apps', figures.berth.map(({ took }) => took), 400],
-    ['POST commit', figures.berth.map(({ commit }) => commit), null],
-  ] as const) {
-    const over = quantile(values, 0.5) - quantile(floor, 0.5)
-    console.log(`${name.padEnd(19)} ${reported(values)}`)
-    const met = goal === null ? '' : `; ${verdict(`at most ${goal} ms`, over <= goal)}`
-    console.log(`  over the floor    ${over.toFixed(0)} ms   (${rounds} rounds${met})`)
+  const over = quantile(figures.berth, 0.5) - quantile(figures.floor, 0.5)
+  const met = goal === null ? '' : `; ${verdict(`at most ${goal} ms`, over <= goal)}`
+  console.log(title)
+  console.log(`  floor   ${reported(figures.floor)}`)
+  console.log(`  berth   ${reported(figures.berth)}`)
+  console.log(`  over the floor   ${over.toFixed(0)} ms   (${rounds} rounds${met})`)
+}
+
+const reported = (times: readonly number[]): string =>
+  `median ${quantile(times, 0.5).toFixed(0)} ms   p95 ${quantile(times, 0.95).toFixed(0)} ms`
+
+/** Applications that are all changed at once, each with an install step, beside the same changes in pairs, one for each build slot. */
+async function together(apps: BenchApps): Promise<void> {
+  const all: BenchApp[] = []
+  for (let n = 0; n < Number(values.together); n++) all.push(await apps.deploy({}, newText()))
+  const change = (app: BenchApp) => apps.commit(app, scriptedManifest(newText().replace(' ', '-')), newText())
+  const elapsed = async (work: () => Promise<unknown>) => {
+    const startedAt = performance.now()
+    await work()
+    return performance.now() - startedAt
   }
-} finally {
-  await network.remove()
-  await platform.stop()
+  const figures = await inTurn<'pairs' | 'together', number>(
+    2,
+    {
+      pairs: () =>
+        elapsed(async () => {
+          for (let n = 0; n < all.length; n += 2) await Promise.all(all.slice(n, n + 2).map(change))
+        }),
+      together: () => elapsed(() => Promise.all(all.map(change))),
+    },
+    { warmUp: 0 },
+  )
+  const [pairs, at] = [quantile(figures.pairs, 0.5), quantile(figures.together, 0.5)]
+  console.log(`${all.length} commits with an install step, on 2 build slots`)
+  console.log(`  in pairs   ${(pairs / 1000).toFixed(1)} s`)
+  console.log(
+    `  at once    ${(at / 1000).toFixed(1)} s   ${(at / pairs).toFixed(2)} times; ${verdict('at most 1.2 times', at <= 1.2 * pairs)}`,
+  )
+  for (const app of all) await apps.remove(app)
 }
 
-interface Deployed {
-  id: string
-  host: string
-  took: number
-}
-
-async function deploy(program: string, text: string): Promise<Deployed> {
-  const subdomain = `bench-${randomBytes(5).toString('hex')}`
-  const config = `DISPLAY_NAME=bench\nMAIN=index.js\nMEMORY=512\nVERSION=recommended\nSUBDOMAIN=${subdomain}\n`
-  const host = `${subdomain}.${platform.info.apps_domain}`
-  const { took, body } = await timed('/v2/apps', { 'berth.app': config, 'index.js': program }, host, text)
-  return { id: (body as { response: { id: string } }).response.id, host, took }
-}
-
-/** The application still serves its first version: the time until the second one answers under the same name. */
-async function commit({ id, host }: Deployed, program: string, text: string): Promise<number> {
-  return (await timed(`/v2/apps/${id}/commit`, { 'index.js': program }, host, text)).took
-}
-
-/** Sends a zip of these files, and asks until the text is answered. */
-async function timed(path: string, files: Record<string, string>, host: string, text: string) {
-  const { base_url, edge_url, api_key } = platform.info
-  const edge = new URL(edge_url)
-  const form = new FormData()
-  form.append('file', new Blob([await zipOf(files)]), 'app.zip')
-  const startedAt = performance.now()
-  const answer = await fetch(base_url + path, { method: 'POST', headers: { authorization: api_key }, body: form })
-  const body = await answer.json()
-  if (!answer.ok) throw new Error(`POST ${path} answered ${answer.status}: ${JSON.stringify(body)}`)
-  await untilAnswers({ address: edge.hostname, port: Number(edge.port), host, text })
-  return { took: performance.now() - startedAt, body }
-}
-
-async function remove({ id }: Deployed): Promise<void> {
-  const { base_url, api_key } = platform.info
-  await fetch(`${base_url}/v2/apps/${id}`, { method: 'DELETE', headers: { authorization: api_key } })
-}
+if (values.help) console.log(usage)
+else await bench()

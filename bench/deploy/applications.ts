@@ -1,0 +1,69 @@
+import { randomBytes } from 'node:crypto'
+import { untilAnswers } from '../kit/answer.ts'
+import type { BenchPlatform } from '../kit/platform.ts'
+import { zipOf } from '../kit/zip.ts'
+
+type Files = Record<string, string>
+
+/** A text that no other program of this run answers. */
+export const newText = (): string => `hello ${randomBytes(6).toString('hex')}`
+
+export const program = (text: string): string =>
+  `require('node:http').createServer((_, res) => res.end('${text}')).listen(process.env.PORT)\n`
+
+/** An application of the bench, under a name of its own. */
+export interface BenchApp {
+  id: string
+  host: string
+}
+
+/** Applications of a platform, as their owner handles them. Times are in ms, from the request until the right text is answered. */
+export class BenchApps {
+  readonly #platform: BenchPlatform
+
+  constructor(platform: BenchPlatform) {
+    this.#platform = platform
+  }
+
+  async deploy(files: Files, text: string): Promise<BenchApp & { took: number }> {
+    const subdomain = `bench-${randomBytes(5).toString('hex')}`
+    const config = `DISPLAY_NAME=bench\nMAIN=index.js\nMEMORY=512\nVERSION=recommended\nSUBDOMAIN=${subdomain}\n`
+    const host = `${subdomain}.${this.#platform.info.apps_domain}`
+    const all = { 'berth.app': config, 'index.js': program(text), ...files }
+    const { took, body } = await this.#timed('/v2/apps', all, host, text)
+    return { id: (body as { id: string }).id, host, took }
+  }
+
+  /** The application serves its earlier version until the new text is answered. */
+  async commit({ id, host }: BenchApp, files: Files, text: string): Promise<number> {
+    return (await this.#timed(`/v2/apps/${id}/commit`, { 'index.js': program(text), ...files }, host, text)).took
+  }
+
+  /** Adds files that the program does not need, without waiting for more than their place. */
+  async add({ id }: BenchApp, files: Files): Promise<void> {
+    await this.#send(`/v2/apps/${id}/commit`, files)
+  }
+
+  async remove({ id }: BenchApp): Promise<void> {
+    await this.#platform.json('DELETE', `/v2/apps/${id}`)
+  }
+
+  async #timed(path: string, files: Files, host: string, text: string) {
+    const edge = new URL(this.#platform.info.edge_url)
+    const body = await formOf(files)
+    const startedAt = performance.now()
+    const response = await this.#platform.json<unknown>('POST', path, { body })
+    await untilAnswers({ address: edge.hostname, port: Number(edge.port), host, text, timeoutMs: 300_000 })
+    return { took: performance.now() - startedAt, body: response }
+  }
+
+  async #send(path: string, files: Files): Promise<void> {
+    await this.#platform.json('POST', path, { body: await formOf(files) })
+  }
+}
+
+async function formOf(files: Files): Promise<FormData> {
+  const form = new FormData()
+  form.append('file', new Blob([await zipOf(files)]), 'app.zip')
+  return form
+}
