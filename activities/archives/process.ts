@@ -6,6 +6,7 @@ import { archiveSlots } from '../../policy/archives/archive-rules.ts'
 import { ApiError } from '../../policy/errors.ts'
 import { failureOf } from '../child-process/job-child.ts'
 import { removeAbandonedGroups } from '../child-process/memory.ts'
+import { Spare } from '../child-process/spare.ts'
 import type { ArchiveJob, ArchiveReply } from './job.ts'
 import { ArchiveRefused, type Archives, type Inspection, type InspectOptions, type UnpackOptions } from './port.ts'
 import { ArchiveChild, ChildEnded, inheritedArchive } from './spawn.ts'
@@ -41,17 +42,14 @@ class ArchiveProcess implements Archives {
   readonly #options: Defaults & ArchiveOptions
   readonly #slots: FairSlots
   readonly #working = new Set<ArchiveChild>()
-  #spare: ArchiveChild | null = null
-  /** False where the system denies a child access to its parent's descriptors. */
-  #spares = true
-  #spareTimer: NodeJS.Timeout | undefined
-  #closed = false
+  readonly #spare = new Spare(() => new ArchiveChild(null))
+  #isClosed = false
 
   constructor(options: Defaults & ArchiveOptions) {
     this.#options = options
     this.#slots = new FairSlots({ atOnce: options.atOnce, perSubject })
     removeAbandonedGroups()
-    this.#prepareSpare(0)
+    this.#spare.prepare(0)
   }
 
   /** Rejects with `UPLOAD_BUSY` when too many are being inspected, or when this one exceeds its time. */
@@ -92,19 +90,19 @@ class ArchiveProcess implements Archives {
   }
 
   async close(): Promise<void> {
-    this.#closed = true
-    clearTimeout(this.#spareTimer)
-    this.#spare?.kill()
-    for (const child of this.#working) child.kill()
+    this.#isClosed = true
+    this.#spare.close()
+    for (const child of this.#working) child.end()
   }
 
   async #run(file: FileHandle, jobOf: (archive: ArchiveJob['archive']) => ArchiveJob): Promise<Done> {
-    const spare = this.#takeSpare()
+    const spare = this.#spare.take()
     // A spare that died meanwhile is replaced.
     const reaches = await spare?.ready.catch(() => null)
     const warm = spare && reaches ? spare : null
-    if (!warm) spare?.kill()
-    if (reaches === false) this.#spares = false
+    if (!warm) spare?.end()
+    // The system denies a child access to its parent's descriptors.
+    if (reaches === false) this.#spare.close()
     const job = jobOf(warm ? { parents: file.fd } : { inherited: inheritedArchive })
     try {
       return await this.#carryOut(warm ?? new ArchiveChild(file.fd), job)
@@ -118,8 +116,8 @@ class ArchiveProcess implements Archives {
   }
 
   async #carryOut(child: ArchiveChild, job: ArchiveJob): Promise<Done> {
-    if (this.#closed) {
-      child.kill()
+    if (this.#isClosed) {
+      child.end()
       throw new Error('Archives are closed.')
     }
     this.#working.add(child)
@@ -138,22 +136,8 @@ class ArchiveProcess implements Archives {
       )
     } finally {
       this.#working.delete(child)
-      if (this.#working.size === 0) this.#prepareSpare(this.#options.spareAfterMs)
+      if (this.#working.size === 0) this.#spare.prepare(this.#options.spareAfterMs)
     }
-  }
-
-  #takeSpare(): ArchiveChild | null {
-    const spare = this.#spare
-    this.#spare = null
-    return spare?.hold(true) ?? null
-  }
-
-  #prepareSpare(afterMs: number): void {
-    if (this.#closed || this.#spare || !this.#spares) return
-    clearTimeout(this.#spareTimer)
-    this.#spareTimer = setTimeout(() => {
-      this.#spare = new ArchiveChild(null).hold(false)
-    }, afterMs).unref()
   }
 }
 

@@ -75,17 +75,16 @@ export class ArchiveChild {
     })
   }
 
-  kill(): void {
+  get isAlive(): boolean {
+    return this.#child.isAlive
+  }
+
+  end(): void {
     this.#child.end(new ChildEnded('crash', 'it was ended'))
   }
 
-  /** A spare does not keep this process alive; a working child does. */
-  hold(working: boolean): this {
-    const { process } = this.#child
-    for (const handle of [process, process.channel]) {
-      if (working) handle?.ref()
-      else handle?.unref()
-    }
+  hold(isWorking: boolean): this {
+    this.#child.hold(isWorking)
     return this
   }
 }

@@ -77,6 +77,21 @@ export class JobChild<Job extends object, Reply extends JobReply> {
     this.process.send?.(message, () => {}) // without a channel it did not start, which is reported as its end
   }
 
+  /** Whether it has neither ended nor lost its channel. */
+  get isAlive(): boolean {
+    const { exitCode, signalCode, connected } = this.process
+    return exitCode === null && signalCode === null && connected
+  }
+
+  /** A child that is not held does not keep this process alive. */
+  hold(isWorking: boolean): this {
+    for (const handle of [this.process, this.process.channel]) {
+      if (isWorking) handle?.ref()
+      else handle?.unref()
+    }
+    return this
+  }
+
   /** Output of the child at its descriptor. */
   get output(): Readable | null {
     return (this.process.stdio[4] as Readable | undefined) ?? null

@@ -4,16 +4,27 @@ import { ignoreError } from '../../lib/async/ignore-error.ts'
 import { type PlacingLimits, placingLimits } from '../../policy/apps/placing.ts'
 import { entryPath } from '../../policy/archives/archive-names.ts'
 import { failureOf, JobChild } from '../child-process/job-child.ts'
+import { Spare } from '../child-process/spare.ts'
 import { placeFirst, restoreFirst } from './first.ts'
 import type { PlacementJob, PlacementReply } from './job.ts'
 import { type Placement, PlacementRefused, type PlacementRequest } from './port.ts'
 import { placingSlots } from './slots.ts'
 
+export interface PlacementOptions extends Pick<PlacingLimits, 'seconds' | 'memoryBytes'> {
+  /** Pause after a job until a spare child is started for the next one, in ms; null = there is none. */
+  spareAfterMs: number | null
+}
+
 /**
  * Placing by child processes with the application's own rights, one per request; killed when it exceeds its limits, which apply from
  * when it gets a slot. Rejects when it gets none within the same time.
  */
-export function placement(limits: Pick<PlacingLimits, 'seconds' | 'memoryBytes'> = placingLimits): Placement {
+export function placement(options: Partial<PlacementOptions> = {}): Placement & { close(): void } {
+  const { spareAfterMs, ...limits } = { ...placingLimits, spareAfterMs: null, ...options }
+  const start = () => new JobChild<PlacementJob, PlacementReply>('placement', { what: 'Placing the files' })
+  const spare = new Spare(start)
+  let working = 0
+
   async function run(act: PlacementJob['act'], request: PlacementRequest) {
     const leave = await placingSlots.enter(request.account ?? request.volume, limits.seconds * 1000)
     if (!leave) throw new Error('Too many other applications on this host are placing files.')
@@ -22,8 +33,12 @@ export function placement(limits: Pick<PlacingLimits, 'seconds' | 'memoryBytes'>
 
   async function runChild(act: PlacementJob['act'], input: PlacementRequest) {
     const request = { ...input, path: folderPath(input.path) }
-    const child = new JobChild<PlacementJob, PlacementReply>('placement', { what: 'Placing the files' })
-    const reply = await child.run({ act, request }, { ...limits, large: () => overMemory(act) })
+    working += 1
+    const child = spare.take() ?? start()
+    const reply = await child.run({ act, request }, { ...limits, large: () => overMemory(act) }).finally(() => {
+      working -= 1
+      if (working === 0 && spareAfterMs !== null) spare.prepare(spareAfterMs)
+    })
     if (reply.kind === 'failed') throw failureOf(reply, noSpace)
     // Their parent belongs to the host; a folder that is not empty is removed another time.
     for (const release of reply.emptied)
@@ -43,6 +58,7 @@ export function placement(limits: Pick<PlacingLimits, 'seconds' | 'memoryBytes'>
       if (!request.swap) await restoreFirst(request)
       await run('discard', request)
     },
+    close: () => spare.close(),
   }
 }
 

@@ -146,7 +146,7 @@ export async function openHost(config: Config, log: Logger): Promise<HostParts> 
       users: uid === 0 ? 'one per application' : 'one for all: the host process does not run as root',
     },
     bootId: thisMachine().bootId ?? 'unknown',
-    placement: placement(),
+    placement: placement({ spareAfterMs: 500 }),
     snapshots: snapshots(),
     git: gitCli({ caBundle: config.host.caBundle }),
     gitLimits: {

@@ -1,0 +1,46 @@
+/** A child without a job. */
+interface WaitingChild {
+  /** A spare does not keep this process alive; a working child does. */
+  hold(isWorking: boolean): this
+  /** Whether it still waits for its job. */
+  readonly isAlive: boolean
+  end(): void
+}
+
+/**
+ * Keeps one child ready: to start a process takes about 50 ms of CPU, which a job then does not wait for. A spare ends with this process,
+ * as its channel closes.
+ */
+export class Spare<Child extends WaitingChild> {
+  readonly #start: () => Child
+  #child: Child | null = null
+  #timer: NodeJS.Timeout | undefined
+  #isClosed = false
+
+  constructor(start: () => Child) {
+    this.#start = start
+  }
+
+  /** Null when there is none, or it has died. */
+  take(): Child | null {
+    const child = this.#child
+    this.#child = null
+    return child?.isAlive ? child.hold(true) : null
+  }
+
+  /** Starts a spare after a pause, so that its start does not slow down what follows a job. */
+  prepare(afterMs: number): void {
+    if (this.#isClosed || this.#child) return
+    clearTimeout(this.#timer)
+    this.#timer = setTimeout(() => {
+      this.#child = this.#start().hold(false)
+    }, afterMs).unref()
+  }
+
+  close(): void {
+    this.#isClosed = true
+    clearTimeout(this.#timer)
+    this.#child?.end()
+    this.#child = null
+  }
+}
