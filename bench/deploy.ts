@@ -1,7 +1,8 @@
+import { setTimeout as sleep } from 'node:timers/promises'
 import { parseArgs } from 'node:util'
 import { type BenchApp, BenchApps, newText, program } from './deploy/applications.ts'
 import { emptyManifest, lockedManifest, scriptedManifest } from './deploy/manifests.ts'
-import { bareDeploy, floorNetwork } from './kit/deploy-floor.docker.ts'
+import { bareDeploy, bareRestart, floorNetwork } from './kit/deploy-floor.docker.ts'
 import { startPlatform } from './kit/platform.ts'
 import { inTurn, quantile, verdict } from './kit/sides.ts'
 
@@ -12,14 +13,14 @@ import { inTurn, quantile, verdict } from './kit/sides.ts'
  */
 const usage = `npx tsx bench/deploy.ts [options]
   --rounds 15       of each row; two more warm up
-  --rows a,b        only these: ${'upload,commit,manifest,first,code,lock,many,together'}
+  --rows a,b        only these: ${'upload,answer,commit,manifest,first,code,lock,many,restart,together'}
   --files 50000     of the application of the row "many"
   --together 50     applications that are changed at once`
 
 const { values } = parseArgs({
   options: {
     rounds: { type: 'string', default: '15' },
-    rows: { type: 'string', default: 'upload,commit,manifest,first,code,lock,many,together' },
+    rows: { type: 'string', default: 'upload,answer,commit,manifest,first,code,lock,many,restart,together' },
     files: { type: 'string', default: '50000' },
     together: { type: 'string', default: '50' },
     help: { type: 'boolean', default: false },
@@ -35,6 +36,8 @@ interface Row {
   measure: (app: BenchApp | undefined) => Promise<number>
   /** The application stays for the next measurement. */
   keeps?: true
+  /** Beside which the row is measured; a deploy by default, null = beside nothing. */
+  floor?: ((network: string) => Promise<number>) | null
 }
 
 const rounds = Number(values.rounds)
@@ -66,6 +69,23 @@ function rowsOf(apps: BenchApps) {
   let large: BenchApp | undefined
   return {
     upload: { title: 'POST /v2/apps, one file', goal: 250, measure: upload({}) },
+    answer: {
+      title: 'POST /v2/apps, until it is answered',
+      goal: 60,
+      floor: null,
+      measure: async () => {
+        const app = await apps.deploy({}, newText())
+        await apps.remove(app)
+        return app.answered
+      },
+    },
+    restart: {
+      title: 'POST restart, until it is answered',
+      goal: 60,
+      floor: network => bareRestart(network, program('floor'), 'floor'),
+      before: () => apps.deploy({}, newText()),
+      measure: app => apps.restart(app!),
+    },
     commit: {
       title: 'POST commit, one file',
       goal: 350,
@@ -95,6 +115,7 @@ function rowsOf(apps: BenchApps) {
       goal: 500,
       before: async () => {
         large ??= await applicationOf(apps, Number(values.files))
+        await sleep(quietMs)
         return large
       },
       measure: commit(() => ({})),
@@ -102,6 +123,9 @@ function rowsOf(apps: BenchApps) {
     },
   } satisfies Record<string, Row>
 }
+
+/** A deploy ends by retiring the version before, which holds up the next one of its application. */
+const quietMs = 8000
 
 /** Uploads hold 20,000 files at most. */
 async function applicationOf(apps: BenchApps, files: number): Promise<BenchApp> {
@@ -118,14 +142,12 @@ async function applicationOf(apps: BenchApps, files: number): Promise<BenchApp> 
   return app
 }
 
-async function beside({ title, goal, before, measure, keeps }: Row, apps: BenchApps, network: string): Promise<void> {
+async function beside(row: Row, apps: BenchApps, network: string): Promise<void> {
+  const { title, goal, before, measure, keeps, floor = bareHello } = row
   const figures = await inTurn<'floor' | 'berth', number>(
     rounds,
     {
-      floor: () => {
-        const text = newText()
-        return bareDeploy(network, program(text), text)
-      },
+      floor: async () => (floor ? floor(network) : 0),
       berth: async () => {
         const app = await before?.()
         const took = await measure(app)
@@ -138,9 +160,14 @@ async function beside({ title, goal, before, measure, keeps }: Row, apps: BenchA
   const over = quantile(figures.berth, 0.5) - quantile(figures.floor, 0.5)
   const met = goal === null ? '' : `; ${verdict(`at most ${goal} ms`, over <= goal)}`
   console.log(title)
-  console.log(`  floor   ${reported(figures.floor)}`)
+  if (floor) console.log(`  floor   ${reported(figures.floor)}`)
   console.log(`  berth   ${reported(figures.berth)}`)
-  console.log(`  over the floor   ${over.toFixed(0)} ms   (${rounds} rounds${met})`)
+  console.log(`  ${floor ? 'over the floor' : 'median'}   ${over.toFixed(0)} ms   (${rounds} rounds${met})`)
+}
+
+function bareHello(network: string): Promise<number> {
+  const text = newText()
+  return bareDeploy(network, program(text), text)
 }
 
 const reported = (times: readonly number[]): string =>

@@ -25,13 +25,14 @@ export class BenchApps {
     this.#platform = platform
   }
 
-  async deploy(files: Files, text: string): Promise<BenchApp & { took: number }> {
+  /** `answered` is the time until the request was answered. */
+  async deploy(files: Files, text: string): Promise<BenchApp & { took: number; answered: number }> {
     const subdomain = `bench-${randomBytes(5).toString('hex')}`
     const config = `DISPLAY_NAME=bench\nMAIN=index.js\nMEMORY=512\nVERSION=recommended\nSUBDOMAIN=${subdomain}\n`
     const host = `${subdomain}.${this.#platform.info.apps_domain}`
     const all = { 'berth.app': config, 'index.js': program(text), ...files }
-    const { took, body } = await this.#timed('/v2/apps', all, host, text)
-    return { id: (body as { id: string }).id, host, took }
+    const { body, ...times } = await this.#timed('/v2/apps', all, host, text)
+    return { id: (body as { id: string }).id, host, ...times }
   }
 
   /** The application serves its earlier version until the new text is answered. */
@@ -44,6 +45,13 @@ export class BenchApps {
     await this.#send(`/v2/apps/${id}/commit`, files)
   }
 
+  /** Until the request is answered. */
+  async restart({ id }: BenchApp): Promise<number> {
+    const startedAt = performance.now()
+    await this.#platform.json('POST', `/v2/apps/${id}/restart`)
+    return performance.now() - startedAt
+  }
+
   async remove({ id }: BenchApp): Promise<void> {
     await this.#platform.json('DELETE', `/v2/apps/${id}`)
   }
@@ -53,8 +61,9 @@ export class BenchApps {
     const body = await formOf(files)
     const startedAt = performance.now()
     const response = await this.#platform.json<unknown>('POST', path, { body })
+    const answered = performance.now() - startedAt
     await untilAnswers({ address: edge.hostname, port: Number(edge.port), host, text, timeoutMs: 300_000 })
-    return { took: performance.now() - startedAt, body: response }
+    return { took: performance.now() - startedAt, answered, body: response }
   }
 
   async #send(path: string, files: Files): Promise<void> {

@@ -2,6 +2,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import Docker from 'dockerode'
+import { stopGraceSeconds } from '../../activities/containers/spec.ts'
 import { MiB } from '../../lib/bytes.ts'
 import { runtimes } from '../../policy/runtimes.ts'
 import { untilAnswers } from './answer.ts'
@@ -14,10 +15,29 @@ export async function floorNetwork(): Promise<{ name: string; remove(): Promise<
 
 /** The floor: the same program in a container made with bare engine calls. Resolves to ms from the first call to its answer. */
 export async function bareDeploy(network: string, program: string, text: string): Promise<number> {
+  const startedAt = performance.now()
+  return withBareContainer(network, program, text, async () => performance.now() - startedAt)
+}
+
+/** The floor of a restart: the engine's own, of such a container, until it has the new process. Resolves to ms. */
+export function bareRestart(network: string, program: string, text: string): Promise<number> {
+  return withBareContainer(network, program, text, async container => {
+    const startedAt = performance.now()
+    await container.restart({ t: stopGraceSeconds })
+    return performance.now() - startedAt
+  })
+}
+
+/** Does some work with a container of the program once it answers, and removes it. */
+async function withBareContainer(
+  network: string,
+  program: string,
+  text: string,
+  work: (container: Docker.Container) => Promise<number>,
+): Promise<number> {
   const docker = new Docker()
   const folder = await mkdtemp(join(tmpdir(), 'berth-floor-'))
   await writeFile(join(folder, 'index.js'), program)
-  const startedAt = performance.now()
   const container = await docker.createContainer({
     Image: runtimes.javascript.image(runtimes.javascript.recommended),
     Cmd: ['node', 'index.js'],
@@ -37,7 +57,7 @@ export async function bareDeploy(network: string, program: string, text: string)
     await container.start()
     const port = Number((await container.inspect()).NetworkSettings.Ports['80/tcp']?.[0]?.HostPort)
     await untilAnswers({ address: '127.0.0.1', port, host: 'floor', text })
-    return performance.now() - startedAt
+    return await work(container)
   } finally {
     await container.remove({ force: true, v: true })
     await rm(folder, { recursive: true, force: true })
