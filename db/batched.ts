@@ -24,6 +24,10 @@ export interface BatchOptions {
   maxSize?: number
   /** Batches of one key in progress. */
   maxConcurrent?: number
+  /** It only reads: after a lost connection it runs once more. */
+  isRead?: boolean
+  /** Whether this error rejects the whole batch, instead of running each of its calls alone. */
+  rejectsAll?: (error: unknown) => boolean
 }
 
 /**
@@ -33,7 +37,7 @@ export interface BatchOptions {
  */
 export function batched<In, Out>(
   work: BatchWork<In, Out>,
-  { maxSize = 256, maxConcurrent = 1 }: BatchOptions = {},
+  { maxSize = 256, maxConcurrent = 1, isRead = false, rejectsAll = () => false }: BatchOptions = {},
 ): BatchedCall<In, Out> {
   const pools = new WeakMap<Db, Map<string, Queue<In, Out>>>()
 
@@ -46,14 +50,20 @@ export function batched<In, Out>(
     if (queue.running === 0) pools.get(db)?.delete(key)
   }
 
+  function result(db: Db, key: string, inputs: readonly In[]): Promise<readonly Out[]> {
+    const first = work(db, key, inputs)
+    return isRead ? first.catch(error => (isUnavailable(error) ? work(db, key, inputs) : Promise.reject(error))) : first
+  }
+
   async function runBatch(db: Db, key: string, batch: PendingCall<In, Out>[]): Promise<void> {
     try {
       const inputs = batch.map(call => call.input)
-      const results = await work(db, key, inputs)
+      const results = await result(db, key, inputs)
       batch.forEach(({ resolve }, n) => void resolve(results[n]!))
     } catch (error) {
       // A lost connection may hide a commit: the work must not be repeated.
-      if (batch.length === 1 || isUnavailable(error)) batch.forEach(({ reject }) => void reject(error))
+      if (batch.length === 1 || isUnavailable(error) || rejectsAll(error))
+        batch.forEach(({ reject }) => void reject(error))
       else for (const call of batch) await runBatch(db, key, [call])
     }
   }

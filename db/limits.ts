@@ -1,8 +1,8 @@
 import type { Counter } from '../policy/counters.ts'
 import type { Bucket } from '../policy/limits.ts'
-import { batched } from './batched.ts'
 import type { Db } from './database.ts'
 import { deleteExpired } from './expired-rows.ts'
+import { batchedOverSubjects } from './shared-batches.ts'
 import { statement } from './statement.ts'
 
 /** One counter after a request was counted. */
@@ -14,18 +14,7 @@ export interface CounterState {
   blocked_ms: number
 }
 
-const count = statement<CounterState>(
-  'limits.count',
-  `insert into rate_limits as r (key, used, window_ends_at)
-   select key, requests, now() + make_interval(secs => seconds)
-     from unnest($1::text[], $2::float8[], $3::integer[]) as w (key, seconds, requests)
-   on conflict (key) do update set
-     used = case when r.blocked_until > now() then 0 when r.window_ends_at <= now() then excluded.used else r.used + excluded.used end,
-     window_ends_at = case when r.window_ends_at <= now() then excluded.window_ends_at else r.window_ends_at end
-   returning key, used,
-     (extract(epoch from window_ends_at - now()) * 1000)::float8 as window_ms,
-     coalesce(greatest(extract(epoch from blocked_until - now()) * 1000, 0), 0)::float8 as blocked_ms`,
-)
+const count = statement<CounterState>('limits.count', 'select * from count_requests($1, $2, $3, $4)')
 
 /** Requests that are counted on one counter. */
 interface Counting {
@@ -33,13 +22,12 @@ interface Counting {
   requests: number
 }
 
-/** Rows are locked in the order of their keys, so that batches of several processes cannot wait for each other in a circle. */
-function countAll(db: Db, countings: readonly Counting[]): Promise<CounterState[]> {
-  const sorted = [...countings].sort((a, b) => (a.counter.key < b.counter.key ? -1 : 1))
+function countAll(db: Db, countings: readonly Counting[], lockMs = 0): Promise<CounterState[]> {
   return count(db, [
-    sorted.map(({ counter }) => counter.key),
-    sorted.map(({ counter }) => counter.perSeconds),
-    sorted.map(({ requests }) => requests),
+    countings.map(({ counter }) => counter.key),
+    countings.map(({ counter }) => counter.perSeconds),
+    countings.map(({ requests }) => requests),
+    lockMs,
   ])
 }
 
@@ -54,34 +42,33 @@ export function countRequests(db: Db, counters: readonly Counter[], requests: nu
   )
 }
 
-const countBatched = batched<readonly Counter[], CounterState[]>(
-  async (db, _, calls) => {
+const countBatched = batchedOverSubjects<readonly Counter[], CounterState[]>(
+  async (db, calls, lockMs) => {
     const countings = new Map<string, Counting>()
     for (const counter of calls.flat()) {
       const counting = countings.get(counter.key)
       if (counting) counting.requests += 1
       else countings.set(counter.key, { counter, requests: 1 })
     }
-    const last = new Map((await countAll(db, [...countings.values()])).map(standing => [standing.key, standing]))
+    const last = new Map((await countAll(db, [...countings.values()], lockMs)).map(state => [state.key, state]))
     // The last call of a counter sees it as it is now, the call before it one request earlier.
-    const standings = calls.map((): CounterState[] => [])
+    const states = calls.map((): CounterState[] => [])
     for (const [n, counters] of [...calls.entries()].reverse())
       for (const { key } of counters) {
-        const standing = last.get(key)!
-        standings[n]!.push(standing)
-        last.set(key, { ...standing, used: standing.used - 1 })
+        const state = last.get(key)!
+        states[n]!.push(state)
+        last.set(key, { ...state, used: state.used - 1 })
       }
-    return standings
+    return states
   },
-  { maxConcurrent: 2 },
+  { subjectOf: counters => counters.map(({ key }) => key).join(' ') },
 )
 
 /**
  * Counts one request, as `countRequests` does. Requests of all accounts that arrive together share a statement, and do not compete for
  * the rows of a busy account.
  */
-export const countRequest = (db: Db, counters: readonly Counter[]): Promise<CounterState[]> =>
-  countBatched(db, 'all', counters)
+export const countRequest: (db: Db, counters: readonly Counter[]) => Promise<CounterState[]> = countBatched
 
 const block = statement<never>(
   'limits.block',
@@ -97,7 +84,7 @@ export async function startBlock(db: Db, counter: Counter): Promise<void> {
 const giveOneBack = statement<never>(
   'limits.give-back',
   `update rate_limits set used = greatest(used - 1, 0)
-    where key in (select key from rate_limits where key = any($1::text[]) and window_ends_at > now() order by key for update)`,
+    where key in (select key from rate_limits where key = any($1::text[]) and window_ends_at > now() order by key collate "C" for update)`,
 )
 
 /** Uncounts one request that must not count after all. */

@@ -62,6 +62,9 @@ import { sharedWakes } from './temporal/lane-wakes.ts'
 import { temporalDatabaseLanes, temporalLanes } from './temporal/lanes.ts'
 import { refusalLog } from './temporal/temporal-connection.ts'
 
+/** Time of a call to Temporal within a request, in ms: with a pause of its retries still shorter than a look at the status. */
+const temporalDeadlineMs = 2000
+
 /** Composes the API from its real parts, listens on the five ports, and drains on SIGTERM. */
 export async function serveApi(config: Config): Promise<void> {
   const log = openLog(config, 'api')
@@ -72,7 +75,7 @@ export async function serveApi(config: Config): Promise<void> {
   const { requestStatementMs: statementTimeoutMs } = databaseTimeouts
   const db = openDatabase({ url, pool: databasePool, applicationName: 'berth-api', statementTimeoutMs })
   const notifications = new Notifications(url, ['operations', 'deployments', 'deploy-sources', 'access', 'apps'])
-  const client = openTemporal(config)
+  const client = openTemporal(config, temporalDeadlineMs)
   const plans = plansOf(config)
   const plainStore = await openObjectStore(config.objectStore, { mayBeUnreachable: true })
   const ending = new AbortController()

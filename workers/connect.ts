@@ -1,5 +1,11 @@
 import { InterceptingCall, type Interceptor } from '@grpc/grpc-js'
-import { Client, Connection, defaultGrpcRetryOptions, makeGrpcRetryInterceptor } from '@temporalio/client'
+import {
+  Client,
+  Connection,
+  defaultGrpcRetryOptions,
+  type Metadata,
+  makeGrpcRetryInterceptor,
+} from '@temporalio/client'
 import { type Logger, pino } from 'pino'
 import type { Config } from '../policy/config.ts'
 import { logOutput } from './log-output.ts'
@@ -15,18 +21,32 @@ export function openLog(config: Pick<Config, 'logLevel'>, name: string): Logger 
 const callDeadlineMs = 3000
 
 /**
- * A client that connects on first use, so that a process can start while Temporal is down. Each call rejects after `deadlineMs`, unless
- * `withDeadline` gives it another time; null = it may wait for ever. `withDeadline` makes every promise of the process slower from
- * then on (Node 20 follows its context), so that what serves requests uses this deadline.
+ * A connection to one namespace, which each call names in its metadata. The client would set it by `AsyncLocalStorage` for each call;
+ * once that was used, Node 20 follows the context of every promise of the process.
+ */
+class NamespacedConnection extends Connection {
+  override withMetadata<R>(_: Metadata, work: () => Promise<R>): Promise<R> {
+    return work()
+  }
+}
+
+/**
+ * A client that connects on first use, so that a process can start while Temporal is down. Each call rejects after `deadlineMs`, or up to
+ * a pause of its retries later; null = it may wait for ever. `withDeadline` gives calls another time, by `AsyncLocalStorage`: not for
+ * processes that serve requests.
  */
 export function openTemporal(config: Config, deadlineMs: number | null = callDeadlineMs): Client {
-  const withDefault: Interceptor = (options, next) =>
-    new InterceptingCall(
-      next({ ...options, deadline: options.deadline ?? Date.now() + (deadlineMs ?? Number.POSITIVE_INFINITY) }),
-    )
-  const interceptors = [withDefault, makeGrpcRetryInterceptor(defaultGrpcRetryOptions())]
-  const connection = Connection.lazy({ ...temporalConnection(config), interceptors })
-  return new Client({ connection, namespace: config.temporalNamespace })
+  const withDefault: Interceptor = (options, next) => {
+    const deadline = options.deadline ?? Date.now() + (deadlineMs ?? Number.POSITIVE_INFINITY)
+    return new InterceptingCall(next({ ...options, deadline }))
+  }
+  const namespace = config.temporalNamespace
+  const connection = NamespacedConnection.lazy({
+    ...temporalConnection(config),
+    interceptors: [withDefault, makeGrpcRetryInterceptor(defaultGrpcRetryOptions())],
+    metadata: { 'temporal-namespace': namespace },
+  })
+  return new Client({ connection, namespace })
 }
 
 type Closer = () => Promise<unknown>

@@ -30,10 +30,14 @@ export class Spare<Child extends WaitingChild> {
 
   /** Starts a spare after a pause, so that its start does not slow down what follows a job. */
   prepare(afterMs: number): void {
-    if (this.#isClosed || this.#child) return
+    if (this.#isClosed || this.#child?.isAlive) return
     clearTimeout(this.#timer)
     this.#timer = setTimeout(() => {
-      this.#child = this.#start().hold(false)
+      try {
+        this.#child = this.#start().hold(false)
+      } catch {
+        // The system has no room for another process; a job then starts its own, or reports that.
+      }
     }, afterMs).unref()
   }
 

@@ -33,8 +33,8 @@ export function placement(options: Partial<PlacementOptions> = {}): Placement & 
 
   async function runChild(act: PlacementJob['act'], input: PlacementRequest) {
     const request = { ...input, path: folderPath(input.path) }
-    working += 1
     const child = spare.take() ?? start()
+    working += 1
     const reply = await child.run({ act, request }, { ...limits, large: () => overMemory(act) }).finally(() => {
       working -= 1
       if (working === 0 && spareAfterMs !== null) spare.prepare(spareAfterMs)

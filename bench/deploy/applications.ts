@@ -40,11 +40,6 @@ export class BenchApps {
     return (await this.#timed(`/v2/apps/${id}/commit`, { 'index.js': program(text), ...files }, host, text)).took
   }
 
-  /** Adds files that the program does not need, without waiting for more than their place. */
-  async add({ id }: BenchApp, files: Files): Promise<void> {
-    await this.#send(`/v2/apps/${id}/commit`, files)
-  }
-
   /** Until the request is answered. */
   async restart({ id }: BenchApp): Promise<number> {
     const startedAt = performance.now()
@@ -64,10 +59,6 @@ export class BenchApps {
     const answered = performance.now() - startedAt
     await untilAnswers({ address: edge.hostname, port: Number(edge.port), host, text, timeoutMs: 300_000 })
     return { took: performance.now() - startedAt, answered, body: response }
-  }
-
-  async #send(path: string, files: Files): Promise<void> {
-    await this.#platform.json('POST', path, { body: await formOf(files) })
   }
 }
 

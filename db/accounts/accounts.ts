@@ -32,7 +32,7 @@ export interface CredentialRow extends UserRow {
 
 const user = 'u.id, u.name, u.email, u.locale, u.plan, u.plan_ends_at, u.blocked_at, u.created_at'
 
-/** The limit keeps one look into the index for each key, however many accounts there are. */
+/** With the limit Postgres looks into the index for each key, however many accounts there are. */
 const byKeyHash = statement<CredentialRow & { hash: Buffer }>(
   'accounts.by-key-hash',
   `select found.* from unnest($1::bytea[]) as wanted (hash) cross join lateral (
@@ -60,7 +60,7 @@ const byKeyHashBatched = batched<Buffer, CredentialRow | undefined>(
     )
     return hashes.map(hash => found.get(hash.toString('base64')))
   },
-  { maxConcurrent: 2 },
+  { maxConcurrent: 2, isRead: true },
 )
 
 /**

@@ -1,8 +1,8 @@
 import type { TokenUsage } from '../../policy/ai/chat.ts'
 import { chatLimits } from '../../policy/ai/chat-limits.ts'
-import { batched } from '../batched.ts'
 import type { Db } from '../database.ts'
 import { deleteExpired } from '../expired-rows.ts'
+import { batchedOverSubjects } from '../shared-batches.ts'
 import { statement } from '../statement.ts'
 
 /** A call that requests a slot, and its tokens. */
@@ -39,59 +39,73 @@ interface AdmissionRow {
 
 const admit = statement<AdmissionRow>(
   'ai.admit',
-  `select * from ai_admit_all($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, ${chatLimits.minAnswerTokens}, ${chatLimits.slotSeconds}, $11)`,
+  `select * from ai_admit_all($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, ${chatLimits.minAnswerTokens}, ${chatLimits.slotSeconds}, $11, $12)`,
 )
 
-/** Calls and settlements of one statement: it holds the budgets of all of them until its end. */
-const batches = { maxSize: 64, maxConcurrent: 2 }
+/** Calls, or settlements, of one statement: it holds the budgets of all of them until its end. */
+const maxSize = 64
 
-const admitBatched = batched<NewCall, CallAdmission>(async (db, key, calls) => {
-  const of = <T>(field: (call: NewCall) => T): T[] => calls.map(field)
-  const rows = await admit(db, [
-    of(call => call.id),
-    of(call => call.userId),
-    of(call => call.keyId),
-    of(call => call.tokens.prompt),
-    of(call => call.tokens.answer),
-    of(call => call.slots),
-    of(call => call.pacingSeconds),
-    of(call => call.budgets.account),
-    of(call => call.budgets.key),
-    calls[0]!.budgets.platform,
-    momentOf(key),
-  ])
-  return rows.map(({ refusal, wait_seconds, granted }) =>
-    refusal ? { refusal, waitSeconds: Math.max(1, Math.ceil(wait_seconds ?? 1)) } : { granted: Number(granted) },
-  )
-}, batches)
+const admitBatched = batchedOverSubjects<NewCall & { now: Date | null }, CallAdmission>(
+  async (db, calls, lockMs) => {
+    const of = <T>(field: (call: NewCall) => T): T[] => calls.map(field)
+    const rows = await admit(db, [
+      of(call => call.id),
+      of(call => call.userId),
+      of(call => call.keyId),
+      of(call => call.tokens.prompt),
+      of(call => call.tokens.answer),
+      of(call => call.slots),
+      of(call => call.pacingSeconds),
+      of(call => call.budgets.account),
+      of(call => call.budgets.key),
+      calls[0]!.budgets.platform,
+      calls[0]!.now,
+      lockMs,
+    ])
+    return rows.map(({ refusal, wait_seconds, granted }) =>
+      refusal ? { refusal, waitSeconds: Math.max(1, Math.ceil(wait_seconds ?? 1)) } : { granted: Number(granted) },
+    )
+  },
+  {
+    maxSize,
+    subjectOf: call => call.userId,
+    groupOf: ({ now, budgets }) => `${now?.toISOString()} ${budgets.platform}`,
+  },
+)
 
 /**
  * Takes a slot, the pacing and the tokens of a call, exactly over all processes; calls that arrive together share a statement. `now` is
  * the database's clock, which only tests replace.
  */
 export function admitCall(db: Db, call: NewCall, now: Date | null = null): Promise<CallAdmission> {
-  return admitBatched(db, keyOf(now, call.budgets.platform), call)
+  return admitBatched(db, { ...call, now })
 }
 
-const settle = statement<{ id: string }>('ai.settle', 'select id from ai_settle_all($1, $2, $3, $4) as id')
+const settle = statement<{ id: string }>('ai.settle', 'select id from ai_settle_all($1, $2, $3, $4, $5) as id')
 
 interface Settlement {
   id: string
+  userId: string
   usage: TokenUsage | undefined
+  now: Date | null
 }
 
-const settleBatched = batched<Settlement, boolean>(async (db, key, settlements) => {
-  const first = new Map([...settlements].reverse().map(settlement => [settlement.id, settlement]))
-  const each = [...first.values()]
-  const rows = await settle(db, [
-    each.map(({ id }) => id),
-    each.map(({ usage }) => usage?.prompt ?? 0),
-    each.map(({ usage }) => usage?.completion ?? 0),
-    momentOf(key),
-  ])
-  const settled = new Set(rows.map(({ id }) => id))
-  return settlements.map(settlement => first.get(settlement.id) === settlement && settled.has(settlement.id))
-}, batches)
+const settleBatched = batchedOverSubjects<Settlement, boolean>(
+  async (db, settlements, lockMs) => {
+    const first = new Map([...settlements].reverse().map(settlement => [settlement.id, settlement]))
+    const each = [...first.values()]
+    const rows = await settle(db, [
+      each.map(({ id }) => id),
+      each.map(({ usage }) => usage?.prompt ?? 0),
+      each.map(({ usage }) => usage?.completion ?? 0),
+      settlements[0]!.now,
+      lockMs,
+    ])
+    const ended = new Set(rows.map(({ id }) => id))
+    return settlements.map(settlement => first.get(settlement.id) === settlement && ended.has(settlement.id))
+  },
+  { maxSize, subjectOf: ({ userId }) => userId, groupOf: ({ now }) => `${now?.toISOString()}` },
+)
 
 /**
  * Frees the slot of a call and charges what was generated, once. Without `usage` nothing was: the call costs neither tokens nor pacing.
@@ -99,19 +113,11 @@ const settleBatched = batched<Settlement, boolean>(async (db, key, settlements) 
  */
 export function settleCall(
   db: Db,
-  id: string,
+  { id, userId }: Pick<NewCall, 'id' | 'userId'>,
   usage: TokenUsage | undefined,
   now: Date | null = null,
 ): Promise<boolean> {
-  return settleBatched(db, keyOf(now), { id, usage })
-}
-
-/** Only calls with the same time and the same platform share a statement. */
-const keyOf = (now: Date | null, platformTokens: number | null = null): string =>
-  `${now?.toISOString() ?? ''} ${platformTokens ?? ''}`
-
-function momentOf(key: string): string | null {
-  return key.split(' ')[0] || null
+  return settleBatched(db, { id, userId, usage, now })
 }
 
 /** Deletes the calls of processes that died. They held no slot any more; a process that was only suspended may still settle for an hour. */

@@ -82,7 +82,7 @@ async function useAi(userId: string): Promise<void> {
   const call = { userId, keyId: null, tokens: { prompt: 9, answer: 90 }, slots: 2, pacingSeconds: 0, budgets }
   const answered = newId()
   for (const id of [answered, newId()]) await admitCall(db, { ...call, id })
-  await settleCall(db, answered, { prompt: 9, completion: 3 })
+  await settleCall(db, { ...call, id: answered }, { prompt: 9, completion: 3 })
 }
 
 test.serial('the check of language models prints the documented keys', async t => {

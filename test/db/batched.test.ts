@@ -76,3 +76,16 @@ test('a lost connection fails the whole batch without a retry; the next call run
   t.is(await next, 'a 3')
   t.deepEqual(batches, [[1, 2], [3]])
 })
+
+test('a read is repeated once after a lost connection', async t => {
+  const { batches, call, end } = queue({ isRead: true })
+  const read = call(1)
+  await end(new Error('Connection terminated unexpectedly'))
+  await end()
+  t.is(await read, 'a 1')
+  const lost = t.throwsAsync(call(2))
+  await end(new Error('Connection terminated unexpectedly'))
+  await end(new Error('Connection terminated unexpectedly'))
+  await lost
+  t.deepEqual(batches, [[1], [1], [2], [2]])
+})

@@ -34,6 +34,7 @@ const fences: [library: RegExp, where: RegExp][] = [
   [/^(bowser|isbot)$/, /^activities\/analytics\/agents\.ts$/],
   [/^(undici|eventsource-parser)$/, /^activities\/language-model\/|^(bench|test)\//],
   [/^mmdb-lib$/, /^lib\/address-database\.ts$/],
+  [/^@grpc\//, /^workers\/connect\.ts$/],
   [/^@temporalio\/workflow$/, /^(workflows|test)\//],
 ]
 

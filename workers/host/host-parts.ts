@@ -116,6 +116,7 @@ export async function openHost(config: Config, log: Logger): Promise<HostParts> 
   })
   const children = archives()
   const uid = process.getuid?.() ?? 0
+  const placing = placement({ spareAfterMs: 500 })
   return {
     config,
     log,
@@ -146,7 +147,7 @@ export async function openHost(config: Config, log: Logger): Promise<HostParts> 
       users: uid === 0 ? 'one per application' : 'one for all: the host process does not run as root',
     },
     bootId: thisMachine().bootId ?? 'unknown',
-    placement: placement({ spareAfterMs: 500 }),
+    placement: placing,
     snapshots: snapshots(),
     git: gitCli({ caBundle: config.host.caBundle }),
     gitLimits: {
@@ -158,6 +159,7 @@ export async function openHost(config: Config, log: Logger): Promise<HostParts> 
     variables: startVariables(db, config),
     async close() {
       await children.close()
+      placing.close()
       await db.destroy()
     },
   }

@@ -146,7 +146,7 @@ export class ChatCalls {
       if (failure.reason === 'refused') throw new ApiError('INVALID_REQUEST')
       throw this.#unanswered(used !== undefined && performance.now() >= endsAt)
     } finally {
-      await this.#settlements.settle(id, used, requestId)
+      await this.#settlements.settle({ id, userId: account }, used, requestId)
       this.#options.log.info({ requestId, account, key: keyOf(caller), outcome, ...used }, 'chat completion')
     }
   }
@@ -185,7 +185,7 @@ export class ChatCalls {
     })
     const admission = await withinDeadline(admitting).catch(error => {
       // Whether the slot was taken, or still will be, is unknown: it is freed once that is over.
-      const free = () => this.#settlements.settle(id, undefined)
+      const free = () => this.#settlements.settle({ id, userId: user.id }, undefined)
       void admitting.then(free, free).catch(ignoreError('it never rejects'))
       throw error
     })

@@ -66,7 +66,7 @@ test.serial('usage of one account is shown by key, with names', async t => {
   const { key_id: key } = await json('keys', 'create', '--user', ana.id, '--name', 'chat bot')
   for (const one of [call(ana.id, key), call(ana.id, key), call(ana.id, null), call(other.id, null)]) {
     t.true('granted' in (await admitCall(db, one)))
-    await settleCall(db, one.id, { prompt: 90, completion: 10 })
+    await settleCall(db, one, { prompt: 90, completion: 10 })
   }
   await recordRefusal(db, ana.id, key, 'rate_limited')
   const { stdout } = await run('ai', 'usage', '--user', ana.email)
@@ -113,7 +113,7 @@ test.serial('calls in flight are listed with what they reserve, until they are s
     (await run('ai', 'calls')).stdout,
     new RegExp(`^${ana.email} +session +500 +\\d+ s ago .* in \\d+ s at the latest$`, 'm'),
   )
-  await settleCall(db, one.id, undefined)
+  await settleCall(db, one, undefined)
   t.deepEqual(await json('ai', 'calls'), [])
 })
 

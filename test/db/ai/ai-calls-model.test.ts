@@ -142,8 +142,9 @@ test(`a model of admitting, settling and crashing agrees with Postgres in ${orde
         model.flights.splice(model.flights.indexOf(flight), 1)
         const used = Math.floor(flight.tokens * act.used)
         const usage = used > 0 ? { prompt: 0, completion: used } : undefined
-        t.true(await settleCall(db, flight.id, usage, now), where())
-        if (act.do === 'settle twice') t.false(await settleCall(db, flight.id, usage, now), where())
+        t.true(await settleCall(db, { id: flight.id, userId: account.id }, usage, now), where())
+        if (act.do === 'settle twice')
+          t.false(await settleCall(db, { id: flight.id, userId: account.id }, usage, now), where())
         counts.settled++
         model.charge(flight, used)
         if (!usage && model.nextAt === flight.nextAt) model.nextAt = Math.min(model.nextAt, model.at)

@@ -33,7 +33,7 @@ test('an account has one slot: free when its call is settled, or 95 s after it b
   t.deepEqual(await admitCall(db, first, noon), { granted: 90 })
   const busy = { refusal: 'CONCURRENT_LIMIT_REACHED', waitSeconds: 1 }
   t.deepEqual(await admitCall(db, again(first), after(1)), busy)
-  t.true(await settleCall(db, first.id, { prompt: 10, completion: 5 }, after(2)))
+  t.true(await settleCall(db, first, { prompt: 10, completion: 5 }, after(2)))
   const second = again(first)
   t.deepEqual(await admitCall(db, second, after(2)), { granted: 90 })
   t.deepEqual(await admitCall(db, again(first), after(2 + 94.9)), busy, 'its process died')
@@ -52,7 +52,7 @@ test('a call within the pacing is told how long to wait, and does not lengthen i
   const { db } = await database
   const call = await newCall()
   await admitCall(db, call, noon)
-  await settleCall(db, call.id, { prompt: 10, completion: 5 }, after(1))
+  await settleCall(db, call, { prompt: 10, completion: 5 }, after(1))
   t.deepEqual(await admitCall(db, again(call), after(1.5)), { refusal: 'RATE_LIMIT_EXCEEDED', waitSeconds: 3 })
   t.deepEqual(await admitCall(db, again(call), after(3.9)), { refusal: 'RATE_LIMIT_EXCEEDED', waitSeconds: 1 })
   t.deepEqual(await admitCall(db, again(call), after(4)), { granted: 90 })
@@ -62,7 +62,7 @@ test('a call for which nothing was generated costs neither tokens nor pacing nor
   const { db } = await database
   const call = await newCall()
   await admitCall(db, call, noon)
-  t.true(await settleCall(db, call.id, undefined, after(1)))
+  t.true(await settleCall(db, call, undefined, after(1)))
   t.deepEqual(await admitCall(db, again(call, { tokens: { prompt: 900, answer: 100 } }), after(1)), { granted: 100 })
   t.deepEqual(await db('ai_days').where({ user_id: call.userId }), [])
 })
@@ -72,7 +72,7 @@ test('a call is settled once, however often that is tried', async t => {
   const call = await newCall()
   await admitCall(db, call, noon)
   const settled = await Promise.all(
-    Array.from({ length: 8 }, () => settleCall(db, call.id, { prompt: 10, completion: 30 }, after(1))),
+    Array.from({ length: 8 }, () => settleCall(db, call, { prompt: 10, completion: 30 }, after(1))),
   )
   t.is(settled.filter(Boolean).length, 1)
   t.like(
@@ -94,16 +94,16 @@ test('near the end of the day an answer is cut to what is left, and below 16 tok
   const use = async (completion: number) => {
     const used = again(call, { tokens: { prompt: 0, answer: completion } })
     await admitCall(db, used, noon)
-    await settleCall(db, used.id, { prompt: 0, completion }, noon)
+    await settleCall(db, used, { prompt: 0, completion }, noon)
   }
   await use(930)
   const cut = again(call)
   t.deepEqual(await admitCall(db, cut, noon), { granted: 60 })
-  await settleCall(db, cut.id, undefined, noon)
+  await settleCall(db, cut, undefined, noon)
   await use(44)
   const last = again(call)
   t.deepEqual(await admitCall(db, last, noon), { granted: 16 })
-  await settleCall(db, last.id, undefined, noon)
+  await settleCall(db, last, undefined, noon)
   await use(1)
   const spent = { refusal: 'DAILY_LIMIT_REACHED', waitSeconds: 12 * 3600 }
   t.deepEqual(await admitCall(db, again(call), noon), spent)
@@ -114,12 +114,12 @@ test('a day ends at midnight UTC, and not a moment earlier', async t => {
   const { db } = await database
   const call = await newCall({ pacingSeconds: 0, tokens: { prompt: 0, answer: 1000 } })
   await admitCall(db, call, noon)
-  await settleCall(db, call.id, { prompt: 0, completion: 1000 }, noon)
+  await settleCall(db, call, { prompt: 0, completion: 1000 }, noon)
   const lastMoment = new Date('2030-05-05T23:59:59.999Z')
   t.deepEqual(await admitCall(db, again(call), lastMoment), { refusal: 'DAILY_LIMIT_REACHED', waitSeconds: 1 })
   const next = again(call)
   t.deepEqual(await admitCall(db, next, new Date('2030-05-06T00:00:00Z')), { granted: 1000 })
-  await settleCall(db, next.id, { prompt: 0, completion: 7 }, new Date('2030-05-06T00:00:01Z'))
+  await settleCall(db, next, { prompt: 0, completion: 7 }, new Date('2030-05-06T00:00:01Z'))
   t.deepEqual(
     (await db('ai_days').where({ user_id: call.userId }).orderBy('day')).map(row => row.completion_tokens),
     ['1000', '7'],
@@ -131,7 +131,7 @@ test('a call that spans midnight stays reserved, and is charged to the day on wh
   const call = await newCall({ pacingSeconds: 0, slots: 2, tokens: { prompt: 0, answer: 600 } })
   await admitCall(db, call, new Date('2030-05-05T23:59:30Z'))
   t.deepEqual(await admitCall(db, again(call), new Date('2030-05-06T00:00:10Z')), { granted: 400 })
-  await settleCall(db, call.id, { prompt: 0, completion: 600 }, new Date('2030-05-06T00:00:20Z'))
+  await settleCall(db, call, { prompt: 0, completion: 600 }, new Date('2030-05-06T00:00:20Z'))
   t.like(
     await db('ai_budgets')
       .where({ subject: `user/${call.userId}` })
@@ -147,7 +147,7 @@ test.serial('the first reason is told: slot, pacing, the day of the key, of the 
   const wants = (changes: Partial<NewCall>) => admitCall(db, again(call, changes), noon)
   t.like(await wants({}), { refusal: 'CONCURRENT_LIMIT_REACHED' })
   t.like(await wants({ slots: 2 }), { refusal: 'RATE_LIMIT_EXCEEDED' })
-  await settleCall(db, call.id, { prompt: 10, completion: 40 }, noon)
+  await settleCall(db, call, { prompt: 10, completion: 40 }, noon)
   const at = after(10)
   const refused = async (budgets: NewCall['budgets']) => admitCall(db, again(call, { budgets }), at)
   const until = { waitSeconds: 12 * 3600 - 10 }
@@ -232,7 +232,7 @@ test.serial('calls that meet new budgets at once lock them in one order', async 
     const call = await newCall({ pacingSeconds: 0, slots: 20 })
     const first = again(call)
     await admitCall(other, first, noon)
-    await settleCall(other, first.id, undefined, noon)
+    await settleCall(other, first, undefined, noon)
     const budgets = { account: 1000, key: 1000, platform: 10_000_000 }
     const admitted = await Promise.all(
       Array.from({ length: 12 }, () =>
@@ -255,7 +255,7 @@ test('calls of several accounts that arrive together share a statement to be adm
   let settled: boolean[] = []
   const sent = await statementsOf(async () => {
     admitted = await Promise.all(calls.map(call => admitCall(db, call, noon)))
-    settled = await Promise.all([ana, ben, ana, calls[2]!].map(call => settleCall(db, call.id, usage, noon)))
+    settled = await Promise.all([ana, ben, ana, calls[2]!].map(call => settleCall(db, call, usage, noon)))
   })
   // Other tests of this file send some at the same time.
   t.is(sent.filter(({ values }) => JSON.stringify(values).includes(ana.id)).length, 2)
