@@ -46,6 +46,7 @@ test('a running application is shown in texts and in numbers', async t => {
     running: true,
     storage: '2.7MB',
     network: { total: '12.3KB ↑ 4.5KB ↓', now: '0.0KB ↑ 0.0KB ↓' },
+    health: null,
   })
   t.true(Number.isInteger(uptime) && uptime >= 60_000 && uptime < 90_000)
   const raw = (await api().as(ana).get(`/v2/apps/${app.id}/status?rawData=true`)).body.response
@@ -59,6 +60,7 @@ test('a running application is shown in texts and in numbers', async t => {
       storage: Math.round(2.7 * mb),
       network: { total: [Math.round(12.3 * 1024), 4608], now: [0, 0] },
       uptime: 0,
+      health: null,
     },
   )
   t.is((await api().as(ana).get(`/v2/apps/${app.id}/status?rawData=maybe`)).body.code, 'INVALID_PARAMETERS')
