@@ -12,7 +12,6 @@ const whole = z.int()
 /** Why an application is not in the state of its last successful deploy, or a database is lost, and what to do about it. */
 const problem = z.object({ code: text, message: text }).optional()
 
-/** Null for an application whose configuration names no path to check (HEALTH). */
 const health = z
   .object({
     path: text,
@@ -24,6 +23,7 @@ const health = z
     restarted: z.object({ at: isoTime, reason: text }).nullable(),
   })
   .nullable()
+  .describe('What the checks of the path HEALTH give; null for an application whose configuration names none.')
 
 /** Shapes on the wire (contract 1.10). `optional` = omitted when unset, `nullable` = always present. */
 export const appInfo = z.object({

@@ -1,7 +1,7 @@
 import { KiB } from '../../lib/bytes.ts'
 import { autorestart } from '../timeouts.ts'
 
-/** How hosts check applications that name a path for it (contract 5.20). */
+/** How hosts check applications that name a path for it (contract 5.21). */
 export const healthChecks = {
   everySeconds: 10,
   /** A check without a complete answer after this has failed. */

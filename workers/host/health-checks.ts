@@ -34,7 +34,7 @@ interface Checked {
 const lookMs = 500
 
 /**
- * Checks of the applications of one host that name a path for it (contract 5.20), spread over their interval. Accounts share the open
+ * Checks of the applications of one host that name a path for it (contract 5.21), spread over their interval. Accounts share the open
  * checks fairly: one whose programs hang delays its own only. Only changes of health are written.
  */
 export class HealthChecks {

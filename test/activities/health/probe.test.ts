@@ -3,6 +3,7 @@ import { type AddressInfo, createServer, type Socket } from 'node:net'
 import test, { type ExecutionContext } from 'ava'
 import { probe } from '../../../activities/health/probe.ts'
 import { unusedPort } from '../../../cli/installation/ports.ts'
+import { comesTrue } from '../../kit/comes-true.ts'
 import { startOrigin } from '../../kit/servers/origin.ts'
 
 const here = { address: '127.0.0.1', path: '/ready', host: 'shop.apps.localhost' }
@@ -137,7 +138,7 @@ test('an end of the host ends a check at once, without an outcome', async t => {
   const { port, sockets } = await raw(t, () => {})
   const ends = new AbortController()
   const check = probe({ ...here, port, withinMs: 3_600_000, signal: ends.signal })
-  while (sockets.size === 0) await new Promise(resolve => setTimeout(resolve, 10))
+  await comesTrue(() => sockets.size > 0)
   ends.abort()
   t.deepEqual(await check, { reason: '/ready was not checked: its host stops', own: true })
   t.true((await probe({ ...here, port, signal: ends.signal }))?.own)
