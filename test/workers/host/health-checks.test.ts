@@ -53,7 +53,10 @@ async function host(options: Partial<HealthChecksOptions> = {}) {
     await start(app.id, hostPort)
     return app
   }
-  return { db, hostId, checks, see, begin, check, start, makeApp: app, user: make.user }
+  const later = (seconds: number) => {
+    now += seconds * 1000
+  }
+  return { db, hostId, checks, see, begin, check, later, start, makeApp: app, user: make.user }
 }
 
 /** One application of a host, whose program answers with a status. */
@@ -261,18 +264,49 @@ async function silent(t: ExecutionContext) {
   return { port: (server.address() as AddressInfo).port, sockets }
 }
 
-test('an account whose many programs never answer has 16 open checks, and delays those of no other account', async t => {
-  const on = await host({ withinMs: 3_600_000 })
-  const { port, sockets } = await silent(t)
-  const [noisy, quiet] = [await on.user(), await on.user()]
-  for (let n = 0; n < healthChecks.perAccount + 8; n++) {
-    const app = await on.makeApp(noisy.id, 1 + n, { memoryMb: 512 })
-    // Ports are unique on an address, so each program has an address of its own, as on a real host.
+/** Programs of an account that never answer, each at an address of its own as on a real host, for ports are unique on an address. */
+async function hanging(on: Awaited<ReturnType<typeof host>>, ownerId: string, port: number, count: number) {
+  for (let n = 0; n < count; n++) {
+    const app = await on.makeApp(ownerId, 1 + n)
     await on
       .db('apps')
       .where({ id: app.id })
       .update({ host_port: port, host_address: `127.0.0.${10 + n}` })
   }
+}
+
+test('a check that had to wait finds its program where it runs by then', async t => {
+  const on = await host({ withinMs: 3_600_000 })
+  const { port, sockets } = await silent(t)
+  const ana = await on.user()
+  await hanging(on, ana.id, port, healthChecks.perAccount)
+  await on.begin()
+  await comesTrue(() => sockets.size === healthChecks.perAccount)
+  const seen: string[] = []
+  const answering = async (name: string) => {
+    const origin = await startOrigin((_, answer) => {
+      seen.push(name)
+      answer.end()
+    })
+    t.teardown(origin.stop)
+    return origin.port
+  }
+  const app = await on.makeApp(ana.id, await answering('former'))
+  await on.begin()
+  await on.start(app.id, await answering('present'), 'next')
+  on.later(2)
+  t.deepEqual(seen, [])
+  for (const socket of sockets) socket.destroy()
+  await on.checks.settled()
+  t.deepEqual(seen, ['present'])
+  t.is((await apps.loadApp(on.db, app.id))!.health?.status, 'healthy')
+})
+
+test('an account whose many programs never answer has 16 open checks, and delays those of no other account', async t => {
+  const on = await host({ withinMs: 3_600_000 })
+  const { port, sockets } = await silent(t)
+  const [noisy, quiet] = [await on.user(), await on.user()]
+  await hanging(on, noisy.id, port, healthChecks.perAccount + 8)
   const origin = await startOrigin((_, answer) => answer.end())
   t.teardown(origin.stop)
   const app = await on.makeApp(quiet.id, origin.port)
