@@ -10,6 +10,7 @@ import { clearAppDamage, markUndoFailure } from '../db/operations/undo-failures.
 import type { Plans } from '../policy/accounts/plans.ts'
 import { ApiError } from '../policy/errors.ts'
 import { refusal } from './failures.ts'
+import { endOutdatedRestart } from './health/outdated-restart.ts'
 import { endForLostHost } from './hosts/lost-host.ts'
 import { placedFiles, purgeIfPlaced, type RouteNow } from './placed-files.ts'
 import { withLastLines } from './releases/build-failure.ts'
@@ -44,6 +45,7 @@ export function recordActivities(options: RecordsOptions) {
       if (!operation) return null
       if (await endForLostHost(db, fence, operation)) continue
       if (await endSuspended(db, plans, fence, operation)) continue
+      if (await endOutdatedRestart(db, fence, operation)) continue
       const decided = await decide(db, options, operation.id)
       if (decided) return decided
       // The application was deleted while this waited. A second deletion has succeeded with it.

@@ -14,6 +14,7 @@ import { drillFinding } from './databases/drills.ts'
 import { databaseFindings } from './databases/offer.ts'
 import { hostAndPort, listens } from './doctor/addresses.ts'
 import { aiFindings } from './doctor/ai-upstreams.ts'
+import { checkedAppsFinding } from './doctor/checked-apps.ts'
 import {
   addressFinding,
   diskFinding,
@@ -187,6 +188,7 @@ function storedFindings(installation: Installation, manner: Manner): Promise<Fin
     ...protectionFindings(await findHost(db, config.host.id), manner),
     ...databaseFindings(config.databases, await listHosts(db)),
     await drillFinding(db),
+    ...(await checkedAppsFinding(db)),
   ]
   const at = hostAndPort(config.databaseUrl, 5432)
   return withInstallation((_, db) => read(db)).catch(error => [

@@ -98,6 +98,10 @@ export const managementErrors = {
   INVALID_START: [400, 'START must be at most 256 characters.'],
   INVALID_AUTORESTART: [400, 'AUTORESTART must be true or false.'],
   INVALID_RUNTIME: [400, 'RUNTIME is not a known runtime, or START is set without MAIN or RUNTIME.'],
+  INVALID_HEALTH: [
+    400,
+    'HEALTH must be a path of at most 256 printable ASCII characters that starts with /, of an application with SUBDOMAIN.',
+  ],
   MISSING_DEPENDENCIES_FILE: [400, 'The dependency file that this language needs is missing.'],
   ACCESS_DENIED: [401, 'The credential is missing, malformed, invalid or expired.'],
   MISSING_SCOPE: [403, 'The API key does not have the required scope.'],

@@ -26,7 +26,7 @@ export interface ServedName {
   host: string
   /**
    * Host names of routes, at least one; after `@` the application that the route must lead to. Those without such a route, or with port 0,
-   * get no requests.
+   * get no requests; one that ends in `!` is unhealthy, and gets none while another member is ready.
    */
   members: string[]
 }
@@ -42,11 +42,13 @@ export function assertName({ host, members }: ServedName): void {
   if (!isHostName(host)) throw refuse('Not a host name in lower case', host)
   if (members.length < 1 || members.length > maxMembers) throw refuse(`1 to ${maxMembers} members are possible`, host)
   for (const member of members) if (!isMember(member)) throw refuse('Not the host name of a route', member)
-  if (new Set(members).size < members.length) throw refuse('A member is named twice', members)
+  if (new Set(members.map(withoutMark)).size < members.length) throw refuse('A member is named twice', members)
 }
 
+const withoutMark = (member: string): string => member.replace(/!$/, '')
+
 function isMember(member: string): boolean {
-  const [host = '', app, ...rest] = member.split('@')
+  const [host = '', app, ...rest] = withoutMark(member).split('@')
   return rest.length === 0 && isHostName(host) && (app === undefined || /^[\w-]+$/.test(app))
 }
 

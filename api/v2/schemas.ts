@@ -12,6 +12,19 @@ const whole = z.int()
 /** Why an application is not in the state of its last successful deploy, or a database is lost, and what to do about it. */
 const problem = z.object({ code: text, message: text }).optional()
 
+const health = z
+  .object({
+    path: text,
+    status: z.enum(['unknown', 'healthy', 'unhealthy']),
+    since: isoTime.nullable(),
+    /** Why it is unhealthy. */
+    reason: text.nullable(),
+    /** The last automatic restart for this. */
+    restarted: z.object({ at: isoTime, reason: text }).nullable(),
+  })
+  .nullable()
+  .describe('What the checks of the path HEALTH give; null for an application whose configuration names none.')
+
 /** Shapes on the wire (contract 1.10). `optional` = omitted when unset, `nullable` = always present. */
 export const appInfo = z.object({
   id: text,
@@ -26,6 +39,7 @@ export const appInfo = z.object({
   created_at: isoTime,
   /** Whether the running container was started with the current environment variables. */
   variables: z.object({ version: whole, current: z.boolean() }),
+  health,
   problem,
 })
 
@@ -83,6 +97,9 @@ const raw = z.object({
 
 /** Texts, or numbers with `rawData=true`. */
 export const resourceStats = z.union([readable, raw])
+
+/** The same of an application. */
+export const appStats = z.union([readable.extend({ health }), raw.extend({ health })])
 
 /** Whether one of several runs, with its figures while it does. */
 const runningShare = <T extends z.ZodType>(value: T) =>

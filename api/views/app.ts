@@ -1,5 +1,6 @@
 import type { AppRow } from '../../db/apps/apps.ts'
 import { problemOf } from '../../policy/apps/app-problems.ts'
+import { healthOf } from '../../policy/hosts/health-checks.ts'
 
 /** `<sub>.<apps_domain>`, or null for an application without address. */
 export function hostName(app: AppRow, appsDomain: string): string | null {
@@ -19,6 +20,7 @@ export const appView = (app: AppRow, appsDomain: string) => ({
   custom: app.custom_domain,
   created_at: app.created_at.toISOString(),
   variables: { version: app.variables_version, current: runsCurrentVariables(app) },
+  health: healthOf(app),
   problem: problemOf(app),
 })
 

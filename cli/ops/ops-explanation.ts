@@ -1,8 +1,10 @@
+import { healthActor } from '../../db/apps/app-health.ts'
 import type { DeploymentState } from '../../db/deploys/deployments.ts'
 import type { DatabaseOperationKind } from '../../db/operations/operations.ts'
 import type { OperationStory } from '../../db/operations/operator.ts'
 import { cancellable } from '../../db/operations/operator-acts.ts'
 import type { SnapshotRow } from '../../db/snapshots/snapshots.ts'
+import { healthOf } from '../../policy/hosts/health-checks.ts'
 import { nextBringBack } from '../../policy/hosts/reconciliation.ts'
 import { relay } from '../../policy/installation/relay.ts'
 import { oneLine } from '../terminal/printable.ts'
@@ -49,6 +51,8 @@ export function explanation(story: OperationStory, lane: LaneState, now: Date): 
         [what, `${(app ?? database)?.name ?? 'deleted'} (${operation.target_id})`],
         ['host', (app ?? database)?.host_id],
         ['requested by', operation.actor],
+        ['because', reasonOf(operation)],
+        ['health', app && healthWords(app, now)],
         ['lane', `${lane.workflowId}, ${lane.status}${lane.url ? `, ${lane.url}` : ''}`],
       ]),
     ],
@@ -73,6 +77,18 @@ export function headline({
   const name = (app ?? database)?.name ?? operation.target_id
   const of = operation.target_type === 'app' ? name : `database ${name}`
   return oneLine(`${operation.kind} of ${of}${deployment ? `: ${sourceOf(deployment)}` : ''}`)
+}
+
+/** Why a host has requested a restart for the health of its application; null for other operations. */
+export const reasonOf = ({ actor, input }: OperationStory['operation']): string | null =>
+  actor === healthActor && typeof input.reason === 'string' ? input.reason : null
+
+/** The health of an application that is checked, in words; null for others. */
+function healthWords(app: NonNullable<OperationStory['app']>, now: Date): string | null {
+  const health = healthOf(app)
+  if (!health) return null
+  const { path, status, reason, since: at } = health
+  return `${status}${at ? ` since ${age(new Date(at), now)}` : ''} (${reason ?? path})`
 }
 
 const wordOf = ({ operation }: Pick<OperationStory, 'operation'>): string =>

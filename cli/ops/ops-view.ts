@@ -1,5 +1,6 @@
 import type { OperationLine, OperationStory } from '../../db/operations/operator.ts'
-import { holds, type LaneState, verdict } from './ops-explanation.ts'
+import { healthOf } from '../../policy/hosts/health-checks.ts'
+import { holds, type LaneState, reasonOf, verdict } from './ops-explanation.ts'
 
 // What scripts read, key by key: a new column of a table is printed only once it is listed here and in docs/json-output.md.
 
@@ -37,7 +38,7 @@ export function storyView(story: OperationStory, now: Date, lane?: LaneState) {
     operation: operationView(story.operation),
     deployment: story.deployment && deploymentView(story.deployment),
     snapshot: story.snapshot && snapshotView(story.snapshot),
-    app: story.app && subjectView(story.app),
+    app: story.app && { ...subjectView(story.app), health: healthOf(story.app) },
     database: story.database && subjectView(story.database),
     host: story.host && {
       id: story.host.id,
@@ -75,6 +76,7 @@ function operationView(operation: OperationStory['operation']) {
     database_id: target_type === 'database' ? target_id : null,
     owner_id,
     actor,
+    reason: reasonOf(operation),
     step,
     code,
     message,

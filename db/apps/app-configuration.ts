@@ -21,6 +21,7 @@ export function configColumns(config: AppConfigFile) {
     start_command: config.start,
     runtime_key: config.runtime,
     autorestart: config.autorestart,
+    health_path: config.health ?? null, // a configuration of before has none
   }
 }
 
@@ -37,6 +38,7 @@ export function configOf(app: AppRow): AppConfigFile {
     autorestart: app.autorestart,
     runtime: app.runtime_key,
     language: app.language,
+    health: app.health_path,
     runtimeVersion: app.runtime_version,
   }
 }

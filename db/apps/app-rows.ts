@@ -1,3 +1,4 @@
+import type { Health, HealthRestart } from '../../policy/hosts/health-checks.ts'
 import type { Language } from '../../policy/runtimes.ts'
 
 export type AppStatus = 'created' | 'starting' | 'running' | 'restarting' | 'exited' | 'deleting'
@@ -37,6 +38,11 @@ export interface AppRow {
   exit_oom: boolean | null
   exit_at: Date | null
   last_autorestart_at: Date | null
+  /** HEALTH of its configuration; null = it is not checked. */
+  health_path: string | null
+  /** Of the run that `started_at` names; null until it is known. */
+  health: Health | null
+  health_restart: HealthRestart | null
   last_stats: unknown
   /** Counts changes of the application's variables. */
   variables_version: number
@@ -55,5 +61,5 @@ export interface AppRow {
 /** Columns by name: a prepared statement over `*` would break when a migration adds a column. */
 export const appColumns = `id, owner_id, name, description, language, version, runtime_version, ram_mb, cpu, subdomain, custom_domain,
   main, start_command, runtime_key, autorestart, host_id, uid, desired_state, desired_if_kept, status, release, next_release, container_id, host_port,
-  host_address, started_at, boot_id, exit_code, exit_oom, exit_at, last_autorestart_at, last_stats, variables_version, variables_running,
-  lost_with, undo_failure, undo_failed_by, provisioned_at, created_at`
+  host_address, started_at, boot_id, exit_code, exit_oom, exit_at, last_autorestart_at, health_path, health, health_restart, last_stats,
+  variables_version, variables_running, lost_with, undo_failure, undo_failed_by, provisioned_at, created_at`

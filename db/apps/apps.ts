@@ -39,6 +39,7 @@ const hostAppColumns = [
   'host_port',
   'started_at',
   'boot_id',
+  'health_path',
 ] as const
 
 export type HostApp = Pick<AppRow, (typeof hostAppColumns)[number]>
@@ -147,6 +148,7 @@ export async function recordStarted(db: Db, id: string, started: RecordedStart):
       exit_code: null,
       exit_oom: null,
       exit_at: null,
+      health: null,
     })
     await announceApp(trx, id)
   })
@@ -203,18 +205,19 @@ function ended(exit: RecordedExit) {
     exit_code: exit.code,
     exit_oom: exit.oom,
     exit_at: exit.at,
+    health: null,
   }
 }
+
+/** As SQL: whether the last automatic restart was long enough ago. */
+export const autorestartDue = (apps: string): string =>
+  `(${apps}.last_autorestart_at is null or ${apps}.last_autorestart_at < now() - interval '${autorestart.everyMinutes} minutes')`
 
 /** Spends the one automatic restart that an hour allows; false when it was spent already. */
 export async function spendAutorestart(db: Db, id: string): Promise<boolean> {
   const changed = await db('apps')
     .where({ id, autorestart: true, desired_state: 'running' })
-    .where(where =>
-      where
-        .whereNull('last_autorestart_at')
-        .orWhereRaw(`last_autorestart_at < now() - interval '${autorestart.everyMinutes} minutes'`),
-    )
+    .whereRaw(autorestartDue('apps'))
     .update({ last_autorestart_at: db.fn.now() })
   return changed === 1
 }

@@ -4,13 +4,14 @@ import type { CertificateRow, DomainRow } from './domain-rows.ts'
 /** A custom name that proxies serve, and the applications behind it in the order of their subdomains. */
 export interface ServedDomain {
   hostname: string
-  members: { id: string; subdomain: string }[]
+  members: { id: string; subdomain: string; unhealthy: boolean }[]
 }
 
 /** Every proved custom name with its applications, or those of some names. */
 export async function listServedDomains(db: Db, hostnames?: readonly string[]): Promise<ServedDomain[]> {
   const { rows } = await db.raw(
-    `select d.hostname, jsonb_agg(jsonb_build_object('id', a.id, 'subdomain', a.subdomain) order by a.subdomain) as members
+    `select d.hostname, jsonb_agg(jsonb_build_object('id', a.id, 'subdomain', a.subdomain,
+                'unhealthy', coalesce(a.health->>'status', '') = 'unhealthy') order by a.subdomain) as members
        from domains d join apps a on a.custom_domain = d.hostname and a.subdomain is not null and not a.accepting
       where d.proved_at is not null and d.owner_id is not null
         and (:hostnames::text[] is null or d.hostname = any(:hostnames::text[]))

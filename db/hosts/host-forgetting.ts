@@ -134,7 +134,14 @@ export async function settleLost(db: Db, { type, id, host_id: hostId }: Unsettle
     if (target.provisioned_at === null) return (type === 'app' ? removeApp : removeDatabase)(trx, id)
     const own =
       type === 'app'
-        ? { undo_failure: null, undo_failed_at: null, undo_failed_by: null, host_port: null, host_address: null }
+        ? {
+            undo_failure: null,
+            undo_failed_at: null,
+            undo_failed_by: null,
+            host_port: null,
+            host_address: null,
+            health: null,
+          }
         : { restarts: 0, restart_at: null }
     await trx(targetTables[type])
       .where({ id })

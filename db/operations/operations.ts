@@ -40,7 +40,7 @@ export type NewOperation = OperationTerms &
 interface OperationTerms {
   targetId: string
   ownerId: string
-  /** User id of the caller, `host-watch`, or `operator:<name>`. */
+  /** User id of the caller, `host-watch`, `health-check`, or `operator:<name>`. */
   actor: string
   input?: Record<string, unknown>
   /** True: it waits for `db/acceptance.ts` to confirm it. Else it is in the queue with the commit. */

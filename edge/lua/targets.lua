@@ -12,9 +12,10 @@ local M = {}
 
 local REST_SECONDS = 2
 local HELD = routes.HELD
--- Added to a member's load: one that rests is chosen only without one that is ready. One whose route is held, or that is closed for
--- maintenance, is chosen only without both, and never for a second try.
-local RESTS, IS_AWAY = 1e6, 1e9
+-- Added to a member's load: one that rests is chosen only without one that is ready, and one whose checks fail only without both: where
+-- all fail, requests go to all. One whose route is held, or that is closed for maintenance, is chosen only without any of these, and never
+-- for a second try.
+local RESTS, IS_UNHEALTHY, IS_AWAY = 1e6, 1e7, 1e9
 
 local function key_of(address, port)
   return 'rest ' .. address .. ' ' .. port
@@ -26,12 +27,14 @@ function M.rest(address, port)
 end
 
 -- The load of a member is its open requests; nil where it has no route, that of another application, or was tried for this request.
-local function load_of(member, wanted, tried)
+local function load_of(name, member, tried)
   if tried and tried[member] then return nil end
+  local wanted = name.apps[member]
   local app, address, port = routes.find(member)
   if not app or wanted and wanted ~= app then return nil end
   if port == HELD or settings.is_closed(member, app) then return not tried and IS_AWAY or nil end
-  return connections.count(app) + (resting:get(key_of(address, port)) and RESTS or 0)
+  local rest = resting:get(key_of(address, port)) and RESTS or 0
+  return connections.count(app) + rest + (name.unhealthy[member] and IS_UNHEALTHY or 0)
 end
 
 -- The lightest of `count` members from `first` on, with its load.
@@ -39,7 +42,7 @@ local function lightest(name, first, step, count, tried)
   local members, best, least = name.members, nil, nil
   for turn = 0, count - 1 do
     local member = members[(first - 1 + turn * step) % #members + 1]
-    local load = load_of(member, name.apps[member], tried)
+    local load = load_of(name, member, tried)
     if load and (not least or load < least) then best, least = member, load end
   end
   return best, least

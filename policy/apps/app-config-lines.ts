@@ -9,6 +9,7 @@ const configKeys = [
   'START',
   'AUTORESTART',
   'RUNTIME',
+  'HEALTH',
 ] as const
 
 export type ConfigKey = (typeof configKeys)[number]

@@ -18,6 +18,8 @@ export interface AppConfigFile {
   /** RUNTIME as written, lower case, or null. */
   runtime: string | null
   language: Language
+  /** Path whose answer says whether the program works (HEALTH), or null. */
+  health: string | null
   /** The version of the runtime that `version` stands for on this platform, for example `22`. */
   runtimeVersion: string
 }
@@ -78,6 +80,7 @@ export function parseAppConfig(text: string, files: ProgramFiles, choose: Versio
       `${runtimes[language].title} needs ${runtimes[language].dependencyFiles.join(' or ')} at the root.`,
     )
   const runtime = lines.RUNTIME?.toLowerCase() ?? null
+  const health = healthOf(lines)
   return {
     displayName,
     description,
@@ -89,6 +92,7 @@ export function parseAppConfig(text: string, files: ProgramFiles, choose: Versio
     autorestart,
     runtime,
     language,
+    health,
     runtimeVersion,
   }
 }
@@ -153,6 +157,17 @@ function autorestartOf(lines: ConfigLines): boolean {
   const word = lines.AUTORESTART?.toLowerCase() ?? 'false'
   if (word !== 'true' && word !== 'false') refuse('INVALID_AUTORESTART', 'AUTORESTART must be true or false.')
   return word === 'true'
+}
+
+/** Sent as it is written, so it has only characters that a request line may have. Whether the application has an address is checked elsewhere. */
+function healthOf({ HEALTH: path }: ConfigLines): string | null {
+  if (path === undefined) return null
+  if (path.length > 256 || !/^\/[\x21\x22\x24-\x7e]*$/.test(path))
+    refuse(
+      'INVALID_HEALTH',
+      'HEALTH must be a path that starts with /, of at most 256 printable ASCII characters without spaces and #.',
+    )
+  return path
 }
 
 function languageOf(lines: ConfigLines): Language {

@@ -127,7 +127,7 @@ test.serial('the operations print the documented keys, and no whole row of a tab
   t.is(story.database, null)
   t.deepEqual(
     [...Object.keys(story.app), ...Object.keys(story.host)],
-    ['id', 'name', 'status', 'owner_id', 'id', 'reachable', 'last_seen_at', 'tries'],
+    ['id', 'name', 'status', 'owner_id', 'health', 'id', 'reachable', 'last_seen_at', 'tries'],
   )
   t.is(story.operation.id, operationId)
   t.is(story.before[0].kind, 'create')

@@ -332,6 +332,25 @@ test.serial('snapshots and restores are explained, cancelled and retried in thei
   })
 })
 
+test.serial('a restart for the health of an application is explained with its reason', async t => {
+  const { db } = await database
+  const { app, explain } = await shop(db)
+  const health = {
+    status: 'unhealthy',
+    since: new Date(Date.now() - 30_000).toISOString(),
+    reason: '/ready answered 503',
+  }
+  await db('apps').where({ id: app.id }).update({ health_path: '/ready', health, status: 'running' })
+  const { id } = await operations.enqueueOperation(db, {
+    ...{ targetId: app.id, kind: 'restart', ownerId: app.owner_id, actor: 'health-check' },
+    input: { reason: health.reason },
+  })
+  const { text } = await explain(id)
+  t.regex(text, /requested by +health-check/)
+  t.regex(text, /because +\/ready answered 503/)
+  t.regex(text, /health +unhealthy since \d+ s \(\/ready answered 503\)/)
+})
+
 test.serial('a start that its host retries is explained with the time of the next try', async t => {
   const { db } = await database
   const { app, ana, explain } = await shop(db)

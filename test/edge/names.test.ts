@@ -108,6 +108,36 @@ test('a host that has a route is never another name', async t => {
   t.deepEqual(await bodies(memberOf('route'), 3), new Set(['other']))
 })
 
+test('an unhealthy member gets no requests while another is ready, and as many as before once it is healthy', async t => {
+  const host = await balanced('ailing', await origins(t, 'well', 'ill', 'fit'))
+  const members = (marks: Record<string, string>) =>
+    ['well', 'ill', 'fit'].map(label => `${memberOf(label)}@${appOf(label)}${marks[label] ?? ''}`)
+  const answering = async (count = 40) => [...(await bodies(host, count))].sort()
+  t.deepEqual(await answering(), ['fit', 'ill', 'well'])
+  await proxy.edge.setName({ host, members: members({ ill: '!' }) })
+  t.deepEqual(await answering(), ['fit', 'well'])
+  t.deepEqual((await proxy.edge.listNames([host]))[0]?.members, members({ ill: '!' }))
+  t.is((await ask(proxy.port, memberOf('ill'))).body, 'ill', 'its own name leads to it all the same')
+  await proxy.edge.setName({ host, members: members({ ill: '!', well: '!', fit: '!' }) })
+  t.deepEqual(await answering(), ['fit', 'ill', 'well'], 'where all are unhealthy, all answer')
+  await setRoute('well', 0)
+  await proxy.edge.setName({ host, members: members({ ill: '!', fit: '!' }) })
+  t.deepEqual(await answering(), ['fit', 'ill'], 'a healthy member that does not run is none')
+  await setRoute('fit', await unusedPort())
+  await proxy.edge.setName({ host, members: members({ ill: '!', well: '!' }) })
+  t.deepEqual(await answering(10), ['ill'], 'nor is one whose connections fail')
+  for (const wrong of ['a.apps.localhost!!', '!', 'a.apps.localhost!@x'])
+    await t.throwsAsync(proxy.edge.setName({ host, members: [wrong] }), { name: 'NameRefused' }, wrong)
+  const twice = [memberOf('ill'), `${memberOf('ill')}!`]
+  await t.throwsAsync(proxy.edge.setName({ host, members: twice }), { name: 'NameRefused' })
+})
+
+test('a name whose only member is unhealthy leads there', async t => {
+  const host = await balanced('lonely', await origins(t, 'lonely'))
+  await proxy.edge.setName({ host, members: [`${memberOf('lonely')}!`] })
+  t.is((await ask(proxy.port, host)).body, 'lonely')
+})
+
 test('members that are held are skipped; when all are, visitors get the page of a held route', async t => {
   const host = await balanced('held', { ...(await origins(t, 'up')), held: 0, 'held-too': 0 })
   t.deepEqual(await bodies(host, 20), new Set(['up']))

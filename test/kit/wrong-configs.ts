@@ -17,4 +17,5 @@ export const wrongConfigs: readonly (readonly [ErrorCode, ConfigKeys])[] = [
   ['INVALID_START', { START: 'x'.repeat(257) }],
   ['INVALID_AUTORESTART', { AUTORESTART: 'yes' }],
   ['INVALID_RUNTIME', { RUNTIME: 'cobol' }],
+  ['INVALID_HEALTH', { HEALTH: 'ready' }],
 ]

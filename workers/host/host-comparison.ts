@@ -26,6 +26,8 @@ export interface ComparisonOptions extends StrayOptions {
   failing?: Set<string>
   /** Receives in each round the containers of some applications, or of all if `ids` is left out. */
   onContainers?(present: readonly ListedContainer[], ids?: ReadonlySet<string>): void
+  /** As `onContainers`, with the rows. */
+  onApps?(rows: readonly apps.HostApp[], ids?: ReadonlySet<string>): void
 }
 
 /**
@@ -61,7 +63,7 @@ export async function reconcileSome(
   const present = await containersOf(options, ids)
   options.onContainers?.(present, ids)
   if (ids.size === 0) return { unsettled: new Set(), hasStrays: false }
-  const { rows, unsettled } = await compare(options, present, () => apps.listAppsOfHost(db, hostId, [...ids]))
+  const { rows, unsettled } = await compare(options, present, () => apps.listAppsOfHost(db, hostId, [...ids]), ids)
   const known = new Set(rows.map(({ id }) => id))
   return { unsettled, hasStrays: present.some(container => !known.has(appOf(container))) }
 }
@@ -81,10 +83,12 @@ async function compare(
   options: ComparisonOptions,
   present: ListedContainer[],
   read: () => Promise<apps.HostApp[]>,
+  ids?: ReadonlySet<string>,
 ): Promise<{ rows: apps.HostApp[]; aside: ReadonlySet<string>; unsettled: Set<string> }> {
   await unpauseAbandoned(options, present, (appId, act) => apart(options.log, { appId }, act))
   const containers = present.filter(container => container.labels[labels.role] !== 'build')
   const rows = await read()
+  options.onApps?.(rows, ids)
   const residents = appResidents(options.db)
   const aside = await bringBackStrays(options, residents, containers, rows)
   const releases = new Map(rows.map(({ id, release }) => [id, String(release)]))

@@ -24,6 +24,7 @@ import { openDatabases } from './databases/database-parts.ts'
 import { watchDatabases } from './databases/database-watch.ts'
 import { watchDisks } from './disk-watch.ts'
 import { watchFirewall } from './firewall-watch.ts'
+import { HealthChecks, watchHealth } from './health-checks.ts'
 import { hostBoot } from './host-boot.ts'
 import { leased, takeHostLease } from './host-lease.ts'
 import { watchMetrics } from './host-metrics.ts'
@@ -90,6 +91,7 @@ export async function startHost(parts: HostParts) {
   const { mbitPer256Mb } = config.host
   const bounds = { engine, bandwidth, mbitPer256Mb, log, states: new BandwidthStates(db, hostId) }
   const bandwidths = new BandwidthKeeper(bounds)
+  const health = new HealthChecks({ db, hostId, appsDomain: config.appsDomain, log, held: lease.held })
   const watched = {
     db: withCrashPoints('watch', db),
     engine: withCrashPoints('watch', engine),
@@ -105,6 +107,7 @@ export async function startHost(parts: HostParts) {
       readers.see(present, ids)
       void bandwidths.see(present, ids)
     },
+    onApps: health.see,
   }
   const rounds = new HostRounds(watched)
   const boundDatabases = databaseBounds(bounds, acting)
@@ -121,6 +124,7 @@ export async function startHost(parts: HostParts) {
     ),
     reportImageIds({ db, engine: parts.engine, hostId, databases: config.databases, log }, acting),
     watchMetrics({ db, engine, hostId, log }, acting),
+    watchHealth(health, log, acting),
     watchFirewall({ db, firewall: parts.firewall, hostId, log }, acting),
     watchDisks({ db, volumes, hostId, log }, acting),
   ]

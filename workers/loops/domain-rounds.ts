@@ -112,7 +112,10 @@ export class DomainRounds {
   }
 
   #nameOf({ hostname, members: apps }: ServedDomain): ServedName {
-    const members = apps.map(({ id, subdomain }) => `${subdomain}.${this.#options.appsDomain}@${id}`)
+    const { appsDomain } = this.#options
+    const members = apps.map(
+      ({ id, subdomain, unhealthy }) => `${subdomain}.${appsDomain}@${id}${unhealthy ? '!' : ''}`,
+    )
     return { host: hostname, members }
   }
 }

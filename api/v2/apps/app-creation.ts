@@ -1,5 +1,6 @@
 import { createApp as insertApp } from '../../../db/apps/app-creation.ts'
 import type { AppConfigFile } from '../../../policy/apps/app-config.ts'
+import { assertCheckable } from '../../../policy/apps/kept-address.ts'
 import { isEncodedSubdomain } from '../../../policy/apps/subdomains.ts'
 import { ApiError, type ErrorCode } from '../../../policy/errors.ts'
 import type { Exchange } from '../../http/exchange.ts'
@@ -32,6 +33,7 @@ export const configurationErrors = [
   'INVALID_START',
   'INVALID_AUTORESTART',
   'INVALID_RUNTIME',
+  'INVALID_HEALTH',
 ] as const satisfies readonly ErrorCode[]
 
 const auth = { scope: 'apps:write' } as const
@@ -99,6 +101,7 @@ async function createFrom(
   if (!config) throw new ApiError('MISSING_CONFIG')
   if (config.subdomain !== null && isEncodedSubdomain(config.subdomain))
     throw new ApiError('INVALID_SUBDOMAIN', 'SUBDOMAIN must not begin with xn--, the prefix of encoded names.')
+  assertCheckable(config, config.subdomain)
   const { app, answer } = await inTransaction(
     async trx => {
       const { app, operationId } = await insertApp(trx, creation(upload, caller, config, services))

@@ -3,6 +3,7 @@ import { findWorkspace } from '../../../db/accounts/workspaces.ts'
 import { type AppRow, listApps } from '../../../db/apps/apps.ts'
 import { mapConcurrently } from '../../../lib/async/concurrently.ts'
 import { ApiError } from '../../../policy/errors.ts'
+import { healthOf } from '../../../policy/hosts/health-checks.ts'
 import { workspaceIdPattern } from '../../../policy/ids.ts'
 import { currentFigures } from '../../hosts/current-figures.ts'
 import { coversResource } from '../../pipeline/access.ts'
@@ -11,7 +12,7 @@ import { endpoint } from '../../pipeline/endpoint.ts'
 import { flag } from '../../pipeline/fields.ts'
 import type { Services } from '../../services.ts'
 import { rawStatsView, statsView, totalsView } from '../../views/stats.ts'
-import { resourceStats, totalStats } from '../schemas.ts'
+import { appStats, totalStats } from '../schemas.ts'
 
 /** Contract 4.11: while its host does not answer an application is shown as unreachable, never as stopped. */
 export const getAppStatus = endpoint({
@@ -21,10 +22,10 @@ export const getAppStatus = endpoint({
   summary: 'Show the current resource usage of an application',
   auth: { scope: 'apps:read', permission: 'read' },
   query: z.object({ rawData: flag }),
-  response: resourceStats,
+  response: appStats,
   async handle({ app, query }, services) {
     const figures = await currentFigures(app, services)
-    return query.rawData ? rawStatsView(figures) : statsView(figures)
+    return { ...(query.rawData ? rawStatsView(figures) : statsView(figures)), health: healthOf(app) }
   },
 })
 

@@ -121,10 +121,12 @@ export function edgeContract(test: TestFn, name: string, make: () => Promise<Edg
       t.deepEqual(await namesOf(edge), all)
       await edge.setName(custom('b', ['b.apps.localhost', 'a.apps.localhost']))
       await edge.setName(custom('c'))
+      await edge.setName(custom('m', ['a.apps.localhost@app!', 'b.apps.localhost!']))
       t.deepEqual(await namesOf(edge), [
         custom('a'),
         custom('b', ['b.apps.localhost', 'a.apps.localhost']),
         custom('c'),
+        custom('m', ['a.apps.localhost@app!', 'b.apps.localhost!']),
       ])
       for (const host of ['a.example.org', 'a.example.org', 'never was.example.org']) await edge.removeName(host)
       await edge.syncNames([custom('c', ['c.apps.localhost']), custom('d')])
@@ -143,7 +145,9 @@ export function edgeContract(test: TestFn, name: string, make: () => Promise<Edg
       ...['A.example.org', '', 'a"b', 'a b', 'a\n.example.org', '*.example.org', long, '-a.org'].map(host => ({
         host,
       })),
-      ...[[], ['b', 'B'], ['a"'], ['a', 'a'], [''], ['a,b'], Array(65).fill('m')].map(members => ({ members })),
+      ...[[], ['b', 'B'], ['a"'], ['a', 'a'], [''], ['a,b'], ['a', 'a!'], ['a!!'], Array(65).fill('m')].map(
+        members => ({ members }),
+      ),
     ]
     for (const change of odd) {
       const refused = { ...custom('a', ['other.apps.localhost']), ...change }

@@ -1,5 +1,5 @@
 import test from 'ava'
-import { adoptConfig } from '../../../db/apps/app-configuration.ts'
+import { adoptConfig, revertConfig } from '../../../db/apps/app-configuration.ts'
 import { defaultPlans } from '../../../policy/accounts/plans.ts'
 import type { AppConfigFile } from '../../../policy/apps/app-config.ts'
 import { configFile, rows } from '../../kit/rows/rows.ts'
@@ -42,6 +42,28 @@ test.serial("another SUBDOMAIN is refused, the application's own is accepted", a
     .update({ config: JSON.stringify(configFile({ subdomain: same.app.subdomain, displayName: 'new' })) })
   await same.adopted()
   t.is((await same.stored()).name, 'new')
+})
+
+test.serial('HEALTH is adopted and reverted with its deployment; without an address it is refused', async t => {
+  const { db } = await database
+  const { app, adopted } = await deployed({ memoryMb: 512, health: '/ready' })
+  const path = async () => (await db('apps').where({ id: app.id }).first()).health_path
+  await adopted()
+  t.is(await path(), '/ready')
+  const { id } = await db('deployments').where({ app_id: app.id }).first()
+  await revertConfig(db, id)
+  t.is(await path(), null)
+  const { health: _, ...older } = configFile({ subdomain: null })
+  await db('apps').where({ id: app.id }).update({ health_path: '/former' })
+  await db('deployments')
+    .where({ id })
+    .update({ config: JSON.stringify(older) })
+  await adopted()
+  t.is(await path(), null, 'a configuration that an earlier version has stored names none')
+
+  const worker = await deployed({ health: '/ready' })
+  await db('apps').where({ id: worker.app.id }).update({ subdomain: null })
+  await t.throwsAsync(worker.adopted(), { code: 'INVALID_HEALTH', message: /SUBDOMAIN/ })
 })
 
 test.serial('a restore brings back the old configuration, even with less memory than is allowed now', async t => {

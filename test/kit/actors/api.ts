@@ -348,6 +348,7 @@ const plainApp: AppConfigFile = {
   autorestart: false,
   runtime: null,
   language: 'javascript',
+  health: null,
   runtimeVersion: '22',
 }
 

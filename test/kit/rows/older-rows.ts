@@ -182,4 +182,8 @@ export const olderRows: Record<string, string> = {
       values ('${created}', '${ana}', 'k2', '{user/${ana}}', 100, now(), now(), now() + interval '95 s');
     insert into ai_days (user_id, key_id, day, requests, prompt_tokens, completion_tokens, refusals)
       values ('${ana}', 'k2', current_date, 1, 5, 5, '{"daily_limit_reached": 1}');`,
+
+  '055-health': `
+    update apps set health_path = '/ready', health = '{"status": "healthy", "since": "2030-01-01T00:00:00.000Z", "reason": null}',
+      health_restart = '{"at": "2029-12-31T00:00:00.000Z", "reason": "/ready answered 503"}' where id = '${shop}';`,
 }

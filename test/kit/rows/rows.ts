@@ -69,6 +69,7 @@ export function configFile(changes: Partial<AppConfigFile> = {}): AppConfigFile 
     autorestart: false,
     runtime: null,
     language: 'javascript',
+    health: null,
     runtimeVersion: '22',
     ...changes,
   }

@@ -40,6 +40,7 @@ test('a minimal file gives everything else its default', t => {
     autorestart: false,
     runtime: null,
     language: 'javascript',
+    health: null,
     runtimeVersion: runtimes.javascript.recommended,
   })
 })
@@ -83,6 +84,9 @@ const accepted: Record<string, [Keys, object]> = {
     { SUBDOMAIN: '', DESCRIPTION: ' ' },
     { subdomain: null, description: null },
   ],
+  'a path to check': [{ HEALTH: '/ready?deep=1&x=%20"' }, { health: '/ready?deep=1&x=%20"' }],
+  'the longest path to check': [{ HEALTH: `/${'a'.repeat(255)}` }, { health: `/${'a'.repeat(255)}` }],
+  'an empty path to check': [{ HEALTH: ' ' }, { health: null }],
   'a dependency file that is there': [{ MAIN: 'main.go' }, { language: 'go' }],
 }
 
@@ -134,6 +138,14 @@ const refused: [ErrorCode, string, Keys][] = [
   ['INVALID_AUTORESTART', 'another word', { AUTORESTART: 'yes' }],
   ['INVALID_RUNTIME', 'unknown', { RUNTIME: 'cobol' }],
   ['INVALID_RUNTIME', 'START alone', { MAIN: null, START: './run' }],
+  ['INVALID_HEALTH', 'no leading slash', { HEALTH: 'ready' }],
+  ['INVALID_HEALTH', 'a whole address', { HEALTH: 'http://10.0.0.1/' }],
+  ['INVALID_HEALTH', 'a space', { HEALTH: '/a b' }],
+  ['INVALID_HEALTH', 'a tab', { HEALTH: '/a\tb' }],
+  ['INVALID_HEALTH', 'a control character', { HEALTH: '/a\u0000' }],
+  ['INVALID_HEALTH', 'a fragment', { HEALTH: '/a#b' }],
+  ['INVALID_HEALTH', 'a letter that is not ASCII', { HEALTH: '/é' }],
+  ['INVALID_HEALTH', '257 characters', { HEALTH: `/${'a'.repeat(256)}` }],
   ['MISSING_DEPENDENCIES_FILE', 'a program that needs one', { MAIN: 'main.go' }],
 ]
 
@@ -154,6 +166,7 @@ test('of several mistakes the first in the table is reported', t => {
     START: 'x'.repeat(300),
     AUTORESTART: 'x',
     RUNTIME: 'x',
+    HEALTH: 'x',
   }
   const right: Keys = {
     ...full,
@@ -163,6 +176,7 @@ test('of several mistakes the first in the table is reported', t => {
     START: '',
     AUTORESTART: '',
     RUNTIME: '',
+    HEALTH: '',
   }
   const actual = []
   for (const key of Object.keys(wrong)) {
@@ -179,6 +193,7 @@ test('of several mistakes the first in the table is reported', t => {
     'INVALID_START',
     'INVALID_AUTORESTART',
     'INVALID_RUNTIME',
+    'INVALID_HEALTH',
   ])
 })
 

@@ -97,6 +97,7 @@ test.serial('every refusal has its code and leaves nothing', async t => {
     [form(appZip({ 'main.go': '' }, { MAIN: 'main.go' })), 400, 'MISSING_DEPENDENCIES_FILE'],
     [form(archive('MEMORY=99999999')), 400, 'INVALID_MEMORY'],
     [form(archive('MEMORY=2048')), 400, 'FEW_MEMORY'],
+    [form(archive('MEMORY=256\nHEALTH=/ready')), 400, 'INVALID_HEALTH'],
     [form(archive('MEMORY=512\nSUBDOMAIN=-x')), 400, 'INVALID_SUBDOMAIN'],
     [form(archive('MEMORY=512\nSUBDOMAIN=XN--e1afmkfd')), 400, 'INVALID_SUBDOMAIN'],
   ]

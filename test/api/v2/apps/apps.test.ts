@@ -20,6 +20,7 @@ test('info shows an application to its owner, by key and by session, with and wi
       custom: null,
       created_at: app.created_at.toISOString(),
       variables: { version: 0, current: true },
+      health: null,
     },
   }
   for (const credential of [ana.key, `Bearer ${ana.key}`, `bearer ${ana.session}`, ana.session]) {

@@ -46,6 +46,7 @@ test('a running application is shown in texts and in numbers', async t => {
     running: true,
     storage: '2.7MB',
     network: { total: '12.3KB ↑ 4.5KB ↓', now: '0.0KB ↑ 0.0KB ↓' },
+    health: null,
   })
   t.true(Number.isInteger(uptime) && uptime >= 60_000 && uptime < 90_000)
   const raw = (await api().as(ana).get(`/v2/apps/${app.id}/status?rawData=true`)).body.response
@@ -59,9 +60,31 @@ test('a running application is shown in texts and in numbers', async t => {
       storage: Math.round(2.7 * mb),
       network: { total: [Math.round(12.3 * 1024), 4608], now: [0, 0] },
       uptime: 0,
+      health: null,
     },
   )
   t.is((await api().as(ana).get(`/v2/apps/${app.id}/status?rawData=maybe`)).body.code, 'INVALID_PARAMETERS')
+})
+
+test('an application with HEALTH shows its health, unknown until it is decided and while it does not run', async t => {
+  const ana = await api().makeUser()
+  const app = await api().makeApp(ana, { memoryMb: 512, subdomain: `ready-${ana.id}`, health: '/ready' })
+  api().hosts.readings.set(app.id, reading())
+  const healths = async () => {
+    const views = [`/v2/apps/${app.id}`, `/v2/apps/${app.id}/status`, `/v2/apps/${app.id}/status?rawData=true`]
+    const answers = await Promise.all(views.map(view => api().as(ana).get(view)))
+    return answers.map(({ body }) => body.response.health)
+  }
+  const change = (values: object) => api().db('apps').where({ id: app.id }).update(values)
+  const unknown = { path: '/ready', status: 'unknown', since: null, reason: null, restarted: null }
+  t.deepEqual(await healths(), [unknown, unknown, unknown])
+  const health = { status: 'unhealthy', since: '2030-01-01T00:00:00.000Z', reason: '/ready answered 503' }
+  const restarted = { at: '2029-12-31T00:00:00.000Z', reason: '/ready gave no answer within 5 s' }
+  await change({ status: 'running', health, health_restart: restarted })
+  const shown = { path: '/ready', ...health, restarted }
+  t.deepEqual(await healths(), [shown, shown, shown])
+  await change({ status: 'restarting' })
+  t.deepEqual(await healths(), Array(3).fill({ ...unknown, restarted }))
 })
 
 test('a stopped application shows how it ended', async t => {

@@ -131,6 +131,7 @@ test.serial('every refusal has its code and leaves nothing', async t => {
       400,
       'CANNOT_SET_SUBDOMAIN',
     ],
+    ['no address', () => commit(ana, app.id, appZip({}, { HEALTH: '/ready' })), 400, 'INVALID_HEALTH'],
     ['memory', () => commit(ana, app.id, appZip({}, { MEMORY: 1280 })), 400, 'INSUFFICIENT_MEMORY'],
     ...wrongConfigs.flatMap(([code, keys]): typeof cases => [
       [code, () => commit(ana, app.id, appZip({}, keys)), 400, code],
