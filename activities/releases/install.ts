@@ -26,7 +26,8 @@ export async function installRelease(
   )
   const owned = { ...release, uid: host.sharedUid ?? release.uid }
   const disk = await host.disk?.(release.appId)
-  const spec = { ...buildContainer(owned, await installFolder(folders), install, host.traits), disk }
+  const traits = { ...host.traits, caBundle: (await host.authorities?.bundle()) ?? null }
+  const spec = { ...buildContainer(owned, await installFolder(folders), install, traits), disk }
   try {
     await engine.ensureNetwork(buildNetwork(host.traits.id))
     await engine.ensureImage(spec.image, line => void log.add(`${line}\n`))

@@ -51,7 +51,7 @@ const engineVerbs = [
 
 /** Registers the host, serves its reads, runs its activities and keeps its containers and rows consistent. */
 export async function startHost(parts: HostParts) {
-  const { config, log, db, archives, store, protections } = parts
+  const { config, log, db, archives, store, protections, builds } = parts
   const hostId = config.host.id
   const ending = new AbortController()
   const lease = await takeHostLease({
@@ -72,7 +72,7 @@ export async function startHost(parts: HostParts) {
   const { address, streamPort: port } = config.host
   const locks = appLocks(lease.held)
   const reads = await serveHost({ db, engine, volumes, hostId, locks, key, address, port, log })
-  await hosts.registerHost(db, { id: hostId, address, readUrl: reads.url, protections, ...parts.capacity })
+  await hosts.registerHost(db, { id: hostId, address, readUrl: reads.url, protections, builds, ...parts.capacity })
 
   const boot = await hostBoot({
     db: withCrashPoints('boot', db),
@@ -131,6 +131,7 @@ export async function startHost(parts: HostParts) {
     archives: withCrashPoints('archives', archives),
     store: withCrashPoints('store', store),
     traits: parts.traits,
+    authorities: parts.authorities,
     sharedUid: parts.sharedUid,
     boot,
     confirm: lease.confirm,
