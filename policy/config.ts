@@ -8,6 +8,7 @@ import { type EdgeSettings, edgeSettings } from './edge/edge-settings.ts'
 import { absolute, type Environment, integer, list, number, oneOf, required, withoutEmpty } from './environment.ts'
 import { type GitProviderSettings, gitProviderSettings } from './git/git-provider-settings.ts'
 import { type BuildSettings, buildSettings } from './hosts/build-settings.ts'
+import { type WarmLanguages, warmLanguages } from './hosts/warm-images.ts'
 import { type TemporalSettings, temporalSettings } from './installation/temporal-settings.ts'
 import { type MailSettings, mailSettings } from './mail/settings.ts'
 import {
@@ -67,6 +68,7 @@ export interface Config {
     healthGateSeconds: number
     /** Concurrent fetches and builds. */
     buildSlots: number
+    warmLanguages: WarmLanguages
     /** What builds trust, and their proxy. */
     builds: BuildSettings
     runtime: 'runc' | 'runsc'
@@ -168,6 +170,7 @@ export function parseConfig(environment: Environment, cwd: string): Config {
       firewall: oneOf(env, 'HOST_FIREWALL', ['auto', 'off']),
       healthGateSeconds: integer(env, 'HEALTH_GATE_SECONDS', 60),
       buildSlots: Math.max(1, integer(env, 'BUILD_SLOTS', 2)),
+      warmLanguages: warmLanguages(env),
       builds: buildSettings(env, cwd),
       runtime: oneOf(env, 'CONTAINER_RUNTIME', ['runc', 'runsc']),
     },

@@ -59,6 +59,8 @@ export interface HostParts {
   /** The user that owns every application's files if the process is not root; null = each application has its own. */
   sharedUid: number | null
   capacity: { memoryMb: number; diskMb: number }
+  /** Bytes that are free where images are made and stored. */
+  freeBytes(): Promise<number>
   /** Folder of prepared data folders of databases, beside that of images. */
   templateCache: string
   /** Which protections are on, or the reason why not, for the summary of `berth up` and `berth doctor`. */
@@ -164,6 +166,7 @@ export async function openHost(config: Config, log: Logger): Promise<HostParts> 
       memoryMb,
       diskMb: await diskMb(root),
     },
+    freeBytes: () => freeBytes([root, imageCache(), '/var/lib/docker']),
     protections: {
       quota: quotaNotice === null ? 'enforced' : `checked, not enforced: ${quotaNotice}`,
       firewall: look ? firewallState(look) : `off: ${firewallNotice}`,
@@ -201,4 +204,15 @@ const templateCache = (): string => join(cacheFolder(), 'database-templates')
 async function diskMb(folder: string): Promise<number> {
   const { bsize, blocks } = await statfs(folder)
   return Math.floor((bsize * blocks) / MiB)
+}
+
+/** The least that is free below these folders; those that are missing do not count. */
+async function freeBytes(folders: readonly string[]): Promise<number> {
+  const free = folders.map(folder =>
+    statfs(folder).then(
+      ({ bavail, bsize }) => bavail * bsize,
+      () => Number.POSITIVE_INFINITY,
+    ),
+  )
+  return Math.min(...(await Promise.all(free)))
 }

@@ -15,7 +15,6 @@ import { bringBackDelay } from '../../policy/hosts/reconciliation.ts'
 import { hostReadKey } from '../../policy/keys.ts'
 import { withCrashPoints } from '../crash-points.ts'
 import { BandwidthKeeper, BandwidthStates } from './bandwidth-keeper.ts'
-import { watchDatabaseImages } from './database-images.ts'
 import { databaseBounds } from './databases/database-bounds.ts'
 import { watchDatabaseCopies } from './databases/database-copies.ts'
 import { watchDatabaseDisks } from './databases/database-disks.ts'
@@ -31,6 +30,8 @@ import { type HostParts, hostFolder } from './host-parts.ts'
 import { serveHostQueues } from './host-queues.ts'
 import { HostRounds } from './host-rounds.ts'
 import { watchHost } from './host-watch.ts'
+import { watchDatabaseImages } from './images/database-images.ts'
+import { watchWarmImages } from './images/warm-images.ts'
 import { OutputReaders } from './output-readers.ts'
 import { serveHost } from './server/host-server.ts'
 
@@ -120,6 +121,10 @@ export async function startHost(parts: HostParts) {
       acting,
     ),
     reportImageIds({ db, engine: parts.engine, hostId, databases: config.databases, log }, acting),
+    watchWarmImages(
+      { db, engine: parts.engine, hostId, languages: config.host.warmLanguages, log, freeBytes: parts.freeBytes },
+      acting,
+    ),
     watchMetrics({ db, engine, hostId, log }, acting),
     watchFirewall({ db, firewall: parts.firewall, hostId, log }, acting),
     watchDisks({ db, volumes, hostId, log }, acting),
