@@ -27,7 +27,7 @@ export interface AppHostOptions extends DecisionOptions {
   archives: Archives
   store: ObjectStore
   traits: HostTraits
-  /** What install steps trust; omitted = the authorities of their images. */
+  /** Makes `traits.caBundle` again when it is out of date; omitted = it never is. */
   authorities?: BuildAuthorities
   healthGateSeconds: number
   /** Disk limits of each container of an application; omitted = none. */

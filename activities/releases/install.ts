@@ -26,7 +26,8 @@ export async function installRelease(
   )
   const owned = { ...release, uid: host.sharedUid ?? release.uid }
   const disk = await host.disk?.(release.appId)
-  const traits = { ...host.traits, caBundle: (await host.authorities?.bundle()) ?? null }
+  const { authorities } = host
+  const traits = authorities ? { ...host.traits, caBundle: await authorities.bundle() } : host.traits
   const spec = { ...buildContainer(owned, await installFolder(folders), install, traits), disk }
   try {
     await engine.ensureNetwork(buildNetwork(host.traits.id))

@@ -156,7 +156,7 @@ export async function openHost(config: Config, log: Logger): Promise<HostParts> 
       runtime: config.host.runtime,
       configNames: [...configNames, ...config.appConfigNames],
       buildProxy: proxy,
-      caBundle: null,
+      caBundle,
     },
     authorities,
     builds,
