@@ -1,5 +1,6 @@
 import type { Db } from '../db/database.ts'
 import type { Archives } from './archives/port.ts'
+import type { BuildAuthorities } from './builds/authorities.ts'
 import type { ContainerHost, DiskLimits } from './containers/port.ts'
 import type { HostTraits } from './containers/spec.ts'
 import type { FetchRequest, Git } from './git/port.ts'
@@ -26,6 +27,8 @@ export interface AppHostOptions extends DecisionOptions {
   archives: Archives
   store: ObjectStore
   traits: HostTraits
+  /** Makes `traits.caBundle` again when it is out of date; omitted = it never is. */
+  authorities?: BuildAuthorities
   healthGateSeconds: number
   /** Disk limits of each container of an application; omitted = none. */
   disk?: (appId: string) => Promise<DiskLimits | null>

@@ -5,7 +5,6 @@ import { ignoreError } from '../lib/async/ignore-error.ts'
 import { KiB } from '../lib/bytes.ts'
 import { commandImageSeconds } from '../policy/hosts/host-slots.ts'
 import type { AppHostOptions } from './app-host-options.ts'
-import { imageWithin } from './containers/image-wait.ts'
 import { type ListedContainer, labels } from './containers/port.ts'
 import {
   appContainer,
@@ -22,6 +21,7 @@ import { recordDeployment } from './releases/deployment-state.ts'
 import { withinDisk } from './releases/disk.ts'
 import { dependenciesOf, releaseFolders } from './releases/files.ts'
 import { exitOf, passGate, takenDown, type Unhealthy } from './releases/health-gate.ts'
+import { imageOfStep } from './releases/image-step.ts'
 import { releasePlacement } from './releases/placement-request.ts'
 import { releasePreparation } from './releases/preparation.ts'
 import type { ContainerExit, Release, StartedContainer, StepOf } from './releases/release.ts'
@@ -41,11 +41,11 @@ export function appHostActivities(host: AppHostOptions) {
   const attempts = releaseAttempts()
   const preparation = releasePreparation(host, { begin, attempts })
 
-  /** Starts a release. A command waits at most `imageSeconds` for its image. */
+  /** Starts a release. A command waits at most `seconds` for its image. */
   async function run(
     name: 'startRelease' | 'startApp',
-    release: Release,
-    imageSeconds: number | null,
+    { operationId, release }: { operationId: string; release: Release },
+    seconds: number | null,
   ): Promise<StartedContainer> {
     const folders = foldersOf(release)
     const uid = ownerUid(release)
@@ -56,7 +56,7 @@ export function appHostActivities(host: AppHostOptions) {
     const places = { files: folders.files, dependencies }
     const spec = fingerprinted({ ...appContainer({ ...release, uid }, places, values, host.traits), disk })
     await engine.ensureNetwork(tenantNetwork(release.ownerId, host.traits.id))
-    await imageWithin(engine, spec.image, { seconds: imageSeconds, signal: cancellationSignal() })
+    await imageOfStep(host, { operationId, release, image: spec.image, seconds, signal: cancellationSignal() })
     const bootId = await host.boot.settle()
     if (spec.publish) await host.routed?.(cancellationSignal())
     const alone = release.hostname === null
@@ -110,9 +110,10 @@ export function appHostActivities(host: AppHostOptions) {
     },
 
     async startRelease(input: StepOf): Promise<StartedContainer> {
-      const release = (await begin('startRelease', input)).brought()
+      const step = await begin('startRelease', input)
+      const release = step.brought()
       await recordDeployment(db, release, { state: 'restarting' })
-      return run('startRelease', release, null)
+      return run('startRelease', { operationId: step.operationId, release }, null)
     },
 
     /** Null when the program answers or stays alive; else why it did not pass, with its last lines in the log. */
@@ -142,11 +143,12 @@ export function appHostActivities(host: AppHostOptions) {
      * success, unless `mustStand` requires that it does not run.
      */
     async startApp(input: StepOf, { mustStand }: { mustStand: boolean }): Promise<StartedContainer> {
-      const release = (await begin('startApp', input)).serving()
+      const step = await begin('startApp', input)
+      const release = step.serving()
       const state = await engine.inspect(appContainerName(release))
       if (mustStand && state?.running && firstAttempt())
         throw refusal('CONTAINER_ALREADY_STARTED', 'The application is already running.')
-      return run('startApp', release, commandImageSeconds)
+      return run('startApp', { operationId: step.operationId, release }, commandImageSeconds)
     },
 
     /** Stops the container and returns how it ended. `mustRun` requires that it runs. */

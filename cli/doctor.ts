@@ -14,6 +14,7 @@ import { drillFinding } from './databases/drills.ts'
 import { databaseFindings } from './databases/offer.ts'
 import { hostAndPort, listens } from './doctor/addresses.ts'
 import { aiFindings } from './doctor/ai-upstreams.ts'
+import { buildFindings } from './doctor/builds.ts'
 import { checkedAppsFinding } from './doctor/checked-apps.ts'
 import {
   addressFinding,
@@ -181,15 +182,19 @@ function storedFindings(installation: Installation, manner: Manner): Promise<Fin
   const { config } = installation
   const container = systemContainer('mail', installation)
   const way = container === null ? mailWay(config.mail) : `server unknown here: ${container}`
-  const read = async (db: Db) => [
-    loginFinding(await currentRole(db)),
-    mailFinding(way, await countMails(db)),
-    await segmentsFinding(db, config.objectStore),
-    ...protectionFindings(await findHost(db, config.host.id), manner),
-    ...databaseFindings(config.databases, await listHosts(db)),
-    await drillFinding(db),
-    ...(await checkedAppsFinding(db)),
-  ]
+  const read = async (db: Db) => {
+    const host = await findHost(db, config.host.id)
+    return [
+      loginFinding(await currentRole(db)),
+      mailFinding(way, await countMails(db)),
+      await segmentsFinding(db, config.objectStore),
+      ...protectionFindings(host, manner),
+      ...buildFindings(host),
+      ...databaseFindings(config.databases, await listHosts(db)),
+      await drillFinding(db),
+      ...(await checkedAppsFinding(db)),
+    ]
+  }
   const at = hostAndPort(config.databaseUrl, 5432)
   return withInstallation((_, db) => read(db)).catch(error => [
     {

@@ -1,6 +1,7 @@
 import type { Command } from 'commander'
 import { type Db, transaction } from '../db/database.ts'
 import { type HostRow, listHosts, listReservations, setDraining } from '../db/hosts/hosts.ts'
+import type { BuildFact } from '../policy/hosts/build-settings.ts'
 import { withInstallation } from './installation/database.ts'
 import { forgetCommand } from './ops/host-forgetting.ts'
 import { recordAct } from './ops/operator.ts'
@@ -19,6 +20,7 @@ interface HostLine {
   disk_mb: number
   last_seen_at: string | null
   protections: Record<string, string>
+  builds: Record<string, BuildFact>
 }
 
 export function hostsCommand(program: Command): void {
@@ -70,6 +72,7 @@ export async function hostLines(db: Db, diskMbPer256Mb: number): Promise<HostLin
     disk_mb: host.disk_mb,
     last_seen_at: host.last_seen_at.getTime() === 0 ? null : host.last_seen_at.toISOString(),
     protections: host.protections,
+    builds: host.builds,
   }))
 }
 

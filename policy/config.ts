@@ -7,6 +7,8 @@ import { type DomainSettings, domainSettings } from './domains/domain-settings.t
 import { type EdgeSettings, edgeSettings } from './edge/edge-settings.ts'
 import { absolute, type Environment, integer, list, number, oneOf, required, withoutEmpty } from './environment.ts'
 import { type GitProviderSettings, gitProviderSettings } from './git/git-provider-settings.ts'
+import { type BuildSettings, buildSettings } from './hosts/build-settings.ts'
+import { type WarmLanguages, warmLanguages } from './hosts/warm-images.ts'
 import { type TemporalSettings, temporalSettings } from './installation/temporal-settings.ts'
 import { type MailSettings, mailSettings } from './mail/settings.ts'
 import {
@@ -66,9 +68,9 @@ export interface Config {
     healthGateSeconds: number
     /** Concurrent fetches and builds. */
     buildSlots: number
-    buildProxy: string | null
-    /** A bundle of certificate authorities that build containers trust, for closed networks. */
-    caBundle: string | null
+    warmLanguages: WarmLanguages
+    /** What builds trust, and their proxy. */
+    builds: BuildSettings
     runtime: 'runc' | 'runsc'
   }
   git: GitSettings
@@ -168,8 +170,8 @@ export function parseConfig(environment: Environment, cwd: string): Config {
       firewall: oneOf(env, 'HOST_FIREWALL', ['auto', 'off']),
       healthGateSeconds: integer(env, 'HEALTH_GATE_SECONDS', 60),
       buildSlots: Math.max(1, integer(env, 'BUILD_SLOTS', 2)),
-      buildProxy: env.BUILD_PROXY ?? null,
-      caBundle: env.BUILD_CA_BUNDLE ?? env.NODE_EXTRA_CA_CERTS ?? null,
+      warmLanguages: warmLanguages(env),
+      builds: buildSettings(env, cwd),
       runtime: oneOf(env, 'CONTAINER_RUNTIME', ['runc', 'runsc']),
     },
     git: {

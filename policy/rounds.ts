@@ -17,6 +17,8 @@ export const roundSeconds = {
   disks: 30,
   /** Images of databases that a host could not get are tried again. */
   databaseImages: 600,
+  /** Whether a host still has the images that it prepared for applications, and which are used now. */
+  warmImages: 600,
   /** Which images a host has under the names of databases' images: operators may have replaced one. */
   databaseImageIds: 15,
   /** Leases of live streams are renewed. */

@@ -23,9 +23,13 @@ test('later commands see every setting that the start saw, but the login that ow
   const names = [...settingsRead()]
   t.deepEqual(names.filter(name => !(name in ownSettings({ [name]: 'given' }))).sort(), [
     'DATABASE_OWNER_URL',
+    'HTTPS_PROXY',
+    'HTTP_PROXY',
     'NODE_EXTRA_CA_CERTS',
+    'NO_PROXY',
     'POSTGRES_PORT',
     'S3RVER_PORT',
+    'SSL_CERT_FILE',
     'TOY_MODEL_PORT',
   ])
   t.deepEqual(ownSettings({ HOME: '/home/ana', PATH: '/bin' }), {})

@@ -136,6 +136,8 @@ test('every setting that the processes get is one that Berth reads', t => {
     'domains/domain-settings',
     'edge/edge-settings',
     'git/git-provider-settings',
+    'hosts/build-settings',
+    'hosts/warm-images',
     'installation/edge-place',
     'installation/edge-tls',
     'installation/temporal-settings',

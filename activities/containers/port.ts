@@ -160,8 +160,13 @@ export interface ContainerHost {
   removeShare(share: string): Promise<void>
   /** Networks with all of these labels. */
   listNetworks(filter: Record<string, string>): Promise<PresentNetwork[]>
-  /** Pulls the image, or makes it locally by the recipe in `runtimes/`; present already is success. Rejects with `ImageUnavailable`. */
+  /** Pulls the image, or makes it locally by the recipe in `runtimes/`; present already is success. Rejects with `ImageUnavailable`. Reports progress to everyone who waits for it. */
   ensureImage(image: string, onProgress?: (line: string) => void): Promise<void>
+  /**
+   * The same for an image that nobody waits for. Resolves to false when another one is being brought or requested meanwhile, for which
+   * a pull is given up; to true when the image is there.
+   */
+  prepareImage(image: string): Promise<boolean>
   /** The id of a present image, by its name or its id; another image under the same name has another. Null when it is missing. */
   imageId(image: string): Promise<string | null>
   /** Creates, or adopts the container of this name; resolves to its id. */

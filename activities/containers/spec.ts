@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto'
 import { pidsFor } from '../../policy/apps/sizes.ts'
+import type { BuildProxy } from '../../policy/hosts/build-settings.ts'
 import { runtimes } from '../../policy/runtimes.ts'
 import type { Release } from '../releases/release.ts'
 import { type ContainerSpec, labels, type NetworkSpec } from './port.ts'
@@ -10,8 +11,8 @@ export interface HostTraits {
   runtime: 'runc' | 'runsc'
   /** Names of configuration files that a static site must not serve. */
   configNames: readonly string[]
-  buildProxy: string | null
-  /** A file with certificate authorities that install steps trust, or null. */
+  buildProxy: BuildProxy | null
+  /** A file with all certificate authorities that install steps trust; null = those of their images. */
   caBundle: string | null
 }
 
@@ -139,7 +140,10 @@ const caEnv: Record<string, string> = Object.fromEntries(
   ].map(name => [name, build.caFile]),
 )
 
-function proxyEnv(proxy: string | null): Record<string, string> {
-  if (proxy === null) return {}
-  return { HTTP_PROXY: proxy, HTTPS_PROXY: proxy, http_proxy: proxy, https_proxy: proxy }
+/** Some programs read the names in capitals, others those in small letters. */
+function proxyEnv(proxy: BuildProxy | null): Record<string, string> {
+  const values = { HTTP_PROXY: proxy?.http, HTTPS_PROXY: proxy?.https, NO_PROXY: proxy?.none }
+  return Object.fromEntries(
+    Object.entries(values).flatMap(([name, value]) => (value ? [name, name.toLowerCase()].map(n => [n, value]) : [])),
+  )
 }

@@ -19,6 +19,8 @@ export interface IptablesOptions extends Omit<FirewallTraits, 'counter' | 'admit
   bridges: string
   /** Prefix of the names of our chains. */
   name: string
+  /** The proxies of builds that are known now, in addition to those of `builds`; always in the same order. */
+  proxies?: () => FirewallTraits['builds']['proxies']
   /** Names of our bridges from before names contained the host. When it rejects, the known ones are retained. */
   olderBridges?: () => Promise<readonly string[]>
   /** Prefix of every command, for tests in their own network namespace. */
@@ -29,7 +31,7 @@ type Tool = 'iptables' | 'ip6tables'
 
 /** Our own chains, filled in one commit and reached by jumps at the top, so that applying and removing can be repeated. */
 export function iptablesFirewall(options: IptablesOptions): Firewall {
-  const { bridges, name, olderBridges = async () => [], through = [], ...traits } = options
+  const { bridges, name, proxies = () => [], olderBridges = async () => [], through = [], ...traits } = options
   const own = [bridges, traits.builds.bridges]
   const input = `${name}-INPUT`
   const forward = `${name}-FORWARD`
@@ -43,6 +45,8 @@ export function iptablesFirewall(options: IptablesOptions): Firewall {
   let counter: string | null = bridges.replace('+', '')
   /** Rules of the chain of admissions; null = not known to this process yet. */
   let admissions: readonly string[] | null = null
+  /** The proxies that our chains open. */
+  let opened = proxies()
 
   async function listing(tool: Tool): Promise<string[] | null> {
     const { code, output } = await run(tool, ['-w', '-S'])
@@ -52,7 +56,8 @@ export function iptablesFirewall(options: IptablesOptions): Firewall {
   /** Our networks are IPv4 only; IPv6 on a bridge is only link-local traffic with the host. */
   const rules = (tool: Tool): Record<string, string[]> => {
     if (tool === 'ip6tables') return { [input]: ['-j REJECT'], [forward]: ['-j REJECT'] }
-    const lists = firewallRules({ ...traits, admitted, counter })
+    const builds = { ...traits.builds, proxies: [...traits.builds.proxies, ...opened] }
+    const lists = firewallRules({ ...traits, builds, admitted, counter })
     return {
       [input]: lists.input,
       [forward]: lists.forward,
@@ -108,6 +113,14 @@ export function iptablesFirewall(options: IptablesOptions): Firewall {
     if (present.includes(`-N ${admitted}`)) listed.iptables.set(admitted, rules)
   }
 
+  /** Has both chains filled again when the proxies have other addresses. */
+  function reopen(): void {
+    const wanted = proxies()
+    if (JSON.stringify(wanted) === JSON.stringify(opened)) return
+    opened = wanted
+    for (const chain of [input, forward]) listed.iptables.delete(chain)
+  }
+
   async function removeAll(): Promise<void> {
     for (const tool of ['iptables', 'ip6tables'] as const) {
       const present = (await listing(tool)) ?? []
@@ -124,6 +137,7 @@ export function iptablesFirewall(options: IptablesOptions): Firewall {
     async apply(): Promise<FirewallState> {
       const older = await olderBridges().catch(() => null)
       return lock.run(name, async () => {
+        reopen()
         const repaired = [...(await repair('iptables', older)), ...(await repair('ip6tables', older))]
         return { repaired: [...new Set(repaired)], limited: counter !== null }
       })
@@ -145,21 +159,21 @@ export function iptablesFirewall(options: IptablesOptions): Firewall {
 /** Removes the firewall of a host; nothing there, or not being root, is success. */
 export async function removeFirewall(hostId: string): Promise<void> {
   if (process.getuid?.() !== 0) return
-  await iptablesFirewall({ ...namesOf(hostId, []), resolvers: [] }).remove()
+  await iptablesFirewall({ ...namesOf(hostId), resolvers: [] }).remove()
 }
 
 /** Names of a host's firewall and of its bridges, which no other host has. */
-export const namesOf = (hostId: string, proxies: FirewallTraits['builds']['proxies'] = []) => ({
+export const namesOf = (hostId: string) => ({
   name: chainName(hostId),
   bridges: `${bridgePrefix(hostId)}+`,
-  builds: { bridges: `${buildBridgePrefix(hostId)}+`, proxies },
+  builds: { bridges: `${buildBridgePrefix(hostId)}+`, proxies: [] },
 })
 
 /** The firewall of this host, if it runs as root, has the tool, and the setting is on. */
 export async function openFirewall(
   mode: 'auto' | 'off',
   hostId: string,
-  proxies: FirewallTraits['builds']['proxies'] = [],
+  proxies: IptablesOptions['proxies'] = () => [],
   networks: () => Promise<readonly { bridge: string | null }[]> = async () => [],
 ): Promise<OpenedFirewall> {
   if (mode === 'off') return { firewall: null, notice: 'the setting HOST_FIREWALL is off' }
@@ -170,7 +184,7 @@ export async function openFirewall(
   const olderBridges = async () =>
     (await networks()).flatMap(({ bridge }) => (bridge?.startsWith('berth') ? [bridge] : []))
   const resolvers = await systemResolvers()
-  return { firewall: iptablesFirewall({ ...namesOf(hostId, proxies), resolvers, olderBridges }), notice: null }
+  return { firewall: iptablesFirewall({ ...namesOf(hostId), proxies, resolvers, olderBridges }), notice: null }
 }
 
 /** The name servers that the engine forwards to: the machine's, and those behind a local resolver. */

@@ -148,11 +148,3 @@ export function nameServers(resolvConf: string): string[] {
     .map(match => match[1]!)
     .filter(address => !address.startsWith('127.'))
 }
-
-/** The address of the proxy for builds, which may be private; empty when there is none, or when it is a host name. */
-export function proxyAddress(url: string | null): { address: string; port: number }[] {
-  if (url === null || !URL.canParse(url)) return []
-  const { hostname, port, protocol } = new URL(url)
-  if (!/^\d+\.\d+\.\d+\.\d+$/.test(hostname)) return []
-  return [{ address: hostname, port: Number(port || (protocol === 'https:' ? 443 : 80)) }]
-}

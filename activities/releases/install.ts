@@ -26,7 +26,9 @@ export async function installRelease(
   )
   const owned = { ...release, uid: host.sharedUid ?? release.uid }
   const disk = await host.disk?.(release.appId)
-  const spec = { ...buildContainer(owned, await installFolder(folders), install, host.traits), disk }
+  const { authorities } = host
+  const traits = authorities ? { ...host.traits, caBundle: await authorities.bundle() } : host.traits
+  const spec = { ...buildContainer(owned, await installFolder(folders), install, traits), disk }
   try {
     await engine.ensureNetwork(buildNetwork(host.traits.id))
     await engine.ensureImage(spec.image, line => void log.add(`${line}\n`))

@@ -1,5 +1,6 @@
 import { cancellationSignal } from '@temporalio/activity'
 import { takeBuildSlot } from '../../db/operations/build-slots.ts'
+import { runtimes } from '../../policy/runtimes.ts'
 import type { AppHostOptions } from '../app-host-options.ts'
 import { appContainerName, buildContainerName } from '../containers/spec.ts'
 import type { guardedSteps } from '../steps/guarded-steps.ts'
@@ -8,6 +9,7 @@ import { bringRelease } from './bringing.ts'
 import { recordDeployment } from './deployment-state.ts'
 import { ensureDiskFor, withinDisk } from './disk.ts'
 import { isPreparedFor, lendDependencies, readPrepared, releaseFolders } from './files.ts'
+import { imageOfStep } from './image-step.ts'
 import { installRelease } from './install.ts'
 import { releasePlacement } from './placement-request.ts'
 import type { Release, StepOf } from './release.ts'
@@ -47,12 +49,15 @@ export function releasePreparation(host: AppHostOptions, { begin, attempts }: Pr
   }
 
   async function install(input: StepOf, signal: AbortSignal): Promise<void> {
-    const release = (await begin('installDependencies', input)).brought()
+    const step = await begin('installDependencies', input)
+    const release = step.brought()
     const folders = foldersOf(release)
     const prepared = await readPrepared(folders)
     if (!prepared?.install) return
     await takeSlotFor(release)
     const { install } = prepared
+    const image = runtimes[release.language].buildImage(release.runtimeVersion)
+    await imageOfStep(host, { operationId: step.operationId, release, image, seconds: null, signal })
     await withinDisk(() => installRelease(host, release, folders, install, signal), null)
     await volumes.flush(release.appId)
   }

@@ -7,6 +7,7 @@ import { toyModelName } from '../../workers/toy-model/text-generator.ts'
 import { addressOf } from '../client/client.ts'
 import { offerWords } from '../databases/offer.ts'
 import { localTarget } from '../deploy.ts'
+import { buildFindings } from '../doctor/builds.ts'
 import { protectionFindings } from '../doctor/findings.ts'
 import { bySupervisor } from '../doctor/manner.ts'
 import { columns } from '../terminal/terminal.ts'
@@ -15,9 +16,11 @@ import type { Installation } from './installation.ts'
 
 /** The summary that a start prints once everything answers. */
 export async function summary(installation: Installation, db: Db, exampleUrl: string | null): Promise<string> {
-  const { config, dataDir, notes } = installation
+  const { config, dataDir } = installation
   const apiKey = await firstKey(installation, db)
-  const protections = protectionFindings(await findHost(db, config.host.id), bySupervisor)
+  const host = await findHost(db, config.host.id)
+  const protections = protectionFindings(host, bySupervisor)
+  const notes = [...installation.notes, ...buildNotes(host)]
   const rows = columns([
     ...(exampleUrl ? [['Example', exampleUrl] as const] : []),
     ['Applications', addressOf(localTarget(installation), `<subdomain>.${config.appsDomain}`)],
@@ -44,6 +47,11 @@ export async function summary(installation: Installation, db: Db, exampleUrl: st
     '',
   ].join('\n')
 }
+
+const buildNotes = (host: Parameters<typeof buildFindings>[0]): string[] =>
+  buildFindings(host).flatMap(({ name, state, remedy }) =>
+    remedy ? [`${name[0]!.toUpperCase() + name.slice(1)}: ${state}. To do: ${remedy}`] : [],
+  )
 
 const trustWords = 'certificates are of this installation; what browsers must trust: berth certificates root'
 

@@ -6,6 +6,7 @@ import { type DatabaseSettings, imagesOnOffer } from '../../policy/databases/dat
 import { engineNames } from '../../policy/databases/engine.ts'
 import { engines } from '../../policy/databases/engines.ts'
 import { mongoStandIn } from '../../policy/databases/mongo.ts'
+import { firstLanguages } from '../../policy/hosts/warm-images.ts'
 import { runtimes } from '../../policy/runtimes.ts'
 import { rootfsMaker } from '../../runtimes/rootfs.ts'
 import { type Say, step } from '../terminal/terminal.ts'
@@ -15,7 +16,7 @@ import { runsFilesOf } from './wanted-files.ts'
 
 /** The images that every installation should have before the first upload. */
 export function firstImages(): string[] {
-  return [runtimes.javascript, runtimes.python, runtimes.static].map(runtime => runtime.image(runtime.recommended))
+  return firstLanguages.map(language => runtimes[language].image(runtimes[language].recommended))
 }
 
 const standIns = engines.mongo.versions.map(mongoStandIn.image)

@@ -1,4 +1,5 @@
 import type { DatabaseHost } from '../../policy/databases/placement.ts'
+import type { BuildFact } from '../../policy/hosts/build-settings.ts'
 import { unreachableAfterSeconds } from '../../policy/timeouts.ts'
 import type { Db } from '../database.ts'
 
@@ -9,6 +10,8 @@ export interface HostRow {
   memory_mb: number
   disk_mb: number
   protections: Record<string, string>
+  /** What its builds use, by name. */
+  builds: Record<string, BuildFact>
   /** By image: `ready`, or why this host will never have it. One that is missing is being fetched. */
   database_images: Record<string, string>
   /** Ids of images that the host has, by name. */
@@ -32,6 +35,7 @@ export interface HostRegistration {
   memoryMb: number
   diskMb: number
   protections: Record<string, string>
+  builds?: Record<string, BuildFact>
 }
 
 /** Stores a host, new or returning. `draining` stays as it was. */
@@ -43,6 +47,7 @@ export async function registerHost(db: Db, host: HostRegistration): Promise<void
     memory_mb: host.memoryMb,
     disk_mb: host.diskMb,
     protections: JSON.stringify(host.protections),
+    builds: JSON.stringify(host.builds ?? {}),
     last_seen_at: db.fn.now(),
   }
   await db('hosts').insert(row).onConflict('id').merge()
@@ -57,6 +62,12 @@ export async function recordHostSeen(db: Db, id: string): Promise<void> {
 export async function recordProtection(db: Db, id: string, name: string, state: string): Promise<void> {
   const protections = db.raw('protections || jsonb_build_object(?::text, ?::text)', [name, state])
   await db('hosts').where({ id }).update({ protections })
+}
+
+/** Records one fact about the builds of a host, for people. */
+export async function recordBuildFact(db: Db, id: string, name: string, fact: BuildFact): Promise<void> {
+  const builds = db.raw('builds || jsonb_build_object(?::text, ?::jsonb)', [name, JSON.stringify(fact)])
+  await db('hosts').where({ id }).update({ builds })
 }
 
 /** Makes a host unreachable at once, when it shuts down. */

@@ -23,7 +23,7 @@ export async function waitForSlot(db: Db, operationId: string, hostId: string): 
 /** Operations that hold the build slots of a host, for operators. */
 export async function listSlotHolders(db: Db, hostId: string): Promise<SlotHolder[]> {
   return runningOn(db, hostId)
-    .where({ step: building })
+    .where('step', 'like', `${building}%`)
     .orderBy('operations.seq')
     .select('operations.id', 'operations.target_id as appId')
 }

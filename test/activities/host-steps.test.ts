@@ -8,7 +8,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { ApplicationFailure } from '@temporalio/common'
 import test from 'ava'
 import type { AppHostOptions } from '../../activities/app-host-options.ts'
-import { labels } from '../../activities/containers/port.ts'
+import { ImageUnavailable, labels } from '../../activities/containers/port.ts'
 import { appContainerName } from '../../activities/containers/spec.ts'
 import { recordActivities } from '../../activities/records.ts'
 import { decide, decideServing } from '../../activities/releases/decision.ts'
@@ -225,6 +225,46 @@ test.serial('what a release brings, places and undoes is flushed to its disk bef
     'what serves names them from its next start on, also after a power cut',
   )
 })
+
+/** Steps that may have to wait for an image, and the kinds of operations in which they are seen here. */
+const waitsForImage: Record<string, { kind: OperationKind; ask: Asked; image: string }> = {
+  startRelease: { kind: 'deploy', ask: ({ startRelease }, { release }) => startRelease(release), image: 'node:22' },
+  startApp: {
+    kind: 'start',
+    ask: ({ startApp }, { before }) => startApp(before, { mustStand: false }),
+    image: 'node:22',
+  },
+  installDependencies: {
+    kind: 'deploy',
+    ask: ({ installDependencies }, { release }) => installDependencies(release),
+    image: 'node:22',
+  },
+}
+
+for (const [name, { kind, ask, image }] of Object.entries(waitsForImage))
+  test(`${name} shows that it waits for an image, in its operation and in the log of its deployment`, async t => {
+    const { db, id, step, release, before, engine, app } = await scene(kind)
+    const shown = async () => (await db('operations').where({ id }).first()).step
+    const folders = releaseFolders(`${folder}/${app.id}`, release.number)
+    await mkdir(folders.root, { recursive: true })
+    await writePrepared(folders, { install: 'npm ci', dependenciesOf: null, deploymentId: release.deploymentId })
+    let waited = ''
+    engine.ensureImage = async (_: string, onProgress: (line: string) => void = () => {}) => {
+      onProgress('pulling node:22')
+      if (waited) return
+      await comesTrue(async () => /preparing image/.test((await shown()) ?? ''))
+      waited = await shown()
+      // The step needs no more of the engine.
+      if (name === 'installDependencies') throw new ImageUnavailable('no registry')
+    }
+    const asked = step(activities => ask(activities, { release, before }))
+    if (name === 'installDependencies') await t.throwsAsync(asked, { message: /no registry/ })
+    else await asked
+    t.regex(waited, new RegExp(`preparing image ${image}: pulling node:22$`))
+    t.notRegex((await shown()) ?? '', /preparing image/)
+    if (release.deploymentId)
+      t.regex(await readLog(db, release.deploymentId), /^preparing image node:22: pulling node:22\n/m)
+  })
 
 for (const late of ['prepareRelease', 'installDependencies'] as const)
   test.serial(

@@ -550,6 +550,7 @@ export function containerHostContract(test: SerialFn, name: string, subject: () 
   test(`${name}: an unavailable image is reported as such`, async t => {
     const { host } = subject()
     await t.throwsAsync(host.ensureImage(missingImage), { instanceOf: ImageUnavailable })
+    await t.throwsAsync(host.prepareImage(missingImage), { instanceOf: ImageUnavailable })
     t.is(await host.imageId(missingImage), null)
   })
 
@@ -561,6 +562,7 @@ export function containerHostContract(test: SerialFn, name: string, subject: () 
     await Promise.all([ensure(), ensure()])
     await ensure()
     t.deepEqual(progress, [])
+    t.true(await host.prepareImage(wanted.image))
     t.regex((await host.imageId(wanted.image)) ?? '', /^sha256:[0-9a-f]{64}$/)
     t.is(await host.imageId(wanted.image), await host.imageId(wanted.image))
     t.deepEqual(await host.runToEnd(wanted, () => {}, new AbortController().signal), { exitCode: 3, oom: false })
@@ -645,6 +647,7 @@ export function containerHostContract(test: SerialFn, name: string, subject: () 
       removeNetwork: () => host.removeNetwork(wanted.network),
       listNetworks: () => host.listNetworks(wanted.labels),
       ensureImage: () => host.ensureImage(wanted.image),
+      prepareImage: () => host.prepareImage(wanted.image),
       imageId: () => host.imageId(wanted.image),
       create: () => host.create(wanted),
       start: () => host.start(wanted.name),

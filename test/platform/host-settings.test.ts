@@ -1,4 +1,4 @@
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import test from 'ava'
@@ -6,6 +6,7 @@ import { webhookOf } from '../kit/git/deliveries.ts'
 import { startGitServer } from '../kit/git/git-server.ts'
 import { testPlatform } from '../kit/platform/platform.ts'
 import type { Program } from '../kit/programs.ts'
+import { certificates } from '../kit/servers/certificates.ts'
 
 // Settings of a host that others leave as they are, each seen where it is to count.
 
@@ -14,7 +15,7 @@ test.after.always('stop the git server', () => git.stop())
 const folder = mkdtempSync(join(tmpdir(), 'berth-settings-'))
 test.after.always(() => rmSync(folder, { recursive: true }))
 const authorities = join(folder, 'ca.pem')
-writeFileSync(authorities, 'these are trusted\n', { mode: 0o644 })
+certificates(folder).authority('ca')
 const buildProxy = 'http://127.0.0.1:9'
 const own = { HOST_QUOTA: 'off', BUILD_PROXY: buildProxy, BUILD_CA_BUNDLE: authorities, GIT_MAX_MB: '1' }
 const started = testPlatform({ hosts: { a: own }, settings: { GIT_ALLOWED_HOSTS: git.host } })
@@ -39,16 +40,20 @@ test('a build uses the proxy and trusts the authorities of the settings; disks a
   const app = await platform.deploy(ana, telling)
   t.like(app.operation, { state: 'success', code: null })
   t.is((await platform.page(app.domain, { path: '/proxy.txt' })).body, `${buildProxy}\n`)
-  t.is((await platform.page(app.domain, { path: '/ca.txt' })).body, 'these are trusted\n')
+  const { body: trusted } = await platform.page(app.domain, { path: '/ca.txt' })
+  t.true(trusted.includes(readFileSync(authorities, 'utf8')) && trusted.split('BEGIN CERTIFICATE').length > 50)
 
   t.false(readFileSync('/proc/self/mounts', 'utf8').includes(app.id), 'its disk is a folder')
   const { parts } = await platform.startHost('b', { CONTAINER_RUNTIME: 'runsc', HOST_QUOTA: 'off' })
   t.is(parts.traits.runtime, 'runsc')
-  const { protections } = await platform
+  const { protections, builds } = await platform
     .db('hosts')
     .where({ id: platform.hostId('a') })
     .first()
   t.is(protections.quota, 'checked, not enforced: the setting HOST_QUOTA is off')
+  t.is(builds.proxy.state, `${buildProxy} (BUILD_PROXY)`)
+  t.regex(builds.proxy.remedy, /loopback/)
+  t.true(builds.authorities.state.endsWith(`, BUILD_CA_BUNDLE ${authorities})`), builds.authorities.state)
 
   const repository = await git.repository({ files: telling.files })
   repository.hook = { url: platform.api.url + (await webhookOf(platform.api, ana, app.id)), provider: 'github' }

@@ -7,13 +7,15 @@ import type { Archives } from '../../activities/archives/port.ts'
 import { archives } from '../../activities/archives/process.ts'
 import { bandwidthState, type OpenedBandwidth } from '../../activities/bandwidth/port.ts'
 import { openBandwidth } from '../../activities/bandwidth/tc.ts'
+import { type BuildAuthorities, buildAuthorities } from '../../activities/builds/authorities.ts'
 import { dockerHost } from '../../activities/containers/docker/host.ts'
 import { limitNameServer } from '../../activities/containers/name-server-limit.ts'
 import { makeNeighbourRoom, neighbourRoom } from '../../activities/containers/neighbour-table.ts'
 import { type ContainerHost, labels } from '../../activities/containers/port.ts'
 import type { HostTraits } from '../../activities/containers/spec.ts'
 import { openFirewall } from '../../activities/firewall/iptables.ts'
-import { type Firewall, firewallState, proxyAddress } from '../../activities/firewall/port.ts'
+import { type Firewall, firewallState } from '../../activities/firewall/port.ts'
+import { proxyAddresses } from '../../activities/firewall/proxy-addresses.ts'
 import { gitCli } from '../../activities/git/cli.ts'
 import type { FetchRequest, Git } from '../../activities/git/port.ts'
 import type { ObjectStore } from '../../activities/objects/port.ts'
@@ -25,10 +27,13 @@ import { snapshots } from '../../activities/snapshots/process.ts'
 import { openVolumes } from '../../activities/volumes/choice.ts'
 import type { Volumes } from '../../activities/volumes/port.ts'
 import { type Db, openDatabase } from '../../db/database.ts'
+import { recordBuildFact } from '../../db/hosts/hosts.ts'
+import { ignoreError } from '../../lib/async/ignore-error.ts'
 import { MiB } from '../../lib/bytes.ts'
 import { thisMachine } from '../../lib/machine.ts'
 import { configNames } from '../../policy/apps/app-config.ts'
 import type { Config } from '../../policy/config.ts'
+import type { BuildFact } from '../../policy/hosts/build-settings.ts'
 import { demandMasterKey } from '../../policy/keys.ts'
 import { rootfsMaker } from '../../runtimes/rootfs.ts'
 import { openGitProvider } from '../git-provider.ts'
@@ -48,9 +53,14 @@ export interface HostParts {
   archives: Archives
   store: ObjectStore
   traits: HostTraits
+  authorities: BuildAuthorities
+  /** What builds use to reach the network, for `berth doctor` and `berth hosts list`. */
+  builds: Record<string, BuildFact>
   /** The user that owns every application's files if the process is not root; null = each application has its own. */
   sharedUid: number | null
   capacity: { memoryMb: number; diskMb: number }
+  /** Bytes that are free where images are made and stored. */
+  freeBytes(): Promise<number>
   /** Folder of prepared data folders of databases, beside that of images. */
   templateCache: string
   /** Which protections are on, or the reason why not, for the summary of `berth up` and `berth doctor`. */
@@ -89,10 +99,13 @@ export async function openHost(config: Config, log: Logger): Promise<HostParts> 
     })
   }
   const engine = dockerHost({ dockerHost: config.host.dockerHost, makeRootfs: rootfsMaker(imageCache()), started })
+  const { proxy, proxyFact } = config.host.builds
+  const proxies = proxyAddresses(proxy)
+  await proxies.refresh()
   const { firewall, notice: firewallNotice } = await openFirewall(
     config.host.firewall,
     config.host.id,
-    proxyAddress(config.host.buildProxy),
+    () => proxies.known(),
     () => engine.listNetworks({ [labels.host]: config.host.id }),
   )
   const look = await firewall?.apply()
@@ -114,6 +127,18 @@ export async function openHost(config: Config, log: Logger): Promise<HostParts> 
     pool: config.databasePool,
     applicationName: `berth-host-${config.host.id}`,
   })
+  const builds: Record<string, BuildFact> = { proxy: proxyFact }
+  if (proxyFact.remedy) log.warn(proxyFact, 'proxy of builds')
+  const authorities = buildAuthorities({
+    files: config.host.builds.authorities,
+    folder: root,
+    report(fact) {
+      builds.authorities = fact
+      log[fact.remedy ? 'warn' : 'info'](fact, 'authorities of builds')
+      void recordBuildFact(db, config.host.id, 'authorities', fact).catch(ignoreError('the next start records it'))
+    },
+  })
+  const caBundle = await authorities.bundle()
   const children = archives()
   const uid = process.getuid?.() ?? 0
   const placing = placement({ spareAfterMs: 500 })
@@ -131,15 +156,18 @@ export async function openHost(config: Config, log: Logger): Promise<HostParts> 
       id: config.host.id,
       runtime: config.host.runtime,
       configNames: [...configNames, ...config.appConfigNames],
-      buildProxy: config.host.buildProxy,
-      caBundle: config.host.caBundle,
+      buildProxy: proxy,
+      caBundle,
     },
+    authorities,
+    builds,
     sharedUid: uid === 0 ? null : uid,
     templateCache: templateCache(),
     capacity: {
       memoryMb,
       diskMb: await diskMb(root),
     },
+    freeBytes: () => freeBytes([root, imageCache(), '/var/lib/docker']),
     protections: {
       quota: quotaNotice === null ? 'enforced' : `checked, not enforced: ${quotaNotice}`,
       firewall: look ? firewallState(look) : `off: ${firewallNotice}`,
@@ -149,7 +177,7 @@ export async function openHost(config: Config, log: Logger): Promise<HostParts> 
     bootId: thisMachine().bootId ?? 'unknown',
     placement: placing,
     snapshots: snapshots(),
-    git: gitCli({ caBundle: config.host.caBundle }),
+    git: gitCli({ caBundle }),
     gitLimits: {
       maxBytes: config.git.maxMb * MiB,
       timeoutSeconds: config.git.timeoutSeconds,
@@ -178,4 +206,15 @@ const templateCache = (): string => join(cacheFolder(), 'database-templates')
 async function diskMb(folder: string): Promise<number> {
   const { bsize, blocks } = await statfs(folder)
   return Math.floor((bsize * blocks) / MiB)
+}
+
+/** The least that is free below these folders; those that are missing do not count. */
+async function freeBytes(folders: readonly string[]): Promise<number> {
+  const free = folders.map(folder =>
+    statfs(folder).then(
+      ({ bavail, bsize }) => bavail * bsize,
+      () => Number.POSITIVE_INFINITY,
+    ),
+  )
+  return Math.min(...(await Promise.all(free)))
 }

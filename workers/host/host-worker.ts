@@ -15,7 +15,6 @@ import { bringBackDelay } from '../../policy/hosts/reconciliation.ts'
 import { hostReadKey } from '../../policy/keys.ts'
 import { withCrashPoints } from '../crash-points.ts'
 import { BandwidthKeeper, BandwidthStates } from './bandwidth-keeper.ts'
-import { watchDatabaseImages } from './database-images.ts'
 import { databaseBounds } from './databases/database-bounds.ts'
 import { watchDatabaseCopies } from './databases/database-copies.ts'
 import { watchDatabaseDisks } from './databases/database-disks.ts'
@@ -32,6 +31,8 @@ import { type HostParts, hostFolder } from './host-parts.ts'
 import { serveHostQueues } from './host-queues.ts'
 import { HostRounds } from './host-rounds.ts'
 import { watchHost } from './host-watch.ts'
+import { watchDatabaseImages } from './images/database-images.ts'
+import { watchWarmImages } from './images/warm-images.ts'
 import { OutputReaders } from './output-readers.ts'
 import { serveHost } from './server/host-server.ts'
 
@@ -52,7 +53,7 @@ const engineVerbs = [
 
 /** Registers the host, serves its reads, runs its activities and keeps its containers and rows consistent. */
 export async function startHost(parts: HostParts) {
-  const { config, log, db, archives, store, protections } = parts
+  const { config, log, db, archives, store, protections, builds } = parts
   const hostId = config.host.id
   const ending = new AbortController()
   const lease = await takeHostLease({
@@ -73,7 +74,7 @@ export async function startHost(parts: HostParts) {
   const { address, streamPort: port } = config.host
   const locks = appLocks(lease.held)
   const reads = await serveHost({ db, engine, volumes, hostId, locks, key, address, port, log })
-  await hosts.registerHost(db, { id: hostId, address, readUrl: reads.url, protections, ...parts.capacity })
+  await hosts.registerHost(db, { id: hostId, address, readUrl: reads.url, protections, builds, ...parts.capacity })
 
   const boot = await hostBoot({
     db: withCrashPoints('boot', db),
@@ -123,6 +124,10 @@ export async function startHost(parts: HostParts) {
       acting,
     ),
     reportImageIds({ db, engine: parts.engine, hostId, databases: config.databases, log }, acting),
+    watchWarmImages(
+      { db, engine: parts.engine, hostId, languages: config.host.warmLanguages, log, freeBytes: parts.freeBytes },
+      acting,
+    ),
     watchMetrics({ db, engine, hostId, log }, acting),
     watchHealth(health, log, acting),
     watchFirewall({ db, firewall: parts.firewall, hostId, log }, acting),
@@ -135,6 +140,7 @@ export async function startHost(parts: HostParts) {
     archives: withCrashPoints('archives', archives),
     store: withCrashPoints('store', store),
     traits: parts.traits,
+    authorities: parts.authorities,
     sharedUid: parts.sharedUid,
     boot,
     confirm: lease.confirm,

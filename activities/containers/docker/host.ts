@@ -70,6 +70,7 @@ export function dockerHost({
     removeShare: async share => removeShareGroup(share),
     listNetworks: filter => networks.list(filter),
     ensureImage: (image, onProgress) => images.ensure(image, onProgress),
+    prepareImage: image => images.prepare(image),
     imageId: image => images.idOf(image),
 
     async create(spec) {

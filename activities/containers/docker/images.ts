@@ -7,9 +7,9 @@ import { runtimes } from '../../../policy/runtimes.ts'
 import { ownProgram, programLabel } from '../../../runtimes/database-recipes.ts'
 import { HostUnreachable, ImageUnavailable } from '../port.ts'
 import { call, toPortError, unless } from './calls.ts'
+import { type PullOptions, pull } from './pull.ts'
 
 type Progress = (line: string) => void
-type Pulls = typeof imagePulls
 
 /** Makes a root file system for an image name (`runtimes/rootfs.ts`); null = no recipe. */
 export type MakeRootfs = (
@@ -17,10 +17,20 @@ export type MakeRootfs = (
   onProgress: Progress,
 ) => Promise<{ tarball: string; changes: readonly string[] } | null>
 
+/** An image that is being brought. */
+interface Bringing {
+  done: Promise<void>
+  listeners: Set<Progress>
+  /** The newest progress. */
+  line: string
+  /** Ends it for an image that someone waits for; null = someone waits for this one. */
+  giveWay: AbortController | null
+}
+
 /** Brings each image once for all deployments that wait for it, and only a few images concurrently. */
 export function containerImages(docker: Docker, makeRootfs: MakeRootfs, pulls = imagePulls) {
   const slots = new FairSlots({ atOnce: pulls.atOnce })
-  const inProgress = new Map<string, Promise<void>>()
+  const inProgress = new Map<string, Bringing>()
   /** An image with an older version of a program of ours does not count. */
   async function present(image: string): Promise<boolean> {
     const found = await call(() => docker.getImage(image).inspect()).catch(unless(404))
@@ -28,26 +38,44 @@ export function containerImages(docker: Docker, makeRootfs: MakeRootfs, pulls = 
     return Boolean(found) && (program === null || found?.Config.Labels?.[programLabel] === program)
   }
 
-  async function bring(image: string, onProgress: Progress): Promise<void> {
-    const leave = await slots.enter(image)
-    await bringNow(image, onProgress).finally(leave!)
+  /** Starts to bring an image, for someone who waits or in the background. */
+  function start(image: string, giveWay: AbortController | null): Bringing {
+    const bringing: Bringing = { done: Promise.resolve(), listeners: new Set(), line: '', giveWay }
+    const onProgress = (line: string) => {
+      bringing.line = line
+      for (const listener of bringing.listeners) listener(line)
+    }
+    if (giveWay === null) for (const other of inProgress.values()) other.giveWay?.abort(gaveWay)
+    const work = giveWay ? bringNow(image, onProgress, giveWay.signal) : bringInTurn(image, onProgress)
+    bringing.done = work.finally(() => inProgress.delete(image))
+    inProgress.set(image, bringing)
+    return bringing
   }
 
-  async function bringNow(image: string, onProgress: Progress): Promise<void> {
-    const pullError = await bringPublished(image, onProgress)
+  async function bringInTurn(image: string, onProgress: Progress): Promise<void> {
+    const leaveNow = slots.enterNow(image)
+    if (!leaveNow) onProgress('waiting for other images')
+    const leave = leaveNow ?? (await slots.enter(image))!
+    await bringNow(image, onProgress).finally(leave)
+  }
+
+  async function bringNow(image: string, onProgress: Progress, signal?: AbortSignal): Promise<void> {
+    const pullError = await bringPublished(image, { onProgress, pulls, signal })
     if (pullError === null) return
+    signal?.throwIfAborted()
     if (pullError instanceof HostUnreachable) throw pullError
     const rootfs = await makeRootfs(image, onProgress).catch(error => unavailable(image, error, pullError))
     if (!rootfs) return unavailable(image, pullError)
+    onProgress('loading it into the engine')
     await load(docker, image, rootfs)
   }
 
   /** Resolves to null once the published image is here under our name, and otherwise to the reason why not. */
-  async function bringPublished(image: string, onProgress: Progress): Promise<Error | null> {
+  async function bringPublished(image: string, options: PullOptions): Promise<Error | null> {
     const source = publishedName(image)
     if (source === null) return new Error('no registry has it')
     try {
-      await pull(docker, source, onProgress, pulls)
+      await pull(docker, source, options)
     } catch (error) {
       return error as Error
     }
@@ -62,12 +90,37 @@ export function containerImages(docker: Docker, makeRootfs: MakeRootfs, pulls = 
 
     async ensure(image: string, onProgress: Progress = () => {}): Promise<void> {
       if (await present(image)) return
-      const pending = inProgress.get(image) ?? bring(image, onProgress).finally(() => inProgress.delete(image))
-      inProgress.set(image, pending)
-      await pending
+      const bringing = inProgress.get(image) ?? start(image, null)
+      if (!bringing.giveWay?.signal.aborted) bringing.giveWay = null // someone waits for it now
+      if (bringing.line) onProgress(bringing.line)
+      bringing.listeners.add(onProgress)
+      const again = await bringing.done.then(
+        () => false,
+        error => {
+          if (error !== gaveWay) throw error
+          return true
+        },
+      )
+      if (again) await this.ensure(image, onProgress)
+    },
+
+    async prepare(image: string): Promise<boolean> {
+      if (await present(image)) return true
+      if (inProgress.size > 0) return false
+      const { done } = start(image, new AbortController())
+      return done.then(
+        () => true,
+        error => {
+          if (error === gaveWay) return false
+          throw error
+        },
+      )
     },
   }
 }
+
+/** Why an image that nobody waits for is no longer brought. */
+const gaveWay = new Error('Another image is requested.')
 
 function unavailable(image: string, ...causes: Error[]): never {
   const reasons = causes.map(cause => cause.message.trim()).join('; ')
@@ -84,39 +137,6 @@ function publishedName(image: string): string | null {
     if (name !== null) return name
   }
   return image.startsWith('berth/') ? null : image
-}
-
-/** Rejects when nothing arrives for a while, or when it takes too long. The registry may also refuse with a message in the stream. */
-async function pull(docker: Docker, image: string, onProgress: Progress, pulls: Pulls): Promise<void> {
-  const timeout = new AbortController()
-  const { signal } = timeout
-  const giveUp = (seconds: number) =>
-    timeout.abort(new Error(`The registry has not brought the image ${image} within ${seconds} s.`))
-  const deadline = setTimeout(giveUp, pulls.seconds * 1000, pulls.seconds)
-  const silence = setTimeout(giveUp, pulls.silentSeconds * 1000, pulls.silentSeconds)
-  try {
-    const aborted = new Promise<never>((_, reject) => {
-      signal.addEventListener('abort', () => reject(signal.reason), { once: true })
-    })
-    const stream = await Promise.race([docker.pull(image, { abortSignal: signal }), aborted])
-    const ended = new Promise<void>((done, failed) => {
-      docker.modem.followProgress(
-        stream,
-        error => (error ? failed(error) : done()),
-        (event: { status?: string; id?: string }) => {
-          silence.refresh()
-          if (event.status && !/^(Downloading|Extracting)$/.test(event.status))
-            onProgress([event.id, event.status].filter(Boolean).join(' '))
-        },
-      )
-    })
-    await Promise.race([ended, aborted])
-  } catch (error) {
-    throw signal.aborted ? signal.reason : toPortError(error)
-  } finally {
-    clearTimeout(deadline)
-    clearTimeout(silence)
-  }
 }
 
 async function tag(docker: Docker, source: string, image: string): Promise<void> {

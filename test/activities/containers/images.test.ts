@@ -76,6 +76,76 @@ test('few images are pulled concurrently; a command waits a limited time, and th
   await t.notThrowsAsync(second)
 })
 
+test('everyone who waits for an image is shown how far it is, also who comes later', async t => {
+  t.timeout(60_000)
+  const { host, open } = await engineWith(t, { atOnce: 1, silentSeconds: 600, seconds: 600 })
+  const [first, later, queued]: string[][] = [[], [], []]
+  const one = host.ensureImage('one:1', line => first!.push(line))
+  await comesTrue(() => open.length === 1)
+  const event = (id: string, status: string, current?: number, total?: number) =>
+    open[0]!.write(`${JSON.stringify({ id, status, progressDetail: { current, total } })}\n`)
+  event('1', 'Pulling from library/one')
+  for (const layer of ['a', 'b', 'c']) event(layer, 'Pulling fs layer')
+  event('a', 'Already exists')
+  event('b', 'Downloading', 3 * 2 ** 20, 20 * 2 ** 20)
+  await comesTrue(() => first!.at(-1) === 'pulling one:1: 3 of 20 MB, 1 of 3 layers')
+  const two = host.ensureImage('one:1', line => later!.push(line))
+  const other = host.ensureImage('two:1', line => queued!.push(line))
+  await comesTrue(() => later!.length === 1 && queued!.length === 1)
+  t.deepEqual(later, ['pulling one:1: 3 of 20 MB, 1 of 3 layers'])
+  t.deepEqual(queued, ['waiting for other images'])
+  event('b', 'Download complete')
+  event('b', 'Pull complete')
+  await comesTrue(() => later!.at(-1) === 'pulling one:1: 20 of 20 MB, 2 of 3 layers')
+  open[0]!.end()
+  await Promise.all([one, two])
+  await comesTrue(() => open.length === 2)
+  open[1]!.end('{"status":"Done"}\n')
+  await other
+  t.is(queued![1], 'pulling two:1')
+})
+
+test('an image that nobody waits for gives way to one that is requested, and is taken over when it is requested itself', async t => {
+  t.timeout(60_000)
+  const { host, asked, open } = await engineWith(t, { atOnce: 1, silentSeconds: 600, seconds: 600 })
+  const idle = host.prepareImage('idle:1')
+  await comesTrue(() => open.length === 1)
+  const closed = new Promise<void>(done => open[0]!.once('close', () => done()))
+  const wanted = host.ensureImage('wanted:1')
+  t.false(await idle)
+  await closed
+  await comesTrue(() => open.length === 2)
+  t.false(await host.prepareImage('idle:1'), 'it does not begin beside another')
+  t.deepEqual(asked, ['idle', 'wanted'])
+  open[1]!.end('{"status":"Done"}\n')
+  await wanted
+
+  const taken = host.prepareImage('idle:1')
+  await comesTrue(() => open.length === 3)
+  const lines: string[] = []
+  const waits = host.ensureImage('idle:1', line => lines.push(line))
+  await comesTrue(() => lines.length === 1)
+  const third = host.ensureImage('third:1')
+  await comesTrue(() => open.length === 4)
+  for (const response of open.slice(2)) response.end('{"status":"Done"}\n')
+  t.true(await taken)
+  await Promise.all([waits, third])
+  t.deepEqual(asked, ['idle', 'wanted', 'idle', 'third'])
+})
+
+test('who requests an image that is just giving way gets it all the same', async t => {
+  t.timeout(60_000)
+  const { host, asked, open } = await engineWith(t, { atOnce: 3, silentSeconds: 600, seconds: 600 })
+  const idle = host.prepareImage('idle:1')
+  await comesTrue(() => open.length === 1)
+  const both = [host.ensureImage('wanted:1'), host.ensureImage('idle:1')]
+  t.false(await idle)
+  await comesTrue(() => open.length === 3)
+  t.deepEqual([...asked].sort(), ['idle', 'idle', 'wanted'])
+  for (const response of open.slice(1)) response.end('{"status":"Done"}\n')
+  await Promise.all(both)
+})
+
 test('images of databases are pulled by their published names and tagged; the stand-in is never pulled', async t => {
   t.timeout(60_000)
   const { host, asked, open, tagged } = await engineWith(t, { atOnce: 3, silentSeconds: 600, seconds: 600 })

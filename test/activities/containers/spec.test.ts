@@ -100,7 +100,8 @@ test('application and build run under the runtime of their host', t => {
 })
 
 test('the build has the same isolation, more memory, and none of the application’s variables', t => {
-  const closed = { ...host, buildProxy: 'http://proxy:3128', caBundle: '/etc/ca.pem' }
+  const buildProxy = { https: 'http://proxy:3128', http: null, none: '.corp' }
+  const closed = { ...host, buildProxy, caBundle: '/etc/ca.pem' }
   const spec = buildContainer(release, '/v/source', 'npm ci', closed)
   t.like(spec, {
     name: `berth-${release.appId}-3-build`,
@@ -117,9 +118,13 @@ test('the build has the same isolation, more memory, and none of the application
   t.deepEqual(spec.labels, { ...labels, 'berth.role': 'build' })
   t.like(spec.env, {
     HTTPS_PROXY: 'http://proxy:3128',
+    https_proxy: 'http://proxy:3128',
+    NO_PROXY: '.corp',
+    no_proxy: '.corp',
     NODE_EXTRA_CA_CERTS: '/etc/berth-ca.pem',
     PIP_CERT: '/etc/berth-ca.pem',
   })
+  t.false('HTTP_PROXY' in spec.env)
   t.deepEqual(spec.binds[1], { source: '/etc/ca.pem', target: '/etc/berth-ca.pem', readOnly: true })
   t.deepEqual(buildContainer(release, '/v/source', 'npm ci', host).env, { HOME: '/tmp', CI: 'true' })
 })

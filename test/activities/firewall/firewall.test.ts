@@ -9,8 +9,8 @@ import {
   type Firewall,
   firewallRules,
   nameServers,
-  proxyAddress,
 } from '../../../activities/firewall/port.ts'
+import { proxyAddresses } from '../../../activities/firewall/proxy-addresses.ts'
 import { comesTrue } from '../../kit/comes-true.ts'
 import { ownFolder } from '../../kit/folders.ts'
 import { demandRoot } from '../../kit/root.ts'
@@ -55,10 +55,60 @@ test('name servers are read from a resolv.conf, without local ones', t => {
   t.deepEqual(nameServers(text), ['192.168.1.1', '8.8.8.8'])
 })
 
-test('a build proxy with an address is allowed', t => {
-  t.deepEqual(proxyAddress('http://10.1.1.1:3128'), [{ address: '10.1.1.1', port: 3128 }])
-  t.deepEqual(proxyAddress('https://10.1.1.1'), [{ address: '10.1.1.1', port: 443 }])
-  for (const url of [null, 'http://proxy.example:3128', 'nonsense']) t.deepEqual(proxyAddress(url), [])
+test('proxies of builds are allowed by their addresses, and by those of their names', async t => {
+  const answers: Record<string, string[]> = { 'proxy.example': ['10.1.1.3', '127.0.0.1', '10.1.1.2'] }
+  const resolve = async (name: string) => {
+    if (!answers[name]) throw new Error('unknown')
+    return answers[name].map(address => ({ address }))
+  }
+  const known = async (http: string | null, https: string | null = http) => {
+    const proxies = proxyAddresses({ http, https, none: null }, resolve)
+    await proxies.refresh()
+    return proxies.known()
+  }
+  t.deepEqual(await known('http://10.1.1.1:3128'), [{ address: '10.1.1.1', port: 3128 }])
+  t.deepEqual(await known('https://10.1.1.1'), [{ address: '10.1.1.1', port: 443 }])
+  t.deepEqual(await known('http://10.1.1.1', 'http://proxy.example:3128'), [
+    { address: '10.1.1.1', port: 80 },
+    { address: '10.1.1.2', port: 3128 },
+    { address: '10.1.1.3', port: 3128 },
+  ])
+  for (const url of [null, 'http://missing.example:3128', 'nonsense', 'http://127.0.0.1:1'])
+    t.deepEqual(await known(url), [])
+  t.deepEqual(proxyAddresses(null).known(), [])
+})
+
+test('a name of a proxy that has other addresses later has all of them open', async t => {
+  let address = '10.1.1.2'
+  const proxies = proxyAddresses({ http: null, https: 'http://proxy.example:1', none: null }, async () => [{ address }])
+  await proxies.refresh()
+  address = '10.1.1.1'
+  await proxies.refresh()
+  t.deepEqual(
+    proxies.known().map(proxy => proxy.address),
+    ['10.1.1.1', '10.1.1.2'],
+  )
+  for (let n = 0; n < 40; n++) {
+    address = `10.1.2.${n}`
+    await proxies.refresh()
+  }
+  t.is(proxies.known().length, 16)
+})
+
+test('the rules follow the addresses of the proxies of builds', async t => {
+  demandRoot()
+  const net = await namespace(t)
+  let address = '10.1.1.1'
+  const proxies = () => [{ address, port: 3128 }]
+  const firewall = iptablesFirewall({ ...namesOf('one'), proxies, resolvers: [], through: net.through })
+  await firewall.apply()
+  const opens = async (wanted: string) => (await net.rules()).filter(rule => rule.includes(`-d ${wanted}/32`)).length
+  t.deepEqual([await opens('10.1.1.1'), await opens('10.1.1.2')], [4, 0])
+  t.deepEqual((await firewall.apply()).repaired, [])
+  address = '10.1.1.2'
+  await firewall.apply()
+  t.deepEqual([await opens('10.1.1.1'), await opens('10.1.1.2')], [0, 4])
+  t.deepEqual((await firewall.apply()).repaired, [])
 })
 
 test('connections of one container are counted where the kernel can', t => {
@@ -105,7 +155,8 @@ test('applying is idempotent and replaces existing rules, and removing leaves no
   const before = await net.rules()
   const resolvers = ['10.255.255.53']
   const firewall = iptablesFirewall({
-    ...namesOf('one', [{ address: '10.1.1.1', port: 3128 }]),
+    ...namesOf('one'),
+    proxies: () => [{ address: '10.1.1.1', port: 3128 }],
     resolvers,
     through: net.through,
   })

@@ -1,5 +1,6 @@
 import test from 'ava'
 import { upstreamFinding } from '../../../cli/doctor/ai-upstreams.ts'
+import { buildFindings } from '../../../cli/doctor/builds.ts'
 import {
   addressFinding,
   diskFinding,
@@ -60,6 +61,18 @@ test('language models that cannot be reached are reported, with what that means 
   const { state, remedy } = upstreamFinding([one], [one])
   t.is(state, `NOTHING ANSWERS at ${one}; every call is refused`)
   t.regex(remedy!, /AI_UPSTREAM_URL.*berth ai check$/)
+})
+
+test('what builds use is shown as the host reported it, with what to do', t => {
+  t.deepEqual(buildFindings(undefined), [])
+  const builds = {
+    proxy: { state: 'none', remedy: 'set BUILD_PROXY' },
+    authorities: { state: '142 (/etc/ssl/cert.pem)', remedy: null },
+  }
+  t.deepEqual(buildFindings({ builds }), [
+    { name: 'build proxy', state: 'none', remedy: 'set BUILD_PROXY' },
+    { name: 'build authorities', state: '142 (/etc/ssl/cert.pem)', remedy: undefined },
+  ])
 })
 
 test('an engine without live-restore is reported, with what to set', t => {

@@ -120,6 +120,11 @@ export class FakeContainerHost implements ContainerHost {
     if (this.#missingImages.has(image)) throw new ImageUnavailable(`The image ${image} cannot be had.`)
   }
 
+  async prepareImage(image: string) {
+    await this.ensureImage(image)
+    return true
+  }
+
   async imageId(image: string) {
     this.#answer()
     return this.#missingImages.has(image) ? null : `sha256:${createHash('sha256').update(image).digest('hex')}`

@@ -423,6 +423,7 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
       firewall: 10,
       disks: 30,
       databaseImages: 600,
+      warmImages: 600,
       databaseImageIds: 15,
       liveStreams: 20,
       refusals: 30,

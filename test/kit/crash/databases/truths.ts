@@ -112,7 +112,7 @@ async function assertAlone(rental: Rental, { host, name }: Ended): Promise<void>
 
 /** Addresses and ports that a host has opened. */
 function admissionsOf(hostId: string): string[] {
-  const chain = `${namesOf(hostId, []).name}-ADMITTED`
+  const chain = `${namesOf(hostId).name}-ADMITTED`
   let rules = ''
   try {
     rules = execFileSync('iptables', ['-w', '-S', chain], { encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] })

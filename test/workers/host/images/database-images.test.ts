@@ -1,12 +1,12 @@
 import test, { type ExecutionContext } from 'ava'
 import pino from 'pino'
-import { HostUnreachable, ImageUnavailable } from '../../../activities/containers/port.ts'
-import { readDatabaseImages, recordDatabaseImages } from '../../../db/hosts/database-images.ts'
-import { parseConfig } from '../../../policy/config.ts'
-import { type DatabaseImagesOptions, watchDatabaseImages } from '../../../workers/host/database-images.ts'
-import { comesTrue } from '../../kit/comes-true.ts'
-import { rows } from '../../kit/rows/rows.ts'
-import { testDatabase } from '../../kit/servers/database.ts'
+import { HostUnreachable, ImageUnavailable } from '../../../../activities/containers/port.ts'
+import { readDatabaseImages, recordDatabaseImages } from '../../../../db/hosts/database-images.ts'
+import { parseConfig } from '../../../../policy/config.ts'
+import { type DatabaseImagesOptions, watchDatabaseImages } from '../../../../workers/host/images/database-images.ts'
+import { comesTrue } from '../../../kit/comes-true.ts'
+import { rows } from '../../../kit/rows/rows.ts'
+import { testDatabase } from '../../../kit/servers/database.ts'
 
 const database = testDatabase()
 

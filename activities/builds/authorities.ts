@@ -1,0 +1,157 @@
+import { X509Certificate } from 'node:crypto'
+import { constants } from 'node:fs'
+import { open, rename, rm, stat } from 'node:fs/promises'
+import { join } from 'node:path'
+import { rootCertificates } from 'node:tls'
+import { KeyedLock } from '../../lib/async/keyed-lock.ts'
+import { MiB } from '../../lib/bytes.ts'
+import { codeOf } from '../../lib/folders/disk-names.ts'
+import { syncFolder } from '../../lib/folders/sync-folder.ts'
+import { type AuthorityFile, type BuildFact, systemStores } from '../../policy/hosts/build-settings.ts'
+
+export interface AuthoritiesOptions {
+  /** Files whose authorities are added to those of the system; null = no bundle, builds trust what their images trust. */
+  files: readonly AuthorityFile[] | null
+  /** Folder of the bundle. Its path is the same for the container engine. */
+  folder: string
+  /** Called with what the bundle contains, each time that it was made. */
+  report(fact: BuildFact): void
+  /** Files that may be the system's store, in the order in which they are tried. */
+  stores?: readonly string[]
+}
+
+export interface BuildAuthorities {
+  /** The bundle of all certificates that builds trust, made again when one of its files has changed; null = those of the images. Rejects when it cannot be written and there is none. */
+  bundle(): Promise<string | null>
+}
+
+/** The bundles of distributions have 0.2 MB. */
+const maxFileBytes = 4 * MiB
+const pattern = /-----BEGIN CERTIFICATE-----[A-Za-z0-9+/=\s]+-----END CERTIFICATE-----/g
+
+/**
+ * One file with the authorities of the system and those of the given files. Many tools replace their own store by the file that they
+ * are given, so it has to be whole. It is a copy: a mounted path that is missing would become a folder, and its file may contain a key.
+ */
+export function buildAuthorities({
+  files,
+  folder,
+  report,
+  stores = systemStores,
+}: AuthoritiesOptions): BuildAuthorities {
+  const path = join(folder, 'build-authorities.pem')
+  const lock = new KeyedLock()
+  let made: { marks: string; path: string | null } | null = null
+
+  async function make(): Promise<string | null> {
+    const [system, ...named] = await Promise.all([
+      firstStore(stores),
+      ...(files ?? []).map(async file => ({ ...file, ...(await certificatesOf(file.path)) })),
+    ])
+    const extra = named.flatMap(({ certificates }) => certificates)
+    // Where the system has no store, the authorities of Node take its place: the file must not shut out the public ones.
+    const base = system?.certificates ?? (extra.length > 0 ? certificatesIn(rootCertificates.join('\n')) : [])
+    const all = new Map([...base, ...extra].map(certificate => [certificate.fingerprint256, certificate]))
+    report(factOf({ count: all.size, system: system?.path ?? null, named }))
+    if (all.size === 0) return null
+    await replace(folder, path, [...all.values()].map(certificate => certificate.toString()).join(''))
+    return path
+  }
+
+  return {
+    bundle: () =>
+      lock.run('', async () => {
+        if (files === null) return null
+        const marks = await marksOf([...stores, ...files.map(file => file.path)])
+        const isPresent = (await markOf(path)) !== missing
+        if (made?.marks === marks && (made.path === null || isPresent)) return made.path
+        try {
+          made = { marks, path: await make() }
+        } catch (error) {
+          // A full disk: what was made before is as good as it was.
+          if (!made?.path || !isPresent) throw error
+        }
+        return made.path
+      }),
+  }
+}
+
+const missing = 'missing'
+
+/** Changes when a file is replaced or written to. */
+async function markOf(path: string): Promise<string> {
+  const found = await stat(path).catch(() => null)
+  return found ? `${found.ino} ${found.size} ${found.mtimeMs}` : missing
+}
+
+const marksOf = async (paths: string[]): Promise<string> => (await Promise.all(paths.map(markOf))).join('\n')
+
+async function firstStore(stores: readonly string[]) {
+  for (const path of stores) {
+    const { certificates } = await certificatesOf(path)
+    if (certificates.length > 0) return { path, certificates }
+  }
+  return null
+}
+
+/** The certificates of a file, and nothing else of it; with the reason when there are none. */
+async function certificatesOf(path: string): Promise<{ certificates: X509Certificate[]; fault: string | null }> {
+  const none = (fault: string) => ({ certificates: [], fault })
+  // A pipe without a writer must not hold up the host.
+  const file = await open(path, constants.O_RDONLY | constants.O_NONBLOCK).catch(codeOf)
+  if (typeof file === 'string') return none(file === 'ENOENT' ? 'IS MISSING' : `CANNOT BE READ (${file})`)
+  try {
+    const found = await file.stat()
+    if (!found.isFile()) return none('IS NO FILE')
+    if (found.size > maxFileBytes) return none(`HAS MORE THAN ${maxFileBytes / MiB} MB`)
+    const buffer = Buffer.alloc(found.size)
+    const { bytesRead } = await file.read(buffer, 0, found.size, 0)
+    const certificates = certificatesIn(buffer.toString('latin1', 0, bytesRead))
+    return certificates.length > 0 ? { certificates, fault: null } : none('HAS NO CERTIFICATES')
+  } catch (error) {
+    return none(`CANNOT BE READ (${codeOf(error)})`)
+  } finally {
+    await file.close()
+  }
+}
+
+function certificatesIn(text: string): X509Certificate[] {
+  return [...text.matchAll(pattern)].flatMap(([block]) => {
+    try {
+      return [new X509Certificate(block)]
+    } catch {
+      return [] // something else between these lines
+    }
+  })
+}
+
+/** Renamed into its place, so that a build that starts meanwhile gets one of both whole. */
+async function replace(folder: string, path: string, text: string): Promise<void> {
+  const draft = `${path}.new`
+  await rm(draft, { force: true })
+  const file = await open(draft, 'wx', 0o644)
+  try {
+    await file.chmod(0o644)
+    await file.writeFile(text)
+    await file.sync()
+  } finally {
+    await file.close()
+  }
+  await rename(draft, path)
+  await syncFolder(folder)
+}
+
+function factOf(made: {
+  count: number
+  system: string | null
+  named: readonly (AuthorityFile & { fault: string | null })[]
+}): BuildFact {
+  const { count, system, named } = made
+  const files = named.map(({ setting, path, fault }) => `${setting} ${path}${fault ? ` ${fault}` : ''}`)
+  const from = [system ?? 'the machine has no store', ...files].join(', ')
+  const faults = named.filter(({ fault }) => fault !== null)
+  const settings = faults.map(({ setting }) => setting).join(' and ')
+  const remedy = `correct ${settings} or its file; the host looks again before each build`
+  const state = count === 0 ? `those of the images (${from})` : `${count} (${from})`
+  return { state, remedy: faults.length > 0 ? remedy : null }
+}

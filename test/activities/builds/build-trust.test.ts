@@ -1,0 +1,138 @@
+import { once } from 'node:events'
+import { chown, mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { createServer, type Server } from 'node:http'
+import { createServer as createTlsServer } from 'node:https'
+import { type AddressInfo, connect } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import test from 'ava'
+import type { AppHostOptions } from '../../../activities/app-host-options.ts'
+import { buildAuthorities } from '../../../activities/builds/authorities.ts'
+import { issueCertificate, makeAuthority } from '../../../activities/certificates/authority.ts'
+import { bridgeName } from '../../../activities/containers/network-names.ts'
+import { buildNetwork } from '../../../activities/containers/spec.ts'
+import { iptablesFirewall } from '../../../activities/firewall/iptables.ts'
+import { proxyAddresses } from '../../../activities/firewall/proxy-addresses.ts'
+import { releaseFolders } from '../../../activities/releases/files.ts'
+import { installRelease } from '../../../activities/releases/install.ts'
+import type { Release } from '../../../activities/releases/release.ts'
+import { parseConfig } from '../../../policy/config.ts'
+import { demandRoot } from '../../kit/root.ts'
+import { engineFact, realDocker } from '../../kit/servers/docker.ts'
+
+/*
+ * What install steps trust and which proxy they use, asked from inside their containers: a registry with a certificate of an authority that
+ * only a file of the settings names, at the address of the host and behind a proxy that alone knows its name.
+ */
+const docker = realDocker()
+const builds = buildNetwork(docker.run)
+const names = { name: `T${docker.run.slice(-8)}`, bridges: 'btnone+', resolvers: [] }
+const requests: string[] = []
+let folder = ''
+let gateway = ''
+let registry: Server
+let proxy: Server
+const port = (server: Server) => (server.address() as AddressInfo).port
+const corp = () => join(folder, 'corp.pem')
+
+test.before(async () => {
+  for (const image of ['berth/node:22', 'berth/python:3.11']) await docker.host.ensureImage(image)
+  await docker.host.ensureNetwork(builds)
+  gateway = (await engineFact(`/networks/${builds.name}`)).IPAM.Config[0].Subnet.replace('.0/24', '.1')
+  folder = await mkdtemp(`${tmpdir()}/berth-build-trust-`)
+  const authority = await makeAuthority()
+  const wanted = { commonName: 'registry.invalid', names: ['registry.invalid'], addresses: [gateway], days: 2 }
+  const { certificate: cert, privateKey: key } = await issueCertificate(authority, { kind: 'server', ...wanted })
+  await writeFile(corp(), `${key}\n${authority.certificate}`)
+  registry = createTlsServer({ cert, key }, (_, response) => response.end('{"answer": "registry"}'))
+  proxy = createServer().on('connect', (request, client) => {
+    requests.push(request.url ?? '')
+    const server = connect(port(registry), gateway, () => {
+      client.write('HTTP/1.1 200 OK\r\n\r\n')
+      server.pipe(client).pipe(server)
+    })
+    for (const socket of [server, client]) socket.on('error', () => {})
+  })
+  for (const server of [registry, proxy]) await once(server.listen(0, gateway), 'listening')
+})
+
+test.after.always(async () => {
+  for (const server of [registry, proxy]) {
+    server?.close()
+    server?.closeAllConnections()
+  }
+  await iptablesFirewall({ ...names, builds: { bridges: bridgeName(builds), proxies: [] } }).remove()
+  await docker.clean(builds.name)
+  await rm(folder, { recursive: true, force: true })
+})
+
+const uid = 10_001
+let number = 0
+
+/** Runs an install step on a host with these settings, as that host does. Rejects when it fails. */
+async function install(env: Record<string, string>, command: string, language = 'javascript'): Promise<void> {
+  const { proxy: buildProxy, authorities: files } = parseConfig(env, '/').host.builds
+  const authorities = buildAuthorities({ files, folder, report: () => {} })
+  const host = {
+    ...{ engine: docker.host, authorities, sharedUid: null },
+    traits: { id: docker.run, runtime: 'runc', configNames: [], buildProxy, caBundle: null },
+  } as unknown as AppHostOptions
+  const folders = releaseFolders(join(folder, String(++number)), 1)
+  await mkdir(folders.source, { recursive: true })
+  await chown(folders.source, uid, uid)
+  const release = {
+    ...{ appId: `app-${number}`, ownerId: 'tenant', hostId: docker.run, number: 1, uid, deploymentId: null },
+    ...{ language, runtimeVersion: language === 'python' ? '3.11' : '22', ramMb: 256, cpus: 1 },
+  } as Release
+  await installRelease(
+    host,
+    release,
+    folders,
+    `${command} && mkdir -p node_modules .berth`,
+    AbortSignal.timeout(60_000),
+  )
+}
+
+const npm = (url: string) => `npm ping --fetch-retries 0 --registry ${url}`
+const python = (url: string) =>
+  `python3 -c "import urllib.request as u; assert b'registry' in u.urlopen('${url}').read()"`
+const refused = { message: /ended with exit code/ }
+
+test.serial(
+  'a build trusts what the settings of its host name, and the authorities of the system as before',
+  async t => {
+    t.timeout(110_000)
+    const url = `https://${gateway}:${port(registry)}/`
+    const trusted = { NODE_EXTRA_CA_CERTS: corp() }
+    await t.notThrowsAsync(install(trusted, npm(url)))
+    await t.notThrowsAsync(install(trusted, python(url), 'python'))
+    await t.throwsAsync(install({}, npm(url)), refused)
+    await t.throwsAsync(install({}, python(url), 'python'), refused)
+    await t.throwsAsync(install({ ...trusted, BUILD_CA_BUNDLE: 'off' }, npm(url)), refused)
+    const many = 'test "$(grep -c BEGIN "$SSL_CERT_FILE")" -gt 50 && ! grep -q PRIVATE "$SSL_CERT_FILE"'
+    await t.notThrowsAsync(install(trusted, many), 'the file that replaces the store of the image is whole')
+    await t.throwsAsync(install(trusted, 'echo x >> "$SSL_CERT_FILE"'), refused)
+  },
+)
+
+test.serial('a file that is missing keeps no build from its step', async t => {
+  await t.notThrowsAsync(install({ BUILD_CA_BUNDLE: join(folder, 'missing.pem') }, 'test -s "$SSL_CERT_FILE"'))
+})
+
+test.serial(
+  'a build reaches a registry through the proxy of the service, which the firewall opens, and not without',
+  async t => {
+    t.timeout(110_000)
+    demandRoot()
+    const env = { NODE_EXTRA_CA_CERTS: corp(), HTTPS_PROXY: `http://${gateway}:${port(proxy)}` }
+    const { known } = proxyAddresses(parseConfig(env, '/').host.builds.proxy)
+    await iptablesFirewall({ ...names, builds: { bridges: bridgeName(builds), proxies: [] }, proxies: known }).apply()
+    await t.notThrowsAsync(install(env, npm('https://registry.invalid/')))
+    await t.notThrowsAsync(install(env, python('https://registry.invalid/'), 'python'))
+    t.deepEqual([...new Set(requests)], ['registry.invalid:443'])
+    t.is(requests.length, 2)
+    await t.throwsAsync(install({ ...env, BUILD_PROXY: 'off' }, npm('https://registry.invalid/')), refused)
+    await t.throwsAsync(install({ ...env, NO_PROXY: 'registry.invalid' }, npm('https://registry.invalid/')), refused)
+    t.is(requests.length, 2)
+  },
+)

@@ -1,0 +1,140 @@
+import type { Logger } from 'pino'
+import { type ContainerHost, HostUnreachable } from '../../../activities/containers/port.ts'
+import type { Db } from '../../../db/database.ts'
+import { recordBuildFact } from '../../../db/hosts/hosts.ts'
+import { listUsedRuntimes } from '../../../db/hosts/used-runtimes.ts'
+import { Backoff } from '../../../lib/async/backoff.ts'
+import { loop, pause } from '../../../lib/async/loop.ts'
+import { unlessAborted } from '../../../lib/async/timeout.ts'
+import { GiB } from '../../../lib/bytes.ts'
+import type { BuildFact } from '../../../policy/hosts/build-settings.ts'
+import { imagesToWarm, type WarmLanguages } from '../../../policy/hosts/warm-images.ts'
+import { roundSeconds } from '../../../policy/rounds.ts'
+
+export interface WarmImagesOptions {
+  db: Db
+  engine: Pick<ContainerHost, 'prepareImage'>
+  hostId: string
+  languages: WarmLanguages
+  log: Logger
+  /** Bytes that are free where images are stored. */
+  freeBytes(): Promise<number>
+  /** Pauses: after a round in which nothing was missing, and before the first round and after one that gave way or failed. */
+  seconds?: { round: number; first: number }
+  retry?: { firstSeconds: number; maxSeconds: number }
+}
+
+/** Runtimes of applications that are prepared on one host. */
+const maxUsed = 8
+/** The rest of a disk is for applications, and for images that are requested. */
+const minFreeBytes = 5 * GiB
+const maxReason = 300
+/** The start of an installation installs what makes images while its host runs. */
+const pauses = { round: roundSeconds.warmImages, first: 10 }
+/** A registry that does not answer is asked again after a minute, two, four, up to an hour. */
+const retries = { firstSeconds: 60, maxSeconds: 3600 }
+
+/**
+ * Prepares the images of the runtimes that applications use, and those of the setting, before a deploy needs them: one at a time,
+ * and only while no other image is being brought. Never rejects; nothing waits for it.
+ */
+export async function watchWarmImages(options: WarmImagesOptions, signal: AbortSignal): Promise<void> {
+  const { db, hostId, languages, log, seconds = pauses, retry = retries } = options
+  const report = reporter(options)
+  if (languages === null) return report({ state: 'not prepared: WARM_IMAGES is none', remedy: null })
+  const failures = failedImages(options)
+  const due = (image: string) => !signal.aborted && !failures.wait(image)
+
+  /** False when something else goes first. */
+  async function prepareAll(): Promise<boolean> {
+    const wanted = imagesToWarm(await listUsedRuntimes(db, hostId, maxUsed), languages ?? [])
+    failures.forgetOthers(wanted)
+    const ready: string[] = []
+    for (const image of wanted.filter(due)) {
+      const free = await options.freeBytes()
+      if (free < minFreeBytes) return report(fullDisk(ready, free)).then(() => false)
+      const outcome = await prepare(options, image, signal)
+      if (outcome === 'gave way') return false
+      if (outcome === 'ready') ready.push(image)
+      failures.see(image, outcome)
+    }
+    await report(factOf(ready, failures.reasons))
+    return true
+  }
+
+  let isDone = false
+  const round = async () => {
+    isDone = false
+    isDone = await prepareAll()
+  }
+  const nextSeconds = () => (failures.reasons.size > 0 ? retry.firstSeconds : seconds.round)
+  await pause(seconds.first * 1000, signal)
+  await loop(round, {
+    signal,
+    everyMs: () => (isDone ? nextSeconds() : seconds.first) * 1000,
+    onError: error => {
+      if (!signal.aborted) log.warn({ err: error }, 'prepared images: will try again')
+    },
+  })
+}
+
+/** Images that cannot be had, with the reasons; each is tried again after a time that doubles. */
+function failedImages({ log, retry = retries }: WarmImagesOptions) {
+  const reasons = new Map<string, string>()
+  const backoff = new Backoff(retry)
+  return {
+    reasons: reasons as ReadonlyMap<string, string>,
+    wait: (image: string) => backoff.waits(image),
+    see(image: string, outcome: string): void {
+      if (outcome === 'ready') {
+        reasons.delete(image)
+        backoff.forget(image)
+        return
+      }
+      if (!reasons.has(image)) log.warn({ image, reason: outcome }, 'prepared images: not available')
+      reasons.set(image, outcome)
+      backoff.seen(image)
+    },
+    forgetOthers(wanted: readonly string[]): void {
+      for (const image of reasons.keys()) if (!wanted.includes(image)) reasons.delete(image)
+    },
+  }
+}
+
+/** `ready`, `gave way`, or why the image cannot be had. */
+async function prepare({ engine }: WarmImagesOptions, image: string, signal: AbortSignal): Promise<string> {
+  try {
+    return (await unlessAborted(engine.prepareImage(image), signal)) ? 'ready' : 'gave way'
+  } catch (error) {
+    if (signal.aborted || error instanceof HostUnreachable) throw error
+    const line = (error as Error).message.replace(/\s+/g, ' ').trim()
+    return line.length > maxReason ? `${line.slice(0, maxReason)} …` : line
+  }
+}
+
+/** Records a fact when it differs from the last one. */
+function reporter({ db, hostId, log }: WarmImagesOptions) {
+  let last = ''
+  return async (fact: BuildFact): Promise<void> => {
+    if (JSON.stringify(fact) === last) return
+    await recordBuildFact(db, hostId, 'images', fact)
+    last = JSON.stringify(fact)
+    log.info(fact, 'prepared images')
+  }
+}
+
+const factOf = (ready: readonly string[], failed: ReadonlyMap<string, string>): BuildFact => ({
+  state: [
+    ready.length > 0 ? `ready: ${ready.join(', ')}` : '',
+    ...[...failed].map(([image, reason]) => `${image} NOT AVAILABLE: ${reason}`),
+  ]
+    .filter(Boolean)
+    .join('; '),
+  remedy:
+    failed.size === 0 ? null : `give the host a registry that has ${[...failed.keys()].join(', ')}; it tries again`,
+})
+
+const fullDisk = (ready: readonly string[], free: number): BuildFact => ({
+  state: `NOT PREPARED: ${Math.floor(free / GiB)} GB are free, and images need ${minFreeBytes / GiB} GB${ready.length > 0 ? `; ready: ${ready.join(', ')}` : ''}`,
+  remedy: 'free space on the disk of the host',
+})
