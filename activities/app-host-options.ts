@@ -45,4 +45,6 @@ export interface AppHostOptions extends DecisionOptions {
   /** Awaited before a container with a port is started; omitted where there are no routes. */
   routed?: RouteGate
   confirm?: GuardedStepsOptions['confirm']
+  /** Reports to operators what no one else sees. */
+  warn?(facts: object, message: string): void
 }

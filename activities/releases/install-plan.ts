@@ -1,7 +1,9 @@
 import type { AppRow } from '../../db/apps/apps.ts'
 import { MiB } from '../../lib/bytes.ts'
 import type { Owner } from '../../lib/folders/owner.ts'
-import { dependencyFile, namesForInstall, runtimes } from '../../policy/runtimes.ts'
+import { installRules } from '../../policy/hosts/installs.ts'
+import type { InstallInputs } from '../../policy/runtimes/runtime.ts'
+import { dependencyFile, type Language, namesForInstall, runtimes } from '../../policy/runtimes.ts'
 import { layReleaseOver } from '../overlay/process.ts'
 import { exists, type Prepared, type ReleaseFolders, readPrepared, releaseFolders } from './files.ts'
 import { checkProgram } from './program-check.ts'
@@ -54,13 +56,27 @@ export async function planInstall(
 /** Max bytes of a dependency file that is looked into. */
 const maxLookedInto = MiB
 
-/** The install step for sources with these names at their root; none if their dependency file requests nothing. */
+/** The install step for sources with these names at their root, and what it depends on; none if their dependency file requests nothing. */
 async function stepFor({ language, main }: Release, folder: string, names: readonly string[]): Promise<Prepared> {
   const runtime = runtimes[language]
   const file = dependencyFile(language, names)
   const text = file && runtime.requestsNothing ? await fileIn(folder, file, maxLookedInto) : null
   const isNeeded = text === null || !runtime.requestsNothing?.(text, names)
-  return { install: isNeeded ? runtime.install({ files: names, main }) : null, dependenciesOf: null }
+  const install = isNeeded ? runtime.install({ files: names, main }) : null
+  if (install === null) return { install, dependenciesOf: null }
+  const inputs = await inputsOf(language, folder)
+  return 'because' in inputs
+    ? { install, dependenciesOf: null, dependencies: `installed, and not for reuse: ${inputs.because}` }
+    : { install, dependenciesOf: null, inputs }
+}
+
+async function inputsOf(language: Language, folder: string): Promise<InstallInputs> {
+  const runtime = runtimes[language]
+  if (!runtime.installInputs) return { because: 'what is built depends on the sources' }
+  const texts = new Map<string, string | null>()
+  for (const name of await namesIn(folder, [...namesForInstall(language), ...(runtime.inputNames ?? [])]))
+    texts.set(name, await fileIn(folder, name, installRules.inputBytes))
+  return runtime.installInputs(texts)
 }
 
 /** The folder that the install step runs in. */

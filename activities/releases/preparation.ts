@@ -2,13 +2,13 @@ import { cancellationSignal } from '@temporalio/activity'
 import { takeBuildSlot } from '../../db/operations/build-slots.ts'
 import type { AppHostOptions } from '../app-host-options.ts'
 import { appContainerName, buildContainerName } from '../containers/spec.ts'
+import { installPrepared } from '../installs/isolated.ts'
 import type { guardedSteps } from '../steps/guarded-steps.ts'
 import type { ReleaseAttempts } from './attempts.ts'
 import { bringRelease } from './bringing.ts'
 import { recordDeployment } from './deployment-state.ts'
 import { ensureDiskFor, withinDisk } from './disk.ts'
 import { isPreparedFor, lendDependencies, readPrepared, releaseFolders } from './files.ts'
-import { installRelease } from './install.ts'
 import { releasePlacement } from './placement-request.ts'
 import type { Release, StepOf } from './release.ts'
 
@@ -52,8 +52,8 @@ export function releasePreparation(host: AppHostOptions, { begin, attempts }: Pr
     const prepared = await readPrepared(folders)
     if (!prepared?.install) return
     await takeSlotFor(release)
-    const { install } = prepared
-    await withinDisk(() => installRelease(host, release, folders, install, signal), null)
+    const plan = { ...prepared, install: prepared.install }
+    await withinDisk(() => installPrepared(host, release, folders, plan, signal), null)
     await volumes.flush(release.appId)
   }
 

@@ -8,6 +8,7 @@ export const archiveDescriptor = 4
 export type SnapshotJob =
   | { kind: 'make'; files: string; facts: SnapshotFacts }
   | { kind: 'verify' }
+  | { kind: 'digest'; folder: string }
   | { kind: 'unpack'; folder: string; owner: Owner | null }
   | { kind: 'clear'; folder: string; owner: Owner | null }
 

@@ -52,6 +52,10 @@ export interface Snapshots {
    * together, with `SnapshotRefused` when a retry is useless. Links are stored as links; sockets, pipes and devices are left out.
    */
   make(request: SnapshotRequest): { body: Readable; totals: Promise<SnapshotTotals> }
+  /**
+   * The totals of a folder to which nothing writes: equal to those of its archive. Rejects with `SnapshotRefused` when a retry is useless.
+   */
+  digest(folder: string, signal: AbortSignal): Promise<SnapshotTotals>
   /** Reads a whole archive back and compares every file with the manifest. Rejects with `SnapshotCorrupt`. */
   verify(file: FileHandle, signal: AbortSignal): Promise<SnapshotTotals>
   /**

@@ -134,6 +134,7 @@ export async function startHost(parts: HostParts) {
     sharedUid: parts.sharedUid,
     boot,
     confirm: lease.confirm,
+    warn: (facts: object, message: string) => log.warn(facts, message),
     routed: routeGate(db, hostId, boot),
     placement: withCrashPoints('placement', parts.placement),
     snapshots: withCrashPoints('snapshots', parts.snapshots),

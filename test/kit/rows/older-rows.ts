@@ -182,4 +182,7 @@ export const olderRows: Record<string, string> = {
       values ('${created}', '${ana}', 'k2', '{user/${ana}}', 100, now(), now(), now() + interval '95 s');
     insert into ai_days (user_id, key_id, day, requests, prompt_tokens, completion_tokens, refusals)
       values ('${ana}', 'k2', current_date, 1, 5, 5, '{"daily_limit_reached": 1}');`,
+
+  '054-install-cache': `
+    update deployments set no_cache = true, dependencies = 'reused from release 1' where app_id = '${shop}';`,
 }

@@ -21,6 +21,20 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
     keyGuessLimit: { keys: 20, withinMs: 60_000, blockMs: 300_000 },
     connectionCaps: { inAll: 2000, perAddress: 100 },
   },
+  // The decision install-cache.md: times and sizes.
+  'hosts/installs.ts': {
+    installRules: {
+      scheme: 1,
+      inputBytes: 4_194_304,
+      unpinnedHours: 24,
+      digestSeconds: 120,
+      copySeconds: 300,
+      memoryBytes: 402_653_184,
+      unusedDays: 30,
+      accountShare: 0.25,
+      freeBytes: 2_147_483_648,
+    },
+  },
   // Contract 5.6: MEMORY.
   'apps/app-config.ts': { memoryLimits: { minMb: 256, minWithAddressMb: 512, maxMb: 32_768 } },
   'archives/archive-names.ts': { nameLimits: { segmentBytes: 255, pathBytes: 4096, levels: 128 } },
