@@ -66,6 +66,8 @@ export interface Config {
     healthGateSeconds: number
     /** Concurrent fetches and builds. */
     buildSlots: number
+    /** Max size of its cache of install results; 0 = none. */
+    installCacheMb: number
     buildProxy: string | null
     /** A bundle of certificate authorities that build containers trust, for closed networks. */
     caBundle: string | null
@@ -168,6 +170,7 @@ export function parseConfig(environment: Environment, cwd: string): Config {
       firewall: oneOf(env, 'HOST_FIREWALL', ['auto', 'off']),
       healthGateSeconds: integer(env, 'HEALTH_GATE_SECONDS', 60),
       buildSlots: Math.max(1, integer(env, 'BUILD_SLOTS', 2)),
+      installCacheMb: integer(env, 'INSTALL_CACHE_MB', 4096),
       buildProxy: env.BUILD_PROXY ?? null,
       caBundle: env.BUILD_CA_BUNDLE ?? env.NODE_EXTRA_CA_CERTS ?? null,
       runtime: oneOf(env, 'CONTAINER_RUNTIME', ['runc', 'runsc']),

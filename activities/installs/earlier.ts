@@ -42,16 +42,16 @@ export async function forgetResult(volume: string, release: number): Promise<voi
   await writePrepared(folders, prepared)
 }
 
-/** The digest of an installed folder, by a child in one of the account's slots. Rejects when it cannot be made in time. */
+/** Digest and size of an installed folder, by a child in one of the account's slots. Rejects when it cannot be made in time. */
 export async function digestOf(
   snapshots: Pick<Snapshots, 'digest'>,
   folder: string,
   account: string,
   signal: AbortSignal,
-): Promise<string> {
+): Promise<{ digest: string; bytes: number }> {
   const leave = await placingSlots.enterUntil(account, signal)
   try {
-    return (await snapshots.digest(folder, deadlineSignal(installRules.digestSeconds * 1000, signal))).digest
+    return await snapshots.digest(folder, deadlineSignal(installRules.digestSeconds * 1000, signal))
   } finally {
     leave()
   }

@@ -1,14 +1,7 @@
 import { join } from 'node:path'
 import { runtimes } from '../../policy/runtimes.ts'
 import type { AppHostOptions } from '../app-host-options.ts'
-import {
-  exists,
-  type Installed,
-  keepDependencies,
-  type Prepared,
-  type ReleaseFolders,
-  writePrepared,
-} from '../releases/files.ts'
+import { exists, keepDependencies, type Prepared, type ReleaseFolders, writePrepared } from '../releases/files.ts'
 import { installRelease, runInstall } from '../releases/install.ts'
 import { installFolder } from '../releases/install-plan.ts'
 import { releasePlacement } from '../releases/placement-request.ts'
@@ -19,7 +12,7 @@ import { certificatesIn, installFacts, installKey } from './key.ts'
 
 /**
  * Runs the install step of a prepared release. Where it depends on some files only, it sees no others, and its result is recorded so that
- * it can be used again. Resolves to that record; null where there is none. Throws as `installRelease`.
+ * it can be used again. Throws as `installRelease`.
  */
 export async function installPrepared(
   host: AppHostOptions,
@@ -27,27 +20,33 @@ export async function installPrepared(
   folders: ReleaseFolders,
   prepared: Prepared & { install: string },
   signal: AbortSignal,
-): Promise<Installed | null> {
+): Promise<void> {
   const { install, inputs } = prepared
   const { dependencies } = runtimes[release.language]
   const files = inputs && (await inputFiles(await installFolder(folders), inputs.files))
   if (!dependencies || !inputs || !files) {
     await installRelease(host, release, folders, install, signal)
-    return null
+    return
   }
-  if (await exists(folders.dependencies)) return prepared.installed ?? null
+  if (await exists(folders.dependencies)) return
   await layInputs(folders, files, releasePlacement(host).ownerOf(release))
   const certificates = await certificatesIn(host.traits.caBundle)
   const { spec, imageId } = await runInstall(host, release, { install, folder: folders.install, byId: true }, signal)
   const output = join(folders.install, dependencies.from)
   // A folder that cannot be hashed in time serves this release, and no other.
-  const digest = await digestOf(host.snapshots, output, release.ownerId, signal).catch(() => null)
+  const made = await digestOf(host.snapshots, output, release.ownerId, signal).catch(() => null)
   signal.throwIfAborted()
   const facts = imageId && installFacts({ release, spec, imageId, architecture: process.arch, certificates, files })
-  const at = new Date().toISOString()
-  const installed = digest && facts ? { key: installKey(facts), facts, isPinned: inputs.isPinned, digest, at } : null
+  const at = new Date()
+  if (!made || !facts) {
+    await keepDependencies(folders, folders.install, dependencies.from)
+    return
+  }
+  const [key, { digest, bytes }] = [installKey(facts), made]
   // Before the folder gets its name: a record without its folder is used by no one.
-  if (installed) await writePrepared(folders, { ...prepared, installed })
+  const installed = { key, facts, isPinned: inputs.isPinned, digest, at: at.toISOString() }
+  await writePrepared(folders, { ...prepared, installed })
   await keepDependencies(folders, folders.install, dependencies.from)
-  return installed
+  const result = { folder: folders.dependencies, digest, bytes, at: at.getTime() }
+  host.installs?.keep(release.ownerId, key, result)
 }

@@ -1,4 +1,3 @@
-import * as deployments from '../../db/deploys/deployments.ts'
 import { ignoreError } from '../../lib/async/ignore-error.ts'
 import { changedFacts, type InstallFacts } from '../../policy/hosts/installs.ts'
 import { removeWhole } from '../app-files/trash.ts'
@@ -10,11 +9,12 @@ import type { Release } from '../releases/release.ts'
 import { digestOf, type Earlier, earlierWith, forgetResult, resultOf } from './earlier.ts'
 import { inputFiles } from './inputs.ts'
 import { certificatesIn, installFacts, installKey } from './key.ts'
+import { unpackStored } from './stored.ts'
 
 /** A digest that is being made while the files of a release are still on their way. */
 export interface Ahead {
   release: number
-  digest: Promise<string>
+  digest: Promise<{ digest: string }>
   end(): void
 }
 
@@ -22,6 +22,8 @@ export interface ReuseTerms {
   /** Number of the release that serves; 0 = none. */
   serving: number
   ahead: Ahead | null
+  /** Nothing that was installed before is used. */
+  isClean: boolean
   signal: AbortSignal
 }
 
@@ -53,19 +55,31 @@ export async function reuseInstall(
   plan: Prepared,
   terms: ReuseTerms,
 ): Promise<Prepared> {
+  if (plan.install === null && plan.dependenciesOf !== null)
+    return { ...plan, dependencies: `those of release ${plan.dependenciesOf}: the upload brings no others` }
   if (!plan.install || !plan.inputs) return plan
   const anew = (why: string): Prepared => ({ ...plan, dependencies: `installed anew: ${why}` })
-  if (await deployments.isCleanInstall(host.db, release.deploymentId))
-    return anew('a build without the cache was requested')
+  if (terms.isClean) return anew('a build without the cache was requested')
   const facts = await factsOf(host, release, folders, plan)
   if (!facts) return anew('the image for it is not at the host yet')
-  for (const earlier of await earlierWith(folders.volume, release.number, installKey(facts))) {
+  const key = installKey(facts)
+  for (const earlier of await earlierWith(folders.volume, release.number, key)) {
     const fault = await faultOf(host, release, folders, earlier, terms)
     if (fault) return anew(fault)
     await removeWhole(folders.volume, folders.build)
+    await host.installs?.use(release.ownerId, key)
     const dependencies = `reused from release ${earlier.release}, installed at ${earlier.installed.at}`
     return { install: null, dependenciesOf: earlier.release, dependencies }
   }
+  const stored = await unpackStored(
+    host,
+    release,
+    folders,
+    { key, facts, isPinned: plan.inputs.isPinned },
+    terms.signal,
+  )
+  if (stored === 'damaged') return anew('the stored result was damaged')
+  if (stored) return { install: null, dependenciesOf: null, ...stored }
   const before = await resultOf(folders.volume, terms.serving)
   return anew(before ? changesSince(before, facts) : 'there is no earlier result')
 }
@@ -95,7 +109,7 @@ async function faultOf(
 ): Promise<string | null> {
   const folder = releaseFolders(volume, release).dependencies
   const made = ahead?.release === release ? ahead.digest : digestOf(snapshots, folder, ownerId, signal)
-  const digest = await made.catch((error: Error) => error)
+  const digest = await made.then(({ digest }) => digest).catch((error: Error) => error)
   signal.throwIfAborted()
   if (digest === installed.digest) return null
   if (typeof digest !== 'string') {

@@ -1,5 +1,5 @@
 import * as apps from '../../db/apps/apps.ts'
-import { recordDependencies } from '../../db/deploys/deployments.ts'
+import { isCleanInstall, recordDependencies } from '../../db/deploys/deployments.ts'
 import type { Owner } from '../../lib/folders/owner.ts'
 import type { AppHostOptions } from '../app-host-options.ts'
 import { digestAhead, type ReuseTerms, reuseInstall } from '../installs/reuse.ts'
@@ -35,11 +35,12 @@ async function bringAndPlan(
   release: Release,
   folders: ReleaseFolders,
   owner: Owner | null,
-  { serving, ahead, signal }: ReuseTerms,
+  { serving, ahead, signal }: Omit<ReuseTerms, 'isClean'>,
 ): Promise<Prepared> {
   const configured = { ...release, ...(await bringSource(host, release, folders, owner, signal)) }
   const app = await apps.loadApp(host.db, release.appId)
-  const where = { volume: folders.volume, app, owner, configNames: host.traits.configNames, signal }
+  const isClean = await isCleanInstall(host.db, release.deploymentId)
+  const where = { volume: folders.volume, app, owner, configNames: host.traits.configNames, isClean, signal }
   const plan = await planInstall(configured, where)
-  return reuseInstall(host, configured, folders, plan, { serving, ahead, signal })
+  return reuseInstall(host, configured, folders, plan, { serving, ahead, isClean, signal })
 }

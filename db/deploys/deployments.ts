@@ -24,7 +24,7 @@ export interface DeploymentRow {
   trigger: 'upload' | 'webhook' | 'app' | 'restore'
   filename: string | null
   restart: boolean
-  /** Its dependencies are installed anew, whatever lies in a cache. */
+  /** Its dependencies are installed anew, whatever a cache holds. */
   no_cache: boolean
   /** Where its dependencies come from, in words; null for one of an older version, and until that is known. */
   dependencies: string | null
@@ -45,6 +45,8 @@ export interface NewDeployment {
   /** 40 hex: the commit, or the start of the archive's sha256. */
   revision: string
   segmentId: string | null
+  /** Its dependencies are installed anew, whatever a cache holds. */
+  noCache?: boolean
 }
 
 /** Opens a deployment in state pending, with its first event. */
@@ -58,6 +60,7 @@ export async function openDeployment(db: Db, deployment: NewDeployment): Promise
     source: deployment.source,
     revision: deployment.revision,
     segment_id: deployment.segmentId,
+    no_cache: deployment.noCache ?? false,
   })
   await db('deployment_events').insert({ deployment_id: id, state: 'pending' })
   return { id }

@@ -27,7 +27,7 @@ export interface DeployRequest {
   restart?: boolean
   /** The configuration file that an upload brought, parsed; the release adopts it. */
   config?: AppConfigFile | null
-  /** True: its dependencies are installed anew, whatever lies in a cache. */
+  /** True: its dependencies are installed anew, whatever a cache holds. */
   noCache?: boolean
   /** True: it waits for `db/acceptance.ts` to confirm it. Else it is in the queue with the commit. */
   accepting?: boolean

@@ -13,11 +13,20 @@ export interface HostRow {
   database_images: Record<string, string>
   /** Ids of images that the host has, by name. */
   database_image_ids: Record<string, string>
+  /** Its cache of install results; null without one, and for a host of an older version. */
+  install_cache: InstallCacheSize | null
   draining: boolean
   last_seen_at: Date
   /** When an operator declared it permanently lost. */
   forgotten_at: Date | null
   reachable: boolean
+}
+
+/** What a host's cache of install results holds, and what it may hold. */
+export interface InstallCacheSize {
+  results: number
+  mb: number
+  maxMb: number
 }
 
 const reachable = (db: Db) =>
@@ -57,6 +66,13 @@ export async function recordHostSeen(db: Db, id: string): Promise<void> {
 export async function recordProtection(db: Db, id: string, name: string, state: string): Promise<void> {
   const protections = db.raw('protections || jsonb_build_object(?::text, ?::text)', [name, state])
   await db('hosts').where({ id }).update({ protections })
+}
+
+/** Records what the cache of install results of a host holds, for operators. */
+export async function recordInstallCache(db: Db, id: string, size: InstallCacheSize | null): Promise<void> {
+  await db('hosts')
+    .where({ id })
+    .update({ install_cache: size && JSON.stringify(size) })
 }
 
 /** Makes a host unreachable at once, when it shuts down. */

@@ -16,6 +16,7 @@ import { openFirewall } from '../../activities/firewall/iptables.ts'
 import { type Firewall, firewallState, proxyAddress } from '../../activities/firewall/port.ts'
 import { gitCli } from '../../activities/git/cli.ts'
 import type { FetchRequest, Git } from '../../activities/git/port.ts'
+import type { InstallCache } from '../../activities/installs/port.ts'
 import type { ObjectStore } from '../../activities/objects/port.ts'
 import { openObjectStore } from '../../activities/objects/select.ts'
 import type { Placement } from '../../activities/placement/port.ts'
@@ -33,6 +34,7 @@ import { demandMasterKey } from '../../policy/keys.ts'
 import { rootfsMaker } from '../../runtimes/rootfs.ts'
 import { openGitProvider } from '../git-provider.ts'
 import { deployCredentials } from './credentials.ts'
+import { openInstallResults } from './install-results.ts'
 import { startVariables } from './variables.ts'
 
 /** The parts of a container host. */
@@ -51,6 +53,8 @@ export interface HostParts {
   /** The user that owns every application's files if the process is not root; null = each application has its own. */
   sharedUid: number | null
   capacity: { memoryMb: number; diskMb: number }
+  /** Null without one. */
+  installs: InstallCache | null
   /** Folder of prepared data folders of databases, beside that of images. */
   templateCache: string
   /** Which protections are on, or the reason why not, for the summary of `berth up` and `berth doctor`. */
@@ -116,6 +120,8 @@ export async function openHost(config: Config, log: Logger): Promise<HostParts> 
   })
   const children = archives()
   const uid = process.getuid?.() ?? 0
+  const packer = snapshots()
+  const installs = await openInstallResults({ folder: root, maxMb: config.host.installCacheMb, snapshots: packer, log })
   return {
     config,
     log,
@@ -137,8 +143,10 @@ export async function openHost(config: Config, log: Logger): Promise<HostParts> 
     templateCache: templateCache(),
     capacity: {
       memoryMb,
-      diskMb: await diskMb(root),
+      // What the cache may use is not for applications.
+      diskMb: Math.max(0, (await diskMb(root)) - (installs ? config.host.installCacheMb : 0)),
     },
+    installs,
     protections: {
       quota: quotaNotice === null ? 'enforced' : `checked, not enforced: ${quotaNotice}`,
       firewall: look ? firewallState(look) : `off: ${firewallNotice}`,
@@ -147,7 +155,7 @@ export async function openHost(config: Config, log: Logger): Promise<HostParts> 
     },
     bootId: thisMachine().bootId ?? 'unknown',
     placement: placement(),
-    snapshots: snapshots(),
+    snapshots: packer,
     git: gitCli({ caBundle: config.host.caBundle }),
     gitLimits: {
       maxBytes: config.git.maxMb * MiB,
@@ -157,6 +165,7 @@ export async function openHost(config: Config, log: Logger): Promise<HostParts> 
     credentials: deployCredentials(db, config, await openGitProvider(config)),
     variables: startVariables(db, config),
     async close() {
+      await installs?.close()
       await children.close()
       await db.destroy()
     },

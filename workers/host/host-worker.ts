@@ -31,6 +31,7 @@ import { type HostParts, hostFolder } from './host-parts.ts'
 import { serveHostQueues } from './host-queues.ts'
 import { HostRounds } from './host-rounds.ts'
 import { watchHost } from './host-watch.ts'
+import { watchInstallResults } from './install-results.ts'
 import { OutputReaders } from './output-readers.ts'
 import { serveHost } from './server/host-server.ts'
 
@@ -123,6 +124,7 @@ export async function startHost(parts: HostParts) {
     watchMetrics({ db, engine, hostId, log }, acting),
     watchFirewall({ db, firewall: parts.firewall, hostId, log }, acting),
     watchDisks({ db, volumes, hostId, log }, acting),
+    watchInstallResults({ db, installs: parts.installs, hostId, log }, acting),
   ]
   const options = {
     db,
@@ -134,6 +136,7 @@ export async function startHost(parts: HostParts) {
     sharedUid: parts.sharedUid,
     boot,
     confirm: lease.confirm,
+    ...(parts.installs && { installs: withCrashPoints('installs', parts.installs) }),
     warn: (facts: object, message: string) => log.warn(facts, message),
     routed: routeGate(db, hostId, boot),
     placement: withCrashPoints('placement', parts.placement),

@@ -91,7 +91,7 @@ test('dependencies of which one byte, mode, name or link has changed are install
 
 test('a result is not used again without its folder, in another image, or once it is too old', async t => {
   t.timeout(110_000)
-  const { app, host } = await hostOf(t)
+  const { app, host, installs } = await hostOf(t)
   const { push, volume } = await app()
   const { folders, release } = await push(npmFiles())
   const prepared = await preparedOf(volume, release.number)
@@ -106,11 +106,15 @@ test('a result is not used again without its folder, in another image, or once i
   Object.assign(host.engine, { imageId })
 
   const old = { ...prepared.installed!, isPinned: false, at: new Date(Date.now() - 25 * 3_600_000).toISOString() }
+  await installs.settled()
+  await installs.drop(release.ownerId, prepared.installed!.key)
   await writePrepared(folders, { ...prepared, installed: old })
   await t.throwsAsync(push(npmFiles()), { message: /exit code 1/ })
   await writePrepared(folders, { ...prepared, installed: { ...old, at: new Date().toISOString() } })
   t.regex((await push(npmFiles())).words, /^reused/)
   await rm(releaseFolders(volume, 2).dependencies, { recursive: true })
+  await installs.settled()
+  await installs.drop(release.ownerId, prepared.installed!.key)
   await t.throwsAsync(push(npmFiles()), { message: /exit code 1/ })
 })
 

@@ -4,6 +4,7 @@ import { dirname, join } from 'node:path'
 import type { ExecutionContext } from 'ava'
 import type { AppHostOptions } from '../../../activities/app-host-options.ts'
 import type { FetchRequest } from '../../../activities/git/port.ts'
+import { openInstallCache } from '../../../activities/installs/cache.ts'
 import { installPrepared } from '../../../activities/installs/isolated.ts'
 import { bringRelease } from '../../../activities/releases/bringing.ts'
 import { type Prepared, readPrepared, releaseFolders } from '../../../activities/releases/files.ts'
@@ -16,6 +17,7 @@ import type { Db } from '../../../db/database.ts'
 import { transaction } from '../../../db/database.ts'
 import { readLog } from '../../../db/deploys/deployments.ts'
 import { queueDeploy } from '../../../db/deploys/deploys.ts'
+import { MiB } from '../../../lib/bytes.ts'
 import { rows } from '../rows/rows.ts'
 
 export type Files = Record<string, string>
@@ -45,21 +47,35 @@ export const npmFiles = (version = '1.0.0'): Files => ({
 interface PushTerms {
   /** Without the cache. */
   clean?: boolean
-  /** Runs instead of the planned step. */
+  /** What the container runs instead of the planned step, as if its packages did that. */
   install?: string
 }
 
 /** A host that brings pushes to applications, on plain folders. `engine` runs install steps. */
+/** Its archives of install results lie in `installs` of its folder. */
 export async function installingHost(t: ExecutionContext, db: Db, hostId: string, engine: AppHostOptions['engine']) {
   const root = await mkdtemp(join(tmpdir(), 'berth-installs-'))
   await chmod(root, 0o755)
   t.teardown(() => rm(root, { recursive: true, force: true }))
   const volumes = { ...folderVolumes(join(root, 'volumes')), flush: async () => {} }
   const warnings: string[] = []
+  const warn = (_: object, message: string) => void warnings.push(message)
+  const installs = await openInstallCache({
+    root: join(root, 'installs'),
+    maxBytes: 512 * MiB,
+    snapshots: snapshots(),
+    warn,
+  })
+  t.teardown(() => installs.close())
   let pushed: Files = {}
+  let instead: string | undefined
+  const running: AppHostOptions['engine'] = {
+    ...engine,
+    runToEnd: (spec, ...rest) => engine.runToEnd(instead ? { ...spec, command: ['sh', '-c', instead] } : spec, ...rest),
+  }
   const host = {
     db,
-    engine,
+    engine: running,
     volumes,
     traits: { id: hostId, runtime: 'runc', configNames: [], buildProxy: null, caBundle: null },
     sharedUid: process.getuid!() === 0 ? null : process.getuid!(),
@@ -67,11 +83,13 @@ export async function installingHost(t: ExecutionContext, db: Db, hostId: string
     git: { fetch: ({ folder }: Pick<FetchRequest, 'folder'>) => lay(folder, pushed) },
     gitLimits: {},
     credentials: async () => null,
-    warn: (_: object, message: string) => warnings.push(message),
+    installs,
+    warn,
   } as unknown as AppHostOptions
 
   async function app(ownerId?: string) {
     const owner = ownerId ?? (await rows(db).user()).id
+    await rows(db).host(hostId) // seen now
     const { app } = await rows(db).app(owner)
     await db('apps').where({ id: app.id }).update({ host_id: hostId })
     await volumes.ensure(app.id, 100, app.uid)
@@ -80,6 +98,7 @@ export async function installingHost(t: ExecutionContext, db: Db, hostId: string
     /** Prepares a push and installs what it needs; it serves then. */
     async function push(files: Files, changes: Partial<Release> = {}, { clean = false, install }: PushTerms = {}) {
       pushed = files
+      instead = install
       const deploy = {
         appId: app.id,
         ownerId: owner,
@@ -106,7 +125,7 @@ export async function installingHost(t: ExecutionContext, db: Db, hostId: string
       const signal = AbortSignal.timeout(100_000)
       const prepared = await bringRelease(host, release, folders, releasePlacement(host).ownerOf(release), signal)
       if (prepared.install)
-        await installPrepared(host, release, folders, { ...prepared, install: install ?? prepared.install }, signal)
+        await installPrepared(host, release, folders, { ...prepared, install: prepared.install }, signal)
       await db('apps').where({ id: app.id }).update({ release: release.number })
       await db('operations').where({ target_id: app.id }).update({ state: 'success' })
       const words: string = (await db('deployments').where({ id: row.id }).first()).dependencies
@@ -116,7 +135,7 @@ export async function installingHost(t: ExecutionContext, db: Db, hostId: string
     return { ...app, volume, push, serving: async () => (await loadApp(db, app.id))!.release }
   }
 
-  return { host, root, app, warnings }
+  return { host, root, app, installs, warnings }
 }
 
 export const preparedOf = async (volume: string, release: number): Promise<Prepared> =>

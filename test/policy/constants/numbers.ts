@@ -433,6 +433,7 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
       databaseImageIds: 15,
       liveStreams: 20,
       refusals: 30,
+      installResults: 300,
       mail: 10,
       planEnds: 15,
       sweep: 60,
