@@ -16,6 +16,8 @@ export interface InstallCacheOptions {
   root: string
   maxBytes: number
   snapshots: Pick<Snapshots, 'make'>
+  /** Free space that it leaves on the disk. */
+  freeBytes?: number
   warn?(facts: object, message: string): void
 }
 
@@ -27,12 +29,8 @@ const accountName = /^[\w-]{1,64}$/
 const dayMs = 86_400_000
 
 /** Opens the archives below `root`; removes what a killed process left half-written. One process at a time. */
-export async function openInstallCache({
-  root,
-  maxBytes,
-  snapshots,
-  warn,
-}: InstallCacheOptions): Promise<InstallCache> {
+export async function openInstallCache(options: InstallCacheOptions): Promise<InstallCache> {
+  const { root, maxBytes, snapshots, freeBytes = installRules.freeBytes, warn } = options
   const shelf = new Shelf(maxBytes, maxBytes * installRules.accountShare)
   const ending = new AbortController()
   const underWay = new Set<Promise<void>>()
@@ -69,7 +67,7 @@ export async function openInstallCache({
     const writing = shelf.begin(account)
     try {
       const { bavail, bsize } = await statfs(root)
-      if (bavail * bsize - Math.min(result.bytes, shelf.shareBytes) < installRules.freeBytes)
+      if (bavail * bsize - Math.min(result.bytes, shelf.shareBytes) < freeBytes)
         throw new Error('The disk of the host has too little free space.')
       await mkdir(join(root, account), { mode: 0o700, recursive: true })
       const signal = deadlineSignal(installRules.copySeconds * 1000, ending.signal)

@@ -1,7 +1,7 @@
 import type { FileHandle } from 'node:fs/promises'
 
 /** The result of an install step, in an installed folder or an archive of it. */
-export interface StoredResult {
+interface StoredResult {
   /** Digest of its files (activities/snapshots/port.ts). */
   digest: string
   /** When it was installed, in ms since 1970. */

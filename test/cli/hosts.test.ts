@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import test from 'ava'
 import { hostLines, hostsCommand } from '../../cli/hosts.ts'
-import { findHost, listHosts, recordHostLeft } from '../../db/hosts/hosts.ts'
+import { findHost, listHosts, recordHostLeft, recordInstallCache } from '../../db/hosts/hosts.ts'
 import { operatorHere } from '../kit/actors/operator-command.ts'
 import { productArguments } from '../kit/product.ts'
 import { rows } from '../kit/rows/rows.ts'
@@ -24,9 +24,12 @@ test.serial('hosts are listed with their reservations and whether they answer', 
   await make.host('h2')
   await recordHostLeft(db, 'h2')
   await db('hosts').where({ id: 'h1' }).update({ draining: true })
+  await recordInstallCache(db, 'h1', { results: 3, mb: 120, maxMb: 4096 })
   const [first, second] = await hostLines(db, 1024)
   t.like(first, { name: 'h1', state: 'draining', apps: 2, databases: 1, reserved_mb: 2048, memory_mb: 8192 })
   t.like(first, { reserved_disk_mb: 8 * 1024, disk_mb: (await findHost(db, 'h1'))!.disk_mb })
+  t.like(first, { install_results: 3, install_cache_mb: 120, install_cache_max_mb: 4096 })
+  t.like(second, { install_results: null, install_cache_mb: null, install_cache_max_mb: null })
   t.deepEqual(first?.protections, { quota: 'enforced' })
   t.like(second, { name: 'h2', state: 'silent', apps: 0, databases: 0, reserved_mb: 0, last_seen_at: null })
 })

@@ -1,6 +1,11 @@
+import { spawn } from 'node:child_process'
+import { randomBytes } from 'node:crypto'
+import { once } from 'node:events'
 import { mkdir, mkdtemp, readdir, readFile, rm, symlink, truncate, utimes, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { fileURLToPath } from 'node:url'
 import test, { type ExecutionContext } from 'ava'
 import { openInstallCache } from '../../../activities/installs/cache.ts'
 import { SnapshotCorrupt } from '../../../activities/snapshots/port.ts'
@@ -8,6 +13,11 @@ import { snapshots } from '../../../activities/snapshots/process.ts'
 import { MiB } from '../../../lib/bytes.ts'
 
 const made = snapshots()
+const program = [
+  '--import',
+  import.meta.resolve('tsx'),
+  fileURLToPath(new URL('../../kit/children/keep-installs.ts', import.meta.url)),
+]
 const signal = new AbortController().signal
 const keyOf = (n: number) => n.toString(16).padStart(64, '0')
 
@@ -28,7 +38,7 @@ async function scene(t: ExecutionContext, maxBytes = 64 * MiB) {
   async function result(bytes = 1000, at = Date.now()) {
     const source = join(folder, String(++number))
     await mkdir(join(source, 'a'), { recursive: true })
-    await writeFile(join(source, 'a/file'), await randomOf(bytes), { mode: 0o750 })
+    await writeFile(join(source, 'a/file'), randomBytes(bytes), { mode: 0o750 })
     await symlink('../a/file', join(source, 'a/link'))
     return { folder: source, at, ...(await made.digest(source, signal)) }
   }
@@ -40,11 +50,6 @@ async function scene(t: ExecutionContext, maxBytes = 64 * MiB) {
   }
 
   return { root, options, warnings, result, unpacked, cache: await openInstallCache(options) }
-}
-
-const randomOf = async (bytes: number) => {
-  const { randomBytes } = await import('node:crypto')
-  return randomBytes(bytes)
 }
 
 test('a stored result is unpacked as it was installed, also by a later process', async t => {
@@ -185,6 +190,38 @@ test('a later result replaces the one of the same key, also across a kill', asyn
   await opened?.file.close()
 })
 
+test('a process that is killed while it stores results leaves whole ones, and no others', async t => {
+  t.timeout(110_000)
+  const { root, options, result, unpacked } = await scene(t, 8 * MiB)
+  const { folder, digest } = await result(600_000)
+  const names = async () => (await readdir(join(root, 'ana')).catch(() => [])).sort()
+  let kills = 0
+  for (let round = 0; round < 8; round++) {
+    const child = spawn(process.execPath, [...program, root, folder, String(8 * MiB)], { stdio: 'ignore' })
+    const ended = once(child, 'exit')
+    const before = (await names()).join()
+    // Half of them while an archive is being written, the others right after one got its name.
+    const reached = (all: string[]) =>
+      round % 2
+        ? all.some(name => name.endsWith('.new'))
+        : all.join() !== before && !all.some(name => name.endsWith('.new'))
+    while (!reached(await names()) && child.exitCode === null) await sleep(1)
+    child.kill('SIGKILL')
+    const [, signal] = await ended
+    if (signal === 'SIGKILL') kills++
+
+    const cache = await openInstallCache(options)
+    t.true((await names()).every(name => name.endsWith('.zip')))
+    t.is((await names()).length, cache.size().entries)
+    t.true(cache.size().bytes <= 2 * MiB)
+    for (const name of await names()) {
+      const opened = await cache.open('ana', name.slice(0, 64))
+      t.is((await unpacked(opened!.file)).digest, digest)
+    }
+  }
+  t.is(kills, 8)
+})
+
 test('results of deleted accounts, and those that were not used for 30 days, are removed', async t => {
   const { cache, result, root, options } = await scene(t)
   for (const account of ['ana', 'bob', 'carl']) cache.keep(account, keyOf(1), await result())
@@ -197,6 +234,15 @@ test('results of deleted accounts, and those that were not used for 30 days, are
   await later.sweep(async accounts => new Set(accounts.filter(account => account !== 'carl')))
   t.deepEqual(await readdir(root), ['ana'])
   t.is(later.size().entries, 1)
+})
+
+test('nothing is stored when the disk of the host has too little free space', async t => {
+  const { options, result, warnings } = await scene(t)
+  const cache = await openInstallCache({ ...options, freeBytes: Number.MAX_SAFE_INTEGER })
+  cache.keep('ana', keyOf(1), await result())
+  await cache.settled()
+  t.is(await cache.open('ana', keyOf(1)), null)
+  t.deepEqual(warnings, ['The disk of the host has too little free space.'])
 })
 
 test('what is being packed when the host ends is given up', async t => {
