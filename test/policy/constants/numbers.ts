@@ -21,7 +21,7 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
     keyGuessLimit: { keys: 20, withinMs: 60_000, blockMs: 300_000 },
     connectionCaps: { inAll: 2000, perAddress: 100 },
   },
-  // The decision install-cache.md: times and sizes.
+  // H20, H23: 24 hours, 30 days, a quarter, 2 GB free. The decision install-cache.md says why.
   'hosts/installs.ts': {
     installRules: {
       scheme: 1,
