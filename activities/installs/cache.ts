@@ -106,6 +106,8 @@ export async function openInstallCache(options: InstallCacheOptions): Promise<In
     async open(account, key) {
       const entry = shelf.find(account, key)
       const file = entry && (await open(pathOf(entry), readFlags).catch(unlessMissing))
+      // Another process may have removed it, such as one that waits to become this host.
+      if (entry && !file) shelf.forget(entry)
       if (!entry || !file) return null
       await touch(entry)
       return { digest: entry.digest, at: entry.at, file }

@@ -26,6 +26,9 @@ const otherLocks = ['pnpm-lock.yaml', 'yarn.lock']
 /** Scripts of the project itself that package managers run with an installation. */
 export const installScripts = /^(pre|post)?(install|prepare)$|^prepublish$|^pnpm:devPreinstall$/
 
+/** Scripts that npm runs when an installation has changed `node_modules`. */
+const changeScripts = /^(pre|post)?dependencies$/
+
 /** Packages whose scripts read only their own folder. */
 const ownFolderOnly: ReadonlySet<string> = new Set([
   ...[
@@ -97,7 +100,7 @@ const packageLists = ['dependencies', 'devDependencies', 'optionalDependencies',
 function ofManifest(manifest: Fields): string | null {
   const scripts = manifest.scripts ?? {}
   if (typeof scripts !== 'object') return 'the scripts of package.json cannot be read'
-  const script = Object.keys(scripts).find(name => installScripts.test(name))
+  const script = Object.keys(scripts).find(name => installScripts.test(name) || changeScripts.test(name))
   if (script) return `the script "${script}" of package.json may read other files`
   if (!isEmpty(manifest.workspaces)) return 'package.json has workspaces'
   for (const list of packageLists) {

@@ -44,7 +44,16 @@ test('a source of a package that may be a file of the project rules out the reus
 
 test('scripts of the project, workspaces and files that steer package managers rule out the reuse', t => {
   const manifest = (fields: object) => reasonOf({ ...usual, 'package.json': JSON.stringify(fields) })
-  for (const script of ['preinstall', 'install', 'postinstall', 'prepare', 'postprepare', 'prepublish'])
+  for (const script of [
+    'preinstall',
+    'install',
+    'postinstall',
+    'prepare',
+    'postprepare',
+    'prepublish',
+    'dependencies',
+    'postdependencies',
+  ])
     t.regex(manifest({ scripts: { [script]: 'true' } }) ?? '', new RegExp(`"${script}"`))
   t.is(manifest({ scripts: { build: 'x', start: 'y', test: 'z' } }), null)
   t.is(manifest({ workspaces: [] }), null)

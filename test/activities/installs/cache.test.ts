@@ -205,7 +205,7 @@ test('a process that is killed while it stores results leaves whole ones, and no
       round % 2
         ? all.some(name => name.endsWith('.new'))
         : all.join() !== before && !all.some(name => name.endsWith('.new'))
-    while (!reached(await names()) && child.exitCode === null) await sleep(1)
+    for (let tries = 0; tries < 20_000 && !reached(await names()); tries++) await sleep(1)
     child.kill('SIGKILL')
     const [, signal] = await ended
     if (signal === 'SIGKILL') kills++
