@@ -1,5 +1,5 @@
 import { ignoreError } from '../../lib/async/ignore-error.ts'
-import { changedFacts, type InstallFacts } from '../../policy/hosts/installs.ts'
+import { changedFacts, type InstallFacts, isFresh } from '../../policy/hosts/installs.ts'
 import { removeWhole } from '../app-files/trash.ts'
 import type { AppHostOptions } from '../app-host-options.ts'
 import { buildContainer } from '../containers/spec.ts'
@@ -123,6 +123,8 @@ async function faultOf(
 
 function changesSince({ release, installed }: Earlier, facts: InstallFacts): string {
   const changes = changedFacts(installed.facts, facts)
-  if (changes.length === 0) return `the result of release ${release} is too old, as not every version is pinned`
-  return `since release ${release} changed ${changes.join(', ')}`
+  if (changes.length > 0) return `since release ${release} changed ${changes.join(', ')}`
+  return isFresh(Date.parse(installed.at), installed.isPinned, Date.now())
+    ? `the result of release ${release} is no longer there`
+    : `the result of release ${release} is too old, as not every version is pinned`
 }

@@ -101,8 +101,9 @@ test('a result is not used again without its folder, in another image, or once i
   Object.assign(host.engine, { imageId: otherImage, runToEnd: async () => ({ exitCode: 1, oom: false }) })
   await t.throwsAsync(push(npmFiles()), { message: /exit code 1/ })
   const { db } = await database
-  const last = await db('deployments').where({ app_id: release.appId }).orderBy('release', 'desc').first()
-  t.is(last.dependencies, 'installed anew: since release 2 changed the image')
+  const lastWords = async () =>
+    (await db('deployments').where({ app_id: release.appId }).orderBy('release', 'desc').first()).dependencies
+  t.is(await lastWords(), 'installed anew: since release 2 changed the image')
   Object.assign(host.engine, { imageId })
 
   const old = { ...prepared.installed!, isPinned: false, at: new Date(Date.now() - 25 * 3_600_000).toISOString() }
@@ -110,12 +111,14 @@ test('a result is not used again without its folder, in another image, or once i
   await installs.drop(release.ownerId, prepared.installed!.key)
   await writePrepared(folders, { ...prepared, installed: old })
   await t.throwsAsync(push(npmFiles()), { message: /exit code 1/ })
+  t.is(await lastWords(), 'installed anew: the result of release 2 is too old, as not every version is pinned')
   await writePrepared(folders, { ...prepared, installed: { ...old, at: new Date().toISOString() } })
   t.regex((await push(npmFiles())).words, /^reused/)
   await rm(releaseFolders(volume, 2).dependencies, { recursive: true })
   await installs.settled()
   await installs.drop(release.ownerId, prepared.installed!.key)
   await t.throwsAsync(push(npmFiles()), { message: /exit code 1/ })
+  t.is(await lastWords(), 'installed anew: the result of release 2 is no longer there')
 })
 
 test('a build without the cache installs anew, and later pushes use its result', async t => {
@@ -129,4 +132,30 @@ test('a build without the cache installs anew, and later pushes use its result',
   const next = await push(npmFiles())
   t.regex(next.words, new RegExp(`^reused from release ${clean.release.number},`))
   t.is((await readdir(join(volume, 'releases'))).length, 3)
+})
+
+test('requirements of pip are used again too, for a day where not every version is pinned', async t => {
+  t.timeout(170_000)
+  const { app, host, installs } = await hostOf(t)
+  const { push, volume } = await app()
+  const python = { language: 'python', runtimeVersion: '3.11', main: 'app.py' } as const
+  await host.engine.ensureImage('berth/python:3.11')
+  // For another version of Python: pip asks no registry for it.
+  const files = (requirements: string): Files => ({ 'app.py': '', 'requirements.txt': requirements })
+  const first = await push(files('elsewhere; python_version < "3"\n'), python)
+  t.true(first.installs)
+  const { installed } = await preparedOf(volume, first.release.number)
+  t.false(installed?.isPinned)
+  t.regex(
+    (await push({ ...files('elsewhere; python_version < "3"\n'), 'app.py': 'x' }, python)).words,
+    /^reused from release 2/,
+  )
+  const changed = await push(files('elsewhere; python_version < "2"\n'), python)
+  t.is(changed.words, 'installed anew: since release 2 changed requirements.txt')
+  const more = await push({ ...files('-r more.txt\n'), 'more.txt': 'elsewhere; python_version < "3"\n' }, python)
+  t.regex(
+    more.words,
+    /^installed, and not for reuse: requirements.txt has a line that may name another file: -r more.txt/,
+  )
+  await installs.settled()
 })
