@@ -71,6 +71,8 @@ export async function reuseInstall(
     const dependencies = `reused from release ${earlier.release}, installed at ${earlier.installed.at}`
     return { install: null, dependenciesOf: earlier.release, dependencies }
   }
+  // It would keep one of the account's slots.
+  terms.ahead?.end()
   const stored = await unpackStored(
     host,
     release,
