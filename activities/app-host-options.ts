@@ -6,6 +6,7 @@ import type { HostTraits } from './containers/spec.ts'
 import type { FetchRequest, Git } from './git/port.ts'
 import type { Boot } from './hosts/boot.ts'
 import type { RouteGate } from './hosts/route-gate.ts'
+import type { InstallCache } from './installs/port.ts'
 import type { ObjectStore } from './objects/port.ts'
 import type { Placement } from './placement/port.ts'
 import type { DecisionOptions } from './releases/decision.ts'
@@ -48,4 +49,8 @@ export interface AppHostOptions extends DecisionOptions {
   /** Awaited before a container with a port is started; omitted where there are no routes. */
   routed?: RouteGate
   confirm?: GuardedStepsOptions['confirm']
+  /** Results of install steps; omitted = only earlier releases of an application lend theirs. */
+  installs?: InstallCache
+  /** Reports to operators what no one else sees. */
+  warn?(facts: object, message: string): void
 }

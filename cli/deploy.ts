@@ -29,6 +29,7 @@ interface DeployOptions {
   key?: string
   url?: string
   wait: string
+  cache: boolean
   json?: boolean
 }
 
@@ -44,7 +45,12 @@ export interface Deployed {
 }
 
 /** Zips a folder, uploads the zip, and follows the deployment until the application answers, with a line for each step. Throws `Refused` or `DeployFailed`. */
-export async function deploy(target: Target, source: string, seconds: number, say: Say): Promise<Deployed> {
+export async function deploy(
+  target: Target,
+  source: string,
+  { seconds, noCache = false }: { seconds: number; noCache?: boolean },
+  say: Say,
+): Promise<Deployed> {
   const folder = await mkdtemp(join(tmpdir(), 'berth-deploy-'))
   try {
     const path = resolve(source)
@@ -53,7 +59,7 @@ export async function deploy(target: Target, source: string, seconds: number, sa
     })
     const archive = stats.isDirectory() ? join(folder, `${basename(path)}.zip`) : path
     if (archive !== path) say(`Zipped ${await archiveFolder(path, archive)} files of ${basename(path)}`)
-    const { app, operationId } = await uploadArchive(target, archive)
+    const { app, operationId } = await uploadArchive(target, archive, { noCache })
     say(`Uploaded as ${app.id}; starting it`)
     const deploymentId = await step(say, `deploying ${app.name}`, () => followApp(target, app, seconds, say)).catch(
       async error => {
@@ -113,12 +119,13 @@ export function deployCommand(program: Command): void {
     .option('--key <key>', "API key; default: that of berth login, or of this machine's first account")
     .option('--url <url>', 'API of another platform')
     .option('--wait <seconds>', 'maximum time to follow the deployment', '600')
+    .option('--no-cache', 'install its dependencies anew, without the result of an earlier install step')
     .option('--json', 'print the outcome as one JSON object; progress goes to stderr')
-    .action(async (source: string, { key, url, wait, json }: DeployOptions) => {
+    .action(async (source: string, { key, url, wait, cache, json }: DeployOptions) => {
       const target = url
         ? remoteTarget(url, key)
         : await withInstallation(async own => ({ ...localTarget(own), ...(key ? { apiKey: key } : {}) }))
-      const done = deploy(target, source, Number(wait), sayOnStderr)
+      const done = deploy(target, source, { seconds: Number(wait), noCache: !cache }, sayOnStderr)
       const { app, deploymentId } = await (json ? done.catch(failedInJson) : done)
       const address = app.domain ? addressOf(target, app.domain) : null
       if (json) console.log(JSON.stringify(deployView({ app, deploymentId }, address)))

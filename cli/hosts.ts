@@ -18,6 +18,10 @@ interface HostLine {
   memory_mb: number
   reserved_disk_mb: number
   disk_mb: number
+  /** Of its cache of install results; null without one. */
+  install_cache_mb: number | null
+  install_cache_max_mb: number | null
+  install_results: number | null
   last_seen_at: string | null
   protections: Record<string, string>
   builds: Record<string, BuildFact>
@@ -70,6 +74,9 @@ export async function hostLines(db: Db, diskMbPer256Mb: number): Promise<HostLin
     memory_mb: host.memory_mb,
     reserved_disk_mb: (reserved.get(host.id)?.diskUnits ?? 0) * diskMbPer256Mb,
     disk_mb: host.disk_mb,
+    install_cache_mb: host.install_cache?.mb ?? null,
+    install_cache_max_mb: host.install_cache?.maxMb ?? null,
+    install_results: host.install_cache?.results ?? null,
     last_seen_at: host.last_seen_at.getTime() === 0 ? null : host.last_seen_at.toISOString(),
     protections: host.protections,
     builds: host.builds,
@@ -82,7 +89,7 @@ function stateOf({ reachable, draining, forgotten_at }: HostRow): HostLine['stat
 }
 
 function table(lines: HostLine[]): string {
-  const head = ['NAME', 'STATE', 'ADDRESS', 'APPS', 'DATABASES', 'MEMORY', 'DISK', 'PROTECTIONS']
+  const head = ['NAME', 'STATE', 'ADDRESS', 'APPS', 'DATABASES', 'MEMORY', 'DISK', 'INSTALLS', 'PROTECTIONS']
   const rows = lines.map(line => [
     line.name,
     line.state,
@@ -91,6 +98,7 @@ function table(lines: HostLine[]): string {
     String(line.databases),
     `${line.reserved_mb}/${line.memory_mb} MB`,
     `${line.reserved_disk_mb}/${line.disk_mb} MB`,
+    line.install_cache_mb === null ? '-' : `${line.install_cache_mb}/${line.install_cache_max_mb} MB`,
     Object.entries(line.protections)
       .map(([protection, state]) => `${protection}: ${state}`)
       .join('; '),

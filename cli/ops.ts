@@ -68,8 +68,9 @@ export function opsCommand(program: Command): void {
     ops,
     'retry',
     'queue a failed operation again, with the same commit or archive',
-    async (place, { json, force }) => {
-      const request = { operationId: place.id, actor: operatorName(), force: Boolean(force) }
+    async (place, { json, force, clean }) => {
+      const terms = { force: Boolean(force), clean: Boolean(clean) }
+      const request = { operationId: place.id, actor: operatorName(), ...terms }
       const retry = await transaction(place.db, async trx => {
         const queued = await retryOperation(trx, request)
         await recordOn(trx, 'ops.retry', queued.operationId)
@@ -83,7 +84,9 @@ export function opsCommand(program: Command): void {
           : `Queued as operation ${retry.operationId}, number ${retry.position} in its queue. Follow it with: berth ops explain ${retry.operationId.slice(0, 8)}`,
       )
     },
-  ).option('--force', 'also if something newer was deployed since')
+  )
+    .option('--force', 'also if something newer was deployed since')
+    .option('--clean', 'install its dependencies anew, without the result of an earlier install step')
   onOne(
     ops,
     'cancel',
@@ -123,6 +126,7 @@ interface Place {
 interface OneOptions {
   json?: boolean
   force?: boolean
+  clean?: boolean
   wait?: string
 }
 

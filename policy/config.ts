@@ -69,6 +69,8 @@ export interface Config {
     /** Concurrent fetches and builds. */
     buildSlots: number
     warmLanguages: WarmLanguages
+    /** Max size of its cache of install results; 0 = none. */
+    installCacheMb: number
     /** What builds trust, and their proxy. */
     builds: BuildSettings
     runtime: 'runc' | 'runsc'
@@ -171,6 +173,7 @@ export function parseConfig(environment: Environment, cwd: string): Config {
       healthGateSeconds: integer(env, 'HEALTH_GATE_SECONDS', 60),
       buildSlots: Math.max(1, integer(env, 'BUILD_SLOTS', 2)),
       warmLanguages: warmLanguages(env),
+      installCacheMb: integer(env, 'INSTALL_CACHE_MB', 4096),
       builds: buildSettings(env, cwd),
       runtime: oneOf(env, 'CONTAINER_RUNTIME', ['runc', 'runsc']),
     },

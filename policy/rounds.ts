@@ -25,6 +25,8 @@ export const roundSeconds = {
   liveStreams: 20,
   /** Whether Temporal refuses this process's credentials. */
   refusals: 30,
+  /** Install results that no one uses are removed. */
+  installResults: 300,
   mail: 10,
   /** Plans that end. */
   planEnds: 15,

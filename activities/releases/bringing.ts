@@ -1,6 +1,8 @@
 import * as apps from '../../db/apps/apps.ts'
+import { isCleanInstall, recordDependencies } from '../../db/deploys/deployments.ts'
 import type { Owner } from '../../lib/folders/owner.ts'
 import type { AppHostOptions } from '../app-host-options.ts'
+import { digestAhead, type ReuseTerms, reuseInstall } from '../installs/reuse.ts'
 import { emptySource, type Prepared, type ReleaseFolders, writePrepared } from './files.ts'
 import { planInstall } from './install-plan.ts'
 import type { Release } from './release.ts'
@@ -15,13 +17,30 @@ export async function bringRelease(
   signal: AbortSignal,
 ): Promise<Prepared> {
   await emptySource(folders, owner)
-  const configured = await bringSource(host, release, folders, owner, signal)
-  const app = await apps.loadApp(host.db, release.appId)
-  const where = { volume: folders.volume, app, owner, configNames: host.traits.configNames, signal }
-  const prepared = await planInstall({ ...release, ...configured }, where)
+  const serving = (await apps.loadApp(host.db, release.appId))?.release ?? 0
+  const isPush = release.source?.kind === 'git'
+  const ahead = isPush ? await digestAhead(host, release, folders.volume, serving, signal) : null
+  const prepared = await bringAndPlan(host, release, folders, owner, { serving, ahead, signal }).finally(ahead?.end)
   // A marker that survives a power cut proves that all of this is on the disk.
   await host.volumes.flush(release.appId)
   signal.throwIfAborted()
   await writePrepared(folders, { ...prepared, deploymentId: release.deploymentId })
+  if (release.deploymentId && prepared.dependencies)
+    await recordDependencies(host.db, release.deploymentId, prepared.dependencies)
   return prepared
+}
+
+async function bringAndPlan(
+  host: AppHostOptions,
+  release: Release,
+  folders: ReleaseFolders,
+  owner: Owner | null,
+  { serving, ahead, signal }: Omit<ReuseTerms, 'isClean'>,
+): Promise<Prepared> {
+  const configured = { ...release, ...(await bringSource(host, release, folders, owner, signal)) }
+  const app = await apps.loadApp(host.db, release.appId)
+  const isClean = await isCleanInstall(host.db, release.deploymentId)
+  const where = { volume: folders.volume, app, owner, configNames: host.traits.configNames, isClean, signal }
+  const plan = await planInstall(configured, where)
+  return reuseInstall(host, configured, folders, plan, { serving, ahead, isClean, signal })
 }

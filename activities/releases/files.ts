@@ -1,6 +1,8 @@
 import { access, chown, lstat, mkdir, readFile, rename, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Owner } from '../../lib/folders/owner.ts'
+import type { InstallFacts } from '../../policy/hosts/installs.ts'
+import type { InstallInputs } from '../../policy/runtimes/runtime.ts'
 import { removeWhole } from '../app-files/trash.ts'
 import { recordNames } from '../placement/job.ts'
 
@@ -14,6 +16,8 @@ export function releaseFolders(volume: string, release: number) {
     source: join(root, 'source'),
     /** Sources laid over the application's files, where an upload of some files needs an install step. */
     build: join(root, 'build'),
+    /** Only the files that the install step depends on, where it depends on nothing else: it runs here. */
+    install: join(root, 'install'),
     /** Output of the install step; mounted read-only. */
     dependencies: join(root, 'dependencies'),
     /** Written once all files are there; holds the next steps. */
@@ -32,6 +36,23 @@ export interface Prepared {
   dependenciesOf: number | null
   /** The deployment that it was prepared for: once an older state of the database is restored, release numbers are assigned again. */
   deploymentId?: string | null
+  /** The only files of the root that the install step depends on; missing when it depends on more. */
+  inputs?: Extract<InstallInputs, { isPinned: boolean }>
+  /** Where its dependencies come from, in words; missing from older versions and where nothing has to be installed. */
+  dependencies?: string
+  /** The result that lies in this release's own folder `dependencies`; missing when it must not be used again. */
+  installed?: Installed
+}
+
+/** The result of an install step that depends on nothing but these facts. */
+export interface Installed {
+  key: string
+  facts: InstallFacts
+  isPinned: boolean
+  /** Digest of its files (activities/snapshots/port.ts). */
+  digest: string
+  /** ISO 8601. */
+  at: string
 }
 
 /** Creates an empty `source` folder owned by the application; removes what a killed attempt left. */
@@ -77,11 +98,11 @@ export async function writePrepared(folders: ReleaseFolders, prepared: Prepared)
  * Moves the output of the install step out of the folder it ran in, to be mounted read-only. Only a real folder: the engine
  * would follow a link that an untrusted install script created. Moved already is success.
  */
-export async function keepDependencies(folders: ReleaseFolders, from: string): Promise<void> {
-  const output = join((await exists(folders.build)) ? folders.build : folders.source, from)
+export async function keepDependencies(folders: ReleaseFolders, ranIn: string, from: string): Promise<void> {
+  const output = join(ranIn, from)
   const stats = await lstat(output).catch(() => null)
   if (stats?.isDirectory() && !(await exists(folders.dependencies))) await rename(output, folders.dependencies)
-  await removeWhole(folders.volume, folders.build)
+  await removeWhole(folders.volume, folders.build, folders.install)
 }
 
 /**

@@ -1,7 +1,9 @@
 import type { AppRow } from '../../db/apps/apps.ts'
 import { MiB } from '../../lib/bytes.ts'
 import type { Owner } from '../../lib/folders/owner.ts'
-import { dependencyFile, namesForInstall, runtimes } from '../../policy/runtimes.ts'
+import { installRules } from '../../policy/hosts/installs.ts'
+import type { InstallInputs } from '../../policy/runtimes/runtime.ts'
+import { dependencyFile, type Language, namesForInstall, runtimes } from '../../policy/runtimes.ts'
 import { layReleaseOver } from '../overlay/process.ts'
 import { exists, type Prepared, type ReleaseFolders, readPrepared, releaseFolders } from './files.ts'
 import { checkProgram } from './program-check.ts'
@@ -17,19 +19,21 @@ export interface InstallPlace {
   app: AppRow | undefined
   owner: Owner | null
   configNames: readonly string[]
+  /** Nothing that was installed before is used. */
+  isClean?: boolean
   /** Stops the copying of files. */
   signal: AbortSignal
 }
 
 /**
  * Decides the install step of a release. A whole program (a first upload, a commit, a snapshot) is installed from its own files.
- * An upload of some files reuses the dependencies of the serving release, unless it brings dependency files or another runtime, or
- * the language is compiled: then it is installed from a copy of the application's files with the upload laid over it. Throws
+ * An upload of some files reuses the dependencies of the serving release, unless it brings dependency files or another runtime, is to
+ * be built without a cache, or the language is compiled: then it is installed from a copy of the application's files with the upload laid over it. Throws
  * INVALID_MAIN, MISSING_DEPENDENCIES_FILE, and as `layReleaseOver` does.
  */
 export async function planInstall(
   release: Release,
-  { volume, app, owner, configNames, signal }: InstallPlace,
+  { volume, app, owner, configNames, isClean = false, signal }: InstallPlace,
 ): Promise<Prepared> {
   const folders = releaseFolders(volume, release.number)
   const runtime = runtimes[release.language]
@@ -41,7 +45,7 @@ export async function planInstall(
   if (release.path === '' && configNames.some(name => sourceNames.includes(name))) await checkProgram(release, folders)
   const bringsDependencyFile = release.path === '' && dependencyFile(release.language, sourceNames) !== null
   const otherRuntime = app?.language !== release.language || app.runtime_version !== release.runtimeVersion
-  if (!bringsDependencyFile && !otherRuntime && runtime.dependencies?.at !== compiledAt) {
+  if (!isClean && !bringsDependencyFile && !otherRuntime && runtime.dependencies?.at !== compiledAt) {
     const prepared = await readPrepared(releaseFolders(volume, serving))
     return { install: null, dependenciesOf: prepared?.dependenciesOf ?? serving }
   }
@@ -54,13 +58,27 @@ export async function planInstall(
 /** Max bytes of a dependency file that is looked into. */
 const maxLookedInto = MiB
 
-/** The install step for sources with these names at their root; none if their dependency file requests nothing. */
+/** The install step for sources with these names at their root, and what it depends on; none if their dependency file requests nothing. */
 async function stepFor({ language, main }: Release, folder: string, names: readonly string[]): Promise<Prepared> {
   const runtime = runtimes[language]
   const file = dependencyFile(language, names)
   const text = file && runtime.requestsNothing ? await fileIn(folder, file, maxLookedInto) : null
   const isNeeded = text === null || !runtime.requestsNothing?.(text, names)
-  return { install: isNeeded ? runtime.install({ files: names, main }) : null, dependenciesOf: null }
+  const install = isNeeded ? runtime.install({ files: names, main }) : null
+  if (install === null) return { install, dependenciesOf: null }
+  const inputs = await inputsOf(language, folder)
+  return 'because' in inputs
+    ? { install, dependenciesOf: null, dependencies: `installed, and not for reuse: ${inputs.because}` }
+    : { install, dependenciesOf: null, inputs }
+}
+
+async function inputsOf(language: Language, folder: string): Promise<InstallInputs> {
+  const runtime = runtimes[language]
+  if (!runtime.installInputs) return { because: 'what is built depends on the sources' }
+  const texts = new Map<string, string | null>()
+  for (const name of await namesIn(folder, [...namesForInstall(language), ...(runtime.inputNames ?? [])]))
+    texts.set(name, await fileIn(folder, name, installRules.inputBytes))
+  return runtime.installInputs(texts)
 }
 
 /** The folder that the install step runs in. */

@@ -3,6 +3,8 @@ import { deadlineSignal } from '../../lib/async/timeout.ts'
 import { installSeconds } from '../../policy/hosts/host-slots.ts'
 import { runtimes } from '../../policy/runtimes.ts'
 import type { AppHostOptions } from '../app-host-options.ts'
+import { buildTraits } from '../builds/build-traits.ts'
+import type { ContainerSpec } from '../containers/port.ts'
 import { buildContainer, buildNetwork } from '../containers/spec.ts'
 import { refusal } from '../failures.ts'
 import { deploymentLog } from './deployment-log.ts'
@@ -20,30 +22,52 @@ export async function installRelease(
   seconds: number = installSeconds,
 ): Promise<void> {
   if (await exists(folders.dependencies)) return
+  const folder = await installFolder(folders)
+  await runInstall(host, release, { install, folder }, signal, seconds)
+  const { dependencies } = runtimes[release.language]
+  if (dependencies) await keepDependencies(folders, folder, dependencies.from)
+}
+
+export interface InstallRun {
+  /** Shell text. */
+  install: string
+  /** The folder that it runs in. */
+  folder: string
+  /** In exactly the image that its name stands for when it begins. */
+  byId?: boolean
+}
+
+/** Runs an install step in a build container. Resolves to its spec, and the id of its image with `byId`. Throws as `installRelease`. */
+export async function runInstall(
+  host: AppHostOptions,
+  release: Release,
+  { install, folder, byId = false }: InstallRun,
+  signal: AbortSignal,
+  seconds: number = installSeconds,
+): Promise<{ spec: ContainerSpec; imageId: string | null }> {
   const { db, engine } = host
   const log = deploymentLog(async (text, maxBytes) =>
     release.deploymentId ? deployments.appendLog(db, release.deploymentId, text, maxBytes) : true,
   )
   const owned = { ...release, uid: host.sharedUid ?? release.uid }
   const disk = await host.disk?.(release.appId)
-  const { authorities } = host
-  const traits = authorities ? { ...host.traits, caBundle: await authorities.bundle() } : host.traits
-  const spec = { ...buildContainer(owned, await installFolder(folders), install, traits), disk }
+  const spec = { ...buildContainer(owned, folder, install, await buildTraits(host)), disk }
   try {
     await engine.ensureNetwork(buildNetwork(host.traits.id))
     await engine.ensureImage(spec.image, line => void log.add(`${line}\n`))
     await engine.remove(spec.name) // what a killed attempt left
+    const imageId = byId ? await engine.imageId(spec.image) : null
+    const run = { ...spec, image: imageId ?? spec.image }
     const { exitCode, oom } = await withinTime(seconds, signal, deadline =>
-      engine.runToEnd(spec, text => log.add(text), deadline),
+      engine.runToEnd(run, text => log.add(text), deadline),
     )
     if (oom)
       throw refusal('BUILD_FAILED', `Installing the dependencies needed more than ${spec.memoryMb} MB of memory.`)
     if (exitCode !== 0) throw refusal('BUILD_FAILED', `Installing the dependencies ended with exit code ${exitCode}.`)
+    return { spec, imageId }
   } finally {
     await log.close()
   }
-  const { dependencies } = runtimes[release.language]
-  if (dependencies) await keepDependencies(folders, dependencies.from)
 }
 
 /** Throws BUILD_FAILED when the work was aborted by its deadline. */

@@ -3,6 +3,7 @@ import { takeBuildSlot } from '../../db/operations/build-slots.ts'
 import { runtimes } from '../../policy/runtimes.ts'
 import type { AppHostOptions } from '../app-host-options.ts'
 import { appContainerName, buildContainerName } from '../containers/spec.ts'
+import { installPrepared } from '../installs/isolated.ts'
 import type { guardedSteps } from '../steps/guarded-steps.ts'
 import type { ReleaseAttempts } from './attempts.ts'
 import { bringRelease } from './bringing.ts'
@@ -10,7 +11,6 @@ import { recordDeployment } from './deployment-state.ts'
 import { ensureDiskFor, withinDisk } from './disk.ts'
 import { isPreparedFor, lendDependencies, readPrepared, releaseFolders } from './files.ts'
 import { imageOfStep } from './image-step.ts'
-import { installRelease } from './install.ts'
 import { releasePlacement } from './placement-request.ts'
 import type { Release, StepOf } from './release.ts'
 
@@ -55,10 +55,10 @@ export function releasePreparation(host: AppHostOptions, { begin, attempts }: Pr
     const prepared = await readPrepared(folders)
     if (!prepared?.install) return
     await takeSlotFor(release)
-    const { install } = prepared
     const image = runtimes[release.language].buildImage(release.runtimeVersion)
     await imageOfStep(host, { operationId: step.operationId, release, image, seconds: null, signal })
-    await withinDisk(() => installRelease(host, release, folders, install, signal), null)
+    const plan = { ...prepared, install: prepared.install }
+    await withinDisk(() => installPrepared(host, release, folders, plan, signal), null)
     await volumes.flush(release.appId)
   }
 

@@ -26,6 +26,11 @@ export async function namesIn(path: string, wanted: readonly string[]): Promise<
 
 /** The text of a file at the root of a path, which must not be a link; null when it is no file, or larger than `maxBytes`. */
 export async function fileIn(path: string, name: string, maxBytes: number): Promise<string | null> {
+  return (await bytesIn(path, name, maxBytes))?.toString('utf8') ?? null
+}
+
+/** `fileIn` as bytes. */
+export async function bytesIn(path: string, name: string, maxBytes: number): Promise<Buffer | null> {
   const folder = await AppFolder.open(path)
   try {
     const file = await open(folder.at(bytesOf(name)), untrustedFileFlags)
@@ -33,7 +38,7 @@ export async function fileIn(path: string, name: string, maxBytes: number): Prom
       const stats = await file.stat()
       if (!stats.isFile() || stats.size > maxBytes) return null
       const { bytesRead, buffer } = await file.read(Buffer.alloc(stats.size + 1), 0, stats.size + 1, 0)
-      return bytesRead > stats.size ? null : buffer.toString('utf8', 0, bytesRead)
+      return bytesRead > stats.size ? null : buffer.subarray(0, bytesRead)
     } finally {
       await file.close()
     }

@@ -2,6 +2,7 @@ import { once } from 'node:events'
 import { Socket } from 'node:net'
 import { answerJob, failedReply } from '../child-process/child-life.ts'
 import { residentBytes } from '../child-process/memory.ts'
+import { digestTree } from './digest.ts'
 import { archiveDescriptor, type PauseRequest, type SnapshotJob, type SnapshotReply } from './job.ts'
 import { makeSnapshot } from './make.ts'
 import { ArchiveOutput } from './output.ts'
@@ -15,6 +16,7 @@ import { clearFolder, unpackSnapshot } from './unpack.ts'
 async function carryOut(job: SnapshotJob): Promise<SnapshotTotals | null> {
   if (job.kind === 'make') return make(job)
   if (job.kind === 'verify') return readSnapshot(archiveDescriptor, async (_, content) => drain(content))
+  if (job.kind === 'digest') return digestTree(job.folder)
   if (job.kind === 'unpack') return unpackSnapshot(archiveDescriptor, job.folder, job.owner)
   clearFolder(job.folder, job.owner)
   return null

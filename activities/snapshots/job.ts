@@ -1,13 +1,14 @@
 import type { Owner } from '../../lib/folders/owner.ts'
-import type { SnapshotFacts, SnapshotTotals } from './port.ts'
+import type { ArchiveFacts, SnapshotTotals } from './port.ts'
 
 /** Descriptor at which a child finds the archive, or the pipe that it writes one to. */
 export const archiveDescriptor = 4
 
 /** The job that the child receives. It answers with a `SnapshotReply` and ends. */
 export type SnapshotJob =
-  | { kind: 'make'; files: string; facts: SnapshotFacts }
+  | { kind: 'make'; files: string; facts: ArchiveFacts }
   | { kind: 'verify' }
+  | { kind: 'digest'; folder: string }
   | { kind: 'unpack'; folder: string; owner: Owner | null }
   | { kind: 'clear'; folder: string; owner: Owner | null }
 

@@ -7,12 +7,12 @@ import { manifestName } from './job.ts'
 import { comparePaths, firstLine, lastLine, type ManifestLine, Tally, writeLine } from './manifest.ts'
 import type { ArchiveOutput } from './output.ts'
 import { type Fill, packStream } from './pack.ts'
-import type { SnapshotFacts, SnapshotTotals } from './port.ts'
+import type { ArchiveFacts, SnapshotTotals } from './port.ts'
 import { centralRecord, dataDescriptor, endRecords, localHeader, type ZipEntry } from './zip.ts'
 
 export interface Making {
   files: string
-  facts: SnapshotFacts
+  facts: ArchiveFacts
   out: ArchiveOutput
   /** Resolves once the program is frozen. */
   pause(): Promise<void>
@@ -38,10 +38,10 @@ export async function makeSnapshot(making: Making): Promise<SnapshotTotals> {
   const tree = new Tree(files, { readOnly: true })
   const disk = statfsSync(files)
   const copy = new TreeCopy(tree, out, timesOfDisk * disk.blocks * disk.bsize)
-  // Nothing writes to a dump.
-  const isDump = 'databaseId' in facts
-  if (isDump) await copyStill(copy)
-  const pausedMs = isDump ? 0 : await copyLive(copy, making)
+  // Nothing writes to a dump, or to what an install step made.
+  const isStill = !('appId' in facts)
+  if (isStill) await copyStill(copy)
+  const pausedMs = isStill ? 0 : await copyLive(copy, making)
   tree.close()
   return finish(copy.copied, facts, pausedMs, out)
 }
@@ -78,7 +78,7 @@ async function cleanPages(folder: string): Promise<number> {
 /** Writes manifest, directory and end. Both lists have the same order, so that they can be compared line by line. */
 async function finish(
   copied: ReadonlyMap<string, Copied>,
-  facts: SnapshotFacts,
+  facts: ArchiveFacts,
   pausedMs: number,
   out: ArchiveOutput,
 ): Promise<SnapshotTotals> {

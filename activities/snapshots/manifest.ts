@@ -1,6 +1,6 @@
 import { createHash, type Hash } from 'node:crypto'
 import { textOf } from '../../lib/folders/disk-names.ts'
-import type { SnapshotFacts, SnapshotTotals } from './port.ts'
+import type { ArchiveFacts, SnapshotTotals } from './port.ts'
 
 // A JSON document with one line per path, so that it is written and read without ever being whole in memory.
 // The lines have the order of `comparePaths`, like the entries of the archive's directory.
@@ -53,8 +53,8 @@ export class Tally {
   }
 }
 
-export function firstLine(facts: SnapshotFacts): string {
-  const of = 'databaseId' in facts ? 'database' : 'application'
+export function firstLine(facts: ArchiveFacts): string {
+  const of = 'databaseId' in facts ? 'database' : 'installKey' in facts ? 'install' : 'application'
   return `{"berthSnapshot":1,"${of}":${JSON.stringify(facts)},"entries":[\n`
 }
 

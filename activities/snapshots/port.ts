@@ -5,6 +5,9 @@ import type { Owner } from '../../lib/folders/owner.ts'
 /** What a manifest contains besides the files. None of it is secret. */
 export type SnapshotFacts = AppSnapshotFacts | DatabaseSnapshotFacts
 
+/** The same for every archive in this format. */
+export type ArchiveFacts = SnapshotFacts | InstallArchiveFacts
+
 interface AppSnapshotFacts {
   appId: string
   name: string
@@ -25,10 +28,15 @@ interface DatabaseSnapshotFacts {
   version: string
 }
 
+/** Of the result of an install step, which is no snapshot, but packed like one. */
+interface InstallArchiveFacts {
+  installKey: string
+}
+
 export interface SnapshotRequest {
   /** The application's own folder, `files/` of its volume. */
   files: string
-  facts: SnapshotFacts
+  facts: ArchiveFacts
   /** Resolves once the program is frozen; called when everything is copied except what changed meanwhile. */
   pause(): Promise<void>
   /** Resumes the program. Called once for each `pause`, also when the snapshot fails. */
@@ -52,6 +60,10 @@ export interface Snapshots {
    * together, with `SnapshotRefused` when a retry is useless. Links are stored as links; sockets, pipes and devices are left out.
    */
   make(request: SnapshotRequest): { body: Readable; totals: Promise<SnapshotTotals> }
+  /**
+   * The totals of a folder to which nothing writes: equal to those of its archive. Rejects with `SnapshotRefused` when a retry is useless.
+   */
+  digest(folder: string, signal: AbortSignal): Promise<SnapshotTotals>
   /** Reads a whole archive back and compares every file with the manifest. Rejects with `SnapshotCorrupt`. */
   verify(file: FileHandle, signal: AbortSignal): Promise<SnapshotTotals>
   /**

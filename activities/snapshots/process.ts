@@ -46,6 +46,9 @@ export function snapshots({
 
   return {
     make,
+    async digest(folder, signal) {
+      return (await new SnapshotChild({ kind: 'digest', folder }, { ...limits, archive: 'ignore', signal }).done)!
+    },
     async verify(file, signal) {
       return (await new SnapshotChild({ kind: 'verify' }, { ...limits, archive: file.fd, signal }).done)!
     },

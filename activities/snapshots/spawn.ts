@@ -6,8 +6,8 @@ import type { PauseRequest, SnapshotJob, SnapshotReply } from './job.ts'
 import { SnapshotCorrupt, SnapshotRefused, type SnapshotTotals } from './port.ts'
 
 export interface ChildOptions {
-  /** Descriptor of the archive to read; null for a pipe to write one to. */
-  archive: number | null
+  /** Descriptor of the archive to read; null for a pipe to write one to; `ignore` for none. */
+  archive: number | 'ignore' | null
   /** Max resident bytes; above that it is ended. */
   memoryBytes: number
   signal: AbortSignal

@@ -38,10 +38,11 @@ const maxRetryAfterSeconds = 10
 export async function uploadArchive(
   target: Target,
   path: string,
+  { noCache = false }: { noCache?: boolean } = {},
 ): Promise<{ app: UploadedApp; operationId: string | null }> {
   const form = new FormData()
   form.set('file', await openAsBlob(path, { type: 'application/zip' }), basename(path))
-  const send = () => call(target, '/v2/apps', { method: 'POST', body: form })
+  const send = () => call(target, `/v2/apps${noCache ? '?no_cache=true' : ''}`, { method: 'POST', body: form })
   let response = await send()
   const waitSeconds = Number(response.headers.get('retry-after') ?? 0)
   if (response.status === 429 && waitSeconds <= maxRetryAfterSeconds) {

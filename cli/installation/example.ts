@@ -16,7 +16,7 @@ export async function deployExample(installation: Installation, say: Say): Promi
   say('Deploying examples/hello-node through the API')
   const domain = `hello.${installation.config.appsDomain}`
   try {
-    await deploy(target, join(checkout, 'examples/hello-node'), followSeconds, say)
+    await deploy(target, join(checkout, 'examples/hello-node'), { seconds: followSeconds }, say)
   } catch (error) {
     if (!(error instanceof Refused && error.code === 'SUBDOMAIN_TAKEN')) throw error
     // An earlier first start was interrupted after the upload: the application exists, or is being created.

@@ -47,6 +47,7 @@ export function explanation(story: OperationStory, lane: LaneState, now: Date): 
         ['operation', operation.id],
         ['deployment', deployment && `${deployment.id} (release ${deployment.release})`],
         ['source', deployment && sourceOf(deployment)],
+        ['dependencies', deployment?.dependencies && oneLine(deployment.dependencies)],
         ['snapshot', snapshot && snapshotOf(snapshot)],
         [what, `${(app ?? database)?.name ?? 'deleted'} (${operation.target_id})`],
         ['host', (app ?? database)?.host_id],

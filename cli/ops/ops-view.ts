@@ -90,9 +90,9 @@ function operationView(operation: OperationStory['operation']) {
 
 function deploymentView(deployment: NonNullable<OperationStory['deployment']>) {
   const { id, state, trigger, source, release, revision, branch, code, message } = deployment
-  const { waiting_for, superseded_by, created_at, finished_at } = deployment
+  const { dependencies, no_cache, waiting_for, superseded_by, created_at, finished_at } = deployment
   const progress = { waiting_for, superseded_by, created_at, finished_at }
-  return { id, state, trigger, source, release, revision, branch, code, message, ...progress }
+  return { id, state, trigger, source, release, revision, branch, code, message, dependencies, no_cache, ...progress }
 }
 
 function snapshotView({

@@ -134,6 +134,12 @@ export async function announceAccess(db: Db, userId: string): Promise<void> {
   await db.raw(`select pg_notify('access', ?)`, [userId])
 }
 
+/** Those of these ids that belong to an account. */
+export async function existingUsers(db: Db, ids: readonly string[]): Promise<Set<string>> {
+  const rows: { id: string }[] = await db('users').whereIn('id', ids).select('id')
+  return new Set(rows.map(({ id }) => id))
+}
+
 export interface NewKey {
   userId: string
   name?: string

@@ -27,6 +27,8 @@ export interface AppCreation {
   archiveBytes: number
   actor: string
   diskMbPer256Mb?: number
+  /** Its dependencies are installed anew, whatever a cache holds. */
+  noCache?: boolean
   /** True: it is invisible until `db/acceptance.ts` confirms it. Else it is visible with the commit. */
   accepting?: boolean
 }
@@ -77,6 +79,7 @@ async function create(trx: Db, creation: AppCreation): Promise<CreatedApp> {
     source: 'upload',
     revision: creation.archiveSha256.slice(0, 40),
     segmentId,
+    noCache: creation.noCache,
   })
   return { app, operationId: operation.id, deploymentId: deployment.id }
 }

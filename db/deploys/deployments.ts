@@ -24,6 +24,10 @@ export interface DeploymentRow {
   trigger: 'upload' | 'webhook' | 'app' | 'restore'
   filename: string | null
   restart: boolean
+  /** Its dependencies are installed anew, whatever a cache holds. */
+  no_cache: boolean
+  /** Where its dependencies come from, in words; null for one of an older version, and until that is known. */
+  dependencies: string | null
   config: AppConfigFile | null
   waiting_for: string | null
   finished_at: Date | null
@@ -41,6 +45,8 @@ export interface NewDeployment {
   /** 40 hex: the commit, or the start of the archive's sha256. */
   revision: string
   segmentId: string | null
+  /** Its dependencies are installed anew, whatever a cache holds. */
+  noCache?: boolean
 }
 
 /** Opens a deployment in state pending, with its first event. */
@@ -54,6 +60,7 @@ export async function openDeployment(db: Db, deployment: NewDeployment): Promise
     source: deployment.source,
     revision: deployment.revision,
     segment_id: deployment.segmentId,
+    no_cache: deployment.noCache ?? false,
   })
   await db('deployment_events').insert({ deployment_id: id, state: 'pending' })
   return { id }
@@ -110,6 +117,20 @@ async function recordWhere(
       details,
     },
   )
+}
+
+/** Records where the dependencies of a release come from, in words, and adds it to the deployment's log. */
+export async function recordDependencies(db: Db, id: string, words: string): Promise<void> {
+  await db('deployments')
+    .where({ id })
+    .update({ dependencies: storable(words) })
+  await appendLog(db, id, `Dependencies: ${words}.\n`)
+}
+
+/** Whether a deployment must not use the result of an earlier install step. */
+export async function isCleanInstall(db: Db, id: string | null): Promise<boolean> {
+  if (id === null) return false
+  return (await db('deployments').where({ id }).first('no_cache'))?.no_cache === true
 }
 
 /** Stores the configuration file of a fetched commit, for the step that adopts it. */

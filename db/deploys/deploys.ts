@@ -27,6 +27,8 @@ export interface DeployRequest {
   restart?: boolean
   /** The configuration file that an upload brought, parsed; the release adopts it. */
   config?: AppConfigFile | null
+  /** True: its dependencies are installed anew, whatever a cache holds. */
+  noCache?: boolean
   /** True: it waits for `db/acceptance.ts` to confirm it. Else it is in the queue with the commit. */
   accepting?: boolean
 }
@@ -80,6 +82,7 @@ export async function queueLockedDeploy(trx: Db, request: DeployRequest): Promis
     request.filename ?? null,
     request.restart ?? true,
     request.config ? JSON.stringify(request.config) : null,
+    request.noCache ?? false,
   ])
   const { position, waiting } = counts!
   // Counted under the lock of the application's row, so no other deploy comes in between. Those that this one supersedes do not count.
@@ -122,8 +125,8 @@ const write = statement<{ position: number; waiting: number }>(
      insert into operations (id, target_id, kind, owner_id, actor, state) select $2, $3, 'deploy', $4, $5, 'accepting' from app
    ), deployment as (
      insert into deployments (id, operation_id, app_id, owner_id, release, trigger, source, revision, segment_id, clone_url,
-                              branch, path, filename, restart, config)
-     select $1, $2, $3, $4, release, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15::jsonb from app
+                              branch, path, filename, restart, config, no_cache)
+     select $1, $2, $3, $4, release, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15::jsonb, $16 from app
    ), event as (
      insert into deployment_events (deployment_id, state) select $1, 'pending' from app
    )

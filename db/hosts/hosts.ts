@@ -16,11 +16,20 @@ export interface HostRow {
   database_images: Record<string, string>
   /** Ids of images that the host has, by name. */
   database_image_ids: Record<string, string>
+  /** Its cache of install results; null without one, and for a host of an older version. */
+  install_cache: InstallCacheSize | null
   draining: boolean
   last_seen_at: Date
   /** When an operator declared it permanently lost. */
   forgotten_at: Date | null
   reachable: boolean
+}
+
+/** What a host's cache of install results holds, and what it may hold. */
+export interface InstallCacheSize {
+  results: number
+  mb: number
+  maxMb: number
 }
 
 const reachable = (db: Db) =>
@@ -68,6 +77,13 @@ export async function recordProtection(db: Db, id: string, name: string, state: 
 export async function recordBuildFact(db: Db, id: string, name: string, fact: BuildFact): Promise<void> {
   const builds = db.raw('builds || jsonb_build_object(?::text, ?::jsonb)', [name, JSON.stringify(fact)])
   await db('hosts').where({ id }).update({ builds })
+}
+
+/** Records what the cache of install results of a host holds, for operators. */
+export async function recordInstallCache(db: Db, id: string, size: InstallCacheSize | null): Promise<void> {
+  await db('hosts')
+    .where({ id })
+    .update({ install_cache: size && JSON.stringify(size) })
 }
 
 /** Makes a host unreachable at once, when it shuts down. */

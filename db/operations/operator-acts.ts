@@ -90,6 +90,8 @@ const repeatable: readonly operations.OperationKind[] = ['start', 'stop', 'resta
 export interface Retry extends OperatorRequest {
   /** Even if a newer version was deployed since. */
   force: boolean
+  /** With its dependencies installed anew, whatever a cache holds. */
+  clean?: boolean
 }
 
 /** Queues an operation again, with the same commit or archive. Throws `ActRefused` with the reason when that is impossible. */
@@ -108,6 +110,8 @@ export async function retryOperation(trx: Db, retry: Retry): Promise<{ operation
     throw new ActRefused(
       old.target_type === 'app' ? 'Its application is gone. Upload it again.' : 'Its database is deleted.',
     )
+  if (retry.clean && (repeatable.includes(old.kind) || old.kind === 'restore'))
+    throw new ActRefused(`A ${old.kind} installs nothing; try it again without --clean.`)
   const queued = repeatable.includes(old.kind) ? await repeat(trx, old, retry) : await deployAgain(trx, old, retry)
   await trx('operations').where({ id: queued.operationId }).update({ retry_of: old.id })
   await trx('operation_acts').insert({ operation_id: old.id, actor: retry.actor, act: 'retry' })
@@ -120,7 +124,7 @@ async function repeat(trx: Db, old: operations.OperationRow, { actor }: Retry) {
   return { operationId: (await operations.enqueueOperation(trx, again)).id, position: 1 }
 }
 
-async function deployAgain(trx: Db, old: operations.OperationRow, { actor, force }: Retry) {
+async function deployAgain(trx: Db, old: operations.OperationRow, { actor, force, clean }: Retry) {
   const deployment = await deployments.findDeploymentByOperation(trx, old.id)
   if (!deployment) throw new ActRefused(`A ${old.kind} cannot be tried again.`)
   const { trigger } = deployment
@@ -136,6 +140,7 @@ async function deployAgain(trx: Db, old: operations.OperationRow, { actor, force
     branch: branch ?? undefined,
     path: path ?? '',
     filename: filename ?? undefined,
+    noCache: clean || deployment.no_cache,
   })
   if (!queued) throw new ActRefused(archiveGone)
   return queued

@@ -1,3 +1,4 @@
+import { z } from 'zod'
 import { entryPath, nameFault, nameLimits } from '../archives/archive-names.ts'
 import { isDropped, notDropped } from '../archives/archive-rules.ts'
 import type { ErrorCode } from '../errors.ts'
@@ -62,6 +63,12 @@ export const wantedPath = pathField(
 export const listedPath = pathField(String.raw`${noParent}[^\0\ud800-\udfff]*`, filePath, requestCaps.folderCharacters)
 
 /** A directory that a commit is placed in, or the root. */
+/** Whether the dependencies of an upload are installed anew, whatever a cache holds (contract 6.25). */
+export const noCache = z.enum(['true', 'false'], { error: 'no_cache must be true or false' }).default('false').meta({
+  default: 'false',
+  description: 'true = install the dependencies anew, without the result of an earlier install step',
+})
+
 export const commitPath = pathField(
   String.raw`(?!/*[A-Za-z]:)${noParent}${notDropped}[^\\\u0000-\u001f\u007f\ud800-\udfff]*`,
   appFolder,

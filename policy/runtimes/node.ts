@@ -1,3 +1,4 @@
+import { installScripts, isEmpty, nodeInputNames, nodeInputs, objectOf } from './install-inputs.ts'
 import { fileWord, type Runtime, type Sources } from './runtime.ts'
 
 const dependencies = { from: 'node_modules', at: '/app/node_modules' }
@@ -22,9 +23,6 @@ function install({ files }: Sources, production: boolean): string | null {
 const packageFields = ['dependencies', 'optionalDependencies', 'peerDependencies', 'workspaces']
 const developmentFields = ['devDependencies']
 
-/** Scripts of the project itself that package managers run with an installation. */
-const installScripts = /^(pre|post)?(install|prepare)$|^prepublish$|^pnpm:devPreinstall$/
-
 /** A manifest without packages and without scripts of an installation; npm also builds what a `binding.gyp` describes. */
 function requestsNothing(text: string, names: readonly string[], development: boolean): boolean {
   if (names.includes('binding.gyp')) return false
@@ -38,19 +36,6 @@ function requestsNothing(text: string, names: readonly string[], development: bo
     !Object.keys(scripts).some(name => installScripts.test(name))
   )
 }
-
-function objectOf(text: string): Record<string, unknown> | null {
-  try {
-    const value = JSON.parse(text.replace(/^\ufeff/, ''))
-    return typeof value === 'object' && !Array.isArray(value) ? value : null
-  } catch {
-    return null
-  }
-}
-
-/** Left out, or an object or list without entries; anything else is for the package manager to judge. */
-const isEmpty = (value: unknown): boolean =>
-  value === undefined || (typeof value === 'object' && value !== null && Object.keys(value).length === 0)
 
 /** Pinned, so that locally built and pulled images contain the same Node. */
 const full: Record<string, string> = { 24: '24.21.0', 22: '22.23.3', 20: '20.20.2' }
@@ -67,6 +52,8 @@ const shared = {
   image: version => `berth/node:${version}`,
   buildImage: version => `berth/node:${version}`,
   official: version => `node:${full[version]}-bookworm-slim`,
+  inputNames: nodeInputNames,
+  installInputs: nodeInputs,
   dependencies,
   env: { NODE_ENV: 'production', NPM_CONFIG_UPDATE_NOTIFIER: 'false' },
 } satisfies Partial<Runtime>

@@ -21,6 +21,12 @@ export interface Sources {
   main: string | null
 }
 
+/**
+ * The files at the root on which an install step depends entirely, so that its result can be used again with equal ones, or why it depends
+ * on more. Without `isPinned` the result also depends on the time.
+ */
+export type InstallInputs = { files: readonly string[]; isPinned: boolean } | { because: string }
+
 /** How programs of one language run: a row of the table in `policy/runtimes.ts`. */
 export interface Runtime {
   language: Language
@@ -57,6 +63,13 @@ export interface Runtime {
    * requests something, and the tool reports what is wrong with it. Missing: the step is always needed, as it also makes something else.
    */
   requestsNothing?(dependencyFile: string, names: readonly string[]): boolean
+  /** Further names at the root that `installInputs` looks for. */
+  inputNames?: readonly string[]
+  /**
+   * What `install` depends on, from the texts of all dependency files, lock files and `inputNames` at the root; null for what is no plain
+   * file, or is too large. Missing: it builds from the sources.
+   */
+  installInputs?(texts: ReadonlyMap<string, string | null>): InstallInputs
   /** What install creates in /app (`from`) and where it is mounted for the application, read-only (`at`). */
   dependencies: { from: string; at: string } | null
   /** Shell command that starts `main` in /app. `hidden` are names that a static site must not serve (its configuration files). */

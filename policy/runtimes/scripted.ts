@@ -1,4 +1,5 @@
 import { posix } from 'node:path'
+import { pythonInputs } from './install-inputs.ts'
 import { fileWord, type Runtime } from './runtime.ts'
 
 const dependencies = { from: '.berth', at: '/opt/build' }
@@ -23,6 +24,7 @@ export const python: Runtime = {
       : null,
   // Comments and empty lines; a line that goes on in the next is for pip to read.
   requestsNothing: text => text.split(/\r\n|[\r\n]/).every(line => /^\s*(#.*)?$/.test(line) && !line.endsWith('\\')),
+  installInputs: pythonInputs,
   dependencies,
   start: main => `exec python3 ${fileWord(main)}`,
   env: {

@@ -38,7 +38,7 @@ test.serial('a deploy is followed step by step until it serves', async t => {
   const ana = await api().makeUser()
   const lines: string[] = []
   const target = { baseUrl: api().url, apiKey: ana.key, edgeUrl: null }
-  const done = deploy(target, archive(t), 60, line => void lines.push(line))
+  const done = deploy(target, archive(t), { seconds: 60 }, line => void lines.push(line))
   const { id, app_id } = await deploymentOf(ana)
   await pass(id, 'clone', 'commit', 'restarting', 'success')
   const deployed = await done

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import test from 'ava'
 import { hostLines, hostsCommand } from '../../cli/hosts.ts'
-import { findHost, listHosts, recordBuildFact, recordHostLeft } from '../../db/hosts/hosts.ts'
+import { findHost, listHosts, recordBuildFact, recordHostLeft, recordInstallCache } from '../../db/hosts/hosts.ts'
 import { operatorHere } from '../kit/actors/operator-command.ts'
 import { productArguments } from '../kit/product.ts'
 import { rows } from '../kit/rows/rows.ts'
@@ -26,9 +26,12 @@ test.serial('hosts are listed with their reservations and whether they answer', 
   await db('hosts').where({ id: 'h1' }).update({ draining: true })
   for (const state of ['none', '10.0.0.1']) await recordBuildFact(db, 'h1', 'proxy', { state, remedy: null })
   await recordBuildFact(db, 'h1', 'images', { state: 'ready', remedy: null })
+  await recordInstallCache(db, 'h1', { results: 3, mb: 120, maxMb: 4096 })
   const [first, second] = await hostLines(db, 1024)
   t.like(first, { name: 'h1', state: 'draining', apps: 2, databases: 1, reserved_mb: 2048, memory_mb: 8192 })
   t.like(first, { reserved_disk_mb: 8 * 1024, disk_mb: (await findHost(db, 'h1'))!.disk_mb })
+  t.like(first, { install_results: 3, install_cache_mb: 120, install_cache_max_mb: 4096 })
+  t.like(second, { install_results: null, install_cache_mb: null, install_cache_max_mb: null })
   t.deepEqual(first?.protections, { quota: 'enforced' })
   const images = { state: 'ready', remedy: null }
   t.deepEqual(first?.builds, { proxy: { state: '10.0.0.1', remedy: null }, images })

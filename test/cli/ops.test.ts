@@ -2,9 +2,10 @@ import test, { type ExecutionContext } from 'ava'
 import { deploymentView } from '../../api/views/deployment.ts'
 import { operatorName } from '../../cli/ops/operator.ts'
 import { explanation, holds, type LaneState } from '../../cli/ops/ops-explanation.ts'
+import { storyView } from '../../cli/ops/ops-view.ts'
 import { type Db, transaction } from '../../db/database.ts'
 import { listDeployments } from '../../db/deploys/deployment-history.ts'
-import { appendLog, recordDeploymentStep } from '../../db/deploys/deployments.ts'
+import { appendLog, recordDependencies, recordDeploymentStep } from '../../db/deploys/deployments.ts'
 import { queueDeploy } from '../../db/deploys/deploys.ts'
 import * as segments from '../../db/objects/segments.ts'
 import { takeBuildSlot, waitForSlot } from '../../db/operations/build-slots.ts'
@@ -255,6 +256,39 @@ test.serial('a failed push is retried with the same commit, once, and after a ne
   await operations.enqueueDeletion(db, { targetId: app.id, kind: 'delete', ownerId: app.owner_id, actor: app.owner_id })
   await operations.endQueuedOperations(db, { type: 'app', id: app.id })
   await refused(t, retry(made!.operationId), /application is gone/)
+})
+
+test.serial('a retry with --clean installs anew, and so does a retry of one that did', async t => {
+  const { db } = await database
+  const { push, fail, app } = await shop(db)
+  const retry = async (operationId: string, clean: boolean) => {
+    const queued = await transaction(db, trx => retryOperation(trx, { operationId, actor, force: false, clean }))
+    return (await readOperationStory(db, queued.operationId, 5))!
+  }
+  const deploy = await push('a'.repeat(40))
+  await fail(deploy)
+  const clean = await retry(deploy.operationId, true)
+  t.true(clean.deployment?.no_cache)
+  await fail({ operationId: clean.operation.id, deploymentId: clean.deployment!.id })
+  t.true((await retry(clean.operation.id, false)).deployment?.no_cache)
+
+  const wanted = { targetId: app.id, ownerId: app.owner_id, actor, kind: 'stop' } as const
+  const { id } = await operations.enqueueOperation(db, wanted)
+  await db('operations').where({ id }).update({ state: 'error' })
+  await refused(t, retry(id, true), /A stop installs nothing/)
+})
+
+test.serial('an operation says where its dependencies come from, in words and in JSON', async t => {
+  const { db } = await database
+  const { push, explain } = await shop(db)
+  const deploy = await push('a'.repeat(40))
+  t.notRegex((await explain(deploy.operationId)).text, /dependencies {4}/)
+  const words = 'reused from release 12, installed at 2026-11-20T10:00:00.000Z'
+  await recordDependencies(db, deploy.deploymentId, words)
+  const { text, story } = await explain(deploy.operationId)
+  t.regex(text, new RegExp(`dependencies +${words}`))
+  t.like(storyView(story, new Date()).deployment, { dependencies: words, no_cache: false })
+  t.deepEqual(story.logTail, [`Dependencies: ${words}.`])
 })
 
 test.serial('a failed upload can be retried while its archive is stored', async t => {

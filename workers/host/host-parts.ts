@@ -18,6 +18,7 @@ import { type Firewall, firewallState } from '../../activities/firewall/port.ts'
 import { proxyAddresses } from '../../activities/firewall/proxy-addresses.ts'
 import { gitCli } from '../../activities/git/cli.ts'
 import type { FetchRequest, Git } from '../../activities/git/port.ts'
+import type { InstallCache } from '../../activities/installs/port.ts'
 import type { ObjectStore } from '../../activities/objects/port.ts'
 import { openObjectStore } from '../../activities/objects/select.ts'
 import type { Placement } from '../../activities/placement/port.ts'
@@ -38,6 +39,7 @@ import { demandMasterKey } from '../../policy/keys.ts'
 import { rootfsMaker } from '../../runtimes/rootfs.ts'
 import { openGitProvider } from '../git-provider.ts'
 import { deployCredentials } from './credentials.ts'
+import { openInstallResults } from './install-results.ts'
 import { startVariables } from './variables.ts'
 
 /** The parts of a container host. */
@@ -61,6 +63,8 @@ export interface HostParts {
   capacity: { memoryMb: number; diskMb: number }
   /** Bytes that are free where images are made and stored. */
   freeBytes(): Promise<number>
+  /** Null without one. */
+  installs: InstallCache | null
   /** Folder of prepared data folders of databases, beside that of images. */
   templateCache: string
   /** Which protections are on, or the reason why not, for the summary of `berth up` and `berth doctor`. */
@@ -142,6 +146,8 @@ export async function openHost(config: Config, log: Logger): Promise<HostParts> 
   const children = archives()
   const uid = process.getuid?.() ?? 0
   const placing = placement({ spareAfterMs: 500 })
+  const packer = snapshots()
+  const installs = await openInstallResults({ folder: root, maxMb: config.host.installCacheMb, snapshots: packer, log })
   return {
     config,
     log,
@@ -165,9 +171,11 @@ export async function openHost(config: Config, log: Logger): Promise<HostParts> 
     templateCache: templateCache(),
     capacity: {
       memoryMb,
-      diskMb: await diskMb(root),
+      // What the cache may use is not for applications.
+      diskMb: Math.max(0, (await diskMb(root)) - (installs ? config.host.installCacheMb : 0)),
     },
     freeBytes: () => freeBytes([root, imageCache(), '/var/lib/docker']),
+    installs,
     protections: {
       quota: quotaNotice === null ? 'enforced' : `checked, not enforced: ${quotaNotice}`,
       firewall: look ? firewallState(look) : `off: ${firewallNotice}`,
@@ -176,7 +184,7 @@ export async function openHost(config: Config, log: Logger): Promise<HostParts> 
     },
     bootId: thisMachine().bootId ?? 'unknown',
     placement: placing,
-    snapshots: snapshots(),
+    snapshots: packer,
     git: gitCli({ caBundle }),
     gitLimits: {
       maxBytes: config.git.maxMb * MiB,
@@ -186,6 +194,7 @@ export async function openHost(config: Config, log: Logger): Promise<HostParts> 
     credentials: deployCredentials(db, config, await openGitProvider(config)),
     variables: startVariables(db, config),
     async close() {
+      await installs?.close()
       await children.close()
       placing.close()
       await db.destroy()

@@ -33,6 +33,7 @@ import { HostRounds } from './host-rounds.ts'
 import { watchHost } from './host-watch.ts'
 import { watchDatabaseImages } from './images/database-images.ts'
 import { watchWarmImages } from './images/warm-images.ts'
+import { watchInstallResults } from './install-results.ts'
 import { OutputReaders } from './output-readers.ts'
 import { serveHost } from './server/host-server.ts'
 
@@ -132,6 +133,7 @@ export async function startHost(parts: HostParts) {
     watchHealth(health, log, acting),
     watchFirewall({ db, firewall: parts.firewall, hostId, log }, acting),
     watchDisks({ db, volumes, hostId, log }, acting),
+    watchInstallResults({ db, installs: parts.installs, hostId, log }, acting),
   ]
   const options = {
     db,
@@ -144,6 +146,8 @@ export async function startHost(parts: HostParts) {
     sharedUid: parts.sharedUid,
     boot,
     confirm: lease.confirm,
+    ...(parts.installs && { installs: withCrashPoints('installs', parts.installs) }),
+    warn: (facts: object, message: string) => log.warn(facts, message),
     routed: routeGate(db, hostId, boot),
     placement: withCrashPoints('placement', parts.placement),
     snapshots: withCrashPoints('snapshots', parts.snapshots),

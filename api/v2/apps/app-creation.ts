@@ -1,5 +1,7 @@
+import { z } from 'zod'
 import { createApp as insertApp } from '../../../db/apps/app-creation.ts'
 import type { AppConfigFile } from '../../../policy/apps/app-config.ts'
+import { noCache } from '../../../policy/apps/app-paths.ts'
 import { assertCheckable } from '../../../policy/apps/kept-address.ts'
 import { isEncodedSubdomain } from '../../../policy/apps/subdomains.ts'
 import { ApiError, type ErrorCode } from '../../../policy/errors.ts'
@@ -47,6 +49,7 @@ export const createApp = endpoint({
   auth,
   operation: true,
   upload: oneFile,
+  query: z.object({ no_cache: noCache }),
   response: createdApp,
   errors: [
     ...uploadErrors,
@@ -63,13 +66,14 @@ export const createApp = endpoint({
     'UPLOAD_BUSY',
     'RESOURCE_NOT_ALLOWED',
   ],
-  async handle({ caller, exchange }, services) {
+  async handle({ caller, query, exchange }, services) {
     if (caller.resources !== null)
       throw new ApiError(
         'RESOURCE_NOT_ALLOWED',
         'A key that is limited to certain applications cannot create new ones.',
       )
     const key = idempotencyKeyOf(exchange)
+    const isClean = query.no_cache === 'true'
     const upload = await receiveAppFile({ caller, exchange }, services, {
       accepts: isArchive,
       unstored: 'FAILED_UPLOAD_DATA',
@@ -78,9 +82,9 @@ export const createApp = endpoint({
     })
     try {
       await reauthenticate({ auth }, exchange, services)
-      const request = { key, route: 'POST /v2/apps', fingerprint: upload.sha256 }
+      const request = { key, route: 'POST /v2/apps', fingerprint: `${upload.sha256}${isClean ? ' no_cache' : ''}` }
       return await oncePerKey<View>({ caller, exchange }, request, services.db, inTransaction =>
-        createFrom(upload, { caller, exchange }, services, inTransaction),
+        createFrom(upload, { caller, exchange, isClean }, services, inTransaction),
       )
     } finally {
       // Attached segments are kept: only an unreferenced one can be discarded.
@@ -93,7 +97,7 @@ type View = ReturnType<typeof createdView>
 
 async function createFrom(
   upload: Upload,
-  { caller, exchange }: { caller: Caller; exchange: Exchange },
+  { caller, exchange, isClean }: { caller: Caller; exchange: Exchange; isClean: boolean },
   services: Services,
   inTransaction: InTransaction<View>,
 ): Promise<View> {
@@ -104,7 +108,10 @@ async function createFrom(
   assertCheckable(config, config.subdomain)
   const { app, answer } = await inTransaction(
     async trx => {
-      const { app, operationId } = await insertApp(trx, creation(upload, caller, config, services))
+      const { app, operationId } = await insertApp(trx, {
+        ...creation(upload, caller, config, services),
+        noCache: isClean,
+      })
       exchange.headers['X-Operation-Id'] = operationId
       exchange.resource = app.id
       return { app, operationId, answer: createdView(app, services.config.appsDomain) }

@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { appFile, commitPath } from '../../../policy/apps/app-paths.ts'
+import { appFile, commitPath, noCache } from '../../../policy/apps/app-paths.ts'
 import { assertNotLost, reauthenticate } from '../../pipeline/access.ts'
 import { endpoint } from '../../pipeline/endpoint.ts'
 import { idempotencyErrors, idempotencyKeyOf, oncePerKey } from '../../pipeline/idempotent.ts'
@@ -19,7 +19,7 @@ export const commitApp = endpoint({
   auth,
   operation: true,
   upload: oneFile,
-  query: z.object({ path: commitPath.default('').meta({ default: '' }) }),
+  query: z.object({ path: commitPath.default('').meta({ default: '' }), no_cache: noCache }),
   errors: [
     ...uploadErrors,
     ...configurationErrors,
@@ -36,14 +36,16 @@ export const commitApp = endpoint({
     assertNotLost(app)
     const key = idempotencyKeyOf(exchange)
     const { path: folder } = query
+    const isClean = query.no_cache === 'true'
     const accepts = (name: string) => isArchive(name) || appFile(folder, name) !== null
     const upload = await receiveAppFile({ caller, exchange }, services, { accepts, unstored: 'STORAGE_UPLOAD_FAILED' })
     try {
       await reauthenticate({ auth }, exchange, services)
       const route = `POST /v2/apps/${app.id}/commit ${folder}`
-      const request = { key, route, fingerprint: `${upload.sha256} ${upload.fileName}` }
+      const fingerprint = `${upload.sha256} ${upload.fileName}${isClean ? ' no_cache' : ''}`
+      const request = { key, route, fingerprint }
       await oncePerKey<Record<string, never>>({ caller, exchange }, request, services.db, inTransaction =>
-        queueCommit({ upload, folder, app, caller }, exchange.headers, services, inTransaction),
+        queueCommit({ upload, folder, isClean, app, caller }, exchange.headers, services, inTransaction),
       )
     } finally {
       // Attached segments are kept: only an unreferenced one can be discarded.

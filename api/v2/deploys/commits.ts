@@ -17,6 +17,8 @@ export interface Commit {
   upload: Upload
   /** Below the application's folder; '' = its root. */
   folder: string
+  /** Its dependencies are installed anew. */
+  isClean?: boolean
   app: AppRow
   caller: Caller
 }
@@ -30,7 +32,7 @@ export async function queueCommit(
   services: Services,
   inTransaction: InTransaction<Nothing> = withoutKey(services.db),
 ): Promise<Nothing> {
-  const { upload, folder, app, caller } = commit
+  const { upload, folder, isClean, app, caller } = commit
   const config = await uploadedConfig(upload, { folder, account: caller.user.id }, services)
   if (config) await checkConfig(config, commit, services)
   const deploy: DeployRequest = {
@@ -43,6 +45,7 @@ export async function queueCommit(
     path: folder,
     filename: isArchive(upload.fileName) ? undefined : upload.fileName,
     config,
+    noCache: isClean,
     accepting: true,
   }
   const { answer } = await inTransaction(

@@ -40,7 +40,10 @@ test.serial('a release that is prepared again', async t => {
 })
 
 test.serial('the output of an install step', async t => {
-  await removing(t, 'build', root => keepDependencies(releaseFolders(join(root, 'app'), 1), 'node_modules'))
+  await removing(t, 'build', root => {
+    const folders = releaseFolders(join(root, 'app'), 1)
+    return keepDependencies(folders, folders.build, 'node_modules')
+  })
 })
 
 test.serial('a volume', async t => {

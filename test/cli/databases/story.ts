@@ -31,7 +31,15 @@ export function operated(changes: Partial<OperatedDatabase> = {}): OperatedDatab
 }
 
 const host: HostRow = {
-  ...{ id: 'h1', address: '127.0.0.1', read_url: null, memory_mb: 8192, disk_mb: 8192, protections: {} },
+  ...{
+    id: 'h1',
+    address: '127.0.0.1',
+    read_url: null,
+    memory_mb: 8192,
+    disk_mb: 8192,
+    protections: {},
+    install_cache: null,
+  },
   ...{
     builds: {},
     database_images: {},

@@ -186,4 +186,7 @@ export const olderRows: Record<string, string> = {
   '055-health': `
     update apps set health_path = '/ready', health = '{"status": "healthy", "since": "2030-01-01T00:00:00.000Z", "reason": null}',
       health_restart = '{"at": "2029-12-31T00:00:00.000Z", "reason": "/ready answered 503"}' where id = '${shop}';`,
+
+  '057-install-cache': `
+    update deployments set no_cache = true, dependencies = 'reused from release 1' where app_id = '${shop}';`,
 }

@@ -28,6 +28,20 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
       ...{ atOnce: 256, perAccount: 16, headerBytes: 16_384, bodyBytes: 65_536, interimAnswers: 8, freshMs: 1000 },
     },
   },
+  // H20, H23: 24 hours, 30 days, a quarter, 2 GB free. The decision install-cache.md says why.
+  'hosts/installs.ts': {
+    installRules: {
+      scheme: 1,
+      inputBytes: 4_194_304,
+      unpinnedHours: 24,
+      digestSeconds: 120,
+      copySeconds: 300,
+      memoryBytes: 402_653_184,
+      unusedDays: 30,
+      accountShare: 0.25,
+      freeBytes: 2_147_483_648,
+    },
+  },
   // Contract 5.6: MEMORY.
   'apps/app-config.ts': { memoryLimits: { minMb: 256, minWithAddressMb: 512, maxMb: 32_768 } },
   'archives/archive-names.ts': { nameLimits: { segmentBytes: 255, pathBytes: 4096, levels: 128 } },
@@ -427,6 +441,7 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
       databaseImageIds: 15,
       liveStreams: 20,
       refusals: 30,
+      installResults: 300,
       mail: 10,
       planEnds: 15,
       sweep: 60,

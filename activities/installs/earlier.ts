@@ -1,0 +1,58 @@
+import { readdir } from 'node:fs/promises'
+import { join } from 'node:path'
+import { deadlineSignal } from '../../lib/async/timeout.ts'
+import { installRules, isFresh } from '../../policy/hosts/installs.ts'
+import { placingSlots } from '../placement/slots.ts'
+import { exists, type Installed, readPrepared, releaseFolders, writePrepared } from '../releases/files.ts'
+import type { Snapshots } from '../snapshots/port.ts'
+
+/** An earlier release of the same application that has a result in its own folder. */
+export interface Earlier {
+  release: number
+  installed: Installed
+}
+
+/** The result that a release uses, its own or that of an earlier one; null when that must not be used again. */
+export async function resultOf(volume: string, release: number): Promise<Earlier | null> {
+  const prepared = await readPrepared(releaseFolders(volume, release))
+  const lender = prepared?.dependenciesOf ?? release
+  const installed =
+    lender === release ? prepared?.installed : (await readPrepared(releaseFolders(volume, lender)))?.installed
+  return installed ? { release: lender, installed } : null
+}
+
+/** Releases before this one whose result has the key and is not too old, newest first. */
+export async function earlierWith(volume: string, before: number, key: string): Promise<Earlier[]> {
+  const names = await readdir(join(volume, 'releases'))
+  const numbers = names.map(Number).filter(number => number < before)
+  const found: Earlier[] = []
+  for (const release of numbers.sort((a, b) => b - a)) {
+    const folders = releaseFolders(volume, release)
+    const installed = (await readPrepared(folders))?.installed
+    if (installed?.key !== key || !isFresh(Date.parse(installed.at), installed.isPinned, Date.now())) continue
+    if (await exists(folders.dependencies)) found.push({ release, installed })
+  }
+  return found
+}
+
+/** From now on the result of this release is not used by others. */
+export async function forgetResult(volume: string, release: number): Promise<void> {
+  const folders = releaseFolders(volume, release)
+  const { installed: _, ...prepared } = (await readPrepared(folders))!
+  await writePrepared(folders, prepared)
+}
+
+/** Digest and size of an installed folder, by a child in one of the account's slots. Rejects when it cannot be made in time. */
+export async function digestOf(
+  snapshots: Pick<Snapshots, 'digest'>,
+  folder: string,
+  account: string,
+  signal: AbortSignal,
+): Promise<{ digest: string; bytes: number }> {
+  const leave = await placingSlots.enterUntil(account, signal)
+  try {
+    return await snapshots.digest(folder, deadlineSignal(installRules.digestSeconds * 1000, signal))
+  } finally {
+    leave()
+  }
+}

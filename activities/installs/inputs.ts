@@ -1,0 +1,38 @@
+import { chown, mkdir, open } from 'node:fs/promises'
+import { join } from 'node:path'
+import type { Owner } from '../../lib/folders/owner.ts'
+import { installRules } from '../../policy/hosts/installs.ts'
+import { removeWhole } from '../app-files/trash.ts'
+import type { ReleaseFolders } from '../releases/files.ts'
+import { bytesIn } from '../releases/root-names.ts'
+
+/** The bytes of these files at the root of a folder; null when one of them is no plain file, or too large. */
+export async function inputFiles(folder: string, names: readonly string[]): Promise<Map<string, Buffer> | null> {
+  const files = new Map<string, Buffer>()
+  for (const name of names) {
+    const bytes = await bytesIn(folder, name, installRules.inputBytes)
+    if (!bytes) return null
+    files.set(name, bytes)
+  }
+  return files
+}
+
+/** Creates the folder `install` of a release with exactly these files; removes what a killed attempt left. */
+export async function layInputs(
+  { volume, install }: ReleaseFolders,
+  files: ReadonlyMap<string, Buffer>,
+  owner: Owner | null,
+): Promise<void> {
+  await removeWhole(volume, install)
+  await mkdir(install, { mode: 0o755 })
+  for (const [name, bytes] of files) {
+    const file = await open(join(install, name), 'wx', 0o644)
+    try {
+      await file.writeFile(bytes)
+      if (owner) await file.chown(owner.uid, owner.gid)
+    } finally {
+      await file.close()
+    }
+  }
+  if (owner) await chown(install, owner.uid, owner.gid)
+}

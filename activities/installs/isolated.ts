@@ -1,0 +1,53 @@
+import { join } from 'node:path'
+import { runtimes } from '../../policy/runtimes.ts'
+import type { AppHostOptions } from '../app-host-options.ts'
+import { buildTraits } from '../builds/build-traits.ts'
+import { exists, keepDependencies, type Prepared, type ReleaseFolders, writePrepared } from '../releases/files.ts'
+import { installRelease, runInstall } from '../releases/install.ts'
+import { installFolder } from '../releases/install-plan.ts'
+import { releasePlacement } from '../releases/placement-request.ts'
+import type { Release } from '../releases/release.ts'
+import { digestOf } from './earlier.ts'
+import { inputFiles, layInputs } from './inputs.ts'
+import { certificatesIn, installFacts, installKey } from './key.ts'
+
+/**
+ * Runs the install step of a prepared release. Where it depends on some files only, it sees no others, and its result is recorded so that
+ * it can be used again. Throws as `installRelease`.
+ */
+export async function installPrepared(
+  host: AppHostOptions,
+  release: Release,
+  folders: ReleaseFolders,
+  prepared: Prepared & { install: string },
+  signal: AbortSignal,
+): Promise<void> {
+  const { install, inputs } = prepared
+  const { dependencies } = runtimes[release.language]
+  const files = inputs && (await inputFiles(await installFolder(folders), inputs.files))
+  if (!dependencies || !inputs || !files) {
+    await installRelease(host, release, folders, install, signal)
+    return
+  }
+  if (await exists(folders.dependencies)) return
+  await layInputs(folders, files, releasePlacement(host).ownerOf(release))
+  const certificates = await certificatesIn((await buildTraits(host)).caBundle)
+  const { spec, imageId } = await runInstall(host, release, { install, folder: folders.install, byId: true }, signal)
+  const output = join(folders.install, dependencies.from)
+  // A folder that cannot be hashed in time serves this release, and no other.
+  const made = await digestOf(host.snapshots, output, release.ownerId, signal).catch(() => null)
+  signal.throwIfAborted()
+  const facts = imageId && installFacts({ release, spec, imageId, architecture: process.arch, certificates, files })
+  const at = new Date()
+  if (!made || !facts) {
+    await keepDependencies(folders, folders.install, dependencies.from)
+    return
+  }
+  const [key, { digest, bytes }] = [installKey(facts), made]
+  // Before the folder gets its name: a record without its folder is used by no one.
+  const installed = { key, facts, isPinned: inputs.isPinned, digest, at: at.toISOString() }
+  await writePrepared(folders, { ...prepared, installed })
+  await keepDependencies(folders, folders.install, dependencies.from)
+  const result = { folder: folders.dependencies, digest, bytes, at: at.getTime() }
+  host.installs?.keep(release.ownerId, key, result)
+}

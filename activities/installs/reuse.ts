@@ -1,0 +1,134 @@
+import { ignoreError } from '../../lib/async/ignore-error.ts'
+import { changedFacts, type InstallFacts, isFresh } from '../../policy/hosts/installs.ts'
+import { removeWhole } from '../app-files/trash.ts'
+import type { AppHostOptions } from '../app-host-options.ts'
+import { buildTraits } from '../builds/build-traits.ts'
+import { buildContainer } from '../containers/spec.ts'
+import { type Prepared, type ReleaseFolders, releaseFolders } from '../releases/files.ts'
+import { installFolder } from '../releases/install-plan.ts'
+import type { Release } from '../releases/release.ts'
+import { digestOf, type Earlier, earlierWith, forgetResult, resultOf } from './earlier.ts'
+import { inputFiles } from './inputs.ts'
+import { certificatesIn, installFacts, installKey } from './key.ts'
+import { unpackStored } from './stored.ts'
+
+/** A digest that is being made while the files of a release are still on their way. */
+export interface Ahead {
+  release: number
+  digest: Promise<{ digest: string }>
+  end(): void
+}
+
+export interface ReuseTerms {
+  /** Number of the release that serves; 0 = none. */
+  serving: number
+  ahead: Ahead | null
+  /** Nothing that was installed before is used. */
+  isClean: boolean
+  signal: AbortSignal
+}
+
+/** Starts the digest of what the serving release uses: after most pushes it is used again. Null when there is nothing to use again. */
+export async function digestAhead(
+  host: AppHostOptions,
+  { ownerId }: Release,
+  volume: string,
+  serving: number,
+  signal: AbortSignal,
+): Promise<Ahead | null> {
+  const result = serving > 0 ? await resultOf(volume, serving) : null
+  if (!result) return null
+  const ended = new AbortController()
+  const { dependencies } = releaseFolders(volume, result.release)
+  const digest = digestOf(host.snapshots, dependencies, ownerId, AbortSignal.any([signal, ended.signal]))
+  digest.catch(ignoreError('reported to the caller that awaits it'))
+  return { release: result.release, digest, end: () => ended.abort(new Error('The digest is not needed.')) }
+}
+
+/**
+ * Replaces the planned install step of a release by the result of an earlier one that depended on exactly the same, once its digest proves
+ * that it is as it was installed. Otherwise the plan stays, with the reason in words.
+ */
+export async function reuseInstall(
+  host: AppHostOptions,
+  release: Release,
+  folders: ReleaseFolders,
+  plan: Prepared,
+  terms: ReuseTerms,
+): Promise<Prepared> {
+  if (plan.install === null && plan.dependenciesOf !== null)
+    return { ...plan, dependencies: `those of release ${plan.dependenciesOf}: the upload brings no others` }
+  if (!plan.install || !plan.inputs) return plan
+  const anew = (why: string): Prepared => ({ ...plan, dependencies: `installed anew: ${why}` })
+  if (terms.isClean) return anew('a build without the cache was requested')
+  const facts = await factsOf(host, release, folders, plan)
+  if (!facts) return anew('the image for it is not at the host yet')
+  const key = installKey(facts)
+  for (const earlier of await earlierWith(folders.volume, release.number, key)) {
+    const fault = await faultOf(host, release, folders, earlier, terms)
+    if (fault) return anew(fault)
+    await removeWhole(folders.volume, folders.build)
+    await host.installs?.use(release.ownerId, key)
+    const dependencies = `reused from release ${earlier.release}, installed at ${earlier.installed.at}`
+    return { install: null, dependenciesOf: earlier.release, dependencies }
+  }
+  // It would keep one of the account's slots.
+  terms.ahead?.end()
+  const stored = await unpackStored(
+    host,
+    release,
+    folders,
+    { key, facts, isPinned: plan.inputs.isPinned },
+    terms.signal,
+  )
+  if (stored === 'damaged') return anew('the stored result was damaged')
+  if (stored) return { install: null, dependenciesOf: null, ...stored }
+  const before = await resultOf(folders.volume, terms.serving)
+  return anew(before ? changesSince(before, facts) : 'there is no earlier result')
+}
+
+/** Null while the image is missing: nothing can depend on it yet. */
+async function factsOf(
+  host: AppHostOptions,
+  release: Release,
+  folders: ReleaseFolders,
+  { install, inputs }: Prepared,
+): Promise<InstallFacts | null> {
+  const traits = await buildTraits(host)
+  const spec = buildContainer(release, folders.install, install!, traits)
+  const imageId = await host.engine.imageId(spec.image)
+  const files = await inputFiles(await installFolder(folders), inputs!.files)
+  if (imageId === null || files === null) return null
+  const certificates = await certificatesIn(traits.caBundle)
+  return installFacts({ release, spec, imageId, architecture: process.arch, certificates, files })
+}
+
+/** Why an earlier result cannot be used; null when it is as it was installed. A damaged one is not tried again. */
+async function faultOf(
+  { snapshots, warn }: AppHostOptions,
+  { ownerId, appId }: Release,
+  { volume }: ReleaseFolders,
+  { release, installed }: Earlier,
+  { ahead, signal }: ReuseTerms,
+): Promise<string | null> {
+  const folder = releaseFolders(volume, release).dependencies
+  const made = ahead?.release === release ? ahead.digest : digestOf(snapshots, folder, ownerId, signal)
+  const digest = await made.then(({ digest }) => digest).catch((error: Error) => error)
+  signal.throwIfAborted()
+  if (digest === installed.digest) return null
+  if (typeof digest !== 'string') {
+    warn?.({ appId, release, err: digest }, 'installs: the files of a release could not be verified')
+    return `the files of release ${release} could not be verified`
+  }
+  await forgetResult(volume, release)
+  warn?.({ appId, release }, 'installs: the files of a release are not as they were installed')
+  return `the files of release ${release} are not as they were installed`
+}
+
+function changesSince({ release, installed }: Earlier, facts: InstallFacts): string {
+  const changes = changedFacts(installed.facts, facts)
+  if (changes.length > 0) return `since release ${release} changed ${changes.join(', ')}`
+  return isFresh(Date.parse(installed.at), installed.isPinned, Date.now())
+    ? `the result of release ${release} is no longer there`
+    : `the result of release ${release} is too old, as not every version is pinned`
+}

@@ -1,0 +1,60 @@
+import { GiB, MiB } from '../../lib/bytes.ts'
+
+/** How the results of install steps are used again (docs/decisions/install-cache.md). */
+export const installRules = {
+  /** Another number makes all results of earlier versions of Berth unusable. */
+  scheme: 1,
+  /** Max bytes of one file that an install step depends on; larger ones are not looked into, and the result is not used again. */
+  inputBytes: 4 * MiB,
+  /** How long a result is used again that depends on the time, because not every version is pinned. */
+  unpinnedHours: 24,
+  /** Seconds for the digest of an installed folder; after that it is installed again. */
+  digestSeconds: 120,
+  /** Seconds for storing a result, or for unpacking one; after that it is not stored, or installed again. */
+  copySeconds: 300,
+  /** Resident bytes of the process that does either. */
+  memoryBytes: 384 * MiB,
+  /** Stored results that were not used for this long are removed. */
+  unusedDays: 30,
+  /** Part of the host's cache that one account may use. */
+  accountShare: 0.25,
+  /** Free space on the disk that the cache leaves to everything else. */
+  freeBytes: 2 * GiB,
+} as const
+
+const hourMs = 3_600_000
+
+/** Whether a result may still be used; times in ms since 1970. One from the future counts as too old. */
+export function isFresh(installedAt: number, isPinned: boolean, now: number): boolean {
+  const age = now - installedAt
+  return isPinned || (age >= 0 && age < installRules.unpinnedHours * hourMs)
+}
+
+/**
+ * Everything that a result depends on, by name: the account, the image, the command, each file, and so on. Its values are short, such as
+ * digests.
+ */
+export type InstallFacts = Readonly<Record<string, string>>
+
+/** The name of the fact that is the digest of a file. */
+export const fileFact = (name: string): string => `file ${name}`
+
+const named: Readonly<Record<string, string>> = {
+  scheme: 'the version of Berth',
+  account: 'the account',
+  image: 'the image',
+  architecture: "the machine's architecture",
+  runtime: 'the version of the language',
+  command: 'the install command',
+  environment: 'the environment of install steps',
+  certificates: 'the certificates that install steps trust',
+}
+
+/** What differs between the facts of two results, in words. */
+export function changedFacts(before: InstallFacts, after: InstallFacts): string[] {
+  const names = [...new Set([...Object.keys(before), ...Object.keys(after)])]
+  return names
+    .filter(name => before[name] !== after[name])
+    .map(name => named[name] ?? name.replace(/^file /, ''))
+    .sort()
+}

@@ -1,0 +1,218 @@
+import type { InstallInputs } from './runtime.ts'
+
+// On which files of the root an install step depends entirely. Where that is not certain it depends on more, and its result is not
+// reused: a mistake here must cost time, never a wrong package.
+
+/** Files at the root by name; null for what is no plain file, or is too large to be looked into. */
+export type RootTexts = ReadonlyMap<string, string | null>
+
+const because = (reason: string): InstallInputs => ({ because: reason })
+
+/** Names that change what the package managers of Node do, apart from manifest and lock files. */
+export const nodeInputNames: readonly string[] = [
+  '.npmrc',
+  'node_modules',
+  '.yarnrc',
+  '.yarnrc.yml',
+  'pnpm-workspace.yaml',
+  '.pnpmfile.cjs',
+  '.pnpmfile.mjs',
+]
+
+/** Only this lock file names the packages with scripts, which might read the project. */
+const npmLocks = ['npm-shrinkwrap.json', 'package-lock.json']
+const otherLocks = ['pnpm-lock.yaml', 'yarn.lock']
+
+/** Scripts of the project itself that package managers run with an installation. */
+export const installScripts = /^(pre|post)?(install|prepare)$|^prepublish$|^pnpm:devPreinstall$/
+
+/** Scripts that npm runs when an installation has changed `node_modules`. */
+const changeScripts = /^(pre|post)?dependencies$/
+
+/** Packages whose scripts read only their own folder. */
+const ownFolderOnly: ReadonlySet<string> = new Set([
+  ...[
+    '@parcel/watcher',
+    '@swc/core',
+    'argon2',
+    'bcrypt',
+    'better-sqlite3',
+    'bufferutil',
+    'canvas',
+    'core-js',
+    'core-js-pure',
+  ],
+  ...[
+    'cpu-features',
+    'deasync',
+    'dtrace-provider',
+    'es5-ext',
+    'esbuild',
+    'fsevents',
+    'iconv',
+    'leveldown',
+    'msgpackr-extract',
+  ],
+  ...['nodemon', 'protobufjs', 're2', 'sharp', 'sodium-native', 'sqlite3', 'ssh2', 'unrs-resolver', 'utf-8-validate'],
+])
+
+/** What an installation by npm depends on, from the manifest, the lock file and the settings. */
+export function nodeInputs(texts: RootTexts): InstallInputs {
+  const lockName = npmLocks.find(name => texts.has(name))
+  const obstacle = [...nodeInputNames, 'binding.gyp'].find(name => name !== '.npmrc' && texts.has(name))
+  if (obstacle) return because(`${obstacle} is in the folder of the application`)
+  if (!lockName) {
+    const other = otherLocks.find(name => texts.has(name))
+    return because(
+      other
+        ? `${other} does not say which packages run scripts that may read other files`
+        : 'there is no package-lock.json',
+    )
+  }
+  const [manifest, lock] = [objectOf(texts.get('package.json')), objectOf(texts.get(lockName))]
+  if (!manifest) return because('package.json cannot be read')
+  if (!lock) return because(`${lockName} cannot be read`)
+  const reason = ofManifest(manifest) ?? ofLock(lock, lockName) ?? ofSettings(texts)
+  if (reason) return because(reason)
+  // npm reads only the first of two lock files.
+  return { files: ['package.json', lockName, '.npmrc'].filter(name => texts.has(name)), isPinned: true }
+}
+
+type Fields = Record<string, unknown>
+
+/** Parses an object; null for anything else. */
+export function objectOf(text: string | null | undefined): Fields | null {
+  try {
+    const value = JSON.parse((text ?? '').replace(/^\ufeff/, ''))
+    return typeof value === 'object' && !Array.isArray(value) ? value : null
+  } catch {
+    return null
+  }
+}
+
+/** Left out, or an object or list without entries; anything else is for the package manager to judge. */
+export const isEmpty = (value: unknown): boolean =>
+  value === undefined || (typeof value === 'object' && value !== null && Object.keys(value).length === 0)
+
+const packageLists = ['dependencies', 'devDependencies', 'optionalDependencies', 'peerDependencies', 'overrides']
+
+/** Why an installation by this manifest reads more than it and its lock file; null when it does not. */
+function ofManifest(manifest: Fields): string | null {
+  const scripts = manifest.scripts ?? {}
+  if (typeof scripts !== 'object') return 'the scripts of package.json cannot be read'
+  const script = Object.keys(scripts).find(name => installScripts.test(name) || changeScripts.test(name))
+  if (script) return `the script "${script}" of package.json may read other files`
+  if (!isEmpty(manifest.workspaces)) return 'package.json has workspaces'
+  for (const list of packageLists) {
+    const local = localSource(manifest[list] ?? {}, list, 0)
+    if (local) return local
+  }
+  return null
+}
+
+const maxNested = 20
+
+/** The first source in a list of packages that may be a file of the project; overrides are nested. */
+function localSource(list: unknown, name: string, depth: number): string | null {
+  if (typeof list === 'string')
+    return isElsewhere(list) ? null : `package.json takes ${name} from "${list.slice(0, 100)}"`
+  if (typeof list !== 'object' || list === null || depth > maxNested) return `${name} of package.json cannot be read`
+  for (const [key, value] of Object.entries(list)) {
+    const local = localSource(value, key, depth + 1)
+    if (local) return local
+  }
+  return null
+}
+
+/** A range or a tag of versions, or a reference to another entry of the manifest (`$name`). */
+const registryRange = /^[\w^~<>=|*+$@-][\w.^~<>=|*+$@ -]*$|^$/
+const addresses = /^(?:https?|git|git\+https?|git\+ssh|github|gitlab|bitbucket):[^\\]*$/i
+const alias = /^npm:(?:@[\w.-]+\/)?[\w.-]+(?:@([\w.^~<>=|*+ -]*))?$/
+const archiveName = /\.(?:tgz|tar|tar\.\w+|tbz|tlz|txz|whl|zip)$/i
+
+/** Whether a source of a package lies in a registry or at an address, as npm reads it. */
+const isElsewhere = (source: string): boolean =>
+  addresses.test(source) || alias.test(source) || (registryRange.test(source) && !archiveName.test(source))
+
+/** Why an installation by this lock file reads more than it; null when it does not. */
+function ofLock({ lockfileVersion, packages }: Fields, name: string): string | null {
+  if (lockfileVersion !== 2 && lockfileVersion !== 3)
+    return `${name} has another version than 2 or 3, and does not say which packages run scripts`
+  if (typeof packages !== 'object' || packages === null) return `${name} cannot be read`
+  for (const [path, value] of Object.entries(packages)) {
+    if (typeof value !== 'object' || value === null) return `${name} cannot be read`
+    const { link, resolved, hasInstallScript, name: aliased } = value as Fields
+    if (path === '') continue
+    if (!path.startsWith('node_modules/') || link !== undefined) return `${name} links ${path}, a folder of the project`
+    if (resolved !== undefined && !(typeof resolved === 'string' && addresses.test(resolved)))
+      return `${name} takes ${path} from a file`
+    const own =
+      typeof aliased === 'string' ? aliased : path.slice(path.lastIndexOf('node_modules/') + 'node_modules/'.length)
+    if (hasInstallScript && !ownFolderOnly.has(own)) return `the package ${own} runs a script that may read other files`
+  }
+  return null
+}
+
+/** Settings of npm that name no file. */
+const plainSettings =
+  /^\s*(?:[;#].*|(?:@[\w.-]+:)?registry\s*=.*|\/\/[^=]*:(?:_authToken|_auth|_password|username|email|always-auth)\s*=.*|(?:always-auth|audit|engine-strict|force|fund|ignore-scripts|include|legacy-peer-deps|loglevel|maxsockets|omit|optional|package-lock|prefer-dedupe|progress|save-exact|save-prefix|strict-peer-deps|strict-ssl)(?:\s*=.*)?)?$/
+
+function ofSettings(texts: RootTexts): string | null {
+  if (!texts.has('.npmrc')) return null
+  const text = texts.get('.npmrc')
+  if (typeof text !== 'string') return '.npmrc cannot be read'
+  return text.split(/\r\n|[\r\n]/).every(line => plainSettings.test(line))
+    ? null
+    : '.npmrc has a setting that may name another file'
+}
+
+/** A requirement of a registry: name, extras, versions and conditions. Not an option, a path or an address. */
+const requirement =
+  /^([A-Za-z0-9](?:[\w.-]*[A-Za-z0-9])?)\s*(?:\[[\w\s,.-]*\])?\s*\(?((?:\s*(?:===?|~=|!=|<=|>=|<|>)\s*[\w.*+!-]+\s*,?)*)\)?\s*(?:;[^#\\]*)?$/
+const hashes = /(?:\s+--hash[=\s]\s*(?:sha256|sha384|sha512):[0-9a-f]+)+\s*$/
+/** Options that name a registry, or no file at all. */
+const plainOptions =
+  /^(?:(?:-i|--index-url|--extra-index-url)[=\s]\s*https?:\/\/\S+|--no-index|--pre|--prefer-binary|--require-hashes|--no-binary[=\s]\s*[\w:.,-]+|--only-binary[=\s]\s*[\w:.,-]+)$/
+const exact = /^\s*===?\s*[\w.+!-]+\s*,?\s*$/
+
+/** Max characters of a requirement: one with the hashes of many files is long. */
+const maxLine = 50_000
+
+/**
+ * What `pip install -r requirements.txt` depends on. Pinned means that each line has one exact version and hashes, which pip then demands
+ * of every package: otherwise packages that the listed ones require are of any version.
+ */
+export function pythonInputs(texts: RootTexts): InstallInputs {
+  const text = texts.get('requirements.txt')
+  if (typeof text !== 'string') return because('requirements.txt cannot be read')
+  let isPinned = true
+  for (const line of joined(text)) {
+    const plain = line
+      .replace(/(^|\s)#.*$/, '')
+      .replace(/\s+/g, ' ')
+      .trim()
+    if (plain === '' || plainOptions.test(plain)) continue
+    if (plain.length > maxLine) return because(`requirements.txt has a line of over ${maxLine} characters`)
+    const hashed = hashes.test(plain)
+    const [, name, versions = ''] = requirement.exec(plain.replace(hashes, '')) ?? []
+    if (!name) return because(`requirements.txt has a line that may name another file: ${plain.slice(0, 100)}`)
+    if (archiveName.test(name)) return because(`requirements.txt takes ${name.slice(0, 100)} from a file`)
+    isPinned &&= hashed && exact.test(versions)
+  }
+  return { files: ['requirements.txt'], isPinned }
+}
+
+/** Lines as pip joins them: a comment ends a line that goes on in the next one. */
+function joined(text: string): string[] {
+  const lines: string[] = []
+  let open = ''
+  for (const line of text.split(/\r\n|[\r\n]/)) {
+    const isComment = /^\s*#/.test(line)
+    if (line.endsWith('\\') && !isComment) open += line.replace(/\\+$/, '')
+    else {
+      lines.push(open + (isComment ? ` ${line}` : line))
+      open = ''
+    }
+  }
+  return [...lines, open]
+}

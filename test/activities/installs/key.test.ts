@@ -1,0 +1,118 @@
+import test from 'ava'
+import fc from 'fast-check'
+import { type InstallDependsOn, installFacts, installKey } from '../../../activities/installs/key.ts'
+import { changedFacts } from '../../../policy/hosts/installs.ts'
+
+const bytes = fc.uint8Array({ minLength: 1, maxLength: 64 }).map(array => Buffer.from(array))
+const text = fc.string({ maxLength: 20 })
+
+const dependsOn: fc.Arbitrary<InstallDependsOn> = fc.record({
+  release: fc.record({
+    ownerId: text,
+    language: fc.constantFrom('javascript' as const, 'typescript' as const, 'python' as const),
+    runtimeVersion: text,
+  }),
+  spec: fc.record({
+    command: fc.array(text, { minLength: 1, maxLength: 3 }),
+    env: fc.dictionary(text, text, { maxKeys: 3 }),
+  }),
+  imageId: text,
+  architecture: text,
+  certificates: fc.option(bytes),
+  files: fc
+    .dictionary(fc.constantFrom('package.json', 'package-lock.json', '.npmrc', 'requirements.txt'), bytes, {
+      minKeys: 1,
+    })
+    .map(files => new Map(Object.entries(files))),
+})
+
+const keyOf = (on: InstallDependsOn): string => installKey(installFacts(on))
+
+/** One byte of something, in every way that it may change. */
+const flipped = (before: Buffer, at: number, bit: number): Buffer => {
+  const after = Buffer.from(before)
+  after[at % before.length]! ^= 1 << (bit % 8)
+  return after
+}
+
+const changed = (before: string, at: number): string => {
+  const place = at % (before.length + 1)
+  return `${before.slice(0, place)}x${before.slice(place)}`
+}
+
+type Change = (on: InstallDependsOn, at: number, bit: number) => InstallDependsOn
+
+const changes: Record<string, Change> = {
+  'a byte of a file': (on, at, bit) => {
+    const [name, content] = [...on.files][at % on.files.size]!
+    return { ...on, files: new Map(on.files).set(name, flipped(content, at, bit)) }
+  },
+  'a file more': on => ({ ...on, files: new Map(on.files).set('more', Buffer.from('x')) }),
+  'a file less': on => ({ ...on, files: new Map([...on.files].slice(1)) }),
+  'two files exchanged': on => {
+    const [[one, a], ...rest] = [...on.files] as [[string, Buffer], ...[string, Buffer][]]
+    return { ...on, files: new Map([[`${one}2`, a], ...rest]) }
+  },
+  'the image': (on, at) => ({ ...on, imageId: changed(on.imageId, at) }),
+  'the command': (on, at) => ({
+    ...on,
+    spec: { ...on.spec, command: [changed(on.spec.command[0]!, at), ...on.spec.command.slice(1)] },
+  }),
+  'where its words begin': on => ({ ...on, spec: { ...on.spec, command: [...on.spec.command, ''] } }),
+  'a variable': (on, at) => ({
+    ...on,
+    spec: { ...on.spec, env: { ...on.spec.env, HTTP_PROXY: changed(on.spec.env.HTTP_PROXY ?? '', at) } },
+  }),
+  'the certificates': (on, at, bit) => ({
+    ...on,
+    certificates: on.certificates ? flipped(on.certificates, at, bit) : Buffer.from('x'),
+  }),
+  'the architecture': (on, at) => ({ ...on, architecture: changed(on.architecture, at) }),
+  'the version of the language': (on, at) => ({
+    ...on,
+    release: { ...on.release, runtimeVersion: changed(on.release.runtimeVersion, at) },
+  }),
+  'the account': (on, at) => ({ ...on, release: { ...on.release, ownerId: changed(on.release.ownerId, at) } }),
+}
+
+for (const [what, change] of Object.entries(changes))
+  test(`another key for another result: ${what}`, t => {
+    fc.assert(
+      fc.property(dependsOn, fc.nat(), fc.nat(), (on, at, bit) => {
+        const other = change(on, at, bit)
+        return keyOf(on) !== keyOf(other) && changedFacts(installFacts(on), installFacts(other)).length > 0
+      }),
+      { numRuns: 300 },
+    )
+    t.pass()
+  })
+
+test('equal facts have an equal key, in whatever order they are listed', t => {
+  fc.assert(
+    fc.property(dependsOn, on => {
+      const env = Object.fromEntries(Object.entries(on.spec.env).reverse())
+      const files = new Map([...on.files].reverse())
+      return keyOf(on) === keyOf({ ...on, spec: { ...on.spec, env }, files })
+    }),
+  )
+  t.pass()
+})
+
+test('two different sets of facts never have one key', t => {
+  fc.assert(
+    fc.property(dependsOn, dependsOn, (one, other) => {
+      const isEqual = JSON.stringify(plain(one)) === JSON.stringify(plain(other))
+      return (keyOf(one) === keyOf(other)) === isEqual
+    }),
+    { numRuns: 1000 },
+  )
+  t.pass()
+})
+
+const sorted = <T>(entries: [string, T][]): [string, T][] => entries.sort(([a], [b]) => (a < b ? -1 : 1))
+
+const plain = (on: InstallDependsOn) => [
+  ...[on.release.ownerId, on.release.language, on.release.runtimeVersion, on.imageId, on.architecture],
+  ...[on.spec.command, sorted(Object.entries(on.spec.env)), on.certificates?.toString('hex') ?? null],
+  sorted([...on.files].map(([name, content]) => [name, content.toString('hex')])),
+]

@@ -1,0 +1,161 @@
+import { chmod, readdir, rename, rm, symlink, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import test from 'ava'
+import { buildContainerName, buildNetwork } from '../../../activities/containers/spec.ts'
+import { dependenciesOf, releaseFolders, writePrepared } from '../../../activities/releases/files.ts'
+import { type Files, installingHost, npmFiles, preparedOf, textIn } from '../../kit/hosts/installs.ts'
+import { rows } from '../../kit/rows/rows.ts'
+import { testDatabase } from '../../kit/servers/database.ts'
+import { realDocker } from '../../kit/servers/docker.ts'
+
+const docker = realDocker()
+test.serial.after.always(() => docker.clean(buildNetwork(docker.run).name))
+const database = testDatabase()
+test.before(async () => {
+  await docker.prepare()
+  await rows((await database).db).host(docker.run)
+})
+
+const hostOf = async (t: Parameters<typeof installingHost>[0]) =>
+  installingHost(t, (await database).db, docker.run, { ...docker.host })
+
+test('a push that only changes code uses the dependencies of an earlier release, without a container', async t => {
+  t.timeout(110_000)
+  const { app } = await hostOf(t)
+  const { push, volume } = await app()
+  const first = await push(npmFiles())
+  t.true(first.installs)
+  t.is(first.words, 'installed anew: there is no earlier result')
+  t.not(await textIn(first.folders.dependencies, '.package-lock.json'), null)
+  t.is(await textIn(first.folders.install, 'package.json'), null, 'the folder of the install step is removed')
+
+  for (const code of ['one', 'two']) {
+    const next = await push({ ...npmFiles(), 'index.js': code })
+    t.false(next.installs)
+    t.regex(next.words, /^reused from release 2, installed at 20/)
+    t.true(next.log.includes(`Dependencies: ${next.words}.`))
+    t.is(await dependenciesOf(volume, next.release.number), first.folders.dependencies)
+    t.is(await docker.host.inspect(buildContainerName(next.release)), null)
+  }
+  const changed = await push(npmFiles('1.0.1'))
+  t.true(changed.installs)
+  t.is(changed.words, 'installed anew: since release 2 changed package-lock.json')
+})
+
+test('an install step sees only the files that it depends on', async t => {
+  t.timeout(110_000)
+  const { app } = await hostOf(t)
+  const { push, volume } = await app()
+  const files: Files = { ...npmFiles(), 'secret.txt': 'x', 'src/index.js': 'y', '.npmrc': 'fund=false' }
+  const install = 'mkdir -p node_modules && ls -A > node_modules/seen'
+  const alone = await push(files, {}, { install })
+  t.deepEqual((await textIn(alone.folders.dependencies, 'seen'))?.trim().split('\n'), [
+    '.npmrc',
+    'node_modules',
+    'package-lock.json',
+    'package.json',
+  ])
+  t.is(await textIn(alone.folders.source, 'secret.txt'), 'x')
+  t.true((await preparedOf(volume, alone.release.number)).installed?.isPinned)
+
+  const manifest = { ...JSON.parse(files['package.json']!), scripts: { postinstall: 'true' } }
+  const among = await push({ ...files, 'package.json': JSON.stringify(manifest) }, {}, { install })
+  t.regex(among.words, /^installed, and not for reuse: the script "postinstall"/)
+  t.regex((await textIn(among.folders.dependencies, 'seen')) ?? '', /secret\.txt/)
+  t.is((await preparedOf(volume, among.release.number)).installed, undefined)
+})
+
+test('dependencies of which one byte, mode, name or link has changed are installed again', async t => {
+  t.timeout(170_000)
+  const { app, warnings } = await hostOf(t)
+  const { push } = await app()
+  const damages: [string, (folder: string) => Promise<void>][] = [
+    ['a byte', folder => writeFile(join(folder, '.package-lock.json'), 'x', { flag: 'r+' })],
+    ['a mode', folder => chmod(join(folder, '.package-lock.json'), 0o777)],
+    ['a name', folder => rename(join(folder, '.package-lock.json'), join(folder, 'other'))],
+    ['a link more', folder => symlink('/etc', join(folder, 'etc'))],
+    ['a file less', folder => rm(join(folder, '.package-lock.json'))],
+  ]
+  let { folders, release } = await push(npmFiles())
+  for (const [what, damage] of damages) {
+    await damage(folders.dependencies)
+    const next = await push({ ...npmFiles(), 'index.js': what })
+    t.true(next.installs, what)
+    t.is(next.words, `installed anew: the files of release ${release.number} are not as they were installed`, what)
+    t.true(warnings.includes('installs: the files of a release are not as they were installed'))
+    const after = await push(npmFiles())
+    t.regex(after.words, new RegExp(`^reused from release ${next.release.number},`), what)
+    ;({ folders, release } = next)
+  }
+})
+
+test('a result is not used again without its folder, in another image, or once it is too old', async t => {
+  t.timeout(110_000)
+  const { app, host, installs } = await hostOf(t)
+  const { push, volume } = await app()
+  const { folders, release } = await push(npmFiles())
+  const prepared = await preparedOf(volume, release.number)
+
+  const otherImage = async () => `sha256:${'0'.repeat(64)}`
+  const { imageId } = host.engine
+  Object.assign(host.engine, { imageId: otherImage, runToEnd: async () => ({ exitCode: 1, oom: false }) })
+  await t.throwsAsync(push(npmFiles()), { message: /exit code 1/ })
+  const { db } = await database
+  const lastWords = async () =>
+    (await db('deployments').where({ app_id: release.appId }).orderBy('release', 'desc').first()).dependencies
+  t.is(await lastWords(), 'installed anew: since release 2 changed the image')
+  Object.assign(host.engine, { imageId })
+
+  const old = { ...prepared.installed!, isPinned: false, at: new Date(Date.now() - 25 * 3_600_000).toISOString() }
+  await installs.settled()
+  await installs.drop(release.ownerId, prepared.installed!.key)
+  await writePrepared(folders, { ...prepared, installed: old })
+  await t.throwsAsync(push(npmFiles()), { message: /exit code 1/ })
+  t.is(await lastWords(), 'installed anew: the result of release 2 is too old, as not every version is pinned')
+  await writePrepared(folders, { ...prepared, installed: { ...old, at: new Date().toISOString() } })
+  t.regex((await push(npmFiles())).words, /^reused/)
+  await rm(releaseFolders(volume, 2).dependencies, { recursive: true })
+  await installs.settled()
+  await installs.drop(release.ownerId, prepared.installed!.key)
+  await t.throwsAsync(push(npmFiles()), { message: /exit code 1/ })
+  t.is(await lastWords(), 'installed anew: the result of release 2 is no longer there')
+})
+
+test('a build without the cache installs anew, and later pushes use its result', async t => {
+  t.timeout(110_000)
+  const { app } = await hostOf(t)
+  const { push, volume } = await app()
+  await push(npmFiles())
+  const clean = await push(npmFiles(), {}, { clean: true })
+  t.true(clean.installs)
+  t.is(clean.words, 'installed anew: a build without the cache was requested')
+  const next = await push(npmFiles())
+  t.regex(next.words, new RegExp(`^reused from release ${clean.release.number},`))
+  t.is((await readdir(join(volume, 'releases'))).length, 3)
+})
+
+test('requirements of pip are used again too, for a day where not every version is pinned', async t => {
+  t.timeout(170_000)
+  const { app, host, installs } = await hostOf(t)
+  const { push, volume } = await app()
+  const python = { language: 'python', runtimeVersion: '3.11', main: 'app.py' } as const
+  await host.engine.ensureImage('berth/python:3.11')
+  // For another version of Python: pip asks no registry for it.
+  const files = (requirements: string): Files => ({ 'app.py': '', 'requirements.txt': requirements })
+  const first = await push(files('elsewhere; python_version < "3"\n'), python)
+  t.true(first.installs)
+  const { installed } = await preparedOf(volume, first.release.number)
+  t.false(installed?.isPinned)
+  t.regex(
+    (await push({ ...files('elsewhere; python_version < "3"\n'), 'app.py': 'x' }, python)).words,
+    /^reused from release 2/,
+  )
+  const changed = await push(files('elsewhere; python_version < "2"\n'), python)
+  t.is(changed.words, 'installed anew: since release 2 changed requirements.txt')
+  const more = await push({ ...files('-r more.txt\n'), 'more.txt': 'elsewhere; python_version < "3"\n' }, python)
+  t.regex(
+    more.words,
+    /^installed, and not for reuse: requirements.txt has a line that may name another file: -r more.txt/,
+  )
+  await installs.settled()
+})

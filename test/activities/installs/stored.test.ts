@@ -1,0 +1,120 @@
+import { lstat, readdir, readFile, stat, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import test from 'ava'
+import { buildNetwork } from '../../../activities/containers/spec.ts'
+import { dependenciesOf } from '../../../activities/releases/files.ts'
+import { installingHost, npmFiles, preparedOf, textIn } from '../../kit/hosts/installs.ts'
+import { rows } from '../../kit/rows/rows.ts'
+import { testDatabase } from '../../kit/servers/database.ts'
+import { realDocker } from '../../kit/servers/docker.ts'
+
+const docker = realDocker()
+test.serial.after.always(() => docker.clean(buildNetwork(docker.run).name))
+const database = testDatabase()
+test.before(async () => {
+  await docker.prepare()
+  await rows((await database).db).host(docker.run)
+})
+
+const hostOf = async (t: Parameters<typeof installingHost>[0]) =>
+  installingHost(t, (await database).db, docker.run, { ...docker.host })
+
+const archivesIn = async (root: string, account: string): Promise<string[]> =>
+  (await readdir(join(root, 'installs', account)).catch(() => [])).map(name => join(root, 'installs', account, name))
+
+test('another application of the account gets a stored result, as files of its own user', async t => {
+  t.timeout(110_000)
+  const { app, installs } = await hostOf(t)
+  const first = await app()
+  const made = await first.push(npmFiles())
+  await installs.settled()
+  const second = await app(first.owner_id)
+  const next = await second.push(npmFiles())
+  t.false(next.installs)
+  t.regex(next.words, /^reused from the cache of the account, installed at 20/)
+  const folder = (await dependenciesOf(second.volume, next.release.number))!
+  const name = '.package-lock.json'
+  t.is(await textIn(folder, name), await textIn(made.folders.dependencies, name))
+  const owner = process.getuid!() === 0 ? second.uid : process.getuid!()
+  t.deepEqual([(await lstat(folder)).uid, (await stat(join(folder, name))).uid], [owner, owner])
+  const records = [
+    await preparedOf(second.volume, next.release.number),
+    await preparedOf(first.volume, made.release.number),
+  ]
+  t.deepEqual(...(records.map(({ installed }) => ({ ...installed, at: 0 })) as [object, object]))
+  t.regex((await second.push({ ...npmFiles(), 'index.js': 'x' })).words, /^reused from release 2/)
+})
+
+test('an account cannot put its files into the dependencies of another one, whatever it installs from an equal lock file', async t => {
+  t.timeout(110_000)
+  const { app, installs, root } = await hostOf(t)
+  const [ana, ben] = [await app(), await app()]
+  // A package of its registry, or a proxy, brings other files than the lock file of others stands for.
+  const poison = 'mkdir -p node_modules && echo "stolen" > node_modules/.package-lock.json'
+  const poisoned = await ana.push(npmFiles(), {}, { install: poison })
+  await installs.settled()
+  t.is((await archivesIn(root, ana.owner_id)).length, 1)
+  t.is(await textIn(poisoned.folders.dependencies, '.package-lock.json'), 'stolen\n')
+
+  const clean = await ben.push(npmFiles())
+  t.true(clean.installs, 'installed by itself')
+  t.is(clean.words, 'installed anew: there is no earlier result')
+  t.regex((await textIn(clean.folders.dependencies, '.package-lock.json')) ?? '', /lockfileVersion/)
+  const keyOf = async ({ volume }: typeof ana, { release }: typeof clean) =>
+    (await preparedOf(volume, release.number)).installed!.key
+  t.not(await keyOf(ana, poisoned), await keyOf(ben, clean), 'the account is a part of the key')
+
+  // Even with its archive under the name that the other account looks for.
+  await installs.settled()
+  const [[from], [to]] = [await archivesIn(root, ana.owner_id), await archivesIn(root, ben.owner_id)]
+  await writeFile(to!, await readFile(from!))
+  const third = await (await app(ben.owner_id)).push(npmFiles())
+  t.is(third.words, 'installed anew: the stored result was damaged')
+  t.regex((await textIn(third.folders.dependencies, '.package-lock.json')) ?? '', /lockfileVersion/)
+})
+
+test('a damaged archive is removed, and its packages are installed again', async t => {
+  t.timeout(170_000)
+  const { app, installs, root, warnings } = await hostOf(t)
+  const first = await app()
+  await first.push(npmFiles())
+  await installs.settled()
+  const damages: [string, (bytes: Buffer) => Buffer][] = [
+    ['one bit', bytes => Buffer.concat([bytes.subarray(0, 100), Buffer.from([bytes[100]! ^ 1]), bytes.subarray(101)])],
+    ['cut off', bytes => bytes.subarray(0, -1)],
+    ['empty', () => Buffer.alloc(0)],
+  ]
+  for (const [what, damage] of damages) {
+    const [path] = await archivesIn(root, first.owner_id)
+    await writeFile(path!, damage(await readFile(path!)))
+    const next = await (await app(first.owner_id)).push(npmFiles())
+    t.is(next.words, 'installed anew: the stored result was damaged', what)
+    t.regex((await textIn(next.folders.dependencies, '.package-lock.json')) ?? '', /lockfileVersion/)
+    t.true(warnings.includes('installs: a stored result could not be used'))
+    await installs.settled()
+  }
+  const after = await (await app(first.owner_id)).push(npmFiles())
+  t.regex(after.words, /^reused from the cache/)
+})
+
+test('a build without the cache replaces the stored result', async t => {
+  t.timeout(110_000)
+  const { app, installs, root } = await hostOf(t)
+  const first = await app()
+  await first.push(npmFiles())
+  await installs.settled()
+  const [before] = await archivesIn(root, first.owner_id)
+  const second = await app(first.owner_id)
+  const clean = await second.push(
+    npmFiles(),
+    {},
+    { clean: true, install: 'mkdir node_modules && touch node_modules/fresh' },
+  )
+  t.is(clean.words, 'installed anew: a build without the cache was requested')
+  await installs.settled()
+  const [after, ...more] = await archivesIn(root, first.owner_id)
+  t.not(after, before)
+  t.deepEqual(more, [])
+  const third = await (await app(first.owner_id)).push(npmFiles())
+  t.not(await textIn(third.folders.dependencies, 'fresh'), null)
+})

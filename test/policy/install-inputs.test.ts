@@ -1,0 +1,181 @@
+import test from 'ava'
+import { type Language, runtimes } from '../../policy/runtimes.ts'
+
+const inputs = (language: Language, files: Record<string, string | null>) =>
+  runtimes[language].installInputs!(new Map(Object.entries(files)))
+
+const lockOf = (packages: Record<string, unknown>, changes: object = {}) =>
+  JSON.stringify({ lockfileVersion: 3, packages: { '': {}, ...packages }, ...changes })
+
+const usual = { 'package.json': '{"dependencies":{"a":"^1.0.0"}}', 'package-lock.json': lockOf({}) }
+
+/** What npm needs beside manifest and lock file, in words; null = nothing. */
+const reasonOf = (files: Record<string, string | null>, language: Language = 'javascript') => {
+  const result = inputs(language, files)
+  return 'because' in result ? result.because : null
+}
+
+test('an installation by npm depends on manifest, lock file and settings', t => {
+  t.deepEqual(inputs('javascript', usual), { files: ['package.json', 'package-lock.json'], isPinned: true })
+  t.deepEqual(inputs('typescript', { ...usual, '.npmrc': 'registry=https://registry.test/' }), {
+    files: ['package.json', 'package-lock.json', '.npmrc'],
+    isPinned: true,
+  })
+  const both = { ...usual, 'npm-shrinkwrap.json': lockOf({}) }
+  t.deepEqual(inputs('javascript', both), { files: ['package.json', 'npm-shrinkwrap.json'], isPinned: true })
+})
+
+test('a source of a package that may be a file of the project rules out the reuse', t => {
+  const from = (source: unknown, list = 'dependencies') =>
+    reasonOf({ ...usual, 'package.json': JSON.stringify({ [list]: { a: source } }) })
+  const outside = [
+    ...['1.2.3', '^1', '~1.2', '>=1 <2 || 3.x', '*', '', 'latest', '1 - 2', 'npm:b@^1', 'npm:@s/b@1.x', '1.0.0-rc.1+x'],
+    ...['https://x.test/a.tgz', 'git+https://x.test/a.git#v1', 'github:a/b', 'git+ssh://git@x.test/a.git'],
+  ]
+  for (const source of outside) t.is(from(source), null, source)
+  const inside = [
+    ...['file:a', 'FILE:a', 'link:../a', 'portal:a', 'workspace:*', './a', '../a', '/a', '~/a', 'a/b', 'C:\\a', '.\\a'],
+    ...['a.tgz', 'a.tar.gz', 'git+file:///app/a', 'npm:file:a', '.', '..', 5, null, ['./a'], { b: 'file:a' }],
+  ]
+  for (const list of ['dependencies', 'devDependencies', 'optionalDependencies', 'peerDependencies', 'overrides'])
+    for (const source of inside) t.truthy(from(source, list), `${list}: ${JSON.stringify(source)}`)
+  t.is(from({ '.': '2.0.0', b: { c: '$a' } }, 'overrides'), null)
+})
+
+test('scripts of the project, workspaces and files that steer package managers rule out the reuse', t => {
+  const manifest = (fields: object) => reasonOf({ ...usual, 'package.json': JSON.stringify(fields) })
+  for (const script of [
+    'preinstall',
+    'install',
+    'postinstall',
+    'prepare',
+    'postprepare',
+    'prepublish',
+    'dependencies',
+    'postdependencies',
+  ])
+    t.regex(manifest({ scripts: { [script]: 'true' } }) ?? '', new RegExp(`"${script}"`))
+  t.is(manifest({ scripts: { build: 'x', start: 'y', test: 'z' } }), null)
+  t.is(manifest({ workspaces: [] }), null)
+  for (const odd of [
+    { workspaces: ['a'] },
+    { workspaces: 'a' },
+    { scripts: 'x' },
+    { dependencies: 5 },
+    { overrides: 'file:x' },
+  ])
+    t.truthy(manifest(odd), JSON.stringify(odd))
+  for (const text of ['', '[]', 'null', '5', '{', '{"dependencies":'])
+    t.is(reasonOf({ ...usual, 'package.json': text }), 'package.json cannot be read')
+  t.is(reasonOf({ ...usual, 'package.json': null }), 'package.json cannot be read')
+  const steering = ['node_modules', 'binding.gyp', '.yarnrc', '.yarnrc.yml', 'pnpm-workspace.yaml', '.pnpmfile.cjs']
+  for (const name of steering) t.regex(reasonOf({ ...usual, [name]: null }) ?? '', /is in the folder/, name)
+})
+
+test('without a lock file that names packages with scripts there is no reuse', t => {
+  const { 'package-lock.json': _, ...unlocked } = usual
+  t.is(reasonOf(unlocked), 'there is no package-lock.json')
+  for (const name of ['yarn.lock', 'pnpm-lock.yaml'])
+    t.regex(reasonOf({ ...unlocked, [name]: '' }) ?? '', /does not say/)
+  const locked = (lock: string | null) => reasonOf({ ...usual, 'package-lock.json': lock })
+  for (const lock of [
+    null,
+    '',
+    '{}',
+    lockOf({}, { lockfileVersion: 1 }),
+    lockOf({}, { packages: null }),
+    lockOf({ a: null }),
+  ])
+    t.truthy(locked(lock), String(lock))
+})
+
+test('a lock file with folders of the project, or with scripts that may read it, rules out the reuse', t => {
+  const locked = (path: string, entry: object) => reasonOf({ ...usual, 'package-lock.json': lockOf({ [path]: entry }) })
+  const registry = { resolved: 'https://registry.test/a.tgz', integrity: 'sha512-x' }
+  t.is(locked('node_modules/a', registry), null)
+  t.is(locked('node_modules/a/node_modules/b', { inBundle: true }), null)
+  t.is(locked('node_modules/esbuild', { ...registry, hasInstallScript: true }), null)
+  t.is(locked('node_modules/a/node_modules/@swc/core', { ...registry, hasInstallScript: true }), null)
+  t.regex(
+    locked('node_modules/@prisma/client', { ...registry, hasInstallScript: true }) ?? '',
+    /@prisma\/client runs a script/,
+  )
+  const alias = { ...registry, name: 'other', hasInstallScript: true }
+  t.regex(locked('node_modules/esbuild', alias) ?? '', /other runs a script/)
+  t.truthy(locked('packages/a', { name: 'a' }))
+  t.truthy(locked('node_modules/a', { resolved: 'packages/a', link: true }))
+  t.truthy(locked('node_modules/a', { resolved: 'file:a.tgz' }))
+  t.truthy(locked('node_modules/a', { resolved: 5 }))
+  t.truthy(locked('../a', {}))
+})
+
+test('settings of npm that may name a file rule out the reuse', t => {
+  const set = (text: string | null) => reasonOf({ ...usual, '.npmrc': text })
+  const plain =
+    '; x\n# y\n\nregistry = https://x.test\n@s:registry=https://y.test\r\n//x.test/:_authToken=token\nlegacy-peer-deps=true\n'
+  t.is(set(plain), null)
+  for (const line of [
+    'cafile=./ca.pem',
+    'script-shell=./x',
+    'node-options=--require ./x',
+    'prefix=.',
+    'userconfig=x',
+    'workspaces=true',
+  ])
+    t.truthy(set(`${plain}${line}`), line)
+  t.truthy(set(null))
+})
+
+test('an installation by pip depends on requirements that name no file', t => {
+  const of = (text: string) => inputs('python', { 'requirements.txt': text })
+  const unpinned = { files: ['requirements.txt'], isPinned: false }
+  const pinned = { files: ['requirements.txt'], isPinned: true }
+  const hash = `--hash=sha256:${'a'.repeat(64)}`
+  const plain =
+    'flask\nflask[async, dotenv]>=2,<3 ; python_version < "3"\n# x\nB.c_d-e==1.0 # y\n--pre\n-i https://x.test/simple\n'
+  t.deepEqual(of(plain), unpinned)
+  t.deepEqual(of('flask==3.0.0'), unpinned, 'what Flask itself requires is of any version')
+  t.deepEqual(of(`flask==3.0.0 ${hash}`), pinned)
+  t.deepEqual(of(`flask==3.0.0 \\\n    ${hash} \\\n    ${hash}\r\nwerkzeug===3.0.1 ${hash}\n`), pinned)
+  t.deepEqual(of(`flask==3.* ${hash}`), unpinned)
+  t.deepEqual(of(`flask>=3 ${hash}`), unpinned)
+  const files = [
+    ...[
+      '-r other.txt',
+      '--requirement=other.txt',
+      '-c c.txt',
+      '-e .',
+      '-e git+https://x.test/a',
+      '.',
+      './a',
+      '../a',
+      'a/b',
+    ],
+    ...[
+      'file:a',
+      'flask @ file:///app/a',
+      'flask @ ./a',
+      'a.whl',
+      'a-1.0.tar.gz',
+      'a.zip',
+      '-f wheels',
+      '--find-links wheels',
+    ],
+    ...[
+      '-i ./simple',
+      '-ifile:///x',
+      '--index-url=simple',
+      '--no-index --find-links=x',
+      '\\\n-r other.txt',
+      'flask \\\n-r x',
+    ],
+    ...['# a \\\n-r other.txt', '$' + '{X}', `flask${' '.repeat(30_000)}-r x`, `${'a'.repeat(60_000)}!`],
+  ]
+  for (const line of files) t.true('because' in of(`flask\n${line}\nb`), line.slice(0, 40))
+  t.true('because' in inputs('python', { 'requirements.txt': null }))
+})
+
+test('a language that builds from the sources has no reuse', t => {
+  for (const language of ['go', 'rust', 'java', 'dotnet', 'elixir', 'ruby', 'php'] as const)
+    t.is(runtimes[language].installInputs, undefined, language)
+})
