@@ -50,6 +50,11 @@ export async function up(knex: Knex): Promise<void> {
       -- Losing the last calls in a power failure is allowed; each refusal and slot is exact while Postgres runs.
       perform set_config('synchronous_commit', 'off', true);
       perform set_config('lock_timeout', lock_ms::text, true);
+      if cardinality(ids) = 1 then
+        return query select * from ai_admit(ids[1], accounts[1], keys[1], prompts[1], answers[1], min_answer, slots[1], pacings[1],
+          slot_seconds, account_budgets[1], key_budgets[1], platform_budget, at);
+        return;
+      end if;
       -- All of them before the first look, sorted: batches cannot wait for each other in a circle.
       perform ai_lock_budgets(array(
         select distinct subject from unnest(ids, accounts, keys, key_budgets) as c (id, account, key, key_budget),
@@ -137,6 +142,10 @@ export async function up(knex: Knex): Promise<void> {
     begin
       perform set_config('synchronous_commit', 'off', true);
       perform set_config('lock_timeout', lock_ms::text, true);
+      if cardinality(ids) = 1 then
+        if ai_settle(ids[1], prompts[1], completions[1], at) then return next ids[1]; end if;
+        return;
+      end if;
       -- No transaction waits for the row of a call while it holds a budget.
       perform 1 from ai_calls where id = any(ids) order by id for update;
       with deleted as (delete from ai_calls where id = any(ids) returning ai_calls)
