@@ -8,10 +8,12 @@ export type RootTexts = ReadonlyMap<string, string | null>
 
 const because = (reason: string): InstallInputs => ({ because: reason })
 
-/** Names that change what the package managers of Node do, apart from manifest and lock files. */
+/**
+ * Names that change what the package managers of Node do, apart from manifest and lock files. `node_modules` does not: where a result may be
+ * reused, `npm ci` removes it first; an application with dependencies has one, at which they are mounted.
+ */
 export const nodeInputNames: readonly string[] = [
   '.npmrc',
-  'node_modules',
   '.yarnrc',
   '.yarnrc.yml',
   'pnpm-workspace.yaml',

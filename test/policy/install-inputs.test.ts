@@ -68,7 +68,8 @@ test('scripts of the project, workspaces and files that steer package managers r
   for (const text of ['', '[]', 'null', '5', '{', '{"dependencies":'])
     t.is(reasonOf({ ...usual, 'package.json': text }), 'package.json cannot be read')
   t.is(reasonOf({ ...usual, 'package.json': null }), 'package.json cannot be read')
-  const steering = ['node_modules', 'binding.gyp', '.yarnrc', '.yarnrc.yml', 'pnpm-workspace.yaml', '.pnpmfile.cjs']
+  t.is(reasonOf({ ...usual, node_modules: null }), null, 'npm ci removes it first')
+  const steering = ['binding.gyp', '.yarnrc', '.yarnrc.yml', 'pnpm-workspace.yaml', '.pnpmfile.cjs']
   for (const name of steering) t.regex(reasonOf({ ...usual, [name]: null }) ?? '', /is in the folder/, name)
 })
 
