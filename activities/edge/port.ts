@@ -45,7 +45,8 @@ export function assertName({ host, members }: ServedName): void {
   if (new Set(members.map(withoutMark)).size < members.length) throw refuse('A member is named twice', members)
 }
 
-const withoutMark = (member: string): string => member.replace(/!$/, '')
+/** A member as it is while it is healthy. */
+export const withoutMark = (member: string): string => member.replace(/!$/, '')
 
 function isMember(member: string): boolean {
   const [host = '', app, ...rest] = withoutMark(member).split('@')

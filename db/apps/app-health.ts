@@ -1,6 +1,6 @@
 import type { Health, HealthRestart } from '../../policy/hosts/health-checks.ts'
 import { type Db, transaction } from '../database.ts'
-import { enqueueOperation } from '../operations/operations.ts'
+import { enqueueOperation, type OperationRow } from '../operations/operations.ts'
 import { type AppRow, autorestartDue, spendAutorestart } from './apps.ts'
 
 /** An application that its host is to check: one that runs, and names a path. */
@@ -61,14 +61,16 @@ export const healthActor = 'health-check'
 export async function restartUnhealthy(db: Db, run: Run, reason: string): Promise<boolean> {
   return transaction(db, async trx => {
     const app: AppRow | undefined = await trx('apps').where(ofRun(run)).forUpdate().first()
-    if (!app || (await isOperated(trx, app)) || !(await spendAutorestart(trx, app.id))) return false
+    if (!app || !isToBeRestarted(app) || (await isOperated(trx, app)) || !(await spendAutorestart(trx, app.id)))
+      return false
+    const before: Before = { lastRestart: app.last_autorestart_at?.toISOString() ?? null, restart: app.health_restart }
     const restart: HealthRestart = { at: new Date().toISOString(), reason }
     await trx('apps')
       .where({ id: app.id })
       .update({ health_restart: JSON.stringify(restart) })
     await enqueueOperation(trx, {
       ...{ targetId: app.id, kind: 'restart', ownerId: app.owner_id, actor: healthActor },
-      input: { reason, containerId: app.container_id, startedAt: app.started_at?.toISOString() },
+      input: { reason, containerId: app.container_id, startedAt: app.started_at?.toISOString(), before },
     })
     return true
   })
@@ -82,15 +84,43 @@ async function isOperated(trx: Db, { id, host_id: hostId }: AppRow): Promise<boo
   return Boolean((await pending.first('id')) ?? (await trx('hosts').where({ id: hostId, draining: true }).first('id')))
 }
 
-/** Whether a restart for the health of a run has lost its reason: another operation has ended that run, or stopped the application. */
-export async function isRestartOutdated(
-  db: Db,
-  { target_id: id, input }: { target_id: string; input: Record<string, unknown> },
-): Promise<boolean> {
+/** What a restart that is never begun has to leave as it was. */
+interface Before {
+  lastRestart: string | null
+  restart: HealthRestart | null
+}
+
+/** Whether the health of this run still asks for its restart, and its configuration too. */
+const isToBeRestarted = (app: AppRow): boolean =>
+  app.status === 'running' &&
+  app.desired_state === 'running' &&
+  app.autorestart &&
+  app.health_path !== null &&
+  app.health?.status === 'unhealthy'
+
+type QueuedRestart = Pick<OperationRow, 'id' | 'target_id' | 'input'>
+
+/** Whether a restart for the health of a run has lost its reason: that run is over, works again, or is not to be restarted any more. */
+export async function isRestartOutdated(db: Db, { target_id: id, input }: Omit<QueuedRestart, 'id'>): Promise<boolean> {
   const app: AppRow | undefined = await db('apps').where({ id }).first()
   if (!app) return false
   const isSameRun = app.container_id === input.containerId && app.started_at?.toISOString() === input.startedAt
-  return !isSameRun || app.desired_state !== 'running' || app.status !== 'running'
+  return !isSameRun || !isToBeRestarted(app)
+}
+
+/** Takes back what a restart has recorded that is never begun: its hour is not spent. Does nothing once a later restart has spent it. */
+export async function takeBackRestart(db: Db, { id, target_id: appId, input }: QueuedRestart): Promise<void> {
+  const before = input.before as Before | undefined
+  if (!before) return
+  // Both were written in one transaction, whose time they have.
+  const since = db('operations').where({ id }).select('created_at')
+  await db('apps')
+    .where({ id: appId })
+    .where('last_autorestart_at', since)
+    .update({
+      last_autorestart_at: before.lastRestart,
+      health_restart: before.restart && JSON.stringify(before.restart),
+    })
 }
 
 /** How many running applications are checked, and the ids of those that are unhealthy, for operators. */

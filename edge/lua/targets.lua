@@ -1,5 +1,6 @@
 -- Which application answers for a host name: that of its route, or one of the members of a custom name. Of two random members the one
--- with fewer open requests in this worker is chosen: shares stay equal, and a slow member gets less.
+-- with fewer open requests in this worker is chosen: shares stay equal, and a slow member gets less. Where neither is ready, it is the
+-- lightest of all.
 local connections = require 'connections'
 local names = require 'names'
 local routes = require 'routes'
@@ -12,10 +13,10 @@ local M = {}
 
 local REST_SECONDS = 2
 local HELD = routes.HELD
--- Added to a member's load: one that rests is chosen only without one that is ready, and one whose checks fail only without both: where
--- all fail, requests go to all. One whose route is held, or that is closed for maintenance, is chosen only without any of these, and never
--- for a second try.
-local RESTS, IS_UNHEALTHY, IS_AWAY = 1e6, 1e7, 1e9
+-- Added to a member's load, and more than any load: one whose checks fail is chosen only without one that is ready, and one that rests
+-- only without both, for an unhealthy program still answers and a dead one delays a visitor. One whose route is held, or that is closed
+-- for maintenance, is chosen only without any of these, and never for a second try.
+local IS_UNHEALTHY, RESTS, IS_AWAY = 1e6, 1e7, 1e9
 
 local function key_of(address, port)
   return 'rest ' .. address .. ' ' .. port
@@ -37,13 +38,19 @@ local function load_of(name, member, tried)
   return connections.count(app) + rest + (name.unhealthy[member] and IS_UNHEALTHY or 0)
 end
 
--- The lightest of `count` members from `first` on, with its load.
+-- The lightest of `count` members from `first` on, with its load. Of equals each is as likely: the first one would get the shares of
+-- those before it that are not ready.
 local function lightest(name, first, step, count, tried)
-  local members, best, least = name.members, nil, nil
+  local members, best, least, equals = name.members, nil, nil, 0
   for turn = 0, count - 1 do
     local member = members[(first - 1 + turn * step) % #members + 1]
     local load = load_of(name, member, tried)
-    if load and (not least or load < least) then best, least = member, load end
+    if load and (not least or load < least) then
+      best, least, equals = member, load, 1
+    elseif load and load == least then
+      equals = equals + 1
+      if random(equals) == 1 then best = member end
+    end
   end
   return best, least
 end
@@ -53,13 +60,12 @@ function M.choose(host, tried)
   if routes.find(host) then return not (tried and tried[host]) and host or nil end
   local name = names.find(host)
   if not name then return nil end
-  local members = name.members
-  local first = random(#members)
-  if #members > 2 then
-    local best, load = lightest(name, first, random(#members - 1), 2, tried)
-    if best and load < RESTS then return best end
+  local count = #name.members
+  if count > 2 then
+    local best, load = lightest(name, random(count), random(count - 1), 2, tried)
+    if best and load < IS_UNHEALTHY then return best end
   end
-  return (lightest(name, first, 1, #members, tried))
+  return (lightest(name, 1, 1, count, tried))
 end
 
 return M

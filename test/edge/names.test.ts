@@ -132,6 +132,38 @@ test('an unhealthy member gets no requests while another is ready, and as many a
   await t.throwsAsync(proxy.edge.setName({ host, members: twice }), { name: 'NameRefused' })
 })
 
+test('a member whose connections fail comes after an unhealthy one that answers', async t => {
+  const host = await balanced('failing', { gone: await unusedPort(), ...(await origins(t, 'ailing-too')) })
+  const members = [memberOf('gone'), `${memberOf('ailing-too')}!`]
+  await proxy.edge.setName({ host, members })
+  const began = Date.now()
+  const requests = 40
+  t.deepEqual(await bodies(host, requests), new Set(['ailing-too']))
+  const rests = Math.ceil((Date.now() - began) / 2000) // each begins with a failed try
+  const linesOf = async () => (await proxy.accessLog(1)).filter(line => line.host === host)
+  await comesTrue(async () => (await linesOf()).length === requests)
+  const lines = await linesOf()
+  const tries = lines.filter(line => String(line.upstream_status).includes(',')).length
+  t.true(tries >= 1 && tries <= 1 + rests, `${tries} of ${lines.length} were sent to it first`)
+})
+
+test('where most members are unhealthy, the others get equal shares', async t => {
+  const ready = ['east', 'west', 'north', 'south']
+  const marked = Array.from({ length: 8 }, (_, n) => `marked-${n}`)
+  const ports = await origins(t, ...ready, ...marked)
+  // All that are marked stand before the first ready one.
+  const host = await balanced('shares', ports)
+  await proxy.edge.setName({ host, members: [...marked.map(label => `${memberOf(label)}!`), ...ready.map(memberOf)] })
+  const counts = new Map<string, number>()
+  const requests = 800
+  for (let n = 0; n < requests; n++) {
+    const { body } = await ask(proxy.port, host)
+    counts.set(body, (counts.get(body) ?? 0) + 1)
+  }
+  t.deepEqual([...counts.keys()].sort(), [...ready].sort())
+  for (const [label, count] of counts) t.true(count > requests * 0.16 && count < requests * 0.34, `${label}: ${count}`)
+})
+
 test('a name whose only member is unhealthy leads there', async t => {
   const host = await balanced('lonely', await origins(t, 'lonely'))
   await proxy.edge.setName({ host, members: [`${memberOf('lonely')}!`] })

@@ -23,9 +23,10 @@ export interface HealthChecksOptions {
 
 interface Checked {
   dueAt: number
-  /** A check waits or is open. */
+  /** A check waits or is open: it stays until that is over, so that no other one begins. */
   busy: boolean
-  /** The run of which `failures` are, in a row. */
+  unwanted: boolean
+  /** The run, and its path, of which `failures` are, in a row. */
   run: string
   failures: number
 }
@@ -57,12 +58,19 @@ export class HealthChecks {
   /** Receives the rows of the host's applications as the host watch reads them: all, or those of `ids`. */
   readonly see = (rows: readonly Pick<HostApp, 'id' | 'status' | 'health_path'>[], ids?: ReadonlySet<string>): void => {
     const wanted = new Set(rows.filter(row => row.health_path !== null && row.status === 'running').map(({ id }) => id))
-    for (const id of ids ?? this.#checked.keys()) if (!wanted.has(id)) this.#checked.delete(id)
+    for (const id of ids ?? this.#checked.keys()) this.#setWanted(id, wanted.has(id))
     for (const id of wanted)
       if (!this.#checked.has(id)) {
         const dueAt = this.#now() + Math.random() * this.#everyMs
-        this.#checked.set(id, { dueAt, busy: false, run: '', failures: 0 })
+        this.#checked.set(id, { dueAt, busy: false, unwanted: false, run: '', failures: 0 })
       }
+  }
+
+  #setWanted(id: string, wanted: boolean): void {
+    const one = this.#checked.get(id)
+    if (!one) return
+    one.unwanted = !wanted
+    if (!wanted && !one.busy) this.#checked.delete(id)
   }
 
   /** Begins the checks that are due; does nothing at all without one. Rejects when Postgres is down. */
@@ -70,7 +78,8 @@ export class HealthChecks {
     const now = this.#now()
     const due = [...this.#checked].filter(([, { busy, dueAt }]) => !busy && dueAt <= now)
     if (due.length === 0) return
-    for (const [, one] of due) one.dueAt = Math.max(one.dueAt + this.#everyMs, now)
+    // Its moment stays its own, however long this process stood still.
+    for (const [, one] of due) one.dueAt += this.#everyMs * (Math.floor((now - one.dueAt) / this.#everyMs) + 1)
     const { db, hostId } = this.#options
     const ids = due.map(([id]) => id)
     for (const app of await listCheckedApps(db, hostId, ids)) {
@@ -104,6 +113,7 @@ export class HealthChecks {
     } finally {
       release?.()
       one.busy = false
+      if (one.unwanted) this.#checked.delete(app.id)
     }
   }
 
@@ -132,15 +142,18 @@ export class HealthChecks {
   async #conclude(app: CheckedApp, one: Checked, outcome: ProbeOutcome): Promise<void> {
     const { db, held, log } = this.#options
     const reason = outcome?.reason ?? null
-    const run = `${app.container_id}/${app.started_at.getTime()}`
+    const run = `${app.container_id}/${app.started_at.getTime()}${app.health_path}`
+    // A program that an operation is ending, or whose files it replaces, has not failed, and did not fail before it.
+    if (reason !== null && (await isBusy(db, app.id))) {
+      Object.assign(one, { run, failures: 0 })
+      return
+    }
     const failures = one.run === run ? one.failures : 0
     const judged = judge({ status: app.health?.status ?? null, failures }, reason === null)
     Object.assign(one, { run, failures: judged.failures })
     const restarts = judged.isDown && app.may_restart && ranLongEnough(app.started_at, new Date())
     if (!judged.becomes && !restarts) return
     await held?.()
-    // A program that an operation is ending has not failed.
-    if (reason !== null && (await isBusy(db, app.id))) return
     if (judged.becomes && (await recordHealth(db, app, { status: judged.becomes, reason })))
       log.info({ appId: app.id, health: judged.becomes, reason }, 'health')
     if (restarts && reason !== null && (await restartUnhealthy(db, app, reason)))

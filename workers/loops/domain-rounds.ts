@@ -4,6 +4,7 @@ import {
   NameRefused,
   type ServedName,
   type WellKnownAnswers,
+  withoutMark,
 } from '../../activities/edge/port.ts'
 import type { Db } from '../../db/database.ts'
 import { listCertificateVersions, openCertificate, type ServedCertificate } from '../../db/domains/certificates.ts'
@@ -106,9 +107,21 @@ export class DomainRounds {
     return equalize({
       ...{ hosts, wanted: new Map(names.map(name => [name.host, name])), Refused: NameRefused },
       list: async some => new Map((await edge.listNames(some)).map(name => [name.host, name])),
-      set: (_, name) => edge.setName(name),
+      set: (_, name) => this.#setName(name),
       remove: hostname => edge.removeName(hostname),
     })
+  }
+
+  /** A proxy of before refuses a name with a mark: it gets the members without, as one that was taken off must leave its list. */
+  async #setName({ host, members }: ServedName): Promise<void> {
+    const { edge } = this.#options
+    const unmarked = members.map(withoutMark)
+    try {
+      await edge.setName({ host, members })
+    } catch (error) {
+      if (!(error instanceof NameRefused) || unmarked.join() === members.join()) throw error
+      await edge.setName({ host, members: unmarked })
+    }
   }
 
   #nameOf({ hostname, members: apps }: ServedDomain): ServedName {

@@ -25,7 +25,9 @@ export const getAppStatus = endpoint({
   response: appStats,
   async handle({ app, query }, services) {
     const figures = await currentFigures(app, services)
-    return { ...(query.rawData ? rawStatsView(figures) : statsView(figures)), health: healthOf(app) }
+    // What its host found last says nothing about a program that cannot be seen.
+    const health = figures.status === 'unreachable' ? null : app.health
+    return { ...(query.rawData ? rawStatsView(figures) : statsView(figures)), health: healthOf({ ...app, health }) }
   },
 })
 

@@ -21,7 +21,7 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
     keyGuessLimit: { keys: 20, withinMs: 60_000, blockMs: 300_000 },
     connectionCaps: { inAll: 2000, perAddress: 100 },
   },
-  // Contract 5.20: every 10 s, 5 s, 3 failures in a row, 200 to 399; 16 open checks of an account, 256 of a host.
+  // Contract 5.21: every 10 s, 5 s, 3 failures in a row, 200 to 399; 16 open checks of an account, 256 of a host.
   'hosts/health-checks.ts': {
     healthChecks: {
       ...{ everySeconds: 10, withinMs: 5000, failures: 3, healthyStatus: { from: 200, to: 399 } },

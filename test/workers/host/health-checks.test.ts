@@ -4,6 +4,7 @@ import { type AddressInfo, createServer, type Socket } from 'node:net'
 import test, { type ExecutionContext } from 'ava'
 import { pino } from 'pino'
 import { recordActivities } from '../../../activities/records.ts'
+import { restartUnhealthy } from '../../../db/apps/app-health.ts'
 import * as apps from '../../../db/apps/apps.ts'
 import type { Db } from '../../../db/database.ts'
 import { enqueueOperation } from '../../../db/operations/operations.ts'
@@ -159,7 +160,8 @@ test('an unhealthy program with AUTORESTART is restarted once an hour, with the 
   const { db, app, failing, queued, row } = await one(t, { autorestart: true })
   await failing()
   const { container_id: containerId, started_at: startedAt, health_restart: restart } = await row()
-  const input = { reason: unhealthy.reason, containerId, startedAt: startedAt!.toISOString() }
+  const before = { restart: null, lastRestart: null }
+  const input = { reason: unhealthy.reason, containerId, startedAt: startedAt!.toISOString(), before }
   t.deepEqual(await queued(), [{ kind: 'restart', actor: 'health-check', input }])
   t.is(restart?.reason, unhealthy.reason)
   await db('operations').where({ target_id: app.id }).update({ state: 'success' })
@@ -198,7 +200,7 @@ test('while an operation of the application waits or runs, builds too, it is not
       [kind],
     )
     await db('operations').where({ id }).update({ state: 'success' })
-    await failing(1)
+    await failing(3)
     t.deepEqual(
       (await queued()).map(row => row.kind),
       ['restart'],
@@ -207,36 +209,114 @@ test('while an operation of the application waits or runs, builds too, it is not
   }
 })
 
+/** The lane of the application of a scene comes to its next operation: what it begins, and the state of its restart. */
+async function laneTurn({ db, app }: Awaited<ReturnType<typeof one>>) {
+  const claim = () => ({ run: 'r', step: 1 })
+  const records = recordActivities({ db, plans: defaultPlans, appsDomain: 'x', diskMbPer256Mb: 10, claim })
+  const claimed = await records.claimNext(app.id, { underWay: [] })
+  const { state } = await db('operations').where({ target_id: app.id, kind: 'restart' }).orderBy('seq', 'desc').first()
+  return [claimed?.kind ?? null, state]
+}
+
 test('a restart whose run is over when its lane comes to it is cancelled', async t => {
-  const claim = { run: 'r', step: 1 }
-  const next = async (scene: Awaited<ReturnType<typeof one>>) => {
-    const records = recordActivities({
-      ...scene,
-      plans: defaultPlans,
-      appsDomain: 'x',
-      diskMbPer256Mb: 10,
-      claim: () => claim,
-    })
-    const claimed = await records.claimNext(scene.app.id, { underWay: [] })
-    const { state } = await scene.db('operations').where({ target_id: scene.app.id, kind: 'restart' }).first()
-    return [claimed?.kind ?? null, state]
-  }
   const goesOn = await one(t, { autorestart: true })
   await goesOn.failing()
-  t.deepEqual(await next(goesOn), ['restart', 'running'])
+  t.deepEqual(await laneTurn(goesOn), ['restart', 'running'])
   await apps.recordStatus(goesOn.db, goesOn.app.id, 'restarting')
   await goesOn.db('operations').where({ target_id: goesOn.app.id, kind: 'restart' }).update({ step: 'stopping' })
-  t.deepEqual(await next(goesOn), ['restart', 'running'], 'one that has begun goes on')
+  t.deepEqual(await laneTurn(goesOn), ['restart', 'running'], 'one that has begun goes on')
 
   const stopped = await one(t, { autorestart: true })
   await stopped.failing()
   await apps.recordDesiredState(stopped.db, stopped.app.id, 'stopped')
-  t.deepEqual(await next(stopped), [null, 'cancelled'])
+  t.deepEqual(await laneTurn(stopped), [null, 'cancelled'])
 
   const replaced = await one(t, { autorestart: true })
   await replaced.failing()
   await replaced.start(replaced.app.id, replaced.port, 'another')
-  t.deepEqual(await next(replaced), [null, 'cancelled'])
+  t.deepEqual(await laneTurn(replaced), [null, 'cancelled'])
+})
+
+test('a program that works again before its restart begins is not restarted, nor one whose configuration says so by then', async t => {
+  const recovered = await one(t, { autorestart: true })
+  await recovered.failing()
+  recovered.program.status = 200
+  await recovered.check()
+  t.deepEqual(await recovered.health(), healthy)
+  t.deepEqual(await laneTurn(recovered), [null, 'cancelled'])
+
+  for (const change of [{ autorestart: false }, { health_path: null }, { health_path: '/other' }]) {
+    const changed = await one(t, { autorestart: true })
+    await changed.failing()
+    await changed.db('apps').where({ id: changed.app.id }).update(change)
+    t.deepEqual(await laneTurn(changed), [null, 'cancelled'], JSON.stringify(change))
+  }
+
+  const works = await one(t, { autorestart: true })
+  await works.failing(2)
+  const { container_id, started_at, health_path } = await works.row()
+  const run = { id: works.app.id, container_id, started_at: started_at!, health_path: health_path! }
+  t.false(await restartUnhealthy(works.db, run, 'it did not work'))
+  t.deepEqual(await works.queued(), [])
+})
+
+test('a restart that is cancelled before it begins is shown nowhere, and spends no hour', async t => {
+  const scene = await one(t, { autorestart: true })
+  const { db, app, program, check, failing, row, queued } = scene
+  const shown = async () => {
+    const { last_autorestart_at: at, health_restart: restart } = await row()
+    return { at, restart }
+  }
+  const recover = async () => {
+    program.status = 200
+    await check()
+  }
+  await failing()
+  await recover()
+  await laneTurn(scene)
+  t.deepEqual(await shown(), { at: null, restart: null })
+  await failing()
+  t.is((await queued()).length, 1, 'the hour is not spent')
+  await db('operations').where({ target_id: app.id }).update({ state: 'success' })
+
+  const earlier = {
+    at: new Date(Date.now() - 3_601_000),
+    restart: { at: '2030-01-01T00:00:00.000Z', reason: 'earlier' },
+  }
+  const write = ({ at, restart }: typeof earlier) =>
+    db('apps')
+      .where({ id: app.id })
+      .update({ last_autorestart_at: at, health_restart: JSON.stringify(restart) })
+  await write(earlier)
+  await failing(1)
+  t.notDeepEqual(await shown(), earlier)
+  await recover()
+  await laneTurn(scene)
+  t.deepEqual(await shown(), earlier)
+
+  await failing()
+  const later = { at: new Date(), restart: { at: '2030-01-02T00:00:00.000Z', reason: 'later' } }
+  await write(later)
+  await recover()
+  t.deepEqual(await laneTurn(scene), [null, 'cancelled'])
+  t.deepEqual(await shown(), later, 'what came after it stays')
+})
+
+test('failures in a row begin anew once an operation was busy with the application, and with another path', async t => {
+  const { db, app, failing, health } = await one(t)
+  await failing(2)
+  const { id } = await enqueueOperation(db, {
+    ...{ targetId: app.id, kind: 'restart', ownerId: app.owner_id, actor: app.owner_id },
+  })
+  await failing(4)
+  await db('operations').where({ id }).update({ state: 'success' })
+  await failing(2)
+  t.deepEqual(await health(), {})
+  await db('apps').where({ id: app.id }).update({ health_path: '/other' })
+  await failing(2)
+  t.deepEqual(await health(), {})
+  await failing(1)
+  t.deepEqual(await health(), { status: 'unhealthy', reason: '/other answered 503' })
 })
 
 test('a host process that was replaced records nothing and restarts nothing', async t => {
@@ -320,4 +400,58 @@ test('an account whose many programs never answer has 16 open checks, and delays
   }
   await on.checks.end()
   await comesTrue(() => sockets.size === 0)
+})
+
+test('one check of an application is open, also when its host reads that it stopped and runs again', async t => {
+  const on = await host({ withinMs: 3_600_000 })
+  const { port, sockets } = await silent(t)
+  const { id: owner } = await on.user()
+  await hanging(on, owner, port, 1)
+  await on.begin()
+  await comesTrue(() => sockets.size === 1)
+  on.checks.see([])
+  const origin = await startOrigin((_, answer) => answer.end())
+  t.teardown(origin.stop)
+  const other = await on.makeApp(owner, origin.port)
+  await on.begin()
+  await on.begin()
+  await comesTrue(async () => (await apps.loadApp(on.db, other.id))!.health !== null)
+  t.is(sockets.size, 1)
+  on.checks.see([])
+  await on.checks.end()
+})
+
+test('after a pause of 25 s the checks of a thousand applications are spread as before', async t => {
+  const { db } = await database
+  const hostId = 'h-of-a-thousand'
+  let now = 0
+  const checks = new HealthChecks({ db, hostId, appsDomain: 'x', log, now: () => now })
+  const ids = Array.from({ length: 1000 }, (_, n) => `app-${n}`)
+  checks.see(ids.map(id => ({ id, status: 'running', health_path: '/ready' })))
+  let due: string[] = []
+  const note = ({ bindings = [] }: { bindings?: unknown[] }) => {
+    if (bindings.includes(hostId)) due = bindings.find(Array.isArray) ?? []
+  }
+  db.on('query', note)
+  t.teardown(() => db.removeListener('query', note))
+  const parts = 20
+  /** Which applications are due in each of the parts of an interval from now on. */
+  const interval = async () => {
+    const all: string[] = []
+    for (let part = 0; part < parts; part++) {
+      due = []
+      now += (healthChecks.everySeconds * 1000) / parts
+      await checks.round()
+      all.push([...due].sort().join())
+    }
+    return all
+  }
+  const before = await interval()
+  t.deepEqual(await interval(), before)
+  now += 25_000
+  await checks.round()
+  t.is(due.length, 1000, 'each has missed one')
+  now += 5000 // the pause and this are whole intervals
+  await checks.round()
+  t.deepEqual(await interval(), before)
 })

@@ -1,3 +1,8 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { chmod, cp, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join, resolve } from 'node:path'
 import test, { type ExecutionContext } from 'ava'
 import { ensureRequest, type ServedCertificate, storeCertificate, takeOrder } from '../../../db/domains/certificates.ts'
 import { recordLook } from '../../../db/domains/domain-looks.ts'
@@ -6,6 +11,7 @@ import { edgeSnapshot, edgesBehind, isAnyEdgeLive, recordEdge, transactionNumber
 import { defaultPlans } from '../../../policy/accounts/plans.ts'
 import { sealKeys } from '../../../policy/seal.ts'
 import { DomainRounds } from '../../../workers/loops/domain-rounds.ts'
+import { comesTrue } from '../../kit/comes-true.ts'
 import { rows } from '../../kit/rows/rows.ts'
 import { testDatabase } from '../../kit/servers/database.ts'
 import { handshake, type Issuer, testIssuer } from '../../kit/servers/https.ts'
@@ -24,7 +30,7 @@ test.before(async () => {
 })
 test.after.always(() => proxy?.stop())
 
-async function scene(t: ExecutionContext) {
+async function scene(t: ExecutionContext, { edge } = proxy) {
   const { db } = await database
   t.teardown(async () => {
     await db('domains').delete()
@@ -36,7 +42,7 @@ async function scene(t: ExecutionContext) {
   const rounds = new DomainRounds({
     db,
     keys,
-    edge: proxy.edge,
+    edge,
     appsDomain: 'apps.localhost',
     answers,
     now: () => clock,
@@ -62,8 +68,8 @@ async function scene(t: ExecutionContext) {
       await storeCertificate(db, order.id, { chain, issuer: 'Test', serial: order.id, ...dates })
       return order.id
     },
-    names: async () => (await proxy.edge.listNames()).map(({ host }) => host),
-    certificates: async () => (await proxy.edge.listCertificates()).map(({ host, version }) => `${host} ${version}`),
+    names: async () => (await edge.listNames()).map(({ host }) => host),
+    certificates: async () => (await edge.listCertificates()).map(({ host, version }) => `${host} ${version}`),
   }
 }
 
@@ -90,6 +96,62 @@ test.serial(
     t.deepEqual([await names(), await certificates()], [[], []])
   },
 )
+
+/** A proxy of before there were marks: its table of names refuses them. */
+async function olderProxy(t: ExecutionContext) {
+  const older = await startProxy()
+  t.teardown(older.stop)
+  const lua = await mkdtemp(join(tmpdir(), 'berth-lua-'))
+  t.teardown(() => rm(lua, { recursive: true }))
+  await chmod(lua, 0o755)
+  await cp('edge/lua', lua, { recursive: true })
+  const change = async (path: string, from: string, to: string) => {
+    const text = await readFile(path, 'utf8')
+    t.true(text.includes(from), path)
+    await writeFile(path, text.replaceAll(from, to))
+  }
+  await change(join(lua, 'names.lua'), '!?)"$', ')"$')
+  const folder = join(older.config.dataDir, 'proxy')
+  await change(join(folder, 'nginx.conf'), resolve('edge/lua'), lua)
+  await older.kill('SIGTERM')
+  const args = ['-p', folder, '-e', 'stderr', '-c', join(folder, 'nginx.conf')]
+  const child = spawn(older.config.edge.nginx ?? 'nginx', args, { stdio: 'ignore' })
+  t.teardown(async () => {
+    const ended = once(child, 'exit')
+    child.kill('SIGTERM')
+    await ended
+  })
+  const marked = { host: 'marked.shop.dev', members: ['x.apps.localhost!'] }
+  await comesTrue(() =>
+    older.edge.setName(marked).then(
+      () => false,
+      error => error.name === 'NameRefused',
+    ),
+  )
+  return older
+}
+
+test.serial('a proxy of before, which refuses marks, gets each change of members without them', async t => {
+  const older = await olderProxy(t)
+  const { db, rounds, apps, claim, later } = await scene(t, older)
+  const health = { status: 'unhealthy', since: '2030-01-01T00:00:00.000Z', reason: '/ready answered 503' }
+  const [first, second] = apps.map(({ id, subdomain }) => ({ id, member: `${subdomain}.apps.localhost@${id}` }))
+  const members = async () => (await older.edge.listNames(['old.shop.dev']))[0]?.members
+  for (const app of apps) await claim('old.shop.dev', app)
+  await db('apps').where({ id: first!.id }).update({ status: 'running', health_path: '/ready' })
+  await db('apps').where({ id: first!.id }).update({ health })
+  t.deepEqual((await rounds.round()).refused, [])
+  t.deepEqual(await members(), [first!.member, second!.member].sort())
+  await unassignDomain(db, second!.id)
+  t.deepEqual((await rounds.round()).refused, [])
+  t.deepEqual(await members(), [first!.member])
+  // Once it is replaced, the next comparison of all brings the mark.
+  const next = new DomainRounds({ db, keys, edge: proxy.edge, appsDomain: 'apps.localhost', answers })
+  await next.round()
+  t.deepEqual((await proxy.edge.listNames(['old.shop.dev']))[0]?.members, [`${first!.member}!`])
+  later(10)
+  t.deepEqual((await rounds.round()).refused, [])
+})
 
 test.serial(
   'what was changed at the proxy behind its back is mended within 10 s, also without a change in Postgres',

@@ -121,6 +121,21 @@ test('an application of a silent host is unreachable, with its last figures, nev
   t.is(response.storage, '2.7MB')
 })
 
+test('the health of an application whose host does not answer is unknown', async t => {
+  const ana = await api().makeUser()
+  const app = await api().makeApp(ana, { memoryMb: 512, subdomain: `silent-${ana.id}`, health: '/ready' })
+  const health = { status: 'healthy', since: '2030-01-01T00:00:00.000Z', reason: null }
+  const restarted = { at: '2029-12-31T00:00:00.000Z', reason: '/ready answered 503' }
+  const row = { status: 'running', started_at: new Date(), health, health_restart: restarted }
+  await api().db('apps').where({ id: app.id }).update(row)
+  const shown = async (path = 'status') => (await api().as(ana).get(`/v2/apps/${app.id}/${path}`)).body.response.health
+  const unknown = { path: '/ready', status: 'unknown', since: null, reason: null, restarted }
+  t.deepEqual(await shown(), unknown)
+  t.deepEqual(await shown('status?rawData=true'), unknown)
+  api().hosts.readings.set(app.id, reading())
+  t.deepEqual(await shown(), { ...unknown, ...health })
+})
+
 test('an application that was lost with its host has ended, and refusals say what to do', async t => {
   const ana = await api().makeUser()
   const { id } = await api().makeApp(ana)
