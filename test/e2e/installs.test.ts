@@ -6,6 +6,7 @@ import { npmFiles } from '../kit/hosts/installs.ts'
 import { logSink } from '../kit/log-sink.ts'
 import { testPlatform } from '../kit/platform/platform.ts'
 import type { Program } from '../kit/programs.ts'
+import { zipOf } from '../kit/zips.ts'
 
 const git = await startGitServer()
 test.after.always('stop the git server', () => git.stop())
@@ -48,7 +49,18 @@ async function linked(files: Record<string, string>) {
       took: at('success') - at('clone'),
     }
   }
-  return { platform, push }
+  /** The same files as an archive, until the deployment has ended. */
+  async function upload(words: string, changed = files) {
+    const form = new FormData()
+    form.append('file', new Blob([new Uint8Array(zipOf(program(words, changed).files))]), 'app.zip')
+    const { status } = await platform.api.as(ana).request('POST', `/v2/apps/${app.id}/commit`, { body: form })
+    if (status !== 200) throw new Error(`the commit answered ${status}`)
+    const row = await platform.db('deployments').where({ app_id: app.id }).orderBy('created_at', 'desc').first()
+    t0(await platform.ended(row.operation_id))
+    const { dependencies } = await platform.db('deployments').where({ id: row.id }).first()
+    return { dependencies, body: (await platform.page(app.domain)).body }
+  }
+  return { platform, push, upload }
 }
 
 function t0(operation: { state: string; message: string | null }): void {
@@ -71,6 +83,9 @@ test.serial(
     const changed = await cached.push('four', npmFiles('1.0.1'))
     t.is(changed.dependencies, 'installed anew: since release 1 changed package-lock.json')
     t.is(changed.body, 'four 3 EROFS')
+    const uploaded = await cached.upload('five', npmFiles('1.0.1'))
+    t.regex(uploaded.dependencies, /^reused from release \d, installed at/)
+    t.is(uploaded.body, 'five 3 EROFS')
 
     const median = async (push: typeof bare.push, files: Record<string, string>) => {
       const took: number[] = []
