@@ -43,7 +43,8 @@ interface Row {
 const rounds = Number(values.rounds)
 
 async function bench(): Promise<void> {
-  const platform = await startPlatform()
+  // Room for the applications of the last row, which use little of what is reserved for them.
+  const platform = await startPlatform({ HOST_MEMORY_MB: '65536' })
   const network = await floorNetwork()
   try {
     const apps = new BenchApps(platform)
