@@ -93,7 +93,7 @@ function proxySettings(env: Environment): ProxySettings {
 
 /** The fact about the proxy of builds, when these of its names have no address that builds may reach. */
 export function proxyFactWithout({ proxyFact, isOwnProxy }: ProxySettings, names: readonly string[]): BuildFact {
-  if (names.length === 0) return proxyFact
+  if (names.length === 0 || (isOwnProxy && proxyFact.remedy !== null)) return proxyFact
   const missing = `${names.join(', ')} has no address that builds may reach${isOwnProxy ? '' : ', so they do not use it'}`
   const remedy = `give ${names.join(', ')} an IPv4 address outside the machine and its containers, or ${correctIt}; the host looks again every minute`
   return { state: `${proxyFact.state}: ${missing}`, remedy: [proxyFact.remedy, remedy].filter(Boolean).join('; ') }

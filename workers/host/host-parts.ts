@@ -27,6 +27,7 @@ import { openVolumes } from '../../activities/volumes/choice.ts'
 import type { Volumes } from '../../activities/volumes/port.ts'
 import { type Db, openDatabase } from '../../db/database.ts'
 import { MiB } from '../../lib/bytes.ts'
+import { freeBytes } from '../../lib/folders/free-bytes.ts'
 import { thisMachine } from '../../lib/machine.ts'
 import { configNames } from '../../policy/apps/app-config.ts'
 import type { Config } from '../../policy/config.ts'
@@ -155,7 +156,7 @@ export async function openHost(config: Config, log: Logger): Promise<HostParts> 
       // What the cache may use is not for applications.
       diskMb: Math.max(0, (await diskMb(root)) - (installs ? config.host.installCacheMb : 0)),
     },
-    freeBytes: () => freeBytes([root, imageCache(), '/var/lib/docker']),
+    freeBytes: async () => freeBytes([root, imageCache()], await engine.dataFolder().catch(() => null)),
     installs,
     protections: {
       quota: quotaNotice === null ? 'enforced' : `checked, not enforced: ${quotaNotice}`,
@@ -196,15 +197,4 @@ const templateCache = (): string => join(cacheFolder(), 'database-templates')
 async function diskMb(folder: string): Promise<number> {
   const { bsize, blocks } = await statfs(folder)
   return Math.floor((bsize * blocks) / MiB)
-}
-
-/** The least that is free below these folders; those that are missing do not count. */
-async function freeBytes(folders: readonly string[]): Promise<number> {
-  const free = folders.map(folder =>
-    statfs(folder).then(
-      ({ bavail, bsize }) => bavail * bsize,
-      () => Number.POSITIVE_INFINITY,
-    ),
-  )
-  return Math.min(...(await Promise.all(free)))
 }
