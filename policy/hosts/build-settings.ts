@@ -29,9 +29,11 @@ export interface BuildSettings {
   authorities: readonly AuthorityFile[] | null
 }
 
-/** Where distributions store the authorities that their programs trust, as one file. The first is that of the machine around a host in a container. */
+/** Where distributions store the authorities that their programs trust, as one file. The first three are those of the machine around a host in a container. */
 export const systemStores = [
   '/run/machine-certs/ca-certificates.crt',
+  '/run/machine-certs/tls-ca-bundle.pem',
+  '/run/machine-certs/ca-bundle.pem',
   '/etc/ssl/certs/ca-certificates.crt',
   '/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem',
   '/etc/pki/tls/certs/ca-bundle.crt',
