@@ -3,6 +3,7 @@ import type { Archives } from './archives/port.ts'
 import type { BuildAuthorities } from './builds/authorities.ts'
 import type { ContainerHost, DiskLimits } from './containers/port.ts'
 import type { HostTraits } from './containers/spec.ts'
+import type { ProxyAddresses } from './firewall/proxy-addresses.ts'
 import type { FetchRequest, Git } from './git/port.ts'
 import type { Boot } from './hosts/boot.ts'
 import type { RouteGate } from './hosts/route-gate.ts'
@@ -30,6 +31,8 @@ export interface AppHostOptions extends DecisionOptions {
   traits: HostTraits
   /** Makes `traits.caBundle` again when it is out of date; omitted = it never is. */
   authorities?: BuildAuthorities
+  /** Gives `traits.buildProxy` for a build that begins; omitted = it stays as it is. */
+  proxies?: Pick<ProxyAddresses, 'forBuilds'>
   healthGateSeconds: number
   /** Disk limits of each container of an application; omitted = none. */
   disk?: (appId: string) => Promise<DiskLimits | null>

@@ -41,12 +41,16 @@ export interface Rootfs {
  */
 export function rootfsMaker(cacheFolder: string, arch: string = process.arch) {
   const all = recipes(arch)
-  return async (image: string, onProgress: (line: string) => void = () => {}): Promise<Rootfs | null> => {
+  return async (
+    image: string,
+    onProgress: (line: string) => void = () => {},
+    signal?: AbortSignal,
+  ): Promise<Rootfs | null> => {
     const recipe = all.find(candidate => candidate.image === image)
     if (!recipe) return null
     const name = cacheName(recipe, arch)
     const tarball = `${cacheFolder}/${name}`
-    await madeOnce(cacheFolder, name, work => make(recipe, { arch, work, tarball }, onProgress))
+    await madeOnce(cacheFolder, name, work => make(recipe, { arch, work, tarball, signal }, onProgress))
     const program = ownProgram(image)
     const labels = program === null ? [] : [`LABEL ${programLabel}=${program}`]
     return { tarball, changes: [...recipe.changes, ...labels] }
@@ -61,7 +65,7 @@ function cacheName(recipe: Recipe, arch: string): string {
 /** Made under another name and renamed, so that a killed run leaves nothing that looks finished. */
 async function make(
   recipe: Recipe,
-  { arch, work, tarball }: { arch: string; work: string; tarball: string },
+  { arch, work, tarball, signal }: { arch: string; work: string; tarball: string; signal: AbortSignal | undefined },
   onProgress: (line: string) => void,
 ): Promise<void> {
   const { image, npm, pypi = [], files = {} } = recipe
@@ -79,12 +83,17 @@ async function make(
     await fetchWheels(work, pypi, { arch, env: fetchEnvironment() })
   }
   for (const [name, text] of Object.entries(files)) await writeFile(`${work}/${name}`, text)
-  await bootstrap(recipe, work, onProgress)
+  signal?.throwIfAborted()
+  await bootstrap(recipe, { work, signal }, onProgress)
   await rename(`${work}/rootfs.tar`, tarball)
   onProgress(`${image}: made`)
 }
 
-async function bootstrap(recipe: Recipe, work: string, onProgress: (line: string) => void): Promise<void> {
+async function bootstrap(
+  recipe: Recipe,
+  { work, signal }: { work: string; signal: AbortSignal | undefined },
+  onProgress: (line: string) => void,
+): Promise<void> {
   const sources = await packageSources(recipe.suite)
   const files = await sourceFiles(sources, work)
   await writeFile(`${work}/customize`, ['set -e', ...recipe.steps, slim].join('\n'))
@@ -107,15 +116,33 @@ async function bootstrap(recipe: Recipe, work: string, onProgress: (line: string
   createInterface(child.stderr!).on('line', line => {
     last.push(line)
     if (last.length > 20) last.shift()
-    if (line.startsWith('I: ')) onProgress(`${recipe.image}: ${line.slice(3)}`)
+    const stage = stageOf(line)
+    if (stage) onProgress(`${recipe.image}: ${stage}`)
   })
-  const code = await new Promise<number | null>((done, failed) =>
-    child.once('error', failed).once('close', done),
-  ).catch(cause => {
-    throw new Error(`${recipe.image} cannot be made here: mmdebstrap is not installed.`, { cause })
-  })
+  // It removes what it has made, unlike after SIGKILL.
+  const end = () => child.kill('SIGTERM')
+  signal?.addEventListener('abort', end, { once: true })
+  const code = await new Promise<number | null>((done, failed) => child.once('error', failed).once('close', done))
+    .catch(cause => {
+      throw new Error(`${recipe.image} cannot be made here: mmdebstrap is not installed.`, { cause })
+    })
+    .finally(() => signal?.removeEventListener('abort', end))
+  signal?.throwIfAborted()
   if (code !== 0) throw new Error(`${recipe.image} could not be made:\n${last.join('\n')}`)
 }
+
+/** What the lines of the tool begin with, and how customers are shown them: the lines themselves have paths of the machine. */
+const stages: readonly [RegExp, string][] = [
+  [/^I: running apt-get update/, 'reading the lists of packages'],
+  [/^I: downloading packages/, 'downloading packages'],
+  [/^I: (extracting archives|installing essential)/, 'unpacking the essential packages'],
+  [/^I: (installing remaining|running --customize-hook|running hooks)/, 'installing packages'],
+  [/^I: cleaning/, 'removing what is not needed'],
+  [/^I: creating tarball/, 'packing it'],
+]
+
+/** The stage that a line of the tool begins, null for every other line. */
+export const stageOf = (line: string): string | null => stages.find(([pattern]) => pattern.test(line))?.[1] ?? null
 
 /** Empty when the machine has no sources of this suite: the tool then uses the distribution's main site. */
 async function sourceFiles(sources: string[], work: string): Promise<string[]> {

@@ -2,6 +2,7 @@ import { existsSync, readFileSync } from 'node:fs'
 import test from 'ava'
 import { clusterForm } from '../cli/services/postgres-cluster.ts'
 import { parseConfig } from '../policy/config.ts'
+import { systemStores } from '../policy/hosts/build-settings.ts'
 import { outsideSecrets } from '../policy/installation/outside-secrets.ts'
 import { refusePlainHttp } from '../policy/installation/plain-http.ts'
 import { heapFlags } from '../workers/supervisor/heap.ts'
@@ -83,6 +84,20 @@ test('nothing but the proxy is reachable from other machines', t => {
   t.true(compose.split('x-plain:')[0]!.includes('\n  network_mode: host\n'))
   for (const [name, part] of services) t.is(/^ {4}<<: \*berth$/m.test(part), ours.includes(name), name)
   t.false(/BIND_ADDRESS|HOST_ADDRESS/.test(compose), 'our own processes stay on loopback')
+})
+
+test('a host gets every variable from which builds take their proxy', t => {
+  const read = [...text('policy/hosts/build-settings.ts').matchAll(/env\.(\w*proxy)\b/gi)].map(([, name]) => name!)
+  t.true(read.includes('https_proxy') && read.includes('NO_PROXY'))
+  for (const name of read) t.regex(services.get('host')!, new RegExp(`^ {6}${name}:$`, 'm'))
+})
+
+test('the machine’s authorities are looked for where the file and the page put them', t => {
+  const [, target] = /^ {6}- \/etc\/ssl\/certs:(\S+):ro$/m.exec(services.get('host')!) ?? []
+  const overridden = [...text('docs/installation.md').matchAll(/`- \/\S+:(\/run\/\S+):ro`/g)].map(([, path]) => path)
+  t.deepEqual(overridden, [target, target], 'an override replaces the folder')
+  const stores = systemStores.filter(path => path.startsWith(`${target}/`)).map(path => path.split('/').at(-1))
+  t.deepEqual(stores, ['ca-certificates.crt', 'tls-ca-bundle.pem', 'ca-bundle.pem'])
 })
 
 test('a new pair of the object store recreates its container', t => {

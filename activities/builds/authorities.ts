@@ -1,8 +1,9 @@
 import { X509Certificate } from 'node:crypto'
 import { constants } from 'node:fs'
-import { open, rename, rm, stat } from 'node:fs/promises'
+import { lstat, open, rename, rm, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { rootCertificates } from 'node:tls'
+import { ignoreError } from '../../lib/async/ignore-error.ts'
 import { KeyedLock } from '../../lib/async/keyed-lock.ts'
 import { MiB } from '../../lib/bytes.ts'
 import { codeOf } from '../../lib/folders/disk-names.ts'
@@ -14,14 +15,14 @@ export interface AuthoritiesOptions {
   files: readonly AuthorityFile[] | null
   /** Folder of the bundle. Its path is the same for the container engine. */
   folder: string
-  /** Called with what the bundle contains, each time that it was made. */
+  /** Called with what the bundle contains, each time that it was made, and with why it could not be. */
   report(fact: BuildFact): void
   /** Files that may be the system's store, in the order in which they are tried. */
   stores?: readonly string[]
 }
 
 export interface BuildAuthorities {
-  /** The bundle of all certificates that builds trust, made again when one of its files has changed; null = those of the images. Rejects when it cannot be written and there is none. */
+  /** The bundle of all certificates that builds trust, made again when one of its files has changed; null = those of the images. Never rejects: when it cannot be written, the one that is there is used. */
   bundle(): Promise<string | null>
 }
 
@@ -42,6 +43,7 @@ export function buildAuthorities({
   const path = join(folder, 'build-authorities.pem')
   const lock = new KeyedLock()
   let made: { marks: string; path: string | null } | null = null
+  let failure = ''
 
   async function make(): Promise<string | null> {
     const [system, ...named] = await Promise.all([
@@ -52,10 +54,17 @@ export function buildAuthorities({
     // Where the system has no store, the authorities of Node take its place: the file must not shut out the public ones.
     const base = system?.certificates ?? (extra.length > 0 ? certificatesIn(rootCertificates.join('\n')) : [])
     const all = new Map([...base, ...extra].map(certificate => [certificate.fingerprint256, certificate]))
+    if (all.size > 0) await replace(folder, path, [...all.values()].map(certificate => certificate.toString()).join(''))
     report(factOf({ count: all.size, system: system?.path ?? null, named }))
-    if (all.size === 0) return null
-    await replace(folder, path, [...all.values()].map(certificate => certificate.toString()).join(''))
-    return path
+    return all.size > 0 ? path : null
+  }
+
+  /** A full disk must end neither the host nor its builds: what was made before, by an earlier process too, is as good as it was. */
+  function unmade(error: unknown, isPresent: boolean): string | null {
+    const fact = unwritten(path, error, isPresent)
+    if (failure !== fact.state) report(fact)
+    failure = fact.state
+    return isPresent ? path : null
   }
 
   return {
@@ -63,15 +72,16 @@ export function buildAuthorities({
       lock.run('', async () => {
         if (files === null) return null
         const marks = await marksOf([...stores, ...files.map(file => file.path)])
-        const isPresent = (await markOf(path)) !== missing
+        const isPresent = await isFile(path)
         if (made?.marks === marks && (made.path === null || isPresent)) return made.path
         try {
           made = { marks, path: await make() }
+          failure = ''
+          return made.path
         } catch (error) {
-          // A full disk: what was made before is as good as it was.
-          if (!made?.path || !isPresent) throw error
+          made = null
+          return unmade(error, isPresent)
         }
-        return made.path
       }),
   }
 }
@@ -83,6 +93,13 @@ async function markOf(path: string): Promise<string> {
   const found = await stat(path).catch(() => null)
   return found ? `${found.ino} ${found.size} ${found.mtimeMs}` : missing
 }
+
+/** What the engine would mount as the bundle: no folder, and nothing behind a link. */
+const isFile = (path: string): Promise<boolean> =>
+  lstat(path).then(
+    found => found.isFile(),
+    () => false,
+  )
 
 const marksOf = async (paths: string[]): Promise<string> => (await Promise.all(paths.map(markOf))).join('\n')
 
@@ -125,20 +142,50 @@ function certificatesIn(text: string): X509Certificate[] {
   })
 }
 
-/** Renamed into its place, so that a build that starts meanwhile gets one of both whole. */
+/** Renamed into its place, so that a build that starts meanwhile gets one of both whole. Equal contents are left in place, as on a disk that is full. */
 async function replace(folder: string, path: string, text: string): Promise<void> {
+  if (await contains(path, text)) return
   const draft = `${path}.new`
   await rm(draft, { force: true })
-  const file = await open(draft, 'wx', 0o644)
   try {
-    await file.chmod(0o644)
-    await file.writeFile(text)
-    await file.sync()
+    const file = await open(draft, 'wx', 0o644)
+    try {
+      await file.chmod(0o644)
+      await file.writeFile(text)
+      await file.sync()
+    } finally {
+      await file.close()
+    }
+    await rename(draft, path)
+  } catch (error) {
+    await rm(draft, { force: true }).catch(ignoreError('the next attempt removes it'))
+    throw error
+  }
+  await syncFolder(folder)
+}
+
+/** Whether this is a file that everyone may read, with exactly this text. */
+async function contains(path: string, text: string): Promise<boolean> {
+  const file = await open(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK).catch(() => null)
+  if (file === null) return false
+  try {
+    const found = await file.stat()
+    const isAlike = found.isFile() && (found.mode & 0o777) === 0o644 && found.size === Buffer.byteLength(text)
+    return isAlike && (await file.readFile('latin1')) === text
+  } catch {
+    return false // a disk with errors: it is written again
   } finally {
     await file.close()
   }
-  await rename(draft, path)
-  await syncFolder(folder)
+}
+
+function unwritten(path: string, error: unknown, isPresent: boolean): BuildFact {
+  const used = isPresent ? 'the file of before is used' : 'builds trust those of their images'
+  return {
+    state: `${path} CANNOT BE WRITTEN (${codeOf(error)}): ${used}`,
+    remedy:
+      'give the disk of the host free space, and its folder to the host process; the host tries again before each build',
+  }
 }
 
 function factOf(made: {

@@ -1,7 +1,11 @@
 import type { AppHostOptions } from '../app-host-options.ts'
 import type { HostTraits } from '../containers/spec.ts'
 
-/** The traits of a host for a build that begins now: its bundle of certificate authorities is made again if their sources have changed. */
-export async function buildTraits({ traits, authorities }: AppHostOptions): Promise<HostTraits> {
-  return authorities ? { ...traits, caBundle: await authorities.bundle() } : traits
+/** The traits of a host for a build that begins now: with its current bundle of certificate authorities, and its proxies if they have an address. */
+export async function buildTraits({ traits, authorities, proxies }: AppHostOptions): Promise<HostTraits> {
+  const [caBundle, buildProxy] = await Promise.all([
+    authorities ? authorities.bundle() : traits.caBundle,
+    proxies ? proxies.forBuilds() : traits.buildProxy,
+  ])
+  return { ...traits, caBundle, buildProxy }
 }

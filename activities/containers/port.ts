@@ -164,11 +164,14 @@ export interface ContainerHost {
   ensureImage(image: string, onProgress?: (line: string) => void): Promise<void>
   /**
    * The same for an image that nobody waits for. Resolves to false when another one is being brought or requested meanwhile, for which
-   * a pull is given up; to true when the image is there.
+   * a pull is given up; to true when the image is there. Rejects with the signal's reason when that aborts, which ends the work unless
+   * someone waits for the image by then.
    */
-  prepareImage(image: string): Promise<boolean>
+  prepareImage(image: string, signal?: AbortSignal): Promise<boolean>
   /** The id of a present image, by its name or its id; another image under the same name has another. Null when it is missing. */
   imageId(image: string): Promise<string | null>
+  /** Folder in which the engine stores its images, on its own machine; null when it does not report it. */
+  dataFolder(): Promise<string | null>
   /** Creates, or adopts the container of this name; resolves to its id. */
   create(spec: ContainerSpec): Promise<string>
   /** Running already is success; a paused one is unpaused. Like every call that writes to the host's disk, rejects with `NoSpaceLeft` when it is full. `PortTaken`: it does not run. */

@@ -113,12 +113,21 @@ export function iptablesFirewall(options: IptablesOptions): Firewall {
     if (present.includes(`-N ${admitted}`)) listed.iptables.set(admitted, rules)
   }
 
-  /** Has both chains filled again when the proxies have other addresses. */
-  function reopen(): void {
+  /** Fills both chains again when the proxies have other addresses. Nobody has tampered with them then, so it is no repair. */
+  async function reopen(): Promise<void> {
     const wanted = proxies()
-    if (JSON.stringify(wanted) === JSON.stringify(opened)) return
+    const before = opened
+    if (JSON.stringify(wanted) === JSON.stringify(before)) return
     opened = wanted
-    for (const chain of [input, forward]) listed.iptables.delete(chain)
+    const chains = [input, forward]
+    try {
+      await commit('iptables', { fill: chains, jumps: [] })
+    } catch (error) {
+      opened = before // the next check tries again
+      throw error
+    }
+    const current = (await listing('iptables')) ?? []
+    for (const chain of chains) listed.iptables.set(chain, rulesOf(current, chain))
   }
 
   async function removeAll(): Promise<void> {
@@ -137,8 +146,10 @@ export function iptablesFirewall(options: IptablesOptions): Firewall {
     async apply(): Promise<FirewallState> {
       const older = await olderBridges().catch(() => null)
       return lock.run(name, async () => {
-        reopen()
+        // What others have changed is found by the rules that this process has set.
+        if (!listed.iptables.has(input)) opened = proxies()
         const repaired = [...(await repair('iptables', older)), ...(await repair('ip6tables', older))]
+        await reopen()
         return { repaired: [...new Set(repaired)], limited: counter !== null }
       })
     },

@@ -11,14 +11,15 @@ import { placeCommit } from './files.ts'
 import { FetchRefused, type FetchRequest, type Git } from './port.ts'
 import type { GitScope } from './process.ts'
 import { makeRepository, removeAbandoned, removeRepository, watchSize } from './scratch.ts'
+import { trustContexts } from './trust.ts'
 
 export interface GitCliOptions {
   /** The program; defaults to the one on the system's path. */
   git?: string
   /** Folder for downloads until their files are written; other users must be able to reach it. */
   scratch?: string
-  /** File with further certificate authorities. */
-  caBundle?: string | null
+  /** The file with all certificate authorities that fetches trust, at the time of a fetch; null = those of git and of Node. */
+  caBundle?: () => Promise<string | null>
   resolve?: Resolve
   /** How long a server that accepted the connection may take to start TLS; default 15 s. */
   handshakeSeconds?: number
@@ -31,7 +32,9 @@ const slackBytes = 16 * MiB
 
 /** Fetches with the real `git`, as the application's user; it reaches only the checked server. */
 export function gitCli(options: GitCliOptions = {}): Git {
-  const { git = 'git', scratch = tmpdir(), caBundle = null, resolve = systemResolve, handshakeSeconds = 15 } = options
+  const { git = 'git', scratch = tmpdir(), resolve = systemResolve, handshakeSeconds = 15 } = options
+  const { caBundle: currentBundle = async () => null } = options
+  const contexts = trustContexts()
   const ready = prepare(git, scratch)
   ready.catch(ignoreError('reported to the caller that fetches'))
 
@@ -47,7 +50,9 @@ export function gitCli(options: GitCliOptions = {}): Git {
       let repository: string | null = null
       let unwatch = () => {}
       try {
-        const server = await findRepository(request, { resolve, caBundle, handshakeSeconds }, signal)
+        const caBundle = await currentBundle()
+        const trust = await contexts.of(caBundle)
+        const server = await findRepository(request, { resolve, trust, handshakeSeconds }, signal)
         repository = await makeRepository(scratch, gitConfig(server, caBundle, request.timeoutSeconds), request.owner)
         unwatch = watchSize(repository, request.maxBytes, error => end.abort(error))
         const scope: GitScope = {

@@ -1,8 +1,7 @@
-import { readFile } from 'node:fs/promises'
 import * as http from 'node:http'
 import * as https from 'node:https'
 import type { Socket } from 'node:net'
-import { rootCertificates } from 'node:tls'
+import type { SecureContext } from 'node:tls'
 import { pinnedLookup } from '../../lib/addresses.ts'
 import { gitAddress, hostAndPort, mayKeepToken, tokenUser } from '../../policy/git/git-source.ts'
 import { type PinnedServer, pin, type Resolve } from './address.ts'
@@ -15,8 +14,8 @@ export interface DiscoveredRepository extends PinnedServer {
 
 export interface DiscoveryOptions {
   resolve: Resolve
-  /** File with further certificate authorities. */
-  caBundle: string | null
+  /** What https connections trust; null = the authorities of Node. */
+  trust: SecureContext | null
   /** How long a server that accepted the connection may take to start TLS. */
   handshakeSeconds: number
 }
@@ -31,14 +30,13 @@ const advertisement = 'application/x-git-upload-pack-advertisement'
  */
 export async function findRepository(
   request: FetchRequest,
-  { resolve, caBundle, handshakeSeconds }: DiscoveryOptions,
+  { resolve, trust, handshakeSeconds }: DiscoveryOptions,
   signal: AbortSignal,
 ): Promise<DiscoveredRepository> {
   const start = gitAddress(request.url)
   if (!start)
     throw new FetchRefused('CLONE_FAILED', 'The clone address is not an http or https address of a git server.')
-  const ca = caBundle === null ? undefined : [...rootCertificates, await readFile(caBundle, 'utf8')]
-  const connection = { ca, handshakeSeconds, signal }
+  const connection = { trust, handshakeSeconds, signal }
   let address = start
   for (let hop = 0; hop <= maxHops; hop++) {
     const server = await pin(address, request.allowedHosts, resolve, signal)
@@ -61,7 +59,7 @@ interface Answer {
 }
 
 interface ConnectionOptions {
-  ca: string[] | undefined
+  trust: SecureContext | null
   handshakeSeconds: number
   signal: AbortSignal
 }
@@ -70,7 +68,7 @@ interface ConnectionOptions {
 function sendRequest(
   server: PinnedServer,
   token: string | null,
-  { ca, handshakeSeconds, signal }: ConnectionOptions,
+  { trust, handshakeSeconds, signal }: ConnectionOptions,
 ): Promise<Answer> {
   const password = token === null ? {} : { authorization: `Basic ${basic(tokenUser(server), token)}` }
   return new Promise((resolve, reject) => {
@@ -79,7 +77,7 @@ function sendRequest(
       agent: false,
       lookup: pinnedLookup(server.addresses),
       headers: { 'user-agent': 'git/2 (berth)', accept: '*/*', 'git-protocol': 'version=2', ...password },
-      ...(ca ? { ca } : {}),
+      ...(trust && server.secure ? { secureContext: trust } : {}),
       signal,
     })
     if (server.secure) request.once('socket', socket => limitHandshake(socket, handshakeSeconds, noTls(server)))

@@ -1,9 +1,10 @@
+import type { Db } from '../../db/database.ts'
 import * as deployments from '../../db/deploys/deployments.ts'
 import { recordImageWait } from '../../db/operations/image-waits.ts'
 import { ignoreError } from '../../lib/async/ignore-error.ts'
 import type { AppHostOptions } from '../app-host-options.ts'
 import { imageWithin } from '../containers/image-wait.ts'
-import { claimOfActivity, fenced } from '../steps/claims.ts'
+import { claimOfActivity, fenced, unlessLost } from '../steps/claims.ts'
 import { type DeploymentLog, deploymentLog } from './deployment-log.ts'
 import type { Release } from './release.ts'
 
@@ -28,16 +29,22 @@ export async function imageOfStep(host: Pick<AppHostOptions, 'db' | 'engine'>, s
   const { operationId, release, image, seconds, signal } = step
   // Lines arrive in the context of whoever began to bring the image.
   const claim = claimOfActivity()
+  const fence = fenced(db, () => claim)
   const write = (words: string | null) =>
-    fenced(db, () => claim)(operationId, trx => recordImageWait(trx, operationId, words)).catch(
+    fence(operationId, trx => recordImageWait(trx, operationId, words)).catch(
       ignoreError('it is shown only; a lost claim ends the step itself'),
     )
   const { deploymentId } = release
   const opened: { log?: DeploymentLog } = {}
   const openLog = () =>
-    deploymentLog(async (text, maxBytes) =>
-      deploymentId ? deployments.appendLog(db, deploymentId, text, maxBytes) : true,
-    )
+    deploymentLog(async (text, maxBytes) => {
+      let hasRoom = true
+      const append = async (trx: Db) => {
+        if (deploymentId) hasRoom = await deployments.appendLog(trx, deploymentId, text, maxBytes)
+      }
+      await fence(operationId, append).catch(unlessLost)
+      return hasRoom
+    })
   const name = image.replace(/^berth\//, '')
   const lines = newestLines(everyMs, async line => {
     const words = line.startsWith(`${image}: `) ? line.slice(image.length + 2) : line

@@ -46,12 +46,13 @@ export async function runInstall(
   seconds: number = installSeconds,
 ): Promise<{ spec: ContainerSpec; imageId: string | null }> {
   const { db, engine } = host
+  const owned = { ...release, uid: host.sharedUid ?? release.uid }
+  const disk = await host.disk?.(release.appId)
+  // Before the log is opened, which only the block below closes.
+  const spec = { ...buildContainer(owned, folder, install, await buildTraits(host)), disk }
   const log = deploymentLog(async (text, maxBytes) =>
     release.deploymentId ? deployments.appendLog(db, release.deploymentId, text, maxBytes) : true,
   )
-  const owned = { ...release, uid: host.sharedUid ?? release.uid }
-  const disk = await host.disk?.(release.appId)
-  const spec = { ...buildContainer(owned, folder, install, await buildTraits(host)), disk }
   try {
     await engine.ensureNetwork(buildNetwork(host.traits.id))
     await engine.ensureImage(spec.image, line => void log.add(`${line}\n`))

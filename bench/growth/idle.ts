@@ -54,6 +54,7 @@ async function idleCost(at: Installation, temporal: string, seconds: number): Pr
     HOST_NAME: hostId,
     HOST_QUOTA: 'off',
     HOST_FIREWALL: 'off',
+    WARM_IMAGES: 'none',
     HOST_BANDWIDTH_MBIT: '0', // containers that are made up have no network to shape, and would be asked after in every round
     LOG_LEVEL: 'warn',
   }

@@ -30,7 +30,8 @@ export interface BenchPlatform {
 /** A platform of its own in a folder that is thrown away, with limits out of the way. */
 export async function startPlatform(settings: Record<string, string> = {}): Promise<BenchPlatform> {
   const folder = await mkdtemp(join(tmpdir(), 'berth-bench-'))
-  const env = { ...process.env, BERTH_DATA: join(folder, 'data'), RATE_LIMIT_SCALE: '10000', ...settings }
+  const own = { BERTH_DATA: join(folder, 'data'), RATE_LIMIT_SCALE: '10000', WARM_IMAGES: 'none' }
+  const env = { ...process.env, ...own, ...settings }
   const options = { env, maxBuffer: 16 * MiB }
   const answer = async (...args: string[]) => JSON.parse((await run(berth, [...args, '--json'], options)).stdout)
   await run(berth, ['up', '--detach'], options)

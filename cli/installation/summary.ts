@@ -48,10 +48,13 @@ export async function summary(installation: Installation, db: Db, exampleUrl: st
   ].join('\n')
 }
 
+/** Images that a host prepares are no matter of a start: they come later, or when they are requested. */
 const buildNotes = (host: Parameters<typeof buildFindings>[0]): string[] =>
-  buildFindings(host).flatMap(({ name, state, remedy }) =>
-    remedy ? [`${name[0]!.toUpperCase() + name.slice(1)}: ${state}. To do: ${remedy}`] : [],
-  )
+  buildFindings(host)
+    .filter(({ name }) => name !== 'build images')
+    .flatMap(({ name, state, remedy }) =>
+      remedy ? [`${name[0]!.toUpperCase() + name.slice(1)}: ${state}. To do: ${remedy}`] : [],
+    )
 
 const trustWords = 'certificates are of this installation; what browsers must trust: berth certificates root'
 

@@ -23,13 +23,17 @@ export interface BuildSettings {
   /** Null: builds use no proxy. */
   proxy: BuildProxy | null
   proxyFact: BuildFact
+  /** Whether BUILD_PROXY names the proxy, rather than the environment of the service: whoever sets it means it. */
+  isOwnProxy: boolean
   /** Files whose authorities builds trust in addition to those of the system; null = the images' own authorities only. */
   authorities: readonly AuthorityFile[] | null
 }
 
-/** Where distributions store the authorities that their programs trust, as one file. The first is that of the machine around a host in a container. */
+/** Where distributions store the authorities that their programs trust, as one file. The first three are those of the machine around a host in a container. */
 export const systemStores = [
   '/run/machine-certs/ca-certificates.crt',
+  '/run/machine-certs/tls-ca-bundle.pem',
+  '/run/machine-certs/ca-bundle.pem',
   '/etc/ssl/certs/ca-certificates.crt',
   '/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem',
   '/etc/pki/tls/certs/ca-bundle.crt',
@@ -50,33 +54,51 @@ export function buildSettings(env: Environment, cwd: string): BuildSettings {
   return { ...proxySettings(env), authorities: env.BUILD_CA_BUNDLE === 'off' ? null : named }
 }
 
-const none = (state: string, remedy: string | null = null) => ({ proxy: null, proxyFact: { state, remedy } })
+type ProxySettings = Pick<BuildSettings, 'proxy' | 'proxyFact' | 'isOwnProxy'>
 
-function proxySettings(env: Environment): Pick<BuildSettings, 'proxy' | 'proxyFact'> {
+const none = (state: string, remedy: string | null = null): ProxySettings => ({
+  proxy: null,
+  proxyFact: { state, remedy },
+  isOwnProxy: false,
+})
+
+function proxySettings(env: Environment): ProxySettings {
   if (env.BUILD_PROXY === 'off') return none('none: BUILD_PROXY is off')
   if (env.BUILD_PROXY !== undefined) {
     const url = withScheme(env.BUILD_PROXY)
     const fault = unusable(url)
     const fact = { state: `${shown(url)} (BUILD_PROXY)`, remedy: fault && `BUILD_PROXY ${fault}: ${correctIt}` }
-    return { proxy: { http: url, https: url, none: null }, proxyFact: fact }
+    return { proxy: { http: url, https: url, none: null }, proxyFact: fact, isOwnProxy: true }
   }
   const own = [
     { setting: 'HTTPS_PROXY', url: env.HTTPS_PROXY ?? env.https_proxy },
     { setting: 'HTTP_PROXY', url: env.HTTP_PROXY ?? env.http_proxy },
-  ].map(({ setting, url }) => ({ setting, url: url && withScheme(url) }))
+  ].flatMap(({ setting, url }) => (url ? [{ setting, url: withScheme(url) }] : []))
   const faults = own.flatMap(({ setting, url }) => {
-    const fault = url && (hasCredentials(url) ? readable : unusable(url))
+    const fault = hasCredentials(url) ? readable : unusable(url)
     return fault ? [`${setting} ${fault}`] : []
   })
   const remedy = faults.length ? `${faults.join('; ')}: ${correctIt}` : null
-  const usable = own.filter(({ url }) => url && !hasCredentials(url) && !unusable(url))
+  const usable = own.flatMap(({ setting, url }) => {
+    const endpoint = hasCredentials(url) || unusable(url) ? null : proxyEndpoint(url)
+    return endpoint ? [{ setting, url: addressOf(endpoint) }] : []
+  })
   if (usable.length === 0) return none('none', remedy)
   const urlOf = (name: string) => usable.find(({ setting }) => setting === name)?.url ?? null
   const urls = [...new Set(usable.map(({ url }) => url))]
   return {
     proxy: { https: urlOf('HTTPS_PROXY'), http: urlOf('HTTP_PROXY'), none: env.NO_PROXY ?? env.no_proxy ?? null },
     proxyFact: { state: `${urls.join(', ')} (${usable.map(({ setting }) => setting).join(', ')} of the host)`, remedy },
+    isOwnProxy: false,
   }
+}
+
+/** The fact about the proxy of builds, when these of its names have no address that builds may reach. */
+export function proxyFactWithout({ proxyFact, isOwnProxy }: ProxySettings, names: readonly string[]): BuildFact {
+  if (names.length === 0 || (isOwnProxy && proxyFact.remedy !== null)) return proxyFact
+  const missing = `${names.join(', ')} has no address that builds may reach${isOwnProxy ? '' : ', so they do not use it'}`
+  const remedy = `give ${names.join(', ')} an IPv4 address outside the machine and its containers, or ${correctIt}; the host looks again every minute`
+  return { state: `${proxyFact.state}: ${missing}`, remedy: [proxyFact.remedy, remedy].filter(Boolean).join('; ') }
 }
 
 const correctIt = 'set BUILD_PROXY to a proxy for builds, or to off'
@@ -86,22 +108,46 @@ const readable = 'has credentials, which builds do not get'
 /** Programs accept a proxy without its protocol. */
 const withScheme = (url: string): string => (url.includes('://') ? url : `http://${url}`)
 
-function hasCredentials(url: string): boolean {
-  if (!URL.canParse(url)) return false
-  const { username, password } = new URL(url)
-  return username !== '' || password !== ''
+/** An unescaped # / ? or \ in a password ends the address before its @, so any @ counts. */
+const hasCredentials = (url: string): boolean => url.includes('@')
+
+interface ProxyEndpoint {
+  protocol: 'http:' | 'https:'
+  hostname: string
+  port: number
 }
+
+/** Where a proxy listens; null for an address that has more than that and credentials, which programs read in different ways. */
+export function proxyEndpoint(url: string): ProxyEndpoint | null {
+  if (!/^https?:\/\/[\x21-\x7e]+$/i.test(url) || /[/?#\\]./.test(url.slice(url.indexOf('://') + 3))) return null
+  if (/[?#\\]$/.test(url) || !URL.canParse(url)) return null
+  const { protocol, hostname, port } = new URL(url)
+  if (protocol !== 'http:' && protocol !== 'https:') return null
+  return { protocol, hostname, port: Number(port || (protocol === 'https:' ? 443 : 80)) }
+}
+
+/** With its port, because programs differ in the one that they use without. */
+const addressOf = ({ protocol, hostname, port }: ProxyEndpoint): string => `${protocol}//${hostname}:${port}`
+
+const loopbackNames =
+  /^(localhost[46]?|.*\.localhost|localhost[46]?\.localdomain[46]?|ip6-.*|127(\.\d+){3}|0\.0\.0\.0)$/
+const loopbackV6 = /^\[::1?\]$|^\[::ffff:7f/
 
 /** Why no container reaches a proxy, or null. */
 function unusable(url: string): string | null {
-  if (!URL.canParse(url) || !/^https?:$/.test(new URL(url).protocol)) return 'is no http or https address'
-  const { hostname } = new URL(url)
-  const isLoopback = /^(localhost|.*\.localhost|127(\.\d+){3}|0\.0\.0\.0|\[::1?\]|\[::ffff:7f.*\])$/.test(hostname)
-  return isLoopback ? 'is an address of loopback, which no container reaches' : null
+  if (!/^https?:\/\//i.test(url)) return 'is no http or https address'
+  const endpoint = proxyEndpoint(url)
+  if (endpoint === null)
+    return 'is not only an address with a port (in a password, write % and its code for / ? # and \\)'
+  const name = endpoint.hostname.replace(/\.$/, '')
+  if (loopbackNames.test(name) || loopbackV6.test(name)) return 'is an address of loopback, which no container reaches'
+  return name.startsWith('[') ? 'is an IPv6 address, which no container reaches' : null
 }
 
 /** The address without its credentials, for people. */
 function shown(url: string): string {
-  if (!URL.canParse(url)) return 'an address that cannot be read'
-  return hasCredentials(url) ? `${new URL(url).protocol}//...@${new URL(url).host}` : url
+  const endpoint = proxyEndpoint(url)
+  if (endpoint === null) return 'an address that cannot be read'
+  const { protocol, hostname, port } = endpoint
+  return hasCredentials(url) ? `${protocol}//...@${hostname}:${port}` : addressOf(endpoint)
 }

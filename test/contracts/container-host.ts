@@ -563,6 +563,8 @@ export function containerHostContract(test: SerialFn, name: string, subject: () 
     await ensure()
     t.deepEqual(progress, [])
     t.true(await host.prepareImage(wanted.image))
+    t.true(await host.prepareImage(wanted.image, new AbortController().signal))
+    await t.throwsAsync(host.prepareImage(missingImage, AbortSignal.abort(new Error('ends'))), { message: 'ends' })
     t.regex((await host.imageId(wanted.image)) ?? '', /^sha256:[0-9a-f]{64}$/)
     t.is(await host.imageId(wanted.image), await host.imageId(wanted.image))
     t.deepEqual(await host.runToEnd(wanted, () => {}, new AbortController().signal), { exitCode: 3, oom: false })
@@ -649,6 +651,7 @@ export function containerHostContract(test: SerialFn, name: string, subject: () 
       ensureImage: () => host.ensureImage(wanted.image),
       prepareImage: () => host.prepareImage(wanted.image),
       imageId: () => host.imageId(wanted.image),
+      dataFolder: () => host.dataFolder(),
       create: () => host.create(wanted),
       start: () => host.start(wanted.name),
       stop: () => host.stop(wanted.name, 1),
@@ -680,6 +683,7 @@ export function containerHostContract(test: SerialFn, name: string, subject: () 
   test(`${name}: the engine reports its own state`, async t => {
     const { host } = subject()
     await t.notThrowsAsync(host.ping())
+    t.regex((await host.dataFolder()) ?? '', /^\//)
     const standing = await host.standing()
     t.is(typeof standing.liveRestore, 'boolean')
     t.truthy(standing.began)

@@ -9,10 +9,38 @@ import { packageSources } from '../../runtimes/debian.ts'
 import { assertReleased, npmDigests } from '../../runtimes/npm-packages.ts'
 import { fetchWheels } from '../../runtimes/pypi-packages.ts'
 import { recipes } from '../../runtimes/recipes.ts'
-import { rootfsMaker } from '../../runtimes/rootfs.ts'
+import { rootfsMaker, stageOf } from '../../runtimes/rootfs.ts'
 
 const root = await mkdtemp(`${tmpdir()}/berth-images-`)
 test.after.always(() => rm(root, { recursive: true, force: true }))
+
+test('of what the tool reports only the stages are shown, without a path of the machine', t => {
+  const tool = `I: automatically chosen mode: root
+I: using /tmp/mmdebstrap.Xq1 as tempdir
+I: running apt-get update...
+I: downloading packages with apt...
+I: extracting archives...
+I: installing essential packages...
+I: installing remaining packages inside the chroot...
+I: running --customize-hook in shell: sh -c 'sh /srv/secret/customize "$1"' exec /tmp/mmdebstrap.Xq1
+I: cleaning package lists and apt cache...
+W: /srv/secret is not writable
+I: creating tarball...
+I: success in 20.1234 seconds`
+  const stages = tool.split('\n').map(stageOf)
+  t.deepEqual(
+    [...new Set(stages.filter(stage => stage !== null))],
+    [
+      'reading the lists of packages',
+      'downloading packages',
+      'unpacking the essential packages',
+      'installing packages',
+      'removing what is not needed',
+      'packing it',
+    ],
+  )
+  t.is(stages.filter(stage => stage === null).length, 4)
+})
 
 test('every image of our own has a recipe but MongoDB’s, on both architectures, with pinned packages', t => {
   const own = [...Object.values(runtimes), ...Object.values(engines)].flatMap(row => row.versions.map(row.image))

@@ -7,7 +7,6 @@ import type { Archives } from '../../activities/archives/port.ts'
 import { archives } from '../../activities/archives/process.ts'
 import { bandwidthState, type OpenedBandwidth } from '../../activities/bandwidth/port.ts'
 import { openBandwidth } from '../../activities/bandwidth/tc.ts'
-import { type BuildAuthorities, buildAuthorities } from '../../activities/builds/authorities.ts'
 import { dockerHost } from '../../activities/containers/docker/host.ts'
 import { limitNameServer } from '../../activities/containers/name-server-limit.ts'
 import { makeNeighbourRoom, neighbourRoom } from '../../activities/containers/neighbour-table.ts'
@@ -15,7 +14,6 @@ import { type ContainerHost, labels } from '../../activities/containers/port.ts'
 import type { HostTraits } from '../../activities/containers/spec.ts'
 import { openFirewall } from '../../activities/firewall/iptables.ts'
 import { type Firewall, firewallState } from '../../activities/firewall/port.ts'
-import { proxyAddresses } from '../../activities/firewall/proxy-addresses.ts'
 import { gitCli } from '../../activities/git/cli.ts'
 import type { FetchRequest, Git } from '../../activities/git/port.ts'
 import type { InstallCache } from '../../activities/installs/port.ts'
@@ -28,16 +26,15 @@ import { snapshots } from '../../activities/snapshots/process.ts'
 import { openVolumes } from '../../activities/volumes/choice.ts'
 import type { Volumes } from '../../activities/volumes/port.ts'
 import { type Db, openDatabase } from '../../db/database.ts'
-import { recordBuildFact } from '../../db/hosts/hosts.ts'
-import { ignoreError } from '../../lib/async/ignore-error.ts'
 import { MiB } from '../../lib/bytes.ts'
+import { freeBytes } from '../../lib/folders/free-bytes.ts'
 import { thisMachine } from '../../lib/machine.ts'
 import { configNames } from '../../policy/apps/app-config.ts'
 import type { Config } from '../../policy/config.ts'
-import type { BuildFact } from '../../policy/hosts/build-settings.ts'
 import { demandMasterKey } from '../../policy/keys.ts'
 import { rootfsMaker } from '../../runtimes/rootfs.ts'
 import { openGitProvider } from '../git-provider.ts'
+import { type BuildNetwork, openBuildNetwork } from './build-network.ts'
 import { deployCredentials } from './credentials.ts'
 import { openInstallResults } from './install-results.ts'
 import { startVariables } from './variables.ts'
@@ -55,9 +52,7 @@ export interface HostParts {
   archives: Archives
   store: ObjectStore
   traits: HostTraits
-  authorities: BuildAuthorities
-  /** What builds use to reach the network, for `berth doctor` and `berth hosts list`. */
-  builds: Record<string, BuildFact>
+  builds: BuildNetwork
   /** The user that owns every application's files if the process is not root; null = each application has its own. */
   sharedUid: number | null
   capacity: { memoryMb: number; diskMb: number }
@@ -103,13 +98,17 @@ export async function openHost(config: Config, log: Logger): Promise<HostParts> 
     })
   }
   const engine = dockerHost({ dockerHost: config.host.dockerHost, makeRootfs: rootfsMaker(imageCache()), started })
-  const { proxy, proxyFact } = config.host.builds
-  const proxies = proxyAddresses(proxy)
-  await proxies.refresh()
+  const db = openDatabase({
+    url: config.databaseUrl,
+    pool: config.databasePool,
+    applicationName: `berth-host-${config.host.id}`,
+  })
+  const settings = config.host.builds
+  const builds = await openBuildNetwork({ settings, hostId: config.host.id, folder: root, db, log })
   const { firewall, notice: firewallNotice } = await openFirewall(
     config.host.firewall,
     config.host.id,
-    () => proxies.known(),
+    () => builds.proxies.known(),
     () => engine.listNetworks({ [labels.host]: config.host.id }),
   )
   const look = await firewall?.apply()
@@ -126,23 +125,6 @@ export async function openHost(config: Config, log: Logger): Promise<HostParts> 
       )
     }
   }
-  const db = openDatabase({
-    url: config.databaseUrl,
-    pool: config.databasePool,
-    applicationName: `berth-host-${config.host.id}`,
-  })
-  const builds: Record<string, BuildFact> = { proxy: proxyFact }
-  if (proxyFact.remedy) log.warn(proxyFact, 'proxy of builds')
-  const authorities = buildAuthorities({
-    files: config.host.builds.authorities,
-    folder: root,
-    report(fact) {
-      builds.authorities = fact
-      log[fact.remedy ? 'warn' : 'info'](fact, 'authorities of builds')
-      void recordBuildFact(db, config.host.id, 'authorities', fact).catch(ignoreError('the next start records it'))
-    },
-  })
-  const caBundle = await authorities.bundle()
   const children = archives()
   const uid = process.getuid?.() ?? 0
   const placing = placement({ spareAfterMs: 500 })
@@ -162,10 +144,10 @@ export async function openHost(config: Config, log: Logger): Promise<HostParts> 
       id: config.host.id,
       runtime: config.host.runtime,
       configNames: [...configNames, ...config.appConfigNames],
-      buildProxy: proxy,
-      caBundle,
+      // Builds get what is right when they begin.
+      buildProxy: null,
+      caBundle: null,
     },
-    authorities,
     builds,
     sharedUid: uid === 0 ? null : uid,
     templateCache: templateCache(),
@@ -174,7 +156,7 @@ export async function openHost(config: Config, log: Logger): Promise<HostParts> 
       // What the cache may use is not for applications.
       diskMb: Math.max(0, (await diskMb(root)) - (installs ? config.host.installCacheMb : 0)),
     },
-    freeBytes: () => freeBytes([root, imageCache(), '/var/lib/docker']),
+    freeBytes: async () => freeBytes([root, imageCache()], await engine.dataFolder().catch(() => null)),
     installs,
     protections: {
       quota: quotaNotice === null ? 'enforced' : `checked, not enforced: ${quotaNotice}`,
@@ -185,7 +167,7 @@ export async function openHost(config: Config, log: Logger): Promise<HostParts> 
     bootId: thisMachine().bootId ?? 'unknown',
     placement: placing,
     snapshots: packer,
-    git: gitCli({ caBundle }),
+    git: gitCli({ caBundle: () => builds.authorities.bundle() }),
     gitLimits: {
       maxBytes: config.git.maxMb * MiB,
       timeoutSeconds: config.git.timeoutSeconds,
@@ -215,15 +197,4 @@ const templateCache = (): string => join(cacheFolder(), 'database-templates')
 async function diskMb(folder: string): Promise<number> {
   const { bsize, blocks } = await statfs(folder)
   return Math.floor((bsize * blocks) / MiB)
-}
-
-/** The least that is free below these folders; those that are missing do not count. */
-async function freeBytes(folders: readonly string[]): Promise<number> {
-  const free = folders.map(folder =>
-    statfs(folder).then(
-      ({ bavail, bsize }) => bavail * bsize,
-      () => Number.POSITIVE_INFINITY,
-    ),
-  )
-  return Math.min(...(await Promise.all(free)))
 }

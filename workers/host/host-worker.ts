@@ -75,7 +75,14 @@ export async function startHost(parts: HostParts) {
   const { address, streamPort: port } = config.host
   const locks = appLocks(lease.held)
   const reads = await serveHost({ db, engine, volumes, hostId, locks, key, address, port, log })
-  await hosts.registerHost(db, { id: hostId, address, readUrl: reads.url, protections, builds, ...parts.capacity })
+  await hosts.registerHost(db, {
+    id: hostId,
+    address,
+    readUrl: reads.url,
+    protections,
+    builds: builds.facts,
+    ...parts.capacity,
+  })
 
   const boot = await hostBoot({
     db: withCrashPoints('boot', db),
@@ -142,7 +149,8 @@ export async function startHost(parts: HostParts) {
     archives: withCrashPoints('archives', archives),
     store: withCrashPoints('store', store),
     traits: parts.traits,
-    authorities: parts.authorities,
+    authorities: builds.authorities,
+    proxies: builds.proxies,
     sharedUid: parts.sharedUid,
     boot,
     confirm: lease.confirm,

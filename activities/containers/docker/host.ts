@@ -70,8 +70,9 @@ export function dockerHost({
     removeShare: async share => removeShareGroup(share),
     listNetworks: filter => networks.list(filter),
     ensureImage: (image, onProgress) => images.ensure(image, onProgress),
-    prepareImage: image => images.prepare(image),
+    prepareImage: (image, signal) => images.prepare(image, signal),
     imageId: image => images.idOf(image),
+    dataFolder: () => engine.dataFolder(),
 
     async create(spec) {
       const cgroups = spec.share === undefined ? { driver: '' } : await engine.cgroups()

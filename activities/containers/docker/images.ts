@@ -15,6 +15,7 @@ type Progress = (line: string) => void
 export type MakeRootfs = (
   image: string,
   onProgress: Progress,
+  signal?: AbortSignal,
 ) => Promise<{ tarball: string; changes: readonly string[] } | null>
 
 /** An image that is being brought. */
@@ -25,6 +26,8 @@ interface Bringing {
   line: string
   /** Ends it for an image that someone waits for; null = someone waits for this one. */
   giveWay: AbortController | null
+  /** Ends the work of an image that nobody waits for, also when it is made here. */
+  end: AbortController
 }
 
 /** Brings each image once for all deployments that wait for it, and only a few images concurrently. */
@@ -40,13 +43,21 @@ export function containerImages(docker: Docker, makeRootfs: MakeRootfs, pulls = 
 
   /** Starts to bring an image, for someone who waits or in the background. */
   function start(image: string, giveWay: AbortController | null): Bringing {
-    const bringing: Bringing = { done: Promise.resolve(), listeners: new Set(), line: '', giveWay }
+    const bringing: Bringing = {
+      done: Promise.resolve(),
+      listeners: new Set(),
+      line: '',
+      giveWay,
+      end: new AbortController(),
+    }
     const onProgress = (line: string) => {
       bringing.line = line
       for (const listener of bringing.listeners) listener(line)
     }
     if (giveWay === null) for (const other of inProgress.values()) other.giveWay?.abort(gaveWay)
-    const work = giveWay ? bringNow(image, onProgress, giveWay.signal) : bringInTurn(image, onProgress)
+    const work = giveWay
+      ? bringNow(image, onProgress, giveWay.signal, bringing.end.signal)
+      : bringInTurn(image, onProgress)
     bringing.done = work.finally(() => inProgress.delete(image))
     inProgress.set(image, bringing)
     return bringing
@@ -59,13 +70,19 @@ export function containerImages(docker: Docker, makeRootfs: MakeRootfs, pulls = 
     await bringNow(image, onProgress).finally(leave)
   }
 
-  async function bringNow(image: string, onProgress: Progress, signal?: AbortSignal): Promise<void> {
+  async function bringNow(image: string, onProgress: Progress, signal?: AbortSignal, end?: AbortSignal): Promise<void> {
     const pullError = await bringPublished(image, { onProgress, pulls, signal })
     if (pullError === null) return
     signal?.throwIfAborted()
     if (pullError instanceof HostUnreachable) throw pullError
-    const rootfs = await makeRootfs(image, onProgress).catch(error => unavailable(image, error, pullError))
+    const rootfs = await makeRootfs(image, onProgress, end).catch(error => {
+      end?.throwIfAborted()
+      return unavailable(image, error, pullError)
+    })
+    end?.throwIfAborted()
     if (!rootfs) return unavailable(image, pullError)
+    // Another process, like the start of an installation, waits for the same file and may have been faster.
+    if (await present(image)) return
     onProgress('loading it into the engine')
     await load(docker, image, rootfs)
   }
@@ -97,17 +114,24 @@ export function containerImages(docker: Docker, makeRootfs: MakeRootfs, pulls = 
       const again = await bringing.done.then(
         () => false,
         error => {
-          if (error !== gaveWay) throw error
+          if (!bringing.giveWay?.signal.aborted || error !== bringing.giveWay.signal.reason) throw error
           return true
         },
       )
       if (again) await this.ensure(image, onProgress)
     },
 
-    async prepare(image: string): Promise<boolean> {
+    async prepare(image: string, signal?: AbortSignal): Promise<boolean> {
+      signal?.throwIfAborted()
       if (await present(image)) return true
       if (inProgress.size > 0) return false
-      const { done } = start(image, new AbortController())
+      const bringing = start(image, new AbortController())
+      const stop = () => {
+        if (bringing.giveWay) for (const part of [bringing.giveWay, bringing.end]) part.abort(signal?.reason)
+      }
+      if (signal?.aborted) stop()
+      signal?.addEventListener('abort', stop, { once: true })
+      const done = bringing.done.finally(() => signal?.removeEventListener('abort', stop))
       return done.then(
         () => true,
         error => {

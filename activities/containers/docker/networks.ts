@@ -1,5 +1,5 @@
-import { readFile } from 'node:fs/promises'
 import type Docker from 'dockerode'
+import { routes } from '../bridge-subnets.ts'
 import { bridgeName } from '../network-names.ts'
 import type { NetworkSpec, PresentNetwork } from '../port.ts'
 import { call, status, unless } from './calls.ts'
@@ -15,7 +15,7 @@ export function containerNetworks(docker: Docker, range: string) {
   async function takenSubnets(): Promise<Subnet[]> {
     const networks = await call(abortSignal => docker.listNetworks({ abortSignal }))
     const subnetTexts = networks.flatMap(network => network.IPAM?.Config?.map(config => config.Subnet ?? '') ?? [])
-    const subnets = [...subnetTexts.map(parseSubnet), ...(await routes())]
+    const subnets = [...subnetTexts.map(parseSubnet), ...(await routes()).map(({ subnet }) => parseSubnet(subnet))]
     return subnets.filter(subnet => subnet !== null).filter(subnet => overlaps(subnet, pool))
   }
 
@@ -80,20 +80,4 @@ function rangeOf(text: string): Subnet {
   const range = parseSubnet(text)
   if (!range) throw new Error(`${text} is not a range of IPv4 addresses for networks.`)
   return range
-}
-
-/** Ranges this machine has routes to, without the default route. Empty where the kernel does not list them. */
-async function routes(): Promise<(Subnet | null)[]> {
-  const text = await readFile('/proc/net/route', 'utf8').catch(() => '')
-  const address = (hex: string) => Buffer.from(hex, 'hex').reverse().join('.')
-  return text
-    .split('\n')
-    .slice(1)
-    .map(line => line.split('\t'))
-    .filter(fields => fields.length > 7 && fields[7] !== '00000000')
-    .map(fields => parseSubnet(`${address(fields[1]!)}/${bits(fields[7]!)}`))
-}
-
-function bits(maskHex: string): number {
-  return [...Number.parseInt(maskHex, 16).toString(2)].filter(digit => digit === '1').length
 }

@@ -48,6 +48,10 @@ export function engineStanding(fresh: Docker) {
       }
     },
 
+    async dataFolder(): Promise<string | null> {
+      return (await info()).DockerRootDir || null
+    },
+
     /** For an engine that was unreachable or replaced: its settings may have changed. */
     forget() {
       about = undefined

@@ -1,12 +1,13 @@
 import { execFileSync } from 'node:child_process'
 import { X509Certificate } from 'node:crypto'
-import { appendFileSync, mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { appendFileSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { rootCertificates } from 'node:tls'
 import test, { type ExecutionContext } from 'ava'
 import { buildAuthorities } from '../../../activities/builds/authorities.ts'
 import type { BuildFact } from '../../../policy/hosts/build-settings.ts'
 import { ownFolder } from '../../kit/folders.ts'
+import { demandRoot } from '../../kit/root.ts'
 import { certificates } from '../../kit/servers/certificates.ts'
 
 /** The bundle of a host whose system trusts `system.pem`, with further files that settings name. */
@@ -94,14 +95,48 @@ test('the bundle is made again when one of its files has changed or it is missin
 })
 
 test('a bundle that cannot be made again leaves the one before in place', async t => {
-  const { make, options, authorities } = bundleOf(t, { BUILD_CA_BUNDLE: 'corp.pem' })
+  const { make, facts, options, authorities } = bundleOf(t, { BUILD_CA_BUNDLE: 'corp.pem' })
   const path = (await authorities.bundle())!
   mkdirSync(join(options.folder, 'build-authorities.pem.new'))
   make.authority('corp')
   t.is(await authorities.bundle(), path)
   t.deepEqual(namesIn(path), ['system'])
+  t.is(await authorities.bundle(), path)
+  t.is(facts.length, 2, 'a failure is reported once')
   rmSync(join(options.folder, 'build-authorities.pem.new'), { recursive: true })
   t.deepEqual(namesIn(await authorities.bundle()), ['system', 'corp'])
+})
+
+test('a host on a full disk starts with the bundle of the process before it, without writing it again when it is equal', async t => {
+  demandRoot()
+  const { make, facts, options, authorities } = bundleOf(t, { BUILD_CA_BUNDLE: 'corp.pem' })
+  execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=64k', 'tmpfs', options.folder])
+  t.teardown(() => void execFileSync('umount', ['--lazy', options.folder]))
+  const full = join(options.folder, 'full')
+  const fill = () => t.throws(() => writeFileSync(full, Buffer.alloc(100_000)), { code: 'ENOSPC' })
+  fill()
+  t.is(await authorities.bundle(), null)
+  t.regex(facts.at(-1)!.state, /CANNOT BE WRITTEN \(ENOSPC\): builds trust those of their images$/)
+  t.truthy(facts.at(-1)!.remedy)
+  t.deepEqual(readdirSync(options.folder), ['full'], 'no draft stays')
+  rmSync(full)
+  const path = (await authorities.bundle())!
+  t.is(facts.at(-1)!.remedy, 'correct BUILD_CA_BUNDLE or its file; the host looks again before each build')
+  fill()
+  const again = buildAuthorities(options)
+  t.is(await again.bundle(), path)
+  t.regex(facts.at(-1)!.state, /^1 /, 'an equal one needs no space')
+  make.authority('corp')
+  t.is(await buildAuthorities(options).bundle(), path)
+  t.deepEqual(namesIn(path), ['system'])
+  t.regex(facts.at(-1)!.state, /CANNOT BE WRITTEN \(ENOSPC\): the file of before is used$/)
+})
+
+test('what is no file takes the place of no bundle', async t => {
+  const { facts, options, authorities } = bundleOf(t)
+  mkdirSync(join(options.folder, 'build-authorities.pem'))
+  t.is(await authorities.bundle(), null)
+  t.regex(facts.at(-1)!.state, /CANNOT BE WRITTEN/)
 })
 
 test('without a store of the system the public authorities are those of Node; with nothing at all builds trust their images', async t => {

@@ -82,6 +82,16 @@ test('an image that no registry has is made, with what its maker reports, and lo
   await host.ensureImage(image, line => lines.push(line))
   t.deepEqual(lines, [`${image}: installing packages`, 'loading it into the engine'])
   t.truthy(await host.imageId(image))
+  let made = 0
+  const slower = engine(async () => {
+    made++
+    await host.ensureImage(image)
+    return { tarball: join(folder, 'missing.tar'), changes: [] }
+  })
+  await removeImage(image)
+  await slower.ensureImage(image)
+  t.is(made, 1)
+  t.truthy(await host.imageId(image), 'what another process has loaded meanwhile is not loaded again')
   await t.throwsAsync(engine(async () => Promise.reject(new Error('no tool'))).prepareImage(`${image}0`), {
     instanceOf: ImageUnavailable,
     message: /no tool/,

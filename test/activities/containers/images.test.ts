@@ -146,6 +146,50 @@ test('who requests an image that is just giving way gets it all the same', async
   await Promise.all(both)
 })
 
+test('the end of a host gives up what it prepares, unless someone waits for it', async t => {
+  t.timeout(60_000)
+  const { host, open } = await engineWith(t, { atOnce: 3, silentSeconds: 600, seconds: 600 })
+  const ending = new AbortController()
+  const idle = t.throwsAsync(host.prepareImage('idle:1', ending.signal), { message: 'the host ends' })
+  await comesTrue(() => open.length === 1)
+  const closed = new Promise<void>(done => open[0]!.once('close', () => done()))
+  ending.abort(new Error('the host ends'))
+  await Promise.all([idle, closed])
+  const second = new AbortController()
+  const taken = host.prepareImage('idle:1', second.signal)
+  await comesTrue(() => open.length === 2)
+  const lines: string[] = []
+  const waits = host.ensureImage('idle:1', line => lines.push(line))
+  await comesTrue(() => lines.length === 1)
+  second.abort(new Error('the host ends'))
+  open[1]!.end('{"status":"Done"}\n')
+  t.true(await taken)
+  await waits
+})
+
+test('the end of a host ends what makes an image that nobody waits for, but a request for another does not', async t => {
+  const calls: { signal: AbortSignal; end(): void }[] = []
+  const makeRootfs = (_: string, __: unknown, signal?: AbortSignal) =>
+    new Promise<null>((done, failed) => {
+      calls.push({ signal: signal!, end: () => done(null) })
+      signal?.addEventListener('abort', () => failed(new Error('killed')))
+    })
+  const server = createServer((_, response) => response.writeHead(404).end('{"message":"no such image"}'))
+  const address = await listening(server)
+  t.teardown(() => server.close())
+  const host = dockerHost({ dockerHost: address, makeRootfs })
+  const ending = new AbortController()
+  const idle = t.throwsAsync(host.prepareImage('berth/mongo-stand-in:8', ending.signal), { message: 'the host ends' })
+  await comesTrue(() => calls.length === 1)
+  const other = t.throwsAsync(host.ensureImage('other:1'), { instanceOf: ImageUnavailable })
+  await comesTrue(() => calls.length === 2)
+  t.false(calls[0]!.signal.aborted)
+  calls[1]!.end()
+  await other
+  ending.abort(new Error('the host ends'))
+  await idle
+})
+
 test('images of databases are pulled by their published names and tagged; the stand-in is never pulled', async t => {
   t.timeout(60_000)
   const { host, asked, open, tagged } = await engineWith(t, { atOnce: 3, silentSeconds: 600, seconds: 600 })

@@ -10,7 +10,6 @@ import {
   firewallRules,
   nameServers,
 } from '../../../activities/firewall/port.ts'
-import { proxyAddresses } from '../../../activities/firewall/proxy-addresses.ts'
 import { comesTrue } from '../../kit/comes-true.ts'
 import { ownFolder } from '../../kit/folders.ts'
 import { demandRoot } from '../../kit/root.ts'
@@ -55,46 +54,6 @@ test('name servers are read from a resolv.conf, without local ones', t => {
   t.deepEqual(nameServers(text), ['192.168.1.1', '8.8.8.8'])
 })
 
-test('proxies of builds are allowed by their addresses, and by those of their names', async t => {
-  const answers: Record<string, string[]> = { 'proxy.example': ['10.1.1.3', '127.0.0.1', '10.1.1.2'] }
-  const resolve = async (name: string) => {
-    if (!answers[name]) throw new Error('unknown')
-    return answers[name].map(address => ({ address }))
-  }
-  const known = async (http: string | null, https: string | null = http) => {
-    const proxies = proxyAddresses({ http, https, none: null }, resolve)
-    await proxies.refresh()
-    return proxies.known()
-  }
-  t.deepEqual(await known('http://10.1.1.1:3128'), [{ address: '10.1.1.1', port: 3128 }])
-  t.deepEqual(await known('https://10.1.1.1'), [{ address: '10.1.1.1', port: 443 }])
-  t.deepEqual(await known('http://10.1.1.1', 'http://proxy.example:3128'), [
-    { address: '10.1.1.1', port: 80 },
-    { address: '10.1.1.2', port: 3128 },
-    { address: '10.1.1.3', port: 3128 },
-  ])
-  for (const url of [null, 'http://missing.example:3128', 'nonsense', 'http://127.0.0.1:1'])
-    t.deepEqual(await known(url), [])
-  t.deepEqual(proxyAddresses(null).known(), [])
-})
-
-test('a name of a proxy that has other addresses later has all of them open', async t => {
-  let address = '10.1.1.2'
-  const proxies = proxyAddresses({ http: null, https: 'http://proxy.example:1', none: null }, async () => [{ address }])
-  await proxies.refresh()
-  address = '10.1.1.1'
-  await proxies.refresh()
-  t.deepEqual(
-    proxies.known().map(proxy => proxy.address),
-    ['10.1.1.1', '10.1.1.2'],
-  )
-  for (let n = 0; n < 40; n++) {
-    address = `10.1.2.${n}`
-    await proxies.refresh()
-  }
-  t.is(proxies.known().length, 16)
-})
-
 test('the rules follow the addresses of the proxies of builds', async t => {
   demandRoot()
   const net = await namespace(t)
@@ -106,9 +65,13 @@ test('the rules follow the addresses of the proxies of builds', async t => {
   t.deepEqual([await opens('10.1.1.1'), await opens('10.1.1.2')], [4, 0])
   t.deepEqual((await firewall.apply()).repaired, [])
   address = '10.1.1.2'
-  await firewall.apply()
+  t.deepEqual((await firewall.apply()).repaired, [], 'nobody had changed them')
   t.deepEqual([await opens('10.1.1.1'), await opens('10.1.1.2')], [0, 4])
   t.deepEqual((await firewall.apply()).repaired, [])
+  address = '10.1.1.3'
+  await net.run('iptables', '-F', `${namesOf('one').name}-INPUT`)
+  t.deepEqual((await firewall.apply()).repaired, [`the rules of ${namesOf('one').name}-INPUT`])
+  t.deepEqual([await opens('10.1.1.2'), await opens('10.1.1.3')], [0, 4])
 })
 
 test('connections of one container are counted where the kernel can', t => {

@@ -1,12 +1,13 @@
 import { execFileSync } from 'node:child_process'
 import { once } from 'node:events'
-import { chmodSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { chmodSync, copyFileSync, mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { connect, createServer as createPlainServer, type Server } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { createServer } from 'node:tls'
+import { createServer, rootCertificates } from 'node:tls'
 import test from 'ava'
 import { gitCli } from '../../../activities/git/cli.ts'
+import { trustContexts } from '../../../activities/git/trust.ts'
 import { gitBench } from '../../kit/git/git-bench.ts'
 import { startGitServer } from '../../kit/git/git-server.ts'
 
@@ -24,6 +25,7 @@ const server = await startGitServer()
 const front = createServer({ key: readFileSync(file('key.pem')), cert: readFileSync(file('cert.pem')) }, socket => {
   const inner = connect(server.port, '127.0.0.1')
   for (const end of [socket, inner]) end.on('error', () => {})
+  socket.on('close', () => inner.destroy())
   socket.pipe(inner).pipe(socket)
 }).listen(0, '127.0.0.1')
 await once(front, 'listening')
@@ -44,17 +46,40 @@ test('a fetch works over https with an authority of the operator, by name, with 
   const { commit } = await repository.push({ a: '1' })
   const url = repository.url.replace(`http://${server.host}`, `https://${host}`)
   const request = { url, commit, allowedHosts, token: server.token }
-  const trusted = await bench.fetch(gitCli({ ...options, caBundle: file('cert.pem') }), request)
+  const trusted = await bench.fetch(gitCli({ ...options, caBundle: async () => file('cert.pem') }), request)
   t.is(trusted.error, null)
   t.deepEqual(trusted.paths, ['a'])
   const stranger = await bench.fetch(gitCli(options), request)
   t.regex(stranger.error?.message ?? '', /could not be reached.*certificate/)
 })
 
+test('each fetch trusts the bundle as it is then, and parses an equal one once', async t => {
+  const repository = await server.repository({})
+  const { commit } = await repository.push({ a: '1' })
+  const url = repository.url.replace(`http://${server.host}`, `https://${host}`)
+  const bundle = file('bundle.pem')
+  writeFileSync(bundle, rootCertificates[0]!)
+  let path: string | null = bundle
+  const git = gitCli({ ...options, caBundle: async () => path })
+  const fetched = async () => (await bench.fetch(git, { url, commit, allowedHosts })).error?.message ?? 'fetched'
+  t.regex(await fetched(), /certificate/)
+  writeFileSync(file('new.pem'), `${rootCertificates[0]}\n${readFileSync(file('cert.pem'), 'utf8')}`)
+  renameSync(file('new.pem'), bundle)
+  t.is(await fetched(), 'fetched')
+  path = null
+  t.regex(await fetched(), /certificate/)
+  const contexts = trustContexts()
+  const first = await contexts.of(bundle)
+  t.is(await contexts.of(bundle), first)
+  copyFileSync(bundle, file('new.pem'))
+  renameSync(file('new.pem'), bundle)
+  t.not(await contexts.of(bundle), first)
+})
+
 test('a fetch never goes from https to http', async t => {
   server.behaviour.redirect = path => (path.startsWith('/down.git') ? `${server.url}/other${path}` : null)
   const request = { url: `https://${host}/down.git`, commit: 'a'.repeat(40), allowedHosts }
-  const fetched = await bench.fetch(gitCli({ ...options, caBundle: file('cert.pem') }), request)
+  const fetched = await bench.fetch(gitCli({ ...options, caBundle: async () => file('cert.pem') }), request)
   t.is(fetched.error?.code, 'CLONE_FAILED', fetched.error?.message)
   t.deepEqual(
     server.requests.filter(({ path }) => path.startsWith('/other')),

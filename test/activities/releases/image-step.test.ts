@@ -89,13 +89,14 @@ test('a change of versions is still one while it waits for an image', async t =>
 })
 
 test('a step that was given up no longer shows its image', async t => {
-  const { db, operationId, wait, shown, report, end } = await scene()
+  const { db, operationId, wait, shown, log, report, end } = await scene()
   await recordStep(db, operationId, 'building')
   const other = wait('another lane')
   report('pulling node:22')
   end()
   await other
   t.is(await shown(), 'building')
+  t.is(await log(), '', 'nor does its log')
   const aborted = new AbortController()
   const waiting = wait('lane', aborted.signal)
   report('pulling node:22')

@@ -120,7 +120,8 @@ export class FakeContainerHost implements ContainerHost {
     if (this.#missingImages.has(image)) throw new ImageUnavailable(`The image ${image} cannot be had.`)
   }
 
-  async prepareImage(image: string) {
+  async prepareImage(image: string, signal?: AbortSignal) {
+    signal?.throwIfAborted()
     await this.ensureImage(image)
     return true
   }
@@ -128,6 +129,11 @@ export class FakeContainerHost implements ContainerHost {
   async imageId(image: string) {
     this.#answer()
     return this.#missingImages.has(image) ? null : `sha256:${createHash('sha256').update(image).digest('hex')}`
+  }
+
+  async dataFolder() {
+    this.#answer()
+    return '/var/lib/engine'
   }
 
   async create(spec: ContainerSpec) {

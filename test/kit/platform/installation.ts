@@ -21,7 +21,7 @@ export function testInstallation(settings: Record<string, string> = {}, { above 
   const folder = mkdtempSync(join(above, 'berth-e2e-'))
   chmodSync(folder, 0o711) // Postgres and the proxy run as other users
   const dataDir = join(folder, 'data')
-  const env = { BERTH_DATA: dataDir, RATE_LIMIT_SCALE: '1000', ...settings }
+  const env = { BERTH_DATA: dataDir, RATE_LIMIT_SCALE: '1000', WARM_IMAGES: 'none', ...settings }
   const run = (...args: string[]): Promise<Ran> => berth(args, env, 600)
   const json = async <T>(...args: string[]): Promise<T> => JSON.parse((await run(...args, '--json')).stdout) as T
   const info = () => json<Info>('info')

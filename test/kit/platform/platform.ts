@@ -112,6 +112,7 @@ async function start(
     HEALTH_GATE_SECONDS: '8',
     DISK_MB_PER_256MB: '64',
     DATABASE_ENGINES: 'none',
+    WARM_IMAGES: 'none', // what a test measures must not compete with pulls in the background
     DATABASE_PORTS: ownPorts(),
     DATABASE_DRILL_DAYS: '0', // whatever is there at a moment is what a test has made
     RATE_LIMIT_SCALE: '1000',

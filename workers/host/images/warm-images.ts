@@ -13,15 +13,17 @@ import { roundSeconds } from '../../../policy/rounds.ts'
 
 export interface WarmImagesOptions {
   db: Db
-  engine: Pick<ContainerHost, 'prepareImage'>
+  engine: Pick<ContainerHost, 'prepareImage' | 'imageId'>
   hostId: string
   languages: WarmLanguages
   log: Logger
   /** Bytes that are free where images are stored. */
   freeBytes(): Promise<number>
-  /** Pauses: after a round in which nothing was missing, and before the first round and after one that gave way or failed. */
-  seconds?: { round: number; first: number }
+  /** Pauses: before the first round, after one in which nothing was missing, and after one that gave way or failed. */
+  seconds?: { first: number; round: number; again: number }
   retry?: { firstSeconds: number; maxSeconds: number }
+  /** Milliseconds, for the delays of `retry`. */
+  now?: () => number
 }
 
 /** Runtimes of applications that are prepared on one host. */
@@ -29,8 +31,8 @@ const maxUsed = 8
 /** The rest of a disk is for applications, and for images that are requested. */
 const minFreeBytes = 5 * GiB
 const maxReason = 300
-/** The start of an installation installs what makes images while its host runs. */
-const pauses = { round: roundSeconds.warmImages, first: 10 }
+/** The start of an installation makes its first images itself while its host runs. */
+const pauses = { first: 120, round: roundSeconds.warmImages, again: 10 }
 /** A registry that does not answer is asked again after a minute, two, four, up to an hour. */
 const retries = { firstSeconds: 60, maxSeconds: 3600 }
 
@@ -43,45 +45,63 @@ export async function watchWarmImages(options: WarmImagesOptions, signal: AbortS
   const report = reporter(options)
   if (languages === null) return report({ state: 'not prepared: WARM_IMAGES is none', remedy: null })
   const failures = failedImages(options)
+  const fullDisks = new Backoff({ ...retry, now: options.now })
   const due = (image: string) => !signal.aborted && !failures.wait(image)
 
-  /** False when something else goes first. */
-  async function prepareAll(): Promise<boolean> {
+  /** Where the round has ended: something else goes first, the disk is full, or nowhere. */
+  async function prepareAll(): Promise<'gave way' | 'full' | 'done'> {
     const wanted = imagesToWarm(await listUsedRuntimes(db, hostId, maxUsed), languages ?? [])
     failures.forgetOthers(wanted)
-    const ready: string[] = []
-    for (const image of wanted.filter(due)) {
+    const ready = new Set<string>()
+    for (const image of wanted) if ((await options.engine.imageId(image)) !== null) ready.add(image)
+    for (const image of ready) failures.see(image, 'ready')
+    const listed = () => wanted.filter(image => ready.has(image))
+    for (const image of wanted.filter(image => !ready.has(image) && due(image))) {
+      if (fullDisks.waits('')) return 'full'
       const free = await options.freeBytes()
-      if (free < minFreeBytes) return report(fullDisk(ready, free)).then(() => false)
+      if (free < minFreeBytes) {
+        fullDisks.seen('')
+        await report(fullDisk(listed(), free))
+        return 'full'
+      }
+      fullDisks.forget('')
       const outcome = await prepare(options, image, signal)
-      if (outcome === 'gave way') return false
-      if (outcome === 'ready') ready.push(image)
+      if (outcome === 'gave way') return outcome
+      if (outcome === 'ready') ready.add(image)
       failures.see(image, outcome)
     }
-    await report(factOf(ready, failures.reasons))
-    return true
+    await report(factOf(listed(), failures.reasons))
+    return 'done'
   }
 
-  let isDone = false
+  let ended = 'gave way'
+  let trouble = ''
   const round = async () => {
-    isDone = false
-    isDone = await prepareAll()
+    ended = 'failed'
+    ended = await prepareAll()
+    trouble = ''
   }
-  const nextSeconds = () => (failures.reasons.size > 0 ? retry.firstSeconds : seconds.round)
+  // What waits for its delay may be due before the next round.
+  const afterFailure = Math.min(seconds.round, retry.firstSeconds)
+  const isWhole = () => ended === 'done' && failures.reasons.size === 0
+  const isOver = () => ended === 'done' || ended === 'full'
   await pause(seconds.first * 1000, signal)
   await loop(round, {
     signal,
-    everyMs: () => (isDone ? nextSeconds() : seconds.first) * 1000,
-    onError: error => {
-      if (!signal.aborted) log.warn({ err: error }, 'prepared images: will try again')
+    everyMs: () => (isWhole() ? seconds.round : isOver() ? afterFailure : seconds.again) * 1000,
+    onError(error) {
+      // An engine that is away for an hour is one line of the log.
+      const words = error instanceof HostUnreachable ? 'the engine does not answer' : String(error)
+      if (!signal.aborted && words !== trouble) log.warn({ err: error }, 'prepared images: will try again')
+      trouble = words
     },
   })
 }
 
 /** Images that cannot be had, with the reasons; each is tried again after a time that doubles. */
-function failedImages({ log, retry = retries }: WarmImagesOptions) {
+function failedImages({ log, retry = retries, now }: WarmImagesOptions) {
   const reasons = new Map<string, string>()
-  const backoff = new Backoff(retry)
+  const backoff = new Backoff({ ...retry, now })
   return {
     reasons: reasons as ReadonlyMap<string, string>,
     wait: (image: string) => backoff.waits(image),
@@ -104,7 +124,7 @@ function failedImages({ log, retry = retries }: WarmImagesOptions) {
 /** `ready`, `gave way`, or why the image cannot be had. */
 async function prepare({ engine }: WarmImagesOptions, image: string, signal: AbortSignal): Promise<string> {
   try {
-    return (await unlessAborted(engine.prepareImage(image), signal)) ? 'ready' : 'gave way'
+    return (await unlessAborted(engine.prepareImage(image, signal), signal)) ? 'ready' : 'gave way'
   } catch (error) {
     if (signal.aborted || error instanceof HostUnreachable) throw error
     const line = (error as Error).message.replace(/\s+/g, ' ').trim()

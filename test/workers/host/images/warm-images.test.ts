@@ -4,6 +4,7 @@ import { HostUnreachable, ImageUnavailable } from '../../../../activities/contai
 import { findHost } from '../../../../db/hosts/hosts.ts'
 import { listUsedRuntimes } from '../../../../db/hosts/used-runtimes.ts'
 import { GiB } from '../../../../lib/bytes.ts'
+import { imagesToWarm } from '../../../../policy/hosts/warm-images.ts'
 import { type WarmImagesOptions, watchWarmImages } from '../../../../workers/host/images/warm-images.ts'
 import { comesTrue } from '../../../kit/comes-true.ts'
 import { rows } from '../../../kit/rows/rows.ts'
@@ -15,19 +16,32 @@ const database = testDatabase()
 async function watched(t: ExecutionContext, hostId: string, own: Partial<WarmImagesOptions> = {}) {
   const { db } = await database
   await rows(db).host(hostId)
-  const asked: { image: string; answer(isReady: boolean): void; fail(error: Error): void }[] = []
+  /** Images that the engine has; a look at one that it does not have is counted. */
+  const present = new Set<string>()
+  let looks = 0
+  const asked: {
+    image: string
+    answer(isReady: boolean): void
+    fail(error: Error): void
+    signal: AbortSignal | undefined
+  }[] = []
   let [open, mostOpen] = [0, 0]
   const engine = {
-    async prepareImage(image: string): Promise<boolean> {
+    async imageId(image: string): Promise<string | null> {
+      if (present.has(image)) return 'sha256:1'
+      looks++
+      return null
+    },
+    async prepareImage(image: string, signal?: AbortSignal): Promise<boolean> {
       mostOpen = Math.max(mostOpen, ++open)
-      return new Promise<boolean>((answer, fail) => asked.push({ image, answer, fail })).finally(() => open--)
+      return new Promise<boolean>((answer, fail) => asked.push({ image, answer, fail, signal })).finally(() => open--)
     },
   }
   const ending = new AbortController()
   const options: WarmImagesOptions = {
     ...{ db, engine, hostId, languages: ['javascript', 'python'], log: pino({ level: 'silent' }) },
     freeBytes: async () => 100 * GiB,
-    seconds: { round: 0.05, first: 0.01 },
+    seconds: { first: 0.01, round: 0.05, again: 0.01 },
     retry: { firstSeconds: 0.05, maxSeconds: 0.2 },
     ...own,
   }
@@ -44,7 +58,7 @@ async function watched(t: ExecutionContext, hostId: string, own: Partial<WarmIma
     return first
   }
   const fact = async () => (await findHost(db, hostId))?.builds.images
-  return { db, asked, next, stop, fact, mostOpen: () => mostOpen }
+  return { db, asked, next, stop, fact, present, looks: () => looks, mostOpen: () => mostOpen }
 }
 
 /** Applications of a host, by language and version. */
@@ -136,6 +150,33 @@ test.serial('an image that cannot be had is reported, holds up no other, and is 
   t.true((await fact())!.state.includes('berth/python:3.11'))
 })
 
+test.serial('an image that cannot be had is tried again after 1, 2, 4 minutes and so on, up to an hour', async t => {
+  let seconds = 0
+  const { asked, next, looks, present } = await watched(t, 'w8', {
+    languages: ['python'],
+    seconds: { first: 0.1, round: 0.001, again: 0.001 },
+    retry: { firstSeconds: 60, maxSeconds: 3600 },
+    now: () => seconds * 1000,
+  })
+  const image = 'berth/python:3.11'
+  for (const other of imagesToWarm(await listUsedRuntimes((await database).db, 'w8', 8), [])) present.add(other)
+  present.delete(image)
+  const rounds = async () => {
+    const before = looks()
+    await comesTrue(() => looks() > before + 2)
+  }
+  for (const minutes of [1, 2, 4, 8, 16, 32, 60, 60]) {
+    await comesTrue(() => asked.length > 0)
+    ;(await next(image)).fail(new ImageUnavailable('no registry'))
+    await rounds()
+    seconds += minutes * 60 - 1
+    await rounds()
+    t.deepEqual(asked, [], `not before ${minutes} min`)
+    seconds++
+  }
+  await comesTrue(() => asked.length > 0)
+})
+
 test.serial('a host that gave way to a requested image, or without its engine, begins again later', async t => {
   const { asked, fact } = await watched(t, 'w4', { languages: ['python'] })
   await comesTrue(() => asked.length > 0)
@@ -160,6 +201,52 @@ test.serial('a disk with little space gets no image that nobody has requested', 
   await comesTrue(() => asked.length > 0)
 })
 
+test.serial(
+  'on a full disk images that are there are ready, and space is looked at after a delay that doubles',
+  async t => {
+    let minutes = 0
+    let readings = 0
+    const freeBytes = async () => {
+      readings++
+      return 4 * GiB
+    }
+    const own = {
+      freeBytes,
+      seconds: { first: 0.1, round: 0.001, again: 0.001 },
+      retry: { firstSeconds: 60, maxSeconds: 3600 },
+    }
+    const { present, fact, looks, asked } = await watched(t, 'w9', { ...own, now: () => minutes * 60_000 })
+    present.add('berth/node:22')
+    await comesTrue(() => readings === 1)
+    for (const delay of [1, 2, 4]) {
+      const before = looks()
+      await comesTrue(() => looks() > before + 20)
+      t.is(readings, Math.log2(delay) + 1)
+      minutes += delay
+      await comesTrue(() => readings === Math.log2(delay) + 2)
+    }
+    t.is((await fact())!.state, 'NOT PREPARED: 4 GB are free, and images need 5 GB; ready: berth/node:22')
+    t.deepEqual(asked, [])
+    for (const image of imagesToWarm(await listUsedRuntimes((await database).db, 'w9', 8), ['javascript', 'python']))
+      present.add(image)
+    await comesTrue(async () => (await fact())!.remedy === null)
+    t.is(readings, 4, 'nothing is missing, so space is no matter')
+  },
+)
+
+test.serial('an engine that stays away is one line of the log', async t => {
+  const lines: object[] = []
+  const log = pino({ level: 'warn' }, { write: line => void lines.push(JSON.parse(line)) })
+  const { asked } = await watched(t, 'w10', { log, languages: ['python'] })
+  const fails = async () => {
+    await comesTrue(() => asked.length > 0)
+    asked.shift()!.fail(new HostUnreachable('The engine does not answer.'))
+  }
+  for (let n = 0; n < 5; n++) await fails()
+  await comesTrue(() => asked.length > 0)
+  t.is(lines.length, 1)
+})
+
 test.serial('with the setting none nothing is prepared, and a stop waits for no image', async t => {
   const off = await watched(t, 'w6', { languages: null })
   await comesTrue(async () => (await off.fact()) !== undefined)
@@ -167,5 +254,6 @@ test.serial('with the setting none nothing is prepared, and a stop waits for no 
   const on = await watched(t, 'w7')
   await comesTrue(() => on.asked.length > 0)
   await on.stop()
+  t.true(on.asked[0]!.signal!.aborted, 'what it had begun is given up')
   t.deepEqual(off.asked, [])
 })
