@@ -6,10 +6,10 @@ import { deadlineSignal } from '../../lib/async/timeout.ts'
 import { syncFolder } from '../../lib/folders/sync-folder.ts'
 import { installRules } from '../../policy/hosts/installs.ts'
 import { newId } from '../../policy/ids.ts'
-import { placingSlots } from '../placement/slots.ts'
 import type { Snapshots } from '../snapshots/port.ts'
 import type { InstallCache, ResultToKeep } from './port.ts'
 import { archiveName, type Entry, entryOf, Shelf } from './shelf.ts'
+import { packingSlots } from './slots.ts'
 
 export interface InstallCacheOptions {
   /** Only this host writes to it. */
@@ -62,7 +62,7 @@ export async function openInstallCache(options: InstallCacheOptions): Promise<In
   }
 
   async function store(account: string, key: string, result: ResultToKeep): Promise<void> {
-    const leave = await placingSlots.enterUntil(account, ending.signal)
+    const leave = await packingSlots.enterUntil(account, ending.signal)
     const path = join(root, account, `${newId()}${partial}`)
     const writing = shelf.begin(account)
     try {
