@@ -16,6 +16,8 @@ export const installRules = {
   unusedDays: 30,
   /** Part of the host's cache that one account may use. */
   accountShare: 0.25,
+  /** A result whose files exceed the share of an account this many times is not packed: the archive would hardly fit. */
+  packedShares: 8,
   /** Free space on the disk that the cache leaves to everything else. */
   freeBytes: 2 * GiB,
 } as const

@@ -38,6 +38,7 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
       copySeconds: 300,
       unusedDays: 30,
       accountShare: 0.25,
+      packedShares: 8,
       freeBytes: 2_147_483_648,
     },
     installConcurrency: { packing: { atOnce: 1, perSubject: 1 }, reading: { atOnce: 2, perSubject: 1 } },
