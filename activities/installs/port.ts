@@ -27,7 +27,7 @@ export interface InstallCache {
   keep(account: string, key: string, result: ResultToKeep): void
   /** Resolves once everything requested before is stored or given up. */
   settled(): Promise<void>
-  /** Removes what was not used for long, and the archives of accounts that `exist` does not return. */
+  /** Removes what was not used for long, archives of accounts that `exist` does not return, and all that is no archive; learns of archives that it did not know. */
   sweep(exist: (accounts: readonly string[]) => Promise<ReadonlySet<string>>): Promise<void>
   /** What it holds now, and what it may hold, in bytes. */
   size(): { entries: number; bytes: number; maxBytes: number }

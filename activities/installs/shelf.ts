@@ -8,12 +8,6 @@ export interface Entry {
   usedAt: number
 }
 
-/** An archive that is being written: what it needs so far. */
-interface Writing {
-  account: string
-  bytes: number
-}
-
 /** Everything about an archive but its use is in its name, so that both are there or neither. */
 export const archiveName = ({ key, digest, at }: Entry): string => `${key}-${digest}-${at}.zip`
 
@@ -26,7 +20,6 @@ export function entryOf(account: string, name: string, bytes: number, usedAt: nu
 /** What the cache of a host holds, and what has to go for more: first what was not used for the longest time. */
 export class Shelf {
   readonly #entries = new Map<string, Entry>()
-  readonly #writing = new Set<Writing>()
 
   constructor(
     readonly maxBytes: number,
@@ -42,44 +35,37 @@ export class Shelf {
     return this.#entries.get(`${account}/${key}`) ?? null
   }
 
-  /** Adds an archive; returns the older one of the same key, whose file has to be removed. */
-  add(entry: Entry): Entry | null {
+  /**
+   * Adds an archive; returns that of the same key whose file has to be removed: the older one. One from the future is the older one: the
+   * clock was wrong then, and no later result would ever replace it.
+   */
+  add(entry: Entry, now = Date.now()): Entry | null {
     const before = this.find(entry.account, entry.key)
-    if (before && before.at > entry.at) return entry
+    const madeAt = ({ at }: Entry) => (at > now ? -1 : at)
+    if (before && madeAt(before) > madeAt(entry)) return entry
     this.#entries.set(`${entry.account}/${entry.key}`, entry)
-    return before
+    return before && archiveName(before) !== archiveName(entry) ? before : null
   }
 
   forget({ account, key }: Entry): void {
     this.#entries.delete(`${account}/${key}`)
   }
 
-  begin(account: string): Writing {
-    const writing = { account, bytes: 0 }
-    this.#writing.add(writing)
-    return writing
-  }
-
-  end(writing: Writing): void {
-    this.#writing.delete(writing)
-  }
-
-  /**
-   * Forgets archives until account and host are within their limits again, and returns them: their files have to be removed. Throws when
-   * one that is being written exceeds the share of its account alone.
-   */
-  makeRoom(account: string | null): Entry[] {
+  /** Forgets archives other than `spared` until accounts and host are within their limits, and returns them: their files have to be removed. */
+  makeRoom(spared?: Entry): Entry[] {
     const evicted: Entry[] = []
-    const evict = (entry: Entry | undefined): boolean => {
-      if (!entry) return false
-      this.forget(entry)
-      evicted.push(entry)
-      return true
+    const evict = (limit: number, account?: string) => {
+      while (this.#bytes(account) > limit) {
+        const [oldest] = this.#of(account)
+          .filter(one => one !== spared)
+          .sort((a, b) => a.usedAt - b.usedAt)
+        if (!oldest) return
+        this.forget(oldest)
+        evicted.push(oldest)
+      }
     }
-    if (account !== null)
-      while (this.#bytes(account) > this.shareBytes)
-        if (!evict(this.#oldest(account))) throw new Error('It is larger than the share of one account.')
-    while (this.#bytes() > this.maxBytes) if (!evict(this.#oldest())) break
+    for (const account of new Set(this.entries().map(({ account }) => account))) evict(this.shareBytes, account)
+    evict(this.maxBytes)
     return evicted
   }
 
@@ -87,18 +73,11 @@ export class Shelf {
     return { entries: this.#entries.size, bytes: this.#bytes(), maxBytes: this.maxBytes }
   }
 
-  #of<T extends Writing>(all: Iterable<T>, account?: string): T[] {
-    return [...all].filter(one => account === undefined || one.account === account)
+  #of(account?: string): Entry[] {
+    return this.entries().filter(one => account === undefined || one.account === account)
   }
 
   #bytes(account?: string): number {
-    return [...this.#of(this.#entries.values(), account), ...this.#of(this.#writing, account)].reduce(
-      (sum, { bytes }) => sum + bytes,
-      0,
-    )
-  }
-
-  #oldest(account?: string): Entry | undefined {
-    return this.#of(this.#entries.values(), account).sort((a, b) => a.usedAt - b.usedAt)[0]
+    return this.#of(account).reduce((sum, { bytes }) => sum + bytes, 0)
   }
 }

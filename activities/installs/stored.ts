@@ -4,11 +4,11 @@ import { NoSpaceLeft } from '../../lib/folders/no-space-left.ts'
 import { installRules, isFresh } from '../../policy/hosts/installs.ts'
 import { removeWhole } from '../app-files/trash.ts'
 import type { AppHostOptions } from '../app-host-options.ts'
-import { placingSlots } from '../placement/slots.ts'
 import type { Installed, Prepared, ReleaseFolders } from '../releases/files.ts'
 import { releasePlacement } from '../releases/placement-request.ts'
 import type { Release } from '../releases/release.ts'
 import { SnapshotCorrupt } from '../snapshots/port.ts'
+import { readingSlots } from './slots.ts'
 
 /**
  * Unpacks a stored result of the account into the folder `dependencies` of a release, as the application's user, and compares its digest.
@@ -28,7 +28,7 @@ export async function unpackStored(
   try {
     if (!isFresh(stored.at, isPinned, Date.now())) return null
     await emptyFor(host, release, folders)
-    const leave = await placingSlots.enterUntil(release.ownerId, signal)
+    const leave = await readingSlots.enterUntil(release.ownerId, signal)
     const deadline = deadlineSignal(installRules.copySeconds * 1000, signal)
     const owner = releasePlacement(host).ownerOf(release)
     const { digest } = await host.snapshots.unpack(stored.file, install, owner, deadline).finally(leave)

@@ -12,15 +12,21 @@ export const installRules = {
   digestSeconds: 120,
   /** Seconds for storing a result, or for unpacking one; after that it is not stored, or installed again. */
   copySeconds: 300,
-  /** Resident bytes of the process that does either. */
-  memoryBytes: 384 * MiB,
   /** Stored results that were not used for this long are removed. */
   unusedDays: 30,
   /** Part of the host's cache that one account may use. */
   accountShare: 0.25,
+  /** A result whose files exceed the share of an account this many times is not packed: the archive would hardly fit. */
+  packedShares: 8,
   /** Free space on the disk that the cache leaves to everything else. */
   freeBytes: 2 * GiB,
 } as const
+
+/** How many children of a host, and of one account, pack results at once, and how many make digests or unpack. */
+export const installConcurrency = {
+  packing: { atOnce: 1, perSubject: 1 },
+  reading: { atOnce: 2, perSubject: 1 },
+}
 
 const hourMs = 3_600_000
 

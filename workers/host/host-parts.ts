@@ -16,7 +16,6 @@ import { openFirewall } from '../../activities/firewall/iptables.ts'
 import { type Firewall, firewallState } from '../../activities/firewall/port.ts'
 import { gitCli } from '../../activities/git/cli.ts'
 import type { FetchRequest, Git } from '../../activities/git/port.ts'
-import type { InstallCache } from '../../activities/installs/port.ts'
 import type { ObjectStore } from '../../activities/objects/port.ts'
 import { openObjectStore } from '../../activities/objects/select.ts'
 import type { Placement } from '../../activities/placement/port.ts'
@@ -36,7 +35,6 @@ import { rootfsMaker } from '../../runtimes/rootfs.ts'
 import { openGitProvider } from '../git-provider.ts'
 import { type BuildNetwork, openBuildNetwork } from './build-network.ts'
 import { deployCredentials } from './credentials.ts'
-import { openInstallResults } from './install-results.ts'
 import { startVariables } from './variables.ts'
 
 /** The parts of a container host. */
@@ -58,8 +56,6 @@ export interface HostParts {
   capacity: { memoryMb: number; diskMb: number }
   /** Bytes that are free where images are made and stored. */
   freeBytes(): Promise<number>
-  /** Null without one. */
-  installs: InstallCache | null
   /** Folder of prepared data folders of databases, beside that of images. */
   templateCache: string
   /** Which protections are on, or the reason why not, for the summary of `berth up` and `berth doctor`. */
@@ -128,8 +124,6 @@ export async function openHost(config: Config, log: Logger): Promise<HostParts> 
   const children = archives()
   const uid = process.getuid?.() ?? 0
   const placing = placement({ spareAfterMs: 500 })
-  const packer = snapshots()
-  const installs = await openInstallResults({ folder: root, maxMb: config.host.installCacheMb, snapshots: packer, log })
   return {
     config,
     log,
@@ -153,11 +147,10 @@ export async function openHost(config: Config, log: Logger): Promise<HostParts> 
     templateCache: templateCache(),
     capacity: {
       memoryMb,
-      // What the cache may use is not for applications.
-      diskMb: Math.max(0, (await diskMb(root)) - (installs ? config.host.installCacheMb : 0)),
+      // What the cache of install results may use is not for applications, also while it cannot be opened.
+      diskMb: Math.max(0, (await diskMb(root)) - config.host.installCacheMb),
     },
     freeBytes: async () => freeBytes([root, imageCache()], await engine.dataFolder().catch(() => null)),
-    installs,
     protections: {
       quota: quotaNotice === null ? 'enforced' : `checked, not enforced: ${quotaNotice}`,
       firewall: look ? firewallState(look) : `off: ${firewallNotice}`,
@@ -166,7 +159,7 @@ export async function openHost(config: Config, log: Logger): Promise<HostParts> 
     },
     bootId: thisMachine().bootId ?? 'unknown',
     placement: placing,
-    snapshots: packer,
+    snapshots: snapshots(),
     git: gitCli({ caBundle: () => builds.authorities.bundle() }),
     gitLimits: {
       maxBytes: config.git.maxMb * MiB,
@@ -176,7 +169,6 @@ export async function openHost(config: Config, log: Logger): Promise<HostParts> 
     credentials: deployCredentials(db, config, await openGitProvider(config)),
     variables: startVariables(db, config),
     async close() {
-      await installs?.close()
       await children.close()
       placing.close()
       await db.destroy()

@@ -33,7 +33,7 @@ import { HostRounds } from './host-rounds.ts'
 import { watchHost } from './host-watch.ts'
 import { watchDatabaseImages } from './images/database-images.ts'
 import { watchWarmImages } from './images/warm-images.ts'
-import { watchInstallResults } from './install-results.ts'
+import { openInstallResults, watchInstallResults } from './install-results.ts'
 import { OutputReaders } from './output-readers.ts'
 import { serveHost } from './server/host-server.ts'
 
@@ -71,6 +71,13 @@ export async function startHost(parts: HostParts) {
   await volumes
     .remountAll()
     .catch(error => log.error({ error: String(error), causes: error.errors?.map(String) }, 'volumes'))
+  // Only now: until it has the lease, another process acts as this host and writes there.
+  const installs = await openInstallResults({
+    folder: hostFolder(config),
+    maxMb: config.host.installCacheMb,
+    snapshots: parts.snapshots,
+    log,
+  })
   const key = hostReadKey(config.masterKey, hostId)
   const { address, streamPort: port } = config.host
   const locks = appLocks(lease.held)
@@ -140,7 +147,7 @@ export async function startHost(parts: HostParts) {
     watchHealth(health, log, acting),
     watchFirewall({ db, firewall: parts.firewall, hostId, log }, acting),
     watchDisks({ db, volumes, hostId, log }, acting),
-    watchInstallResults({ db, installs: parts.installs, hostId, log }, acting),
+    watchInstallResults({ db, installs, hostId, log }, acting),
   ]
   const options = {
     db,
@@ -154,7 +161,7 @@ export async function startHost(parts: HostParts) {
     sharedUid: parts.sharedUid,
     boot,
     confirm: lease.confirm,
-    ...(parts.installs && { installs: withCrashPoints('installs', parts.installs) }),
+    ...(installs && { installs: withCrashPoints('installs', installs) }),
     warn: (facts: object, message: string) => log.warn(facts, message),
     routed: routeGate(db, hostId, boot),
     placement: withCrashPoints('placement', parts.placement),

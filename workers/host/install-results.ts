@@ -1,3 +1,4 @@
+import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Logger } from 'pino'
 import { openInstallCache } from '../../activities/installs/cache.ts'
@@ -13,18 +14,26 @@ import { roundSeconds } from '../../policy/rounds.ts'
 export interface InstallResultsOptions {
   /** The host's own folder. */
   folder: string
-  /** 0 = no cache. */
+  /** 0 = no cache, and nothing of an earlier one. */
   maxMb: number
   snapshots: Snapshots
   log: Logger
 }
 
-/** Opens the cache of install results of this host. Without one, or if it cannot be opened, applications still use their own earlier releases. */
+/**
+ * Opens the cache of install results of this host, which has to hold its lease. Without one, or if it cannot be opened, applications still
+ * use their own earlier releases.
+ */
 export async function openInstallResults(options: InstallResultsOptions): Promise<InstallCache | null> {
   const { folder, maxMb, snapshots, log } = options
-  if (maxMb === 0) return null
+  const root = join(folder, 'installs')
+  if (maxMb === 0) {
+    const words = 'installs: the results of earlier could not be removed'
+    await rm(root, { recursive: true, force: true }).catch(error => log.warn({ err: error }, words))
+    return null
+  }
   const warn = (facts: object, message: string) => log.warn(facts, message)
-  return openInstallCache({ root: join(folder, 'installs'), maxBytes: maxMb * MiB, snapshots, warn }).catch(error => {
+  return openInstallCache({ root, maxBytes: maxMb * MiB, snapshots, warn }).catch(error => {
     log.error({ err: error }, 'installs: the cache cannot be opened')
     return null
   })
@@ -38,7 +47,7 @@ export interface InstallWatchOptions {
   everySeconds?: number
 }
 
-/** Removes results that no one uses, and records the size of the cache, in every round until the signal aborts. */
+/** Removes results that no one uses, and records the size of the cache, in every round until the signal aborts; then closes the cache. */
 export async function watchInstallResults(
   { db, installs, hostId, log, everySeconds = roundSeconds.installResults }: InstallWatchOptions,
   signal: AbortSignal,
@@ -53,6 +62,7 @@ export async function watchInstallResults(
   }
   const onError = (error: unknown) => log.warn({ err: error }, 'installs: will try again')
   await loop(look, { signal, everyMs: everySeconds * 1000, onError })
+  await installs?.close()
 }
 
 function sizeOf(installs: InstallCache): InstallCacheSize {

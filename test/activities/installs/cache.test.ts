@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
-import { mkdir, mkdtemp, readdir, readFile, rm, symlink, truncate, utimes, writeFile } from 'node:fs/promises'
+import { mkdir, mkdtemp, readdir, readFile, rename, rm, symlink, truncate, utimes, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -253,4 +253,106 @@ test('what is being packed when the host ends is given up', async t => {
     (await readdir(root, { recursive: true })).filter(name => /zip|new/.test(name)),
     [],
   )
+})
+
+test('a result that does not fit leaves the others of its account, and one far too large is not packed at all', async t => {
+  const { options, result, root } = await scene(t, 4 * MiB)
+  let packed = 0
+  const make: typeof made.make = request => {
+    packed++
+    return made.make(request)
+  }
+  const warnings: string[] = []
+  const warn = (facts: { err?: Error }) => void warnings.push(facts.err?.message ?? '')
+  const cache = await openInstallCache({ ...options, snapshots: { make }, warn })
+  for (const number of [1, 2]) cache.keep('ana', keyOf(number), await result(100_000))
+  await cache.settled()
+  const before = (await readdir(join(root, 'ana'))).sort()
+  t.is(before.length, 2)
+  cache.keep('ana', keyOf(3), await result(1_100_000))
+  await cache.settled()
+  t.deepEqual((await readdir(join(root, 'ana'))).sort(), before)
+  t.is(packed, 3)
+  cache.keep('ana', keyOf(4), { ...(await result()), bytes: 8 * MiB + 1 })
+  await cache.settled()
+  t.is(packed, 3)
+  t.deepEqual(warnings, Array(2).fill('It is larger than the share of one account.'))
+  t.deepEqual((await readdir(join(root, 'ana'))).sort(), before)
+})
+
+test('a sweep compares the cache with its folder, and leaves what is being written', async t => {
+  const { options, result, root } = await scene(t)
+  let [begin, end] = [() => {}, () => {}]
+  const begun = new Promise<void>(resolve => {
+    begin = resolve
+  })
+  const ended = new Promise<void>(resolve => {
+    end = resolve
+  })
+  const make = (request: Parameters<typeof made.make>[0]) => {
+    const { body, totals } = made.make(request)
+    const held = async function* () {
+      begin()
+      await ended
+      yield* body
+    }
+    return { body: held(), totals }
+  }
+  const first = await openInstallCache(options)
+  for (const number of [1, 2]) first.keep('ana', keyOf(number), await result())
+  await first.settled()
+  const cache = await openInstallCache({ ...options, snapshots: { make } as never })
+  cache.keep('ana', keyOf(3), await result())
+  await begun
+  const names = (await readdir(join(root, 'ana'))).sort()
+  const [one, two] = names.filter(name => name.endsWith('.zip'))
+  // As of a process that was the host before, or after an error before the cache learned of it.
+  await rename(join(root, 'ana', one!), join(root, 'ana', one!.replace(keyOf(1), keyOf(9))))
+  for (const name of ['half.new', 'stranger']) await writeFile(join(root, 'ana', name), 'x')
+  const everyone = async (accounts: readonly string[]) => new Set(accounts)
+  await cache.sweep(everyone)
+  const own = names.filter(name => name.endsWith('.new'))
+  t.is(own.length, 1)
+  t.deepEqual((await readdir(join(root, 'ana'))).sort(), [one!.replace(keyOf(1), keyOf(9)), two!, ...own].sort())
+  t.is(cache.size().entries, 2)
+  t.is(await cache.open('ana', keyOf(1)), null)
+  const opened = await cache.open('ana', keyOf(9))
+  t.not(opened, null)
+  await opened?.file.close()
+  end()
+  await cache.settled()
+  t.is(cache.size().entries, 3)
+})
+
+test('an account whose first result is stored during a sweep keeps it', async t => {
+  const { cache, result, root } = await scene(t)
+  cache.keep('ana', keyOf(1), await result())
+  await cache.settled()
+  await cache.sweep(async accounts => {
+    cache.keep('bob', keyOf(1), await result())
+    await cache.settled()
+    return new Set(accounts)
+  })
+  t.deepEqual((await readdir(root)).sort(), ['ana', 'bob'])
+  t.is(cache.size().entries, 2)
+})
+
+test('a result from the future is replaced by one of now, also after a restart', async t => {
+  const { cache, result, root, options } = await scene(t)
+  const future = await result(1000, Date.now() + 86_400_000)
+  const now = await result(1000, Date.now() - 1000)
+  for (const one of [future, now]) {
+    cache.keep('ana', keyOf(1), one)
+    await cache.settled()
+  }
+  const held = async (from: typeof cache) => {
+    const opened = await from.open('ana', keyOf(1))
+    await opened?.file.close()
+    return opened?.digest
+  }
+  t.is(await held(cache), now.digest)
+  const [name] = await readdir(join(root, 'ana'))
+  await writeFile(join(root, 'ana', `${keyOf(1)}-${future.digest}-${future.at}.zip`), 'x')
+  t.is(await held(await openInstallCache(options)), now.digest)
+  t.deepEqual(await readdir(join(root, 'ana')), [name])
 })

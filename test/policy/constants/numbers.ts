@@ -36,11 +36,12 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
       unpinnedHours: 24,
       digestSeconds: 120,
       copySeconds: 300,
-      memoryBytes: 402_653_184,
       unusedDays: 30,
       accountShare: 0.25,
+      packedShares: 8,
       freeBytes: 2_147_483_648,
     },
+    installConcurrency: { packing: { atOnce: 1, perSubject: 1 }, reading: { atOnce: 2, perSubject: 1 } },
   },
   // Contract 5.6: MEMORY.
   'apps/app-config.ts': { memoryLimits: { minMb: 256, minWithAddressMb: 512, maxMb: 32_768 } },

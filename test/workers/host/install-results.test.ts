@@ -1,11 +1,15 @@
-import { mkdir, readdir, writeFile } from 'node:fs/promises'
-import { join } from 'node:path'
+import { mkdir, readdir, readFile, rm, statfs, writeFile } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
 import test from 'ava'
 import { pino } from 'pino'
 import { snapshots } from '../../../activities/snapshots/process.ts'
 import { findHost } from '../../../db/hosts/hosts.ts'
+import { MiB } from '../../../lib/bytes.ts'
+import { parseConfig } from '../../../policy/config.ts'
 import { newId } from '../../../policy/ids.ts'
+import { hostFolder, openHost } from '../../../workers/host/host-parts.ts'
 import { openInstallResults, watchInstallResults } from '../../../workers/host/install-results.ts'
+import { masterKey } from '../../kit/actors/api.ts'
 import { comesTrue } from '../../kit/comes-true.ts'
 import { ownFolder } from '../../kit/folders.ts'
 import { rows } from '../../kit/rows/rows.ts'
@@ -19,7 +23,6 @@ test('a host removes results of accounts that do not exist, and reports the size
   const folder = ownFolder(t)
   const options = { folder, maxMb: 64, snapshots: snapshots(), log }
   const installs = (await openInstallResults(options))!
-  t.is(await openInstallResults({ ...options, maxMb: 0 }), null)
   const hostId = `h-${newId()}`
   await rows(db).host(hostId)
   const { id: ana } = await rows(db).user()
@@ -50,4 +53,43 @@ test('a cache that cannot be opened leaves the host without one', async t => {
   const folder = ownFolder(t)
   await writeFile(join(folder, 'installs'), 'no folder')
   t.is(await openInstallResults({ folder, maxMb: 64, snapshots: snapshots(), log }), null)
+})
+
+test('a process without the lease of its host leaves its results alone, and counts them as reserved in any case', async t => {
+  const folder = ownFolder(t)
+  const config = parseConfig(
+    {
+      ...{ BERTH_DATA: folder, BERTH_MASTER_KEY: masterKey, HOST_NAME: `h-${newId()}`, INSTALL_CACHE_MB: '1000' },
+      ...{ HOST_QUOTA: 'off', HOST_FIREWALL: 'off', DATABASE_URL: 'postgres://127.0.0.1:9/none' },
+    },
+    '/',
+  )
+  const underWay = join(hostFolder(config), 'installs/ana/half.new')
+  await mkdir(dirname(underWay), { recursive: true })
+  await writeFile(underWay, 'x')
+  const { blocks, bsize } = await statfs(folder)
+  const capacityMb = async () => {
+    const parts = await openHost(config, log)
+    await parts.close()
+    return parts.capacity.diskMb
+  }
+  t.is(await capacityMb(), Math.floor((blocks * bsize) / MiB) - 1000)
+  t.is(await readFile(underWay, 'utf8'), 'x')
+  const options = { folder: hostFolder(config), maxMb: 1000, snapshots: snapshots(), log }
+  await (await openInstallResults(options))!.close()
+  t.deepEqual(await readdir(dirname(underWay)), [], 'with the lease it is removed')
+
+  await rm(join(options.folder, 'installs'), { recursive: true })
+  await writeFile(join(options.folder, 'installs'), 'no folder')
+  t.is(await capacityMb(), Math.floor((blocks * bsize) / MiB) - 1000, 'also when the cache cannot be opened')
+})
+
+test('a host without a cache removes the results of an earlier one', async t => {
+  const folder = ownFolder(t)
+  await mkdir(join(folder, 'installs/ana'), { recursive: true })
+  await writeFile(join(folder, 'installs/ana/x.zip'), 'x')
+  const options = { folder, maxMb: 0, snapshots: snapshots(), log }
+  t.is(await openInstallResults(options), null)
+  t.deepEqual(await readdir(folder), [])
+  t.is(await openInstallResults(options), null)
 })
