@@ -20,7 +20,13 @@ export const installRules = {
   accountShare: 0.25,
   /** Free space on the disk that the cache leaves to everything else. */
   freeBytes: 2 * GiB,
+  /** Max characters of the words that say where dependencies come from. */
+  wordsLength: 300,
 } as const
+
+/** These words, cut to `wordsLength`. */
+export const shortWords = (words: string): string =>
+  words.length > installRules.wordsLength ? `${words.slice(0, installRules.wordsLength - 1)}…` : words
 
 const hourMs = 3_600_000
 

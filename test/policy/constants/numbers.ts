@@ -40,6 +40,7 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
       unusedDays: 30,
       accountShare: 0.25,
       freeBytes: 2_147_483_648,
+      wordsLength: 300,
     },
   },
   // Contract 5.6: MEMORY.
