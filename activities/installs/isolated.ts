@@ -1,4 +1,6 @@
 import { join } from 'node:path'
+import { recordDependencies } from '../../db/deploys/deployments.ts'
+import { installRules } from '../../policy/hosts/installs.ts'
 import { runtimes } from '../../policy/runtimes.ts'
 import type { AppHostOptions } from '../app-host-options.ts'
 import { buildTraits } from '../builds/build-traits.ts'
@@ -7,6 +9,7 @@ import { installRelease, runInstall } from '../releases/install.ts'
 import { installFolder } from '../releases/install-plan.ts'
 import { releasePlacement } from '../releases/placement-request.ts'
 import type { Release } from '../releases/release.ts'
+import { fileIn } from '../releases/root-names.ts'
 import { digestOf } from './earlier.ts'
 import { inputFiles, layInputs } from './inputs.ts'
 import { certificatesIn, installFacts, installKey } from './key.ts'
@@ -39,7 +42,10 @@ export async function installPrepared(
   signal.throwIfAborted()
   const facts = imageId && installFacts({ release, spec, imageId, architecture: process.arch, certificates, files })
   const at = new Date()
-  if (!made || !facts) {
+  const leftOut = await leftOutOf(release, output, files)
+  if (leftOut && release.deploymentId)
+    await recordDependencies(host.db, release.deploymentId, `installed, and not for reuse: ${leftOut}`)
+  if (!made || !facts || leftOut) {
     await keepDependencies(folders, folders.install, dependencies.from)
     return
   }
@@ -50,4 +56,17 @@ export async function installPrepared(
   await keepDependencies(folders, folders.install, dependencies.from)
   const result = { folder: folders.dependencies, digest, bytes, at: at.getTime() }
   host.installs?.keep(release.ownerId, key, result)
+}
+
+/** Why the output of a step is not known to be complete; null when it is. */
+async function leftOutOf(
+  { language }: Release,
+  output: string,
+  files: ReadonlyMap<string, Buffer>,
+): Promise<string | null> {
+  const { installReport, leftOut } = runtimes[language]
+  if (!installReport || !leftOut) return null
+  const texts = new Map([...files].map(([name, bytes]) => [name, bytes.toString('utf8')]))
+  const report = await fileIn(output, installReport, installRules.inputBytes).catch(() => null)
+  return leftOut(texts, report, process.arch)
 }

@@ -64,9 +64,11 @@ export async function reuseInstall(
   const facts = await factsOf(host, release, folders, plan)
   if (!facts) return anew('the image for it is not at the host yet')
   const key = installKey(facts)
+  let firstFault: string | null = null
   for (const earlier of await earlierWith(folders.volume, release.number, key)) {
     const fault = await faultOf(host, release, folders, earlier, terms)
-    if (fault) return anew(fault)
+    firstFault ??= fault
+    if (fault) continue
     await removeWhole(folders.volume, folders.build)
     await host.installs?.use(release.ownerId, key)
     const dependencies = `reused from release ${earlier.release}, installed at ${earlier.installed.at}`
@@ -81,8 +83,9 @@ export async function reuseInstall(
     { key, facts, isPinned: plan.inputs.isPinned },
     terms.signal,
   )
-  if (stored === 'damaged') return anew('the stored result was damaged')
+  if (stored === 'damaged') return anew(firstFault ?? 'the stored result was damaged')
   if (stored) return { install: null, dependenciesOf: null, ...stored }
+  if (firstFault) return anew(firstFault)
   const before = await resultOf(folders.volume, terms.serving)
   return anew(before ? changesSince(before, facts) : 'there is no earlier result')
 }

@@ -19,15 +19,26 @@ export async function bringRelease(
   await emptySource(folders, owner)
   const serving = (await apps.loadApp(host.db, release.appId))?.release ?? 0
   const isPush = release.source?.kind === 'git'
-  const ahead = isPush ? await digestAhead(host, release, folders.volume, serving, signal) : null
-  const prepared = await bringAndPlan(host, release, folders, owner, { serving, ahead, signal }).finally(ahead?.end)
+  const isClean = await isCleanInstall(host.db, release.deploymentId)
+  const ahead = isPush && !isClean ? await digestAhead(host, release, folders.volume, serving, signal) : null
+  const prepared = await bringAndPlan(host, release, folders, owner, { serving, ahead, isClean, signal }).finally(
+    ahead?.end,
+  )
   // A marker that survives a power cut proves that all of this is on the disk.
   await host.volumes.flush(release.appId)
   signal.throwIfAborted()
   await writePrepared(folders, { ...prepared, deploymentId: release.deploymentId })
-  if (release.deploymentId && prepared.dependencies)
-    await recordDependencies(host.db, release.deploymentId, prepared.dependencies)
+  await recordWords(host, release, prepared)
   return prepared
+}
+
+/** Records where the dependencies of a prepared release come from. Again is no error: a process may have been killed before it did. */
+export async function recordWords(
+  { db }: AppHostOptions,
+  { deploymentId }: Release,
+  { dependencies }: Prepared,
+): Promise<void> {
+  if (deploymentId && dependencies) await recordDependencies(db, deploymentId, dependencies)
 }
 
 async function bringAndPlan(
@@ -35,12 +46,12 @@ async function bringAndPlan(
   release: Release,
   folders: ReleaseFolders,
   owner: Owner | null,
-  { serving, ahead, signal }: Omit<ReuseTerms, 'isClean'>,
+  terms: ReuseTerms,
 ): Promise<Prepared> {
-  const configured = { ...release, ...(await bringSource(host, release, folders, owner, signal)) }
+  const configured = { ...release, ...(await bringSource(host, release, folders, owner, terms.signal)) }
   const app = await apps.loadApp(host.db, release.appId)
-  const isClean = await isCleanInstall(host.db, release.deploymentId)
+  const { isClean, signal } = terms
   const where = { volume: folders.volume, app, owner, configNames: host.traits.configNames, isClean, signal }
   const plan = await planInstall(configured, where)
-  return reuseInstall(host, configured, folders, plan, { serving, ahead, isClean, signal })
+  return reuseInstall(host, configured, folders, plan, terms)
 }

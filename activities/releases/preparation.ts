@@ -6,7 +6,7 @@ import { appContainerName, buildContainerName } from '../containers/spec.ts'
 import { installPrepared } from '../installs/isolated.ts'
 import type { guardedSteps } from '../steps/guarded-steps.ts'
 import type { ReleaseAttempts } from './attempts.ts'
-import { bringRelease } from './bringing.ts'
+import { bringRelease, recordWords } from './bringing.ts'
 import { recordDeployment } from './deployment-state.ts'
 import { ensureDiskFor, withinDisk } from './disk.ts'
 import { isPreparedFor, lendDependencies, readPrepared, releaseFolders } from './files.ts'
@@ -40,8 +40,10 @@ export function releasePreparation(host: AppHostOptions, { begin, attempts }: Pr
     })
     await ensureDiskFor(host, step.kind, release, ownerUid(release))
     const present = await readPrepared(folders)
-    if (present && (await isPreparedFor(folders, present, release.deploymentId)))
+    if (present && (await isPreparedFor(folders, present, release.deploymentId))) {
+      await recordWords(host, release, present)
       return { needsInstall: present.install !== null }
+    }
     // Containers of this name without a matching preparation date from before an older state of the database was restored.
     for (const name of [appContainerName, buildContainerName]) await engine.remove(name(release))
     const prepared = await withinDisk(() => bringRelease(host, release, folders, ownerOf(release), signal), folders)

@@ -1,6 +1,7 @@
 import { storable, storableJson } from '../../lib/storable-text.ts'
 import type { AppConfigFile } from '../../policy/apps/app-config.ts'
 import { deploymentLogs } from '../../policy/apps/deployment-logs.ts'
+import { shortWords } from '../../policy/hosts/installs.ts'
 import { newId } from '../../policy/ids.ts'
 import type { Db } from '../database.ts'
 
@@ -119,12 +120,16 @@ async function recordWhere(
   )
 }
 
-/** Records where the dependencies of a release come from, in words, and adds it to the deployment's log. */
+/** Records where the dependencies of a release come from, in words, and adds it to the deployment's log; once for the same words. */
 export async function recordDependencies(db: Db, id: string, words: string): Promise<void> {
-  await db('deployments')
-    .where({ id })
-    .update({ dependencies: storable(words) })
-  await appendLog(db, id, `Dependencies: ${words}.\n`)
+  const dependencies = storable(shortWords(words))
+  await db.transaction(async trx => {
+    const changed = await trx('deployments')
+      .where({ id })
+      .whereRaw('dependencies is distinct from ?', [dependencies])
+      .update({ dependencies })
+    if (changed > 0) await appendLog(trx, id, `Dependencies: ${dependencies}.\n`)
+  })
 }
 
 /** Whether a deployment must not use the result of an earlier install step. */

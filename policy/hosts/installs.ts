@@ -20,6 +20,8 @@ export const installRules = {
   packedShares: 8,
   /** Free space on the disk that the cache leaves to everything else. */
   freeBytes: 2 * GiB,
+  /** Max characters of the words that say where dependencies come from. */
+  wordsLength: 300,
 } as const
 
 /** How many children of a host, and of one account, pack results at once, and how many make digests or unpack. */
@@ -27,6 +29,10 @@ export const installConcurrency = {
   packing: { atOnce: 1, perSubject: 1 },
   reading: { atOnce: 2, perSubject: 1 },
 }
+
+/** These words, cut to `wordsLength`. */
+export const shortWords = (words: string): string =>
+  words.length > installRules.wordsLength ? `${words.slice(0, installRules.wordsLength - 1)}…` : words
 
 const hourMs = 3_600_000
 

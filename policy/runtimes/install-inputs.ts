@@ -1,3 +1,4 @@
+import { shortWords } from '../hosts/installs.ts'
 import type { InstallInputs } from './runtime.ts'
 
 // On which files of the root an install step depends entirely. Where that is not certain it depends on more, and its result is not
@@ -6,7 +7,11 @@ import type { InstallInputs } from './runtime.ts'
 /** Files at the root by name; null for what is no plain file, or is too large to be looked into. */
 export type RootTexts = ReadonlyMap<string, string | null>
 
-const because = (reason: string): InstallInputs => ({ because: reason })
+/** Max characters of a line or a source that is looked into; one with the hashes of many files is long. */
+export const maxLine = 50_000
+
+/** Reasons quote texts of tenants, and are stored. */
+export const because = (reason: string): InstallInputs => ({ because: shortWords(reason) })
 
 /**
  * Names that change what the package managers of Node do, apart from manifest and lock files. `node_modules` does not: where a result may be
@@ -77,7 +82,7 @@ export function nodeInputs(texts: RootTexts): InstallInputs {
   const reason = ofManifest(manifest) ?? ofLock(lock, lockName) ?? ofSettings(texts)
   if (reason) return because(reason)
   // npm reads only the first of two lock files.
-  return { files: ['package.json', lockName, '.npmrc'].filter(name => texts.has(name)), isPinned: true }
+  return { files: ['package.json', lockName, '.npmrc'].filter(name => texts.has(name)), isPinned: isPinnedBy(lock) }
 }
 
 type Fields = Record<string, unknown>
@@ -116,8 +121,7 @@ const maxNested = 20
 
 /** The first source in a list of packages that may be a file of the project; overrides are nested. */
 function localSource(list: unknown, name: string, depth: number): string | null {
-  if (typeof list === 'string')
-    return isElsewhere(list) ? null : `package.json takes ${name} from "${list.slice(0, 100)}"`
+  if (typeof list === 'string') return isElsewhere(list) ? null : `package.json takes ${name} from "${list}"`
   if (typeof list !== 'object' || list === null || depth > maxNested) return `${name} of package.json cannot be read`
   for (const [key, value] of Object.entries(list)) {
     const local = localSource(value, key, depth + 1)
@@ -130,11 +134,13 @@ function localSource(list: unknown, name: string, depth: number): string | null 
 const registryRange = /^[\w^~<>=|*+$@-][\w.^~<>=|*+$@ -]*$|^$/
 const addresses = /^(?:https?|git|git\+https?|git\+ssh|github|gitlab|bitbucket):[^\\]*$/i
 const alias = /^npm:(?:@[\w.-]+\/)?[\w.-]+(?:@([\w.^~<>=|*+ -]*))?$/
-const archiveName = /\.(?:tgz|tar|tar\.\w+|tbz|tlz|txz|whl|zip)$/i
+/** A file of packages, as npm and pip know it by its name. */
+export const archiveName = /\.(?:tgz|tar|tar\.\w+|tbz|tlz|txz|whl|zip)$/i
 
 /** Whether a source of a package lies in a registry or at an address, as npm reads it. */
 const isElsewhere = (source: string): boolean =>
-  addresses.test(source) || alias.test(source) || (registryRange.test(source) && !archiveName.test(source))
+  source.length <= maxLine &&
+  (addresses.test(source) || alias.test(source) || (registryRange.test(source) && !archiveName.test(source)))
 
 /** Why an installation by this lock file reads more than it; null when it does not. */
 function ofLock({ lockfileVersion, packages }: Fields, name: string): string | null {
@@ -146,7 +152,10 @@ function ofLock({ lockfileVersion, packages }: Fields, name: string): string | n
     const { link, resolved, hasInstallScript, name: aliased } = value as Fields
     if (path === '') continue
     if (!path.startsWith('node_modules/') || link !== undefined) return `${name} links ${path}, a folder of the project`
-    if (resolved !== undefined && !(typeof resolved === 'string' && addresses.test(resolved)))
+    if (
+      resolved !== undefined &&
+      !(typeof resolved === 'string' && resolved.length <= maxLine && addresses.test(resolved))
+    )
       return `${name} takes ${path} from a file`
     const own =
       typeof aliased === 'string' ? aliased : path.slice(path.lastIndexOf('node_modules/') + 'node_modules/'.length)
@@ -154,6 +163,17 @@ function ofLock({ lockfileVersion, packages }: Fields, name: string): string | n
   }
   return null
 }
+
+const digest = /^sha(?:1|256|384|512)-/
+
+/** Whether a lock file has a digest of each package; those in a bundle lie in the archive of another. A commit of Git has none. */
+const isPinnedBy = ({ packages }: Fields): boolean =>
+  Object.entries(packages as Record<string, Fields>).every(
+    ([path, { integrity, inBundle, resolved }]) =>
+      path === '' ||
+      (inBundle === true && resolved === undefined) ||
+      (typeof integrity === 'string' && digest.test(integrity)),
+  )
 
 /** Settings of npm that name no file. */
 const plainSettings =
@@ -163,58 +183,7 @@ function ofSettings(texts: RootTexts): string | null {
   if (!texts.has('.npmrc')) return null
   const text = texts.get('.npmrc')
   if (typeof text !== 'string') return '.npmrc cannot be read'
-  return text.split(/\r\n|[\r\n]/).every(line => plainSettings.test(line))
+  return text.split(/\r\n|[\r\n]/).every(line => line.length <= maxLine && plainSettings.test(line))
     ? null
     : '.npmrc has a setting that may name another file'
-}
-
-/** A requirement of a registry: name, extras, versions and conditions. Not an option, a path or an address. */
-const requirement =
-  /^([A-Za-z0-9](?:[\w.-]*[A-Za-z0-9])?)\s*(?:\[[\w\s,.-]*\])?\s*\(?((?:\s*(?:===?|~=|!=|<=|>=|<|>)\s*[\w.*+!-]+\s*,?)*)\)?\s*(?:;[^#\\]*)?$/
-const hashes = /(?:\s+--hash[=\s]\s*(?:sha256|sha384|sha512):[0-9a-f]+)+\s*$/
-/** Options that name a registry, or no file at all. */
-const plainOptions =
-  /^(?:(?:-i|--index-url|--extra-index-url)[=\s]\s*https?:\/\/\S+|--no-index|--pre|--prefer-binary|--require-hashes|--no-binary[=\s]\s*[\w:.,-]+|--only-binary[=\s]\s*[\w:.,-]+)$/
-const exact = /^\s*===?\s*[\w.+!-]+\s*,?\s*$/
-
-/** Max characters of a requirement: one with the hashes of many files is long. */
-const maxLine = 50_000
-
-/**
- * What `pip install -r requirements.txt` depends on. Pinned means that each line has one exact version and hashes, which pip then demands
- * of every package: otherwise packages that the listed ones require are of any version.
- */
-export function pythonInputs(texts: RootTexts): InstallInputs {
-  const text = texts.get('requirements.txt')
-  if (typeof text !== 'string') return because('requirements.txt cannot be read')
-  let isPinned = true
-  for (const line of joined(text)) {
-    const plain = line
-      .replace(/(^|\s)#.*$/, '')
-      .replace(/\s+/g, ' ')
-      .trim()
-    if (plain === '' || plainOptions.test(plain)) continue
-    if (plain.length > maxLine) return because(`requirements.txt has a line of over ${maxLine} characters`)
-    const hashed = hashes.test(plain)
-    const [, name, versions = ''] = requirement.exec(plain.replace(hashes, '')) ?? []
-    if (!name) return because(`requirements.txt has a line that may name another file: ${plain.slice(0, 100)}`)
-    if (archiveName.test(name)) return because(`requirements.txt takes ${name.slice(0, 100)} from a file`)
-    isPinned &&= hashed && exact.test(versions)
-  }
-  return { files: ['requirements.txt'], isPinned }
-}
-
-/** Lines as pip joins them: a comment ends a line that goes on in the next one. */
-function joined(text: string): string[] {
-  const lines: string[] = []
-  let open = ''
-  for (const line of text.split(/\r\n|[\r\n]/)) {
-    const isComment = /^\s*#/.test(line)
-    if (line.endsWith('\\') && !isComment) open += line.replace(/\\+$/, '')
-    else {
-      lines.push(open + (isComment ? ` ${line}` : line))
-      open = ''
-    }
-  }
-  return [...lines, open]
 }

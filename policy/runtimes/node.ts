@@ -1,4 +1,5 @@
 import { installScripts, isEmpty, nodeInputNames, nodeInputs, objectOf } from './install-inputs.ts'
+import { npmLeftOut, npmReport } from './npm-result.ts'
 import { fileWord, type Runtime, type Sources } from './runtime.ts'
 
 const dependencies = { from: 'node_modules', at: '/app/node_modules' }
@@ -54,6 +55,9 @@ const shared = {
   official: version => `node:${full[version]}-bookworm-slim`,
   inputNames: nodeInputNames,
   installInputs: nodeInputs,
+  installReport: npmReport,
+  leftOut: (texts, report, architecture) =>
+    npmLeftOut(texts.get('npm-shrinkwrap.json') ?? texts.get('package-lock.json') ?? '', report, architecture),
   dependencies,
   env: { NODE_ENV: 'production', NPM_CONFIG_UPDATE_NOTIFIER: 'false' },
 } satisfies Partial<Runtime>

@@ -70,6 +70,13 @@ export interface Runtime {
    * file, or is too large. Missing: it builds from the sources.
    */
   installInputs?(texts: ReadonlyMap<string, string | null>): InstallInputs
+  /** A file in the output of the step that says what was installed. */
+  installReport?: string
+  /**
+   * Why a step that succeeded is not known to have installed everything, from the texts of its files, its report and the architecture as
+   * Node names it; null when it has. Missing: a step that succeeds has.
+   */
+  leftOut?(texts: ReadonlyMap<string, string>, report: string | null, architecture: string): string | null
   /** What install creates in /app (`from`) and where it is mounted for the application, read-only (`at`). */
   dependencies: { from: string; at: string } | null
   /** Shell command that starts `main` in /app. `hidden` are names that a static site must not serve (its configuration files). */

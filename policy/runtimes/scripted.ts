@@ -1,5 +1,5 @@
 import { posix } from 'node:path'
-import { pythonInputs } from './install-inputs.ts'
+import { hasNoRequirement, pythonInputs } from './pip-inputs.ts'
 import { fileWord, type Runtime } from './runtime.ts'
 
 const dependencies = { from: '.berth', at: '/opt/build' }
@@ -22,8 +22,7 @@ export const python: Runtime = {
     files.includes('requirements.txt')
       ? 'python3 -m pip install --no-cache-dir --disable-pip-version-check --no-input --target .berth -r requirements.txt && mkdir -p .berth'
       : null,
-  // Comments and empty lines; a line that goes on in the next is for pip to read.
-  requestsNothing: text => text.split(/\r\n|[\r\n]/).every(line => /^\s*(#.*)?$/.test(line) && !line.endsWith('\\')),
+  requestsNothing: hasNoRequirement,
   installInputs: pythonInputs,
   dependencies,
   start: main => `exec python3 ${fileWord(main)}`,

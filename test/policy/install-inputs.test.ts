@@ -1,3 +1,4 @@
+import { runInNewContext } from 'node:vm'
 import test from 'ava'
 import { type Language, runtimes } from '../../policy/runtimes.ts'
 
@@ -91,7 +92,12 @@ test('without a lock file that names packages with scripts there is no reuse', t
 })
 
 test('a lock file with folders of the project, or with scripts that may read it, rules out the reuse', t => {
-  const locked = (path: string, entry: object) => reasonOf({ ...usual, 'package-lock.json': lockOf({ [path]: entry }) })
+  const of = (path: string, entry: object) =>
+    inputs('javascript', { ...usual, 'package-lock.json': lockOf({ [path]: entry }) })
+  const locked = (path: string, entry: object) => {
+    const result = of(path, entry)
+    return 'because' in result ? result.because : null
+  }
   const registry = { resolved: 'https://registry.test/a.tgz', integrity: 'sha512-x' }
   t.is(locked('node_modules/a', registry), null)
   t.is(locked('node_modules/a/node_modules/b', { inBundle: true }), null)
@@ -108,6 +114,21 @@ test('a lock file with folders of the project, or with scripts that may read it,
   t.truthy(locked('node_modules/a', { resolved: 'file:a.tgz' }))
   t.truthy(locked('node_modules/a', { resolved: 5 }))
   t.truthy(locked('../a', {}))
+})
+
+test('a package without a digest in the lock file makes a result depend on the time', t => {
+  const isPinned = (entry: object) => {
+    const result = inputs('javascript', { ...usual, 'package-lock.json': lockOf({ 'node_modules/a': entry }) })
+    return 'isPinned' in result && result.isPinned
+  }
+  const resolved = 'https://registry.test/a.tgz'
+  t.true(isPinned({ resolved, integrity: 'sha512-x' }))
+  t.true(isPinned({ inBundle: true }))
+  const unpinned = [
+    ...[{ resolved }, {}, { resolved, inBundle: true }, { resolved, integrity: '' }, { resolved, integrity: 5 }],
+    ...[{ resolved: 'git+https://x.test/a.git#v1' }, { resolved, integrity: 'x' }],
+  ]
+  for (const entry of unpinned) t.false(isPinned(entry), JSON.stringify(entry))
 })
 
 test('settings of npm that may name a file rule out the reuse', t => {
@@ -127,6 +148,72 @@ test('settings of npm that may name a file rule out the reuse', t => {
   t.truthy(set(null))
 })
 
+/** Ends work that hangs, as it would hang the host. */
+const ended = <T>(work: () => T): T => runInNewContext('work()', { work }, { timeout: 20_000 })
+
+const long = 4 * 1024 * 1024
+const filled = (part: string, length: number, end = '') => part.repeat(Math.floor(length / part.length)) + end
+
+test('lines that a pattern could search again and again are read at once', t => {
+  const parts = [
+    ...[' >=1', ' >=1,', ' ', '\t', '\\', '#', ' #', '-', '.', 'a', '[', ' [', '(', ';', ' ;', ',', '@', '"', '\u00a0'],
+    ...[
+      ' --hash=sha256:a',
+      ' --hash sha256:a',
+      '--hash',
+      '.tar',
+      '.tar.',
+      '\u2028',
+      '\v',
+      '\n',
+      '\r',
+      '\\\n',
+      'a\\\n',
+      ' #\\\n',
+    ],
+    ...[':_auth', ':_auth ', 'registry', '=', '//', '/'],
+  ]
+  // A whole file of one kind takes a while to make, so not with each start and end.
+  for (const part of parts)
+    for (const [start, end] of [
+      ['a', ' $'],
+      ['a==1', '!'],
+      ['', '$'],
+      ['//', '\u2028'],
+      [' ', 'x'],
+      ['npm:', '@'],
+    ] as const)
+      for (const length of start === 'a' && end === ' $' && ' \\#\n'.includes(part) ? [49_000, long - 100] : [49_000]) {
+        const text = start + filled(part, length, end)
+        const manifest = JSON.stringify({ dependencies: { a: text }, scripts: { [text]: '' }, [text]: text })
+        const lock = lockOf({
+          [`node_modules/${text}`]: { resolved: `https:${text}`, hasInstallScript: true },
+          [text]: {},
+        })
+        const name = JSON.stringify([start, part, end, length])
+        ended(() => inputs('python', { 'requirements.txt': text }))
+        ended(() => runtimes.python.requestsNothing!(text, []))
+        ended(() => runtimes.javascript.requestsNothing!(manifest, []))
+        ended(() => inputs('javascript', { ...usual, '.npmrc': text }))
+        ended(() => inputs('javascript', { ...usual, 'package.json': manifest }))
+        const result = ended(() => inputs('javascript', { ...usual, 'package-lock.json': lock }))
+        t.true('because' in result && result.because.length <= 300, name)
+      }
+  const lines = filled(`a${filled(' --hash=sha256:a', 40_000)} $\n`, long)
+  t.true('because' in ended(() => inputs('python', { 'requirements.txt': lines })))
+  const many = filled('a==1 --hash=sha256:a\n', long)
+  t.true('files' in ended(() => inputs('python', { 'requirements.txt': many })))
+})
+
+test('reasons are short, whatever they quote', t => {
+  const reasons = [
+    reasonOf({ 'requirements.txt': `flask @ ${'x'.repeat(40_000)}` }, 'python'),
+    reasonOf({ ...usual, 'package-lock.json': lockOf({ ['x'.repeat(4_000_000)]: {} }) }),
+    reasonOf({ ...usual, 'package.json': JSON.stringify({ dependencies: { ['x'.repeat(1000)]: 5 } }) }),
+  ]
+  for (const reason of reasons) t.is(reason?.length, 300)
+})
+
 test('an installation by pip depends on requirements that name no file', t => {
   const of = (text: string) => inputs('python', { 'requirements.txt': text })
   const unpinned = { files: ['requirements.txt'], isPinned: false }
@@ -136,10 +223,13 @@ test('an installation by pip depends on requirements that name no file', t => {
     'flask\nflask[async, dotenv]>=2,<3 ; python_version < "3"\n# x\nB.c_d-e==1.0 # y\n--pre\n-i https://x.test/simple\n'
   t.deepEqual(of(plain), unpinned)
   t.deepEqual(of('flask==3.0.0'), unpinned, 'what Flask itself requires is of any version')
-  t.deepEqual(of(`flask==3.0.0 ${hash}`), pinned)
-  t.deepEqual(of(`flask==3.0.0 \\\n    ${hash} \\\n    ${hash}\r\nwerkzeug===3.0.1 ${hash}\n`), pinned)
-  t.deepEqual(of(`flask==3.* ${hash}`), unpinned)
-  t.deepEqual(of(`flask>=3 ${hash}`), unpinned)
+  const binary = '--only-binary :all:\n'
+  t.deepEqual(of(`flask==3.0.0 ${hash}`), unpinned, 'what builds it is of any version')
+  t.deepEqual(of(`${binary}--no-binary=flask\nflask==3.0.0 ${hash}`), unpinned)
+  t.deepEqual(of(`${binary}flask==3.0.0 ${hash}`), pinned)
+  t.deepEqual(of(`${binary}flask==3.0.0 \\\n    ${hash} \\\n    ${hash}\r\nwerkzeug===3.0.1 ${hash}\n`), pinned)
+  t.deepEqual(of(`${binary}flask==3.* ${hash}`), unpinned)
+  t.deepEqual(of(`${binary}flask>=3 ${hash}`), unpinned)
   const files = [
     ...[
       '-r other.txt',

@@ -42,6 +42,20 @@ test('a push that only changes code uses the dependencies of an earlier release,
   t.is(changed.words, 'installed anew: since release 2 changed package-lock.json')
 })
 
+test('a result without an optional package that could be installed serves its own release only', async t => {
+  t.timeout(110_000)
+  const { app } = await hostOf(t)
+  const { push } = await app()
+  const files = npmFiles()
+  const lock = (files['package-lock.json'] ?? '').replace('"os":["aix"],', '')
+  const incomplete: Files = { ...files, 'package-lock.json': lock }
+  t.not(lock, files['package-lock.json'])
+  const first = await push(incomplete)
+  t.true(first.log.includes('not for reuse: the optional package node_modules/elsewhere is missing'))
+  const second = await push(incomplete)
+  t.true(second.installs)
+})
+
 test('an install step sees only the files that it depends on', async t => {
   t.timeout(110_000)
   const { app } = await hostOf(t)
@@ -67,8 +81,8 @@ test('an install step sees only the files that it depends on', async t => {
 
 test('dependencies of which one byte, mode, name or link has changed are installed again', async t => {
   t.timeout(170_000)
-  const { app, warnings } = await hostOf(t)
-  const { push } = await app()
+  const { app, warnings, installs } = await hostOf(t)
+  const { push, volume } = await app()
   const damages: [string, (folder: string) => Promise<void>][] = [
     ['a byte', folder => writeFile(join(folder, '.package-lock.json'), 'x', { flag: 'r+' })],
     ['a mode', folder => chmod(join(folder, '.package-lock.json'), 0o777)],
@@ -79,6 +93,8 @@ test('dependencies of which one byte, mode, name or link has changed are install
   let { folders, release } = await push(npmFiles())
   for (const [what, damage] of damages) {
     await damage(folders.dependencies)
+    await installs.settled()
+    await installs.drop(release.ownerId, (await preparedOf(volume, release.number)).installed!.key)
     const next = await push({ ...npmFiles(), 'index.js': what })
     t.true(next.installs, what)
     t.is(next.words, `installed anew: the files of release ${release.number} are not as they were installed`, what)
@@ -87,6 +103,17 @@ test('dependencies of which one byte, mode, name or link has changed are install
     t.regex(after.words, new RegExp(`^reused from release ${next.release.number},`), what)
     ;({ folders, release } = next)
   }
+})
+
+test('where the newest result is damaged an older one is used', async t => {
+  t.timeout(110_000)
+  const { app } = await hostOf(t)
+  const { push } = await app()
+  const older = await push(npmFiles())
+  const newer = await push(npmFiles(), {}, { clean: true })
+  await writeFile(join(newer.folders.dependencies, 'more'), 'x')
+  const next = await push(npmFiles())
+  t.regex(next.words, new RegExp(`^reused from release ${older.release.number},`))
 })
 
 test('a result is not used again without its folder, in another image, or once it is too old', async t => {

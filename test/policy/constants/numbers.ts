@@ -40,6 +40,7 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
       accountShare: 0.25,
       packedShares: 8,
       freeBytes: 2_147_483_648,
+      wordsLength: 300,
     },
     installConcurrency: { packing: { atOnce: 1, perSubject: 1 }, reading: { atOnce: 2, perSubject: 1 } },
   },
