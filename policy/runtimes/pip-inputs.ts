@@ -4,7 +4,7 @@ import type { InstallInputs } from './runtime.ts'
 // Tenants write this text, and the host reads it between its other work: each step below takes time in proportion to its length.
 
 /** Lines as pip splits them, which are those of Python's `splitlines`. */
-export const pipLines = (text: string): string[] => text.split(/\r\n|[\n\v\f\r\x1c-\x1e\x85\u2028\u2029]/)
+const pipLines = (text: string): string[] => text.split(/\r\n|[\n\v\f\r\x1c-\x1e\x85\u2028\u2029]/)
 
 /** A line that starts with a comment: it never goes on in the next one. */
 const isComment = (line: string): boolean => line.trimStart().startsWith('#')
