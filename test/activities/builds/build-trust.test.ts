@@ -9,7 +9,7 @@ import test from 'ava'
 import type { AppHostOptions } from '../../../activities/app-host-options.ts'
 import { buildAuthorities } from '../../../activities/builds/authorities.ts'
 import { issueCertificate, makeAuthority } from '../../../activities/certificates/authority.ts'
-import { bridgeName } from '../../../activities/containers/network-names.ts'
+import { bridgeName, chainName } from '../../../activities/containers/network-names.ts'
 import { buildNetwork } from '../../../activities/containers/spec.ts'
 import { iptablesFirewall } from '../../../activities/firewall/iptables.ts'
 import { proxyAddresses } from '../../../activities/firewall/proxy-addresses.ts'
@@ -26,7 +26,8 @@ import { engineFact, realDocker } from '../../kit/servers/docker.ts'
  */
 const docker = realDocker()
 const builds = buildNetwork(docker.run)
-const names = { name: `T${docker.run.slice(-8)}`, bridges: 'btnone+', resolvers: [] }
+// A name of a host's chains: other firewalls of this machine take any other for rules of a stranger.
+const names = { name: chainName(docker.run), bridges: 'btnone+', resolvers: [] }
 const requests: string[] = []
 let folder = ''
 let gateway = ''

@@ -1,7 +1,7 @@
 import { execFileSync } from 'node:child_process'
 import { once } from 'node:events'
 import { chmodSync, copyFileSync, mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
-import { connect, createServer as createPlainServer, type Server } from 'node:net'
+import { connect, createServer as createPlainServer, type Server, type Socket } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createServer, rootCertificates } from 'node:tls'
@@ -29,6 +29,9 @@ const front = createServer({ key: readFileSync(file('key.pem')), cert: readFileS
   socket.pipe(inner).pipe(socket)
 }).listen(0, '127.0.0.1')
 await once(front, 'listening')
+/** A client that refuses the certificate may leave its connection open here. */
+const open = new Set<Socket>()
+front.on('connection', socket => open.add(socket))
 const portOf = (listener: Server) => (listener.address() as { port: number }).port
 const host = `forge.example:${portOf(front)}`
 const allowedHosts = [host, server.host]
@@ -36,6 +39,7 @@ const options = { scratch: bench.scratch, resolve: async () => ['127.0.0.1'] }
 
 test.after.always(async () => {
   front.close()
+  for (const socket of open) socket.destroy()
   await server.stop()
   await bench.close()
   rmSync(folder, { recursive: true })
