@@ -14,6 +14,8 @@ export const installRules = {
   copySeconds: 300,
   /** Stored results that were not used for this long are removed. */
   unusedDays: 30,
+  /** Part of the host's disk that the cache may use at most, whatever its setting says. */
+  diskShare: 0.1,
   /** Part of the host's cache that one account may use. */
   accountShare: 0.25,
   /** A result whose files exceed the share of an account this many times is not packed: the archive would hardly fit. */
@@ -70,3 +72,7 @@ export function changedFacts(before: InstallFacts, after: InstallFacts): string[
     .map(name => named[name] ?? name.replace(/^file /, ''))
     .sort()
 }
+
+/** Size of the cache of a host with this disk, in MB: `maxMb`, or less on a small disk. */
+export const installCacheMb = (diskMb: number, maxMb: number): number =>
+  Math.min(maxMb, Math.floor(diskMb * installRules.diskShare))

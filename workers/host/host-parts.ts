@@ -30,6 +30,7 @@ import { freeBytes } from '../../lib/folders/free-bytes.ts'
 import { thisMachine } from '../../lib/machine.ts'
 import { configNames } from '../../policy/apps/app-config.ts'
 import type { Config } from '../../policy/config.ts'
+import { installCacheMb } from '../../policy/hosts/installs.ts'
 import { demandMasterKey } from '../../policy/keys.ts'
 import { rootfsMaker } from '../../runtimes/rootfs.ts'
 import { openGitProvider } from '../git-provider.ts'
@@ -54,6 +55,8 @@ export interface HostParts {
   /** The user that owns every application's files if the process is not root; null = each application has its own. */
   sharedUid: number | null
   capacity: { memoryMb: number; diskMb: number }
+  /** Size of its cache of install results; 0 = none. */
+  installCacheMb: number
   /** Bytes that are free where images are made and stored. */
   freeBytes(): Promise<number>
   /** Folder of prepared data folders of databases, beside that of images. */
@@ -124,6 +127,8 @@ export async function openHost(config: Config, log: Logger): Promise<HostParts> 
   const children = archives()
   const uid = process.getuid?.() ?? 0
   const placing = placement({ spareAfterMs: 500 })
+  const wholeDiskMb = await diskMb(root)
+  const cacheMb = installCacheMb(wholeDiskMb, config.host.installCacheMb)
   return {
     config,
     log,
@@ -148,8 +153,9 @@ export async function openHost(config: Config, log: Logger): Promise<HostParts> 
     capacity: {
       memoryMb,
       // What the cache of install results may use is not for applications, also while it cannot be opened.
-      diskMb: Math.max(0, (await diskMb(root)) - config.host.installCacheMb),
+      diskMb: wholeDiskMb - cacheMb,
     },
+    installCacheMb: cacheMb,
     freeBytes: async () => freeBytes([root, imageCache()], await engine.dataFolder().catch(() => null)),
     protections: {
       quota: quotaNotice === null ? 'enforced' : `checked, not enforced: ${quotaNotice}`,

@@ -74,7 +74,7 @@ export async function startHost(parts: HostParts) {
   // Only now: until it has the lease, another process acts as this host and writes there.
   const installs = await openInstallResults({
     folder: hostFolder(config),
-    maxMb: config.host.installCacheMb,
+    maxMb: parts.installCacheMb,
     snapshots: parts.snapshots,
     log,
   })
