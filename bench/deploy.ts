@@ -11,16 +11,17 @@ import { inTurn, quantile, verdict } from './kit/sides.ts'
  * calls. Each row in turn with the floor, in one run, on one machine; a host that has deployed before. The rows with dependencies need a
  * registry of packages.
  */
+const allRows = 'upload,answer,commit,manifest,first,code,lock,many,restart,together'
 const usage = `npx tsx bench/deploy.ts [options]
   --rounds 15       of each row; two more warm up
-  --rows a,b        only these: ${'upload,answer,commit,manifest,first,code,lock,many,restart,together'}
+  --rows a,b        only these: ${allRows}
   --files 50000     of the application of the row "many"
   --together 50     applications that are changed at once`
 
 const { values } = parseArgs({
   options: {
     rounds: { type: 'string', default: '15' },
-    rows: { type: 'string', default: 'upload,answer,commit,manifest,first,code,lock,many,restart,together' },
+    rows: { type: 'string', default: allRows },
     files: { type: 'string', default: '50000' },
     together: { type: 'string', default: '50' },
     help: { type: 'boolean', default: false },

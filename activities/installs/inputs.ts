@@ -19,14 +19,13 @@ export async function inputFiles(folder: string, names: readonly string[]): Prom
 
 /** Creates the folder `install` of a release with exactly these files; removes what a killed attempt left. */
 export async function layInputs(
-  { volume, install }: ReleaseFolders,
+  folders: ReleaseFolders,
   files: ReadonlyMap<string, Buffer>,
   owner: Owner | null,
 ): Promise<void> {
-  await removeWhole(volume, install)
-  await mkdir(install, { mode: 0o755 })
+  await emptyInstall(folders, owner)
   for (const [name, bytes] of files) {
-    const file = await open(join(install, name), 'wx', 0o644)
+    const file = await open(join(folders.install, name), 'wx', 0o644)
     try {
       await file.writeFile(bytes)
       if (owner) await file.chown(owner.uid, owner.gid)
@@ -34,5 +33,11 @@ export async function layInputs(
       await file.close()
     }
   }
+}
+
+/** Makes the folder `install` of a release an empty one, which belongs to the application. */
+export async function emptyInstall({ volume, install }: ReleaseFolders, owner: Owner | null): Promise<void> {
+  await removeWhole(volume, install)
+  await mkdir(install, { mode: 0o755 })
   if (owner) await chown(install, owner.uid, owner.gid)
 }

@@ -34,8 +34,10 @@ export async function installPrepared(
   }
   if (await exists(folders.dependencies)) return
   await layInputs(folders, files, releasePlacement(host).ownerOf(release))
-  const certificates = await certificatesIn((await buildTraits(host)).caBundle)
-  const { spec, imageId } = await runInstall(host, release, { install, folder: folders.install, byId: true }, signal)
+  const traits = await buildTraits(host)
+  const certificates = await certificatesIn(traits.caBundle)
+  const run = { install, folder: folders.install, traits, byId: true }
+  const { spec, imageId } = await runInstall(host, release, run, signal)
   const output = join(folders.install, dependencies.from)
   // A folder that cannot be hashed in time serves this release, and no other.
   const made = await digestOf(host.snapshots, output, release.ownerId, signal).catch(() => null)

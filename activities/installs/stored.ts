@@ -1,4 +1,4 @@
-import { chown, mkdir, rename } from 'node:fs/promises'
+import { rename } from 'node:fs/promises'
 import { deadlineSignal } from '../../lib/async/timeout.ts'
 import { NoSpaceLeft } from '../../lib/folders/no-space-left.ts'
 import { installRules, isFresh } from '../../policy/hosts/installs.ts'
@@ -8,6 +8,7 @@ import type { Installed, Prepared, ReleaseFolders } from '../releases/files.ts'
 import { releasePlacement } from '../releases/placement-request.ts'
 import type { Release } from '../releases/release.ts'
 import { SnapshotCorrupt } from '../snapshots/port.ts'
+import { emptyInstall } from './inputs.ts'
 import { readingSlots } from './slots.ts'
 
 /**
@@ -27,10 +28,10 @@ export async function unpackStored(
   if (!stored) return null
   try {
     if (!isFresh(stored.at, isPinned, Date.now())) return null
-    await emptyFor(host, release, folders)
+    const owner = releasePlacement(host).ownerOf(release)
+    await emptyInstall(folders, owner)
     const leave = await readingSlots.enterUntil(release.ownerId, signal)
     const deadline = deadlineSignal(installRules.copySeconds * 1000, signal)
-    const owner = releasePlacement(host).ownerOf(release)
     const { digest } = await host.snapshots.unpack(stored.file, install, owner, deadline).finally(leave)
     if (digest !== stored.digest) throw new SnapshotCorrupt('It holds other files than were installed.')
     await rename(install, folders.dependencies)
@@ -51,12 +52,4 @@ export async function unpackStored(
   } finally {
     await stored.file.close()
   }
-}
-
-/** The empty folder `install` of a release, which belongs to the application. */
-async function emptyFor(host: AppHostOptions, release: Release, { volume, install }: ReleaseFolders): Promise<void> {
-  await removeWhole(volume, install)
-  await mkdir(install, { mode: 0o755 })
-  const owner = releasePlacement(host).ownerOf(release)
-  if (owner) await chown(install, owner.uid, owner.gid)
 }

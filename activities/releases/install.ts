@@ -5,7 +5,7 @@ import { runtimes } from '../../policy/runtimes.ts'
 import type { AppHostOptions } from '../app-host-options.ts'
 import { buildTraits } from '../builds/build-traits.ts'
 import type { ContainerSpec } from '../containers/port.ts'
-import { buildContainer, buildNetwork } from '../containers/spec.ts'
+import { buildContainer, buildNetwork, type HostTraits } from '../containers/spec.ts'
 import { refusal } from '../failures.ts'
 import { deploymentLog } from './deployment-log.ts'
 import { exists, keepDependencies, type ReleaseFolders } from './files.ts'
@@ -23,7 +23,7 @@ export async function installRelease(
 ): Promise<void> {
   if (await exists(folders.dependencies)) return
   const folder = await installFolder(folders)
-  await runInstall(host, release, { install, folder }, signal, seconds)
+  await runInstall(host, release, { install, folder, traits: await buildTraits(host) }, signal, seconds)
   const { dependencies } = runtimes[release.language]
   if (dependencies) await keepDependencies(folders, folder, dependencies.from)
 }
@@ -33,6 +33,8 @@ export interface InstallRun {
   install: string
   /** The folder that it runs in. */
   folder: string
+  /** Of the host, for this build. */
+  traits: HostTraits
   /** In exactly the image that its name stands for when it begins. */
   byId?: boolean
 }
@@ -41,15 +43,14 @@ export interface InstallRun {
 export async function runInstall(
   host: AppHostOptions,
   release: Release,
-  { install, folder, byId = false }: InstallRun,
+  { install, folder, traits, byId = false }: InstallRun,
   signal: AbortSignal,
   seconds: number = installSeconds,
 ): Promise<{ spec: ContainerSpec; imageId: string | null }> {
   const { db, engine } = host
   const owned = { ...release, uid: host.sharedUid ?? release.uid }
   const disk = await host.disk?.(release.appId)
-  // Before the log is opened, which only the block below closes.
-  const spec = { ...buildContainer(owned, folder, install, await buildTraits(host)), disk }
+  const spec = { ...buildContainer(owned, folder, install, traits), disk }
   const log = deploymentLog(async (text, maxBytes) =>
     release.deploymentId ? deployments.appendLog(db, release.deploymentId, text, maxBytes) : true,
   )

@@ -1,23 +1,11 @@
 import { chmod, readdir, rename, rm, symlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import test from 'ava'
-import { buildContainerName, buildNetwork } from '../../../activities/containers/spec.ts'
+import { buildContainerName } from '../../../activities/containers/spec.ts'
 import { dependenciesOf, releaseFolders, writePrepared } from '../../../activities/releases/files.ts'
-import { type Files, installingHost, npmFiles, preparedOf, textIn } from '../../kit/hosts/installs.ts'
-import { rows } from '../../kit/rows/rows.ts'
-import { testDatabase } from '../../kit/servers/database.ts'
-import { realDocker } from '../../kit/servers/docker.ts'
+import { type Files, installingHosts, npmFiles, preparedOf, textIn } from '../../kit/hosts/installs.ts'
 
-const docker = realDocker()
-test.serial.after.always(() => docker.clean(buildNetwork(docker.run).name))
-const database = testDatabase()
-test.before(async () => {
-  await docker.prepare()
-  await rows((await database).db).host(docker.run)
-})
-
-const hostOf = async (t: Parameters<typeof installingHost>[0]) =>
-  installingHost(t, (await database).db, docker.run, { ...docker.host })
+const { docker, database, hostOf } = installingHosts()
 
 test('a push that only changes code uses the dependencies of an earlier release, without a container', async t => {
   t.timeout(110_000)

@@ -1,23 +1,10 @@
 import { lstat, readdir, readFile, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import test from 'ava'
-import { buildNetwork } from '../../../activities/containers/spec.ts'
 import { dependenciesOf } from '../../../activities/releases/files.ts'
-import { installingHost, npmFiles, preparedOf, textIn } from '../../kit/hosts/installs.ts'
-import { rows } from '../../kit/rows/rows.ts'
-import { testDatabase } from '../../kit/servers/database.ts'
-import { realDocker } from '../../kit/servers/docker.ts'
+import { installingHosts, npmFiles, preparedOf, textIn } from '../../kit/hosts/installs.ts'
 
-const docker = realDocker()
-test.serial.after.always(() => docker.clean(buildNetwork(docker.run).name))
-const database = testDatabase()
-test.before(async () => {
-  await docker.prepare()
-  await rows((await database).db).host(docker.run)
-})
-
-const hostOf = async (t: Parameters<typeof installingHost>[0]) =>
-  installingHost(t, (await database).db, docker.run, { ...docker.host })
+const { hostOf } = installingHosts()
 
 const archivesIn = async (root: string, account: string): Promise<string[]> =>
   (await readdir(join(root, 'installs', account)).catch(() => [])).map(name => join(root, 'installs', account, name))

@@ -1,8 +1,9 @@
 import { chmod, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
-import type { ExecutionContext } from 'ava'
+import test, { type ExecutionContext } from 'ava'
 import type { AppHostOptions } from '../../../activities/app-host-options.ts'
+import { buildNetwork } from '../../../activities/containers/spec.ts'
 import type { FetchRequest } from '../../../activities/git/port.ts'
 import { openInstallCache } from '../../../activities/installs/cache.ts'
 import { installPrepared } from '../../../activities/installs/isolated.ts'
@@ -19,6 +20,8 @@ import { readLog } from '../../../db/deploys/deployments.ts'
 import { queueDeploy } from '../../../db/deploys/deploys.ts'
 import { MiB } from '../../../lib/bytes.ts'
 import { rows } from '../rows/rows.ts'
+import { testDatabase } from '../servers/database.ts'
+import { realDocker } from '../servers/docker.ts'
 
 export type Files = Record<string, string>
 
@@ -53,7 +56,7 @@ interface PushTerms {
 
 /** A host that brings pushes to applications, on plain folders. `engine` runs install steps. */
 /** Its archives of install results lie in `installs` of its folder. */
-export async function installingHost(t: ExecutionContext, db: Db, hostId: string, engine: AppHostOptions['engine']) {
+async function installingHost(t: ExecutionContext, db: Db, hostId: string, engine: AppHostOptions['engine']) {
   const root = await mkdtemp(join(tmpdir(), 'berth-installs-'))
   await chmod(root, 0o755)
   t.teardown(() => rm(root, { recursive: true, force: true }))
@@ -148,4 +151,17 @@ async function lay(folder: string, files: Files): Promise<void> {
     await mkdir(dirname(join(folder, name)), { recursive: true })
     await writeFile(join(folder, name), text)
   }
+}
+
+/** For a test file: a database, the engine, and hosts on both that install. */
+export function installingHosts() {
+  const docker = realDocker()
+  test.serial.after.always(() => docker.clean(buildNetwork(docker.run).name))
+  const database = testDatabase()
+  test.before(async () => {
+    await docker.prepare()
+    await rows((await database).db).host(docker.run)
+  })
+  const hostOf = async (t: ExecutionContext) => installingHost(t, (await database).db, docker.run, { ...docker.host })
+  return { docker, database, hostOf }
 }
