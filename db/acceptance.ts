@@ -1,5 +1,4 @@
 import { type Db, transaction, tryRoundLock } from './database.ts'
-import { lockForDeploy, settleDeploy } from './deploys/deploys.ts'
 import * as segments from './objects/segments.ts'
 import { announceOperationEnd, expireQueuedOperation, type OperationRow } from './operations/operations.ts'
 import { lockForDeletion, revertTargetState, targetTables } from './operations/transient-states.ts'
@@ -24,15 +23,6 @@ export async function confirmOperation(db: Db, operationId: string): Promise<boo
     // A concurrent call was faster by less than a statement: the next iteration sees what it did.
     if (row?.state !== 'accepting') return row?.state != null
   }
-}
-
-/** As `confirmOperation`, for a push: it supersedes waiting pushes of its branch, or is superseded by a newer one that was confirmed first. */
-export async function confirmPush(db: Db, appId: string, operationId: string): Promise<boolean> {
-  return transaction(db, async trx => {
-    if (await lockForDeploy(trx, appId)) await settleDeploy(trx, operationId)
-    const [row] = await look(trx, [operationId])
-    return row !== undefined && row.state !== 'accepting'
-  })
 }
 
 /**

@@ -5,11 +5,11 @@ import knexFactory, { type Knex } from 'knex'
 import { databaseTimeouts } from '../policy/timeouts.ts'
 import { CommitInDoubt, isCommitted, transactionName } from './commits-in-doubt.ts'
 import { answeringPool, identityQuery, type PoolRule, type TransactionName } from './connection.ts'
-import { isUnavailable, sqlState } from './unavailable.ts'
+import { isUnavailable, isWithoutEffect, sqlState } from './unavailable.ts'
 
 const { connectionMs, statementMs, answerMs, connectionLifeMs } = databaseTimeouts
 
-export { isUnavailable, sqlState }
+export { isUnavailable, isWithoutEffect, sqlState }
 
 /** A pool or a transaction of Postgres: every function of `db/` takes one first. */
 export type Db = Knex
@@ -113,10 +113,15 @@ export async function transaction<T>(db: Db, work: (trx: Knex.Transaction) => Pr
 }
 
 /** As `transaction`, for callers that learn its outcome in another way: rejects as soon as the answer to its COMMIT is lost. */
-export async function transactionWithRetries<T>(db: Db, work: (trx: Knex.Transaction) => Promise<T>): Promise<T> {
+export function transactionWithRetries<T>(db: Db, work: (trx: Knex.Transaction) => Promise<T>): Promise<T> {
+  return withRetries(() => db.transaction(work))
+}
+
+/** Repeats a transaction or statement after serialization failures and deadlocks, 3 times. */
+export async function withRetries<T>(work: () => Promise<T>): Promise<T> {
   for (let attempt = 1; ; attempt++) {
     try {
-      return await db.transaction(work)
+      return await work()
     } catch (error) {
       if (attempt > 3 || !retryable.has(sqlState(error))) throw error
     }

@@ -92,20 +92,14 @@ export async function uncountRequest(db: Db, counters: readonly Counter[]): Prom
   await giveOneBack(db, [counters.map(counter => counter.key)])
 }
 
-const take = statement<never>(
-  'limits.take',
-  `insert into rate_limits as r (key, used, window_ends_at) values ($1, 0, now() + make_interval(secs => $2::float8))
-   on conflict (key) do update set window_ends_at = greatest(r.window_ends_at, now()) + make_interval(secs => $2::float8)
-     where greatest(r.window_ends_at, now()) <= now() + make_interval(secs => $2::float8 * ($3::float8 - 1))
-   returning 1`,
-)
+const take = statement<{ taken: boolean }>('limits.take', 'select take_from_bucket($1, $2, $3) as taken')
 
 /**
  * Takes one token from a bucket that holds `burst` and refills by one per `everySeconds`; false when it is empty. A transaction that
- * is rolled back takes nothing. The row's window end is when the bucket will be full again.
+ * is rolled back takes nothing.
  */
 export async function takeFromBucket(db: Db, key: string, { burst, everySeconds }: Bucket): Promise<boolean> {
-  return (await take(db, [key, everySeconds, burst])).length > 0
+  return (await take(db, [key, everySeconds, burst]))[0]?.taken ?? false
 }
 
 /** Deletes counters whose window and block are over. */

@@ -17,3 +17,10 @@ export function isUnavailable(error: unknown): boolean {
     text,
   )
 }
+
+/** True when an error proves that the statement changed nothing: Postgres refused it, or was not reached. */
+export function isWithoutEffect(error: unknown): boolean {
+  const { severity, name, code } = error as { severity?: unknown; name?: unknown; code?: unknown }
+  // A connection that is terminated (FATAL) may have committed before.
+  return severity === 'ERROR' || name === 'KnexTimeoutError' || code === 'ECONNREFUSED' || code === 'ENOENT'
+}

@@ -20,6 +20,8 @@ export const acceptance = {
     answerMs: 5000,
     /** Deadline of the commit, so that its answer still arrives in time. */
     commitMs: 4000,
+    /** Longest wait for the application's row, which a stuck transaction may hold. */
+    lockMs: 2000,
     /** Deadline of the confirmation; it leaves time to check whether another attempt got through. */
     confirmMs: 4700,
   },

@@ -33,6 +33,7 @@ import { DeploySourceCache } from '../api/v2/git/deploy-sources.ts'
 import { PushSlots } from '../api/v2/git/push-slots.ts'
 import { openDatabase } from '../db/database.ts'
 import { readDeploySources } from '../db/deploys/deploy-sources.ts'
+import { pushes } from '../db/git/pushes.ts'
 import { listHosts } from '../db/hosts/hosts.ts'
 import { Notifications } from '../db/notifications.ts'
 import { SegmentIds } from '../db/objects/segment-ids.ts'
@@ -114,6 +115,7 @@ export async function serveApi(config: Config): Promise<void> {
     outcomes: new Outcomes(notifications),
     deploymentNotifications: new RowNotifications(notifications, 'deployments'),
     logSlots: new FairSlots(wholeLogs),
+    pushes: withCrashPoints('pushes', pushes),
     pushSlots: new PushSlots(databasePool),
     patience: commandTimeouts,
     hosts: httpHostReader(db, askHost),

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { confirmOperation, isOperationStored, undoOperation } from '../../db/acceptance.ts'
-import { type Db, isUnavailable, transactionWithRetries } from '../../db/database.ts'
+import { type Db, isUnavailable, isWithoutEffect, transactionWithRetries, withRetries } from '../../db/database.ts'
 import { withTimeout } from '../../lib/async/timeout.ts'
 import { acceptance } from '../../policy/acceptance.ts'
 import { ApiError } from '../../policy/errors.ts'
@@ -34,7 +34,37 @@ export async function accept<T extends Stored>(
   work: (trx: Db) => Promise<T>,
   terms: Terms = {},
 ): Promise<T> {
-  const stored = await commit(services, work, terms)
+  return confirmed(services, await commit(services, work, terms), terms)
+}
+
+/** What one statement stores, and how that is found when its answer is missing. */
+interface StoredAtOnce<T> {
+  /** The operation that it stores. */
+  operationId: string
+  store(): Promise<T>
+  /** Undefined when it cannot be seen. */
+  find(): Promise<T | undefined>
+}
+
+/** As `accept`, for an operation that one statement stores. */
+export async function acceptAtOnce<T extends Stored>(
+  services: Pick<CoreServices, 'db' | 'log'>,
+  { operationId, store, find }: StoredAtOnce<T>,
+  terms: Terms,
+): Promise<T> {
+  const stored = await within(withRetries(store), terms.commitBy ?? Number.POSITIVE_INFINITY).catch(error => {
+    if (isWithoutEffect(error)) throw error
+    return outcomeOf(services, { operationId, find, error }, terms)
+  })
+  return confirmed(services, stored, terms)
+}
+
+/** Lets what is stored start. */
+async function confirmed<T extends Stored>(
+  services: Pick<CoreServices, 'db' | 'log'>,
+  stored: T,
+  terms: Terms,
+): Promise<T> {
   const { operationId } = stored
   if (operationId === undefined) return stored
   const answerBy = terms.answerBy ?? performance.now() + acceptance.confirmMs
@@ -58,9 +88,9 @@ export async function accept<T extends Stored>(
 async function commit<T extends Stored>(
   services: Pick<CoreServices, 'db' | 'log'>,
   work: (trx: Db) => Promise<T>,
-  { commitBy = Number.POSITIVE_INFINITY, answerBy }: Terms,
+  terms: Terms,
 ): Promise<T> {
-  const { db, log } = services
+  const { db } = services
   /** What the transaction stored whose commit is in progress. */
   let committing: T | undefined
   let over = false
@@ -72,24 +102,33 @@ async function commit<T extends Stored>(
       committing = stored
       return stored
     })
-    return await within(committed, commitBy)
+    return await within(committed, terms.commitBy ?? Number.POSITIVE_INFINITY)
   } catch (error) {
     over = true
     const stored = committing
     // Before the commit, or explicitly refused by Postgres: everything is rolled back.
     if (stored?.operationId === undefined || !(error instanceof Late || isUnavailable(error))) throw error
     const { operationId } = stored
-    log.warn({ err: error, operationId }, 'the answer to a commit is missing')
-    const isVisible = async () => (await isOperationStored(db, operationId)) || undefined
-    if (await poll(isVisible, Math.min(answerBy ?? Number.POSITIVE_INFINITY, performance.now() + acceptance.lookMs)))
-      return stored
-    void undoSoon(db, operationId).catch(failure(services, operationId))
-    throw error
+    const find = async () => ((await isOperationStored(db, operationId)) ? stored : undefined)
+    return outcomeOf(services, { operationId, find, error }, terms)
   }
 }
 
+/** Resolves to what is stored, although the answer to its commit is missing. Rejects with `error`, and undoes what arrives later. */
+async function outcomeOf<T>(
+  services: Pick<CoreServices, 'db' | 'log'>,
+  { operationId, find, error }: { operationId: string; find: () => Promise<T | undefined>; error: unknown },
+  { answerBy = Number.POSITIVE_INFINITY }: Terms,
+): Promise<T> {
+  services.log.warn({ err: error, operationId }, 'the answer to a commit is missing')
+  const stored = await poll(find, Math.min(answerBy, performance.now() + acceptance.lookMs))
+  if (stored) return stored
+  void undoSoon(services.db, operationId).catch(failure(services, operationId))
+  throw error
+}
+
 /** Repeats a query until it has an answer; undefined when there was none in time. Rejects when Postgres refuses the query. */
-async function poll(query: () => Promise<boolean | undefined>, by: number): Promise<boolean | undefined> {
+async function poll<T>(query: () => Promise<T | undefined>, by: number): Promise<T | undefined> {
   for (;;) {
     const answer = await within(query(), Math.min(by, performance.now() + acceptance.tryMs)).catch(error => {
       if (!(error instanceof Late) && !isUnavailable(error)) throw error

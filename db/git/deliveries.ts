@@ -1,11 +1,9 @@
 import type { ReadDelivery } from '../../policy/git/webhooks/deliveries.ts'
-import type { Push } from '../../policy/git/webhooks/pushes.ts'
 import type { WebhookReply } from '../../policy/git/webhooks/replies.ts'
 import { newId } from '../../policy/ids.ts'
-import { type Bucket, scaledBucket, webhookBucket } from '../../policy/limits.ts'
+import { scaledBucket, webhookBucket } from '../../policy/limits.ts'
 import { retentionTimes } from '../../policy/retention.ts'
 import type { Db } from '../database.ts'
-import { lockForDeploy, queueLockedDeploy } from '../deploys/deploys.ts'
 import { deleteExpired } from '../expired-rows.ts'
 import { takeFromBucket } from '../limits.ts'
 import { statement } from '../statement.ts'
@@ -15,69 +13,14 @@ export interface DeliverySource {
   webhookId: string | null
   /** Hash of the address that it was sent to: a webhook's address may change while a delivery arrives. */
   addressHash?: Buffer
-  /** Whether the delivery is valid under the webhook's current secret, given sealed: it may change while a delivery arrives. */
-  isSignedFor?(sealed: Buffer | null): boolean
+  /** The sealed secret that it was checked with; null = signatures were not checked. */
+  sealedSecret?: Buffer | null
+  /** Whether the delivery is also valid under this sealed secret: the webhook's may change while a delivery arrives. */
+  isSignedFor?(sealed: Buffer): boolean
   appId: string
   ownerId: string
   /** The setting RATE_LIMIT_SCALE. */
   limitScale: number
-}
-
-export interface PushDelivery extends DeliverySource {
-  delivery: ReadDelivery
-  push: Push
-  restart: boolean
-}
-
-export type PushOutcome =
-  /** `position` 1 = next. */
-  | { kind: 'queued'; operationId: string; deploymentId: string; position: number }
-  | { kind: 'duplicate'; operationId?: string; deploymentId: string }
-  /** Webhook or application were deleted meanwhile, or the webhook has another address. */
-  | { kind: 'gone'; operationId?: undefined }
-  /** The webhook has another secret by now. */
-  | { kind: 'unsigned'; operationId?: undefined }
-  | { kind: 'full'; operationId?: undefined; waitSeconds: number }
-
-/**
- * Queues the deployment and operation of a push, once per delivery id, and counts the delivery; to be called in a transaction, which
- * `recordPush` completes. A repeated delivery names its operation where that is not confirmed yet.
- */
-export async function queuePush(trx: Db, push: PushDelivery): Promise<PushOutcome> {
-  // The lock of the application's row serializes concurrent copies of one delivery.
-  if (!(await lockForDeploy(trx, push.appId))) return { kind: 'gone' }
-  const [stored] = await look(trx, lookValues(push, push.delivery.deliveryId))
-  if (stored?.deployment_id) {
-    const operationId = stored.accepting ?? undefined
-    return { kind: 'duplicate', deploymentId: stored.deployment_id, operationId }
-  }
-  if (!stored?.live) return { kind: 'gone' }
-  if (push.isSignedFor?.(stored.secret_sealed) === false) return { kind: 'unsigned' }
-  const bucket = scaledBucket(webhookBucket, push.limitScale)
-  if (!(await takeFromBucket(trx, bucketKey(push), bucket))) return full(bucket)
-  const { operationId, deploymentId, position } = await queueLockedDeploy(trx, {
-    appId: push.appId,
-    ownerId: push.ownerId,
-    actor: push.ownerId,
-    trigger: push.webhookId === null ? 'app' : 'webhook',
-    revision: push.push.commit,
-    cloneUrl: push.push.cloneUrl,
-    branch: push.push.branch,
-    restart: push.restart,
-    accepting: true,
-  })
-  return { kind: 'queued', operationId, deploymentId, position }
-}
-
-/** Records the delivery of a push that `queuePush` has queued, with the reply that it gets; in the same transaction. */
-export async function recordPush(
-  trx: Db,
-  push: PushDelivery,
-  deploymentId: string,
-  reply: WebhookReply,
-): Promise<void> {
-  const row = rowOf(push, push.delivery, 'queued', reply, deploymentId)
-  await insertQueued(trx, [...row, push.webhookId, new URL(push.push.cloneUrl).origin])
 }
 
 /** The deployment of a delivery, once it is confirmed. */
@@ -86,19 +29,24 @@ export async function deploymentOfDelivery(
   source: DeliverySource,
   deliveryId: string,
 ): Promise<string | undefined> {
-  const [stored] = await look(db, lookValues(source, deliveryId))
-  return stored?.accepting ? undefined : (stored?.deployment_id ?? undefined)
+  const [stored] = await look(db, [sourceOf(source), deliveryId, source.appId])
+  return stored?.deployment_id
 }
 
-/** Stores a delivery that deployed nothing, for the application's list, and counts it. False when the sender exceeds its rate. */
+/**
+ * Stores a delivery that deployed nothing, for the application's list, and counts it unless that was done. False when the sender exceeds
+ * its rate.
+ */
 export async function recordDelivery(
   db: Db,
   source: DeliverySource,
   delivery: ReadDelivery,
   reply: WebhookReply,
+  isCounted = false,
 ): Promise<boolean> {
-  if (!(await takeFromBucket(db, bucketKey(source), scaledBucket(webhookBucket, source.limitScale)))) return false
-  await insert(db, rowOf(source, delivery, reply.status === 202 ? 'ignored' : 'refused', reply, null))
+  if (!isCounted && !(await takeFromBucket(db, bucketKey(source), scaledBucket(webhookBucket, source.limitScale))))
+    return false
+  await insert(db, rowOf(source, delivery, reply.status === 202 ? 'ignored' : 'refused', reply))
   await trim(db, [sourceOf(source), retentionTimes.refusedDeliveries])
   return true
 }
@@ -144,23 +92,12 @@ export function sweepDeliveries(db: Db): Promise<number> {
   })
 }
 
-interface StoredDelivery {
-  deployment_id: string | null
-  /** Its operation, while that is not confirmed. */
-  accepting: string | null
-  live: boolean
-  secret_sealed: Buffer | null
-}
-
-const look = statement<StoredDelivery>(
+const look = statement<{ deployment_id: string }>(
   'deliveries.look',
-  `select d.deployment_id,
-          (select o.id from deployments p join operations o on o.id = p.operation_id
-            where p.id = d.deployment_id and o.state = 'accepting') as accepting,
-          $4::text is null or w.id is not null as live, w.secret_sealed
-     from (select 1) as one
-     left join git_webhooks w on w.id = $4 and w.address_hash = $5
-     left join webhook_deliveries d on d.source = $1 and d.delivery_id = $2 and d.app_id = $3 and d.verdict in ('queued', 'superseded')`,
+  `select w.deployment_id
+     from webhook_deliveries w left join deployments d on d.id = w.deployment_id left join operations o on o.id = d.operation_id
+    where w.source = $1 and w.delivery_id = $2 and w.app_id = $3 and w.verdict in ('queued', 'superseded')
+      and o.state is distinct from 'accepting'`,
 )
 
 const columns = [
@@ -175,16 +112,11 @@ const columns = [
   'verdict',
   'reply_status',
   'reply_text',
-  'deployment_id',
 ] as const
 
-const insertion = `insert into webhook_deliveries (${columns.join(', ')}) values (${columns.map((_, i) => `$${i + 1}`).join(', ')})`
-const insert = statement<never>('deliveries.insert', insertion)
-
-/** The first queued push binds the webhook's token to its host. */
-const insertQueued = statement<never>(
-  'deliveries.insert-queued',
-  `with bound as (update git_webhooks set token_host = $14 where id = $13 and token_host is null) ${insertion}`,
+const insert = statement<never>(
+  'deliveries.insert',
+  `insert into webhook_deliveries (${columns.join(', ')}) values (${columns.map((_, i) => `$${i + 1}`).join(', ')})`,
 )
 
 const trim = statement<never>(
@@ -197,40 +129,14 @@ const trim = statement<never>(
 function rowOf(
   source: DeliverySource,
   { deliveryId, provider, event, branch, commit }: ReadDelivery,
-  verdict: DeliveryRow['verdict'],
+  verdict: 'ignored' | 'refused',
   { status, text }: WebhookReply,
-  deploymentId: string | null,
 ): unknown[] {
-  const { appId } = source
-  return [
-    newId(),
-    appId,
-    sourceOf(source),
-    deliveryId,
-    provider,
-    event,
-    branch,
-    commit,
-    verdict,
-    status,
-    text,
-    deploymentId,
-  ]
+  return [newId(), source.appId, sourceOf(source), deliveryId, provider, event, branch, commit, verdict, status, text]
 }
 
-const lookValues = (source: DeliverySource, deliveryId: string) => [
-  sourceOf(source),
-  deliveryId,
-  source.appId,
-  source.webhookId,
-  source.addressHash ?? null,
-]
+/** What delivery ids are unique for. */
+export const sourceOf = ({ webhookId }: DeliverySource): string => (webhookId === null ? 'app' : `webhook:${webhookId}`)
 
-const sourceOf = ({ webhookId }: DeliverySource): string => (webhookId === null ? 'app' : `webhook:${webhookId}`)
-
-const bucketKey = (source: DeliverySource): string => `git.webhook/${source.webhookId ?? source.appId}`
-
-const full = ({ everySeconds }: Bucket): PushOutcome => ({
-  kind: 'full',
-  waitSeconds: Math.max(1, Math.ceil(everySeconds)),
-})
+/** The bucket that limits a sender. */
+export const bucketKey = (source: DeliverySource): string => `git.webhook/${source.webhookId ?? source.appId}`

@@ -110,8 +110,9 @@ export interface FoundWebhook {
   appId: string
   ownerId: string
   secret: string | null
-  /** Whether a signature with this secret is also valid for the row's current secret, given sealed; null = signatures are not checked. */
-  isSignedFor(sealed: Buffer | null): boolean
+  sealedSecret: Buffer | null
+  /** Whether a signature with this secret is also valid for the row's current secret, given sealed. */
+  isSignedFor(sealed: Buffer): boolean
 }
 
 interface WebhookRow {
@@ -133,11 +134,9 @@ export async function findWebhook(db: Db, keys: SealKeys, address: string): Prom
   const addressHash = credentialHash(address)
   const [row] = await byAddress(db, [addressHash])
   if (!row) return undefined
-  const { secret_sealed: before } = row
-  const secretIn = (sealed: Buffer | null) => sealed && unseal(keys, sealed, webhookBinding(row.app_id, 'secret'))
-  const secret = secretIn(before)
-  // The same secret may have been sealed again with another key.
-  const isSignedFor = (now: Buffer | null) =>
-    now === null || (before !== null && (now.equals(before) || secretIn(now) === secret))
-  return { id: row.id, addressHash, appId: row.app_id, ownerId: row.owner_id, secret, isSignedFor }
+  const { secret_sealed: sealedSecret } = row
+  const secretIn = (sealed: Buffer) => unseal(keys, sealed, webhookBinding(row.app_id, 'secret'))
+  const secret = sealedSecret && secretIn(sealedSecret)
+  const isSignedFor = (now: Buffer) => secret !== null && secretIn(now) === secret
+  return { id: row.id, addressHash, appId: row.app_id, ownerId: row.owner_id, secret, sealedSecret, isSignedFor }
 }

@@ -30,7 +30,7 @@ test('after an API is killed during a commit only confirmed operations start, an
     })
     const api = { ...platform.api, ...actors(url), url, lanes: new ScriptedLanes(platform.db) }
     const request = await new KindRequest(kind, line, api).begin()
-    const trap = what === 'the commit' ? storing : confirming(kind)
+    const trap = what === 'the commit' ? storing(kind) : confirming(kind)
     const sprung = line.trap({ ...trap, manner: 'held', loss })
     const sent = t.throwsAsync(request.send(), undefined, `${kind}: nobody answers`)
     await sprung

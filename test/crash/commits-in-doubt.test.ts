@@ -66,7 +66,7 @@ for (const [manner, loss, status] of fates) {
   test.serial(`a commit that is ${how} is answered ${status}, and that is the truth`, t =>
     everyKind(t, async request => {
       if (status === 200) Object.assign(acceptance, patient, { push: patientPush })
-      const answer = await trapped(t, request, { ...storing, manner, loss })
+      const answer = await trapped(t, request, { ...storing(request.kind), manner, loss })
       t.is(answer.status, status, `${request.kind}: ${answer.text}`)
       // What was held arrives now, when the answer is long given.
       await request.line.release()
@@ -98,7 +98,7 @@ test.serial(
   'a commit whose answer is lost and whose outcome cannot be read is answered 503, and nothing ever happens',
   t =>
     everyKind(t, async request => {
-      const answer = await alone(t, request, storing)
+      const answer = await alone(t, request, storing(request.kind))
       t.is(answer.status, 503, `${request.kind}: ${answer.text}`)
       t.is((await request.operations())[0]?.state, 'accepting', 'it is stored')
       request.line.admit(true)
@@ -112,7 +112,7 @@ test.serial(
     everyKind(t, async request => {
       if (!answeredImmediately.includes(request.kind)) return
       Object.assign(acceptance, { push: { ...patientPush, confirmMs: product.push.confirmMs } })
-      const answer = await alone(t, request, { ...confirming(request.kind) })
+      const answer = await alone(t, request, confirming(request.kind))
       t.is(answer.status, 200, `${request.kind}: ${answer.text}`)
       request.line.admit(true)
       await request.confirmed()
@@ -126,7 +126,7 @@ test.serial(
     everyKind(t, async request => {
       Object.assign(acceptance, patient, { push: patientPush })
       const second = request.line
-        .trap({ ...storing, manner: 'cut', loss: 'answered' })
+        .trap({ ...storing(request.kind), manner: 'cut', loss: 'answered' })
         .then(() => request.line.trap({ ...confirming(request.kind), manner: 'cut', loss: 'lost' }))
       let sprung = false
       void second.then(() => {

@@ -136,7 +136,7 @@ test.serial(
       })
     const requests = await prepared(apis)
     Object.assign(acceptance, { push: { ...product.push, answerMs: 60_000, commitMs: 60_000 } })
-    const held = requests.map(({ line }) => line.trap({ ...storing, manner: 'held', loss: 'answered' }))
+    const held = requests.map(({ kind, line }) => line.trap({ ...storing(kind), manner: 'held', loss: 'answered' }))
     const sent = requests.map(request => request.send())
     await Promise.all(held)
     await away()

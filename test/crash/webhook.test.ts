@@ -8,8 +8,9 @@ test.after.always('stop the git server', () => git.stop())
 const started = testPlatform({ settings: { GIT_ALLOWED_HOSTS: git.host } })
 
 for (const at of [
-  { point: 'db.transaction:before', stored: false },
-  { point: 'db.transaction:after', stored: true },
+  { point: 'pushes.store:before', stored: false },
+  { point: 'pushes.store:after', stored: true },
+  { point: 'pushes.confirm:after', stored: true },
   { point: 'lanes.wake:before', stored: true },
 ])
   test.serial(`the API dies of a push at ${at.point}: delivered again, it is one deployment`, async t => {

@@ -1,9 +1,10 @@
 import { randomUUID } from 'node:crypto'
 import test from 'ava'
-import { confirmOperation, confirmPush, undoOperation, undoUnconfirmed } from '../../db/acceptance.ts'
+import { confirmOperation, undoOperation, undoUnconfirmed } from '../../db/acceptance.ts'
 import { findApp, listApps, loadApp, recordDesiredState, usedMemoryMb } from '../../db/apps/apps.ts'
 import { transaction } from '../../db/database.ts'
 import { queueDeploy } from '../../db/deploys/deploys.ts'
+import { pushes } from '../../db/git/pushes.ts'
 import { claimIdempotencyKey, releaseIdempotencyKey, storeAnswer } from '../../db/idempotency.ts'
 import {
   claimNextOperation,
@@ -167,8 +168,8 @@ test.serial('of two pushes to a branch the newer one wins, in either order of co
       }),
     )
   const [older, newer] = [(await push())!, (await push())!]
-  t.true(await confirmPush(db, app.id, newer.operationId))
-  t.true(await confirmPush(db, app.id, older.operationId), 'it is superseded, and told so')
+  t.true(await pushes.confirm(db, app.id, newer.operationId))
+  t.true(await pushes.confirm(db, app.id, older.operationId), 'it is superseded, and told so')
   const reported = { state: 'error', code: 'DEPLOY_SUPERSEDED', superseded_by: newer.deploymentId }
   t.like(await db('deployments').where({ id: older.deploymentId }).first(), reported)
   t.is((await claimNextOperation(db, { type: 'app', id: app.id }))?.id, newer.operationId)
@@ -176,8 +177,8 @@ test.serial('of two pushes to a branch the newer one wins, in either order of co
 
   const [lost, last] = [(await push())!, (await push())!]
   t.true(await undoOperation(db, lost.operationId))
-  t.false(await confirmPush(db, app.id, lost.operationId))
-  t.true(await confirmPush(db, app.id, last.operationId))
+  t.false(await pushes.confirm(db, app.id, lost.operationId))
+  t.true(await pushes.confirm(db, app.id, last.operationId))
 })
 
 test.serial('a command that was not claimed in time never runs, and cancels nothing', async t => {

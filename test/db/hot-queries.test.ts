@@ -1,5 +1,4 @@
 import test from 'ava'
-import pg from 'pg'
 import { undoUnconfirmed } from '../../db/acceptance.ts'
 import { findUserByEmail, findUserByKeyHash, findUserBySession } from '../../db/accounts/accounts.ts'
 import { listOverdueDowngrades } from '../../db/accounts/downgrades.ts'
@@ -17,7 +16,8 @@ import { queueSnapshotWarnings } from '../../db/databases/database-warnings.ts'
 import * as databases from '../../db/databases/databases.ts'
 import { listDeployments } from '../../db/deploys/deployment-history.ts'
 import { queueDeploy } from '../../db/deploys/deploys.ts'
-import { listDeliveries, type PushDelivery, queuePush, recordPush } from '../../db/git/deliveries.ts'
+import { listDeliveries } from '../../db/git/deliveries.ts'
+import { type PushDelivery, pushes } from '../../db/git/pushes.ts'
 import { ranInEarlierBoot } from '../../db/hosts/host-boots.ts'
 import { chores } from '../../db/housekeeping.ts'
 import { reclaimIdleUploads, removeExpiredObjects } from '../../db/objects/object-ends.ts'
@@ -40,10 +40,11 @@ import { findLastRestore } from '../../db/snapshots/restores.ts'
 import { listSnapshots, listSnapshotsOfOwner, queueSnapshot } from '../../db/snapshots/snapshots.ts'
 import { defaultPlans as plans } from '../../policy/accounts/plans.ts'
 import { endNotices } from '../../policy/accounts/suspension.ts'
+import { newId } from '../../policy/ids.ts'
 import { upkeepTimes } from '../../policy/objects/blob-upkeep.ts'
 import { retentionSettings } from '../../policy/retention.ts'
 import { accountOf, fillMany, idOf } from '../kit/rows/many-rows.ts'
-import { plansOf, pretendLarger, statementsOf } from '../kit/rows/plans-of.ts'
+import { plansOf, pretendLarger } from '../kit/rows/plans-of.ts'
 import { configFile, plansOfMemory, rows } from '../kit/rows/rows.ts'
 import { testDatabase } from '../kit/servers/database.ts'
 
@@ -111,12 +112,13 @@ const hot: Record<string, Hot | Hot['run']> = {
   },
   'a push is stored': async db => {
     const push: PushDelivery = {
-      ...{ webhookId: null, appId, ownerId, limitScale: 1, restart: true },
+      ...{ webhookId: null, appId, ownerId, limitScale: 1, restart: true, deploymentId: newId(), operationId: newId() },
       push: { kind: 'push', branch: 'main', commit: 'f'.repeat(40), cloneUrl: 'https://git.example.org/ana/shop.git' },
       delivery: { ...found.delivery, verdict: { kind: 'ignored', status: 202, reason: '' } },
     }
-    const queued = await queuePush(db, push)
-    if (queued.kind === 'queued') await recordPush(db, push, queued.deploymentId, { status: 200, text: 'queued' })
+    await pushes.store(db, push)
+    await pushes.find(db, push.operationId)
+    await pushes.confirm(db, appId, push.operationId)
   },
   'a snapshot is queued': db =>
     queueSnapshot(db, { appId: idOf('app', 8), ownerId: accountOf(8), actor: 'platform', origin: 'manual', plans }),
@@ -222,11 +224,8 @@ test.before('an installation that seems large', async t => {
 for (const [what, query] of Object.entries(hot)) {
   const { run, readsAll = false } = typeof query === 'function' ? { run: query } : query
   test.serial(`at a million rows: ${what}`, async t => {
-    const { db, url } = await database
-    const sent = await statementsOf(() => run(db))
-    const client = new pg.Client({ connectionString: url })
-    await client.connect()
-    const plans = await plansOf(client, sent).finally(() => client.end())
+    const { url } = await database
+    const plans = await plansOf(url, run)
     t.true(plans.length > 0)
     for (const { text, scanned, cost } of plans) {
       const wrong = scanned.filter(table => grows.includes(table) || (!readsAll && thousands.includes(table)))
@@ -235,6 +234,14 @@ for (const [what, query] of Object.entries(hot)) {
     }
   })
 }
+
+test.serial('a statement inside a function is judged too', async t => {
+  const { db, url } = await database
+  await db.raw(`create function reads_all() returns bigint language plpgsql as $$
+    begin return (select count(*) from operations where message = 'x'); end $$`)
+  const plans = await plansOf(url, db => db.raw('select reads_all()'))
+  t.true(plans.some(({ scanned }) => scanned.includes('operations')))
+})
 
 test('every statement is in the list', t => {
   t.is(Object.keys(hot).length, 112)

@@ -57,8 +57,9 @@ for (const points of portions(undoPoints))
   })
 
 for (const at of [
-  { point: 'db.transaction:before', stored: false },
-  { point: 'db.transaction:after', stored: true },
+  { point: 'pushes.store:before', stored: false },
+  { point: 'pushes.store:after', stored: true },
+  { point: 'pushes.confirm:after', stored: true },
   { point: 'lanes.wake:before', stored: true },
 ])
   test.serial(`the API during a push: ${at.point}`, async t => {

@@ -7,7 +7,7 @@ import { unknownReply, verdictReply, type WebhookReply } from '../../../policy/g
 import { BodyBudget } from '../../http/body-budget.ts'
 import { endpoint } from '../../pipeline/endpoint.ts'
 import type { Services } from '../../services.ts'
-import { acceptDelivery, deliveryErrors, refusalText, storePush, textReply } from './git-deliveries.ts'
+import { acceptDelivery, acceptPush, deliveryErrors, refusalText, textReply } from './git-deliveries.ts'
 
 const budget = new BodyBudget(bodyBudgets.gitApp)
 
@@ -64,7 +64,7 @@ async function deploy(
   const app = await findAppOfPush(services.db, { installationId, repositoryId, branch })
   if (!app) return verdictReply('ignored', 202, `no application is linked to the branch ${branch} of this repository`)
   const source = { webhookId: null, appId: app.id, ownerId: app.ownerId, limitScale: services.config.rateLimitScale }
-  return storePush(source, delivery, { restart: true, spentMs: performance.now() - startedAt }, services)
+  return acceptPush(source, delivery, { restart: true, spentMs: performance.now() - startedAt }, services)
 }
 
 /** Unlinks what the installation no longer covers. A repeated event changes nothing. */

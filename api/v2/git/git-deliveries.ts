@@ -1,13 +1,7 @@
-import { confirmPush } from '../../../db/acceptance.ts'
 import type { Db } from '../../../db/database.ts'
-import {
-  type DeliverySource,
-  deploymentOfDelivery,
-  type PushDelivery,
-  queuePush,
-  recordDelivery,
-  recordPush,
-} from '../../../db/git/deliveries.ts'
+import { tooManyWaiting } from '../../../db/deploys/deploys.ts'
+import { type DeliverySource, deploymentOfDelivery, recordDelivery } from '../../../db/git/deliveries.ts'
+import type { PushOutcome } from '../../../db/git/pushes.ts'
 import { ignoreError } from '../../../lib/async/ignore-error.ts'
 import { acceptance } from '../../../policy/acceptance.ts'
 import { freeBodyBytes, maxDeliveryBytes, unsignedDeliveries } from '../../../policy/body-budgets.ts'
@@ -16,19 +10,19 @@ import type { ReadDelivery } from '../../../policy/git/webhooks/deliveries.ts'
 import {
   duplicateReply,
   fullReply,
-  queuedReply,
   unavailableReply,
   unknownReply,
   unsignedVerdict,
   verdictReply,
   type WebhookReply,
 } from '../../../policy/git/webhooks/replies.ts'
+import { newId } from '../../../policy/ids.ts'
 import { networkOf } from '../../http/address.ts'
 import { inviteBody, readBody } from '../../http/body.ts'
 import type { BodyBudget } from '../../http/body-budget.ts'
 import type { Exchange } from '../../http/exchange.ts'
 import { failure, type Reply } from '../../http/respond.ts'
-import { accept, within } from '../../pipeline/acceptance.ts'
+import { acceptAtOnce, within } from '../../pipeline/acceptance.ts'
 import type { Services } from '../../services.ts'
 import { wakeLane } from '../apps/command.ts'
 
@@ -92,27 +86,34 @@ export async function acceptDelivery<T>(
   }
 }
 
-/** Nothing is deployed, so the answer does not depend on whether the delivery could be recorded. */
 export async function recordIgnoredDelivery(
   source: DeliverySource,
   delivery: ReadDelivery,
-  { db, log }: Services,
+  services: Services,
 ): Promise<WebhookReply> {
   const { kind, status, reason } = delivery.verdict as Exclude<ReadDelivery['verdict'], { kind: 'push' }>
   const reply = verdictReply(kind, status, reason)
-  const recorded = await within(
-    recordDelivery(db, source, delivery, reply),
-    performance.now() + acceptance.push.answerMs,
-  ).catch(err => {
-    log.warn({ err, app: source.appId }, 'a delivery that deployed nothing was not recorded')
-    return true
-  })
-  if (!recorded) throw tooMany()
+  const by = performance.now() + acceptance.push.answerMs
+  if (!(await record(source, delivery, reply, { by }, services))) throw tooMany()
   return reply
 }
 
+/** False: the sender exceeds its rate. Nothing is deployed, so the answer does not depend on whether the delivery could be recorded. */
+async function record(
+  source: DeliverySource,
+  delivery: ReadDelivery,
+  reply: WebhookReply,
+  { by, isCounted = false }: { by: number; isCounted?: boolean },
+  { db, log }: Services,
+): Promise<boolean> {
+  return within(recordDelivery(db, source, delivery, reply, isCounted), by).catch(err => {
+    log.warn({ err, app: source.appId }, 'a delivery that deployed nothing was not recorded')
+    return true
+  })
+}
+
 /** Stores a push as a deploy and wakes its lane. One that could not be stored is answered 503, and may be sent again. */
-export async function storePush(
+export async function acceptPush(
   source: DeliverySource,
   delivery: ReadDelivery,
   { restart, spentMs }: { restart: boolean; spentMs: number },
@@ -120,46 +121,34 @@ export async function storePush(
 ): Promise<WebhookReply> {
   if (delivery.verdict.kind !== 'push') return unavailableReply
   const startedAt = performance.now() - spentMs
-  const push = { ...source, delivery, push: delivery.verdict, restart }
+  const { db, pushes } = services
+  const [deploymentId, operationId] = [newId(), newId()]
+  const push = { ...source, delivery, push: delivery.verdict, restart, deploymentId, operationId }
   const terms = {
     commitBy: startedAt + acceptance.push.commitMs,
     answerBy: startedAt + acceptance.push.confirmMs,
-    confirm: (db: Db, operationId: string) => confirmPush(db, source.appId, operationId),
+    confirm: (_: Db, operationId: string) => pushes.confirm(db, source.appId, operationId),
   }
   /** Whatever became of this attempt: a delivery that another attempt has stored is a duplicate, if that can be found out in time. */
   const duplicateOrUnavailable = async (): Promise<WebhookReply> => {
-    const stored = deploymentOfDelivery(services.db, source, delivery.deliveryId)
+    const stored = deploymentOfDelivery(db, source, delivery.deliveryId)
     const deploymentId = await within(stored, startedAt + acceptance.push.answerMs).catch(
       ignoreError('the provider delivers it again'),
     )
     return deploymentId ? duplicateReply(deploymentId) : unavailableReply
   }
-  /** The count is rolled back with its transaction: without this, such deliveries would cost nothing and be listed nowhere. */
-  const recordFull = async (err: unknown): Promise<never> => {
-    if (isTooMany(err))
-      await within(
-        recordDelivery(services.db, source, delivery, fullReply),
-        startedAt + acceptance.push.answerMs,
-      ).catch(err =>
-        services.log.warn(
-          { err, app: source.appId },
-          'a delivery that found too many deploys waiting was not recorded',
-        ),
-      )
-    throw err
-  }
   const leave = await services.pushSlots.enter(source, terms.commitBy)
   if (!leave) return duplicateOrUnavailable()
   try {
-    const stored = await accept(services, trx => storeWithReply(trx, push), terms)
-      .finally(leave)
-      .catch(recordFull)
-    if (stored.kind === 'full') throw tooMany(stored.waitSeconds)
-    if (stored.kind === 'gone') return unknownReply
-    if (stored.kind === 'unsigned')
-      return recordIgnoredDelivery(source, { ...delivery, verdict: unsignedVerdict }, services)
-    wakeLane(services, { id: source.appId, owner_id: source.ownerId })
-    return stored.kind === 'duplicate' ? duplicateReply(stored.deploymentId) : stored.reply
+    const find = () => pushes.find(db, operationId)
+    const store = () => pushes.store(db, push)
+    const stored = await acceptAtOnce<PushOutcome>(services, { operationId, store, find }, terms).finally(leave)
+    if (stored.kind === 'crowded') {
+      const by = startedAt + acceptance.push.answerMs
+      await record(source, delivery, fullReply, { by, isCounted: true }, services)
+      throw tooManyWaiting(stored.waiting)
+    }
+    return await replyTo(stored, source, delivery, services)
   } catch (err) {
     if (isTooMany(err)) throw err
     services.log.error({ err, app: source.appId }, 'a push could not be stored')
@@ -167,14 +156,18 @@ export async function storePush(
   }
 }
 
-/** The reply names the place in the queue, and is stored with the delivery: owners see what their provider was answered. */
-async function storeWithReply(trx: Db, push: PushDelivery) {
-  const outcome = await queuePush(trx, push)
-  if (outcome.kind !== 'queued') return outcome
-  const { deploymentId, position } = outcome
-  const reply = queuedReply({ ...push.push, deploymentId, position })
-  await recordPush(trx, push, deploymentId, reply)
-  return { ...outcome, reply }
+async function replyTo(
+  stored: Exclude<PushOutcome, { kind: 'crowded' }>,
+  source: DeliverySource,
+  delivery: ReadDelivery,
+  services: Services,
+): Promise<WebhookReply> {
+  if (stored.kind === 'full') throw tooMany(stored.waitSeconds)
+  if (stored.kind === 'gone') return unknownReply
+  if (stored.kind === 'unsigned')
+    return recordIgnoredDelivery(source, { ...delivery, verdict: unsignedVerdict }, services)
+  wakeLane(services, { id: source.appId, owner_id: source.ownerId })
+  return stored.kind === 'duplicate' ? duplicateReply(stored.deploymentId) : stored.reply
 }
 
 const isTooMany = (err: unknown): boolean => err instanceof ApiError && err.code === 'KEEP_CALM'

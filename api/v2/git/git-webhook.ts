@@ -10,10 +10,10 @@ import { endpoint } from '../../pipeline/endpoint.ts'
 import type { Services } from '../../services.ts'
 import {
   acceptDelivery,
+  acceptPush,
   deliveryErrors,
   recordIgnoredDelivery,
   refusalText,
-  storePush,
   textReply,
 } from './git-deliveries.ts'
 
@@ -54,13 +54,14 @@ export const receivePush = endpoint({
     const source = sourceOf(webhook, services)
     if (delivery.verdict.kind !== 'push') return textReply(await recordIgnoredDelivery(source, delivery, services))
     const restart = query.restart !== 'false' && query.restart !== '0'
-    return textReply(await storePush(source, delivery, { restart, spentMs }, services))
+    return textReply(await acceptPush(source, delivery, { restart, spentMs }, services))
   },
 })
 
 const sourceOf = ({ id, ...webhook }: FoundWebhook, { config }: Services): DeliverySource => ({
   webhookId: id,
   addressHash: webhook.addressHash,
+  sealedSecret: webhook.sealedSecret,
   isSignedFor: webhook.isSignedFor,
   appId: webhook.appId,
   ownerId: webhook.ownerId,

@@ -4,14 +4,6 @@ export interface WebhookReply {
   text: string
 }
 
-export interface QueuedPush {
-  deploymentId: string
-  commit: string
-  branch: string
-  /** 1 = next. */
-  position: number
-}
-
 /** The reply when nothing was deployed, for any reason; only 200 means that a deploy is stored. */
 export const verdictReply = (
   kind: 'ignored' | 'skipped' | 'refused',
@@ -29,9 +21,13 @@ export const unsignedVerdict = {
   reason: 'the signature is missing or wrong',
 } as const
 
-export const queuedReply = ({ deploymentId, commit, branch, position }: QueuedPush): WebhookReply => ({
+/** The reply to a push that is stored. Its place in the queue, 1 = next, is known only then, and stands between both texts. */
+export const queuedReply = (push: { deploymentId: string; commit: string; branch: string }) => ({
   status: 200,
-  text: `queued: deployment ${deploymentId} of commit ${commit.slice(0, 7)} on ${branch}, place ${position} in the queue`,
+  aroundPlace: [
+    `queued: deployment ${push.deploymentId} of commit ${push.commit.slice(0, 7)} on ${push.branch}, place `,
+    ' in the queue',
+  ] as const,
 })
 
 export const duplicateReply = (deploymentId: string): WebhookReply => ({

@@ -31,7 +31,7 @@ test('a commit that arrives after its refusal is undone immediately by the proce
     if (/^select "kind", "target_type", "target_id" from "operations"/.test(sql)) looked++
     if (/^delete from "operations"/.test(sql)) removed++
   })
-  const sprung = line.trap({ ...storing, manner: 'held', loss: 'lost' })
+  const sprung = line.trap({ ...storing('stop'), manner: 'held', loss: 'lost' })
   const wish = { targetId: app.id, kind: 'stop', ownerId, actor: ownerId, accepting: true } as const
   const asked = accept({ db, log: pino({ level: 'silent' }) }, async trx => ({
     operationId: (await enqueueOperation(trx, wish)).id,

@@ -37,6 +37,7 @@ import type { Db } from '../../../db/database.ts'
 import type { DatabaseCreation } from '../../../db/databases/database-creation.ts'
 import type { DatabaseRow } from '../../../db/databases/databases.ts'
 import { readDeploySources } from '../../../db/deploys/deploy-sources.ts'
+import { pushes } from '../../../db/git/pushes.ts'
 import { registerHost } from '../../../db/hosts/hosts.ts'
 import { Notifications } from '../../../db/notifications.ts'
 import { SegmentIds } from '../../../db/objects/segment-ids.ts'
@@ -204,6 +205,7 @@ export async function openApiFor(
     outcomes: new Outcomes(notifications),
     deploymentNotifications: new RowNotifications(notifications, 'deployments'),
     logSlots: new FairSlots(wholeLogs),
+    pushes,
     pushSlots: new PushSlots(config.databasePool),
     patience: commandTimeouts,
     rates,

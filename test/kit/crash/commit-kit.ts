@@ -31,12 +31,16 @@ const kinds = [
 ] as const
 export type Kind = (typeof kinds)[number]
 
-/** The commit that stores a request. */
-export const storing: Pick<Trap, 'at' | 'after'> = { at: /COMMIT;/, after: /insert into "operations"|deploys\.write/ }
+type Message = Pick<Trap, 'at' | 'after'>
 
-/** What lets it begin: a statement; of a push, a commit. */
-export const confirming = (kind: Kind): Pick<Trap, 'at' | 'after'> =>
-  kind === 'push' ? { at: /COMMIT;/, after: /deploys\.settle/ } : { at: /acceptance\.confirm/ }
+/** What stores a request: a commit; of a push, a statement. */
+export const storing = (kind: Kind): Message =>
+  kind === 'push' ? { at: /pushes\.store/ } : { at: /COMMIT;/, after: /insert into "operations"|deploys\.write/ }
+
+/** The statement that lets it begin. */
+export const confirming = (kind: Kind): Message => ({
+  at: kind === 'push' ? /pushes\.confirm/ : /acceptance\.confirm/,
+})
 
 /** Requests that are answered immediately; a command waits for its end, which it cannot learn of without a connection. */
 export const answeredImmediately: readonly Kind[] = ['push', 'commit', 'creation', 'creation with a key']

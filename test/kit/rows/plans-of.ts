@@ -1,5 +1,5 @@
 import pg from 'pg'
-import type { Db } from '../../../db/database.ts'
+import { type Db, openDatabase } from '../../../db/database.ts'
 
 interface Sent {
   text: string
@@ -52,19 +52,51 @@ export interface StatementPlan {
   cost: number
 }
 
-/** The plans of what was sent, with its values, and of prepared statements also the one that serves any values. */
-export async function plansOf(client: pg.Client, sent: readonly Sent[]): Promise<StatementPlan[]> {
-  const plans: StatementPlan[] = []
-  for (const { text, values, named } of sent) {
-    const { rows } = await client.query({ text: `explain (format json) ${text}`, values })
-    plans.push(planOf(text, rows))
-    if (named) plans.push(planOf(text, (await client.query(`explain (format json, generic_plan) ${text}`)).rows))
+/**
+ * The plans of every statement that `work` sends to the database of `url`, with its values, and of prepared statements also the one that
+ * serves any values; and those of statements inside functions.
+ */
+export async function plansOf(url: string, work: (db: Db) => Promise<unknown>): Promise<StatementPlan[]> {
+  const db = openDatabase({ url: `${url}?options=${encodeURIComponent(explaining)}`, pool: 1 })
+  const client: pg.Client = await db.client.acquireConnection()
+  db.client.releaseConnection(client)
+  const inFunctions: StatementPlan[] = []
+  client.on('notice', ({ message = '' }) => {
+    const json = /plan:\n(\{.*\})/s.exec(message)?.[1]
+    if (json) inFunctions.push(planOf(JSON.parse(json)))
+  })
+  try {
+    const sent = await statementsOf(() => work(db))
+    const own = new Set(sent.map(({ text }) => text))
+    const plans = inFunctions.filter(({ text }) => !own.has(text))
+    await client.query('set auto_explain.log_min_duration = -1')
+    for (const { text, values, named } of sent) {
+      plans.push(await explained(client, text, { text: `explain (format json) ${text}`, values }))
+      if (named) plans.push(await explained(client, text, { text: `explain (format json, generic_plan) ${text}` }))
+    }
+    return plans
+  } finally {
+    await db.destroy()
   }
-  return plans
 }
 
-function planOf(text: string, rows: { 'QUERY PLAN': { Plan: PlanNode }[] }[]): StatementPlan {
-  const root = rows[0]!['QUERY PLAN'][0]!.Plan
+/** Settings of a connection that reports the plan of each statement that it carries out, also of those inside functions. */
+const explaining = [
+  'session_preload_libraries=auto_explain',
+  'auto_explain.log_min_duration=0',
+  'auto_explain.log_nested_statements=on',
+  'auto_explain.log_format=json',
+  'client_min_messages=log',
+]
+  .map(setting => `-c ${setting}`)
+  .join(' ')
+
+async function explained(client: pg.Client, text: string, query: pg.QueryConfig): Promise<StatementPlan> {
+  const { rows } = await client.query(query)
+  return planOf({ 'Query Text': text, ...rows[0]['QUERY PLAN'][0] })
+}
+
+function planOf({ 'Query Text': text, Plan: root }: { 'Query Text': string; Plan: PlanNode }): StatementPlan {
   const nodes: PlanNode[] = []
   const walk = (node: PlanNode) => {
     nodes.push(node)

@@ -13,7 +13,7 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
       againMs: 50,
       undoAfterMs: [0, 2000, 10_000],
       forgottenSeconds: 600,
-      push: { answerMs: 5000, commitMs: 4000, confirmMs: 4700 },
+      push: { answerMs: 5000, commitMs: 4000, lockMs: 2000, confirmMs: 4700 },
     },
   },
   // Contract 1.16, F5: 20 keys in 60 s, then 5 minutes. EDGE and API: 100 connections of an address.

@@ -209,7 +209,7 @@ test('a connection that is cut while a push is stored leaves all of it or nothin
   await comesTrue(async () => {
     const { rows } = await admin.raw(
       `select pg_terminate_backend(pid) from pg_stat_activity
-        where wait_event_type = 'Lock' and query like '%apps where id%' and datname = current_database()
+        where wait_event_type = 'Lock' and query like '%store_push%' and datname = current_database()
           and exists (select 1 from pg_locks l where l.pid = pg_stat_activity.pid and not granted)`,
     )
     return rows.length > 0

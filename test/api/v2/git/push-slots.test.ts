@@ -2,6 +2,7 @@ import test from 'ava'
 import { PushSlots } from '../../../../api/v2/git/push-slots.ts'
 import { openDatabase } from '../../../../db/database.ts'
 import { pushSlots } from '../../../../policy/git/push-slots.ts'
+import { appCaps } from '../../../../policy/request-caps.ts'
 import { testApi } from '../../../kit/actors/api.ts'
 import { comesTrue } from '../../../kit/comes-true.ts'
 import { deliver, webhookOf } from '../../../kit/git/deliveries.ts'
@@ -39,7 +40,9 @@ const waiting = async (): Promise<number> => {
 test.serial('pushes of one application wait with one connection, and all of them are stored', async t => {
   const [[one], [other]] = await Promise.all([webhooks(1), webhooks(1)])
   const letGo = await hold([one!.id])
-  const pushes = Array.from({ length: 40 }, (_, n) => deliver(api(), one!.hook, { branch: `b${n}` }))
+  const pushes = Array.from({ length: appCaps.waitingDeploys }, (_, n) =>
+    deliver(api(), one!.hook, { branch: `b${n}` }),
+  )
   await comesTrue(async () => (await waiting()) > 0)
   t.is((await deliver(api(), other!.hook)).status, 200)
   t.is(await waiting(), 1)
