@@ -27,8 +27,10 @@ export const recordNames = {
   before: 'before',
   /** The same, once it can no longer be restored. */
   dropped: 'dropped',
-  /** The placed files; its presence means that the placing is complete. */
+  /** The placed files, or the names of their sections; its presence means that the placing is complete. */
   manifest: 'manifest.json',
+  /** The parts of the manifest of a large application, each named by its digest; releases share them by hard links. */
+  sections: 'sections',
 } as const
 
 /** Folder inside the application's own for versions that the application wrote and a deploy replaced. */

@@ -1,126 +1,77 @@
-import type { Stats } from 'node:fs'
-import { codeOf, textOf } from '../../lib/folders/disk-names.ts'
+import { textOf } from '../../lib/folders/disk-names.ts'
 import type { Tree } from '../../lib/folders/tree.ts'
 import { maxListed, recordNames } from './job.ts'
 import type { PlacedFiles } from './port.ts'
-
-/** A file or link as a release brought it: enough to detect later whether the application has changed it. */
-export interface ReleasedFile {
-  link: boolean
-  size: number
-  /** ms */
-  mtime: number
-  ino: number
-  mode: number
-  hash: string
-}
-
-export interface Sources {
-  /** Mode of each folder, outer ones first. */
-  folders: Map<string, number>
-  files: Map<string, ReleasedFile>
-}
-
-export interface Manifest extends Sources {
-  placed: PlacedFiles
-}
+import { changed, joined, replaced, type Section, sectionAt, storedSection, storeSections } from './sections.ts'
+import { type ReleasedFile, type Sources, scan, stringify } from './sources.ts'
 
 /**
- * Everything below a folder, without pipes, sockets and devices, without files that were changed after `until` (ms), and without
- * folders that were created after it: a program may nest them arbitrarily deep.
+ * What releases have brought up to one of them. An application may have very many files: only the sections are read that hold the
+ * requested names, and only those are written that have changed.
  */
-function scan(tree: Tree, until = Number.POSITIVE_INFINITY): Sources {
-  const sources: Sources = { folders: new Map(), files: new Map() }
-  const enter = (folder: string) => {
-    for (const name of tree.list(folder)) {
-      const path = folder === '' ? name : `${folder}/${name}`
-      const stats = tree.stat(path)
-      if (!stats) continue
-      if (stats.isDirectory()) {
-        if (stats.birthtimeMs > until) continue
-        sources.folders.set(path, stats.mode & 0o777)
-        enter(path)
-      } else if ((stats.isFile() || stats.isSymbolicLink()) && stats.ctimeMs <= until) {
-        sources.files.set(path, describe(stats, tree.hash(path, stats.isSymbolicLink())))
-      }
-    }
+export class Manifest {
+  constructor(
+    /** 0 before the first one. */
+    readonly release: number,
+    readonly placed: PlacedFiles,
+    readonly sections: readonly Section[],
+  ) {}
+
+  file(path: string): ReleasedFile | undefined {
+    return this.sections[sectionAt(this.sections, path)]!.read().files.get(path)
   }
-  enter('')
-  return sources
-}
 
-export function describe(stats: Stats, hash: string): ReleasedFile {
-  const { size, mtimeMs: mtime, ino, mode } = stats
-  return { link: stats.isSymbolicLink(), size, mtime, ino, mode: mode & 0o777, hash }
-}
-
-/** Whether a file is still as a release brought it. The content decides where time or inode differ, as after a restore. */
-export function isUnchanged(tree: Tree, path: string, stats: Stats, released: ReleasedFile | undefined): boolean {
-  if (!released || stats.isSymbolicLink() !== released.link || !(stats.isFile() || released.link)) return false
-  if (stats.size !== released.size) return false
-  if (stats.ino === released.ino && stats.mtimeMs === released.mtime) return true
-  return readableHash(tree, path, released.link) === released.hash
-}
-
-/** Null for a file that its owner has made unreadable, which no release does. */
-function readableHash(tree: Tree, path: string, link: boolean): string | null {
-  try {
-    return tree.hash(path, link)
-  } catch (error) {
-    if (codeOf(error) === 'EACCES') return null
-    throw error
+  /** Reads everything. */
+  all(): Sources {
+    return joined(this.sections)
   }
 }
 
 /** What the releases before `release` have brought; empty before the first. */
-export function manifestBefore(releases: Tree, files: Tree, release: number): Manifest & { release: number } {
+export function manifestBefore(releases: Tree, files: Tree, release: number): Manifest {
   for (const number of releaseNumbers(releases).filter(other => other < release)) {
     const manifest = readManifest(releases, files, number)
-    if (manifest) return { ...manifest, release: number }
+    if (manifest) return manifest
   }
-  return { release: 0, folders: new Map(), files: new Map(), placed: noFiles() }
+  return new Manifest(0, noFiles(), [loaded({ folders: new Map(), files: new Map() })])
 }
 
 /** Null when the release is not placed. */
 export function readManifest(releases: Tree, files: Tree, release: number): Manifest | null {
   const text = releases.read(`${release}/${recordNames.manifest}`)
-  if (text) return parse<Manifest>(text)
+  if (text) return parsed(releases, release, text)
   const first = releases.stat(`${release}/${recordNames.first}`)
   if (!first || releases.stat(`${release}/source`)) return null
   // A first release was renamed as a whole; what changed since is the application's own.
   const sources = scan(files, first.mtimeMs)
-  const manifest = { ...sources, placed: { ...noFiles(), added: listedNames([...sources.files.keys()]) } }
-  writeManifest(releases, release, manifest)
-  return manifest
+  const placed = { ...noFiles(), added: listedNames([...sources.files.keys()]) }
+  writeManifest(releases, release, placed, { content: sources })
+  return parsed(releases, release, releases.read(`${release}/${recordNames.manifest}`)!)
 }
 
-export function writeManifest(releases: Tree, release: number, manifest: Manifest): void {
-  releases.write(`${release}/${recordNames.manifest}`, stringify(manifest))
+/** A manifest of an older version has no sections, and neither has one of few files. */
+function parsed(releases: Tree, release: number, text: string): Manifest {
+  const { placed, sections, ...content } = JSON.parse(text)
+  const all: Section[] = sections
+    ? sections.map(([from, name]: [string, string]) => storedSection(releases, release, from, name))
+    : [loaded({ folders: new Map(content.folders), files: new Map(content.files) })]
+  return new Manifest(release, placed, all)
 }
 
-export interface Plan extends Sources {
-  /** Where they are placed: `path` of the request. Missing from older versions. */
-  path?: string
-}
+const loaded = (sources: Sources): Section => ({ from: '', name: null, read: () => sources })
 
-/** Content of the sources when placing started; placing moves it away. */
-export function planOf(release: Tree, path: string): Plan {
-  const text = release.read(recordNames.plan)
-  if (text) return parse<Plan>(text)
-  const source = release.tree('source')
-  const plan = { ...scan(source), path }
-  source.close()
-  release.write(recordNames.plan, stringify(plan))
-  return plan
-}
+/** What releases have brought now: the earlier content with changes, or other content. */
+export type Brought = { changes: Sources; before: Manifest } | { content: Sources; before?: Manifest }
 
-/** Stores maps as lists of pairs, in which names such as `__proto__` or `7` are not special. */
-const stringify = ({ folders, files, ...rest }: Sources): string =>
-  JSON.stringify({ ...rest, folders: [...folders], files: [...files] })
-
-function parse<T extends Sources>(text: string): T {
-  const { folders, files, ...rest } = JSON.parse(text)
-  return { ...rest, folders: new Map(folders), files: new Map(files) }
+/** Records a release as placed. */
+export function writeManifest(releases: Tree, release: number, placed: PlacedFiles, brought: Brought): void {
+  const earlier = brought.before?.sections ?? [loaded({ folders: new Map(), files: new Map() })]
+  const sections = 'changes' in brought ? changed(earlier, brought.changes) : replaced(earlier, brought.content)
+  const text =
+    sections.length > 1
+      ? JSON.stringify({ placed, sections: storeSections(releases, release, sections, brought.before?.release ?? 0) })
+      : stringify({ placed, ...joined(sections) })
+  releases.write(`${release}/${recordNames.manifest}`, text)
 }
 
 /** Numbers of the releases, newest first. */

@@ -2,21 +2,11 @@ import { mkdirSync, renameSync } from 'node:fs'
 import { bytesOf, codeOf } from '../../lib/folders/disk-names.ts'
 import { recordNames } from './job.ts'
 import { type Change, Journal } from './journal.ts'
-import {
-  describe,
-  isUnchanged,
-  listedNames,
-  type Manifest,
-  manifestBefore,
-  planOf,
-  type ReleasedFile,
-  readManifest,
-  type Sources,
-  writeManifest,
-} from './manifest.ts'
+import { type Brought, listedNames, type Manifest, manifestBefore, readManifest, writeManifest } from './manifest.ts'
 import { type Openings, withOpenings } from './openings.ts'
 import { type Places, removeEmpty, setAside, sourceOf } from './places.ts'
 import type { PlacedFiles, PlacementRequest } from './port.ts'
+import { describe, isUnchanged, planOf, type ReleasedFile, type Sources } from './sources.ts'
 import { undoUnfinished } from './unfinished.ts'
 
 /** Max attempts at one change that the application keeps obstructing. */
@@ -24,17 +14,21 @@ const maxAttempts = 20
 
 /** Places a release; continues where a killed attempt ended. Resolves to what changed, the same for every call. */
 export async function place(places: Places, request: PlacementRequest): Promise<PlacedFiles> {
-  const { releases, files } = places
-  const manifest = await withOpenings(places, openings => placeOpened(places, request, openings))
+  const { placed, brought } = await withOpenings(places, openings => placeOpened(places, request, openings))
   // Written last: it means that all is done, including the restored modes.
-  if (!readManifest(releases, files, request.release)) writeManifest(releases, request.release, manifest)
-  return manifest.placed
+  if (brought) writeManifest(places.releases, request.release, placed, brought)
+  return placed
 }
 
-async function placeOpened(places: Places, request: PlacementRequest, openings: Openings): Promise<Manifest> {
+/** `brought` is null when the release is placed already. */
+async function placeOpened(
+  places: Places,
+  request: PlacementRequest,
+  openings: Openings,
+): Promise<{ placed: PlacedFiles; brought: Brought | null }> {
   const { files, releases, release } = places
   const done = readManifest(releases, files, request.release)
-  if (done) return done
+  if (done) return { placed: done.placed, brought: null }
   await undoUnfinished(places, request)
   const before = manifestBefore(releases, files, request.release)
   const plan = below(bytesOf(request.path), planOf(release, request.path))
@@ -42,7 +36,7 @@ async function placeOpened(places: Places, request: PlacementRequest, openings: 
   await placing.makeFolders(plan)
   await placing.putFiles(plan)
   if (request.whole) await placing.removeOld(plan)
-  return { ...placing.releasedFiles(plan), placed: placing.changed() }
+  return { placed: placing.changed(), brought: placing.brought(plan) }
 }
 
 /** The sources as they will lie in the application's folder, with the folders that lead there. */
@@ -90,14 +84,15 @@ class Placing {
   /** Removes what earlier releases brought, this one does not, and the application did not change. */
   async removeOld(plan: Sources): Promise<void> {
     const { files } = this.places
+    const earlier = this.before.all()
     const isOld = (path: string) => !plan.files.has(path) && !plan.folders.has(path)
-    const old = [...this.before.files].filter(([path, released]) => {
+    const old = [...earlier.files].filter(([path, released]) => {
       const stats = isOld(path) && files.stat(path)
       return stats && isUnchanged(files, path, stats, released)
     })
     const removals = old.map(([path]) => ['take', path] as const)
     await this.#journal.carryOut(removals, (change, number) => this.#retry(change, number, this.#take))
-    const changes = [...this.before.folders.keys()].reverse().flatMap(path => {
+    const changes = [...earlier.folders.keys()].reverse().flatMap(path => {
       const stats = isOld(path) ? files.stat(path) : null
       return stats?.isDirectory() ? [['remove', path, this.openings.modeBefore(path, stats)] as const] : []
     })
@@ -105,11 +100,10 @@ class Placing {
   }
 
   /** The current content of the folder that came from releases. */
-  releasedFiles(plan: Sources): Sources {
+  brought(plan: Sources): Brought {
     const own = new Map([...plan.files].map(([path, released]) => [path, this.#skipped.get(path) ?? released]))
-    if (this.request.whole) return { folders: plan.folders, files: own }
-    const folders = new Map([...this.before.folders, ...plan.folders])
-    return { folders, files: new Map([...this.before.files, ...own]) }
+    const content: Sources = { folders: plan.folders, files: own }
+    return this.request.whole ? { content, before: this.before } : { changes: content, before: this.before }
   }
 
   /** Read from the journal, so that a placing in two attempts returns all changes. */
@@ -131,7 +125,7 @@ class Placing {
     const { files } = this.places
     const now = files.stat(path)
     if (!now || now.isDirectory()) return false
-    const old = this.before.files.get(path)
+    const old = this.before.file(path)
     const untouched = isUnchanged(files, path, now, old)
     const same = untouched ? old?.hash === released.hash : isUnchanged(files, path, now, released)
     if (same && (now.mode & 0o777) === released.mode) {

@@ -24,7 +24,7 @@ export const replacedAs = (number: number): string => `${recordNames.replaced}/$
 export function setAside({ files, release }: Places, path: string, number: number, linked = false): void {
   const aside = release.at(replacedAs(number))
   try {
-    if (linked && tryLink(files.at(path), aside)) return
+    if (linked && linkTo(files.at(path), aside)) return
     openToMove(files, path)
     renameSync(files.at(path), aside)
     files.forget()
@@ -33,8 +33,8 @@ export function setAside({ files, release }: Places, path: string, number: numbe
   }
 }
 
-/** False for files of another owner, and on file systems without hard links. */
-function tryLink(from: Buffer, to: Buffer): boolean {
+/** Links a file. False for one of another owner, and on file systems without hard links. */
+export function linkTo(from: Buffer, to: Buffer): boolean {
   try {
     linkSync(from, to)
     return true

@@ -3,10 +3,11 @@ import { setImmediate as yieldToEventLoop } from 'node:timers/promises'
 import type { Tree } from '../../lib/folders/tree.ts'
 import { recordNames } from './job.ts'
 import { Journal } from './journal.ts'
-import { isUnchanged, type Manifest, manifestBefore, readManifest, releaseNumbers } from './manifest.ts'
+import { type Manifest, manifestBefore, readManifest, releaseNumbers } from './manifest.ts'
 import { withOpenings } from './openings.ts'
 import { moveToReplaced, type Places, replacedAs } from './places.ts'
 import type { PlacementRequest } from './port.ts'
+import { isUnchanged } from './sources.ts'
 import { restore } from './undo.ts'
 
 /**
@@ -51,6 +52,8 @@ export async function discard(places: Places, request: PlacementRequest): Promis
 async function empty(releases: Tree, number: number): Promise<void> {
   const folder = releases.tree(String(number))
   folder.unlock()
+  // First, because without its sections it could not be read.
+  folder.remove(recordNames.manifest)
   for (const name of folder.list()) folder.remove(name)
   folder.close()
   await yieldToEventLoop()
@@ -78,6 +81,6 @@ export async function keepWritten(places: Places, number: number, before: Manife
 function isAllUnchanged(tree: Tree, name: string, path: string, before: Manifest): boolean {
   const stats = tree.stat(name)
   if (!stats) return true
-  if (!stats.isDirectory()) return isUnchanged(tree, name, stats, before.files.get(path))
+  if (!stats.isDirectory()) return isUnchanged(tree, name, stats, before.file(path))
   return tree.list(name).every(inner => isAllUnchanged(tree, `${name}/${inner}`, `${path}/${inner}`, before))
 }

@@ -2,9 +2,10 @@ import { renameSync, unlinkSync } from 'node:fs'
 import { codeOf } from '../../lib/folders/disk-names.ts'
 import type { Tree } from '../../lib/folders/tree.ts'
 import { recordNames } from './job.ts'
-import { describe, isUnchanged, manifestBefore, readManifest, writeManifest } from './manifest.ts'
+import { manifestBefore, readManifest, writeManifest } from './manifest.ts'
 import type { Places } from './places.ts'
 import type { PlacedFiles, PlacementRequest } from './port.ts'
+import { describe, isUnchanged } from './sources.ts'
 
 // A restored tree replaces the whole folder by renaming folders that only the host can reach. Between two renames the folder
 // may be missing; the next attempt, or the undo, continues from there.
@@ -37,14 +38,16 @@ export function swapBack(volume: Tree, request: PlacementRequest): void {
 export function recordSwapped({ files, releases }: Places, { release }: PlacementRequest): PlacedFiles {
   const done = readManifest(releases, files, release)
   if (done) return done.placed
-  const earlier = manifestBefore(releases, files, release)
+  const last = manifestBefore(releases, files, release)
+  const earlier = last.all()
   const unchanged = [...earlier.files].flatMap(([path, released]) => {
     const stats = files.stat(path)
     return stats && isUnchanged(files, path, stats, released) ? [[path, describe(stats, released.hash)] as const] : []
   })
   const folders = [...earlier.folders].filter(([path]) => files.stat(path)?.isDirectory())
   const placed = { added: [], modified: [], removed: [] }
-  writeManifest(releases, release, { folders: new Map(folders), files: new Map(unchanged), placed })
+  const content = { folders: new Map(folders), files: new Map(unchanged) }
+  writeManifest(releases, release, placed, { content, before: last })
   return placed
 }
 

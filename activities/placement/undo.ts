@@ -2,10 +2,10 @@ import { linkSync, mkdirSync, renameSync, unlinkSync } from 'node:fs'
 import { setImmediate as yieldToEventLoop } from 'node:timers/promises'
 import { recordNames } from './job.ts'
 import { type Change, Journal } from './journal.ts'
-import { isUnchanged, planOf, type Sources } from './manifest.ts'
 import { withOpenings } from './openings.ts'
 import { moveToReplaced, type Places, removeEmpty, replacedAs, sourceOf } from './places.ts'
 import type { PlacementRequest } from './port.ts'
+import { isUnchanged, planOf, type Sources } from './sources.ts'
 
 export interface UndoTerms {
   /** Leaves what the application has changed, removed or created since: its release was placed long ago. */

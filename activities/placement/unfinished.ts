@@ -1,9 +1,10 @@
 import type { Tree } from '../../lib/folders/tree.ts'
 import { recordNames } from './job.ts'
-import { manifestBefore, planOf, releaseNumbers } from './manifest.ts'
+import { manifestBefore, releaseNumbers } from './manifest.ts'
 import type { Places } from './places.ts'
 import type { PlacementRequest } from './port.ts'
 import { keepWritten } from './settle.ts'
+import { planOf } from './sources.ts'
 import { restore } from './undo.ts'
 
 /**

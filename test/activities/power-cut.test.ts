@@ -8,9 +8,11 @@ import { folderMailer } from '../../activities/mail/folder.ts'
 import { filesystemStore } from '../../activities/objects/filesystem.ts'
 import { segmentPath } from '../../activities/objects/meter.ts'
 import { Journal } from '../../activities/placement/journal.ts'
+import { readManifest, writeManifest } from '../../activities/placement/manifest.ts'
 import { folderVolumes } from '../../activities/volumes/folder.ts'
 import { loopVolumes } from '../../activities/volumes/loop.ts'
 import { openSecrets, saveSecrets } from '../../cli/installation/secrets.ts'
+import { syncFolderNow } from '../../lib/folders/sync-folder.ts'
 import { Tree } from '../../lib/folders/tree.ts'
 import { newId } from '../../policy/ids.ts'
 import { testDisk } from '../kit/crash/disk.ts'
@@ -104,6 +106,33 @@ test.serial('the change of a release is recorded before it is made', async t => 
   t.deepEqual(journal.changes, [['put', 'index.js']])
   journal.close()
   release.close()
+})
+
+test.serial('a manifest that survives has all its parts', async t => {
+  const described = { link: false, size: 1, mtime: 1, ino: 1, mode: 0o644, hash: 'one' }
+  const names = Array.from({ length: 3000 }, (_, n) => `file ${n}`)
+  const placed = { added: [], modified: [], removed: [] }
+  const contentOf = (files: string[]) => ({ folders: new Map(), files: new Map(files.map(name => [name, described])) })
+  const left = await afterCut(
+    async folder => {
+      const releases = new Tree(folder)
+      const before = readManifest(releases, releases, 1)!
+      writeManifest(releases, 2, placed, { changes: contentOf(['new']), before })
+      // The kernel may write the names on its own, long before anyone waits for that.
+      syncFolderNow(`${folder}/2`)
+      releases.close()
+    },
+    async folder => {
+      for (const release of [1, 2]) await mkdir(`${folder}/${release}`)
+      const releases = new Tree(folder)
+      writeManifest(releases, 1, placed, { content: contentOf(names) })
+      releases.close()
+    },
+  )
+  const releases = new Tree(left)
+  const files = readManifest(releases, releases, 2)?.all().files
+  t.deepEqual([...(files?.keys() ?? [])], [...names, 'new'].sort())
+  releases.close()
 })
 
 const mail = {
