@@ -10,6 +10,7 @@ import { installFolder } from '../releases/install-plan.ts'
 import { releasePlacement } from '../releases/placement-request.ts'
 import type { Release } from '../releases/release.ts'
 import { fileIn } from '../releases/root-names.ts'
+import { buildCompiled } from './compiled.ts'
 import { digestOf } from './earlier.ts'
 import { inputFiles, layInputs } from './inputs.ts'
 import { certificatesIn, installFacts, installKey } from './key.ts'
@@ -26,7 +27,8 @@ export async function installPrepared(
   signal: AbortSignal,
 ): Promise<void> {
   const { install, inputs } = prepared
-  const { dependencies } = runtimes[release.language]
+  const { dependencies, toolFolders } = runtimes[release.language]
+  if (dependencies && toolFolders) return buildCompiled(host, release, folders, install, signal)
   const files = inputs && (await inputFiles(await installFolder(folders), inputs.files))
   if (!dependencies || !inputs || !files) {
     await installRelease(host, release, folders, install, signal)

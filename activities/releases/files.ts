@@ -18,6 +18,8 @@ export function releaseFolders(volume: string, release: number) {
     build: join(root, 'build'),
     /** Only the files that the install step depends on, where it depends on nothing else: it runs here. */
     install: join(root, 'install'),
+    /** Receives what the tools of a build leave for the next one. */
+    tools: join(root, 'tools'),
     /** Output of the install step; mounted read-only. */
     dependencies: join(root, 'dependencies'),
     /** Written once all files are there; holds the next steps. */

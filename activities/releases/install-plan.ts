@@ -65,7 +65,7 @@ async function stepFor({ language, main }: Release, folder: string, names: reado
   const text = file && runtime.requestsNothing ? await fileIn(folder, file, maxLookedInto) : null
   const isNeeded = text === null || !runtime.requestsNothing?.(text, names)
   const install = isNeeded ? runtime.install({ files: names, main }) : null
-  if (install === null) return { install, dependenciesOf: null }
+  if (install === null || runtime.toolFolders) return { install, dependenciesOf: null }
   const inputs = await inputsOf(language, folder)
   return 'because' in inputs
     ? { install, dependenciesOf: null, dependencies: `installed, and not for reuse: ${inputs.because}` }

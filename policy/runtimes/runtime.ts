@@ -70,6 +70,11 @@ export interface Runtime {
    * file, or is too large. Missing: it builds from the sources.
    */
   installInputs?(texts: ReadonlyMap<string, string | null>): InstallInputs
+  /**
+   * Folders in which the tools of `install` store what a later build of the same application can use, as paths in the build container.
+   * Those in /app are removed after the step. Missing: none.
+   */
+  toolFolders?: readonly string[]
   /** A file in the output of the step that says what was installed. */
   installReport?: string
   /**
