@@ -16,7 +16,7 @@ export interface ResultToKeep extends StoredResult {
 }
 
 /** The packed cache of an application's tools, as a build has left it. */
-export interface ToolsToKeep {
+interface ToolsToKeep {
   /** Digest of everything that it depends on. */
   key: string
   /** When it was packed, in ms since 1970. */

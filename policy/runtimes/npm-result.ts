@@ -6,6 +6,13 @@ export const npmReport = '.package-lock.json'
 type Entry = Record<string, unknown>
 type Packages = Record<string, Entry>
 
+export interface NpmStep {
+  /** Of the host, as Node names it. */
+  architecture: string
+  /** Whether packages for development only are left out on purpose. */
+  omitsDev: boolean
+}
+
 /** Values of `os`, `cpu` and `libc` that fit a build container on this architecture of the host. */
 const platformOf = (architecture: string) => ({ os: 'linux', cpu: architecture, libc: 'glibc' })
 
@@ -13,17 +20,30 @@ const platformOf = (architecture: string) => ({ os: 'linux', cpu: architecture, 
  * Why a successful step of npm is not known to have installed all that its lock file lists; null when it has. npm takes a failure at an
  * optional package, even at its download, for success: one that is missing must be excluded by its own fields, or be left out with one that is.
  */
-export function npmLeftOut(lock: string, report: string | null, architecture: string): string | null {
+export function npmLeftOut(lock: string, report: string | null, { architecture, omitsDev }: NpmStep): string | null {
   const [locked, made] = [packagesIn(lock), packagesIn(report)]
   const missing = Object.keys(locked).filter(path => path !== '' && !Object.hasOwn(made, path))
-  const optional = missing.filter(path => mayFail(locked[path]!))
+  const omitted = missing.filter(path => omitsDev && locked[path]!.dev === true)
+  const optional = missing.filter(path => mayFail(locked[path]!) && !(omitsDev && locked[path]!.dev === true))
   const excluded = optional.filter(path => excludes(locked[path]!, architecture))
   if (excluded.length === optional.length) return null
-  // The development packages of a step that omits them; without them npm fails otherwise.
-  const omitted = missing.filter(path => locked[path]!.dev === true && !mayFail(locked[path]!))
   const leftOut = withOthers(locked, new Set(optional), new Set([...excluded, ...omitted]))
   const unexplained = optional.find(path => !leftOut.has(path))
   return unexplained === undefined ? null : `the optional package ${unexplained} is missing`
+}
+
+/**
+ * `npmLeftOut` for a list that npm has written itself: it leaves out of it an optional package of which it could not learn anything, such
+ * as its versions.
+ */
+export function npmLeftOutUnlocked(lock: string | null, report: string | null, step: NpmStep): string | null {
+  const locked = packagesIn(lock)
+  if (!Object.hasOwn(locked, '')) return 'npm has written no package-lock.json'
+  const budget = { characters: maxLookedUp }
+  for (const [from, { optionalDependencies }] of Object.entries(locked))
+    for (const name of Object.keys(Object(optionalDependencies)))
+      if (resolve(locked, from, name, budget) === null) return `the optional package ${name} is missing`
+  return npmLeftOut(lock!, report, step)
 }
 
 const mayFail = ({ optional, devOptional }: Entry): boolean => optional === true || devOptional === true
