@@ -6,7 +6,7 @@ import type { Release } from '../../../activities/releases/release.ts'
 import { toolRules } from '../../../policy/hosts/installs.ts'
 import { newCacheAt, newCacheName } from '../../../policy/runtimes/tool-folders.ts'
 import { runtimes } from '../../../policy/runtimes.ts'
-import { type Files, installingHosts, textIn } from '../../kit/hosts/installs.ts'
+import { type Files, installingHosts, killed, textIn } from '../../kit/hosts/installs.ts'
 
 const { docker, database, hostOf } = installingHosts()
 
@@ -155,6 +155,47 @@ test('a build that fails with a cache runs again without it, and a cache that ma
   const mended = await other.push(goFiles(), go, { build: broken(3) })
   t.regex(mended.words, withCache, 'a mistake in the sources leaves the cache')
   t.deepEqual(found(mended.log), ['good', 'good'])
+})
+
+test('a build of which the host is killed before it is recorded is repeated, and leaves one cache and nothing else', async t => {
+  t.timeout(170_000)
+  const { app, host, installs, root, warnings } = await hostOf(t)
+  const { push, owner_id } = await app()
+  const { keepTools } = installs
+  const { runToEnd } = host.engine
+  const restore = () => {
+    Object.assign(host.engine, { runToEnd })
+    Object.assign(installs, { keepTools })
+  }
+  const deaths: Record<string, () => void> = {
+    'after the container': () =>
+      Object.assign(host.engine, {
+        async runToEnd(...given: Parameters<typeof runToEnd>) {
+          restore()
+          await runToEnd(...given)
+          throw killed
+        },
+      }),
+    'before the cache is stored': () =>
+      Object.assign(installs, {
+        keepTools(...[, , { file }]: Parameters<typeof keepTools>) {
+          restore()
+          void file.close()
+          throw killed
+        },
+      }),
+  }
+  for (const [when, die] of Object.entries(deaths)) {
+    die()
+    const built = await push(goFiles(), go, { build: marking('x'), clean: true })
+    t.deepEqual(found(built.log), ['', ''], when)
+    t.is(await textIn(built.folders.tools, newCacheName), null, when)
+    t.deepEqual(await readdir(built.folders.dependencies), ['app'], when)
+    await installs.settled()
+    const archives = await archivesIn(root, owner_id)
+    t.true(archives.length === 1 && archives[0]!.endsWith('.tgz'), when)
+    t.deepEqual(warnings, [], when)
+  }
 })
 
 test('what a build packs besides a file, too many files and too large folders are not stored', async t => {

@@ -57,6 +57,9 @@ interface PushTerms {
   build?: string
 }
 
+/** What a part of a host rejects with where the process is killed; the step is then repeated. */
+export const killed = new Error('The host is killed.')
+
 /** A host that brings pushes to applications, on plain folders. `engine` runs install steps. */
 /** Its archives of install results lie in `installs` of its folder. */
 async function installingHost(t: ExecutionContext, db: Db, hostId: string, engine: AppHostOptions['engine']) {
@@ -134,8 +137,14 @@ async function installingHost(t: ExecutionContext, db: Db, hostId: string, engin
       const folders = releaseFolders(volume, release.number)
       const signal = AbortSignal.timeout(100_000)
       const prepared = await bringRelease(host, release, folders, releasePlacement(host).ownerOf(release), signal)
-      if (prepared.install)
-        await installPrepared(host, release, folders, { ...prepared, install: build ?? prepared.install }, signal)
+      const attempt = async () => {
+        const { install: planned, ...plan } = (await readPrepared(folders))!
+        if (planned) await installPrepared(host, release, folders, { ...plan, install: build ?? planned }, signal)
+      }
+      await attempt().catch(error => {
+        if (error !== killed) throw error
+        return attempt()
+      })
       await db('apps').where({ id: app.id }).update({ release: release.number })
       await db('operations').where({ target_id: app.id }).update({ state: 'success' })
       const words: string = (await db('deployments').where({ id: row.id }).first()).dependencies
