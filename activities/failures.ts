@@ -16,6 +16,10 @@ export function refusal(code: string, message: string): ApplicationFailure {
   return ApplicationFailure.nonRetryable(message, code)
 }
 
+/** Whether an error is a failure with this code. */
+export const isRefusal = (error: unknown, code: string): boolean =>
+  error instanceof ApplicationFailure && error.type === code
+
 /** Gives an outside error its catalogue code. Transient errors stay retryable. */
 export function withCode(error: unknown): unknown {
   if (error instanceof ApplicationFailure) return error
@@ -27,7 +31,7 @@ export function withCode(error: unknown): unknown {
   if (error instanceof VolumeLost) return refusal('ACTION_FAILED', error.message)
   if (error instanceof OverlayRefused) return refusal('DEPLOY_FAILED', error.message)
   if (error instanceof PlacementRefused) return refusal('DEPLOY_FAILED', error.message)
-  if (error instanceof ImageUnavailable) return refusal('DEPLOY_FAILED', error.message)
+  if (error instanceof ImageUnavailable) return refusal('DEPLOY_FAILED', withoutFolders(error.message))
   if (error instanceof BodyNotFound)
     return refusal('DEPLOY_FAILED', 'The uploaded archive is no longer in the object store.')
   if (error instanceof HostUnreachable) return ApplicationFailure.retryable(error.message, 'ACTION_FAILED')

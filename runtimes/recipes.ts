@@ -45,8 +45,21 @@ const staticRecipe: Recipe = {
   changes: ['CMD ["nginx"]'],
 }
 
+/** The distribution has each Go in a folder of its version; no suite has 1.25. */
+const goFolder = '/usr/lib/go-1.24'
+
+const goRecipe: Recipe = {
+  image: runtimes.go.image('1.24'),
+  suite: 'trixie',
+  packages: [...common, 'golang-1.24-go'],
+  excluded: ['/usr/share/go-1.24/test/*', '/usr/share/go-1.24/src/*/testdata/*'],
+  npm: [],
+  steps: [],
+  changes: [pathOf(`${goFolder}/bin`), 'CMD ["go"]'],
+}
+
 /** All images that can be made on a machine of this architecture (`process.arch`). */
 export function recipes(arch: string): Recipe[] {
   const node = runtimes.javascript.versions.map(version => nodeRecipe(version, arch))
-  return [...node, pythonRecipe, staticRecipe, ...databaseRecipes]
+  return [...node, pythonRecipe, staticRecipe, goRecipe, ...databaseRecipes]
 }

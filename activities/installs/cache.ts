@@ -1,29 +1,14 @@
 import { setMaxListeners } from 'node:events'
-import { constants } from 'node:fs'
-import {
-  type FileHandle,
-  mkdir,
-  open,
-  readdir,
-  rename,
-  rm,
-  rmdir,
-  stat,
-  statfs,
-  unlink,
-  utimes,
-} from 'node:fs/promises'
-import { join } from 'node:path'
+import type { FileHandle } from 'node:fs/promises'
 import { ignoreError } from '../../lib/async/ignore-error.ts'
-import { KeyedLock } from '../../lib/async/keyed-lock.ts'
 import { deadlineSignal } from '../../lib/async/timeout.ts'
-import { syncFolder } from '../../lib/folders/sync-folder.ts'
 import { installRules } from '../../policy/hosts/installs.ts'
-import { newId } from '../../policy/ids.ts'
 import type { Snapshots } from '../snapshots/port.ts'
+import { Archives } from './archives.ts'
+import { PackingQueue } from './packing-queue.ts'
 import type { InstallCache, ResultToKeep } from './port.ts'
-import { archiveName, type Entry, entryOf, Shelf } from './shelf.ts'
-import { packingSlots } from './slots.ts'
+import { Shelf } from './shelf.ts'
+import { copyTools, holdTools } from './tool-archives.ts'
 
 export interface InstallCacheOptions {
   /** Only this host writes to it. */
@@ -35,11 +20,8 @@ export interface InstallCacheOptions {
   warn?(facts: object, message: string): void
 }
 
-const readFlags = constants.O_RDONLY | constants.O_NOFOLLOW
-const newFlags = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW
-const partial = '.new'
-/** Names of accounts, of which a folder is named. */
-const accountName = /^[\w-]{1,64}$/
+/** Names of accounts and applications, which are names of folders and files. */
+const plainName = /^[\w-]{1,64}$/
 const dayMs = 86_400_000
 
 /** Opens the archives below `root`, and removes what a killed process left half-written: only the process that acts as the host may. */
@@ -49,69 +31,34 @@ export async function openInstallCache(options: InstallCacheOptions): Promise<In
   const ending = new AbortController()
   setMaxListeners(0, ending.signal) // one for each result that waits
   const underWay = new Set<Promise<void>>()
-  /** Paths of what is being written. */
-  const writing = new Set<string>()
-  const lock = new KeyedLock()
-  /** One change of names at a time, so that folder and shelf say the same. */
-  const exclusively = <T>(work: () => Promise<T>): Promise<T> => lock.run(root, work)
-  const pathOf = (entry: Entry) => join(root, entry.account, archiveName(entry))
-  const remove = async (...entries: Entry[]) => {
-    for (const entry of entries) await unlink(pathOf(entry)).catch(unlessMissing)
-  }
+  const queue = new PackingQueue()
+  const archives = new Archives(root, shelf)
+  await archives.load()
 
-  await mkdir(root, { recursive: true, mode: 0o700 })
-  await reconcile()
-
-  /** The shelf learns what the folder holds, and what is no archive is removed. */
-  async function reconcile(): Promise<void> {
-    for (const entry of shelf.entries()) if (!(await stat(pathOf(entry)).catch(unlessMissing))) shelf.forget(entry)
-    for (const one of await readdir(root, { withFileTypes: true })) if (one.isDirectory()) await load(one.name)
-    await remove(...shelf.makeRoom())
-  }
-
-  async function load(account: string): Promise<void> {
-    for (const name of await readdir(join(root, account))) {
-      const path = join(root, account, name)
-      const found = writing.has(path) ? null : await stat(path).catch(unlessMissing)
-      if (!found) continue
-      const entry = entryOf(account, name, found.size, found.mtimeMs)
-      const known = entry && shelf.find(account, entry.key)
-      if (known && archiveName(known) === name) continue
-      // A newer result of the same key replaces the older one, which a killed process left.
-      const replaced = entry ? shelf.add(entry) : null
-      if (replaced) await remove(replaced)
-      if (!entry) await rm(path, { recursive: true, force: true })
-    }
-  }
-
-  async function touch(entry: Entry): Promise<void> {
-    entry.usedAt = Date.now()
-    const now = new Date(entry.usedAt)
-    await utimes(pathOf(entry), now, now).catch(unlessMissing)
-  }
-
-  async function store(account: string, key: string, result: ResultToKeep): Promise<void> {
-    if (result.bytes > shelf.shareBytes * installRules.packedShares) throw new Error(tooLarge)
-    const leave = await packingSlots.enterUntil(account, ending.signal)
-    const path = join(root, account, `${newId()}${partial}`)
-    try {
-      const { bavail, bsize } = await statfs(root)
-      if (bavail * bsize - Math.min(result.bytes, shelf.shareBytes) < freeBytes)
-        throw new Error('The disk of the host has too little free space.')
-      writing.add(path)
-      const file = await exclusively(async () => {
-        await mkdir(join(root, account), { mode: 0o700, recursive: true })
-        return open(path, newFlags, 0o600)
+  /** Runs `add` in one of the slots, in the background; `bytes` is the size of what comes. */
+  function inBackground(account: string, bytes: number, add: () => Promise<void>, after?: () => Promise<void>): void {
+    const work: Promise<void> = inSlot(account, bytes, add)
+      .catch(error => {
+        const facts = { account, dropped: queue.dropped, err: error }
+        if (!ending.signal.aborted) warn?.(facts, 'installs: a result was not stored')
       })
-      const bytes = await pack(key, result, file).finally(() => file.close())
-      const entry = { account, key, digest: result.digest, at: result.at, bytes, usedAt: Date.now() }
-      await exclusively(() => putOnShelf(path, entry))
+      .finally(after)
+      .finally(() => underWay.delete(work))
+    underWay.add(work)
+  }
+
+  async function inSlot(account: string, bytes: number, add: () => Promise<void>): Promise<void> {
+    const leave = await queue.enter(account, ending.signal)
+    try {
+      if ((await archives.freeBytes()) - Math.min(bytes, shelf.shareBytes) < freeBytes)
+        throw new Error('The disk of the host has too little free space.')
+      await add()
     } finally {
-      await rm(path, { force: true })
-      writing.delete(path)
       leave()
     }
   }
+
+  const isTooLarge = (bytes: number) => bytes > shelf.shareBytes
 
   /** Resolves to the size of the archive, once it is on the disk. */
   async function pack(key: string, { folder, digest }: ResultToKeep, file: FileHandle): Promise<number> {
@@ -122,20 +69,12 @@ export async function openInstallCache(options: InstallCacheOptions): Promise<In
     for await (const piece of body) {
       bytes += piece.length
       // Before anything else goes for it.
-      if (bytes > shelf.shareBytes) throw new Error(tooLarge)
+      if (isTooLarge(bytes)) throw new Error(tooLarge)
       await file.writeFile(piece)
     }
     await file.sync()
     if ((await totals).digest !== digest) throw new Error('The files are not as they were installed.')
     return bytes
-  }
-
-  async function putOnShelf(path: string, entry: Entry): Promise<void> {
-    await rename(path, pathOf(entry))
-    const replaced = shelf.add(entry)
-    if (replaced) await remove(replaced)
-    await remove(...shelf.makeRoom(entry))
-    await syncFolder(join(root, entry.account))
   }
 
   async function settled(): Promise<void> {
@@ -145,49 +84,60 @@ export async function openInstallCache(options: InstallCacheOptions): Promise<In
   return {
     async open(account, key) {
       const entry = shelf.find(account, key)
-      const file = entry && (await open(pathOf(entry), readFlags).catch(unlessMissing))
-      // Another process may have removed it, such as the one that acted as this host before.
-      if (entry && !file) shelf.forget(entry)
-      if (!entry || !file) return null
-      await touch(entry)
-      return { digest: entry.digest, at: entry.at, file }
+      const file = entry && (await archives.open(entry))
+      return entry && file ? { digest: entry.digest, at: entry.at, file } : null
     },
     async use(account, key) {
       const entry = shelf.find(account, key)
-      if (entry) await touch(entry)
+      if (entry) await archives.touch(entry)
     },
-    async drop(account, key) {
-      await exclusively(async () => {
-        const entry = shelf.find(account, key)
-        if (!entry) return
-        shelf.forget(entry)
-        await remove(entry)
+    drop: (account, key) => archives.drop(account, key),
+    keep(account, key, result) {
+      if (!plainName.test(account)) return
+      inBackground(account, result.bytes, async () => {
+        if (result.bytes > shelf.shareBytes * installRules.packedShares) throw new Error(tooLarge)
+        const { digest, at } = result
+        await archives.add(account, 0o600, async file => {
+          const bytes = await pack(key, result, file)
+          return { account, app: null, key, digest, at, bytes, usedAt: Date.now() }
+        })
       })
     },
-    keep(account, key, result) {
-      if (!accountName.test(account)) return
-      const work: Promise<void> = store(account, key, result)
-        .catch(error => {
-          if (!ending.signal.aborted) warn?.({ account, err: error }, 'installs: a result was not stored')
+    async openTools(account, app, key, signal) {
+      const entry = shelf.find(account, app)
+      return entry ? holdTools(archives, entry, key, signal) : null
+    },
+    dropTools: (account, app) => archives.drop(account, app),
+    keepTools(account, app, { key, at, bytes, file }) {
+      const isOffered = plainName.test(account) && plainName.test(app)
+      const add = async () => {
+        if (!isOffered || isTooLarge(bytes)) throw new Error(tooLarge)
+        // Read by the application's own user in its container, through nothing but this file.
+        await archives.add(account, 0o644, async into => {
+          const digest = await copyTools(
+            file,
+            into,
+            bytes,
+            deadlineSignal(installRules.copySeconds * 1000, ending.signal),
+          )
+          return { account, app, key, digest, at, bytes, usedAt: Date.now() }
         })
-        .finally(() => underWay.delete(work))
-      underWay.add(work)
+      }
+      inBackground(account, bytes, add, () => file.close())
     },
     settled,
-    async sweep(exist) {
-      const accounts = await readdir(root)
-      const existing = await exist(accounts)
+    async sweep(accountsExist, appsExist) {
+      const accounts = await archives.accounts()
+      const apps = shelf.entries().flatMap(({ app }) => app ?? [])
       // One that came meanwhile was not asked about.
-      const gone = new Set(accounts.filter(account => !existing.has(account)))
+      const gone = new Set([
+        ...without(accounts, await accountsExist(accounts)),
+        ...without(apps, await appsExist(apps)),
+      ])
       const oldest = Date.now() - installRules.unusedDays * dayMs
-      await exclusively(async () => {
-        await reconcile()
-        const unused = shelf.entries().filter(({ account, usedAt }) => gone.has(account) || usedAt < oldest)
-        for (const entry of unused) shelf.forget(entry)
-        await remove(...unused)
-        // One that is not empty stays.
-        for (const account of accounts) await rmdir(join(root, account)).catch(ignoreError('it has results'))
-      })
+      const isUnused = (entry: { account: string; app: string | null; usedAt: number }) =>
+        gone.has(entry.account) || (entry.app !== null && gone.has(entry.app)) || entry.usedAt < oldest
+      await archives.sweep(accounts, isUnused)
     },
     size: () => shelf.size(),
     async close() {
@@ -199,10 +149,7 @@ export async function openInstallCache(options: InstallCacheOptions): Promise<In
 
 const tooLarge = 'It is larger than the share of one account.'
 
+const without = (all: readonly string[], some: ReadonlySet<string>): string[] => all.filter(one => !some.has(one))
+
 /** Nothing writes to an installed folder, so no program is paused. */
 const still = { pause: async () => {}, resume: async () => {} }
-
-function unlessMissing(error: NodeJS.ErrnoException): null {
-  if (error.code === 'ENOENT') return null
-  throw error
-}

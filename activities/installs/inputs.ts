@@ -23,7 +23,7 @@ export async function layInputs(
   files: ReadonlyMap<string, Buffer>,
   owner: Owner | null,
 ): Promise<void> {
-  await emptyInstall(folders, owner)
+  await emptyFolder(folders, 'install', owner)
   for (const [name, bytes] of files) {
     const file = await open(join(folders.install, name), 'wx', 0o644)
     try {
@@ -35,9 +35,13 @@ export async function layInputs(
   }
 }
 
-/** Makes the folder `install` of a release an empty one, which belongs to the application. */
-export async function emptyInstall({ volume, install }: ReleaseFolders, owner: Owner | null): Promise<void> {
-  await removeWhole(volume, install)
-  await mkdir(install, { mode: 0o755 })
-  if (owner) await chown(install, owner.uid, owner.gid)
+/** Makes a folder of a release, `install` or `tools`, an empty one, which belongs to the application. */
+export async function emptyFolder(
+  folders: ReleaseFolders,
+  name: 'install' | 'tools',
+  owner: Owner | null,
+): Promise<void> {
+  await removeWhole(folders.volume, folders[name])
+  await mkdir(folders[name], { mode: 0o755 })
+  if (owner) await chown(folders[name], owner.uid, owner.gid)
 }

@@ -1,74 +1,117 @@
 import { join } from 'node:path'
 import { recordDependencies } from '../../db/deploys/deployments.ts'
-import { installRules } from '../../policy/hosts/installs.ts'
+import { installSeconds } from '../../policy/hosts/host-slots.ts'
+import { installRules, shortWords } from '../../policy/hosts/installs.ts'
 import { runtimes } from '../../policy/runtimes.ts'
+import { removeWhole } from '../app-files/trash.ts'
 import type { AppHostOptions } from '../app-host-options.ts'
 import { buildTraits } from '../builds/build-traits.ts'
+import { isRefusal } from '../failures.ts'
 import { exists, keepDependencies, type Prepared, type ReleaseFolders, writePrepared } from '../releases/files.ts'
 import { installRelease, runInstall } from '../releases/install.ts'
 import { installFolder } from '../releases/install-plan.ts'
 import { releasePlacement } from '../releases/placement-request.ts'
 import type { Release } from '../releases/release.ts'
 import { fileIn } from '../releases/root-names.ts'
+import { buildCompiled } from './compiled.ts'
 import { digestOf } from './earlier.ts'
 import { inputFiles, layInputs } from './inputs.ts'
 import { certificatesIn, installFacts, installKey } from './key.ts'
+import { notForReuse } from './reuse.ts'
+
+type Planned = Prepared & { install: string }
+type Inputs = NonNullable<Prepared['inputs']>
 
 /**
  * Runs the install step of a prepared release. Where it depends on some files only, it sees no others, and its result is recorded so that
- * it can be used again. Throws as `installRelease`.
+ * it can be used again. Where only the result shows whether it does, it may run a second time, among all files. Throws as `installRelease`.
  */
 export async function installPrepared(
   host: AppHostOptions,
   release: Release,
   folders: ReleaseFolders,
-  prepared: Prepared & { install: string },
+  prepared: Planned,
   signal: AbortSignal,
 ): Promise<void> {
   const { install, inputs } = prepared
-  const { dependencies } = runtimes[release.language]
+  const { dependencies, toolFolders } = runtimes[release.language]
+  if (dependencies && toolFolders) return buildCompiled(host, release, folders, install, signal)
   const files = inputs && (await inputFiles(await installFolder(folders), inputs.files))
-  if (!dependencies || !inputs || !files) {
-    await installRelease(host, release, folders, install, signal)
-    return
-  }
+  if (!dependencies || !inputs || !files) return installRelease(host, release, folders, install, signal)
   if (await exists(folders.dependencies)) return
+  const startedAt = performance.now()
+  const needsMore = await installAlone(host, release, folders, { prepared, inputs, files }, signal)
+  if (!needsMore) return
+  await removeWhole(folders.volume, folders.install)
+  // The next attempt at this step sees all files at once.
+  const { inputs: _, ...plan } = prepared
+  await writePrepared(folders, { ...plan, ...(needsMore.key && { needsMore: { ...needsMore, key: needsMore.key } }) })
+  await recordNotForReuse(host, release, needsMore.because)
+  const seconds = Math.max(1, Math.floor(installSeconds - (performance.now() - startedAt) / 1000))
+  await installRelease(host, release, folders, install, signal, seconds)
+}
+
+/** Runs the step with these files only. Resolves to why it needs more, with the key for which that is so, if it does. */
+async function installAlone(
+  host: AppHostOptions,
+  release: Release,
+  folders: ReleaseFolders,
+  { prepared, inputs, files }: { prepared: Planned; inputs: Inputs; files: ReadonlyMap<string, Buffer> },
+  signal: AbortSignal,
+): Promise<{ because: string; key?: string } | null> {
+  const { from } = runtimes[release.language].dependencies!
   await layInputs(folders, files, releasePlacement(host).ownerOf(release))
   const traits = await buildTraits(host)
   const certificates = await certificatesIn(traits.caBundle)
-  const run = { install, folder: folders.install, traits, byId: true }
-  const { spec, imageId } = await runInstall(host, release, run, signal)
-  const output = join(folders.install, dependencies.from)
+  const run = { install: prepared.install, folder: folders.install, traits, byId: true }
+  const ran = await runInstall(host, release, run, signal).catch(error => {
+    if (inputs.isShownAfter && isRefusal(error, 'BUILD_FAILED')) return null
+    throw error
+  })
+  if (!ran) return { because: 'it failed without the other files' }
+  const output = join(folders.install, from)
+  const { spec, imageId } = ran
+  const facts = imageId && installFacts({ release, spec, imageId, architecture: process.arch, certificates, files })
+  const key = facts ? installKey(facts) : undefined
+  const shown = await shownBy(release, folders.install, inputs, files)
+  if (shown.needsMore) return { because: shortWords(shown.needsMore), ...(key && { key }) }
   // A folder that cannot be hashed in time serves this release, and no other.
   const made = await digestOf(host.snapshots, output, release.ownerId, signal).catch(() => null)
   signal.throwIfAborted()
-  const facts = imageId && installFacts({ release, spec, imageId, architecture: process.arch, certificates, files })
   const at = new Date()
-  const leftOut = await leftOutOf(release, output, files)
-  if (leftOut && release.deploymentId)
-    await recordDependencies(host.db, release.deploymentId, `installed, and not for reuse: ${leftOut}`)
-  if (!made || !facts || leftOut) {
-    await keepDependencies(folders, folders.install, dependencies.from)
-    return
+  if (shown.leftOut) await recordNotForReuse(host, release, shown.leftOut)
+  if (!made || !facts || !key || shown.leftOut) {
+    await keepDependencies(folders, folders.install, from)
+    return null
   }
-  const [key, { digest, bytes }] = [installKey(facts), made]
+  const { digest, bytes } = made
   // Before the folder gets its name: a record without its folder is used by no one.
   const installed = { key, facts, isPinned: inputs.isPinned, digest, at: at.toISOString() }
   await writePrepared(folders, { ...prepared, installed })
-  await keepDependencies(folders, folders.install, dependencies.from)
+  await keepDependencies(folders, folders.install, from)
   const result = { folder: folders.dependencies, digest, bytes, at: at.getTime() }
   host.installs?.keep(release.ownerId, key, result)
+  return null
 }
 
-/** Why the output of a step is not known to be complete; null when it is. */
-async function leftOutOf(
+async function recordNotForReuse({ db }: AppHostOptions, { deploymentId }: Release, because: string): Promise<void> {
+  if (deploymentId) await recordDependencies(db, deploymentId, notForReuse(because))
+}
+
+/** Why the result of a step shows that it needs all files, or is not known to be complete; null for what it does not show. */
+async function shownBy(
   { language }: Release,
-  output: string,
+  folder: string,
+  { isShownAfter }: Inputs,
   files: ReadonlyMap<string, Buffer>,
-): Promise<string | null> {
-  const { installReport, leftOut } = runtimes[language]
-  if (!installReport || !leftOut) return null
+): Promise<{ needsMore: string | null; leftOut: string | null }> {
+  const { installReport, leftOut, afterwards, dependencies } = runtimes[language]
+  const textOf = (path: string, name: string) => fileIn(path, name, installRules.inputBytes).catch(() => null)
+  const report = installReport ? await textOf(join(folder, dependencies!.from), installReport) : null
+  if (isShownAfter) {
+    const lock = await textOf(folder, afterwards!.lockFile)
+    return { needsMore: afterwards!.dependedOnMore(report), leftOut: afterwards!.leftOut(lock, report, process.arch) }
+  }
   const texts = new Map([...files].map(([name, bytes]) => [name, bytes.toString('utf8')]))
-  const report = await fileIn(output, installReport, installRules.inputBytes).catch(() => null)
-  return leftOut(texts, report, process.arch)
+  return { needsMore: null, leftOut: leftOut?.(texts, report, process.arch) ?? null }
 }

@@ -1,6 +1,6 @@
 import { createHash, hash } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
-import { fileFact, type InstallFacts, installRules } from '../../policy/hosts/installs.ts'
+import { fileFact, type InstallFacts, installRules, toolRules } from '../../policy/hosts/installs.ts'
 import type { ContainerSpec } from '../containers/port.ts'
 import type { Release } from '../releases/release.ts'
 
@@ -33,6 +33,11 @@ export function installFacts(on: InstallDependsOn): InstallFacts {
     certificates: on.certificates === null ? 'none' : sha256(on.certificates),
     ...Object.fromEntries([...files].map(([name, bytes]) => [fileFact(name), sha256(bytes)])),
   }
+}
+
+/** What the tools' cache of an application depends on besides the sources, which the tools compare themselves. */
+export function toolFacts(appId: string, on: Omit<InstallDependsOn, 'files'>): InstallFacts {
+  return { ...installFacts({ ...on, files: new Map() }), tools: String(toolRules.scheme), application: appId }
 }
 
 /** The key of a result, in hex: equal for equal facts only. */

@@ -4,7 +4,7 @@ import { removeWhole } from '../app-files/trash.ts'
 import type { AppHostOptions } from '../app-host-options.ts'
 import { buildTraits } from '../builds/build-traits.ts'
 import { buildContainer } from '../containers/spec.ts'
-import { type Prepared, type ReleaseFolders, releaseFolders } from '../releases/files.ts'
+import { type Prepared, type ReleaseFolders, readPrepared, releaseFolders } from '../releases/files.ts'
 import { installFolder } from '../releases/install-plan.ts'
 import type { Release } from '../releases/release.ts'
 import { digestOf, type Earlier, earlierWith, forgetResult, resultOf } from './earlier.ts'
@@ -86,9 +86,15 @@ export async function reuseInstall(
   if (stored === 'damaged') return anew(firstFault ?? 'the stored result was damaged')
   if (stored) return { install: null, dependenciesOf: null, ...stored }
   if (firstFault) return anew(firstFault)
+  const { needsMore } = (await readPrepared(releaseFolders(folders.volume, terms.serving))) ?? {}
+  if (needsMore?.key === key)
+    return { install: plan.install, dependenciesOf: null, needsMore, dependencies: notForReuse(needsMore.because) }
   const before = await resultOf(folders.volume, terms.serving)
   return anew(before ? changesSince(before, facts) : 'there is no earlier result')
 }
+
+/** What an operator reads where a step serves its own release only. */
+export const notForReuse = (because: string): string => `installed, and not for reuse: ${because}`
 
 /** Null while the image is missing: nothing can depend on it yet. */
 async function factsOf(

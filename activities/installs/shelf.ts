@@ -1,6 +1,8 @@
 /** An archive. Times in ms since 1970. */
 export interface Entry {
   account: string
+  /** The application whose tools' cache it is, which has one at most; null for the result of an install step. */
+  app: string | null
   key: string
   digest: string
   at: number
@@ -9,13 +11,18 @@ export interface Entry {
 }
 
 /** Everything about an archive but its use is in its name, so that both are there or neither. */
-export const archiveName = ({ key, digest, at }: Entry): string => `${key}-${digest}-${at}.zip`
+export const archiveName = ({ app, key, digest, at }: Entry): string =>
+  app === null ? `${key}-${digest}-${at}.zip` : `${key}-${digest}-${at}-${app}.tgz`
 
 /** Null for a name that is none of an archive. */
 export function entryOf(account: string, name: string, bytes: number, usedAt: number): Entry | null {
-  const [, key, digest, at] = /^([0-9a-f]{64})-([0-9a-f]{64})-(\d{1,15})\.zip$/.exec(name) ?? []
-  return key && digest && at ? { account, key, digest, at: Number(at), bytes, usedAt } : null
+  const [, key, digest, at, app = null] =
+    /^([0-9a-f]{64})-([0-9a-f]{64})-(\d{1,15})(?:\.zip|-([\w-]{1,64})\.tgz)$/.exec(name) ?? []
+  return key && digest && at ? { account, app, key, digest, at: Number(at), bytes, usedAt } : null
 }
+
+/** What an account finds an archive by: a new one of the same replaces it. */
+const nameOf = ({ app, key }: Pick<Entry, 'app' | 'key'>): string => app ?? key
 
 /** What the cache of a host holds, and what has to go for more: first what was not used for the longest time. */
 export class Shelf {
@@ -31,24 +38,25 @@ export class Shelf {
     return [...this.#entries.values()]
   }
 
-  find(account: string, key: string): Entry | null {
-    return this.#entries.get(`${account}/${key}`) ?? null
+  /** The archive of a key, or of an application. */
+  find(account: string, name: string): Entry | null {
+    return this.#entries.get(`${account}/${name}`) ?? null
   }
 
   /**
-   * Adds an archive; returns that of the same key whose file has to be removed: the older one. One from the future is the older one: the
+   * Adds an archive; returns that of the same key or application whose file has to be removed: the older one. One from the future is the older one: the
    * clock was wrong then, and no later result would ever replace it.
    */
   add(entry: Entry, now = Date.now()): Entry | null {
-    const before = this.find(entry.account, entry.key)
+    const before = this.find(entry.account, nameOf(entry))
     const madeAt = ({ at }: Entry) => (at > now ? -1 : at)
     if (before && madeAt(before) > madeAt(entry)) return entry
-    this.#entries.set(`${entry.account}/${entry.key}`, entry)
+    this.#entries.set(`${entry.account}/${nameOf(entry)}`, entry)
     return before && archiveName(before) !== archiveName(entry) ? before : null
   }
 
-  forget({ account, key }: Entry): void {
-    this.#entries.delete(`${account}/${key}`)
+  forget(entry: Entry): void {
+    this.#entries.delete(`${entry.account}/${nameOf(entry)}`)
   }
 
   /** Forgets archives other than `spared` until accounts and host are within their limits, and returns them: their files have to be removed. */

@@ -8,7 +8,7 @@ import type { Installed, Prepared, ReleaseFolders } from '../releases/files.ts'
 import { releasePlacement } from '../releases/placement-request.ts'
 import type { Release } from '../releases/release.ts'
 import { SnapshotCorrupt } from '../snapshots/port.ts'
-import { emptyInstall } from './inputs.ts'
+import { emptyFolder } from './inputs.ts'
 import { readingSlots } from './slots.ts'
 
 /**
@@ -29,7 +29,7 @@ export async function unpackStored(
   try {
     if (!isFresh(stored.at, isPinned, Date.now())) return null
     const owner = releasePlacement(host).ownerOf(release)
-    await emptyInstall(folders, owner)
+    await emptyFolder(folders, 'install', owner)
     const leave = await readingSlots.enterUntil(release.ownerId, signal)
     const deadline = deadlineSignal(installRules.copySeconds * 1000, signal)
     const { digest } = await host.snapshots.unpack(stored.file, install, owner, deadline).finally(leave)

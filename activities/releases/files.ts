@@ -18,6 +18,8 @@ export function releaseFolders(volume: string, release: number) {
     build: join(root, 'build'),
     /** Only the files that the install step depends on, where it depends on nothing else: it runs here. */
     install: join(root, 'install'),
+    /** Receives what the tools of a build leave for the next one. */
+    tools: join(root, 'tools'),
     /** Output of the install step; mounted read-only. */
     dependencies: join(root, 'dependencies'),
     /** Written once all files are there; holds the next steps. */
@@ -38,6 +40,8 @@ export interface Prepared {
   deploymentId?: string | null
   /** The only files of the root that the install step depends on; missing when it depends on more. */
   inputs?: Extract<InstallInputs, { isPinned: boolean }>
+  /** Why the result of a step with this key showed that it needs all files; the next one with that key sees them at once. */
+  needsMore?: { key: string; because: string }
   /** Where its dependencies come from, in words; missing from older versions and where nothing has to be installed. */
   dependencies?: string
   /** The result that lies in this release's own folder `dependencies`; missing when it must not be used again. */

@@ -8,7 +8,7 @@ import { layReleaseOver } from '../overlay/process.ts'
 import { exists, type Prepared, type ReleaseFolders, readPrepared, releaseFolders } from './files.ts'
 import { checkProgram } from './program-check.ts'
 import type { Release } from './release.ts'
-import { fileIn, namesIn } from './root-names.ts'
+import { fileIn, isEmptyFolder, namesIn } from './root-names.ts'
 
 /** Compilers write here: any change of the sources needs a new run. */
 const compiledAt = '/opt/build'
@@ -65,7 +65,7 @@ async function stepFor({ language, main }: Release, folder: string, names: reado
   const text = file && runtime.requestsNothing ? await fileIn(folder, file, maxLookedInto) : null
   const isNeeded = text === null || !runtime.requestsNothing?.(text, names)
   const install = isNeeded ? runtime.install({ files: names, main }) : null
-  if (install === null) return { install, dependenciesOf: null }
+  if (install === null || runtime.toolFolders) return { install, dependenciesOf: null }
   const inputs = await inputsOf(language, folder)
   return 'because' in inputs
     ? { install, dependenciesOf: null, dependencies: `installed, and not for reuse: ${inputs.because}` }
@@ -77,7 +77,7 @@ async function inputsOf(language: Language, folder: string): Promise<InstallInpu
   if (!runtime.installInputs) return { because: 'what is built depends on the sources' }
   const texts = new Map<string, string | null>()
   for (const name of await namesIn(folder, [...namesForInstall(language), ...(runtime.inputNames ?? [])]))
-    texts.set(name, await fileIn(folder, name, installRules.inputBytes))
+    if (!(await isEmptyFolder(folder, name))) texts.set(name, await fileIn(folder, name, installRules.inputBytes))
   return runtime.installInputs(texts)
 }
 

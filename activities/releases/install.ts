@@ -37,13 +37,15 @@ export interface InstallRun {
   traits: HostTraits
   /** In exactly the image that its name stands for when it begins. */
   byId?: boolean
+  /** Further files and folders of the container, with `byId`, once its image is known. */
+  mounts?(spec: ContainerSpec, imageId: string): Promise<ContainerSpec['binds']>
 }
 
 /** Runs an install step in a build container. Resolves to its spec, and the id of its image with `byId`. Throws as `installRelease`. */
 export async function runInstall(
   host: AppHostOptions,
   release: Release,
-  { install, folder, traits, byId = false }: InstallRun,
+  { install, folder, traits, byId = false, mounts }: InstallRun,
   signal: AbortSignal,
   seconds: number = installSeconds,
 ): Promise<{ spec: ContainerSpec; imageId: string | null }> {
@@ -59,7 +61,8 @@ export async function runInstall(
     await engine.ensureImage(spec.image, line => void log.add(`${line}\n`))
     await engine.remove(spec.name) // what a killed attempt left
     const imageId = byId ? await engine.imageId(spec.image) : null
-    const run = { ...spec, image: imageId ?? spec.image }
+    const mounted = imageId && mounts ? await mounts(spec, imageId) : []
+    const run = { ...spec, image: imageId ?? spec.image, binds: [...spec.binds, ...mounted] }
     const { exitCode, oom } = await withinTime(seconds, signal, deadline =>
       engine.runToEnd(run, text => log.add(text), deadline),
     )

@@ -50,6 +50,25 @@ export async function bytesIn(path: string, name: string, maxBytes: number): Pro
   }
 }
 
+/** Whether a name at the root of a path, which must not be a link, is a folder without entries; dependencies are mounted at such ones. */
+export async function isEmptyFolder(path: string, name: string): Promise<boolean> {
+  const root = await AppFolder.open(path)
+  try {
+    const folder = await root.enter(bytesOf(name))
+    try {
+      for await (const _ of await folder.entries()) return false
+      return true
+    } finally {
+      await folder.close()
+    }
+  } catch (error) {
+    if (unreachable.has(codeOf(error))) return false
+    throw error
+  } finally {
+    await root.close()
+  }
+}
+
 /** Whether a path below an open folder exists and is not a folder. Links are not followed. */
 export async function hasFile(root: AppFolder, path: string): Promise<boolean> {
   const names = bytesOf(path).split('/')

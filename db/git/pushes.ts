@@ -31,7 +31,7 @@ export type PushOutcome =
   /** So many deploys of the application wait already. The delivery was counted. */
   | { kind: 'crowded'; operationId?: undefined; waiting: number }
 
-export interface QueuedPush {
+interface QueuedPush {
   kind: 'queued'
   operationId: string
   deploymentId: string

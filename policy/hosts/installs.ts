@@ -26,8 +26,21 @@ export const installRules = {
   wordsLength: 300,
 } as const
 
-/** How many children of a host, and of one account, pack results at once, and how many make digests or unpack. */
+/** How the tools' cache of a compiled language is kept from one build of an application to the next. */
+export const toolRules = {
+  /** Another number makes all caches of earlier versions of Berth unusable. */
+  scheme: 1,
+  /** Max size of the folders; larger ones are not kept. They lie in the memory of the build container, or on the application's disk. */
+  folderBytes: 512 * MiB,
+  /** Max files in them: each takes time to unpack. */
+  files: 100_000,
+  /** A cache that has grown by less than this since it was unpacked is not packed again. */
+  growth: 0.1,
+} as const
+
+/** How many children of a host, and of one account, pack results at once, how many make digests or unpack, and how many results wait to be packed. */
 export const installConcurrency = {
+  waiting: 32,
   packing: { atOnce: 1, perSubject: 1 },
   reading: { atOnce: 2, perSubject: 1 },
 }

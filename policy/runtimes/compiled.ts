@@ -1,7 +1,10 @@
 import { posix } from 'node:path'
 import { fileWord, quoted, type Runtime } from './runtime.ts'
 
-/** Compiler output goes to /app/.berth in the build and is mounted at /opt/build; caches go to /tmp and end with the build. */
+/**
+ * Compiler output goes to /app/.berth in the build and is mounted at /opt/build. `toolFolders` are what the tools compare by content or
+ * version: nothing that is compared by the time of a file alone, such as `obj` of .NET and `target` of Maven, which are built anew.
+ */
 const dependencies = { from: '.berth', at: '/opt/build' }
 
 /** A jar runs as it is, a Maven project by the class in MAIN, a single source file by Java's own launcher. */
@@ -24,6 +27,7 @@ export const java: Runtime = {
       ? 'mvn -B -ntp -Dmaven.repo.local=/tmp/.m2 -DskipTests package dependency:copy-dependencies -DincludeScope=runtime ' +
         '-DoutputDirectory=/app/.berth/lib && mkdir -p .berth/lib && cp -r target/classes .berth/classes && rm -rf target'
       : null,
+  toolFolders: ['/tmp/.m2'],
   dependencies,
   start: main => {
     if (posix.extname(main) === '.jar') return `exec java -jar ${fileWord(main)}`
@@ -50,13 +54,14 @@ export const go: Runtime = {
   dependencyFiles: ['go.mod'],
   dependenciesRequired: true,
   defaultPort: 80,
-  image: version => `golang:${version}`,
-  buildImage: version => `golang:${version}`,
-  official: () => null,
+  image: version => `berth/go:${version}`,
+  buildImage: version => `berth/go:${version}`,
+  official: version => `golang:${version}`,
   install: ({ files, main }) =>
     files.includes('go.mod')
       ? `CGO_ENABLED=0 GOPATH=/tmp/go GOCACHE=/tmp/go-cache go build -o .berth/app ${quoted(`./${posix.dirname(main ?? 'main.go')}`)}`
       : null,
+  toolFolders: ['/tmp/go-cache', '/tmp/go/pkg/mod'],
   dependencies,
   start: () => 'exec /opt/build/app',
   env: {},
@@ -79,8 +84,10 @@ export const rust: Runtime = {
   install: ({ files }) =>
     files.includes('Cargo.toml')
       ? 'CARGO_HOME=/tmp/.cargo CARGO_TARGET_DIR=/app/.target cargo build --release && mkdir -p .berth && ' +
-        'cp "$(find .target/release -maxdepth 1 -type f -perm -u+x | sort | head -n 1)" .berth/app && rm -rf .target'
+        'cp "$(find .target/release -maxdepth 1 -type f -perm -u+x | sort | head -n 1)" .berth/app'
       : null,
+  // Build scripts run from there, which /tmp does not permit.
+  toolFolders: ['/tmp/.cargo/registry', '/tmp/.cargo/git', '/app/.target'],
   dependencies,
   start: () => 'exec /opt/build/app',
   env: {},
@@ -104,6 +111,7 @@ export const dotnet: Runtime = {
     files.some(file => file.endsWith('.csproj'))
       ? 'DOTNET_CLI_TELEMETRY_OPTOUT=1 dotnet publish -c Release -p:AssemblyName=app -o .berth && rm -rf bin obj'
       : null,
+  toolFolders: ['/tmp/.nuget/packages'],
   dependencies,
   start: () => 'export ASPNETCORE_HTTP_PORTS=$PORT; exec dotnet /opt/build/app.dll',
   env: { DOTNET_CLI_TELEMETRY_OPTOUT: '1', DOTNET_EnableDiagnostics: '0' },

@@ -13,11 +13,14 @@ export const maxLine = 50_000
 /** Reasons quote texts of tenants, and are stored. */
 export const because = (reason: string): InstallInputs => ({ because: shortWords(reason) })
 
+const modulesFolder = 'node_modules'
+
 /**
- * Names that change what the package managers of Node do, apart from manifest and lock files. `node_modules` does not: where a result may be
- * reused, `npm ci` removes it first; an application with dependencies has one, at which they are mounted.
+ * Names that change what the package managers of Node do, apart from manifest and lock files. `node_modules` does where it is not empty and
+ * no lock file is there: `npm ci` removes it first.
  */
 export const nodeInputNames: readonly string[] = [
+  modulesFolder,
   '.npmrc',
   '.yarnrc',
   '.yarnrc.yml',
@@ -25,6 +28,8 @@ export const nodeInputNames: readonly string[] = [
   '.pnpmfile.cjs',
   '.pnpmfile.mjs',
 ]
+
+const judgedApart: ReadonlySet<string> = new Set(['.npmrc', modulesFolder])
 
 /** Only this lock file names the packages with scripts, which might read the project. */
 const npmLocks = ['npm-shrinkwrap.json', 'package-lock.json']
@@ -66,16 +71,11 @@ const ownFolderOnly: ReadonlySet<string> = new Set([
 /** What an installation by npm depends on, from the manifest, the lock file and the settings. */
 export function nodeInputs(texts: RootTexts): InstallInputs {
   const lockName = npmLocks.find(name => texts.has(name))
-  const obstacle = [...nodeInputNames, 'binding.gyp'].find(name => name !== '.npmrc' && texts.has(name))
+  const obstacle = [...nodeInputNames, 'binding.gyp'].find(name => !judgedApart.has(name) && texts.has(name))
   if (obstacle) return because(`${obstacle} is in the folder of the application`)
-  if (!lockName) {
-    const other = otherLocks.find(name => texts.has(name))
-    return because(
-      other
-        ? `${other} does not say which packages run scripts that may read other files`
-        : 'there is no package-lock.json',
-    )
-  }
+  const other = lockName ? undefined : otherLocks.find(name => texts.has(name))
+  if (other) return because(`${other} does not say which packages run scripts that may read other files`)
+  if (!lockName) return unlockedInputs(texts)
   const [manifest, lock] = [objectOf(texts.get('package.json')), objectOf(texts.get(lockName))]
   if (!manifest) return because('package.json cannot be read')
   if (!lock) return because(`${lockName} cannot be read`)
@@ -83,6 +83,24 @@ export function nodeInputs(texts: RootTexts): InstallInputs {
   if (reason) return because(reason)
   // npm reads only the first of two lock files.
   return { files: ['package.json', lockName, '.npmrc'].filter(name => texts.has(name)), isPinned: isPinnedBy(lock) }
+}
+
+/** The same without a lock file: npm then resolves versions, and only its report names the packages with scripts. */
+function unlockedInputs(texts: RootTexts): InstallInputs {
+  // `npm install` builds on what is there, unlike `npm ci`.
+  if (texts.has(modulesFolder)) return because(`${modulesFolder} is in the folder of the application`)
+  const manifest = objectOf(texts.get('package.json'))
+  if (!manifest) return because('package.json cannot be read')
+  const reason = ofManifest(manifest) ?? ofSettings(texts)
+  if (reason) return because(reason)
+  const files = ['package.json', '.npmrc'].filter(name => texts.has(name))
+  return { files, isPinned: false, isShownAfter: true }
+}
+
+/** Why packages that npm has installed, by its report, may have read more than manifest and settings; null when they have not. */
+export function npmDependedOnMore(report: string | null): string | null {
+  const packages = objectOf(report)
+  return packages ? ofLock(packages, 'the report of npm') : 'npm has left no report'
 }
 
 type Fields = Record<string, unknown>

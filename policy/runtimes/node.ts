@@ -1,5 +1,5 @@
-import { installScripts, isEmpty, nodeInputNames, nodeInputs, objectOf } from './install-inputs.ts'
-import { npmLeftOut, npmReport } from './npm-result.ts'
+import { installScripts, isEmpty, nodeInputNames, nodeInputs, npmDependedOnMore, objectOf } from './install-inputs.ts'
+import { npmLeftOut, npmLeftOutUnlocked, npmReport } from './npm-result.ts'
 import { fileWord, type Runtime, type Sources } from './runtime.ts'
 
 const dependencies = { from: 'node_modules', at: '/app/node_modules' }
@@ -41,6 +41,20 @@ function requestsNothing(text: string, names: readonly string[], development: bo
 /** Pinned, so that locally built and pulled images contain the same Node. */
 const full: Record<string, string> = { 24: '24.21.0', 22: '22.23.3', 20: '20.20.2' }
 
+/** What the result of a step shows, which installs packages for development or omits them. */
+const shownBy = (omitsDev: boolean) =>
+  ({
+    leftOut: (texts, report, architecture) => {
+      const lock = texts.get('npm-shrinkwrap.json') ?? texts.get('package-lock.json') ?? ''
+      return npmLeftOut(lock, report, { architecture, omitsDev })
+    },
+    afterwards: {
+      lockFile: 'package-lock.json',
+      dependedOnMore: npmDependedOnMore,
+      leftOut: (lock, report, architecture) => npmLeftOutUnlocked(lock, report, { architecture, omitsDev }),
+    },
+  }) satisfies Partial<Runtime>
+
 const shared = {
   versions: ['24', '22', '20'],
   full,
@@ -56,8 +70,6 @@ const shared = {
   inputNames: nodeInputNames,
   installInputs: nodeInputs,
   installReport: npmReport,
-  leftOut: (texts, report, architecture) =>
-    npmLeftOut(texts.get('npm-shrinkwrap.json') ?? texts.get('package-lock.json') ?? '', report, architecture),
   dependencies,
   env: { NODE_ENV: 'production', NPM_CONFIG_UPDATE_NOTIFIER: 'false' },
 } satisfies Partial<Runtime>
@@ -68,6 +80,7 @@ export const javascript: Runtime = {
   title: 'JavaScript',
   extensions: ['js', 'jsx', 'mjs', 'cjs', 'mjsx', 'cjsx'],
   aliases: ['nodejs', 'javascript'],
+  ...shownBy(true),
   install: sources => install(sources, true),
   requestsNothing: (text, names) => requestsNothing(text, names, false),
   start: main => `exec node ${fileWord(main)}`,
@@ -82,6 +95,7 @@ export const typescript: Runtime = {
   aliases: ['typescript'],
   // Node 20 cannot strip types.
   versions: ['24', '22'],
+  ...shownBy(false),
   install: sources => install(sources, false),
   requestsNothing: (text, names) => requestsNothing(text, names, true),
   start: main =>

@@ -25,7 +25,23 @@ export interface Sources {
  * The files at the root on which an install step depends entirely, so that its result can be used again with equal ones, or why it depends
  * on more. Without `isPinned` the result also depends on the time.
  */
-export type InstallInputs = { files: readonly string[]; isPinned: boolean } | { because: string }
+export type InstallInputs =
+  | {
+      files: readonly string[]
+      isPinned: boolean /** Only `afterwards` shows that it depended on no more. */
+      isShownAfter?: true
+    }
+  | { because: string }
+
+/** What the result of an install step shows that ran with some files only. */
+interface Afterwards {
+  /** The file at the root in which the step lists what it wanted to install. */
+  lockFile: string
+  /** Why the step depended on more than it saw, from its report; null when it did not. */
+  dependedOnMore(report: string | null): string | null
+  /** As `leftOut` of the runtime, from the list that the step has written. */
+  leftOut(lock: string | null, report: string | null, architecture: string): string | null
+}
 
 /** How programs of one language run: a row of the table in `policy/runtimes.ts`. */
 export interface Runtime {
@@ -70,6 +86,11 @@ export interface Runtime {
    * file, or is too large. Missing: it builds from the sources.
    */
   installInputs?(texts: ReadonlyMap<string, string | null>): InstallInputs
+  /**
+   * Folders in which the tools of `install` store what a later build of the same application can use, as paths in the build container.
+   * Those in /app are removed after the step. Missing: none.
+   */
+  toolFolders?: readonly string[]
   /** A file in the output of the step that says what was installed. */
   installReport?: string
   /**
@@ -77,6 +98,8 @@ export interface Runtime {
    * Node names it; null when it has. Missing: a step that succeeds has.
    */
   leftOut?(texts: ReadonlyMap<string, string>, report: string | null, architecture: string): string | null
+  /** Where the inputs of a step may be `isShownAfter`. */
+  afterwards?: Afterwards
   /** What install creates in /app (`from`) and where it is mounted for the application, read-only (`at`). */
   dependencies: { from: string; at: string } | null
   /** Shell command that starts `main` in /app. `hidden` are names that a static site must not serve (its configuration files). */

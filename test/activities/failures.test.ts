@@ -25,3 +25,11 @@ test('each error of an outside system ends an operation with its code, and is re
     t.deepEqual([failure.type, !failure.nonRetryable], [code, again], error.constructor.name)
   }
 })
+
+test('why an image cannot be had names no folder of the host', t => {
+  const reasons =
+    'The image berth/node:22 is missing, cannot be pulled and cannot be made: Get "https://registry.test/v2/": timeout; ' +
+    "ENOENT: no such file, open '/srv/host/images/work/rootfs.tar'; mmdebstrap: cannot write /var/cache/x/y"
+  const { message } = withCode(new ImageUnavailable(reasons)) as ApplicationFailure
+  t.is(message, reasons.replace('/srv/host/images/work/', '').replace('/var/cache/x/', ''))
+})

@@ -15,14 +15,14 @@ const missing: Program = {
 }
 
 // An image that no registry and no recipe provides, for a language whose image is never built here.
-const goProgram: Program = {
-  main: 'main.go',
-  files: { 'main.go': 'package main\nfunc main() {}\n', 'go.mod': 'module x\n' },
+const rustProgram: Program = {
+  main: 'src/main.rs',
+  files: { 'src/main.rs': 'fn main() {}\n', 'Cargo.toml': '[package]\nname = "x"\n' },
 }
 
 const provisioning = {
   'a package that does not exist': { program: missing, code: 'BUILD_FAILED', log: /ETARGET|No matching version/ },
-  'an image that cannot be had': { program: goProgram, code: 'DEPLOY_FAILED', log: null },
+  'an image that cannot be had': { program: rustProgram, code: 'DEPLOY_FAILED', log: null },
 }
 
 for (const [name, { program, code, log }] of Object.entries(provisioning)) {

@@ -70,13 +70,36 @@ test('scripts of the project, workspaces and files that steer package managers r
     t.is(reasonOf({ ...usual, 'package.json': text }), 'package.json cannot be read')
   t.is(reasonOf({ ...usual, 'package.json': null }), 'package.json cannot be read')
   t.is(reasonOf({ ...usual, node_modules: null }), null, 'npm ci removes it first')
+  const unlocked = { 'package.json': usual['package.json'] }
+  t.is(reasonOf(unlocked), null)
+  t.regex(reasonOf({ ...unlocked, node_modules: null }) ?? '', /^node_modules is in the folder/)
   const steering = ['binding.gyp', '.yarnrc', '.yarnrc.yml', 'pnpm-workspace.yaml', '.pnpmfile.cjs']
   for (const name of steering) t.regex(reasonOf({ ...usual, [name]: null }) ?? '', /is in the folder/, name)
 })
 
-test('without a lock file that names packages with scripts there is no reuse', t => {
+test('without a lock file only the result of npm shows whether it depended on more', t => {
   const { 'package-lock.json': _, ...unlocked } = usual
-  t.is(reasonOf(unlocked), 'there is no package-lock.json')
+  t.deepEqual(inputs('javascript', unlocked), { files: ['package.json'], isPinned: false, isShownAfter: true })
+  t.deepEqual(inputs('typescript', { ...unlocked, '.npmrc': 'fund=false' }), {
+    files: ['package.json', '.npmrc'],
+    isPinned: false,
+    isShownAfter: true,
+  })
+  t.is(reasonOf({ 'package.json': '' }), 'package.json cannot be read')
+  t.truthy(reasonOf({ 'package.json': '{"dependencies":{"a":"./a"}}' }))
+  t.truthy(reasonOf({ ...unlocked, '.npmrc': 'cafile=./ca.pem' }))
+  const { afterwards } = runtimes.javascript
+  const more = (packages: object) => afterwards!.dependedOnMore(JSON.stringify({ lockfileVersion: 3, packages }))
+  const registry = { resolved: 'https://registry.test/a.tgz', integrity: 'sha512-x' }
+  t.is(more({ 'node_modules/a': registry, 'node_modules/esbuild': { ...registry, hasInstallScript: true } }), null)
+  t.regex(more({ 'node_modules/prisma': { ...registry, hasInstallScript: true } }) ?? '', /prisma runs a script/)
+  t.truthy(more({ 'node_modules/a': { resolved: 'a', link: true } }))
+  t.truthy(more({ 'node_modules/a': { resolved: 'file:a.tgz' } }))
+  for (const report of [null, '', '[]', '{}']) t.truthy(afterwards!.dependedOnMore(report), String(report))
+})
+
+test('lock files of yarn and pnpm do not name packages with scripts, so there is no reuse', t => {
+  const { 'package-lock.json': _, ...unlocked } = usual
   for (const name of ['yarn.lock', 'pnpm-lock.yaml'])
     t.regex(reasonOf({ ...unlocked, [name]: '' }) ?? '', /does not say/)
   const locked = (lock: string | null) => reasonOf({ ...usual, 'package-lock.json': lock })

@@ -5,6 +5,7 @@ import { openInstallCache } from '../../activities/installs/cache.ts'
 import type { InstallCache } from '../../activities/installs/port.ts'
 import type { Snapshots } from '../../activities/snapshots/port.ts'
 import { existingUsers } from '../../db/accounts/accounts.ts'
+import { listAppsOfHost } from '../../db/apps/apps.ts'
 import type { Db } from '../../db/database.ts'
 import { type InstallCacheSize, recordInstallCache } from '../../db/hosts/hosts.ts'
 import { loop } from '../../lib/async/loop.ts'
@@ -54,7 +55,10 @@ export async function watchInstallResults(
 ): Promise<void> {
   let recorded = ''
   const look = async () => {
-    await installs?.sweep(accounts => existingUsers(db, accounts))
+    await installs?.sweep(
+      accounts => existingUsers(db, accounts),
+      async ids => new Set((await listAppsOfHost(db, hostId, ids)).map(({ id }) => id)),
+    )
     const size = installs ? sizeOf(installs) : null
     if (JSON.stringify(size) === recorded) return
     await recordInstallCache(db, hostId, size)

@@ -19,6 +19,7 @@ const program = [
   fileURLToPath(new URL('../../kit/children/keep-installs.ts', import.meta.url)),
 ]
 const signal = new AbortController().signal
+const everyone = async (ids: readonly string[]) => new Set(ids)
 const keyOf = (n: number) => n.toString(16).padStart(64, '0')
 
 async function scene(t: ExecutionContext, maxBytes = 64 * MiB) {
@@ -231,7 +232,7 @@ test('results of deleted accounts, and those that were not used for 30 days, are
   const used = (daysAgo: number) => new Date(Date.now() - daysAgo * day)
   await utimes(join(root, 'bob', name!), used(31), used(31))
   const later = await openInstallCache(options)
-  await later.sweep(async accounts => new Set(accounts.filter(account => account !== 'carl')))
+  await later.sweep(async accounts => new Set(accounts.filter(account => account !== 'carl')), everyone)
   t.deepEqual(await readdir(root), ['ana'])
   t.is(later.size().entries, 1)
 })
@@ -309,8 +310,7 @@ test('a sweep compares the cache with its folder, and leaves what is being writt
   // As of a process that was the host before, or after an error before the cache learned of it.
   await rename(join(root, 'ana', one!), join(root, 'ana', one!.replace(keyOf(1), keyOf(9))))
   for (const name of ['half.new', 'stranger']) await writeFile(join(root, 'ana', name), 'x')
-  const everyone = async (accounts: readonly string[]) => new Set(accounts)
-  await cache.sweep(everyone)
+  await cache.sweep(everyone, everyone)
   const own = names.filter(name => name.endsWith('.new'))
   t.is(own.length, 1)
   t.deepEqual((await readdir(join(root, 'ana'))).sort(), [one!.replace(keyOf(1), keyOf(9)), two!, ...own].sort())
@@ -332,7 +332,7 @@ test('an account whose first result is stored during a sweep keeps it', async t 
     cache.keep('bob', keyOf(1), await result())
     await cache.settled()
     return new Set(accounts)
-  })
+  }, everyone)
   t.deepEqual((await readdir(root)).sort(), ['ana', 'bob'])
   t.is(cache.size().entries, 2)
 })

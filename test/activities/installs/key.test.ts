@@ -1,6 +1,6 @@
 import test from 'ava'
 import fc from 'fast-check'
-import { type InstallDependsOn, installFacts, installKey } from '../../../activities/installs/key.ts'
+import { type InstallDependsOn, installFacts, installKey, toolFacts } from '../../../activities/installs/key.ts'
 import { changedFacts } from '../../../policy/hosts/installs.ts'
 
 const bytes = fc.uint8Array({ minLength: 1, maxLength: 64 }).map(array => Buffer.from(array))
@@ -86,6 +86,33 @@ for (const [what, change] of Object.entries(changes))
     )
     t.pass()
   })
+
+const toolKeyOf = (on: InstallDependsOn, appId: string): string => installKey(toolFacts(appId, on))
+
+for (const [what, change] of Object.entries(changes).filter(([what]) => !what.includes('file')))
+  test(`another key for other tools: ${what}`, t => {
+    fc.assert(
+      fc.property(dependsOn, fc.nat(), fc.nat(), text, (on, at, bit, appId) => {
+        const other = change(on, at, bit)
+        return toolKeyOf(on, appId) !== toolKeyOf(other, appId)
+      }),
+      { numRuns: 300 },
+    )
+    t.pass()
+  })
+
+test('the tools of two applications never have one key, nor that of an install step', t => {
+  fc.assert(
+    fc.property(dependsOn, text, text, (on, one, other) => {
+      const isOwn = (toolKeyOf(on, one) === toolKeyOf(on, other)) === (one === other)
+      return (
+        isOwn && toolKeyOf(on, one) !== keyOf(on) && toolKeyOf({ ...on, files: new Map() }, one) === toolKeyOf(on, one)
+      )
+    }),
+    { numRuns: 300 },
+  )
+  t.pass()
+})
 
 test('equal facts have an equal key, in whatever order they are listed', t => {
   fc.assert(

@@ -18,8 +18,11 @@ async function planned(files: Files, source: Files, changes: Partial<Release> = 
   const lay = async (folder: string, texts: Files) => {
     await mkdir(folder, { recursive: true })
     for (const [name, text] of Object.entries(texts)) {
-      await mkdir(dirname(join(folder, name)), { recursive: true })
-      await writeFile(join(folder, name), text)
+      if (name.endsWith('/')) await mkdir(join(folder, name), { recursive: true })
+      else {
+        await mkdir(dirname(join(folder, name)), { recursive: true })
+        await writeFile(join(folder, name), text)
+      }
     }
   }
   await lay(folders.files, files)
@@ -67,6 +70,17 @@ test('a language that needs a dependency file finds it in the upload or in the a
   const plan = await planned({ 'app.py': '', 'requirements.txt': 'x' }, config, python)
   t.regex(plan.install ?? '', /requirements\.txt/, 'and what another language had installed serves it no more')
   t.is(plan.dependenciesOf, null)
+})
+
+test('without a lock file packages in the folder of the application rule out the reuse, and the folder they are mounted at does not', async t => {
+  const manifest = { 'package.json': '{"dependencies":{"x":"1"}}' }
+  const planOf = (files: Files) => planned({ 'index.js': '', ...files }, { ...config, ...manifest })
+  const own = await planOf({ 'node_modules/x/index.js': '' })
+  t.is(own.dependencies, 'installed, and not for reuse: node_modules is in the folder of the application')
+  t.is(own.inputs, undefined)
+  t.is((await planOf({ node_modules: 'no folder' })).inputs, undefined)
+  for (const files of [{}, { 'node_modules/': '' }] as Files[])
+    t.deepEqual((await planOf(files)).inputs, { files: ['package.json'], isPinned: false, isShownAfter: true })
 })
 
 test('another version of the runtime installs again', async t => {

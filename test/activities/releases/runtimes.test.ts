@@ -14,6 +14,7 @@ import {
   tenantNetwork,
 } from '../../../activities/containers/spec.ts'
 import type { Release } from '../../../activities/releases/release.ts'
+import { withToolFolders } from '../../../policy/runtimes/tool-folders.ts'
 import { type Language, runtimes } from '../../../policy/runtimes.ts'
 import { realDocker } from '../../kit/servers/docker.ts'
 
@@ -68,7 +69,8 @@ async function deploy(
     await writeFile(`${source}/${path}`, content)
   }
   for (const path of ['', ...(await readdir(source, { recursive: true }))]) await chown(`${source}/${path}`, uid, uid)
-  const install = runtime.install({ files: await readdir(source), main })
+  const planned = runtime.install({ files: await readdir(source), main })
+  const install = planned && runtime.toolFolders ? withToolFolders(planned, runtime.toolFolders) : planned
   let dependencies: string | null = null
   if (install) {
     const spec = buildContainer(release, source, install, traits)
@@ -134,6 +136,29 @@ class H(h.BaseHTTPRequestHandler):
 h.HTTPServer(('', int(os.environ['PORT'])), H).serve_forever()`,
   })
   t.is(await text(url), 'hello from a wheel')
+})
+
+test.serial('Go is compiled, and only its program runs', async t => {
+  t.timeout(300_000)
+  const url = await deploy(t, 'go', 'cmd/web/main.go', {
+    'go.mod': 'module shop\n\ngo 1.24\n',
+    'words/words.go': 'package words\n\nconst Hello = "hello compiled"\n',
+    'cmd/web/main.go': `package main
+
+import (
+	"net/http"
+	"os"
+	"shop/words"
+)
+
+func main() {
+	http.ListenAndServe(":"+os.Getenv("PORT"), http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Write([]byte(words.Hello))
+	}))
+}
+`,
+  })
+  t.is(await text(url), 'hello compiled')
 })
 
 test.serial('a static site has types, ranges and conditions, and serves nothing outside of the site', async t => {

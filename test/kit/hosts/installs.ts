@@ -1,4 +1,4 @@
-import { chmod, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { chmod, chown, mkdir, mkdtemp, readFile, rm, utimes, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import test, { type ExecutionContext } from 'ava'
@@ -19,6 +19,7 @@ import { transaction } from '../../../db/database.ts'
 import { readLog } from '../../../db/deploys/deployments.ts'
 import { queueDeploy } from '../../../db/deploys/deploys.ts'
 import { MiB } from '../../../lib/bytes.ts'
+import type { Owner } from '../../../lib/folders/owner.ts'
 import { rows } from '../rows/rows.ts'
 import { testDatabase } from '../servers/database.ts'
 import { realDocker } from '../servers/docker.ts'
@@ -52,7 +53,12 @@ interface PushTerms {
   clean?: boolean
   /** What the container runs instead of the planned step, as if its packages did that. */
   install?: string
+  /** The step instead of the planned one; the tools' folders of the language are still unpacked before it and packed after it. */
+  build?: string
 }
+
+/** What a part of a host rejects with where the process is killed; the step is then repeated. */
+export const killed = new Error('The host is killed.')
 
 /** A host that brings pushes to applications, on plain folders. `engine` runs install steps. */
 /** Its archives of install results lie in `installs` of its folder. */
@@ -83,7 +89,7 @@ async function installingHost(t: ExecutionContext, db: Db, hostId: string, engin
     traits: { id: hostId, runtime: 'runc', configNames: [], buildProxy: null, caBundle: null },
     sharedUid: process.getuid!() === 0 ? null : process.getuid!(),
     snapshots: snapshots(),
-    git: { fetch: ({ folder }: Pick<FetchRequest, 'folder'>) => lay(folder, pushed) },
+    git: { fetch: ({ folder, owner }: Pick<FetchRequest, 'folder' | 'owner'>) => lay(folder, pushed, owner) },
     gitLimits: {},
     credentials: async () => null,
     installs,
@@ -99,7 +105,11 @@ async function installingHost(t: ExecutionContext, db: Db, hostId: string, engin
     const volume = volumes.path(app.id)
 
     /** Prepares a push and installs what it needs; it serves then. */
-    async function push(files: Files, changes: Partial<Release> = {}, { clean = false, install }: PushTerms = {}) {
+    async function push(
+      files: Files,
+      changes: Partial<Release> = {},
+      { clean = false, install, build }: PushTerms = {},
+    ) {
       pushed = files
       instead = install
       const deploy = {
@@ -127,8 +137,14 @@ async function installingHost(t: ExecutionContext, db: Db, hostId: string, engin
       const folders = releaseFolders(volume, release.number)
       const signal = AbortSignal.timeout(100_000)
       const prepared = await bringRelease(host, release, folders, releasePlacement(host).ownerOf(release), signal)
-      if (prepared.install)
-        await installPrepared(host, release, folders, { ...prepared, install: prepared.install }, signal)
+      const attempt = async () => {
+        const { install: planned, ...plan } = (await readPrepared(folders))!
+        if (planned) await installPrepared(host, release, folders, { ...plan, install: build ?? planned }, signal)
+      }
+      await attempt().catch(error => {
+        if (error !== killed) throw error
+        return attempt()
+      })
       await db('apps').where({ id: app.id }).update({ release: release.number })
       await db('operations').where({ target_id: app.id }).update({ state: 'success' })
       const words: string = (await db('deployments').where({ id: row.id }).first()).dependencies
@@ -146,10 +162,13 @@ export const preparedOf = async (volume: string, release: number): Promise<Prepa
 
 export const textIn = (...path: string[]): Promise<string | null> => readFile(join(...path), 'utf8').catch(() => null)
 
-async function lay(folder: string, files: Files): Promise<void> {
+async function lay(folder: string, files: Files, owner: Owner | null): Promise<void> {
   for (const [name, text] of Object.entries(files)) {
     await mkdir(dirname(join(folder, name)), { recursive: true })
     await writeFile(join(folder, name), text)
+    // Files of archives and of earlier releases are as old as they say.
+    await utimes(join(folder, name), 1, 1)
+    if (owner) await chown(join(folder, name), owner.uid, owner.gid)
   }
 }
 

@@ -28,7 +28,7 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
       ...{ atOnce: 256, perAccount: 16, headerBytes: 16_384, bodyBytes: 65_536, interimAnswers: 8, freshMs: 1000 },
     },
   },
-  // H20, H23: 24 hours, 30 days, a tenth of the disk, a quarter, 2 GB free. The decision install-cache.md says why.
+  // H20, H23: 24 hours, 30 days, a tenth of the disk, a quarter, 2 GB free. H25: 512 MB, 100,000 files. The decision install-cache.md says why.
   'hosts/installs.ts': {
     installRules: {
       scheme: 1,
@@ -43,7 +43,8 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
       freeBytes: 2_147_483_648,
       wordsLength: 300,
     },
-    installConcurrency: { packing: { atOnce: 1, perSubject: 1 }, reading: { atOnce: 2, perSubject: 1 } },
+    toolRules: { scheme: 1, folderBytes: 536_870_912, files: 100_000, growth: 0.1 },
+    installConcurrency: { waiting: 32, packing: { atOnce: 1, perSubject: 1 }, reading: { atOnce: 2, perSubject: 1 } },
   },
   // Contract 5.6: MEMORY.
   'apps/app-config.ts': { memoryLimits: { minMb: 256, minWithAddressMb: 512, maxMb: 32_768 } },

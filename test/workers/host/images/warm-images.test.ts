@@ -97,10 +97,10 @@ test.serial(
     await rows(db).host('w2', { memoryMb: 100_000 })
     await apps('w2', { 'go 1.24': 2 })
     const { next, fact, mostOpen } = await watched(t, 'w2')
-    for (const image of ['golang:1.24', 'berth/node:22', 'berth/python:3.11']) (await next(image)).answer(true)
+    for (const image of ['berth/go:1.24', 'berth/node:22', 'berth/python:3.11']) (await next(image)).answer(true)
     await comesTrue(async () => (await fact()) !== undefined)
-    t.deepEqual(await fact(), { state: 'ready: golang:1.24, berth/node:22, berth/python:3.11', remedy: null })
-    await next('golang:1.24')
+    t.deepEqual(await fact(), { state: 'ready: berth/go:1.24, berth/node:22, berth/python:3.11', remedy: null })
+    await next('berth/go:1.24')
     t.is(mostOpen(), 1)
   },
 )
