@@ -84,7 +84,7 @@ export function documents({ store, get, warn }: DocumentsOptions) {
     if (bytes === null) throw new Error('a document is too large')
     const length = answer.header('content-length')
     if (!isPacked && length !== null && Number(length) !== bytes.length) throw new Error('a document is not whole')
-    const type = (answer.header('content-type') ?? '').slice(0, 200)
+    const type = /^[\x20-\x7e]{1,200}$/.exec(answer.header('content-type') ?? '')?.[0] ?? 'application/octet-stream'
     const { text } = wanted.rewrite(bytes.toString('utf8'), type, answer.url)
     const head: Head = { etag: short(answer.header('etag')), modified: short(answer.header('last-modified')), type }
     const draft = await store.draft(key, 2 * packageCacheRules.documentBytes)

@@ -14,7 +14,9 @@ export interface PackageUseRequest {
 export interface PackageUse {
   /** Variables of the step, in addition to its own. */
   env: Readonly<Record<string, string>>
-  /** Whether the cache may be why the step has failed: it has ended, was not reached, or has answered anyone with an error since. */
+  /** The shell text of the step, which does without the cache where it is not reached. */
+  install(text: string): string
+  /** Reports after the step whether the cache may be why it failed: it has ended since, or has answered anyone with an error. */
   hadTrouble(): Promise<boolean>
 }
 

@@ -4,7 +4,7 @@ import { ignoreError } from '../../lib/async/ignore-error.ts'
 import { KeyedLock } from '../../lib/async/keyed-lock.ts'
 import type { BuildProxy } from '../../policy/hosts/build-settings.ts'
 import { packageCacheRules } from '../../policy/packages/cache-rules.ts'
-import { type NamedRegistries, packageManagers } from '../../policy/packages/registries.ts'
+import { type NamedRegistries, withCache } from '../../policy/packages/registries.ts'
 import { labels, type NetworkSpec } from '../containers/port.ts'
 import { PackageChannel } from './channel.ts'
 import { imageRegistries } from './discovery.ts'
@@ -145,11 +145,17 @@ export function packageCache(options: PackageCacheOptions): PackageCacheProcess 
     const before = await current.channel.counts()
     const none = [request.spec.env.NO_PROXY, base.hostname].filter(Boolean).join(',')
     return {
-      env: { ...packageManagers[registry.kind].env(base), NO_PROXY: none, no_proxy: none },
+      env: { NO_PROXY: none, no_proxy: none },
+      install: text => withCache(registry.kind, base, text),
       async hadTrouble() {
         if (running !== current) return true
         const after = await current.channel.counts().catch(() => null)
-        return after === null || after.troubles > before.troubles || after.requests === before.requests
+        const isReached = after !== null && after.requests > before.requests
+        fault = isReached
+          ? null
+          : `no build reaches it: open ${base.host} to the bridge of builds in the machine's firewall`
+        // A step that has not reached it did without it already.
+        return after === null || after.troubles > before.troubles
       },
     }
   }
@@ -160,7 +166,6 @@ export function packageCache(options: PackageCacheOptions): PackageCacheProcess 
       try {
         const registry = await registryOf(request)
         const use = registry && (await exclusively(() => useNow(request, registry)))
-        if (use) fault = null
         return use
       } catch (error) {
         request.signal.throwIfAborted()

@@ -1,6 +1,7 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import { BlockList, type Socket } from 'node:net'
 import { packageCacheRules } from '../../policy/packages/cache-rules.ts'
+import { upPath } from '../../policy/packages/registries.ts'
 import type { archives, Served } from './archives.ts'
 import type { documents } from './documents.ts'
 import type { PackageCounts } from './job.ts'
@@ -58,6 +59,7 @@ export function packageServer({ subnet, paths, archive, document, counts }: Pack
       return refuse(403, 'This cache is for public packages: it takes no credentials.')
     const isPlain = /^\/[\x21-\x7e]*$/.test(url) && !/[?#\\]|\/\/|\/\.{1,2}(\/|$)|%2e|%5c/i.test(url)
     if (url.length > pathLength || !isPlain) return refuse(403, 'This cache does not serve this address.')
+    if (url === upPath) return void response.writeHead(204).end()
     const wanted = paths().wanted(url, headers.accept ?? '')
     if (!wanted) return refuse(404, 'This cache does not serve this address.')
     const subject = socket.remoteAddress ?? ''

@@ -30,12 +30,14 @@ export async function runWithPackages({ engine, packages, warn }: AppHostOptions
   if (!packages || !found || 'named' in found) return run(spec)
   const use = await packages.use({ kind: found.kind, engine, spec, signal })
   if (!use) return run(spec)
-  const outcome = await run({ ...spec, env: { ...spec.env, ...use.env } })
-  if (outcome.exitCode === 0 || outcome.oom || !(await use.hadTrouble())) return outcome
+  const [shell = '', option = '', install = ''] = spec.command
+  const command = [shell, option, use.install(install)]
+  const outcome = await run({ ...spec, command, env: { ...spec.env, ...use.env } })
+  const hadTrouble = await use.hadTrouble()
+  if (outcome.exitCode === 0 || outcome.oom || !hadTrouble) return outcome
   await add(again)
   warn?.({ step: spec.name }, 'packages: a step failed with the cache, and is tried once more without it')
   const { anew } = packageManagers[found.kind]
-  const [shell = '', option = '', install = ''] = spec.command
   return run({ ...spec, command: [shell, option, anew + install] })
 }
 

@@ -1,6 +1,6 @@
 import { once } from 'node:events'
 import { readFile, stat, writeFile } from 'node:fs/promises'
-import { createServer, type ServerResponse } from 'node:http'
+import { createServer, request, type ServerResponse } from 'node:http'
 import { type AddressInfo, connect } from 'node:net'
 import { join } from 'node:path'
 import test from 'ava'
@@ -216,6 +216,54 @@ test('a container with all connections that it may have does not delay another o
   t.true((await cache.counts())!.troubles >= 20)
 })
 
+test('a container whose downloads never end does not delay those of another one', async t => {
+  const { registry, base } = await scene(t)
+  const { path } = registry.publish('tiny', '1.0.0')
+  const hung = Array.from({ length: 40 }, (_, n) => registry.publish('hung', `1.0.${n}`).path)
+  const origin = await base()
+  registry.instead = request => request.url?.startsWith('/npm/hung/-/') ?? false
+  const ends: Promise<unknown>[] = hung.map(one => get(origin + one).catch(() => null))
+  await comesTrue(() => registry.requests.filter(one => one.includes('/npm/hung/-/')).length === 8)
+  t.is((await get(origin + path, { from: '127.0.0.3' })).status, 200)
+  t.is(registry.requests.filter(one => one.includes('/npm/hung/-/')).length, 8)
+  await Promise.all(ends)
+})
+
+test('an archive that arrives slowly is passed on meanwhile, and its end only once it is verified', async t => {
+  t.timeout(60_000)
+  const { registry, base, cache } = await scene(t)
+  const filler = Array.from({ length: 400 * KiB }, () => Math.random().toString(36)[2]).join('')
+  const [good, bad] = [registry.publish('good', '1.0.0', filler), registry.publish('bad', '1.0.0', filler)]
+  const origin = await base()
+  const rests: (() => void)[] = []
+  registry.instead = (request, response) => {
+    const archive = [good, bad].find(({ path }) => path === request.url)
+    if (!archive) return false
+    const bytes = Buffer.from(archive.bytes)
+    if (archive === bad) bytes[bytes.length - 1]! ^= 1
+    response.writeHead(200, { 'content-length': bytes.length }).write(bytes.subarray(0, bytes.length / 2))
+    rests.push(() => response.end(bytes.subarray(bytes.length / 2)))
+    return true
+  }
+  const began = (path: string) =>
+    new Promise<{ first: Buffer; whole: Promise<Buffer | null> }>(resolve =>
+      request(origin + path, { localAddress: '127.0.0.2' }, response => {
+        const pieces: Buffer[] = []
+        const whole = new Promise<Buffer | null>(done => {
+          response.once('end', () => done(Buffer.concat(pieces))).once('error', () => done(null))
+        })
+        response.on('data', piece => pieces.push(piece))
+        response.once('data', first => resolve({ first, whole }))
+      }).end(),
+    )
+  const [one, other] = await Promise.all([began(good.path), began(bad.path)])
+  t.true(one.first.length > 0)
+  for (const rest of rests) rest()
+  t.true((await one.whole)?.equals(good.bytes))
+  t.is(await other.whole, null, 'it is cut off')
+  t.like(await cache.counts(), { downloads: 1, troubles: 1 })
+})
+
 test('a connection from outside of the network of builds gets no answer', async t => {
   const { registry, base } = await scene(t, { subnet: '127.0.0.0/30' })
   registry.publish('tiny', '1.0.0')
@@ -263,7 +311,7 @@ test('a step has no reason to be tried again when the cache has only answered it
   registry.publish('tiny', '1.0.0')
   const origin = await base()
   const well = (await use())!
-  t.true(await well.hadTrouble(), 'it was not reached')
+  t.false(await well.hadTrouble(), 'a step that does not reach it does without')
   await get(`${origin}/npm/tiny`)
   t.false(await well.hadTrouble())
   const missing = (await use())!

@@ -63,8 +63,9 @@ export async function loopbackPackages(
     packages.cache.use({ kind, engine, spec, signal: AbortSignal.timeout(60_000) })
   /** The address of the cache for a kind of registry. */
   const base = async (kind: RegistryKind = 'npm'): Promise<string> => {
-    const env = (await use(kind))?.env ?? {}
-    return new URL(env.NPM_CONFIG_REGISTRY ?? env.PIP_INDEX_URL ?? '').origin
+    const [, text = ''] =
+      / (?:NPM_CONFIG_REGISTRY|PIP_INDEX_URL)='([^']+)'/.exec((await use(kind))?.install('') ?? '') ?? []
+    return new URL(text).origin
   }
   return { ...packages, use, base }
 }
