@@ -18,9 +18,11 @@ async function scene(t: Parameters<typeof loopbackPackages>[0], options = {}) {
   return { registry, ...(await loopbackPackages(t, { named, ...options })) }
 }
 
+/** Stored archives; what is still being written is none. */
 const archivesIn = async (folder: string): Promise<number> => {
-  const sizes = await Promise.all((await storedIn(folder)).map(async name => readFile(join(folder, name))))
-  return sizes.filter(bytes => bytes[0] === 0x1f).length
+  const names = (await storedIn(folder)).filter(name => !name.endsWith('.part'))
+  const files = await Promise.all(names.map(name => readFile(join(folder, name))))
+  return files.filter(bytes => bytes[0] === 0x1f).length
 }
 
 test('concurrent requests of two containers for one archive download it once, and its links lead back to the cache', async t => {
@@ -137,7 +139,7 @@ test('a process that is killed during a download leaves no wrong archive, and th
   await comesTrue(async () => held !== null)
   process.kill(await processIn(folder), 'SIGKILL')
   await t.throwsAsync(cut)
-  t.is(await archivesIn(folder), 1, 'the half of it')
+  t.is(await archivesIn(folder), 0)
   registry.instead = () => false
   t.is(await base(), origin)
   t.true((await get(origin + path)).body.equals(bytes))
