@@ -21,8 +21,8 @@ export interface ChannelEvents {
   onEnd(how: string): void
 }
 
-/** Four documents are rewritten at once. */
-const heapMb = Math.round((packageCacheRules.documentBytes * 12) / MiB)
+/** One document is rewritten at a time; as text and as values it takes many times its size. */
+const heapMb = Math.round((packageCacheRules.documentBytes * 32) / MiB)
 
 /** A started process of the cache. It does not keep this process alive, and one that stops answering is ended. */
 export class PackageChannel {
@@ -30,6 +30,7 @@ export class PackageChannel {
   readonly #waiting = new Map<number, (reply: PackageReply | Error) => void>()
   #number = 0
   #isEnding = false
+  #hasEnded = false
 
   constructor({ onWarning, onEnd }: ChannelEvents) {
     this.#child = startChild('packages', ['ignore', 'ignore', 'inherit', 'ipc'], [`--max-old-space-size=${heapMb}`])
@@ -41,10 +42,9 @@ export class PackageChannel {
       if (message?.kind === 'warning') onWarning(String(message.message).slice(0, 500))
       else if (message) this.#waiting.get(message.id)?.(message)
     })
-    let hasEnded = false
     const gone = (how: string) => {
-      if (hasEnded) return
-      hasEnded = true
+      if (this.#hasEnded) return
+      this.#hasEnded = true
       unwatch()
       clearInterval(watch)
       for (const settle of this.#waiting.values()) settle(new Error(`The process of the cache ended: ${how}.`))
@@ -78,7 +78,7 @@ export class PackageChannel {
   /** Resolves once it has ended. */
   async end(): Promise<void> {
     this.#isEnding = true
-    if (this.#child.exitCode !== null || this.#child.signalCode !== null) return
+    if (this.#hasEnded) return
     const ended = new Promise(resolve => this.#child.once('exit', resolve).once('error', resolve))
     this.#child.ref()
     this.#child.kill('SIGKILL')
@@ -93,7 +93,7 @@ export class PackageChannel {
         else if (one.kind === 'failed') reject(new Error(String(one.message).slice(0, 500)))
         else resolve(one)
       })
-      this.#child.send({ ...message, id }, error => error && this.#waiting.get(id)?.(error))
+      this.#child.send?.({ ...message, id }, error => error && this.#waiting.get(id)?.(error))
     })
     const late = () => new Error('The cache does not answer.')
     return withTimeout(reply, packageCacheRules.openSeconds * 1000, late).finally(() => this.#waiting.delete(id))

@@ -45,6 +45,8 @@ const readFlags = constants.O_RDONLY | constants.O_NOFOLLOW
 const newFlags = constants.O_RDWR | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW
 const pieceBytes = 256 * 1024
 
+const onDisk = (bytes: number): number => Math.ceil(bytes / packageCacheRules.blockBytes) * packageCacheRules.blockBytes
+
 /**
  * Files in the working folder, each under the key of its address and the digest of its content: both are there or neither, and a damaged one
  * differs from its name. What was not used for the longest time goes first.
@@ -68,7 +70,7 @@ export class Store {
     for (const name of await readdir('.')) {
       const [, key] = entryName.exec(name) ?? []
       const stats = await stat(name).catch(() => null)
-      if (key && stats?.isFile()) found.push([key, { name, bytes: stats.size, touchedAt: stats.mtimeMs }])
+      if (key && stats?.isFile()) found.push([key, { name, bytes: onDisk(stats.size), touchedAt: stats.mtimeMs }])
       else if (name !== keyFile) await unlink(name).catch(ignoreError('it takes no part in anything'))
     }
     found.sort(([, a], [, b]) => a.touchedAt - b.touchedAt)
@@ -128,7 +130,8 @@ export class Store {
         await rename(part, name)
         isStored = true
         this.#bytes -= bytes
-        await this.#add(key, { name, bytes, touchedAt: Date.now() })
+        await this.#add(key, { name, bytes: onDisk(bytes), touchedAt: Date.now() })
+        await this.#makeRoom() // it takes whole blocks
       },
       close: async () => {
         await file.close()
@@ -169,7 +172,7 @@ export class Store {
   }
 
   async #makeRoom(): Promise<void> {
-    while (this.#bytes > this.#options.maxBytes) {
+    while (this.#bytes > this.#options.maxBytes || this.#entries.size > packageCacheRules.entries) {
       const [oldest] = this.#entries
       if (!oldest) throw new NoRoom('The cache is too small for what is being downloaded.')
       await this.#remove(...oldest)

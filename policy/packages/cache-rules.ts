@@ -7,9 +7,12 @@ export const packageCacheRules = {
   /** Free space on the disk that the cache leaves to everything else. */
   freeBytes: 2 * GiB,
   /** Max bytes of one document of a registry, such as the list of a package's versions. Steps get larger ones from the registry itself. */
-  documentBytes: 32 * MiB,
+  documentBytes: 16 * MiB,
   /** Max bytes of one archive. Steps get larger ones from the registry itself. */
   archiveBytes: 512 * MiB,
+  /** Max files; each counts as whole blocks of the disk. */
+  entries: 100_000,
+  blockBytes: 4096,
   /** Max links of one document that lead to the cache; a document with more is passed on without a change. */
   links: 200_000,
   /** Max characters of a path that is requested. */

@@ -50,8 +50,10 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
     packageCacheRules: {
       diskShare: 0.1,
       freeBytes: 2_147_483_648,
-      documentBytes: 33_554_432,
+      documentBytes: 16_777_216,
       archiveBytes: 536_870_912,
+      entries: 100_000,
+      blockBytes: 4096,
       links: 200_000,
       pathLength: 2048,
       redirects: 5,
