@@ -110,17 +110,26 @@ test('an archive that no document vouches for is not stored', async t => {
 })
 
 test('a stored archive that was damaged is downloaded again', async t => {
-  const { registry, base, folder, cache } = await scene(t)
+  const { registry, base, use, folder, cache } = await scene(t)
   const { path, bytes } = registry.publish('tiny', '1.0.0')
   const origin = await base()
   await get(origin + path)
-  for (const name of await storedIn(folder)) {
-    const file = join(folder, name)
-    await writeFile(file, Buffer.alloc((await stat(file)).size))
+  const damage = async () => {
+    for (const name of await storedIn(folder)) {
+      const file = join(folder, name)
+      await writeFile(file, Buffer.alloc((await stat(file)).size))
+    }
   }
+  await damage()
   t.true((await get(origin + path)).body.equals(bytes))
   t.is(registry.count(path), 2)
   t.like(await cache.counts(), { downloads: 2, troubles: 0, passedOn: 0 })
+  // A process that has not seen the document yet knows only what the names of files say.
+  process.kill(await processIn(folder), 'SIGKILL')
+  await damage()
+  await comesTrue(async () => (await use()) !== null)
+  t.true((await get((await base()) + path)).body.equals(bytes))
+  t.is(registry.count(path), 3)
 })
 
 test('a process that is killed during a download leaves no wrong archive, and the next one serves at the same address', async t => {
@@ -216,6 +225,28 @@ test('a container with all connections that it may have does not delay another o
   const answers = await Promise.all(Array.from({ length: 20 }, () => get(origin + path, { from: '127.0.0.3' })))
   t.true(answers.every(({ status }) => status === 200))
   t.true((await cache.counts())!.troubles >= 20)
+})
+
+test('containers that never read what they have requested do not delay another one', async t => {
+  const { registry, base, cache } = await scene(t)
+  const filler = () => Array.from({ length: 3000 * KiB }, () => Math.random().toString(36)[2]).join('')
+  const large = registry.publish('large', '1.0.0', filler())
+  const { path } = registry.publish('tiny', '1.0.0')
+  const origin = await base()
+  t.true((await get(origin + large.path)).body.equals(large.bytes))
+  const { hostname, port } = new URL(origin)
+  const sockets = Array.from({ length: 120 }, (_, n) => {
+    const socket = connect({ host: hostname, port: Number(port), localAddress: n % 2 ? '127.0.0.2' : '127.0.0.4' })
+    socket.on('error', () => {})
+    socket.pause()
+    socket.write(`GET ${large.path} HTTP/1.1\r\nHost: x\r\n\r\n`)
+    return socket
+  })
+  t.teardown(() => void sockets.map(socket => socket.destroy()))
+  await comesTrue(async () => (await cache.counts())!.hits === 120)
+  const answers = await Promise.all(Array.from({ length: 20 }, () => get(origin + path, { from: '127.0.0.3' })))
+  t.true(answers.every(({ status }) => status === 200))
+  t.true((await get(origin + large.path, { from: '127.0.0.3' })).body.equals(large.bytes))
 })
 
 test('a container whose downloads never end does not delay those of another one', async t => {
