@@ -50,8 +50,8 @@ export function archives({ store, get, counts, warn }: ArchivesOptions) {
     }
     try {
       const signal = deadlineSignal(packageCacheRules.archiveSeconds * 1000)
-      const expected = digest ?? (await findDigest(subject))
-      if (!expected) return download.end({ kind: 'elsewhere', url })
+      const expected = digest ? Promise.resolve(digest) : findDigest(subject)
+      expected.catch(ignoreError('reported once the archive is there'))
       const answer = await get(url, { 'accept-encoding': 'identity' }, signal)
       if (answer.status !== 200 || answer.header('content-encoding')) {
         await answer.body.dump().catch(ignoreError('only its head counts'))
@@ -62,7 +62,7 @@ export function archives({ store, get, counts, warn }: ArchivesOptions) {
       const draft = await store.draft(key, packageCacheRules.archiveBytes)
       try {
         if (length > packageCacheRules.archiveBytes) throw new Error(`It has ${length} bytes.`)
-        await receive(answer.body, draft, { expected, length, download })
+        await receive(answer.body, draft, { digest, expected, length, download })
         await draft.commit()
         counts.downloads++
         download.isWhole = true
@@ -107,25 +107,36 @@ export function archives({ store, get, counts, warn }: ArchivesOptions) {
 }
 
 interface Receiving {
-  expected: Digest
+  digest: Digest | null
+  /** The same, or what the registry says when it is asked. */
+  expected: Promise<Digest | null>
   length: number
   download: Download
 }
 
+const algorithms: readonly Digest['algorithm'][] = ['sha1', 'sha256', 'sha384', 'sha512']
+
 /** Rejects unless all bytes have arrived, and are those that the registry names. */
-async function receive(body: AsyncIterable<Uint8Array>, draft: Draft, { expected, length, download }: Receiving) {
-  const content = createHash(expected.algorithm)
+async function receive(body: AsyncIterable<Uint8Array>, draft: Draft, receiving: Receiving): Promise<void> {
+  const { digest, length, download } = receiving
+  const contents = (digest ? [digest.algorithm] : algorithms).map(algorithm => ({
+    algorithm,
+    hash: createHash(algorithm),
+  }))
   if (Number.isSafeInteger(length)) download.grow(draft.file, length)
   let bytes = 0
   for await (const piece of body) {
     bytes += piece.length
-    content.update(piece)
+    for (const { hash } of contents) hash.update(piece)
     await draft.write(piece)
     download.received = bytes
     download.emit('progress')
   }
   if (Number.isSafeInteger(length) && bytes !== length) throw new Error(`An archive has ${bytes} of ${length} bytes.`)
-  if (content.digest('hex') !== expected.hex) throw new Error('An archive is not what its document says.')
+  const expected = await receiving.expected
+  if (!expected) throw new Error('No document says what an archive contains.')
+  const content = contents.find(({ algorithm }) => algorithm === expected.algorithm)?.hash.digest('hex')
+  if (content !== expected.hex) throw new Error('An archive is not what its document says.')
 }
 
 /** An archive that is being downloaded, which steps may read meanwhile. */

@@ -51,15 +51,15 @@ export const packageCacheRules = {
   touchSeconds: 60,
 } as const
 
-/** How many of a kind of work are done at once, and how many for one container. */
+/** How many of a kind of work are done at once. One container has half of them at most, and there is always one for the next container. */
 export const packageSlots = {
-  /** Archives that are downloaded. */
-  downloads: { atOnce: 24, perSubject: 8 },
+  /** Archives that are downloaded. npm requests 15 at once. */
+  downloads: { atOnce: 32, perSubject: 'spare' },
   /** Documents that are requested and rewritten. */
-  documents: { atOnce: 8, perSubject: 4 },
+  documents: { atOnce: 16, perSubject: 'spare' },
   /** Files that are read in order to verify them. */
-  reads: { atOnce: 8, perSubject: 4 },
-}
+  reads: { atOnce: 16, perSubject: 'spare' },
+} as const
 
 /** Size of the cache of a host with this disk, in MB: `maxMb`, or less on a small disk. */
 export const packageCacheMb = (diskMb: number, maxMb: number): number =>

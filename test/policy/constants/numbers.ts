@@ -45,7 +45,7 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
     },
     installConcurrency: { packing: { atOnce: 1, perSubject: 1 }, reading: { atOnce: 2, perSubject: 1 } },
   },
-  // E32, E33, E34: a tenth of the disk, 2 GB free, 64 connections, 8 archives and 4 documents at once. The decision package-downloads.md says why.
+  // E32, E33, E34: a tenth of the disk, 2 GB free, 64 connections, half of 32 archives and of 16 documents at once. The decision package-downloads.md says why.
   'packages/cache-rules.ts': {
     packageCacheRules: {
       diskShare: 0.1,
@@ -75,9 +75,9 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
       touchSeconds: 60,
     },
     packageSlots: {
-      downloads: { atOnce: 24, perSubject: 8 },
-      documents: { atOnce: 8, perSubject: 4 },
-      reads: { atOnce: 8, perSubject: 4 },
+      downloads: { atOnce: 32 },
+      documents: { atOnce: 16 },
+      reads: { atOnce: 16 },
     },
   },
   // Contract 5.6: MEMORY.
