@@ -40,7 +40,6 @@ export interface PackageCacheProcess extends PackageCache {
 interface Running {
   channel: PackageChannel
   start: PackageStart
-  startedAt: number
   registries: Map<string, CachedRegistry>
 }
 
@@ -56,6 +55,7 @@ export function packageCache(options: PackageCacheOptions): PackageCacheProcess 
   let running: Running | null = null
   let isClosed = false
   let fault: string | null = null
+  let broughtBackAt = Number.NEGATIVE_INFINITY
 
   /** Its process, at the current address: an operator may have removed the network of builds. */
   async function atNetwork(engine: PackageUseRequest['engine']): Promise<Running> {
@@ -81,7 +81,7 @@ export function packageCache(options: PackageCacheOptions): PackageCacheProcess 
         if (running?.channel === channel) void bringBack(running)
       },
     })
-    running = { channel, start, startedAt: performance.now(), registries: new Map() }
+    running = { channel, start, registries: new Map() }
     try {
       await channel.start(start)
       return running
@@ -91,11 +91,11 @@ export function packageCache(options: PackageCacheOptions): PackageCacheProcess 
     }
   }
 
-  /** At the same address and ports, so that the next attempts of package managers succeed. One that ends at once waits for the next step. */
-  async function bringBack(before: Running): Promise<void> {
-    const { start, startedAt, registries } = before
+  /** At the same address and ports, so that the next attempts of package managers succeed. One that ends again soon waits for the next step. */
+  async function bringBack({ start, registries }: Running): Promise<void> {
     running = null
-    if (isClosed || performance.now() - startedAt < calmMs) return
+    if (isClosed || performance.now() - broughtBackAt < calmMs) return
+    broughtBackAt = performance.now()
     await sleep(pauseMs, undefined, { ref: false })
     await exclusively(async () => {
       if (running || isClosed) return
@@ -148,15 +148,14 @@ export function packageCache(options: PackageCacheOptions): PackageCacheProcess 
       env: { NO_PROXY: none, no_proxy: none },
       install: text => withCache(registry.kind, base, text),
       async hadTrouble() {
-        if (running !== current) return true
         const after = await current.channel.counts().catch(() => null)
-        const isReached = after !== null && after.requests > before.requests
-        fault = isReached
-          ? null
-          : `no build reaches it: open ${base.host} to the bridge of builds in the machine's firewall`
+        if (after === null) return true
+        const isReached = after.requests > before.requests
+        const remedy = `open ${base.host} to the bridge of builds in the machine's firewall`
+        fault = isReached ? null : `no build reaches it: ${remedy}`
         // A step that has not reached it did without it already. Builds may not reach what an operator has named.
         const troubles = ({ troubles, passedOn }: PackageCounts) => troubles + (registry.isNamed ? passedOn : 0)
-        return after === null || troubles(after) > troubles(before)
+        return troubles(after) > troubles(before)
       },
     }
   }
@@ -185,7 +184,7 @@ export function packageCache(options: PackageCacheOptions): PackageCacheProcess 
   }
 }
 
-/** A process that ends sooner than this after its start is not started again by itself. */
+/** A process is not started again by itself more often than this. */
 const calmMs = 5000
 const pauseMs = 100
 

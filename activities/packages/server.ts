@@ -27,7 +27,7 @@ export function packageServer({ subnet, paths, archive, document, counts }: Pack
   const [network, bits] = subnet.split('/') as [string, string]
   builds.addSubnet(network, Number(bits))
   const connections = new Map<string, number>()
-  const answering = new WeakSet<Socket>()
+  const lines = new WeakMap<Socket, { requests: number; last: Promise<void> }>()
 
   const server = createServer({ maxHeaderSize: 16_384, keepAliveTimeout: 15_000, headersTimeout: 20_000 })
   server.maxRequestsPerSocket = 10_000
@@ -101,19 +101,26 @@ export function packageServer({ subnet, paths, archive, document, counts }: Pack
   server.on('request', (request, response) => {
     counts.requests++
     const { socket } = request
-    // A connection with many requests at once would pass the limit on connections.
-    if (answering.has(socket)) return socket.destroy()
-    answering.add(socket)
-    const late = setTimeout(() => response.destroy(), clientSeconds.answer * 1000)
-    response.once('close', () => {
-      clearTimeout(late)
-      answering.delete(socket)
-    })
-    answer(request, response).catch(() => {
+    const line = lines.get(socket) ?? { requests: 0, last: Promise.resolve() }
+    lines.set(socket, line)
+    // A client sends the next one when it has an answer, which may be just before we know. More would pass the limit on connections.
+    if (line.requests === 2) {
       counts.troubles++
-      if (response.headersSent) response.destroy()
-      else response.writeHead(503, { connection: 'close' }).end()
-    })
+      return socket.destroy()
+    }
+    line.requests++
+    const late = setTimeout(() => socket.destroy(), clientSeconds.answer * 1000)
+    line.last = line.last
+      .then(() => (socket.destroyed ? undefined : answer(request, response)))
+      .catch(() => {
+        counts.troubles++
+        if (response.headersSent) response.destroy()
+        else response.writeHead(503, { connection: 'close' }).end()
+      })
+      .finally(() => {
+        clearTimeout(late)
+        line.requests--
+      })
   })
   return server
 }

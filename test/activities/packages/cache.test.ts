@@ -332,6 +332,9 @@ test('archives elsewhere are downloaded only by addresses that a document of the
   t.true(link.startsWith(`${origin}/~/`))
   t.regex(fragment ?? '', /^sha256=[0-9a-f]{64}$/)
   t.true((await get(link)).body.equals(bytes))
+  t.regex((await get(`${link}.metadata`)).body.toString(), /^Metadata-Version/)
+  registry.tamper(`${path}.metadata`, Buffer.from('x'))
+  t.is((await get(`${link}.metadata`)).status, 200, 'it is stored')
   const [mac = '', text = ''] = link.slice(`${origin}/~/`.length).split('/')
   const forged = Buffer.from(Buffer.from(text, 'base64url').toString().replace('1.0.0', '1.0.1')).toString('base64url')
   t.is((await get(`${origin}/~/${mac}/${forged}/tiny.whl`)).status, 404)
@@ -355,6 +358,41 @@ test('a step has no reason to be tried again when the cache has only answered it
   await get(`${origin}/npm/tiny`)
   process.kill(await processIn(folder), 'SIGKILL')
   await comesTrue(ended.hadTrouble)
+})
+
+test('a process that has ended comes back by itself, at the same address', async t => {
+  const { registry, base, folder, warnings } = await scene(t)
+  registry.publish('tiny', '1.0.0')
+  const origin = await base()
+  process.kill(await processIn(folder), 'SIGKILL')
+  await comesTrue(async () => (await get(`${origin}/npm/tiny`).catch(() => null))?.status === 200)
+  t.true(warnings.some(words => words.includes('the process of the cache ended')))
+})
+
+test('a connection serves one request after the other, and is closed when many come at once', async t => {
+  const { registry, base, cache } = await scene(t)
+  const { path, bytes } = registry.publish('tiny', '1.0.0')
+  const origin = await base()
+  const { hostname, port } = new URL(origin)
+  const ask = `GET ${path} HTTP/1.1\r\nHost: x\r\n\r\n`
+  const socket = connect({ host: hostname, port: Number(port), localAddress: '127.0.0.2' })
+  t.teardown(() => void socket.destroy())
+  let received = Buffer.alloc(0)
+  let answers = 0
+  socket.on('data', piece => {
+    received = Buffer.concat([received, piece])
+    // As soon as the last byte is here.
+    if (!received.subarray(-bytes.length).equals(bytes)) return
+    answers++
+    received = Buffer.alloc(0)
+    if (answers < 200) socket.write(ask)
+  })
+  socket.write(ask)
+  await comesTrue(() => answers === 200 || socket.closed)
+  t.is(answers, 200)
+  socket.write(ask.repeat(20))
+  await once(socket, 'close')
+  t.true((await cache.counts())!.troubles > 0)
 })
 
 test('a process that stops answering is ended, and the next one answers', async t => {

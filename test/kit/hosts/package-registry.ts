@@ -35,7 +35,7 @@ const hex = (algorithm: string, bytes: Buffer) => createHash(algorithm).update(b
 /** A registry of npm and an index of Python that count what is requested, at this address. */
 export async function packageRegistry(address = '127.0.0.1'): Promise<PackageRegistry> {
   const packages = new Map<string, Record<string, { dist: object; name: string; version: string }>>()
-  const wheels = new Map<string, { path: string; sha256: string }[]>()
+  const wheels = new Map<string, { path: string; sha256: string; metadata: string }[]>()
   const archives = new Map<string, Buffer>()
   const requests: string[] = []
   let last: IncomingMessage['headers'] = {}
@@ -55,7 +55,7 @@ export async function packageRegistry(address = '127.0.0.1'): Promise<PackageReg
     if (!files) return null
     const links = files.map(
       file =>
-        `<a href="http://${address}:${filesPort}${file.path}#sha256=${file.sha256}">${file.path.split('/').at(-1)}</a>`,
+        `<a href="http://${address}:${filesPort}${file.path}#sha256=${file.sha256}" data-dist-info-metadata="sha256=${file.metadata}" data-core-metadata="sha256=${file.metadata}">${file.path.split('/').at(-1)}</a>`,
     )
     return { type: 'text/html', text: `<!DOCTYPE html><html><body>${links.join('<br>')}</body></html>` }
   }
@@ -78,16 +78,20 @@ export async function packageRegistry(address = '127.0.0.1'): Promise<PackageReg
     },
     publishWheel(name, version) {
       const info = `${name}-${version}.dist-info`
+      const metadata = `Metadata-Version: 2.1\nName: ${name}\nVersion: ${version}\n`
       const bytes = zipOf({
         [`${name}.py`]: `version = "${version}"\n`,
-        [`${info}/METADATA`]: `Metadata-Version: 2.1\nName: ${name}\nVersion: ${version}\n`,
+        [`${info}/METADATA`]: metadata,
         [`${info}/WHEEL`]: 'Wheel-Version: 1.0\nGenerator: x\nRoot-Is-Purelib: true\nTag: py3-none-any\n',
         [`${info}/RECORD`]: `${name}.py,,\n${info}/METADATA,,\n${info}/WHEEL,,\n${info}/RECORD,,\n`,
       })
       const path = `/files/${name}-${version}-py3-none-any.whl`
-      wheels.set(name, [...(wheels.get(name) ?? []), { path, sha256: hex('sha256', bytes) }])
+      const sha256 = hex('sha256', bytes)
+      const file = { path, sha256, metadata: hex('sha256', Buffer.from(metadata)) }
+      wheels.set(name, [...(wheels.get(name) ?? []), file])
       archives.set(path, bytes)
-      return { path, sha256: hex('sha256', bytes), bytes }
+      archives.set(`${path}.metadata`, Buffer.from(metadata))
+      return { path, sha256, bytes }
     },
     tamper: (path, bytes) => void archives.set(path, bytes),
     async close() {
