@@ -252,28 +252,25 @@ test.serial('builds reach the cache through the firewall; applications do not', 
 
 test.serial('a build that does not reach the cache does without it at once, and the host says so', async t => {
   t.timeout(110_000)
+  demandRoot()
   const { registry, app, cache, specs } = await scene(t)
   const { path } = registry.publish('tiny', '1.0.0')
   registry.publishWheel('tiny', '1.0.0')
   const { push } = await app()
   await push(manifest({ tiny: '1.0.0' }))
   t.is(cache.fault(), null)
-  const rule = (address: string, port: number) => [
-    'INPUT',
-    '-d',
-    address,
-    '-p',
-    'tcp',
-    '--dport',
-    String(port),
-    '-j',
-    'DROP',
-  ]
+  // Not among the rules that firewalls of other hosts on this machine look at.
+  const rule = (change: string, address: string, port: number) =>
+    runProcess(
+      'iptables',
+      ['-w', '-t', 'raw', change, 'PREROUTING', '-d', address, '-p', 'tcp', '--dport', String(port), '-j', 'DROP'],
+      { env: systemEnvironment },
+    )
   await push({ 'main.py': '', 'requirements.txt': 'tiny\n' }, python)
-  const dropped = cache.endpoints().map(({ address, port }) => rule(address, port))
+  const dropped = cache.endpoints()
   t.is(dropped.length, 2)
   // As the firewall of a machine that lets nothing in: package managers would wait for minutes.
-  for (const one of dropped) await runProcess('iptables', ['-w', '-I', ...one], { env: systemEnvironment })
+  for (const { address, port } of dropped) await rule('-I', address, port)
   try {
     const node = await push(manifest({ tiny: '1.0.0' }))
     t.not(await textIn(node.folders.dependencies, 'tiny/package.json'), null)
@@ -283,10 +280,24 @@ test.serial('a build that does not reach the cache does without it at once, and 
     t.regex(wheel.log, /The cache of packages of the host is not reached/)
     t.is(specs.length, 4, 'none was tried again')
   } finally {
-    for (const one of dropped) await runProcess('iptables', ['-w', '-D', ...one], { env: systemEnvironment })
+    for (const { address, port } of dropped) await rule('-D', address, port)
   }
   t.is(registry.count(path), 2)
   await push(manifest({ tiny: '>=1.0.0' }))
   t.is(cache.fault(), null)
   t.is(registry.count(path), 2)
+})
+
+test.serial('a build that uses a proxy reaches the cache without it', async t => {
+  t.timeout(110_000)
+  const { registry, app, cache, host } = await scene(t)
+  registry.publish('tiny', '1.0.0')
+  registry.publishWheel('tiny', '1.0.0')
+  const nowhere = `http://${gateway}:9`
+  const traits = { ...host.traits, buildProxy: { http: nowhere, https: nowhere, none: 'internal.test' } }
+  Object.assign(host, { traits })
+  const { push } = await app()
+  await push(manifest({ tiny: '1.0.0' }))
+  await push({ 'main.py': '', 'requirements.txt': 'tiny\n' }, python)
+  t.like(await cache.counts(), { downloads: 3, troubles: 0, passedOn: 0 })
 })
