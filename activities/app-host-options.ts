@@ -9,6 +9,7 @@ import type { Boot } from './hosts/boot.ts'
 import type { RouteGate } from './hosts/route-gate.ts'
 import type { InstallCache } from './installs/port.ts'
 import type { ObjectStore } from './objects/port.ts'
+import type { PackageCache } from './packages/port.ts'
 import type { Placement } from './placement/port.ts'
 import type { DecisionOptions } from './releases/decision.ts'
 import type { Release } from './releases/release.ts'
@@ -54,6 +55,8 @@ export interface AppHostOptions extends DecisionOptions {
   confirm?: GuardedStepsOptions['confirm']
   /** Results of install steps; omitted = only earlier releases of an application lend theirs. */
   installs?: InstallCache
+  /** Public packages that builds of this host have downloaded; omitted = each step downloads its own. */
+  packages?: Pick<PackageCache, 'use'>
   /** Reports to operators what no one else sees. */
   warn?(facts: object, message: string): void
 }

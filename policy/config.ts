@@ -18,6 +18,7 @@ import {
   analyticsSettings,
 } from './network/analytics-settings.ts'
 import { type BlobSettings, blobSettings } from './objects/blob-settings.ts'
+import { type NamedRegistries, namedRegistries } from './packages/registries.ts'
 import { type Retention, retentionSettings } from './retention.ts'
 import { type SealKeys, sealKeys } from './seal.ts'
 
@@ -71,6 +72,8 @@ export interface Config {
     warmLanguages: WarmLanguages
     /** Max size of its cache of install results; 0 = none. */
     installCacheMb: number
+    /** Max size of its cache of packages, 0 = none, and the registries that operators have named for it. */
+    packages: { cacheMb: number; named: NamedRegistries }
     /** What builds trust, and their proxy. */
     builds: BuildSettings
     runtime: 'runc' | 'runsc'
@@ -174,6 +177,7 @@ export function parseConfig(environment: Environment, cwd: string): Config {
       buildSlots: Math.max(1, integer(env, 'BUILD_SLOTS', 2)),
       warmLanguages: warmLanguages(env),
       installCacheMb: integer(env, 'INSTALL_CACHE_MB', 4096),
+      packages: { cacheMb: integer(env, 'PACKAGE_CACHE_MB', 2048), named: namedRegistries(env) },
       builds: buildSettings(env, cwd),
       runtime: oneOf(env, 'CONTAINER_RUNTIME', ['runc', 'runsc']),
     },

@@ -27,6 +27,8 @@ export const roundSeconds = {
   refusals: 30,
   /** Install results that no one uses are removed. */
   installResults: 300,
+  /** What a host's cache of packages holds and has done. */
+  packageCache: 60,
   mail: 10,
   /** Plans that end. */
   planEnds: 15,

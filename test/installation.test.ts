@@ -158,6 +158,7 @@ test('every setting that the processes get is one that Berth reads', t => {
     'installation/temporal-settings',
     'network/analytics-settings',
     'objects/blob-settings',
+    'packages/registries',
   ]
     .map(name => text(`policy/${name}.ts`))
     .join('\n')

@@ -124,6 +124,8 @@ export interface NetworkSpec {
 export interface PresentNetwork {
   name: string
   bridge: string | null
+  /** Its range, as `10.1.2.0/24`, of which the machine has the first address; null where the engine does not report it. */
+  subnet: string | null
 }
 
 export interface ContainerEvent {

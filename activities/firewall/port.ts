@@ -86,7 +86,8 @@ export function firewallRules({ resolvers, builds, admitted, counter }: Firewall
     `${range}-j REJECT --reject-with icmp-port-unreachable`,
   ]
   return {
-    input: [answers, ...open, ...refused('')],
+    // What builds may reach here is on this machine: its table of connections is everyone's.
+    input: [answers, ...counted(counter).map(rule => `-i ${builds.bridges} ${rule}`), ...open, ...refused('')],
     // Admissions count as connections of the container that makes them.
     forward: [
       answers,
@@ -115,12 +116,16 @@ export function admissionRules(admissions: readonly Admission[]): string[] {
 
 /** Limits per container: connections above a limit are refused, not dropped, so that programs fail immediately. */
 function limits(counter: string | null): string[] {
-  const { openConnections, newPerSecond, newAtOnce, refusedPorts } = networkLimits
+  const { refusedPorts } = networkLimits
   const ports = refusedPorts.map(port => `-p tcp --dport ${port} -j REJECT --reject-with tcp-reset`)
-  if (counter === null) return ports
+  return [...ports, ...counted(counter)]
+}
+
+function counted(counter: string | null): string[] {
+  const { openConnections, newPerSecond, newAtOnce } = networkLimits
+  if (counter === null) return []
   const fast = `--hashlimit-above ${newPerSecond}/sec --hashlimit-burst ${newAtOnce} --hashlimit-mode srcip`
   return [
-    ...ports,
     `-m connlimit --connlimit-above ${openConnections} --connlimit-saddr --connlimit-mask 32 -j REJECT`,
     `-m hashlimit ${fast} --hashlimit-name ${counter} -j REJECT`,
   ]

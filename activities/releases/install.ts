@@ -7,6 +7,7 @@ import { buildTraits } from '../builds/build-traits.ts'
 import type { ContainerSpec } from '../containers/port.ts'
 import { buildContainer, buildNetwork, type HostTraits } from '../containers/spec.ts'
 import { refusal } from '../failures.ts'
+import { runWithPackages } from '../packages/step.ts'
 import { deploymentLog } from './deployment-log.ts'
 import { exists, keepDependencies, type ReleaseFolders } from './files.ts'
 import { installFolder } from './install-plan.ts'
@@ -64,7 +65,10 @@ export async function runInstall(
     const mounted = imageId && mounts ? await mounts(spec, imageId) : []
     const run = { ...spec, image: imageId ?? spec.image, binds: [...spec.binds, ...mounted] }
     const { exitCode, oom } = await withinTime(seconds, signal, deadline =>
-      engine.runToEnd(run, text => log.add(text), deadline),
+      runWithPackages(host, {
+        ...{ language: release.language, folder, spec: run, signal: deadline },
+        add: text => log.add(text),
+      }),
     )
     if (oom)
       throw refusal('BUILD_FAILED', `Installing the dependencies needed more than ${spec.memoryMb} MB of memory.`)

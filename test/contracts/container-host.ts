@@ -13,6 +13,7 @@ import {
   ImageUnavailable,
   labels,
   PortTaken,
+  type PresentNetwork,
 } from '../../activities/containers/port.ts'
 import { NoSpaceLeft } from '../../lib/folders/no-space-left.ts'
 import { ownFolder } from '../kit/folders.ts'
@@ -537,7 +538,9 @@ export function containerHostContract(test: SerialFn, name: string, subject: () 
     await Promise.all([host.ensureNetwork(network), host.ensureNetwork(network), host.ensureNetwork(network)])
     await host.ensureNetwork(network)
     const listed = (await host.listNetworks(network.labels)).filter(({ name }) => name === network.name)
-    t.deepEqual(listed, [{ name: network.name, bridge: bridgeName(network) }])
+    const [{ subnet }] = listed as [PresentNetwork]
+    t.deepEqual(listed, [{ name: network.name, bridge: bridgeName(network), subnet }])
+    t.regex(subnet ?? '', /^10(\.\d+){2}\.0\/24$/)
     const inside = spec('waits', { network: network.name })
     await running(host, inside)
     await t.throwsAsync(host.removeNetwork(network.name))

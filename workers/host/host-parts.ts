@@ -18,6 +18,7 @@ import { gitCli } from '../../activities/git/cli.ts'
 import type { FetchRequest, Git } from '../../activities/git/port.ts'
 import type { ObjectStore } from '../../activities/objects/port.ts'
 import { openObjectStore } from '../../activities/objects/select.ts'
+import type { PackageCacheProcess } from '../../activities/packages/process.ts'
 import type { Placement } from '../../activities/placement/port.ts'
 import { placement } from '../../activities/placement/process.ts'
 import type { Snapshots } from '../../activities/snapshots/port.ts'
@@ -32,10 +33,12 @@ import { configNames } from '../../policy/apps/app-config.ts'
 import type { Config } from '../../policy/config.ts'
 import { installCacheMb } from '../../policy/hosts/installs.ts'
 import { demandMasterKey } from '../../policy/keys.ts'
+import { packageCacheMb } from '../../policy/packages/cache-rules.ts'
 import { rootfsMaker } from '../../runtimes/rootfs.ts'
 import { openGitProvider } from '../git-provider.ts'
 import { type BuildNetwork, openBuildNetwork } from './build-network.ts'
 import { deployCredentials } from './credentials.ts'
+import { hostPackages } from './package-cache.ts'
 import { startVariables } from './variables.ts'
 
 /** The parts of a container host. */
@@ -57,6 +60,9 @@ export interface HostParts {
   capacity: { memoryMb: number; diskMb: number }
   /** Size of its cache of install results; 0 = none. */
   installCacheMb: number
+  packages: PackageCacheProcess
+  /** Size of its cache of packages; 0 = none. */
+  packageCacheMb: number
   /** Bytes that are free where images are made and stored. */
   freeBytes(): Promise<number>
   /** Folder of prepared data folders of databases, beside that of images. */
@@ -104,10 +110,17 @@ export async function openHost(config: Config, log: Logger): Promise<HostParts> 
   })
   const settings = config.host.builds
   const builds = await openBuildNetwork({ settings, hostId: config.host.id, folder: root, db, log })
+  const wholeDiskMb = await diskMb(root)
+  const cacheMb = installCacheMb(wholeDiskMb, config.host.installCacheMb)
+  const packagesMb = packageCacheMb(wholeDiskMb, config.host.packages.cacheMb)
+  const packages = hostPackages({
+    ...{ hostId: config.host.id, folder: root, maxMb: packagesMb, named: config.host.packages.named, builds, log },
+    open: async () => firewall?.apply(),
+  })
   const { firewall, notice: firewallNotice } = await openFirewall(
     config.host.firewall,
     config.host.id,
-    () => builds.proxies.known(),
+    () => [...builds.proxies.known(), ...packages.endpoints()],
     () => engine.listNetworks({ [labels.host]: config.host.id }),
   )
   const look = await firewall?.apply()
@@ -127,8 +140,6 @@ export async function openHost(config: Config, log: Logger): Promise<HostParts> 
   const children = archives()
   const uid = process.getuid?.() ?? 0
   const placing = placement({ spareAfterMs: 500 })
-  const wholeDiskMb = await diskMb(root)
-  const cacheMb = installCacheMb(wholeDiskMb, config.host.installCacheMb)
   return {
     config,
     log,
@@ -152,10 +163,12 @@ export async function openHost(config: Config, log: Logger): Promise<HostParts> 
     templateCache: templateCache(),
     capacity: {
       memoryMb,
-      // What the cache of install results may use is not for applications, also while it cannot be opened.
-      diskMb: wholeDiskMb - cacheMb,
+      // What the caches of builds may use is not for applications, also while they cannot be opened.
+      diskMb: wholeDiskMb - cacheMb - packagesMb,
     },
     installCacheMb: cacheMb,
+    packages,
+    packageCacheMb: packagesMb,
     freeBytes: async () => freeBytes([root, imageCache()], await engine.dataFolder().catch(() => null)),
     protections: {
       quota: quotaNotice === null ? 'enforced' : `checked, not enforced: ${quotaNotice}`,
@@ -175,6 +188,7 @@ export async function openHost(config: Config, log: Logger): Promise<HostParts> 
     credentials: deployCredentials(db, config, await openGitProvider(config)),
     variables: startVariables(db, config),
     async close() {
+      await packages.close()
       await children.close()
       placing.close()
       await db.destroy()

@@ -35,6 +35,7 @@ import { watchDatabaseImages } from './images/database-images.ts'
 import { watchWarmImages } from './images/warm-images.ts'
 import { openInstallResults, watchInstallResults } from './install-results.ts'
 import { OutputReaders } from './output-readers.ts'
+import { watchPackages } from './package-cache.ts'
 import { serveHost } from './server/host-server.ts'
 
 const seenEveryMs = 1000
@@ -148,6 +149,10 @@ export async function startHost(parts: HostParts) {
     watchFirewall({ db, firewall: parts.firewall, hostId, log }, acting),
     watchDisks({ db, volumes, hostId, log }, acting),
     watchInstallResults({ db, installs, hostId, log }, acting),
+    watchPackages(
+      { db, packages: parts.packages, maxMb: parts.packageCacheMb, hostId, folder: hostFolder(config), log },
+      acting,
+    ),
   ]
   const options = {
     db,
@@ -161,6 +166,7 @@ export async function startHost(parts: HostParts) {
     sharedUid: parts.sharedUid,
     boot,
     confirm: lease.confirm,
+    packages: parts.packages,
     ...(installs && { installs: withCrashPoints('installs', installs) }),
     warn: (facts: object, message: string) => log.warn(facts, message),
     routed: routeGate(db, hostId, boot),

@@ -63,9 +63,10 @@ export function containerNetworks(docker: Docker, range: string) {
     async list(filter: Record<string, string>): Promise<PresentNetwork[]> {
       const label = Object.entries(filter).map(([name, value]) => `${name}=${value}`)
       const networks = await call(abortSignal => docker.listNetworks({ filters: { label }, abortSignal }))
-      return networks.map(({ Name, Options }) => ({
+      return networks.map(({ Name, Options, IPAM }) => ({
         name: Name,
         bridge: Options?.['com.docker.network.bridge.name'] ?? null,
+        subnet: IPAM?.Config?.[0]?.Subnet ?? null,
       }))
     },
 

@@ -112,7 +112,9 @@ export class FakeContainerHost implements ContainerHost {
   async listNetworks(filter: Record<string, string>) {
     this.#answer()
     const fits = (spec: NetworkSpec) => Object.entries(filter).every(([name, value]) => spec.labels[name] === value)
-    return [...this.#networkSpecs.values()].filter(fits).map(spec => ({ name: spec.name, bridge: bridgeName(spec) }))
+    return [...this.#networkSpecs.values()]
+      .filter(fits)
+      .map(spec => ({ name: spec.name, bridge: bridgeName(spec), subnet: '10.192.0.0/24' }))
   }
 
   async ensureImage(image: string) {

@@ -28,7 +28,7 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
       ...{ atOnce: 256, perAccount: 16, headerBytes: 16_384, bodyBytes: 65_536, interimAnswers: 8, freshMs: 1000 },
     },
   },
-  // H20, H23: 24 hours, 30 days, a tenth of the disk, a quarter, 2 GB free. H25: 512 MB, 100,000 files. The decision install-cache.md says why.
+  // H20, H23: 24 hours, 30 days, a tenth of the disk, a quarter, 2 GB free. H26: 512 MB, 100,000 files. The decision install-cache.md says why.
   'hosts/installs.ts': {
     installRules: {
       scheme: 1,
@@ -45,6 +45,41 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
     },
     toolRules: { scheme: 1, folderBytes: 536_870_912, files: 100_000, growth: 0.1 },
     installConcurrency: { waiting: 32, packing: { atOnce: 1, perSubject: 1 }, reading: { atOnce: 2, perSubject: 1 } },
+  },
+  // E32, E33, E34: a tenth of the disk, 2 GB free, 64 connections, half of 32 archives and of 16 documents at once. The decision package-downloads.md says why.
+  'packages/cache-rules.ts': {
+    packageCacheRules: {
+      diskShare: 0.1,
+      freeBytes: 2_147_483_648,
+      documentBytes: 16_777_216,
+      archiveBytes: 536_870_912,
+      entries: 100_000,
+      blockBytes: 4096,
+      links: 200_000,
+      pathLength: 2048,
+      redirects: 5,
+      upstreamSeconds: { connect: 10, silent: 30 },
+      archiveSeconds: 600,
+      documentSeconds: 60,
+      followAfterSeconds: 5,
+      slotSeconds: 10,
+      heldBytes: 65_536,
+      connectionsPerContainer: 64,
+      clientSeconds: { silent: 60, answer: 900 },
+      registries: 8,
+      ports: { first: 21_000, count: 4000 },
+      uid: 1_999_999_999,
+      remembered: 50_000,
+      askAgainSeconds: 600,
+      askSeconds: 60,
+      openSeconds: 10,
+      touchSeconds: 60,
+    },
+    packageSlots: {
+      downloads: { atOnce: 32 },
+      documents: { atOnce: 16 },
+      reads: { atOnce: 16 },
+    },
   },
   // Contract 5.6: MEMORY.
   'apps/app-config.ts': { memoryLimits: { minMb: 256, minWithAddressMb: 512, maxMb: 32_768 } },
@@ -446,6 +481,7 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
       liveStreams: 20,
       refusals: 30,
       installResults: 300,
+      packageCache: 60,
       mail: 10,
       planEnds: 15,
       sweep: 60,

@@ -1,0 +1,204 @@
+import { createHash, hash } from 'node:crypto'
+import { EventEmitter, once } from 'node:events'
+import { FairSlots } from '../../lib/async/fair-slots.ts'
+import { ignoreError } from '../../lib/async/ignore-error.ts'
+import { deadlineSignal } from '../../lib/async/timeout.ts'
+import { packageCacheRules, packageSlots } from '../../policy/packages/cache-rules.ts'
+import type { Digest } from '../../policy/packages/documents.ts'
+import type { Draft, Store, StoredFile } from './store.ts'
+import type { GetUpstream } from './upstream.ts'
+
+/** What a step that has requested something gets. */
+export type Served =
+  | { kind: 'file'; stored: StoredFile; type: string }
+  | { kind: 'growing'; download: Download }
+  | { kind: 'status'; status: number }
+  /** The registry itself has it. */
+  | { kind: 'elsewhere'; url: string }
+
+export interface WantedArchive {
+  url: string
+  /** Of its content, if it is known without a further request. */
+  digest: Digest | null
+  /** Requests it; null = the registry does not name one. */
+  findDigest(subject: string): Promise<Digest | null>
+}
+
+export interface ArchivesOptions {
+  store: Store
+  get: GetUpstream
+  counts: { hits: number; downloads: number }
+  warn(message: string): void
+}
+
+/** Statuses that say something about the archive, and not about the registry. */
+const final: readonly number[] = [404, 410, 451]
+
+export const addressKey = (...parts: string[]): string => hash('sha256', parts.join('\n'))
+
+/** Archives that are downloaded once, stored only when they are whole and have the digest that the registry names, and verified before each use. */
+export function archives({ store, get, counts, warn }: ArchivesOptions) {
+  const underWay = new Map<string, Download>()
+  const downloads = new FairSlots(packageSlots.downloads)
+
+  async function load(key: string, { url, digest, findDigest }: WantedArchive, subject: string, download: Download) {
+    const leave = await downloads.enter(subject, packageCacheRules.slotSeconds * 1000)
+    if (!leave) return download.end({ kind: 'elsewhere', url })
+    const fail = (error: Error) => {
+      warn(`${new URL(url).host}: ${error.message}`)
+      download.end({ kind: 'elsewhere', url })
+    }
+    try {
+      const signal = deadlineSignal(packageCacheRules.archiveSeconds * 1000)
+      const expected = digest ? Promise.resolve(digest) : findDigest(subject)
+      expected.catch(ignoreError('reported once the archive is there'))
+      const answer = await get(url, { 'accept-encoding': 'identity' }, signal)
+      if (answer.status !== 200 || answer.header('content-encoding')) {
+        await answer.body.dump().catch(ignoreError('only its head counts'))
+        const isFinal = final.includes(answer.status)
+        return download.end(isFinal ? { kind: 'status', status: answer.status } : { kind: 'elsewhere', url })
+      }
+      const length = Number(answer.header('content-length') ?? Number.NaN)
+      const draft = await store.draft(key, packageCacheRules.archiveBytes)
+      try {
+        if (length > packageCacheRules.archiveBytes) throw new Error(`It has ${length} bytes.`)
+        await receive(answer.body, draft, { digest, expected, length, download })
+        await draft.commit()
+        counts.downloads++
+        download.isWhole = true
+        download.end(null)
+      } catch (error) {
+        fail(error as Error)
+      } finally {
+        answer.body.destroy()
+        leave() // whoever reads slowly does not keep the slot of another
+        await download.unused()
+        await draft.close()
+      }
+    } catch (error) {
+      fail(error as Error)
+    } finally {
+      leave()
+    }
+  }
+
+  return async (wanted: WantedArchive, subject: string): Promise<Served> => {
+    const key = addressKey('archive', wanted.url)
+    const type = 'application/octet-stream'
+    const stored = underWay.has(key) ? null : await store.find(key, wanted.digest, subject)
+    if (stored) {
+      counts.hits++
+      return { kind: 'file', stored, type }
+    }
+    const joined = underWay.get(key)
+    const download = joined ?? new Download()
+    if (!joined) {
+      underWay.set(key, download)
+      void load(key, wanted, subject, download).finally(() => underWay.delete(key))
+    }
+    const outcome = await download.outcome(packageCacheRules.followAfterSeconds * 1000)
+    if (outcome === 'later')
+      return download.size === null ? { kind: 'elsewhere', url: wanted.url } : { kind: 'growing', download }
+    if (outcome) return outcome
+    if (joined) counts.hits++
+    const whole = await store.find(key, wanted.digest, subject)
+    return whole ? { kind: 'file', stored: whole, type } : { kind: 'elsewhere', url: wanted.url }
+  }
+}
+
+interface Receiving {
+  digest: Digest | null
+  /** The same, or what the registry says when it is asked. */
+  expected: Promise<Digest | null>
+  length: number
+  download: Download
+}
+
+const algorithms: readonly Digest['algorithm'][] = ['sha1', 'sha256', 'sha384', 'sha512']
+
+/** Rejects unless all bytes have arrived, and are those that the registry names. */
+async function receive(body: AsyncIterable<Uint8Array>, draft: Draft, receiving: Receiving): Promise<void> {
+  const { digest, length, download } = receiving
+  const contents = (digest ? [digest.algorithm] : algorithms).map(algorithm => ({
+    algorithm,
+    hash: createHash(algorithm),
+  }))
+  if (Number.isSafeInteger(length)) download.grow(draft.file, length)
+  let bytes = 0
+  for await (const piece of body) {
+    bytes += piece.length
+    for (const { hash } of contents) hash.update(piece)
+    await draft.write(piece)
+    download.received = bytes
+    download.emit('progress')
+  }
+  if (Number.isSafeInteger(length) && bytes !== length) throw new Error(`An archive has ${bytes} of ${length} bytes.`)
+  const expected = await receiving.expected
+  if (!expected) throw new Error('No document says what an archive contains.')
+  const content = contents.find(({ algorithm }) => algorithm === expected.algorithm)?.hash.digest('hex')
+  if (content !== expected.hex) throw new Error('An archive is not what its document says.')
+}
+
+/** An archive that is being downloaded, which steps may read meanwhile. */
+export class Download extends EventEmitter {
+  received = 0
+  /** Of the whole archive in bytes; null = unknown. */
+  size: number | null = null
+  isWhole = false
+  #file: Draft['file'] | null = null
+  #readers = 0
+  #outcome: { value: Served | null } | null = null
+
+  constructor() {
+    super()
+    this.setMaxListeners(0)
+  }
+
+  grow(file: Draft['file'], size: number): void {
+    this.#file = file
+    this.size = size
+    this.emit('progress')
+  }
+
+  /** What waiting steps get instead; null = the archive is stored. */
+  end(value: Served | null): void {
+    this.#outcome ??= { value }
+    this.emit('progress')
+  }
+
+  /** The outcome, or `later` when it is not there in time. */
+  async outcome(waitMs: number): Promise<Served | null | 'later'> {
+    const signal = AbortSignal.timeout(waitMs)
+    while (!this.#outcome && !signal.aborted)
+      await once(this, 'progress', { signal }).catch(ignoreError('its time is over'))
+    return this.#outcome ? this.#outcome.value : 'later'
+  }
+
+  /** The bytes as they arrive; the last ones once all are verified. Throws when they never will be. */
+  async *bytes(): AsyncGenerator<Buffer> {
+    this.#readers++
+    try {
+      for (let at = 0; at < this.size!; ) {
+        const ready = this.isWhole ? this.size! : Math.min(this.received, this.size! - packageCacheRules.heldBytes)
+        if (ready <= at) {
+          if (this.#outcome && !this.isWhole) throw new Error('The download has failed.')
+          await once(this, 'progress')
+          continue
+        }
+        const length = Math.min(packageCacheRules.heldBytes, ready - at)
+        const { bytesRead, buffer } = await this.#file!.read(Buffer.allocUnsafe(length), 0, length, at)
+        if (bytesRead === 0) throw new Error('The archive is shorter than it was.')
+        at += bytesRead
+        yield buffer.subarray(0, bytesRead)
+      }
+    } finally {
+      this.#readers--
+      this.emit('unused')
+    }
+  }
+
+  /** Resolves once nothing reads it any more. */
+  async unused(): Promise<void> {
+    while (this.#readers > 0) await once(this, 'unused')
+  }
+}

@@ -1,0 +1,136 @@
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
+import { BlockList, type Socket } from 'node:net'
+import { packageCacheRules } from '../../policy/packages/cache-rules.ts'
+import { upPath } from '../../policy/packages/registries.ts'
+import type { archives, Served } from './archives.ts'
+import type { documents } from './documents.ts'
+import type { PackageCounts } from './job.ts'
+import type { RegistryPaths } from './registry.ts'
+import { piecesOf } from './store.ts'
+
+export interface PackageServerOptions {
+  /** The only network that is answered, as `10.1.2.0/24`. */
+  subnet: string
+  paths(): RegistryPaths
+  archive: ReturnType<typeof archives>
+  document: ReturnType<typeof documents>
+  counts: Pick<PackageCounts, 'requests' | 'troubles' | 'passedOn'>
+}
+
+/** With one of these a request is somebody's, and its answer might be too. */
+const personal = ['authorization', 'proxy-authorization', 'cookie', 'npm-otp'] as const
+
+/** Answers build containers. A container is known by its address: each has the same limits, whatever the others do. */
+export function packageServer({ subnet, paths, archive, document, counts }: PackageServerOptions): Server {
+  const { connectionsPerContainer, clientSeconds, pathLength } = packageCacheRules
+  const builds = new BlockList()
+  const [network, bits] = subnet.split('/') as [string, string]
+  builds.addSubnet(network, Number(bits))
+  const connections = new Map<string, number>()
+  const lines = new WeakMap<Socket, { requests: number; last: Promise<void> }>()
+
+  const server = createServer({ maxHeaderSize: 16_384, keepAliveTimeout: 15_000, headersTimeout: 20_000 })
+  server.maxRequestsPerSocket = 10_000
+  server.setTimeout(clientSeconds.silent * 1000)
+  server.on('connection', (socket: Socket) => {
+    const address = socket.remoteAddress ?? ''
+    const open = connections.get(address) ?? 0
+    // The bridge is no secret: other containers and machines may know a way to its address.
+    const isBuild = builds.check(address)
+    if (!isBuild || open >= connectionsPerContainer) {
+      if (isBuild) counts.troubles++
+      return socket.destroy()
+    }
+    connections.set(address, open + 1)
+    socket.once('close', () => {
+      const left = connections.get(address)! - 1
+      left > 0 ? connections.set(address, left) : connections.delete(address)
+    })
+  })
+
+  async function answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const { method = '', url = '', headers, socket } = request
+    const refuse = (status: number, words: string) => {
+      counts.troubles++
+      response.writeHead(status, { 'content-type': 'text/plain', connection: 'close' }).end(`${words}\n`)
+    }
+    if (method !== 'GET' && method !== 'HEAD') return refuse(405, 'This cache answers GET and HEAD.')
+    if (personal.some(name => headers[name] !== undefined))
+      return refuse(403, 'This cache is for public packages: it takes no credentials.')
+    const isPlain = /^\/[\x21-\x7e]*$/.test(url) && !/[?#\\]|\/\/|\/\.{1,2}(\/|$)|%2e|%5c/i.test(url)
+    if (url.length > pathLength || !isPlain) return refuse(403, 'This cache does not serve this address.')
+    if (url === upPath) return void response.writeHead(204).end()
+    const wanted = paths().wanted(url, headers.accept ?? '')
+    if (!wanted) return refuse(404, 'This cache does not serve this address.')
+    const subject = socket.remoteAddress ?? ''
+    const served =
+      wanted.kind === 'archive' ? await archive(wanted.archive, subject) : await document(wanted.document, subject)
+    await send(served, request, response)
+  }
+
+  async function send(
+    served: Served | Awaited<ReturnType<typeof document>>,
+    request: IncomingMessage,
+    response: ServerResponse,
+  ) {
+    const isHead = request.method === 'HEAD'
+    if (served.kind === 'elsewhere') {
+      counts.passedOn++
+      response.writeHead(307, { location: served.url }).end()
+    } else if (served.kind === 'status') {
+      counts.troubles++
+      response.writeHead(served.status, { 'content-type': 'text/plain' }).end('The registry does not have it.\n')
+    } else if (served.kind === 'growing') {
+      const { download } = served
+      response.writeHead(200, { 'content-type': 'application/octet-stream', 'content-length': download.size! })
+      if (isHead) response.end()
+      else await pass(download.bytes(), response)
+    } else {
+      const { stored, type } = served
+      try {
+        const offset = served.kind === 'document' ? served.offset : 0
+        response.writeHead(200, { 'content-type': type, 'content-length': stored.bytes - offset })
+        if (isHead) response.end()
+        else await pass(piecesOf(stored.file, offset), response)
+      } finally {
+        await stored.file.close()
+      }
+    }
+  }
+
+  server.on('request', (request, response) => {
+    counts.requests++
+    const { socket } = request
+    const line = lines.get(socket) ?? { requests: 0, last: Promise.resolve() }
+    lines.set(socket, line)
+    // A client sends the next one when it has an answer, which may be just before we know. More would pass the limit on connections.
+    if (line.requests === 2) {
+      counts.troubles++
+      return socket.destroy()
+    }
+    line.requests++
+    const late = setTimeout(() => socket.destroy(), clientSeconds.answer * 1000)
+    line.last = line.last
+      .then(() => (socket.destroyed ? undefined : answer(request, response)))
+      .catch(() => {
+        counts.troubles++
+        if (response.headersSent) response.destroy()
+        else response.writeHead(503, { connection: 'close' }).end()
+      })
+      .finally(() => {
+        clearTimeout(late)
+        line.requests--
+      })
+  })
+  return server
+}
+
+/** Sends all pieces, each once the one before has left. Rejects, and cuts the answer off, when they end early; a client that goes is no failure. */
+async function pass(pieces: AsyncGenerator<Buffer>, response: ServerResponse): Promise<void> {
+  const gone = new Promise<'gone'>(resolve => response.once('close', () => resolve('gone')))
+  for await (const piece of pieces) {
+    const sent = new Promise<'sent'>(resolve => response.write(piece, () => resolve('sent')))
+    if (response.destroyed || (await Promise.race([sent, gone])) === 'gone') return
+  }
+  response.end()
+}

@@ -1,0 +1,208 @@
+import { createHash } from 'node:crypto'
+import { constants } from 'node:fs'
+import { type FileHandle, open, readdir, rename, stat, statfs, unlink, utimes } from 'node:fs/promises'
+import { FairSlots } from '../../lib/async/fair-slots.ts'
+import { ignoreError } from '../../lib/async/ignore-error.ts'
+import { packageCacheRules, packageSlots } from '../../policy/packages/cache-rules.ts'
+import type { Digest } from '../../policy/packages/documents.ts'
+
+export interface StoreOptions {
+  maxBytes: number
+  /** Free space that it leaves on the disk. */
+  freeBytes: number
+}
+
+interface Entry {
+  name: string
+  bytes: number
+  /** In ms since 1970, as on the disk. */
+  touchedAt: number
+}
+
+/** A whole file, verified when it was opened. The caller closes it. */
+export interface StoredFile {
+  file: FileHandle
+  bytes: number
+}
+
+/** A file that is being written. */
+export interface Draft {
+  /** Reads what is written so far. */
+  file: FileHandle
+  write(piece: Uint8Array): Promise<void>
+  /** Gives it its name; from then on it can be found. */
+  commit(): Promise<void>
+  /** Without `commit` before, nothing is left. */
+  close(): Promise<void>
+}
+
+class NoRoom extends Error {
+  override name = 'NoRoom'
+}
+
+const entryName = /^([0-9a-f]{64})-([0-9a-f]{64})$/
+const readFlags = constants.O_RDONLY | constants.O_NOFOLLOW
+const newFlags = constants.O_RDWR | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW
+const pieceBytes = 256 * 1024
+
+const onDisk = (bytes: number): number => Math.ceil(bytes / packageCacheRules.blockBytes) * packageCacheRules.blockBytes
+
+/**
+ * Files in the working folder, each under the key of its address and the digest of its content: both are there or neither, and a damaged one
+ * differs from its name. What was not used for the longest time goes first.
+ */
+export class Store {
+  readonly #options: StoreOptions
+  /** In the order of their use. */
+  readonly #entries = new Map<string, Entry>()
+  readonly #reads = new FairSlots(packageSlots.reads)
+  #bytes = 0
+  #drafts = 0
+
+  private constructor(options: StoreOptions) {
+    this.#options = options
+  }
+
+  /** Removes what a killed process left half-written, and all that is no entry. */
+  static async open(options: StoreOptions): Promise<Store> {
+    const store = new Store(options)
+    const found: [string, Entry][] = []
+    for (const name of await readdir('.')) {
+      const [, key] = entryName.exec(name) ?? []
+      const stats = await stat(name).catch(() => null)
+      if (key && stats?.isFile()) found.push([key, { name, bytes: onDisk(stats.size), touchedAt: stats.mtimeMs }])
+      else if (name !== keyFile) await unlink(name).catch(ignoreError('it takes no part in anything'))
+    }
+    found.sort(([, a], [, b]) => a.touchedAt - b.touchedAt)
+    for (const [key, entry] of found) await store.#add(key, entry)
+    await store.#makeRoom()
+    return store
+  }
+
+  size(): { entries: number; bytes: number } {
+    return { entries: this.#entries.size, bytes: this.#bytes }
+  }
+
+  /** Opens a file that is as it was stored, and has the given digest; any other is removed. Null when there is none. Each subject has slots of its own. */
+  async find(key: string, expected: Digest | null, subject: string): Promise<StoredFile | null> {
+    if (!this.#entries.has(key)) return null
+    const leave = await this.#reads.enter(subject)
+    return this.#verified(key, expected).finally(leave!)
+  }
+
+  async #verified(key: string, expected: Digest | null): Promise<StoredFile | null> {
+    const entry = this.#entries.get(key)
+    if (!entry) return null
+    const file = await open(entry.name, readFlags).catch(() => null)
+    if (file) {
+      const bytes = await verified(file, entry, expected).catch(() => null)
+      if (bytes !== null) {
+        await this.#use(key, entry)
+        return { file, bytes }
+      }
+      await file.close()
+    }
+    await this.#remove(key, entry)
+    return null
+  }
+
+  /** Begins a file that grows up to `maxBytes`; others go for it. Rejects with NoRoom, also while it is written. */
+  async draft(key: string, maxBytes: number): Promise<Draft> {
+    const { bavail, bsize } = await statfs('.')
+    if (bavail * bsize - Math.min(maxBytes, this.#options.maxBytes) < this.#options.freeBytes)
+      throw new NoRoom('The disk of the host has too little free space.')
+    const part = `${process.pid}-${++this.#drafts}.part`
+    const file = await open(part, newFlags, 0o600)
+    const hash = createHash('sha256')
+    let [bytes, isStored] = [0, false]
+    return {
+      file,
+      write: async piece => {
+        bytes += piece.length
+        this.#bytes += piece.length
+        if (bytes > maxBytes) throw new NoRoom(`It has more than ${maxBytes} bytes.`)
+        await this.#makeRoom()
+        hash.update(piece)
+        await file.writeFile(piece) // at its end, and all of it
+      },
+      commit: async () => {
+        const name = `${key}-${hash.digest('hex')}`
+        await rename(part, name)
+        isStored = true
+        this.#bytes -= bytes
+        await this.#add(key, { name, bytes: onDisk(bytes), touchedAt: Date.now() })
+        await this.#makeRoom() // it takes whole blocks
+      },
+      close: async () => {
+        await file.close()
+        if (isStored) return
+        this.#bytes -= bytes
+        await unlink(part).catch(ignoreError('the next start removes it'))
+      },
+    }
+  }
+
+  async #use(key: string, entry: Entry): Promise<void> {
+    if (this.#entries.get(key) !== entry) return
+    this.#entries.delete(key)
+    this.#entries.set(key, entry)
+    const now = Date.now()
+    if (Math.abs(now - entry.touchedAt) < packageCacheRules.touchSeconds * 1000) return
+    entry.touchedAt = now
+    await utimes(entry.name, new Date(now), new Date(now)).catch(ignoreError('it is only removed earlier'))
+  }
+
+  async #add(key: string, entry: Entry): Promise<void> {
+    const before = this.#entries.get(key)
+    if (before && before.name !== entry.name) await this.#remove(key, before)
+    else if (before) this.#forget(key, before)
+    this.#entries.set(key, entry)
+    this.#bytes += entry.bytes
+  }
+
+  #forget(key: string, entry: Entry): boolean {
+    if (this.#entries.get(key) !== entry) return false
+    this.#entries.delete(key)
+    this.#bytes -= entry.bytes
+    return true
+  }
+
+  async #remove(key: string, entry: Entry): Promise<void> {
+    if (this.#forget(key, entry)) await unlink(entry.name).catch(ignoreError('it is missing already'))
+  }
+
+  async #makeRoom(): Promise<void> {
+    while (this.#bytes > this.#options.maxBytes || this.#entries.size > packageCacheRules.entries) {
+      const [oldest] = this.#entries
+      if (!oldest) throw new NoRoom('The cache is too small for what is being downloaded.')
+      await this.#remove(...oldest)
+    }
+  }
+}
+
+/** In the same folder: with it links to archives are signed. */
+export const keyFile = 'link.key'
+
+/** The size of a file; null when its content is not what its name and `expected` say. */
+async function verified(file: FileHandle, { name }: Entry, expected: Digest | null): Promise<number | null> {
+  const content = createHash('sha256')
+  const other = expected && createHash(expected.algorithm)
+  let bytes = 0
+  for await (const piece of piecesOf(file)) {
+    bytes += piece.length
+    content.update(piece)
+    other?.update(piece)
+  }
+  const isWhole = name.endsWith(content.digest('hex')) && (!other || other.digest('hex') === expected?.hex)
+  return isWhole ? bytes : null
+}
+
+/** The bytes of a file from `start` on. */
+export async function* piecesOf(file: FileHandle, start = 0): AsyncGenerator<Buffer> {
+  for (let at = start; ; ) {
+    const { bytesRead, buffer } = await file.read(Buffer.allocUnsafe(pieceBytes), 0, pieceBytes, at)
+    if (bytesRead === 0) return
+    at += bytesRead
+    yield buffer.subarray(0, bytesRead)
+  }
+}

@@ -1,0 +1,149 @@
+import { packageCacheRules } from './cache-rules.ts'
+
+/** A digest that a document of a registry names, as the name of an algorithm and lower-case hex. */
+export interface Digest {
+  algorithm: 'sha1' | 'sha256' | 'sha384' | 'sha512'
+  hex: string
+}
+
+/** An archive that a document names, with what it says about its content. */
+export interface ArchiveLink {
+  url: string
+  digest: Digest
+  /** Of the metadata that lies beside it, at the same address with `.metadata`. */
+  metadata: Digest | null
+}
+
+/** Returns where the cache serves an archive; null = nowhere, so the link stays as it is. */
+export type LinkTo = (archive: ArchiveLink) => string | null
+
+export interface Rewritten {
+  text: string
+  archives: ArchiveLink[]
+}
+
+const strength = ['sha1', 'sha256', 'sha384', 'sha512'] as const
+const hexLengths = { sha1: 40, sha256: 64, sha384: 96, sha512: 128 }
+
+function digestOf(algorithm: string, hex: string): Digest | null {
+  const known = strength.find(one => one === algorithm)
+  const isWhole = known && hex.length === hexLengths[known] && /^[0-9a-f]+$/i.test(hex)
+  return isWhole ? { algorithm: known, hex: hex.toLowerCase() } : null
+}
+
+/** The strongest digest of a text in the form of Subresource Integrity; null without one. */
+export function integrityOf(text: unknown): Digest | null {
+  if (typeof text !== 'string' || text.length > 1000) return null
+  const found = text.split(/\s+/).flatMap(one => {
+    const [, algorithm = '', value = ''] = /^(sha\d+)-([A-Za-z0-9+/=]+)/.exec(one) ?? []
+    return digestOf(algorithm, Buffer.from(value, 'base64').toString('hex')) ?? []
+  })
+  return found.sort((a, b) => strength.indexOf(b.algorithm) - strength.indexOf(a.algorithm))[0] ?? null
+}
+
+type Fields = Record<string, unknown>
+const isFields = (value: unknown): value is Fields =>
+  typeof value === 'object' && value !== null && !Array.isArray(value)
+
+/** A document of npm, of a package or of one version of it, in which the archives with a digest lead to the cache. Throws for what is none. */
+export function rewriteNpm(text: string, at: string, linkTo: LinkTo): Rewritten {
+  const document: unknown = JSON.parse(text)
+  if (!isFields(document)) throw new Error('It is no document of npm.')
+  const versions = isFields(document.versions) ? Object.values(document.versions) : [document]
+  const archives: ArchiveLink[] = []
+  demandFew(versions.length)
+  for (const version of versions) {
+    const dist = isFields(version) ? version.dist : null
+    if (!isFields(dist) || typeof dist.tarball !== 'string') continue
+    const url = absolute(dist.tarball, at)
+    const digest =
+      integrityOf(dist.integrity) ?? (typeof dist.shasum === 'string' ? digestOf('sha1', dist.shasum) : null)
+    const archive = url && digest && { url, digest, metadata: null }
+    const link = archive && linkTo(archive)
+    if (!link) continue
+    archives.push(archive)
+    dist.tarball = link
+  }
+  return { text: JSON.stringify(document), archives }
+}
+
+/** A page of a Python index as JSON (PEP 691), in which the files with a digest lead to the cache, and all others to where they are. Throws for what is none. */
+export function rewriteSimpleJson(text: string, at: string, linkTo: LinkTo): Rewritten {
+  const page: unknown = JSON.parse(text)
+  if (!isFields(page) || !Array.isArray(page.files)) throw new Error('It is no page of a Python index.')
+  const archives: ArchiveLink[] = []
+  demandFew(page.files.length)
+  for (const file of page.files) {
+    if (!isFields(file) || typeof file.url !== 'string') continue
+    const url = absolute(file.url, at)
+    if (!url) continue
+    const metadata = [file['core-metadata'], file['dist-info-metadata'], file['data-dist-info-metadata']]
+      .map(sha256In)
+      .find(found => found !== null)
+    const digest = sha256In(file.hashes)
+    const archive = digest && { url, digest, metadata: metadata ?? null }
+    const link = archive && linkTo(archive)
+    if (link) archives.push(archive)
+    file.url = link ?? url
+  }
+  return { text: JSON.stringify(page), archives }
+}
+
+const sha256In = (hashes: unknown): Digest | null =>
+  isFields(hashes) && typeof hashes.sha256 === 'string' ? digestOf('sha256', hashes.sha256) : null
+
+/** A page of a Python index as HTML (PEP 503), in which the files with a digest lead to the cache, and all others to where they are. */
+export function rewriteSimpleHtml(text: string, at: string, linkTo: LinkTo): Rewritten {
+  const archives: ArchiveLink[] = []
+  const pieces: string[] = []
+  let from = at
+  let done = 0
+  // Tag by tag: the time is in proportion to the length, whatever it contains.
+  for (let start = text.indexOf('<'); start >= 0; start = text.indexOf('<', done)) {
+    const end = text.indexOf('>', start)
+    if (end < 0) break
+    pieces.push(text.slice(done, start))
+    done = end + 1
+    const tag = text.slice(start, done)
+    if (tag.length > maxTag) pieces.push(tag)
+    else if (/^<base\s/i.test(tag))
+      from = hrefOf(tag, at)?.url ?? from // the links are whole then
+    else if (/^<a\s/i.test(tag)) pieces.push(rewriteAnchor(tag, from, linkTo, archives))
+    else pieces.push(tag)
+  }
+  return { text: pieces.join('') + text.slice(done), archives }
+}
+
+const maxTag = 5000
+
+function rewriteAnchor(tag: string, from: string, linkTo: LinkTo, archives: ArchiveLink[]): string {
+  const href = hrefOf(tag, from)
+  if (!href) return tag
+  demandFew(archives.length)
+  const [url = '', fragment = ''] = href.url.split('#')
+  const digest = digestOf('sha256', /^sha256=([0-9a-f]{64})$/i.exec(fragment)?.[1] ?? '')
+  const beside = /\sdata-(?:core|dist-info)-metadata\s*=\s*["']sha256=([0-9a-f]{64})["']/i.exec(tag)?.[1]
+  const archive = digest && { url, digest, metadata: beside ? digestOf('sha256', beside) : null }
+  const link = archive && linkTo(archive)
+  if (link) archives.push(archive)
+  const target = link ? `${link}#${fragment}` : href.url
+  return tag.replace(href.text, () => ` href="${target.replaceAll('&', '&amp;').replaceAll('"', '%22')}"`)
+}
+
+/** The link of a tag as it stands there, and where it leads from an address; null without one. */
+function hrefOf(tag: string, from: string): { text: string; url: string } | null {
+  const [text = '', , href = ''] = /\shref\s*=\s*(["'])(.*?)\1/is.exec(tag) ?? []
+  const url = text && absolute(href.replaceAll('&amp;', '&'), from)
+  return url ? { text, url } : null
+}
+
+function demandFew(links: number): void {
+  if (links > packageCacheRules.links) throw new Error('The document has too many links.')
+}
+
+/** An http or https address without credentials; null for anything else. */
+function absolute(reference: string, at: string): string | null {
+  if (reference.length > packageCacheRules.pathLength || !URL.canParse(reference, at)) return null
+  const url = new URL(reference, at)
+  return /^https?:$/.test(url.protocol) && !url.username && !url.password ? url.href : null
+}

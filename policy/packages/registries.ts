@@ -1,0 +1,154 @@
+import type { Environment } from '../environment.ts'
+import { type Language, quoted } from '../runtimes/runtime.ts'
+
+export const registryKinds = ['npm', 'pip'] as const
+
+/** Registries that answer in the same way. */
+export type RegistryKind = (typeof registryKinds)[number]
+
+/** What an operator has set for each kind: an address, `off`, or null for the one that the package manager of an image uses. */
+export type NamedRegistries = Readonly<Record<RegistryKind, string | null>>
+
+/** The settings PACKAGE_CACHE_*. Throws an Error that names the setting when it is no address of a registry. */
+export function namedRegistries(env: Environment): NamedRegistries {
+  return {
+    npm: registryIn('PACKAGE_CACHE_NPM', env.PACKAGE_CACHE_NPM),
+    pip: registryIn('PACKAGE_CACHE_PIP', env.PACKAGE_CACHE_PIP),
+  }
+}
+
+function registryIn(setting: string, text: string | undefined): string | null {
+  if (text === undefined || text === 'off') return text ?? null
+  const url = registryUrl(text)
+  if (url !== null) return url
+  throw new Error(`The setting ${setting} is "${text}"; it must be off, or an http or https address alone.`)
+}
+
+/** The address with a slash at its end; null when it is no http or https address, or has credentials, a query or a fragment. */
+export function registryUrl(text: string): string | null {
+  if (!/^https?:\/\/[\x21-\x7e]+$/i.test(text) || !URL.canParse(text)) return null
+  const { username, password, search, hash, origin, pathname } = new URL(text)
+  if (username || password || search || hash || pathname.includes('//')) return null
+  return origin + pathname.replace(/\/?$/, '/')
+}
+
+export interface PackageManager {
+  /** Shell text that reports what the package manager of an image uses where no project says otherwise. */
+  ask: string
+  /** The address in what it has printed, or why the cache cannot stand in for it. */
+  registryIn(printed: string): { url: string } | { because: string }
+  /** Variables of an install step that uses the cache at this address instead. */
+  env(base: URL): Record<string, string>
+  /** Shell text that succeeds when an address answers, and fails soon when it does not: a package manager would wait for minutes. */
+  reaches(address: string): string
+  /** Shell text before the step is tried once more: what a failed attempt left would be taken for installed. */
+  anew: string
+}
+
+const unread = { because: 'the image does not say which registry it uses' }
+
+export const packageManagers: Readonly<Record<RegistryKind, PackageManager>> = {
+  npm: {
+    ask: 'cd / && npm config ls -l 2>/dev/null',
+    registryIn(printed) {
+      // A value that another one overrides stands behind a semicolon.
+      if (/^(?:; )?"?(?:\/\/|@)/m.test(printed)) return { because: 'the image has credentials or a scope of npm' }
+      const url = registryUrl(/^registry = "([^"]+)"/m.exec(printed)?.[1] ?? '')
+      return url ? { url } : unread
+    },
+    // npm, pnpm and yarn 1 read this name in any case.
+    env: base => ({ NPM_CONFIG_REGISTRY: base.href }),
+    reaches: address =>
+      `node -e "setTimeout(() => process.exit(1), 3000); require('node:http').get('${address}', a => process.exit(a.statusCode === 204 ? 0 : 1)).on('error', () => process.exit(1))"`,
+    anew: '',
+  },
+  pip: {
+    // Only pip itself knows what its files, variables and defaults come to.
+    ask: `python3 -c "import json; from pip._internal.commands import create_command as c
+o = c('install').parse_args([])[0]
+print('\\n' + json.dumps([o.index_url, len(o.extra_index_urls + o.find_links) + bool(o.no_index or o.client_cert)]))" 2>/dev/null`,
+    registryIn(printed) {
+      const [, text, others] = /^\["([^"]+)", (\d+)\]$/m.exec(printed) ?? []
+      if (others !== undefined && others !== '0') return { because: 'the image has further sources of pip' }
+      const url = registryUrl(text ?? '')
+      return url ? { url } : unread
+    },
+    // All releases of pip accept a trusted host without its port.
+    env: base => ({ PIP_INDEX_URL: base.href, PIP_TRUSTED_HOST: base.hostname }),
+    reaches: address =>
+      `python3 -c "import urllib.request as u; u.build_opener(u.ProxyHandler({})).open('${address}', timeout=3)" 2>/dev/null`,
+    anew: 'rm -rf .berth; ',
+  },
+}
+
+/** A path of the cache that always answers. */
+export const upPath = '/~/up'
+
+/** The command of a step that uses the cache if that is reached: a firewall of the machine may drop what builds send there. */
+export function withCache(kind: RegistryKind, base: URL, install: string): string {
+  const { reaches, env } = packageManagers[kind]
+  const variables = Object.entries(env(base)).map(([name, value]) => `${name}=${quoted(value)}`)
+  // Not in the environment of the container: an image may have these variables, and then needs them without the cache.
+  const use = `if ${reaches(base.origin + upPath)}; then export ${variables.join(' ')}; else echo '${notReached}'; fi`
+  return `${use}; ${install}`
+}
+
+const notReached = '[The cache of packages of the host is not reached. The packages are requested from the registry.]'
+
+/** Files at the root that may name a registry; null for what is no plain file, or is too large. */
+type RootTexts = ReadonlyMap<string, string | null>
+
+interface RegistryFiles {
+  kind: RegistryKind
+  names: readonly string[]
+  /** The first thing that may name a registry or credentials. */
+  obstacle(texts: RootTexts): string | null
+}
+
+const npm: RegistryFiles = {
+  kind: 'npm',
+  names: ['.npmrc', '.yarnrc', '.yarnrc.yml', 'pnpm-workspace.yaml'],
+  obstacle(texts) {
+    for (const name of ['.yarnrc', '.yarnrc.yml']) if (texts.has(name)) return name
+    const workspace = texts.get('pnpm-workspace.yaml')
+    if (workspace === null || /registr|auth|npmrc/i.test(workspace ?? '')) return 'pnpm-workspace.yaml'
+    const npmrc = texts.get('.npmrc')
+    return npmrc === undefined || npmrc?.split(/\r\n|[\r\n]/).every(isHarmless) ? null : '.npmrc'
+  },
+}
+
+/** Settings of npm and pnpm that name neither a registry nor what opens one; everything else may. */
+const harmless = [
+  ...['audit', 'auto-install-peers', 'engine-strict', 'force', 'fund', 'ignore-scripts', 'include', 'legacy-peer-deps'],
+  ...['loglevel', 'maxsockets', 'node-linker', 'omit', 'optional', 'package-lock', 'prefer-dedupe', 'progress'],
+  ...['save-exact', 'save-prefix', 'shamefully-hoist', 'strict-peer-dependencies', 'strict-peer-deps'],
+]
+const harmlessLine = new RegExp(`^\\s*(?:[;#].*|(?:${harmless.join('|')})(?:\\s*=.*)?)?$`)
+const maxLine = 1000
+const isHarmless = (line: string): boolean => line.length <= maxLine && harmlessLine.test(line)
+
+const pip: RegistryFiles = {
+  kind: 'pip',
+  names: ['requirements.txt', 'pip.conf'],
+  obstacle(texts) {
+    if (texts.has('pip.conf')) return 'pip.conf'
+    const lines = texts.get('requirements.txt')?.split(/[\n\v\f\r\x1c-\x1e\x85\u2028\u2029]/)
+    return lines?.every(line => !/^\s*-/.test(line) || plainOption.test(line)) ? null : 'requirements.txt'
+  },
+}
+
+/** Options of a list of requirements that name no registry, and no other list that might. */
+const plainOption = /^\s*--(?:hash|pre|prefer-binary|require-hashes|(?:no|only)-binary)(?:[\s=]|$)/
+
+const files: Partial<Record<Language, RegistryFiles>> = { javascript: npm, typescript: npm, python: pip }
+
+/** Names at the root of the sources that `registryFor` looks at. */
+export const registryFileNames = (language: Language): readonly string[] => files[language]?.names ?? []
+
+/** The registry that an install step uses because its sources name none; otherwise the file that may, or null where there is no cache for the language. */
+export function registryFor(language: Language, texts: RootTexts): { kind: RegistryKind } | { named: string } | null {
+  const found = files[language]
+  if (!found) return null
+  const named = found.obstacle(texts)
+  return named === null ? { kind: found.kind } : { named }
+}

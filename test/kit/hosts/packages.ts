@@ -1,0 +1,123 @@
+import { mkdtemp, readdir, readFile, readlink, rm } from 'node:fs/promises'
+import { type IncomingHttpHeaders, request } from 'node:http'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type { ExecutionContext } from 'ava'
+import type { ContainerSpec } from '../../../activities/containers/port.ts'
+import type { PackageUse } from '../../../activities/packages/port.ts'
+import {
+  type PackageCacheOptions,
+  type PackageCacheProcess,
+  packageCache,
+} from '../../../activities/packages/process.ts'
+import { MiB } from '../../../lib/bytes.ts'
+import type { RegistryKind } from '../../../policy/packages/registries.ts'
+
+export interface TestPackages {
+  cache: PackageCacheProcess
+  folder: string
+  warnings: string[]
+}
+
+/** The cache of a host, in a folder that the test removes. */
+export async function testPackages(
+  t: Pick<ExecutionContext, 'teardown'>,
+  options: Pick<PackageCacheOptions, 'network' | 'named'> & Partial<PackageCacheOptions>,
+): Promise<TestPackages> {
+  const parent = await mkdtemp(join(tmpdir(), 'berth-packages-'))
+  const warnings: string[] = []
+  const cache = packageCache({
+    ...{ folder: join(parent, 'packages'), maxBytes: 64 * MiB, freeBytes: 0 },
+    ...{ proxy: async () => null, bundle: async () => null, open: async () => {} },
+    warn: (facts, message) =>
+      void warnings.push(`${message} ${JSON.stringify({ ...facts, err: String((facts as { err?: unknown }).err) })}`),
+    ...options,
+  })
+  t.teardown(async () => {
+    await cache.close()
+    await rm(parent, { recursive: true, force: true })
+  })
+  return { cache, folder: join(parent, 'packages'), warnings }
+}
+
+const network = { name: 'builds', labels: {} }
+
+/** A cache that answers `127.0.0.0/24` as if it were the network of builds: each address there is a container. */
+export async function loopbackPackages(
+  t: Pick<ExecutionContext, 'teardown'>,
+  options: Pick<PackageCacheOptions, 'named'> & Partial<PackageCacheOptions> & { subnet?: string; asked?: string },
+) {
+  const { subnet = '127.0.0.0/24', asked = '', ...rest } = options
+  const packages = await testPackages(t, { network, ...rest })
+  const engine = {
+    ensureNetwork: async () => {},
+    listNetworks: async () => [{ name: 'builds', bridge: null, subnet }],
+    imageId: async () => 'sha256:image',
+    runToEnd: async (_: ContainerSpec, onOutput: (text: string) => void | Promise<void>) => {
+      await onOutput(asked)
+      return { exitCode: 0, oom: false }
+    },
+  }
+  const spec = { image: 'image', env: {}, binds: [] } as unknown as ContainerSpec
+  const use = async (kind: RegistryKind = 'npm'): Promise<PackageUse | null> =>
+    packages.cache.use({ kind, engine, spec, signal: AbortSignal.timeout(60_000) })
+  /** The address of the cache for a kind of registry. */
+  const base = async (kind: RegistryKind = 'npm'): Promise<string> => {
+    const [, text = ''] =
+      / (?:NPM_CONFIG_REGISTRY|PIP_INDEX_URL)='([^']+)'/.exec((await use(kind))?.install('') ?? '') ?? []
+    return new URL(text).origin
+  }
+  return { ...packages, use, base }
+}
+
+export interface Answer {
+  status: number
+  headers: IncomingHttpHeaders
+  body: Buffer
+}
+
+export interface GetOptions {
+  headers?: Record<string, string>
+  method?: string
+  /** Address of the container. */
+  from?: string
+}
+
+/** One request from a container, on a connection of its own. Rejects when the answer is cut off. */
+export function get(
+  url: string,
+  { headers = {}, method = 'GET', from = '127.0.0.2' }: GetOptions = {},
+): Promise<Answer> {
+  return new Promise((resolve, reject) => {
+    const options = { method, headers, localAddress: from, agent: false, path: url.slice(new URL(url).origin.length) }
+    request(new URL(url), options, response => {
+      const pieces: Buffer[] = []
+      response.on('data', piece => pieces.push(piece))
+      response.once('error', reject)
+      response.once('end', () =>
+        resolve({ status: response.statusCode ?? 0, headers: response.headers, body: Buffer.concat(pieces) }),
+      )
+    })
+      .once('error', reject)
+      .end()
+  })
+}
+
+/** The id of the process that works in a folder; rejects without one. */
+export async function processIn(folder: string): Promise<number> {
+  for (const name of await readdir('/proc')) {
+    const cwd = /^\d+$/.test(name) ? await readlink(`/proc/${name}/cwd`).catch(() => '') : ''
+    if (cwd === folder) return Number(name)
+  }
+  throw new Error(`No process works in ${folder}.`)
+}
+
+/** A field of the status of a process. */
+export async function statusOf(pid: number, field: string): Promise<string> {
+  const text = await readFile(`/proc/${pid}/status`, 'utf8')
+  return new RegExp(`^${field}:[ \\t]*(.*?)\\s*$`, 'm').exec(text)?.[1] ?? ''
+}
+
+/** Names of stored files. */
+export const storedIn = async (folder: string): Promise<string[]> =>
+  (await readdir(folder)).filter(name => name !== 'link.key').sort()

@@ -1,0 +1,124 @@
+import test from 'ava'
+import { packageCacheFact } from '../../../policy/packages/cache-facts.ts'
+import { packageCacheMb } from '../../../policy/packages/cache-rules.ts'
+import {
+  namedRegistries,
+  packageManagers,
+  registryFileNames,
+  registryFor,
+  registryUrl,
+} from '../../../policy/packages/registries.ts'
+import { type Language, languages } from '../../../policy/runtimes.ts'
+
+const decided = (language: Language, files: Record<string, string | null>) =>
+  registryFor(language, new Map(Object.entries(files)))
+
+test('a project of Node uses the cache unless one of its files may name a registry', t => {
+  for (const language of ['javascript', 'typescript'] as const) {
+    t.deepEqual(decided(language, {}), { kind: 'npm' })
+    t.deepEqual(decided(language, { '.npmrc': 'fund=false\n# registry=x\r\n; x\n\nlegacy-peer-deps = true' }), {
+      kind: 'npm',
+    })
+    t.deepEqual(decided(language, { 'pnpm-workspace.yaml': 'packages:\n  - a' }), { kind: 'npm' })
+  }
+  const named: [string, string | null][] = [
+    ['.npmrc', 'registry=https://mirror.test/'],
+    ['.npmrc', 'fund=false\n  REGISTRY = https://mirror.test/'],
+    ['.npmrc', '@own:registry=https://mirror.test/'],
+    ['.npmrc', '//mirror.test/:_authToken=x'],
+    ['.npmrc', '_auth=x'],
+    ['.npmrc', 'userconfig=other'],
+    ['.npmrc', 'proxy=http://mirror.test'],
+    ['.npmrc', 'replace-registry-host=never'],
+    ['.npmrc', `fund=${'x'.repeat(2000)}`],
+    ['.npmrc', null],
+    ['.yarnrc', ''],
+    ['.yarnrc.yml', 'npmRegistryServer: https://mirror.test'],
+    ['pnpm-workspace.yaml', 'registries:\n  default: https://mirror.test'],
+    ['pnpm-workspace.yaml', null],
+  ]
+  for (const [name, text] of named) t.deepEqual(decided('javascript', { [name]: text }), { named: name }, text ?? '')
+})
+
+test('a project of Python uses the cache unless one of its files may name an index', t => {
+  const plain = [
+    'tiny==1.0 \\\n    --hash=sha256:abc',
+    '# -i https://mirror.test\ntiny>=1',
+    '--only-binary :all:\n--require-hashes\n--pre\n--prefer-binary\n--no-binary=a\ntiny',
+    'tiny @ https://user:secret@files.test/tiny.whl',
+  ]
+  for (const text of plain) t.deepEqual(decided('python', { 'requirements.txt': text }), { kind: 'pip' }, text)
+  const named = [
+    '-i https://mirror.test\ntiny',
+    'tiny\n  --index-url=https://mirror.test',
+    'tiny\r--extra-index-url https://mirror.test',
+    '--find-links x',
+    '-f x',
+    '--trusted-host mirror.test',
+    '--no-index',
+    '-r other.txt',
+    '-c other.txt',
+    '--hashes x',
+    '-e .',
+    'tiny\u2028-i https://mirror.test',
+  ]
+  for (const text of named)
+    t.deepEqual(decided('python', { 'requirements.txt': text }), { named: 'requirements.txt' }, text)
+  t.deepEqual(decided('python', { 'requirements.txt': null }), { named: 'requirements.txt' })
+  t.deepEqual(decided('python', { 'requirements.txt': 'tiny', 'pip.conf': '' }), { named: 'pip.conf' })
+})
+
+test('other languages download their packages themselves', t => {
+  const cached: readonly Language[] = ['javascript', 'typescript', 'python']
+  for (const language of languages.filter(one => !cached.includes(one))) {
+    t.is(decided(language, {}), null)
+    t.deepEqual(registryFileNames(language), [])
+  }
+})
+
+test('an image with credentials, scopes or further indexes does without the cache', t => {
+  const { npm, pip } = packageManagers
+  t.deepEqual(npm.registryIn('; "default" config\nregistry = "https://mirror.test/npm" ; overridden\n'), {
+    url: 'https://mirror.test/npm/',
+  })
+  for (const line of ['"//mirror.test/:_authToken" = (protected)', '; @own:registry = "x"', '"@own:registry" = "x"'])
+    t.true('because' in npm.registryIn(`registry = "https://mirror.test/"\n${line}\n`), line)
+  t.true('because' in npm.registryIn('sh: npm: not found'))
+  t.true('because' in npm.registryIn('registry = "https://user:secret@mirror.test/"'))
+  t.deepEqual(pip.registryIn('WARNING: x\n["https://mirror.test/simple", 0]\n'), { url: 'https://mirror.test/simple/' })
+  t.true('because' in pip.registryIn('["https://mirror.test/simple", 1]'))
+  t.true('because' in pip.registryIn(''))
+})
+
+test('settings name an address alone, or off', t => {
+  t.deepEqual(namedRegistries({}), { npm: null, pip: null })
+  t.deepEqual(namedRegistries({ PACKAGE_CACHE_NPM: 'off', PACKAGE_CACHE_PIP: 'http://10.0.0.1:8080/simple' }), {
+    npm: 'off',
+    pip: 'http://10.0.0.1:8080/simple/',
+  })
+  for (const text of [
+    'x',
+    'ftp://mirror.test',
+    'https://a:b@mirror.test',
+    'https://mirror.test/?a',
+    'https://m.test//a',
+  ]) {
+    t.is(registryUrl(text), null, text)
+    t.throws(() => namedRegistries({ PACKAGE_CACHE_NPM: text }), { message: /PACKAGE_CACHE_NPM/ }, text)
+  }
+})
+
+test('the cache has a tenth of the disk at most, and says what it has done', t => {
+  t.is(packageCacheMb(100_000, 2048), 2048)
+  t.is(packageCacheMb(10_000, 2048), 1000)
+  t.is(packageCacheMb(10_000, 0), 0)
+  t.deepEqual(packageCacheFact(0, null), { state: 'no cache: PACKAGE_CACHE_MB is 0', remedy: null })
+  t.regex(packageCacheFact(2048, null).state, /no build has used/)
+  t.regex(packageCacheFact(2048, 'silent').remedy ?? '', /PACKAGE_CACHE_MB=0/)
+  t.regex(packageCacheFact(2048, null, 'x').state, /WHICH BUILDS CANNOT USE: x$/)
+  const counts = { bytes: 1, entries: 2, hits: 3, downloads: 4, passedOn: 5 }
+  t.is(
+    packageCacheFact(2048, counts).state,
+    'a cache of up to 2048 MB with 2 files in 1 MB; since its start 3 archives were in it, 4 were downloaded, and 5 requests went to the registry',
+  )
+})
