@@ -27,7 +27,11 @@ test('a build that outlived its host and its deploy is removed when the host is 
   t.is(committed.status, 200, committed.text)
   const { operation_id: operationId } = await platform.db('deployments').where({ app_id: app.id, release: 2 }).first()
   const build = bareDocker.getContainer(`berth-${app.id}-2-build`)
-  const runs = async () => (await build.inspect().catch(() => null))?.State.Running
+  // Not the container before it, which asks the image for its registry.
+  const runs = async () => {
+    const { Processes = [] } = await build.top().catch(() => ({ Processes: [] as string[][] }))
+    return Processes.flat().some((text: string) => text.includes('sleep 86400'))
+  }
   await platform.until(runs, 120, 'it is being built')
 
   await host.kill('SIGKILL')
