@@ -62,12 +62,13 @@ async function keysOf(known: Info): Promise<unknown[]> {
 }
 
 /** Its containers that run: since when, and where they answer. */
+/** Without containers of the host itself, such as those that prepare data folders for databases. */
 async function running() {
   const hostIds = readdirSync(join(platform.dataDir, 'hosts'))
   const listed = (await Promise.all(hostIds.map(id => bareEngine.list({ [labels.host]: id })))).flat()
   const found = await Promise.all(listed.map(({ name }) => bareEngine.inspect(name)))
   return found
-    .flatMap(container => (container?.running ? [container] : []))
+    .flatMap(container => (container?.running && !container.name.startsWith('berth-template-') ? [container] : []))
     .map(({ name, startedAt, hostAddress, hostPort }) => ({ name, startedAt, hostAddress, hostPort }))
     .sort((a, b) => a.name.localeCompare(b.name))
 }
