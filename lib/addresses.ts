@@ -43,6 +43,12 @@ export function isPublicAddress(address: string): boolean {
   return globalV6.check(address, 'ipv6') && !closed.check(address, 'ipv6')
 }
 
+/** Whether a host name of a URL is an address that is not public: connections to it look nothing up. A name is not. */
+export function isClosedAddress(hostname: string): boolean {
+  const address = hostname.replace(/^\[|\]$/g, '')
+  return isIP(address) !== 0 && !isPublicAddress(address)
+}
+
 /** Ranges of ipaddr.js that lead to this machine or stay in its networks. */
 const privateRanges: readonly string[] = [
   'unspecified',

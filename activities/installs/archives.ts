@@ -1,18 +1,5 @@
 import { constants } from 'node:fs'
-import {
-  type FileHandle,
-  link,
-  mkdir,
-  open,
-  readdir,
-  rename,
-  rm,
-  rmdir,
-  stat,
-  statfs,
-  unlink,
-  utimes,
-} from 'node:fs/promises'
+import { type FileHandle, link, mkdir, open, readdir, rename, rm, rmdir, stat, unlink, utimes } from 'node:fs/promises'
 import { join } from 'node:path'
 import { ignoreError } from '../../lib/async/ignore-error.ts'
 import { KeyedLock } from '../../lib/async/keyed-lock.ts'
@@ -120,12 +107,6 @@ export class Archives {
     await release()
     this.shelf.forget(entry)
     return null
-  }
-
-  /** Free bytes of the disk. */
-  async freeBytes(): Promise<number> {
-    const { bavail, bsize } = await statfs(this.root)
-    return bavail * bsize
   }
 
   /** Adds what `fill` writes; nothing of it remains when that rejects. */

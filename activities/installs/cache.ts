@@ -2,6 +2,7 @@ import { setMaxListeners } from 'node:events'
 import type { FileHandle } from 'node:fs/promises'
 import { ignoreError } from '../../lib/async/ignore-error.ts'
 import { deadlineSignal } from '../../lib/async/timeout.ts'
+import { freeBytesOf } from '../../lib/folders/free-bytes.ts'
 import { installRules } from '../../policy/hosts/installs.ts'
 import type { Snapshots } from '../snapshots/port.ts'
 import { Archives } from './archives.ts'
@@ -50,7 +51,7 @@ export async function openInstallCache(options: InstallCacheOptions): Promise<In
   async function inSlot(account: string, bytes: number, add: () => Promise<void>): Promise<void> {
     const leave = await queue.enter(account, ending.signal)
     try {
-      if ((await archives.freeBytes()) - Math.min(bytes, shelf.shareBytes) < freeBytes)
+      if ((await freeBytesOf(root)) - Math.min(bytes, shelf.shareBytes) < freeBytes)
         throw new Error('The disk of the host has too little free space.')
       await add()
     } finally {

@@ -15,7 +15,7 @@ import type {
 type Asking = PackageRequest extends infer One ? (One extends { id: number } ? Omit<One, 'id'> : never) : never
 
 export interface ChannelEvents {
-  /** A registry was asked without success. */
+  /** A request to a registry failed. */
   onWarning(message: string): void
   /** It has ended by itself; `how` is a signal, an exit code, or why it did not start. */
   onEnd(how: string): void

@@ -3,7 +3,6 @@ import { FairSlots } from '../../lib/async/fair-slots.ts'
 import { deadlineSignal } from '../../lib/async/timeout.ts'
 import { readCapped } from '../../lib/read-capped.ts'
 import { packageCacheRules, packageSlots } from '../../policy/packages/cache-rules.ts'
-import type { Rewritten } from '../../policy/packages/documents.ts'
 import { addressKey, type Served } from './archives.ts'
 import { piecesOf, type Store, type StoredFile } from './store.ts'
 import type { GetUpstream, UpstreamAnswer } from './upstream.ts'
@@ -14,7 +13,7 @@ export interface WantedDocument {
   /** Distinguishes what the same address stands for, such as the base of its links. */
   variant: string
   /** Makes its links lead to the cache. Throws for what is no such document. */
-  rewrite(text: string, type: string, at: string): Rewritten
+  rewrite(text: string, type: string, at: string): string
 }
 
 export interface DocumentsOptions {
@@ -85,7 +84,7 @@ export function documents({ store, get, warn }: DocumentsOptions) {
     const length = answer.header('content-length')
     if (!isPacked && length !== null && Number(length) !== bytes.length) throw new Error('a document is not whole')
     const type = /^[\x20-\x7e]{1,200}$/.exec(answer.header('content-type') ?? '')?.[0] ?? 'application/octet-stream'
-    const { text } = wanted.rewrite(bytes.toString('utf8'), type, answer.url)
+    const text = wanted.rewrite(bytes.toString('utf8'), type, answer.url)
     const head: Head = { etag: short(answer.header('etag')), modified: short(answer.header('last-modified')), type }
     const draft = await store.draft(key, 2 * packageCacheRules.documentBytes)
     try {

@@ -1,7 +1,7 @@
 import type { BuildProxy } from '../../policy/hosts/build-settings.ts'
 import type { RegistryKind } from '../../policy/packages/registries.ts'
 
-// What the process of the cache and the host process tell each other.
+// The messages between the process of the cache and the host process.
 
 /** A registry that the cache stands in for. */
 export interface CachedRegistry {

@@ -75,7 +75,7 @@ export function packageCache(options: PackageCacheOptions): PackageCacheProcess 
   async function launch(start: PackageStart): Promise<Running> {
     if (isClosed) throw new Error('The host ends.')
     const channel = new PackageChannel({
-      onWarning: registry => warn({ registry }, 'packages: a registry was asked in vain'),
+      onWarning: registry => warn({ registry }, 'packages: a request to a registry failed'),
       onEnd: how => {
         warn({ how }, 'packages: the process of the cache ended')
         if (running?.channel === channel) void bringBack(running)
@@ -132,9 +132,9 @@ export function packageCache(options: PackageCacheOptions): PackageCacheProcess 
     const url = named[kind]
     if (url === 'off') return null
     if (url !== null) return { kind, url, isNamed: true }
-    const asked = await registryOfImage(request)
-    if ('url' in asked) return { kind, url: asked.url, isNamed: false }
-    fault = asked.because
+    const found = await registryOfImage(request)
+    if ('url' in found) return { kind, url: found.url, isNamed: false }
+    fault = found.because
     warn({ image: request.spec.image, because: fault }, alone)
     return null
   }

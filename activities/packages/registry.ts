@@ -1,10 +1,10 @@
-import { createHmac, hash, timingSafeEqual } from 'node:crypto'
+import { hash } from 'node:crypto'
+import { isSignatureOf, signatureOf } from '../../lib/signed-text.ts'
 import { packageCacheRules } from '../../policy/packages/cache-rules.ts'
 import {
   type ArchiveLink,
   type Digest,
   type LinkTo,
-  type Rewritten,
   rewriteNpm,
   rewriteSimpleHtml,
   rewriteSimpleJson,
@@ -53,18 +53,17 @@ export function registryPaths({ registry, origin, key, read }: RegistryOptions):
     if (digests.size > packageCacheRules.remembered) digests.delete(oldest!)
   }
 
-  const sign = (text: string): Buffer => createHmac('sha256', key).update(`${registry.url}\n${text}`).digest()
+  const withRegistry = (text: string): string => `${registry.url}\n${text}`
 
   function signed({ url, digest, metadata }: ArchiveLink): string {
     const text = Buffer.from(JSON.stringify([url, digest, metadata])).toString('base64url')
     const name = new URL(url).pathname.split('/').at(-1)
-    return `${origin}/~/${sign(text).toString('base64url')}/${text}/${name}`
+    return `${origin}/~/${signatureOf(key, withRegistry(text))}/${text}/${name}`
   }
 
   function archiveOf(path: string): WantedArchive | null {
     const [, mac = '', text = '', suffix] = /^\/~\/([\w-]{43})\/([\w-]+)\/[^/]*?(\.metadata)?$/.exec(path) ?? []
-    const given = Buffer.from(mac, 'base64url')
-    if (given.length !== 32 || !timingSafeEqual(given, sign(text))) return null
+    if (!isSignatureOf(key, withRegistry(text), mac)) return null
     const [url, digest, metadata] = JSON.parse(Buffer.from(text, 'base64url').toString()) as [string, Digest, Digest]
     const findDigest = async () => null
     return suffix ? { url: `${url}${suffix}`, digest: metadata, findDigest } : { url, digest, findDigest }
@@ -128,7 +127,7 @@ export function registryPaths({ registry, origin, key, read }: RegistryOptions):
           url: base.href + rest,
           accept: isJson ? `${pageJson}, ${pageHtml};q=0.1, text/html;q=0.01` : `${pageHtml}, text/html;q=0.1`,
           variant,
-          rewrite: (text, type, at): Rewritten =>
+          rewrite: (text, type, at) =>
             type.includes('json') ? rewriteSimpleJson(text, at, pageLink) : rewriteSimpleHtml(text, at, pageLink),
         },
       }

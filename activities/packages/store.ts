@@ -1,8 +1,9 @@
 import { createHash } from 'node:crypto'
 import { constants } from 'node:fs'
-import { type FileHandle, open, readdir, rename, stat, statfs, unlink, utimes } from 'node:fs/promises'
+import { type FileHandle, open, readdir, rename, stat, unlink, utimes } from 'node:fs/promises'
 import { FairSlots } from '../../lib/async/fair-slots.ts'
 import { ignoreError } from '../../lib/async/ignore-error.ts'
+import { freeBytesOf } from '../../lib/folders/free-bytes.ts'
 import { packageCacheRules, packageSlots } from '../../policy/packages/cache-rules.ts'
 import type { Digest } from '../../policy/packages/documents.ts'
 
@@ -108,8 +109,7 @@ export class Store {
 
   /** Begins a file that grows up to `maxBytes`; others go for it. Rejects with NoRoom, also while it is written. */
   async draft(key: string, maxBytes: number): Promise<Draft> {
-    const { bavail, bsize } = await statfs('.')
-    if (bavail * bsize - Math.min(maxBytes, this.#options.maxBytes) < this.#options.freeBytes)
+    if ((await freeBytesOf('.')) - Math.min(maxBytes, this.#options.maxBytes) < this.#options.freeBytes)
       throw new NoRoom('The disk of the host has too little free space.')
     const part = `${process.pid}-${++this.#drafts}.part`
     const file = await open(part, newFlags, 0o600)

@@ -1,7 +1,7 @@
 import { lookup } from 'node:dns'
-import { isIP, type LookupFunction } from 'node:net'
+import type { LookupFunction } from 'node:net'
 import { Agent, type Dispatcher, EnvHttpProxyAgent, request } from 'undici'
-import { isPublicAddress } from '../../lib/addresses.ts'
+import { isClosedAddress, isPublicAddress } from '../../lib/addresses.ts'
 import { ignoreError } from '../../lib/async/ignore-error.ts'
 import { packageCacheRules } from '../../policy/packages/cache-rules.ts'
 import type { PackageNetwork } from './job.ts'
@@ -52,7 +52,9 @@ export function upstreams(
   async function get(start: string, headers: Record<string, string>, signal: AbortSignal): Promise<UpstreamAnswer> {
     let url = start
     for (let redirects = 0; redirects <= packageCacheRules.redirects; redirects++) {
-      demandPublic(url, privateHosts)
+      const { hostname } = new URL(url)
+      if (isClosedAddress(hostname) && !privateHosts.has(hostname))
+        throw new NotAsked(`${hostname} is no public address.`)
       const answer = await request(url, { dispatcher, headers: { 'user-agent': 'berth', ...headers }, signal })
       const { location } = answer.headers
       if (![301, 302, 303, 307, 308].includes(answer.statusCode) || typeof location !== 'string') {
@@ -70,14 +72,6 @@ export function upstreams(
   }
 
   return { get, close: () => void dispatcher.close().catch(ignoreError('its connections end by themselves')) }
-}
-
-/** Connections to an address that stands in a URL look nothing up. */
-function demandPublic(url: string, privateHosts: ReadonlySet<string>): void {
-  const { hostname } = new URL(url)
-  const address = hostname.replace(/^\[|\]$/g, '')
-  if (isIP(address) && !isPublicAddress(address) && !privateHosts.has(hostname))
-    throw new NotAsked(`${hostname} is no public address.`)
 }
 
 /** Resolves names to their public addresses only. */

@@ -3,7 +3,7 @@ import type { Tree } from '../../lib/folders/tree.ts'
 import { maxListed, recordNames } from './job.ts'
 import type { PlacedFiles } from './port.ts'
 import { changed, joined, replaced, type Section, sectionAt, storedSection, storeSections } from './sections.ts'
-import { type ReleasedFile, type Sources, scan, stringify } from './sources.ts'
+import { noSources, type ReleasedFile, type Sources, scan, stringify } from './sources.ts'
 
 /**
  * What releases have brought up to one of them. An application may have very many files: only the sections are read that hold the
@@ -33,7 +33,7 @@ export function manifestBefore(releases: Tree, files: Tree, release: number): Ma
     const manifest = readManifest(releases, files, number)
     if (manifest) return manifest
   }
-  return new Manifest(0, noFiles(), [loaded({ folders: new Map(), files: new Map() })])
+  return new Manifest(0, noFiles(), [loaded(noSources())])
 }
 
 /** Null when the release is not placed. */
@@ -65,7 +65,7 @@ export type Brought = { changes: Sources; before: Manifest } | { content: Source
 
 /** Records a release as placed. */
 export function writeManifest(releases: Tree, release: number, placed: PlacedFiles, brought: Brought): void {
-  const earlier = brought.before?.sections ?? [loaded({ folders: new Map(), files: new Map() })]
+  const earlier = brought.before?.sections ?? [loaded(noSources())]
   const sections = 'changes' in brought ? changed(earlier, brought.changes) : replaced(earlier, brought.content)
   const text =
     sections.length > 1

@@ -3,7 +3,7 @@ import { fsyncSync, mkdirSync } from 'node:fs'
 import type { Tree } from '../../lib/folders/tree.ts'
 import { recordNames } from './job.ts'
 import { linkTo } from './places.ts'
-import { parse, type Sources, stringify } from './sources.ts'
+import { noSources, parse, type Sources, stringify } from './sources.ts'
 
 /** The names from one on, up to the next section's first one, as releases brought them. */
 export interface Section {
@@ -19,13 +19,14 @@ export const sectionSizes = { max: 1024, perPart: 768, min: 128 }
 
 /** All that sections hold, outer folders first. */
 export function joined(sections: readonly Section[]): Sources {
-  const sources: Sources = { folders: new Map(), files: new Map() }
-  for (const section of sections) {
-    const { folders, files } = section.read()
-    for (const [path, mode] of folders) sources.folders.set(path, mode)
-    for (const [path, file] of files) sources.files.set(path, file)
-  }
+  const sources = noSources()
+  for (const section of sections) addTo(sources, section.read())
   return sources
+}
+
+function addTo(sources: Sources, { folders, files }: Sources): void {
+  for (const [path, mode] of folders) sources.folders.set(path, mode)
+  for (const [path, file] of files) sources.files.set(path, file)
 }
 
 /** The section that holds a name, by its index. */
@@ -45,11 +46,9 @@ export function changed(sections: readonly Section[], changes: Sources): Section
   return sections.flatMap((section, index) => {
     const part = parts.get(index)
     if (!part) return [section]
-    const { folders, files } = section.read()
-    return split(section.from, {
-      folders: new Map([...folders, ...part.folders]),
-      files: new Map([...files, ...part.files]),
-    })
+    const sources = joined([section])
+    addTo(sources, part)
+    return split(section.from, sources)
   })
 }
 
@@ -60,10 +59,8 @@ export function replaced(sections: readonly Section[], content: Sources): Sectio
   for (const index of [...parts.keys()].sort((a, b) => a - b)) {
     const part = parts.get(index)!
     const last = result.at(-1)
-    if (last && sizeOf(part) < sectionSizes.min) {
-      for (const [path, mode] of part.folders) last.sources.folders.set(path, mode)
-      for (const [path, file] of part.files) last.sources.files.set(path, file)
-    } else result.push({ from: last ? sections[index]!.from : '', sources: part })
+    if (last && sizeOf(part) < sectionSizes.min) addTo(last.sources, part)
+    else result.push({ from: last ? sections[index]!.from : '', sources: part })
   }
   return result.flatMap(({ from, sources }) => split(from, sources))
 }
@@ -73,7 +70,7 @@ function distributed(sections: readonly Section[], { folders, files }: Sources):
   const parts = new Map<number, Sources>()
   const partOf = (path: string): Sources => {
     const index = sectionAt(sections, path)
-    const part = parts.get(index) ?? { folders: new Map(), files: new Map() }
+    const part = parts.get(index) ?? noSources()
     parts.set(index, part)
     return part
   }

@@ -20,12 +20,14 @@ export interface Sources {
   files: Map<string, ReleasedFile>
 }
 
+export const noSources = (): Sources => ({ folders: new Map(), files: new Map() })
+
 /**
  * Everything below a folder, without pipes, sockets and devices, without files that were changed after `until` (ms), and without
  * folders that were created after it: a program may nest them arbitrarily deep.
  */
 export function scan(tree: Tree, until = Number.POSITIVE_INFINITY): Sources {
-  const sources: Sources = { folders: new Map(), files: new Map() }
+  const sources = noSources()
   const enter = (folder: string) => {
     for (const name of tree.list(folder)) {
       const path = folder === '' ? name : `${folder}/${name}`

@@ -1,7 +1,8 @@
-import { chmod, chown, lstat, mkdir, readdir, rename, stat, statfs } from 'node:fs/promises'
+import { chmod, chown, lstat, mkdir, readdir, rename, stat } from 'node:fs/promises'
 import { ignoreError } from '../../lib/async/ignore-error.ts'
 import { KiB, MiB } from '../../lib/bytes.ts'
 import { runProcess, systemEnvironment } from '../../lib/child-process.ts'
+import { freeBytesOf } from '../../lib/folders/free-bytes.ts'
 import { NoSpaceLeft } from '../../lib/folders/no-space-left.ts'
 import { removeVolume } from '../app-files/trash.ts'
 import { VolumeLost, type Volumes } from './port.ts'
@@ -96,8 +97,7 @@ export async function makeRoot(folder: string): Promise<void> {
 
 /** Rejects with NoSpaceLeft when the disk of `folder` is nearly full. */
 export async function demandSpace(folder: string): Promise<void> {
-  const { bavail, bsize } = await statfs(folder)
-  const freeMb = Math.floor((bavail * bsize) / MiB)
+  const freeMb = Math.floor((await freeBytesOf(folder)) / MiB)
   if (freeMb < reservedMb) throw new NoSpaceLeft(`The host has ${freeMb} MB of disk space left.`)
 }
 

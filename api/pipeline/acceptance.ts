@@ -11,15 +11,7 @@ interface Stored {
   operationId?: string
 }
 
-interface Terms {
-  /** Deadline for the answer to the commit, by `performance.now()`; each query has its own timeout. */
-  commitBy?: number
-  /** Deadline for the answer itself. */
-  answerBy?: number
-  confirm?(db: Db, operationId: string): Promise<boolean>
-}
-
-/** The deadline passed: nothing will be committed after it, or it is undone. */
+/** The deadline passed: what is committed after it is undone. */
 class Late extends Error {
   override name = 'Late'
 }
@@ -32,48 +24,58 @@ class Late extends Error {
 export async function accept<T extends Stored>(
   services: Pick<CoreServices, 'db' | 'log'>,
   work: (trx: Db) => Promise<T>,
-  terms: Terms = {},
 ): Promise<T> {
-  return confirmed(services, await commit(services, work, terms), terms)
+  const stored = await commit(services, work)
+  const confirm = (operationId: string) => confirmOperation(services.db, operationId)
+  return confirmed(services, stored, confirm, performance.now() + acceptance.confirmMs)
 }
 
-/** What one statement stores, and how that is found when its answer is missing. */
+/** What one statement stores. */
 interface StoredAtOnce<T> {
   /** The operation that it stores. */
   operationId: string
   store(): Promise<T>
-  /** Undefined when it cannot be seen. */
+  /** Finds it when the answer is missing; undefined when it cannot be seen. */
   find(): Promise<T | undefined>
+  confirm(operationId: string): Promise<boolean>
+}
+
+/** By `performance.now()`; each query has its own timeout. */
+interface Deadlines {
+  /** For the answer to the commit. */
+  commitBy: number
+  /** For the answer itself. */
+  answerBy: number
 }
 
 /** As `accept`, for an operation that one statement stores. */
 export async function acceptAtOnce<T extends Stored>(
   services: Pick<CoreServices, 'db' | 'log'>,
-  { operationId, store, find }: StoredAtOnce<T>,
-  terms: Terms,
+  { operationId, store, find, confirm }: StoredAtOnce<T>,
+  { commitBy, answerBy }: Deadlines,
 ): Promise<T> {
-  const stored = await within(withRetries(store), terms.commitBy ?? Number.POSITIVE_INFINITY).catch(error => {
+  const stored = await within(withRetries(store), commitBy).catch(error => {
     if (isWithoutEffect(error)) throw error
-    return outcomeOf(services, { operationId, find, error }, terms)
+    return outcomeOf(services, { operationId, find, error, answerBy })
   })
-  return confirmed(services, stored, terms)
+  return confirmed(services, stored, confirm, answerBy)
 }
 
 /** Lets what is stored start. */
 async function confirmed<T extends Stored>(
   services: Pick<CoreServices, 'db' | 'log'>,
   stored: T,
-  terms: Terms,
+  confirm: (operationId: string) => Promise<boolean>,
+  answerBy: number,
 ): Promise<T> {
   const { operationId } = stored
   if (operationId === undefined) return stored
-  const answerBy = terms.answerBy ?? performance.now() + acceptance.confirmMs
-  const confirming = () => (terms.confirm ?? confirmOperation)(services.db, operationId)
-  const confirmed = await poll(confirming, answerBy)
+  const confirming = () => confirm(operationId)
+  const isConfirmed = await poll(confirming, answerBy)
   // The process was suspended for so long that the operation was undone, or the application was deleted.
-  if (confirmed === false) throw new ApiError('DATABASE_UNAVAILABLE')
+  if (isConfirmed === false) throw new ApiError('DATABASE_UNAVAILABLE')
   // It is on disk, so the answer is success; the confirmation is repeated until Postgres has received it.
-  if (confirmed === undefined)
+  if (isConfirmed === undefined)
     void poll(confirming, Number.POSITIVE_INFINITY).then(
       isConfirmed => {
         if (!isConfirmed)
@@ -88,37 +90,36 @@ async function confirmed<T extends Stored>(
 async function commit<T extends Stored>(
   services: Pick<CoreServices, 'db' | 'log'>,
   work: (trx: Db) => Promise<T>,
-  terms: Terms,
 ): Promise<T> {
   const { db } = services
   /** What the transaction stored whose commit is in progress. */
   let committing: T | undefined
-  let over = false
   try {
-    const committed = transactionWithRetries(db, async trx => {
+    return await transactionWithRetries(db, async trx => {
       committing = undefined
       const stored = await work(trx)
-      if (over) throw new Late('not in time')
       committing = stored
       return stored
     })
-    return await within(committed, terms.commitBy ?? Number.POSITIVE_INFINITY)
   } catch (error) {
-    over = true
     const stored = committing
     // Before the commit, or explicitly refused by Postgres: everything is rolled back.
-    if (stored?.operationId === undefined || !(error instanceof Late || isUnavailable(error))) throw error
+    if (stored?.operationId === undefined || !isUnavailable(error)) throw error
     const { operationId } = stored
     const find = async () => ((await isOperationStored(db, operationId)) ? stored : undefined)
-    return outcomeOf(services, { operationId, find, error }, terms)
+    return outcomeOf(services, { operationId, find, error, answerBy: Number.POSITIVE_INFINITY })
   }
+}
+
+/** A commit whose answer is missing. */
+interface Doubt<T> extends Pick<StoredAtOnce<T>, 'operationId' | 'find'>, Pick<Deadlines, 'answerBy'> {
+  error: unknown
 }
 
 /** Resolves to what is stored, although the answer to its commit is missing. Rejects with `error`, and undoes what arrives later. */
 async function outcomeOf<T>(
   services: Pick<CoreServices, 'db' | 'log'>,
-  { operationId, find, error }: { operationId: string; find: () => Promise<T | undefined>; error: unknown },
-  { answerBy = Number.POSITIVE_INFINITY }: Terms,
+  { operationId, find, error, answerBy }: Doubt<T>,
 ): Promise<T> {
   services.log.warn({ err: error, operationId }, 'the answer to a commit is missing')
   const stored = await poll(find, Math.min(answerBy, performance.now() + acceptance.lookMs))

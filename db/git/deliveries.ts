@@ -46,7 +46,10 @@ export async function recordDelivery(
 ): Promise<boolean> {
   if (!isCounted && !(await takeFromBucket(db, bucketKey(source), scaledBucket(webhookBucket, source.limitScale))))
     return false
-  await insert(db, rowOf(source, delivery, reply.status === 202 ? 'ignored' : 'refused', reply))
+  const { deliveryId, provider, event, branch, commit } = delivery
+  const verdict = reply.status === 202 ? 'ignored' : 'refused'
+  const from = [newId(), source.appId, sourceOf(source), deliveryId, provider, event, branch, commit]
+  await insert(db, [...from, verdict, reply.status, reply.text])
   await trim(db, [sourceOf(source), retentionTimes.refusedDeliveries])
   return true
 }
@@ -100,23 +103,11 @@ const look = statement<{ deployment_id: string }>(
       and o.state is distinct from 'accepting'`,
 )
 
-const columns = [
-  'id',
-  'app_id',
-  'source',
-  'delivery_id',
-  'provider',
-  'event',
-  'branch',
-  'commit',
-  'verdict',
-  'reply_status',
-  'reply_text',
-] as const
-
 const insert = statement<never>(
   'deliveries.insert',
-  `insert into webhook_deliveries (${columns.join(', ')}) values (${columns.map((_, i) => `$${i + 1}`).join(', ')})`,
+  `insert into webhook_deliveries
+     (id, app_id, source, delivery_id, provider, event, branch, commit, verdict, reply_status, reply_text)
+   values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)`,
 )
 
 const trim = statement<never>(
@@ -125,15 +116,6 @@ const trim = statement<never>(
      select id from webhook_deliveries where source = $1 and verdict in ('ignored', 'refused')
       order by received_at desc offset $2)`,
 )
-
-function rowOf(
-  source: DeliverySource,
-  { deliveryId, provider, event, branch, commit }: ReadDelivery,
-  verdict: 'ignored' | 'refused',
-  { status, text }: WebhookReply,
-): unknown[] {
-  return [newId(), source.appId, sourceOf(source), deliveryId, provider, event, branch, commit, verdict, status, text]
-}
 
 /** What delivery ids are unique for. */
 export const sourceOf = ({ webhookId }: DeliverySource): string => (webhookId === null ? 'app' : `webhook:${webhookId}`)

@@ -10,12 +10,14 @@ export async function freeBytes(folders: readonly string[], other: string | null
   return Math.min(...(await Promise.all(free)).map(bytes => bytes ?? Number.POSITIVE_INFINITY))
 }
 
+/** The free bytes of the disk of a folder. Rejects when that is missing or cannot be read. */
+export async function freeBytesOf(folder: string): Promise<number> {
+  const { bavail, bsize } = await statfs(folder)
+  return bavail * bsize
+}
+
 /** Null when the folder is missing or cannot be read. */
-const freeIn = (folder: string): Promise<number | null> =>
-  statfs(folder).then(
-    ({ bavail, bsize }) => bavail * bsize,
-    () => null,
-  )
+const freeIn = (folder: string): Promise<number | null> => freeBytesOf(folder).catch(() => null)
 
 async function freeAbove(folder: string): Promise<number | null> {
   const parent = dirname(folder)

@@ -42,10 +42,10 @@ export const packageCacheRules = {
   uid: 1_999_999_999,
   /** Digests of archives that are remembered. */
   remembered: 50_000,
-  /** How long an image is not asked again for its registry after it could not answer, in seconds. */
-  askAgainSeconds: 600,
-  /** Seconds for an image to say which registry it uses, and for the process to answer. */
-  askSeconds: 60,
+  /** How long an image is not queried again for its registry after it could not answer, in seconds. */
+  queryAgainSeconds: 600,
+  /** Seconds for an image to report which registry it uses, and for the process to answer. */
+  querySeconds: 60,
   openSeconds: 10,
   /** Uses between two updates of an entry's time on the disk, in seconds. */
   touchSeconds: 60,

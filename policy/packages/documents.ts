@@ -17,11 +17,6 @@ export interface ArchiveLink {
 /** Returns where the cache serves an archive; null = nowhere, so the link stays as it is. */
 export type LinkTo = (archive: ArchiveLink) => string | null
 
-export interface Rewritten {
-  text: string
-  archives: ArchiveLink[]
-}
-
 const strength = ['sha1', 'sha256', 'sha384', 'sha512'] as const
 const hexLengths = { sha1: 40, sha256: 64, sha384: 96, sha512: 128 }
 
@@ -46,11 +41,10 @@ const isFields = (value: unknown): value is Fields =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
 
 /** A document of npm, of a package or of one version of it, in which the archives with a digest lead to the cache. Throws for what is none. */
-export function rewriteNpm(text: string, at: string, linkTo: LinkTo): Rewritten {
+export function rewriteNpm(text: string, at: string, linkTo: LinkTo): string {
   const document: unknown = JSON.parse(text)
   if (!isFields(document)) throw new Error('It is no document of npm.')
   const versions = isFields(document.versions) ? Object.values(document.versions) : [document]
-  const archives: ArchiveLink[] = []
   demandFew(versions.length)
   for (const version of versions) {
     const dist = isFields(version) ? version.dist : null
@@ -60,18 +54,15 @@ export function rewriteNpm(text: string, at: string, linkTo: LinkTo): Rewritten 
       integrityOf(dist.integrity) ?? (typeof dist.shasum === 'string' ? digestOf('sha1', dist.shasum) : null)
     const archive = url && digest && { url, digest, metadata: null }
     const link = archive && linkTo(archive)
-    if (!link) continue
-    archives.push(archive)
-    dist.tarball = link
+    if (link) dist.tarball = link
   }
-  return { text: JSON.stringify(document), archives }
+  return JSON.stringify(document)
 }
 
 /** A page of a Python index as JSON (PEP 691), in which the files with a digest lead to the cache, and all others to where they are. Throws for what is none. */
-export function rewriteSimpleJson(text: string, at: string, linkTo: LinkTo): Rewritten {
+export function rewriteSimpleJson(text: string, at: string, linkTo: LinkTo): string {
   const page: unknown = JSON.parse(text)
   if (!isFields(page) || !Array.isArray(page.files)) throw new Error('It is no page of a Python index.')
-  const archives: ArchiveLink[] = []
   demandFew(page.files.length)
   for (const file of page.files) {
     if (!isFields(file) || typeof file.url !== 'string') continue
@@ -82,19 +73,22 @@ export function rewriteSimpleJson(text: string, at: string, linkTo: LinkTo): Rew
       .find(found => found !== null)
     const digest = sha256In(file.hashes)
     const archive = digest && { url, digest, metadata: metadata ?? null }
-    const link = archive && linkTo(archive)
-    if (link) archives.push(archive)
-    file.url = link ?? url
+    file.url = (archive && linkTo(archive)) ?? url
   }
-  return { text: JSON.stringify(page), archives }
+  return JSON.stringify(page)
 }
 
 const sha256In = (hashes: unknown): Digest | null =>
   isFields(hashes) && typeof hashes.sha256 === 'string' ? digestOf('sha256', hashes.sha256) : null
 
 /** A page of a Python index as HTML (PEP 503), in which the files with a digest lead to the cache, and all others to where they are. */
-export function rewriteSimpleHtml(text: string, at: string, linkTo: LinkTo): Rewritten {
-  const archives: ArchiveLink[] = []
+export function rewriteSimpleHtml(text: string, at: string, linkTo: LinkTo): string {
+  let links = 0
+  const counted: LinkTo = archive => {
+    const link = linkTo(archive)
+    if (link) demandFew(++links)
+    return link
+  }
   const pieces: string[] = []
   let from = at
   let done = 0
@@ -108,24 +102,22 @@ export function rewriteSimpleHtml(text: string, at: string, linkTo: LinkTo): Rew
     if (tag.length > maxTag) pieces.push(tag)
     else if (/^<base\s/i.test(tag))
       from = hrefOf(tag, at)?.url ?? from // the links are whole then
-    else if (/^<a\s/i.test(tag)) pieces.push(rewriteAnchor(tag, from, linkTo, archives))
+    else if (/^<a\s/i.test(tag)) pieces.push(rewriteAnchor(tag, from, counted))
     else pieces.push(tag)
   }
-  return { text: pieces.join('') + text.slice(done), archives }
+  return pieces.join('') + text.slice(done)
 }
 
 const maxTag = 5000
 
-function rewriteAnchor(tag: string, from: string, linkTo: LinkTo, archives: ArchiveLink[]): string {
+function rewriteAnchor(tag: string, from: string, linkTo: LinkTo): string {
   const href = hrefOf(tag, from)
   if (!href) return tag
-  demandFew(archives.length)
   const [url = '', fragment = ''] = href.url.split('#')
   const digest = digestOf('sha256', /^sha256=([0-9a-f]{64})$/i.exec(fragment)?.[1] ?? '')
   const beside = /\sdata-(?:core|dist-info)-metadata\s*=\s*["']sha256=([0-9a-f]{64})["']/i.exec(tag)?.[1]
   const archive = digest && { url, digest, metadata: beside ? digestOf('sha256', beside) : null }
   const link = archive && linkTo(archive)
-  if (link) archives.push(archive)
   const target = link ? `${link}#${fragment}` : href.url
   return tag.replace(href.text, () => ` href="${target.replaceAll('&', '&amp;').replaceAll('"', '%22')}"`)
 }

@@ -34,7 +34,7 @@ export function registryUrl(text: string): string | null {
 
 export interface PackageManager {
   /** Shell text that reports what the package manager of an image uses where no project says otherwise. */
-  ask: string
+  query: string
   /** The address in what it has printed, or why the cache cannot stand in for it. */
   registryIn(printed: string): { url: string } | { because: string }
   /** Variables of an install step that uses the cache at this address instead. */
@@ -49,7 +49,7 @@ const unread = { because: 'the image does not say which registry it uses' }
 
 export const packageManagers: Readonly<Record<RegistryKind, PackageManager>> = {
   npm: {
-    ask: 'cd / && npm config ls -l 2>/dev/null',
+    query: 'cd / && npm config ls -l 2>/dev/null',
     registryIn(printed) {
       // A value that another one overrides stands behind a semicolon.
       if (/^(?:; )?"?(?:\/\/|@)/m.test(printed)) return { because: 'the image has credentials or a scope of npm' }
@@ -64,7 +64,7 @@ export const packageManagers: Readonly<Record<RegistryKind, PackageManager>> = {
   },
   pip: {
     // Only pip itself knows what its files, variables and defaults come to.
-    ask: `python3 -c "import json; from pip._internal.commands import create_command as c
+    query: `python3 -c "import json; from pip._internal.commands import create_command as c
 o = c('install').parse_args([])[0]
 print('\\n' + json.dumps([o.index_url, len(o.extra_index_urls + o.find_links) + bool(o.no_index or o.client_cert)]))" 2>/dev/null`,
     registryIn(printed) {

@@ -28,7 +28,8 @@ export interface Sources {
 export type InstallInputs =
   | {
       files: readonly string[]
-      isPinned: boolean /** Only `afterwards` shows that it depended on no more. */
+      isPinned: boolean
+      /** Only `afterwards` shows that it depended on no more. */
       isShownAfter?: true
     }
   | { because: string }

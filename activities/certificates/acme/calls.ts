@@ -1,10 +1,10 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { lookup } from 'node:dns'
 import { Agent } from 'node:https'
-import { isIP, type LookupFunction } from 'node:net'
+import type { LookupFunction } from 'node:net'
 import { createSecureContext, rootCertificates } from 'node:tls'
 import acme from 'acme-client'
-import { isPublicAddress } from '../../../lib/addresses.ts'
+import { isClosedAddress, isPublicAddress } from '../../../lib/addresses.ts'
 import { deadlineSignal } from '../../../lib/async/timeout.ts'
 import { authorityRules } from '../../../policy/domains/authority-rules.ts'
 import { AuthorityError } from '../port.ts'
@@ -26,7 +26,7 @@ acme.axios.interceptors.request.use(config => {
   const call = calls.getStore()
   if (!call) throw new Error('A request to an authority outside of a call.')
   const url = new URL(config.url!)
-  if (url.protocol !== 'https:' || (url.hostname !== call.host && isClosed(url.hostname)))
+  if (url.protocol !== 'https:' || (url.hostname !== call.host && isClosedAddress(url.hostname)))
     throw new AuthorityError('invalidAnswer', `The authority names an address that is not public: ${url.host}.`)
   return Object.assign(config, {
     ...{
@@ -51,11 +51,6 @@ acme.axios.interceptors.response.use(undefined, error => {
   } else if (!(call.refusal && isNonce(data))) call.refusal = { status, body: data, retryAfter: headers['retry-after'] }
   return error.response
 })
-
-const isClosed = (host: string): boolean => {
-  const address = host.replace(/^\[|\]$/g, '')
-  return isIP(address) !== 0 && !isPublicAddress(address)
-}
 
 /** Resolves every name but the authority's own to public addresses only: its answers name the next addresses. */
 const lookupFor =

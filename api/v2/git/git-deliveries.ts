@@ -1,4 +1,3 @@
-import type { Db } from '../../../db/database.ts'
 import { tooManyWaiting } from '../../../db/deploys/deploys.ts'
 import { type DeliverySource, deploymentOfDelivery, recordDelivery } from '../../../db/git/deliveries.ts'
 import type { PushOutcome } from '../../../db/git/pushes.ts'
@@ -124,11 +123,8 @@ export async function acceptPush(
   const { db, pushes } = services
   const [deploymentId, operationId] = [newId(), newId()]
   const push = { ...source, delivery, push: delivery.verdict, restart, deploymentId, operationId }
-  const terms = {
-    commitBy: startedAt + acceptance.push.commitMs,
-    answerBy: startedAt + acceptance.push.confirmMs,
-    confirm: (_: Db, operationId: string) => pushes.confirm(db, source.appId, operationId),
-  }
+  const commitBy = startedAt + acceptance.push.commitMs
+  const answerBy = startedAt + acceptance.push.confirmMs
   /** Whatever became of this attempt: a delivery that another attempt has stored is a duplicate, if that can be found out in time. */
   const duplicateOrUnavailable = async (): Promise<WebhookReply> => {
     const stored = deploymentOfDelivery(db, source, delivery.deliveryId)
@@ -137,12 +133,16 @@ export async function acceptPush(
     )
     return deploymentId ? duplicateReply(deploymentId) : unavailableReply
   }
-  const leave = await services.pushSlots.enter(source, terms.commitBy)
+  const leave = await services.pushSlots.enter(source, commitBy)
   if (!leave) return duplicateOrUnavailable()
   try {
-    const find = () => pushes.find(db, operationId)
-    const store = () => pushes.store(db, push)
-    const stored = await acceptAtOnce<PushOutcome>(services, { operationId, store, find }, terms).finally(leave)
+    const one = {
+      operationId,
+      store: () => pushes.store(db, push),
+      find: () => pushes.find(db, operationId),
+      confirm: (stored: string) => pushes.confirm(db, source.appId, stored),
+    }
+    const stored = await acceptAtOnce<PushOutcome>(services, one, { commitBy, answerBy }).finally(leave)
     if (stored.kind === 'crowded') {
       const by = startedAt + acceptance.push.answerMs
       await record(source, delivery, fullReply, { by, isCounted: true }, services)

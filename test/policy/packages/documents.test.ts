@@ -13,6 +13,16 @@ const sha512 = `sha512-${Buffer.from('ef'.repeat(64), 'hex').toString('base64')}
 const at = 'https://registry.test/simple/tiny/'
 const link = ({ url }: ArchiveLink): string => `http://cache/${encodeURIComponent(url)}`
 
+/** Links as `link`, and lists what it has linked. */
+function listing() {
+  const archives: ArchiveLink[] = []
+  const listed = (archive: ArchiveLink): string => {
+    archives.push(archive)
+    return link(archive)
+  }
+  return { archives, link: listed }
+}
+
 test('archives of npm with a digest lead to the cache; others stay where they are', t => {
   const dist = (fields: object) => ({ dist: { tarball: 'https://registry.test/tiny.tgz', ...fields } })
   const versions = {
@@ -25,7 +35,8 @@ test('archives of npm with a digest lead to the cache; others stay where they ar
     other: { dist: 'x' },
     null: null,
   }
-  const { text, archives } = rewriteNpm(JSON.stringify({ name: 'tiny', versions }), at, link)
+  const { archives, link: linkTo } = listing()
+  const text = rewriteNpm(JSON.stringify({ name: 'tiny', versions }), at, linkTo)
   const links = Object.entries<{ dist?: { tarball?: string } }>(JSON.parse(text).versions)
   const cached = links
     .filter(([, version]) => version?.dist?.tarball?.startsWith('http://cache/'))
@@ -44,31 +55,33 @@ test('archives of npm with a digest lead to the cache; others stay where they ar
 
 test('one version of a package is a document too', t => {
   const version = { name: 'tiny', dist: { tarball: 'https://registry.test/tiny.tgz', shasum: sha1 } }
-  const { text } = rewriteNpm(JSON.stringify(version), at, link)
+  const text = rewriteNpm(JSON.stringify(version), at, link)
   t.true(JSON.parse(text).dist.tarball.startsWith('http://cache/'))
 })
 
 test('a page of a Python index has whole links: to the cache with a digest, or to where the file is', t => {
   const html = `<!DOCTYPE html><A class="x" href="../../files/a.whl#sha256=${sha256}" data-core-metadata="sha256=${sha256}">a</A>
 <a href='https://files.test/b.whl?x=1&amp;y=2'>b</a><a href="mailto:x@y.test">c</a><a name="d">d</a><a href="x" `
-  const { text, archives } = rewriteSimpleHtml(html, at, link)
+  const inHtml = listing()
+  const text = rewriteSimpleHtml(html, at, inHtml.link)
   const cached = `http://cache/${encodeURIComponent('https://registry.test/files/a.whl')}#sha256=${sha256}`
   t.true(text.includes(`href="${cached}" data-core-metadata="sha256=${sha256}">a</A>`), text)
   t.true(text.includes('href="https://files.test/b.whl?x=1&amp;y=2"'), text)
   t.true(text.endsWith('<a href="mailto:x@y.test">c</a><a name="d">d</a><a href="x" '), text)
   const digest = { algorithm: 'sha256', hex: sha256 } as const
-  t.deepEqual(archives, [{ url: 'https://registry.test/files/a.whl', digest, metadata: digest }])
+  t.deepEqual(inHtml.archives, [{ url: 'https://registry.test/files/a.whl', digest, metadata: digest }])
   const based = rewriteSimpleHtml('<base href="https://files.test/x/"><a href="c.whl">c</a>', at, link)
-  t.is(based.text, '<a href="https://files.test/x/c.whl">c</a>')
+  t.is(based, '<a href="https://files.test/x/c.whl">c</a>')
 
   const files = [
     { url: 'a.whl', hashes: { sha256 }, 'core-metadata': { sha256 } },
     { url: 'b.whl', hashes: { md5: 'x' } },
   ]
-  const json = rewriteSimpleJson(JSON.stringify({ files }), at, link)
-  const urls = JSON.parse(json.text).files.map(({ url }: { url: string }) => url)
+  const inJson = listing()
+  const json = rewriteSimpleJson(JSON.stringify({ files }), at, inJson.link)
+  const urls = JSON.parse(json).files.map(({ url }: { url: string }) => url)
   t.deepEqual(urls, [`http://cache/${encodeURIComponent(`${at}a.whl`)}`, `${at}b.whl`])
-  t.deepEqual(json.archives, [{ url: `${at}a.whl`, digest, metadata: digest }])
+  t.deepEqual(inJson.archives, [{ url: `${at}a.whl`, digest, metadata: digest }])
   for (const wrong of ['{}', '[]', '<html>']) t.throws(() => rewriteSimpleJson(wrong, at, link), undefined, wrong)
 })
 
