@@ -39,7 +39,17 @@ export function appHostActivities(host: AppHostOptions) {
   const foldersOf = (release: Release) => releaseFolders(volumes.path(release.appId), release.number)
   const { ownerUid, placementOf } = releasePlacement(host)
   const attempts = releaseAttempts()
-  const preparation = releasePreparation(host, { begin, attempts })
+  const preparation = releasePreparation(host, { begin, attempts, place })
+
+  async function place(input: StepOf): Promise<void> {
+    const { release, files } = await turn('placeFiles', input, async step => {
+      const release = step.brought()
+      const files = await withinDisk(() => placement.place(placementOf(release)), null)
+      await volumes.flush(release.appId)
+      return { release, files }
+    })
+    await recordDeployment(db, release, { state: 'commit', files })
+  }
 
   /** Starts a release. A command waits at most `seconds` for its image. */
   async function run(
@@ -72,15 +82,7 @@ export function appHostActivities(host: AppHostOptions) {
     ...preparation,
 
     /** Puts the files of a release where the application finds them, with a journal from which `restoreFiles` undoes it. */
-    async placeFiles(input: StepOf): Promise<void> {
-      const { release, files } = await turn('placeFiles', input, async step => {
-        const release = step.brought()
-        const files = await withinDisk(() => placement.place(placementOf(release)), null)
-        await volumes.flush(release.appId)
-        return { release, files }
-      })
-      await recordDeployment(db, release, { state: 'commit', files })
-    },
+    placeFiles: place,
 
     /** Puts back what `placeFiles` replaced. Nothing placed is success. */
     async restoreFiles(input: StepOf): Promise<void> {
@@ -109,11 +111,18 @@ export function appHostActivities(host: AppHostOptions) {
       )
     },
 
+    /** Starts the container of a release; when its program answers within `soonSeconds`, there is no gate to pass. */
     async startRelease(input: StepOf): Promise<StartedContainer> {
       const step = await begin('startRelease', input)
       const release = step.brought()
       await recordDeployment(db, release, { state: 'restarting' })
-      return run('startRelease', { operationId: step.operationId, release }, null)
+      const started = await run('startRelease', { operationId: step.operationId, release }, null)
+      const target = targetOf(release, started)
+      if (!target) return started
+      const gate = { container: appContainerName(release), target, timeoutSeconds: soonSeconds }
+      const unhealthy = await passGate(engine, { ...gate, signal: cancellationSignal() })
+      const answered = !unhealthy && (await host.boot.settle()) === started.bootId
+      return answered ? { ...started, answered } : started
     },
 
     /** Null when the program answers or stays alive; else why it did not pass, with its last lines in the log. */
@@ -123,8 +132,7 @@ export function appHostActivities(host: AppHostOptions) {
       // A machine or engine that was restarted has ended the container, and may have given its port to another application.
       const bootId = await host.boot.settle()
       if (started.bootId !== bootId) return takenDown
-      const { hostPort: port, hostAddress: address } = (await engine.inspect(container)) ?? {}
-      const target = port ? { address: address ?? release.hostAddress, port } : null
+      const target = targetOf(release, (await engine.inspect(container)) ?? {})
       const gate = { container, target, timeoutSeconds: host.healthGateSeconds, signal: cancellationSignal() }
       const unhealthy = await passGate(engine, gate)
       if (unhealthy && (await host.boot.settle()) !== bootId) return takenDown
@@ -188,6 +196,16 @@ export function appHostActivities(host: AppHostOptions) {
     },
   })
 }
+
+/** Where the container of a release answers; null for a program without a port. */
+function targetOf(release: Release, { hostPort, hostAddress }: Partial<Published>) {
+  return hostPort ? { address: hostAddress ?? release.hostAddress, port: hostPort } : null
+}
+
+type Published = Pick<StartedContainer, 'hostPort' | 'hostAddress'>
+
+/** How long a start waits for the first answer before it leaves the program to its gate, which has slots of its own. */
+const soonSeconds = 0.5
 
 /** False when an earlier attempt may have had its effect before its answer was lost. */
 const firstAttempt = (): boolean => activityInfo().attempt === 1

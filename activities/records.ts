@@ -1,23 +1,23 @@
-import { adoptConfig, revertConfig } from '../db/apps/app-configuration.ts'
+import { revertConfig } from '../db/apps/app-configuration.ts'
 import { removeApp } from '../db/apps/app-creation.ts'
 import { recordProvisioned, recordRelease } from '../db/apps/app-releases.ts'
 import * as apps from '../db/apps/apps.ts'
 import type { Db } from '../db/database.ts'
 import { waitForSlot } from '../db/operations/build-slots.ts'
-import { claimNextOperationFor, type OperationClaim } from '../db/operations/operation-claims.ts'
+import { claimNextOperationFor, type OperationClaim, readClaimFindings } from '../db/operations/operation-claims.ts'
 import * as operations from '../db/operations/operations.ts'
 import { clearAppDamage, markUndoFailure } from '../db/operations/undo-failures.ts'
 import type { Plans } from '../policy/accounts/plans.ts'
-import { ApiError } from '../policy/errors.ts'
+import { changeRecords } from './change-records.ts'
 import { refusal } from './failures.ts'
 import { endOutdatedRestart } from './health/outdated-restart.ts'
 import { endForLostHost } from './hosts/lost-host.ts'
 import { placedFiles, purgeIfPlaced, type RouteNow } from './placed-files.ts'
 import { withLastLines } from './releases/build-failure.ts'
-import { type DecisionOptions, decide, decideServing } from './releases/decision.ts'
+import { type DecisionOptions, decide } from './releases/decision.ts'
 import { recordDeployment } from './releases/deployment-state.ts'
 import { type Failure, failed, withCanceller } from './releases/failure-outcome.ts'
-import type { ContainerExit, LaneOperation, Serving, StartedContainer } from './releases/release.ts'
+import type { ContainerExit, LaneOperation, StartedContainer } from './releases/release.ts'
 import { endSuspended } from './releases/suspension.ts'
 import { snapshotRecords } from './snapshot-records.ts'
 import { claimOfActivity, fenced, unlessLost } from './steps/claims.ts'
@@ -35,7 +35,7 @@ export type Records = ReturnType<typeof recordActivities>
 
 /** Records outcomes in Postgres. Each is one transaction, may be repeated, and is refused once another run works on the operation. */
 export function recordActivities(options: RecordsOptions) {
-  const { db, plans, diskMbPer256Mb, claim = claimOfActivity, routeNow = async () => {} } = options
+  const { db, plans, claim = claimOfActivity, routeNow = async () => {} } = options
   const fence = fenced(db, claim)
 
   /** The next operation that its lane can run; ends those that cannot run, with the reason. */
@@ -47,7 +47,7 @@ export function recordActivities(options: RecordsOptions) {
       if (await endSuspended(db, plans, fence, operation)) continue
       if (await endOutdatedRestart(db, fence, operation)) continue
       const decided = await decide(db, options, operation.id)
-      if (decided) return decided
+      if (decided) return { ...decided, found: await readClaimFindings(db, operation.id) }
       // The application was deleted while this waited. A second deletion has succeeded with it.
       const deleted = { state: 'error', code: 'APP_NOT_FOUND', message: 'The application was deleted.' } as const
       const outcome = operation.kind === 'delete' ? ({ state: 'success' } as const) : deleted
@@ -56,6 +56,7 @@ export function recordActivities(options: RecordsOptions) {
   }
 
   return {
+    ...changeRecords(options, fence),
     ...snapshotRecords(db, fence),
     ...placedFiles(fence, routeNow),
 
@@ -93,39 +94,10 @@ export function recordActivities(options: RecordsOptions) {
       await fence(operation, (trx, { id, release }) => waitForSlot(trx, id, release.hostId))
     },
 
-    /** From here on the host watch leaves the application's containers to this deploy. */
-    async recordChange(operationId: string): Promise<void> {
-      await fence(operationId, trx => operations.recordStep(trx, operationId, operations.changingVersions))
-    },
-
     /** The deploy has failed and its changes are being undone. */
     async recordReturn(operation: LaneOperation): Promise<void> {
       await fence(operation, (trx, { id, release }) =>
         operations.recordStep(trx, id, operations.goingBack(release.hostId)),
-      )
-    },
-
-    /** The release that serves before a deploy. First reverts the configuration that an attempt adopted before Temporal was lost. */
-    async serving(operation: LaneOperation): Promise<Serving> {
-      const { deploymentId } = operation.release
-      await fence(operation, async trx => deploymentId && revertConfig(trx, deploymentId))
-      const serving = await decideServing(db, options, operation.id)
-      if (!serving) throw refusal('APP_NOT_FOUND', 'The application was deleted.')
-      return serving
-    },
-
-    async adoptConfig(operation: LaneOperation): Promise<void> {
-      const { deploymentId } = operation.release
-      const adopt = async (trx: Db) => deploymentId && adoptConfig(trx, { deploymentId, plans, diskMbPer256Mb })
-      await fence(operation, adopt).catch(error => {
-        throw error instanceof ApiError ? refusal(error.code, error.message) : error
-      })
-    },
-
-    async revertConfig(operation: LaneOperation): Promise<void> {
-      await fence(
-        operation,
-        async (trx, { release }) => release.deploymentId && revertConfig(trx, release.deploymentId),
       )
     },
 
@@ -134,6 +106,8 @@ export function recordActivities(options: RecordsOptions) {
       await fence(operation, async (trx, { id, release }) => {
         const failure = await withLastLines(trx, release.deploymentId, await withCanceller(trx, id, reason))
         await recordDeployment(trx, release, { state: 'error', ...failure })
+        // Adopted by a step whose answer was lost.
+        if (release.deploymentId) await revertConfig(trx, release.deploymentId)
         await purgeIfPlaced(trx, release.appId)
         if (reason.code === 'RESTORE_INTERRUPTED')
           await markUndoFailure(trx, { operationId: id, deploymentId: release.deploymentId, words: reason.message })

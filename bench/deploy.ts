@@ -1,7 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { parseArgs } from 'node:util'
 import { type BenchApp, BenchApps, newText, program } from './deploy/applications.ts'
-import { emptyManifest, lockedManifest, scriptedManifest } from './deploy/manifests.ts'
+import { emptyManifest, lockedManifest } from './deploy/manifests.ts'
+import { together } from './deploy/together.ts'
 import { bareDeploy, bareRestart, floorNetwork } from './kit/deploy-floor.docker.ts'
 import { startPlatform } from './kit/platform.ts'
 import { inTurn, quantile, verdict } from './kit/sides.ts'
@@ -51,7 +52,7 @@ async function bench(): Promise<void> {
     const apps = new BenchApps(platform)
     const rows = rowsOf(apps)
     for (const name of values.rows.split(',')) {
-      if (name === 'together') await together(apps)
+      if (name === 'together') await together(platform, apps, { count: Number(values.together), network: network.name })
       else await beside(rows[name as keyof typeof rows], apps, network.name)
     }
   } finally {
@@ -174,36 +175,6 @@ function bareHello(network: string): Promise<number> {
 
 const reported = (times: readonly number[]): string =>
   `median ${quantile(times, 0.5).toFixed(0)} ms   p95 ${quantile(times, 0.95).toFixed(0)} ms`
-
-/** Applications that are all changed at once, each with an install step, beside the same changes in pairs, one for each build slot. */
-async function together(apps: BenchApps): Promise<void> {
-  const all: BenchApp[] = []
-  for (let n = 0; n < Number(values.together); n++) all.push(await apps.deploy({}, newText()))
-  const change = (app: BenchApp) => apps.commit(app, scriptedManifest(newText().replace(' ', '-')), newText())
-  const elapsed = async (work: () => Promise<unknown>) => {
-    const startedAt = performance.now()
-    await work()
-    return performance.now() - startedAt
-  }
-  const figures = await inTurn<'pairs' | 'together', number>(
-    2,
-    {
-      pairs: () =>
-        elapsed(async () => {
-          for (let n = 0; n < all.length; n += 2) await Promise.all(all.slice(n, n + 2).map(change))
-        }),
-      together: () => elapsed(() => Promise.all(all.map(change))),
-    },
-    { warmUp: 0 },
-  )
-  const [pairs, at] = [quantile(figures.pairs, 0.5), quantile(figures.together, 0.5)]
-  console.log(`${all.length} commits with an install step, on 2 build slots`)
-  console.log(`  in pairs   ${(pairs / 1000).toFixed(1)} s`)
-  console.log(
-    `  at once    ${(at / 1000).toFixed(1)} s   ${(at / pairs).toFixed(2)} times; ${verdict('at most 1.2 times', at <= 1.2 * pairs)}`,
-  )
-  for (const app of all) await apps.remove(app)
-}
 
 if (values.help) console.log(usage)
 else await bench()

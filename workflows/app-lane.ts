@@ -44,10 +44,16 @@ export async function appLane(lane: LaneInput): Promise<void> {
   const files = oneAtATime()
   const change: Exclusive = work => files(() => exclusive(work))
 
-  /** Called at every wake-up and when an operation starts, because the request to cancel it may have come before. */
+  /** Called at every wake-up. */
   async function cancelRequested(): Promise<void> {
     if (cancellable.size === 0) return
     for (const id of await records.toEnd(lane.appId)) cancellable.get(id)?.cancel()
+  }
+
+  /** The request to cancel an operation may have come before its claim. */
+  function cancelIfRequested({ found }: LaneOperation, scope: CancellationScope): void {
+    if (!found) void cancelRequested()
+    else if (found.cancelled) scope.cancel()
   }
 
   setHandler(wake, () => {
@@ -58,19 +64,20 @@ export async function appLane(lane: LaneInput): Promise<void> {
   for (;;) {
     const seen = wakeUps
     // Claimed only when it can run: until then its caller can still get the answer that it will never run.
-    if (await exclusive(runNext)) {
-      if (workflowInfo().continueAsNewSuggested && concurrent.size === 0) await continueAsNew<typeof appLane>(lane)
-      continue
-    }
+    const operation = await exclusive(runNext)
+    if (operation && workflowInfo().continueAsNewSuggested && concurrent.size === 0)
+      await continueAsNew<typeof appLane>(lane)
+    // Those that come later wake the lane.
+    if (operation && operation.found?.othersWait !== false) continue
     await condition(() => wakeUps > seen, lane.idleSeconds * 1000)
     if (wakeUps === seen && concurrent.size === 0) return
   }
 
-  /** False when nothing waits. A concurrent operation is only started here: it waits for exclusive access when it needs it. */
-  async function runNext(): Promise<boolean> {
+  /** Null when nothing waits. A concurrent operation is only started here: it waits for exclusive access when it needs it. */
+  async function runNext(): Promise<LaneOperation | null> {
     const underWay = [...concurrent.values()].map(({ kind }) => kind)
     const operation: LaneOperation | null = await records.claimNext(lane.appId, { underWay })
-    if (!operation) return false
+    if (!operation) return null
     const { id, kind } = operation
     const scope = new CancellationScope()
     const host = hostOf(operation)
@@ -83,17 +90,17 @@ export async function appLane(lane: LaneInput): Promise<void> {
         wakeUps++
       })
       concurrent.set(id, { kind, scope, ended })
-      void cancelRequested()
-      return true
+      cancelIfRequested(operation, scope)
+      return operation
     }
     if (kind === 'create') {
       cancellable.set(id, scope)
-      void cancelRequested()
+      cancelIfRequested(operation, scope)
     }
     if (kind === 'delete') await Promise.all([...concurrent.values()].map(cancelNow))
     await run(operation, scope, () => stories[kind](operation, host))
     cancellable.delete(id)
-    return true
+    return operation
   }
 }
 

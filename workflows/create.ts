@@ -20,7 +20,7 @@ export async function create(operation: LaneOperation, host: Host): Promise<void
         await records.waitForSlot(operation)
         await slot.installDependencies(release)
       }
-      await build.placeFiles(release)
+      if (!prepared.placed) await build.placeFiles(release)
       undo(null, () => command.removeContainers(release))
       if (patched('shown-while-starting')) await showStarting(operation)
       const { started, unhealthy } = await startHealthy(host, release)

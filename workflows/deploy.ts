@@ -1,4 +1,4 @@
-import { ApplicationFailure, CancellationScope, sleep } from '@temporalio/workflow'
+import { ApplicationFailure, CancellationScope, patched, sleep } from '@temporalio/workflow'
 import type { LaneOperation, Serving } from '../activities/releases/release.ts'
 import { ignoreError } from '../lib/async/ignore-error.ts'
 import { failureOf } from './failures.ts'
@@ -32,7 +32,7 @@ async function prepare(claimed: LaneOperation, { build, slot }: Host): Promise<L
   const { id, release } = claimed
   const git = release.source?.kind === 'git'
   if (git) await records.waitForSlot(claimed)
-  else await records.recordStep(id, 'unpacking')
+  else if (!patched('unpacking-told-by-host')) await records.recordStep(id, 'unpacking')
   const prepared = git ? await slot.prepareRelease(release) : await build.prepareRelease(release)
   const operation = await records.decideAgain(id)
   if (prepared.needsInstall) {
@@ -45,14 +45,15 @@ async function prepare(claimed: LaneOperation, { build, slot }: Host): Promise<L
 /** Until the new version serves, every step can be undone; afterwards the old one is only retired. */
 async function change(operation: LaneOperation, host: Host): Promise<void> {
   const { id, release } = operation
-  await records.recordChange(id)
-  const before = await records.serving(operation)
+  const inOneCommit = patched('change-begins-in-one-commit')
+  if (!inOneCommit) await records.recordChange(id)
+  const before = await (inOneCommit ? records.beginChange(operation) : records.serving(operation))
   const recordRollback = () => records.recordReturn(operation)
   const changed = await undoable(recordRollback, async undo => {
     if (before.running && !release.hostname) undo('start the version before', () => startAgain(operation, before, host))
     if (release.deploymentId) {
       undo('put back the configuration', () => records.revertConfig(operation))
-      await records.adoptConfig(operation)
+      if (!inOneCommit) await records.adoptConfig(operation)
     }
     undo('put back the files', () => host.untilDone.restoreFiles(release))
     await host.build.placeFiles(release)

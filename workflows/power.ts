@@ -9,7 +9,7 @@ import { leftToKeeper } from './route-copy.ts'
 /** Starts the container of the serving release and its route. A container that a failed start has left is adopted. */
 export async function start(operation: LaneOperation, host: Host): Promise<void> {
   const { release, wasRunning } = operation
-  const command = host.commandWithin(await secondsFor(operation))
+  const command = host.commandWithin(await secondsFor(operation, operation.found))
   // An application that counts as running keeps its route until it is known to have ended. A failed start is shown by its outcome.
   if (patched('shown-while-starting') && !wasRunning) await showStarting(operation)
   const started = await command.startApp(release, { mustStand: wasRunning })
@@ -19,7 +19,7 @@ export async function start(operation: LaneOperation, host: Host): Promise<void>
 
 /** Stops the container, which is then the desired state. */
 export async function stop(operation: LaneOperation, host: Host): Promise<void> {
-  const command = host.commandWithin(await secondsFor(operation))
+  const command = host.commandWithin(await secondsFor(operation, operation.found))
   await records.recordDesired(operation, 'stopped') // before the container ends, so that its end does not count as a crash
   let exit: ContainerExit
   try {
@@ -36,7 +36,7 @@ export async function stop(operation: LaneOperation, host: Host): Promise<void> 
 /** One stop and one start, with nothing in between. */
 export async function restart(operation: LaneOperation, host: Host): Promise<void> {
   const { release, id } = operation
-  const ending = host.commandWithin(await secondsFor(operation))
+  const ending = host.commandWithin(await secondsFor(operation, operation.found))
   await records.recordStatus(release.appId, 'restarting', { operationId: id, words: 'stopping the container' })
   const exit = await ending.stopApp(release, { mustRun: false }).catch(async error => {
     const before = operation.wasRunning ? 'running' : 'exited'
@@ -78,11 +78,11 @@ export async function remove(operation: LaneOperation, host: Host): Promise<void
 
 /**
  * Max seconds of a step at the host, so that it ends while the caller still waits. Throws ACTION_FAILED when too little time is left:
- * what was answered as a failure must not succeed later.
+ * what was answered as a failure must not succeed later. `found` is what the claim has found, as long as no other step came after it.
  */
-async function secondsFor({ id }: LaneOperation): Promise<number> {
+async function secondsFor({ id }: LaneOperation, found?: LaneOperation['found']): Promise<number> {
   if (!patched('command-ends')) return commandSeconds.step
-  const left = await records.secondsLeft(id)
+  const left = found ? found.secondsLeft : await records.secondsLeft(id)
   if (left === null) return commandSeconds.step
   const seconds = Math.floor(left) - commandSeconds.route - commandSeconds.outcome
   if (seconds < commandSeconds.min)

@@ -6,7 +6,7 @@ import { archiveSlots } from '../../policy/archives/archive-rules.ts'
 import { ApiError } from '../../policy/errors.ts'
 import { failureOf } from '../child-process/job-child.ts'
 import { removeAbandonedGroups } from '../child-process/memory.ts'
-import { Spare } from '../child-process/spare.ts'
+import { Spare, spareAfterMs } from '../child-process/spare.ts'
 import type { ArchiveJob, ArchiveReply } from './job.ts'
 import { ArchiveRefused, type Archives, type Inspection, type InspectOptions, type UnpackOptions } from './port.ts'
 import { ArchiveChild, ChildEnded, inheritedArchive } from './spawn.ts'
@@ -20,14 +20,13 @@ export interface ArchiveOptions {
   memoryMb?: number
   inspectSeconds?: number
   unpackSeconds?: number
-  /** Pause before a spare child is started, so that its start does not slow down what follows an inspection. */
   spareAfterMs?: number
   /** Receives the size of each child when idle and at its peak, and whether it was a spare. */
   observe?: (child: { kind: ArchiveJob['kind']; waited: boolean; idleBytes: number; peakBytes: number }) => void
 }
 
 const { perSubject, ...places } = archiveSlots
-const defaults = { ...places, spareAfterMs: 500 }
+const defaults = { ...places, spareAfterMs }
 
 type Defaults = Required<Omit<ArchiveOptions, 'observe'>>
 

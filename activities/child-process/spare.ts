@@ -1,3 +1,9 @@
+/**
+ * Pause after a job until a spare is started for the next one, in ms. Longer than most deploys take: a child that starts in the middle of
+ * one takes CPU time from the container that it waits for.
+ */
+export const spareAfterMs = 1000
+
 /** A child without a job. */
 interface WaitingChild {
   /** A spare does not keep this process alive; a working child does. */
@@ -28,7 +34,7 @@ export class Spare<Child extends WaitingChild> {
     return child?.isAlive ? child.hold(true) : null
   }
 
-  /** Starts a spare after a pause, so that its start does not slow down what follows a job. */
+  /** Starts a spare after a pause. */
   prepare(afterMs: number): void {
     if (this.#isClosed || this.#child?.isAlive) return
     clearTimeout(this.#timer)

@@ -24,6 +24,7 @@ export function placement(options: Partial<PlacementOptions> = {}): Placement & 
   const start = () => new JobChild<PlacementJob, PlacementReply>('placement', { what: 'Placing the files' })
   const spare = new Spare(start)
   let working = 0
+  if (spareAfterMs !== null) spare.prepare(spareAfterMs)
 
   async function run(act: PlacementJob['act'], request: PlacementRequest) {
     const leave = await placingSlots.enter(request.account ?? request.volume, limits.seconds * 1000)

@@ -30,7 +30,8 @@ export interface GateOptions {
   signal: AbortSignal
 }
 
-const pollMs = 50
+/** Most programs answer within a second of their start, so they are asked more often then. */
+const pollMs = (waitedSeconds: number): number => (waitedSeconds < 1 ? 10 : 50)
 const inspectMs = 500
 /** A program without a port has to stay up this long. */
 const aliveSeconds = 3
@@ -65,7 +66,7 @@ export async function passGate(engine: ContainerHost, gate: GateOptions): Promis
       const reason = `The program did not answer on port $PORT within ${gate.timeoutSeconds} s. It has to listen on 0.0.0.0.`
       return { reason, exit: null }
     }
-    await pause(pollMs, gate.signal)
+    await pause(pollMs(waitedSeconds()), gate.signal)
   }
 }
 

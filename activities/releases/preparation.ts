@@ -1,10 +1,12 @@
 import { cancellationSignal } from '@temporalio/activity'
 import { takeBuildSlot } from '../../db/operations/build-slots.ts'
+import { recordStep } from '../../db/operations/operations.ts'
 import { runtimes } from '../../policy/runtimes.ts'
 import type { AppHostOptions } from '../app-host-options.ts'
 import { appContainerName, buildContainerName } from '../containers/spec.ts'
 import { installPrepared } from '../installs/isolated.ts'
-import type { guardedSteps } from '../steps/guarded-steps.ts'
+import { fenced } from '../steps/claims.ts'
+import type { guardedSteps, Step } from '../steps/guarded-steps.ts'
 import type { ReleaseAttempts } from './attempts.ts'
 import { bringRelease, recordWords } from './bringing.ts'
 import { recordDeployment } from './deployment-state.ts'
@@ -12,16 +14,19 @@ import { ensureDiskFor, withinDisk } from './disk.ts'
 import { isPreparedFor, lendDependencies, readPrepared, releaseFolders } from './files.ts'
 import { imageOfStep } from './image-step.ts'
 import { releasePlacement } from './placement-request.ts'
-import type { Release, StepOf } from './release.ts'
+import type { Preparation, Release, StepOf } from './release.ts'
 
 export interface PreparationOptions extends Pick<ReturnType<typeof guardedSteps>, 'begin'> {
   attempts: ReleaseAttempts
+  /** Puts the files of a release where the application finds them. */
+  place(input: StepOf): Promise<void>
 }
 
 /** The steps of a host that bring a release and install its dependencies, alongside the serving version. */
-export function releasePreparation(host: AppHostOptions, { begin, attempts }: PreparationOptions) {
+export function releasePreparation(host: AppHostOptions, { begin, attempts, place }: PreparationOptions) {
   const { db, engine, volumes } = host
   const { ownerUid, ownerOf } = releasePlacement(host)
+  const fence = fenced(db)
   const foldersOf = (release: Release) => releaseFolders(volumes.path(release.appId), release.number)
 
   /** Takes one of the host's build slots for this release. */
@@ -29,11 +34,22 @@ export function releasePreparation(host: AppHostOptions, { begin, attempts }: Pr
     if (release.deploymentId) await takeBuildSlot(db, release.deploymentId)
   }
 
-  async function prepare(input: StepOf, signal: AbortSignal): Promise<{ needsInstall: boolean }> {
+  async function prepare(input: StepOf, signal: AbortSignal): Promise<Preparation> {
     const step = await begin('prepareRelease', input)
+    const needsInstall = await bring(step, signal)
+    // What replaces a serving release is placed when its turn comes.
+    if (needsInstall || step.kind !== 'create') return { needsInstall }
+    signal.throwIfAborted()
+    await place(input)
+    return { needsInstall, placed: true }
+  }
+
+  /** Resolves to whether something must be installed. */
+  async function bring(step: Step, signal: AbortSignal): Promise<boolean> {
     const release = step.brought()
     const folders = foldersOf(release)
     if (release.source?.kind === 'git') await takeSlotFor(release)
+    else await fence(step.operationId, trx => recordStep(trx, step.operationId, 'unpacking'))
     await recordDeployment(db, release, {
       state: 'clone',
       ...(release.source?.kind === 'git' && { branch: release.source.branch }),
@@ -42,12 +58,12 @@ export function releasePreparation(host: AppHostOptions, { begin, attempts }: Pr
     const present = await readPrepared(folders)
     if (present && (await isPreparedFor(folders, present, release.deploymentId))) {
       await recordWords(host, release, present)
-      return { needsInstall: present.install !== null }
+      return present.install !== null
     }
     // Containers of this name without a matching preparation date from before an older state of the database was restored.
     for (const name of [appContainerName, buildContainerName]) await engine.remove(name(release))
     const prepared = await withinDisk(() => bringRelease(host, release, folders, ownerOf(release), signal), folders)
-    return { needsInstall: prepared.install !== null }
+    return prepared.install !== null
   }
 
   async function install(input: StepOf, signal: AbortSignal): Promise<void> {
@@ -65,8 +81,8 @@ export function releasePreparation(host: AppHostOptions, { begin, attempts }: Pr
   }
 
   return {
-    /** Brings the files of a release alongside the serving ones; resolves to whether something must be installed. */
-    async prepareRelease(input: StepOf): Promise<{ needsInstall: boolean }> {
+    /** Brings the files of a release alongside the serving ones. Those of a new application that installs nothing are placed too. */
+    async prepareRelease(input: StepOf): Promise<Preparation> {
       await begin('prepareRelease', input) // before it aborts another attempt, and again when it runs
       return attempts(input, cancellationSignal(), signal => prepare(input, signal))
     },

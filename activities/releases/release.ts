@@ -1,3 +1,4 @@
+import type { ClaimFindings } from '../../db/operations/operation-claims.ts'
 import type { OperationKind } from '../../db/operations/operations.ts'
 import type { Language } from '../../policy/runtimes.ts'
 
@@ -64,6 +65,8 @@ export interface LaneOperation {
   /** Whether its row said then that its container runs. */
   wasRunning: boolean
   release: Release
+  /** What its claim has found; missing from claims of an older version. */
+  found?: ClaimFindings
 }
 
 /** A container that was started. `hostPort` is null without a port. */
@@ -77,6 +80,15 @@ export interface StartedContainer {
   bootId: string
   /** Version of the variables that it was started with. */
   variablesVersion: number
+  /** Its program has answered already, so that there is no gate to pass. */
+  answered?: true
+}
+
+/** What a host did to bring a release. */
+export interface Preparation {
+  needsInstall: boolean
+  /** Its files are where the application finds them: nothing has to be installed, and nothing served before. */
+  placed?: true
 }
 
 /** How a container ended. `at` is ISO 8601. */

@@ -14,6 +14,8 @@ export const program = (text: string): string =>
 /** An application of the bench, under a name of its own. */
 export interface BenchApp {
   id: string
+  /** Of its account. */
+  key: string
   host: string
 }
 
@@ -25,37 +27,41 @@ export class BenchApps {
     this.#platform = platform
   }
 
-  /** `answered` is the time until the request was answered. */
-  async deploy(files: Files, text: string): Promise<BenchApp & { took: number; answered: number }> {
+  /** `answered` is the time until the request was answered. By default the account is the platform's first. */
+  async deploy(
+    files: Files,
+    text: string,
+    key = this.#platform.info.api_key,
+  ): Promise<BenchApp & { took: number; answered: number }> {
     const subdomain = `bench-${randomBytes(5).toString('hex')}`
     const config = `DISPLAY_NAME=bench\nMAIN=index.js\nMEMORY=512\nVERSION=recommended\nSUBDOMAIN=${subdomain}\n`
     const host = `${subdomain}.${this.#platform.info.apps_domain}`
     const all = { 'berth.app': config, 'index.js': program(text), ...files }
-    const { body, ...times } = await this.#timed('/v2/apps', all, host, text)
-    return { id: (body as { id: string }).id, host, ...times }
+    const { body, ...times } = await this.#timed('/v2/apps', all, { host, key }, text)
+    return { id: (body as { id: string }).id, host, key, ...times }
   }
 
   /** The application serves its earlier version until the new text is answered. */
-  async commit({ id, host }: BenchApp, files: Files, text: string): Promise<number> {
-    return (await this.#timed(`/v2/apps/${id}/commit`, { 'index.js': program(text), ...files }, host, text)).took
+  async commit(app: BenchApp, files: Files, text: string): Promise<number> {
+    return (await this.#timed(`/v2/apps/${app.id}/commit`, { 'index.js': program(text), ...files }, app, text)).took
   }
 
   /** Until the request is answered. */
-  async restart({ id }: BenchApp): Promise<number> {
+  async restart({ id, key }: BenchApp): Promise<number> {
     const startedAt = performance.now()
-    await this.#platform.json('POST', `/v2/apps/${id}/restart`)
+    await this.#platform.json('POST', `/v2/apps/${id}/restart`, { key })
     return performance.now() - startedAt
   }
 
-  async remove({ id }: BenchApp): Promise<void> {
-    await this.#platform.json('DELETE', `/v2/apps/${id}`)
+  async remove({ id, key }: BenchApp): Promise<void> {
+    await this.#platform.json('DELETE', `/v2/apps/${id}`, { key })
   }
 
-  async #timed(path: string, files: Files, host: string, text: string) {
+  async #timed(path: string, files: Files, { host, key }: Pick<BenchApp, 'host' | 'key'>, text: string) {
     const edge = new URL(this.#platform.info.edge_url)
     const body = await formOf(files)
     const startedAt = performance.now()
-    const response = await this.#platform.json<unknown>('POST', path, { body })
+    const response = await this.#platform.json<unknown>('POST', path, { key, body })
     const answered = performance.now() - startedAt
     await untilAnswers({ address: edge.hostname, port: Number(edge.port), host, text, timeoutMs: 300_000 })
     return { took: performance.now() - startedAt, answered, body: response }

@@ -114,6 +114,37 @@ export async function claimNextOperationFor<Type extends TargetType>(
   })
 }
 
+/** What else a lane wants to know about an operation that it has just claimed. */
+export interface ClaimFindings {
+  /** Another operation of the target waits, or was begun by an earlier run. */
+  othersWait: boolean
+  /** It must not run: its cancellation was requested, or a deletion waits. */
+  cancelled: boolean
+  /** Seconds until its caller gets an answer; null when no caller waits. */
+  secondsLeft: number | null
+}
+
+/** Read with the claim, so that the lane needs no step of its own for each. Undefined when there is no such operation. */
+export async function readClaimFindings(db: Db, operationId: string): Promise<ClaimFindings | undefined> {
+  return (await find(db, [operationId]))[0]
+}
+
+const find = statement<ClaimFindings>(
+  'operation-claims.find',
+  `with others as (
+     select o.kind, o.state, o.claim_before from operations o
+       join operations own on own.target_type = o.target_type and own.target_id = o.target_id and own.id <> o.id
+      where own.id = $1 and o.state in ('queued', 'running')
+   )
+   select exists (select 1 from others) as "othersWait",
+          cancel_requested_at is not null or exists (
+            select 1 from others
+             where kind = 'delete' and state = 'queued' and (claim_before is null or claim_before > now())
+          ) as cancelled,
+          extract(epoch from end_before - clock_timestamp())::float8 as "secondsLeft"
+     from operations where id = $1`,
+)
+
 /** Whether another run, which Temporal has lost, had begun with this operation: its steps may have had their effects. */
 export async function wasTakenOver(db: Db, operationId: string): Promise<boolean> {
   const row = await db('operations').where({ id: operationId }).first('claims_lost')

@@ -96,6 +96,7 @@ test('a container is created from the rows of its application, whatever its lane
   t.like(spec, { user: `${app.uid}:${app.uid}`, command: ['sh', '-c', 'node index.js'], memoryMb: 512, cpus: 1 })
   t.deepEqual(spec.publish, { port: spec.publish!.port, address: ownAddress('127.0.0.1', app.uid) })
   t.true(spec.network.endsWith(user.id))
+  t.true(started.answered)
   t.is(await step(({ passHealthGate }) => passHealthGate(said, started)), null)
   t.truthy(started.hostPort)
 })
@@ -164,6 +165,18 @@ test.serial(
     t.true((await inspect(appContainerName(release)))?.running)
   },
 )
+
+test.serial('an answer counts for a start only when its engine is still in the boot of the start', async t => {
+  const boot = { id: 'boot', settle: async () => 'boot' }
+  const { step, release, engine } = await scene('deploy', 'h1', { boot })
+  const start = engine.start.bind(engine)
+  engine.start = async name => {
+    await start(name)
+    boot.settle = async () => 'boot/2'
+  }
+  const started = await step(({ startRelease }) => startRelease(release))
+  t.like(started, { bootId: 'boot', answered: undefined })
+})
 
 test.serial(
   'files under the number of a release count only for the deployment that they were prepared for',

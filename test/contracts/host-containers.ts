@@ -86,6 +86,7 @@ export function hostContainersContract(test: SerialFn, name: string, scene: Make
     await ask(({ removeContainer }) => removeContainer(release))
     await suffer('the program is deaf')
     const started = await ask(({ startRelease }) => startRelease(release))
+    t.is(started.answered, undefined)
     t.like(await ask(({ passHealthGate }) => passHealthGate(release, started)), { exit: null })
     t.deepEqual((await standing()).containers, { 1: true, 2: true })
   })

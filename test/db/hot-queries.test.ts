@@ -25,7 +25,12 @@ import { listObjects } from '../../db/objects/object-lists.ts'
 import { findObject, openObject, removeObject } from '../../db/objects/objects.ts'
 import * as segments from '../../db/objects/segments.ts'
 import { readDatabaseFacts } from '../../db/operations/database-facts.ts'
-import { claimNextOperationFor, holdClaim, isClaimCurrent } from '../../db/operations/operation-claims.ts'
+import {
+  claimNextOperationFor,
+  holdClaim,
+  isClaimCurrent,
+  readClaimFindings,
+} from '../../db/operations/operation-claims.ts'
 import { findOperationOfRun, readOperationFacts } from '../../db/operations/operation-facts.ts'
 import * as operations from '../../db/operations/operations.ts'
 import { listOperations, readOperationStory } from '../../db/operations/operator.ts'
@@ -125,6 +130,7 @@ const hot: Record<string, Hot | Hot['run']> = {
   'a deletion is queued': db =>
     operations.enqueueDeletion(db, { targetId: appId, kind: 'delete', ownerId, actor: ownerId }),
   'an operation is claimed': db => claimNextOperationFor(db, { type: 'app', id: appId }, claim, []),
+  'what a claim finds': db => readClaimFindings(db, idOf('operation', 7)),
   'a claim is held': db => holdClaim(db, idOf('operation', 7), claim, { appId, kind: 'deploy' }),
   'a claim is asked for': db => isClaimCurrent(db, idOf('operation', 7), claim),
   'what a step is decided from is read': db => readOperationFacts(db, idOf('operation', 7)),
@@ -244,5 +250,5 @@ test.serial('a statement inside a function is judged too', async t => {
 })
 
 test('every statement is in the list', t => {
-  t.is(Object.keys(hot).length, 112)
+  t.is(Object.keys(hot).length, 113)
 })

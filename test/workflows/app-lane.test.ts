@@ -71,11 +71,13 @@ const kit = laneKit({
 })
 
 test('an uploaded application runs, has its address, and its deployment succeeded', async t => {
-  const { db, make, run, lanes, edge, client } = await kit
+  const { db, make, run, lanes, edge, client, steps } = await kit
   const user = await make.user()
   const { app, operationId } = await make.app(user.id)
   await lanes.wake(app.id, user.id)
   t.is((await run.ended(operationId)).state, 'success')
+  // Files that need no install step are placed by the step that brings them.
+  t.deepEqual(steps(app.id), ['prepareRelease 1', 'startRelease 1', 'passHealthGate 1'])
   const row = await loadApp(db, app.id)
   t.is(row?.status, 'running')
   t.is(row?.host_port, portOf(app.id, 1))

@@ -32,6 +32,8 @@ interface Behaviour {
   unhealthy?: number
   /** Number of containers of the new release that vanish before they answer: they are removed, or their engine ends them. */
   gone?: { times: number; by: 'removal' | 'engine' }
+  /** The program of every later release answers as soon as it is started. */
+  answersAtOnce?: boolean
   /** A running version cannot be started again: its image is missing. */
   startFails?: boolean
   /** The release whose files can never be put back: the disk is full. */
@@ -128,6 +130,7 @@ export function deployKit() {
       },
     },
     trouble: ({ appId, number }, step) => plans.get(appId)?.trouble(number, step),
+    answersAtOnce: ({ appId }) => plans.get(appId)?.behaviour.answersAtOnce ?? false,
     installs: ({ appId, number }) => number > 1 && plans.get(appId)?.behaviour.install !== undefined,
   })
 

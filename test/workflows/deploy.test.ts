@@ -37,6 +37,19 @@ test('a web application: the old version is retired only after the new one serve
   await keepHistory(client, 'deploy-web', app.id)
 })
 
+test('a program that answers as soon as it is started has no gate to pass', async t => {
+  const { running, push, steps, behave, client, db } = await kit
+  const app = await running()
+  behave(app, { answersAtOnce: true })
+  t.is((await (await push(app)).end()).state, 'success')
+  t.deepEqual(await steps(app, 6), [
+    ...['prepareRelease 2', 'placeFiles 2', 'startRelease 2'],
+    ...['stopApp 1', 'removeContainer 1', 'settleFiles 2'],
+  ])
+  t.like(await loadApp(db, app.id), { release: 2, host_port: portOf(app.id, 2), status: 'running' })
+  await keepHistory(client, 'deploy-answering', app.id)
+})
+
 test('a program without a port is stopped before the new one starts', async t => {
   const { running, push, steps, client, db } = await kit
   const app = await running({ subdomain: null })

@@ -14,7 +14,7 @@ type Steps = Pick<
 
 /** The container steps of a scripted host. */
 export function containerSteps(parts: ScriptedParts): Steps {
-  const { db, at, meet, reached, begin, turn, lateTurn } = parts
+  const { db, at, meet, reached, answersAtOnce, begin, turn, lateTurn } = parts
 
   async function run(name: 'startRelease' | 'startApp', release: Release): Promise<StartedContainer> {
     const variablesVersion = (await loadApp(db, release.appId))?.variables_version ?? 0
@@ -37,7 +37,8 @@ export function containerSteps(parts: ScriptedParts): Steps {
     async startRelease(input) {
       const release = (await begin('startRelease', input)).brought()
       await reached(release, 'restarting')
-      return run('startRelease', release)
+      const started = await run('startRelease', release)
+      return answersAtOnce(release) ? { ...started, answered: true } : started
     },
 
     async passHealthGate(input, started) {

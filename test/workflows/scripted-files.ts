@@ -24,6 +24,16 @@ export function fileSteps(parts: ScriptedParts): Omit<AppHostActivities, keyof R
     throw refusal('BUILD_FAILED', 'Installing the dependencies ended with exit code 1.')
   }
 
+  async function place(input: StepOf): Promise<void> {
+    const release = await turn('placeFiles', input, async step => {
+      const brought = step.brought()
+      meet('placeFiles', brought)
+      at(input.appId).place(input.number)
+      return brought
+    })
+    await reached(release, 'commit')
+  }
+
   return {
     async prepareRelease(input) {
       const step = await begin('prepareRelease', input)
@@ -32,7 +42,10 @@ export function fileSteps(parts: ScriptedParts): Omit<AppHostActivities, keyof R
       await reached(release, 'clone')
       meet('prepareRelease', release)
       if (step.kind === 'create') at(release.appId).disk = true
-      return { needsInstall: installs(release) }
+      const needsInstall = installs(release)
+      if (needsInstall || step.kind !== 'create') return { needsInstall }
+      await place(input)
+      return { needsInstall, placed: true }
     },
 
     async installDependencies(input) {
@@ -40,15 +53,7 @@ export function fileSteps(parts: ScriptedParts): Omit<AppHostActivities, keyof R
       if (installs(release)) await install(release)
     },
 
-    async placeFiles(input) {
-      const release = await turn('placeFiles', input, async step => {
-        const brought = step.brought()
-        meet('placeFiles', brought)
-        at(input.appId).place(input.number)
-        return brought
-      })
-      await reached(release, 'commit')
-    },
+    placeFiles: place,
 
     async restoreFiles(input) {
       await turn('restoreFiles', input, async step => {

@@ -26,6 +26,8 @@ export interface HostScript {
   trouble?(release: ReleaseName, step: StepName): Trouble | null | undefined
   /** Whether a release has dependencies to install. */
   installs?(release: Release): boolean
+  /** Whether the program of a release answers as soon as it is started, so that it passes no gate. */
+  answersAtOnce?(release: Release): boolean
 }
 
 export interface ScriptedHostOptions extends DecisionOptions {
@@ -59,6 +61,7 @@ export function scriptedParts(options: ScriptedHostOptions, script: HostScript) 
     ...options,
     ...guardedSteps({ ...options, locks: appLocks(), traits: { id: options.hostId } }),
     installs: (release: Release): boolean => script.installs?.(release) ?? false,
+    answersAtOnce: (release: Release): boolean => script.answersAtOnce?.(release) ?? false,
 
     /** State of an application at the host. */
     at(appId: string): ScriptedApp {

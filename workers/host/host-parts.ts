@@ -7,6 +7,7 @@ import type { Archives } from '../../activities/archives/port.ts'
 import { archives } from '../../activities/archives/process.ts'
 import { bandwidthState, type OpenedBandwidth } from '../../activities/bandwidth/port.ts'
 import { openBandwidth } from '../../activities/bandwidth/tc.ts'
+import { spareAfterMs } from '../../activities/child-process/spare.ts'
 import { dockerHost } from '../../activities/containers/docker/host.ts'
 import { limitNameServer } from '../../activities/containers/name-server-limit.ts'
 import { makeNeighbourRoom, neighbourRoom } from '../../activities/containers/neighbour-table.ts'
@@ -139,7 +140,7 @@ export async function openHost(config: Config, log: Logger): Promise<HostParts> 
   }
   const children = archives()
   const uid = process.getuid?.() ?? 0
-  const placing = placement({ spareAfterMs: 500 })
+  const placing = placement({ spareAfterMs })
   return {
     config,
     log,

@@ -14,6 +14,7 @@ import {
   tenantNetwork,
 } from '../../../activities/containers/spec.ts'
 import type { Release } from '../../../activities/releases/release.ts'
+import { withTimeout } from '../../../lib/async/timeout.ts'
 import { withToolFolders } from '../../../policy/runtimes/tool-folders.ts'
 import { type Language, runtimes } from '../../../policy/runtimes.ts'
 import { realDocker } from '../../kit/servers/docker.ts'
@@ -93,8 +94,9 @@ async function deploy(
   await host.start(spec.name)
   const url = `http://127.0.0.1:${(await host.inspect(spec.name))?.hostPort}`
   for (const end = Date.now() + 20_000; ; await sleep(50)) {
-    const answer = await fetch(url).catch(() => null)
-    if (answer) return url
+    // The engine accepts connections before the program does, and closes them: this client's promise may then never settle.
+    const answer = await withTimeout(text(url), 1000, () => new Error('no answer')).catch(() => null)
+    if (answer !== null) return url
     if (Date.now() > end) throw new Error(`It does not answer. Its log: ${await host.logs(spec.name, 4000)}`)
   }
 }

@@ -48,6 +48,7 @@ const fencedSteps = {
   waitForSlot: (records, operation) => records.waitForSlot(operation),
   recordChange: (records, { id }) => records.recordChange(id),
   recordReturn: (records, operation) => records.recordReturn(operation),
+  beginChange: (records, operation) => records.beginChange(operation),
   serving: (records, operation) => records.serving(operation),
   adoptConfig: (records, operation) => records.adoptConfig(operation),
   revertConfig: (records, operation) => records.revertConfig(operation),
