@@ -118,7 +118,7 @@ function rowsOf(apps: BenchApps) {
       goal: 500,
       before: async () => {
         large ??= await applicationOf(apps, Number(values.files))
-        await sleep(quietMs)
+        await sleep(retiredMs)
         return large
       },
       measure: commit(() => ({})),
@@ -127,8 +127,11 @@ function rowsOf(apps: BenchApps) {
   } satisfies Record<string, Row>
 }
 
+/** Before each measurement: deploys of a quiet host, which do not meet what the last one has left to do. */
+const pauseMs = 3000
+
 /** A deploy ends by retiring the version before, which holds up the next one of its application. */
-const quietMs = 8000
+const retiredMs = 5000
 
 /** Uploads hold 20,000 files at most. */
 async function applicationOf(apps: BenchApps, files: number): Promise<BenchApp> {
@@ -150,9 +153,14 @@ async function beside(row: Row, apps: BenchApps, network: string): Promise<void>
   const figures = await inTurn<'floor' | 'berth', number>(
     rounds,
     {
-      floor: async () => (floor ? floor(network) : 0),
-      berth: async () => {
+      async floor() {
+        if (!floor) return 0
+        await sleep(pauseMs)
+        return floor(network)
+      },
+      async berth() {
         const app = await before?.()
+        await sleep(pauseMs)
         const took = await measure(app)
         if (app && !keeps) await apps.remove(app)
         return took

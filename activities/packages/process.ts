@@ -2,6 +2,7 @@ import { chown, mkdir, readFile, rm } from 'node:fs/promises'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { ignoreError } from '../../lib/async/ignore-error.ts'
 import { KeyedLock } from '../../lib/async/keyed-lock.ts'
+import { rarely } from '../../lib/async/rarely.ts'
 import type { BuildProxy } from '../../policy/hosts/build-settings.ts'
 import { packageCacheRules } from '../../policy/packages/cache-rules.ts'
 import { type NamedRegistries, withCache } from '../../policy/packages/registries.ts'
@@ -72,10 +73,15 @@ export function packageCache(options: PackageCacheOptions): PackageCacheProcess 
     return launch({ folder, maxBytes, freeBytes, address, subnet, owner })
   }
 
+  /** Programs in builds can make any number of requests fail. */
+  const onWarning = rarely(warningsPerMinute, 60_000, (registry, leftOut) =>
+    warn({ registry, ...(leftOut > 0 && { leftOut }) }, 'packages: a request to a registry failed'),
+  )
+
   async function launch(start: PackageStart): Promise<Running> {
     if (isClosed) throw new Error('The host ends.')
     const channel = new PackageChannel({
-      onWarning: registry => warn({ registry }, 'packages: a request to a registry failed'),
+      onWarning,
       onEnd: how => {
         warn({ how }, 'packages: the process of the cache ended')
         if (running?.channel === channel) void bringBack(running)
@@ -183,6 +189,9 @@ export function packageCache(options: PackageCacheOptions): PackageCacheProcess 
     },
   }
 }
+
+/** Lines of the log about requests that failed. */
+const warningsPerMinute = 5
 
 /** A process is not started again by itself more often than this. */
 const calmMs = 5000
