@@ -111,7 +111,7 @@ export function appHostActivities(host: AppHostOptions) {
       )
     },
 
-    /** Starts the container of a release; when its program answers within `soonSeconds`, there is no gate to pass. */
+    /** Starts the container of a release; when its program answers within `soonMs`, there is no gate to pass. */
     async startRelease(input: StepOf): Promise<StartedContainer> {
       const step = await begin('startRelease', input)
       const release = step.brought()
@@ -119,10 +119,13 @@ export function appHostActivities(host: AppHostOptions) {
       const started = await run('startRelease', { operationId: step.operationId, release }, null)
       const target = targetOf(release, started)
       if (!target) return started
-      const gate = { container: appContainerName(release), target, timeoutSeconds: soonSeconds }
-      const unhealthy = await passGate(engine, { ...gate, signal: cancellationSignal() })
-      const answered = !unhealthy && (await host.boot.settle()) === started.bootId
-      return answered ? { ...started, answered } : started
+      const container = appContainerName(release)
+      const gate = { container, target, timeoutSeconds: soonMs / 1000, probeMs: soonMs / 2 }
+      if (await passGate(engine, { ...gate, signal: cancellationSignal() })) return started
+      // Otherwise another container may have its port by now.
+      const now = await engine.inspect(container)
+      const isSame = now?.running && now.hostPort === target.port && (await host.boot.settle()) === started.bootId
+      return isSame ? { ...started, answered: true } : started
     },
 
     /** Null when the program answers or stays alive; else why it did not pass, with its last lines in the log. */
@@ -204,8 +207,8 @@ function targetOf(release: Release, { hostPort, hostAddress }: Partial<Published
 
 type Published = Pick<StartedContainer, 'hostPort' | 'hostAddress'>
 
-/** How long a start waits for the first answer before it leaves the program to its gate, which has slots of its own. */
-const soonSeconds = 0.5
+/** How long a start waits for the first answer before it leaves the program to its gate, which has slots of its own; one probe takes half of it at most. */
+const soonMs = 500
 
 /** False when an earlier attempt may have had its effect before its answer was lost. */
 const firstAttempt = (): boolean => activityInfo().attempt === 1

@@ -50,10 +50,10 @@ export async function appLane(lane: LaneInput): Promise<void> {
     for (const id of await records.toEnd(lane.appId)) cancellable.get(id)?.cancel()
   }
 
-  /** The request to cancel an operation may have come before its claim. */
-  function cancelIfRequested({ found }: LaneOperation, scope: CancellationScope): void {
-    if (!found) void cancelRequested()
-    else if (found.cancelled) scope.cancel()
+  /** The request to cancel an operation may have come before its claim, or after what the claim has found. */
+  function cancelIfRequested({ found }: LaneOperation, scope: CancellationScope, wakeUpsBefore: number): void {
+    if (found?.cancelled) scope.cancel()
+    else if (!found || wakeUps > wakeUpsBefore) void cancelRequested()
   }
 
   setHandler(wake, () => {
@@ -67,8 +67,10 @@ export async function appLane(lane: LaneInput): Promise<void> {
     const operation = await exclusive(runNext)
     if (operation && workflowInfo().continueAsNewSuggested && concurrent.size === 0)
       await continueAsNew<typeof appLane>(lane)
-    // Those that come later wake the lane.
-    if (operation && operation.found?.othersWait !== false) continue
+    // The next step of a concurrent operation is sent once this task of the lane ends, and another claim would delay it. What comes
+    // later wakes the lane.
+    const isAlone = operation && concurrent.has(operation.id) && operation.found?.othersWait === false
+    if (operation && !isAlone) continue
     await condition(() => wakeUps > seen, lane.idleSeconds * 1000)
     if (wakeUps === seen && concurrent.size === 0) return
   }
@@ -76,6 +78,7 @@ export async function appLane(lane: LaneInput): Promise<void> {
   /** Null when nothing waits. A concurrent operation is only started here: it waits for exclusive access when it needs it. */
   async function runNext(): Promise<LaneOperation | null> {
     const underWay = [...concurrent.values()].map(({ kind }) => kind)
+    const before = wakeUps
     const operation: LaneOperation | null = await records.claimNext(lane.appId, { underWay })
     if (!operation) return null
     const { id, kind } = operation
@@ -90,12 +93,12 @@ export async function appLane(lane: LaneInput): Promise<void> {
         wakeUps++
       })
       concurrent.set(id, { kind, scope, ended })
-      cancelIfRequested(operation, scope)
+      cancelIfRequested(operation, scope, before)
       return operation
     }
     if (kind === 'create') {
       cancellable.set(id, scope)
-      cancelIfRequested(operation, scope)
+      cancelIfRequested(operation, scope, before)
     }
     if (kind === 'delete') await Promise.all([...concurrent.values()].map(cancelNow))
     await run(operation, scope, () => stories[kind](operation, host))

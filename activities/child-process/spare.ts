@@ -36,9 +36,10 @@ export class Spare<Child extends WaitingChild> {
 
   /** Starts a spare after a pause. */
   prepare(afterMs: number): void {
-    if (this.#isClosed || this.#child?.isAlive) return
-    clearTimeout(this.#timer)
+    // A pause that has begun is not prolonged: under steady load there would never be a spare.
+    if (this.#isClosed || this.#child?.isAlive || this.#timer) return
     this.#timer = setTimeout(() => {
+      this.#timer = undefined
       try {
         this.#child = this.#start().hold(false)
       } catch {

@@ -32,8 +32,9 @@ async function setRules(network: string, matches: readonly string[]): Promise<vo
     env: systemEnvironment,
     stdio: ['pipe', 'ignore', 'pipe'],
   })
+  const outcome = outcomeOf(child) // first: a program that cannot be started has no input, and reports that later
   // A program that has ended does not read; its exit code decides.
-  child.stdin!.on('error', () => {}).end(['*filter', '-F OUTPUT', ...rules, 'COMMIT', ''].join('\n'))
-  const { code, error } = await outcomeOf(child)
+  child.stdin?.on('error', () => {}).end(['*filter', '-F OUTPUT', ...rules, 'COMMIT', ''].join('\n'))
+  const { code, error } = await outcome
   if (code !== 0) throw new Error(`The rules of ${network} were not set: ${error.trim()}`)
 }

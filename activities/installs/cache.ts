@@ -3,7 +3,7 @@ import type { FileHandle } from 'node:fs/promises'
 import { ignoreError } from '../../lib/async/ignore-error.ts'
 import { deadlineSignal } from '../../lib/async/timeout.ts'
 import { freeBytesOf } from '../../lib/folders/free-bytes.ts'
-import { installRules } from '../../policy/hosts/installs.ts'
+import { installRules, toolRules } from '../../policy/hosts/installs.ts'
 import type { Snapshots } from '../snapshots/port.ts'
 import { Archives } from './archives.ts'
 import { PackingQueue } from './packing-queue.ts'
@@ -112,7 +112,8 @@ export async function openInstallCache(options: InstallCacheOptions): Promise<In
     keepTools(account, app, { key, at, bytes, file }) {
       const isOffered = plainName.test(account) && plainName.test(app)
       const add = async () => {
-        if (!isOffered || isTooLarge(bytes)) throw new Error(tooLarge)
+        // The program of the build packs it, and its limit with it.
+        if (!isOffered || isTooLarge(bytes) || bytes > toolRules.folderBytes) throw new Error(tooLarge)
         // Read by the application's own user in its container, through nothing but this file.
         await archives.add(account, 0o644, async into => {
           const digest = await copyTools(

@@ -37,7 +37,8 @@ interface StoredAtOnce<T> {
   store(): Promise<T>
   /** Finds it when the answer is missing; undefined when it cannot be seen. */
   find(): Promise<T | undefined>
-  confirm(operationId: string): Promise<boolean>
+  /** Undefined when that is not known yet. */
+  confirm(operationId: string): Promise<boolean | undefined>
 }
 
 /** By `performance.now()`; each query has its own timeout. */
@@ -65,7 +66,7 @@ export async function acceptAtOnce<T extends Stored>(
 async function confirmed<T extends Stored>(
   services: Pick<CoreServices, 'db' | 'log'>,
   stored: T,
-  confirm: (operationId: string) => Promise<boolean>,
+  confirm: (operationId: string) => Promise<boolean | undefined>,
   answerBy: number,
 ): Promise<T> {
   const { operationId } = stored

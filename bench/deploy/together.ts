@@ -19,7 +19,7 @@ const plan = 'standard-4'
 
 /**
  * Applications of many accounts that are all changed at once, each with an install step, beside the same changes in pairs, one for each
- * build slot. Meanwhile an application of another account is restarted again and again, beside restarts of a bare container, and the
+ * build slot. During both an application of another account is restarted again and again, beside restarts of a bare container, and the
  * memory of our processes is sampled.
  */
 export async function together(
@@ -32,26 +32,32 @@ export async function together(
   const all = await inOrder(count, n => apps.deploy({}, newText(), keys[n % keys.length]))
   const bystander = await apps.deploy({}, newText(), await platform.account(plan))
   const change = (app: BenchApp) => apps.commit(app, scriptedManifest(newText().replace(' ', '-')), newText())
-  const commands = () => restarts(apps, bystander, network)
+  const [quiet, inPairs, atOnce] = [emptyRestarts(), emptyRestarts(), emptyRestarts()]
+  const memory = await sampledMemory(platform)
+  const restart = (into: Restarts, signal?: AbortSignal, times?: number) =>
+    restarts(apps, bystander, { network, into, signal, times })
+  /** The time of some work, with restarts until it ends. */
+  const besideRestarts = async (into: Restarts, work: () => Promise<unknown>) => {
+    const ended = new AbortController()
+    const restarted = restart(into, ended.signal)
+    try {
+      return await elapsed(work)
+    } finally {
+      ended.abort()
+      await restarted
+    }
+  }
   try {
-    const quiet = await commands().measure(8)
-    const memory = await sampledMemory(platform)
-    const busy = commands()
+    await restart(quiet, undefined, 8)
+    memory.start()
     const figures = await inTurn<'pairs' | 'together', number>(
       2,
       {
         pairs: () =>
-          elapsed(async () => {
+          besideRestarts(inPairs, async () => {
             for (let n = 0; n < all.length; n += 2) await Promise.all(all.slice(n, n + 2).map(change))
           }),
-        together: async () => {
-          const ended = new AbortController()
-          const measured = busy.measure(Number.POSITIVE_INFINITY, ended.signal)
-          const took = await elapsed(() => Promise.all(all.map(change)))
-          ended.abort()
-          await measured
-          return took
-        },
+        together: () => besideRestarts(atOnce, () => Promise.all(all.map(change))),
       },
       { warmUp: 0 },
     )
@@ -61,9 +67,10 @@ export async function together(
     console.log(
       `  at once    ${(at / 1000).toFixed(1)} s   ${(at / pairs).toFixed(2)} times; ${verdict('at most 1.2 times', at <= 1.2 * pairs)}`,
     )
-    reportRestarts(quiet, busy.figures)
+    reportRestarts(quiet, inPairs, atOnce)
     memory.report()
   } finally {
+    memory.end()
     for (const app of [...all, bystander]) await apps.remove(app)
   }
 }
@@ -73,45 +80,53 @@ interface Restarts {
   bare: number[]
 }
 
-function restarts(apps: BenchApps, app: BenchApp, network: string) {
-  const figures: Restarts = { berth: [], bare: [] }
-  return {
-    figures,
-    async measure(times: number, signal?: AbortSignal): Promise<Restarts> {
-      for (let n = 0; n < times && !signal?.aborted; n++) {
-        figures.berth.push(await apps.restart(app))
-        figures.bare.push(await bareRestart(network, program('floor'), 'floor'))
-        await sleep(500)
-      }
-      return figures
-    },
+const emptyRestarts = (): Restarts => ({ berth: [], bare: [] })
+
+interface RestartOptions {
+  network: string
+  into: Restarts
+  signal?: AbortSignal
+  times?: number
+}
+
+async function restarts(apps: BenchApps, app: BenchApp, options: RestartOptions): Promise<void> {
+  const { network, into, signal, times = Number.POSITIVE_INFINITY } = options
+  for (let n = 0; n < times && !signal?.aborted; n++) {
+    into.berth.push(await apps.restart(app))
+    into.bare.push(await bareRestart(network, program('floor'), 'floor'))
+    await sleep(500)
   }
 }
 
-function reportRestarts(quiet: Restarts, busy: Restarts): void {
+function reportRestarts(quiet: Restarts, inPairs: Restarts, atOnce: Restarts): void {
   const over = ({ berth, bare }: Restarts) => quantile(berth, 0.5) / quantile(bare, 0.5)
-  const words = ({ berth, bare }: Restarts) =>
-    `${quantile(berth, 0.5).toFixed(0)} ms, the engine's own ${quantile(bare, 0.5).toFixed(0)} ms`
+  const words = (of: Restarts) =>
+    `${quantile(of.berth, 0.5).toFixed(0)} ms, ${over(of).toFixed(2)} times the engine's own ${quantile(of.bare, 0.5).toFixed(0)} ms`
   console.log(`  a restart of another account's application (median)`)
   console.log(`    before     ${words(quiet)}`)
-  const met = verdict("as many times the engine's own as before", over(busy) <= 1.1 * over(quiet))
-  console.log(`    meanwhile  ${words(busy)}; ${met}`)
+  console.log(`    in pairs   ${words(inPairs)}`)
+  const met = verdict("as many times the engine's own as before", over(atOnce) <= 1.1 * over(quiet))
+  console.log(`    at once    ${words(atOnce)}; ${met}`)
 }
 
-/** Samples the resident memory of our processes from now on. */
+/** Samples the resident memory of our processes. */
 async function sampledMemory(platform: BenchPlatform) {
   const names = ['api', 'worker', 'host'] as const
   const pids = await Promise.all(names.map(name => platform.processId(name)))
   const now = () => pids.map(residentMb)
-  const before = now()
+  let before = now()
   let peak = before
-  const timer = setInterval(() => {
-    const current = now()
-    peak = peak.map((mb, n) => Math.max(mb, current[n]!))
-  }, 500)
+  let timer: NodeJS.Timeout | undefined
   return {
+    start() {
+      before = peak = now()
+      timer = setInterval(() => {
+        const current = now()
+        peak = peak.map((mb, n) => Math.max(mb, current[n]!))
+      }, 500)
+    },
+    end: () => clearInterval(timer),
     report() {
-      clearInterval(timer)
       const words = names.map(
         (name, n) => `${name} ${before[n]!.toFixed(0)} + ${(peak[n]! - before[n]!).toFixed(0)} MB`,
       )

@@ -5,7 +5,7 @@ import { queuedReply, type WebhookReply } from '../../policy/git/webhooks/replie
 import { newId } from '../../policy/ids.ts'
 import { scaledBucket, webhookBucket } from '../../policy/limits.ts'
 import { appCaps } from '../../policy/request-caps.ts'
-import type { Db } from '../database.ts'
+import { type Db, sqlState, withRetries } from '../database.ts'
 import { statement } from '../statement.ts'
 import { bucketKey, type DeliverySource, sourceOf } from './deliveries.ts'
 
@@ -111,12 +111,19 @@ async function findPush(db: Db, operationId: string): Promise<QueuedPush | undef
 
 /**
  * Lets a stored push start; a repeated call changes nothing. It supersedes waiting pushes of its branch, or is superseded by a newer one
- * that was confirmed first. False when it is missing: it was undone, or never stored.
+ * that was confirmed first. False when it is missing: it was undone, or never stored. Undefined when another transaction holds the
+ * application's row for too long: then it has to be repeated.
  */
-async function confirmPush(db: Db, appId: string, operationId: string): Promise<boolean> {
-  const [row] = await confirm(db, [appId, operationId])
-  return row!.state !== null && row!.state !== 'accepting'
+async function confirmPush(db: Db, appId: string, operationId: string): Promise<boolean | undefined> {
+  const rows = await withRetries(() => confirm(db, [appId, operationId])).catch(error => {
+    if (sqlState(error) === lockNotAvailable) return []
+    throw error
+  })
+  if (rows.length === 0) return undefined
+  return rows[0]!.state !== null && rows[0]!.state !== 'accepting'
 }
+
+const lockNotAvailable = '55P03'
 
 /** How pushes are stored. */
 export const pushes = { store: storePush, find: findPush, confirm: confirmPush }

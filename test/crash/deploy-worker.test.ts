@@ -14,7 +14,7 @@ test.serial.before('bundle the workflows once', async t => {
   base.settings.WORKFLOW_BUNDLE = await workflowBundle(base.folder)
 })
 
-for (const point of ['records.recordChange:after', 'records.releaseServes:before'])
+for (const point of ['records.beginChange:after', 'records.releaseServes:before'])
   test.serial(`a worker that dies at ${point}: the deploy ends as one version that serves`, async t => {
     t.timeout(150_000)
     await workerDeploySurvives(t, await started, git, point)

@@ -8,6 +8,7 @@ test.serial('a host that dies in the middle of a creation: it ends as one runnin
   t.timeout(170_000)
   await creationsSurvive(t, await started, [
     'archives.unpack:after',
+    'placement.place:after',
     'host.placeFiles:after',
     'engine.create:after',
     'engine.start:after',

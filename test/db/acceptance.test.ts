@@ -14,6 +14,7 @@ import {
   findOperationsToCancel,
   finishOperation,
 } from '../../db/operations/operations.ts'
+import { acceptance } from '../../policy/acceptance.ts'
 import { comesTrue } from '../kit/comes-true.ts'
 import { rows } from '../kit/rows/rows.ts'
 import { testDatabase } from '../kit/servers/database.ts'
@@ -180,6 +181,28 @@ test.serial('of two pushes to a branch the newer one wins, in either order of co
   t.false(await pushes.confirm(db, app.id, lost.operationId))
   t.true(await pushes.confirm(db, app.id, last.operationId))
 })
+
+test.serial(
+  'a confirmation gives up waiting for a locked application, so that it can be repeated on another connection',
+  async t => {
+    const { db, app, ownerId } = await made()
+    const { operationId } = (await transaction(db, trx =>
+      queueDeploy(trx, {
+        ...{ appId: app.id, ownerId, actor: ownerId, trigger: 'webhook', accepting: true },
+        ...{ revision: 'c'.repeat(40), cloneUrl: 'https://git.example.org/a.git', branch: 'main' },
+      }),
+    ))!
+    const holder = await db.transaction()
+    t.teardown(async () => void (holder.isCompleted() || (await holder.rollback())))
+    await holder.raw('select 1 from apps where id = ? for update', [app.id])
+    t.is(await pushes.confirm(db, app.id, operationId), undefined)
+    await holder.rollback()
+    t.true(await pushes.confirm(db, app.id, operationId))
+    const text = (await db.raw(`select prosrc from pg_proc where proname = 'confirm_push'`)).rows[0].prosrc
+    t.is(acceptance.tryMs, 1000)
+    t.regex(text, /'lock_timeout', '900'/, 'before the attempt is given up')
+  },
+)
 
 test.serial('a command that was not claimed in time never runs, and cancels nothing', async t => {
   const { db, app, ownerId } = await made()

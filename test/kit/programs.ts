@@ -13,6 +13,12 @@ export const nodeProgram = (text: string): Program => ({
   },
 })
 
+/** It answers so long after its start that its gate is a step of its own. */
+export const lateProgram = (text: string): Program => {
+  const { main, files } = nodeProgram(text)
+  return { main, files: { [main]: `setTimeout(() => { ${files[main]!.trim()} }, 1500)\n` } }
+}
+
 export const typescriptProgram = (text: string): Program => ({
   main: 'index.ts',
   files: {

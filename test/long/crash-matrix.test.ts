@@ -17,7 +17,7 @@ const lasting = 600_000
 
 const creation = [
   ...around('host.prepareRelease', 'volumes.ensure', 'archives.unpack'),
-  ...around('host.installDependencies', 'engine.runToEnd', 'host.placeFiles'),
+  ...around('host.installDependencies', 'engine.runToEnd', 'host.placeFiles', 'placement.place'),
   ...around('host.startRelease', 'engine.ensureNetwork', 'engine.ensureImage', 'engine.create', 'engine.start'),
   ...around('host.passHealthGate'),
 ]

@@ -73,8 +73,8 @@ test.serial('the following tests use worker processes that die', async t => {
 })
 
 const workerPoints = around(
-  ...['records.claimNext', 'records.waitForSlot', 'records.decideAgain', 'records.recordChange', 'records.serving'],
-  ...['records.adoptConfig', 'edge.setRoute', 'records.releaseServes', 'lanes.wake'],
+  ...['records.claimNext', 'records.waitForSlot', 'records.decideAgain', 'records.beginChange'],
+  ...['edge.setRoute', 'records.releaseServes', 'lanes.wake'],
 )
 
 for (const point of workerPoints)

@@ -53,7 +53,7 @@ for (const point of around('records.claimNext', 'records.recordStep', 'records.s
   })
 
 for (const point of around(
-  ...['records.claimNext', 'records.decideAgain', 'records.recordChange', 'records.serving', 'records.adoptConfig'],
+  ...['records.claimNext', 'records.decideAgain', 'records.beginChange'],
   ...['edge.setRoute', 'records.releaseServes'],
 ))
   test.serial(`the worker during a restore: ${point}`, async t => {

@@ -217,6 +217,12 @@ test('what a build packs besides a file, too many files and too large folders ar
     t.deepEqual(warnings, [], what)
     t.is(await textIn(built.folders.tools, newCacheName), null, what)
   }
+  // Too large a folder is not packed, so what the build has written itself remains.
+  const own = `head -c ${toolRules.folderBytes} /dev/zero > /tmp/go-cache/zeros && truncate -s ${toolRules.folderBytes + 1} ${at}/${newCacheName}`
+  await push(goFiles(), go, { build: `${marking('x')} && ${own}` })
+  await installs.settled()
+  t.deepEqual(await archivesIn(root, owner_id), [])
+  t.deepEqual(warnings, ['installs: a result was not stored'])
 })
 
 test('a cache that unpacks to more than the build container has makes no build fail', async t => {

@@ -3,7 +3,7 @@ import type { ExecutionContext } from 'ava'
 import type { TestUser } from '../actors/api.ts'
 import { type Entry, startEntry } from '../platform/entry.ts'
 import type { Deployed, TestPlatform } from '../platform/platform.ts'
-import { echoProgram, nodeProgram, type Program } from '../programs.ts'
+import { echoProgram, lateProgram, nodeProgram, type Program } from '../programs.ts'
 
 const nothing = { containers: [], networks: [], volumes: [], mounts: [] }
 
@@ -13,9 +13,14 @@ export async function diesAt(t: ExecutionContext, entry: Entry, point: string): 
   t.is(end, 'SIGKILL', `${point}: ${entry.output().slice(-1000)}`)
 }
 
-/** The program whose creation comes to this point: only an installation runs a build container. */
-const programFor = (point: string): Program =>
-  /runToEnd|installDependencies/.test(point) ? echoProgram('survived') : nodeProgram('survived')
+/**
+ * The program whose creation comes to this point: only after an installation are its files placed by a step of their own, and only a
+ * program that answers late passes its gate in one.
+ */
+function programFor(point: string): Program {
+  if (/runToEnd|installDependencies|placeFiles/.test(point)) return echoProgram('survived')
+  return /passHealthGate/.test(point) ? lateProgram('survived') : nodeProgram('survived')
+}
 
 /** An installation that fails. */
 const failingProgram = (): Program => {

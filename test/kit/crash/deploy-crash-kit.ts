@@ -4,7 +4,7 @@ import { webhookOf } from '../git/deliveries.ts'
 import type { GitServer, TestRepository } from '../git/git-server.ts'
 import { startEntry } from '../platform/entry.ts'
 import type { Deployed, TestPlatform } from '../platform/platform.ts'
-import { echoProgram, nodeProgram, type Program } from '../programs.ts'
+import { echoProgram, lateProgram, nodeProgram, type Program } from '../programs.ts'
 import { diesAt, hostsAt, killAll } from './crash-kit.ts'
 
 export interface Linked extends Deployed {
@@ -13,9 +13,11 @@ export interface Linked extends Deployed {
   owner: TestUser
 }
 
-/** Only an installation runs a build container. */
-const programFor = (point: string, text: string): Program =>
-  /runToEnd|installDependencies/.test(point) ? echoProgram(text) : nodeProgram(text)
+/** Only an installation runs a build container, and only a program that answers late passes its gate in a step of its own. */
+function programFor(point: string, text: string): Program {
+  if (/runToEnd|installDependencies/.test(point)) return echoProgram(text)
+  return /passHealthGate/.test(point) ? lateProgram(text) : nodeProgram(text)
+}
 
 /** A version that exits immediately, with its own configuration. */
 const failingProgram = (): Program => {

@@ -6,7 +6,7 @@ import type { TestUser } from '../actors/api.ts'
 import { give, lay, seen } from '../folders.ts'
 import { startEntry } from '../platform/entry.ts'
 import type { Deployed, TestPlatform } from '../platform/platform.ts'
-import { nodeProgram } from '../programs.ts'
+import { lateProgram } from '../programs.ts'
 import { diesAt, hostsAt, killAll } from './crash-kit.ts'
 
 interface Kept extends Deployed {
@@ -18,7 +18,7 @@ interface Kept extends Deployed {
 /** An application that serves, with some files of its own. */
 async function written(platform: TestPlatform, text: string, host: string): Promise<Kept> {
   const owner = await platform.api.makeUser()
-  const app = await platform.deploy(owner, nodeProgram(text))
+  const app = await platform.deploy(owner, lateProgram(text))
   const root = join(platform.base.folder, 'hosts', platform.hostId(host))
   const { volumes } = await openVolumes({ root, quota: platform.base.config.host.quota })
   const files = join(volumes.path(app.id), 'files')
