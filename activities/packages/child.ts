@@ -69,7 +69,7 @@ async function serve(registry: CachedRegistry, network: PackageNetwork): Promise
   if (!started) throw new Error('The cache is not started.')
   if (served.size >= packageCacheRules.registries) throw new Error('Too many registries are in use.')
   const { start, store, key } = started
-  const named = new Set(registry.isNamed ? [new URL(registry.url).hostname] : [])
+  const named = new Set(registry.isNamed ? [new URL(registry.url).origin] : [])
   let current = { text: JSON.stringify(network), open: upstreams(network, named) }
   const parts = {
     store,
@@ -86,8 +86,8 @@ async function serve(registry: CachedRegistry, network: PackageNetwork): Promise
   const port = await listen(server, start.address, name)
   paths = registryPaths({
     ...{ registry, key, origin: `http://${start.address}:${port}` },
-    read: async (wanted, subject) => {
-      const found = await document(wanted, subject)
+    read: async (wanted, asker) => {
+      const found = await document(wanted, asker)
       return found.kind === 'document' ? textOf(found) : null
     },
   })

@@ -48,7 +48,7 @@ export function packageServer({ subnet, paths, archive, document, counts }: Pack
     })
   })
 
-  async function answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
+  async function answer(request: IncomingMessage, response: ServerResponse, signal: AbortSignal): Promise<void> {
     const { method = '', url = '', headers, socket } = request
     const refuse = (status: number, words: string) => {
       counts.troubles++
@@ -62,16 +62,20 @@ export function packageServer({ subnet, paths, archive, document, counts }: Pack
     if (url === upPath) return void response.writeHead(204).end()
     const wanted = paths().wanted(url, headers.accept ?? '')
     if (!wanted) return refuse(404, 'This cache does not serve this address.')
-    const subject = socket.remoteAddress ?? ''
+    const asker = { subject: socket.remoteAddress ?? '', signal }
+    // To verify an archive only in order to say how long it is would cost as much as to send it.
+    if (wanted.kind === 'archive' && method === 'HEAD')
+      return send({ kind: 'elsewhere', url: wanted.archive.url }, request, response, signal)
     const served =
-      wanted.kind === 'archive' ? await archive(wanted.archive, subject) : await document(wanted.document, subject)
-    await send(served, request, response)
+      wanted.kind === 'archive' ? await archive(wanted.archive, asker) : await document(wanted.document, asker)
+    await send(served, request, response, signal)
   }
 
   async function send(
     served: Served | Awaited<ReturnType<typeof document>>,
     request: IncomingMessage,
     response: ServerResponse,
+    signal: AbortSignal,
   ) {
     const isHead = request.method === 'HEAD'
     if (served.kind === 'elsewhere') {
@@ -83,8 +87,7 @@ export function packageServer({ subnet, paths, archive, document, counts }: Pack
     } else if (served.kind === 'growing') {
       const { download } = served
       response.writeHead(200, { 'content-type': 'application/octet-stream', 'content-length': download.size! })
-      if (isHead) response.end()
-      else await pass(download.bytes(), response)
+      await pass(download.bytes(signal), response)
     } else {
       const { stored, type } = served
       try {
@@ -110,15 +113,20 @@ export function packageServer({ subnet, paths, archive, document, counts }: Pack
     }
     line.requests++
     const late = setTimeout(() => socket.destroy(), clientSeconds.answer * 1000)
+    const gone = new AbortController()
+    const leave = () => gone.abort()
+    socket.once('close', leave)
     line.last = line.last
-      .then(() => (socket.destroyed ? undefined : answer(request, response)))
+      .then(() => (socket.destroyed ? undefined : answer(request, response, gone.signal)))
       .catch(() => {
+        if (gone.signal.aborted) return
         counts.troubles++
         if (response.headersSent) response.destroy()
         else response.writeHead(503, { connection: 'close' }).end()
       })
       .finally(() => {
         clearTimeout(late)
+        socket.off('close', leave)
         line.requests--
       })
   })

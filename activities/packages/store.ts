@@ -3,6 +3,7 @@ import { constants } from 'node:fs'
 import { type FileHandle, open, readdir, rename, stat, unlink, utimes } from 'node:fs/promises'
 import { FairSlots } from '../../lib/async/fair-slots.ts'
 import { ignoreError } from '../../lib/async/ignore-error.ts'
+import { deadlineSignal } from '../../lib/async/timeout.ts'
 import { freeBytesOf } from '../../lib/folders/free-bytes.ts'
 import { packageCacheRules, packageSlots } from '../../policy/packages/cache-rules.ts'
 import type { Digest } from '../../policy/packages/documents.ts'
@@ -18,6 +19,13 @@ interface Entry {
   bytes: number
   /** In ms since 1970, as on the disk. */
   touchedAt: number
+}
+
+/** For whom work is done. Work for one that is gone ends. */
+export interface Asker {
+  /** Has the same share of slots as any other. */
+  subject: string
+  signal: AbortSignal
 }
 
 /** A whole file, verified when it was opened. The caller closes it. */
@@ -84,24 +92,33 @@ export class Store {
     return { entries: this.#entries.size, bytes: this.#bytes }
   }
 
-  /** Opens a file that is as it was stored, and has the given digest; any other is removed. Null when there is none. Each subject has slots of its own. */
-  async find(key: string, expected: Digest | null, subject: string): Promise<StoredFile | null> {
+  /**
+   * Opens a file that is as it was stored, and has the given digest; a damaged one is removed. Null when there is none. Each subject has
+   * slots of its own. Rejects when none of them becomes free, or with the reason of the signal.
+   */
+  async find(key: string, expected: Digest | null, { subject, signal }: Asker): Promise<StoredFile | null> {
     if (!this.#entries.has(key)) return null
-    const leave = await this.#reads.enter(subject)
-    return this.#verified(key, expected).finally(leave!)
+    const leave = await this.#reads.enterUntil(subject, deadlineSignal(packageCacheRules.slotSeconds * 1000, signal))
+    return this.#verified(key, expected, signal).finally(leave)
   }
 
-  async #verified(key: string, expected: Digest | null): Promise<StoredFile | null> {
+  async #verified(key: string, expected: Digest | null, signal: AbortSignal): Promise<StoredFile | null> {
     const entry = this.#entries.get(key)
     if (!entry) return null
     const file = await open(entry.name, readFlags).catch(() => null)
     if (file) {
-      const bytes = await verified(file, entry, expected).catch(() => null)
-      if (bytes !== null) {
+      const found = await verified(file, entry, expected, signal).catch(() => null)
+      if (signal.aborted) {
+        await file.close()
+        throw signal.reason
+      }
+      if (found?.isExpected) {
         await this.#use(key, entry)
-        return { file, bytes }
+        return { file, bytes: found.bytes }
       }
       await file.close()
+      // It is what was verified when it was stored: what is expected now may be wrong instead.
+      if (found) return null
     }
     await this.#remove(key, entry)
     return null
@@ -183,18 +200,24 @@ export class Store {
 /** In the same folder: with it links to archives are signed. */
 export const keyFile = 'link.key'
 
-/** The size of a file; null when its content is not what its name and `expected` say. */
-async function verified(file: FileHandle, { name }: Entry, expected: Digest | null): Promise<number | null> {
+/** The size of a file, and whether it has the digest that is expected; null when its content is not what its name says. */
+async function verified(
+  file: FileHandle,
+  { name }: Entry,
+  expected: Digest | null,
+  signal: AbortSignal,
+): Promise<{ bytes: number; isExpected: boolean } | null> {
   const content = createHash('sha256')
   const other = expected && createHash(expected.algorithm)
   let bytes = 0
   for await (const piece of piecesOf(file)) {
+    signal.throwIfAborted()
     bytes += piece.length
     content.update(piece)
     other?.update(piece)
   }
-  const isWhole = name.endsWith(content.digest('hex')) && (!other || other.digest('hex') === expected?.hex)
-  return isWhole ? bytes : null
+  if (!name.endsWith(content.digest('hex'))) return null
+  return { bytes, isExpected: !other || other.digest('hex') === expected?.hex }
 }
 
 /** The bytes of a file from `start` on. */

@@ -1,0 +1,133 @@
+import { connect } from 'node:net'
+import test from 'ava'
+import { KiB } from '../../../lib/bytes.ts'
+import { comesTrue } from '../../kit/comes-true.ts'
+import { packageRegistry } from '../../kit/hosts/package-registry.ts'
+import { get, loopbackPackages } from '../../kit/hosts/packages.ts'
+
+/* What steps get when others have left, and when the cache cannot keep what a registry has. */
+
+async function scene(t: Parameters<typeof loopbackPackages>[0], options = {}) {
+  const registry = await packageRegistry()
+  t.teardown(() => registry.close())
+  const named = { npm: registry.npm, pip: registry.pip }
+  return { registry, named, ...(await loopbackPackages(t, { named, ...options })) }
+}
+
+const noise = (words: number) => Array.from({ length: words }, () => Math.random().toString(36)[2]).join('')
+
+test.serial('a container that requests a large archive again and again, and leaves, delays nobody', async t => {
+  t.timeout(120_000)
+  const { registry, base, cache } = await scene(t)
+  const { path } = registry.publish('large', '1.0.0', noise(8000 * KiB))
+  registry.publish('tiny', '1.0.0')
+  const origin = await base()
+  t.is((await get(origin + path)).status, 200)
+  const document = await get(`${origin}/npm/tiny`)
+  const { hostname, port } = new URL(origin)
+  for (let round = 1; round <= 40; round++) {
+    const { requests } = (await cache.counts())!
+    const sockets = Array.from({ length: 50 }, () => {
+      const socket = connect({ host: hostname, port: Number(port), localAddress: '127.0.0.2' })
+      socket.on('error', () => {})
+      socket.pause()
+      socket.write(`GET ${path} HTTP/1.1\r\nHost: x\r\n\r\n`)
+      return socket
+    })
+    await comesTrue(async () => (await cache.counts())!.requests >= requests + 50)
+    for (const socket of sockets) socket.resetAndDestroy()
+  }
+  const began = performance.now()
+  // Its own request comes first, and those of others share it.
+  const own = get(`${origin}/npm/tiny`, { from: '127.0.0.2' })
+  await comesTrue(async () => (await cache.counts())!.requests >= 2003)
+  const other = await get(`${origin}/npm/tiny`, { from: '127.0.0.3' })
+  t.true(other.body.equals(document.body))
+  t.is((await own).status, 200)
+  t.true(performance.now() - began < 1500, `${performance.now() - began} ms`)
+})
+
+test('how long an archive is says the registry: a HEAD request makes the cache read nothing', async t => {
+  const { registry, base, cache } = await scene(t)
+  const { path } = registry.publish('tiny', '1.0.0')
+  const origin = await base()
+  await get(origin + path)
+  t.is((await get(origin + path, { method: 'HEAD' })).status, 307)
+  t.is((await get(`${origin}/npm/tiny`, { method: 'HEAD' })).status, 200)
+  t.is(registry.count(path), 1)
+  t.like(await cache.counts(), { hits: 0, downloads: 1, passedOn: 1 })
+})
+
+test('a document that the cache cannot keep is requested from the registry: an older one does not stand in for it', async t => {
+  const { registry, named, base, cache, folder } = await scene(t)
+  registry.publish('tiny', '1.0.0')
+  const url = `${await base()}/npm/tiny`
+  t.is((await get(url)).status, 200)
+  await cache.close()
+  const full = await loopbackPackages(t, { named, folder, freeBytes: Number.MAX_SAFE_INTEGER / 2 })
+  const origin = await full.base()
+  t.is((await get(`${origin}/npm/tiny`)).status, 200, 'what has not changed is served')
+  registry.publish('tiny', '1.0.1')
+  const answer = await get(`${origin}/npm/tiny`)
+  t.is(answer.status, 307)
+  t.is(answer.headers.location, `${registry.npm}tiny`)
+  t.true(full.warnings.some(words => words.includes('too little free space')))
+  registry.instead = (_, response) => Boolean(response.end('<html>'))
+  t.is((await get(`${origin}/npm/tiny`)).status, 307, 'no document')
+  for (const status of [500, 429]) {
+    registry.instead = (_, response) => Boolean(response.writeHead(status).end())
+    t.is((await get(`${origin}/npm/tiny`)).status, 200, String(status))
+  }
+})
+
+test('a document of one package vouches for no archive of another, and makes none that is stored go', async t => {
+  const { registry, base, cache, warnings } = await scene(t)
+  const { path, bytes } = registry.publish('tiny', '1.0.0')
+  const scoped = registry.publish('@own/tiny', '1.0.0')
+  const forged = (of: string) => ({
+    dist: { tarball: registry.npm.replace('/npm/', '') + of, shasum: 'ab'.repeat(20) },
+  })
+  const versions = { '9.9.9': forged(path), '9.9.8': forged(scoped.path) }
+  registry.publish('evil', '1.0.0', '', { versions })
+  const origin = await base()
+  for (const archive of [path, scoped.path]) t.is((await get(origin + archive)).status, 200)
+  const lies = async () => {
+    t.is((await get(`${origin}/npm/evil/1.0.0`)).status, 200)
+    registry.instead = (request, response) =>
+      request.url === '/npm/evil' && Boolean(response.end(JSON.stringify({ versions })))
+    return (await get(`${origin}/npm/evil`)).body.toString()
+  }
+  const links = Object.values<{ dist: { tarball: string } }>(JSON.parse(await lies()).versions)
+  // A link that only this document gives out: it leads nowhere, because the archive is another one.
+  for (const { dist } of links) t.is((await get(dist.tarball)).status, 307)
+  t.true((await get(origin + path)).body.equals(bytes))
+  t.true((await get(origin + scoped.path)).body.equals(scoped.bytes))
+  t.like(await cache.counts(), { hits: 2, downloads: 2 })
+  t.true(warnings.some(words => words.includes('not what its document says')))
+})
+
+test('a scoped package vouches for its archives, however its name is written', async t => {
+  const { registry, base } = await scene(t)
+  const { path, bytes } = registry.publish('@own/tiny', '1.0.0')
+  const origin = await base()
+  for (const name of ['@own/tiny', '@own%2ftiny', '@own%2Ftiny']) {
+    const { versions } = JSON.parse((await get(`${origin}/npm/${name}`)).body.toString())
+    t.is(versions['1.0.0'].dist.tarball, origin + path, name)
+  }
+  t.true((await get(origin + path)).body.equals(bytes))
+  t.is(registry.requests.filter(one => one.endsWith('/1.0.0')).length, 0, 'its digest is known')
+})
+
+test('at a private address the registry that an operator has named is asked, and nothing else there', async t => {
+  const { registry, base, warnings } = await scene(t)
+  const beside = await packageRegistry()
+  t.teardown(() => beside.close())
+  const { path } = beside.publish('tiny', '1.0.0')
+  const dist = { tarball: beside.npm.replace('/npm/', '') + path, shasum: 'ab'.repeat(20) }
+  registry.publish('tiny', '1.0.0')
+  registry.instead = (_, response) => Boolean(response.end(JSON.stringify({ versions: { '1.0.0': { dist } } })))
+  const { versions } = JSON.parse((await get(`${await base()}/npm/tiny`)).body.toString())
+  t.is((await get(versions['1.0.0'].dist.tarball)).status, 307)
+  t.deepEqual(beside.requests, [])
+  t.true(warnings.some(words => words.includes('127.0.0.1 is no public address')))
+})
