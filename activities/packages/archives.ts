@@ -48,11 +48,15 @@ export function archives({ store, get, counts, warn }: ArchivesOptions) {
       warn(`${new URL(url).host}: ${error.message}`)
       download.end({ kind: 'elsewhere', url })
     }
+    let close = () => {}
     try {
       const signal = deadlineSignal(packageCacheRules.archiveSeconds * 1000)
-      const expected = digest ? Promise.resolve(digest) : findDigest({ subject, signal })
+      // Two documents at most, while the end of the archive is held back and its connections are silent.
+      const digestSignal = deadlineSignal(2 * packageCacheRules.documentSeconds * 1000, signal)
+      const expected = digest ? Promise.resolve(digest) : findDigest({ subject, signal: digestSignal })
       expected.catch(ignoreError('reported once the archive is there'))
       const answer = await get(url, { 'accept-encoding': 'identity' }, signal)
+      close = () => answer.body.on('error', ignoreError('it was not wanted')).destroy()
       if (answer.status !== 200 || answer.header('content-encoding')) {
         await answer.body.dump().catch(ignoreError('only its head counts'))
         const isFinal = final.includes(answer.status)
@@ -70,7 +74,7 @@ export function archives({ store, get, counts, warn }: ArchivesOptions) {
       } catch (error) {
         fail(error as Error)
       } finally {
-        answer.body.destroy()
+        close()
         leave() // whoever reads slowly does not keep the slot of another
         await download.unused()
         await draft.close()
@@ -78,6 +82,7 @@ export function archives({ store, get, counts, warn }: ArchivesOptions) {
     } catch (error) {
       fail(error as Error)
     } finally {
+      close()
       leave()
     }
   }

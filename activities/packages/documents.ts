@@ -1,5 +1,6 @@
 import { createGunzip } from 'node:zlib'
 import { FairSlots } from '../../lib/async/fair-slots.ts'
+import { ignoreError } from '../../lib/async/ignore-error.ts'
 import { deadlineSignal, unlessAborted } from '../../lib/async/timeout.ts'
 import { readCapped } from '../../lib/read-capped.ts'
 import { packageCacheRules, packageSlots } from '../../policy/packages/cache-rules.ts'
@@ -95,6 +96,8 @@ export function documents({ store, get, warn }: DocumentsOptions) {
     if (status === 200) {
       // What the registry has now is right, even where only the step itself can take it.
       const failure = await replace(key, wanted, answer).catch((error: Error) => error)
+      // Whatever was not read of it would keep its connection open.
+      answer.body.on('error', ignoreError('it was not wanted')).destroy()
       if (failure) tell(failure)
       return failure ? elsewhere(wanted) : 'stored'
     }

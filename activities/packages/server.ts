@@ -15,14 +15,17 @@ export interface PackageServerOptions {
   archive: ReturnType<typeof archives>
   document: ReturnType<typeof documents>
   counts: Pick<PackageCounts, 'requests' | 'troubles' | 'passedOn'>
+  /** Seconds for which a connection may be silent, and for which an answer may take. */
+  clientSeconds?: { silent: number; answer: number }
 }
 
 /** With one of these a request is somebody's, and its answer might be too. */
 const personal = ['authorization', 'proxy-authorization', 'cookie', 'npm-otp'] as const
 
 /** Answers build containers. A container is known by its address: each has the same limits, whatever the others do. */
-export function packageServer({ subnet, paths, archive, document, counts }: PackageServerOptions): Server {
-  const { connectionsPerContainer, clientSeconds, pathLength } = packageCacheRules
+export function packageServer(options: PackageServerOptions): Server {
+  const { subnet, paths, archive, document, counts, clientSeconds = packageCacheRules.clientSeconds } = options
+  const { connectionsPerContainer, pathLength } = packageCacheRules
   const builds = new BlockList()
   const [network, bits] = subnet.split('/') as [string, string]
   builds.addSubnet(network, Number(bits))
@@ -31,7 +34,11 @@ export function packageServer({ subnet, paths, archive, document, counts }: Pack
 
   const server = createServer({ maxHeaderSize: 16_384, keepAliveTimeout: 15_000, headersTimeout: 20_000 })
   server.maxRequestsPerSocket = 10_000
-  server.setTimeout(clientSeconds.silent * 1000)
+  const cutOff = (socket: Socket) => {
+    if (lines.get(socket)?.requests) counts.troubles++
+    socket.destroy()
+  }
+  server.setTimeout(clientSeconds.silent * 1000, cutOff)
   server.on('connection', (socket: Socket) => {
     const address = socket.remoteAddress ?? ''
     const open = connections.get(address) ?? 0
@@ -112,7 +119,7 @@ export function packageServer({ subnet, paths, archive, document, counts }: Pack
       return socket.destroy()
     }
     line.requests++
-    const late = setTimeout(() => socket.destroy(), clientSeconds.answer * 1000)
+    const late = setTimeout(() => cutOff(socket), clientSeconds.answer * 1000)
     const gone = new AbortController()
     const leave = () => gone.abort()
     socket.once('close', leave)

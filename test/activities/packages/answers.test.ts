@@ -1,6 +1,8 @@
 import { connect } from 'node:net'
+import { gzipSync } from 'node:zlib'
 import test from 'ava'
 import { KiB } from '../../../lib/bytes.ts'
+import { packageCacheRules } from '../../../policy/packages/cache-rules.ts'
 import { comesTrue } from '../../kit/comes-true.ts'
 import { packageRegistry } from '../../kit/hosts/package-registry.ts'
 import { get, loopbackPackages } from '../../kit/hosts/packages.ts'
@@ -130,4 +132,28 @@ test('at a private address the registry that an operator has named is asked, and
   t.is((await get(versions['1.0.0'].dist.tarball)).status, 307)
   t.deepEqual(beside.requests, [])
   t.true(warnings.some(words => words.includes('127.0.0.1 is no public address')))
+})
+
+test('an answer of a registry that the cache does not take is closed', async t => {
+  const { registry, named, base, cache, folder } = await scene(t)
+  const { path } = registry.publish('tiny', '1.0.0')
+  await get(`${await base()}/npm/tiny`)
+  await cache.close()
+  const full = await loopbackPackages(t, { named, folder, freeBytes: Number.MAX_SAFE_INTEGER / 2 })
+  const origin = await full.base()
+  let [begun, closed] = [0, 0]
+  registry.instead = ({ url = '' }, response) => {
+    begun++
+    response.once('close', () => closed++)
+    // Both never end.
+    if (url.endsWith('.tgz')) response.writeHead(200, { 'content-length': 1e12 }).write(Buffer.alloc(100))
+    else {
+      response.writeHead(200, { 'content-encoding': 'gzip' })
+      response.write(gzipSync(Buffer.alloc(packageCacheRules.documentBytes + 1)).subarray(0, -8))
+    }
+    return true
+  }
+  for (const one of [path, '/npm/tiny']) t.is((await get(origin + one)).status, 307)
+  t.true(begun >= 2)
+  await comesTrue(() => closed === begun)
 })
