@@ -55,7 +55,7 @@ export class PackageChannel {
   }
 
   async start(start: PackageStart): Promise<void> {
-    await this.#ask({ kind: 'start', start })
+    await this.#ask({ kind: 'start', start }, packageCacheRules.startSeconds)
   }
 
   /** Resolves to the port at which it stands in for the registry. */
@@ -85,7 +85,7 @@ export class PackageChannel {
     await ended
   }
 
-  #ask(message: Asking): Promise<PackageReply> {
+  #ask(message: Asking, seconds: number = packageCacheRules.openSeconds): Promise<PackageReply> {
     const id = ++this.#number
     const reply = new Promise<PackageReply>((resolve, reject) => {
       this.#waiting.set(id, one => {
@@ -96,7 +96,7 @@ export class PackageChannel {
       this.#child.send?.({ ...message, id }, error => error && this.#waiting.get(id)?.(error))
     })
     const late = () => new Error('The cache does not answer.')
-    return withTimeout(reply, packageCacheRules.openSeconds * 1000, late).finally(() => this.#waiting.delete(id))
+    return withTimeout(reply, seconds * 1000, late).finally(() => this.#waiting.delete(id))
   }
 }
 

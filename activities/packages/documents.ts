@@ -5,7 +5,8 @@ import { deadlineSignal, unlessAborted } from '../../lib/async/timeout.ts'
 import { readCapped } from '../../lib/read-capped.ts'
 import { packageCacheRules, packageSlots } from '../../policy/packages/cache-rules.ts'
 import { addressKey, type Served } from './archives.ts'
-import { type Asker, piecesOf, type Store, type StoredFile } from './store.ts'
+import { piecesOf } from './pieces.ts'
+import type { Asker, Store, StoredFile } from './store.ts'
 import type { GetUpstream, UpstreamAnswer } from './upstream.ts'
 
 export interface WantedDocument {
@@ -80,7 +81,7 @@ export function documents({ store, get, warn }: DocumentsOptions) {
 
   async function headOf(key: string, asker: Asker): Promise<Head | null> {
     const before = await openDocument(store, key, asker)
-    await before?.stored.file.close()
+    await before?.stored.close()
     return before?.head ?? null
   }
 
@@ -176,7 +177,7 @@ async function openDocument(
     const end = buffer.subarray(0, bytesRead).indexOf(10)
     return { stored, offset: end + 1, head: JSON.parse(buffer.toString('utf8', 0, end)) as Head }
   } catch (error) {
-    await stored.file.close()
+    await stored.close()
     throw error
   }
 }
@@ -187,6 +188,6 @@ export async function textOf({ stored, offset }: StoredDocument): Promise<string
     const bytes = await readCapped(piecesOf(stored.file, offset), 2 * packageCacheRules.documentBytes)
     return bytes?.toString('utf8') ?? ''
   } finally {
-    await stored.file.close()
+    await stored.close()
   }
 }

@@ -5,8 +5,8 @@ import { upPath } from '../../policy/packages/registries.ts'
 import type { archives, Served } from './archives.ts'
 import type { documents } from './documents.ts'
 import type { PackageCounts } from './job.ts'
+import { piecesOf } from './pieces.ts'
 import type { RegistryPaths } from './registry.ts'
-import { piecesOf } from './store.ts'
 
 export interface PackageServerOptions {
   /** The only network that is answered, as `10.1.2.0/24`. */
@@ -103,7 +103,7 @@ export function packageServer(options: PackageServerOptions): Server {
         if (isHead) response.end()
         else await pass(piecesOf(stored.file, offset), response)
       } finally {
-        await stored.file.close()
+        await stored.close()
       }
     }
   }
