@@ -10,6 +10,7 @@ import type {
   PackageReply,
   PackageRequest,
   PackageStart,
+  UseCounts,
 } from './job.ts'
 
 type Asking = PackageRequest extends infer One ? (One extends { id: number } ? Omit<One, 'id'> : never) : never
@@ -73,6 +74,20 @@ export class PackageChannel {
     const counts = { bytes, entries, requests, hits, downloads, troubles, passedOn }
     if (!Object.values(counts).every(Number.isSafeInteger)) throw new Error('The cache reports no counts.')
     return counts
+  }
+
+  /** From now on it counts what the step with this token has. */
+  async beginUse(token: string): Promise<void> {
+    await this.#ask({ kind: 'begin', token })
+  }
+
+  /** What the step has had. */
+  async endUse(token: string): Promise<UseCounts> {
+    const reply = await this.#ask({ kind: 'end', token })
+    if (reply.kind !== 'ended') throw new Error('The cache reports no counts.')
+    const { requests, troubles, passedOn } = reply
+    if (![requests, troubles, passedOn].every(Number.isSafeInteger)) throw new Error('The cache reports no counts.')
+    return { requests, troubles, passedOn }
   }
 
   /** Resolves once it has ended. */

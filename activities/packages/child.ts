@@ -19,6 +19,7 @@ import { type RegistryPaths, registryPaths } from './registry.ts'
 import { packageServer } from './server.ts'
 import { keyFile, Store } from './store.ts'
 import { upstreams } from './upstream.ts'
+import { Uses } from './uses.ts'
 
 // The process of the package cache: without privileges and environment, in one folder. It ends with the host process.
 
@@ -26,6 +27,7 @@ let started: { start: PackageStart; store: Store; key: Buffer } | null = null
 /** By kind and address of the registry. */
 const served = new Map<string, { port: number; server: Server; use(network: PackageNetwork): void }>()
 const counts = { requests: 0, hits: 0, downloads: 0, troubles: 0, passedOn: 0 }
+const uses = new Uses()
 const warn = (message: string) => process.send?.({ kind: 'warning', message: message.slice(0, 500) }, () => {})
 
 async function begin(start: PackageStart): Promise<void> {
@@ -80,7 +82,7 @@ async function serve(registry: CachedRegistry, network: PackageNetwork): Promise
   const document = documents(parts)
   let paths: RegistryPaths | null = null
   const server = packageServer({
-    ...{ subnet: start.subnet, counts, document, archive: archives(parts) },
+    ...{ subnet: start.subnet, counts, uses, document, archive: archives(parts) },
     paths: () => paths!,
   })
   const port = await listen(server, start.address, name)
@@ -136,6 +138,14 @@ async function reply(request: PackageRequest): Promise<PackageReply> {
       return { id, kind: 'serving', port: await serve(request.registry, request.network) }
     case 'counts':
       return { id, kind: 'counts', ...countsNow() }
+    case 'begin':
+      uses.begin(request.token)
+      return { id, kind: 'begun' }
+    case 'end': {
+      const use = uses.end(request.token)
+      if (!use) throw new Error('The cache does not know the step.')
+      return { id, kind: 'ended', ...use }
+    }
   }
 }
 

@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto'
 import { chown, mkdir, readFile, rm } from 'node:fs/promises'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { ignoreError } from '../../lib/async/ignore-error.ts'
@@ -148,20 +149,20 @@ export function packageCache(options: PackageCacheOptions): PackageCacheProcess 
   async function useNow(request: PackageUseRequest, registry: CachedRegistry): Promise<PackageUse> {
     const current = await atNetwork(request.engine)
     const base = await serve(current, registry)
-    const before = await current.channel.counts()
+    const token = randomUUID()
+    await current.channel.beginUse(token)
     const none = [request.spec.env.NO_PROXY, base.hostname].filter(Boolean).join(',')
     return {
       env: { NO_PROXY: none, no_proxy: none },
-      install: text => withCache(registry.kind, base, text),
+      install: text => withCache(registry.kind, base, token, text),
       async hadTrouble() {
-        const after = await current.channel.counts().catch(() => null)
-        if (after === null) return true
-        const isReached = after.requests > before.requests
+        const had = await current.channel.endUse(token).catch(() => null)
+        if (had === null) return true
+        const isReached = had.requests > 0
         const remedy = `open ${base.host} to the bridge of builds in the machine's firewall`
         fault = isReached ? null : `no build reaches it: ${remedy}`
         // A step that has not reached it did without it already. Builds may not reach what an operator has named.
-        const troubles = ({ troubles, passedOn }: PackageCounts) => troubles + (registry.isNamed ? passedOn : 0)
-        return troubles(after) > troubles(before)
+        return had.troubles + (registry.isNamed ? had.passedOn : 0) > 0
       },
     }
   }

@@ -4,6 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import test from 'ava'
 import type { Served } from '../../../activities/packages/archives.ts'
 import { type PackageServerOptions, packageServer } from '../../../activities/packages/server.ts'
+import { Uses } from '../../../activities/packages/uses.ts'
 import { packageCacheRules } from '../../../policy/packages/cache-rules.ts'
 import { get } from '../../kit/hosts/packages.ts'
 
@@ -18,7 +19,15 @@ async function scene(
   const wanted = { url: 'http://registry.test/x.tgz', digest: null, findDigest: async () => null }
   const paths = () => ({ wanted: () => ({ kind: 'archive' as const, archive: wanted }) })
   const document = () => Promise.reject(new Error('It has none.'))
-  const server = packageServer({ subnet: '127.0.0.0/24', paths, archive, document, counts, clientSeconds })
+  const server = packageServer({
+    subnet: '127.0.0.0/24',
+    paths,
+    archive,
+    document,
+    counts,
+    uses: new Uses(),
+    clientSeconds,
+  })
   await once(server.listen(0, '127.0.0.1'), 'listening')
   t.teardown(() => {
     server.close()
