@@ -7,6 +7,7 @@ import { packageCacheRules, packageSlots } from '../../policy/packages/cache-rul
 import type { Digest } from '../../policy/packages/documents.ts'
 import type { Asker, Draft, Store, StoredFile } from './store.ts'
 import type { GetUpstream } from './upstream.ts'
+import type { Warn } from './warnings.ts'
 
 /** What a step that has requested something gets. */
 export type Served =
@@ -28,7 +29,7 @@ export interface ArchivesOptions {
   store: Store
   get: GetUpstream
   counts: { hits: number; downloads: number }
-  warn(message: string): void
+  warn: Warn
 }
 
 /** Statuses that say something about the archive, and not about the registry. */
@@ -45,7 +46,7 @@ export function archives({ store, get, counts, warn }: ArchivesOptions) {
     const leave = await downloads.enter(subject, packageCacheRules.slotSeconds * 1000)
     if (!leave) return download.end({ kind: 'elsewhere', url })
     const fail = (error: Error) => {
-      warn(`${new URL(url).host}: ${error.message}`)
+      warn(url, error)
       download.end({ kind: 'elsewhere', url })
     }
     let close = () => {}

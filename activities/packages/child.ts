@@ -20,6 +20,7 @@ import { packageServer } from './server.ts'
 import { keyFile, Store } from './store.ts'
 import { upstreams } from './upstream.ts'
 import { Uses } from './uses.ts'
+import { warnings } from './warnings.ts'
 
 // The process of the package cache: without privileges and environment, in one folder. It ends with the host process.
 
@@ -28,7 +29,7 @@ let started: { start: PackageStart; store: Store; key: Buffer } | null = null
 const served = new Map<string, { port: number; server: Server; use(network: PackageNetwork): void }>()
 const counts = { requests: 0, hits: 0, downloads: 0, troubles: 0, passedOn: 0 }
 const uses = new Uses()
-const warn = (message: string) => process.send?.({ kind: 'warning', message: message.slice(0, 500) }, () => {})
+const warnFor = warnings(message => process.send?.({ kind: 'warning', message: message.slice(0, 500) }, () => {}))
 
 async function begin(start: PackageStart): Promise<void> {
   // The path above the folder may be closed to the user that this process becomes.
@@ -76,7 +77,7 @@ async function serve(registry: CachedRegistry, network: PackageNetwork): Promise
   const parts = {
     store,
     counts,
-    warn,
+    warn: warnFor(name),
     get: (...request: Parameters<typeof current.open.get>) => current.open.get(...request),
   }
   const document = documents(parts)

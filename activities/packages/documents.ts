@@ -8,6 +8,7 @@ import { addressKey, type Served } from './archives.ts'
 import { piecesOf } from './pieces.ts'
 import type { Asker, Store, StoredFile } from './store.ts'
 import type { GetUpstream, UpstreamAnswer } from './upstream.ts'
+import type { Warn } from './warnings.ts'
 
 export interface WantedDocument {
   url: string
@@ -21,7 +22,7 @@ export interface WantedDocument {
 export interface DocumentsOptions {
   store: Store
   get: GetUpstream
-  warn(message: string): void
+  warn: Warn
 }
 
 /** What stands before a document in its file, up to the first line feed. */
@@ -61,7 +62,7 @@ export function documents({ store, get, warn }: DocumentsOptions) {
     const slotSignal = deadlineSignal(packageCacheRules.slotSeconds * 1000, gone)
     const leave = await slots.enterUntil(subject, slotSignal).catch(() => null)
     if (!leave) return elsewhere(wanted)
-    const tell = ({ message }: Error) => gone.aborted || warn(`${new URL(wanted.url).host}: ${message}`)
+    const tell = (error: Error) => gone.aborted || warn(wanted.url, error)
     let before: Head | null = null
     try {
       const signal = deadlineSignal(packageCacheRules.documentSeconds * 1000, gone)

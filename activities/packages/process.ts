@@ -74,8 +74,8 @@ export function packageCache(options: PackageCacheOptions): PackageCacheProcess 
     return launch({ folder, maxBytes, freeBytes, address, subnet, owner })
   }
 
-  /** Programs in builds can make any number of requests fail. */
-  const onWarning = rarely(warningsPerMinute, 60_000, (registry, leftOut) =>
+  /** The process has a limit for each kind of failure. This one holds even if it is no longer what it was. */
+  const onWarning = rarely(packageCacheRules.warnings.allPerMinute, 60_000, (registry, leftOut) =>
     warn({ registry, ...(leftOut > 0 && { leftOut }) }, 'packages: a request to a registry failed'),
   )
 
@@ -190,9 +190,6 @@ export function packageCache(options: PackageCacheOptions): PackageCacheProcess 
     },
   }
 }
-
-/** Lines of the log about requests that failed. */
-const warningsPerMinute = 5
 
 /** A process is not started again by itself more often than this. */
 const calmMs = 5000

@@ -185,3 +185,17 @@ test('an answer of a registry that the cache does not take is closed', async t =
   const { silent } = packageCacheRules.upstreamSeconds
   t.true(performance.now() - since < silent * 500, 'not only because they are silent')
 })
+
+test('failures that a build provokes hide no others in the log, which says what was requested', async t => {
+  const { registry, base, warnings } = await scene(t)
+  const { path } = registry.publish('tiny', '1.0.0')
+  const origin = await base()
+  registry.instead = ({ url = '' }, response) => url.includes('evil') && Boolean(response.end('<html>'))
+  for (let n = 0; n < 20; n++) t.is((await get(`${origin}/npm/evil${n}${'x'.repeat(300)}`)).status, 307)
+  registry.tamper(path, Buffer.from('x'))
+  t.is((await get(origin + path)).status, 307)
+  await comesTrue(() => warnings.some(words => words.includes(`not what its document says. (${path})`)))
+  const provoked = warnings.filter(words => words.includes('/npm/evil'))
+  t.is(provoked.length, packageCacheRules.warnings.perMinute)
+  t.true(provoked.every(words => !words.includes('x'.repeat(200))))
+})

@@ -74,6 +74,7 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
       querySeconds: 60,
       openSeconds: 10,
       startSeconds: 120,
+      warnings: { perMinute: 5, kinds: 200, pathLength: 200, allPerMinute: 60 },
       touchSeconds: 60,
     },
     packageSlots: {
