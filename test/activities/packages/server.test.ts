@@ -6,6 +6,7 @@ import type { Served } from '../../../activities/packages/archives.ts'
 import { type PackageServerOptions, packageServer } from '../../../activities/packages/server.ts'
 import { Uses } from '../../../activities/packages/uses.ts'
 import { packageCacheRules } from '../../../policy/packages/cache-rules.ts'
+import { comesTrue } from '../../kit/comes-true.ts'
 import { get } from '../../kit/hosts/packages.ts'
 
 /* The server for builds alone, with archives and times of the test. */
@@ -52,9 +53,9 @@ test('what is cut off because it is silent, or takes too long, counts as a troub
 })
 
 test('a client that leaves, and a connection that asks for nothing, are no trouble, and what was begun for them ends', async t => {
-  let signal: AbortSignal | null = null
+  const begun: AbortSignal[] = []
   const archive: PackageServerOptions['archive'] = (wanted, asker) => {
-    signal = asker.signal
+    begun.push(asker.signal)
     return never(wanted, asker)
   }
   const { counts, url } = await scene(t, archive, { silent: 0.5, answer: 100 })
@@ -63,9 +64,9 @@ test('a client that leaves, and a connection that asks for nothing, are no troub
   await once(idle.resume(), 'close')
   const leaving = connect(Number(port), hostname)
   leaving.write('GET /x.tgz HTTP/1.1\r\nHost: x\r\n\r\n')
-  while (!signal) await sleep(10)
+  await comesTrue(() => begun.length === 1)
   leaving.resetAndDestroy()
-  await once(signal, 'abort')
+  await comesTrue(() => begun[0]!.aborted)
   await sleep(50)
   t.deepEqual(counts, { requests: 1, troubles: 0, passedOn: 0 })
 })
