@@ -5,8 +5,9 @@ import { ignoreError } from '../../lib/async/ignore-error.ts'
 import { deadlineSignal } from '../../lib/async/timeout.ts'
 import { packageCacheRules, packageSlots } from '../../policy/packages/cache-rules.ts'
 import type { Digest } from '../../policy/packages/documents.ts'
-import type { Draft, Store, StoredFile } from './store.ts'
+import type { Asker, Draft, Store, StoredFile } from './store.ts'
 import type { GetUpstream } from './upstream.ts'
+import type { Warn } from './warnings.ts'
 
 /** What a step that has requested something gets. */
 export type Served =
@@ -21,14 +22,14 @@ export interface WantedArchive {
   /** Of its content, if it is known without a further request. */
   digest: Digest | null
   /** Requests it; null = the registry does not name one. */
-  findDigest(subject: string): Promise<Digest | null>
+  findDigest(asker: Asker): Promise<Digest | null>
 }
 
 export interface ArchivesOptions {
   store: Store
   get: GetUpstream
   counts: { hits: number; downloads: number }
-  warn(message: string): void
+  warn: Warn
 }
 
 /** Statuses that say something about the archive, and not about the registry. */
@@ -45,14 +46,18 @@ export function archives({ store, get, counts, warn }: ArchivesOptions) {
     const leave = await downloads.enter(subject, packageCacheRules.slotSeconds * 1000)
     if (!leave) return download.end({ kind: 'elsewhere', url })
     const fail = (error: Error) => {
-      warn(`${new URL(url).host}: ${error.message}`)
+      warn(url, error)
       download.end({ kind: 'elsewhere', url })
     }
+    let close = () => {}
     try {
       const signal = deadlineSignal(packageCacheRules.archiveSeconds * 1000)
-      const expected = digest ? Promise.resolve(digest) : findDigest(subject)
+      // Two documents at most, while the end of the archive is held back and its connections are silent.
+      const digestSignal = deadlineSignal(2 * packageCacheRules.documentSeconds * 1000, signal)
+      const expected = digest ? Promise.resolve(digest) : findDigest({ subject, signal: digestSignal })
       expected.catch(ignoreError('reported once the archive is there'))
       const answer = await get(url, { 'accept-encoding': 'identity' }, signal)
+      close = () => answer.body.on('error', ignoreError('it was not wanted')).destroy()
       if (answer.status !== 200 || answer.header('content-encoding')) {
         await answer.body.dump().catch(ignoreError('only its head counts'))
         const isFinal = final.includes(answer.status)
@@ -70,7 +75,7 @@ export function archives({ store, get, counts, warn }: ArchivesOptions) {
       } catch (error) {
         fail(error as Error)
       } finally {
-        answer.body.destroy()
+        close()
         leave() // whoever reads slowly does not keep the slot of another
         await download.unused()
         await draft.close()
@@ -78,17 +83,29 @@ export function archives({ store, get, counts, warn }: ArchivesOptions) {
     } catch (error) {
       fail(error as Error)
     } finally {
+      close()
       leave()
     }
   }
 
-  return async (wanted: WantedArchive, subject: string): Promise<Served> => {
+  /** One that is stored; what is to be answered instead when no slot is free for it; null when there is none. */
+  async function storedOne(key: string, { url, digest }: WantedArchive, asker: Asker): Promise<Served | null> {
+    try {
+      const stored = await store.find(key, digest, asker)
+      return stored && { kind: 'file', stored, type: 'application/octet-stream' }
+    } catch {
+      asker.signal.throwIfAborted()
+      return { kind: 'elsewhere', url }
+    }
+  }
+
+  return async (wanted: WantedArchive, asker: Asker): Promise<Served> => {
+    const { subject, signal } = asker
     const key = addressKey('archive', wanted.url)
-    const type = 'application/octet-stream'
-    const stored = underWay.has(key) ? null : await store.find(key, wanted.digest, subject)
+    const stored = underWay.has(key) ? null : await storedOne(key, wanted, asker)
     if (stored) {
-      counts.hits++
-      return { kind: 'file', stored, type }
+      if (stored.kind === 'file') counts.hits++
+      return stored
     }
     const joined = underWay.get(key)
     const download = joined ?? new Download()
@@ -96,13 +113,13 @@ export function archives({ store, get, counts, warn }: ArchivesOptions) {
       underWay.set(key, download)
       void load(key, wanted, subject, download).finally(() => underWay.delete(key))
     }
-    const outcome = await download.outcome(packageCacheRules.followAfterSeconds * 1000)
+    const outcome = await download.outcome(packageCacheRules.followAfterSeconds * 1000, signal)
+    signal.throwIfAborted()
     if (outcome === 'later')
       return download.size === null ? { kind: 'elsewhere', url: wanted.url } : { kind: 'growing', download }
     if (outcome) return outcome
     if (joined) counts.hits++
-    const whole = await store.find(key, wanted.digest, subject)
-    return whole ? { kind: 'file', stored: whole, type } : { kind: 'elsewhere', url: wanted.url }
+    return (await storedOne(key, wanted, asker)) ?? { kind: 'elsewhere', url: wanted.url }
   }
 }
 
@@ -166,23 +183,23 @@ export class Download extends EventEmitter {
     this.emit('progress')
   }
 
-  /** The outcome, or `later` when it is not there in time. */
-  async outcome(waitMs: number): Promise<Served | null | 'later'> {
-    const signal = AbortSignal.timeout(waitMs)
+  /** The outcome, or `later` when it is not there in time, or the caller's signal aborts. */
+  async outcome(waitMs: number, gone: AbortSignal): Promise<Served | null | 'later'> {
+    const signal = deadlineSignal(waitMs, gone)
     while (!this.#outcome && !signal.aborted)
       await once(this, 'progress', { signal }).catch(ignoreError('its time is over'))
     return this.#outcome ? this.#outcome.value : 'later'
   }
 
-  /** The bytes as they arrive; the last ones once all are verified. Throws when they never will be. */
-  async *bytes(): AsyncGenerator<Buffer> {
+  /** The bytes as they arrive; the last ones once all are verified. Throws when they never will be, or when the signal aborts. */
+  async *bytes(signal: AbortSignal): AsyncGenerator<Buffer> {
     this.#readers++
     try {
       for (let at = 0; at < this.size!; ) {
         const ready = this.isWhole ? this.size! : Math.min(this.received, this.size! - packageCacheRules.heldBytes)
         if (ready <= at) {
           if (this.#outcome && !this.isWhole) throw new Error('The download has failed.')
-          await once(this, 'progress')
+          await once(this, 'progress', { signal })
           continue
         }
         const length = Math.min(packageCacheRules.heldBytes, ready - at)

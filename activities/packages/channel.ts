@@ -10,6 +10,7 @@ import type {
   PackageReply,
   PackageRequest,
   PackageStart,
+  UseCounts,
 } from './job.ts'
 
 type Asking = PackageRequest extends infer One ? (One extends { id: number } ? Omit<One, 'id'> : never) : never
@@ -55,7 +56,7 @@ export class PackageChannel {
   }
 
   async start(start: PackageStart): Promise<void> {
-    await this.#ask({ kind: 'start', start })
+    await this.#ask({ kind: 'start', start }, packageCacheRules.startSeconds)
   }
 
   /** Resolves to the port at which it stands in for the registry. */
@@ -75,6 +76,20 @@ export class PackageChannel {
     return counts
   }
 
+  /** From now on it counts what the step with this token has. */
+  async beginUse(token: string): Promise<void> {
+    await this.#ask({ kind: 'begin', token })
+  }
+
+  /** What the step has had. */
+  async endUse(token: string): Promise<UseCounts> {
+    const reply = await this.#ask({ kind: 'end', token })
+    if (reply.kind !== 'ended') throw new Error('The cache reports no counts.')
+    const { requests, troubles, passedOn } = reply
+    if (![requests, troubles, passedOn].every(Number.isSafeInteger)) throw new Error('The cache reports no counts.')
+    return { requests, troubles, passedOn }
+  }
+
   /** Resolves once it has ended. */
   async end(): Promise<void> {
     this.#isEnding = true
@@ -85,7 +100,7 @@ export class PackageChannel {
     await ended
   }
 
-  #ask(message: Asking): Promise<PackageReply> {
+  #ask(message: Asking, seconds: number = packageCacheRules.openSeconds): Promise<PackageReply> {
     const id = ++this.#number
     const reply = new Promise<PackageReply>((resolve, reject) => {
       this.#waiting.set(id, one => {
@@ -96,7 +111,7 @@ export class PackageChannel {
       this.#child.send?.({ ...message, id }, error => error && this.#waiting.get(id)?.(error))
     })
     const late = () => new Error('The cache does not answer.')
-    return withTimeout(reply, packageCacheRules.openSeconds * 1000, late).finally(() => this.#waiting.delete(id))
+    return withTimeout(reply, seconds * 1000, late).finally(() => this.#waiting.delete(id))
   }
 }
 

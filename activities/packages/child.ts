@@ -19,6 +19,8 @@ import { type RegistryPaths, registryPaths } from './registry.ts'
 import { packageServer } from './server.ts'
 import { keyFile, Store } from './store.ts'
 import { upstreams } from './upstream.ts'
+import { Uses } from './uses.ts'
+import { warnings } from './warnings.ts'
 
 // The process of the package cache: without privileges and environment, in one folder. It ends with the host process.
 
@@ -26,7 +28,8 @@ let started: { start: PackageStart; store: Store; key: Buffer } | null = null
 /** By kind and address of the registry. */
 const served = new Map<string, { port: number; server: Server; use(network: PackageNetwork): void }>()
 const counts = { requests: 0, hits: 0, downloads: 0, troubles: 0, passedOn: 0 }
-const warn = (message: string) => process.send?.({ kind: 'warning', message: message.slice(0, 500) }, () => {})
+const uses = new Uses()
+const warnFor = warnings(message => process.send?.({ kind: 'warning', message: message.slice(0, 500) }, () => {}))
 
 async function begin(start: PackageStart): Promise<void> {
   // The path above the folder may be closed to the user that this process becomes.
@@ -69,25 +72,25 @@ async function serve(registry: CachedRegistry, network: PackageNetwork): Promise
   if (!started) throw new Error('The cache is not started.')
   if (served.size >= packageCacheRules.registries) throw new Error('Too many registries are in use.')
   const { start, store, key } = started
-  const named = new Set(registry.isNamed ? [new URL(registry.url).hostname] : [])
+  const named = new Set(registry.isNamed ? [new URL(registry.url).origin] : [])
   let current = { text: JSON.stringify(network), open: upstreams(network, named) }
   const parts = {
     store,
     counts,
-    warn,
+    warn: warnFor(name),
     get: (...request: Parameters<typeof current.open.get>) => current.open.get(...request),
   }
   const document = documents(parts)
   let paths: RegistryPaths | null = null
   const server = packageServer({
-    ...{ subnet: start.subnet, counts, document, archive: archives(parts) },
+    ...{ subnet: start.subnet, counts, uses, document, archive: archives(parts) },
     paths: () => paths!,
   })
   const port = await listen(server, start.address, name)
   paths = registryPaths({
     ...{ registry, key, origin: `http://${start.address}:${port}` },
-    read: async (wanted, subject) => {
-      const found = await document(wanted, subject)
+    read: async (wanted, asker) => {
+      const found = await document(wanted, asker)
       return found.kind === 'document' ? textOf(found) : null
     },
   })
@@ -136,6 +139,14 @@ async function reply(request: PackageRequest): Promise<PackageReply> {
       return { id, kind: 'serving', port: await serve(request.registry, request.network) }
     case 'counts':
       return { id, kind: 'counts', ...countsNow() }
+    case 'begin':
+      uses.begin(request.token)
+      return { id, kind: 'begun' }
+    case 'end': {
+      const use = uses.end(request.token)
+      if (!use) throw new Error('The cache does not know the step.')
+      return { id, kind: 'ended', ...use }
+    }
   }
 }
 

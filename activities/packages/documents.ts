@@ -1,11 +1,14 @@
 import { createGunzip } from 'node:zlib'
 import { FairSlots } from '../../lib/async/fair-slots.ts'
-import { deadlineSignal } from '../../lib/async/timeout.ts'
+import { ignoreError } from '../../lib/async/ignore-error.ts'
+import { deadlineSignal, unlessAborted } from '../../lib/async/timeout.ts'
 import { readCapped } from '../../lib/read-capped.ts'
 import { packageCacheRules, packageSlots } from '../../policy/packages/cache-rules.ts'
 import { addressKey, type Served } from './archives.ts'
-import { piecesOf, type Store, type StoredFile } from './store.ts'
+import { piecesOf } from './pieces.ts'
+import type { Asker, Store, StoredFile } from './store.ts'
 import type { GetUpstream, UpstreamAnswer } from './upstream.ts'
+import type { Warn } from './warnings.ts'
 
 export interface WantedDocument {
   url: string
@@ -19,7 +22,7 @@ export interface WantedDocument {
 export interface DocumentsOptions {
   store: Store
   get: GetUpstream
-  warn(message: string): void
+  warn: Warn
 }
 
 /** What stands before a document in its file, up to the first line feed. */
@@ -38,41 +41,72 @@ export interface StoredDocument {
 
 const maxHead = 4096
 
+type Outcome = Served | 'stored'
+
+/** A request that several steps wait for; `gone` aborts when the last of them has left. */
+interface Refreshing {
+  outcome: Promise<Outcome>
+  waiting: number
+  gone: AbortController
+}
+
 /**
  * Documents of registries, which change: each is asked for again with its ETag. Requests that come meanwhile share the answer. Where the registry
  * does not answer, the stored one is used.
  */
 export function documents({ store, get, warn }: DocumentsOptions) {
-  const underWay = new Map<string, Promise<Served | 'stored'>>()
+  const underWay = new Map<string, Refreshing>()
   const slots = new FairSlots(packageSlots.documents)
 
-  async function refresh(key: string, wanted: WantedDocument, subject: string): Promise<Served | 'stored'> {
-    const elsewhere: Served = { kind: 'elsewhere', url: wanted.url }
-    const leave = await slots.enter(subject, packageCacheRules.slotSeconds * 1000)
-    if (!leave) return elsewhere
-    const before = await openDocument(store, key, subject)
-    await before?.stored.file.close()
+  async function refresh(key: string, wanted: WantedDocument, { subject, signal: gone }: Asker): Promise<Outcome> {
+    const slotSignal = deadlineSignal(packageCacheRules.slotSeconds * 1000, gone)
+    const leave = await slots.enterUntil(subject, slotSignal).catch(() => null)
+    if (!leave) return elsewhere(wanted)
+    const tell = (error: Error) => gone.aborted || warn(wanted.url, error)
+    let before: Head | null = null
     try {
-      const signal = deadlineSignal(packageCacheRules.documentSeconds * 1000)
+      const signal = deadlineSignal(packageCacheRules.documentSeconds * 1000, gone)
+      before = await headOf(key, { subject, signal })
       const headers: Record<string, string> = { accept: wanted.accept, 'accept-encoding': 'gzip' }
-      if (before?.head.etag) headers['if-none-match'] = before.head.etag
-      else if (before?.head.modified) headers['if-modified-since'] = before.head.modified
+      if (before?.etag) headers['if-none-match'] = before.etag
+      else if (before?.modified) headers['if-modified-since'] = before.modified
       const answer = await get(wanted.url, headers, signal)
-      if (answer.status === 200) {
-        await replace(key, wanted, answer)
-        return 'stored'
-      }
-      await answer.body.dump()
-      if (answer.status === 304 && before) return 'stored'
-      if (answer.status >= 400 && answer.status < 500 && answer.status !== 429)
-        return { kind: 'status', status: answer.status }
-      throw new Error(`it answers with ${answer.status}`)
+      return await outcomeOf(answer, key, wanted, before, tell)
     } catch (error) {
-      warn(`${new URL(wanted.url).host}: ${(error as Error).message}`)
-      return before ? 'stored' : elsewhere
+      tell(error as Error)
+      return before ? 'stored' : elsewhere(wanted)
     } finally {
       leave()
     }
+  }
+
+  async function headOf(key: string, asker: Asker): Promise<Head | null> {
+    const before = await openDocument(store, key, asker)
+    await before?.stored.close()
+    return before?.head ?? null
+  }
+
+  /** Rejects when the registry has not answered what was asked. */
+  async function outcomeOf(
+    answer: UpstreamAnswer,
+    key: string,
+    wanted: WantedDocument,
+    before: Head | null,
+    tell: (error: Error) => void,
+  ): Promise<Outcome> {
+    const { status } = answer
+    if (status === 200) {
+      // What the registry has now is right, even where only the step itself can take it.
+      const failure = await replace(key, wanted, answer).catch((error: Error) => error)
+      // Whatever was not read of it would keep its connection open.
+      answer.body.on('error', ignoreError('it was not wanted')).destroy()
+      if (failure) tell(failure)
+      return failure ? elsewhere(wanted) : 'stored'
+    }
+    await answer.body.dump()
+    if (status === 304 && before) return 'stored'
+    if (status >= 400 && status < 500 && status !== 429) return { kind: 'status', status }
+    throw new Error(`it answers with ${status}`)
   }
 
   async function replace(key: string, wanted: WantedDocument, answer: UpstreamAnswer): Promise<void> {
@@ -95,30 +129,58 @@ export function documents({ store, get, warn }: DocumentsOptions) {
     }
   }
 
-  /** The document as the registry has it now. */
-  return async (wanted: WantedDocument, subject: string): Promise<Served | (StoredDocument & { kind: 'document' })> => {
-    const key = addressKey('document', wanted.url, wanted.accept, wanted.variant)
-    const refreshing = underWay.get(key) ?? refresh(key, wanted, subject).finally(() => underWay.delete(key))
+  /** Resolves once the registry was asked, by whoever came first: work goes on while anyone waits for it. */
+  async function refreshed(key: string, wanted: WantedDocument, { subject, signal }: Asker) {
+    const refreshing = underWay.get(key) ?? begin(key, wanted, subject)
+    refreshing.waiting++
+    try {
+      return await unlessAborted(refreshing.outcome, signal)
+    } finally {
+      if (--refreshing.waiting === 0) {
+        if (underWay.get(key) === refreshing) underWay.delete(key)
+        refreshing.gone.abort()
+      }
+    }
+  }
+
+  function begin(key: string, wanted: WantedDocument, subject: string): Refreshing {
+    const gone = new AbortController()
+    const outcome = refresh(key, wanted, { subject, signal: gone.signal })
+    const refreshing = { outcome, waiting: 0, gone }
     underWay.set(key, refreshing)
-    const outcome = await refreshing
+    return refreshing
+  }
+
+  /** The document as the registry has it now. */
+  return async (wanted: WantedDocument, asker: Asker): Promise<Served | (StoredDocument & { kind: 'document' })> => {
+    const key = addressKey('document', wanted.url, wanted.accept, wanted.variant)
+    const outcome = await refreshed(key, wanted, asker)
     if (outcome !== 'stored') return outcome
-    const found = await openDocument(store, key, subject)
-    return found ? { kind: 'document', ...found, type: found.head.type } : { kind: 'elsewhere', url: wanted.url }
+    const found = await openDocument(store, key, asker).catch(() => null)
+    asker.signal.throwIfAborted()
+    return found ? { kind: 'document', ...found, type: found.head.type } : elsewhere(wanted)
   }
 }
+
+const elsewhere = ({ url }: WantedDocument): Served => ({ kind: 'elsewhere', url })
 
 const short = (text: string | null): string | null => (text !== null && text.length <= 500 ? text : null)
 
 async function openDocument(
   store: Store,
   key: string,
-  subject: string,
+  asker: Asker,
 ): Promise<(Omit<StoredDocument, 'type'> & { head: Head }) | null> {
-  const stored = await store.find(key, null, subject)
+  const stored = await store.find(key, null, asker)
   if (!stored) return null
-  const { buffer, bytesRead } = await stored.file.read(Buffer.alloc(maxHead), 0, maxHead, 0)
-  const end = buffer.subarray(0, bytesRead).indexOf(10)
-  return { stored, offset: end + 1, head: JSON.parse(buffer.toString('utf8', 0, end)) as Head }
+  try {
+    const { buffer, bytesRead } = await stored.file.read(Buffer.alloc(maxHead), 0, maxHead, 0)
+    const end = buffer.subarray(0, bytesRead).indexOf(10)
+    return { stored, offset: end + 1, head: JSON.parse(buffer.toString('utf8', 0, end)) as Head }
+  } catch (error) {
+    await stored.close()
+    throw error
+  }
 }
 
 /** The text of an open document, which is closed. */
@@ -127,6 +189,6 @@ export async function textOf({ stored, offset }: StoredDocument): Promise<string
     const bytes = await readCapped(piecesOf(stored.file, offset), 2 * packageCacheRules.documentBytes)
     return bytes?.toString('utf8') ?? ''
   } finally {
-    await stored.file.close()
+    await stored.close()
   }
 }

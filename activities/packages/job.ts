@@ -35,6 +35,9 @@ export type PackageRequest = { id: number } & (
   | { kind: 'start'; start: PackageStart }
   | { kind: 'serve'; registry: CachedRegistry; network: PackageNetwork }
   | { kind: 'counts' }
+  /** Before a step, and after it. */
+  | { kind: 'begin'; token: string }
+  | { kind: 'end'; token: string }
 )
 
 /** What the cache holds and has done since its start. */
@@ -52,9 +55,14 @@ export interface PackageCounts {
   passedOn: number
 }
 
+/** What the container of one step has had from the cache. */
+export type UseCounts = Pick<PackageCounts, 'requests' | 'troubles' | 'passedOn'>
+
 export type PackageReply = { id: number } & (
   | { kind: 'started' }
   | { kind: 'serving'; port: number }
   | ({ kind: 'counts' } & PackageCounts)
+  | { kind: 'begun' }
+  | ({ kind: 'ended' } & UseCounts)
   | { kind: 'failed'; message: string }
 )

@@ -16,7 +16,7 @@ export interface PackageUse {
   env: Readonly<Record<string, string>>
   /** The shell text of the step, which does without the cache where it is not reached. */
   install(text: string): string
-  /** Reports after the step whether the cache may be why it failed: it has ended since, or has answered anyone with an error. */
+  /** Reports after the step whether the cache may be why it failed: it has ended since, or has answered its container with an error. To be called once. */
   hadTrouble(): Promise<boolean>
 }
 

@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto'
 import { chown, mkdir, readFile, rm } from 'node:fs/promises'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { ignoreError } from '../../lib/async/ignore-error.ts'
@@ -73,8 +74,8 @@ export function packageCache(options: PackageCacheOptions): PackageCacheProcess 
     return launch({ folder, maxBytes, freeBytes, address, subnet, owner })
   }
 
-  /** Programs in builds can make any number of requests fail. */
-  const onWarning = rarely(warningsPerMinute, 60_000, (registry, leftOut) =>
+  /** The process has a limit for each kind of failure. This one holds even if it is no longer what it was. */
+  const onWarning = rarely(packageCacheRules.warnings.allPerMinute, 60_000, (registry, leftOut) =>
     warn({ registry, ...(leftOut > 0 && { leftOut }) }, 'packages: a request to a registry failed'),
   )
 
@@ -148,20 +149,20 @@ export function packageCache(options: PackageCacheOptions): PackageCacheProcess 
   async function useNow(request: PackageUseRequest, registry: CachedRegistry): Promise<PackageUse> {
     const current = await atNetwork(request.engine)
     const base = await serve(current, registry)
-    const before = await current.channel.counts()
+    const token = randomUUID()
+    await current.channel.beginUse(token)
     const none = [request.spec.env.NO_PROXY, base.hostname].filter(Boolean).join(',')
     return {
       env: { NO_PROXY: none, no_proxy: none },
-      install: text => withCache(registry.kind, base, text),
+      install: text => withCache(registry.kind, base, token, text),
       async hadTrouble() {
-        const after = await current.channel.counts().catch(() => null)
-        if (after === null) return true
-        const isReached = after.requests > before.requests
+        const had = await current.channel.endUse(token).catch(() => null)
+        if (had === null) return true
+        const isReached = had.requests > 0
         const remedy = `open ${base.host} to the bridge of builds in the machine's firewall`
         fault = isReached ? null : `no build reaches it: ${remedy}`
         // A step that has not reached it did without it already. Builds may not reach what an operator has named.
-        const troubles = ({ troubles, passedOn }: PackageCounts) => troubles + (registry.isNamed ? passedOn : 0)
-        return troubles(after) > troubles(before)
+        return had.troubles + (registry.isNamed ? had.passedOn : 0) > 0
       },
     }
   }
@@ -189,9 +190,6 @@ export function packageCache(options: PackageCacheOptions): PackageCacheProcess 
     },
   }
 }
-
-/** Lines of the log about requests that failed. */
-const warningsPerMinute = 5
 
 /** A process is not started again by itself more often than this. */
 const calmMs = 5000

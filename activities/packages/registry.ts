@@ -13,6 +13,7 @@ import type { RegistryKind } from '../../policy/packages/registries.ts'
 import type { WantedArchive } from './archives.ts'
 import type { WantedDocument } from './documents.ts'
 import type { CachedRegistry } from './job.ts'
+import type { Asker } from './store.ts'
 
 /** What a path of the cache stands for. */
 type Wanted = { kind: 'archive'; archive: WantedArchive } | { kind: 'document'; document: WantedDocument }
@@ -24,7 +25,7 @@ export interface RegistryOptions {
   /** Signs the addresses of archives: only those that a document of the registry has named are downloaded. */
   key: Buffer
   /** The text of a document as the registry has it now; null when it has none, or does not answer. */
-  read(document: WantedDocument, subject: string): Promise<string | null>
+  read(document: WantedDocument, asker: Asker): Promise<string | null>
 }
 
 export interface RegistryPaths {
@@ -34,7 +35,9 @@ export interface RegistryPaths {
 
 const npmName = '(?:@[\\w.~!*()-]+(?:/|%2[fF]))?[\\w.~!*()-]+'
 const npmArchive = new RegExp(`^(${npmName})/-/[\\w.~!*()+-]+\\.tgz$`)
-const npmDocument = new RegExp(`^(?!-/)${npmName}(?:/[\\w.~!*()+-]+)?$`)
+const npmDocument = new RegExp(`^(?!-/)(${npmName})(?:/([\\w.~!*()+-]+))?$`)
+/** A scoped name may have its slash encoded. */
+const plainName = (name: string): string => name.replace(/%2f/i, '/')
 const npmShort = 'application/vnd.npm.install-v1+json'
 const pageJson = 'application/vnd.pypi.simple.v1+json'
 const pageHtml = 'application/vnd.pypi.simple.v1+html'
@@ -69,10 +72,12 @@ export function registryPaths({ registry, origin, key, read }: RegistryOptions):
     return suffix ? { url: `${url}${suffix}`, digest: metadata, findDigest } : { url, digest, findDigest }
   }
 
-  /** An archive of npm at the registry's own address keeps its path, which lock files have too. */
-  const npmLink: LinkTo = archive => {
-    const isOwn = archive.url.startsWith(base.href) && npmArchive.test(archive.url.slice(base.href.length))
-    if (!isOwn) return /^https:|^http:/.test(archive.url) && isSafe(archive.url) ? signed(archive) : null
+  /** An archive of npm at the registry's own address keeps its path, which lock files have too. Only the documents of its own package vouch for it. */
+  const npmLink = (owner: string, archive: ArchiveLink): string | null => {
+    const rest = archive.url.startsWith(base.href) ? archive.url.slice(base.href.length) : ''
+    const [, name] = npmArchive.exec(rest) ?? []
+    if (name === undefined || plainName(name) !== plainName(owner))
+      return /^https:|^http:/.test(archive.url) && isSafe(archive.url) ? signed(archive) : null
     remember(archive)
     return origin + new URL(archive.url).pathname
   }
@@ -80,27 +85,28 @@ export function registryPaths({ registry, origin, key, read }: RegistryOptions):
   const isSafe = (url: string) => base.protocol === 'http:' || url.startsWith('https:')
   const pageLink: LinkTo = archive => (isSafe(archive.url) ? signed(archive) : null)
 
-  const npm = (rest: string, accept: string): WantedDocument => ({
-    url: base.href + rest,
+  const npm = (name: string, version: string | undefined, accept: string): WantedDocument => ({
+    url: base.href + (version === undefined ? name : `${name}/${version}`),
     accept: accept.includes(npmShort) ? `${npmShort}, application/json` : 'application/json',
     variant,
-    rewrite: (text, _, at) => rewriteNpm(text, at, npmLink),
+    rewrite: (text, _, at) =>
+      rewriteNpm(text, version === undefined ? 'package' : 'version', at, archive => npmLink(name, archive)),
   })
 
   /** A lock file names archives without any document: the one of the version says what they contain, or that of the package. */
-  async function npmDigest(name: string, url: string, subject: string): Promise<Digest | null> {
+  async function npmDigest(name: string, url: string, asker: Asker): Promise<Digest | null> {
     const file = url.slice(url.lastIndexOf('/') + 1, -'.tgz'.length)
     const bare = name.split(/\/|%2f/i).at(-1)
-    const version = file.startsWith(`${bare}-`) ? file.slice(bare!.length + 1) : null
+    const version = file.startsWith(`${bare}-`) ? file.slice(bare!.length + 1) : undefined
     const link = origin + new URL(url).pathname
-    for (const rest of version ? [`${name}/${version}`, name] : [name]) {
-      const text = await read(npm(rest, npmShort), subject)
+    for (const one of version ? [version, undefined] : [undefined]) {
+      const text = await read(npm(name, one, npmShort), asker)
       let found: Digest | null = null
       const look: LinkTo = archive => {
         if (archive.url === link) found = archive.digest
         return null
       }
-      if (text !== null) rewriteNpm(text, base.href, look)
+      if (text !== null) rewriteNpm(text, one === undefined ? 'package' : 'version', base.href, look)
       if (found) return found
     }
     return null
@@ -113,10 +119,11 @@ export function registryPaths({ registry, origin, key, read }: RegistryOptions):
         const url = base.href + rest
         return {
           kind: 'archive',
-          archive: { url, digest: digests.get(url) ?? null, findDigest: subject => npmDigest(name, url, subject) },
+          archive: { url, digest: digests.get(url) ?? null, findDigest: asker => npmDigest(name, url, asker) },
         }
       }
-      return npmDocument.test(rest) ? { kind: 'document', document: npm(rest, accept) } : null
+      const [, owner, version] = npmDocument.exec(rest) ?? []
+      return owner ? { kind: 'document', document: npm(owner, version, accept) } : null
     },
     pip(rest, accept) {
       if (!/^[\w.-]+\/$/.test(rest)) return null

@@ -4,9 +4,10 @@ import { packageCacheRules } from '../../policy/packages/cache-rules.ts'
 import { upPath } from '../../policy/packages/registries.ts'
 import type { archives, Served } from './archives.ts'
 import type { documents } from './documents.ts'
-import type { PackageCounts } from './job.ts'
+import type { UseCounts } from './job.ts'
+import { piecesOf } from './pieces.ts'
 import type { RegistryPaths } from './registry.ts'
-import { piecesOf } from './store.ts'
+import type { Uses } from './uses.ts'
 
 export interface PackageServerOptions {
   /** The only network that is answered, as `10.1.2.0/24`. */
@@ -14,31 +15,45 @@ export interface PackageServerOptions {
   paths(): RegistryPaths
   archive: ReturnType<typeof archives>
   document: ReturnType<typeof documents>
-  counts: Pick<PackageCounts, 'requests' | 'troubles' | 'passedOn'>
+  counts: UseCounts
+  uses: Uses
+  /** Seconds for which a connection may be silent, and for which an answer may take. */
+  clientSeconds?: { silent: number; answer: number }
 }
 
 /** With one of these a request is somebody's, and its answer might be too. */
 const personal = ['authorization', 'proxy-authorization', 'cookie', 'npm-otp'] as const
 
 /** Answers build containers. A container is known by its address: each has the same limits, whatever the others do. */
-export function packageServer({ subnet, paths, archive, document, counts }: PackageServerOptions): Server {
-  const { connectionsPerContainer, clientSeconds, pathLength } = packageCacheRules
+export function packageServer(options: PackageServerOptions): Server {
+  const { subnet, paths, archive, document, counts, uses, clientSeconds = packageCacheRules.clientSeconds } = options
+  const { connectionsPerContainer, pathLength } = packageCacheRules
   const builds = new BlockList()
   const [network, bits] = subnet.split('/') as [string, string]
   builds.addSubnet(network, Number(bits))
   const connections = new Map<string, number>()
-  const lines = new WeakMap<Socket, { requests: number; last: Promise<void> }>()
+  const lines = new WeakMap<Socket, { address: string; requests: number; last: Promise<void> }>()
+
+  /** For all, and for the step of the container: what another one has had is no reason to try a step again. */
+  const count = (what: keyof UseCounts, address: string) => {
+    counts[what]++
+    uses.count(what, address)
+  }
 
   const server = createServer({ maxHeaderSize: 16_384, keepAliveTimeout: 15_000, headersTimeout: 20_000 })
   server.maxRequestsPerSocket = 10_000
-  server.setTimeout(clientSeconds.silent * 1000)
+  const cutOff = (socket: Socket) => {
+    if (lines.get(socket)?.requests) count('troubles', lines.get(socket)!.address)
+    socket.destroy()
+  }
+  server.setTimeout(clientSeconds.silent * 1000, cutOff)
   server.on('connection', (socket: Socket) => {
     const address = socket.remoteAddress ?? ''
     const open = connections.get(address) ?? 0
     // The bridge is no secret: other containers and machines may know a way to its address.
     const isBuild = builds.check(address)
     if (!isBuild || open >= connectionsPerContainer) {
-      if (isBuild) counts.troubles++
+      if (isBuild) count('troubles', address)
       return socket.destroy()
     }
     connections.set(address, open + 1)
@@ -48,10 +63,11 @@ export function packageServer({ subnet, paths, archive, document, counts }: Pack
     })
   })
 
-  async function answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
+  async function answer(request: IncomingMessage, response: ServerResponse, signal: AbortSignal): Promise<void> {
     const { method = '', url = '', headers, socket } = request
+    const address = socket.remoteAddress ?? ''
     const refuse = (status: number, words: string) => {
-      counts.troubles++
+      count('troubles', address)
       response.writeHead(status, { 'content-type': 'text/plain', connection: 'close' }).end(`${words}\n`)
     }
     if (method !== 'GET' && method !== 'HEAD') return refuse(405, 'This cache answers GET and HEAD.')
@@ -59,32 +75,37 @@ export function packageServer({ subnet, paths, archive, document, counts }: Pack
       return refuse(403, 'This cache is for public packages: it takes no credentials.')
     const isPlain = /^\/[\x21-\x7e]*$/.test(url) && !/[?#\\]|\/\/|\/\.{1,2}(\/|$)|%2e|%5c/i.test(url)
     if (url.length > pathLength || !isPlain) return refuse(403, 'This cache does not serve this address.')
-    if (url === upPath) return void response.writeHead(204).end()
+    if (url.startsWith(`${upPath}/`)) uses.arrive(url.slice(upPath.length + 1), address)
+    if (url === upPath || url.startsWith(`${upPath}/`)) return void response.writeHead(204).end()
     const wanted = paths().wanted(url, headers.accept ?? '')
     if (!wanted) return refuse(404, 'This cache does not serve this address.')
-    const subject = socket.remoteAddress ?? ''
+    const asker = { subject: address, signal }
+    // To verify an archive only in order to say how long it is would cost as much as to send it.
+    if (wanted.kind === 'archive' && method === 'HEAD')
+      return send({ kind: 'elsewhere', url: wanted.archive.url }, request, response, signal)
     const served =
-      wanted.kind === 'archive' ? await archive(wanted.archive, subject) : await document(wanted.document, subject)
-    await send(served, request, response)
+      wanted.kind === 'archive' ? await archive(wanted.archive, asker) : await document(wanted.document, asker)
+    await send(served, request, response, signal)
   }
 
   async function send(
     served: Served | Awaited<ReturnType<typeof document>>,
     request: IncomingMessage,
     response: ServerResponse,
+    signal: AbortSignal,
   ) {
+    const address = request.socket.remoteAddress ?? ''
     const isHead = request.method === 'HEAD'
     if (served.kind === 'elsewhere') {
-      counts.passedOn++
+      count('passedOn', address)
       response.writeHead(307, { location: served.url }).end()
     } else if (served.kind === 'status') {
-      counts.troubles++
+      count('troubles', address)
       response.writeHead(served.status, { 'content-type': 'text/plain' }).end('The registry does not have it.\n')
     } else if (served.kind === 'growing') {
       const { download } = served
       response.writeHead(200, { 'content-type': 'application/octet-stream', 'content-length': download.size! })
-      if (isHead) response.end()
-      else await pass(download.bytes(), response)
+      await pass(download.bytes(signal), response)
     } else {
       const { stored, type } = served
       try {
@@ -93,32 +114,38 @@ export function packageServer({ subnet, paths, archive, document, counts }: Pack
         if (isHead) response.end()
         else await pass(piecesOf(stored.file, offset), response)
       } finally {
-        await stored.file.close()
+        await stored.close()
       }
     }
   }
 
   server.on('request', (request, response) => {
-    counts.requests++
     const { socket } = request
-    const line = lines.get(socket) ?? { requests: 0, last: Promise.resolve() }
+    const address = socket.remoteAddress ?? ''
+    count('requests', address)
+    const line = lines.get(socket) ?? { address, requests: 0, last: Promise.resolve() }
     lines.set(socket, line)
     // A client sends the next one when it has an answer, which may be just before we know. More would pass the limit on connections.
     if (line.requests === 2) {
-      counts.troubles++
+      count('troubles', address)
       return socket.destroy()
     }
     line.requests++
-    const late = setTimeout(() => socket.destroy(), clientSeconds.answer * 1000)
+    const late = setTimeout(() => cutOff(socket), clientSeconds.answer * 1000)
+    const gone = new AbortController()
+    const leave = () => gone.abort()
+    socket.once('close', leave)
     line.last = line.last
-      .then(() => (socket.destroyed ? undefined : answer(request, response)))
+      .then(() => (socket.destroyed ? undefined : answer(request, response, gone.signal)))
       .catch(() => {
-        counts.troubles++
+        if (gone.signal.aborted) return
+        count('troubles', line.address)
         if (response.headersSent) response.destroy()
         else response.writeHead(503, { connection: 'close' }).end()
       })
       .finally(() => {
         clearTimeout(late)
+        socket.off('close', leave)
         line.requests--
       })
   })

@@ -1,11 +1,14 @@
 import { createHash } from 'node:crypto'
 import { constants } from 'node:fs'
 import { type FileHandle, open, readdir, rename, stat, unlink, utimes } from 'node:fs/promises'
+import { eachConcurrently } from '../../lib/async/concurrently.ts'
 import { FairSlots } from '../../lib/async/fair-slots.ts'
 import { ignoreError } from '../../lib/async/ignore-error.ts'
+import { deadlineSignal } from '../../lib/async/timeout.ts'
 import { freeBytesOf } from '../../lib/folders/free-bytes.ts'
 import { packageCacheRules, packageSlots } from '../../policy/packages/cache-rules.ts'
 import type { Digest } from '../../policy/packages/documents.ts'
+import { verified } from './pieces.ts'
 
 export interface StoreOptions {
   maxBytes: number
@@ -18,12 +21,22 @@ interface Entry {
   bytes: number
   /** In ms since 1970, as on the disk. */
   touchedAt: number
+  /** Those who have opened its file: its bytes are on the disk while there are any. */
+  readers: number
 }
 
-/** A whole file, verified when it was opened. The caller closes it. */
+/** For whom work is done. Work for one that is gone ends. */
+export interface Asker {
+  /** Has the same share of slots as any other. */
+  subject: string
+  signal: AbortSignal
+}
+
+/** A whole file, verified when it was opened. It stays until the caller closes it. */
 export interface StoredFile {
   file: FileHandle
   bytes: number
+  close(): Promise<void>
 }
 
 /** A file that is being written. */
@@ -44,7 +57,8 @@ class NoRoom extends Error {
 const entryName = /^([0-9a-f]{64})-([0-9a-f]{64})$/
 const readFlags = constants.O_RDONLY | constants.O_NOFOLLOW
 const newFlags = constants.O_RDWR | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW
-const pieceBytes = 256 * 1024
+/** Files that are looked at together at the start. */
+const atOnce = 64
 
 const onDisk = (bytes: number): number => Math.ceil(bytes / packageCacheRules.blockBytes) * packageCacheRules.blockBytes
 
@@ -57,6 +71,8 @@ export class Store {
   /** In the order of their use. */
   readonly #entries = new Map<string, Entry>()
   readonly #reads = new FairSlots(packageSlots.reads)
+  /** Removed ones that are still read. */
+  readonly #gone = new Set<Entry>()
   #bytes = 0
   #drafts = 0
 
@@ -68,12 +84,13 @@ export class Store {
   static async open(options: StoreOptions): Promise<Store> {
     const store = new Store(options)
     const found: [string, Entry][] = []
-    for (const name of await readdir('.')) {
+    await eachConcurrently(await readdir('.'), atOnce, async name => {
       const [, key] = entryName.exec(name) ?? []
       const stats = await stat(name).catch(() => null)
-      if (key && stats?.isFile()) found.push([key, { name, bytes: onDisk(stats.size), touchedAt: stats.mtimeMs }])
+      if (key && stats?.isFile())
+        found.push([key, { name, bytes: onDisk(stats.size), touchedAt: stats.mtimeMs, readers: 0 }])
       else if (name !== keyFile) await unlink(name).catch(ignoreError('it takes no part in anything'))
-    }
+    })
     found.sort(([, a], [, b]) => a.touchedAt - b.touchedAt)
     for (const [key, entry] of found) await store.#add(key, entry)
     await store.#makeRoom()
@@ -84,25 +101,37 @@ export class Store {
     return { entries: this.#entries.size, bytes: this.#bytes }
   }
 
-  /** Opens a file that is as it was stored, and has the given digest; any other is removed. Null when there is none. Each subject has slots of its own. */
-  async find(key: string, expected: Digest | null, subject: string): Promise<StoredFile | null> {
+  /**
+   * Opens a file that is as it was stored, and has the given digest; a damaged one is removed. Null when there is none. Each subject has
+   * slots of its own. Rejects when none of them becomes free, or with the reason of the signal.
+   */
+  async find(key: string, expected: Digest | null, { subject, signal }: Asker): Promise<StoredFile | null> {
     if (!this.#entries.has(key)) return null
-    const leave = await this.#reads.enter(subject)
-    return this.#verified(key, expected).finally(leave!)
+    const leave = await this.#reads.enterUntil(subject, deadlineSignal(packageCacheRules.slotSeconds * 1000, signal))
+    return this.#verified(key, expected, signal).finally(leave)
   }
 
-  async #verified(key: string, expected: Digest | null): Promise<StoredFile | null> {
+  async #verified(key: string, expected: Digest | null, signal: AbortSignal): Promise<StoredFile | null> {
     const entry = this.#entries.get(key)
     if (!entry) return null
+    entry.readers++
     const file = await open(entry.name, readFlags).catch(() => null)
-    if (file) {
-      const bytes = await verified(file, entry, expected).catch(() => null)
-      if (bytes !== null) {
-        await this.#use(key, entry)
-        return { file, bytes }
-      }
-      await file.close()
+    const close = async () => {
+      await file?.close()
+      entry.readers--
+      this.#discount(entry)
     }
+    if (file) {
+      const found = await verified(file, entry.name, expected, signal).catch(() => null)
+      if (found?.isExpected && !signal.aborted) {
+        await this.#use(key, entry)
+        return { file, bytes: found.bytes, close }
+      }
+      await close()
+      signal.throwIfAborted()
+      // It is what was verified when it was stored: what is expected now may be wrong instead.
+      if (found) return null
+    } else await close()
     await this.#remove(key, entry)
     return null
   }
@@ -130,7 +159,7 @@ export class Store {
         await rename(part, name)
         isStored = true
         this.#bytes -= bytes
-        await this.#add(key, { name, bytes: onDisk(bytes), touchedAt: Date.now() })
+        await this.#add(key, { name, bytes: onDisk(bytes), touchedAt: Date.now(), readers: 0 })
         await this.#makeRoom() // it takes whole blocks
       },
       close: async () => {
@@ -163,8 +192,14 @@ export class Store {
   #forget(key: string, entry: Entry): boolean {
     if (this.#entries.get(key) !== entry) return false
     this.#entries.delete(key)
-    this.#bytes -= entry.bytes
+    this.#gone.add(entry)
+    this.#discount(entry)
     return true
+  }
+
+  /** The bytes of a removed file are free once nobody reads it. */
+  #discount(entry: Entry): void {
+    if (entry.readers === 0 && this.#gone.delete(entry)) this.#bytes -= entry.bytes
   }
 
   async #remove(key: string, entry: Entry): Promise<void> {
@@ -173,36 +208,17 @@ export class Store {
 
   async #makeRoom(): Promise<void> {
     while (this.#bytes > this.#options.maxBytes || this.#entries.size > packageCacheRules.entries) {
-      const [oldest] = this.#entries
-      if (!oldest) throw new NoRoom('The cache is too small for what is being downloaded.')
+      const oldest = this.#oldestUnread()
+      if (!oldest) throw new NoRoom('The cache is too small for what is being downloaded and read.')
       await this.#remove(...oldest)
     }
+  }
+
+  #oldestUnread(): [string, Entry] | null {
+    for (const [key, entry] of this.#entries) if (entry.readers === 0) return [key, entry]
+    return null
   }
 }
 
 /** In the same folder: with it links to archives are signed. */
 export const keyFile = 'link.key'
-
-/** The size of a file; null when its content is not what its name and `expected` say. */
-async function verified(file: FileHandle, { name }: Entry, expected: Digest | null): Promise<number | null> {
-  const content = createHash('sha256')
-  const other = expected && createHash(expected.algorithm)
-  let bytes = 0
-  for await (const piece of piecesOf(file)) {
-    bytes += piece.length
-    content.update(piece)
-    other?.update(piece)
-  }
-  const isWhole = name.endsWith(content.digest('hex')) && (!other || other.digest('hex') === expected?.hex)
-  return isWhole ? bytes : null
-}
-
-/** The bytes of a file from `start` on. */
-export async function* piecesOf(file: FileHandle, start = 0): AsyncGenerator<Buffer> {
-  for (let at = start; ; ) {
-    const { bytesRead, buffer } = await file.read(Buffer.allocUnsafe(pieceBytes), 0, pieceBytes, at)
-    if (bytesRead === 0) return
-    at += bytesRead
-    yield buffer.subarray(0, bytesRead)
-  }
-}

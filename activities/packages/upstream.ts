@@ -22,39 +22,43 @@ class NotAsked extends Error {
 }
 
 /**
- * Requests of registries, by the proxy and with the authorities of builds, without any header of a step. `privateHosts` are names that
+ * Requests of registries, by the proxy and with the authorities of builds, without any header of a step. `privateOrigins` are those that
  * operators have set: only these may have addresses that are not public. Redirects lead from https to https only.
  */
 export function upstreams(
   network: PackageNetwork,
-  privateHosts: ReadonlySet<string>,
+  privateOrigins: ReadonlySet<string>,
 ): { get: GetUpstream; close(): void } {
   const { connect, silent } = packageCacheRules.upstreamSeconds
   const ca = network.authorities ?? undefined
-  const options = {
-    connect: { ca, timeout: connect * 1000, lookup: publicLookup(privateHosts) },
-    headersTimeout: silent * 1000,
-    bodyTimeout: silent * 1000,
-    keepAliveTimeout: 4000,
-  }
   const { proxy } = network
-  const dispatcher = proxy
-    ? new EnvHttpProxyAgent({
-        ...options,
-        ...(proxy.http && { httpProxy: proxy.http }),
-        ...(proxy.https && { httpsProxy: proxy.https }),
-        noProxy: proxy.none ?? '',
-        requestTls: { ca },
-        proxyTls: { ca },
-      })
-    : new Agent(options)
+  function dispatcherWith(lookup?: LookupFunction): Dispatcher {
+    const options = {
+      connect: { ca, timeout: connect * 1000, ...(lookup && { lookup }) },
+      headersTimeout: silent * 1000,
+      bodyTimeout: silent * 1000,
+      keepAliveTimeout: 4000,
+    }
+    if (!proxy) return new Agent(options)
+    return new EnvHttpProxyAgent({
+      ...options,
+      ...(proxy.http && { httpProxy: proxy.http }),
+      ...(proxy.https && { httpsProxy: proxy.https }),
+      noProxy: proxy.none ?? '',
+      requestTls: { ca },
+      proxyTls: { ca },
+    })
+  }
+  const toPublic = dispatcherWith(publicLookup)
+  const toNamed = dispatcherWith()
 
   async function get(start: string, headers: Record<string, string>, signal: AbortSignal): Promise<UpstreamAnswer> {
     let url = start
     for (let redirects = 0; redirects <= packageCacheRules.redirects; redirects++) {
-      const { hostname } = new URL(url)
-      if (isClosedAddress(hostname) && !privateHosts.has(hostname))
-        throw new NotAsked(`${hostname} is no public address.`)
+      const { hostname, origin } = new URL(url)
+      const isNamed = privateOrigins.has(origin)
+      if (isClosedAddress(hostname) && !isNamed) throw new NotAsked(`${hostname} is no public address.`)
+      const dispatcher = isNamed ? toNamed : toPublic
       const answer = await request(url, { dispatcher, headers: { 'user-agent': 'berth', ...headers }, signal })
       const { location } = answer.headers
       if (![301, 302, 303, 307, 308].includes(answer.statusCode) || typeof location !== 'string') {
@@ -71,18 +75,19 @@ export function upstreams(
     throw new NotAsked(`${new URL(start).host} redirects too often.`)
   }
 
-  return { get, close: () => void dispatcher.close().catch(ignoreError('its connections end by themselves')) }
+  const close = () => {
+    for (const one of [toPublic, toNamed]) one.close().catch(ignoreError('its connections end by themselves'))
+  }
+  return { get, close }
 }
 
 /** Resolves names to their public addresses only. */
-function publicLookup(privateHosts: ReadonlySet<string>): LookupFunction {
-  return (name, { all, family }, callback) => {
-    lookup(name, { all: true, family: family ?? 0 }, (error, addresses) => {
-      if (error) return callback(error, '')
-      const open = addresses.filter(({ address }) => privateHosts.has(name) || isPublicAddress(address))
-      if (open.length === 0) return callback(new NotAsked(`${name} has no public address.`), '')
-      if (all) callback(null, open)
-      else callback(null, open[0]!.address, open[0]!.family)
-    })
-  }
+const publicLookup: LookupFunction = (name, { all, family }, callback) => {
+  lookup(name, { all: true, family: family ?? 0 }, (error, addresses) => {
+    if (error) return callback(error, '')
+    const open = addresses.filter(({ address }) => isPublicAddress(address))
+    if (open.length === 0) return callback(new NotAsked(`${name} has no public address.`), '')
+    if (all) callback(null, open)
+    else callback(null, open[0]!.address, open[0]!.family)
+  })
 }

@@ -21,9 +21,9 @@ export const packageCacheRules = {
   redirects: 5,
   /** Seconds until a connection, an answer's head, or the next bytes of it, must be there. */
   upstreamSeconds: { connect: 10, silent: 30 },
-  /** Seconds for one archive, and for one document. */
+  /** Seconds for one archive, and for one document: with two waits for a slot that is less than a connection may be silent. */
   archiveSeconds: 600,
-  documentSeconds: 60,
+  documentSeconds: 20,
   /** After this many seconds a step gets an archive while it is still being downloaded. */
   followAfterSeconds: 5,
   /** A step that waits this long for a slot is sent to the registry itself. */
@@ -47,6 +47,10 @@ export const packageCacheRules = {
   /** Seconds for an image to report which registry it uses, and for the process to answer. */
   querySeconds: 60,
   openSeconds: 10,
+  /** Seconds until the process has looked at all files of its folder. */
+  startSeconds: 120,
+  /** Lines of the log about failures of one kind, kinds that are told apart, characters of a path in them, and lines of all kinds. */
+  warnings: { perMinute: 5, kinds: 200, pathLength: 200, allPerMinute: 60 },
   /** Uses between two updates of an entry's time on the disk, in seconds. */
   touchSeconds: 60,
 } as const

@@ -40,11 +40,14 @@ type Fields = Record<string, unknown>
 const isFields = (value: unknown): value is Fields =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
 
-/** A document of npm, of a package or of one version of it, in which the archives with a digest lead to the cache. Throws for what is none. */
-export function rewriteNpm(text: string, at: string, linkTo: LinkTo): string {
+/**
+ * A document of npm in which the archives with a digest lead to the cache. Its address says whether it is one of a package or of a version:
+ * the content of the latter is its publisher's, with any further fields. Throws for what is none.
+ */
+export function rewriteNpm(text: string, of: 'package' | 'version', at: string, linkTo: LinkTo): string {
   const document: unknown = JSON.parse(text)
   if (!isFields(document)) throw new Error('It is no document of npm.')
-  const versions = isFields(document.versions) ? Object.values(document.versions) : [document]
+  const versions = of === 'version' ? [document] : isFields(document.versions) ? Object.values(document.versions) : []
   demandFew(versions.length)
   for (const version of versions) {
     const dist = isFields(version) ? version.dist : null

@@ -81,15 +81,15 @@ print('\\n' + json.dumps([o.index_url, len(o.extra_index_urls + o.find_links) + 
   },
 }
 
-/** A path of the cache that always answers. */
+/** A path of the cache that always answers; followed by the token of a step, it says that the step's container is the one that asks. */
 export const upPath = '/~/up'
 
 /** The command of a step that uses the cache if that is reached: a firewall of the machine may drop what builds send there. */
-export function withCache(kind: RegistryKind, base: URL, install: string): string {
+export function withCache(kind: RegistryKind, base: URL, token: string, install: string): string {
   const { reaches, env } = packageManagers[kind]
   const variables = Object.entries(env(base)).map(([name, value]) => `${name}=${quoted(value)}`)
   // Not in the environment of the container: an image may have these variables, and then needs them without the cache.
-  const use = `if ${reaches(base.origin + upPath)}; then export ${variables.join(' ')}; else echo '${notReached}'; fi`
+  const use = `if ${reaches(`${base.origin}${upPath}/${token}`)}; then export ${variables.join(' ')}; else echo '${notReached}'; fi`
   return `${use}; ${install}`
 }
 

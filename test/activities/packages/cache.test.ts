@@ -347,17 +347,30 @@ test('a step has no reason to be tried again when the cache has only answered it
   const { registry, use, base, folder } = await scene(t)
   registry.publish('tiny', '1.0.0')
   const origin = await base()
-  const well = (await use())!
-  t.false(await well.hadTrouble(), 'a step that does not reach it does without')
+  const step = async (from = '127.0.0.2') => {
+    const one = (await use())!
+    const [, up = ''] = /'(http:[^']+\/up\/[^']+)'/.exec(one.install('')) ?? []
+    t.is((await get(up, { from })).status, 204)
+    return one
+  }
+  t.false(await (await use())!.hadTrouble(), 'a step that does not reach it does without')
+  const well = await step()
   await get(`${origin}/npm/tiny`)
   t.false(await well.hadTrouble())
-  const missing = (await use())!
+  const [missing, beside] = [await step(), await step('127.0.0.3')]
   await get(`${origin}/npm/missing`)
+  await get(`${origin}/npm/tiny`, { method: 'POST' })
   t.true(await missing.hadTrouble())
-  const ended = (await use())!
+  t.false(await beside.hadTrouble(), 'what another container has had counts for nobody else')
+  await get(`${origin}/npm/missing`)
+  const later = await step()
+  t.false(await later.hadTrouble(), 'nor does what an earlier one has had at its address')
+  const ended = await step()
   await get(`${origin}/npm/tiny`)
-  process.kill(await processIn(folder), 'SIGKILL')
-  await comesTrue(ended.hadTrouble)
+  const pid = await processIn(folder)
+  process.kill(pid, 'SIGKILL')
+  await comesTrue(async () => (await processIn(folder).catch(() => 0)) !== pid)
+  t.true(await ended.hadTrouble())
 })
 
 test('a process that has ended comes back by itself, at the same address', async t => {

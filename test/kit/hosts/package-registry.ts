@@ -20,9 +20,14 @@ export interface PackageRegistry {
   headers(): IncomingMessage['headers']
   /** How often a path was requested. */
   count(path: string): number
-  /** Adds a version of a package of npm; returns its archive's path and digest. */
-  publish(name: string, version: string, filler?: string): { path: string; integrity: string; bytes: Buffer }
-  /** Adds a wheel, which its page links on another port of this address; returns its path there. */
+  /** Adds a version of a package of npm, whose document has further fields; returns its archive's path and digest. */
+  publish(
+    name: string,
+    version: string,
+    filler?: string,
+    fields?: object,
+  ): { path: string; integrity: string; bytes: Buffer }
+  /** Adds a wheel, which its page links outside of the index; returns its path. */
   publishWheel(name: string, version: string): { path: string; sha256: string; bytes: Buffer }
   /** Replaces the bytes behind a path, whatever documents say about them. */
   tamper(path: string, bytes: Buffer): void
@@ -34,12 +39,11 @@ const hex = (algorithm: string, bytes: Buffer) => createHash(algorithm).update(b
 
 /** A registry of npm and an index of Python that count what is requested, at this address. */
 export async function packageRegistry(address = '127.0.0.1'): Promise<PackageRegistry> {
-  const packages = new Map<string, Record<string, { dist: object; name: string; version: string }>>()
+  const packages = new Map<string, Record<string, object>>()
   const wheels = new Map<string, { path: string; sha256: string; metadata: string }[]>()
   const archives = new Map<string, Buffer>()
   const requests: string[] = []
   let last: IncomingMessage['headers'] = {}
-  let filesPort = 0
 
   function documentFor(path: string): { type: string; text: string } | null {
     const [, name = '', version] = /^\/npm\/((?:@[^/]+(?:\/|%2f))?[^/]+)(?:\/([^/]+))?$/i.exec(path) ?? []
@@ -55,7 +59,7 @@ export async function packageRegistry(address = '127.0.0.1'): Promise<PackageReg
     if (!files) return null
     const links = files.map(
       file =>
-        `<a href="http://${address}:${filesPort}${file.path}#sha256=${file.sha256}" data-dist-info-metadata="sha256=${file.metadata}" data-core-metadata="sha256=${file.metadata}">${file.path.split('/').at(-1)}</a>`,
+        `<a href="http://${address}:${registry.port}${file.path}#sha256=${file.sha256}" data-dist-info-metadata="sha256=${file.metadata}" data-core-metadata="sha256=${file.metadata}">${file.path.split('/').at(-1)}</a>`,
     )
     return { type: 'text/html', text: `<!DOCTYPE html><html><body>${links.join('<br>')}</body></html>` }
   }
@@ -64,14 +68,14 @@ export async function packageRegistry(address = '127.0.0.1'): Promise<PackageReg
     ...{ npm: '', pip: '', port: 0, requests, instead: () => false },
     headers: () => last,
     count: path => requests.filter(one => one === `GET ${path}`).length,
-    publish(name, version, filler = '') {
+    publish(name, version, filler = '', fields = {}) {
       const bytes = gzipSync(tarOf('package/package.json', Buffer.from(JSON.stringify({ name, version, filler }))))
       const path = `/npm/${name}/-/${name.split('/').at(-1)}-${version}.tgz`
       const integrity = `sha512-${createHash('sha512').update(bytes).digest('base64')}`
       const tarball = `http://${address}:${registry.port}${path}`
       packages.set(name, {
         ...packages.get(name),
-        [version]: { name, version, dist: { tarball, integrity, shasum: hex('sha1', bytes) } },
+        [version]: { ...fields, name, version, dist: { tarball, integrity, shasum: hex('sha1', bytes) } },
       })
       archives.set(path, bytes)
       return { path, integrity, bytes }
@@ -95,10 +99,8 @@ export async function packageRegistry(address = '127.0.0.1'): Promise<PackageReg
     },
     tamper: (path, bytes) => void archives.set(path, bytes),
     async close() {
-      for (const server of [main, files]) {
-        server.close()
-        server.closeAllConnections()
-      }
+      server.close()
+      server.closeAllConnections()
     },
   }
 
@@ -115,11 +117,9 @@ export async function packageRegistry(address = '127.0.0.1'): Promise<PackageReg
     if (headers['if-none-match'] === etag) return void response.writeHead(304, { etag }).end()
     response.writeHead(200, { 'content-type': document!.type, etag }).end(document!.text)
   }
-  const main = createServer(answer)
-  const files = createServer(answer)
-  for (const server of [main, files]) await once(server.listen(0, address), 'listening')
-  registry.port = (main.address() as AddressInfo).port
-  filesPort = (files.address() as AddressInfo).port
+  const server = createServer(answer)
+  await once(server.listen(0, address), 'listening')
+  registry.port = (server.address() as AddressInfo).port
   registry.npm = `http://${address}:${registry.port}/npm/`
   registry.pip = `http://${address}:${registry.port}/simple/`
   return registry

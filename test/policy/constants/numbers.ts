@@ -60,7 +60,7 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
       redirects: 5,
       upstreamSeconds: { connect: 10, silent: 30 },
       archiveSeconds: 600,
-      documentSeconds: 60,
+      documentSeconds: 20,
       followAfterSeconds: 5,
       slotSeconds: 10,
       heldBytes: 65_536,
@@ -73,6 +73,8 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
       queryAgainSeconds: 600,
       querySeconds: 60,
       openSeconds: 10,
+      startSeconds: 120,
+      warnings: { perMinute: 5, kinds: 200, pathLength: 200, allPerMinute: 60 },
       touchSeconds: 60,
     },
     packageSlots: {

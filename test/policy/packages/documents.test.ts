@@ -36,7 +36,7 @@ test('archives of npm with a digest lead to the cache; others stay where they ar
     null: null,
   }
   const { archives, link: linkTo } = listing()
-  const text = rewriteNpm(JSON.stringify({ name: 'tiny', versions }), at, linkTo)
+  const text = rewriteNpm(JSON.stringify({ name: 'tiny', versions }), 'package', at, linkTo)
   const links = Object.entries<{ dist?: { tarball?: string } }>(JSON.parse(text).versions)
   const cached = links
     .filter(([, version]) => version?.dist?.tarball?.startsWith('http://cache/'))
@@ -50,13 +50,27 @@ test('archives of npm with a digest lead to the cache; others stay where they ar
     ],
   )
   t.is(JSON.parse(text).versions.file.dist.tarball, 'file:///etc/passwd')
-  for (const wrong of ['[]', 'null', '"x"', '<html>']) t.throws(() => rewriteNpm(wrong, at, link), undefined, wrong)
+  for (const wrong of ['[]', 'null', '"x"', '<html>'])
+    t.throws(() => rewriteNpm(wrong, 'package', at, link), undefined, wrong)
 })
 
 test('one version of a package is a document too', t => {
   const version = { name: 'tiny', dist: { tarball: 'https://registry.test/tiny.tgz', shasum: sha1 } }
-  const text = rewriteNpm(JSON.stringify(version), at, link)
+  const text = rewriteNpm(JSON.stringify(version), 'version', at, link)
   t.true(JSON.parse(text).dist.tarball.startsWith('http://cache/'))
+})
+
+test('further fields of a version are not taken for the versions of a package, nor the other way round', t => {
+  const dist = { tarball: 'https://registry.test/tiny.tgz', shasum: sha1 }
+  const forged = { dist: { ...dist, tarball: 'https://registry.test/other.tgz' } }
+  for (const of of ['version', 'package'] as const) {
+    const { archives, link: linkTo } = listing()
+    rewriteNpm(JSON.stringify({ dist, versions: { '1.0.0': forged } }), of, at, linkTo)
+    t.deepEqual(
+      archives.map(({ url }) => url),
+      [of === 'version' ? dist.tarball : forged.dist.tarball],
+    )
+  }
 })
 
 test('a page of a Python index has whole links: to the cache with a digest, or to where the file is', t => {

@@ -1,0 +1,79 @@
+import { once } from 'node:events'
+import { type AddressInfo, connect } from 'node:net'
+import { setTimeout as sleep } from 'node:timers/promises'
+import test from 'ava'
+import type { Served } from '../../../activities/packages/archives.ts'
+import { type PackageServerOptions, packageServer } from '../../../activities/packages/server.ts'
+import { Uses } from '../../../activities/packages/uses.ts'
+import { packageCacheRules } from '../../../policy/packages/cache-rules.ts'
+import { comesTrue } from '../../kit/comes-true.ts'
+import { get } from '../../kit/hosts/packages.ts'
+
+/* The server for builds alone, with archives and times of the test. */
+
+async function scene(
+  t: { teardown(work: () => void): void },
+  archive: PackageServerOptions['archive'],
+  clientSeconds: { silent: number; answer: number },
+) {
+  const counts = { requests: 0, troubles: 0, passedOn: 0 }
+  const wanted = { url: 'http://registry.test/x.tgz', digest: null, findDigest: async () => null }
+  const paths = () => ({ wanted: () => ({ kind: 'archive' as const, archive: wanted }) })
+  const document = () => Promise.reject(new Error('It has none.'))
+  const server = packageServer({
+    subnet: '127.0.0.0/24',
+    paths,
+    archive,
+    document,
+    counts,
+    uses: new Uses(),
+    clientSeconds,
+  })
+  await once(server.listen(0, '127.0.0.1'), 'listening')
+  t.teardown(() => {
+    server.close()
+    server.closeAllConnections()
+  })
+  return { counts, url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/x.tgz` }
+}
+
+/** No answer until the client has left. */
+const never: PackageServerOptions['archive'] = (_, { signal }) =>
+  new Promise<Served>((_resolve, reject) => signal.addEventListener('abort', () => reject(signal.reason)))
+
+test('what is cut off because it is silent, or takes too long, counts as a trouble', async t => {
+  for (const clientSeconds of [
+    { silent: 0.5, answer: 100 },
+    { silent: 100, answer: 0.5 },
+  ]) {
+    const { counts, url } = await scene(t, never, clientSeconds)
+    await t.throwsAsync(get(url))
+    t.is(counts.troubles, 1, JSON.stringify(clientSeconds))
+  }
+})
+
+test('a client that leaves, and a connection that asks for nothing, are no trouble, and what was begun for them ends', async t => {
+  const begun: AbortSignal[] = []
+  const archive: PackageServerOptions['archive'] = (wanted, asker) => {
+    begun.push(asker.signal)
+    return never(wanted, asker)
+  }
+  const { counts, url } = await scene(t, archive, { silent: 0.5, answer: 100 })
+  const { hostname, port } = new URL(url)
+  const idle = connect(Number(port), hostname)
+  await once(idle.resume(), 'close')
+  const leaving = connect(Number(port), hostname)
+  leaving.write('GET /x.tgz HTTP/1.1\r\nHost: x\r\n\r\n')
+  await comesTrue(() => begun.length === 1)
+  leaving.resetAndDestroy()
+  await comesTrue(() => begun[0]!.aborted)
+  await sleep(50)
+  t.deepEqual(counts, { requests: 1, troubles: 0, passedOn: 0 })
+})
+
+test('a step gets an answer before its connection counts as silent, however slow a registry is', t => {
+  const { slotSeconds, documentSeconds, clientSeconds } = packageCacheRules
+  // A slot for the document, the document, a slot for reading it. The digest of an archive: two documents.
+  t.true(slotSeconds + documentSeconds + slotSeconds < clientSeconds.silent)
+  t.true(2 * documentSeconds < clientSeconds.silent)
+})
