@@ -6,7 +6,7 @@ import { deadlineSignal } from '../../lib/async/timeout.ts'
 import { packageCacheRules, packageSlots } from '../../policy/packages/cache-rules.ts'
 import type { Digest } from '../../policy/packages/documents.ts'
 import type { Asker, Draft, Store, StoredFile } from './store.ts'
-import type { GetUpstream } from './upstream.ts'
+import { closeAnswer, type GetUpstream } from './upstream.ts'
 import type { Warn } from './warnings.ts'
 
 /** What a step that has requested something gets. */
@@ -57,7 +57,7 @@ export function archives({ store, get, counts, warn }: ArchivesOptions) {
       const expected = digest ? Promise.resolve(digest) : findDigest({ subject, signal: digestSignal })
       expected.catch(ignoreError('reported once the archive is there'))
       const answer = await get(url, { 'accept-encoding': 'identity' }, signal)
-      close = () => answer.body.on('error', ignoreError('it was not wanted')).destroy()
+      close = () => closeAnswer(answer)
       if (answer.status !== 200 || answer.header('content-encoding')) {
         await answer.body.dump().catch(ignoreError('only its head counts'))
         const isFinal = final.includes(answer.status)

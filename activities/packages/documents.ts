@@ -1,13 +1,12 @@
 import { createGunzip } from 'node:zlib'
 import { FairSlots } from '../../lib/async/fair-slots.ts'
-import { ignoreError } from '../../lib/async/ignore-error.ts'
 import { deadlineSignal, unlessAborted } from '../../lib/async/timeout.ts'
 import { readCapped } from '../../lib/read-capped.ts'
 import { packageCacheRules, packageSlots } from '../../policy/packages/cache-rules.ts'
 import { addressKey, type Served } from './archives.ts'
 import { piecesOf } from './pieces.ts'
 import type { Asker, Store, StoredFile } from './store.ts'
-import type { GetUpstream, UpstreamAnswer } from './upstream.ts'
+import { closeAnswer, type GetUpstream, type UpstreamAnswer } from './upstream.ts'
 import type { Warn } from './warnings.ts'
 
 export interface WantedDocument {
@@ -98,8 +97,7 @@ export function documents({ store, get, warn }: DocumentsOptions) {
     if (status === 200) {
       // What the registry has now is right, even where only the step itself can take it.
       const failure = await replace(key, wanted, answer).catch((error: Error) => error)
-      // Whatever was not read of it would keep its connection open.
-      answer.body.on('error', ignoreError('it was not wanted')).destroy()
+      closeAnswer(answer)
       if (failure) tell(failure)
       return failure ? elsewhere(wanted) : 'stored'
     }

@@ -81,6 +81,11 @@ export function upstreams(
   return { get, close }
 }
 
+/** Closes an answer of which nothing more is read. Otherwise its connection stays open. */
+export function closeAnswer({ body }: UpstreamAnswer): void {
+  body.on('error', ignoreError('it is not wanted any more')).destroy()
+}
+
 /** Resolves names to their public addresses only. */
 const publicLookup: LookupFunction = (name, { all, family }, callback) => {
   lookup(name, { all: true, family: family ?? 0 }, (error, addresses) => {

@@ -1,9 +1,9 @@
 import type { UseCounts } from './job.ts'
 
-/** Steps that are known at a time; those that were given up are never asked about. */
-const most = 1000
+/** Max steps at a time: nobody requests the counts of a step that was given up. */
+const maxSteps = 1000
 
-/** What each step has had: its container says by the step's token, which nobody else knows, that it is at its address. */
+/** Counts of each step: its container reports its address with the step's token, which no other container has. */
 export class Uses {
   readonly #byToken = new Map<string, UseCounts>()
   readonly #byAddress = new Map<string, UseCounts>()
@@ -11,7 +11,7 @@ export class Uses {
   begin(token: string): void {
     this.#byToken.set(token, { requests: 0, troubles: 0, passedOn: 0 })
     const [oldest] = this.#byToken.keys()
-    if (this.#byToken.size > most) this.#byToken.delete(oldest!)
+    if (this.#byToken.size > maxSteps) this.#byToken.delete(oldest!)
   }
 
   /** A container has an address to itself until another one says that it is there. */

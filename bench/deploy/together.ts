@@ -1,5 +1,6 @@
-import { readFileSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { residentBytes } from '../../activities/child-process/memory.ts'
+import { MiB } from '../../lib/bytes.ts'
 import { bareRestart } from '../kit/deploy-floor.docker.ts'
 import type { BenchPlatform } from '../kit/platform.ts'
 import { inTurn, quantile, verdict } from '../kit/sides.ts'
@@ -16,6 +17,8 @@ export interface TogetherOptions {
 /** An account may send 16 uploads at once, and its plan has memory for 8 of these applications. */
 const perAccount = 5
 const plan = 'standard-4'
+/** How long restarts are measured with nothing else to do. */
+const quietMs = 15_000
 
 /**
  * Applications of many accounts that are all changed at once, each with an install step, beside the same changes in pairs, one for each
@@ -34,12 +37,10 @@ export async function together(
   const change = (app: BenchApp) => apps.commit(app, scriptedManifest(newText().replace(' ', '-')), newText())
   const [quiet, inPairs, atOnce] = [emptyRestarts(), emptyRestarts(), emptyRestarts()]
   const memory = await sampledMemory(platform)
-  const restart = (into: Restarts, signal?: AbortSignal, times?: number) =>
-    restarts(apps, bystander, { network, into, signal, times })
   /** The time of some work, with restarts until it ends. */
   const besideRestarts = async (into: Restarts, work: () => Promise<unknown>) => {
     const ended = new AbortController()
-    const restarted = restart(into, ended.signal)
+    const restarted = restarts(apps, bystander, { network, into, signal: ended.signal })
     try {
       return await elapsed(work)
     } finally {
@@ -48,7 +49,7 @@ export async function together(
     }
   }
   try {
-    await restart(quiet, undefined, 8)
+    await besideRestarts(quiet, () => sleep(quietMs))
     memory.start()
     const figures = await inTurn<'pairs' | 'together', number>(
       2,
@@ -85,13 +86,12 @@ const emptyRestarts = (): Restarts => ({ berth: [], bare: [] })
 interface RestartOptions {
   network: string
   into: Restarts
-  signal?: AbortSignal
-  times?: number
+  signal: AbortSignal
 }
 
 async function restarts(apps: BenchApps, app: BenchApp, options: RestartOptions): Promise<void> {
-  const { network, into, signal, times = Number.POSITIVE_INFINITY } = options
-  for (let n = 0; n < times && !signal?.aborted; n++) {
+  const { network, into, signal } = options
+  while (!signal.aborted) {
     into.berth.push(await apps.restart(app))
     into.bare.push(await bareRestart(network, program('floor'), 'floor'))
     await sleep(500)
@@ -113,7 +113,7 @@ function reportRestarts(quiet: Restarts, inPairs: Restarts, atOnce: Restarts): v
 async function sampledMemory(platform: BenchPlatform) {
   const names = ['api', 'worker', 'host'] as const
   const pids = await Promise.all(names.map(name => platform.processId(name)))
-  const now = () => pids.map(residentMb)
+  const now = () => pids.map(pid => residentBytes(pid) / MiB)
   let before = now()
   let peak = before
   let timer: NodeJS.Timeout | undefined
@@ -135,14 +135,10 @@ async function sampledMemory(platform: BenchPlatform) {
   }
 }
 
-function residentMb(pid: number): number {
-  return Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1]) / 1024
-}
-
 async function inOrder<T>(count: number, make: (n: number) => Promise<T>): Promise<T[]> {
-  const made: T[] = []
-  for (let n = 0; n < count; n++) made.push(await make(n))
-  return made
+  const created: T[] = []
+  for (let n = 0; n < count; n++) created.push(await make(n))
+  return created
 }
 
 async function elapsed(work: () => Promise<unknown>): Promise<number> {

@@ -1,12 +1,8 @@
 /**
- * Passes on `most` texts in each period of `ms` milliseconds, and counts the others: the first one of a later period says how many they
+ * Passes on up to `max` texts in each period of `ms` milliseconds, and counts the others: the first one of a later period says how many they
  * were. For lines of a log whose number others decide.
  */
-export function rarely(
-  most: number,
-  ms: number,
-  pass: (text: string, leftOut: number) => void,
-): (text: string) => void {
+export function rarely(max: number, ms: number, pass: (text: string, leftOut: number) => void): (text: string) => void {
   let endsAt = 0
   let passed = 0
   let leftOut = 0
@@ -16,7 +12,7 @@ export function rarely(
       endsAt = now + ms
       passed = 0
     }
-    if (passed === most) {
+    if (passed === max) {
       leftOut++
       return
     }

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto'
 import test from 'ava'
 import { confirmOperation, undoOperation, undoUnconfirmed } from '../../db/acceptance.ts'
 import { findApp, listApps, loadApp, recordDesiredState, usedMemoryMb } from '../../db/apps/apps.ts'
-import { transaction } from '../../db/database.ts'
+import { type Db, transaction } from '../../db/database.ts'
 import { queueDeploy } from '../../db/deploys/deploys.ts'
 import { pushes } from '../../db/git/pushes.ts'
 import { claimIdempotencyKey, releaseIdempotencyKey, storeAnswer } from '../../db/idempotency.ts'
@@ -159,16 +159,19 @@ test.serial('two deletions that fail at the same moment still revert the desired
   t.is((await loadApp(db, app.id))?.desired_state, 'running')
 })
 
+/** A push that waits for its confirmation. */
+const acceptPush = async (db: Db, appId: string, ownerId: string) =>
+  (await transaction(db, trx =>
+    queueDeploy(trx, {
+      ...{ appId, ownerId, actor: ownerId, trigger: 'webhook', accepting: true },
+      ...{ revision: 'c'.repeat(40), cloneUrl: 'https://git.example.org/a.git', branch: 'main' },
+    }),
+  ))!
+
 test.serial('of two pushes to a branch the newer one wins, in either order of confirmation', async t => {
   const { db, app, ownerId } = await made()
-  const push = () =>
-    transaction(db, trx =>
-      queueDeploy(trx, {
-        ...{ appId: app.id, ownerId, actor: ownerId, trigger: 'webhook', accepting: true },
-        ...{ revision: 'c'.repeat(40), cloneUrl: 'https://git.example.org/a.git', branch: 'main' },
-      }),
-    )
-  const [older, newer] = [(await push())!, (await push())!]
+  const push = () => acceptPush(db, app.id, ownerId)
+  const [older, newer] = [await push(), await push()]
   t.true(await pushes.confirm(db, app.id, newer.operationId))
   t.true(await pushes.confirm(db, app.id, older.operationId), 'it is superseded, and told so')
   const reported = { state: 'error', code: 'DEPLOY_SUPERSEDED', superseded_by: newer.deploymentId }
@@ -176,7 +179,7 @@ test.serial('of two pushes to a branch the newer one wins, in either order of co
   t.is((await claimNextOperation(db, { type: 'app', id: app.id }))?.id, newer.operationId)
   t.is(await claimNextOperation(db, { type: 'app', id: app.id }, ['deploy']), undefined)
 
-  const [lost, last] = [(await push())!, (await push())!]
+  const [lost, last] = [await push(), await push()]
   t.true(await undoOperation(db, lost.operationId))
   t.false(await pushes.confirm(db, app.id, lost.operationId))
   t.true(await pushes.confirm(db, app.id, last.operationId))
@@ -186,12 +189,7 @@ test.serial(
   'a confirmation gives up waiting for a locked application, so that it can be repeated on another connection',
   async t => {
     const { db, app, ownerId } = await made()
-    const { operationId } = (await transaction(db, trx =>
-      queueDeploy(trx, {
-        ...{ appId: app.id, ownerId, actor: ownerId, trigger: 'webhook', accepting: true },
-        ...{ revision: 'c'.repeat(40), cloneUrl: 'https://git.example.org/a.git', branch: 'main' },
-      }),
-    ))!
+    const { operationId } = await acceptPush(db, app.id, ownerId)
     const holder = await db.transaction()
     t.teardown(async () => void (holder.isCompleted() || (await holder.rollback())))
     await holder.raw('select 1 from apps where id = ? for update', [app.id])

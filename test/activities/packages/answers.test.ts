@@ -124,15 +124,15 @@ test('a scoped package vouches for its archives, however its name is written', a
 
 test('at a private address the registry that an operator has named is asked, and nothing else there', async t => {
   const { registry, base, warnings } = await scene(t)
-  const beside = await packageRegistry()
-  t.teardown(() => beside.close())
-  const { path } = beside.publish('tiny', '1.0.0')
-  const dist = { tarball: beside.npm.replace('/npm/', '') + path, shasum: 'ab'.repeat(20) }
+  const other = await packageRegistry()
+  t.teardown(() => other.close())
+  const { path } = other.publish('tiny', '1.0.0')
+  const dist = { tarball: other.npm.replace('/npm/', '') + path, shasum: 'ab'.repeat(20) }
   registry.publish('tiny', '1.0.0')
   registry.instead = (_, response) => Boolean(response.end(JSON.stringify({ versions: { '1.0.0': { dist } } })))
   const { versions } = JSON.parse((await get(`${await base()}/npm/tiny`)).body.toString())
   t.is((await get(versions['1.0.0'].dist.tarball)).status, 307)
-  t.deepEqual(beside.requests, [])
+  t.deepEqual(other.requests, [])
   t.true(warnings.some(words => words.includes('127.0.0.1 is no public address')))
 })
 
@@ -166,9 +166,9 @@ test('an answer of a registry that the cache does not take is closed', async t =
   await cache.close()
   const full = await loopbackPackages(t, { named, folder, freeBytes: Number.MAX_SAFE_INTEGER / 2 })
   const origin = await full.base()
-  let [begun, closed] = [0, 0]
+  let [started, closed] = [0, 0]
   registry.instead = ({ url = '' }, response) => {
-    begun++
+    started++
     response.once('close', () => closed++)
     // Both never end.
     if (url.endsWith('.tgz')) response.writeHead(200, { 'content-length': 1e12 }).write(Buffer.alloc(100))
@@ -180,8 +180,8 @@ test('an answer of a registry that the cache does not take is closed', async t =
   }
   const since = performance.now()
   for (const one of [path, '/npm/tiny']) t.is((await get(origin + one)).status, 307)
-  t.true(begun >= 2)
-  await comesTrue(() => closed === begun)
+  t.true(started >= 2)
+  await comesTrue(() => closed === started)
   const { silent } = packageCacheRules.upstreamSeconds
   t.true(performance.now() - since < silent * 500, 'not only because they are silent')
 })

@@ -52,10 +52,10 @@ test('what is cut off because it is silent, or takes too long, counts as a troub
   }
 })
 
-test('a client that leaves, and a connection that asks for nothing, are no trouble, and what was begun for them ends', async t => {
-  const begun: AbortSignal[] = []
+test('a client that leaves, and a connection that asks for nothing, are no trouble, and what was started for them ends', async t => {
+  const started: AbortSignal[] = []
   const archive: PackageServerOptions['archive'] = (wanted, asker) => {
-    begun.push(asker.signal)
+    started.push(asker.signal)
     return never(wanted, asker)
   }
   const { counts, url } = await scene(t, archive, { silent: 0.5, answer: 100 })
@@ -64,9 +64,9 @@ test('a client that leaves, and a connection that asks for nothing, are no troub
   await once(idle.resume(), 'close')
   const leaving = connect(Number(port), hostname)
   leaving.write('GET /x.tgz HTTP/1.1\r\nHost: x\r\n\r\n')
-  await comesTrue(() => begun.length === 1)
+  await comesTrue(() => started.length === 1)
   leaving.resetAndDestroy()
-  await comesTrue(() => begun[0]!.aborted)
+  await comesTrue(() => started[0]!.aborted)
   await sleep(50)
   t.deepEqual(counts, { requests: 1, troubles: 0, passedOn: 0 })
 })
