@@ -12,7 +12,6 @@ import { recordAct } from './ops/operator.ts'
 export function adoptCommand(program: Command): void {
   program
     .command('adopt')
-    .description('make this data folder and object store belong to this database, after moving them on purpose')
     .option('--yes', 'do it; without this option only the present state is shown')
     .action(async ({ yes }: { yes?: boolean }) => {
       await withInstallation(async (installation, db) => {

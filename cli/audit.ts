@@ -14,7 +14,6 @@ interface AuditOptions {
 export function auditCommand(program: Command): void {
   program
     .command('audit')
-    .description(`who requested what, newest first; retained for ${retentionTimes.auditDays} days`)
     .option('--user <user>', 'id or e-mail address; default: every account')
     .option('--limit <n>', 'maximum number of entries', '50')
     .option('--json', 'as a JSON array')

@@ -10,7 +10,7 @@ import { sayOnStderr } from './terminal/terminal.ts'
 import { userId } from './users.ts'
 
 export function blobCommand(program: Command): void {
-  const blob = program.command('blob').description('blob storage: verify what is stored, import files')
+  const blob = program.command('blob')
   blob
     .command('import')
     .description(

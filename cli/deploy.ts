@@ -114,7 +114,6 @@ const tail = (text: string): string => text.trim().split('\n').slice(-tailLines)
 export function deployCommand(program: Command): void {
   program
     .command('deploy')
-    .description('upload a folder or zip with a berth.app, and follow it until it answers')
     .argument('<folder-or-zip>')
     .option('--key <key>', "API key; default: that of berth login, or of this machine's first account")
     .option('--url <url>', 'API of another platform')

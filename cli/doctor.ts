@@ -47,7 +47,6 @@ With Docker Compose, run it in the container with the most access:  docker compo
 export function doctorCommand(program: Command): void {
   program
     .command('doctor')
-    .description('check protections, parts, ports, disk and versions, and say what to do')
     .option('--json', 'as one JSON object')
     .addHelpText('after', help)
     .action(async ({ json }: { json?: boolean }) => {

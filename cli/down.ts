@@ -24,7 +24,6 @@ Files, rows and secrets always stay in the data folder.`
 export function downCommand(program: Command): void {
   program
     .command('down')
-    .description('stop the platform; applications and databases keep running, data stays')
     .option(
       '--apps',
       'also stop the applications and databases of this machine and remove the firewall rules; the next start restores all',

@@ -20,7 +20,6 @@ const shared = ['DATABASE_URL', 'TEMPORAL_ADDRESS', 'BERTH_MASTER_KEY']
 export function hostCommand(program: Command): void {
   program
     .command('host')
-    .description('add a container host, in the foreground')
     .requiredOption('--name <name>', 'its name in the cluster')
     .option('--docker <address>', 'its container engine, for example unix:///run/docker-2.sock')
     .option('--data <folder>', "its data folder; default: below the platform's")

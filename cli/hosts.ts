@@ -28,7 +28,7 @@ interface HostLine {
 }
 
 export function hostsCommand(program: Command): void {
-  const hosts = program.command('hosts').description('the container hosts')
+  const hosts = program.command('hosts')
   hosts
     .command('list')
     .description('every host: state, what is placed on it, protections')

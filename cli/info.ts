@@ -68,7 +68,6 @@ const hidden = '***'
 export function infoCommand(program: Command): void {
   program
     .command('info')
-    .description('addresses and credentials of the running platform')
     .option('--json', 'as one JSON object, for scripts; includes the password of the database')
     .option('--show-secrets', 'also show the password of the database')
     .action(async ({ json, showSecrets }: { json?: boolean; showSecrets?: boolean }) => {

@@ -32,10 +32,7 @@ Secrets of outside systems (object store, mail, git provider, captcha, language 
 For a database of your own, change the password there and in DATABASE_URL: docs/installation.md.`
 
 export function secretsCommand(program: Command): void {
-  const secrets = program
-    .command('secrets')
-    .description('the keys that encrypt tokens and variables, and other secrets')
-    .addHelpText('after', help)
+  const secrets = program.command('secrets').addHelpText('after', help)
   secrets
     .command('rotate')
     .description(

@@ -21,7 +21,7 @@ interface CreateOptions {
 }
 
 export function keysCommand(program: Command): void {
-  const keys = program.command('keys').description('API keys')
+  const keys = program.command('keys')
   keys
     .command('create')
     .description('create a key; it is shown only once')

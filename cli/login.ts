@@ -34,7 +34,6 @@ interface LoginOptions {
 export function loginCommand(program: Command): void {
   program
     .command('login')
-    .description('request a key for 90 days in a browser; deploy --url then uses it')
     .option('--url <url>', 'API of the platform; default: the one on this machine')
     .option('--json', 'as one JSON object')
     .action(async ({ url, json }: LoginOptions) => {
@@ -47,9 +46,11 @@ export function loginCommand(program: Command): void {
           : `Signed in to ${baseUrl} as ${login.email} until ${login.expiresAt.slice(0, 10)}.`,
       )
     })
+}
+
+export function logoutCommand(program: Command): void {
   program
     .command('logout')
-    .description('remove the key of berth login from this machine')
     .option('--url <url>', 'API of the platform; default: the one on this machine')
     .action(async ({ url }: LoginOptions) => {
       const baseUrl = url ?? (await withInstallation(async ({ config }) => config.urls.base))

@@ -11,7 +11,6 @@ const pollMs = 200
 export function logsCommand(program: Command): void {
   program
     .command('logs')
-    .description('the newest log lines of one part, or of all parts')
     .argument('[part]', 'postgres, temporal, proxy, api, worker, host, supervisor, ...')
     .option('-f, --follow', 'print new lines as they arrive, until Ctrl-C')
     .action(async (part: string | undefined, { follow }: { follow?: boolean }) => {

@@ -25,7 +25,7 @@ interface InvoiceOptions {
 }
 
 export function mailCommand(program: Command): void {
-  const mail = program.command('mail').description('mail to owners of applications')
+  const mail = program.command('mail')
   mail
     .command('list')
     .description('mail that waits or has failed, with the reason')

@@ -13,9 +13,15 @@ const program = new Command('berth')
   .showHelpAfterError()
   .addHelpText('after', '\nData is in the folder that BERTH_DATA names, otherwise in data/ of the checkout.')
 
-const [given = ''] = process.argv.slice(2)
-const wanted = Object.hasOwn(verbs, given) ? [verbs[given]!] : [...new Set(Object.values(verbs))]
-for (const add of await Promise.all(wanted.map(load => load()))) add(program)
+const [first = '', second = ''] = process.argv.slice(2)
+const given = first === 'help' ? second : first
+if (Object.hasOwn(verbs, given)) (await verbs[given]!.load())(program)
+else {
+  // The list of commands takes their names and descriptions alone.
+  for (const name of Object.keys(verbs)) program.command(name)
+  program.configureHelp({ subcommandTerm: command => command.name() })
+}
+for (const command of program.commands) command.description(verbs[command.name()]!.description)
 
 guardTerminal(console)
 program.parseAsync().then(

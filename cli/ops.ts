@@ -29,9 +29,7 @@ interface ListOptions {
 }
 
 export function opsCommand(program: Command): void {
-  const ops = program
-    .command('ops')
-    .description('operations of applications and databases: why one waits or failed; retry and cancel')
+  const ops = program.command('ops')
   ops
     .command('list', { isDefault: true })
     .description('the newest operations')

@@ -7,7 +7,6 @@ import { columns } from './terminal/terminal.ts'
 export function plansCommand(program: Command): void {
   program
     .command('plans')
-    .description('what each plan grants, in the order of downgrades')
     .option('--json', 'in the format of the setting PLANS_FILE')
     .action(({ json }: { json?: boolean }) => {
       const plans = plansOf(loadInstallation(process.env).config)

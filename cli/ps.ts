@@ -6,7 +6,6 @@ import { columns } from './terminal/terminal.ts'
 export function psCommand(program: Command): void {
   program
     .command('ps')
-    .description('the running processes of the platform')
     .option('--json', 'as a JSON array of {name, pid}')
     .action(({ json }: { json?: boolean }) => {
       const processes = runningProcesses(`${ownDataDir(process.env)}/run`).map(({ name, pid }) => ({ name, pid }))

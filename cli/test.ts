@@ -26,7 +26,6 @@ const checks = [
 export function testCommand(program: Command): void {
   program
     .command('test')
-    .description('run every check and test, with the services that they need; ends with "N passed, N failed"')
     .argument('[files...]', 'test files; default: all')
     .option('--long', 'run the long soak and chaos tests instead')
     .option('--allow-unstable', 'count a file that fails in the whole run and passes alone as passed, and name it')

@@ -28,7 +28,6 @@ const reviveEveryMs = 2000
 export function upCommand(program: Command): void {
   program
     .command('up')
-    .description('start the platform, and install what is missing')
     .option('-d, --detach', 'run in the background')
     .option('--adopt', 'make the data folder and object store belong to the database, after moving them on purpose')
     .option('--ai', 'also run a toy language model, for trying out the AI gateway; installs 180 MB into a cache once')

@@ -35,7 +35,7 @@ interface CreateOptions {
 const localeList = mailLocales.join(', ')
 
 export function usersCommand(program: Command): void {
-  const users = program.command('users').description('accounts')
+  const users = program.command('users')
   users
     .command('create')
     .description('create an account with a full-access key and a session')

@@ -1,11 +1,12 @@
 // Prepares a checkout: packages once per lock file, compiled sources once per change. All its output goes to stderr,
 // so that `berth info --json` stays clean.
 import { spawn, spawnSync } from 'node:child_process'
-import { closeSync, existsSync, ftruncateSync, openSync, readFileSync, statSync, writeSync } from 'node:fs'
+import { closeSync, existsSync, ftruncateSync, openSync, statSync, writeSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
-import { build, sourceHash } from './build.mjs'
+import { build } from './build.mjs'
+import { isCompiled, isReady, packagesInstalled, readText } from './ready.mjs'
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)))
 const lockPath = join(root, '.prepare.lock')
@@ -18,14 +19,14 @@ const seconds = since => `${Math.round((Date.now() - since) / 1000)} s`
 /** Functions that end the work in progress, which must not outlive us. */
 const inProgress = new Set()
 
-if (!ready()) {
+if (!isReady(root)) {
   for (const [name, code] of Object.entries(endings)) process.on(name, () => stop(code))
   try {
     assertOwner()
     const lockFile = await lock()
     try {
-      if (!packagesInstalled()) await installPackages(lockFile)
-      if (!compiled()) await compile(lockFile)
+      if (!packagesInstalled(root)) await installPackages(lockFile)
+      if (!isCompiled(root)) await compile(lockFile)
     } finally {
       closeSync(lockFile)
     }
@@ -58,21 +59,6 @@ function userName(uid) {
   return line ? `the user ${line.split(':')[0]}` : `the user with the id ${uid}`
 }
 
-function ready() {
-  return packagesInstalled() && compiled()
-}
-
-/** npm records at the end what it installed; the files are checked too, since two concurrent installs leave a record without them. */
-function packagesInstalled() {
-  const wanted = readJson(join(root, 'package-lock.json'))?.packages ?? {}
-  const present = readJson(join(root, 'node_modules/.package-lock.json'))?.packages
-  if (!present) return false
-  return Object.entries(wanted).every(([path, entry]) => {
-    if (path === '' || entry.optional || entry.link) return true
-    return present[path]?.version === entry.version && existsSync(join(root, path, 'package.json'))
-  })
-}
-
 async function installPackages(lockFile) {
   write(lockFile, 'installing packages')
   say('Installing packages from the lock file (once; this can take a few minutes) ...')
@@ -80,16 +66,12 @@ async function installPackages(lockFile) {
   const args = ['ci', '--no-audit', '--no-fund', '--no-update-notifier', '--loglevel=error']
   for (let attempt = 1; ; attempt++) {
     const code = await run(existsSync(npm) ? npm : 'npm', args, 'still installing packages', lockFile)
-    if (code === 0 && packagesInstalled()) break
+    if (code === 0 && packagesInstalled(root)) break
     if (attempt === 3)
       throw new Error('npm ci failed three times; see its messages above. Run the same command again to continue.')
     say(`npm ci exited with ${code}; trying again ...`)
   }
   say('Packages are installed.')
-}
-
-function compiled() {
-  return readText(join(root, 'dist/.source-hash')) === sourceHash(root)
 }
 
 async function compile(lockFile) {
@@ -155,22 +137,6 @@ function tryLock(file) {
 function write(lockFile, activity) {
   ftruncateSync(lockFile)
   writeSync(lockFile, `process ${process.pid}, ${activity}`)
-}
-
-function readText(path) {
-  try {
-    return readFileSync(path, 'utf8')
-  } catch {
-    return null
-  }
-}
-
-function readJson(path) {
-  try {
-    return JSON.parse(readFileSync(path, 'utf8'))
-  } catch {
-    return null
-  }
 }
 
 function say(line) {

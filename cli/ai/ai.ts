@@ -22,10 +22,7 @@ Limit a key: berth keys create --user <user> --scopes ai:chat --ai-tokens-per-da
 
 /** `berth ai`. */
 export function aiCommand(program: Command): void {
-  const ai = program
-    .command('ai')
-    .description('the AI gateway: its language models, calls in flight, tokens used')
-    .addHelpText('after', help)
+  const ai = program.command('ai').addHelpText('after', help)
   ai.command('usage')
     .description('tokens, requests and refusals by day (UTC) and account')
     .option('--user <user>', 'only those of an account, by key: id or e-mail address')

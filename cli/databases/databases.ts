@@ -42,10 +42,7 @@ The URL has the password, so it is never printed. Nothing is restarted: the appl
 After the owner has reset the password, attach the database again.`
 
 export function databasesCommand(program: Command): void {
-  const databases = program
-    .command('databases')
-    .description('databases that accounts rent: what runs, what is wrong with one, and what operators do to them')
-    .addHelpText('after', help)
+  const databases = program.command('databases').addHelpText('after', help)
   databases
     .command('list', { isDefault: true })
     .description('every database, newest first: owner, engine, place, state, end of its certificate')

@@ -31,10 +31,7 @@ Examples:
 
 /** `berth domains`. */
 export function domainsCommand(program: Command): void {
-  const domains = program
-    .command('domains')
-    .description('custom domains of accounts: proof, certificates, and what one waits for')
-    .addHelpText('after', help)
+  const domains = program.command('domains').addHelpText('after', help)
   domains
     .command('list', { isDefault: true })
     .description('every host name: owner, applications, state, next look')
@@ -63,7 +60,7 @@ export function domainsCommand(program: Command): void {
 
 /** `berth certificates`. */
 export function certificatesCommand(program: Command): void {
-  const certificates = program.command('certificates').description('certificates of host names')
+  const certificates = program.command('certificates')
   certificates
     .command('root')
     .description(

@@ -1,6 +1,16 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { chownSync, cpSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import {
+  chownSync,
+  cpSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs'
 import { join } from 'node:path'
 import test, { type ExecutionContext } from 'ava'
 import { comesTrue } from '../../kit/comes-true.ts'
@@ -12,7 +22,8 @@ const compiler = `const fs = require('node:fs')
 fs.appendFileSync('started.txt', process.pid + '\\n')
 const out = process.argv[process.argv.indexOf('--outDir') + 1]
 fs.mkdirSync(out, { recursive: true })
-fs.writeFileSync(out + '/half', '')
+fs.mkdirSync(out + '/cli')
+fs.writeFileSync(out + '/cli/main.js', 'process.stderr.write(process.argv.slice(2).join(" "))')
 setInterval(() => fs.existsSync('go') && process.exit(0), 20)
 `
 
@@ -21,7 +32,8 @@ function checkout(t: ExecutionContext): string {
   const folder = ownFolder(t)
   const files = { 'package-lock.json': '{"packages":{}}', 'tsconfig.json': '{}', 'tsconfig.build.json': '{}' }
   for (const name of ['scripts', 'node_modules/typescript/bin']) mkdirSync(join(folder, name), { recursive: true })
-  for (const name of ['prepare.mjs', 'build.mjs']) cpSync(`scripts/${name}`, join(folder, 'scripts', name))
+  for (const name of ['berth.mjs', 'ready.mjs', 'prepare.mjs', 'build.mjs'])
+    cpSync(`scripts/${name}`, join(folder, 'scripts', name))
   for (const [name, text] of Object.entries(files)) writeFileSync(join(folder, name), text)
   writeFileSync(join(folder, 'node_modules/.package-lock.json'), '{"packages":{}}')
   writeFileSync(join(folder, 'node_modules/typescript/bin/tsc'), compiler)
@@ -34,8 +46,12 @@ interface Running {
   ended: Promise<unknown[]>
 }
 
-function prepare(t: ExecutionContext, folder: string, options: { uid?: number } = {}): Running {
-  const child = spawn(process.execPath, [join(folder, 'scripts/prepare.mjs'), 'up'], {
+const prepare = (t: ExecutionContext, folder: string, options: { uid?: number } = {}) =>
+  run(t, folder, 'prepare', options)
+
+/** A script of the checkout with the words `up --detach`. */
+function run(t: ExecutionContext, folder: string, script: string, options: { uid?: number } = {}): Running {
+  const child = spawn(process.execPath, [join(folder, `scripts/${script}.mjs`), 'up', '--detach'], {
     cwd: folder,
     stdio: ['ignore', 'ignore', 'pipe'],
     ...options,
@@ -103,6 +119,41 @@ for (const [name, code] of [
     writeFileSync(join(folder, 'go'), '')
     t.is((await prepare(t, folder).ended)[0], 0)
   })
+
+test('a command prepares first and runs in the process that was started; files that only look new compile nothing', async t => {
+  const folder = checkout(t)
+  const source = join(folder, 'lib/one.ts')
+  mkdirSync(join(folder, 'lib'))
+  const write = (text: string) => {
+    writeFileSync(source, text)
+    utimesSync(source, 1000, 1000)
+  }
+  write('one')
+  writeFileSync(join(folder, 'go'), '')
+  const command = async () => {
+    const { ended, output } = run(t, folder, 'berth')
+    const [code] = await ended
+    return [code, output().split('\n').at(-1), compilers(folder).length]
+  }
+  t.deepEqual(await command(), [0, 'up --detach', 1])
+  t.deepEqual(await command(), [0, 'up --detach', 1])
+  write('one')
+  t.deepEqual(await command(), [0, 'up --detach', 1], 'written again, the same')
+  write('two')
+  t.deepEqual(await command(), [0, 'up --detach', 2], 'as long as before, and with the same time')
+  rmSync(source)
+  t.deepEqual(await command(), [0, 'up --detach', 3])
+})
+
+test('a signal ends a command that still prepares, with the exit code of the preparation', async t => {
+  const folder = checkout(t)
+  const { child, ended, output } = run(t, folder, 'berth')
+  await comesTrue(() => compilers(folder).length === 1)
+  child.kill('SIGTERM')
+  t.deepEqual((await ended)[0], 143, output())
+  await comesTrue(() => !existsSync(`/proc/${compilers(folder)[0]}`))
+  t.deepEqual(leftovers(folder), [])
+})
 
 test('an unprepared checkout of another user is reported, with the user who can prepare it', async t => {
   demandRoot()
