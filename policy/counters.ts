@@ -40,13 +40,9 @@ export function countersOf(endpoint: string, rows: readonly Limit[], who: Counte
   const budget = { perSeconds: 60, blockSeconds: who.budgetBlockSeconds, code: 'RATE_LIMIT' } as const
   const planLimit = who.user?.plan.requestsPerMinute ?? 0
   if (who.user) counters.push({ key: `budget/${who.user.id}`, allow: scaled(planLimit), ...budget })
-  // The limit of an address is at least that of the calling account's plan.
-  if (who.outsideAddress)
-    counters.push({
-      key: `outside/${who.outsideAddress}`,
-      allow: scaled(Math.max(outsidePerMinute, planLimit)),
-      ...budget,
-    })
+  // A larger plan has its own budget alone: everyone behind an address shares its counter, and one limit.
+  if (who.outsideAddress && planLimit <= outsidePerMinute)
+    counters.push({ key: `outside/${who.outsideAddress}`, allow: scaled(outsidePerMinute), ...budget })
   return counters.length > 1 ? counters.sort((a, b) => (a.key < b.key ? -1 : 1)) : counters
 }
 

@@ -69,11 +69,14 @@ export function authenticator(options: AuthenticatorOptions): Authenticate {
     throw new ApiError('ACCESS_DENIED')
   }
 
-  async function bySession(credential: string): Promise<Caller> {
+  async function bySession(credential: string, address: string): Promise<Caller> {
+    const now = Date.now()
     const session = await readSession(sessionSecret, credential)
-    const user = session && (await findUserBySession(db, session.id, session.userId))
-    if (!user) throw new ApiError('ACCESS_DENIED')
-    return callerOf(user, 'session', plans)
+    const mayBeLive = session && !guesses.refuses(address, session.id, now)
+    const user = mayBeLive ? await findUserBySession(db, session.id, session.userId) : undefined
+    if (user) return callerOf(user, 'session', plans)
+    guesses.miss(address, session?.id, now)
+    throw new ApiError('ACCESS_DENIED')
   }
 
   async function byUploadToken(credential: string, address: string): Promise<Caller> {
@@ -94,7 +97,7 @@ export function authenticator(options: AuthenticatorOptions): Authenticate {
     const caller = isUploadToken(credential)
       ? byUploadToken(credential, address)
       : credential.includes('.')
-        ? bySession(credential)
+        ? bySession(credential, address)
         : byKey(credential, address)
     const generation = cached
     generation.set(credential, caller)

@@ -19,10 +19,16 @@ function refusalOf(counters: readonly Counter[], standings: readonly CounterStat
     if (!blocked && standing.used <= counter.allow) continue
     const startsBlock = !blocked && counter.blockSeconds > 0
     const waitMs = blocked ? standing.blocked_ms : startsBlock ? counter.blockSeconds * 1000 : standing.window_ms
-    if (!worst || counter.code === 'RATE_LIMIT' || (worst.counter.code !== 'RATE_LIMIT' && waitMs > worst.waitMs))
-      worst = { counter, waitMs, startsBlock }
+    const refusal = { counter, waitMs, startsBlock }
+    if (!worst || outranks(refusal, worst)) worst = refusal
   }
   return worst
+}
+
+/** Of two refusals the one that the caller is told: a budget first, then the longer wait. */
+function outranks(one: Refusal, other: Refusal): boolean {
+  const [isBudget, otherIsBudget] = [one, other].map(({ counter }) => counter.code === 'RATE_LIMIT')
+  return isBudget === otherIsBudget ? one.waitMs > other.waitMs : isBudget!
 }
 
 /** Counts the requests of one process. */

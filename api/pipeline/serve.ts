@@ -7,7 +7,7 @@ import { failure, JsonText, plainJson, type Reply, streamed, success, toApiError
 import type { Services } from '../services.ts'
 import { accessOf, reauthenticate } from './access.ts'
 import { audit } from './audit.ts'
-import { callerFor } from './authenticate.ts'
+import { type Caller, callerFor } from './authenticate.ts'
 import { checkCaptcha } from './captcha.ts'
 import { crossOriginHeaders } from './cross-origin.ts'
 import { withinDeadline } from './deadline.ts'
@@ -54,14 +54,25 @@ async function admit(endpoint: Endpoint, exchange: Exchange, services: Services)
     return {}
   }
   const caller = await callerFor(endpoint, exchange, services)
-  if (!endpoint.beforeCaptcha) await checkCaptcha(services, caller, exchange.address)
-  const access = await accessOf(auth, exchange, services, caller).catch(async refusal => {
+  const access = await permitted(endpoint, exchange, services, caller, auth).catch(async refusal => {
     await count(endpoint, exchange, services, { caller }, [])
     throw refusal
   })
   const admission = { ...access, caller }
   await count(endpoint, exchange, services, admission)
   return admission
+}
+
+/** Throws CAPTCHA_REQUIRED, or the refusal of `accessOf`. */
+async function permitted(
+  { beforeCaptcha }: Endpoint,
+  exchange: Exchange,
+  services: Services,
+  caller: Caller,
+  auth: Exclude<Endpoint['auth'], 'public'>,
+) {
+  if (!beforeCaptcha) await checkCaptcha(services, caller, exchange.address)
+  return accessOf(auth, exchange, services, caller)
 }
 
 /** A refused request counts against the budget only (`rows` empty), an admitted one also against the endpoint's own limits. */

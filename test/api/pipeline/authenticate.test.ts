@@ -160,4 +160,17 @@ test('a caller that keeps trying dead keys is refused without a lookup, and a va
   t.is((await api().as(ana.key).get('/v2/users/me')).status, 200)
 })
 
+test('a caller that keeps trying ended sessions is refused without a lookup, and its new session works', async t => {
+  const undo: (() => Promise<unknown>)[] = []
+  const { db } = api()
+  const own = await openApiFor({ db, url: db.client.config.connection.connectionString }, {}, undo)
+  const [ana, bob] = [await own.makeUser(), await own.makeUser()]
+  await revokeSession(db, ana.sessionId)
+  for (let i = 0; i < 25; i++) t.is((await own.as(ana.session).get('/v2/users/me')).status, 401)
+  await db('sessions').where({ id: ana.sessionId }).update({ revoked_at: null })
+  t.is((await own.as(ana.session).get('/v2/users/me')).status, 401)
+  t.is((await own.as(bob.session).get('/v2/users/me')).status, 200)
+  for (const step of undo.reverse()) await step()
+})
+
 const now = (): number => Math.floor(Date.now() / 1000)

@@ -50,6 +50,13 @@ test('a session from a country with a captcha must solve one; API keys and other
   t.is(await me(ana.session, '203.0.113.8'), '403 CAPTCHA_REQUIRED', 'it counts for the address that solved it')
 })
 
+test('requests that still need a captcha count against the budget of the account, and nothing else', async t => {
+  const ana = await api().makeUser()
+  for (let n = 0; n < 3; n++) t.is(await me(ana.session), '403 CAPTCHA_REQUIRED')
+  const counted = await api().db('rate_limits').whereLike('key', `%${ana.id}%`).select('key', 'used')
+  t.deepEqual(counted, [{ key: `budget/${ana.id}`, used: 3 }])
+})
+
 test('a captcha counts for one session only, and once', async t => {
   const [ana, bob] = [await api().makeUser(), await api().makeUser()]
   const answer = provider.solve()

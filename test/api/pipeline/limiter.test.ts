@@ -1,5 +1,8 @@
 import test from 'ava'
+import { Limiter } from '../../../api/pipeline/limiter.ts'
 import { sweepCounters } from '../../../db/limits.ts'
+import type { Counter } from '../../../policy/counters.ts'
+import type { ApiError } from '../../../policy/errors.ts'
 import { openApiFor, testApi } from '../../kit/actors/api.ts'
 import { testDatabase } from '../../kit/servers/database.ts'
 
@@ -100,6 +103,36 @@ test.serial('addresses outside the platform have 300 requests a minute each', as
   const outside = await openApiFor(await shared, { scale: 0.01, services: () => ({ isInside: () => false }) }, undo)
   t.deepEqual(await statuses(4, () => outside.as(undefined).get('/v2/service/status')), [200, 200, 200, 429])
   for (const step of undo.reverse()) await step()
+})
+
+test.serial('a large plan keeps its requests when others behind its address have used up theirs', async t => {
+  const undo: (() => Promise<unknown>)[] = []
+  const outside = await openApiFor(await shared, { scale: 0.01, services: () => ({ isInside: () => false }) }, undo)
+  const large = await outside.makeUser({ plan: 'enterprise-96' })
+  const me = () => outside.as(large).get('/v2/users/me')
+  await outside.db('rate_limits').delete()
+  t.deepEqual(await statuses(8, me), Array(8).fill(200))
+  const others = () => outside.as(undefined).get('/v2/service/status')
+  t.deepEqual(await statuses(4, others), [200, 200, 200, 429], 'they have all of their own')
+  t.deepEqual(await statuses(5, me), [200, 200, 200, 200, 429], 'its 12, whatever the others did')
+  for (const step of undo.reverse()) await step()
+})
+
+test.serial('of two budgets the caller is told the longer wait, and of a budget and a limit the budget', async t => {
+  const limiter = new Limiter(api().db)
+  const counter = (key: string, blockSeconds: number, code: 'RATE_LIMIT' | 'KEEP_CALM') =>
+    ({ key, allow: 1, perSeconds: 60, blockSeconds, code }) as const
+  const waitOf = async (...counters: Counter[]) => {
+    await limiter.admit(counters)
+    const refusal = await t.throwsAsync<ApiError>(limiter.admit(counters))
+    return [refusal.code, refusal.retryAfterSeconds]
+  }
+  const [long, short] = [counter('a-budget', 1700, 'RATE_LIMIT'), counter('b-budget', 20, 'RATE_LIMIT')]
+  t.deepEqual(await waitOf(long, short), ['RATE_LIMIT', 1700])
+  t.deepEqual(await waitOf(counter('c-limit', 5000, 'KEEP_CALM'), counter('d-budget', 20, 'RATE_LIMIT')), [
+    'RATE_LIMIT',
+    20,
+  ])
 })
 
 test.serial('an IPv6 network counts as one address', async t => {
