@@ -1,4 +1,3 @@
-import { z } from 'zod'
 import { aiFailureTypes } from '../../policy/ai/ai-refusal.ts'
 import { catalogueEntry, codeOn, type ErrorCode, shownCode, unexpectedStatus } from '../../policy/errors.ts'
 import { commonErrors, type Endpoint } from './endpoint.ts'
@@ -106,22 +105,30 @@ function refusals(endpoint: Endpoint): Record<string, Json> {
       status,
       {
         description: group.map(code => `${shownCode(wire, code)}: ${catalogueEntry(code, wire)[1]}`).join(' '),
-        content: jsonOf(schemaOf(wire === 'ai' ? aiRefusal(group) : refusal(group), 'output')),
+        content: jsonOf(wire === 'ai' ? aiRefusal(group) : refusal(group)),
       },
     ]),
   )
 }
 
-const aiRefusal = (codes: ErrorCode[]) =>
-  z.object({
-    error: z.object({
-      message: z.string(),
-      type: z.enum(aiFailureTypes),
-      code: z.enum(codes.map(code => shownCode('ai', code))),
+const aiRefusal = (codes: ErrorCode[]): Json =>
+  objectOf({
+    error: objectOf({
+      message: { type: 'string' },
+      type: { type: 'string', enum: aiFailureTypes },
+      code: { type: 'string', enum: codes.map(code => shownCode('ai', code)) },
     }),
   })
 
-const refusal = (codes: ErrorCode[]) =>
-  z.object({ status: z.literal('error'), code: z.enum(codes), message: z.string().optional() })
+const refusal = (codes: ErrorCode[]): Json => ({
+  ...objectOf({
+    status: { type: 'string', const: 'error' },
+    code: { type: 'string', enum: codes },
+    message: { type: 'string' },
+  }),
+  required: ['status', 'code'],
+})
+
+const objectOf = (properties: Json): Json => ({ type: 'object', properties, required: Object.keys(properties) })
 
 const jsonOf = (schema: Json): Json => ({ 'application/json': { schema } })

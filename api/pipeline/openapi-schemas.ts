@@ -10,13 +10,15 @@ interface Form {
 
 /**
  * JSON Schema of a zod schema. `openapi` in the meta of a field, a JSON or zod schema, replaces the field's own; an object with
- * `choices` must match one form of each. No meta leaks as a keyword.
+ * `choices` must match one form of each. No meta leaks as a keyword. An answer may gain fields (contract 1.9), so its objects are open
+ * unless they are declared as strict.
  */
 export function schemaOf(schema: z.ZodType, io: 'input' | 'output'): Json {
   const { $schema: _, ...json } = z.toJSONSchema(schema, {
     io,
     unrepresentable: 'any',
-    override({ jsonSchema }) {
+    override({ zodSchema, jsonSchema }) {
+      if (io === 'output' && !isStrict(zodSchema)) delete jsonSchema.additionalProperties
       const { openapi, choices, ...rest } = jsonSchema as Json & { openapi?: Json | z.ZodType; choices?: Form[][] }
       const shown = choices ? completed(rest, choices) : shownAs(openapi, io)
       if (!shown) return
@@ -26,6 +28,8 @@ export function schemaOf(schema: z.ZodType, io: 'input' | 'output'): Json {
   })
   return json
 }
+
+const isStrict = ({ _zod }: z.core.$ZodTypes): boolean => _zod.def.type !== 'object' || _zod.def.catchall !== undefined
 
 function shownAs(openapi: Json | z.ZodType | undefined, io: 'input' | 'output'): Json | undefined {
   return openapi instanceof z.ZodType ? schemaOf(openapi, io) : openapi

@@ -36,11 +36,16 @@ export const blobApi: Described = {
   wire: 'blob',
 }
 
-/** The endpoint of an API's document, which is generated once from the endpoint table; supports ETag and 304. */
+/**
+ * The endpoint of an API's document; supports ETag and 304. The document is generated from the endpoint table for the first request:
+ * most processes never serve one, and would start later.
+ */
 export function openApi(endpoints: readonly Endpoint[], baseUrl: string, api = managementApi): Endpoint {
-  const body = JSON.stringify(openApiDocument(endpoints, baseUrl, api))
-  const etag = `"${createHash('sha256').update(body).digest('base64url').slice(0, 27)}"`
-  const headers = { ETag: etag, 'Cache-Control': 'public, max-age=300' }
+  let generated: ReturnType<typeof generate> | undefined
+  const generate = () => {
+    const body = JSON.stringify(openApiDocument(endpoints, baseUrl, api))
+    return { body, etag: `"${createHash('sha256').update(body).digest('base64url').slice(0, 27)}"` }
+  }
   return endpoint({
     name: 'openapi',
     method: 'GET',
@@ -50,6 +55,9 @@ export function openApi(endpoints: readonly Endpoint[], baseUrl: string, api = m
     auth: 'public',
     envelope: false,
     async handle({ exchange }) {
+      generated ??= generate()
+      const { body, etag } = generated
+      const headers = { ETag: etag, 'Cache-Control': 'public, max-age=300' }
       const tags = exchange.request.headers['if-none-match']?.split(',').map(tag => tag.trim().replace(/^W\//, ''))
       if (tags?.some(tag => tag === etag || tag === '*')) return { status: 304, headers }
       return { status: 200, headers: { 'Content-Type': 'application/json; charset=utf-8', ...headers }, body }

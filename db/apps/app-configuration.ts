@@ -53,7 +53,7 @@ export interface Adoption {
 
 /**
  * Gives an application the configuration of a deployment, and stores the replaced one for `revertConfig`. Succeeds without a change
- * when it was adopted already, or the deployment has none. Throws INSUFFICIENT_MEMORY (plan), FAILED_CLUSTER_SELECTION (host), and
+ * when it was adopted already, or the deployment has none. Throws INSUFFICIENT_MEMORY (plan), CLUSTER_SELECTION_FAILED (host), and
  * what `assertKeepsAddress` throws.
  */
 export async function adoptConfig(db: Db, { deploymentId, plans, diskMbPer256Mb }: Adoption): Promise<void> {
@@ -105,6 +105,6 @@ async function reserveMore(
   const host = (await lockCapacities(trx, diskMbPer256Mb)).find(candidate => candidate.id === app.host_id)
   const moreDisk = diskMbFor(memoryMb, diskMbPer256Mb) - diskMbFor(app.ram_mb, diskMbPer256Mb)
   if (!host || host.memoryMb - host.reservedMemoryMb < more || host.diskMb - host.reservedDiskMb < moreDisk) {
-    throw new ApiError('FAILED_CLUSTER_SELECTION', `The host ${app.host_id} has no room for ${more} MB more.`)
+    throw new ApiError('CLUSTER_SELECTION_FAILED', `The host ${app.host_id} has no room for ${more} MB more.`)
   }
 }

@@ -1,7 +1,7 @@
 import { type Plans, planOf } from '../../policy/accounts/plans.ts'
 import type { AppConfigFile } from '../../policy/apps/app-config.ts'
 import { diskMbFor } from '../../policy/apps/sizes.ts'
-import { ApiError } from '../../policy/errors.ts'
+import { ApiError, type ErrorCode } from '../../policy/errors.ts'
 import { placeApp } from '../../policy/hosts/placement.ts'
 import { newAppId } from '../../policy/ids.ts'
 import { accountCaps } from '../../policy/request-caps.ts'
@@ -49,8 +49,15 @@ export async function createApp(db: Db, creation: AppCreation): Promise<CreatedA
     return await transaction(db, trx => create(trx, creation))
   } catch (error) {
     if (sqlState(error) === '23505') throw new ApiError('SUBDOMAIN_TAKEN')
-    throw error
+    const name = error instanceof ApiError && namesOfCreation[error.code]
+    throw name ? new ApiError(name, error.message) : error
   }
+}
+
+/** A creation alone sends the older names of these refusals (contract 10.2). */
+const namesOfCreation: Partial<Record<ErrorCode, ErrorCode>> = {
+  INSUFFICIENT_MEMORY: 'FEW_MEMORY',
+  CLUSTER_SELECTION_FAILED: 'FAILED_CLUSTER_SELECTION',
 }
 
 async function create(trx: Db, creation: AppCreation): Promise<CreatedApp> {
@@ -91,19 +98,19 @@ export interface MemoryRequest {
   plans: Plans
 }
 
-/** Locks the owner, and throws FEW_MEMORY unless the plan has enough memory left. */
+/** Locks the owner, and throws INSUFFICIENT_MEMORY unless the plan has enough memory left. */
 export async function reserveMemory(trx: Db, { ownerId, plans, memoryMb }: MemoryRequest): Promise<void> {
   const owner: UserRow = await trx('users').where({ id: ownerId }).forUpdate().first()
   const freeMb = planOf(plans, owner, new Date()).plan.memoryMb - (await usedMemoryMb(trx, ownerId))
   if (freeMb < accountCaps.minFreeMemoryMb || freeMb < memoryMb) {
     throw new ApiError(
-      'FEW_MEMORY',
+      'INSUFFICIENT_MEMORY',
       `The plan has ${Math.max(0, freeMb)} MB left; the application asks for ${memoryMb} MB.`,
     )
   }
 }
 
-/** A host with room; locks all hosts. Throws FAILED_CLUSTER_SELECTION or CLUSTER_MAINTENANCE_TRY_LATER. */
+/** A host with room; locks all hosts. Throws CLUSTER_SELECTION_FAILED or CLUSTER_MAINTENANCE_TRY_LATER. */
 export async function chooseHost(trx: Db, memoryMb: number, diskMbPer256Mb: number): Promise<string> {
   const capacities = await hosts.lockCapacities(trx, diskMbPer256Mb)
   const placement = placeApp(capacities, { memoryMb, diskMb: diskMbFor(memoryMb, diskMbPer256Mb) })

@@ -25,7 +25,7 @@ export interface RestoreRequest {
 /**
  * Stores a restore: an operation, and a deployment whose files come from the snapshot. An application whose host was forgotten is moved
  * to another one. Throws APP_NOT_FOUND (also while it is being deleted), RESTORE_IN_PROGRESS, SNAPSHOT_IN_PROGRESS and
- * SNAPSHOT_NOT_FOUND; with a new host also FEW_MEMORY, FAILED_CLUSTER_SELECTION, CLUSTER_MAINTENANCE_TRY_LATER, and CLUSTER_UNAVAILABLE
+ * SNAPSHOT_NOT_FOUND; with a new host also INSUFFICIENT_MEMORY, CLUSTER_SELECTION_FAILED, CLUSTER_MAINTENANCE_TRY_LATER, and CLUSTER_UNAVAILABLE
  * until all operations on the lost host have ended. Resolves to the operation's id.
  */
 export async function queueRestore(db: Db, request: RestoreRequest): Promise<{ id: string }> {

@@ -16,7 +16,7 @@ export interface Need {
 
 export type Placement =
   | { ok: true; hostId: string }
-  | { ok: false; code: 'CLUSTER_MAINTENANCE_TRY_LATER' | 'FAILED_CLUSTER_SELECTION' }
+  | { ok: false; code: 'CLUSTER_MAINTENANCE_TRY_LATER' | 'CLUSTER_SELECTION_FAILED' }
 
 /**
  * The host with the most free memory among those with enough room. Draining and unreachable hosts are never chosen; when there are only
@@ -26,7 +26,7 @@ export function placeApp(hosts: readonly HostCapacity[], need: Need): Placement 
   const available = hosts.filter(acceptsMore)
   if (available.length === 0) return { ok: false, code: 'CLUSTER_MAINTENANCE_TRY_LATER' }
   const best = roomiest(available, need)
-  return best ? { ok: true, hostId: best.id } : { ok: false, code: 'FAILED_CLUSTER_SELECTION' }
+  return best ? { ok: true, hostId: best.id } : { ok: false, code: 'CLUSTER_SELECTION_FAILED' }
 }
 
 /** Whether anything new may be placed on a host. */

@@ -35,7 +35,7 @@ const resizeCodes = [
   'ACTION_FAILED',
 ] as const satisfies readonly ErrorCode[]
 
-/** Contract 12.8: the name changes at once; memory is answered when the database has it. */
+/** Contract 12.8: a name alone changes at once; memory is answered when the database has it, and a name with it changes then. */
 export const updateDatabase = endpoint({
   name: 'databases.update',
   method: 'PATCH',
@@ -66,13 +66,13 @@ export const updateDatabase = endpoint({
     await runDatabaseCommand(call, services, {
       kind: 'resize',
       input: { ramMb },
-      async alongside(trx) {
-        await reserveMoreMemory(trx, { database, ramMb, plans, diskMbPer256Mb: config.host.diskMbPer256Mb })
-        if (name) await renameDatabase(trx, database.id, name)
-      },
+      alongside: trx =>
+        reserveMoreMemory(trx, { database, ramMb, plans, diskMbPer256Mb: config.host.diskMbPer256Mb }),
       failure: 'ACTION_FAILED',
       codes: resizeCodes,
     })
+    // Last: an update that is refused changes nothing.
+    await rename()
   },
 })
 

@@ -54,8 +54,8 @@ export const restoreApp = endpoint({
     'SNAPSHOT_IN_PROGRESS',
     'RESTORE_IN_PROGRESS',
     'CLUSTER_UNAVAILABLE',
-    'FEW_MEMORY',
-    'FAILED_CLUSTER_SELECTION',
+    'INSUFFICIENT_MEMORY',
+    'CLUSTER_SELECTION_FAILED',
     'CLUSTER_MAINTENANCE_TRY_LATER',
   ],
   async handle({ app, caller, body, exchange }, services) {

@@ -107,3 +107,22 @@ test('the endpoints that grant roles document what a deploying role can access',
   const reported = JSON.stringify(openApiDocument(endpoints, 'http://x'))
   t.is(reported.match(/From `maintain` up a member may deploy code, which can read the variables/g)?.length, 2)
 })
+
+test('answers may gain fields: none of their objects is closed but the empty one', t => {
+  const document = openApiDocument(endpoints, 'http://x')
+  const closed: string[] = []
+  const look = (schema: unknown, place: string): void => {
+    if (typeof schema !== 'object' || schema === null) return
+    const { additionalProperties, properties = {} } = schema as { additionalProperties?: unknown; properties?: object }
+    if (additionalProperties === false && Object.keys(properties).length > 0) closed.push(place)
+    for (const [name, inner] of Object.entries(schema)) look(inner, `${place}/${name}`)
+  }
+  for (const [path, methods] of Object.entries(document.paths as object))
+    for (const [method, operation] of Object.entries(methods as object)) look(operation.responses, `${method} ${path}`)
+  t.deepEqual(closed, [])
+  t.regex(
+    JSON.stringify(document),
+    /"properties":\{\},"additionalProperties":false/,
+    'analytics of a time before the application',
+  )
+})

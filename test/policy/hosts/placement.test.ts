@@ -24,11 +24,11 @@ test('the host with the most free memory is chosen', t => {
 
 test('the last MB may be reserved, one more may not', t => {
   t.true(placeApp([host('a', { reservedMemoryMb: 3584 })], need).ok)
-  t.deepEqual(placeApp([host('a', { reservedMemoryMb: 3585 })], need), { ok: false, code: 'FAILED_CLUSTER_SELECTION' })
+  t.deepEqual(placeApp([host('a', { reservedMemoryMb: 3585 })], need), { ok: false, code: 'CLUSTER_SELECTION_FAILED' })
 })
 
 test('disk is reserved like memory', t => {
-  t.deepEqual(placeApp([host('a', { reservedDiskMb: 97_953 })], need), { ok: false, code: 'FAILED_CLUSTER_SELECTION' })
+  t.deepEqual(placeApp([host('a', { reservedDiskMb: 97_953 })], need), { ok: false, code: 'CLUSTER_SELECTION_FAILED' })
 })
 
 test('draining and unreachable hosts are never chosen; with only such hosts the platform is in maintenance', t => {

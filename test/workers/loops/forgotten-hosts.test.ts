@@ -256,10 +256,10 @@ test.serial('a restore of a lost application gets memory and a host, or fails wi
   await t.throwsAsync(queueRestore(db, wish), { code: 'CLUSTER_MAINTENANCE_TRY_LATER' }, 'no other host')
   const next = `next-${names}`
   await make.host(next, { memoryMb: 256 })
-  await t.throwsAsync(queueRestore(db, wish), { code: 'FAILED_CLUSTER_SELECTION' })
+  await t.throwsAsync(queueRestore(db, wish), { code: 'CLUSTER_SELECTION_FAILED' })
   await make.host(next, { memoryMb: 8192 })
   const small = { ...place, plans: plansOfMemory(256) }
-  await t.throwsAsync(queueRestore(db, { ...wish, place: small }), { code: 'FEW_MEMORY' })
+  await t.throwsAsync(queueRestore(db, { ...wish, place: small }), { code: 'INSUFFICIENT_MEMORY' })
   t.is((await loadApp(db, app.id))?.host_id, hostId)
 
   const unconfirmed = await queueRestore(db, { ...wish, accepting: true })

@@ -155,7 +155,7 @@ test.serial('refused changes have their codes, and change nothing', async t => {
 
 test.serial('a change of memory that fails is answered with its code, and what it reserved is free again', async t => {
   const ana = await api().makeUser({ plan: 'standard-4' })
-  const { id } = await api().makeDatabase(ana)
+  const { id, name } = await api().makeDatabase(ana)
   const failures = [
     ['INVALID_MEMORY', 400],
     ['CONTAINER_INSUFFICIENT_DISK_SPACE', 409],
@@ -164,10 +164,10 @@ test.serial('a change of memory that fails is answered with its code, and what i
   ] as const
   for (const [code, status] of failures) {
     api().databaseLanes.outcome = () => ({ state: 'error', code, message: 'It holds more than that.' })
-    const answer = await patch(ana, id, { ram: 4096 })
+    const answer = await patch(ana, id, { ram: 4096, name: 'large' })
     t.deepEqual(said(answer), [status, code === 'BUILD_FAILED' ? 'ACTION_FAILED' : code])
     if (code !== 'BUILD_FAILED') t.is(answer.body.message, 'It holds more than that.')
-    t.like(await row(id), { ram_mb: 512, reserved_mb: 512 })
+    t.like(await row(id), { ram_mb: 512, reserved_mb: 512, name })
   }
 })
 
