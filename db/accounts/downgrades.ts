@@ -6,7 +6,9 @@ import { newId } from '../../policy/ids.ts'
 import { retentionTimes } from '../../policy/retention.ts'
 import { usedMemoryMb } from '../apps/apps.ts'
 import { type Db, transaction } from '../database.ts'
+import { listGroups } from '../domains/domains.ts'
 import { deleteExpired } from '../expired-rows.ts'
+import { readUsage } from '../objects/blob-usage.ts'
 import { announceOperationEnd } from '../operations/operations.ts'
 import type { UserRow } from './accounts.ts'
 import { queueMail } from './mails.ts'
@@ -162,6 +164,8 @@ async function usageOf(trx: Db, userId: string): Promise<PlanUsage> {
     workspaces: workspaces.length,
     workspaceMembers: rows[0].members ?? 0,
     customDomains: rows[0].domains,
+    balancerGroups: (await listGroups(trx, userId)).length,
+    storedBytes: (await readUsage(trx, userId)).bytes,
   }
 }
 

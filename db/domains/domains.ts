@@ -120,13 +120,18 @@ async function takeFrom(trx: Db, { hostname, owner_id }: DomainRow): Promise<voi
   await queueMail(trx, { userId: owner_id!, template: 'domain-taken', fields: { hostname } })
 }
 
-async function demandGroup(trx: Db, ownerId: string, hostname: string, limit: number): Promise<void> {
-  const groups: { hostname: string; members: number }[] = await trx('apps')
+/** The load balancers of an account: its domains that several applications share. */
+export async function listGroups(db: Db, ownerId: string): Promise<{ hostname: string; members: number }[]> {
+  return db('apps')
     .where({ owner_id: ownerId })
     .whereNotNull('custom_domain')
     .groupBy('custom_domain')
     .havingRaw('count(*) > 1')
-    .select('custom_domain as hostname', trx.raw('count(*)::int as members'))
+    .select('custom_domain as hostname', db.raw('count(*)::int as members'))
+}
+
+async function demandGroup(trx: Db, ownerId: string, hostname: string, limit: number): Promise<void> {
+  const groups = await listGroups(trx, ownerId)
   const own = groups.find(group => group.hostname === hostname)
   if (own && own.members > maxMembers)
     throw new ApiError(

@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { credentialHash } from '../../policy/accounts/credentials.ts'
+import { ApiError } from '../../policy/errors.ts'
 import { newId } from '../../policy/ids.ts'
 import { type SealKeys, seal, unseal } from '../../policy/seal.ts'
 import { type Db, transaction } from '../database.ts'
@@ -21,7 +22,7 @@ export interface WebhookSettings {
 
 /**
  * Creates an application's webhook and resolves to its address, 64 hex. For an existing one it replaces the token, and the secret where
- * one is given; the address stays, and so does the server that the token may be sent to.
+ * one is given; the address stays, and so does the server that the token may be sent to. Throws APP_NOT_FOUND.
  */
 export async function setWebhook(
   db: Db,
@@ -29,7 +30,7 @@ export async function setWebhook(
   { appId, address, token, secret }: WebhookSettings,
 ): Promise<string> {
   const sealed = await transaction(db, async trx => {
-    await afterPushes(trx, appId)
+    if (!(await afterPushes(trx, appId))) throw new ApiError('APP_NOT_FOUND')
     const [row] = await trx('git_webhooks')
       .insert({
         id: newId(),
@@ -52,9 +53,12 @@ export async function setWebhook(
   return unseal(keys, sealed, webhookBinding(appId, 'address'))
 }
 
-/** Waits for pushes that are being stored, which hold the application's row; later ones see what follows in this transaction. */
-async function afterPushes(trx: Db, appId: string): Promise<void> {
-  await trx('apps').where({ id: appId }).forNoKeyUpdate().first('id')
+/**
+ * Waits for pushes that are being stored, which hold the application's row; later ones see what follows in this transaction. Resolves to
+ * whether the application is still there.
+ */
+async function afterPushes(trx: Db, appId: string): Promise<boolean> {
+  return Boolean(await trx('apps').where({ id: appId }).forNoKeyUpdate().first('id'))
 }
 
 /** Sets a new address, and a new random secret where there was one. False when the application has no webhook. */

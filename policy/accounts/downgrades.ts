@@ -1,3 +1,4 @@
+import { GiB } from '../../lib/bytes.ts'
 import { includesCustomDomains, includesDatabases, type Plan, type Plans, paidPlans } from './plans.ts'
 
 /** What an account uses of its plan. */
@@ -9,6 +10,9 @@ export interface PlanUsage {
   /** People in its largest workspace, its owner included; 0 without one. */
   workspaceMembers: number
   customDomains: number
+  balancerGroups: number
+  /** Bytes in its objects. */
+  storedBytes: number
 }
 
 /** The next lower paid plan; null for the lowest paid plan, for `free`, and for plans that are not in the table. */
@@ -29,5 +33,12 @@ export function excessOf(plan: Plan, usage: PlanUsage): string | null {
     return `A workspace has ${usage.workspaceMembers} members; the lower plan has ${plan.workspaceMembers}.`
   if (usage.customDomains > 0 && !includesCustomDomains(plan))
     return `${usage.customDomains} applications have a custom domain; the lower plan has none.`
+  if (usage.balancerGroups > plan.balancerGroups)
+    return `You have ${usage.balancerGroups} load balancers; the lower plan has ${plan.balancerGroups}.`
+  if (usage.storedBytes > plan.blobGb * GiB)
+    return `Your objects take ${shownGb(usage.storedBytes)} GB; the lower plan includes ${plan.blobGb} GB.`
   return null
 }
+
+/** Rounded up, so that a byte too many does not look like what is included. */
+const shownGb = (bytes: number): number => Math.ceil((bytes / GiB) * 100) / 100

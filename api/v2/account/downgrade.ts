@@ -28,7 +28,9 @@ export const downgradePlan = endpoint({
       wake(services, userId)
       return success(undefined, 'CONFIRM_CODE_SENT')
     }
-    const isRight = (id: string) => isMailedCode(config.masterKey, 'downgrade', id, confirmCode)
+    // Where people type a code, spaces around it do not matter; here it has 8 characters exactly.
+    const isRight = (id: string) =>
+      confirmCode.length === 8 && isMailedCode(config.masterKey, 'downgrade', id, confirmCode)
     const id = await confirmDowngrade(db, plans, userId, isRight)
     wake(services, userId)
     if (await isRefused(id, exchange.signal, services)) throw new ApiError('DOWNGRADE_NOT_ALLOWED')

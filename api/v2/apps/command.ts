@@ -36,7 +36,6 @@ export interface Command<Kind extends string = OperationKind> {
 export async function runCommand(call: AppCall, services: Services, command: Command): Promise<void> {
   const { app } = call
   const { kind } = command
-  if (kind !== 'delete') assertNotLost(app)
   const operation = { targetId: app.id, kind, ownerId: app.owner_id, actor: call.caller.user.id }
   await carryOut(operation, () => wakeLane(services, app), call.exchange, services, command)
 }
@@ -70,7 +69,7 @@ async function carryOut(
   })
   exchange.headers['X-Operation-Id'] = operationId
   wake()
-  const outcome = await waitForEnd(operationId, exchange.signal, services, services.patience)
+  const outcome = ofTarget(await waitForEnd(operationId, exchange.signal, services, services.patience))
   if (outcome?.state === 'success') return outcome
   const { code, message } = outcome ?? {}
   if (code && isErrorCode(code) && codes.includes(code)) throw new ApiError(code, message || undefined)
@@ -91,10 +90,24 @@ export function wakeDatabaseLane({ databaseLanes, log }: Services, database: Own
   wakeLane({ lanes: databaseLanes, log }, database)
 }
 
-/** The row of an operation that does not expire, once it has ended; undefined when the client disconnected or after 90 s. */
-export function outcomeOf(id: string, signal: AbortSignal, services: Services): Promise<OperationRow | undefined> {
+/**
+ * The row of an operation that does not expire, once it has ended; undefined when the client disconnected or after 90 s. Throws the code
+ * of a target that was deleted meanwhile.
+ */
+export async function outcomeOf(
+  id: string,
+  signal: AbortSignal,
+  services: Services,
+): Promise<OperationRow | undefined> {
   const { backgroundMs } = services.patience
-  return waitForEnd(id, signal, services, { claimMs: backgroundMs, holdMs: backgroundMs })
+  return ofTarget(await waitForEnd(id, signal, services, { claimMs: backgroundMs, holdMs: backgroundMs }))
+}
+
+/** The outcome of an operation whose target is there. Throws APP_NOT_FOUND or DATABASE_NOT_FOUND when it was deleted meanwhile. */
+function ofTarget(outcome: OperationRow | undefined): OperationRow | undefined {
+  const code = outcome?.code
+  if (code === 'APP_NOT_FOUND' || code === 'DATABASE_NOT_FOUND') throw new ApiError(code)
+  return outcome
 }
 
 /**

@@ -1,4 +1,4 @@
-import type { ErrorCode } from '../../../policy/errors.ts'
+import { ApiError, type ErrorCode } from '../../../policy/errors.ts'
 import { endpoint } from '../../pipeline/endpoint.ts'
 import { runCommand } from './command.ts'
 
@@ -20,9 +20,10 @@ function power(kind: keyof typeof refusalCodes, summary: string) {
     summary,
     auth: { scope: 'apps:control', permission: 'control' },
     operation: true,
-    errors: [...refusals, 'CLUSTER_UNAVAILABLE'],
+    errors: refusals,
     terse: refusals,
     async handle(call, services) {
+      if (call.app.lost_with !== null) throw new ApiError('ACTION_FAILED')
       await runCommand(call, services, { kind, failure: 'ACTION_FAILED', codes: refusals })
     },
   })

@@ -66,8 +66,7 @@ export const updateDatabase = endpoint({
     await runDatabaseCommand(call, services, {
       kind: 'resize',
       input: { ramMb },
-      alongside: trx =>
-        reserveMoreMemory(trx, { database, ramMb, plans, diskMbPer256Mb: config.host.diskMbPer256Mb }),
+      alongside: trx => reserveMoreMemory(trx, { database, ramMb, plans, diskMbPer256Mb: config.host.diskMbPer256Mb }),
       failure: 'ACTION_FAILED',
       codes: resizeCodes,
     })

@@ -24,9 +24,10 @@ function power(kind: keyof typeof refusalCodes, summary: string) {
     summary,
     auth: { scope: 'databases:write', database: true },
     operation: true,
-    errors: [...refusals, 'RESTORE_IN_PROGRESS', 'CLUSTER_UNAVAILABLE'],
+    errors: [...refusals, 'RESTORE_IN_PROGRESS'],
     terse: refusals,
     async handle(call, services) {
+      if (call.database.lost_with !== null) throw new ApiError('ACTION_FAILED')
       await runDatabaseCommand(call, services, {
         kind,
         async alongside(trx) {

@@ -2,6 +2,7 @@ import test from 'ava'
 import { beginDowngrade, confirmDowngrade, settleDowngrade } from '../../../db/accounts/downgrades.ts'
 import { removeDatabase } from '../../../db/databases/database-creation.ts'
 import { listDatabases } from '../../../db/databases/databases.ts'
+import { assignDomain, unassignDomain } from '../../../db/domains/domains.ts'
 import { defaultPlans as plans } from '../../../policy/accounts/plans.ts'
 import { rows } from '../../kit/rows/rows.ts'
 import { testDatabase } from '../../kit/servers/database.ts'
@@ -47,6 +48,22 @@ test('databases stay with a lower plan that includes them, and count in its memo
   await large.create()
   await db('databases').where({ owner_id: large.id }).update({ reserved_mb: 4097 })
   await t.throwsAsync(beginDowngrade(db, plans, large.id), { message: /^Applications and databases have 4097 MB/ })
+})
+
+test('a step is refused while more is stored, or more domains are shared, than the lower plan has', async t => {
+  const { db, id, confirmed, planNow } = await account('pro-12')
+  await db('usage_deltas').insert({ owner_id: id, objects: 1, bytes: 100 * 2 ** 30 + 1 })
+  await t.throwsAsync(beginDowngrade(db, plans, id), { code: 'DOWNGRADE_NOT_ALLOWED', message: /^Your objects take/ })
+  await db('usage_deltas').insert({ owner_id: id, objects: 0, bytes: -1 })
+  const make = rows(db)
+  const apps = await Promise.all(Array.from({ length: 6 }, () => make.app(id)))
+  for (const [n, { app }] of apps.entries())
+    await assignDomain(db, { app, hostname: `shop${n >> 1}-${id}.example.com`, plans })
+  await t.throwsAsync(beginDowngrade(db, plans, id), { message: /^You have 3 load balancers; the lower plan has 2/ })
+  await unassignDomain(db, apps[0]!.app.id)
+  await confirmed()
+  await settleDowngrade(db, plans, id)
+  t.is(await planNow(), 'standard-8')
 })
 
 test('a database that is created while a step is applied wins or is refused, and never has a plan without databases', async t => {

@@ -3,7 +3,10 @@ import { excessOf, type PlanUsage, planBelow } from '../../../policy/accounts/do
 import { defaultPlans, parsePlans } from '../../../policy/accounts/plans.ts'
 import { areDatabasesSuspended, isSuspended } from '../../../policy/accounts/suspension.ts'
 
-const nothing: PlanUsage = { memoryMb: 0, databases: 0, workspaces: 0, workspaceMembers: 0, customDomains: 0 }
+const nothing: PlanUsage = {
+  ...{ memoryMb: 0, databases: 0, workspaces: 0, workspaceMembers: 0 },
+  ...{ customDomains: 0, balancerGroups: 0, storedBytes: 0 },
+}
 
 test('the next lower plan is the row above, and never the free plan', t => {
   const below = (name: string) => planBelow(defaultPlans, name)
@@ -25,6 +28,14 @@ test('a plan fits an account within its limits, and no other', t => {
   t.false(holds('hobby-2', { customDomains: 1 }))
   t.false(holds('hobby-2', { databases: 1 }))
   t.true(holds('standard-4', { databases: 99 }))
+  const { balancerGroups, blobGb } = defaultPlans.get('standard-8')!
+  t.deepEqual([balancerGroups, blobGb], [2, 100])
+  t.true(holds('standard-8', { balancerGroups: 2, storedBytes: 100 * 2 ** 30 }))
+  t.false(holds('standard-8', { balancerGroups: 3 }))
+  t.is(
+    excessOf(defaultPlans.get('standard-8')!, { ...nothing, storedBytes: 100 * 2 ** 30 + 1 }),
+    'Your objects take 100.01 GB; the lower plan includes 100 GB.',
+  )
 })
 
 test('an account is suspended by the end of its plan, not by its removal from the table', t => {

@@ -69,7 +69,10 @@ test('an API key may change none of it, and the refusal says why', async t => {
 test('the language changes to one of four', async t => {
   const ana = await api().makeUser()
   const set = (locale: unknown) => patch(ana.session, '/v2/account/locale', { locale })
+  const shown = async () => (await api().as(ana.session).get('/v2/users/me')).body.response.user.locale
+  t.is(await shown(), 'en-US')
   t.deepEqual((await set('pt-BR')).body, { status: 'success', response: { locale: { old: 'en-US', new: 'pt-BR' } } })
+  t.is(await shown(), 'pt-BR', 'to the session that changed it, at once')
   t.is((await set('pt-BR')).body.code, 'SAME_LOCALE')
   t.is((await set('de-DE')).body.code, 'INVALID_LOCALE')
   t.is((await set(7)).body.code, 'INVALID_LOCALE')

@@ -63,7 +63,10 @@ test('while a code is valid there is no other; an old one is refused', async t =
   t.is((await downgrade(ana)).body.code, 'CONFIRM_CODE_SENT')
   t.not(await codeOf(ana), code)
   t.is((await downgrade(ana, { confirmCode: code })).body.code, 'CONFIRM_CODE_INVALID', 'of the step before')
-  t.is((await downgrade(ana, { confirmCode: await codeOf(ana) })).body.code, 'CONFIRM_CODE_VALIDATED')
+  const right = await codeOf(ana)
+  for (const longer of [` ${right}`, `${right} `, `${right}\n`])
+    t.is((await downgrade(ana, { confirmCode: longer })).body.code, 'CONFIRM_CODE_INVALID', 'exactly 8 characters')
+  t.is((await downgrade(ana, { confirmCode: right })).body.code, 'CONFIRM_CODE_VALIDATED')
 })
 
 test('a wrong code leaves the right one valid, which works once', async t => {

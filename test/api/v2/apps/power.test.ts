@@ -55,6 +55,32 @@ test.serial('a refusal consists of status and code', async t => {
   t.is((await api().as(ana).post(`/v2/apps/${app.id}/restart`)).text, '{"status":"error","code":"ACTION_FAILED"}')
 })
 
+test.serial(
+  'a command whose application is deleted meanwhile is answered as one for an application that is not there',
+  async t => {
+    const ana = await api().makeUser()
+    const app = await api().makeApp(ana)
+    api().lanes.outcome = () => ({ state: 'cancelled', code: 'APP_NOT_FOUND' })
+    const nowhere = await api()
+      .as(ana)
+      .post(`/v2/apps/${'0'.repeat(24)}/start`)
+    for (const kind of ['start', 'stop', 'restart']) {
+      const gone = await api().as(ana).post(`/v2/apps/${app.id}/${kind}`)
+      t.deepEqual([gone.status, gone.text], [404, nowhere.text], kind)
+    }
+  },
+)
+
+test.serial('an application that is lost with its host refuses power commands without a sentence', async t => {
+  const ana = await api().makeUser()
+  const app = await api().makeApp(ana)
+  await api().db('apps').where({ id: app.id }).update({ lost_with: 'h9', status: 'exited' })
+  for (const kind of ['start', 'stop', 'restart']) {
+    const { status, text } = await api().as(ana).post(`/v2/apps/${app.id}/${kind}`)
+    t.deepEqual([status, text], [409, '{"status":"error","code":"ACTION_FAILED"}'], kind)
+  }
+})
+
 test.serial('every declared code of an operation is answered unchanged', async t => {
   const ana = await api().makeUser()
   const app = await api().makeApp(ana)

@@ -68,13 +68,29 @@ test.serial('neither starts nor stops while the database is being restored', asy
   t.is((await api().db('operations').where({ target_id: id }).whereIn('kind', ['start', 'stop'])).length, 0)
 })
 
+test.serial(
+  'a command whose database is deleted meanwhile is answered as one for a database that is not there',
+  async t => {
+    const ana = await api().makeUser()
+    const { id } = await api().makeDatabase(ana)
+    api().databaseLanes.outcome = () => ({ state: 'cancelled', code: 'DATABASE_NOT_FOUND' })
+    const nowhere = await api()
+      .as(ana)
+      .post(`/v2/databases/${'0'.repeat(24)}/start`)
+    const gone = await api().as(ana).post(`/v2/databases/${id}/start`)
+    t.deepEqual([gone.status, gone.text], [404, nowhere.text])
+    const resized = await api().as(ana).request('PATCH', `/v2/databases/${id}`, { body: '{"ram":1024}' })
+    t.deepEqual([resized.status, resized.text], [404, nowhere.text])
+  },
+)
+
 test.serial('a database that is lost with its host can only be deleted', async t => {
   const ana = await api().makeUser()
   const { id } = await api().makeDatabase(ana)
   await api().db('databases').where({ id }).update({ lost_with: 'h9', status: 'exited', started_at: null })
   for (const kind of ['start', 'stop']) {
     const { status, body } = await api().as(ana).post(`/v2/databases/${id}/${kind}`)
-    t.deepEqual([status, body.code, body.message], [503, 'CLUSTER_UNAVAILABLE', databaseLostWith('h9')])
+    t.deepEqual([status, body], [409, { status: 'error', code: 'ACTION_FAILED' }])
   }
   const resized = await api().as(ana).request('PATCH', `/v2/databases/${id}`, { body: '{"ram":1024}' })
   t.deepEqual([resized.status, resized.body.code], [503, 'CLUSTER_UNAVAILABLE'])

@@ -41,3 +41,17 @@ test.serial('a provider that knows the token, fails, or is silent for 5 s refuse
   t.is((await set('ghp_some')).status, 200)
   t.true(performance.now() - startedAt < 6500, `${performance.now() - startedAt}`)
 })
+
+test.serial('an application that is deleted while the provider is asked is APP_NOT_FOUND', async t => {
+  const ana = await api().makeUser()
+  const app = await api().makeApp(ana)
+  provider.takeOver = (_, response) => {
+    const gone = api().db('apps').where({ id: app.id }).delete()
+    gone.finally(() => response.writeHead(200, { 'content-type': 'application/json' }).end('{}'))
+    return true
+  }
+  const { status, body } = await api()
+    .as(ana)
+    .post(`/v2/apps/${app.id}/deploy/webhook`, JSON.stringify({ access_token: 'ghp_some' }))
+  t.deepEqual([status, body.code], [404, 'APP_NOT_FOUND'])
+})
