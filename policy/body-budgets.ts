@@ -11,6 +11,9 @@ export interface BodyBudgetTerms {
 /** Bytes of each body that do not count, so that large bodies never delay small ones. */
 export const freeBodyBytes = MiB
 
+/** Max size of a JSON body: of most endpoints, and of those that take more. Larger ones are 413, whatever a form may carry. */
+export const jsonBodyBytes = { most: MiB, variables: 8 * MiB, file: 64 * MiB } as const
+
 /** Max size of one delivery of a git provider. */
 export const maxDeliveryBytes = 25 * MiB
 

@@ -1,5 +1,4 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import { MiB } from '../../lib/bytes.ts'
 import { isStorable } from '../../lib/storable-text.ts'
 import { fileContent } from '../../policy/apps/file-content.ts'
 import { ApiError } from '../../policy/errors.ts'
@@ -7,8 +6,6 @@ import type { BodyCharge } from './body-budget.ts'
 import { watchPace } from './pace.ts'
 
 const maxDepth = 64
-/** Maximum size of a JSON body, unless its endpoint declares another; larger ones are parsed in a thread. */
-export const ordinaryBodyBytes = MiB
 /** Together with the linger after a refusal this ends slow senders within 35 s. */
 const bodyDeadlineMs = 30_000
 

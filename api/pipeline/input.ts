@@ -1,8 +1,8 @@
 import type { z } from 'zod'
-import { bodyBudgets } from '../../policy/body-budgets.ts'
+import { bodyBudgets, jsonBodyBytes } from '../../policy/body-budgets.ts'
 import { ApiError, type ErrorCode, isErrorCode } from '../../policy/errors.ts'
 import { networkOf } from '../http/address.ts'
-import { admitBody, inviteBody, ordinaryBodyBytes, parseBody, readBody, unstorableAt } from '../http/body.ts'
+import { admitBody, inviteBody, parseBody, readBody, unstorableAt } from '../http/body.ts'
 import { BodyBudget } from '../http/body-budget.ts'
 import { parseInThread } from '../http/body-threads.ts'
 import type { Exchange } from '../http/exchange.ts'
@@ -22,13 +22,13 @@ export function takeQuery({ query }: Endpoint, { search }: Exchange): unknown {
  */
 export async function takeBody(endpoint: Endpoint, exchange: Exchange, userId: string | undefined): Promise<unknown> {
   const { request, response } = exchange
-  const { body, upload, maxBodyBytes = upload?.maxBytes ?? ordinaryBodyBytes } = endpoint
+  const { body, upload, maxBodyBytes = upload?.maxBytes ?? jsonBodyBytes.most } = endpoint
   if (request.method === 'GET') return undefined
   if (upload && Number(request.headers['content-length'] ?? 0) > maxBodyBytes) throw new ApiError(upload.tooLarge)
   admitBody(request, maxBodyBytes)
   if (!body) return undefined
   const { 'content-length': length, 'transfer-encoding': chunked } = request.headers
-  const mayBeLarge = Number(length ?? (chunked ? maxBodyBytes : 0)) > ordinaryBodyBytes
+  const mayBeLarge = Number(length ?? (chunked ? maxBodyBytes : 0)) > jsonBodyBytes.most
   const account = userId ?? networkOf(exchange.address)
   const charge = largeBodies.charge([account])
   exchange.onEnd(() => charge.end())
@@ -49,7 +49,7 @@ async function parsed(
   exchange: Exchange,
 ): Promise<Record<string, unknown>> {
   const form = { anyName, file }
-  return bytes.length > ordinaryBodyBytes
+  return bytes.length > jsonBodyBytes.most
     ? parseInThread(bytes, form, account, exchange.signal)
     : parseBody(bytes, form)
 }

@@ -1,10 +1,10 @@
 import { z } from 'zod'
 import { purgeCache } from '../../../db/apps/cache-versions.ts'
 import { isRestorePending } from '../../../db/operations/operations.ts'
-import { MiB } from '../../../lib/bytes.ts'
 import { permits } from '../../../policy/accounts/permissions.ts'
 import { listedPath, presentPath, wantedPath } from '../../../policy/apps/app-paths.ts'
 import { isConfigFile, isSecretFile } from '../../../policy/apps/secret-files.ts'
+import { jsonBodyBytes } from '../../../policy/body-budgets.ts'
 import { ApiError } from '../../../policy/errors.ts'
 import type { FilesView } from '../../hosts/host-files.ts'
 import { streamSuccess } from '../../http/streamed-answer.ts'
@@ -65,7 +65,7 @@ export const writeFiles = endpoint({
   summary: 'Create or replace a file of an application',
   auth: write,
   operation: true,
-  maxBodyBytes: 64 * MiB,
+  maxBodyBytes: jsonBodyBytes.file,
   holdsFile: true,
   body: z.object({ path: wantedPath, ...fileContentTaken }).meta({ choices: [fileContentForms] }),
   errors: [

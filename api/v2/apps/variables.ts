@@ -1,7 +1,6 @@
 import { z } from 'zod'
 import { assertReadable, changeVariables, readVariables, type VariablesChange } from '../../../db/apps/app-variables.ts'
 import type { AppRow } from '../../../db/apps/apps.ts'
-import { MiB } from '../../../lib/bytes.ts'
 import {
   merged,
   namesFrom,
@@ -10,12 +9,13 @@ import {
   variablesFrom,
   variablesShown,
 } from '../../../policy/apps/variables.ts'
+import { jsonBodyBytes } from '../../../policy/body-budgets.ts'
 import { ApiError, type ErrorCode } from '../../../policy/errors.ts'
 import { endpoint } from '../../pipeline/endpoint.ts'
 import type { Services } from '../../services.ts'
 
 const path = '/v2/apps/{appId}/envs'
-const maxBodyBytes = 8 * MiB
+const maxBodyBytes = jsonBodyBytes.variables
 const write = { scope: 'envs:write', permission: 'envs' } as const
 const response = z.record(z.string(), z.string())
 

@@ -131,6 +131,7 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
       gitApp: { bytes: 52_428_800, share: 26_214_400 },
     },
     freeBodyBytes: 1_048_576,
+    jsonBodyBytes: { most: 1_048_576, variables: 8_388_608, file: 67_108_864 },
     maxDeliveryBytes: 26_214_400,
     formExtra: { bytes: 1_048_576, seconds: 30 },
     storeSeconds: { afterBody: 60, afterCancel: 5 },
