@@ -10,6 +10,7 @@ import {
   addressOf,
   appLogs,
   deploymentLog,
+  findApp,
   Refused,
   type Target,
   type UploadedApp,
@@ -28,6 +29,7 @@ const recordEveryMs = 200
 interface DeployOptions {
   key?: string
   url?: string
+  app?: string
   wait: string
   cache: boolean
   json?: boolean
@@ -44,13 +46,22 @@ export interface Deployed {
   deploymentId: string | null
 }
 
+export interface DeployTerms {
+  /** Id or subdomain of an application that gets a new version; without it a new one is created. */
+  to?: string | undefined
+  /** Max time to follow the deployment. */
+  seconds: number
+  noCache?: boolean
+}
+
 /** Zips a folder, uploads the zip, and follows the deployment until the application answers, with a line for each step. Throws `Refused` or `DeployFailed`. */
 export async function deploy(
   target: Target,
   source: string,
-  { seconds, noCache = false }: { seconds: number; noCache?: boolean },
+  { to, seconds, noCache = false }: DeployTerms,
   say: Say,
 ): Promise<Deployed> {
+  const present = to === undefined ? undefined : await findApp(target, to)
   const folder = await mkdtemp(join(tmpdir(), 'berth-deploy-'))
   try {
     const path = resolve(source)
@@ -59,9 +70,10 @@ export async function deploy(
     })
     const archive = stats.isDirectory() ? join(folder, `${basename(path)}.zip`) : path
     if (archive !== path) say(`Zipped ${await archiveFolder(path, archive)} files of ${basename(path)}`)
-    const { app, operationId } = await uploadArchive(target, archive, { noCache })
-    say(`Uploaded as ${app.id}; starting it`)
-    const deploymentId = await step(say, `deploying ${app.name}`, () => followApp(target, app, seconds, say)).catch(
+    const { app, operationId } = await uploadArchive(target, archive, { app: present, noCache }).catch(withAdvice)
+    say(present ? `Committed to ${app.id}; deploying it` : `Uploaded as ${app.id}; starting it`)
+    const following = { seconds, isUpdate: present !== undefined }
+    const deploymentId = await step(say, `deploying ${app.name}`, () => followApp(target, app, following, say)).catch(
       async error => {
         if (!(error instanceof DeployFailed)) throw error
         throw await withLogs(error, target, app.id, operationId)
@@ -71,6 +83,12 @@ export async function deploy(
   } finally {
     await rm(folder, { recursive: true, force: true })
   }
+}
+
+/** A taken subdomain is mostly the caller's own, of an earlier deploy. */
+function withAdvice(error: unknown): never {
+  if (!(error instanceof Refused) || error.code !== 'SUBDOMAIN_TAKEN') throw error
+  throw new Refused(error.code, `${error.message} For a new version of your application add: --app <its subdomain>`)
 }
 
 /** An application that could not be created has been deleted with its log, which the database of its own machine still has. */
@@ -117,14 +135,15 @@ export function deployCommand(program: Command): void {
     .argument('<folder-or-zip>')
     .option('--key <key>', "API key; default: that of berth login, or of this machine's first account")
     .option('--url <url>', 'API of another platform')
+    .option('--app <app>', 'id or subdomain of an application, which gets a new version; default: a new application')
     .option('--wait <seconds>', 'maximum time to follow the deployment', '600')
     .option('--no-cache', 'install its dependencies anew, without the result of an earlier install step')
     .option('--json', 'print the outcome as one JSON object; progress goes to stderr')
-    .action(async (source: string, { key, url, wait, cache, json }: DeployOptions) => {
+    .action(async (source: string, { key, url, app: to, wait, cache, json }: DeployOptions) => {
       const target = url
         ? remoteTarget(url, key)
         : await withInstallation(async own => ({ ...localTarget(own), ...(key ? { apiKey: key } : {}) }))
-      const done = deploy(target, source, { seconds: Number(wait), noCache: !cache }, sayOnStderr)
+      const done = deploy(target, source, { to, seconds: Number(wait), noCache: !cache }, sayOnStderr)
       const { app, deploymentId } = await (json ? done.catch(failedInJson) : done)
       const address = app.domain ? addressOf(target, app.domain) : null
       if (json) console.log(JSON.stringify(deployView({ app, deploymentId }, address)))

@@ -31,25 +31,33 @@ export class Refused extends Error {
   }
 }
 
-/** Uploads of one account are limited to one per 3 s: the maximum that the command waits before it tries again. */
+/** Uploads of one account are limited to one per 3 s, commits to one per 5 s: the maximum that the command waits before it tries again. */
 const maxRetryAfterSeconds = 10
 
-/** Sends a zip to `POST /v2/apps`, and once more if it came too soon after the previous upload. Throws `Refused` with the API's code. */
+export interface UploadOptions {
+  /** The application that the zip is committed to; without it the zip becomes a new one. */
+  app?: UploadedApp | undefined
+  noCache?: boolean
+}
+
+/** Sends a zip, and once more if it came too soon after the previous one. Throws `Refused` with the API's code. */
 export async function uploadArchive(
   target: Target,
   path: string,
-  { noCache = false }: { noCache?: boolean } = {},
+  { app: present, noCache = false }: UploadOptions = {},
 ): Promise<{ app: UploadedApp; operationId: string | null }> {
   const form = new FormData()
   form.set('file', await openAsBlob(path, { type: 'application/zip' }), basename(path))
-  const send = () => call(target, `/v2/apps${noCache ? '?no_cache=true' : ''}`, { method: 'POST', body: form })
+  const route = present ? `/v2/apps/${present.id}/commit` : '/v2/apps'
+  const send = () => call(target, `${route}${noCache ? '?no_cache=true' : ''}`, { method: 'POST', body: form })
   let response = await send()
   const waitSeconds = Number(response.headers.get('retry-after') ?? 0)
   if (response.status === 429 && waitSeconds <= maxRetryAfterSeconds) {
     await sleep(waitSeconds * 1000)
     response = await send()
   }
-  const app = (await answerOf(response)) as UploadedApp
+  const created = await answerOf(response)
+  const app = present ?? (created as UploadedApp)
   return { app, operationId: response.headers.get('x-operation-id') }
 }
 
@@ -88,12 +96,32 @@ export async function appLogs(target: Target, appId: string): Promise<string> {
   return ((await answerOf(await call(target, `/v2/apps/${appId}/logs`))) as { logs: string }).logs
 }
 
+/** An application as the API lists it. */
+interface ListedApp {
+  id: string
+  name: string
+  domain: string | null
+}
+
 /** The caller's applications. */
-export async function listApps(target: Target): Promise<{ id: string; domain: string | null }[]> {
-  const me = (await answerOf(await call(target, '/v2/users/me'))) as {
-    applications: { id: string; domain: string | null }[]
-  }
+export async function listApps(target: Target): Promise<ListedApp[]> {
+  const me = (await answerOf(await call(target, '/v2/users/me'))) as { applications: ListedApp[] }
   return me.applications
+}
+
+/** An application by its id, or one of the caller's by its subdomain. Throws `Refused` with APP_NOT_FOUND. */
+export async function findApp(target: Target, given: string): Promise<UploadedApp> {
+  const apps = await listApps(target)
+  const own = apps.find(({ id, domain }) => id === given || domain?.split('.')[0] === given)
+  // The id of one that is shared in a workspace is in no list of the caller's own.
+  const isId = /^[0-9a-f]{24}(-[0-9a-f]{24})?$/.test(given)
+  const app = own ?? (isId ? ((await answerOf(await call(target, `/v2/apps/${given}`))) as ListedApp) : undefined)
+  if (!app) {
+    const subdomains = apps.flatMap(({ domain }) => domain?.split('.')[0] ?? []).join(', ') || 'none'
+    throw new Refused('APP_NOT_FOUND', `You have no application with the subdomain ${given}. Yours: ${subdomains}.`)
+  }
+  const { id, name, domain } = app
+  return { id, name, ...(domain !== null && { domain }) }
 }
 
 /** Posts JSON without credentials; resolves to the value under `response`. Throws `Refused` with the API's code. */

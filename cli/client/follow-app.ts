@@ -29,6 +29,13 @@ const words: Record<DeployEvent['state'], string> = {
   error: 'failed',
 }
 
+export interface Following {
+  /** Max time. */
+  seconds: number
+  /** A version before it may answer, so that an answer says nothing before the deployment has succeeded. */
+  isUpdate?: boolean
+}
+
 /**
  * Follows the newest deployment of an application, with a line for each step, until it serves and, if it has an address, answers through
  * the proxy. Resolves to the deployment's id; throws `DeployFailed` with the code that it ended with.
@@ -36,7 +43,7 @@ const words: Record<DeployEvent['state'], string> = {
 export async function followApp(
   target: Target,
   app: UploadedApp,
-  seconds: number,
+  { seconds, isUpdate = false }: Following,
   say: Say = () => {},
 ): Promise<string | null> {
   const seen: Seen = { events: 0, id: null, servesSince: null }
@@ -46,6 +53,7 @@ export async function followApp(
       nextQueryAt = Date.now() + eventsEveryMs
       await followEvents(target, app.id, seen, say)
     }
+    if (isUpdate && seen.servesSince === null) continue
     if (app.domain) {
       const answer = await requestApp(target, app.domain).catch(() => null)
       if (answer && !answer.ofProxy) return seen.id

@@ -21,7 +21,7 @@ export async function deployExample(installation: Installation, say: Say): Promi
     if (!(error instanceof Refused && error.code === 'SUBDOMAIN_TAKEN')) throw error
     // An earlier first start was interrupted after the upload: the application exists, or is being created.
     const app = (await listApps(target)).find(other => other.domain === domain)
-    if (app) await followApp(target, { id: app.id, name: 'hello', domain }, followSeconds)
+    if (app) await followApp(target, { id: app.id, name: 'hello', domain }, { seconds: followSeconds })
   }
   writeFileSync(done, '')
   return addressOf(target, domain)

@@ -1,6 +1,10 @@
+import { once } from 'node:events'
 import { readFileSync, writeFileSync } from 'node:fs'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import test, { type ExecutionContext } from 'ava'
+import { findApp } from '../../cli/client/client.ts'
 import { deploy, deployView } from '../../cli/deploy.ts'
 import { appendLog, recordDeploymentStep } from '../../db/deploys/deployments.ts'
 import { type TestUser, testApi } from '../kit/actors/api.ts'
@@ -16,9 +20,9 @@ const keys = [
     .matchAll(/^`.*`$/gm),
 ][0]![0].match(/\w+/g)!
 
-function archive(t: ExecutionContext): string {
+function archive(t: ExecutionContext, config: Record<string, string> = {}): string {
   const path = join(ownFolder(t), 'app.zip')
-  writeFileSync(path, appZip({}))
+  writeFileSync(path, appZip({}, config))
   return path
 }
 
@@ -93,4 +97,64 @@ test.serial('a refusal is printed in JSON too', async t => {
   const { code, stdout } = await operatorCommand({}, ...args)
   t.is(code, 1)
   t.like(JSON.parse(stdout), { ok: false, app_id: null, deployment_id: null, code: 'FEW_MEMORY' })
+})
+
+/** Deployments of an application, the newest first. */
+const deploymentsOf = (appId: string): Promise<{ id: string; source: string }[]> =>
+  api().db('deployments').where({ app_id: appId }).orderBy('created_at', 'desc').select('id', 'source')
+
+test.serial('a new version of an application is a commit, and is followed until it serves itself', async t => {
+  const ana = await api().makeUser()
+  const shop = await api().makeApp(ana, { subdomain: 'shop', memoryMb: 512 })
+  // The version before answers all the time.
+  const before = createServer((_, response) => response.end('before')).listen(0, '127.0.0.1')
+  t.teardown(() => before.close())
+  await once(before, 'listening')
+  const edgeUrl = `http://127.0.0.1:${(before.address() as AddressInfo).port}`
+  const target = { baseUrl: api().url, apiKey: ana.key, edgeUrl }
+  const lines: string[] = []
+  let ended = false
+  const done = deploy(
+    target,
+    archive(t, { SUBDOMAIN: 'shop', MEMORY: '512' }),
+    { to: 'shop', seconds: 60 },
+    line => void lines.push(line),
+  ).finally(() => {
+    ended = true
+  })
+  await comesTrue(async () => (await deploymentsOf(shop.id)).length === 2)
+  const [{ id } = { id: '' }] = await deploymentsOf(shop.id)
+  await pass(id, 'clone', 'commit', 'restarting')
+  await comesTrue(() => lines.some(line => line.includes('starting')))
+  t.false(ended, 'what answers is the version before')
+  await pass(id, 'success')
+  t.like(await done, { app: { id: shop.id, name: shop.name }, deploymentId: id })
+  t.is(lines[0], `Committed to ${shop.id}; deploying it`)
+  t.is((await api().db('apps').where({ owner_id: ana.id })).length, 1)
+})
+
+test.serial(
+  'an application for a new version is found by its id or subdomain, else those of the account are named',
+  async t => {
+    const [ana, bob] = [await api().makeUser(), await api().makeUser()]
+    const [shop, worker] = [await api().makeApp(ana, { subdomain: 'store', memoryMb: 512 }), await api().makeApp(ana)]
+    const as = (user: TestUser) => ({ baseUrl: api().url, apiKey: user.key, edgeUrl: null })
+    t.deepEqual(await findApp(as(ana), worker.id), { id: worker.id, name: worker.name })
+    t.like(await findApp(as(ana), shop.id), { id: shop.id, domain: (await findApp(as(ana), 'store')).domain })
+    const unknown = { name: 'Refused', message: 'You have no application with the subdomain stone. Yours: store.' }
+    await t.throwsAsync(findApp(as(ana), 'stone'), unknown)
+    await t.throwsAsync(findApp(as(bob), 'store'), { message: /Yours: none\.$/ })
+    await t.throwsAsync(findApp(as(bob), shop.id), { name: 'Refused', message: /^APP_NOT_FOUND/ })
+  },
+)
+
+test.serial('a subdomain that is taken is refused with the way to a new version', async t => {
+  const ana = await api().makeUser()
+  await api().makeApp(ana, { subdomain: 'taken', memoryMb: 512 })
+  const path = archive(t, { SUBDOMAIN: 'taken', MEMORY: '512' })
+  const target = { baseUrl: api().url, apiKey: ana.key, edgeUrl: null }
+  await t.throwsAsync(
+    deploy(target, path, { seconds: 60 }, () => {}),
+    { message: /^SUBDOMAIN_TAKEN: .+ For a new version of your application add: --app <its subdomain>$/ },
+  )
 })

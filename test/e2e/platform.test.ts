@@ -219,7 +219,7 @@ test.serial(
     for (const { example, subdomain, kill, text } of cases) {
       const { app } = await uploadArchive(target, await platform.zipExample(example, subdomain))
       if (kill) await platform.backAgain(kill, platform.kill(kill))
-      await followApp(target, app, 90)
+      await followApp(target, app, { seconds: 90 })
       t.is(app.domain, `${subdomain}.${known.apps_domain}`)
       t.regex(await page(known, app.domain as string), text)
     }
