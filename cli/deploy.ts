@@ -76,7 +76,7 @@ export async function deploy(
     const deploymentId = await step(say, `deploying ${app.name}`, () => followApp(target, app, following, say)).catch(
       async error => {
         if (!(error instanceof DeployFailed)) throw error
-        throw await withLogs(error, target, app.id, operationId)
+        throw await withLogs(error, target, app.id, operationId, present ? 'The version before was not replaced.' : '')
       },
     )
     return { app, deploymentId }
@@ -95,18 +95,19 @@ function withAdvice(error: unknown): never {
 const logOf = (target: Target, appId: string, deploymentId: string | null): Promise<string> =>
   deploymentId ? deploymentLog(target, appId, deploymentId).catch(() => '') : Promise.resolve('')
 
-/** The failure with the last lines of the deployment's log and of the program's output. */
+/** The failure with the last lines of the deployment's log and of the program's output, and a `last` line of its own. */
 async function withLogs(
   { message, code, deploymentId }: DeployFailed,
   target: Target,
   appId: string,
   operationId: string | null,
+  last: string,
 ): Promise<DeployFailed> {
   const outcome = target.isHere && operationId ? await deploymentEnd(operationId) : null
   const log = outcome?.log ?? (await logOf(target, appId, deploymentId))
   const reason = code ? '' : [outcome?.code, outcome?.message].filter(Boolean).join(': ')
   const outputs = [log, await appLogs(target, appId).catch(() => '')].map(tail)
-  const lines = [message, ...new Set(outputs), reason].filter(Boolean)
+  const lines = [message, ...new Set(outputs), reason, last].filter(Boolean)
   return new DeployFailed(lines.join('\n'), code ?? outcome?.code ?? null, deploymentId ?? outcome?.id ?? null)
 }
 

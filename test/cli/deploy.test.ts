@@ -131,6 +131,17 @@ test.serial('a new version of an application is a commit, and is followed until 
   t.like(await done, { app: { id: shop.id, name: shop.name }, deploymentId: id })
   t.is(lines[0], `Committed to ${shop.id}; deploying it`)
   t.is((await api().db('apps').where({ owner_id: ana.id })).length, 1)
+  const failing = deploy(
+    target,
+    archive(t, { SUBDOMAIN: 'shop', MEMORY: '512' }),
+    { to: 'shop', seconds: 60 },
+    () => {},
+  )
+  void failing.catch(() => {})
+  await comesTrue(async () => (await deploymentsOf(shop.id)).length === 3)
+  const [next] = await deploymentsOf(shop.id)
+  await recordDeploymentStep(api().db, next!.id, { state: 'error', code: 'BUILD_FAILED', message: 'no' })
+  await t.throwsAsync(failing, { message: /^BUILD_FAILED: no\n(.+\n)*The version before was not replaced\.$/ })
 })
 
 test.serial(
