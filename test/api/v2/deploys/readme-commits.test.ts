@@ -17,7 +17,7 @@ test('the commits of the README work when pasted', async t => {
   writeFileSync(join(folder, 'my-app.zip'), appZip({}))
   writeFileSync(join(folder, 'my-app/server.js'), '')
   const [, section = ''] = readFileSync('README.md', 'utf8').split('\n### A new version\n')
-  const pasted = [...section.split('\n### ')[0]!.matchAll(/^\$ (.*)$/gm)].map(([, line]) =>
+  const pasted = [...section.split('\n### ')[0]!.matchAll(/^\$ (curl .*)$/gm)].map(([, line]) =>
     line!.replace('http://127.0.0.1:4000', api().url).replace(/[0-9a-f]{24}/, app.id),
   )
   t.is(pasted.length, 3)
