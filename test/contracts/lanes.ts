@@ -120,7 +120,7 @@ export function lanesContract(test: SerialFn, name: string, subject: () => Lanes
     t.like(await rowOf(answer), { state: 'success', code: null })
     t.is(await appRow(made.app), undefined)
     t.is((await api.as(made.ana).get(`/v2/apps/${made.app.id}`)).status, 404)
-    t.is((await started).body.code, 'ACTION_FAILED')
+    t.is((await started).body.code, 'APP_NOT_FOUND')
     t.like(await newest(made.app, 'start'), { state: 'cancelled', code: 'APP_NOT_FOUND', started_at: null })
     t.deepEqual(host.calls(made.app.id).slice(-4), ['stop begins', 'stop ends', 'delete begins', 'delete ends'])
   })
