@@ -97,7 +97,7 @@ async function copied(
   assertWithin(caller.prefixes, destination.prefix ? `${destination.prefix}/` : '')
   const source = await findObject(db, from)
   if (!source) throw new ApiError('OBJECT_NOT_FOUND')
-  assertMayCopy(destination, source, { planName: caller.planName, move })
+  assertMayCopy(destination, caller.planName)
   const { name: to, expiresAt, contentType } = copyTarget(from, source.expires_at, destination, new Date())
   // A copy keeps its type (contract 7.20); an object of unknown type gets that of its new name.
   const isUnknown = source.content_type === contentTypeOf('')
