@@ -58,6 +58,9 @@ const folders8 = `${folder}(?:/${folder}){0,7}`
 /** Up to 8 folders, with or without a trailing slash; the root is an empty string. */
 export const prefixForm = new RegExp(`^(?:(?=.{1,256}/?$)${folders8}/?)?$`)
 
+/** What can be listed: prefixes, and folders of any name and depth, as the S3 wire creates them, with their trailing slash. */
+export const listedPrefixForm = new RegExp(String.raw`${prefixForm.source}|^[^/][\s\S]*/$`)
+
 /** Folders with a trailing slash, as in rules. */
 export const folderPrefixForm = new RegExp(`^(?=.{1,256}/$)${folders8}/$`)
 
