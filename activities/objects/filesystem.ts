@@ -15,10 +15,14 @@ import { receive } from './receive.ts'
 const smallBytes = 64 * KiB
 
 /** Bodies as files below one folder. Removes what dead processes left; files that were written to within `temporaryMs` stay. */
-export async function filesystemStore(folder: string, temporaryMs: number = staleUploadMs): Promise<ObjectStore> {
+export async function filesystemStore(
+  folder: string,
+  temporaryMs: number = staleUploadMs,
+  sync: SyncFolder = syncFolder,
+): Promise<ObjectStore> {
   await mkdir(join(folder, 'tmp'), { recursive: true, mode: 0o700 })
   await removeStale(join(folder, 'tmp'), temporaryMs)
-  return new FilesystemStore(folder)
+  return new FilesystemStore(folder, sync)
 }
 
 /** Ids of all bodies in such a folder, grouped by their first two characters; none if the folder does not exist. */
@@ -38,10 +42,13 @@ export const sharedFolderSync = (sync: SyncFolder = syncFolder): SyncFolder => s
 
 class FilesystemStore implements ObjectStore {
   readonly #folder: string
-  readonly #sync = sharedFolderSync()
+  readonly #sync: SyncFolder
+  /** Folders whose names this process has synced, or is syncing: those of four digits of ids, and those above, about 66,000. */
+  readonly #names = new Map<string, Promise<void>>()
 
-  constructor(folder: string) {
+  constructor(folder: string, sync: SyncFolder) {
     this.#folder = folder
+    this.#sync = sharedFolderSync(sync)
   }
 
   async put(id: string, body: Readable, options: PutOptions = {}): Promise<StoredBody> {
@@ -121,14 +128,33 @@ class FilesystemStore implements ObjectStore {
       await rename(temporary, target).catch(async error => {
         if (error.code !== 'ENOENT') throw error
         await mkdir(folder, { recursive: true, mode: 0o700 })
+        for (const made of this.#foldersTo(folder)) this.#names.delete(made)
         await rename(temporary, target)
-        for (const parent of [dirname(folder), dirname(dirname(folder)), this.#folder]) await this.#sync(parent)
       })
+      // Also if another put, or another process, has created the folder: it may not have synced the names yet.
+      await Promise.all(this.#foldersTo(folder).map(name => this.#syncName(name)))
       await this.#sync(folder)
     } catch (error) {
       await rm(target, { force: true })
       throw error
     }
+  }
+
+  /** A folder of bodies and those above it, up to the store's own. */
+  #foldersTo(folder: string): string[] {
+    return [folder, dirname(folder), dirname(dirname(folder))]
+  }
+
+  /** Makes the name of a folder durable, once: it is in the folder above. A failed sync is tried again by the next put. */
+  #syncName(folder: string): Promise<void> {
+    const earlier = this.#names.get(folder)
+    if (earlier) return earlier
+    const synced = this.#sync(dirname(folder))
+    this.#names.set(folder, synced)
+    return synced.catch(error => {
+      this.#names.delete(folder)
+      throw error
+    })
   }
 }
 

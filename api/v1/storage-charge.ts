@@ -1,6 +1,6 @@
 import type { StorageCharge } from '../../db/objects/objects.ts'
 import { GiB } from '../../lib/bytes.ts'
-import { ApiError } from '../../policy/errors.ts'
+import { ApiError, Refusal } from '../../policy/errors.ts'
 import type { Caller } from '../pipeline/authenticate.ts'
 import type { Services } from '../services.ts'
 
@@ -32,4 +32,26 @@ export async function withReservedStorage<T>(
     if (!isShort || replaced === 0) throw error
     return reserving(size)
   }
+}
+
+/** What is written grew after room was reserved for it. Nothing was written. */
+class Outgrown extends Refusal {}
+
+/** Throws for `retryingOutgrown` when what is written, now locked, has more bytes than when room was reserved for it. */
+export function assertReserved(bytes: number, reserved: number): void {
+  if (bytes > reserved) throw new Outgrown()
+}
+
+const maxAttempts = 3
+
+/** Runs an attempt that reads a size, reserves room for it and writes; again if it grew in between. Throws `failure` after 3 attempts. */
+export async function retryingOutgrown<T>(failure: Refusal, attempt: () => Promise<T>): Promise<T> {
+  for (let attempts = 0; attempts < maxAttempts; attempts++) {
+    try {
+      return await attempt()
+    } catch (error) {
+      if (!(error instanceof Outgrown)) throw error
+    }
+  }
+  throw failure
 }

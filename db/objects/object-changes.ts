@@ -51,10 +51,13 @@ async function update(
   return row
 }
 
-/** Changes headers: id and content stay, `created_at` is new. Undefined when there is no such object. */
+/**
+ * Changes an object in place: id and content stay, `created_at` is new. With another end it has a new birth: links to it stop working
+ * as if the end were a part of its name, which S3 chooses without it. Undefined when there is no such object.
+ */
 export async function changeObject(trx: Db, name: ObjectName, changes: ObjectChanges): Promise<ObjectRow | undefined> {
   await lockNames(trx, [name])
-  return update(trx, name, name, null, changes)
+  return update(trx, name, name, changes.expiresAt === undefined ? null : newId(), changes)
 }
 
 /** Sets the time at which an object was created, as an import does. */

@@ -10,7 +10,7 @@ export interface ObjectRow {
   key: string
   /** New with every change of content. */
   generation: string
-  /** New when the name is created, unchanged by an overwrite; links refer to it. */
+  /** New when the name is created, and with another end; unchanged by an overwrite; links refer to it. */
   birth: string
   size: number
   content_type: string

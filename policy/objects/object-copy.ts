@@ -22,19 +22,9 @@ export interface CopyTarget {
   contentType?: string
 }
 
-/**
- * Throws UPGRADE_REQUIRED for what an upload on this plan could not have: a requested expiry below 7 days, and options that a copy
- * inherits. A move keeps its options on any plan, just as a step to a lower plan does not remove them.
- */
-export function assertMayCopy(
-  { expire }: Pick<Destination, 'expire'>,
-  source: { cache_control: string | null; metadata: Record<string, string> },
-  { planName, move }: { planName: string; move: boolean },
-): void {
+/** Throws UPGRADE_REQUIRED for a requested expiry below 7 days. What a copy inherits was set already: keeping it needs no plan. */
+export function assertMayCopy({ expire }: Pick<Destination, 'expire'>, planName: string): void {
   if (expire && (durationSeconds(expire) ?? 0) < shortExpirySeconds) assertOption(planName, 'short-expiry')
-  if (move) return
-  if (source.cache_control === 'no-cache') assertOption(planName, 'no-cache')
-  if (Object.keys(source.metadata).length > 0) assertOption(planName, 'metadata')
 }
 
 /**

@@ -58,6 +58,9 @@ const folders8 = `${folder}(?:/${folder}){0,7}`
 /** Up to 8 folders, with or without a trailing slash; the root is an empty string. */
 export const prefixForm = new RegExp(`^(?:(?=.{1,256}/?$)${folders8}/?)?$`)
 
+/** What can be listed: prefixes, and folders of any name and depth, as the S3 wire creates them, with their trailing slash. */
+export const listedPrefixForm = new RegExp(String.raw`${prefixForm.source}|^[^/][\s\S]*/$`)
+
 /** Folders with a trailing slash, as in rules. */
 export const folderPrefixForm = new RegExp(`^(?=.{1,256}/$)${folders8}/$`)
 
@@ -80,16 +83,13 @@ export interface KeyParts {
 
 /** `[<prefix>/]<name>[_<random>][-ex<unix seconds>][.<extension>]` (contract 7.2). */
 export function objectKey({ prefix, name, random, expiresAt, extension }: KeyParts): string {
-  return [
-    prefix && `${prefix}/`,
-    name,
-    random && `_${random}`,
-    expiresAt && `-ex${Math.floor(expiresAt.getTime() / 1000)}`,
-    extension && `.${extension}`,
-  ]
+  return [prefix && `${prefix}/`, name, random && `_${random}`, endSuffix(expiresAt), extension && `.${extension}`]
     .filter(Boolean)
     .join('')
 }
+
+const seconds = (time: Date): number => Math.floor(time.getTime() / 1000)
+const endSuffix = (end: Date | null | undefined): string => (end ? `-ex${seconds(end)}` : '')
 
 const keyForm =
   /^(?:(?<prefix>.+)\/)?(?<name>[^/]+?)(?:_(?<random>[a-z2-7]{16}))?(?:-ex(?<expiry>\d{9,11}))?(?:\.(?<extension>(?:tar\.)?[A-Za-z0-9]{1,16}))?$/s
@@ -105,6 +105,19 @@ export function keyParts(key: string): KeyParts | undefined {
     expiresAt: groups.expiry === undefined ? null : new Date(Number(groups.expiry) * 1000),
     extension: groups.extension ?? '',
   }
+}
+
+/**
+ * The key with another end. The suffix of the end that the object has is replaced; what looks like one and is not is a part of a name that
+ * the S3 wire chose. A folder itself keeps its key.
+ */
+export function keyWithEnd(key: string, before: Date | null, after: Date | null): string {
+  const parts = keyParts(key)
+  if (!parts) return key
+  if (before && parts.expiresAt && seconds(before) === seconds(parts.expiresAt))
+    return objectKey({ ...parts, expiresAt: after })
+  const extension = parts.extension && `.${parts.extension}`
+  return `${key.slice(0, key.length - extension.length)}${endSuffix(after)}${extension}`
 }
 
 const alphabet = 'abcdefghijklmnopqrstuvwxyz234567'

@@ -1,7 +1,7 @@
 import { ApiError } from '../errors.ts'
 import { assertOption, assertPaid } from './blob-options.ts'
 import { durationSeconds, expiryAfter, shortExpirySeconds } from './object-expiry.ts'
-import { isKey, keyParts, type ObjectName, objectKey } from './object-names.ts'
+import { isKey, keyParts, keyWithEnd, type ObjectName } from './object-names.ts'
 import { fitsMetadata, metadataForm } from './uploads/upload-fields.ts'
 
 /** Requested changes of an object (contract 7.18). What is left out stays; null removes. */
@@ -24,14 +24,13 @@ export const metadataChangeShown = {
 /** Whether an update changes an object's id, which contains visibility and expiry. */
 const renames = (update: ObjectUpdate): boolean => update.private !== undefined || update.expire !== undefined
 
-/** Throws PERMISSION_DENIED and UPGRADE_REQUIRED for what the plan lacks, OBJECT_IS_LEGACY for a change of headers only. */
-export function assertMayUpdate(name: ObjectName, update: ObjectUpdate, planName: string): void {
+/** Throws PERMISSION_DENIED and UPGRADE_REQUIRED for what the plan lacks. */
+export function assertMayUpdate(update: ObjectUpdate, planName: string): void {
   const { expire, cache_control, metadata } = update
   if (update.private === false || expire !== undefined) assertPaid(planName)
   if (expire && (durationSeconds(expire) ?? 0) < shortExpirySeconds) assertOption(planName, 'short-expiry')
   if (cache_control === 'no-cache') assertOption(planName, 'no-cache')
   if (Object.values(metadata ?? {}).some(text => text !== null)) assertOption(planName, 'metadata')
-  if (name.bucket === 'legacy' && !renames(update)) throw new ApiError('OBJECT_IS_LEGACY')
 }
 
 /** The new expiry; null = never, undefined = unchanged. */
@@ -40,17 +39,34 @@ export function updatedExpiry({ expire }: ObjectUpdate, now: Date): Date | null 
   return expiryAfter(durationSeconds(expire) ?? 0, now)
 }
 
-/** The name after the update. A legacy object whose id changes moves to the current layout. Throws INVALID_OBJECT for a name that is too long. */
-export function updatedName(name: ObjectName, update: ObjectUpdate, expiresAt: Date | null | undefined): ObjectName {
+/**
+ * The name after the update of an object that ends at `before`. A legacy object whose id changes moves to the current layout. Whether the
+ * object may have the name is checked by `assertUpdatedName`.
+ */
+export function updatedName(
+  name: ObjectName,
+  update: ObjectUpdate,
+  before: Date | null,
+  after: Date | null | undefined,
+): ObjectName {
   if (!renames(update)) return name
   const hidden = update.private ?? name.bucket === 'private'
-  const parts = expiresAt === undefined ? undefined : keyParts(name.key)
-  const key = parts ? objectKey({ ...parts, expiresAt }) : name.key
-  if (!isKey(key)) throw new ApiError('INVALID_OBJECT', 'The id would be too long.')
+  const key = after === undefined ? name.key : keyWithEnd(name.key, before, after)
   return { ownerId: name.ownerId, bucket: hidden ? 'private' : 'public', key }
 }
 
-/** The metadata after the update. Throws INVALID_OBJECT_METADATA when it exceeds the limits of an object. */
+/** The two names that an update can lead to: only the object itself shows whether the suffix of its name is its end. */
+export function possibleNames(name: ObjectName, update: ObjectUpdate, after: Date | null | undefined): ObjectName[] {
+  return [null, keyParts(name.key)?.expiresAt ?? null].map(before => updatedName(name, update, before, after))
+}
+
+/** Throws OBJECT_IS_LEGACY for a change of headers only, and INVALID_OBJECT for a name that is too long. */
+export function assertUpdatedName({ bucket, key }: ObjectName): void {
+  if (bucket === 'legacy') throw new ApiError('OBJECT_IS_LEGACY')
+  if (!isKey(key)) throw new ApiError('INVALID_OBJECT', 'The id would be too long.')
+}
+
+/** The metadata after the update. Throws INVALID_OBJECT_METADATA when something is added and it exceeds the limits of an object. */
 export function updatedMetadata(
   before: Record<string, string>,
   { metadata }: ObjectUpdate,
@@ -61,6 +77,8 @@ export function updatedMetadata(
     (entry): entry is [string, string] => entry[1] !== null,
   )
   const after = Object.fromEntries(entries)
-  if (!fitsMetadata(after)) throw new ApiError('INVALID_OBJECT_METADATA')
+  const adds = Object.values(metadata).some(text => text !== null)
+  // S3 stores more than an object of this wire may have: removing a part of it is allowed.
+  if (adds && !fitsMetadata(after)) throw new ApiError('INVALID_OBJECT_METADATA')
   return after
 }

@@ -10,6 +10,7 @@ import { expiryOf, writeTerms } from '../../../policy/s3/s3-write-terms.ts'
 import { entryOf } from '../../pipeline/audit.ts'
 import type { Caller } from '../../pipeline/authenticate.ts'
 import type { Services } from '../../services.ts'
+import { assertReserved, retryingOutgrown } from '../../v1/storage-charge.ts'
 import { xmlReply } from '../answers.ts'
 import { headerOf, type Operation, objectOf, type S3Call } from '../operation.ts'
 import { countS3 } from '../rights.ts'
@@ -68,30 +69,23 @@ interface Copy {
   from: ObjectName
   to: ObjectName
   caller: Caller
-  options: CopyOptions
+  options: CopyOptions & { changes(source: ObjectRow): ObjectChanges }
 }
 
-const maxAttempts = 3
-
-/** Copies the source as it is; again if it was replaced by one of another size, for which no room was reserved. */
+/** Copies the source as it is; again if it was replaced by a larger one, for which no room was reserved. */
 async function copied({ from, to, caller, options }: Copy, services: Services): Promise<ObjectRow> {
-  for (let attempt = 1; ; attempt++) {
+  return retryingOutgrown(new S3Error('OperationAborted'), async () => {
     const { size } = await sourceObject(from, services)
     const changes = (source: ObjectRow): ObjectChanges => {
-      if (source.size !== size) throw new S3Error('OperationAborted')
-      return (options.changes as (source: ObjectRow) => ObjectChanges)(source)
+      assertReserved(source.size, size)
+      return options.changes(source)
     }
-    try {
-      const copy = await reservingFor(size, to, caller, services, charge =>
-        transaction(services.db, trx => copyRow(trx, from, to, { ...options, charge, changes })),
-      )
-      if (!copy) throw noSuchKey(from.key)
-      return copy.object
-    } catch (error) {
-      const isReplaced = error instanceof S3Error && error.code === 'OperationAborted'
-      if (!isReplaced || attempt === maxAttempts) throw error
-    }
-  }
+    const copy = await reservingFor(size, to, caller, services, charge =>
+      transaction(services.db, trx => copyRow(trx, from, to, { ...options, charge, changes })),
+    )
+    if (!copy) throw noSuchKey(from.key)
+    return copy.object
+  })
 }
 
 /** A copy has the checksum of its source: another one would have to be calculated. Throws NotImplemented. */

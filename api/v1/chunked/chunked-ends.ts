@@ -10,7 +10,7 @@ import { type UploadPart, wholeParts } from '../../../policy/objects/uploads/chu
 import { isoTime } from '../../pipeline/fields.ts'
 import { expiryView, placeView } from '../../views/object.ts'
 import { blobEndpoint } from '../blob-endpoint.ts'
-import { withReservedStorage } from '../storage-charge.ts'
+import { assertReserved, retryingOutgrown, withReservedStorage } from '../storage-charge.ts'
 import { assertMayContinue, ownUpload, ownUploadErrors, ownUploadId, uploadField } from './own-upload.ts'
 
 const completed = z.object({
@@ -47,17 +47,24 @@ export const completeChunkedUpload = blobEndpoint({
     assertPaid(caller.planName)
     const upload = await ownUpload(body.upload, caller, services)
     const choose = (stored: readonly UploadPart[]) => largeEnough(wholeParts(stored), services.config.blob.minBytes)
-    const size = await listUploadParts(services.db, upload.id)
-      .then(stored => sizeOf(choose(stored)))
-      .catch(async refusal => {
-        await ownUpload(body.upload, caller, services) // reports an upload that has ended meanwhile, and lost its parts, as ended
-        throw refusal
-      })
-    const bytes = { size, replaced: await readReplacedBytes(services.db, upload) }
-    const named = { id: upload.id, ownerId: caller.user.id }
-    const completion = await withReservedStorage(services, caller, bytes, charge =>
-      transaction(services.db, trx => completeUpload(trx, named, { choose, options: { charge } })),
-    )
+    const completion = await retryingOutgrown(new ApiError('UPLOAD_FAILED'), async () => {
+      const size = await listUploadParts(services.db, upload.id)
+        .then(stored => sizeOf(choose(stored)))
+        .catch(async refusal => {
+          await ownUpload(body.upload, caller, services) // reports an upload that has ended meanwhile, and lost its parts, as ended
+          throw refusal
+        })
+      const reserved = (stored: readonly UploadPart[]) => {
+        const parts = choose(stored)
+        assertReserved(sizeOf(parts), size) // a part may have been replaced
+        return parts
+      }
+      const bytes = { size, replaced: await readReplacedBytes(services.db, upload) }
+      const named = { id: upload.id, ownerId: caller.user.id }
+      return withReservedStorage(services, caller, bytes, charge =>
+        transaction(services.db, trx => completeUpload(trx, named, { choose: reserved, options: { charge } })),
+      )
+    })
     if (!completion) throw new ApiError('UPLOAD_NOT_FOUND')
     const { object } = completion
     return {

@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { copyObject as copyRow, moveObject } from '../../../db/objects/object-changes.ts'
-import { findObject } from '../../../db/objects/objects.ts'
+import { findObject, type ObjectRow } from '../../../db/objects/objects.ts'
 import { ApiError } from '../../../policy/errors.ts'
 import { assertPaid } from '../../../policy/objects/blob-options.ts'
 import { assertMayCopy, copyTarget } from '../../../policy/objects/object-copy.ts'
@@ -14,7 +14,7 @@ import { mapUnexpectedError } from '../../pipeline/unexpected-errors.ts'
 import type { Services } from '../../services.ts'
 import { expiryView, placeView } from '../../views/object.ts'
 import { blobEndpoint } from '../blob-endpoint.ts'
-import { withReservedStorage } from '../storage-charge.ts'
+import { assertReserved, retryingOutgrown, withReservedStorage } from '../storage-charge.ts'
 import { objectField, ownName, ownObjectErrors } from './own-object.ts'
 
 const yesOrNo = z.boolean({ error: 'INVALID_DESTINATION' })
@@ -81,7 +81,9 @@ export const copyObject = blobEndpoint({
     exchange.resource = body.source
     const call = { caller, body, exchange }
     return oncePerKey<View>(call, requestOf(call, `POST ${path}`), services.db, inTransaction =>
-      mapUnexpectedError('COPY_FAILED', services, () => copied(body, caller, services, inTransaction)),
+      mapUnexpectedError('COPY_FAILED', services, () =>
+        retryingOutgrown(new ApiError('COPY_FAILED'), () => copied(body, caller, services, inTransaction)),
+      ),
     )
   },
 })
@@ -97,16 +99,22 @@ async function copied(
   assertWithin(caller.prefixes, destination.prefix ? `${destination.prefix}/` : '')
   const source = await findObject(db, from)
   if (!source) throw new ApiError('OBJECT_NOT_FOUND')
-  assertMayCopy(destination, source, { planName: caller.planName, move })
+  assertMayCopy(destination, caller.planName)
   const { name: to, expiresAt, contentType } = copyTarget(from, source.expires_at, destination, new Date())
   // A copy keeps its type (contract 7.20); an object of unknown type gets that of its new name.
   const isUnknown = source.content_type === contentTypeOf('')
-  const options = { overwrite, changes: { expiresAt, contentType: isUnknown ? contentType : undefined } }
+  const changes = { expiresAt, contentType: isUnknown ? contentType : undefined }
   const replacing = overwrite ? await findObject(db, to) : undefined
   const bytes = { size: move ? 0 : source.size, replaced: replacing?.size ?? 0 }
+  const reserved = (locked: ObjectRow) => {
+    assertReserved(locked.size, source.size)
+    return changes
+  }
   const { answer } = await withReservedStorage(services, caller, bytes, charge =>
     inTransaction(async trx => {
-      const stored = await (move ? moveObject(trx, from, to, options) : copyRow(trx, from, to, { ...options, charge }))
+      const stored = await (move
+        ? moveObject(trx, from, to, { overwrite, changes })
+        : copyRow(trx, from, to, { overwrite, charge, changes: reserved }))
       if (!stored) throw new ApiError('OBJECT_NOT_FOUND')
       const { object, replaced } = stored
       const place = { ...placeView(object, config.urls.public), ...expiryView(object) }

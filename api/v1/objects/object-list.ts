@@ -9,7 +9,7 @@ import {
   readListCursor,
 } from '../../../policy/objects/list-cursors.ts'
 import { assertWithin } from '../../../policy/objects/prefix-limits.ts'
-import { prefixField, toggle } from '../../../policy/objects/uploads/upload-fields.ts'
+import { listedPrefixField, toggle } from '../../../policy/objects/uploads/upload-fields.ts'
 import { requestCaps } from '../../../policy/request-caps.ts'
 import type { Caller } from '../../pipeline/authenticate.ts'
 import { isoTime, pageLimit } from '../../pipeline/fields.ts'
@@ -23,7 +23,7 @@ const wrongCursor = 'INVALID_CONTINUATION_TOKEN'
 const cursor = z.string({ error: wrongCursor }).max(cursorLength, wrongCursor).regex(cursorForm, wrongCursor).optional()
 
 const query = z.object({
-  prefix: prefixField.optional(),
+  prefix: listedPrefixField.optional(),
   delimiter: z.literal('/').optional(),
   private: toggle('INVALID_PARAMETERS'),
   limit: pageLimit(requestCaps.objectsListed, requestCaps.objectsListed),
@@ -78,12 +78,11 @@ export const listObjects = blobEndpoint({
 
 /** What to list. Without a folder, a limited key lists what it may see. Throws PREFIX_NOT_ALLOWED. */
 function filtersOf({ prefix = '', delimiter, private: hidden }: z.output<typeof query>, caller: Caller): ListFilters {
-  const folder = prefix && `${prefix}/`
-  if (folder !== '') assertWithin(caller.prefixes, folder)
+  if (prefix !== '') assertWithin(caller.prefixes, prefix)
   const buckets = {
     true: ['private'],
     false: ['public', 'legacy'],
     undefined: ['public', 'private', 'legacy'],
   } as const
-  return { ownerId: caller.user.id, buckets: buckets[`${hidden}`], prefix: folder, delimiter }
+  return { ownerId: caller.user.id, buckets: buckets[`${hidden}`], prefix, delimiter }
 }

@@ -7,8 +7,10 @@ import { ApiError, type ErrorCode } from '../../../policy/errors.ts'
 import { type ObjectName, objectName } from '../../../policy/objects/object-names.ts'
 import {
   assertMayUpdate,
+  assertUpdatedName,
   metadataChangeShown,
   type ObjectUpdate,
+  possibleNames,
   updatedExpiry,
   updatedMetadata,
   updatedName,
@@ -117,8 +119,10 @@ export const updateObjects = blobEndpoint({
 async function resultOf(id: string, update: ObjectUpdate, caller: Caller, services: Services): Promise<Result> {
   try {
     const name = ownName(id, caller)
-    assertMayUpdate(name, update, caller.planName)
-    const failure = update.private === undefined ? 'UPDATE_FAILED' : 'VISIBILITY_CHANGE_FAILED'
+    assertMayUpdate(update, caller.planName)
+    // It says that the object is still public.
+    const isHidden = update.private === true && name.bucket !== 'private'
+    const failure = isHidden ? 'VISIBILITY_CHANGE_FAILED' : 'UPDATE_FAILED'
     const after = await mapUnexpectedError(failure, services, () =>
       transaction(services.db, trx => updated(trx, name, update)),
     )
@@ -138,13 +142,14 @@ function saidOf(id: string, code: ErrorCode): ObjectCode {
   return id.startsWith('prv/') ? 'PRIVATE_STORAGE_UNAVAILABLE' : 'PUBLIC_STORAGE_UNAVAILABLE'
 }
 
-/** The object after all of an update, or as it was. Throws OBJECT_NOT_FOUND, OBJECT_ALREADY_EXISTS and INVALID_OBJECT_METADATA. */
+/** The object after all of an update, or as it was. Throws the codes of one object. */
 async function updated(trx: Db, from: ObjectName, update: ObjectUpdate): Promise<ObjectRow> {
   const expiresAt = updatedExpiry(update, new Date())
-  const to = updatedName(from, update, expiresAt)
-  await lockNames(trx, [from, to])
+  await lockNames(trx, [from, ...possibleNames(from, update, expiresAt)])
   const before = await findObject(trx, from)
   if (!before) throw new ApiError('OBJECT_NOT_FOUND')
+  const to = updatedName(from, update, before.expires_at, expiresAt)
+  assertUpdatedName(to)
   const changes = {
     cacheControl: update.cache_control,
     contentDisposition: update.disposition,

@@ -47,7 +47,7 @@ export interface NewUploadToken {
   maxUses: number
 }
 
-/** Stores a token and resolves to the moment at which it expires. */
+/** Stores a token and resolves to when it expires: after its life, or with the credential that mints it if that is sooner. */
 export async function createUploadToken(db: Db, token: NewUploadToken): Promise<Date> {
   const [row] = await db('upload_tokens').insert(
     {
@@ -57,7 +57,11 @@ export async function createUploadToken(db: Db, token: NewUploadToken): Promise<
       hash: token.hash,
       pins: JSON.stringify(token.pins),
       max_uses: token.maxUses,
-      expires_at: db.raw('now() + make_interval(secs => ?)', [token.lifeSeconds]),
+      expires_at: db.raw(
+        `least(now() + make_interval(secs => :life), (select expires_at from api_keys where id = :credential),
+               (select expires_at from sessions where id = :credential))`,
+        { life: token.lifeSeconds, credential: token.credentialId },
+      ),
     },
     ['expires_at'],
   )

@@ -2,7 +2,7 @@ import { z } from 'zod'
 import type { ErrorCode } from '../../errors.ts'
 import { wholeNumbers } from '../../stated-bounds.ts'
 import { durationForm } from '../object-expiry.ts'
-import { nameForm, objectPrefix, prefixForm } from '../object-names.ts'
+import { isKey, keyBytes, listedPrefixForm, nameForm, objectPrefix, prefixForm } from '../object-names.ts'
 
 // Fields that describe the object of an upload: in a query (upload, Init), and the same fields in bodies (tokens, copy, rules).
 
@@ -22,6 +22,14 @@ export const prefixField = z
   .string({ error: 'INVALID_OBJECT_PREFIX' })
   .regex(prefixForm, 'INVALID_OBJECT_PREFIX')
   .transform(text => objectPrefix(text) ?? '')
+
+/** The value is the folder to list with its trailing slash; the root is an empty string. */
+export const listedPrefixField = z
+  .string({ error: 'INVALID_OBJECT_PREFIX' })
+  .regex(listedPrefixForm, 'INVALID_OBJECT_PREFIX')
+  .refine(text => text === '' || isKey(text), 'INVALID_OBJECT_PREFIX')
+  .transform(text => text && `${text.replace(/\/$/, '')}/`)
+  .meta({ description: `At most ${keyBytes} bytes.`, 'x-maxBytes': keyBytes })
 
 /** An hour to 1825 days; the plan is checked later. */
 export const expireField = z.string({ error: 'INVALID_OBJECT_EXPIRE' }).regex(durationForm, 'INVALID_OBJECT_EXPIRE')

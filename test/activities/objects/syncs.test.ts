@@ -1,5 +1,10 @@
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import test from 'ava'
-import { sharedFolderSync } from '../../../activities/objects/filesystem.ts'
+import { filesystemStore, sharedFolderSync } from '../../../activities/objects/filesystem.ts'
+import { bodyOf } from '../../kit/bodies.ts'
+import { comesTrue } from '../../kit/comes-true.ts'
 
 test('callers during a sync of a folder share the next sync; folders do not wait for each other', async t => {
   const started: string[] = []
@@ -28,4 +33,45 @@ test('callers during a sync of a folder share the next sync; folders do not wait
   ends[3]!()
   await third
   t.deepEqual(started, ['a', 'b', 'a', 'a'])
+})
+
+test('no put into a new folder is answered before the names of the folder and of those above it are synced', async t => {
+  const folder = await mkdtemp(join(tmpdir(), 'berth-syncs-'))
+  t.teardown(() => rm(folder, { recursive: true, force: true }))
+  const synced: string[] = []
+  let release = () => {}
+  const held = new Promise<void>(resolve => {
+    release = resolve
+  })
+  let isFailing = false
+  const store = await filesystemStore(folder, undefined, async path => {
+    synced.push(path)
+    if (path === join(folder, 'o/ab')) await held
+    if (isFailing) throw new Error('disk')
+  })
+  const answered: string[] = []
+  const put = async (id: string) => {
+    await store.put(id, bodyOf(Buffer.from('x')))
+    answered.push(id)
+  }
+  const puts = [put('abcd000000000001')]
+  await comesTrue(() => synced.includes(join(folder, 'o/ab')))
+  puts.push(put('abcd000000000002'))
+  await comesTrue(async () => (await store.head('abcd000000000002')) !== null)
+  await new Promise(resolve => setTimeout(resolve, 100))
+  t.deepEqual(answered, [])
+  release()
+  await Promise.all(puts)
+  t.deepEqual(answered.length, 2)
+  for (const parent of ['', 'o', 'o/ab', 'o/ab/cd']) t.true(synced.includes(join(folder, parent)), parent)
+  synced.length = 0
+  await put('abcd000000000003')
+  t.deepEqual(synced, [join(folder, 'o/ab/cd')], 'the names are synced once')
+  isFailing = true
+  await t.throwsAsync(put('ef01000000000001'), { message: 'disk' })
+  t.is(await store.head('ef01000000000001'), null)
+  isFailing = false
+  synced.length = 0
+  await put('ef01000000000002')
+  t.true(synced.includes(join(folder, 'o/ef')), 'a failed sync is tried again')
 })

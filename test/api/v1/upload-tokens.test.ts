@@ -24,6 +24,21 @@ test('a token states its lifetime and number of uses', async t => {
   t.like((await mint(ana, { max_uses: 100, expires_in: 3600 })).body.response, { max_uses: 100 })
 })
 
+test('a token whose credential expires sooner states the end of that, and lives until then', async t => {
+  const { makeUser, makeKey, db, blobAs } = api()
+  const ana = await makeUser()
+  const soon = new Date(Date.now() + 120_000)
+  const key = await makeKey(ana, { expiresAt: soon })
+  await db('sessions').where({ id: ana.sessionId }).update({ expires_at: soon })
+  for (const who of [key.key, ana.session]) {
+    const { response } = (await mint(who)).body
+    t.is(response.expires_at, soon.toISOString())
+    t.is((await chunkedAs(blobAs(response.token)).init()).status, 200)
+    const { expires_at } = (await mint(who, { expires_in: 60 })).body.response
+    t.true(new Date(expires_at) < soon, 'it ends sooner than the credential')
+  }
+})
+
 test('every invalid pin is refused with its own code', async t => {
   const ana = await api().makeUser({ plan: 'hobby-1' })
   const refused: [object, number, string][] = [

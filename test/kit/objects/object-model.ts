@@ -112,7 +112,7 @@ function act(model: Model, done: Act): string {
     }
     case 'expire': {
       const object = live(done.name)
-      if (object) object.expired = true
+      if (object) Object.assign(object, { expired: true, birth: 'new' })
       return object ? 'changed' : 'none'
     }
     case 'header': {

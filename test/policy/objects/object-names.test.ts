@@ -2,6 +2,7 @@ import test from 'ava'
 import {
   isObjectName,
   keyParts,
+  keyWithEnd,
   newRandomPart,
   objectId,
   objectKey,
@@ -59,6 +60,21 @@ test('a key is composed of its parts and parsed again', t => {
     t.deepEqual(keyParts(key), { random: undefined, expiresAt: null, ...parts })
   }
   t.is(keyParts('folder/'), undefined)
+})
+
+test('a key gets another end; only the suffix of its own end is replaced', t => {
+  const [before, after] = [new Date(1_790_000_000_500), new Date(1_800_000_000_000)]
+  const cases: [key: string, before: Date | null, after: Date | null, expected: string][] = [
+    ['a/x.tar.gz', null, after, 'a/x-ex1800000000.tar.gz'],
+    ['a/x_abcdefghijklmnop-ex1790000000.png', before, after, 'a/x_abcdefghijklmnop-ex1800000000.png'],
+    ['a/x_abcdefghijklmnop-ex1790000000.png', before, null, 'a/x_abcdefghijklmnop.png'],
+    ['x-ex1700000000', null, null, 'x-ex1700000000'],
+    ['x_abcdefghijklmnop-ex1700000000.tar', before, after, 'x_abcdefghijklmnop-ex1700000000-ex1800000000.tar'],
+    ['x-ex0170000000.tar', before, null, 'x-ex0170000000.tar'],
+    ['-ex1790000000.tar', before, null, '-ex1790000000.tar'],
+    ['my photos/', before, after, 'my photos/'],
+  ]
+  for (const [key, from, to, expected] of cases) t.is(keyWithEnd(key, from, to), expected, key)
 })
 
 test('names and prefixes are those of the contract', t => {

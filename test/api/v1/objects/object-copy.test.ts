@@ -57,13 +57,14 @@ test('a copy keeps type, headers, metadata and content, shares the segments, and
   )
 })
 
-test('a copy needs the plan that an upload of it would need; a move needs it only for what changes', async t => {
+test('a copy or move keeps on every paid plan what its source has; only a new end below 7 days needs the plan', async t => {
   const ana = await api().makeUser()
   const source = async (query: Record<string, string>) => (await sent(api(), ana, query)).id
   const plain = await source({ name: 'plain' })
-  const [tagged, fresh] = [
+  const [tagged, fresh, soon] = [
     await source({ name: 'tagged', metadata: '{"by":"ana"}' }),
     await source({ name: 'fresh', cache_control: 'no-cache' }),
+    await source({ name: 'soon', expire: '2h' }),
   ]
   await api().db('users').where({ id: ana.id }).update({ plan: 'hobby-1' })
   const { key } = await api().makeKey(ana, {}) // what is remembered of the first one has the old plan
@@ -72,12 +73,18 @@ test('a copy needs the plan that an upload of it would need; a move needs it onl
     [{ source: plain, destination: { name: 'a', expire: '6d' } }, 'UPGRADE_REQUIRED'],
     [{ source: plain, destination: { name: 'a', expire: '167h' }, move: true }, 'UPGRADE_REQUIRED'],
     [{ source: plain, destination: { name: 'a', expire: '7d' } }, undefined],
-    [{ source: tagged, destination: { name: 'b' } }, 'UPGRADE_REQUIRED'],
-    [{ source: fresh, destination: { name: 'c' } }, 'UPGRADE_REQUIRED'],
-    [{ source: tagged, destination: { name: 'b' }, move: true }, undefined],
-    [{ source: fresh, destination: { name: 'c' }, move: true }, undefined],
+    [{ source: soon, destination: { name: 'b' } }, undefined],
+    [{ source: tagged, destination: { name: 'c' } }, undefined],
+    [{ source: fresh, destination: { name: 'd' } }, undefined],
   ]
   for (const [body, code] of cases) t.is((await copy(hobby, body)).body.code, code, JSON.stringify(body))
+  t.like(await rowOf(`pub/${ana.id}/c.txt`), { metadata: { by: 'ana' } })
+  t.like(await rowOf(`pub/${ana.id}/d.txt`), { cache_control: 'no-cache' })
+  for (const [source, name] of [
+    [tagged, 'e'],
+    [fresh, 'f'],
+  ])
+    t.is((await copy(hobby, { source, destination: { name }, move: true })).status, 200)
 })
 
 test('a move changes the name and counts nothing', async t => {

@@ -40,6 +40,12 @@ test.serial('an unexpected error has the code of its endpoint and changes nothin
       (await speak(ana.key, 'PATCH', '/v1/objects', { object, ...fields })).body.response.results[0]
     t.deepEqual(await update({ disposition: 'inline' }), { object, ok: false, code: 'UPDATE_FAILED' })
     t.deepEqual(await update({ private: true }), { object, ok: false, code: 'VISIBILITY_CHANGE_FAILED' })
+    t.deepEqual(await update({ private: false }), { object, ok: false, code: 'UPDATE_FAILED' })
+    const hidden = object.replace('pub/', 'prv/')
+    for (const hides of [true, false]) {
+      const failed = await update({ object: hidden, private: hides })
+      t.deepEqual(failed, { object: hidden, ok: false, code: 'UPDATE_FAILED' }, 'it is not public')
+    }
   })
   const { body } = await api().blobAs(ana).get('/v1/objects')
   t.deepEqual(

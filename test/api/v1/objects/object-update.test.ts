@@ -5,6 +5,7 @@ import { objectName } from '../../../../policy/objects/object-names.ts'
 import { type Answer, type TestUser, testApi } from '../../../kit/actors/api.ts'
 import { sent } from '../../../kit/actors/sent-files.ts'
 import { put } from '../../../kit/objects/objects.ts'
+import { madeObject } from '../../../kit/objects/stored-objects.ts'
 
 const api = testApi()
 const day = 86_400_000
@@ -105,6 +106,20 @@ test('metadata with characters that are no longer allowed is kept and can be rem
   t.deepEqual((await rowOf(id))!.metadata, { g: 'h' })
 })
 
+test('metadata can be removed from an object to which S3 gave more than the Blob API allows', async t => {
+  const ana = await api().makeUser({ plan: 'hobby-1' })
+  const metadata = Object.fromEntries([1, 2, 3, 4, 5, 6, 7].map(n => [`${n}`, 'x'.repeat(200)]))
+  const { id } = await madeObject(api(), ana, { metadata })
+  t.like(await changed(ana, id, { metadata: { 1: null } }), { ok: true })
+  t.deepEqual(Object.keys((await rowOf(id))!.metadata), ['2', '3', '4', '5', '6', '7'])
+  await api().db('users').where({ id: ana.id }).update({ plan: 'pro-12' })
+  const { key } = await api().makeKey(ana, {})
+  const pro = { ...ana, key }
+  t.like(await changed(pro, id, { metadata: { 2: null, 8: 'y' } }), { ok: false, code: 'INVALID_OBJECT_METADATA' })
+  t.like(await changed(pro, id, { metadata: { 2: null, 3: null, 4: null, 5: null, 6: null } }), { ok: true })
+  t.like(await changed(pro, id, { metadata: { 8: 'y' } }), { ok: true })
+})
+
 test('all changes of one object are applied, or none', async t => {
   const ana = await api().makeUser()
   const { id } = await sent(api(), ana, { name: 'a', metadata: '{"a":"1","b":"2","c":"3"}' })
@@ -144,6 +159,12 @@ test('a legacy object changes its headers only together with its visibility', as
   const id = `${ana.id}/old/a.txt`
   for (const body of [{ cache_control: null }, { disposition: 'inline' }, { metadata: { a: 'b' } }])
     t.deepEqual(await changed(ana, id, body), { object: id, ok: false, code: 'OBJECT_IS_LEGACY' })
+  const missing = `${ana.id}/missing.txt`
+  t.deepEqual(await changed(ana, missing, { disposition: 'inline' }), {
+    object: missing,
+    ok: false,
+    code: 'OBJECT_NOT_FOUND',
+  })
   const moved = await changed(ana, id, { private: false, disposition: 'inline' })
   t.like(moved, { ok: true, changed: true, id: `pub/${ana.id}/old/a.txt`, private: false })
   t.like(await rowOf(moved.id), { content_disposition: 'inline' })

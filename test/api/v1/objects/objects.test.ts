@@ -109,6 +109,34 @@ test('a listing shows all objects in byte order of their names, or those of one 
   t.deepEqual([ids(below), below.body.response.folders], [[inner.id], ['x/y/z/']])
 })
 
+test('every folder that a listing names can be listed, page by page', async t => {
+  const ana = await api().makeUser()
+  const deep = Array(9).fill('d').join('/')
+  const keys = ['my photos/', 'my photos/a b.png', '.git/config', 'café/menü', 'a/../b', 'a//b', `${deep}/x`]
+  for (const key of keys) await put(api().db, { ownerId: ana.id, bucket: 'public', key }, 'x')
+  const seen: string[] = []
+  const walk = async (prefix: Record<string, string>): Promise<void> => {
+    let cursor: Record<string, string> = {}
+    do {
+      const page = await list(ana, { delimiter: '/', limit: '1', ...prefix, ...cursor })
+      if (page.status !== 200) throw new Error(`${JSON.stringify(prefix)}: ${page.text}`)
+      const { response } = page.body
+      seen.push(...ids(page))
+      for (const folder of response.folders) await walk({ prefix: folder })
+      cursor = response.cursor && { cursor: response.cursor }
+    } while (cursor)
+  }
+  await walk({})
+  t.deepEqual(seen.sort(), keys.map(key => `pub/${ana.id}/${key}`).sort())
+  const limited = await api().makeKey(ana, { prefixes: ['a/'] })
+  const answer = (prefix: string) =>
+    api()
+      .blobAs(limited.key)
+      .get(`/v1/objects?${new URLSearchParams({ prefix })}`)
+  t.deepEqual(ids(await answer('a/../')), [`pub/${ana.id}/a/../b`])
+  t.like(await answer('my photos/'), { status: 403, body: { code: 'PREFIX_NOT_ALLOWED' } })
+})
+
 test('either name of the cursor continues a listing, and a cursor works only for its listing', async t => {
   const [ana, bob] = [await api().makeUser(), await api().makeUser()]
   for (const name of ['a', 'b', 'c', 'd', 'e']) await sent(api(), ana, { name, prefix: 'p' })
@@ -160,7 +188,9 @@ test('a listing refuses invalid parameters', async t => {
       status: 400,
       body: { code: 'INVALID_PARAMETERS' },
     })
-  t.like(await list(ana, { prefix: '/a' }), { status: 400, body: { code: 'INVALID_OBJECT_PREFIX' } })
+  for (const prefix of ['/a', '/', '/a/', 'my photos', '..', 'a\0/', `${'é'.repeat(512)}/`])
+    t.like(await list(ana, { prefix }), { status: 400, body: { code: 'INVALID_OBJECT_PREFIX' } }, prefix)
+  t.is((await list(ana, { prefix: `${'é'.repeat(511)}a/` })).status, 200)
   t.is((await list(ana, { limit: '1000' })).status, 200)
 })
 
