@@ -131,9 +131,8 @@ class FilesystemStore implements ObjectStore {
         for (const made of this.#foldersTo(folder)) this.#names.delete(made)
         await rename(temporary, target)
       })
-      // Also if another put, or another process, has created the folder: it may not have synced the names yet.
-      await Promise.all(this.#foldersTo(folder).map(name => this.#syncName(name)))
-      await this.#sync(folder)
+      // The folder's name too, even if another put or process has created it: that one may not have synced the name yet.
+      await Promise.all([this.#sync(folder), ...this.#foldersTo(folder).map(name => this.#syncName(name))])
     } catch (error) {
       await rm(target, { force: true })
       throw error
