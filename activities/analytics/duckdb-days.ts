@@ -8,6 +8,8 @@ const dayForm = /^\d{4}-\d{2}-\d{2}$/
 const fileForm = /^(\d{4}-\d{2}-\d{2})\.duckdb$/
 const brokenForm = /^(\d{4}-\d{2}-\d{2})\.duckdb(\.wal)?\.broken$/
 
+type OnBroken = (day: string, error: unknown) => void
+
 /** Catalog of the engine that is always there, and has no requests: a union over days is never empty. */
 const emptyCatalog = 'memory'
 
@@ -31,11 +33,13 @@ export class DuckDbDays {
   readonly #instance: DuckDBInstance
   readonly #attached: Set<string>
   readonly #connection: DuckDBConnection
+  readonly #onBroken: OnBroken
 
-  private constructor(folder: string, instance: DuckDBInstance, connection: DuckDBConnection) {
+  private constructor(folder: string, instance: DuckDBInstance, connection: DuckDBConnection, onBroken: OnBroken) {
     this.#folder = folder
     this.#instance = instance
     this.#connection = connection
+    this.#onBroken = onBroken
     this.#attached = new Set()
   }
 
@@ -43,7 +47,7 @@ export class DuckDbDays {
    * Opens the engine on a folder that belongs to it alone. A file that is no database any more is set aside: the log has what was in it. Throws
    * when a file cannot be opened for another reason, such as a lock or a lack of memory: it may be whole.
    */
-  static async open(folder: string, onBroken: (day: string, error: unknown) => void): Promise<DuckDbDays> {
+  static async open(folder: string, onBroken: OnBroken): Promise<DuckDbDays> {
     const scratch = join(folder, 'scratch')
     await rm(scratch, { recursive: true, force: true })
     await mkdir(scratch, { recursive: true, mode: 0o700 })
@@ -60,18 +64,17 @@ export class DuckDbDays {
     await connection.run('set enable_external_access = false')
     await connection.run('set lock_configuration = true')
     await connection.run(tables(emptyCatalog))
-    const days = new DuckDbDays(folder, instance, connection)
+    const days = new DuckDbDays(folder, instance, connection, onBroken)
     for (const name of (await readdir(folder)).sort()) {
       const [, day] = fileForm.exec(name) ?? []
       if (!day) continue
-      await days.attach(day).catch(async error => {
-        if (!isBroken(error)) {
+      await days
+        .#attachFile(day)
+        .catch(error => days.#setAside(day, error))
+        .catch(error => {
           days.close()
           throw error
-        }
-        onBroken(day, error)
-        await days.#setAside(day)
-      })
+        })
     }
     return days
   }
@@ -100,6 +103,14 @@ export class DuckDbDays {
   async attach(day: string): Promise<void> {
     if (!dayForm.test(day)) throw new Error(`${day} is not a day`)
     if (this.#attached.has(day)) return
+    await this.#attachFile(day).catch(async error => {
+      // A full disk leaves a part of a new file.
+      await this.#setAside(day, error)
+      await this.#attachFile(day)
+    })
+  }
+
+  async #attachFile(day: string): Promise<void> {
     await this.#connection.run(`attach ${literal(this.#fileOf(day))} as "${day}"`)
     try {
       await this.#connection.run(tables(`"${day}"`))
@@ -140,8 +151,13 @@ export class DuckDbDays {
     this.#instance.closeSync()
   }
 
-  /** For someone who wants to know what happened; one day at most, so that they do not fill the disk. */
-  async #setAside(day: string): Promise<void> {
+  /**
+   * Sets a broken file aside for someone who wants to know what happened; one day at most, so that they do not fill the disk. Throws the
+   * error if it does not say that the file is broken.
+   */
+  async #setAside(day: string, error: unknown): Promise<void> {
+    if (!isBroken(error)) throw error
+    this.#onBroken(day, error)
     await this.removeBroken()
     for (const file of [this.#fileOf(day), `${this.#fileOf(day)}.wal`])
       await rename(file, `${file}.broken`).catch(error => absent(error))

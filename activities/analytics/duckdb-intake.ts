@@ -35,12 +35,13 @@ const refererHost = String.raw`^https?://(?:[^/?#@]*@)?(\[[^\]/?#]*\]|[^/?#:]+)`
 
 const list = (names: readonly string[]) => names.map(literal).join(', ')
 
+/** A byte order mark before an agent would be lost on its way through this process, and with it the agent's number. */
 const arrived = (file: string) => `
   create or replace temp table arrived as
   select * replace (
       left(host, ${textCaps.host}) as host, left(method, 16) as method, left(path, ${textCaps.path}) as path,
       left(query, ${textCaps.query}) as query, left(referer, ${textCaps.referer}) as referer,
-      left(coalesce(agent, ''), ${textCaps.agent}) as agent, coalesce(client, '') as client)
+      ltrim(left(coalesce(agent, ''), ${textCaps.agent}), chr(65279)) as agent, coalesce(client, '') as client)
   from read_json(${literal(file)}, format = 'newline_delimited', ignore_errors = true,
     maximum_object_size = ${2 * intake.maxLineBytes},
     columns = {${Object.entries(columns)
@@ -63,11 +64,11 @@ const stored = (catalog: string, maxTextBytes: number) => `
   insert into ${catalog}.requests
   select app, round("at" * 1000)::bigint, host, method,
     if(is_past, '${stands.otherPath}', path), if(is_past, null, nullif(query, '')), status, coalesce(bytes, 0),
-    shown, country, city, provider, id, if(is_past, null, nullif(referer, '')),
+    shown, country, city, provider, coalesce(id, ${unreadAgent}), if(is_past, null, nullif(referer, '')),
     if(is_past and referer_host is not null, '${stands.unknown}', referer_host),
     case when protocol in (${list(protocols)}) then protocol else '${stands.unknown}' end, media_type,
     coalesce(method = '${visits.method}' and status between ${visits.fromStatus} and ${visits.toStatus}
-      and media_type = '${visits.contentType}' and bot is null and id <> ${unreadAgent}
+      and media_type = '${visits.contentType}' and bot is null and coalesce(id, ${unreadAgent}) <> ${unreadAgent}
       and (referer_host is null or referer_host <> lower(host)), false),
     nullif(lower(cache), ''), try_cast(round(try_cast(edge_ms as double)) as uinteger),
     try_cast(round(try_cast(regexp_extract(origin_ms, '([0-9.]+)[^0-9.]*$', 1) as double)) as uinteger),
@@ -81,7 +82,7 @@ const stored = (catalog: string, maxTextBytes: number) => `
         as media_type
     from arrived)
   left join (select app, stored >= ${maxTextBytes} as is_past from ${catalog}.shares) using (app)
-  join slice_agents using (agent) join slice_addresses using (client)`
+  left join slice_agents using (agent) left join slice_addresses using (client)`
 
 /** A text that comes again in a slice is stored once, nearly: it counts once. */
 const shares = (catalog: string, maxTextBytes: number) => `

@@ -5,6 +5,7 @@ import { ownCounters } from '../../../policy/counters.ts'
 import { ApiError } from '../../../policy/errors.ts'
 import { limits } from '../../../policy/limits.ts'
 import { endpoint } from '../../pipeline/endpoint.ts'
+import { hostName } from '../../views/app.ts'
 import { everyEdgeHas } from './edge-acknowledgement.ts'
 
 /** Contract 4.31: answers once no proxy serves a response that was cached before. */
@@ -24,7 +25,7 @@ export const purgeAppCache = endpoint({
       await wakeEdges(trx)
       return transactionNumber(trx)
     })
-    if (!(await everyEdgeHas(db, { transaction: purge, host: null }, exchange.signal)))
+    if (!(await everyEdgeHas(db, { transaction: purge, host: hostName(app, config.appsDomain) }, exchange.signal)))
       throw new ApiError('PURGE_CACHE_FAILED')
   },
 })

@@ -6,7 +6,7 @@ import { edgeRules } from '../../../policy/domains/edges.ts'
 interface Awaited {
   /** Number of a committed transaction. */
   transaction: string
-  /** Host name of what it has changed; null = a proxy refuses nothing of that kind. */
+  /** Host name of the application that it has changed; null for one without an address. */
   host: string | null
 }
 

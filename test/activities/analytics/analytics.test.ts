@@ -21,6 +21,29 @@ async function openEngine(t: ExecutionContext): Promise<DuckDb> {
 analyticsContract(test, 'the recount', async () => new RecountedAnalytics(await testAddresses()))
 analyticsContract(test, 'DuckDB', openEngine)
 
+test('a line counts once, whatever its agent and referer are', async t => {
+  const engine = await openEngine(t)
+  const at = Date.parse('2026-11-26T12:00:00Z')
+  const odd = [
+    '\ufeffMozilla/5.0',
+    '\ufeff',
+    '\ufeff\ufeffx',
+    '',
+    ' ',
+    '\u0000',
+    '\u2028',
+    '"',
+    '\\',
+    'é',
+    '\ud83d\ude00',
+  ]
+  const requests = odd.flatMap(agent => [logged({ at, agent }), logged({ at, agent, referer: agent })])
+  t.is(
+    await engine.take({ day: '2026-11-26', file: 'f', head: 'h', end: 1, lines: linesOf(requests) }),
+    requests.length,
+  )
+})
+
 test('a question that is given up is interrupted, and the engine answers the next one', async t => {
   const engine = await openEngine(t)
   const from = Date.parse('2026-11-26T00:00:00Z')

@@ -39,6 +39,22 @@ test('a file of a day that is no database any more is counted again from the log
   t.deepEqual([existsSync(aside), again.days()], [false, ['2026-11-26']], 'it goes before any day does')
 })
 
+test('what a full disk has left of a new day is set aside, and the day begins again', async t => {
+  const { path, rounds, drain, engine, folder } = await intakeScene(t)
+  await engine.close()
+  const broken: string[] = []
+  const again = await openDuckDb({ folder, addresses: await testAddresses(), onBroken: day => broken.push(day) })
+  t.teardown(() => again.close())
+  for (const [n, bytes] of [0, 4096].entries()) {
+    const at = noon + n * dayMs
+    writeFileSync(path(at), line('/1', at))
+    const part = Buffer.alloc(bytes, 'x')
+    writeFileSync(join(folder, `${new Date(at).toISOString().slice(0, 10)}.duckdb`), part)
+    await drain(rounds(again, 1e9, again))
+  }
+  t.deepEqual(again.days(), ['2026-11-26', '2026-11-27'])
+})
+
 test('a file of a day that cannot be opened for another reason stays, and the process is started again', async t => {
   const { rounds, path, drain, engine, folder } = await intakeScene(t)
   writeFileSync(path(noon), line('/1'))

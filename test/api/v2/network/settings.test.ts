@@ -17,6 +17,7 @@ async function make(of?: TestUser) {
     ...{ user, id, host: `${subdomain}.${api().services.config.appsDomain}` },
     read: async () => (await as.get(path)).body.response,
     change: (settings: unknown) => as.request('PATCH', path, { body: JSON.stringify(settings) }),
+    purge: () => as.post(`/v2/apps/${id}/network/purge_cache`),
     row: () => api().db('app_settings').where({ app_id: id }).first(),
   }
 }
@@ -103,8 +104,8 @@ test('all pages of an account are bounded together, also when they are set at on
   t.is((await stranger.change(full)).status, 200)
 })
 
-test.serial('a change says whether every live proxy has it', async t => {
-  const { change, host } = await make()
+test.serial('a change, and a purge, say whether every live proxy has it', async t => {
+  const { change, purge, host } = await make()
   const { db } = api()
   const edge = `edge-${randomBytes(4).toString('hex')}`
   t.teardown(() => db('edges').where({ id: edge }).delete())
@@ -115,9 +116,11 @@ test.serial('a change says whether every live proxy has it', async t => {
     for (; running; await sleep(20)) await recordEdge(db, edge, await edgeSnapshot(db), refused)
   })()
   t.true((await change({ maintenance: true })).body.response.applied)
+  t.is((await purge()).status, 200)
   refused = [host]
   await sleep(100)
   t.false((await change({ maintenance: true, min_tls: '1.3' })).body.response.applied, 'a proxy has refused it')
+  t.is((await purge()).body.code, 'PURGE_CACHE_FAILED')
   running = false
   await keeper
   const late = await change({ maintenance: false })
