@@ -114,8 +114,9 @@ export function databaseRecords({ db, plans, ports, claim = claimOfActivity }: D
     /** The database has another memory, with which its engine serves; null = it does not run. */
     async databaseResized(operation: DatabaseOperation, started: StartedDatabase | null): Promise<void> {
       await fence(operation, async (trx, { id, databaseId }) => {
-        const ramMb = Number((await operations.findOperation(trx, id))?.input.ramMb)
-        await databases.recordDatabaseMemory(trx, databaseId, { ramMb, cpu: cpusFor(ramMb) })
+        const { ramMb: asked, name } = (await operations.findOperation(trx, id))?.input ?? {}
+        const ramMb = Number(asked)
+        await databases.recordDatabaseMemory(trx, databaseId, { ramMb, cpu: cpusFor(ramMb), name })
         if (started) await serves(trx, databaseId, started)
         await operations.finishOperation(trx, id, { state: 'success' })
       })

@@ -72,11 +72,12 @@ export async function deploy(
     if (archive !== path) say(`Zipped ${await archiveFolder(path, archive)} files of ${basename(path)}`)
     const { app, operationId } = await uploadArchive(target, archive, { app: present, noCache }).catch(withAdvice)
     say(present ? `Committed to ${app.id}; deploying it` : `Uploaded as ${app.id}; starting it`)
-    const following = { seconds, isUpdate: present !== undefined }
+    const following = { seconds, operationId, isUpdate: present !== undefined }
     const deploymentId = await step(say, `deploying ${app.name}`, () => followApp(target, app, following, say)).catch(
       async error => {
         if (!(error instanceof DeployFailed)) throw error
-        throw await withLogs(error, target, app.id, operationId, present ? 'The version before was not replaced.' : '')
+        const last = present && error.code ? 'The version before was not replaced.' : ''
+        throw await withLogs(error, target, app.id, operationId, last)
       },
     )
     return { app, deploymentId }

@@ -13,7 +13,7 @@ const program = new Command('berth')
   .showHelpAfterError()
   .addHelpText('after', '\nData is in the folder that BERTH_DATA names, otherwise in data/ of the checkout.')
 
-const [first = '', second = ''] = process.argv.slice(2)
+const [first = '', second = ''] = process.argv.slice(2).filter(word => word !== '--')
 const given = first === 'help' ? second : first
 if (Object.hasOwn(verbs, given)) (await verbs[given]!.load())(program)
 else {

@@ -2,6 +2,7 @@
 // would stay in the memory of `berth up`.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
+import { constants } from 'node:os'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { isReady } from './ready.mjs'
@@ -17,7 +18,9 @@ async function prepare() {
   const forward = signal => child.kill(signal)
   const signals = ['SIGINT', 'SIGTERM', 'SIGHUP']
   for (const signal of signals) process.on(signal, forward)
-  const [code] = await once(child, 'exit')
-  if (code !== 0) process.exit(code ?? 1)
+  const [code, signal] = await once(child, 'exit')
+  if (signal)
+    process.stderr.write(`The preparation of the checkout was ended by ${signal}. Run the same command again.\n`)
+  if (code !== 0) process.exit(code ?? 128 + constants.signals[signal])
   for (const signal of signals) process.off(signal, forward)
 }

@@ -4,7 +4,13 @@ import { join } from 'node:path'
 import { sourceHash, sourceStamp } from './build.mjs'
 
 export function isReady(root) {
-  return packagesInstalled(root) && isCompiled(root)
+  try {
+    return packagesInstalled(root) && isCompiled(root)
+  } catch (error) {
+    // A file went while it was looked at: the preparation looks again.
+    if (error.code === 'ENOENT') return false
+    throw error
+  }
 }
 
 /** npm records at the end what it installed; the files are checked too, since two concurrent installs leave a record without them. */

@@ -62,7 +62,7 @@ function headersOf({ wire, operation, errors, mayBeCutOff }: Endpoint, status: n
   const isSent: Record<keyof typeof answerHeaders, boolean> = {
     RequestId: true,
     RetryAfter: status === 429 || status === 503,
-    OperationId: operation === true && ![401, 403, 404, 413, 415, 429].includes(status),
+    OperationId: operation === true && ![401, 403, 413, 415, 429].includes(status),
     Replayed: isStored && (errors?.includes('IDEMPOTENCY_KEY_REUSED') ?? false),
     CachedAt: status === 200 && (errors?.includes('ANALYTICS_BUSY') ?? false),
     Location: status === 302,

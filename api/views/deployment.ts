@@ -6,6 +6,7 @@ export const deploymentView = (story: DeploymentStory) =>
   story.events.map(({ state, at, details }) => ({
     id: story.revision,
     deployment_id: story.id,
+    operation_id: story.operation_id,
     state,
     date: new Date(at).toISOString(),
     source: story.source,

@@ -3,6 +3,7 @@ import { request } from 'node:http'
 import { request as requestHttps } from 'node:https'
 import { basename } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { resourceIdPattern } from '../../policy/ids.ts'
 
 /** A platform as a client sees it. */
 export interface Target {
@@ -64,6 +65,7 @@ export async function uploadArchive(
 /** An event of a deployment; `code` and `message` only with `error`. */
 export interface DeployEvent {
   deployment_id: string
+  operation_id: string
   state: 'pending' | 'clone' | 'commit' | 'restarting' | 'success' | 'error'
   code?: string
   message?: string
@@ -72,13 +74,23 @@ export interface DeployEvent {
   waiting_for?: string
 }
 
-/** The events of an application's newest deployment, oldest first; null when the application is missing. Throws when the API does not answer. */
-export async function newestDeployment(target: Target, appId: string): Promise<DeployEvent[] | null> {
+/** How many deployments are looked through for that of an operation. */
+const listedDeployments = 20
+
+/**
+ * The events of the deployment that an operation does, else of the application's newest one, oldest first; null when the application is
+ * missing. Throws when the API does not answer.
+ */
+export async function deploymentEvents(
+  target: Target,
+  appId: string,
+  operationId: string | null,
+): Promise<DeployEvent[] | null> {
+  const path = `/v2/apps/${appId}/deployments?limit=${operationId ? listedDeployments : 1}`
   try {
-    const [newest = []] = (await answerOf(
-      await call(target, `/v2/apps/${appId}/deployments?limit=1`),
-    )) as DeployEvent[][]
-    return newest
+    const deployments = (await answerOf(await call(target, path))) as DeployEvent[][]
+    const isOwn = ([event]: DeployEvent[]) => event?.operation_id === operationId
+    return (operationId ? deployments.find(isOwn) : deployments[0]) ?? []
   } catch (error) {
     if (error instanceof Refused && error.code === 'APP_NOT_FOUND') return null
     throw error
@@ -109,19 +121,26 @@ export async function listApps(target: Target): Promise<ListedApp[]> {
   return me.applications
 }
 
-/** An application by its id, or one of the caller's by its subdomain. Throws `Refused` with APP_NOT_FOUND. */
+/** An application by its id, with which one of a workspace can be named too, or one of the caller's by its subdomain. Throws `Refused` with APP_NOT_FOUND. */
 export async function findApp(target: Target, given: string): Promise<UploadedApp> {
-  const apps = await listApps(target)
-  const own = apps.find(({ id, domain }) => id === given || domain?.split('.')[0] === given)
-  // The id of one that is shared in a workspace is in no list of the caller's own.
-  const isId = /^[0-9a-f]{24}(-[0-9a-f]{24})?$/.test(given)
-  const app = own ?? (isId ? ((await answerOf(await call(target, `/v2/apps/${given}`))) as ListedApp) : undefined)
-  if (!app) {
-    const subdomains = apps.flatMap(({ domain }) => domain?.split('.')[0] ?? []).join(', ') || 'none'
-    throw new Refused('APP_NOT_FOUND', `You have no application with the subdomain ${given}. Yours: ${subdomains}.`)
+  const app = resourceIdPattern.test(given)
+    ? ((await answerOf(await call(target, `/v2/apps/${given}`))) as ListedApp)
+    : await findOwnApp(target, given)
+  // What the caller has named leads to it: a part of a workspace may reach it by that id only.
+  return {
+    id: resourceIdPattern.test(given) ? given : app.id,
+    name: app.name,
+    ...(app.domain && { domain: app.domain }),
   }
-  const { id, name, domain } = app
-  return { id, name, ...(domain !== null && { domain }) }
+}
+
+async function findOwnApp(target: Target, subdomain: string): Promise<ListedApp> {
+  const apps = await listApps(target)
+  const labelOf = ({ domain }: ListedApp) => domain?.split('.')[0]
+  const found = apps.find(app => labelOf(app) === subdomain)
+  if (found) return found
+  const own = apps.flatMap(app => labelOf(app) ?? []).join(', ') || 'none'
+  throw new Refused('APP_NOT_FOUND', `You have no application with the subdomain ${subdomain}. Yours: ${own}.`)
 }
 
 /** Posts JSON without credentials; resolves to the value under `response`. Throws `Refused` with the API's code. */

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Say } from '../terminal/terminal.ts'
-import { type DeployEvent, newestDeployment, requestApp, type Target, type UploadedApp } from './client.ts'
+import { type DeployEvent, deploymentEvents, requestApp, type Target, type UploadedApp } from './client.ts'
 
 const everyMs = 100
 /** How often the API is queried: at half the rate that the smallest plan allows. */
@@ -32,18 +32,20 @@ const words: Record<DeployEvent['state'], string> = {
 export interface Following {
   /** Max time. */
   seconds: number
+  /** The operation whose deployment is followed; without it, the newest deployment of the application. */
+  operationId?: string | null
   /** A version before it may answer, so that an answer says nothing before the deployment has succeeded. */
   isUpdate?: boolean
 }
 
 /**
- * Follows the newest deployment of an application, with a line for each step, until it serves and, if it has an address, answers through
+ * Follows a deployment of an application, with a line for each step, until it serves and, if it has an address, answers through
  * the proxy. Resolves to the deployment's id; throws `DeployFailed` with the code that it ended with.
  */
 export async function followApp(
   target: Target,
   app: UploadedApp,
-  { seconds, isUpdate = false }: Following,
+  { seconds, operationId = null, isUpdate = false }: Following,
   say: Say = () => {},
 ): Promise<string | null> {
   const seen: Seen = { events: 0, id: null, servesSince: null }
@@ -51,7 +53,7 @@ export async function followApp(
   for (const deadline = Date.now() + seconds * 1000; Date.now() < deadline; await sleep(everyMs)) {
     if (seen.servesSince === null && Date.now() >= nextQueryAt) {
       nextQueryAt = Date.now() + eventsEveryMs
-      await followEvents(target, app.id, seen, say)
+      await followEvents(() => deploymentEvents(target, app.id, operationId), seen, say)
     }
     if (isUpdate && seen.servesSince === null) continue
     if (app.domain) {
@@ -60,7 +62,9 @@ export async function followApp(
       if (answer && seen.servesSince !== null && Date.now() - seen.servesSince > acceptAnyAnswerMs) return seen.id
     } else if (seen.servesSince !== null) return seen.id
   }
-  throw new DeployFailed(`The application did not answer within ${seconds} s.`, null, seen.id)
+  const what =
+    seen.servesSince === null ? 'The deployment goes on' : `${app.domain} serves, but does not answer from here`
+  throw new DeployFailed(`The application did not answer within ${seconds} s. ${what}.`, null, seen.id)
 }
 
 /** What is known of a deployment that is followed. */
@@ -72,8 +76,8 @@ interface Seen {
 }
 
 /** A line for each new event, and what they say in `seen`. Throws `DeployFailed`. */
-async function followEvents(target: Target, appId: string, seen: Seen, say: Say): Promise<void> {
-  const events = await newestDeployment(target, appId).catch(() => []) // an API that is restarting answers later
+async function followEvents(read: () => Promise<DeployEvent[] | null>, seen: Seen, say: Say): Promise<void> {
+  const events = await read().catch(() => []) // an API that is restarting answers later
   if (events === null)
     throw new DeployFailed('The application could not be started and was removed again.', null, seen.id)
   for (const event of events.slice(seen.events)) say(`  ${line(event)}`)

@@ -59,9 +59,15 @@ export async function renameDatabase(db: Db, id: string, name: string): Promise<
   await db('databases').where({ id }).update({ name })
 }
 
-/** Records what a database may use from now on; it was reserved before (`reserveMoreMemory`). */
-export async function recordDatabaseMemory(trx: Db, id: string, size: { ramMb: number; cpu: number }): Promise<void> {
-  await trx('databases').where({ id }).update({ ram_mb: size.ramMb, cpu: size.cpu })
+/** Records what a database may use from now on, which was reserved before (`reserveMoreMemory`), and the `name` that was requested with it. */
+export async function recordDatabaseMemory(
+  trx: Db,
+  id: string,
+  { ramMb, cpu, name }: { ramMb: number; cpu: number; name?: unknown },
+): Promise<void> {
+  await trx('databases')
+    .where({ id })
+    .update({ ram_mb: ramMb, cpu, ...(typeof name === 'string' && { name }) })
   await releaseUnusedMemory(trx, id)
 }
 

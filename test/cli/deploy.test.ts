@@ -3,10 +3,12 @@ import { readFileSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
 import test, { type ExecutionContext } from 'ava'
 import { findApp } from '../../cli/client/client.ts'
 import { deploy, deployView } from '../../cli/deploy.ts'
-import { appendLog, recordDeploymentStep } from '../../db/deploys/deployments.ts'
+import { appendLog, openDeployment, recordDeploymentStep } from '../../db/deploys/deployments.ts'
+import { enqueueOperation } from '../../db/operations/operations.ts'
 import { type TestUser, testApi } from '../kit/actors/api.ts'
 import { operatorCommand } from '../kit/actors/operator-command.ts'
 import { comesTrue } from '../kit/comes-true.ts'
@@ -127,6 +129,16 @@ test.serial('a new version of an application is a commit, and is followed until 
   await pass(id, 'clone', 'commit', 'restarting')
   await comesTrue(() => lines.some(line => line.includes('starting')))
   t.false(ended, 'what answers is the version before')
+  // A push meanwhile is another deployment, whose end says nothing of this one.
+  const { id: other } = await api().db.transaction(trx =>
+    enqueueOperation(trx, { targetId: shop.id, kind: 'deploy', ownerId: ana.id, actor: ana.id }),
+  )
+  const pushed = await openDeployment(api().db, {
+    ...{ appId: shop.id, operationId: other, release: 9, source: 'git', revision: 'a'.repeat(40), segmentId: null },
+  })
+  await pass(pushed.id, 'success')
+  await sleep(2500)
+  t.false(ended, 'the newest deployment is another one')
   await pass(id, 'success')
   t.like(await done, { app: { id: shop.id, name: shop.name }, deploymentId: id })
   t.is(lines[0], `Committed to ${shop.id}; deploying it`)
@@ -138,7 +150,7 @@ test.serial('a new version of an application is a commit, and is followed until 
     () => {},
   )
   void failing.catch(() => {})
-  await comesTrue(async () => (await deploymentsOf(shop.id)).length === 3)
+  await comesTrue(async () => (await deploymentsOf(shop.id)).length === 4)
   const [next] = await deploymentsOf(shop.id)
   await recordDeploymentStep(api().db, next!.id, { state: 'error', code: 'BUILD_FAILED', message: 'no' })
   await t.throwsAsync(failing, { message: /^BUILD_FAILED: no\n(.+\n)*The version before was not replaced\.$/ })
@@ -167,5 +179,16 @@ test.serial('a subdomain that is taken is refused with the way to a new version'
   await t.throwsAsync(
     deploy(target, path, { seconds: 60 }, () => {}),
     { message: /^SUBDOMAIN_TAKEN: .+ For a new version of your application add: --app <its subdomain>$/ },
+  )
+})
+
+test.serial('a wait that is over says what goes on, not that the version before stays', async t => {
+  const ana = await api().makeUser()
+  const app = await api().makeApp(ana, { subdomain: 'slow', memoryMb: 512 })
+  const target = { baseUrl: api().url, apiKey: ana.key, edgeUrl: 'http://127.0.0.1:1' }
+  const path = archive(t, { SUBDOMAIN: 'slow', MEMORY: '512' })
+  await t.throwsAsync(
+    deploy(target, path, { to: app.id, seconds: 1 }, () => {}),
+    { message: 'The application did not answer within 1 s. The deployment goes on.' },
   )
 })

@@ -65,13 +65,12 @@ export const updateDatabase = endpoint({
     if (ramMb === database.ram_mb && !(await isBusy(services.db, database.id, 'database'))) return rename()
     await runDatabaseCommand(call, services, {
       kind: 'resize',
-      input: { ramMb },
+      // With its memory, or not at all: an update that is refused changes nothing.
+      input: { ramMb, name },
       alongside: trx => reserveMoreMemory(trx, { database, ramMb, plans, diskMbPer256Mb: config.host.diskMbPer256Mb }),
       failure: 'ACTION_FAILED',
       codes: resizeCodes,
     })
-    // Last: an update that is refused changes nothing.
-    await rename()
   },
 })
 

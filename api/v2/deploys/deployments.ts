@@ -13,6 +13,7 @@ const files = z.array(text)
 const deployEvent = z.object({
   id: text,
   deployment_id: text,
+  operation_id: text,
   state: z.enum(['pending', 'clone', 'commit', 'restarting', 'success', 'error']),
   date: isoTime,
   source: z.enum(['git', 'upload']),

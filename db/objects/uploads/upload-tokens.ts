@@ -1,3 +1,4 @@
+import { sessionSkewSeconds } from '../../../policy/accounts/sessions.ts'
 import type { UploadPins } from '../../../policy/objects/uploads/upload-tokens.ts'
 import { retentionTimes } from '../../../policy/retention.ts'
 import type { CredentialRow } from '../../accounts/accounts.ts'
@@ -21,7 +22,8 @@ const byHash = statement<TokenRow>(
           t.expires_at as credential_expires_at, null::float8 as ai_tokens_per_day, t.id as token_id, t.pins, t.max_uses
      from upload_tokens t join users u on u.id = t.owner_id
      left join api_keys k on k.id = t.credential_id and k.revoked_at is null and (k.expires_at is null or k.expires_at > now())
-     left join sessions s on s.id = t.credential_id and s.revoked_at is null and s.expires_at > now()
+     left join sessions s on s.id = t.credential_id and s.revoked_at is null
+          and s.expires_at > now() - make_interval(secs => ${sessionSkewSeconds})
     where t.hash = $1 and t.expires_at > now() and (k.id is not null or s.id is not null)`,
 )
 
@@ -59,8 +61,8 @@ export async function createUploadToken(db: Db, token: NewUploadToken): Promise<
       max_uses: token.maxUses,
       expires_at: db.raw(
         `least(now() + make_interval(secs => :life), (select expires_at from api_keys where id = :credential),
-               (select expires_at from sessions where id = :credential))`,
-        { life: token.lifeSeconds, credential: token.credentialId },
+               (select expires_at + make_interval(secs => :skew) from sessions where id = :credential))`,
+        { life: token.lifeSeconds, credential: token.credentialId, skew: sessionSkewSeconds },
       ),
     },
     ['expires_at'],

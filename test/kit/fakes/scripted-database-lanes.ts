@@ -106,7 +106,7 @@ export class ScriptedDatabaseLanes extends Wakes implements Lanes {
     if (kind === 'rotate') await beginRotation(trx, operationId, id)
     if (kind === 'resize') {
       const ramMb = Number(input.ramMb)
-      await databases.recordDatabaseMemory(trx, id, { ramMb, cpu: cpusFor(ramMb) })
+      await databases.recordDatabaseMemory(trx, id, { ramMb, cpu: cpusFor(ramMb), name: input.name })
       if ((await databases.loadDatabase(trx, id))?.status !== 'running') return
     }
     await databases.recordDatabaseStarted(trx, id, scriptedStart())

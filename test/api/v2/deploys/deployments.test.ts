@@ -39,7 +39,8 @@ test('one array of events per deploy, oldest event first, newest deploy first', 
   await recordDeploymentStep(api().db, id, { state: 'error', code: 'BUILD_FAILED', message: 'npm said no' })
   const list = (await api().as(ana).get(`/v2/apps/${appId}/deployments`)).body.response
   t.is(list.length, 2)
-  const common = { id: '0'.repeat(40), deployment_id: id, source: 'git' }
+  const { operation_id } = await api().db('deployments').where({ id }).first('operation_id')
+  const common = { id: '0'.repeat(40), deployment_id: id, operation_id, source: 'git' }
   t.deepEqual(
     list[0].map(({ date, ...event }: { date: string }) => {
       t.regex(date, /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/)
