@@ -105,6 +105,9 @@ export function databaseRecords({ db, plans, ports, claim = claimOfActivity }: D
     /** The engine serves, with the settings that the operation wanted; waiting callers are notified. */
     async databaseServes(operation: DatabaseOperation, started: StartedDatabase): Promise<void> {
       await fence(operation, async (trx, { id, databaseId }) => {
+        // Its caller was answered that the earlier password is valid, and never learns the new one.
+        const isLate = operation.kind === 'rotate' && ((await operations.secondsUntilAnswer(trx, id)) ?? 0) < 0
+        if (isLate) throw refusal('RESET_FAILED', 'The password was set too late, and the one before is set again.')
         await serves(trx, databaseId, started)
         await databases.recordDatabaseProvisioned(trx, databaseId)
         await operations.finishOperation(trx, id, { state: 'success' })

@@ -186,6 +186,8 @@ export function databaseSnapshotActivities(host: DatabaseSnapshotOptions) {
       const signal = cancellationSignal()
       const { pointInTime } = host
       const [copyOf, dumpOf] = [withVolume(database, step, 'copy'), withVolume(database, step, 'dump')]
+      // A run that ended after the switch: what it made serves, and is not made anew.
+      if (copyOf.generation === database.generation) return
       const to = momentOf(step.input)
       if (to && !pointInTime) throw refusal('ACTION_FAILED', 'This host restores databases from snapshots only.')
       if (to) return withDump(dumpOf, async folder => pointInTime?.prepare(database, copyOf, to, folder, signal))

@@ -22,19 +22,23 @@ export async function reserveVolumes(trx: Db, operationId: string, databaseId: s
 /** Makes the copy of a restore the volume that serves. The one before stays until its retention is over. */
 export async function switchVolume(trx: Db, operationId: string, databaseId: string): Promise<void> {
   const { volumes, before } = await inputOf(trx, operationId)
-  const row = await trx('databases').where({ id: databaseId }).forUpdate().first('generation')
+  const row = await trx('databases')
+    .where({ id: databaseId })
+    .forUpdate()
+    .first('generation', 'retired_generation', 'retired_until')
   if (!row || !volumes || before !== undefined) return
   await serveVolume(trx, databaseId, volumes.copy, row.generation)
-  await addToInput(trx, operationId, { before: row.generation })
+  const { generation, retired_generation, retired_until } = row
+  await addToInput(trx, operationId, { before: generation, retired: { retired_generation, retired_until } })
 }
 
-/** Makes the volume before a restore the one that serves again. */
+/** Makes the volume before a restore the one that serves again, and keeps the one that an earlier restore replaced. */
 export async function revertVolume(trx: Db, operationId: string, databaseId: string): Promise<void> {
-  const { before, volumes } = await inputOf(trx, operationId)
+  const { before, retired, volumes } = await inputOf(trx, operationId)
   if (before === undefined) return
   await trx('databases')
     .where({ id: databaseId })
-    .update({ generation: before, retired_generation: null, retired_until: null })
+    .update({ generation: before, retired_generation: null, retired_until: null, ...retired })
   // The copy has served nobody: every moment belongs to the volume before.
   if (volumes)
     await trx('database_switches')
@@ -43,7 +47,7 @@ export async function revertVolume(trx: Db, operationId: string, databaseId: str
       .delete()
   await trx('operations')
     .where({ id: operationId })
-    .update({ input: trx.raw(`input - 'before'`) })
+    .update({ input: trx.raw(`input - 'before' - 'retired'`) })
 }
 
 /** The volumes that an undo makes change places, as its operator has seen them. */
@@ -89,6 +93,8 @@ async function serveVolume(trx: Db, id: string, generation: number, retired: num
 interface VolumesInput {
   volumes?: ReservedVolumes
   before?: number
+  /** What an earlier restore had replaced, as it was before this one. */
+  retired?: { retired_generation: number | null; retired_until: string | null }
   swap?: Swap
   swapped?: boolean
 }

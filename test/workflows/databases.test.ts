@@ -143,6 +143,21 @@ test('a rotation that fails at its host gives the old password back; the next on
   await (await kit).keep('database-rotate', id)
 })
 
+test('a rotation that ends after its caller was answered gives the old password back', async t => {
+  const { created, command, row, host, id } = await scene()
+  await created()
+  const { db } = await kit
+  seen.set(id, async name => {
+    if (name !== 'setDatabasePassword') return
+    await db('operations')
+      .where({ target_id: id, kind: 'rotate' })
+      .update({ end_before: new Date(Date.now() - 1000) })
+  })
+  t.like(await command('rotate'), { state: 'error', code: 'RESET_FAILED' })
+  t.like(await row(), { password_generation: 1, status: 'running' })
+  t.is(host().password, 1)
+})
+
 test('the row has the new generation before the engine gets its password', async t => {
   const { created, command, row, id } = await scene()
   await created()
@@ -243,6 +258,21 @@ for (const name of ['prepareRestore', 'startDatabase', 'setDatabasePassword'] as
     t.like(host(), { generation: 1, runs: 512, copy: null })
     await (await kit).keep(`database-restore-failed-${name}`, id)
   })
+
+test('a restore that fails keeps the volume that an earlier one has replaced', async t => {
+  const all = await scene()
+  const { created, row, id, user, run, databaseLanes, command } = all
+  await created()
+  const snapshot = await snapshotOf(all)
+  await databaseLanes.wake(id, user.id)
+  await run.ended(snapshot.operation_id)
+  t.is((await command('restore', { snapshotId: snapshot.id })).state, 'success')
+  const { generation, retired_generation, retired_until } = (await row())!
+  t.is(retired_generation, 1)
+  failing.set(id, { startDatabase: 2 })
+  t.like(await command('restore', { snapshotId: snapshot.id }), { state: 'error' })
+  t.like(await row(), { generation, retired_generation, retired_until })
+})
 
 test('a stopped database stays stopped when it is restored', async t => {
   const all = await scene()

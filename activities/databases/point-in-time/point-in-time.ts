@@ -143,6 +143,8 @@ export function pointInTime(options: PointInTimeOptions) {
       const source = { ...database, generation: backup.generation }
       if (backup.generation === database.generation) await reach(source, adapter, to, signal)
       else await copy(source, signal)
+      // What was copied just now may have shown a gap.
+      if ((await chosenBackup(database, to)).id !== backup.id) throw new Error('Another base backup is to be used now.')
       const state = (await rows.listCopyStates(db, database.id)).find(one => one.generation === backup.generation)
       const { timeline } = backup
       const lastFile = state?.closed_at ? await rows.newestWalNumber(db, { ...volumeOf(source), timeline }) : null

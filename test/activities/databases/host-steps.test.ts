@@ -208,6 +208,11 @@ test.serial('a password that was reset while a restore made its copy opens nothi
   await host.engine.stop((await host.facts()).containerId!, 60)
   await db('databases').where({ id }).update({ generation: volumes.copy, status: 'exited' })
   await restore.end()
+  const anew = await host.begin('restore', { snapshotId: snapshot.snapshot, volumes })
+  const before = scratch.length
+  await anew.step((steps, input) => steps.prepareRestore(input))
+  t.is(scratch.length, before, 'a run that begins anew after the switch makes nothing in the volume that serves')
+  await anew.end()
 
   reachable.length = 0
   const start = await host.begin('start')
