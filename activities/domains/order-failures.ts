@@ -21,7 +21,7 @@ export class OrderInvalid extends AuthorityError {
 /** A step of an order, while it runs. */
 export interface Attempt {
   /** Null until there is one. */
-  order: Pick<CertificateRow, 'id' | 'created_at'> | null
+  order: Pick<CertificateRow, 'id' | 'created_at' | 'order_url'> | null
 }
 
 /**
@@ -46,7 +46,7 @@ export function recordingFailures(db: Db, now: () => Date) {
         ? orderDelayMs(domain.orders_failed + 1, retryAfterMs ?? 0)
         : interruptedDelayMs(ageMs, retryAfterMs ?? 0)
       const orderAt = new Date(now().getTime() + delayMs)
-      await recordOrderFailure(db, domain, { code, message, orderAt, refused, orderId: attempt.order?.id ?? null })
+      await recordOrderFailure(db, domain, { code, message, orderAt, refused, order: attempt.order })
       return false
     }
   }

@@ -1,5 +1,5 @@
 import test from 'ava'
-import { AuthorityError } from '../../../activities/certificates/port.ts'
+import { AuthorityError, type CertificateAuthority } from '../../../activities/certificates/port.ts'
 import type { DomainSight } from '../../../activities/domains/domain-sight.ts'
 import { domainSteps } from '../../../activities/domains/domain-steps.ts'
 import { findCertificates, recordOrderFailure } from '../../../db/domains/certificates.ts'
@@ -37,6 +37,8 @@ async function scene(hostname: string) {
     clock: new Date(),
     /** Happens while DNS is asked. */
     meanwhile: async () => {},
+    /** Happens once, while the authority is asked for an order. */
+    whileOrdering: async () => {},
     row: async () => (await findDomain(db, hostname))!,
     order: async () => (await findCertificates(db, hostname)).ordered,
     certificate: async () => (await findCertificates(db, hostname)).current,
@@ -63,8 +65,17 @@ async function scene(hostname: string) {
     },
     caaRefusal: async () => null,
   }
+  const issues: CertificateAuthority = {
+    ...ca.open(),
+    async order(request) {
+      const happens = it.whileOrdering
+      it.whileOrdering = async () => {}
+      await happens()
+      return ca.open().order(request)
+    },
+  }
   const stepsWith = (name: string) =>
-    domainSteps({ db, keys, sight, authority: { name, issues: ca.open() }, now: () => it.clock, pollMs: 1 })
+    domainSteps({ db, keys, sight, authority: { name, issues }, now: () => it.clock, pollMs: 1 })
   let steps = stepsWith('https://ca.test')
   const useAuthority = (name: string) => {
     steps = stepsWith(name)
@@ -122,6 +133,28 @@ test('an authority that does not answer is asked less and less often, and an ord
   t.deepEqual((await it.row()).order_at, order_at, 'its owner sets it again, which orders nothing')
 })
 
+test('an attempt to order that ends after its successor changes nothing of the order under way', async t => {
+  const it = await scene('late.shop.dev')
+  await it.run()
+  const lateAfter = async () => {
+    await it.db('certificates').where({ hostname: it.hostname }).delete()
+    let successor: string | null = null
+    it.whileOrdering = async () => {
+      t.true(await it.steps.openOrder(it.hostname))
+      successor = (await it.order())!.order_url
+    }
+    const done = await it.steps.openOrder(it.hostname)
+    t.truthy(successor)
+    t.is((await it.order())?.order_url, successor)
+    return done
+  }
+  t.true(await lateAfter())
+  // The first one is the successor's.
+  it.ca.refusals.order = [undefined as never, new AuthorityError('rejectedIdentifier', 'No.')]
+  t.false(await lateAfter())
+  t.like(await it.row(), { orders_failed: 0, code: null })
+})
+
 test('after a change of the authority a name gets a certificate of the new one at once', async t => {
   const it = await scene('moves.shop.dev')
   it.seen = { look: { ...elsewhere, points: true }, answerSeen: false }
@@ -173,13 +206,13 @@ test('what fails of one order is recorded neither with the next nor with another
   const failure = { code: 'dns', message: 'No record', orderAt: new Date(), refused: true }
   await it.db('certificates').where({ id: old.id }).delete()
   await it.run()
-  await recordOrderFailure(it.db, claim, { ...failure, orderId: old.id })
+  await recordOrderFailure(it.db, claim, { ...failure, order: old })
   t.truthy(await it.order())
   t.is((await it.row()).orders_failed, 0)
   const earlier = { ...claim, created_at: new Date(claim.created_at.getTime() - 1) }
-  await recordOrderFailure(it.db, earlier, { ...failure, orderId: null })
+  await recordOrderFailure(it.db, earlier, { ...failure, order: null })
   t.is((await it.row()).orders_failed, 0)
-  await recordOrderFailure(it.db, claim, { ...failure, orderId: (await it.order())!.id })
+  await recordOrderFailure(it.db, claim, { ...failure, order: (await it.order())! })
   t.is(await it.order(), undefined)
   t.is((await it.row()).orders_failed, 1)
 })
