@@ -155,6 +155,61 @@ test('an attempt to order that ends after its successor changes nothing of the o
   t.like(await it.row(), { orders_failed: 0, code: null })
 })
 
+test('an order that the authority has opened goes on after a limit or a step too early, and not before it allows that', async t => {
+  const twoHours = 7_200_000
+  const refused = (code: string) => new AuthorityError(code, 'Later.', twoHours)
+  const it = await scene('limited.shop.dev')
+  it.seen = { look: { ...elsewhere, points: true }, answerSeen: false }
+  const failures = [
+    ...(['answer', 'look', 'finalize', 'collect'] as const).map(step => [step, 'rateLimited'] as const),
+    ...(['finalize', 'collect'] as const).map(step => [step, 'orderNotReady'] as const),
+  ]
+  for (const [step, code] of failures) {
+    it.ca.refusals[step] = [refused(code)]
+    t.is(await it.run(), 'failed', step)
+    t.is(it.ca.refusals[step]!.length, 0, step)
+    t.like(await it.row(), { code, orders_failed: 0, order_at: new Date(it.clock.getTime() + twoHours) })
+    t.truthy(await it.order(), `${code} of ${step}`)
+    it.clock = (await it.row()).order_at
+  }
+  const { key_sealed } = (await it.order())!
+  t.regex(await it.run(), /renews its certificate/)
+  t.is(it.ca.orders.size, 1)
+  t.deepEqual((await it.certificate())!.key_sealed, key_sealed)
+})
+
+test('a limit on new orders is a refusal, and so is an order that is over, whatever its reason', async t => {
+  const it = await scene('over.shop.dev')
+  it.ca.refusals.order = [new AuthorityError('rateLimited', 'Too many.')]
+  t.is(await it.run(), 'failed')
+  t.like(await it.row(), { orders_failed: 1 })
+  it.clock = (await it.row()).order_at
+  await it.run()
+  it.seen = { look: { ...elsewhere, points: true }, answerSeen: false }
+  Object.assign(it.ca.orders.get((await it.order())!.order_url!)!, {
+    status: 'invalid',
+    problem: { code: 'rateLimited', message: 'Too many.' },
+  })
+  t.is(await it.run(), 'failed')
+  t.is(await it.order(), undefined)
+  t.like(await it.row(), { orders_failed: 2 })
+})
+
+test('a certificate that begins only later, by a clock that is behind, is collected once the clock is right', async t => {
+  const it = await scene('behind.shop.dev')
+  it.seen = { look: { ...elsewhere, points: true }, answerSeen: false }
+  it.ca.validity.from = () => new Date(Date.now() + 7_200_000)
+  for (let n = 0; n < 2; n++) {
+    t.is(await it.run(), 'failed')
+    t.like(await it.row(), { code: 'notYetValid', orders_failed: 0 })
+    t.regex((await it.row()).message!, /not valid before .*clock/)
+    it.clock = (await it.row()).order_at
+  }
+  it.clock = new Date(Date.now() + 10_000_000)
+  t.regex(await it.run(), /renews its certificate/)
+  t.is(it.ca.orders.size, 1)
+})
+
 test('after a change of the authority a name gets a certificate of the new one at once', async t => {
   const it = await scene('moves.shop.dev')
   it.seen = { look: { ...elsewhere, points: true }, answerSeen: false }
