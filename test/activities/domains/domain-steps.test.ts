@@ -3,6 +3,7 @@ import { AuthorityError, type CertificateAuthority } from '../../../activities/c
 import type { DomainSight } from '../../../activities/domains/domain-sight.ts'
 import { domainSteps } from '../../../activities/domains/domain-steps.ts'
 import { findCertificates, recordOrderFailure } from '../../../db/domains/certificates.ts'
+import { sweepDomainDelays } from '../../../db/domains/domain-delays.ts'
 import { assignDomain, findDomain, unassignDomain } from '../../../db/domains/domains.ts'
 import { defaultPlans } from '../../../policy/accounts/plans.ts'
 import { sealKeys } from '../../../policy/seal.ts'
@@ -193,6 +194,43 @@ test('a limit on new orders is a refusal, and so is an order that is over, whate
   t.is(await it.run(), 'failed')
   t.is(await it.order(), undefined)
   t.like(await it.row(), { orders_failed: 2 })
+})
+
+test('the delay of a refused order outlives the name, which its account removes and sets again', async t => {
+  const it = await scene('again.shop.dev')
+  const ben = await rows(it.db).user()
+  const bens = (await rows(it.db).app(ben.id)).app
+  const set = (app: { id: string }, owner_id: string) =>
+    assignDomain(it.db, { app: { id: app.id, owner_id }, hostname: it.hostname, plans: defaultPlans })
+  const orders = () => it.ca.calls.filter(({ step }) => step === 'order').length
+  it.ca.refusals.order = [0, 1, 2, 3].map(() => new AuthorityError('rejectedIdentifier', 'No.'))
+  t.is(await it.run(), 'failed')
+  const { order_at } = await it.row()
+  for (let n = 0; n < 2; n++) {
+    await unassignDomain(it.db, it.app.id)
+    await set(it.app, it.ana.id)
+    it.clock = new Date()
+    it.seen = {
+      look: { ...elsewhere, txtSeen: false, problem: { code: 'recordMissing', message: '' } },
+      answerSeen: false,
+    }
+    await it.run()
+    t.like(await it.row(), { code: 'recordMissing' }, 'what is missing is told meanwhile')
+    it.seen = { look: elsewhere, answerSeen: false }
+    t.is(await it.run(), 'tries to get a certificate again')
+    t.like(await it.row(), { orders_failed: 1, order_at, code: 'rejectedIdentifier', message: 'No.' })
+  }
+  t.is(orders(), 1)
+  it.clock = order_at
+  t.is(await it.run(), 'failed')
+  const second = await it.row()
+  t.is(second.order_at.getTime() - it.clock.getTime(), 7_200_000, 'it grows on')
+  await unassignDomain(it.db, it.app.id)
+  await set(bens, ben.id)
+  t.is(await it.run(), 'failed')
+  t.is((await it.row()).orders_failed, 1, 'of another account it is the first')
+  await it.db('domain_delays').where({ hostname: it.hostname }).update({ ends_at: new Date() })
+  t.is(await sweepDomainDelays(it.db), 1)
 })
 
 test('a certificate that begins only later, by a clock that is behind, is collected once the clock is right', async t => {
