@@ -24,6 +24,7 @@ import {
 import { OldDeployments } from './deploys/old-deployments.ts'
 import { sweepOrders } from './domains/certificates.ts'
 import { sweepDomainChanges } from './domains/domain-changes.ts'
+import { sweepDomainDelays } from './domains/domain-delays.ts'
 import { sweepDomainEvents } from './domains/domain-events.ts'
 import { sweepEdges } from './domains/edges.ts'
 import { sweepDeliveries } from './git/deliveries.ts'
@@ -66,6 +67,7 @@ export function chores({ historyDays, deploymentLogDays, archiveDays, pointInTim
     { name: 'steps to a lower plan', sweep: sweepDowngrades },
     { name: 'events of domains', sweep: sweepDomainEvents },
     { name: 'orders of certificates', sweep: sweepOrders },
+    { name: 'delays of domains', sweep: sweepDomainDelays },
     { name: 'proxies', sweep: sweepEdges },
     { name: 'changes of domains', sweep: sweepDomainChanges },
     { name: 'chunked uploads', sweep: sweepUploads },

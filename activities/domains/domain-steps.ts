@@ -14,14 +14,14 @@ import { findDomain } from '../../db/domains/domains.ts'
 import { type ChallengeKind, offerOf, provableBy } from '../../policy/domains/challenges.ts'
 import { registeredDomain } from '../../policy/domains/names.ts'
 import { type DomainState, type NextStep, nextStep } from '../../policy/domains/next-step.ts'
-import { renewalTime } from '../../policy/domains/times.ts'
+import { domainTimes, orderLookDelayMs, renewalTime } from '../../policy/domains/times.ts'
 import type { SealKeys } from '../../policy/seal.ts'
-import { chainFacts, chainTrouble } from '../certificates/chain.ts'
+import { chainFacts } from '../certificates/chain.ts'
 import { AuthorityError, type CertificateAuthority, type Order, type OrderStatus } from '../certificates/port.ts'
 import { newRequest } from '../certificates/request.ts'
 import { tellOfExpiry, untilApplied, untilServed } from './current-certificate.ts'
 import type { DomainSight } from './domain-sight.ts'
-import { type Attempt, OrderInvalid, OrderStopped, recordingFailures } from './order-failures.ts'
+import { type Attempt, demandServable, OrderInvalid, OrderStopped, recordingFailures } from './order-failures.ts'
 
 /** What the workflow of a domain does next. */
 export type DueStep =
@@ -37,7 +37,7 @@ export interface DomainParts {
   /** Null: the platform serves no https. */
   authority: { name: string; issues: CertificateAuthority } | null
   now?: () => Date
-  /** Milliseconds between two looks at an order. */
+  /** Milliseconds between the first two looks at an order. */
   pollMs?: number
 }
 
@@ -50,7 +50,14 @@ const authorityPatienceMs = 90_000
  * The steps of a domain's life. Each reads what it needs from the row and may be repeated. True: it is done. False: it was not, and the
  * row says why.
  */
-export function domainSteps({ db, keys, sight, authority, now = () => new Date(), pollMs = 500 }: DomainParts) {
+export function domainSteps({
+  db,
+  keys,
+  sight,
+  authority,
+  now = () => new Date(),
+  pollMs = domainTimes.orderLook.firstMs,
+}: DomainParts) {
   const failing = recordingFailures(db, now)
 
   /** The order of a name that is under way, at an authority that this installation uses. */
@@ -63,13 +70,13 @@ export function domainSteps({ db, keys, sight, authority, now = () => new Date()
 
   async function untilStatus(url: string, done: readonly OrderStatus[]): Promise<Order> {
     const end = Date.now() + authorityPatienceMs
-    for (;;) {
+    for (let looks = 0; ; looks++) {
       const order = await authority!.issues.look(url)
       if (done.includes(order.status)) return order
       if (order.status === 'invalid')
         throw new OrderInvalid(order.problem?.code ?? 'invalid', order.problem?.message ?? 'The order has failed.')
       if (Date.now() > end) throw new AuthorityError('timeout', 'The authority has not decided yet.')
-      await sleep(pollMs) // ends with the worker
+      await sleep(orderLookDelayMs(looks, pollMs)) // ends with the worker
     }
   }
 
@@ -155,8 +162,7 @@ export function domainSteps({ db, keys, sight, authority, now = () => new Date()
         const request = await ensureRequest(db, keys, id, () => newRequest([hostname]))
         if (!request) throw new OrderStopped()
         const chain = await authority!.issues.collect(order_url, request.csr)
-        const trouble = chainTrouble(chain, { privateKey: request.privateKey, hostnames: [hostname], now: now() })
-        if (trouble) throw new AuthorityError('wrongCertificate', trouble)
+        demandServable(chain, { privateKey: request.privateKey, hostnames: [hostname], now: now() })
         const facts = chainFacts(chain)
         const renewal = await authority!.issues.renewal(chain).catch(() => null) // asked again each day
         const renewAt = renewalTime(facts, renewal?.window ?? null, Math.random())

@@ -3,13 +3,16 @@ import { recordOrderFailure } from '../../db/domains/certificates.ts'
 import type { CertificateRow, DomainRow } from '../../db/domains/domain-rows.ts'
 import { findDomain } from '../../db/domains/domains.ts'
 import { interruptedDelayMs, orderDelayMs } from '../../policy/domains/times.ts'
+import { chainFacts, chainTrouble } from '../certificates/chain.ts'
 import { AuthorityError } from '../certificates/port.ts'
 
 /** The order of this step is gone: the next look decides. */
 export class OrderStopped extends Error {}
 
 /** Of this platform: the authority has refused nothing. */
-const ownCodes = ['localLimit', 'notApplied']
+const ownCodes = ['localLimit', 'notApplied', 'notYetValid']
+/** Of an order that the authority has opened these refuse one request; the order itself, and what it was proved by, goes on. */
+const passingCodes = ['rateLimited', 'orderNotReady']
 
 /** The authority has ended an order: no repetition saves it, whatever the reason is. */
 export class OrderInvalid extends AuthorityError {
@@ -21,7 +24,7 @@ export class OrderInvalid extends AuthorityError {
 /** A step of an order, while it runs. */
 export interface Attempt {
   /** Null until there is one. */
-  order: Pick<CertificateRow, 'id' | 'created_at'> | null
+  order: Pick<CertificateRow, 'id' | 'created_at' | 'order_url'> | null
 }
 
 /**
@@ -39,15 +42,45 @@ export function recordingFailures(db: Db, now: () => Date) {
     } catch (error) {
       if (error instanceof OrderStopped) return false
       if (!(error instanceof AuthorityError)) throw error
-      const refused = !error.isTemporary && !ownCodes.includes(error.code)
+      const refused = isRefusal(error, attempt)
       const { code, message, retryAfterMs } = error
       const ageMs = attempt.order ? now().getTime() - attempt.order.created_at.getTime() : 0
       const delayMs = refused
         ? orderDelayMs(domain.orders_failed + 1, retryAfterMs ?? 0)
         : interruptedDelayMs(ageMs, retryAfterMs ?? 0)
       const orderAt = new Date(now().getTime() + delayMs)
-      await recordOrderFailure(db, domain, { code, message, orderAt, refused, orderId: attempt.order?.id ?? null })
+      await recordOrderFailure(db, domain, { code, message, orderAt, refused, order: attempt.order })
       return false
     }
+  }
+}
+
+function isRefusal(error: AuthorityError, { order }: Attempt): boolean {
+  if (error instanceof OrderInvalid) return true
+  if (error.isTemporary || ownCodes.includes(error.code)) return false
+  return !order?.order_url || !passingCodes.includes(error.code)
+}
+
+/**
+ * Throws `wrongCertificate` for a chain that cannot serve, and `notYetValid` for one that only begins later: authorities issue for now, so
+ * this machine's clock is behind, and the certificate is good as soon as it is right.
+ */
+export function demandServable(
+  chain: string,
+  { now, ...parts }: { privateKey: string; hostnames: string[]; now: Date },
+): void {
+  const trouble = chainTrouble(chain, { ...parts, now })
+  if (trouble === null) return
+  const begins = beginOf(chain)
+  if (begins && now < begins && chainTrouble(chain, { ...parts, now: begins }) === null)
+    throw new AuthorityError('notYetValid', `${trouble} The clock of the platform may be behind.`)
+  throw new AuthorityError('wrongCertificate', trouble)
+}
+
+function beginOf(chain: string): Date | null {
+  try {
+    return chainFacts(chain).notBefore
+  } catch {
+    return null // the trouble says that it cannot be read
   }
 }

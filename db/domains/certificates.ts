@@ -70,9 +70,12 @@ export async function takeOrder(
 
 export type OpenedOrder = Pick<CertificateRow, 'order_url' | 'challenge' | 'dns_value' | 'order_ends_at'>
 
-/** Records what the authority has answered to an order. */
+/**
+ * Records what the authority has answered to an order, once: an attempt that was suspended and comes late changes nothing, as its successor
+ * works on the order that it has got.
+ */
 export async function recordOrder(db: Db, id: string, order: OpenedOrder): Promise<void> {
-  await db('certificates').where({ id, state: 'ordered' }).update(order)
+  await db('certificates').where({ id, state: 'ordered' }).whereNull('order_url').update(order)
 }
 
 export interface CertificateRequestParts {
@@ -147,26 +150,26 @@ export interface OrderFailure {
   orderAt: Date
   /** The authority has refused it: a new order is needed. Else the same one goes on. */
   refused: boolean
-  /** The order that failed; null: there was none yet. */
-  orderId: string | null
+  /** The order that failed, as the step knew it; null: there was none yet. */
+  order: Pick<CertificateRow, 'id' | 'order_url'> | null
 }
 
-/** Records why an order did not go on, unless it or its name is gone meanwhile. */
+/** Records why an order did not go on, unless it or its name is gone meanwhile, or a later attempt has opened it. */
 export async function recordOrderFailure(
   db: Db,
   domain: DomainClaim,
-  { code, message, orderAt, refused, orderId }: OrderFailure,
+  { code, message, orderAt, refused, order }: OrderFailure,
 ): Promise<void> {
   const { hostname } = domain
   await transaction(db, async trx => {
     const row: DomainRow | undefined = await trx('domains').where({ hostname }).forUpdate().first()
     if (!row || !isSameClaim(row, domain)) return
-    const order = () => trx('certificates').where({ id: orderId, state: 'ordered' })
-    if (orderId && !(await order().first('id'))) return
+    const failed = order && { id: order.id, order_url: order.order_url, state: 'ordered' }
+    if (failed && !(await trx('certificates').where(failed).first('id'))) return
     await trx('domains')
       .where({ hostname })
       .update({ code, message, order_at: orderAt, ...(refused && { orders_failed: row.orders_failed + 1 }) })
-    if (refused && orderId) await order().delete()
+    if (refused && failed) await trx('certificates').where(failed).delete()
     await recordDomainEvent(trx, hostname, `${refused ? 'order refused' : 'order interrupted'}: ${message}`)
   })
 }

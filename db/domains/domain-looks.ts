@@ -1,6 +1,7 @@
 import { domainTimes, isLostProofMailDue, lookDelayMs } from '../../policy/domains/times.ts'
 import { queueMail } from '../accounts/mails.ts'
 import { type Db, transaction } from '../database.ts'
+import { takeDelay } from './domain-delays.ts'
 import { recordDomainEvent } from './domain-events.ts'
 import { type DomainClaim, type DomainRow, isSameClaim } from './domain-rows.ts'
 
@@ -54,9 +55,11 @@ export async function recordLook(
 }
 
 async function seen(trx: Db, row: DomainRow, now: Date): Promise<Partial<DomainRow>> {
-  if (!row.proved_at) await recordDomainEvent(trx, row.hostname, 'proved')
+  const isFirst = row.proved_at === null
+  if (isFirst) await recordDomainEvent(trx, row.hostname, 'proved')
   else if (row.unproved_since) await recordDomainEvent(trx, row.hostname, 'its record is there again')
-  return { proved_at: row.proved_at ?? now, unproved_since: null, loss_mailed_at: null }
+  const delay = isFirst ? await takeDelay(trx, row) : undefined
+  return { proved_at: row.proved_at ?? now, unproved_since: null, loss_mailed_at: null, ...delay }
 }
 
 /** A name goes on being served: DNS fails often. */

@@ -5,6 +5,7 @@ import type { UserRow } from '../accounts/accounts.ts'
 import { queueMail } from '../accounts/mails.ts'
 import type { AppRow } from '../apps/apps.ts'
 import { type Db, transaction } from '../database.ts'
+import { deleteDomain } from './domain-delays.ts'
 import { recordDomainEvent } from './domain-events.ts'
 import type { DomainRow } from './domain-rows.ts'
 
@@ -69,19 +70,14 @@ export async function unassignDomain(db: Db, appId: string): Promise<string | nu
 
 /** Deletes a name of an account that no application has any more, with its certificates. */
 export async function releaseUnused(trx: Db, hostname: string): Promise<void> {
-  const released = await trx('domains')
-    .where({ hostname })
-    .whereNotNull('owner_id')
-    .whereNotExists(trx('apps').where({ custom_domain: hostname }).select(trx.raw('1')))
-    .delete()
-  if (released) await recordDomainEvent(trx, hostname, 'released: no application has it any more')
+  if (await deleteDomain(trx, hostname, { unused: true }))
+    await recordDomainEvent(trx, hostname, 'released: no application has it any more')
 }
 
 /** Releases a name from all its applications, for operators. Missing is success. */
 export async function releaseDomain(trx: Db, hostname: string, why: string): Promise<void> {
   await trx('apps').where({ custom_domain: hostname }).orderBy('id').forNoKeyUpdate().select('id')
-  const released = await trx('domains').where({ hostname }).whereNotNull('owner_id').delete()
-  if (released) await recordDomainEvent(trx, hostname, why)
+  if (await deleteDomain(trx, hostname)) await recordDomainEvent(trx, hostname, why)
 }
 
 /** Makes the workflow of a name due now. When a certificate is ordered again is the authority's to say, however often an owner asks. */
@@ -111,7 +107,7 @@ async function lockApp(trx: Db, appId: string, hostname?: string): Promise<AppRo
 
 /** The row goes, and with it the name of the other account's applications and its certificates. */
 async function takeFrom(trx: Db, { hostname, owner_id }: DomainRow): Promise<void> {
-  await trx('domains').where({ hostname }).delete()
+  await deleteDomain(trx, hostname)
   await recordDomainEvent(trx, hostname, `taken over from account ${owner_id} by proof`)
   await trx('audit').insert({
     ...{ account_id: owner_id, actor: 'platform', action: 'apps.network.custom.lost', resource: hostname },

@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util'
 import {
   CertificateRefused,
   type Edge,
@@ -102,14 +103,24 @@ export class DomainRounds {
   }
 
   async #syncNames(hosts: readonly string[] | undefined): ReturnType<typeof equalize> {
-    const { db, edge } = this.#options
-    const names = (await listServedDomains(db, hosts)).map(domain => this.#nameOf(domain))
+    const names = await this.#namesOf(hosts)
     return equalize({
       ...{ hosts, wanted: new Map(names.map(name => [name.host, name])), Refused: NameRefused },
-      list: async some => new Map((await edge.listNames(some)).map(name => [name.host, name])),
-      set: (_, name) => this.#setName(name),
-      remove: hostname => edge.removeName(hostname),
+      list: async some => new Map((await this.#options.edge.listNames(some)).map(name => [name.host, name])),
+      set: (host, name) => this.#setCurrent(host, name),
+      remove: host => this.#setCurrent(host, undefined),
     })
+  }
+
+  async #namesOf(hosts: readonly string[] | undefined): Promise<ServedName[]> {
+    return (await listServedDomains(this.#options.db, hosts)).map(domain => this.#nameOf(domain))
+  }
+
+  /** Sets or removes a name, and looks again: another keeper may have set a later state meanwhile, which counts as applied. */
+  async #setCurrent(host: string, name: ServedName | undefined): Promise<void> {
+    await (name ? this.#setName(name) : this.#options.edge.removeName(host))
+    const [now] = await this.#namesOf([host])
+    if (!isDeepStrictEqual(now, name)) await this.#setCurrent(host, now)
   }
 
   /** A proxy of before refuses a name with a mark: it gets the members without, as one that was taken off must leave its list. */

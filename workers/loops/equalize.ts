@@ -26,20 +26,17 @@ export async function equalize<Entry>(table: Table<Entry>): Promise<{ changed: n
   const refused: EntryRefusal[] = []
   const present = await list(hosts)
   let changed = 0
-  for (const [host, entry] of wanted) {
-    if (isDeepStrictEqual(present.get(host), entry)) continue
+  const attempt = async (host: string, work: Promise<void>) => {
     try {
-      await set(host, entry)
+      await work
       changed++
     } catch (error) {
       if (!(error instanceof Refused)) throw error
       refused.push({ host, why: error.message })
     }
   }
-  for (const host of present.keys())
-    if (!wanted.has(host)) {
-      await remove(host)
-      changed++
-    }
+  for (const [host, entry] of wanted)
+    if (!isDeepStrictEqual(present.get(host), entry)) await attempt(host, set(host, entry))
+  for (const host of present.keys()) if (!wanted.has(host)) await attempt(host, remove(host))
   return { changed, refused }
 }

@@ -1,8 +1,9 @@
 import test from 'ava'
-import { AuthorityError } from '../../../activities/certificates/port.ts'
+import { AuthorityError, type CertificateAuthority } from '../../../activities/certificates/port.ts'
 import type { DomainSight } from '../../../activities/domains/domain-sight.ts'
 import { domainSteps } from '../../../activities/domains/domain-steps.ts'
 import { findCertificates, recordOrderFailure } from '../../../db/domains/certificates.ts'
+import { sweepDomainDelays } from '../../../db/domains/domain-delays.ts'
 import { assignDomain, findDomain, unassignDomain } from '../../../db/domains/domains.ts'
 import { defaultPlans } from '../../../policy/accounts/plans.ts'
 import { sealKeys } from '../../../policy/seal.ts'
@@ -37,6 +38,8 @@ async function scene(hostname: string) {
     clock: new Date(),
     /** Happens while DNS is asked. */
     meanwhile: async () => {},
+    /** Happens once, while the authority is asked for an order. */
+    whileOrdering: async () => {},
     row: async () => (await findDomain(db, hostname))!,
     order: async () => (await findCertificates(db, hostname)).ordered,
     certificate: async () => (await findCertificates(db, hostname)).current,
@@ -63,8 +66,17 @@ async function scene(hostname: string) {
     },
     caaRefusal: async () => null,
   }
+  const issues: CertificateAuthority = {
+    ...ca.open(),
+    async order(request) {
+      const happens = it.whileOrdering
+      it.whileOrdering = async () => {}
+      await happens()
+      return ca.open().order(request)
+    },
+  }
   const stepsWith = (name: string) =>
-    domainSteps({ db, keys, sight, authority: { name, issues: ca.open() }, now: () => it.clock, pollMs: 1 })
+    domainSteps({ db, keys, sight, authority: { name, issues }, now: () => it.clock, pollMs: 1 })
   let steps = stepsWith('https://ca.test')
   const useAuthority = (name: string) => {
     steps = stepsWith(name)
@@ -122,6 +134,120 @@ test('an authority that does not answer is asked less and less often, and an ord
   t.deepEqual((await it.row()).order_at, order_at, 'its owner sets it again, which orders nothing')
 })
 
+test('an attempt to order that ends after its successor changes nothing of the order under way', async t => {
+  const it = await scene('late.shop.dev')
+  await it.run()
+  const lateAfter = async () => {
+    await it.db('certificates').where({ hostname: it.hostname }).delete()
+    let successor: string | null = null
+    it.whileOrdering = async () => {
+      t.true(await it.steps.openOrder(it.hostname))
+      successor = (await it.order())!.order_url
+    }
+    const done = await it.steps.openOrder(it.hostname)
+    t.truthy(successor)
+    t.is((await it.order())?.order_url, successor)
+    return done
+  }
+  t.true(await lateAfter())
+  // The first one is the successor's.
+  it.ca.refusals.order = [undefined as never, new AuthorityError('rejectedIdentifier', 'No.')]
+  t.false(await lateAfter())
+  t.like(await it.row(), { orders_failed: 0, code: null })
+})
+
+test('an order that the authority has opened goes on after a limit or a step too early, and not before it allows that', async t => {
+  const twoHours = 7_200_000
+  const refused = (code: string) => new AuthorityError(code, 'Later.', twoHours)
+  const it = await scene('limited.shop.dev')
+  it.seen = { look: { ...elsewhere, points: true }, answerSeen: false }
+  const failures = [
+    ...(['answer', 'look', 'finalize', 'collect'] as const).map(step => [step, 'rateLimited'] as const),
+    ...(['finalize', 'collect'] as const).map(step => [step, 'orderNotReady'] as const),
+  ]
+  for (const [step, code] of failures) {
+    it.ca.refusals[step] = [refused(code)]
+    t.is(await it.run(), 'failed', step)
+    t.is(it.ca.refusals[step]!.length, 0, step)
+    t.like(await it.row(), { code, orders_failed: 0, order_at: new Date(it.clock.getTime() + twoHours) })
+    t.truthy(await it.order(), `${code} of ${step}`)
+    it.clock = (await it.row()).order_at
+  }
+  const { key_sealed } = (await it.order())!
+  t.regex(await it.run(), /renews its certificate/)
+  t.is(it.ca.orders.size, 1)
+  t.deepEqual((await it.certificate())!.key_sealed, key_sealed)
+})
+
+test('a limit on new orders is a refusal, and so is an order that is over, whatever its reason', async t => {
+  const it = await scene('over.shop.dev')
+  it.ca.refusals.order = [new AuthorityError('rateLimited', 'Too many.')]
+  t.is(await it.run(), 'failed')
+  t.like(await it.row(), { orders_failed: 1 })
+  it.clock = (await it.row()).order_at
+  await it.run()
+  it.seen = { look: { ...elsewhere, points: true }, answerSeen: false }
+  Object.assign(it.ca.orders.get((await it.order())!.order_url!)!, {
+    status: 'invalid',
+    problem: { code: 'rateLimited', message: 'Too many.' },
+  })
+  t.is(await it.run(), 'failed')
+  t.is(await it.order(), undefined)
+  t.like(await it.row(), { orders_failed: 2 })
+})
+
+test('the delay of a refused order outlives the name, which its account removes and sets again', async t => {
+  const it = await scene('again.shop.dev')
+  const ben = await rows(it.db).user()
+  const bens = (await rows(it.db).app(ben.id)).app
+  const set = (app: { id: string }, owner_id: string) =>
+    assignDomain(it.db, { app: { id: app.id, owner_id }, hostname: it.hostname, plans: defaultPlans })
+  const orders = () => it.ca.calls.filter(({ step }) => step === 'order').length
+  it.ca.refusals.order = [0, 1, 2, 3].map(() => new AuthorityError('rejectedIdentifier', 'No.'))
+  t.is(await it.run(), 'failed')
+  const { order_at } = await it.row()
+  for (let n = 0; n < 2; n++) {
+    await unassignDomain(it.db, it.app.id)
+    await set(it.app, it.ana.id)
+    it.clock = new Date()
+    it.seen = {
+      look: { ...elsewhere, txtSeen: false, problem: { code: 'recordMissing', message: '' } },
+      answerSeen: false,
+    }
+    await it.run()
+    t.like(await it.row(), { code: 'recordMissing' }, 'what is missing is told meanwhile')
+    it.seen = { look: elsewhere, answerSeen: false }
+    t.is(await it.run(), 'tries to get a certificate again')
+    t.like(await it.row(), { orders_failed: 1, order_at, code: 'rejectedIdentifier', message: 'No.' })
+  }
+  t.is(orders(), 1)
+  it.clock = order_at
+  t.is(await it.run(), 'failed')
+  const second = await it.row()
+  t.is(second.order_at.getTime() - it.clock.getTime(), 7_200_000, 'it grows on')
+  await unassignDomain(it.db, it.app.id)
+  await set(bens, ben.id)
+  t.is(await it.run(), 'failed')
+  t.is((await it.row()).orders_failed, 1, 'of another account it is the first')
+  await it.db('domain_delays').where({ hostname: it.hostname }).update({ ends_at: new Date() })
+  t.is(await sweepDomainDelays(it.db), 1)
+})
+
+test('a certificate that begins only later, by a clock that is behind, is collected once the clock is right', async t => {
+  const it = await scene('behind.shop.dev')
+  it.seen = { look: { ...elsewhere, points: true }, answerSeen: false }
+  it.ca.validity.from = () => new Date(Date.now() + 7_200_000)
+  for (let n = 0; n < 2; n++) {
+    t.is(await it.run(), 'failed')
+    t.like(await it.row(), { code: 'notYetValid', orders_failed: 0 })
+    t.regex((await it.row()).message!, /not valid before .*clock/)
+    it.clock = (await it.row()).order_at
+  }
+  it.clock = new Date(Date.now() + 10_000_000)
+  t.regex(await it.run(), /renews its certificate/)
+  t.is(it.ca.orders.size, 1)
+})
+
 test('after a change of the authority a name gets a certificate of the new one at once', async t => {
   const it = await scene('moves.shop.dev')
   it.seen = { look: { ...elsewhere, points: true }, answerSeen: false }
@@ -173,13 +299,13 @@ test('what fails of one order is recorded neither with the next nor with another
   const failure = { code: 'dns', message: 'No record', orderAt: new Date(), refused: true }
   await it.db('certificates').where({ id: old.id }).delete()
   await it.run()
-  await recordOrderFailure(it.db, claim, { ...failure, orderId: old.id })
+  await recordOrderFailure(it.db, claim, { ...failure, order: old })
   t.truthy(await it.order())
   t.is((await it.row()).orders_failed, 0)
   const earlier = { ...claim, created_at: new Date(claim.created_at.getTime() - 1) }
-  await recordOrderFailure(it.db, earlier, { ...failure, orderId: null })
+  await recordOrderFailure(it.db, earlier, { ...failure, order: null })
   t.is((await it.row()).orders_failed, 0)
-  await recordOrderFailure(it.db, claim, { ...failure, orderId: (await it.order())!.id })
+  await recordOrderFailure(it.db, claim, { ...failure, order: (await it.order())! })
   t.is(await it.order(), undefined)
   t.is((await it.row()).orders_failed, 1)
 })

@@ -81,7 +81,7 @@ test.serial('why a certificate is missing is said, with the next try and the rem
   await recordLook(db, (await findDomain(db, hostname))!, proved)
   const order = (await takeOrder(db, { hostname, registered: 'shop.dev', authority }))!
   await recordOrderFailure(db, (await findDomain(db, hostname))!, {
-    orderId: order.id,
+    order,
     code: 'dns',
     message: 'No valid A records',
     orderAt: days(1),

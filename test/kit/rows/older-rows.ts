@@ -189,4 +189,8 @@ export const olderRows: Record<string, string> = {
 
   '057-install-cache': `
     update deployments set no_cache = true, dependencies = 'reused from release 1' where app_id = '${shop}';`,
+
+  '061-domain-delays': `
+    insert into domain_delays (hostname, owner_id, orders_failed, order_at, code, message, ends_at)
+      values ('shop.example.org', '${ana}', 1, now() + interval '1 h', 'dns', 'No record', now() + interval '1 day');`,
 }

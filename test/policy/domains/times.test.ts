@@ -5,6 +5,7 @@ import {
   isLostProofMailDue,
   lookDelayMs,
   orderDelayMs,
+  orderLookDelayMs,
   renewalTime,
   warningsDue,
 } from '../../../policy/domains/times.ts'
@@ -27,6 +28,14 @@ test('a name is looked at often at first, then more and more rarely, and lapses 
   let looks = 0
   for (let age = 0, delay = lookDelayMs(0); delay !== null; age += delay, delay = lookDelayMs(age)) looks++
   t.is(looks, 60 + 53 + 132 + 48)
+})
+
+test('an order under way is looked at less and less often', t => {
+  t.deepEqual(
+    [0, 1, 2, 3, 4, 5, 2000].map(looks => orderLookDelayMs(looks)),
+    [500, 1000, 2000, 4000, 5000, 5000, 5000],
+  )
+  t.is(orderLookDelayMs(2000, 1), 10)
 })
 
 test('refused orders are repeated after 1, 2, 4, 8, 16 and 24 hours, and never before the authority allows it', t => {

@@ -153,6 +153,42 @@ test.serial('a proxy of before, which refuses marks, gets each change of members
   t.deepEqual((await rounds.round()).refused, [])
 })
 
+for (const [what, late] of [
+  ['its members', 'setName'],
+  ['that it is gone', 'setName'],
+  ['that it is back', 'removeName'],
+] as const)
+  test.serial(`a keeper that writes a name late leaves at the proxy what was acknowledged: ${what}`, async t => {
+    const { db, rounds, apps, claim } = await scene(t)
+    const host = 'late.shop.dev'
+    const back = what === 'that it is back'
+    let happens = async () => {}
+    const suspended =
+      (write: (...args: never[]) => Promise<void>) =>
+      async (...args: never[]) => {
+        const before = happens
+        happens = async () => {}
+        await before()
+        await write(...args)
+      }
+    const edge = { ...proxy.edge, [late]: suspended(proxy.edge[late] as never) }
+    const slow = new DomainRounds({ db, keys, edge, appsDomain: 'apps.localhost', answers })
+    await claim(host)
+    if (back) {
+      await rounds.round()
+      await unassignDomain(db, apps[0]!.id)
+    }
+    happens = async () => {
+      if (what === 'that it is gone') await unassignDomain(db, apps[0]!.id)
+      else await claim(host, apps[1])
+      await rounds.round()
+    }
+    await slow.round()
+    const wanted = (back ? [apps[1]!] : apps).map(({ id, subdomain }) => `${subdomain}.apps.localhost@${id}`).sort()
+    const members = (await proxy.edge.listNames([host]))[0]?.members
+    t.deepEqual(members, what === 'that it is gone' ? undefined : wanted)
+  })
+
 test.serial(
   'what was changed at the proxy behind its back is mended within 10 s, also without a change in Postgres',
   async t => {
