@@ -16,16 +16,10 @@ function M.begin(count, bytes, file_bytes)
   parts, part_bytes, max_file = count, bytes, file_bytes
 end
 
-local function has_body(var)
-  return var.http_transfer_encoding or (var.http_content_length or '0') ~= '0'
-end
-
--- Access phase: whether the answer may come from the cache, and has been storable before.
+-- Access phase of a GET or HEAD without a body: whether the answer may come from the cache, and has been storable before.
 function M.asked(var, app, version)
   if not remembered or not version then return false end
-  local method = var.request_method
-  if method ~= 'GET' and method ~= 'HEAD' then return false end
-  if var.http_authorization or var.upgrade_to ~= '' or has_body(var) then return false end
+  if var.http_authorization or var.upgrade_to ~= '' then return false end
   -- Visitors with a cookie often get answers of their own at the same path.
   local path = ngx.md5_bin(app .. ' ' .. var.http_host .. var.request_uri .. (var.http_cookie and ' cookie' or ''))
   var.cache_path, var.cache_version = path, version

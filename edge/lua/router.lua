@@ -117,6 +117,12 @@ local function turn_on(var, tried)
   end
 end
 
+-- A GET or HEAD that is whole with its headers. Asked before the first attempt: what comes later than a failed one would be lost.
+local function bodiless(var)
+  local method = var.request_method
+  return (method == 'GET' or method == 'HEAD') and not strict.has_body(var)
+end
+
 -- Access phase of an application's host. `max` is the limit of its open requests, `room` that of all applications in this worker.
 function M.admit(max, room, plain)
   local var = ngx.var
@@ -124,18 +130,16 @@ function M.admit(max, room, plain)
   local refusal, version = enter(var, max, room)
   if refusal then return ngx.exit(refusal) end
   strict.drop_odd_headers(raw)
-  if cache.asked(var, var.entered, version) then return ngx.exec('@cached') end
+  if bodiless(var) and cache.asked(var, var.entered, version) then return ngx.exec('@cached') end
 end
 
 -- Access phase of the second attempt at a request that got no answer: 502, unless it can be repeated and the container refused the last
 -- connection. Only a request without a body is still whole here.
 function M.again()
   local var = ngx.var
-  local safe = var.request_method == 'GET' or var.request_method == 'HEAD'
-  local has_body = var.http_transfer_encoding or (var.http_content_length or '0') ~= '0'
   -- One figure for each try, as in `251, 0`; `-` where there was no connection at all.
   local refused = find(var.upstream_bytes_sent or '-', '%f[%d-][0-]$')
-  if not safe or has_body or not refused then return ngx.exit(502) end
+  if not bodiless(var) or not refused then return ngx.exit(502) end
   ngx.sleep(SECOND_ATTEMPT_SECONDS)
   turn_on(var, {})
 end

@@ -62,6 +62,16 @@ function M.admit(var)
   return raw
 end
 
+-- Whether a body comes with a GET or HEAD. HTTP/2 need not announce one, and only the end of its stream says that there is none: that end is
+-- awaited, and what came before it is kept for the application. A module of Lua that refuses to read such a request leaves it unknown,
+-- which counts as a body.
+function M.has_body(var)
+  if var.http_transfer_encoding then return true end
+  if var.http_content_length then return var.http_content_length ~= '0' end
+  if ngx.req.http_version() ~= 2 then return false end
+  return not pcall(ngx.req.read_body) or ngx.req.get_body_data() ~= nil or ngx.req.get_body_file() ~= nil
+end
+
 -- In CGI-like applications `X_Forwarded_For` becomes the same variable as `X-Forwarded-For`, so such names are dropped.
 function M.drop_odd_headers(raw)
   if raw and not find(raw, '\n[%w-]*[^%w:\r-][^:\r]*:') then return end
