@@ -98,6 +98,7 @@ function surfaceLines(options: EdgeConfigOptions, listener: Listener, surface: S
     `error_page ${ownRefusals} 404 405 413 429 503 504 @failed;`,
     'error_page 502 =503 @failed;',
     ...malformed(page),
+    "log_by_lua_block { require('access_log').leave() }",
     ...block('location /', [
       `access_by_lua_block { require('router').admit_surface(${lua(plain)}) }`,
       'proxy_read_timeout 300s;',

@@ -1,6 +1,8 @@
 -- The access log is one file per hour of UTC. This module enforces its limits of age and size; while one hour alone exceeds
 -- the size, lines are dropped so that the disk does not fill.
-local M = { full = false }
+local M = {}
+
+local full = false
 
 local SWEEP_SECONDS = 10
 local LOOK_BACK_HOURS = 24 * 400
@@ -27,11 +29,16 @@ local function sweep(folder, hours, bytes, look_back)
   end
 end
 
+-- Log phase, which Lua enters before the line is written. No earlier phase would do: what nginx refuses itself may have passed none.
+function M.leave()
+  if full then ngx.var.log_stopped = '1' end
+end
+
 -- Starts the watch of this nginx worker; the first worker also removes.
 function M.watch(folder, hours, bytes)
   local function look(premature, look_back)
     if premature then return end
-    M.full = (size_of(path_of(folder, ngx.time())) or 0) >= bytes
+    full = (size_of(path_of(folder, ngx.time())) or 0) >= bytes
     if ngx.worker.id() == 0 then sweep(folder, hours, bytes, look_back or hours + 48) end
   end
   ngx.timer.at(0, look, LOOK_BACK_HOURS)

@@ -48,7 +48,6 @@ end
 -- What every request passes first. Returns its raw header.
 local function pass(var, plain)
   local raw = strict.admit(var)
-  if access_log.full then var.log_stopped = '1' end
   well_known.answer(var)
   if misdirected(var) then return ngx.exit(421) end
   if plain then leave_plain(var, plain) end
@@ -167,6 +166,7 @@ function M.leave()
   local app = var.entered
   if app and app ~= '' then connections.leave(app) end
   cache.leave(var)
+  access_log.leave()
 end
 
 -- After a failed try its address rests, and another member answers if there is one. An application without others is tried again.

@@ -1,9 +1,10 @@
 import { once } from 'node:events'
-import { access, readdir, writeFile } from 'node:fs/promises'
+import { access, readdir, stat, writeFile } from 'node:fs/promises'
 import { connect } from 'node:net'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import test from 'ava'
+import { unusedPort } from '../../cli/installation/ports.ts'
 import { surfaceTargets } from '../../edge/surfaces.ts'
 import { comesTrue } from '../kit/comes-true.ts'
 import { ask, named, startOrigin } from '../kit/servers/origin.ts'
@@ -137,6 +138,57 @@ test('beyond the size limit the oldest file is removed first; an hour that reach
   await sleep(200)
   t.is((await ask(proxy.port, 'nobody.localhost')).status, 404)
   await sleep(200)
-  const { size } = await (await import('node:fs/promises')).stat(file(0))
+  const { size } = await stat(file(0))
+  t.is(size, 1_100_000)
+})
+
+test('nothing is written beyond the limit, also of requests that nginx refuses itself', async t => {
+  const port = await unusedPort()
+  const ports = { base: port, blob: port, s3: port, files: port, public: port }
+  const settings = { EDGE_LOG_MB: '1', EDGE_APP_BODY_MB: '1', EDGE_CONNECTIONS_PER_ADDRESS: '2' }
+  const proxy = await startProxy(settings, () => ({ targets: surfaceTargets('127.0.0.1', [ports]) }))
+  t.teardown(proxy.stop)
+  const silent = await startOrigin(() => {})
+  t.teardown(silent.stop)
+  await proxy.edge.setRoute({ host: 'a.localhost', appId, address: '127.0.0.1', port: silent.port })
+  const dial = (text: string) => {
+    const socket = connect(proxy.port, '127.0.0.1').on('error', () => {})
+    t.teardown(() => socket.destroy())
+    socket.write(text)
+    return socket
+  }
+  /** The status of the answer; nothing for a connection that is closed without one. */
+  const send = async (text: string) => {
+    const socket = dial(text)
+    if (!text.endsWith('\r\n\r\n')) socket.end()
+    const answer = await Promise.race([once(socket, 'data').then(String), once(socket, 'close').then(() => '')])
+    socket.destroy()
+    return answer.split(' ')[1] ?? ''
+  }
+  const head = (host: string, path = '/', more = '') => `GET ${path} HTTP/1.1\r\nHost: ${host}\r\n${more}\r\n`
+  const long = 'x'.repeat(9000)
+  const refusals = async () => {
+    for (const host of ['a.localhost', 'files.localhost']) {
+      t.is(await send(head(host, '/', 'Content-Length: x\r\n')), '400')
+      t.is(await send(head(host, '/', `X: ${long}\r\n`)), '431')
+    }
+    t.is(await send(head('a.localhost', `/${long}`)), '400')
+    t.is(await send('no request at all\r\n\r\n'), '400')
+    t.is(await send('GET / HTTP/1.1\r\nHost: a.local'), '', 'it ended before its headers did')
+    t.is(await send(head('a.localhost', '/', `Content-Length: ${2 * 1024 ** 2}\r\n`)), '413')
+    for (const _ of [1, 2]) dial(head('a.localhost'))
+    for (const host of ['files.localhost', 'a.localhost'])
+      await comesTrue(async () => (await send(head(host))) === '429')
+  }
+  await refusals()
+  await comesTrue(async () => new Set((await proxy.accessLog(9)).map(({ status }) => status)).size >= 4)
+  await proxy.kill('SIGTERM')
+  const file = join(proxy.config.dataDir, `proxy/access/access-${new Date().toISOString().slice(0, 13)}.log`)
+  await writeFile(file, Buffer.alloc(1_100_000))
+  await proxy.start()
+  await sleep(200)
+  await refusals()
+  await proxy.kill('SIGTERM')
+  const { size } = await stat(file)
   t.is(size, 1_100_000)
 })
