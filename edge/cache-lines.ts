@@ -10,7 +10,7 @@ export function cacheLines(options: EdgeConfigOptions): string[] {
   const { inactive, minFreeMb, parts } = proxyCache
   const { part, keysMb } = cacheSizes(options.settings.cacheMb)
   return [
-    'lua_shared_dict cacheable 8m;',
+    ...Array.from({ length: parts }, (_, number) => `lua_shared_dict cacheable${number} 1m;`),
     ...Array.from({ length: parts }, (_, number) => {
       const path = quoted(options.folder, `/cache/${number}`)
       const bounds = `max_size=${part} min_free=${minFreeMb}m inactive=${inactive}`

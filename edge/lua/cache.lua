@@ -6,13 +6,14 @@ local M = {}
 local REMEMBERED_SECONDS = 86400
 local FROM_CACHE = { HIT = true, STALE = true, UPDATING = true, REVALIDATED = true }
 
--- Nil while the cache is off.
+-- The paths of each part, by its name; nil while the cache is off. As the disk, they are shared by the applications of a part only.
 local remembered
 local parts, part_bytes, max_file
 
 -- Called when a worker starts: the number of caches, the size of one, and that of the largest answer in it, in bytes.
 function M.begin(count, bytes, file_bytes)
-  remembered = ngx.shared.cacheable
+  remembered = {}
+  for number = 0, count - 1 do remembered['part' .. number] = ngx.shared['cacheable' .. number] end
   parts, part_bytes, max_file = count, bytes, file_bytes
 end
 
@@ -22,10 +23,9 @@ function M.asked(var, app, version)
   if var.http_authorization or var.upgrade_to ~= '' then return false end
   -- Visitors with a cookie often get answers of their own at the same path.
   local path = ngx.md5_bin(app .. ' ' .. var.http_host .. var.request_uri .. (var.http_cookie and ' cookie' or ''))
-  var.cache_path, var.cache_version = path, version
-  if not remembered:get(path) then return false end
-  var.cache_part = 'part' .. ngx.crc32_short(app) % parts
-  return true
+  local part = 'part' .. ngx.crc32_short(app) % parts
+  var.cache_path, var.cache_version, var.cache_part = path, version, part
+  return remembered[part]:get(path) ~= nil
 end
 
 local function is_fresh(control)
@@ -73,10 +73,10 @@ function M.answered(var)
   if FROM_CACHE[status] then return end
   local bytes = storable(var)
   if not status then
-    if bytes then remembered:set(path, true, REMEMBERED_SECONDS) end
+    if bytes then remembered[var.cache_part]:set(path, true, REMEMBERED_SECONDS) end
     return
   end
-  if not bytes then remembered:delete(path) end
+  if not bytes then remembered[var.cache_part]:delete(path) end
   if not bytes or not fill(var, bytes) then var.uncacheable = '1' end
 end
 

@@ -1,8 +1,12 @@
+import { once } from 'node:events'
 import { readdir, readFile, stat } from 'node:fs/promises'
+import { type AddressInfo, connect, createServer } from 'node:net'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { crc32 } from 'node:zlib'
 import test, { type ExecutionContext } from 'ava'
 import { unusedPort } from '../../cli/installation/ports.ts'
+import { proxyCache } from '../../policy/edge/cache.ts'
 import { comesTrue } from '../kit/comes-true.ts'
 import { ask, startOrigin } from '../kit/servers/origin.ts'
 import { startProxy, type TestProxy } from '../kit/servers/proxy.ts'
@@ -177,6 +181,37 @@ test('the disk has its bound, and one application drops nothing of those in othe
   const before = calls
   for (const label of labels) await ask(proxy.port, route(label).host)
   t.true(calls - before <= 4, `${calls - before} of ${labels.length} were dropped: more than share its part`)
+})
+
+test('an application with very many cacheable paths makes the proxy forget nothing of those in other parts', async t => {
+  const proxy = await proxied(t, { EDGE_WORKERS: '1' })
+  const head = 'HTTP/1.1 200 OK\r\ncontent-length: 0\r\ncache-control: max-age=600\r\n\r\n'
+  const ends = (text: string) => text.split('\r\n\r\n').length - 1
+  // Not Node's server, which would take most of the time.
+  const origin = createServer(socket => {
+    socket.on('error', () => {}).on('data', chunk => void socket.write(head.repeat(ends(chunk.toString('latin1')))))
+    t.teardown(() => socket.destroy())
+  }).listen(0, address)
+  await once(origin, 'listening')
+  t.teardown(() => void origin.close())
+  const { port } = origin.address() as AddressInfo
+  const route = (label: string) => ({ host: `${label}.apps.localhost`, appId: label, address, port, version: '1.0' })
+  const partOf = (label: string) => crc32(label) % proxyCache.parts
+  const quiet = Array.from({ length: 20 }, (_, n) => `quiet${n}`).filter(each => partOf(each) !== partOf('greedy'))
+  for (const label of [...quiet, 'greedy']) await proxy.edge.setRoute(route(label))
+  const cacheOf = async (label: string) => (await ask(proxy.port, route(label).host)).headers['x-cache'] ?? 'dynamic'
+  for (const label of [...quiet, 'greedy']) t.is(await cacheOf(label), 'dynamic')
+  // More than fit into the memory of all parts, by requests that do not wait for each other. A connection ends after 10,000.
+  const { host } = route('greedy')
+  for (let from = 0; from < 72_000; from += 9000) {
+    const requests = Array.from({ length: 9000 }, (_, n) => `HEAD /${from + n} HTTP/1.1\r\nHost: ${host}\r\n\r\n`)
+    const last = `HEAD /last HTTP/1.1\r\nHost: ${host}\r\nConnection: close\r\n\r\n`
+    const socket = connect(proxy.port, address)
+    socket.write(requests.join('') + last)
+    await once(socket.resume(), 'close')
+  }
+  t.deepEqual(new Set(await Promise.all(quiet.map(cacheOf))), new Set(['miss']))
+  t.is(await cacheOf('greedy'), 'dynamic', 'its own part has no room for all')
 })
 
 test('with EDGE_CACHE_MB=0 nothing is cached', async t => {
