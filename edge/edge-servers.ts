@@ -59,6 +59,13 @@ function applicationLines(options: EdgeConfigOptions, listener: Listener): strin
       'recursive_error_pages on;', // what fails in @again has its page too
       ...proxied,
     ]),
+    ...block('location @unannounced', [
+      // What is kept until the stream ends: no client sends such a body but to try what happens.
+      'client_max_body_size 1m;',
+      "access_by_lua_block { require('router').admit_unannounced() }",
+      'recursive_error_pages on;',
+      ...proxied,
+    ]),
     ...cachedLocation(options, proxied),
     // No port of a host accepts connections for 100 to 200 ms while its engine starts and rewrites its firewall rules.
     ...block('location @again', [

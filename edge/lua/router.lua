@@ -129,6 +129,17 @@ function M.admit(max, room, plain)
   local refusal, version = enter(var, max, room)
   if refusal then return ngx.exit(refusal) end
   strict.drop_odd_headers(raw)
+  if strict.is_unannounced(var) then
+    var.cache_version = version or ''
+    return ngx.exec('@unannounced')
+  end
+  if bodiless(var) and cache.asked(var, var.entered, version) then return ngx.exec('@cached') end
+end
+
+-- Access phase of what only the end of its stream tells from a request with a body. Its location bounds what is kept until then.
+function M.admit_unannounced()
+  local var = ngx.var
+  local version = var.cache_version ~= '' and var.cache_version or nil
   if bodiless(var) and cache.asked(var, var.entered, version) then return ngx.exec('@cached') end
 end
 

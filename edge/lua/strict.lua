@@ -62,6 +62,12 @@ function M.admit(var)
   return raw
 end
 
+-- Whether the headers of a GET or HEAD leave open if a body follows.
+function M.is_unannounced(var)
+  local method = var.request_method
+  return (method == 'GET' or method == 'HEAD') and not var.http_content_length and ngx.req.http_version() == 2
+end
+
 -- Whether a body comes with a GET or HEAD. HTTP/2 need not announce one, and only the end of its stream says that there is none: that end is
 -- awaited, and what came before it is kept for the application. A module of Lua that refuses to read such a request leaves it unknown,
 -- which counts as a body.

@@ -21,7 +21,7 @@ const address = '127.0.0.1'
 const reached: { url: string; method: string; body: number }[] = []
 
 test.before(async () => {
-  proxy = await startProxy({ EDGE_TLS: 'local', EDGE_CONNECTIONS_PER_ADDRESS: '1000', EDGE_APP_BODY_MB: '1' })
+  proxy = await startProxy({ EDGE_TLS: 'local', EDGE_CONNECTIONS_PER_ADDRESS: '1000' })
   issuer = await testIssuer()
   origin = await startOrigin(async (incoming, answer) => {
     let body = 0
