@@ -59,35 +59,36 @@ export function authenticator(options: AuthenticatorOptions): Authenticate {
   let cached = new Map<string, Promise<Caller>>()
   let cachedSince = 0
 
-  async function byKey(credential: string, address: string): Promise<Caller> {
+  /** What `find` finds of a credential, whose name is undefined if its form alone gave it away. Throws ACCESS_DENIED, and counts the guess. */
+  async function lookedUp<T>(
+    address: string,
+    name: string | undefined,
+    find: () => Promise<T | undefined>,
+  ): Promise<T> {
     const now = Date.now()
-    const hash = keyChecks.some(check => issuedTo(check, credential)) ? credentialHash(credential) : undefined
-    const name = hash?.toString('base64')
-    const user = hash && name && !guesses.refuses(address, name, now) ? await findUserByKeyHash(db, hash) : undefined
-    if (user) return callerOf(user, 'key', plans)
+    const found = name !== undefined && !guesses.refuses(address, name, now) ? await find() : undefined
+    if (found) return found
     guesses.miss(address, name, now)
     throw new ApiError('ACCESS_DENIED')
+  }
+
+  async function byKey(credential: string, address: string): Promise<Caller> {
+    const hash = keyChecks.some(check => issuedTo(check, credential)) ? credentialHash(credential) : undefined
+    const user = await lookedUp(address, hash?.toString('base64'), () => findUserByKeyHash(db, hash!))
+    return callerOf(user, 'key', plans)
   }
 
   async function bySession(credential: string, address: string): Promise<Caller> {
-    const now = Date.now()
     const session = await readSession(sessionSecret, credential)
-    const mayBeLive = session && !guesses.refuses(address, session.id, now)
-    const user = mayBeLive ? await findUserBySession(db, session.id, session.userId) : undefined
-    if (user) return callerOf(user, 'session', plans)
-    guesses.miss(address, session?.id, now)
-    throw new ApiError('ACCESS_DENIED')
+    const user = await lookedUp(address, session?.id, () => findUserBySession(db, session!.id, session!.userId))
+    return callerOf(user, 'session', plans)
   }
 
   async function byUploadToken(credential: string, address: string): Promise<Caller> {
-    const now = Date.now()
     const hash =
       isIssuedToken(tokenSecret, credential) || (await earlier.mayBeToken()) ? credentialHash(credential) : undefined
-    const name = hash?.toString('base64')
-    const row = hash && name && !guesses.refuses(address, name, now) ? await findUploadToken(db, hash) : undefined
-    if (row) return { ...callerOf(row.user, 'upload-token', plans), uploadToken: row.token }
-    guesses.miss(address, name, now)
-    throw new ApiError('ACCESS_DENIED')
+    const row = await lookedUp(address, hash?.toString('base64'), () => findUploadToken(db, hash!))
+    return { ...callerOf(row.user, 'upload-token', plans), uploadToken: row.token }
   }
 
   /** Looks a credential up once for all concurrent requests that carry it. */

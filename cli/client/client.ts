@@ -121,25 +121,21 @@ export async function listApps(target: Target): Promise<ListedApp[]> {
   return me.applications
 }
 
-/** An application by its id, with which one of a workspace can be named too, or one of the caller's by its subdomain. Throws `Refused` with APP_NOT_FOUND. */
+/** An application by its id, which may be one of a workspace, or one of the caller's by its subdomain. Throws `Refused` with APP_NOT_FOUND. */
 export async function findApp(target: Target, given: string): Promise<UploadedApp> {
-  const app = resourceIdPattern.test(given)
-    ? ((await answerOf(await call(target, `/v2/apps/${given}`))) as ListedApp)
+  const { id, name, domain } = resourceIdPattern.test(given)
+    ? // Members of a workspace reach it by the id that they have given only.
+      { ...((await answerOf(await call(target, `/v2/apps/${given}`))) as ListedApp), id: given }
     : await findOwnApp(target, given)
-  // What the caller has named leads to it: a part of a workspace may reach it by that id only.
-  return {
-    id: resourceIdPattern.test(given) ? given : app.id,
-    name: app.name,
-    ...(app.domain && { domain: app.domain }),
-  }
+  return { id, name, ...(domain && { domain }) }
 }
 
 async function findOwnApp(target: Target, subdomain: string): Promise<ListedApp> {
   const apps = await listApps(target)
-  const labelOf = ({ domain }: ListedApp) => domain?.split('.')[0]
-  const found = apps.find(app => labelOf(app) === subdomain)
+  const subdomainOf = ({ domain }: ListedApp) => domain?.split('.')[0]
+  const found = apps.find(app => subdomainOf(app) === subdomain)
   if (found) return found
-  const own = apps.flatMap(app => labelOf(app) ?? []).join(', ') || 'none'
+  const own = apps.map(subdomainOf).filter(Boolean).join(', ') || 'none'
   throw new Refused('APP_NOT_FOUND', `You have no application with the subdomain ${subdomain}. Yours: ${own}.`)
 }
 

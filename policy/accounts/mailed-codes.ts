@@ -3,7 +3,8 @@ import { deriveKey } from '../keys.ts'
 
 /** Without characters that look alike. */
 const alphabet = 'ABCDEFGHJKLMNPQRSTUVWXYZ23456789'
-const length = 8
+/** Characters of a code. */
+export const codeLength = 8
 
 /**
  * The 8-character code in a mail, derived from the id of what it confirms: a mail that is sent again contains the same code, and no
@@ -13,7 +14,7 @@ export function mailedCode(masterKey: string, purpose: string, id: string): stri
   const digest = createHmac('sha256', deriveKey(masterKey, `mailed-code/${purpose}`))
     .update(id)
     .digest()
-  return [...digest.subarray(0, length)].map(byte => alphabet[byte % alphabet.length]).join('')
+  return [...digest.subarray(0, codeLength)].map(byte => alphabet[byte % alphabet.length]).join('')
 }
 
 /** Compares in constant time; case and spaces around it do not matter. */

@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import { beginDowngrade, confirmDowngrade, findDowngrade } from '../../../db/accounts/downgrades.ts'
 import { isUnavailable } from '../../../db/database.ts'
-import { isMailedCode } from '../../../policy/accounts/mailed-codes.ts'
+import { codeLength, isMailedCode } from '../../../policy/accounts/mailed-codes.ts'
 import { ApiError } from '../../../policy/errors.ts'
 import { success } from '../../http/respond.ts'
 import { endpoint } from '../../pipeline/endpoint.ts'
@@ -28,9 +28,9 @@ export const downgradePlan = endpoint({
       wake(services, userId)
       return success(undefined, 'CONFIRM_CODE_SENT')
     }
-    // Where people type a code, spaces around it do not matter; here it has 8 characters exactly.
+    // Where people type a code, spaces around it do not matter; here it is the code alone.
     const isRight = (id: string) =>
-      confirmCode.length === 8 && isMailedCode(config.masterKey, 'downgrade', id, confirmCode)
+      confirmCode.length === codeLength && isMailedCode(config.masterKey, 'downgrade', id, confirmCode)
     const id = await confirmDowngrade(db, plans, userId, isRight)
     wake(services, userId)
     if (await isRefused(id, exchange.signal, services)) throw new ApiError('DOWNGRADE_NOT_ALLOWED')
