@@ -39,11 +39,7 @@ export function testCommand(program: Command): void {
         openAiClient: !long && needsOpenAiClient(files),
         pebble: !long && needsPebble(files),
       })
-      const onSignal = () => {
-        endRunning()
-        void services.stop().then(() => process.exit(130))
-      }
-      for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, onSignal)
+      for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, interrupt)
       try {
         if (long) add(total, sumOf((await runTests(services, ['--config', 'ava-long.config.js', ...files])).values()))
         else if (files.length > 0) add(total, sumOf((await runTests(services, files)).values()))
@@ -51,7 +47,8 @@ export function testCommand(program: Command): void {
       } finally {
         await services.stop()
       }
-      console.log(`\n${total.passed} passed, ${total.failed} failed`)
+      console.log(`\n${total.passed} passed, ${total.failed} failed${interrupted ? '; interrupted' : ''}`)
+      if (interrupted) process.exit(130)
       process.exitCode = total.failed > 0 || total.passed === 0 ? 1 : 0
     })
 }
@@ -72,15 +69,18 @@ async function runCheck({ name, program, args }: (typeof checks)[number]): Promi
 }
 
 /**
- * Runs the whole suite, then each file again, alone, that failed or that an aborted run never reached: many tests wait for real programs,
- * and the suite keeps both cores of a small machine busy, so a second run shows where to look.
+ * Runs the whole suite, then each file again, alone, that failed: many tests wait for real programs, and the suite keeps both cores of
+ * a small machine busy, so a second run shows where to look.
  */
 async function runWhole(services: TestServices, allowUnstable: boolean): Promise<TestCount> {
   const files = testFiles()
-  const first = await runTests(services, [], files)
+  const first = await runToTheLast(services, files)
   const slowest = slowestFiles(services.durations)
   const second = new Map<string, TestCount>()
-  for (const file of filesOfSecondLook(files, first)) {
+  const again = filesOfSecondLook(files, first)
+  if (again.length > 0) console.log(`\nFailed, or never reached:\n${again.join('\n')}`)
+  for (const file of again) {
+    if (interrupted) break
     console.log(`\nAgain, alone: ${file}`)
     second.set(file, sumOf((await runTests(services, [file])).values()))
   }
@@ -88,6 +88,22 @@ async function runWhole(services: TestServices, allowUnstable: boolean): Promise
     console.log(`\nUnstable: ${file} failed in the whole run and passed alone`)
   console.log(`\nSlowest files:\n${slowest.join('\n')}`)
   return sumOf(countedFiles(first, second, allowUnstable).values())
+}
+
+/**
+ * Runs files together. When a file that hangs aborts the run, another one continues with those that it never reached; one that is
+ * left over is run alone by the caller.
+ */
+async function runToTheLast(services: TestServices, files: string[]): Promise<ReadonlyMap<string, TestCount>> {
+  let counts = await runTests(services, [], files)
+  for (;;) {
+    const left = files.filter(file => !counts.has(file))
+    if (left.length <= 1 || interrupted) return counts
+    console.log(`\nThe run ended before ${left.length} files; it continues with them`)
+    const more = await runTests(services, left, left)
+    counts = new Map([...counts, ...more])
+    if (!left.some(file => more.has(file))) return counts
+  }
 }
 
 /** The files that ava.config.js runs, relative to the checkout. */
@@ -101,8 +117,12 @@ function testFiles(): string[] {
 /** The present run of ava, which leads a process group with every test process and its children. */
 let running: ChildProcess | undefined
 
-/** Ends the test processes of an interrupted run, which would otherwise continue while their services stop. */
-function endRunning(): void {
+/** Whether a signal has ended the run. No file is begun after it: their services stop. */
+let interrupted = false
+
+/** Ends the test processes, which would otherwise continue while their services stop. */
+function interrupt(): void {
+  interrupted = true
   if (running?.pid !== undefined && running.exitCode === null) process.kill(-running.pid, 'SIGKILL')
 }
 
@@ -113,9 +133,11 @@ async function runTests(
   files: string[] = [],
 ): Promise<ReadonlyMap<string, TestCount>> {
   const reader = outputReader(files)
+  const product = await compiledProduct()
+  if (interrupted) return reader.byFile()
   const child = startProcess(bin('ava'), args, {
     cwd: checkout,
-    env: { ...process.env, ...env, ...(await compiledProduct()), FORCE_COLOR: '0' },
+    env: { ...process.env, ...env, ...product, FORCE_COLOR: '0' },
     stdio: ['ignore', 'pipe', 'inherit'],
     detached: true,
   })

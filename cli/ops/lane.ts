@@ -3,12 +3,16 @@ import type { Client } from '@temporalio/client'
 import type { Db } from '../../db/database.ts'
 import { findOperation, type OperationRow, type OperationTarget } from '../../db/operations/operations.ts'
 import type { Config } from '../../policy/config.ts'
-import { openTemporal } from '../../workers/connect.ts'
-import { temporalDatabaseLanes, temporalLanes } from '../../workers/temporal/lanes.ts'
 import { workflowRun } from '../../workers/temporal/workflow-runs.ts'
 import { databaseLaneId, laneId } from '../../workflows/ids.ts'
 import { sayOnStderr } from '../terminal/terminal.ts'
 import type { LaneState } from './ops-explanation.ts'
+
+/** Temporal's client takes longer to load than most commands to run, so only those that call it load it. */
+async function temporalClient(config: Config): Promise<Client> {
+  const { openTemporal } = await import('../../workers/connect.ts')
+  return openTemporal(config)
+}
 
 /** The state of the lane of an application or a database in Temporal; never rejects. */
 export const laneState = (config: Config, { type, id }: OperationTarget): Promise<LaneState> =>
@@ -19,7 +23,7 @@ export async function workflowState(config: Config, workflowId: string): Promise
   const { temporalUiUrl, temporalNamespace } = config
   const url =
     temporalUiUrl && `${temporalUiUrl}/namespaces/${temporalNamespace}/workflows/${encodeURIComponent(workflowId)}`
-  const client = openTemporal(config)
+  const client = await temporalClient(config)
   const lane = await workflowRun(client, workflowId)
     .then(
       run => ({ status: run?.status ?? 'none', failedTasks: run?.failedTasks ?? 0 }),
@@ -50,14 +54,15 @@ export async function awaitEnd(db: Db, operationId: string, seconds: number): Pr
 }
 
 /** False if Temporal does not answer; the relay then wakes the lane a moment later. */
-export function wakeLane(config: Config, { type, id }: OperationTarget, ownerId: string): Promise<boolean> {
+export async function wakeLane(config: Config, { type, id }: OperationTarget, ownerId: string): Promise<boolean> {
+  const { temporalDatabaseLanes, temporalLanes } = await import('../../workers/temporal/lanes.ts')
   const lanes = type === 'app' ? temporalLanes : temporalDatabaseLanes
   return isWoken(config, client => lanes(client, { queuePrefix: config.queuePrefix }).wake(id, ownerId))
 }
 
 /** Whether Temporal has taken a wake-up. */
 export async function isWoken(config: Config, wake: (client: Client) => Promise<void>): Promise<boolean> {
-  const client = openTemporal(config)
+  const client = await temporalClient(config)
   return wake(client)
     .then(
       () => true,

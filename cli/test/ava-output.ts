@@ -19,7 +19,8 @@ const separator = ' › '
  * relative to the checkout; in such a run ava prints the path before each title.
  */
 export function outputReader(files: string[] = []): OutputReader {
-  const fileOfLabel = new Map(files.map(path => [labelOf(path), path]))
+  const folder = commonFolder(files)
+  const fileOfLabel = new Map(files.map(path => [labelOf(path, folder), path]))
   const fileNames = new Set(files)
   const counts = new Map<string, TestCount>()
   const add = (file: string, key: keyof TestCount) => {
@@ -58,10 +59,18 @@ export function sumOf(counts: Iterable<TestCount>): TestCount {
   return sum
 }
 
-/** The prefix that ava prints before the titles of a file: `test/db/apps.test.ts` is `db › apps`. */
-function labelOf(path: string): string {
+/** The folder that holds all the files, with its last slash. Ava leaves it out before their titles. */
+function commonFolder([first = '', ...others]: string[]): string {
+  let folder = first.slice(0, first.lastIndexOf('/') + 1)
+  while (others.some(path => !path.startsWith(folder)))
+    folder = folder.slice(0, folder.lastIndexOf('/', folder.length - 2) + 1)
+  return folder
+}
+
+/** The prefix that ava prints before the titles of a file: `test/db/apps.test.ts` is `db › apps` in a run of files in `test/`. */
+function labelOf(path: string, folder: string): string {
   return path
-    .replace(/^test\//, '')
+    .slice(folder.length)
     .replace(/\.test\.ts$/, '')
     .split('/')
     .join(separator)

@@ -53,6 +53,12 @@ export function databaseHostOf({ hostId, ownerId }: DatabaseOperation) {
     startToCloseTimeout: '4h',
     scheduleToCloseTimeout: '12h',
   } as const
+  const patient = {
+    ...shared,
+    taskQueue: queues.commands,
+    startToCloseTimeout: '5m',
+    retry: { initialInterval: '500ms', maximumInterval: '15s', maximumAttempts: 240 },
+  } as const
   const patiently = { initialInterval: '2s', backoffCoefficient: 2, maximumInterval: '60s' } as const
   return {
     /** A person waits. */
@@ -96,13 +102,11 @@ export function databaseHostOf({ hostId, ownerId }: DatabaseOperation) {
       retry: { ...patiently, maximumAttempts: 2 },
     }),
     /** Undoes what was started as soon as the host answers, however long that takes: nothing may stay half done. */
-    patient: proxyActivities<
-      DatabaseHostActivities & Pick<DatabaseSnapshotActivities, 'discardRestore' | 'discardDrill'>
-    >({
-      ...shared,
-      taskQueue: queues.commands,
-      startToCloseTimeout: '5m',
-      retry: { initialInterval: '500ms', maximumInterval: '15s', maximumAttempts: 240 },
+    patient: proxyActivities<DatabaseHostActivities & Pick<DatabaseSnapshotActivities, 'discardRestore'>>(patient),
+    /** Removes what a drill has left while the lane waits for it. A host that returns later sees by itself what nobody needs. */
+    cleanup: proxyActivities<Pick<DatabaseSnapshotActivities, 'discardDrill'>>({
+      ...patient,
+      scheduleToCloseTimeout: '1h',
     }),
   }
 }

@@ -38,7 +38,7 @@ export async function drillDatabase(operation: DatabaseOperation, host: Database
       if (isCancellation(error)) await records.finish(operation.id, { state: 'cancelled', ...drillEnded })
       else if (failure.code === 'SNAPSHOT_NOT_FOUND') await records.finish(operation.id, { state: 'error', ...failure })
       else await records.databaseDrilled(operation, { digest: null, reason: failure.message })
-      await host.patient.discardDrill(step).catch(ignoreError('nothing of a drill serves anyone'))
+      await host.cleanup.discardDrill(step).catch(ignoreError('nothing of a drill serves anyone'))
     })
   } finally {
     await CancellationScope.nonCancellable(() => records.leaveDatabaseSnapshotPlace(operation))

@@ -54,3 +54,13 @@ test('a run of several files is counted by file', t => {
     ['test/house.test.ts', { passed: 0, failed: 1 }],
   ])
 })
+
+test('titles are counted by file also when all files lie in one folder, which ava leaves out', t => {
+  const reader = outputReader(['test/api/v2/apps.test.ts', 'test/api/limits.test.ts'])
+  reader.line('  ✔ limits › one is allowed (2ms)')
+  reader.line('  ✘ [fail]: v2 › apps › one is found')
+  t.deepEqual([...reader.byFile()], [
+    ['test/api/limits.test.ts', { passed: 1, failed: 0 }],
+    ['test/api/v2/apps.test.ts', { passed: 0, failed: 1 }],
+  ])
+})

@@ -1,6 +1,7 @@
 import { type ListedContainer, labels } from '../../../activities/containers/port.ts'
 import { databaseOfVolume, databaseVolume } from '../../../activities/databases/names.ts'
 import type { Db } from '../../../db/database.ts'
+import { isVolumeOfDrill } from '../../../db/databases/database-drills.ts'
 import { isDatabaseInUse } from '../../../db/databases/database-lookups.ts'
 import * as databases from '../../../db/databases/databases.ts'
 import * as operations from '../../../db/operations/operations.ts'
@@ -34,7 +35,10 @@ export function databaseResidents(db: Db, hostId: string): Residents<databases.H
       const isInUse = await isDatabaseInUse(db, id)
       const row = await databases.loadDatabase(db, id)
       if (!row) return (await operations.wasRemoved(db, id, 'database')) ? 'gone' : 'unknown'
-      if (isInUse || row.host_id !== hostId || isKept(row, generation)) return 'known'
+      if (isInUse || isKept(row, generation)) return 'known'
+      // What it has elsewhere may be all that is left of it, except copies that were made to try a snapshot.
+      if (row.host_id !== hostId)
+        return (await isVolumeOfDrill(db, { databaseId: id, generation, hostId })) ? 'gone' : 'known'
       // A number that the row has not given out is of a later day than this database: its volume may have what the row's has not.
       return generation < row.next_generation ? 'gone' : 'unknown'
     },

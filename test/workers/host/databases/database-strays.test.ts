@@ -34,8 +34,8 @@ async function host() {
       await db('databases').where({ id }).delete()
       return row
     },
-    async operate(id: string, kind: string, state: string) {
-      const own = { target_type: 'database', target_id: id, owner_id: 'o', actor: 'o' }
+    async operate(id: string, kind: string, state: string, input = {}) {
+      const own = { target_type: 'database', target_id: id, owner_id: 'o', actor: 'o', input }
       await db('operations').insert({ id: newId(), kind, state, ...own })
     },
     runs: async (volume: string) => (await engine.inspect(`berth-db-${volume}`))?.running,
@@ -237,4 +237,18 @@ test('the row of another host says that it is not of this one, and nothing is to
   await look()
   t.deepEqual(await volumes.list(), [one.volume])
   t.true(await runs(one.volume))
+})
+
+test('copies of a drill are removed from a host that was away when it was given up, and nothing else of that database', async t => {
+  const { known, bring, operate, look, volumes, db, hostId } = await host()
+  const one = await known()
+  const elsewhere = `h-${newAppId()}`
+  await rows(db).host(elsewhere)
+  await db('databases').where({ id: one.id }).update({ host_id: elsewhere, generation: 9, next_generation: 10 })
+  const copies = await Promise.all([5, 6, 7].map(generation => bring(one.id, generation)))
+  await operate(one.id, 'drill', 'error', { drillHost: hostId, volumes: { dump: 5, copy: 6 } })
+  await operate(one.id, 'drill', 'error', { drillHost: elsewhere, volumes: { copy: 7 } })
+  await operate(one.id, 'drill', 'error', { drillHost: hostId })
+  await look()
+  t.deepEqual((await volumes.list()).sort(), [one.volume, copies[2]!].sort())
 })
