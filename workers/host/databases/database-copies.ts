@@ -1,11 +1,16 @@
+import { setMaxListeners } from 'node:events'
 import type { Logger } from 'pino'
 import type { PointInTime } from '../../../activities/databases/point-in-time/point-in-time.ts'
 import type { Db } from '../../../db/database.ts'
-import { listCopiedDatabases, listDueBackups } from '../../../db/databases/point-in-time/copied-databases.ts'
+import {
+  type CopiedDatabase,
+  listCopiedDatabases,
+  listDueBackups,
+} from '../../../db/databases/point-in-time/copied-databases.ts'
 import { recordBackupFailure } from '../../../db/databases/point-in-time/copies.ts'
 import { type DatabaseFacts, readFactsOfDatabase } from '../../../db/operations/database-facts.ts'
 import { Backoff } from '../../../lib/async/backoff.ts'
-import { eachConcurrently } from '../../../lib/async/concurrently.ts'
+import { FairSlots } from '../../../lib/async/fair-slots.ts'
 import { ignoreError } from '../../../lib/async/ignore-error.ts'
 import { loop } from '../../../lib/async/loop.ts'
 import { pointInTimeRules } from '../../../policy/databases/point-in-time.ts'
@@ -20,7 +25,7 @@ export interface DatabaseCopiesOptions {
   everySeconds?: number
 }
 
-/** How many volumes a look reads concurrently; WAL files are read a few at a time (activities/databases/point-in-time/wal-copies.ts). */
+/** How many accounts have a volume read concurrently; WAL files are read a few at a time (activities/databases/point-in-time/wal-copies.ts). */
 const width = 32
 
 /**
@@ -29,6 +34,7 @@ const width = 32
  */
 export async function watchDatabaseCopies(options: DatabaseCopiesOptions, signal: AbortSignal): Promise<void> {
   const { log, everySeconds = pointInTimeRules.lookSeconds } = options
+  setMaxListeners(0, signal) // one for each volume that waits
   const rounds = databaseCopies(options, signal)
   const every = (what: string, work: () => Promise<void>) =>
     loop(work, {
@@ -39,10 +45,14 @@ export async function watchDatabaseCopies(options: DatabaseCopiesOptions, signal
       },
     })
   await Promise.all([every('WAL files', rounds.copy), every('base backups', rounds.backUp)])
+  await rounds.ended()
 }
 
 /** One round of each. */
 function databaseCopies({ db, pointInTime, hostId, sharedUid, log }: DatabaseCopiesOptions, signal: AbortSignal) {
+  /** By volume. A round does not wait for those of an earlier one: a volume with much to copy delays only others of its account. */
+  const underWay = new Map<string, Promise<void>>()
+  const slots = new FairSlots({ atOnce: width, perSubject: 1 })
   const [copying, backingUp] = [new Backoff(pointInTimeRules.retry), new Backoff(pointInTimeRules.retry)]
 
   async function factsOf(id: string): Promise<DatabaseFacts | null> {
@@ -70,13 +80,32 @@ function databaseCopies({ db, pointInTime, hostId, sharedUid, log }: DatabaseCop
     }
   }
 
+  async function copyOne(volume: CopiedDatabase): Promise<void> {
+    const release = await slots.enterUntil(volume.ownerId, signal)
+    try {
+      await attempt(copying, volume, 'the copy of WAL files', () => pointInTime.copy(volume, signal))
+    } finally {
+      release()
+    }
+  }
+
   return {
+    /** Begins with every volume that waits for no other attempt. */
     async copy(): Promise<void> {
-      const all = await listCopiedDatabases(db, hostId)
-      await eachConcurrently(all, width, async one => {
-        if (signal.aborted || copying.waits(`${one.id}-${one.generation}`)) return
-        await attempt(copying, one, 'the copy of WAL files', () => pointInTime.copy(one, signal))
-      })
+      for (const one of await listCopiedDatabases(db, hostId)) {
+        const key = `${one.id}-${one.generation}`
+        if (signal.aborted) return
+        if (underWay.has(key) || copying.waits(key)) continue
+        const done = copyOne(one)
+          .catch(ignoreError('the watch has ended, and all others are reported'))
+          .finally(() => underWay.delete(key))
+        underWay.set(key, done)
+      }
+    },
+
+    /** Resolves when nothing that `copy` has begun runs any more. */
+    async ended(): Promise<void> {
+      await Promise.all(underWay.values())
     },
 
     /** The one that is due first and whose last attempt has not failed a moment ago. */
