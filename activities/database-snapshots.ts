@@ -1,5 +1,5 @@
 import { cancellationSignal } from '@temporalio/activity'
-import { type DatabaseFacts, readFactsOfDatabase } from '../db/operations/database-facts.ts'
+import type { DatabaseFacts } from '../db/operations/database-facts.ts'
 import { recordStep } from '../db/operations/operations.ts'
 import { findRestoredSnapshot, findSnapshotByOperation, type StoredSnapshot } from '../db/snapshots/snapshots.ts'
 import type { EngineName } from '../policy/databases/engine.ts'
@@ -10,7 +10,7 @@ import { dumpJob } from './databases/dump-jobs.ts'
 import { databaseContainerName, databaseVolume } from './databases/names.ts'
 import { momentOf, type PointInTime } from './databases/point-in-time/point-in-time.ts'
 import type { LocalEngine } from './databases/port.ts'
-import { type CopyUse, isAboutToRun, prepareCopy, servingInstead } from './databases/preparation.ts'
+import { type CopyUse, prepareCopy, servingMeanwhile } from './databases/preparation.ts'
 import { type DatabaseStep, type DatabaseStepInput, guardedDatabaseSteps } from './databases/steps.ts'
 import { hosted, refusal } from './failures.ts'
 import type { ObjectStore } from './objects/port.ts'
@@ -62,12 +62,6 @@ export function databaseSnapshotActivities(host: DatabaseSnapshotOptions) {
     }
   }
 
-  /** Rejects, to be tried again, when an engine that has ended is about to be started again: two engines on one volume destroy it. */
-  async function demandStopped({ id }: DatabaseFacts): Promise<void> {
-    if (isAboutToRun((await readFactsOfDatabase(db, id))?.status))
-      throw new Error('The engine of the database has ended, and is started again.')
-  }
-
   /** Dumps what the engine has; one that does not run is started for it, where nobody reaches it. */
   async function dump(database: DatabaseFacts, folder: string, signal: AbortSignal): Promise<string | null> {
     const contents = host.contentsOf(database.engine)
@@ -80,8 +74,7 @@ export function databaseSnapshotActivities(host: DatabaseSnapshotOptions) {
           throw error instanceof DumpPrevented ? refusal('SNAPSHOT_FAILED', error.message) : error
         })
     if ((await engine.inspect(databaseContainerName(database)))?.running) return work()
-    await demandStopped(database)
-    return servingInstead(host, database, signal, work)
+    return servingMeanwhile(host, database, signal, work)
   }
 
   /** Reads a stored dump into an empty folder. */

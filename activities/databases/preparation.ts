@@ -1,18 +1,21 @@
 import { access } from 'node:fs/promises'
 import { join } from 'node:path'
+import type { Db } from '../../db/database.ts'
+import { loadDatabase } from '../../db/databases/databases.ts'
 import type { DatabaseFacts } from '../../db/operations/database-facts.ts'
 import { deadlineSignal } from '../../lib/async/timeout.ts'
 import { databaseSeconds } from '../../policy/databases/database-steps.ts'
 import { engines } from '../../policy/databases/engines.ts'
 import type { ContainerHost } from '../containers/port.ts'
 import type { HostTraits } from '../containers/spec.ts'
+import type { AppLocks } from '../steps/app-locks.ts'
 import type { Volumes } from '../volumes/port.ts'
 import type { CertificateUse } from './certificates.ts'
 import { databaseJob } from './container.ts'
 import type { DatabaseContents } from './contents.ts'
 import { dumpJob, runJob } from './dump-jobs.ts'
 import type { HostedEngines } from './hosted-engine.ts'
-import { databaseJobName, databaseVolume } from './names.ts'
+import { databaseContainerName, databaseJobName, databaseVolume } from './names.ts'
 import { recordPassword } from './password-record.ts'
 import type { LocalEngine } from './port.ts'
 import { writeMarker } from './settings-folder.ts'
@@ -147,35 +150,67 @@ const jobOf = ({ hosted, traits }: PreparationOptions, database: DatabaseFacts, 
 
 const startsAgain: ReadonlySet<string> = new Set(['starting', 'running', 'restarting'])
 
-/** Whether an engine that does not run is about to, by the status of its row: two engines on one volume destroy it. */
-export const isAboutToRun = (status: string | undefined): boolean => status !== undefined && startsAgain.has(status)
+/** Whether an engine that does not run is about to, by the status of its row. */
+const isAboutToRun = (status: string | undefined): boolean => status !== undefined && startsAgain.has(status)
 
-/** As `servingPrivately`, on the volume that serves, whose own engine must not run or be about to. */
+/**
+ * As `servingPrivately`, on the volume that serves, whose own engine does not run. For callers that hold the lock of the database: two
+ * engines on one volume destroy it.
+ */
 export async function servingInstead<T>(
   options: PreparationOptions,
   database: DatabaseFacts,
   signal: AbortSignal,
   work: () => Promise<T>,
 ): Promise<T> {
-  const { volumes, hosted, diskMb } = options
-  await volumes.ensure(databaseVolume(database), diskMb(database.ramMb), database.uid, 'before')
-  await hosted.settle(database, 'privately')
+  await settleServing(options, database)
   return servingPrivately(options, database, signal, work)
 }
 
-/** Runs work while an engine serves in a container that nobody else can reach, and stops it cleanly. */
+/**
+ * As `servingInstead`, for callers without the lock, which is held only while this engine begins: a start of the database then finds it, and
+ * ends it (other-engines.ts). Rejects, to be tried again, when the database runs or is about to.
+ */
+export function servingMeanwhile<T>(
+  options: PreparationOptions & { db: Db; locks: AppLocks },
+  database: DatabaseFacts,
+  signal: AbortSignal,
+  work: () => Promise<T>,
+): Promise<T> {
+  const { db, engine, locks } = options
+  return servingPrivately(options, database, signal, work, begin =>
+    locks(database.id, async () => {
+      const runs = (await engine.inspect(databaseContainerName(database)))?.running
+      if (runs || isAboutToRun((await loadDatabase(db, database.id))?.status))
+        throw new Error('The engine of the database has ended, and is started again.')
+      await settleServing(options, database)
+      await begin()
+    }),
+  )
+}
+
+async function settleServing({ volumes, hosted, diskMb }: PreparationOptions, database: DatabaseFacts): Promise<void> {
+  await volumes.ensure(databaseVolume(database), diskMb(database.ramMb), database.uid, 'before')
+  await hosted.settle(database, 'privately')
+}
+
+/** Runs work while an engine serves in a container that nobody else can reach, and stops it cleanly. `around` is called with what starts it. */
 export async function servingPrivately<T>(
   options: PreparationOptions,
   database: DatabaseFacts,
   signal: AbortSignal,
   work: () => Promise<T>,
+  around: (begin: () => Promise<void>) => Promise<void> = begin => begin(),
 ): Promise<T> {
   const { engine, hosted } = options
   const spec = jobOf(options, database, hosted.adapterOf(database).command(hosted.traitsOf(database)))
-  try {
+  const begin = async () => {
     await engine.remove(spec.name)
     await engine.create(spec)
     await engine.start(spec.name)
+  }
+  try {
+    await around(begin)
     await hosted.untilServing(database, signal, spec.name)
     const outcome = await work()
     await engine.stop(spec.name, engines[database.engine].stop.graceSeconds)

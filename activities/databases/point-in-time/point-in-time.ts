@@ -8,10 +8,11 @@ import { backupFor, pointInTimeRules, restorableRanges, type WalFile } from '../
 import { rangesWords } from '../../../policy/databases/restorable-words.ts'
 import { refusal } from '../../failures.ts'
 import type { ObjectStore } from '../../objects/port.ts'
+import type { AppLocks } from '../../steps/app-locks.ts'
 import { pointInTimeOf } from '../engines/point-in-time.ts'
 import { databaseContainerName } from '../names.ts'
 import type { LocalEngine } from '../port.ts'
-import { isAboutToRun, type PreparationOptions, servingInstead } from '../preparation.ts'
+import { type PreparationOptions, servingMeanwhile } from '../preparation.ts'
 import { ArchiveFolder } from './archive-folder.ts'
 import { storeBaseBackup } from './base-backups.ts'
 import type { PointInTimeEngine } from './port.ts'
@@ -20,6 +21,7 @@ import type { WalCopies } from './wal-copies.ts'
 
 export interface PointInTimeOptions extends PreparationOptions {
   db: Db
+  locks: AppLocks
   store: Pick<ObjectStore, 'put' | 'get'>
   copies: WalCopies
   /** Rejects when another process has taken over this host. */
@@ -84,9 +86,8 @@ export function pointInTime(options: PointInTimeOptions) {
       return untilCopied(database, await end(), signal)
     const state = (await rows.listCopyStates(db, database.id)).find(one => one.generation === database.generation)
     if (state?.closed_at) return copy(database, signal)
-    if (isAboutToRun((await loadDatabase(db, database.id))?.status)) throw new Error('Its engine is about to run.')
     // It has crashed, and what it has written last is not in the archive.
-    await untilCopied(database, await servingInstead(options, database, signal, end), signal)
+    await untilCopied(database, await servingMeanwhile(options, database, signal, end), signal)
   }
 
   /** The backup to begin with. Rejects with SNAPSHOT_NOT_FOUND and what can be restored when there is none. */

@@ -14,6 +14,7 @@ import { walCopies } from '../../../activities/databases/point-in-time/wal-copie
 import { prepareVolume } from '../../../activities/databases/preparation.ts'
 import { filesystemStore } from '../../../activities/objects/filesystem.ts'
 import type { ObjectStore } from '../../../activities/objects/port.ts'
+import { appLocks } from '../../../activities/steps/app-locks.ts'
 import { folderVolumes } from '../../../activities/volumes/folder.ts'
 import type { Db } from '../../../db/database.ts'
 import { loadDatabase } from '../../../db/databases/databases.ts'
@@ -53,7 +54,7 @@ export async function pointInTimeHost(
   const preparation = { engine, volumes, hosted, traits, diskMb: () => 1000 }
   const held = async () => {}
   const copies = walCopies({ db, store, held })
-  const part = pointInTime({ ...preparation, db, store, copies, held })
+  const part = pointInTime({ ...preparation, db, store, copies, held, locks: appLocks() })
   const signal = AbortSignal.timeout(600_000)
   const { id } = await makeDatabase(db, keys, ownerId, { engine: 'postgres', ramMb: memoryMb })
   await db('databases').where({ id }).update({ host_id: docker.run })
