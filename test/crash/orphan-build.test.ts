@@ -29,8 +29,8 @@ test('a build that outlived its host and its deploy is removed when the host is 
   const build = bareDocker.getContainer(`berth-${app.id}-2-build`)
   // Not the container before it, which asks the image for its registry.
   const runs = async () => {
-    const { Processes = [] } = await build.top().catch(() => ({ Processes: [] as string[][] }))
-    return Processes.flat().some((text: string) => text.includes('sleep 86400'))
+    const { Processes } = await build.top().catch(() => ({ Processes: null }))
+    return (Processes ?? []).flat().some((text: string) => text.includes('sleep 86400'))
   }
   await platform.until(runs, 120, 'it is being built')
 

@@ -27,16 +27,30 @@ fs.writeFileSync(out + '/cli/main.js', 'process.stderr.write(process.argv.slice(
 setInterval(() => fs.existsSync('go') && process.exit(0), 20)
 `
 
+/** A bundler whose bundles are what it is given. */
+const bundler = `const { mkdirSync, writeFileSync } = require('node:fs')
+exports.build = async ({ entryPoints, outdir }) => {
+  mkdirSync(outdir, { recursive: true })
+  for (const [name, path] of Object.entries(entryPoints))
+    writeFileSync(outdir + '/' + name + '.js', require('node:fs').readFileSync(path))
+  return { metafile: { inputs: {} } }
+}
+`
+const codec = 'node_modules/@jridgewell/sourcemap-codec'
+
 /** A checkout with its packages, whose sources are not compiled. */
 function checkout(t: ExecutionContext): string {
   const folder = ownFolder(t)
   const files = { 'package-lock.json': '{"packages":{}}', 'tsconfig.json': '{}', 'tsconfig.build.json': '{}' }
-  for (const name of ['scripts', 'node_modules/typescript/bin']) mkdirSync(join(folder, name), { recursive: true })
-  for (const name of ['berth.mjs', 'ready.mjs', 'prepare.mjs', 'build.mjs'])
+  for (const name of ['scripts', 'node_modules/typescript/bin', 'node_modules/esbuild', codec])
+    mkdirSync(join(folder, name), { recursive: true })
+  for (const name of ['berth.mjs', 'ready.mjs', 'prepare.mjs', 'build.mjs', 'bundle.mjs'])
     cpSync(`scripts/${name}`, join(folder, 'scripts', name))
   for (const [name, text] of Object.entries(files)) writeFileSync(join(folder, name), text)
   writeFileSync(join(folder, 'node_modules/.package-lock.json'), '{"packages":{}}')
   writeFileSync(join(folder, 'node_modules/typescript/bin/tsc'), compiler)
+  writeFileSync(join(folder, 'node_modules/esbuild/index.js'), bundler)
+  writeFileSync(join(folder, codec, 'index.js'), 'exports.decode = exports.encode = () => []')
   return folder
 }
 

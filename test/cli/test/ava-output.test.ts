@@ -59,8 +59,11 @@ test('titles are counted by file also when all files lie in one folder, which av
   const reader = outputReader(['test/api/v2/apps.test.ts', 'test/api/limits.test.ts'])
   reader.line('  ✔ limits › one is allowed (2ms)')
   reader.line('  ✘ [fail]: v2 › apps › one is found')
-  t.deepEqual([...reader.byFile()], [
-    ['test/api/limits.test.ts', { passed: 1, failed: 0 }],
-    ['test/api/v2/apps.test.ts', { passed: 0, failed: 1 }],
-  ])
+  t.deepEqual(
+    [...reader.byFile()],
+    [
+      ['test/api/limits.test.ts', { passed: 1, failed: 0 }],
+      ['test/api/v2/apps.test.ts', { passed: 0, failed: 1 }],
+    ],
+  )
 })

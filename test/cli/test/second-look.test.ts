@@ -1,6 +1,6 @@
 import test from 'ava'
 import { sumOf } from '../../../cli/test/ava-output.ts'
-import { countedFiles, filesOfSecondLook, unstableFiles } from '../../../cli/test/second-look.ts'
+import { countedFiles, filesOfSecondLook, reachingAll, unstableFiles } from '../../../cli/test/second-look.ts'
 
 const passed = { passed: 2, failed: 0 }
 const failed = { passed: 1, failed: 1 }
@@ -62,4 +62,39 @@ test('a failure counts although the file passes alone, unless that is allowed; f
   ])
   t.deepEqual(sumOf(countedFiles(first, second, false).values()), { passed: 5, failed: 1 })
   t.deepEqual(sumOf(countedFiles(first, second, true).values()), { passed: 6, failed: 0 })
+})
+
+test('a run that a hanging file has ended continues with the files that it never reached', async t => {
+  const runs: string[][] = []
+  const answers = [
+    { a: passed, b: failed, '': failed },
+    { c: passed, '': passed },
+  ]
+  const counts = await reachingAll(['a', 'b', 'c', 'd', 'e'], async files => {
+    runs.push(files)
+    return new Map(Object.entries(answers[runs.length - 1] ?? {}))
+  })
+  t.deepEqual(runs, [
+    ['a', 'b', 'c', 'd', 'e'],
+    ['c', 'd', 'e'],
+    ['d', 'e'],
+  ])
+  t.deepEqual(Object.fromEntries(counts), { a: passed, b: failed, c: passed, '': { passed: 3, failed: 1 } })
+})
+
+test('a single file that was never reached is left to be run alone, and a run that reaches all is not repeated', async t => {
+  for (const files of [
+    ['a', 'b'],
+    ['a', 'b', 'c'],
+  ]) {
+    let runs = 0
+    await reachingAll(files, async () => {
+      runs++
+      return new Map([
+        ['a', passed],
+        ['b', passed],
+      ])
+    })
+    t.is(runs, 1)
+  }
 })
