@@ -1,4 +1,4 @@
-import { existsSync, readFileSync } from 'node:fs'
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import test from 'ava'
 import { clusterForm } from '../cli/services/postgres-cluster.ts'
 import { parseConfig } from '../policy/config.ts'
@@ -306,4 +306,16 @@ test('secrets and folders by need', t => {
   t.regex(services.get('worker')!, /- \*config$/m)
   t.deepEqual(foldersOf('worker'), ['/run/edge', '/mail'])
   t.deepEqual(foldersOf('proxy'), ['/run/edge', '/proxy'])
+})
+
+test('every child and every process of an installation is bundled', async t => {
+  const { programs }: { programs: string[] } = await import(new URL('../scripts/bundle.mjs', import.meta.url).href)
+  const children = readdirSync(new URL('../activities', import.meta.url)).filter(folder =>
+    existsSync(new URL(`../activities/${folder}/child.ts`, import.meta.url)),
+  )
+  const started = [...`${compose}${dockerfile}`.matchAll(/dist\/([\w/-]+)\.js/g)].map(([, path]) => path!)
+  t.true(children.length > 3 && started.length > 3)
+  for (const program of [...children.map(folder => `activities/${folder}/child`), ...started, 'cli/main'])
+    t.true(programs.includes(program), program)
+  for (const program of programs) t.true(existsSync(new URL(`../${program}.ts`, import.meta.url)), program)
 })

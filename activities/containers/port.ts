@@ -178,7 +178,7 @@ export interface ContainerHost {
   create(spec: ContainerSpec): Promise<string>
   /** Running already is success; a paused one is unpaused. Like every call that writes to the host's disk, rejects with `NoSpaceLeft` when it is full. `PortTaken`: it does not run. */
   start(name: string): Promise<void>
-  /** Its stop signal, then KILL after the grace, also for a paused one; stopped already or missing is success. */
+  /** By its name or its id: its stop signal, then KILL after the grace, also for a paused one; stopped already or missing is success. */
   stop(name: string, graceSeconds: number): Promise<void>
   /** Freezes every process of the container; paused already, stopped or missing is success. */
   pause(name: string): Promise<void>

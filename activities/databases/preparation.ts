@@ -180,6 +180,7 @@ export function servingMeanwhile<T>(
   const { db, engine, locks } = options
   return servingPrivately(options, database, signal, work, begin =>
     locks(database.id, async () => {
+      signal.throwIfAborted() // the wait may have been long
       const runs = (await engine.inspect(databaseContainerName(database)))?.running
       if (runs || isAboutToRun((await loadDatabase(db, database.id))?.status))
         throw new Error('The engine of the database has ended, and is started again.')
@@ -194,7 +195,10 @@ async function settleServing({ volumes, hosted, diskMb }: PreparationOptions, da
   await hosted.settle(database, 'privately')
 }
 
-/** Runs work while an engine serves in a container that nobody else can reach, and stops it cleanly. `around` is called with what starts it. */
+/**
+ * Runs work while an engine serves in a container that nobody else can reach, and stops it cleanly. `around` is called with what starts
+ * it. What takes its place meanwhile, by the same name, is left alone.
+ */
 export async function servingPrivately<T>(
   options: PreparationOptions,
   database: DatabaseFacts,
@@ -204,18 +208,18 @@ export async function servingPrivately<T>(
 ): Promise<T> {
   const { engine, hosted } = options
   const spec = jobOf(options, database, hosted.adapterOf(database).command(hosted.traitsOf(database)))
-  const begin = async () => {
-    await engine.remove(spec.name)
-    await engine.create(spec)
-    await engine.start(spec.name)
-  }
+  let own: string | undefined
   try {
-    await around(begin)
+    await around(async () => {
+      await engine.remove(spec.name)
+      own = await engine.create(spec)
+      await engine.start(spec.name)
+    })
     await hosted.untilServing(database, signal, spec.name)
     const outcome = await work()
-    await engine.stop(spec.name, engines[database.engine].stop.graceSeconds)
+    if (own) await engine.stop(own, engines[database.engine].stop.graceSeconds)
     return outcome
   } finally {
-    await engine.remove(spec.name)
+    if (own) await engine.remove(own)
   }
 }

@@ -247,8 +247,13 @@ export function containerHostContract(test: SerialFn, name: string, subject: () 
     t.is(await host.stats(wanted.name), null)
     await t.throwsAsync(host.start(wanted.name))
     const id = await host.create(wanted)
+    await host.start(wanted.name)
+    await host.stop(id, 0)
+    t.false((await host.inspect(wanted.name))?.running, 'by its id too')
     await host.remove(id)
     t.is(await host.inspect(wanted.name), null, 'by its id too')
+    await host.stop(id, 0)
+    await host.remove(id)
   })
 
   test(`${name}: logs join both outputs and return the newest part`, async t => {

@@ -3,7 +3,7 @@ import { databaseJob, foldersOf } from '../../../activities/databases/container.
 import type { HostedEngines } from '../../../activities/databases/hosted-engine.ts'
 import { databaseContainerName, databaseJobName, databaseVolume } from '../../../activities/databases/names.ts'
 import { endOtherEngines } from '../../../activities/databases/other-engines.ts'
-import { servingMeanwhile } from '../../../activities/databases/preparation.ts'
+import { servingMeanwhile, servingPrivately } from '../../../activities/databases/preparation.ts'
 import { appLocks } from '../../../activities/steps/app-locks.ts'
 import { folderVolumes } from '../../../activities/volumes/folder.ts'
 import { readFactsOfDatabase } from '../../../db/operations/database-facts.ts'
@@ -113,4 +113,35 @@ test('nothing stands in for a database that is about to run', async t => {
       { message: /is started again/ },
     )
   }
+})
+
+test('what takes its place under the lock is left alone, and a cancelled caller begins nothing', async t => {
+  const { facts, options, meanwhile, standsIn } = await scene(t)
+  let [begun, go] = [() => {}, () => {}]
+  const beginning = new Promise<void>(done => (begun = done))
+  const held = new Promise<void>(done => (go = done))
+  const stoodIn = meanwhile(async () => {
+    begun()
+    await held
+  })
+  await beginning
+  const signal = new AbortController().signal
+  // As the renewal of a password in a start.
+  await options.locks(facts.id, () =>
+    servingPrivately(options, facts, signal, async () => {
+      go()
+      await stoodIn
+      t.true(await standsIn())
+    }),
+  )
+  t.false(await standsIn())
+
+  const cancelled = new AbortController()
+  const late = options.locks(facts.id, async () => {
+    const waiting = servingMeanwhile(options, facts, cancelled.signal, async () => {})
+    cancelled.abort(new Error('cancelled'))
+    return { waiting }
+  })
+  await t.throwsAsync((await late).waiting, { message: 'cancelled' })
+  t.false(options.engine.containers.has(databaseJobName(facts)))
 })

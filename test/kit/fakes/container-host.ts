@@ -207,7 +207,7 @@ export class FakeContainerHost implements ContainerHost {
 
   async stop(name: string, graceSeconds: number) {
     this.#answer()
-    const entry = this.containers.get(name)
+    const entry = this.#find(name)
     if (!entry?.state.running) return
     const ignores = this.#program(entry.spec).ignoresTerm
     if (ignores) await new Promise(done => setTimeout(done, graceSeconds * 1000))
@@ -228,9 +228,14 @@ export class FakeContainerHost implements ContainerHost {
     if (entry?.state.status === 'paused') entry.state = { ...entry.state, status: 'running' }
   }
 
+  /** By its name or its id. */
+  #find(name: string): Entry | undefined {
+    return this.containers.get(name) ?? [...this.containers.values()].find(({ state }) => state.id === name)
+  }
+
   async remove(name: string) {
     this.#answer()
-    const entry = this.containers.get(name) ?? [...this.containers.values()].find(({ state }) => state.id === name)
+    const entry = this.#find(name)
     if (!entry) return
     entry.end(137)
     this.containers.delete(entry.spec.name)

@@ -1,5 +1,6 @@
 import { setMaxListeners } from 'node:events'
 import type { Logger } from 'pino'
+import { databaseVolume } from '../../../activities/databases/names.ts'
 import type { PointInTime } from '../../../activities/databases/point-in-time/point-in-time.ts'
 import type { Db } from '../../../db/database.ts'
 import {
@@ -25,7 +26,7 @@ export interface DatabaseCopiesOptions {
   everySeconds?: number
 }
 
-/** How many accounts have a volume read concurrently; WAL files are read a few at a time (activities/databases/point-in-time/wal-copies.ts). */
+/** How many volumes are read concurrently; WAL files are read a few at a time (activities/databases/point-in-time/wal-copies.ts). */
 const width = 32
 
 /**
@@ -50,9 +51,9 @@ export async function watchDatabaseCopies(options: DatabaseCopiesOptions, signal
 
 /** One round of each. */
 function databaseCopies({ db, pointInTime, hostId, sharedUid, log }: DatabaseCopiesOptions, signal: AbortSignal) {
-  /** By volume. A round does not wait for those of an earlier one: a volume with much to copy delays only others of its account. */
+  /** By volume. A round does not wait for those of an earlier one. */
   const underWay = new Map<string, Promise<void>>()
-  const slots = new FairSlots({ atOnce: width, perSubject: 1 })
+  const slots = new FairSlots({ atOnce: width, perSubject: 'spare' })
   const [copying, backingUp] = [new Backoff(pointInTimeRules.retry), new Backoff(pointInTimeRules.retry)]
 
   async function factsOf(id: string): Promise<DatabaseFacts | null> {
@@ -67,7 +68,7 @@ function databaseCopies({ db, pointInTime, hostId, sharedUid, log }: DatabaseCop
     what: string,
     work: () => Promise<void>,
   ): Promise<string | null> {
-    const key = `${id}-${generation}`
+    const key = databaseVolume({ id, generation })
     try {
       await work()
       delays.forget(key)
@@ -92,8 +93,10 @@ function databaseCopies({ db, pointInTime, hostId, sharedUid, log }: DatabaseCop
   return {
     /** Begins with every volume that waits for no other attempt. */
     async copy(): Promise<void> {
-      for (const one of await listCopiedDatabases(db, hostId)) {
-        const key = `${one.id}-${one.generation}`
+      const all = await listCopiedDatabases(db, hostId)
+      copying.forgetOthers(all.map(databaseVolume))
+      for (const one of all) {
+        const key = databaseVolume(one)
         if (signal.aborted) return
         if (underWay.has(key) || copying.waits(key)) continue
         const done = copyOne(one)
@@ -113,7 +116,7 @@ function databaseCopies({ db, pointInTime, hostId, sharedUid, log }: DatabaseCop
       for (const id of await listDueBackups(db, hostId)) {
         if (signal.aborted) return
         const database = await factsOf(id)
-        if (!database || backingUp.waits(`${id}-${database.generation}`)) continue
+        if (!database || backingUp.waits(databaseVolume(database))) continue
         const failure = await attempt(backingUp, database, 'a base backup', () => pointInTime.backUp(database, signal))
         const volume = { databaseId: id, generation: database.generation }
         await recordBackupFailure(db, volume, failure).catch(ignoreError('the next attempt records its own'))
