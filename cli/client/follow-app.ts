@@ -3,8 +3,9 @@ import type { Say } from '../terminal/terminal.ts'
 import { type DeployEvent, deploymentEvents, requestApp, type Target, type UploadedApp } from './client.ts'
 
 const everyMs = 100
-/** How often the API is queried: at half the rate that the smallest plan allows. */
-const eventsEveryMs = 2000
+/** Pauses between queries of the API: most deployments end within a second. Then half the rate that the smallest plan allows. */
+const firstPausesMs = [250, 250, 250, 500, 500]
+const pauseMs = 2000
 /** An application may answer like a page of the proxy: such an answer counts as the application's once it has served this long. */
 const acceptAnyAnswerMs = 10_000
 
@@ -49,11 +50,11 @@ export async function followApp(
   say: Say = () => {},
 ): Promise<string | null> {
   const seen: Seen = { events: 0, id: null, servesSince: null }
-  let nextQueryAt = 0
+  let [queries, nextQueryAt] = [0, 0]
   for (const deadline = Date.now() + seconds * 1000; Date.now() < deadline; await sleep(everyMs)) {
     if (seen.servesSince === null && Date.now() >= nextQueryAt) {
-      nextQueryAt = Date.now() + eventsEveryMs
       await followEvents(() => deploymentEvents(target, app.id, operationId), seen, say)
+      nextQueryAt = Date.now() + (firstPausesMs[queries++] ?? pauseMs)
     }
     if (isUpdate && seen.servesSince === null) continue
     if (app.domain) {

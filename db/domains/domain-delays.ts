@@ -3,12 +3,12 @@ import type { Db } from '../database.ts'
 import { deleteExpired } from '../expired-rows.ts'
 import type { DomainRow } from './domain-rows.ts'
 
-const kept = ['orders_failed', 'order_at', 'code', 'message'] as const
-type Delay = Pick<DomainRow, (typeof kept)[number]>
+const retained = ['orders_failed', 'order_at', 'code', 'message'] as const
+type Delay = Pick<DomainRow, (typeof retained)[number]>
 
 /**
  * Deletes a name of an account, with its certificates; with `unused`, only one that no application has. The delay of its refused orders is
- * kept for a day, or as long as it lasts: setting the name again must not get around it. False when nothing was deleted.
+ * retained for a day, or as long as it lasts: setting the name again must not get around it. False when nothing was deleted.
  */
 export async function deleteDomain(trx: Db, hostname: string, { unused = false } = {}): Promise<boolean> {
   const [row]: DomainRow[] = await trx('domains')
@@ -36,7 +36,7 @@ export async function takeDelay(trx: Db, { hostname, owner_id }: DomainRow): Pro
   const [delay]: Delay[] = await trx('domain_delays')
     .where({ hostname, owner_id })
     .delete()
-    .returning([...kept])
+    .returning([...retained])
   return delay
 }
 

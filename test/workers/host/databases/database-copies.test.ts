@@ -27,7 +27,7 @@ async function scene() {
   return { db, hostId, account }
 }
 
-test('an account whose volumes have WAL files without an end uses half of the places, and another account waits for none of them', async t => {
+test('an account whose volumes have WAL files without an end uses half of the slots, and no other account waits for one of them', async t => {
   const { db, hostId, account } = await scene()
   const [busy, calm] = [await account(40), await account(1)]
   const looks = new Map<string, number>()
