@@ -1,4 +1,5 @@
 import { cancellationSignal } from '@temporalio/activity'
+import { forgetCopies } from '../db/databases/point-in-time/copies.ts'
 import type { DatabaseFacts } from '../db/operations/database-facts.ts'
 import { recordStep } from '../db/operations/operations.ts'
 import { findRestoredSnapshot, findSnapshotByOperation, type StoredSnapshot } from '../db/snapshots/snapshots.ts'
@@ -181,6 +182,8 @@ export function databaseSnapshotActivities(host: DatabaseSnapshotOptions) {
       const [copyOf, dumpOf] = [withVolume(database, step, 'copy'), withVolume(database, step, 'dump')]
       // A run that ended after the switch: what it made serves, and is not made anew.
       if (copyOf.generation === database.generation) return
+      // Of a run that has ended before: its base backup would be taken for one of the data that are made now.
+      await forgetCopies(db, { databaseId: database.id, generation: copyOf.generation })
       const to = momentOf(step.input)
       if (to && !pointInTime) throw refusal('ACTION_FAILED', 'This host restores databases from snapshots only.')
       if (to) return withDump(dumpOf, async folder => pointInTime?.prepare(database, copyOf, to, folder, signal))

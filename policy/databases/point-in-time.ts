@@ -129,5 +129,5 @@ export function backupFor(
 ): RestorableBackup | undefined {
   return [...coverage(backups, servings, now)]
     .filter(({ from, to, ends }) => from <= at && (ends ? at < to : at <= to))
-    .sort((a, b) => b.from.getTime() - a.from.getTime())[0]?.backup
+    .sort((a, b) => b.from.getTime() - a.from.getTime() || b.backup.from.getTime() - a.backup.from.getTime())[0]?.backup
 }

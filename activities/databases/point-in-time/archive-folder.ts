@@ -52,6 +52,25 @@ export class ArchiveFolder {
     }
   }
 
+  /** Whether a stopped engine has archived all that it wrote: a full disk may have prevented that, and a clean stop does not say so. */
+  static async isComplete(data: string): Promise<boolean> {
+    const opened: FileHandle[] = []
+    try {
+      for (const name of [data, ...archiveNames.states]) {
+        const outer = opened.at(-1)
+        opened.push(await open(outer ? `/proc/self/fd/${outer.fd}/${name}` : name, folderFlags))
+      }
+      const states = await opendir(`/proc/self/fd/${opened.at(-1)!.fd}`, { encoding: 'latin1' as BufferEncoding })
+      for await (const { name } of states) if (name.endsWith(archiveNames.waits)) return false
+      return true
+    } catch (error) {
+      if (isMissing(error)) return false
+      throw error
+    } finally {
+      for (const folder of opened) await folder.close()
+    }
+  }
+
   /** Looks at a bounded number of names: what is removed makes room for the others. */
   async list(): Promise<FoundFiles> {
     const found: FoundFiles = { files: [], gap: false, others: [] }
@@ -126,6 +145,8 @@ export class ArchiveFolder {
 
 /** What has the name of a folder and is none counts as missing: nothing is read from it. */
 function nullIfMissing(error: unknown): null {
-  if (['ENOENT', 'ENOTDIR', 'ELOOP'].includes(codeOf(error))) return null
+  if (isMissing(error)) return null
   throw error
 }
+
+const isMissing = (error: unknown): boolean => ['ENOENT', 'ENOTDIR', 'ELOOP'].includes(codeOf(error))

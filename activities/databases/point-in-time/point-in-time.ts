@@ -128,9 +128,11 @@ export function pointInTime(options: PointInTimeOptions) {
       if (pointInTimeOf(database.engine)) await rows.recordClosed(db, volumeOf(database), false)
     },
 
-    /** The engine was stopped cleanly, and has archived all that it wrote. */
+    /** The engine was stopped cleanly. Recorded only if it has archived all that it wrote. */
     async closed(database: Facts): Promise<void> {
-      if (pointInTimeOf(database.engine)) await rows.recordClosed(db, volumeOf(database), true)
+      if (!pointInTimeOf(database.engine)) return
+      if (await ArchiveFolder.isComplete(hosted.foldersOf(database).data))
+        await rows.recordClosed(db, volumeOf(database), true)
     },
 
     /**

@@ -21,6 +21,9 @@ export const archiveNames = {
   gap: 'gap',
   /** A file that is being written. */
   draft: 'draft',
+  /** Folders, one in the other, in which the engine notes its WAL files; the end of those that it has yet to archive. */
+  states: ['pg', 'pg_wal', 'archive_status'],
+  waits: '.ready',
 } as const
 
 /** The position of a base backup in the WAL. */

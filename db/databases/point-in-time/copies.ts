@@ -114,6 +114,22 @@ export async function recordGap(db: Db, volume: CopiedVolume): Promise<void> {
   })
 }
 
+/** Deletes what is stored of a volume whose data are made anew: a restore to a moment would mix the files of both. */
+export async function forgetCopies(db: Db, volume: CopiedVolume): Promise<void> {
+  await transaction(db, async trx => {
+    await lockCopies(trx, volume)
+    const backups: Stored[] = await trx('database_backups').where(keyOf(volume)).delete().returning('segment_id')
+    const files: Stored[] = await trx('database_wal').where(keyOf(volume)).delete().returning('segment_id')
+    await segments.releaseSegments(
+      trx,
+      [...backups, ...files].map(({ segment_id }) => segment_id),
+    )
+    await trx('database_copies').where(keyOf(volume)).delete()
+  })
+}
+
+type Stored = { segment_id: string }
+
 /** What the host found in the volume, and why it could not copy it. Nothing is written while nothing changes. */
 export async function recordCopyState(
   db: Db,

@@ -85,6 +85,8 @@ test('each moment is restored from the volume that served then', t => {
   t.is(backupFor(at(40), backups, restored, now)?.id, 'copy', 'from the moment of the change on')
   t.is(backupFor(at(59), backups, restored, now)?.id, 'copy')
   t.is(backupFor(at(60), backups, restored, now)?.id, 'a', 'it serves again')
+  const older = [backup('a', 10, 20), backup('b', 30, 35), backup('copy', 39, 39, { generation: 3 })]
+  t.is(backupFor(at(60), older, restored, now)?.id, 'b', 'the newest of the volume that serves again')
   const late = [backup('a', 10, 20), backup('copy', 45, 45, { generation: 3 })]
   t.deepEqual(restorableRanges(late, restored, now), [
     { from: at(10), to: at(40) },

@@ -1,10 +1,10 @@
 import { type ContainerHost, type ListedContainer, labels } from '../../../activities/containers/port.ts'
 import { databaseContainerName, databaseJobRole, databaseRole } from '../../../activities/databases/names.ts'
 import { isDatabaseInUse } from '../../../db/databases/database-lookups.ts'
-import { type HostDatabase, listDatabasesOfHost } from '../../../db/databases/databases.ts'
+import { type HostDatabase, listDatabasesOfHost, loadDatabase } from '../../../db/databases/databases.ts'
 import { bringBackStrays, type StrayOptions, sweepStrays } from '../host-strays.ts'
 import { apart, settleEach } from '../watch/apart.ts'
-import { databaseOf, databaseResidents } from './database-residents.ts'
+import { databaseOf, databaseResidents, graceSeconds } from './database-residents.ts'
 import { type SettlementOptions, settleDatabase } from './database-settlement.ts'
 
 export interface DatabaseComparisonOptions extends StrayOptions, SettlementOptions {
@@ -81,6 +81,7 @@ async function compare(
   const here = rows.filter(({ id }) => !aside.has(id))
   const unsettled = await settleEach(each, here, settle)
   await removeJobs(options, containers, rows)
+  await endFormer(options, containers, rows)
   return { rows, aside, unsettled: new Set([...aside, ...unsettled]) }
 }
 
@@ -98,6 +99,35 @@ async function removeJobs(
       if (await isDatabaseInUse(db, databaseId)) return
       log.warn({ databaseId, container: job.name }, 'watch: removing a container that no operation waits for')
       await locks(databaseId, () => engine.remove(job.id))
+    })
+  }
+}
+
+/**
+ * Ends engines on a volume that a restore has replaced, or an undo: they would answer at the port of the one that serves. A restore that
+ * found its database down, by the row, has ended none.
+ */
+async function endFormer(
+  { db, engine, log, locks }: DatabaseComparisonOptions,
+  containers: readonly ListedContainer[],
+  rows: readonly HostDatabase[],
+): Promise<void> {
+  const serving = new Map(rows.map(row => [row.id, databaseContainerName(row)]))
+  const isFormer = async (databaseId: string, name: string) => {
+    const generation = (await loadDatabase(db, databaseId))?.retired_generation ?? null
+    return generation !== null && name === databaseContainerName({ id: databaseId, generation })
+  }
+  for (const container of containers.filter(one => one.running && one.labels[labels.role] === databaseRole)) {
+    const { id, name } = container
+    const databaseId = databaseOf(container)
+    if ((serving.get(databaseId) ?? name) === name || locks.busy(databaseId)) continue
+    await apart(log, { databaseId }, async () => {
+      if (!(await isFormer(databaseId, name)) || (await isDatabaseInUse(db, databaseId))) return
+      await locks(databaseId, async () => {
+        if (!(await isFormer(databaseId, name))) return
+        log.warn({ databaseId, container: name }, 'watch: ending an engine on a volume that no longer serves')
+        await engine.stop(id, graceSeconds)
+      })
     })
   }
 }

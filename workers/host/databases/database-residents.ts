@@ -9,7 +9,7 @@ import { engines } from '../../../policy/databases/engines.ts'
 import type { Residents } from '../watch/residents.ts'
 
 /** The engine of a database that nothing is known about gets the longest time that any engine needs to end. */
-const graceSeconds = Math.max(...Object.values(engines).map(({ stop }) => stop.graceSeconds))
+export const graceSeconds = Math.max(...Object.values(engines).map(({ stop }) => stop.graceSeconds))
 
 /** Id of the database that a container belongs to; empty for others. */
 export const databaseOf = ({ labels: of }: Pick<ListedContainer, 'labels'>): string => of[labels.database] ?? ''

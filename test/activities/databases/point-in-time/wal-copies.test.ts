@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { buffer } from 'node:stream/consumers'
 import { gunzipSync } from 'node:zlib'
 import test, { type ExecutionContext } from 'ava'
+import { ArchiveFolder } from '../../../../activities/databases/point-in-time/archive-folder.ts'
 import { type ArchivedVolume, walCopies } from '../../../../activities/databases/point-in-time/wal-copies.ts'
 import { filesystemStore } from '../../../../activities/objects/filesystem.ts'
 import type { ObjectStore } from '../../../../activities/objects/port.ts'
@@ -250,4 +251,20 @@ test.serial('a folder that cannot be removed is reported, and files go on', asyn
   t.deepEqual(names(), ['deep'])
   t.regex((await state())!.failure!, /cannot be removed: deep/)
   t.truthy(await contents(1))
+})
+
+test('a stopped engine is complete once it has archived every file, and never by a link of its own', async t => {
+  const data = mkdtempSync(join(tmpdir(), 'berth-states-'))
+  t.teardown(() => rmSync(data, { recursive: true }))
+  t.false(await ArchiveFolder.isComplete(data), 'without the folder nothing is known')
+  const states = join(data, 'pg/pg_wal/archive_status')
+  mkdirSync(states, { recursive: true })
+  writeFileSync(join(states, '000000010000000000000001.done'), '')
+  t.true(await ArchiveFolder.isComplete(data))
+  writeFileSync(join(states, '000000010000000000000002.ready'), '')
+  t.false(await ArchiveFolder.isComplete(data))
+  rmSync(states, { recursive: true })
+  mkdirSync(join(data, 'empty'))
+  symlinkSync(join(data, 'empty'), states)
+  t.false(await ArchiveFolder.isComplete(data))
 })

@@ -2,6 +2,7 @@ import test from 'ava'
 import { loadDatabase } from '../../../../db/databases/databases.ts'
 import { listServings } from '../../../../db/databases/point-in-time/backups.ts'
 import { listDueBackups } from '../../../../db/databases/point-in-time/copied-databases.ts'
+import { forgetCopies, listCopyStates, recordGap } from '../../../../db/databases/point-in-time/copies.ts'
 import { sweepPointInTime } from '../../../../db/databases/point-in-time/point-in-time-retention.ts'
 import { newId } from '../../../../policy/ids.ts'
 import { sealKeys } from '../../../../policy/seal.ts'
@@ -201,4 +202,20 @@ test.serial('a base backup is due at first, after a day, and soon after WAL file
   t.true(await due(), 'of the volume that serves')
   await db('databases').where({ id }).update({ status: 'exited' })
   t.false(await due())
+})
+
+test.serial('what is stored of a volume is forgotten before its data are made anew, and of no other', async t => {
+  const { backup, files, left, unreferenced, db, id } = await scene()
+  const kept = await backup(2, 1)
+  await files(2, [1, 2])
+  await backup(1, 1, { generation: 3 })
+  await files(1, [1, 2, 3], 3)
+  await recordGap(db, { databaseId: id, generation: 3 })
+  const before = await unreferenced()
+  for (let time = 0; time < 2; time++) {
+    await forgetCopies(db, { databaseId: id, generation: 3 })
+    t.deepEqual(await left(), { backups: [kept], files: [1, 2] })
+    t.is((await unreferenced()) - before, 4)
+    t.is((await listCopyStates(db, id)).length, 0)
+  }
 })

@@ -156,6 +156,26 @@ test('the generation before a restore stays as long as its row says', async t =>
   t.deepEqual(await volumes.list(), [serving])
 })
 
+test('an engine on the volume before a restore is ended, and no other; not while an operation may use it', async t => {
+  const { known, bring, operation, ends, look, volumes, runs, db } = await host()
+  const [one, other] = [await known(), await known()]
+  const [serving, later] = [await bring(one.id, 3), await bring(other.id, 9)]
+  const until = new Date(Date.now() + 60_000)
+  const own = { generation: 3, next_generation: 4, container_id: `c-${serving}`, retired_generation: 1 }
+  await db('databases')
+    .where({ id: one.id })
+    .update({ ...own, retired_until: until })
+  await db('databases').where({ id: other.id }).update({ retired_generation: 5, retired_until: until })
+  await operation(one.id, 'undo')
+  await look()
+  t.true(await runs(one.volume))
+  await ends(one.id, 'success')
+  await look()
+  t.deepEqual(await Promise.all([one.volume, serving, other.volume].map(runs)), [false, true, true])
+  t.deepEqual(await volumes.list(), [one.volume, serving, other.volume].sort())
+  t.false(await runs(later), 'quarantined')
+})
+
 test('a generation that the row has not given out is quarantined: its row is older than it', async t => {
   const { known, bring, look, lookAfter, volumes, runs, db, queued, ends } = await host()
   const one = await known()
