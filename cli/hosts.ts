@@ -61,7 +61,7 @@ export function hostsCommand(program: Command): void {
   forgetCommand(hosts)
 }
 
-/** A host that left on purpose has no `last_seen_at`. Disk is reserved by memory: `diskMbPer256Mb` for each 256 MB. */
+/** A host that left on purpose has no `last_seen_at`. Disk is reserved by the most memory that each has had: `diskMbPer256Mb` for each 256 MB. */
 export async function hostLines(db: Db, diskMbPer256Mb: number): Promise<HostLine[]> {
   const reserved = await listReservations(db)
   return (await listHosts(db)).map(host => ({

@@ -103,7 +103,8 @@ async function reserveMore(
     )
   }
   const host = (await lockCapacities(trx, diskMbPer256Mb)).find(candidate => candidate.id === app.host_id)
-  const moreDisk = diskMbFor(memoryMb, diskMbPer256Mb) - diskMbFor(app.ram_mb, diskMbPer256Mb)
+  const { disk_for_mb: diskForMb } = await trx('apps').where({ id: app.id }).first('disk_for_mb')
+  const moreDisk = diskMbFor(Math.max(memoryMb, diskForMb), diskMbPer256Mb) - diskMbFor(diskForMb, diskMbPer256Mb)
   if (!host || host.memoryMb - host.reservedMemoryMb < more || host.diskMb - host.reservedDiskMb < moreDisk) {
     throw new ApiError('CLUSTER_SELECTION_FAILED', `The host ${app.host_id} has no room for ${more} MB more.`)
   }

@@ -138,13 +138,14 @@ export async function reserveMoreMemory(
   if (!ownerId) throw new ApiError('DATABASE_NOT_FOUND')
   // Before the database, as in a creation: all transactions take these locks in one order.
   const plan = await lockPlan(trx, plans, ownerId)
-  const before = await trx('databases').where({ id }).forUpdate().first('reserved_mb', 'host_id')
+  const before = await trx('databases').where({ id }).forUpdate().first('reserved_mb', 'disk_for_mb', 'host_id')
   if (!before) throw new ApiError('DATABASE_NOT_FOUND')
   const moreMb = ramMb - before.reserved_mb
   if (moreMb <= 0) return
   await demandMemory(trx, plan, ownerId, moreMb)
   const host = (await lockCapacities(trx, diskMbPer256Mb)).find(candidate => candidate.id === before.host_id)
-  const diskMb = diskMbFor(ramMb, diskMbPer256Mb) - diskMbFor(before.reserved_mb, diskMbPer256Mb)
+  const { disk_for_mb: diskForMb } = before
+  const diskMb = diskMbFor(Math.max(ramMb, diskForMb), diskMbPer256Mb) - diskMbFor(diskForMb, diskMbPer256Mb)
   if (!host) throw new ApiError('CLUSTER_UNAVAILABLE')
   if (!hasRoom(host, { memoryMb: moreMb, diskMb }))
     throw new ApiError('INSUFFICIENT_MEMORY', `The host of this database has no room for ${moreMb} MB more.`)

@@ -105,15 +105,17 @@ export async function listHosts(db: Db): Promise<HostRow[]> {
   return db('hosts').select('hosts.*', reachable(db)).orderBy('id')
 }
 
-/** What each application and database has reserved of its host, in MB of memory. */
+/** What each application and database has reserved of its host: MB of memory, and disk for each 256 MB that its volumes were made for. */
 const reservedOnHosts = `
-  select host_id, ram_mb as mb, 1 as app, 0 as hosted from apps
+  select host_id, ram_mb as mb, ceil(disk_for_mb / 256.0) as disk, 1 as app, 0 as hosted from apps
   union all
-  select host_id, reserved_mb, 0, 1 from databases`
+  select host_id, reserved_mb,
+         ceil(disk_for_mb / 256.0) + case when retired_until > now() then ceil(retired_disk_for_mb / 256.0) else 0 end, 0, 1
+    from databases`
 
 /**
  * Every host that was not forgotten, with what its applications and databases have reserved, locked until the transaction ends. Disk
- * follows memory.
+ * follows the most memory that each has had, because volumes never shrink.
  */
 export async function lockCapacities(db: Db, diskMbPer256Mb: number): Promise<DatabaseHost[]> {
   return capacitiesOf(db, await hostsInUse(db).forUpdate(), diskMbPer256Mb)
@@ -144,7 +146,7 @@ export interface Reservations {
   apps: number
   databases: number
   memoryMb: number
-  /** One for each 256 MB of memory of an application or database. */
+  /** One for each 256 MB of the most memory that an application or database has had, and of its volume before a restore. */
   diskUnits: number
 }
 
@@ -152,7 +154,7 @@ export interface Reservations {
 export async function listReservations(db: Db): Promise<Map<string, Reservations>> {
   const { rows }: { rows: ({ host_id: string } & Reservations)[] } = await db.raw(
     `select host_id, sum(app)::integer as apps, sum(hosted)::integer as databases, sum(mb)::integer as "memoryMb",
-            sum(ceil(mb / 256.0))::integer as "diskUnits"
+            sum(disk)::integer as "diskUnits"
        from (${reservedOnHosts}) reserved group by host_id`,
   )
   return new Map(rows.map(({ host_id, ...sums }) => [host_id, sums]))

@@ -1,0 +1,79 @@
+import test from 'ava'
+import { transaction } from '../../../db/database.ts'
+import { reserveMoreMemory } from '../../../db/databases/database-creation.ts'
+import { releaseUnusedMemory } from '../../../db/databases/databases.ts'
+import * as hosts from '../../../db/hosts/hosts.ts'
+import { plansOfMemory, rows } from '../../kit/rows/rows.ts'
+import { testDatabase } from '../../kit/servers/database.ts'
+
+const database = testDatabase()
+const plans = plansOfMemory(4096)
+const diskMbPer256Mb = 10
+
+/** The only host that accepts anything, with disk for 5,120 MB of memory, and what a change of memory leaves of it. */
+async function scene(hostId: string) {
+  const { db } = await database
+  const make = rows(db)
+  await db('hosts').update({ draining: true })
+  await make.databaseHost(hostId, { memoryMb: 1_000_000, diskMb: 200 })
+  const { id: ownerId } = await make.user()
+  return {
+    ...{ db, make, ownerId },
+    units: async () => (await hosts.listReservations(db)).get(hostId)?.diskUnits,
+    app: (memoryMb: number) => make.app(ownerId, { memoryMb }, { plans, diskMbPer256Mb }),
+    shrinkApp: (id: string, ramMb: number) => db('apps').where({ id }).update({ ram_mb: ramMb }),
+    database: async (ramMb: number) => (await make.database(ownerId, { plans, ramMb, diskMbPer256Mb })).database,
+    resize: (id: string, ramMb: number) =>
+      transaction(db, async trx => {
+        await reserveMoreMemory(trx, { database: { id }, ramMb, plans, diskMbPer256Mb })
+        await trx('databases').where({ id }).update({ ram_mb: ramMb })
+        await releaseUnusedMemory(trx, id)
+      }),
+    serve: (id: string, generation: number, retired: number | null) =>
+      db('databases')
+        .where({ id })
+        .update({ generation, retired_generation: retired, retired_until: retired && '2100-01-01' }),
+  }
+}
+
+test.serial('an application that gives memory back keeps its disk reserved: a volume never shrinks', async t => {
+  const { app, shrinkApp, units } = await scene('disk-apps')
+  const { id } = (await app(4096)).app
+  await shrinkApp(id, 512)
+  t.is(await units(), 16)
+  await t.throwsAsync(app(3072), { code: 'FAILED_CLUSTER_SELECTION' }, 'the plan has memory, the host has no disk')
+  await app(1024)
+  await shrinkApp(id, 2048)
+  t.is(await units(), 20, 'what it takes back was reserved still')
+})
+
+test.serial('a database that gives memory back keeps its disk reserved, and takes it back without more', async t => {
+  const { database: make, resize, units, app } = await scene('disk-databases')
+  const { id } = await make(4096)
+  for (const ramMb of [3072, 2048, 1024]) await resize(id, ramMb)
+  t.is(await units(), 16)
+  await t.throwsAsync(make(3072), { code: 'CLUSTER_SELECTION_FAILED' })
+  await app(1024)
+  await resize(id, 3072)
+  t.is(await units(), 20)
+  await t.throwsAsync(resize(id, 4352), { code: 'INSUFFICIENT_MEMORY' })
+})
+
+test.serial(
+  'a restore makes a disk for the memory of now; the one before it is reserved as long as it is there',
+  async t => {
+    const { db, database: make, resize, units, serve } = await scene('disk-restores')
+    const { id } = await make(2048)
+    await resize(id, 512)
+    await serve(id, 3, 1)
+    t.is(await units(), 2 + 8)
+    await serve(id, 1, 3)
+    t.is(await units(), 8 + 2, 'an undo makes both change places')
+    await serve(id, 3, 1)
+    t.is(await units(), 2 + 8)
+    await db('databases')
+      .where({ id })
+      .update({ retired_until: new Date(0) })
+    t.is(await units(), 2)
+  },
+)
