@@ -136,12 +136,8 @@ function viewOf({ app, role }: FileCall, path: string, { config }: Services): Fi
   return { app, path, hiding }
 }
 
-/**
- * A program may answer with its files as they are. A change that failed may have happened nevertheless. The purge before it is for a
- * process that is killed before the one after it.
- */
+/** A program may answer with its files as they are. A change that failed may have happened nevertheless. */
 async function purging({ app }: FileCall, { db }: Services, change: () => Promise<void>): Promise<void> {
-  if (app.subdomain) await purgeCache(db, app.id)
   try {
     await change()
   } finally {
