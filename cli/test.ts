@@ -40,7 +40,7 @@ export function testCommand(program: Command): void {
         openAiClient: !long && needsOpenAiClient(files),
         pebble: !long && needsPebble(files),
       })
-      for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, interrupt)
+      for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, interrupt)
       try {
         if (long) add(total, sumOf((await runTests(services, ['--config', 'ava-long.config.js', ...files])).values()))
         else if (files.length > 0) add(total, sumOf((await runTests(services, files)).values()))

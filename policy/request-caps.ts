@@ -25,6 +25,8 @@ export const accountCaps = {
   appUploads: 16,
   /** Megabytes of the plan that must be free for a new application (contract 4.2). */
   minFreeMemoryMb: 256,
+  /** An account's volumes are made for up to so many times the memory of its plan. */
+  diskPerMemory: 2,
 } as const
 
 /** Limits of an application, on every plan. */

@@ -105,7 +105,8 @@ export async function emptyVolume(
 ): Promise<void> {
   await engine.remove(databaseJobName(database))
   await volumes.remove(databaseVolume(database))
-  await volumes.ensure(databaseVolume(database), diskMb(database.ramMb), database.uid)
+  const { ramMb, diskForMb } = database
+  await volumes.ensure(databaseVolume(database), diskMb(Math.max(ramMb, diskForMb)), database.uid)
 }
 
 /** An empty volume with settings, certificates and an initialised data folder: a copy of one that was made before, if there is one. */

@@ -3,8 +3,8 @@ import type { Say } from '../terminal/terminal.ts'
 import { type DeployEvent, deploymentEvents, requestApp, type Target, type UploadedApp } from './client.ts'
 
 const everyMs = 100
-/** Pauses between queries of the API: most deployments end within a second. Then half the rate that the smallest plan allows. */
-const firstPausesMs = [250, 250, 250, 500, 500]
+/** Pauses between queries of the API: most deployments end within a second. Then at half the rate that the smallest plan allows. */
+const firstPausesMs = [600, 600]
 const pauseMs = 2000
 /** An application may answer like a page of the proxy: such an answer counts as the application's once it has served this long. */
 const acceptAnyAnswerMs = 10_000

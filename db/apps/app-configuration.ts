@@ -3,9 +3,10 @@ import type { AppConfigFile } from '../../policy/apps/app-config.ts'
 import { assertKeepsAddress } from '../../policy/apps/kept-address.ts'
 import { cpusFor, diskMbFor } from '../../policy/apps/sizes.ts'
 import { ApiError } from '../../policy/errors.ts'
+import { hasRoom } from '../../policy/hosts/placement.ts'
 import { type Db, transaction } from '../database.ts'
 import { lockCapacities } from '../hosts/hosts.ts'
-import { type AppRow, usedMemoryMb } from './apps.ts'
+import { type AppRow, assertDisk, usedMemoryMb } from './apps.ts'
 
 /** The columns of an application that its configuration file decides. */
 export function configColumns(config: AppConfigFile) {
@@ -95,17 +96,20 @@ async function reserveMore(
 ): Promise<void> {
   const user = await trx('users').where({ id: app.owner_id }).forUpdate().first()
   const more = memoryMb - app.ram_mb
-  const free = planOf(plans, user, new Date()).plan.memoryMb - (await usedMemoryMb(trx, app.owner_id))
+  const { plan } = planOf(plans, user, new Date())
+  const free = plan.memoryMb - (await usedMemoryMb(trx, app.owner_id))
   if (more > free) {
     throw new ApiError(
       'INSUFFICIENT_MEMORY',
       `MEMORY asks for ${more} MB more; the plan has ${Math.max(0, free)} MB left.`,
     )
   }
-  const host = (await lockCapacities(trx, diskMbPer256Mb)).find(candidate => candidate.id === app.host_id)
   const { disk_for_mb: diskForMb } = await trx('apps').where({ id: app.id }).first('disk_for_mb')
-  const moreDisk = diskMbFor(Math.max(memoryMb, diskForMb), diskMbPer256Mb) - diskMbFor(diskForMb, diskMbPer256Mb)
-  if (!host || host.memoryMb - host.reservedMemoryMb < more || host.diskMb - host.reservedDiskMb < moreDisk) {
+  const moreMb = Math.max(0, memoryMb - diskForMb)
+  await assertDisk(trx, { ownerId: app.owner_id, planMb: plan.memoryMb, moreMb })
+  const host = (await lockCapacities(trx, diskMbPer256Mb)).find(candidate => candidate.id === app.host_id)
+  const diskMb = diskMbFor(diskForMb + moreMb, diskMbPer256Mb) - diskMbFor(diskForMb, diskMbPer256Mb)
+  if (!host || !hasRoom(host, { memoryMb: more, diskMb })) {
     throw new ApiError('CLUSTER_SELECTION_FAILED', `The host ${app.host_id} has no room for ${more} MB more.`)
   }
 }

@@ -15,7 +15,7 @@ import * as segments from '../objects/segments.ts'
 import * as operations from '../operations/operations.ts'
 import { endUnfinishedSnapshots } from '../snapshots/snapshots.ts'
 import { configColumns } from './app-configuration.ts'
-import { type AppRow, announceApp, usedMemoryMb } from './apps.ts'
+import { type AppRow, announceApp, assertDisk, usedMemoryMb } from './apps.ts'
 
 export interface AppCreation {
   ownerId: string
@@ -101,13 +101,15 @@ export interface MemoryRequest {
 /** Locks the owner, and throws INSUFFICIENT_MEMORY unless the plan has enough memory left. */
 export async function reserveMemory(trx: Db, { ownerId, plans, memoryMb }: MemoryRequest): Promise<void> {
   const owner: UserRow = await trx('users').where({ id: ownerId }).forUpdate().first()
-  const freeMb = planOf(plans, owner, new Date()).plan.memoryMb - (await usedMemoryMb(trx, ownerId))
+  const { plan } = planOf(plans, owner, new Date())
+  const freeMb = plan.memoryMb - (await usedMemoryMb(trx, ownerId))
   if (freeMb < accountCaps.minFreeMemoryMb || freeMb < memoryMb) {
     throw new ApiError(
       'INSUFFICIENT_MEMORY',
       `The plan has ${Math.max(0, freeMb)} MB left; the application asks for ${memoryMb} MB.`,
     )
   }
+  await assertDisk(trx, { ownerId, planMb: plan.memoryMb, moreMb: memoryMb })
 }
 
 /** A host with room; locks all hosts. Throws CLUSTER_SELECTION_FAILED or CLUSTER_MAINTENANCE_TRY_LATER. */

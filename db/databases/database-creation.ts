@@ -6,7 +6,7 @@ import { ApiError } from '../../policy/errors.ts'
 import { hasRoom } from '../../policy/hosts/placement.ts'
 import { newId } from '../../policy/ids.ts'
 import type { UserRow } from '../accounts/accounts.ts'
-import { usedMemoryMb } from '../apps/apps.ts'
+import { assertDisk, usedMemoryMb } from '../apps/apps.ts'
 import { type Db, transaction } from '../database.ts'
 import { lockCapacities } from '../hosts/hosts.ts'
 import * as operations from '../operations/operations.ts'
@@ -50,6 +50,7 @@ async function create(trx: Db, creation: DatabaseCreation): Promise<CreatedDatab
   const plan = await lockPlan(trx, plans, ownerId)
   if (!includesDatabases(plan)) throw new ApiError('UPGRADE_REQUIRED')
   await demandMemory(trx, plan, ownerId, ramMb)
+  await assertDisk(trx, { ownerId, planMb: plan.memoryMb, moreMb: ramMb })
   const need = { memoryMb: ramMb, diskMb: diskMbFor(ramMb, diskMbPer256Mb) }
   const placement = placeDatabase(await lockCapacities(trx, diskMbPer256Mb), need, images)
   if (!placement.ok) throw new ApiError(placement.code, placement.reason)
@@ -143,9 +144,11 @@ export async function reserveMoreMemory(
   const moreMb = ramMb - before.reserved_mb
   if (moreMb <= 0) return
   await demandMemory(trx, plan, ownerId, moreMb)
-  const host = (await lockCapacities(trx, diskMbPer256Mb)).find(candidate => candidate.id === before.host_id)
   const { disk_for_mb: diskForMb } = before
-  const diskMb = diskMbFor(Math.max(ramMb, diskForMb), diskMbPer256Mb) - diskMbFor(diskForMb, diskMbPer256Mb)
+  const moreDiskMb = Math.max(0, ramMb - diskForMb)
+  await assertDisk(trx, { ownerId, planMb: plan.memoryMb, moreMb: moreDiskMb })
+  const host = (await lockCapacities(trx, diskMbPer256Mb)).find(candidate => candidate.id === before.host_id)
+  const diskMb = diskMbFor(diskForMb + moreDiskMb, diskMbPer256Mb) - diskMbFor(diskForMb, diskMbPer256Mb)
   if (!host) throw new ApiError('CLUSTER_UNAVAILABLE')
   if (!hasRoom(host, { memoryMb: moreMb, diskMb }))
     throw new ApiError('INSUFFICIENT_MEMORY', `The host of this database has no room for ${moreMb} MB more.`)

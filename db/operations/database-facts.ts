@@ -14,6 +14,8 @@ export interface DatabaseFacts {
   /** The image that it runs with until it is upgraded; null = any of that name. */
   imageId: string | null
   ramMb: number
+  /** The most memory in MB that it has had: its volumes are made for that. */
+  diskForMb: number
   cpus: number
   hostId: string
   hostAddress: string
@@ -58,7 +60,7 @@ export async function readDatabaseFacts(db: Db, operationId: string): Promise<Da
 }
 
 const databaseJson = `json_build_object(
-            'id', d.id, 'ownerId', d.owner_id, 'engine', d.engine, 'version', d.version, 'image', d.image, 'imageId', d.image_id, 'ramMb', d.ram_mb,
+            'id', d.id, 'ownerId', d.owner_id, 'engine', d.engine, 'version', d.version, 'image', d.image, 'imageId', d.image_id, 'ramMb', d.ram_mb, 'diskForMb', d.disk_for_mb,
             'cpus', d.cpu, 'hostId', d.host_id, 'hostAddress', h.address, 'port', d.port, 'uid', d.uid, 'generation', d.generation,
             'nextGeneration', d.next_generation, 'passwordGeneration', d.password_generation, 'certificate', d.certificate, 'certificateRenewAt', d.certificate_renew_at, 'readOnly', d.read_only_since is not null,
             'status', d.status, 'desired', coalesce(d.desired_if_kept, d.desired_state), 'containerId', d.container_id,

@@ -78,7 +78,8 @@ async function moveToNewHost(trx: Db, app: AppRow, { place }: RestoreRequest): P
   const { plans, diskMbPer256Mb } = place
   await reserveMemory(trx, { ownerId: app.owner_id, memoryMb: app.ram_mb, plans })
   const host_id = await chooseHost(trx, app.ram_mb, diskMbPer256Mb)
-  await trx('apps').where({ id: app.id }).update({ host_id })
+  // Its volume there is made for the memory of now.
+  await trx('apps').where({ id: app.id }).update({ host_id, disk_for_mb: app.ram_mb })
 }
 
 /** Reverts the new host of a restore that was never confirmed, unless an earlier restore may have left files there. */

@@ -41,7 +41,8 @@ export function roomiest<Host extends HostCapacity>(hosts: readonly Host[], need
 
 const freeMemory = (host: HostCapacity): number => host.memoryMb - host.reservedMemoryMb
 
-/** Whether a host has this much left. */
+/** Whether a host has this much left. One whose disk is promised already, or more than that, has room for what needs none. */
 export function hasRoom(host: HostCapacity, need: Need): boolean {
-  return freeMemory(host) >= need.memoryMb && host.diskMb - host.reservedDiskMb >= need.diskMb
+  const hasDisk = need.diskMb === 0 || host.diskMb - host.reservedDiskMb >= need.diskMb
+  return hasDisk && freeMemory(host) >= need.memoryMb
 }

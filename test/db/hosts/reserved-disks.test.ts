@@ -3,6 +3,7 @@ import { transaction } from '../../../db/database.ts'
 import { reserveMoreMemory } from '../../../db/databases/database-creation.ts'
 import { releaseUnusedMemory } from '../../../db/databases/databases.ts'
 import * as hosts from '../../../db/hosts/hosts.ts'
+import { readFactsOfDatabase } from '../../../db/operations/database-facts.ts'
 import { plansOfMemory, rows } from '../../kit/rows/rows.ts'
 import { testDatabase } from '../../kit/servers/database.ts'
 
@@ -11,11 +12,11 @@ const plans = plansOfMemory(4096)
 const diskMbPer256Mb = 10
 
 /** The only host that accepts anything, with disk for 5,120 MB of memory, and what a change of memory leaves of it. */
-async function scene(hostId: string) {
+async function scene(hostId: string, diskMb = 200) {
   const { db } = await database
   const make = rows(db)
   await db('hosts').update({ draining: true })
-  await make.databaseHost(hostId, { memoryMb: 1_000_000, diskMb: 200 })
+  await make.databaseHost(hostId, { memoryMb: 1_000_000, diskMb })
   const { id: ownerId } = await make.user()
   return {
     ...{ db, make, ownerId },
@@ -60,20 +61,47 @@ test.serial('a database that gives memory back keeps its disk reserved, and take
 })
 
 test.serial(
-  'a restore makes a disk for the memory of now; the one before it is reserved as long as it is there',
+  'the volume before a restore is reserved until its row gives it up, also when the restore is undone',
   async t => {
     const { db, database: make, resize, units, serve } = await scene('disk-restores')
     const { id } = await make(2048)
     await resize(id, 512)
     await serve(id, 3, 1)
-    t.is(await units(), 2 + 8)
+    t.is(await units(), 8 + 8)
     await serve(id, 1, 3)
-    t.is(await units(), 8 + 2, 'an undo makes both change places')
-    await serve(id, 3, 1)
-    t.is(await units(), 2 + 8)
+    t.is(await units(), 8 + 8)
+    t.is((await readFactsOfDatabase(db, id))?.diskForMb, 2048, 'for which its copies are made')
     await db('databases')
       .where({ id })
       .update({ retired_until: new Date(0) })
-    t.is(await units(), 2)
+    t.is(await units(), 8)
   },
 )
+
+test.serial('an account has disks for up to twice the memory of its plan, whatever it gives back', async t => {
+  const { db, app, shrinkApp, database: make, resize, units } = await scene('disk-accounts', 1_000_000)
+  const first = (await app(4096)).app
+  await shrinkApp(first.id, 256)
+  const { id } = await make(3840)
+  await resize(id, 256)
+  t.is(await units(), 31)
+  const message = /those of 7936 MB. Delete/
+  await t.throwsAsync(app(512), { code: 'FEW_MEMORY', message })
+  await t.throwsAsync(make(512), { code: 'INSUFFICIENT_MEMORY', message })
+  await resize(id, 3584)
+  await resize(id, 256)
+  await app(256)
+  t.is(await units(), 32)
+  await db('apps').where({ id: first.id }).delete()
+  await app(2048)
+  t.is(await units(), 15 + 1 + 8)
+})
+
+test.serial('a host whose disk is promised already has room for what needs none', async t => {
+  const { db, database: make, resize } = await scene('disk-full')
+  const { id } = await make(1024)
+  await resize(id, 512)
+  await db('hosts').where({ id: 'disk-full' }).update({ disk_mb: 10 })
+  await resize(id, 1024)
+  await t.throwsAsync(resize(id, 1280), { code: 'INSUFFICIENT_MEMORY', message: /no room/ })
+})

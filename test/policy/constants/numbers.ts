@@ -438,7 +438,7 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
       objectsDeleted: 100,
     },
     wholeBodyBytes: 65_536,
-    accountCaps: { shares: 1000, appUploads: 16, minFreeMemoryMb: 256 },
+    accountCaps: { shares: 1000, appUploads: 16, minFreeMemoryMb: 256, diskPerMemory: 2 },
     appCaps: { waitingDeploys: 20 },
     linkTerms: {
       downloadSeconds: { min: 60, max: 86_400, default: 3600 },
