@@ -136,6 +136,30 @@ export function databaseSnapshotActivities(host: DatabaseSnapshotOptions) {
     })
   }
 
+  /** Makes the volume that a restore is about to put in the place of the one that serves. */
+  async function restore(step: DatabaseStep, signal: AbortSignal): Promise<void> {
+    const database = step.database()
+    const { pointInTime } = host
+    const [copyOf, dumpOf] = [withVolume(database, step, 'copy'), withVolume(database, step, 'dump')]
+    // A run that ended after the switch: what it made serves, and is not made anew.
+    if (copyOf.generation === database.generation) return
+    // Of a run that has ended before: its base backup would be taken for one of the data that are made now.
+    await forgetCopies(db, { databaseId: database.id, generation: copyOf.generation })
+    const to = momentOf(step.input)
+    if (to && !pointInTime) throw refusal('ACTION_FAILED', 'This host restores databases from snapshots only.')
+    if (to) return withDump(dumpOf, async folder => pointInTime?.prepare(database, copyOf, to, folder, signal))
+    const snapshot = await findRestoredSnapshot(db, step.operationId)
+    if (!snapshot?.segment_id) throw refusal('SNAPSHOT_NOT_FOUND', 'The snapshot was deleted.')
+    const segmentId = snapshot.segment_id
+    const contents = await withDump(dumpOf, async folder => {
+      await unpack(segmentId, folder, database, signal)
+      const loaded = async (local: LocalEngine) => pointInTime?.backUpFirst(copyOf, local, signal)
+      return restoredCopy(copyOf, folder, signal, { isKept: true, loaded })
+    })
+    if (snapshot.contents !== null && snapshot.contents !== contents)
+      throw refusal('SNAPSHOT_CORRUPT', 'The restored copy has other contents than the snapshot was taken of.')
+  }
+
   /** Restores the snapshot of a drill into an engine that nobody reaches; nothing of it stays. */
   async function drill(step: DatabaseStep, signal: AbortSignal): Promise<DrillResult> {
     const row = step.database()
@@ -176,27 +200,9 @@ export function databaseSnapshotActivities(host: DatabaseSnapshotOptions) {
      */
     async prepareRestore(input: DatabaseStepInput): Promise<void> {
       const step = await begin('prepareRestore', input)
-      const database = step.database()
-      const signal = cancellationSignal()
-      const { pointInTime } = host
-      const [copyOf, dumpOf] = [withVolume(database, step, 'copy'), withVolume(database, step, 'dump')]
-      // A run that ended after the switch: what it made serves, and is not made anew.
-      if (copyOf.generation === database.generation) return
-      // Of a run that has ended before: its base backup would be taken for one of the data that are made now.
-      await forgetCopies(db, { databaseId: database.id, generation: copyOf.generation })
-      const to = momentOf(step.input)
-      if (to && !pointInTime) throw refusal('ACTION_FAILED', 'This host restores databases from snapshots only.')
-      if (to) return withDump(dumpOf, async folder => pointInTime?.prepare(database, copyOf, to, folder, signal))
-      const snapshot = await findRestoredSnapshot(db, input.operationId)
-      if (!snapshot?.segment_id) throw refusal('SNAPSHOT_NOT_FOUND', 'The snapshot was deleted.')
-      const segmentId = snapshot.segment_id
-      const contents = await withDump(dumpOf, async folder => {
-        await unpack(segmentId, folder, database, signal)
-        const loaded = async (local: LocalEngine) => pointInTime?.backUpFirst(copyOf, local, signal)
-        return restoredCopy(copyOf, folder, signal, { isKept: true, loaded })
-      })
-      if (snapshot.contents !== null && snapshot.contents !== contents)
-        throw refusal('SNAPSHOT_CORRUPT', 'The restored copy has other contents than the snapshot was taken of.')
+      if (!input.inSlot) return restore(step, cancellationSignal())
+      const slot = { hostId, operationId: input.operationId }
+      return slots.holding(slot, cancellationSignal(), signal => restore(step, signal))
     },
 
     /** Removes what a restore that has failed left beside the volume that serves. */

@@ -13,7 +13,7 @@ export const databaseSteps = {
   reissueCertificate: ['certify'],
   removeDatabaseContainers: ['create', 'delete'],
   removeDatabaseVolumes: ['create', 'delete'],
-  awaitDatabaseSnapshotPlace: ['snapshot', 'drill'],
+  awaitDatabaseSnapshotPlace: ['snapshot', 'drill', 'restore'],
   takeDatabaseSnapshot: ['snapshot'],
   prepareRestore: ['restore'],
   discardRestore: ['restore'],

@@ -1,4 +1,5 @@
 import test from 'ava'
+import { refusal } from '../../activities/failures.ts'
 import { queueDatabaseSnapshot } from '../../db/databases/database-snapshots.ts'
 import { loadDatabase } from '../../db/databases/databases.ts'
 import * as operations from '../../db/operations/operations.ts'
@@ -40,6 +41,11 @@ async function scene() {
   await ended(snapshot.operation_id)
   return {
     command,
+    id,
+    snapshotId: snapshot.id,
+    slotOf: async () =>
+      (await db('blob_leases').whereLike('subject', '%h1%').where('expires_at', '>', db.fn.now()).first('holder'))
+        ?.holder,
     /** Restores the snapshot; resolves to what the watch read at each step, and in the end. */
     async restore() {
       const read: Record<string, { busy: boolean; status: string | undefined }> = {}
@@ -76,3 +82,22 @@ test('so it is when the engine does not run', async t => {
   t.deepEqual(read, { prepareRestore: { busy: false, status: 'exited' } })
   t.like(row, { status: 'exited', retired_generation: 1 })
 })
+
+test.serial(
+  'a restore holds the snapshot slot of its host while it makes its copy, and frees it before the switch, also when it fails',
+  async t => {
+    const { id, command, snapshotId, slotOf } = await scene()
+    for (const failing of ['nothing', 'prepareRestore'] as const) {
+      const holders: Record<string, string | undefined> = {}
+      seen.set(id, async name => {
+        holders[name] = await slotOf()
+        if (name === failing) throw refusal('SNAPSHOT_CORRUPT', 'It fails.')
+      })
+      const operation = await command('restore', { snapshotId })
+      t.is(operation.state, failing === 'nothing' ? 'success' : 'error')
+      t.is(holders.prepareRestore, operation.id)
+      t.is(holders.stopDatabase, undefined)
+      t.is(await slotOf(), undefined)
+    }
+  },
+)

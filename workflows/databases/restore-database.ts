@@ -1,9 +1,10 @@
-import { CancellationScope } from '@temporalio/workflow'
+import { CancellationScope, patched } from '@temporalio/workflow'
 import type { DatabaseOperation } from '../../activities/databases/operation.ts'
 import { neverUsedGeneration } from '../../policy/databases/database-steps.ts'
 import type { Exclusive } from '../turns.ts'
 import { undoable } from '../undo.ts'
 import { type DatabaseHost, records, stepOf } from './database-steps.ts'
+import { inSnapshotSlot } from './snapshot-slot.ts'
 
 /**
  * A snapshot becomes the contents of the database: loaded and compared beside the engine that serves, then put in its place by one stop and
@@ -19,8 +20,7 @@ export async function restoreDatabase(
   await undoable(null, async undo => {
     undo(null, () => patient.discardRestore(step))
     await records.reserveVolumes(operation)
-    await records.recordStep(operation.id, 'loading the snapshot beside the database that serves')
-    await host.copy.prepareRestore(step)
+    await prepareInSlot(operation, host)
     // From here on it ends as a whole: an engine between two volumes serves nobody.
     await CancellationScope.nonCancellable(() =>
       exclusive(async () => {
@@ -41,4 +41,22 @@ export async function restoreDatabase(
       }),
     )
   })
+}
+
+/** Loads the copy, in the slot of the host for which accounts alternate. The work of a restore comes to the same queue as snapshots. */
+async function prepareInSlot(operation: DatabaseOperation, host: DatabaseHost): Promise<void> {
+  const step = stepOf(operation)
+  const loading = () => records.recordStep(operation.id, 'loading the snapshot beside the database that serves')
+  if (!patched('restore-in-slot')) {
+    await loading()
+    return host.copy.prepareRestore(step)
+  }
+  try {
+    await inSnapshotSlot(operation, host, async () => {
+      await loading()
+      await host.copy.prepareRestore({ ...step, inSlot: true })
+    })
+  } finally {
+    await CancellationScope.nonCancellable(() => records.leaveDatabaseSnapshotPlace(operation))
+  }
 }

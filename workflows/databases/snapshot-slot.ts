@@ -5,7 +5,7 @@ import { type DatabaseHost, records, stepOf } from './database-steps.ts'
 
 /** Max attempts of work that loses its host's slot. */
 const maxAttempts = 3
-const lostTooOften = 'Other snapshots took its place at the host three times. Try again.'
+const lostTooOften = 'Other snapshots took its slot at the host three times. Try again.'
 
 /** Runs work in the only slot that a host has for snapshots and drills; accounts alternate. The caller gives the slot back. */
 export async function inSnapshotSlot<T>(
