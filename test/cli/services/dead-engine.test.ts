@@ -75,7 +75,7 @@ test('an engine starts again while its killed containerd is still a zombie', asy
   const paths = engineFolder(t)
   const sleep = join(paths.folder, 'containerd')
   copyFileSync('/bin/sleep', sleep)
-  const parent = spawn('sh', ['-c', `"${sleep}" 0 & echo $!; exec sleep 600`], { stdio: ['ignore', 'pipe', 'ignore'] })
+  const parent = spawn('sh', ['-c', `"${sleep}" 1 & echo $!; exec sleep 600`], { stdio: ['ignore', 'pipe', 'ignore'] })
   t.teardown(() => end(parent, 'SIGKILL'))
   const [pid] = await once(parent.stdout.setEncoding('utf8'), 'data')
   await comesTrue(() => processStat(Number(pid))?.state === 'Z')

@@ -132,7 +132,7 @@ test.serial('the time of a call runs from the arrival of its request', async t =
     async start(body) {
       const text = JSON.stringify({ messages: [{ role: 'user', content: 'slowly' }] })
       body.enqueue(new TextEncoder().encode(text.slice(0, 10)))
-      await new Promise(resolve => setTimeout(resolve, 700))
+      await new Promise(resolve => setTimeout(resolve, 2000))
       body.enqueue(new TextEncoder().encode(text.slice(10)))
       body.close()
     },
