@@ -150,6 +150,7 @@ test('everything that decides about a step is read from the current rows', async
         image: 'berth/redis:8',
         imageId: null,
         ramMb: 512,
+        diskForMb: 512,
         cpus: 1,
         hostId: 'h1',
       },
