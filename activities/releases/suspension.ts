@@ -1,5 +1,5 @@
+import { usedMemoryMb } from '../../db/accounts/account-reservations.ts'
 import { findUser } from '../../db/accounts/accounts.ts'
-import { usedMemoryMb } from '../../db/apps/apps.ts'
 import type { Db } from '../../db/database.ts'
 import * as deployments from '../../db/deploys/deployments.ts'
 import * as operations from '../../db/operations/operations.ts'

@@ -1,7 +1,7 @@
 import { hostCall } from '../../api/hosts/host-call.ts'
 import { type HostReading, httpHostReader } from '../../api/hosts/host-reader.ts'
+import { usedMemoryMb } from '../../db/accounts/account-reservations.ts'
 import { findUser, type UserRow } from '../../db/accounts/accounts.ts'
-import { usedMemoryMb } from '../../db/apps/apps.ts'
 import type { Db } from '../../db/database.ts'
 import { type DrillEvidence, listDrills } from '../../db/databases/database-drills.ts'
 import { findOperatedDatabase, type OperatedDatabase } from '../../db/databases/database-operator.ts'

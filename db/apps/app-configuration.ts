@@ -4,10 +4,10 @@ import { assertKeepsAddress } from '../../policy/apps/kept-address.ts'
 import { cpusFor, diskMbFor } from '../../policy/apps/sizes.ts'
 import { ApiError } from '../../policy/errors.ts'
 import { hasRoom } from '../../policy/hosts/placement.ts'
-import { assertDisk } from '../accounts/account-disks.ts'
+import { assertDisk, usedMemoryMb } from '../accounts/account-reservations.ts'
 import { type Db, transaction } from '../database.ts'
 import { lockCapacities } from '../hosts/hosts.ts'
-import { type AppRow, usedMemoryMb } from './apps.ts'
+import type { AppRow } from './apps.ts'
 
 /** The columns of an application that its configuration file decides. */
 export function configColumns(config: AppConfigFile) {

@@ -5,7 +5,7 @@ import { ApiError, type ErrorCode } from '../../policy/errors.ts'
 import { placeApp } from '../../policy/hosts/placement.ts'
 import { newAppId } from '../../policy/ids.ts'
 import { accountCaps } from '../../policy/request-caps.ts'
-import { assertDisk } from '../accounts/account-disks.ts'
+import { assertDisk, usedMemoryMb } from '../accounts/account-reservations.ts'
 import type { UserRow } from '../accounts/accounts.ts'
 import { type Db, sqlState, transaction } from '../database.ts'
 import * as deployments from '../deploys/deployments.ts'
@@ -16,7 +16,7 @@ import * as segments from '../objects/segments.ts'
 import * as operations from '../operations/operations.ts'
 import { endUnfinishedSnapshots } from '../snapshots/snapshots.ts'
 import { configColumns } from './app-configuration.ts'
-import { type AppRow, announceApp, usedMemoryMb } from './apps.ts'
+import { type AppRow, announceApp } from './apps.ts'
 
 export interface AppCreation {
   ownerId: string

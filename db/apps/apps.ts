@@ -56,22 +56,6 @@ export async function listReleasedApps(db: Db, hostId: string): Promise<string[]
   return released.orderBy('id').pluck('id')
 }
 
-/**
- * Memory in MB that the account's applications and databases have reserved, whether they run or not. Those of forgotten hosts reserve
- * none.
- */
-export async function usedMemoryMb(db: Db, ownerId: string): Promise<number> {
-  const { rows } = await db.raw(
-    `select coalesce(sum(mb), 0)::integer as used
-       from (select ram_mb as mb, host_id from apps where owner_id = :ownerId
-             union all
-             select reserved_mb, host_id from databases where owner_id = :ownerId) reserved
-      where host_id not in (select id from hosts where forgotten_at is not null)`,
-    { ownerId },
-  )
-  return rows[0].used
-}
-
 /** A running web application, as the proxy needs it. */
 export interface ServingApp {
   id: string

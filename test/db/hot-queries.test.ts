@@ -1,5 +1,6 @@
 import test from 'ava'
 import { undoUnconfirmed } from '../../db/acceptance.ts'
+import { usedMemoryMb } from '../../db/accounts/account-reservations.ts'
 import { findUserByEmail, findUserByKeyHash, findUserBySession } from '../../db/accounts/accounts.ts'
 import { listOverdueDowngrades } from '../../db/accounts/downgrades.ts'
 import { takeMails } from '../../db/accounts/mails.ts'
@@ -100,7 +101,7 @@ const hot: Record<string, Hot | Hot['run']> = {
   'an application is read': db => apps.findApp(db, ownerId, appId),
   'an application is not found': db => operations.failedCreation(db, ownerId, 'f'.repeat(24)),
   'an account’s applications are listed': db => apps.listApps(db, ownerId),
-  'memory of an account is added up': db => apps.usedMemoryMb(db, ownerId),
+  'memory of an account is added up': db => usedMemoryMb(db, ownerId),
   'deployments are listed': db => listDeployments(db, appId, { limit: 20 }),
   'the next page of deployments is listed': db =>
     listDeployments(db, appId, { limit: 20, after: idOf('deployment', 7) }),

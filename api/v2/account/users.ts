@@ -1,5 +1,6 @@
+import { usedMemoryMb } from '../../../db/accounts/account-reservations.ts'
 import { findUser } from '../../../db/accounts/accounts.ts'
-import { listApps, usedMemoryMb } from '../../../db/apps/apps.ts'
+import { listApps } from '../../../db/apps/apps.ts'
 import { listDatabases } from '../../../db/databases/databases.ts'
 import { planOf } from '../../../policy/accounts/plans.ts'
 import { ApiError } from '../../../policy/errors.ts'

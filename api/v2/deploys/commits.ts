@@ -1,5 +1,6 @@
+import { usedMemoryMb } from '../../../db/accounts/account-reservations.ts'
 import { findUser } from '../../../db/accounts/accounts.ts'
-import { type AppRow, findApp, usedMemoryMb } from '../../../db/apps/apps.ts'
+import { type AppRow, findApp } from '../../../db/apps/apps.ts'
 import { type DeployRequest, queueDeploy } from '../../../db/deploys/deploys.ts'
 import { type Plan, planOf } from '../../../policy/accounts/plans.ts'
 import type { AppConfigFile } from '../../../policy/apps/app-config.ts'

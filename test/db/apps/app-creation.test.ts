@@ -1,6 +1,7 @@
 import test from 'ava'
+import { usedMemoryMb } from '../../../db/accounts/account-reservations.ts'
 import { removeApp } from '../../../db/apps/app-creation.ts'
-import { listApps, usedMemoryMb } from '../../../db/apps/apps.ts'
+import { listApps } from '../../../db/apps/apps.ts'
 import * as hosts from '../../../db/hosts/hosts.ts'
 import { chores, tidyRows } from '../../../db/housekeeping.ts'
 import { ApiError } from '../../../policy/errors.ts'

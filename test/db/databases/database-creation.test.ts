@@ -1,6 +1,6 @@
 import test from 'ava'
+import { usedMemoryMb } from '../../../db/accounts/account-reservations.ts'
 import { adoptConfig } from '../../../db/apps/app-configuration.ts'
-import { usedMemoryMb } from '../../../db/apps/apps.ts'
 import { openDatabase } from '../../../db/database.ts'
 import { removeDatabase, reserveMoreMemory } from '../../../db/databases/database-creation.ts'
 import { findDatabase, listDatabases } from '../../../db/databases/databases.ts'

@@ -1,6 +1,6 @@
 import test from 'ava'
 import { confirmOperation, undoOperation, undoUnconfirmed } from '../../../db/acceptance.ts'
-import { usedMemoryMb } from '../../../db/apps/apps.ts'
+import { usedMemoryMb } from '../../../db/accounts/account-reservations.ts'
 import { transaction } from '../../../db/database.ts'
 import { removeDatabase, reserveMoreMemory } from '../../../db/databases/database-creation.ts'
 import {

@@ -1,6 +1,6 @@
 import type { ExecutionContext } from 'ava'
 import { undoOperation as undoOne } from '../../../db/acceptance.ts'
-import { usedMemoryMb } from '../../../db/apps/apps.ts'
+import { usedMemoryMb } from '../../../db/accounts/account-reservations.ts'
 import { type Db, openDatabase } from '../../../db/database.ts'
 import * as segments from '../../../db/objects/segments.ts'
 import * as operations from '../../../db/operations/operations.ts'
