@@ -4,7 +4,7 @@ import { createRequire } from 'node:module'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 
-/** Loaded by whoever runs from sources: the compiled product never bundles. */
+/** Loaded on first use: the compiled product never bundles. */
 const bundler = (): typeof import('esbuild') => createRequire(import.meta.url)('esbuild')
 
 const programs = new Map<string, number>()

@@ -25,7 +25,7 @@ export const accountCaps = {
   appUploads: 16,
   /** Megabytes of the plan that must be free for a new application (contract 4.2). */
   minFreeMemoryMb: 256,
-  /** An account's volumes are made for up to so many times the memory of its plan. */
+  /** Max memory that the volumes of an account are made for, as a multiple of the memory of its plan (contract 11.3). */
   diskPerMemory: 2,
 } as const
 
