@@ -16,7 +16,7 @@ import { endOtherEngines } from './databases/other-engines.ts'
 import { recordPassword } from './databases/password-record.ts'
 import { renewPassword } from './databases/password-renewal.ts'
 import { EngineUnavailable } from './databases/port.ts'
-import { prepareVolume } from './databases/preparation.ts'
+import { growVolume, prepareVolume } from './databases/preparation.ts'
 import { databaseMemoryFit, hasLessMemory, tooLittleMemory } from './databases/resize/memory-fit.ts'
 import { type DatabaseStepInput, type DatabaseStepsOptions, guardedDatabaseSteps } from './databases/steps.ts'
 import type { DatabaseTemplates } from './databases/templates/templates.ts'
@@ -80,7 +80,7 @@ export function databaseHostActivities(host: DatabaseHostOptions) {
 
   async function start(wanted: DatabaseFacts, operationId: string) {
     const volume = databaseVolume(wanted)
-    await volumes.ensure(volume, host.diskMb(wanted.ramMb), wanted.uid, 'before')
+    await growVolume(host, wanted)
     const isRunning = (await engine.inspect(nameOf(wanted)))?.running ?? false
     const database = isRunning ? wanted : await guard.beforeStart(wanted)
     await engineHosted.settle(database, isRunning ? 'serve' : 'start')

@@ -55,7 +55,7 @@ export function databaseSnapshotActivities(host: DatabaseSnapshotOptions) {
   async function withDump<T>(database: DatabaseFacts, work: (folder: string) => Promise<T>): Promise<T> {
     const volume = databaseVolume(database)
     await volumes.remove(volume)
-    await volumes.ensure(volume, host.diskMb(Math.max(database.ramMb, database.diskForMb)), database.uid)
+    await volumes.ensure(volume, host.diskMb(database.diskForMb), database.uid)
     try {
       return await work(`${volumes.path(volume)}/files`)
     } finally {

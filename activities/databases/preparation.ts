@@ -1,6 +1,7 @@
 import { access } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Db } from '../../db/database.ts'
+import { recordDisk } from '../../db/databases/database-disks.ts'
 import { loadDatabase } from '../../db/databases/databases.ts'
 import type { DatabaseFacts } from '../../db/operations/database-facts.ts'
 import { deadlineSignal } from '../../lib/async/timeout.ts'
@@ -98,6 +99,15 @@ export async function prepareCopy(
   return digest
 }
 
+/** The volume of a database that is about to be started, as large as its memory asks for; its row has that before the file has. */
+export async function growVolume(
+  { db, volumes, diskMb }: Pick<PreparationOptions, 'volumes' | 'diskMb'> & { db: Db },
+  database: DatabaseFacts,
+): Promise<void> {
+  if (database.ramMb > database.diskForMb) await recordDisk(db, database.id, database.ramMb)
+  await volumes.ensure(databaseVolume(database), diskMb(database.ramMb), database.uid, 'before')
+}
+
 /** An empty volume in the place of what an interrupted attempt has left, and of its container. */
 export async function emptyVolume(
   { engine, volumes, diskMb }: PreparationOptions,
@@ -105,8 +115,7 @@ export async function emptyVolume(
 ): Promise<void> {
   await engine.remove(databaseJobName(database))
   await volumes.remove(databaseVolume(database))
-  const { ramMb, diskForMb } = database
-  await volumes.ensure(databaseVolume(database), diskMb(Math.max(ramMb, diskForMb)), database.uid)
+  await volumes.ensure(databaseVolume(database), diskMb(database.diskForMb), database.uid)
 }
 
 /** An empty volume with settings, certificates and an initialised data folder: a copy of one that was made before, if there is one. */

@@ -11,7 +11,7 @@ async function reservedBy(db: Db, ownerId: string): Promise<{ memoryMb: number; 
     `select coalesce(sum(mb), 0)::integer as "memoryMb", coalesce(sum(disk_for_mb), 0)::integer as "diskForMb"
        from (select ram_mb as mb, disk_for_mb, host_id from apps where owner_id = :ownerId
              union all
-             select reserved_mb, disk_for_mb, host_id from databases where owner_id = :ownerId) reserved
+             select reserved_mb, greatest(disk_for_mb, reserved_mb), host_id from databases where owner_id = :ownerId) reserved
       where host_id not in (select id from hosts where forgotten_at is not null)`,
     { ownerId },
   )

@@ -1,7 +1,7 @@
 import { type Plans, planOf } from '../../policy/accounts/plans.ts'
 import type { AppConfigFile } from '../../policy/apps/app-config.ts'
 import { assertKeepsAddress } from '../../policy/apps/kept-address.ts'
-import { cpusFor, diskMbFor } from '../../policy/apps/sizes.ts'
+import { cpusFor, diskGrowth } from '../../policy/apps/sizes.ts'
 import { ApiError } from '../../policy/errors.ts'
 import { hasRoom } from '../../policy/hosts/placement.ts'
 import { assertDisk, usedMemoryMb } from '../accounts/account-reservations.ts'
@@ -106,10 +106,9 @@ async function reserveMore(
     )
   }
   const { disk_for_mb: diskForMb } = await trx('apps').where({ id: app.id }).first('disk_for_mb')
-  const moreMb = Math.max(0, memoryMb - diskForMb)
+  const { moreMb, diskMb } = diskGrowth(diskForMb, memoryMb, diskMbPer256Mb)
   await assertDisk(trx, { ownerId: app.owner_id, planMb: plan.memoryMb, moreMb })
   const host = (await lockCapacities(trx, diskMbPer256Mb)).find(candidate => candidate.id === app.host_id)
-  const diskMb = diskMbFor(diskForMb + moreMb, diskMbPer256Mb) - diskMbFor(diskForMb, diskMbPer256Mb)
   if (!host || !hasRoom(host, { memoryMb: more, diskMb })) {
     throw new ApiError('CLUSTER_SELECTION_FAILED', `The host ${app.host_id} has no room for ${more} MB more.`)
   }

@@ -1,5 +1,5 @@
 import { includesDatabases, type Plan, type Plans, planOf } from '../../policy/accounts/plans.ts'
-import { cpusFor, diskMbFor } from '../../policy/apps/sizes.ts'
+import { cpusFor, diskGrowth, diskMbFor } from '../../policy/apps/sizes.ts'
 import type { EngineName } from '../../policy/databases/engine.ts'
 import { placeDatabase } from '../../policy/databases/placement.ts'
 import { ApiError } from '../../policy/errors.ts'
@@ -144,13 +144,11 @@ export async function reserveMoreMemory(
   const moreMb = ramMb - before.reserved_mb
   if (moreMb <= 0) return
   await demandMemory(trx, plan, ownerId, moreMb)
-  const { disk_for_mb: diskForMb } = before
-  const moreDiskMb = Math.max(0, ramMb - diskForMb)
-  await assertDisk(trx, { ownerId, planMb: plan.memoryMb, moreMb: moreDiskMb })
+  const disk = diskGrowth(Math.max(before.disk_for_mb, before.reserved_mb), ramMb, diskMbPer256Mb)
+  await assertDisk(trx, { ownerId, planMb: plan.memoryMb, moreMb: disk.moreMb })
   const host = (await lockCapacities(trx, diskMbPer256Mb)).find(candidate => candidate.id === before.host_id)
-  const diskMb = diskMbFor(diskForMb + moreDiskMb, diskMbPer256Mb) - diskMbFor(diskForMb, diskMbPer256Mb)
   if (!host) throw new ApiError('CLUSTER_UNAVAILABLE')
-  if (!hasRoom(host, { memoryMb: moreMb, diskMb }))
+  if (!hasRoom(host, { memoryMb: moreMb, diskMb: disk.diskMb }))
     throw new ApiError('INSUFFICIENT_MEMORY', `The host of this database has no room for ${moreMb} MB more.`)
   await trx('databases').where({ id }).update({ reserved_mb: ramMb })
 }

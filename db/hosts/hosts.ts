@@ -109,7 +109,7 @@ export async function listHosts(db: Db): Promise<HostRow[]> {
 const reservedOnHosts = `
   select host_id, ram_mb as mb, ceil(disk_for_mb / 256.0) as disk, 1 as app, 0 as hosted from apps
   union all
-  select host_id, reserved_mb, ceil(disk_for_mb / 256.0) * case when retired_until > now() then 2 else 1 end, 0, 1 from databases`
+  select host_id, reserved_mb, ceil(greatest(disk_for_mb, reserved_mb) / 256.0) * case when retired_until > now() then 2 else 1 end, 0, 1 from databases`
 
 /**
  * Every host that was not forgotten, with what its applications and databases have reserved, locked until the transaction ends. Disk

@@ -37,3 +37,24 @@ test.serial('an engine that ends at once is looked after as one that ends a mome
     'of the engine that serves, and not of the one that has ended',
   )
 })
+
+test.serial('a volume grows for no memory that its row does not have as its disk already', async t => {
+  const host = await hostSteps((await database).db, { engine: 'redis', version: '8', ramMb: 512 })
+  t.teardown(host.clean)
+  await host.create()
+  const { ensure } = host.volumes
+  const recorded: number[] = []
+  host.volumes.ensure = async (...args) => {
+    recorded.push((await host.facts()).diskForMb)
+    await ensure(...args)
+  }
+  const start = async (back: boolean) => {
+    const resize = await host.begin('resize', { ramMb: 1024 })
+    await resize.step((steps, input) => steps.startDatabase({ ...input, back }, { mustStand: false }))
+    await resize.end()
+  }
+  await start(true)
+  await start(false)
+  t.deepEqual(recorded, [512, 1024])
+  t.like(await host.facts(), { ramMb: 512, diskForMb: 1024 })
+})

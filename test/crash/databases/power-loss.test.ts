@@ -96,8 +96,15 @@ async function scene() {
   async function rent(engine: (typeof offered)[number]): Promise<Rented> {
     const asked = { name: 'kept', type: engine, version: versions[engine], memory: memory[engine] }
     // A machine that is busy may need more time than a caller is given.
-    const made = () => send('/v2/databases', asked).catch(() => null)
-    const { id, password, certificate } = await platform.until(made, 900, `a ${engine}`)
+    let last: unknown
+    const made = () =>
+      send('/v2/databases', asked).catch(error => {
+        last = error
+        return null
+      })
+    const { id, password, certificate } = await platform.until(made, 300, `a ${engine}`).catch(error => {
+      throw new Error(`${error.message}: ${last}`)
+    })
     const text = Buffer.from(certificate, 'base64').toString()
     const path = `/v2/databases/${id}`
     const remote = {

@@ -1,6 +1,7 @@
 import test from 'ava'
 import { transaction } from '../../../db/database.ts'
 import { reserveMoreMemory } from '../../../db/databases/database-creation.ts'
+import { recordDisk } from '../../../db/databases/database-disks.ts'
 import { releaseUnusedMemory } from '../../../db/databases/databases.ts'
 import * as hosts from '../../../db/hosts/hosts.ts'
 import { readFactsOfDatabase } from '../../../db/operations/database-facts.ts'
@@ -30,6 +31,8 @@ async function scene(hostId: string, diskMb = 200) {
         await trx('databases').where({ id }).update({ ram_mb: ramMb })
         await releaseUnusedMemory(trx, id)
       }),
+    reserve: (id: string, ramMb: number) =>
+      transaction(db, trx => reserveMoreMemory(trx, { database: { id }, ramMb, plans, diskMbPer256Mb })),
     serve: (id: string, generation: number, retired: number | null) =>
       db('databases')
         .where({ id })
@@ -59,6 +62,23 @@ test.serial('a database that gives memory back keeps its disk reserved, and take
   t.is(await units(), 20)
   await t.throwsAsync(resize(id, 4352), { code: 'INSUFFICIENT_MEMORY' })
 })
+
+test.serial(
+  'a change of size that failed before its volume grew leaves no disk reserved, and one after it does',
+  async t => {
+    const { db, database: make, reserve, units } = await scene('disk-failures')
+    const { id } = await make(512)
+    for (const grows of [false, true]) {
+      await reserve(id, 2048)
+      t.is(await units(), 8, 'while it may grow')
+      if (grows) await recordDisk(db, id, 2048)
+      await releaseUnusedMemory(db, id)
+      t.is(await units(), grows ? 8 : 2)
+    }
+    await recordDisk(db, id, 1024)
+    t.is(await units(), 8)
+  },
+)
 
 test.serial(
   'the volume before a restore is reserved until its row gives it up, also when the restore is undone',

@@ -199,7 +199,9 @@ test.serial(
     await proxy.edge.syncNames([{ host: 'stray.shop.dev', members: ['x.apps.localhost'] }])
     await proxy.edge.removeCertificate('b.shop.dev')
     later(9)
-    t.is((await rounds.round()).changed, 0)
+    // What is not in Postgres: the others may be looked at again for a transaction elsewhere that has not ended.
+    await rounds.round()
+    t.true((await names()).includes('stray.shop.dev'))
     later(1)
     await rounds.round()
     t.deepEqual([await names(), await certificates()], [['b.shop.dev'], [`b.shop.dev ${id}`]])
