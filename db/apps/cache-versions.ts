@@ -1,4 +1,6 @@
-import type { Db } from '../database.ts'
+import { newId } from '../../policy/ids.ts'
+import { owedPurges } from '../../policy/rounds.ts'
+import { type Db, transaction } from '../database.ts'
 import { announceApp } from './apps.ts'
 
 /** Purges what the proxy has cached of an application: with the commit the route keeper gives its route another version. */
@@ -11,4 +13,44 @@ export async function purgeCache(db: Db, appId: string): Promise<void> {
 export async function readCacheVersion(db: Db, appId: string): Promise<number> {
   const row = await db('apps').where({ id: appId }).first('cache_version')
   return row?.cache_version ?? 0
+}
+
+/** A purge that follows a change of an application's files, whatever becomes of the process that makes the change. */
+export interface OwedPurge {
+  appId: string
+  id: string
+}
+
+/** Call it before the change. Null: the application has no address, so nothing of it is cached. */
+export async function owePurge(db: Db, appId: string): Promise<OwedPurge | null> {
+  const { rows } = await db.raw(
+    `insert into owed_purges (app_id, id, due_at)
+     select id, :id, now() + make_interval(secs => :seconds) from apps where id = :appId and subdomain is not null
+     returning app_id as "appId", id`,
+    { appId, id: newId(), seconds: owedPurges.afterSeconds },
+  )
+  return rows[0] ?? null
+}
+
+/** Call it after the change, whether it succeeded or not: one that failed may have happened nevertheless. */
+export async function payPurge(db: Db, { appId, id }: OwedPurge): Promise<void> {
+  await transaction(db, async trx => {
+    await trx('owed_purges').where({ app_id: appId, id }).delete()
+    await purgeCache(trx, appId)
+  })
+}
+
+/** Purges for changes whose process has not come to its purge. Processes that run it together take different rows. */
+export async function payOverdue(db: Db): Promise<void> {
+  await transaction(db, async trx => {
+    const { rows } = await trx.raw(
+      `delete from owed_purges where (app_id, id) in (
+         select app_id, id from owed_purges where due_at < now() order by due_at limit :atOnce for update skip locked)
+       returning app_id as "appId"`,
+      { atOnce: owedPurges.atOnce },
+    )
+    // In one order, as another process may purge some of the same.
+    for (const appId of [...new Set(rows.map((row: OwedPurge) => row.appId))].sort())
+      await purgeCache(trx, appId as string)
+  })
 }

@@ -1,4 +1,5 @@
 import type { Logger } from 'pino'
+import { payOverdue } from '../../db/apps/cache-versions.ts'
 import { edgeSnapshot, recordEdge } from '../../db/domains/edges.ts'
 import { Notifications } from '../../db/notifications.ts'
 import { Bell, loop } from '../../lib/async/loop.ts'
@@ -41,6 +42,7 @@ export async function keepRoutes(options: RouteKeeperOptions, signal: AbortSigna
   // The table of a proxy that was down may be out of date: its routes are sent again as soon as it is back.
   const everyMs = ({ failed }: { failed: boolean }) => (failed ? retryMs : everySeconds * 1000)
   const round = async () => {
+    await payOverdue(db)
     const snapshot = await edgeSnapshot(db)
     const { refused, refusedSettings } = await rounds.round()
     report('route', refused)

@@ -1,5 +1,4 @@
 import { z } from 'zod'
-import { purgeCache } from '../../../db/apps/cache-versions.ts'
 import { isRestorePending } from '../../../db/operations/operations.ts'
 import { permits } from '../../../policy/accounts/permissions.ts'
 import { listedPath, presentPath, wantedPath } from '../../../policy/apps/app-paths.ts'
@@ -82,8 +81,7 @@ export const writeFiles = endpoint({
     const { app, caller, exchange, body } = call
     const view = viewOf(call, body.path, services)
     await assertNoRestore(call, services)
-    if (!isConfigFile(body.path, services.config.appConfigNames))
-      return purging(call, services, () => services.files.write(view, body.content))
+    if (!isConfigFile(body.path, services.config.appConfigNames)) return services.files.write(view, body.content)
     const { path: name, content } = body
     return rewriteConfig({ app, caller, exchange, name, content, codes: configCodes }, services)
   },
@@ -108,7 +106,7 @@ export const moveFiles = endpoint({
         'RENAME_FAILED',
         'A configuration file is applied when it is written; write it instead of renaming.',
       )
-    return purging(call, services, () => services.files.move(view, to))
+    return services.files.move(view, to)
   },
 })
 
@@ -123,7 +121,7 @@ export const deleteFiles = endpoint({
   async handle(call, services) {
     const view = viewOf(call, call.body.path, services)
     await assertNoRestore(call, services)
-    return purging(call, services, () => services.files.remove(view))
+    return services.files.remove(view)
   },
 })
 
@@ -134,15 +132,6 @@ function viewOf({ app, role }: FileCall, path: string, { config }: Services): Fi
   const hiding = permits(role, 'secret_files') ? null : config.appConfigNames
   if (hiding && isSecretFile(path, hiding)) throw new ApiError('BLOCKED_PATH')
   return { app, path, hiding }
-}
-
-/** A program may answer with its files as they are. A change that failed may have happened nevertheless. */
-async function purging({ app }: FileCall, { db }: Services, change: () => Promise<void>): Promise<void> {
-  try {
-    await change()
-  } finally {
-    if (app.subdomain) await purgeCache(db, app.id)
-  }
 }
 
 /** A change while a restore waits or runs would be lost. */

@@ -193,4 +193,7 @@ export const olderRows: Record<string, string> = {
   '061-domain-delays': `
     insert into domain_delays (hostname, owner_id, orders_failed, order_at, code, message, ends_at)
       values ('shop.example.org', '${ana}', 1, now() + interval '1 h', 'dns', 'No record', now() + interval '1 day');`,
+
+  '064-owed-purges': `
+    insert into owed_purges (app_id, id, due_at) values ('${shop}', 'owed', now());`,
 }

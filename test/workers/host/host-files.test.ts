@@ -1,24 +1,27 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { readdirSync, readlinkSync, renameSync, writeFileSync } from 'node:fs'
+import { readdirSync, readFileSync, readlinkSync, renameSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import test, { type ExecutionContext } from 'ava'
 import { VolumeLost } from '../../../activities/volumes/port.ts'
 import type { AppRow } from '../../../db/apps/apps.ts'
+import { owePurge, payOverdue, readCacheVersion } from '../../../db/apps/cache-versions.ts'
 import { maxFileBytes } from '../../../policy/apps/file-content.ts'
 import { newAppId } from '../../../policy/ids.ts'
 import { hostReadKey } from '../../../policy/keys.ts'
 import { masterKey } from '../../kit/actors/api.ts'
 import type { Contents } from '../../kit/folders.ts'
 import { fileHost } from '../../kit/hosts/file-host.ts'
+import { rows } from '../../kit/rows/rows.ts'
+import { testDatabase } from '../../kit/servers/database.ts'
 
-const started = fileHost('h1')
+const database = testDatabase()
+const started = database.then(({ db }) => fileHost('h1', db))
 test.after.always('stop the host', async () => (await started).stop())
 
-async function hosted(contents: Contents) {
+async function hosted(contents: Contents, app = { id: newAppId(), uid: 10_778 } as AppRow) {
   const host = await started
-  const app = { id: newAppId(), uid: 10_778 } as AppRow
   const files = await host.bring(app, contents)
   const ask = (method: string, path: string, init: RequestInit = {}) =>
     fetch(`${host.url}/apps/${app.id}/${path}`, {
@@ -27,6 +30,13 @@ async function hosted(contents: Contents) {
       ...init,
     })
   return { host, app, files, ask }
+}
+
+/** An application with a row. */
+async function placed() {
+  const make = rows((await database).db)
+  await make.host('other')
+  return make.app((await make.user()).id)
 }
 
 const refusal = async (answer: Promise<Response>) => {
@@ -72,6 +82,49 @@ test('a change whose caller disconnected while it waited for the lock is not mad
   await other
   await host.locks(app.id, async () => {})
   t.deepEqual(readdirSync(files), ['file'])
+})
+
+test.serial(
+  'a change of a file owes a purge until it is done: what a host cannot do itself is done by a round',
+  async t => {
+    const { db } = await database
+    const { app } = await placed()
+    const { ask, files } = await hosted({ file: 'text' }, app)
+    const purges = () => readCacheVersion(db, app.id)
+    const owed = () => db('owed_purges').where({ app_id: app.id })
+    t.is((await ask('PUT', 'files?path=file', { body: 'new' })).status, 204)
+    t.is((await ask('DELETE', 'files?path=missing')).status, 404)
+    t.deepEqual([await purges(), await owed()], [2, []], 'also by one that fails')
+
+    // As if the host ended between the change and its purge.
+    await db.raw(`alter table apps add constraint stuck check (id <> '${app.id}' or cache_version < 3) not valid`)
+    t.is((await ask('PUT', 'files?path=file', { body: 'newest' })).status, 204, 'the file is changed')
+    t.is(readFileSync(join(files, 'file'), 'utf8'), 'newest')
+    await db.raw('alter table apps drop constraint stuck')
+    const later = (seconds: number) =>
+      db('owed_purges').update({ due_at: db.raw('due_at - make_interval(secs => ?)', [seconds]) })
+    await later(10)
+    await payOverdue(db)
+    t.is(await purges(), 2, 'until 15 s have passed its host may still do it')
+    await later(15 - 10)
+    await Promise.all([payOverdue(db), payOverdue(db)])
+    t.deepEqual([await purges(), await owed()], [3, []])
+  },
+)
+
+test('a change is refused while its purge cannot be recorded, and one of an application without an address owes none', async t => {
+  const { db } = await database
+  const { app } = await placed()
+  const { ask, files } = await hosted({ file: 'text' }, app)
+  await db('apps').where({ id: app.id }).update({ subdomain: null })
+  t.is(await owePurge(db, app.id), null)
+  t.is((await ask('PUT', 'files?path=file', { body: 'new' })).status, 204)
+  t.is(await readCacheVersion(db, app.id), 0)
+  await db('apps').where({ id: app.id }).update({ subdomain: app.subdomain })
+  await db.raw(`alter table owed_purges add constraint refused check (app_id <> '${app.id}') not valid`)
+  t.is((await ask('PUT', 'files?path=file', { body: 'newest' })).status, 500)
+  t.is(readFileSync(join(files, 'file'), 'utf8'), 'new')
+  await db.raw('alter table owed_purges drop constraint refused')
 })
 
 test.serial('readers that disconnect in the middle leave nothing open', async t => {

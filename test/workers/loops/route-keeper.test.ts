@@ -6,7 +6,7 @@ import { bySupervisor } from '../../../cli/doctor/manner.ts'
 import { routeFinding } from '../../../cli/doctor/route-state.ts'
 import { removeApp } from '../../../db/apps/app-creation.ts'
 import * as apps from '../../../db/apps/apps.ts'
-import { purgeCache } from '../../../db/apps/cache-versions.ts'
+import { owePurge, purgeCache, readCacheVersion } from '../../../db/apps/cache-versions.ts'
 import { isBootRouted, recordBoot } from '../../../db/hosts/host-boots.ts'
 import * as operations from '../../../db/operations/operations.ts'
 import { keepRoutes } from '../../../workers/loops/route-keeper.ts'
@@ -93,6 +93,22 @@ test.serial('a purge gives the route another version, and nothing else', async t
   t.deepEqual(await edge.findRoutes([host]), [
     { host, appId: app.id, address: '127.0.0.1', port: 4011, version: '1.1' },
   ])
+})
+
+test.serial('the keeper does the purges that are owed', async t => {
+  const { db, app } = await runningApp(4015)
+  const owed = await owePurge(db, app.id)
+  await db('owed_purges')
+    .where({ id: owed!.id })
+    .update({ due_at: new Date(0) })
+  const stop = new AbortController()
+  const { url: databaseUrl } = await database
+  const tables = { db, edge: fakeEdge(), appsDomain, machine, ...alone, databaseUrl, log: pino({ level: 'silent' }) }
+  const kept = keepRoutes(tables, stop.signal)
+  await comesTrue(async () => (await readCacheVersion(db, app.id)) > 0)
+  stop.abort()
+  await kept
+  t.is(await readCacheVersion(db, app.id), 1)
 })
 
 test.serial('a purge while a release is switched takes effect, and leaves the switched route', async t => {

@@ -5,6 +5,7 @@ import { type FilesOf, listFiles, readFile, rootOf } from '../../../activities/a
 import { emptyTrash } from '../../../activities/app-files/trash.ts'
 import { exists } from '../../../activities/releases/files.ts'
 import { VolumeLost } from '../../../activities/volumes/port.ts'
+import { type OwedPurge, owePurge, payPurge } from '../../../db/apps/cache-versions.ts'
 import { readCapped } from '../../../lib/read-capped.ts'
 import { filePath } from '../../../policy/apps/app-paths.ts'
 import { fileTooLarge, maxFileBytes } from '../../../policy/apps/file-content.ts'
@@ -28,14 +29,14 @@ export const fileRoutes: readonly HostRoute[] = [
   }),
   route('PUT', 'files', async (files, path, ctx, host, appId) => {
     const bytes = await bytesOf(ctx)
-    await withLock(ctx, host, appId, () => writeFile(files, path, bytes))
+    await change(ctx, host, appId, () => writeFile(files, path, bytes))
   }),
   route('PATCH', 'files', async (files, path, ctx, host, appId) => {
     const to = pathOf(ctx.query.to)
-    await withLock(ctx, host, appId, () => moveFile(files, path, to))
+    await change(ctx, host, appId, () => moveFile(files, path, to))
   }),
   route('DELETE', 'files', async (files, path, ctx, host, appId) => {
-    await withLock(ctx, host, appId, () => removeFile(files, path))
+    await change(ctx, host, appId, () => removeFile(files, path))
     const emptied = emptyTrash(files.volume).catch(err => host.log.warn({ err, appId }, 'emptying the trash'))
     await Promise.race([emptied, sleep(emptyingMs, undefined, { ref: false })])
   }),
@@ -75,11 +76,14 @@ function pathOf(text: unknown, rootToo = false): string {
   return path
 }
 
-/** Runs `work` under the application's lock, unless the caller has disconnected. */
-function withLock(ctx: Koa.Context, { locks }: HostServerOptions, appId: string, work: () => Promise<void>) {
+/** Changes files under the application's lock, unless the caller has disconnected. A program may answer with its files as they are: what is cached is purged. */
+function change(ctx: Koa.Context, { db, locks, log }: HostServerOptions, appId: string, work: () => Promise<void>) {
   return locks(appId, async () => {
     if (ctx.res.destroyed) throw new ApiError('CLUSTER_TIMEOUT')
-    await work()
+    const owed = await owePurge(db, appId)
+    const pay = (purge: OwedPurge) =>
+      payPurge(db, purge).catch(err => log.warn({ err, appId }, 'purging the cache: a round does it'))
+    await work().finally(() => owed && pay(owed))
   })
 }
 
