@@ -25,7 +25,7 @@ export interface DatabaseSnapshotOptions extends DatabaseHostOptions {
   snapshots: Snapshots
   contentsOf: (engine: EngineName) => DatabaseContents
   /** Omitted = databases are restored from snapshots only. */
-  pointInTime?: Pick<PointInTime, 'prepare' | 'backUpFirst'>
+  pointInTime?: Pick<PointInTime, 'prepare' | 'backUpFirst' | 'beforeRestore'>
 }
 
 /** A snapshot in the object store that was restored and compared. */
@@ -143,6 +143,7 @@ export function databaseSnapshotActivities(host: DatabaseSnapshotOptions) {
     const [copyOf, dumpOf] = [withVolume(database, step, 'copy'), withVolume(database, step, 'dump')]
     // A run that ended after the switch: what it made serves, and is not made anew.
     if (copyOf.generation === database.generation) return
+    await pointInTime?.beforeRestore(database, signal)
     // Of a run that has ended before: its base backup would be taken for one of the data that are made now.
     await forgetCopies(db, { databaseId: database.id, generation: copyOf.generation })
     const to = momentOf(step.input)

@@ -17,7 +17,7 @@ import { ArchiveFolder } from './archive-folder.ts'
 import { storeBaseBackup } from './base-backups.ts'
 import type { PointInTimeEngine } from './port.ts'
 import { recoverVolume } from './recovery.ts'
-import type { WalCopies } from './wal-copies.ts'
+import { NotStored, type WalCopies } from './wal-copies.ts'
 
 export interface PointInTimeOptions extends PreparationOptions {
   db: Db
@@ -105,6 +105,21 @@ export function pointInTime(options: PointInTimeOptions) {
   return {
     /** Stores the WAL files that wait in a volume. Rejects when it could not; the reason is recorded. */
     copy,
+
+    /**
+     * A restore is about to give up the volume before the last one: stores the WAL files that wait there, or rejects with the reason. What
+     * cannot be read is lost already, and keeps nobody from a restore.
+     */
+    async beforeRestore({ id, ownerId, engine: name }: Facts, signal: AbortSignal): Promise<void> {
+      const generation = pointInTimeOf(name) && (await loadDatabase(db, id))?.retired_generation
+      if (generation == null) return
+      await copy({ id, ownerId, generation }, signal).catch(error => {
+        signal.throwIfAborted()
+        if (!(error instanceof NotStored)) return
+        const words = 'Moments before the last restore can be restored only once their changes are stored'
+        throw new Error(`${words}, and this restore gives up their volume: ${error.message}`, { cause: error })
+      })
+    },
 
     /** Stores a base backup of an engine that serves. */
     async backUp(database: Facts, signal: AbortSignal): Promise<void> {

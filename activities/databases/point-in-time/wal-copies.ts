@@ -25,6 +25,16 @@ export interface ArchivedVolume extends copies.CopiedVolume {
   data: string
 }
 
+/** A WAL file could not be stored or recorded: another attempt may. */
+export class NotStored extends Error {
+  override name = 'NotStored'
+}
+
+const storing = <T>(work: () => Promise<T>): Promise<T> =>
+  work().catch(error => {
+    throw new NotStored(error instanceof Error ? error.message : String(error), { cause: error })
+  })
+
 export type WalCopies = ReturnType<typeof walCopies>
 
 const compress = promisify(gzip)
@@ -41,16 +51,18 @@ export function walCopies({ db, store, held }: WalCopiesOptions) {
   async function copyFile(volume: ArchivedVolume, folder: ArchiveFolder, file: WalFile): Promise<boolean> {
     const { databaseId, generation } = volume
     const key = { databaseId, generation, ...file }
-    if (await copies.findWalSegment(db, key)) return true
+    if (await storing(() => copies.findWalSegment(db, key))) return true
     const read = await folder.read(file)
     if (!read) return false
     const body = await compress(read.bytes, { level })
-    await held()
-    return inNewSegment(db, async segmentId => {
-      const { size, sha256 } = await store.put(segmentId, Readable.from([body]), { length: body.length })
+    return storing(async () => {
       await held()
-      if (await copies.recordWalFile(db, { ...key, segmentId, size, sha256, at: read.at })) return true
-      throw new Error('The object store has lost it meanwhile.')
+      return inNewSegment(db, async segmentId => {
+        const { size, sha256 } = await store.put(segmentId, Readable.from([body]), { length: body.length })
+        await held()
+        if (await copies.recordWalFile(db, { ...key, segmentId, size, sha256, at: read.at })) return true
+        throw new Error('The object store has lost it meanwhile.')
+      })
     })
   }
 

@@ -56,6 +56,12 @@ export async function listCopyStates(db: Db, databaseId: string): Promise<CopySt
   return db('database_copies').where({ database_id: databaseId }).orderBy('generation')
 }
 
+/** Whether WAL files wait in a volume, as its host has found when it could not copy them. */
+export async function hasWaitingFiles(db: Db, volume: CopiedVolume): Promise<boolean> {
+  const row = await db('database_copies').where(keyOf(volume)).where('waiting', '>', 0).first('generation')
+  return row !== undefined
+}
+
 /** Id of the segment with this WAL file; undefined when it is not stored. */
 export async function findWalSegment(db: Db, file: CopiedFile): Promise<string | undefined> {
   return (await db('database_wal').where(fileKey(file)).first('segment_id'))?.segment_id

@@ -58,3 +58,18 @@ test.serial('a volume grows for no memory that its row does not have as its disk
   t.deepEqual(recorded, [512, 1024])
   t.like(await host.facts(), { ramMb: 512, diskForMb: 1024 })
 })
+
+test.serial('a restore that would give up changes which are not stored makes nothing', async t => {
+  const host = await hostSteps((await database).db, {
+    ...{ engine: 'redis', version: '8', ramMb: 512 },
+    pointInTime: { beforeRestore: () => Promise.reject(new Error('The object store is away.')) },
+  })
+  t.teardown(host.clean)
+  await host.create()
+  const restore = await host.begin('restore', { volumes: { dump: 2, copy: 3 } })
+  await t.throwsAsync(
+    restore.step((steps, input) => steps.prepareRestore(input)),
+    { message: 'The object store is away.' },
+  )
+  t.deepEqual(await host.volumes.list(), [`${host.id}-1`])
+})

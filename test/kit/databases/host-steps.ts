@@ -5,7 +5,11 @@ import { join } from 'node:path'
 import type { ContainerHost } from '../../../activities/containers/port.ts'
 import { tenantNetwork } from '../../../activities/containers/spec.ts'
 import { type DatabaseHostActivities, databaseHostActivities } from '../../../activities/database-host.ts'
-import { type DatabaseSnapshotActivities, databaseSnapshotActivities } from '../../../activities/database-snapshots.ts'
+import {
+  type DatabaseSnapshotActivities,
+  type DatabaseSnapshotOptions,
+  databaseSnapshotActivities,
+} from '../../../activities/database-snapshots.ts'
 import type { DatabaseContents } from '../../../activities/databases/contents.ts'
 import { databaseDiskGuard } from '../../../activities/databases/disk-guard.ts'
 import { contentsOf } from '../../../activities/databases/engines/contents.ts'
@@ -47,6 +51,7 @@ export interface HostStepsTerms {
   /** Parts of the engine's adapter, and of what copies it, that the test replaces. */
   adapter?: (real: DatabaseEngine) => Partial<DatabaseEngine>
   contents?: (real: DatabaseContents) => Partial<DatabaseContents>
+  pointInTime?: Partial<NonNullable<DatabaseSnapshotOptions['pointInTime']>>
 }
 
 /** One operation that its lane has claimed; each step is called as the lane does. */
@@ -111,7 +116,12 @@ export async function hostSteps(db: Db, terms: HostStepsTerms) {
       ...options,
       store: await filesystemStore(join(folder, 'store')),
       snapshots: snapshots(),
-      pointInTime: { prepare: async () => {}, backUpFirst: async () => {} },
+      pointInTime: {
+        prepare: async () => {},
+        backUpFirst: async () => {},
+        beforeRestore: async () => {},
+        ...terms.pointInTime,
+      },
       contentsOf: engineName => withOwn(contentsOf(engineName), terms.contents),
     }),
   }

@@ -1,13 +1,17 @@
+import { readdirSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import test, { type ExecutionContext } from 'ava'
+import { findWalSegment, hasWaitingFiles, newestWalNumber } from '../../../../db/databases/point-in-time/copies.ts'
+import { pointInTimeRules, walFileName, walFileOf } from '../../../../policy/databases/point-in-time.ts'
 import { pointInTimeHost } from '../../../kit/databases/point-in-time-host.ts'
 import { testDatabase } from '../../../kit/servers/database.ts'
 
 const database = testDatabase()
 const patience = 900_000
 
-async function scene(t: ExecutionContext) {
+async function scene(t: ExecutionContext, store?: Parameters<typeof pointInTimeHost>[1]) {
   t.timeout(patience)
-  const host = await pointInTimeHost((await database).db)
+  const host = await pointInTimeHost((await database).db, store)
   t.teardown(host.clean)
   await host.serve()
   return host
@@ -115,3 +119,44 @@ test.serial('files that were left out make a gap: until the next base backup not
     [true, false],
   )
 })
+
+test.serial(
+  'a restore stores first what waits in the volume that it gives up, the one before the last restore',
+  async t => {
+    let away = false
+    const host = await scene(t, store => ({
+      ...store,
+      get: store.get.bind(store),
+      put: (...args) => (away ? Promise.reject(new Error('The object store is away.')) : store.put(...args)),
+    }))
+    const { sql, part, signal } = host
+    await host.backUp()
+    await sql('create table orders (n int)')
+    const empty = await host.now()
+    await host.restore(empty)
+    const former = { databaseId: host.id, generation: 1 }
+    const archive = join(host.volumes.path(`${host.id}-1`), 'files', 'wal')
+    const waiting = () => readdirSync(archive).filter(name => walFileOf(name) !== null)
+    t.log('nobody has looked at what its engine has ended with')
+    const file = { timeline: 1, number: (await newestWalNumber(host.db, { ...former, timeline: 1 }))! + 1 }
+    const bytes = Buffer.alloc(pointInTimeRules.fileBytes)
+    bytes.writeBigUInt64LE(BigInt(file.number) * BigInt(bytes.length), 8)
+    writeFileSync(join(archive, walFileName(file)), bytes)
+
+    away = true
+    await t.throwsAsync(part.beforeRestore(await host.facts(), signal), {
+      message: /this restore gives up their volume: The object store is away/,
+    })
+    t.true(await hasWaitingFiles(host.db, former))
+    away = false
+    await part.beforeRestore(await host.facts(), signal)
+    t.deepEqual(waiting(), [])
+    t.truthy(await findWalSegment(host.db, { ...former, ...file }))
+    t.false(await hasWaitingFiles(host.db, former))
+
+    away = true
+    await host.volumes.remove(`${host.id}-1`)
+    await part.beforeRestore(await host.facts(), signal)
+    t.pass('what is lost keeps nobody from a restore')
+  },
+)
