@@ -51,6 +51,13 @@ export function databaseSnapshotActivities(host: DatabaseSnapshotOptions) {
     return { ...database, generation: generation as number, readOnly: false }
   }
 
+  /**
+   * Rejects with NoSpaceLeft unless the host has room for a dump and a copy. Nothing reserves them: what takes the last blocks of the disk
+   * takes them from the files of everyone.
+   */
+  const demandRoom = async (database: DatabaseFacts): Promise<void> =>
+    volumes.demandRoom(2 * (await volumes.usedBytes(databaseVolume(database))))
+
   /** Calls `work` with an empty folder for a dump, in a volume that is removed afterwards. */
   async function withDump<T>(database: DatabaseFacts, work: (folder: string) => Promise<T>): Promise<T> {
     const volume = databaseVolume(database)
@@ -105,6 +112,7 @@ export function databaseSnapshotActivities(host: DatabaseSnapshotOptions) {
     const database = step.database()
     const row = await findSnapshotByOperation(db, operationId)
     if (!row) throw refusal('SNAPSHOT_FAILED', 'The database was deleted.')
+    await demandRoom(database)
     const mine = fenced(db)
     const say = (words: string) => mine(operationId, trx => recordStep(trx, operationId, words))
     const dumpOf = withVolume(database, step, 'dump')
@@ -143,6 +151,7 @@ export function databaseSnapshotActivities(host: DatabaseSnapshotOptions) {
     const [copyOf, dumpOf] = [withVolume(database, step, 'copy'), withVolume(database, step, 'dump')]
     // A run that ended after the switch: what it made serves, and is not made anew.
     if (copyOf.generation === database.generation) return
+    await demandRoom(database)
     await pointInTime?.beforeRestore(database, signal)
     // Of a run that has ended before: its base backup would be taken for one of the data that are made now.
     await forgetCopies(db, { databaseId: database.id, generation: copyOf.generation })

@@ -53,6 +53,7 @@ export function folderVolumes(root: string): Volumes {
       }))
       return Number.parseInt(stdout, 10) * KiB
     },
+    demandRoom: bytes => demandSpace(root, bytes),
     async list() {
       const names = await readdir(root).catch(() => [])
       return names.filter(name => !name.startsWith('.')).sort()
@@ -95,10 +96,13 @@ export async function makeRoot(folder: string): Promise<void> {
   await chmod(folder, 0o711)
 }
 
-/** Rejects with NoSpaceLeft when the disk of `folder` is nearly full. */
-export async function demandSpace(folder: string): Promise<void> {
+/** Rejects with NoSpaceLeft when the disk of `folder` is nearly full, or would be with so many bytes more. */
+export async function demandSpace(folder: string, bytes = 0): Promise<void> {
   const freeMb = Math.floor((await freeBytesOf(folder)) / MiB)
-  if (freeMb < reservedMb) throw new NoSpaceLeft(`The host has ${freeMb} MB of disk space left.`)
+  const neededMb = Math.ceil(bytes / MiB)
+  if (freeMb >= neededMb + reservedMb) return
+  const needed = neededMb > 0 ? `, and ${neededMb} MB are needed` : ''
+  throw new NoSpaceLeft(`The host has ${freeMb} MB of disk space left${needed}.`)
 }
 
 /** Ids become folder names: rejects everything that could lead elsewhere. */

@@ -131,6 +131,8 @@ export function loopVolumes(root: string): Volumes {
       const { blocks, bfree, bsize } = await statfs(path(appId))
       return (blocks - bfree) * bsize
     },
+
+    demandRoom: bytes => demandSpace(root, bytes),
   }
 }
 

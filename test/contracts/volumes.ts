@@ -4,6 +4,8 @@ import { dirname } from 'node:path'
 import { promisify } from 'node:util'
 import type { SerialFn } from 'ava'
 import { VolumeLost, type Volumes } from '../../activities/volumes/port.ts'
+import { MiB } from '../../lib/bytes.ts'
+import { NoSpaceLeft } from '../../lib/folders/no-space-left.ts'
 
 const run = promisify(execFile)
 
@@ -135,6 +137,18 @@ export function volumesContract(test: SerialFn, name: string, open: () => Promis
     const grown = (await volumes.usedBytes(app)) - before
     t.true(grown >= 4 * 1024 * 1024 && grown < 5 * 1024 * 1024, String(grown))
     await volumes.remove(app)
+  })
+
+  test(`${name}: what the disk of the host has no room for is refused, with how much it has`, async t => {
+    const app = id()
+    const volumes = await open()
+    await volumes.ensure(app, 16, 10_001)
+    await volumes.remove(app)
+    await volumes.demandRoom(1)
+    const error = await t.throwsAsync(volumes.demandRoom(2 ** 50), { instanceOf: NoSpaceLeft })
+    const [, free] = /has (\d+) MB of disk space left, and 1073741824 MB are needed/.exec(error!.message) ?? []
+    await volumes.demandRoom((Number(free) / 2) * MiB)
+    await t.throwsAsync(volumes.demandRoom(Number(free) * MiB), { instanceOf: NoSpaceLeft }, 'some are kept free')
   })
 
   test(`${name}: an id never leads elsewhere`, async t => {

@@ -1,4 +1,5 @@
 import test from 'ava'
+import { NoSpaceLeft } from '../../../lib/folders/no-space-left.ts'
 import { hostSteps } from '../../kit/databases/host-steps.ts'
 import { testDatabase } from '../../kit/servers/database.ts'
 
@@ -71,5 +72,33 @@ test.serial('a restore that would give up changes which are not stored makes not
     restore.step((steps, input) => steps.prepareRestore(input)),
     { message: 'The object store is away.' },
   )
+  t.deepEqual(await host.volumes.list(), [`${host.id}-1`])
+})
+
+test.serial('a snapshot and a restore begin only where the host has room for a dump and a copy', async t => {
+  const host = await hostSteps((await database).db, { engine: 'redis', version: '8', ramMb: 512 })
+  t.teardown(host.clean)
+  await host.create()
+  const used = await host.volumes.usedBytes(`${host.id}-1`)
+  const demanded: number[] = []
+  host.volumes.demandRoom = async bytes => {
+    demanded.push(bytes)
+    throw new NoSpaceLeft('The host has 3 MB of disk space left, and 8 MB are needed.')
+  }
+  const full = { type: 'CONTAINER_INSUFFICIENT_DISK_SPACE', message: /has 3 MB/ }
+  const snapshot = await host.beginSnapshot()
+  t.like(await t.throwsAsync(snapshot.step((steps, input) => steps.takeDatabaseSnapshot(input))), { type: full.type })
+  await snapshot.end()
+  const restore = await host.begin('restore', { volumes: { dump: 12, copy: 13 } })
+  t.like(
+    await t.throwsAsync(
+      restore.step((steps, input) => steps.prepareRestore(input)),
+      { message: full.message },
+    ),
+    {
+      type: full.type,
+    },
+  )
+  t.deepEqual([demanded.length, demanded.every(bytes => bytes >= 2 * used && bytes < 3 * used)], [2, true])
   t.deepEqual(await host.volumes.list(), [`${host.id}-1`])
 })
