@@ -19,14 +19,14 @@ export class IntakeRounds {
   /** Progress by day and file: of files that have not changed nothing is read. */
   readonly #progress = new Map<string, Map<string, Progress>>()
   #wasFull = false
-  #behindBytes = 0
+  #behindBytes: number | null = null
 
   constructor(options: IntakeOptions) {
     this.#options = { ...options, now: options.now ?? Date.now }
   }
 
-  /** Bytes of the log that were not taken in at the end of the last round. */
-  get behindBytes(): number {
+  /** Bytes of the log that were not taken in at the end of the last round; null before the first has ended. */
+  get behindBytes(): number | null {
     return this.#behindBytes
   }
 

@@ -143,7 +143,11 @@ test('a password or key of a database is in nothing that operators read, and in 
     again.end()
     for (const place of ['', '/status', '/metrics', '/logs', '/snapshots', '/snapshots/restore'])
       await read(path + place)
-    const latest = (await send('GET', `${path}/credentials/certificate`)).certificate
+    const { certificate: latest } = await platform.until(
+      () => send('GET', `${path}/credentials/certificate`).catch(() => null),
+      60,
+      `the row of ${type} says that it runs`,
+    )
     secrets.set(`${type}: passwords`, [password, rotated, wrong])
     secrets.set(
       `${type}: keys of the client`,

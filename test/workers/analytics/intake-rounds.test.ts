@@ -11,6 +11,7 @@ const dayOf = (at: number) => new Date(at).toISOString().slice(0, 10)
 test('lines are taken in once, as the file grows, and a line that is being written waits for its end', async t => {
   const { rounds, path, drain, paths } = await intakeScene(t)
   const taker = rounds()
+  t.is(taker.behindBytes, null, 'nothing is known before a round')
   await drain(taker)
   t.deepEqual(await paths(), {})
   const [start, end] = [line('/torn').slice(0, 50), line('/torn').slice(50)]
@@ -95,7 +96,7 @@ test('a backlog comes in slices, oldest first, and between slices questions have
   for (let n = 0; n < copies; n++) appendFileSync(path(noon), one)
   const taker = rounds()
   t.true(await taker.round())
-  t.true(taker.behindBytes > intake.sliceBytes)
+  t.true(taker.behindBytes! > intake.sliceBytes)
   t.true(await taker.round())
   t.false(await taker.round(), 'the end of the last file')
   t.is(taker.behindBytes, 0)
