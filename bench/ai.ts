@@ -6,7 +6,7 @@ import { answerTokens, type Gateway, hold, load, pauseMs, seedKeys, warmUp } fro
 import { inTurn, quantile, type Sides, verdict, withSides } from './kit/sides.ts'
 
 /**
- * Chat completions by the gateway, beside a bare Node server that requests the same stream from the same upstream and assembles it
+ * Chat completions by the gateway, next to a bare Node server that requests the same stream from the same upstream and assembles it
  * (`bench/ai/bare-gateway.ts`). In alternating order, in one run. Goals: 65 % of the bare server's answers per second, 1.5 ms more at the median of
  * few connections, and 100 KB for each of 1,000 calls that wait for their model.
  */

@@ -1,4 +1,4 @@
-import { Pool } from 'undici'
+import { DecoratorHandler, type Dispatcher, Pool } from 'undici'
 import { ignoreError } from '../../lib/async/ignore-error.ts'
 import type { AiUpstream } from '../../policy/ai/ai-settings.ts'
 import type { ChatRequest } from '../../policy/ai/chat.ts'
@@ -14,7 +14,7 @@ const idleMs = { usual: 1500, max: 4000 }
 /** What follows an answer is read for this long, so that its connection serves the next call. */
 const remainderMs = 1000
 
-/** A server that speaks the chat completions protocol. Its answers are always requested as a stream: only then do servers notice at once that a caller is gone. */
+/** A server that speaks the chat completions protocol. Its answers are always requested as a stream: only then do servers notice at once that a caller has left. */
 export function httpUpstream(upstream: AiUpstream, times: UpstreamTimes = upstreamTimes): Upstream {
   const { origin, pathname: path } = new URL(`${upstream.url}/chat/completions`)
   const pool = new Pool(origin, {
@@ -42,8 +42,10 @@ export function httpUpstream(upstream: AiUpstream, times: UpstreamTimes = upstre
         clock.signal.throwIfAborted()
         const body = JSON.stringify(bodyOf(request, upstream))
         // A redirect is not followed: the key and the conversation go to this server only.
-        wasSent = true
-        const response = await pool.request({ path, method: 'POST', headers, body, signal: clock.signal })
+        const sending = onSend(pool, () => {
+          wasSent = true
+        })
+        const response = await sending.request({ path, method: 'POST', headers, body, signal: clock.signal })
         status = response.statusCode
         const reader = readerFor(response, answer)
         const onPiece = () => {
@@ -70,6 +72,19 @@ export function httpUpstream(upstream: AiUpstream, times: UpstreamTimes = upstre
     close: () => pool.destroy(),
   }
 }
+
+/** The same pool; `isSent` is called when a request is written to a connection, and not while there is none. */
+const onSend = (pool: Pool, isSent: () => void): Pick<Dispatcher, 'request'> =>
+  pool.compose(dispatch => (options, handler) => {
+    // Its types leave its methods out.
+    const observed: Dispatcher.DispatchHandler = new DecoratorHandler(handler)
+    const start = observed.onRequestStart?.bind(observed)
+    observed.onRequestStart = (...args) => {
+      isSent()
+      start?.(...args)
+    }
+    return dispatch(options, observed)
+  })
 
 function bodyOf(request: ChatRequest, { model, maxTokensField }: AiUpstream): object {
   const { messages, tools, toolChoice, temperature, maxTokens } = request
@@ -101,7 +116,8 @@ function readerFor({ statusCode, headers, body }: Response, answer: Answer): Ans
 }
 
 function kindOf(status: number): UpstreamFailureKind {
-  if (status === 400 || status === 422) return 'refused'
+  // 413: another attempt would be as large.
+  if (status === 400 || status === 413 || status === 422) return 'refused'
   return status === 408 || status === 429 || status >= 500 ? 'busy' : 'misconfigured'
 }
 

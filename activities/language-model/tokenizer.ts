@@ -45,9 +45,10 @@ export function httpTokenizer(url: string, { upstreams }: Pick<AiSettings, 'upst
 }
 
 function textOf({ messages, tools }: Required<Pick<ChatRequest, 'messages' | 'tools'>>): string {
-  const texts = messages.flatMap(({ content, tool_calls = [] }) => [
+  const texts = messages.flatMap(({ content, tool_calls = [], tool_call_id }) => [
     content ?? '',
-    ...tool_calls.map(call => `${call.function.name}\n${call.function.arguments}`),
+    ...(tool_call_id ? [tool_call_id] : []),
+    ...tool_calls.map(({ id, function: called }) => `${id}\n${called.name}\n${called.arguments}`),
   ])
   return [...texts, ...tools.map(tool => JSON.stringify(tool.function))].join('\n')
 }

@@ -17,7 +17,7 @@ export interface UpstreamVerdict {
   why: string | null
 }
 
-/** What the requests are like, beside the upstream itself. */
+/** What the requests are like, apart from the upstream itself. */
 interface CheckOptions {
   /** Whether models are offered the web search, which demands one that can call functions. */
   searches?: boolean

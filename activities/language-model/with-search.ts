@@ -25,7 +25,14 @@ export function withSearch(model: LanguageModel, web: WebSearch, log: ModelLog):
         const isLast = round === webSearchLimits.rounds
         const answer = await model
           .complete({ ...request, ...toolsOf(request, isLast), messages, maxTokens: left }, options)
-          .catch(error => Promise.reject(round === 1 ? error : laterFailure(error, used)))
+          .catch(error => {
+            if (round === 1) throw error
+            // What was found may not fit into the window of the model: it answers without.
+            if (!isRefused(error)) throw laterFailure(error, used)
+            return model
+              .complete({ ...request, maxTokens: left }, options)
+              .catch(again => Promise.reject(laterFailure(again, used)))
+          })
         used.prompt += answer.usage.prompt
         used.completion += answer.usage.completion
         const searches = answer.toolCalls.filter(isSearch)
@@ -77,6 +84,8 @@ function toolsOf({ tools = [], toolChoice }: ChatRequest, isLast: boolean): Pick
   return tools.length > 0 ? { tools, ...choice } : { tools: [searchTool], toolChoice: 'none' }
 }
 
+const isRefused = (error: unknown): boolean => error instanceof ModelFailure && error.reason === 'refused'
+
 const isSearch = (call: ToolCall): boolean => call.function.name === name
 
 /** As the caller sees it, who has only functions of their own. */
@@ -86,7 +95,7 @@ function withoutSearches(answer: Completion): Completion {
   return { ...answer, toolCalls, content: answer.content ?? '', finish: answer.finish === 'length' ? 'length' : 'stop' }
 }
 
-/** What the earlier rounds used counts too, and a refusal of messages that are ours is not the caller's mistake. */
+/** What the earlier rounds used counts too, and a refusal of what the searches added is not the caller's mistake. */
 function laterFailure(error: unknown, used: TokenUsage): unknown {
   if (!(error instanceof ModelFailure)) return error
   const { reason, generated = { prompt: 0, completion: 0 } } = error

@@ -1,5 +1,7 @@
 import { randomUUID } from 'node:crypto'
+import { setMaxListeners } from 'node:events'
 import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { Socket } from 'node:net'
 
 /** One request on the wire, before anything is known about it. */
 export class Exchange {
@@ -45,9 +47,18 @@ export class Exchange {
     if (!this.#closed) {
       const controller = new AbortController()
       this.#closed = controller
-      if (this.response.destroyed) controller.abort()
-      else this.response.once('close', () => controller.abort())
+      const abort = () => controller.abort()
+      if (this.response.destroyed) abort()
+      else this.response.once('close', abort)
+      // The response of a pipelined request gets its connection after those before it, and hears of its end only then.
+      if (!this.response.destroyed && !this.response.socket) this.#abortWith(this.request.socket, abort)
     }
     return this.#closed.signal
+  }
+
+  #abortWith(socket: Socket, abort: () => void): void {
+    setMaxListeners(0, socket) // one for each request that waits
+    socket.once('close', abort)
+    this.response.once('close', () => socket.off('close', abort))
   }
 }

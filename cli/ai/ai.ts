@@ -53,8 +53,8 @@ async function usage({ user, days, json }: { user?: string; days: string; json?:
 }
 
 async function calls({ limit, json }: { limit: string; json?: boolean }): Promise<void> {
-  const most = limitFrom(limit)
-  const rows = await withInstallation((_, db) => listCalls(db, most))
+  const max = limitFrom(limit)
+  const rows = await withInstallation((_, db) => listCalls(db, max))
   console.log(json ? JSON.stringify(rows.map(callView)) : callTable(rows, new Date()))
 }
 

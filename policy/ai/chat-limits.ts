@@ -23,8 +23,8 @@ export const modelName = 'cubic'
 export const usageDays = 90
 
 /**
- * Settling a call, in milliseconds: attempts after growing pauses, for a while before the answer is sent, and then as long as the slot
- * may last.
+ * Settling a call, in milliseconds: attempts after growing pauses, for a while before the answer is sent, and then until `withinMs` after
+ * the call has ended. Its slot may have ended before; it is charged nevertheless.
  */
 export const settling = { pauseMs: 50, maxPauseMs: 2000, beforeAnswerMs: 5000, withinMs: 95_000 } as const
 

@@ -7,10 +7,12 @@ import { chatLimits } from './chat-limits.ts'
 const text = z.string().refine(isStorable, 'a text contains characters that are not allowed')
 /** Models are not bound to the names that callers may choose, and callers send their messages back. */
 const calledName = text.min(1).max(256)
+/** Of a call of a tool. Templates of some models print it, so it counts as part of the prompt. */
+const callId = text.min(1).max(256)
 const name = text.regex(/^[\w-]{1,64}$/, 'a name must be 1 to 64 letters, digits, _ and -')
 
 const toolCall = z.object({
-  id: text.min(1),
+  id: callId,
   type: z.literal('function'),
   function: z.object({ name: calledName, arguments: text }),
 })
@@ -27,7 +29,7 @@ const message = z.discriminatedUnion('role', [
       ({ content, tool_calls }) => typeof content === 'string' || tool_calls?.length,
       'content may be null only alongside tool_calls',
     ),
-  z.object({ role: z.literal('tool'), content: text, tool_call_id: text.min(1) }),
+  z.object({ role: z.literal('tool'), content: text, tool_call_id: callId }),
 ])
 
 const tool = z.object({

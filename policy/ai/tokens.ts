@@ -4,13 +4,16 @@ import type { ChatMessage, Tool } from './chat.ts'
 const perCharacter = { ascii: 0.27, cjk: 0.6, other: 0.5 } as const
 const perMessage = 4
 const perTool = 10
+/** Of a call of a function, whose template names its parts. */
+const perCall = 15
 
 /** Estimated tokens of a prompt with its functions. Takes some milliseconds for 2 MB. */
 export function estimateTokens(messages: readonly ChatMessage[], tools: readonly Tool[] = []): number {
   let tokens = overheadTokens(messages, tools)
-  for (const { content, tool_calls = [] } of messages) {
-    tokens += tokensOf(content ?? '')
-    for (const { function: call } of tool_calls) tokens += tokensOf(call.name) + tokensOf(call.arguments)
+  for (const { content, tool_calls = [], tool_call_id = '' } of messages) {
+    tokens += tokensOf(content ?? '') + tokensOf(tool_call_id)
+    for (const { id, function: call } of tool_calls)
+      tokens += tokensOf(id) + tokensOf(call.name) + tokensOf(call.arguments)
   }
   for (const tool of tools) tokens += tokensOf(JSON.stringify(tool.function))
   return Math.ceil(tokens)
@@ -18,7 +21,7 @@ export function estimateTokens(messages: readonly ChatMessage[], tools: readonly
 
 /** Tokens around the texts of a prompt, which its template adds. */
 export const overheadTokens = (messages: readonly ChatMessage[], tools: readonly Tool[] = []): number =>
-  messages.length * perMessage + tools.length * perTool
+  messages.reduce((sum, { tool_calls = [] }) => sum + perMessage + tool_calls.length * perCall, tools.length * perTool)
 
 /** Estimated tokens of a text; 0 only for an empty one. */
 export const estimateText = (text: string): number => Math.ceil(tokensOf(text))

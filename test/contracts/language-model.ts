@@ -16,7 +16,7 @@ export interface LanguageModelEnd {
   fails(how: 'refused' | 'unavailable'): void
   /** Begins to answer the next request, and then says nothing. */
   hangs(): void
-  /** Resolves once the model works at so many requests, since it was made. */
+  /** Resolves once the model works at `count` requests, since it was made. */
   received(count: number): Promise<void>
 }
 
@@ -75,7 +75,7 @@ export function languageModelContract(
     t.deepEqual({ finish, content }, { finish: 'length', content: 'Once upon a' })
   })
 
-  test(`${name}: a refused request and a model that cannot answer are told apart, and cost nothing`, async t => {
+  test(`${name}: a refused request and a model that cannot answer are distinguished, and cost nothing`, async t => {
     const end = await open(t)
     for (const how of ['refused', 'unavailable'] as const) {
       end.fails(how)

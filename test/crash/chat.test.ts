@@ -60,7 +60,7 @@ test.serial(
   },
 )
 
-test.serial('an API that is told to end answers the calls in flight, or tells their callers to try again', async t => {
+test.serial('an API that is to end answers the calls in flight, or has their callers try again', async t => {
   t.timeout(120_000)
   const platform = await started
   const { db, api } = platform

@@ -68,7 +68,7 @@ test('a budget that something else has locked holds up no call of another accoun
     tokens: { prompt: 10, answer: 90 },
     slots: 100,
     pacingSeconds: 0,
-    budgets: { account: 1_000_000, key: null, platform: null },
+    budgets: { account: 1_000_000, key: null, platform: 1_000_000_000 },
   })
   const usage = { prompt: 10, completion: 10 }
   const [stuck, free] = [call(newId()), call(newId())]

@@ -1,5 +1,4 @@
 import test from 'ava'
-import { searchTokens } from '../../policy/ai/web-search-limits.ts'
 import { parseConfig } from '../../policy/config.ts'
 import { openChatCalls } from '../../workers/chat-calls.ts'
 import { testApi } from '../kit/actors/api.ts'
@@ -71,12 +70,19 @@ test.serial(
   async t => {
     const ana = await asker()
     const usage = { prompt: 100, completion: 10 }
-    let reserved = 0
     model.otherwise = () => ({ text: 'Sunny.', usage })
-    model.next({ toolCalls: [toolCall('web_search', { query: 'weather Porto' })], usage })
+    const { db } = api()
+    const reserved = model.received(1).then(() =>
+      db('ai_calls')
+        .where({ user_id: ana.id })
+        .pluck('tokens')
+        .then(each => each.map(Number)),
+    )
+    model.next({ after: reserved, toolCalls: [toolCall('web_search', { query: 'weather Porto' })], usage })
     const answer = await chat(api(), ana)
-    reserved = searchTokens({ messages: [], maxTokens: 8192 }, count)
-    t.true(reserved > 3 * 8192)
+    // The prompt of 7 and an answer of 8,192; the offer of 75 tokens in three rounds; and in the second and the third the prompt again,
+    // with one and two times an answer and 9,016 tokens of what was found.
+    t.deepEqual(await reserved, [7 + 8192 + (3 * 75 + 2 * 7 + 3 * (8192 + 9016))])
     t.deepEqual(searched, ['weather Porto'])
     t.is(answer.body.choices[0].message.content, 'Sunny.')
     t.like(answer.body.usage, { prompt_tokens: 200, completion_tokens: 20 })
@@ -94,6 +100,31 @@ test.serial('a call that does not fit with its searches is admitted without them
   t.is(model.requests.at(-1)!.body.tools, undefined)
   t.is((await chat(api(), ana)).status, 200)
   t.is(model.requests.at(-1)!.body.tools[0].function.name, 'web_search')
+})
+
+test.serial('a call is admitted without its searches where others in progress hold what they may bring', async t => {
+  const ana = await asker()
+  const limited = await api().makeKey(ana, { scopes: ['ai:chat'] })
+  await api().db('api_keys').where({ id: limited.id }).update({ ai_tokens_per_day: 70_000 })
+  let end = () => {}
+  model.next({ after: new Promise<void>(resolve => (end = resolve)) })
+  const first = chat(api(), limited.key)
+  await model.received(1)
+  t.is((await chat(api(), limited.key)).status, 200)
+  t.is(model.requests[1]!.body.tools, undefined)
+  t.is(model.requests[0]!.body.tools[0].function.name, 'web_search')
+  end()
+  t.is((await first).status, 200)
+})
+
+test.serial('searches never make an answer shorter', async t => {
+  const ana = await asker()
+  const limited = await api().makeKey(ana, { scopes: ['ai:chat'] })
+  await api().db('api_keys').where({ id: limited.id }).update({ ai_tokens_per_day: 60_000 })
+  t.is((await chat(api(), limited.key)).status, 200)
+  const { tools, max_tokens } = model.requests[0]!.body
+  t.deepEqual([tools, max_tokens], [undefined, 8192])
+  t.like(await api().db('ai_days').where({ key_id: limited.id }).first(), { requests: '1' }, 'and one call was made')
 })
 
 test.serial('the budget of the platform is that of the setting', async t => {

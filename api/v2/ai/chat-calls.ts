@@ -8,6 +8,7 @@ import type { ChatRequest, Completion, TokenUsage } from '../../../policy/ai/cha
 import { chatLimits, tokenizing } from '../../../policy/ai/chat-limits.ts'
 import { ModelFailure } from '../../../policy/ai/model-failure.ts'
 import { estimateTokens } from '../../../policy/ai/tokens.ts'
+import { tokenizeMs } from '../../../policy/ai/upstreams.ts'
 import { offersSearch, searchTokens } from '../../../policy/ai/web-search-limits.ts'
 import { ApiError } from '../../../policy/errors.ts'
 import { newId } from '../../../policy/ids.ts'
@@ -50,14 +51,20 @@ export const keyOf = ({ kind, user }: Caller): string | null => (kind === 'key' 
 /** Seconds until a retry: no model is configured; this process is shutting down; the same answer would take too long again. */
 const retrySeconds = { notConfigured: 300, ending: 1, tooLong: maxRetrySeconds + 1 } as const
 
-/** Refusals of a budget, into which a call without searches may still fit. */
-const ofBudgets: readonly CallRefusal[] = ['DAILY_SPEND_LIMIT_REACHED', 'DAILY_LIMIT_REACHED', 'DAILY_CAPACITY_REACHED']
+/** Refusals of a call that may fit without searches: all but the pacing. What calls in progress hold of a budget is refused as busy. */
+const ofTokens: readonly CallRefusal[] = [
+  'DAILY_SPEND_LIMIT_REACHED',
+  'DAILY_LIMIT_REACHED',
+  'DAILY_CAPACITY_REACHED',
+  'CONCURRENT_LIMIT_REACHED',
+  'SERVER_OVERLOADED',
+]
 
 /** The calls of one process that models are answering. Each holds a slot in Postgres from its admission until it is settled. */
 export class ChatCalls {
   readonly #options: ChatCallsOptions
   readonly #settlements: Settlements
-  /** An account has its prompts counted one at a time; others are estimated, so that it delays no other. */
+  /** An account has its prompts counted one at a time, so that it delays no other; those that wait too long are estimated. */
   readonly #tokenizing = new FairSlots(tokenizing)
   readonly #running = new Map<AbortController, Promise<unknown>>()
   #isEnding = false
@@ -72,14 +79,22 @@ export class ChatCalls {
    * refuses the request, and SERVER_OVERLOADED when no model answers in time.
    */
   async answer(question: Question): Promise<Completion> {
+    if (this.#isEnding) throw this.#unanswered(false)
+    const ending = new AbortController()
+    const answer = this.#answer(question, ending)
+    this.#running.set(ending, answer)
+    return answer.finally(() => this.#running.delete(ending))
+  }
+
+  async #answer(question: Question, ending: AbortController): Promise<Completion> {
     const { caller, exchange } = question
     const { seconds = chatLimits.seconds, model } = this.#options
-    const ending = new AbortController()
     const end = () => ending.abort()
     const endsAt = exchange.startedAt + seconds * 1000
     const timer = setTimeout(end, endsAt - performance.now())
     exchange.signal.addEventListener('abort', end, { once: true })
-    if (exchange.signal.aborted || this.#isEnding) end()
+    // A timer that is due already would let the model be asked first.
+    if (exchange.signal.aborted || performance.now() >= endsAt) end()
     try {
       const promptTokens = await this.#promptTokens(question, ending.signal)
       const { aiContextTokens } = caller.plan
@@ -90,9 +105,7 @@ export class ChatCalls {
         )
       if (!model)
         throw new ApiError('SERVER_OVERLOADED', 'This platform has no language model.', retrySeconds.notConfigured)
-      const call = this.#call(model, question, promptTokens, { signal: ending.signal, endsAt })
-      this.#running.set(ending, call)
-      return await call.finally(() => this.#running.delete(ending))
+      return await this.#call(model, question, promptTokens, { signal: ending.signal, endsAt })
     } finally {
       clearTimeout(timer)
       exchange.signal.removeEventListener('abort', end)
@@ -107,6 +120,7 @@ export class ChatCalls {
     }, graceSeconds * 1000)
     while (this.#running.size > 0) await Promise.allSettled(this.#running.values())
     clearTimeout(cut)
+    this.#isEnding = true
     this.#settlements.end()
     await this.#options.model?.close()
   }
@@ -116,7 +130,7 @@ export class ChatCalls {
     const { countTokens } = this.#options
     const estimate = estimateTokens(request.messages, request.tools)
     if (!countTokens || estimate > tokenizing.windows * caller.plan.aiContextTokens) return estimate
-    const release = this.#tokenizing.enterNow(caller.user.id)
+    const release = await this.#tokenizing.enter(caller.user.id, tokenizeMs)
     if (!release) return estimate
     return (await countTokens(request, signal).finally(release)) ?? estimate
   }
@@ -159,15 +173,22 @@ export class ChatCalls {
     return new ApiError('SERVER_OVERLOADED', message, retrySeconds.tooLong)
   }
 
-  /** With searches if the budgets have room for all that they may bring, else without. */
+  /** With searches if the budgets have room for all that they may bring and for the whole answer, else without. */
   async #admit(question: Question, promptTokens: number): Promise<Admitted> {
-    const { request } = question
+    const { request, caller } = question
     const more = this.#options.searches && offersSearch(request) ? searchTokens(request, promptTokens) : 0
-    const first = await this.#requestSlot(question, promptTokens + more)
-    const webSearch = more > 0 && !('refusal' in first && ofBudgets.includes(first.refusal))
-    const admission = webSearch || more === 0 ? first : await this.#requestSlot(question, promptTokens)
-    if ('refusal' in admission) throw new ApiError(admission.refusal, undefined, admission.waitSeconds)
-    return { id: admission.id, request: { ...request, maxTokens: admission.granted, webSearch } }
+    if (more > 0) {
+      const { id, ...admission } = await this.#requestSlot(question, promptTokens + more)
+      if ('refusal' in admission && !ofTokens.includes(admission.refusal)) throw refused(admission)
+      if ('granted' in admission) {
+        if (admission.granted === request.maxTokens) return { id, request: { ...request, webSearch: true } }
+        // Searches are not worth a shorter answer.
+        await this.#settlements.settle({ id, userId: caller.user.id }, undefined)
+      }
+    }
+    const { id, ...admission } = await this.#requestSlot(question, promptTokens)
+    if ('refusal' in admission) throw refused(admission)
+    return { id, request: { ...request, maxTokens: admission.granted, webSearch: false } }
   }
 
   async #requestSlot({ caller, request }: Question, promptTokens: number): Promise<CallAdmission & { id: string }> {
@@ -192,6 +213,9 @@ export class ChatCalls {
     return { ...admission, id }
   }
 }
+
+const refused = ({ refusal, waitSeconds }: Extract<CallAdmission, { refusal: CallRefusal }>): ApiError =>
+  new ApiError(refusal, undefined, waitSeconds)
 
 /**
  * What a failed call costs: what was generated. A caller who left before that pays for the prompt that the model was sent, and so does

@@ -22,7 +22,7 @@ export class Settlements {
 
   /**
    * Frees the slot, and charges what was generated, before the answer is sent, so that the caller's next request finds the slot free.
-   * After 5 s the answer goes first, and the attempts go on until the slot has ended by itself. Never rejects.
+   * After 5 s the answer goes first, and the attempts go on for 95 s after the end of the call. Never rejects.
    */
   async settle(call: CallName, usage: TokenUsage | undefined, requestId?: string): Promise<void> {
     const startedAt = performance.now()

@@ -1,3 +1,5 @@
+import { once } from 'node:events'
+import { type AddressInfo, createServer } from 'node:net'
 import test, { type ExecutionContext } from 'ava'
 import { openLanguageModel } from '../../../activities/language-model/select.ts'
 import type { ChatRequest } from '../../../policy/ai/chat.ts'
@@ -222,6 +224,23 @@ test('the caller’s signal ends the request at the upstream, wherever it is', a
   }
 })
 
+test('a prompt that was never sent costs nothing when its caller leaves', async t => {
+  // Accepts connections, and never gets as far as TLS.
+  const silent = createServer().listen(0, '127.0.0.1')
+  await once(silent, 'listening')
+  const { port } = silent.address() as AddressInfo
+  t.teardown(() => void silent.close())
+  const accepted = once(silent, 'connection')
+  const { model } = await scene(t, {}, { AI_UPSTREAM_URL: `https://127.0.0.1:${port}` })
+  const caller = new AbortController()
+  const call = model.complete(request(), options(caller.signal))
+  const [socket] = await accepted
+  caller.abort()
+  const { reason, generated } = await failureOf(t, call)
+  t.deepEqual({ reason, generated }, { reason: 'aborted', generated: undefined })
+  socket.destroy()
+})
+
 test('an answer above a megabyte is broken, and read no further', async t => {
   const { ask, server } = await scene(t)
   const text = Array(32).fill('x'.repeat(64 * 1024))
@@ -256,13 +275,20 @@ test('figures that cannot be true are replaced by the estimate', async t => {
   t.deepEqual(await used(Number.MAX_SAFE_INTEGER, 1e12), estimated)
 })
 
-test('what is no answer is told apart from one, and its words go nowhere', async t => {
+test('what an upstream generates past the requested length is charged, too', async t => {
+  const { ask } = await scene(t)
+  const completion = async (script: ModelScript) => (await ask(script, { maxTokens: 16 })).usage.completion
+  t.is(await completion({ text: ['x'.repeat(1000)], usage: null }), 270)
+  t.is(await completion({ text: 'x', usage: { prompt: 1, completion: 5000 } }), 5000)
+})
+
+test('what is no answer is not taken for one, and its words go nowhere', async t => {
   const secret = 'sk-upstream-secret'
   const { ask, log } = await scene(t, {}, { AI_UPSTREAM_KEY: secret })
   const error = JSON.stringify({ error: { message: `the key ${secret} is wrong` } })
   const html = { 'content-type': 'text/html' }
   for (const script of [
-    ...[401, 402, 403, 404, 408, 413, 429, 500, 503, 301, 308].map(status => ({ status, body: error })),
+    ...[401, 402, 403, 404, 408, 429, 500, 503, 301, 308].map(status => ({ status, body: error })),
     { status: 302, headers: { location: '/v1/elsewhere' }, body: '' },
     ...[error, 'null', '[]', '{}', secret, '{"choices":[]}'].map(body => ({ json: true, body })),
     ...[error, secret, '[1', '{"choices":5}'].map(text => ({ body: `data: ${text}\n\ndata: [DONE]\n\n` })),
@@ -274,7 +300,7 @@ test('what is no answer is told apart from one, and its words go nowhere', async
     t.is(failure.reason, 'unavailable', JSON.stringify(script))
     t.is(failure.generated, undefined)
   }
-  for (const status of [400, 422]) t.is((await failureOf(t, ask({ status, body: error }))).reason, 'refused')
+  for (const status of [400, 413, 422]) t.is((await failureOf(t, ask({ status, body: error }))).reason, 'refused')
   t.false(log().includes(secret))
   t.false(log().includes('is wrong'))
   t.false(log().includes('a question'))

@@ -49,11 +49,11 @@ test('one request is understood by servers that count messages and by those that
   const vllm = await scene(t, says({ count: 41, max_model_len: 4096, tokens: [1, 2, 3] }))
   t.is(await vllm.count(), 41)
   const llama = await scene(t, says({ tokens: [5, 6, { id: 7, piece: 'a' }] }))
-  t.is(await llama.count(), 3 + 2 * 4 + 10, 'and what the template adds')
+  t.is(await llama.count(), 3 + 2 * 4 + 10 + 15, 'and what the template adds')
   t.deepEqual(llama.received[0]!.body, {
     model: 'm',
     ...prompt,
-    content: 'What is the weather?\n\nweather\n{"city":"Porto"}\n{"name":"weather"}',
+    content: 'What is the weather?\n\ncall_weather\nweather\n{"city":"Porto"}\n{"name":"weather"}',
   })
 })
 

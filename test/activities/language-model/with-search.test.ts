@@ -152,16 +152,28 @@ test('the ceiling of output holds over all rounds', async t => {
 })
 
 /** A failure of the second round. */
-async function later(t: ExecutionContext, answer: FakeAnswer) {
+async function later(t: ExecutionContext, ...answers: FakeAnswer[]) {
   const { ask } = scene()
-  return failureOf(t, ask([{ toolCalls: [search('x')], usage: usage(10, 5) }, answer]))
+  return failureOf(t, ask([{ toolCalls: [search('x')], usage: usage(10, 5) }, ...answers]))
 }
 
 test('a failure of a later round counts what the earlier ones used, and is not the caller’s', async t => {
   const away = await later(t, { fails: 'unavailable', generated: usage(30, 2) })
   t.deepEqual({ ...away }, { ...away, reason: 'unavailable', generated: usage(40, 7) })
-  const refused = await later(t, { fails: 'refused' })
+  const refused = await later(t, { fails: 'refused' }, { fails: 'refused' })
   t.deepEqual({ ...refused }, { ...refused, reason: 'unavailable', generated: usage(10, 5) })
+})
+
+test('where a model refuses what was found, as too long for its window, it answers without', async t => {
+  const { ask, fake } = scene()
+  const answer = await ask([
+    { toolCalls: [search('x')], usage: usage(10, 5) },
+    { fails: 'refused' },
+    { text: 'I do not know.', usage: usage(10, 4) },
+  ])
+  t.deepEqual([answer.content, answer.usage], ['I do not know.', usage(20, 9)])
+  const { messages, tools, maxTokens } = fake.requests[2]!
+  t.deepEqual([messages, tools, maxTokens], [request().messages, undefined, 64 - 5])
 })
 
 test('a caller that leaves during a search pays for what was generated', async t => {

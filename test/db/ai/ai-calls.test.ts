@@ -48,7 +48,7 @@ test('another plan has two slots, and no third', async t => {
   t.like(await admitCall(db, again(call), noon), { refusal: 'CONCURRENT_LIMIT_REACHED' })
 })
 
-test('a call within the pacing is told how long to wait, and does not lengthen it', async t => {
+test('a refusal for the pacing says how long to wait, and does not lengthen it', async t => {
   const { db } = await database
   const call = await newCall()
   await admitCall(db, call, noon)
@@ -140,24 +140,30 @@ test('a call that spans midnight stays reserved, and is charged to the day on wh
   )
 })
 
-test.serial('the first reason is told: slot, pacing, the day of the key, of the account, of the platform', async t => {
-  const { db } = await database
-  const call = await newCall({ budgets: { account: 50, key: 50, platform: 50 } })
-  t.like(await admitCall(db, call, noon), { granted: 40 })
-  const wants = (changes: Partial<NewCall>) => admitCall(db, again(call, changes), noon)
-  t.like(await wants({}), { refusal: 'CONCURRENT_LIMIT_REACHED' })
-  t.like(await wants({ slots: 2 }), { refusal: 'RATE_LIMIT_EXCEEDED' })
-  await settleCall(db, call, { prompt: 10, completion: 40 }, noon)
-  const at = after(10)
-  const refused = async (budgets: NewCall['budgets']) => admitCall(db, again(call, { budgets }), at)
-  const until = { waitSeconds: 12 * 3600 - 10 }
-  t.deepEqual(await refused({ account: 50, key: 50, platform: 50 }), { refusal: 'DAILY_SPEND_LIMIT_REACHED', ...until })
-  t.deepEqual(await refused({ account: 50, key: 99, platform: 50 }), { refusal: 'DAILY_LIMIT_REACHED', ...until })
-  t.deepEqual(await refused({ account: 99, key: 99, platform: 50 }), { refusal: 'DAILY_CAPACITY_REACHED', ...until })
-  t.deepEqual(await refused({ account: 99, key: 99, platform: 99 }), { granted: 39 })
-})
+test.serial(
+  'the first reason is returned: slot, pacing, the day of the key, of the account, of the platform',
+  async t => {
+    const { db } = await database
+    const call = await newCall({ budgets: { account: 50, key: 50, platform: 50 } })
+    t.like(await admitCall(db, call, noon), { granted: 40 })
+    const wants = (changes: Partial<NewCall>) => admitCall(db, again(call, changes), noon)
+    t.like(await wants({}), { refusal: 'CONCURRENT_LIMIT_REACHED' })
+    t.like(await wants({ slots: 2 }), { refusal: 'RATE_LIMIT_EXCEEDED' })
+    await settleCall(db, call, { prompt: 10, completion: 40 }, noon)
+    const at = after(10)
+    const refused = async (budgets: NewCall['budgets']) => admitCall(db, again(call, { budgets }), at)
+    const until = { waitSeconds: 12 * 3600 - 10 }
+    t.deepEqual(await refused({ account: 50, key: 50, platform: 50 }), {
+      refusal: 'DAILY_SPEND_LIMIT_REACHED',
+      ...until,
+    })
+    t.deepEqual(await refused({ account: 50, key: 99, platform: 50 }), { refusal: 'DAILY_LIMIT_REACHED', ...until })
+    t.deepEqual(await refused({ account: 99, key: 99, platform: 50 }), { refusal: 'DAILY_CAPACITY_REACHED', ...until })
+    t.deepEqual(await refused({ account: 99, key: 99, platform: 99 }), { granted: 39 })
+  },
+)
 
-test.serial('what calls in flight reserve is no spent budget: another call is told to wait for them', async t => {
+test.serial('what calls in flight reserve is no spent budget: another call is to wait for them', async t => {
   const { db } = await database
   const call = await newCall({ pacingSeconds: 0, slots: 3, tokens: { prompt: 0, answer: 995 } })
   await admitCall(db, call, noon)
@@ -199,6 +205,46 @@ test('concurrent calls over several connections never pass slots or budgets', as
     Array.from({ length: 60 }, (_, n) => admitCall(others[n % others.length]!, again(single), noon)),
   )
   t.is(answers.filter(answer => 'granted' in answer).length, 1)
+})
+
+test('concurrent calls of as many accounts never pass the budget of the platform', async t => {
+  const { db, url } = await database
+  const others = [db, openDatabase({ url, pool: 6 }), openDatabase({ url, pool: 6 })]
+  t.teardown(() => Promise.all(others.slice(1).map(other => other.destroy())))
+  // A day of its own: other tests have calls in progress at noon.
+  const day = new Date('2031-01-01T12:00:00Z')
+  const calls = await Promise.all(
+    Array.from({ length: 60 }, () => newCall({ budgets: { account: 1000, key: null, platform: 350 } })),
+  )
+  const admitted = await Promise.all(calls.map((call, n) => admitCall(others[n % others.length]!, call, day)))
+  const granted = admitted.flatMap(answer => ('granted' in answer ? [answer.granted] : []))
+  t.deepEqual(
+    granted.sort((a, b) => a - b),
+    [40, 90, 90, 90],
+  )
+  const refusals = new Set(admitted.flatMap(answer => ('refusal' in answer ? [answer.refusal] : [])))
+  t.deepEqual([...refusals], ['SERVER_OVERLOADED'])
+  await Promise.all(
+    calls.map((call, n) =>
+      'granted' in admitted[n]! ? settleCall(db, call, { prompt: 10, completion: admitted[n].granted }, day) : null,
+    ),
+  )
+  const next = await newCall({ budgets: { account: 1000, key: null, platform: 350 } })
+  t.like(await admitCall(db, next, day), { refusal: 'DAILY_CAPACITY_REACHED' })
+})
+
+test('a call that is settled after its slot has ended is charged, once', async t => {
+  const { db } = await database
+  const call = await newCall()
+  await admitCall(db, call, noon)
+  t.true(await settleCall(db, call, { prompt: 10, completion: 5 }, after(180)))
+  t.false(await settleCall(db, call, { prompt: 10, completion: 5 }, after(181)))
+  t.like(
+    await db('ai_budgets')
+      .where({ subject: `user/${call.userId}` })
+      .first(),
+    { tokens: '15' },
+  )
 })
 
 test('calls of processes that died, and budgets of earlier days, are swept; others stay', async t => {

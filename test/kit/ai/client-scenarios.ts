@@ -47,7 +47,7 @@ export function testGateway() {
     withoutModel,
     /** Requests that have reached the gateway in this test. */
     tries: () => requests,
-    /** Those of them that were told to wait. */
+    /** Those of them that were to wait. */
     refused: () => refusals,
     accessOf,
     /** Someone whose plan has a slot, and a pause of two seconds between calls. */
@@ -175,7 +175,7 @@ export function testScenarios(name: string, client: OpenAiClient, gateway: Gatew
     t.is(server().requests.length, 3)
   })
 
-  scenario('the end of a day is told once', async t => {
+  scenario('the end of a day is reported once', async t => {
     // In its last minute waiting would help.
     const left = dayMs - (Date.now() % dayMs)
     if (left < 70_000) await sleep(left)

@@ -117,7 +117,7 @@ test.serial(
   },
 )
 
-test.serial('the process answers with the least share of the processor, and ends when it is told', async t => {
+test.serial('the process answers with the least share of the processor, and ends when it is asked to', async t => {
   const { libraryFolder, modelPath } = await ensureToyModel(line => t.log(line))
   const port = await freePort(0)
   const words = ['-n', '19', process.execPath, ...productArguments('workers/toy-model')]

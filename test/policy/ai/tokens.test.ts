@@ -20,14 +20,17 @@ test('a prompt is its messages, their calls, and its functions', t => {
   t.is(
     estimateTokens([
       { role: 'user', content },
-      { role: 'tool', content, tool_call_id: 'x' },
+      { role: 'tool', content, tool_call_id: 'a'.repeat(100) },
     ]),
-    548,
+    575,
   )
   const tool_calls = [
-    { id: 'x', type: 'function' as const, function: { name: 'a'.repeat(50), arguments: 'a'.repeat(50) } },
+    { id: 'a'.repeat(100), type: 'function' as const, function: { name: 'a'.repeat(50), arguments: 'a'.repeat(50) } },
   ]
-  t.is(estimateTokens([{ role: 'assistant', content: null, tool_calls }]), 31)
+  t.is(estimateTokens([{ role: 'assistant', content: null, tool_calls }]), 73)
+  const call = { id: 'a', type: 'function' as const, function: { name: 'f', arguments: '{}' } }
+  const calling = { role: 'assistant' as const, content: null, tool_calls: Array(128).fill(call) }
+  t.true(estimateTokens(Array(100).fill(calling)) > 200_000, 'small calls are no way around the window')
   const tool = { type: 'function' as const, function: { name: 'a'.repeat(89) } }
   t.is(JSON.stringify(tool.function).length, 100)
   t.is(estimateTokens([], [tool, tool]), 74)

@@ -1,3 +1,4 @@
+import { connect } from 'node:net'
 import test from 'ava'
 import { type Db, openDatabase } from '../../../../db/database.ts'
 import { type Answer, openApiFor, type TestApi, type TestUser } from '../../../kit/actors/api.ts'
@@ -112,6 +113,21 @@ test.serial('a caller who disconnects cancels the model, and is charged for what
   t.true((await tokensOf(api(), ana)) > 0)
 })
 
+test.serial('a caller of pipelined requests who disconnects cancels all of them', async t => {
+  const ana = await api().makeUser({ plan: 'enterprise-24' })
+  server().next(...Array(2).fill({ text: Array(5000).fill('word '), everyMs: 50 }))
+  const body = JSON.stringify(hello)
+  const head = `POST /v2/ai/chat/completions HTTP/1.1\r\nhost: x\r\nauthorization: ${ana.key}\r\n`
+  const one = `${head}content-type: application/json\r\ncontent-length: ${body.length}\r\n\r\n${body}`
+  const client = connect(Number(new URL(api().url).port), '127.0.0.1')
+  client.on('error', () => {})
+  client.write(one + one)
+  await server().received(2)
+  client.destroy()
+  for (const { outcome } of server().requests) t.is(await outcome, 'aborted')
+  await comesTrue(async () => (await inFlight(api(), ana)).length === 0)
+})
+
 test.serial('a call that takes too long is server_overloaded, and the model is cancelled', async t => {
   const ana = await hasty.makeUser({ plan: 'enterprise-24' })
   // It would be complete after half a minute, and is never silent.
@@ -143,7 +159,7 @@ test.serial('the time of a call runs from the arrival of its request', async t =
   t.false(JSON.stringify(server().requests.map(({ body }) => body)).includes('slowly'))
 })
 
-test.serial('without a configured model a call is refused at once, and clients are told not to repeat it', async t => {
+test.serial('without a configured model a call is refused at once, and clients are not to repeat it', async t => {
   const { services } = api()
   const [ana, calls] = [await api().makeUser({ plan: 'enterprise-24' }), services.chatCalls]
   const none = { countTokens: null, searches: false, dailyTokens: null, model: null }
@@ -215,6 +231,10 @@ test.serial('a process that ends lets calls finish for a while, and tells the ot
   t.deepEqual([cut?.status, cut?.headers.get('retry-after')], [503, '1'])
   await ended
   t.deepEqual(await inFlight(api(), ana), [])
+  const requests = server().requests.length
+  const late = await chat(api(), ana)
+  t.deepEqual(failed(late), [503, 'server_overloaded', '1'], 'one that comes on an open connection')
+  t.is(server().requests.length, requests)
   Object.assign(services, { chatCalls: calls })
 })
 

@@ -41,7 +41,7 @@ function pending(): { promise: Promise<void>; end(): void } {
   return { promise, end }
 }
 
-const told = ({ status, body, headers }: Awaited<ReturnType<typeof chat>>) => [
+const seen = ({ status, body, headers }: Awaited<ReturnType<typeof chat>>) => [
   status,
   body.error?.code,
   body.error?.type,
@@ -56,7 +56,7 @@ test.serial('a second call at a time is refused until the first is answered, by 
   const first = [chat(pair[0], ana), chat(pair[1], ana)]
   await server().received(2)
   for (const process of pair)
-    t.deepEqual(told(await chat(process, ana)), [429, 'concurrent_limit_reached', 'rate_limit_error', '1', null])
+    t.deepEqual(seen(await chat(process, ana)), [429, 'concurrent_limit_reached', 'rate_limit_error', '1', null])
   held.end()
   t.deepEqual(
     (await Promise.all(first)).map(answer => answer.status),
@@ -82,10 +82,10 @@ test.serial('of many at once in two processes an account gets its slots and no m
   t.is(codes.filter(code => code === 'concurrent_limit_reached').length, 28)
 })
 
-test.serial('a call before the pacing is over is told to wait, and not counted', async t => {
+test.serial('a call before the pacing is over is to wait, and not counted', async t => {
   const ana = await pair[0].makeUser({ plan: 'pro-12' })
   t.is((await chat(pair[0], ana)).status, 200)
-  const early = told(await chat(pair[1], ana))
+  const early = seen(await chat(pair[1], ana))
   t.deepEqual(early.slice(0, 3), [429, 'rate_limit_exceeded', 'rate_limit_error'])
   t.true(['1', '2'].includes(String(early[3])), String(early[3]))
   await sleep(Number(early[3]) * 1000)
@@ -103,7 +103,7 @@ async function use({ db }: TestApi, subject: string, tokens: number): Promise<vo
 const secondsToMidnight = () => (86_400_000 - (Date.now() % 86_400_000)) / 1000
 
 /** Unless midnight is near, it is a wait that no client would sit out. */
-function assertUntilMidnight(t: import('ava').ExecutionContext, answer: ReturnType<typeof told>): void {
+function assertUntilMidnight(t: import('ava').ExecutionContext, answer: ReturnType<typeof seen>): void {
   t.true(Math.abs(Number(answer[3]) - secondsToMidnight()) < 30 || secondsToMidnight() < 30)
   if (secondsToMidnight() > 120) t.is(answer[4], 'false', 'clients would try again at once')
 }
@@ -116,7 +116,7 @@ test.serial('the day of an account ends at its budget: n tokens fit, n + 1 do no
   t.is((await chat(pair[0], ana)).status, 200)
   t.is(server().requests.at(-1)!.body.max_tokens, 16)
   await use(pair[0], subject, 5_000_000 - 21)
-  const refused = told(await chat(pair[1], ana))
+  const refused = seen(await chat(pair[1], ana))
   t.deepEqual(refused.slice(0, 3), [429, 'daily_limit_reached', 'rate_limit_error'])
   assertUntilMidnight(t, refused)
 })
@@ -128,7 +128,7 @@ test.serial('a key with a limit of its own ends earlier, and other credentials o
   server().otherwise = { usage: { prompt: 6, completion: 973 } }
   t.is((await chat(pair[0], limited.key)).status, 200)
   t.is(server().requests.at(-1)!.body.max_tokens, 994)
-  const refused = told(await chat(pair[1], limited.key))
+  const refused = seen(await chat(pair[1], limited.key))
   t.deepEqual(refused.slice(0, 3), [429, 'daily_spend_limit_reached', 'rate_limit_error'])
   assertUntilMidnight(t, refused)
   t.is((await chat(pair[1], ana)).status, 200)
@@ -138,7 +138,7 @@ test.serial('the day of the whole platform ends for everybody', async t => {
   const [ana, ben] = [await api().makeUser({ plan: 'enterprise-24' }), await api().makeUser({ plan: 'pro-12' })]
   await use(api(), 'platform', 50_000_000 - 10)
   for (const user of [ana, ben]) {
-    const refused = told(await chat(api(), user))
+    const refused = seen(await chat(api(), user))
     t.deepEqual(refused.slice(0, 3), [503, 'daily_capacity_reached', 'server_error'])
     assertUntilMidnight(t, refused)
   }

@@ -130,6 +130,16 @@ const wrong: [fields: object, code: string, place: RegExp][] = [
     'invalid_messages',
     /tool_calls\.0/,
   ],
+  [
+    { messages: [{ role: 'tool', content: 'x', tool_call_id: 'x'.repeat(257) }] },
+    'invalid_messages',
+    /^messages\.0\.tool_call_id: it must be at most 256/,
+  ],
+  [
+    { messages: [{ role: 'assistant', tool_calls: [toolCall('f', {}, 'x'.repeat(257))] }] },
+    'invalid_messages',
+    /^messages\.0\.tool_calls\.0\.id: it must be at most 256/,
+  ],
   [{ messages: [{ role: 'user', content: 'a\u0000' }] }, 'invalid_messages', /^messages\.0\.content/],
   [{ messages: [{ role: 'user', content: '\ud800' }] }, 'invalid_messages', /^messages\.0\.content/],
   [
@@ -176,7 +186,7 @@ test.serial('every wrong field has its code, and its refusal costs nothing', asy
   t.is((await chat(api(), ana)).status, 200, 'no pacing was taken')
 })
 
-test.serial('of several wrong fields the first in the order of the contract is told', async t => {
+test.serial('of several wrong fields the first in the order of the contract is reported', async t => {
   const ana = await asker()
   const all = { stream: true, messages: [], tools: 'x', tool_choice: 'x', temperature: 9, max_tokens: 0 }
   const codes: string[] = []
