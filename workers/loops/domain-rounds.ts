@@ -78,7 +78,7 @@ export class DomainRounds {
   }
 
   async #syncCertificates(hosts: readonly string[] | undefined): ReturnType<typeof equalize> {
-    const { db, keys, edge, ownCertificates = async () => [] } = this.#options
+    const { db, edge, ownCertificates = async () => [] } = this.#options
     const known = await ownCertificates()
     const own = new Map((known ?? []).map(one => [one.hostname, one]))
     const wanted = new Map((await listCertificateVersions(db, hosts)).map(one => [one.hostname, one.version]))
@@ -92,14 +92,22 @@ export class DomainRounds {
         const counting = known ? present : present.filter(({ host }) => wanted.has(host))
         return new Map(counting.map(({ host, version }) => [host, version]))
       },
-      async set(hostname) {
-        const certificate = own.get(hostname) ?? (await opened(db, keys, hostname))
-        if (!certificate) return // released in between
-        const { version, chain, privateKey: key } = certificate
-        await edge.setCertificate({ host: hostname, version, chain, key })
-      },
-      remove: hostname => edge.removeCertificate(hostname),
+      set: hostname => this.#setCertificate(hostname, own.get(hostname)),
+      remove: hostname => this.#setCertificate(hostname),
     })
+  }
+
+  /** Sets the current certificate of a name, or removes it, and looks again, as `#setCurrent` does. One of the operator's files comes first. */
+  async #setCertificate(host: string, own?: ServedCertificate): Promise<void> {
+    const { db, keys, edge } = this.#options
+    const certificate = own ?? (await opened(db, keys, host))
+    if (certificate) {
+      const { version, chain, privateKey: key } = certificate
+      await edge.setCertificate({ host, version, chain, key })
+    } else await edge.removeCertificate(host)
+    if (own) return
+    const [now] = await listCertificateVersions(db, [host])
+    if (now?.version !== certificate?.version) await this.#setCertificate(host)
   }
 
   async #syncNames(hosts: readonly string[] | undefined): ReturnType<typeof equalize> {

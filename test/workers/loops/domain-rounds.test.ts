@@ -189,6 +189,32 @@ for (const [what, late] of [
     t.deepEqual(members, what === 'that it is gone' ? undefined : wanted)
   })
 
+test.serial('a keeper that writes a certificate late leaves the current one at the proxy', async t => {
+  const { db, rounds, claim, certify, certificates } = await scene(t)
+  const host = 'late.shop.dev'
+  let happens = async () => {}
+  const edge = Object.assign(Object.create(proxy.edge), {
+    async setCertificate(...args: Parameters<typeof proxy.edge.setCertificate>) {
+      const before = happens
+      happens = async () => {}
+      await before()
+      await proxy.edge.setCertificate(...args)
+    },
+  })
+  const slow = new DomainRounds({ db, keys, edge, appsDomain: 'apps.localhost', answers })
+  await claim(host)
+  await certify(host)
+  let renewed = ''
+  happens = async () => {
+    renewed = await certify(host)
+    await rounds.round()
+    t.deepEqual(await certificates(), [`${host} ${renewed}`])
+  }
+  await slow.round()
+  t.not(renewed, '')
+  t.deepEqual(await certificates(), [`${host} ${renewed}`])
+})
+
 test.serial(
   'what was changed at the proxy behind its back is mended within 10 s, also without a change in Postgres',
   async t => {
