@@ -8,7 +8,7 @@ import type { DatabaseHostOptions } from './database-host.ts'
 import { type DatabaseContents, DumpCorrupt, DumpPrevented } from './databases/contents.ts'
 import { type DrillResult, removeDrill, triedSnapshot } from './databases/drill.ts'
 import { dumpJob } from './databases/dump-jobs.ts'
-import { databaseContainerName, databaseVolume } from './databases/names.ts'
+import { databaseContainerName, databaseJobName, databaseVolume } from './databases/names.ts'
 import { momentOf, type PointInTime } from './databases/point-in-time/point-in-time.ts'
 import type { LocalEngine } from './databases/port.ts'
 import { type CopyUse, prepareCopy, servingMeanwhile } from './databases/preparation.ts'
@@ -52,11 +52,17 @@ export function databaseSnapshotActivities(host: DatabaseSnapshotOptions) {
   }
 
   /**
-   * Rejects with NoSpaceLeft unless the host has room for a dump and a copy. Nothing reserves them: what takes the last blocks of the disk
-   * takes them from the files of everyone.
+   * Rejects with NoSpaceLeft unless the host has room for a dump and a copy, once what an interrupted attempt has left of them is removed.
+   * Nothing reserves them: what takes the last blocks of the disk takes them from the files of everyone. `storedBytes` is the size of what
+   * is restored, which may be more than the database has now.
    */
-  const demandRoom = async (database: DatabaseFacts): Promise<void> =>
-    volumes.demandRoom(2 * (await volumes.usedBytes(databaseVolume(database))))
+  async function demandRoom(database: DatabaseFacts, copies: readonly DatabaseFacts[], storedBytes = 0): Promise<void> {
+    for (const copy of copies) {
+      await engine.remove(databaseJobName(copy))
+      await volumes.remove(databaseVolume(copy))
+    }
+    await volumes.demandRoom(2 * Math.max(await volumes.usedBytes(databaseVolume(database)), storedBytes))
+  }
 
   /** Calls `work` with an empty folder for a dump, in a volume that is removed afterwards. */
   async function withDump<T>(database: DatabaseFacts, work: (folder: string) => Promise<T>): Promise<T> {
@@ -112,11 +118,11 @@ export function databaseSnapshotActivities(host: DatabaseSnapshotOptions) {
     const database = step.database()
     const row = await findSnapshotByOperation(db, operationId)
     if (!row) throw refusal('SNAPSHOT_FAILED', 'The database was deleted.')
-    await demandRoom(database)
     const mine = fenced(db)
     const say = (words: string) => mine(operationId, trx => recordStep(trx, operationId, words))
     const dumpOf = withVolume(database, step, 'dump')
     const copyOf = withVolume(database, step, 'copy')
+    await demandRoom(database, [dumpOf, copyOf])
     const { id: databaseId, engine: name, version } = database
     const facts = { databaseId, name: row.name, createdAt: row.created_at.toISOString(), engine: name, version }
     let contents = ''
@@ -151,14 +157,14 @@ export function databaseSnapshotActivities(host: DatabaseSnapshotOptions) {
     const [copyOf, dumpOf] = [withVolume(database, step, 'copy'), withVolume(database, step, 'dump')]
     // A run that ended after the switch: what it made serves, and is not made anew.
     if (copyOf.generation === database.generation) return
-    await demandRoom(database)
+    const snapshot = await findRestoredSnapshot(db, step.operationId)
+    await demandRoom(database, [dumpOf, copyOf], Number(snapshot?.size ?? 0))
     await pointInTime?.beforeRestore(database, signal)
     // Of a run that has ended before: its base backup would be taken for one of the data that are made now.
     await forgetCopies(db, { databaseId: database.id, generation: copyOf.generation })
     const to = momentOf(step.input)
     if (to && !pointInTime) throw refusal('ACTION_FAILED', 'This host restores databases from snapshots only.')
     if (to) return withDump(dumpOf, async folder => pointInTime?.prepare(database, copyOf, to, folder, signal))
-    const snapshot = await findRestoredSnapshot(db, step.operationId)
     if (!snapshot?.segment_id) throw refusal('SNAPSHOT_NOT_FOUND', 'The snapshot was deleted.')
     const segmentId = snapshot.segment_id
     const contents = await withDump(dumpOf, async folder => {
@@ -178,12 +184,13 @@ export function databaseSnapshotActivities(host: DatabaseSnapshotOptions) {
     const snapshot = await findRestoredSnapshot(db, step.operationId)
     if (!snapshot?.segment_id) throw refusal('SNAPSHOT_NOT_FOUND', 'The snapshot was deleted before it was restored.')
     const segmentId = snapshot.segment_id
-    const copyOf = withVolume(database, step, 'copy')
+    const [copyOf, dumpOf] = [withVolume(database, step, 'copy'), withVolume(database, step, 'dump')]
+    await demandRoom(row, [dumpOf, copyOf], Number(snapshot.size ?? 0))
     await fenced(db)(step.operationId, trx =>
       recordStep(trx, step.operationId, `restoring the snapshot on host ${hostId}`),
     )
     return triedSnapshot(snapshot.contents, signal, () =>
-      withDump(withVolume(database, step, 'dump'), async folder => {
+      withDump(dumpOf, async folder => {
         await unpack(segmentId, folder, database, signal)
         return restoredCopy(copyOf, folder, signal, { isKept: false })
       }).finally(() => volumes.remove(databaseVolume(copyOf))),

@@ -38,8 +38,11 @@ export const roundSeconds = {
   schedules: 60,
 } as const
 
-/** Purges after changes of files: seconds until a round does one whose process has not, and how many it does at once. */
-export const owedPurges = { afterSeconds: 15, atOnce: 100 } as const
+/**
+ * Purges after changes of files: seconds until a round does one whose process has not, until it does it again, because the process may have
+ * been suspended before its change; and for how many applications a round does it.
+ */
+export const owedPurges = { afterSeconds: 15, againSeconds: 600, atOnce: 100 } as const
 
 /** After this many consecutive failures something that all targets need must be down: the rest wait for the next round. */
 export const failuresInARow = 3

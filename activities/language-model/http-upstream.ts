@@ -116,8 +116,7 @@ function readerFor({ statusCode, headers, body }: Response, answer: Answer): Ans
 }
 
 function kindOf(status: number): UpstreamFailureKind {
-  // 413: another attempt would be as large.
-  if (status === 400 || status === 413 || status === 422) return 'refused'
+  if (status === 400 || status === 422) return 'refused'
   return status === 408 || status === 429 || status >= 500 ? 'busy' : 'misconfigured'
 }
 

@@ -27,8 +27,8 @@ export function withSearch(model: LanguageModel, web: WebSearch, log: ModelLog):
           .complete({ ...request, ...toolsOf(request, isLast), messages, maxTokens: left }, options)
           .catch(error => {
             if (round === 1) throw error
-            // What was found may not fit into the window of the model: it answers without.
-            if (!isRefused(error)) throw laterFailure(error, used)
+            // What was found may not fit into the window of the model, or no model had a place for it: it answers without.
+            if (!hasNotBegun(error)) throw laterFailure(error, used)
             return model
               .complete({ ...request, maxTokens: left }, options)
               .catch(again => Promise.reject(laterFailure(again, used)))
@@ -84,7 +84,8 @@ function toolsOf({ tools = [], toolChoice }: ChatRequest, isLast: boolean): Pick
   return tools.length > 0 ? { tools, ...choice } : { tools: [searchTool], toolChoice: 'none' }
 }
 
-const isRefused = (error: unknown): boolean => error instanceof ModelFailure && error.reason === 'refused'
+const hasNotBegun = (error: unknown): boolean =>
+  error instanceof ModelFailure && error.reason !== 'aborted' && !error.generated
 
 const isSearch = (call: ToolCall): boolean => call.function.name === name
 

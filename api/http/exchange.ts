@@ -48,10 +48,10 @@ export class Exchange {
       const controller = new AbortController()
       this.#closed = controller
       const abort = () => controller.abort()
-      if (this.response.destroyed) abort()
+      if (this.response.destroyed || this.request.socket.destroyed) abort()
       else this.response.once('close', abort)
       // The response of a pipelined request gets its connection after those before it, and hears of its end only then.
-      if (!this.response.destroyed && !this.response.socket) this.#abortWith(this.request.socket, abort)
+      if (!controller.signal.aborted && !this.response.socket) this.#abortWith(this.request.socket, abort)
     }
     return this.#closed.signal
   }

@@ -40,17 +40,26 @@ export async function payPurge(db: Db, { appId, id }: OwedPurge): Promise<void> 
   })
 }
 
-/** Purges for changes whose process has not come to its purge. Processes that run it together take different rows. */
-export async function payOverdue(db: Db): Promise<void> {
+/** Ids of applications with purges that are overdue: their process has ended, or makes its change still. */
+export async function listOverdue(db: Db): Promise<string[]> {
+  const overdue = db('owed_purges').where('due_at', '<', db.fn.now())
+  return overdue.groupBy('app_id').orderByRaw('min(due_at)').limit(owedPurges.atOnce).pluck('app_id')
+}
+
+/**
+ * Purges for changes of an application whose process has not come to its purge, and once more long after: the process may have been
+ * suspended before its change.
+ */
+export async function payOverdue(db: Db, appId: string): Promise<void> {
   await transaction(db, async trx => {
-    const { rows } = await trx.raw(
-      `delete from owed_purges where (app_id, id) in (
-         select app_id, id from owed_purges where due_at < now() order by due_at limit :atOnce for update skip locked)
-       returning app_id as "appId"`,
-      { atOnce: owedPurges.atOnce },
-    )
-    // In one order, as another process may purge some of the same.
-    for (const appId of [...new Set(rows.map((row: OwedPurge) => row.appId))].sort())
-      await purgeCache(trx, appId as string)
+    // As long as something else has locked the application, another round does it.
+    if (!(await trx('apps').where({ id: appId }).forUpdate().skipLocked().first('id'))) return
+    const overdue = () => trx('owed_purges').where({ app_id: appId }).where('due_at', '<', trx.fn.now())
+    const ended = await overdue().where({ is_last: true }).delete()
+    const again = await overdue().update({
+      is_last: true,
+      due_at: trx.raw('now() + make_interval(secs => ?)', [owedPurges.againSeconds]),
+    })
+    if (ended + again > 0) await purgeCache(trx, appId)
   })
 }

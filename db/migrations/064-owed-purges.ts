@@ -7,6 +7,7 @@ export async function up(knex: Knex): Promise<void> {
       app_id text not null references apps (id) on delete cascade,
       id text not null,
       due_at timestamptz not null,
+      is_last boolean not null default false, -- a purge was done already, which may have come before the change
       primary key (app_id, id)
     );
     create index owed_purges_due on owed_purges (due_at);

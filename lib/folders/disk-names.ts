@@ -15,6 +15,9 @@ export const unreachable: ReadonlySet<string> = new Set(['ENOENT', 'ENOTDIR', 'E
 /** Codes of a path that existed a moment ago, and is missing or something else now. */
 export const vanished: ReadonlySet<string> = new Set([...unreachable, 'ENXIO', 'EINVAL'])
 
+/** Codes of a disk that has failed: what it had cannot be read, or not be changed. */
+export const diskFailed: ReadonlySet<string> = new Set(['EIO', 'EUCLEAN', 'EROFS'])
+
 /** Codes of a full disk or quota. */
 export const diskFull: ReadonlySet<string> = new Set(['ENOSPC', 'EDQUOT'])
 

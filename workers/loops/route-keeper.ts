@@ -1,5 +1,5 @@
 import type { Logger } from 'pino'
-import { payOverdue } from '../../db/apps/cache-versions.ts'
+import { listOverdue, payOverdue } from '../../db/apps/cache-versions.ts'
 import { edgeSnapshot, recordEdge } from '../../db/domains/edges.ts'
 import { Notifications } from '../../db/notifications.ts'
 import { Bell, loop } from '../../lib/async/loop.ts'
@@ -42,7 +42,6 @@ export async function keepRoutes(options: RouteKeeperOptions, signal: AbortSigna
   // The table of a proxy that was down may be out of date: its routes are sent again as soon as it is back.
   const everyMs = ({ failed }: { failed: boolean }) => (failed ? retryMs : everySeconds * 1000)
   const round = async () => {
-    await payOverdue(db)
     const snapshot = await edgeSnapshot(db)
     const { refused, refusedSettings } = await rounds.round()
     report('route', refused)
@@ -52,7 +51,15 @@ export async function keepRoutes(options: RouteKeeperOptions, signal: AbortSigna
     const hosts = [refused, refusedSettings, names.refused].flat().map(({ host }) => host)
     await recordEdge(db, edgeName, snapshot, hosts)
   }
-  await loop(round, { signal, everyMs, onError: warn, bell })
+  const purge = async () => {
+    for (const appId of await listOverdue(db))
+      await payOverdue(db, appId).catch(err => log.warn({ err, appId }, 'purging the cache: will try again'))
+  }
+  await Promise.all([
+    loop(round, { signal, everyMs, onError: warn, bell }),
+    // By itself: one application that something has locked delays no route.
+    loop(purge, { signal, everyMs: everySeconds * 1000, onError: warn }),
+  ])
   await notifications.close()
 }
 

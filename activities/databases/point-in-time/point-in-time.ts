@@ -4,13 +4,14 @@ import { readRestorable } from '../../../db/databases/point-in-time/backups.ts'
 import * as rows from '../../../db/databases/point-in-time/copies.ts'
 import type { DatabaseFacts } from '../../../db/operations/database-facts.ts'
 import { pause } from '../../../lib/async/loop.ts'
+import { codeOf, diskFailed } from '../../../lib/folders/disk-names.ts'
 import { backupFor, pointInTimeRules, restorableRanges, type WalFile } from '../../../policy/databases/point-in-time.ts'
 import { rangesWords } from '../../../policy/databases/restorable-words.ts'
 import { refusal } from '../../failures.ts'
 import type { ObjectStore } from '../../objects/port.ts'
 import type { AppLocks } from '../../steps/app-locks.ts'
 import { pointInTimeOf } from '../engines/point-in-time.ts'
-import { databaseContainerName } from '../names.ts'
+import { databaseContainerName, databaseVolume } from '../names.ts'
 import type { LocalEngine } from '../port.ts'
 import { type PreparationOptions, servingMeanwhile } from '../preparation.ts'
 import { ArchiveFolder } from './archive-folder.ts'
@@ -45,7 +46,7 @@ export function pointInTime(options: PointInTimeOptions) {
   const { db, engine, hosted, store, held } = options
   const volumeOf = ({ id: databaseId, generation }: Volume) => ({ databaseId, generation })
 
-  const copy = (database: Volume & Pick<Facts, 'ownerId'>, signal: AbortSignal) =>
+  const copy = async (database: Volume & Pick<Facts, 'ownerId'>, signal: AbortSignal) =>
     options.copies.copy(
       { ...volumeOf(database), ownerId: database.ownerId, data: hosted.foldersOf(database).data },
       signal,
@@ -108,16 +109,20 @@ export function pointInTime(options: PointInTimeOptions) {
 
     /**
      * A restore is about to give up the volume before the last one: stores the WAL files that wait there, or rejects with the reason. What
-     * cannot be read is lost already, and keeps nobody from a restore.
+     * is on a disk that has failed, or is missing, is lost already, and prevents no restore.
      */
     async beforeRestore({ id, ownerId, engine: name }: Facts, signal: AbortSignal): Promise<void> {
       const generation = pointInTimeOf(name) && (await loadDatabase(db, id))?.retired_generation
       if (generation == null) return
+      const volume = databaseVolume({ id, generation })
+      const notYet = (reason: string, cause?: unknown) => {
+        const words = 'Moments before the last restore can be restored only once their changes are stored'
+        return new Error(`${words}, and this restore gives up their volume: ${reason}`, { cause })
+      }
+      if ((await options.volumes.faults([volume])).get(volume) === 'not mounted') throw notYet('It is not mounted.')
       await copy({ id, ownerId, generation }, signal).catch(error => {
         signal.throwIfAborted()
-        if (!(error instanceof NotStored)) return
-        const words = 'Moments before the last restore can be restored only once their changes are stored'
-        throw new Error(`${words}, and this restore gives up their volume: ${error.message}`, { cause: error })
+        if (error instanceof NotStored || !diskFailed.has(codeOf(error))) throw notYet(error.message, error)
       })
     },
 

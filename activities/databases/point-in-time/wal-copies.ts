@@ -114,8 +114,10 @@ export function walCopies({ db, store, held }: WalCopiesOptions) {
   async function recordFailure(volume: ArchivedVolume, folder: ArchiveFolder, error: unknown): Promise<void> {
     const failure = error instanceof Error ? error.message : String(error)
     const { length: waiting } = (await folder.list()).files
-    await copies
-      .recordCopyState(db, volume, { waiting, failure, copied: false })
-      .catch(ignoreError('the database may be what has failed'))
+    const record = async () => {
+      await copies.recordCopyState(db, volume, { waiting, failure, copied: false })
+      if (waiting > 0) await copies.retainWhileWaiting(db, volume)
+    }
+    await record().catch(ignoreError('the database may be what has failed'))
   }
 }

@@ -56,12 +56,6 @@ export async function listCopyStates(db: Db, databaseId: string): Promise<CopySt
   return db('database_copies').where({ database_id: databaseId }).orderBy('generation')
 }
 
-/** Whether WAL files wait in a volume, as its host has found when it could not copy them. */
-export async function hasWaitingFiles(db: Db, volume: CopiedVolume): Promise<boolean> {
-  const row = await db('database_copies').where(keyOf(volume)).where('waiting', '>', 0).first('generation')
-  return row !== undefined
-}
-
 /** Id of the segment with this WAL file; undefined when it is not stored. */
 export async function findWalSegment(db: Db, file: CopiedFile): Promise<string | undefined> {
   return (await db('database_wal').where(fileKey(file)).first('segment_id'))?.segment_id
@@ -132,6 +126,15 @@ export async function forgetCopies(db: Db, volume: CopiedVolume): Promise<void> 
     )
     await trx('database_copies').where(keyOf(volume)).delete()
   })
+}
+
+/** Retains the volume before a restore for another hour, and its disk reserved: it has WAL files that could not be stored. */
+export async function retainWhileWaiting(db: Db, { databaseId, generation }: CopiedVolume): Promise<void> {
+  await db.raw(
+    `update databases set retired_until = now() + interval '1 h'
+      where id = ? and retired_generation = ? and retired_until < now() + interval '1 h'`,
+    [databaseId, generation],
+  )
 }
 
 type Stored = { segment_id: string }

@@ -164,16 +164,18 @@ test('a failure of a later round counts what the earlier ones used, and is not t
   t.deepEqual({ ...refused }, { ...refused, reason: 'unavailable', generated: usage(10, 5) })
 })
 
-test('where a model refuses what was found, as too long for its window, it answers without', async t => {
-  const { ask, fake } = scene()
-  const answer = await ask([
-    { toolCalls: [search('x')], usage: usage(10, 5) },
-    { fails: 'refused' },
-    { text: 'I do not know.', usage: usage(10, 4) },
-  ])
-  t.deepEqual([answer.content, answer.usage], ['I do not know.', usage(20, 9)])
-  const { messages, tools, maxTokens } = fake.requests[2]!
-  t.deepEqual([messages, tools, maxTokens], [request().messages, undefined, 64 - 5])
+test('where a model refuses what was found, or has no place for it, it answers without', async t => {
+  for (const fails of ['refused', 'unavailable'] as const) {
+    const { ask, fake } = scene()
+    const answer = await ask([
+      { toolCalls: [search('x')], usage: usage(10, 5) },
+      { fails },
+      { text: 'I do not know.', usage: usage(10, 4) },
+    ])
+    t.deepEqual([answer.content, answer.usage], ['I do not know.', usage(20, 9)])
+    const { messages, tools, maxTokens } = fake.requests[2]!
+    t.deepEqual([messages, tools, maxTokens], [request().messages, undefined, 64 - 5])
+  }
 })
 
 test('a caller that leaves during a search pays for what was generated', async t => {

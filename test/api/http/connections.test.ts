@@ -2,6 +2,7 @@ import { once } from 'node:events'
 import type { RequestListener, Server, ServerResponse } from 'node:http'
 import { type AddressInfo, connect, type Socket } from 'node:net'
 import test, { type ExecutionContext } from 'ava'
+import { Exchange } from '../../../api/http/exchange.ts'
 import { drain, hardenedServer } from '../../../api/http/server.ts'
 import { connectionCaps } from '../../../policy/accounts/address-limits.ts'
 import { comesTrue } from '../../kit/comes-true.ts'
@@ -121,4 +122,22 @@ test('a draining server closes what has not ended in time', async t => {
   await drain([server], 0.1)
   await comesTrue(() => slow.isOver())
   t.is(slow.text(), '')
+})
+
+test('a client that disconnects aborts each of its pipelined requests, whenever its signal is first read', async t => {
+  const exchanges: Exchange[] = []
+  const server = await serving(t, {}, (request, response) => {
+    exchanges.push(new Exchange(request, response, '127.0.0.1'))
+  })
+  const { socket } = await line(server)
+  socket.write('GET / HTTP/1.1\r\nhost: x\r\n\r\n'.repeat(3))
+  await comesTrue(() => exchanges.length === 3)
+  const early = exchanges.slice(0, 2).map(({ signal }) => signal)
+  t.deepEqual(
+    early.map(({ aborted }) => aborted),
+    [false, false],
+  )
+  socket.destroy()
+  await comesTrue(() => early.every(({ aborted }) => aborted))
+  t.true(exchanges[2]!.signal.aborted)
 })

@@ -176,7 +176,10 @@ export async function pointInTimeHost(
       if (running) await stop()
       await db('databases')
         .where({ id })
-        .update({ generation: copyOf.generation, retired_generation: database.generation })
+        .update({
+          ...{ generation: copyOf.generation, retired_generation: database.generation },
+          retired_until: db.raw(`now() + interval '1 minute'`),
+        })
       if (running) await start()
     },
 

@@ -498,7 +498,7 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
     failuresInARow: 3,
     changesRetainedMinutes: 10,
     snapshotLooks: { atOnce: 100, withoutPlanSeconds: 21_600 },
-    owedPurges: { afterSeconds: 15, atOnce: 100 },
+    owedPurges: { afterSeconds: 15, againSeconds: 600, atOnce: 100 },
     databaseSnapshotRules: { daysAfterPlan: 30, maxRetrySeconds: 21_600, warnDays: 3 },
   },
   'seal.ts': { firstKeyId: 1 },

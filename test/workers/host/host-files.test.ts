@@ -6,7 +6,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import test, { type ExecutionContext } from 'ava'
 import { VolumeLost } from '../../../activities/volumes/port.ts'
 import type { AppRow } from '../../../db/apps/apps.ts'
-import { owePurge, payOverdue, readCacheVersion } from '../../../db/apps/cache-versions.ts'
+import { listOverdue, owePurge, payOverdue, readCacheVersion } from '../../../db/apps/cache-versions.ts'
 import { maxFileBytes } from '../../../policy/apps/file-content.ts'
 import { newAppId } from '../../../policy/ids.ts'
 import { hostReadKey } from '../../../policy/keys.ts'
@@ -104,11 +104,22 @@ test.serial(
     const later = (seconds: number) =>
       db('owed_purges').update({ due_at: db.raw('due_at - make_interval(secs => ?)', [seconds]) })
     await later(10)
-    await payOverdue(db)
-    t.is(await purges(), 2, 'until 15 s have passed its host may still do it')
+    t.deepEqual(await listOverdue(db), [], 'until 15 s have passed its host may still do it')
     await later(15 - 10)
-    await Promise.all([payOverdue(db), payOverdue(db)])
-    t.deepEqual([await purges(), await owed()], [3, []])
+    t.deepEqual(await listOverdue(db), [app.id])
+    const other = await db.transaction()
+    await other('apps').where({ id: app.id }).forUpdate().first('id')
+    await payOverdue(db, app.id)
+    t.is(await purges(), 2, 'it waits for no lock')
+    await other.rollback()
+    await Promise.all([payOverdue(db, app.id), payOverdue(db, app.id)])
+    t.is(await purges(), 3)
+    t.log('the host may have been suspended before its change')
+    await later(590)
+    t.deepEqual(await listOverdue(db), [])
+    await later(600 - 590)
+    await payOverdue(db, app.id)
+    t.deepEqual([await purges(), await owed()], [4, []])
   },
 )
 

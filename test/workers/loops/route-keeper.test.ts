@@ -95,21 +95,26 @@ test.serial('a purge gives the route another version, and nothing else', async t
   ])
 })
 
-test.serial('the keeper does the purges that are owed', async t => {
-  const { db, app } = await runningApp(4015)
-  const owed = await owePurge(db, app.id)
-  await db('owed_purges')
-    .where({ id: owed!.id })
-    .update({ due_at: new Date(0) })
-  const stop = new AbortController()
-  const { url: databaseUrl } = await database
-  const tables = { db, edge: fakeEdge(), appsDomain, machine, ...alone, databaseUrl, log: pino({ level: 'silent' }) }
-  const kept = keepRoutes(tables, stop.signal)
-  await comesTrue(async () => (await readCacheVersion(db, app.id)) > 0)
-  stop.abort()
-  await kept
-  t.is(await readCacheVersion(db, app.id), 1)
-})
+test.serial(
+  'the keeper does the purges that are owed, and one that fails delays neither others nor routes',
+  async t => {
+    const { db, app } = await runningApp(4015)
+    const { app: stuck, host } = await runningApp(4016)
+    await db.raw(`alter table apps add constraint stuck check (id <> '${stuck.id}' or cache_version < 1) not valid`)
+    for (const { id } of [stuck, app]) await owePurge(db, id)
+    await db('owed_purges').update({ due_at: new Date(0) })
+    const stop = new AbortController()
+    const { url: databaseUrl } = await database
+    const tables = { db, edge: fakeEdge(), appsDomain, machine, ...alone, databaseUrl, log: pino({ level: 'silent' }) }
+    const kept = keepRoutes(tables, stop.signal)
+    await comesTrue(async () => (await readCacheVersion(db, app.id)) > 0)
+    await comesTrue(async () => (await portOf(tables.edge, host)) === 4016)
+    stop.abort()
+    await kept
+    await db.raw('alter table apps drop constraint stuck')
+    t.is(await readCacheVersion(db, app.id), 1)
+  },
+)
 
 test.serial('a purge while a release is switched takes effect, and leaves the switched route', async t => {
   const { db, app, host } = await runningApp(4012)

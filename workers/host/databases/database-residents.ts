@@ -4,7 +4,6 @@ import type { Db } from '../../../db/database.ts'
 import { isVolumeOfDrill } from '../../../db/databases/database-drills.ts'
 import { isDatabaseInUse } from '../../../db/databases/database-lookups.ts'
 import * as databases from '../../../db/databases/databases.ts'
-import { hasWaitingFiles } from '../../../db/databases/point-in-time/copies.ts'
 import * as operations from '../../../db/operations/operations.ts'
 import { engines } from '../../../policy/databases/engines.ts'
 import type { Residents } from '../watch/residents.ts'
@@ -37,8 +36,6 @@ export function databaseResidents(db: Db, hostId: string): Residents<databases.H
       const row = await databases.loadDatabase(db, id)
       if (!row) return (await operations.wasRemoved(db, id, 'database')) ? 'gone' : 'unknown'
       if (isInUse || isKept(row, generation)) return 'known'
-      if (generation === row.retired_generation && (await hasWaitingFiles(db, { databaseId: id, generation })))
-        return 'known'
       // What it has elsewhere may be all that is left of it, except copies that were made to try a snapshot.
       if (row.host_id !== hostId)
         return (await isVolumeOfDrill(db, { databaseId: id, generation, hostId })) ? 'gone' : 'known'

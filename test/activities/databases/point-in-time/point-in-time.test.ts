@@ -1,7 +1,8 @@
 import { readdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import test, { type ExecutionContext } from 'ava'
-import { findWalSegment, hasWaitingFiles, newestWalNumber } from '../../../../db/databases/point-in-time/copies.ts'
+import { loadDatabase } from '../../../../db/databases/databases.ts'
+import { findWalSegment, newestWalNumber } from '../../../../db/databases/point-in-time/copies.ts'
 import { pointInTimeRules, walFileName, walFileOf } from '../../../../policy/databases/point-in-time.ts'
 import { pointInTimeHost } from '../../../kit/databases/point-in-time-host.ts'
 import { testDatabase } from '../../../kit/servers/database.ts'
@@ -147,16 +148,33 @@ test.serial(
     await t.throwsAsync(part.beforeRestore(await host.facts(), signal), {
       message: /this restore gives up their volume: The object store is away/,
     })
-    t.true(await hasWaitingFiles(host.db, former))
+    const soon = new Date(Date.now() + 50 * 60_000)
+    const until = async () => (await loadDatabase(host.db, host.id))!.retired_until
+    t.true((await until())! > soon, 'its host retains it meanwhile')
     away = false
     await part.beforeRestore(await host.facts(), signal)
     t.deepEqual(waiting(), [])
     t.truthy(await findWalSegment(host.db, { ...former, ...file }))
-    t.false(await hasWaitingFiles(host.db, former))
 
+    const { faults, path } = host.volumes
+    host.volumes.faults = async ids => new Map(ids.map(id => [id, 'not mounted']))
+    await t.throwsAsync(part.beforeRestore(await host.facts(), signal), { message: /It is not mounted/ })
+    host.volumes.faults = faults
+    for (const [code, passes] of [
+      ['EMFILE', false],
+      ['EIO', true],
+    ] as const) {
+      host.volumes.path = id => {
+        if (id === `${host.id}-1`) throw Object.assign(new Error(code), { code })
+        return path(id)
+      }
+      const trying = part.beforeRestore(await host.facts(), signal)
+      if (passes) await t.notThrowsAsync(trying, 'a disk that has failed prevents no restore')
+      else await t.throwsAsync(trying, { message: new RegExp(code) })
+    }
+    host.volumes.path = path
     away = true
     await host.volumes.remove(`${host.id}-1`)
-    await part.beforeRestore(await host.facts(), signal)
-    t.pass('what is lost keeps nobody from a restore')
+    await t.notThrowsAsync(part.beforeRestore(await host.facts(), signal), 'nor does one that is lost')
   },
 )

@@ -1,7 +1,7 @@
 import test from 'ava'
 import { labels } from '../../../../activities/containers/port.ts'
 import { databaseJobRole, databaseVolume } from '../../../../activities/databases/names.ts'
-import { recordCopyState } from '../../../../db/databases/point-in-time/copies.ts'
+import { retainWhileWaiting } from '../../../../db/databases/point-in-time/copies.ts'
 import { newAppId, newId } from '../../../../policy/ids.ts'
 import { comesTrue } from '../../../kit/comes-true.ts'
 import { rows } from '../../../kit/rows/rows.ts'
@@ -141,7 +141,7 @@ test('generations of a database that no longer serve are removed, unless an oper
   t.deepEqual(await Promise.all([one.volume, serving, reserved].map(runs)), [undefined, true, undefined])
 })
 
-test('the generation before a restore stays as long as its row says, or its changes wait to be stored', async t => {
+test('the generation before a restore stays as long as its row says, which is longer while its changes cannot be stored', async t => {
   const { known, bring, look, volumes, db } = await host()
   const one = await known()
   const serving = await bring(one.id, 2)
@@ -153,11 +153,10 @@ test('the generation before a restore stays as long as its row says, or its chan
   await look()
   t.deepEqual(await volumes.list(), [one.volume, serving])
   await db('databases').where({ id: one.id }).update({ retired_until: before })
-  const copies = { databaseId: one.id, generation: 1 }
-  await recordCopyState(db, copies, { waiting: 2, failure: 'The object store is away.', copied: false })
+  await retainWhileWaiting(db, { databaseId: one.id, generation: 1 })
   await look()
-  t.deepEqual(await volumes.list(), [one.volume, serving], 'it has changes that are stored nowhere else')
-  await recordCopyState(db, copies, { waiting: 0, failure: null, copied: true })
+  t.deepEqual(await volumes.list(), [one.volume, serving], 'it has changes that could not be stored')
+  await db('databases').where({ id: one.id }).update({ retired_until: before })
   await look()
   t.deepEqual(await volumes.list(), [serving])
 })
