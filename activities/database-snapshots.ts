@@ -212,8 +212,8 @@ export function databaseSnapshotActivities(host: DatabaseSnapshotOptions) {
     },
 
     /**
-     * Makes a volume with the contents of a snapshot, or of a moment, beside the one that serves. Rejects with SNAPSHOT_CORRUPT when those of
-     * a snapshot differ.
+     * Makes a volume with the contents of a snapshot, or of a moment, next to the one that serves. Rejects with SNAPSHOT_CORRUPT when those
+     * of a snapshot differ.
      */
     async prepareRestore(input: DatabaseStepInput): Promise<void> {
       const step = await begin('prepareRestore', input)
@@ -222,7 +222,7 @@ export function databaseSnapshotActivities(host: DatabaseSnapshotOptions) {
       return slots.holding(slot, cancellationSignal(), signal => restore(step, signal))
     },
 
-    /** Removes what a restore that has failed left beside the volume that serves. */
+    /** Removes what a restore that has failed left next to the volume that serves. */
     async discardRestore(input: DatabaseStepInput): Promise<void> {
       const step = await begin('discardRestore', input)
       const database = step.database()
@@ -232,7 +232,7 @@ export function databaseSnapshotActivities(host: DatabaseSnapshotOptions) {
       }
     },
 
-    /** Restores a snapshot beside everything that serves, compares the contents, and removes them again. */
+    /** Restores a snapshot alongside everything that serves, compares the contents, and removes them again. */
     async drillSnapshot(input: DatabaseStepInput): Promise<DrillResult> {
       const step = await begin('drillSnapshot', input)
       const slot = { hostId, operationId: input.operationId }

@@ -10,8 +10,9 @@ import { appA, generatedRequests, linesOf } from '../test/kit/analytics/log-line
 import { quantile, verdict } from './kit/sides.ts'
 
 /**
- * Analytics beside the engine alone, in CPU seconds of one process, in turn: lines of the log taken in, compared with `insert from read_json` of the
- * same slices into a plain table; and the 14 breakdowns of one application, compared with one hand-written query for each on the same file.
+ * Analytics and the engine alone, in CPU seconds of one process, in turn: lines of the log taken in, compared with `insert from read_json`
+ * of the same slices into a plain table; and the 14 breakdowns of one application, compared with one hand-written query for each on the
+ * same file.
  */
 const rounds = Number(process.argv[2] ?? 3)
 const rows = Number(process.argv[3] ?? 1_000_000)

@@ -5,7 +5,7 @@ import { seedApp, seedHost } from './kit/seeds.ts'
 import { inTurn, quantile, verdict, withSides } from './kit/sides.ts'
 
 /**
- * Authenticated GET /v2/apps/{appId} at 50 connections, beside a bare Koa + pg server that does the same authentication and
+ * Authenticated GET /v2/apps/{appId} at 50 connections, compared with a bare Koa + pg server that does the same authentication and
  * limit work as one statement each. In turn, in one run, on one machine and one Postgres. Goal: 70 % of the bare server.
  */
 const rounds = Number(process.argv[2] ?? 3)

@@ -5,7 +5,7 @@ import { type BenchKeys, seedKeys } from './kit/keys.ts'
 import { inTurn, quantile, verdict, withSides } from './kit/sides.ts'
 
 /**
- * Credentials under load, beside a bare Koa + pg server that does the same work as one statement each (`bare-api.ts`): requests
+ * Credentials under load, compared with a bare Koa + pg server that does the same work as one statement each (`bare-api.ts`): requests
  * spread over many accounts, and one valid key while 200 connections insist on keys of no account. In turn, in one run.
  */
 const rounds = Number(process.argv[2] ?? 3)

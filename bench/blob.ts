@@ -7,7 +7,7 @@ import { downloadsPerSecond, drain, type FileServer, send, uploadsPerSecond } fr
 import { inTurn, quantile, verdict, withSides } from './kit/sides.ts'
 
 /**
- * Uploads and downloads of 4 KiB at 16 connections and of 64 MiB one by one, beside a bare Node server that writes and syncs the
+ * Uploads and downloads of 4 KiB at 16 connections and of 64 MiB one by one, compared with a bare Node server that writes and syncs the
  * file with one row per upload and one look-up per download; the first 1,000 of 1,000,000 objects; memory at 8 chunked uploads of 6
  * parts of 32 MB, before the rest. In turn, in one run, on one Postgres that syncs. Goals: 60 % of the bare server's small operations, 80 % of its
  * MB/s, a list in 30 ms, 64 MB of growth.

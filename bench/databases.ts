@@ -7,9 +7,9 @@ import { type MeasureName, measureNames, measures } from './databases/measures.t
 import { startPlatform } from './kit/platform.ts'
 
 /**
- * Databases beside raw calls to the engines, with the same images, limits, settings and durability, in alternating order in one run. The
- * floor of a creation unpacks a data folder that was prepared, syncs it, starts the engine with certificates that exist, sets the password and
- * logs in once: no request, no rows, no lane, no certificate, no volume and no network are in it. MongoDB is its stand-in.
+ * Databases compared with raw calls to the engines, with the same images, limits, settings and durability, in alternating order in one run.
+ * The floor of a creation unpacks a data folder that was prepared, syncs it, starts the engine with certificates that exist, sets the
+ * password and logs in once: no request, no rows, no lane, no certificate, no volume and no network are in it. MongoDB is its stand-in.
  */
 const usage = `npx tsx bench/databases.ts [options]
   --engines postgres,mysql   default: ${engineNames.join(',')}

@@ -8,9 +8,9 @@ import { startPlatform } from './kit/platform.ts'
 import { inTurn, quantile, verdict } from './kit/sides.ts'
 
 /**
- * From a request until the right text is answered over the proxy, beside the floor: the same program in a container made with bare engine
- * calls. Each row in turn with the floor, in one run, on one machine; a host that has deployed before. The rows with dependencies need a
- * registry of packages.
+ * From a request until the right text is answered over the proxy, compared with the floor: the same program in a container made with bare
+ * engine calls. Each row in turn with the floor, in one run, on one machine; a host that has deployed before. The rows with dependencies
+ * need a registry of packages.
  */
 const allRows = 'upload,answer,commit,manifest,first,code,lock,many,restart,together'
 const usage = `npx tsx bench/deploy.ts [options]
@@ -38,7 +38,7 @@ interface Row {
   measure: (app: BenchApp | undefined) => Promise<number>
   /** The application stays for the next measurement. */
   keeps?: true
-  /** Beside which the row is measured; a deploy by default, null = beside nothing. */
+  /** What the row is compared with; a deploy by default, null = nothing. */
   floor?: ((network: string) => Promise<number>) | null
 }
 

@@ -11,7 +11,7 @@ import { startProxy } from '../test/kit/servers/proxy.ts'
 import { inTurn, quantile, verdict } from './kit/sides.ts'
 
 /**
- * Hits of the cache beside a bare nginx with `proxy_cache`, and requests by a custom name of three members beside the route of one. In
+ * Hits of the cache compared with a bare nginx with `proxy_cache`, and requests by a custom name of three members with the route of one. In
  * turn, in one run; CPU of nginx's worker for each request. Goals: hits at least 75 % of the bare ones, a name at least 75 % of a route.
  */
 const rounds = Number(process.argv[2] ?? 5)

@@ -12,8 +12,8 @@ import { medians, type Row, tableOf, verdictOf } from './kit/s3-table.ts'
 import { inTurn, type Sides, withSides } from './kit/sides.ts'
 
 /**
- * The S3 gateway beside other S3 servers of one machine, each as it is by default, with one client in a process of its own: PUT and GET
- * of 4 KiB and of 64 MiB, pages of 1,000 keys, DeleteObjects of 1,000, an upload of 1 GiB in parts, memory. In turn, in one run, on one
+ * The S3 gateway compared with other S3 servers of one machine, each as it is by default, with one client in a process of its own: PUT and
+ * GET of 4 KiB and of 64 MiB, pages of 1,000 keys, DeleteObjects of 1,000, an upload of 1 GiB in parts, memory. In turn, in one run, on one
  * disk. Goal: in every line at least as good as the best rival. `--small` is for a look: less of everything, one round.
  */
 const { values: given, positionals } = parseArgs({
@@ -129,7 +129,7 @@ async function startClient(): Promise<Perform> {
   const { child } = await startProgram('./s3-client.ts', [])
   children.push(child)
   const ended = once(child, 'exit').then(() => Promise.reject(new ClientEnded()))
-  ended.catch(() => {}) // told to whoever waits for figures
+  ended.catch(() => {}) // reported to the caller that waits for figures
   // A run that is interrupted is cleaned up as one that fails.
   for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => child.kill())
   return async (bucket, task) => {

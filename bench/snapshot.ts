@@ -11,8 +11,8 @@ import { inTurn, quantile, verdict } from './kit/sides.ts'
 import { growTree } from './kit/snapshot-tree.ts'
 
 /**
- * A snapshot beside `zip -qr` of the same tree, on the same disk, in turn. Every good snapshot is read back, so that this counts; it
- * is told apart too. Goal: at most 1.3 times the time of zip, and no process of ours over 150 MB.
+ * A snapshot compared with `zip -qr` of the same tree, on the same disk, in turn. Every good snapshot is read back, so that this counts; it
+ * is also printed on its own. Goal: at most 1.3 times the time of zip, and none of our processes over 150 MB.
  */
 const gigabytes = Number(process.argv[2] ?? 2)
 const files = Number(process.argv[3] ?? 50_000)

@@ -9,7 +9,7 @@ import { seedApp, seedHost } from './kit/seeds.ts'
 import { inTurn, quantile, verdict, withSides } from './kit/sides.ts'
 
 /**
- * A push until its 200, at 50 per second and as a burst of 500 at once, which must be answered within 10 s, beside a bare
+ * A push until its 200, at 50 per second and as a burst of 500 at once, which must be answered within 10 s, compared with a bare
  * Koa + pg server that verifies the same push and inserts the same three rows in one transaction. In turn, in one run, on one
  * Postgres. Goal: p99 at most 3 times the bare server's.
  */

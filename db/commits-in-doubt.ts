@@ -63,7 +63,7 @@ async function pollUntil<T>(
   }
 }
 
-/** After a promotion or a crash the same number may be another transaction: the status of ours is unknown. */
+/** After a promotion or a crash the same number may be another transaction: the status of this one is unknown. */
 async function statusOf(db: Knex, xid: string, timeline: string): Promise<string | null> {
   await endIdle(db, `backend_xid = ?::xid8::xid and ${timelineNow} = ?`, [xid, timeline])
   const { rows } = await db.raw(`select pg_xact_status(?::xid8) as status where ${timelineNow} = ?`, [xid, timeline])

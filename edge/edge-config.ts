@@ -51,7 +51,7 @@ function httpLines(options: EdgeConfigOptions): string[] {
   ]
 }
 
-/** The tables of the proxy, beside the routes. */
+/** The tables of the proxy, in addition to the routes. */
 export const tables = ['names', 'certificates', 'settings', 'pages', 'answers'] as const
 
 /** The file of a table of the proxy, by its name. */

@@ -137,7 +137,7 @@ export function controlServer(settings: EdgeSettings): string[] {
   ])
 }
 
-/** Other statuses that this proxy may answer with; without a page of ours it would send its own, which names it. */
+/** Other statuses that this proxy may answer with; without one of our pages it would send its own, which names it. */
 const ownRefusals = '401 403 408 411 412 415 416 421 500 507'
 
 /**

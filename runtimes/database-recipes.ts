@@ -61,7 +61,7 @@ const redisRecipe = (version: string, suite: Recipe['suite']): Recipe => ({
 const packagesFolder = '/usr/lib/mongo-stand-in'
 const mongod = readFileSync(new URL('./mongo-stand-in/mongod.py', import.meta.url), 'utf8')
 
-/** Label of an image with a program of ours: which one, so that an image with an older one is recognized. */
+/** Label of an image with one of our programs: which one, so that an image with an older one is recognized. */
 export const programLabel = 'berth.program'
 
 /** Digest of our program in an image; null for an image without one. */

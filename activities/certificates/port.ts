@@ -47,7 +47,7 @@ export interface OrderRequest {
   replaces?: string
 }
 
-/** What a renewal is told by the authority; `again` = when to ask for it again. */
+/** When the authority suggests a renewal; `again` = when to ask for it again. */
 export interface Renewal {
   window: RenewalWindow
   again: Date

@@ -7,7 +7,7 @@ export interface Route {
   subnet: string
 }
 
-/** Bridges of the engine's own networks, of ours, and of other engines. Those of operators (`br0`, `vmbr0`) carry the machine's own network. */
+/** Bridges of the engine's own networks, Berth's, and other engines'. Those of operators (`br0`, `vmbr0`) carry the machine's own network. */
 const containerBridge = /^(docker\w+|br-[0-9a-f]{12}|podman\d+|cni\S*|b[tb][0-9a-z]{13}|berth\S*)$/
 
 /** The routes of this machine but the default one; none where the kernel does not list them. */

@@ -14,7 +14,7 @@ export interface EngineJob {
   run(command: string[]): Promise<void>
 }
 
-/** What a database contains: how it leaves an engine and comes back. One adapter each, beside that of the engine. */
+/** What a database contains: how it leaves an engine and comes back. One adapter each, next to that of the engine. */
 export interface DatabaseContents {
   /**
    * Writes all that is the customer's into the folder of the job, as one consistent moment: data, definitions, users with their rights, but

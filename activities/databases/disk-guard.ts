@@ -44,7 +44,7 @@ export function databaseDiskGuard({ db, volumes, hosted }: DiskGuardOptions) {
       if (!space) return database
       const isShort = needsBallastToStart(space)
       const readOnly = database.readOnly || isShort || diskVerdict(space, false) === 'end writes'
-      // Before the ballast is gone: what was started with it must not go on to write.
+      // Before the ballast is removed: what was started with it must not go on to write.
       if (readOnly) await recordWritesEnded(db, database.id)
       if (isShort) await dropBallast(rootOf(database))
       else await layBallast(rootOf(database))

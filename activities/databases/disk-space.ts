@@ -5,7 +5,7 @@ import { codeOf, diskFull } from '../../lib/folders/disk-names.ts'
 import { syncFolder } from '../../lib/folders/sync-folder.ts'
 import { type DiskSpace, diskGuard, hasRoomForBallast } from '../../policy/databases/disk-guard.ts'
 
-/** Beside the folders of the engine, which can neither write nor remove it. */
+/** Next to the folders of the engine, which can neither write nor remove it. */
 const ballastFile = 'ballast'
 
 /**

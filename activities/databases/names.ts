@@ -1,4 +1,4 @@
-/** Names of what belongs to one database on its host. The generation is that of its volume: a restore makes a new one beside the old. */
+/** Names of what belongs to one database on its host. The generation is that of its volume: a restore makes one next to the old one. */
 export interface DatabaseName {
   id: string
   generation: number

@@ -3,7 +3,7 @@ import type { Volumes } from '../volumes/port.ts'
 import { databaseVolume } from './names.ts'
 import { readSetting, writeSettings } from './settings-folder.ts'
 
-/** Beside the folders of the engine, which cannot reach it. */
+/** Next to the folders of the engine, which cannot reach it. */
 const file = 'password-generation'
 
 /** In the place of a number: the engine may have either password. */

@@ -43,7 +43,7 @@ export interface CopyUse {
   isKept: boolean
 }
 
-/** Exists once the data folder is complete. Beside the folders of the engine, which cannot reach it. */
+/** Exists once the data folder is complete. Next to the folders of the engine, which cannot reach it. */
 const marker = 'initialised'
 
 /**

@@ -6,7 +6,7 @@ import { interruptedDelayMs, orderDelayMs } from '../../policy/domains/times.ts'
 import { chainFacts, chainTrouble } from '../certificates/chain.ts'
 import { AuthorityError } from '../certificates/port.ts'
 
-/** The order of this step is gone: the next look decides. */
+/** The order of this step is missing: the next look decides. */
 export class OrderStopped extends Error {}
 
 /** Of this platform: the authority has refused nothing. */

@@ -36,7 +36,7 @@ function readChain(pem: string): X509Certificate[] | null {
       block => new X509Certificate(block),
     )
   } catch {
-    return null // refused by the caller in words of ours
+    return null // the caller refuses it with our own message
   }
 }
 

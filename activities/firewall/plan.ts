@@ -1,7 +1,7 @@
 /** The desired state of one of our chains. */
 export interface WantedChain {
   name: string
-  /** The kernel's chain that jumps to it before anything else; null = another chain of ours does. */
+  /** The kernel's chain that jumps to it before anything else; null = another of our chains does. */
   parent: string | null
   /** It gets what comes to our bridges from elsewhere; default: what comes from them. */
   inward?: boolean

@@ -25,7 +25,7 @@ interface Entry {
   readers: number
 }
 
-/** For whom work is done. Work for one that is gone ends. */
+/** For whom work is done. Work for one that has left ends. */
 export interface Asker {
   /** Has the same share of slots as any other. */
   subject: string

@@ -68,7 +68,7 @@ export async function accessOf(
 const reauthenticateAfterMs = 1000
 
 /**
- * To be called once the body has arrived: if that took long, a caller whose credential or right is gone by then is refused as if the
+ * To be called once the body has arrived: if that took long, a caller whose credential or right has ended by then is refused as if the
  * request had come only now. Throws what the admission throws.
  */
 export async function reauthenticate(

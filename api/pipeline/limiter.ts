@@ -25,7 +25,7 @@ function refusalOf(counters: readonly Counter[], standings: readonly CounterStat
   return worst
 }
 
-/** Of two refusals the one that the caller is told: a budget first, then the longer wait. */
+/** Of two refusals the one that the caller gets: a budget first, then the longer wait. */
 function outranks(one: Refusal, other: Refusal): boolean {
   const [isBudget, otherIsBudget] = [one, other].map(({ counter }) => counter.code === 'RATE_LIMIT')
   return isBudget === otherIsBudget ? one.waitMs > other.waitMs : isBudget!

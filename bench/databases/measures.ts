@@ -19,7 +19,7 @@ export interface Scene {
 export const measureNames = ['creation', 'rotation', 'query', 'snapshot', 'restore'] as const
 export type MeasureName = (typeof measureNames)[number]
 
-/** A creation beside the same steps by raw calls, from a prepared data folder; what it costs to make that folder stands beside it. */
+/** A creation compared with the same steps by raw calls, from a prepared data folder; what it costs to make that folder is printed too. */
 async function creation({ name, rounds, berth, floor }: Scene): Promise<Measured[]> {
   const { floor: raw, berth: own } = await inTurn(rounds, {
     floor: async () => {
@@ -126,7 +126,7 @@ async function query({ name, rounds, berth }: Scene): Promise<Measured[]> {
   }
 }
 
-/** A snapshot beside the engine's own tool on the same contents in another container. */
+/** A snapshot compared with the engine's own tool on the same contents in another container. */
 async function snapshot({ name, rounds, megabytes, berth, floor }: Scene): Promise<Measured[]> {
   const database = await berth.create(name)
   const { engine, remove } = await floor.create()
@@ -156,7 +156,7 @@ async function snapshot({ name, rounds, megabytes, berth, floor }: Scene): Promi
   }
 }
 
-/** From the end of a customer's connection in a restore to the first login, beside one stop and one start. */
+/** From the end of a customer's connection in a restore to the first login, compared with one stop and one start. */
 async function restore({ name, rounds, megabytes, berth, floor }: Scene): Promise<Measured[]> {
   const database = await berth.create(name)
   const { engine, remove } = await floor.create()

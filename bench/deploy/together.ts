@@ -21,9 +21,9 @@ const plan = 'standard-4'
 const quietMs = 15_000
 
 /**
- * Applications of many accounts that are all changed at once, each with an install step, beside the same changes in pairs, one for each
- * build slot. During both an application of another account is restarted again and again, beside restarts of a bare container, and the
- * memory of our processes is sampled.
+ * Applications of many accounts that are all changed at once, each with an install step, compared with the same changes in pairs, one for
+ * each build slot. During both an application of another account is restarted again and again, alongside restarts of a bare container, and
+ * the memory of our processes is sampled.
  */
 export async function together(
   platform: BenchPlatform,

@@ -124,7 +124,7 @@ function statOf(pid: number): Stat | undefined {
   try {
     const [, command, rest] = /^\d+ \((.*)\) (.*)$/s.exec(readFileSync(`/proc/${pid}/stat`, 'utf8'))!
     const fields = rest!.split(' ')
-    // Those that it has waited for are told with it: sessions of Postgres come and go.
+    // With the time of those that it has waited for: sessions of Postgres come and go.
     const spent = fields.slice(11, 15).reduce((sum, ticks) => sum + Number(ticks), 0)
     return { command: command!, parent: Number(fields[1]), seconds: spent / 100 }
   } catch {

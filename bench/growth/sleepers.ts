@@ -56,7 +56,7 @@ function allowControllers(folder: string): void {
   writeFileSync(`${folder}/cgroup.subtree_control`, '+cpu +memory +io')
 }
 
-/** Whether all groups of the folder are gone; one whose process still ends cannot be removed yet. */
+/** Whether all groups of the folder are removed; one whose process still ends cannot be removed yet. */
 function removed(folder: string): boolean {
   try {
     if (!existsSync(folder)) return true

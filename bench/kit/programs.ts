@@ -5,11 +5,11 @@ import { unusedPort } from '../../cli/installation/ports.ts'
 
 export interface Started<T> {
   child: ChildProcess
-  /** The first that it told. */
+  /** The first that it reported. */
   reported: T
 }
 
-/** A program of this repository as a process of its own, sent a message, once it has told something. Rejects when it ends before that. */
+/** A program of this repository as a process of its own, sent a message, once it has reported. Rejects when it ends before that. */
 export async function startProgram<T = unknown>(
   file: string,
   args: readonly string[],

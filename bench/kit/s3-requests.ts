@@ -14,7 +14,7 @@ export interface Bucket {
 export interface Sent {
   query?: Record<string, string>
   body?: Buffer | string
-  /** Drops the body of the answer, of which only its length is told. */
+  /** Drops the body of the answer, of which only its length is returned. */
   drop?: boolean
 }
 

@@ -114,7 +114,7 @@ const listens = (port: number): Promise<boolean> =>
     () => false,
   )
 
-/** Not a dependency of ours: the Go tools fetch and compile it. */
+/** Not a dependency of Berth: the Go tools fetch and compile it. */
 async function built({ name, version, goModule }: Rival): Promise<string> {
   const folder = join(cacheFolder(), 'bench', `${name}-${version}`)
   const file = join(folder, name)

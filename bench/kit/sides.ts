@@ -18,7 +18,7 @@ export interface Sides {
   berth(
     settings?: Record<string, string>,
   ): Promise<{ child: ChildProcess; url: string; blobUrl: string; publicUrl: string }>
-  /** Any other program of the bench; resolves to what it told first. */
+  /** Any other program of the bench; resolves to what it reported first. */
   program<T>(file: string, args: readonly string[]): Promise<T>
 }
 
@@ -90,5 +90,5 @@ export function quantile(values: readonly number[], share: number): number {
   return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? Number.NaN
 }
 
-/** What is printed beside a figure that has a goal. */
+/** What is printed next to a figure that has a goal. */
 export const verdict = (goal: string, met: boolean): string => `goal: ${goal}, ${met ? 'met' : 'MISSED'}`

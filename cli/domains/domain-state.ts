@@ -1,7 +1,7 @@
 import type { ListedDomain } from '../../db/domains/domain-lists.ts'
 import { domainTimes } from '../../policy/domains/times.ts'
 
-/** `waiting`: for its first proof. `unproved`: served, but its records are gone. `failing`: its certificate could not be had or renewed. */
+/** `waiting`: for its first proof. `unproved`: served without its records. `failing`: its certificate could not be had or renewed. */
 type DomainStateName = 'waiting' | 'unproved' | 'failing' | 'expired' | 'secured' | 'http'
 
 export interface DomainState {
@@ -14,7 +14,7 @@ const lapseMs = domainTimes.looks.at(-1)!.untilMs
 export const day = (date: Date): string => date.toISOString().slice(0, 10)
 export const minute = (date: Date): string => `${date.toISOString().slice(0, 16).replace('T', ' ')}Z`
 
-/** What a state depends on beside the name: the time, and whether the platform serves https (EDGE_TLS). */
+/** What a state depends on in addition to the name: the time, and whether the platform serves https (EDGE_TLS). */
 export interface Standing {
   now: Date
   secured: boolean

@@ -10,7 +10,7 @@ interface Message {
   summary?: string
 }
 
-/** What a start is told on the command line, besides where it runs. */
+/** What a start gets on the command line, besides where it runs. */
 export interface UpFlags {
   adopt?: boolean
   ai?: boolean

@@ -94,7 +94,7 @@ export async function openInstallation(
 export const otherModel =
   'The toy model was not started: AI_UPSTREAM_URL names another one. To try the toy, remove that setting.'
 
-/** What the AI gateway is told of the toy model: where it is and what it is called. */
+/** The settings of the AI gateway for the toy model: its address and its name. */
 function toyModelSettings({ TOY_MODEL_PORT: port }: Ports): Record<string, string> {
   return { AI_UPSTREAM_URL: `http://127.0.0.1:${port}/v1`, AI_UPSTREAM_MODEL: toyModelName }
 }

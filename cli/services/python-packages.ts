@@ -84,7 +84,7 @@ async function suitablePython(minorVersion: number): Promise<string | null> {
 }
 
 const ownNames = ['PATH', 'HOME', 'TMPDIR', 'XDG_CACHE_HOME', 'XDG_CONFIG_HOME', 'REQUESTS_CA_BUNDLE']
-/** The variables by which pip is told where packages are. */
+/** The variables that set where pip finds packages. */
 const pipNames = ['CERT', 'CONFIG_FILE', 'DEFAULT_TIMEOUT', 'EXTRA_INDEX_URL', 'FIND_LINKS', 'INDEX_URL', 'NO_INDEX']
 const environment = () => ({
   ...systemEnvironment,

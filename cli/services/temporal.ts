@@ -104,7 +104,7 @@ export async function externalTemporalAnswers(
   })
 }
 
-/** Status codes of gRPC, which the client declares in a package that is not a dependency of ours. */
+/** Status codes of gRPC, which the client declares in a package that is not a dependency of Berth. */
 const status = { NOT_FOUND: 5, PERMISSION_DENIED: 7, UNAUTHENTICATED: 16 }
 
 /** Resolves if the server serves this namespace, else rejects. */

@@ -112,7 +112,7 @@ export async function findDeletedDatabase(db: Db, start: string): Promise<string
   return row?.target_id
 }
 
-/** The same of one database; undefined when it is gone. */
+/** The same of one database; undefined when it is missing. */
 export async function findOperatedDatabase(db: Db, id: string): Promise<OperatedDatabase | undefined> {
   return (await listOperatedDatabases(db, { id, limit: 1 }))[0]
 }

@@ -2,7 +2,7 @@ import { retentionTimes } from '../../policy/retention.ts'
 import type { Db } from '../database.ts'
 import { addToInput } from '../operations/database-inputs.ts'
 
-/** Numbers of volumes that an operation uses beside the one that serves. */
+/** Numbers of volumes that an operation uses alongside the one that serves. */
 interface ReservedVolumes {
   dump: number
   copy: number

@@ -85,7 +85,7 @@ export interface CertificateRequestParts {
   csr: Buffer
 }
 
-/** The key and request of an order, made once: repeating the last step sends the same. Null when the order is gone. */
+/** The key and request of an order, made once: repeating the last step sends the same. Null when the order is missing. */
 export async function ensureRequest(
   db: Db,
   keys: SealKeys,
@@ -110,7 +110,7 @@ export interface IssuedChain {
   renewAt: Date
 }
 
-/** Makes an order the current certificate of its name, in place of the one before. False when the order is gone. */
+/** Makes an order the current certificate of its name, in place of the one before. False when the order is missing. */
 export async function storeCertificate(db: Db, id: string, issued: IssuedChain): Promise<boolean> {
   return transaction(db, async trx => {
     const order: CertificateRow | undefined = await trx('certificates')
@@ -154,7 +154,7 @@ export interface OrderFailure {
   order: Pick<CertificateRow, 'id' | 'order_url'> | null
 }
 
-/** Records why an order did not go on, unless it or its name is gone meanwhile, or a later attempt has opened it. */
+/** Records why an order did not go on, unless it or its name was deleted meanwhile, or a later attempt has opened it. */
 export async function recordOrderFailure(
   db: Db,
   domain: DomainClaim,

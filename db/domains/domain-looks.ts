@@ -20,8 +20,8 @@ export interface DomainLook {
 
 /**
  * Records a look at a name, and what follows from it: a first proof, the loss of one, and the end of a name that nobody has proved in time.
- * Null: the name is gone, also when somebody has claimed it since `looked` was read, whose records were not looked for. The platform's own
- * names need no proof.
+ * Null: the name was removed, also when somebody has claimed it since `looked` was read, whose records were not looked for. The platform's
+ * own names need no proof.
  */
 export async function recordLook(
   db: Db,
@@ -44,7 +44,7 @@ export async function recordLook(
       ...{ txt_seen, cname_seen, looked_at: now, looks: row.looks + 1 },
       points: look.points ?? row.points,
       delegated: look.delegated ?? row.delegated,
-      // Why an order waits is told until it is tried again.
+      // Why an order waits stays recorded until it is tried again.
       ...(row.orders_failed === 0 &&
         row.order_at <= now && { code: look.problem?.code ?? null, message: look.problem?.message ?? null }),
       ...(isSeen ? await seen(trx, row, now) : row.proved_at ? await unseen(trx, row, now) : {}),

@@ -4,7 +4,7 @@ import { X509Certificate } from 'node:crypto'
 export const certificateTerms = {
   /** Days for which the certificates of a database are valid; the most that common clients accept. */
   days: 397,
-  /** Share of its life after which a certificate is replaced, and after which owners get the next authority beside the present one. */
+  /** Share of its life after which a certificate is replaced, and after which owners get the next authority alongside the present one. */
   renewShare: 2 / 3,
   /** An authority issues until so many days before its end; from then on the next one does, which owners have had for years. */
   handoverDays: 30,

@@ -41,7 +41,7 @@ export function diskVerdict(space: DiskSpace, isReadOnly: boolean): DiskVerdict 
   return share < diskWarnings.writableAgain ? 'admit writes' : 'keep'
 }
 
-/** Whether a ballast may be made beside what is there: never so that it fills the disk. */
+/** Whether a ballast may be made next to what is there: never so that it fills the disk. */
 export const hasRoomForBallast = ({ freeBytes, ballastBytes }: DiskSpace): boolean =>
   ballastBytes < diskGuard.ballastBytes && freeBytes >= 2 * diskGuard.ballastBytes
 

@@ -1,6 +1,6 @@
 /** Bounds of calls to a certificate authority, and of what it sends. */
 export const authorityRules = {
-  /** One request; and a call of ours, which is a few of them. */
+  /** One request; and one of our calls, which is a few of them. */
   requestMs: 15_000,
   callMs: 60_000,
   answerBytes: 1_048_576,

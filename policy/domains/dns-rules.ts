@@ -10,7 +10,7 @@ export const dnsRules = {
   /** Of these, those of one account: silent name servers of its domains delay nobody else. And how long a question waits for its turn. */
   perAsker: 4,
   waitMs: 10_000,
-  /** An answer with more records is no answer, and longer records are none of ours. */
+  /** An answer with more records is no answer, and longer records are not Berth's. */
   maxRecords: 100,
   maxRecordCharacters: 4096,
   /** CNAME records that are followed from a name. */

@@ -5,11 +5,11 @@ import { type Environment, integer, list, required } from '../environment.ts'
 export interface AcmeSettings {
   /** Whoever sets it agrees to the terms of the authority. */
   directoryUrl: string
-  /** Told to the authority as contact. */
+  /** Sent to the authority as contact. */
   email: string | null
   /** The account with the operator that the ACME account is bound to, where an authority requires one. */
   externalAccount: { keyId: string; hmacKey: string } | null
-  /** PEM, or the path of a file that holds it: authorities that sign the directory's own certificate, beside those of the system. */
+  /** PEM, or the path of a file that holds it: authorities that sign the directory's own certificate, in addition to the system's. */
   caBundle: string | null
 }
 

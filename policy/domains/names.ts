@@ -10,7 +10,7 @@ const nameLimits = { labelCharacters: 63, nameCharacters: 253, minLabels: 2 } as
 
 /** More than any name has before it is encoded; longer texts are not converted at all. */
 const maxTypedCharacters = 1024
-/** The longest record beside a name has to fit too. */
+/** The longest record below a name has to fit too. */
 const maxCharacters = nameLimits.nameCharacters - challengePrefix.length
 
 /** Special-use names, with all below them. `test` is not among them: nobody can own such a name, and a closed network may use it. */

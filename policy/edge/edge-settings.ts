@@ -20,7 +20,7 @@ export interface EdgeSettings extends EdgeTlsSettings {
   connectionsPerAddress: number
   /** Max open requests of one application at the proxy. */
   connectionsPerApp: number
-  /** Proxies in front of ours whose X-Forwarded-For and -Proto are trusted (addresses or networks). */
+  /** Proxies in front of Berth's whose X-Forwarded-For and -Proto are trusted (addresses or networks). */
   trustedProxies: string[]
   /** Max request body that is passed to an application. */
   appBodyMb: number

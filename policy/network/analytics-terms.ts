@@ -52,7 +52,7 @@ export const rememberedAnswers = {
 /** Seconds after which a caller that was refused may try again. */
 export const busyRetrySeconds = 5
 
-/** What stands for a value that is missing, or is not told. */
+/** What stands for a value that is missing, or is not reported. */
 export const stands = {
   unknown: 'Unknown',
   noCountry: 'XX',

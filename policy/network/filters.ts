@@ -5,7 +5,7 @@ import { protocols, stands } from './analytics-terms.ts'
 
 const INVALID = 'INVALID_FILTER'
 
-/** What is stored in lower case, except where a word of ours stands for a value that is missing. */
+/** What is stored in lower case, except where one of our words stands for a value that is missing. */
 const lower =
   (...words: readonly string[]) =>
   (value?: string) =>

@@ -10,7 +10,7 @@ export interface Digest {
 export interface ArchiveLink {
   url: string
   digest: Digest
-  /** Of the metadata that lies beside it, at the same address with `.metadata`. */
+  /** Of the metadata that lies next to it, at the same address with `.metadata`. */
   metadata: Digest | null
 }
 

@@ -15,7 +15,7 @@ export interface FirewallWatchOptions {
 
 /**
  * Checks, repairs and reports this host's rules in every round, until the signal aborts: other programs flush rules, or reload their
- * own ahead of ours.
+ * own ahead of Berth's.
  */
 export async function watchFirewall(options: FirewallWatchOptions, signal: AbortSignal): Promise<void> {
   const { firewall, everySeconds = roundSeconds.firewall } = options

@@ -66,7 +66,7 @@ export interface HostParts {
   packageCacheMb: number
   /** Bytes that are free where images are made and stored. */
   freeBytes(): Promise<number>
-  /** Folder of prepared data folders of databases, beside that of images. */
+  /** Folder of prepared data folders of databases, next to that of images. */
   templateCache: string
   /** Which protections are on, or the reason why not, for the summary of `berth up` and `berth doctor`. */
   protections: Record<string, string>

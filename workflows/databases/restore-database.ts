@@ -7,8 +7,8 @@ import { type DatabaseHost, records, stepOf } from './database-steps.ts'
 import { inSnapshotSlot } from './snapshot-slot.ts'
 
 /**
- * A snapshot becomes the contents of the database: loaded and compared beside the engine that serves, then put in its place by one stop and
- * one start at the same address. The volume before stays for a while (`berth databases undo`). A restore that fails changes nothing.
+ * A snapshot becomes the contents of the database: loaded and compared alongside the engine that serves, then put in its place by one stop
+ * and one start at the same address. The volume before stays for a while (`berth databases undo`). A restore that fails changes nothing.
  */
 export async function restoreDatabase(
   operation: DatabaseOperation,

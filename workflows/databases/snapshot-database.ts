@@ -23,8 +23,8 @@ export async function snapshotDatabase(operation: DatabaseOperation, host: Datab
 const snapshotEnded = 'The snapshot was ended, because the database was started, stopped, resized or deleted meanwhile.'
 
 /**
- * The newest snapshot is restored beside everything that serves, and compared: evidence that it can be, or why not. One that is cancelled
- * shows nothing.
+ * The newest snapshot is restored alongside everything that serves, and compared: evidence that it can be, or why not. One that is
+ * cancelled shows nothing.
  */
 export async function drillDatabase(operation: DatabaseOperation, host: DatabaseHost): Promise<void> {
   const step = stepOf(operation)

@@ -10,7 +10,7 @@ import { authorityRules } from '../../../policy/domains/authority-rules.ts'
 import { AuthorityError } from '../port.ts'
 import { type ProblemDocument, problemOf, retryAfterMs } from './problems.ts'
 
-/** One call of ours and the requests that the library sends for it. */
+/** One of our calls and the requests that the library sends for it. */
 interface Call {
   agent: Agent
   host: string

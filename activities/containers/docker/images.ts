@@ -34,7 +34,7 @@ interface Bringing {
 export function containerImages(docker: Docker, makeRootfs: MakeRootfs, pulls = imagePulls) {
   const slots = new FairSlots({ atOnce: pulls.atOnce })
   const inProgress = new Map<string, Bringing>()
-  /** An image with an older version of a program of ours does not count. */
+  /** An image with an older version of one of our programs does not count. */
   async function present(image: string): Promise<boolean> {
     const found = await call(() => docker.getImage(image).inspect()).catch(unless(404))
     const program = ownProgram(image)

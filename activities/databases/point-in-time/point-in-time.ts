@@ -156,7 +156,7 @@ export function pointInTime(options: PointInTimeOptions) {
     },
 
     /**
-     * Makes the volume of `copyOf` with the contents that the database had at a moment, beside the one that serves. `folder` is empty, and
+     * Makes the volume of `copyOf` with the contents that the database had at a moment, next to the one that serves. `folder` is empty, and
      * written by the engine. Rejects with SNAPSHOT_NOT_FOUND when that moment cannot be restored.
      */
     async prepare(database: Facts, copyOf: Facts, to: Date, folder: string, signal: AbortSignal): Promise<void> {

@@ -10,7 +10,7 @@ export const recoveryNames = {
   wal: 'wal',
   /** Has the name of the WAL file that the engine waits for. */
   wanted: 'wanted',
-  /** Beside a WAL file that does not exist. */
+  /** Ends the name of a marker: this WAL file does not exist. */
   missing: '.missing',
 } as const
 
@@ -33,7 +33,7 @@ export interface BackupStart {
   firstFile: number
 }
 
-/** What an engine can do that is restored to any second. One adapter each, beside that of the engine. */
+/** What an engine can do that is restored to any second. One adapter each, next to that of the engine. */
 export interface PointInTimeEngine {
   /**
    * Reads a base backup as a tar archive, piece by piece; `take` may keep the engine waiting. It is complete once this resolves, and the WAL

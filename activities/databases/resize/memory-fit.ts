@@ -62,7 +62,7 @@ function demandFit({ usedBytes, limitBytes }: UsedMemory, ramMb: number): void {
 export const hasLessMemory = (step: DatabaseStep): boolean =>
   step.ramMbBefore !== null && step.database().ramMb < step.ramMbBefore
 
-/** What its caller is told when an engine ended, or did not serve in time, with less memory than before. */
+/** The error that its caller gets when an engine ended, or did not serve in time, with less memory than before. */
 export function tooLittleMemory(step: DatabaseStep, error: unknown): unknown {
   if (!(error instanceof ApplicationFailure) || error.type !== 'ACTION_FAILED') return error
   return refusal('INVALID_MEMORY', `It does not serve with ${step.database().ramMb} MB of memory: ${error.message}`)

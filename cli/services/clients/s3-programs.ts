@@ -17,7 +17,7 @@ export interface S3Programs {
 
 /**
  * boto3, the AWS CLI and s3cmd with everything that they import, so that every machine has the same. Since 1.36 and 1.37 the first two
- * send checksums in trailers unless they are told not to.
+ * send checksums in trailers unless they are configured not to.
  */
 const python: PythonPackages = {
   name: 's3-programs',

@@ -37,7 +37,7 @@ export interface DatabaseDisksOptions {
 /** Looks at the disks of the databases that run: writes end where one is nearly full, and are admitted again once it has room. */
 export class DatabaseDisks {
   readonly #options: DatabaseDisksOptions
-  /** The run of an engine that refuses writes, by database: a new run of it is told again. */
+  /** The run of an engine that was set to refuse writes, by database: a new run has to be set again. */
   readonly #told = new Map<string, string>()
   /** Engines that did not answer in the last round although their disk is full. */
   readonly #mute = new Set<string>()

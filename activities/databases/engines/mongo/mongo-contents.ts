@@ -47,7 +47,7 @@ export const mongoContents: DatabaseContents = {
 }
 
 /**
- * Reads as one moment. Transactions of MongoDB end after a minute; its snapshots are kept for five, or as long as it is told. The
+ * Reads as one moment. Transactions of MongoDB end after a minute; its snapshots are kept for five, or as long as is configured. The
  * stand-in has both, but snapshots in name only.
  */
 async function reading<T>(

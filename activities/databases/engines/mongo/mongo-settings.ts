@@ -3,7 +3,7 @@ import { engines } from '../../../../policy/databases/engines.ts'
 import { certificateFiles, type DatabaseSecrets, type DatabaseTraits, places } from '../../port.ts'
 
 const settingsFile = 'mongod.conf'
-/** What members of a replica set have in common. The one of ours is alone, but MongoDB asks for it. */
+/** What members of a replica set have in common. Ours has only one, but MongoDB requires it. */
 const keyFile = 'mongod.key'
 const dataFolder = `${places.data}/db`
 

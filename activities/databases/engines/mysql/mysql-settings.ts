@@ -63,7 +63,7 @@ function options(traits: DatabaseTraits): Record<string, string | number> {
     // Nothing reads it: there is no replica, and snapshots are dumps. It would double every write.
     skip_log_bin: 'ON',
 
-    // Only accounts of ours may write then; customers cannot give themselves that right.
+    // Only our accounts may write then; customers cannot give themselves that right.
     read_only: readOnly ? 'ON' : 'OFF',
 
     open_files_limit: openFilesFor(memoryMb),

@@ -117,7 +117,7 @@ export async function asPlatform<T>(
   })
 }
 
-/** One connection without retries. The driver sends nothing by itself, so that every answer belongs to a command of ours. */
+/** One connection without retries. The driver sends nothing by itself, so that every answer belongs to one of our commands. */
 async function conversation<T>(
   to: RedisOptions,
   call: Omit<EngineCall, 'engine'>,

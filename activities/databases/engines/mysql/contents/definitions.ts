@@ -26,7 +26,7 @@ export interface Program {
   timeZone?: string
   /** Of triggers only: when it fires among those of the same table, time and change, from 1. */
   place?: number
-  /** The event ends at some time, and may be gone or disabled later. */
+  /** The event ends at some time, and may be dropped or disabled later. */
   ends?: 'and is dropped' | 'and is kept'
 }
 

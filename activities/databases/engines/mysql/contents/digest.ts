@@ -99,7 +99,7 @@ async function sumsOf(session: MysqlSession, database: string, table: string, co
 const lasting = (statement: Buffer): string =>
   statement.toString('latin1').replace(/^(\) ENGINE=\w+) AUTO_INCREMENT=\d+/m, '$1')
 
-/** What is told to whom writes a dump, in an order in which it can be made again. */
+/** What the writer of a dump gets, in an order in which it can be made again. */
 export interface MysqlVisitor {
   database(name: string, statement: string): void
   table(table: Table): Promise<void>
