@@ -102,7 +102,7 @@ function rowsOf(apps: BenchApps) {
       measure: () => upload(lockedManifest(newText()))(),
     },
     code: {
-      title: 'POST commit, code only, beside dependencies',
+      title: 'POST commit, code only, next to dependencies',
       goal: 500,
       before: () => apps.deploy(lockedManifest('code'), newText()),
       measure: commit(() => lockedManifest('code')),

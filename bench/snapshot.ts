@@ -32,7 +32,7 @@ const facts = { appId: 'bench', name: 'bench', createdAt: '', variablesVersion: 
 
 async function zip(): Promise<void> {
   const [code] = await once(spawn('zip', ['-qr', archive, '.'], { cwd: tree, stdio: 'inherit' }), 'close')
-  if (code !== 0) throw new Error('zip is needed beside it, and failed or is not there.')
+  if (code !== 0) throw new Error('zip is needed as well, and failed or is not installed.')
 }
 
 async function snapshot(): Promise<void> {

@@ -84,7 +84,7 @@ function remedies({ domain, records, workflow }: DomainStory, standing: Standing
     lines.push('Its owner sets one of the records below again, or another account can take it over.')
   if (domain.message) lines.push(oneLine(`${domain.code}: ${domain.message}`))
   if (state === 'failing' || state === 'expired')
-    lines.push(`After the cause is gone: berth domains retry ${domain.hostname}`)
+    lines.push(`Once the cause is fixed: berth domains retry ${domain.hostname}`)
   if (workflow.status !== 'RUNNING')
     lines.push('Its workflow does not run. The worker wakes it; see: berth ps, berth logs worker')
   return lines

@@ -29,7 +29,7 @@ export function domainStateOf(domain: ListedDomain, { now, secured }: Standing):
   }
   const unproved: DomainState | null = unproved_since && {
     state: 'unproved',
-    words: `its DNS records are gone since ${day(unproved_since)}; served on`,
+    words: `its DNS records are missing since ${day(unproved_since)}; served on`,
   }
   // What is missing for https, or an old certificate, is no trouble of a platform without it.
   if (!secured) return unproved ?? { state: 'http', words: 'http, EDGE_TLS is off' }

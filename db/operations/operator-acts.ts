@@ -108,7 +108,7 @@ export async function retryOperation(trx: Db, retry: Retry): Promise<{ operation
   const targets = trx(targetTables[old.target_type as operations.OperationTarget['type']]).where({ id: old.target_id })
   if (!(await targets.whereNot('desired_state', 'deleted').forUpdate().first('id')))
     throw new ActRefused(
-      old.target_type === 'app' ? 'Its application is gone. Upload it again.' : 'Its database is deleted.',
+      old.target_type === 'app' ? 'Its application was deleted. Upload it again.' : 'Its database was deleted.',
     )
   if (retry.clean && (repeatable.includes(old.kind) || old.kind === 'restore'))
     throw new ActRefused(`A ${old.kind} installs nothing; try it again without --clean.`)

@@ -255,7 +255,7 @@ test.serial('a failed push is retried with the same commit, once, and after a ne
   t.truthy(await retry(deploy.operationId, true))
   await operations.enqueueDeletion(db, { targetId: app.id, kind: 'delete', ownerId: app.owner_id, actor: app.owner_id })
   await operations.endQueuedOperations(db, { type: 'app', id: app.id })
-  await refused(t, retry(made!.operationId), /application is gone/)
+  await refused(t, retry(made!.operationId), /application was deleted/)
 })
 
 test.serial('a retry with --clean installs anew, and so does a retry of one that did', async t => {

@@ -91,7 +91,7 @@ test.serial('why a certificate is missing is said, with the next try and the rem
   t.regex(stdout, /refused\.shop\.dev .*no certificate: No valid A records; next try /)
   const explained = (await run('domains', 'explain', hostname)).stdout
   t.regex(explained, /dns: No valid A records/)
-  t.regex(explained, /After the cause is gone: berth domains retry refused\.shop\.dev/)
+  t.regex(explained, /Once the cause is fixed: berth domains retry refused\.shop\.dev/)
 
   const retried = await run('domains', 'retry', hostname)
   t.regex(retried.stdout, /refused\.shop\.dev is looked at now/)

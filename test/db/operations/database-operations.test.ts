@@ -333,5 +333,5 @@ test.serial('operators see operations of databases with name and host, and retry
   await t.throwsAsync(act(retryOperation, rotate), { message: /cannot be tried again/ })
   await removeDatabase(db, id)
   await db('operations').where({ id: again.operationId }).update({ state: 'error' })
-  await t.throwsAsync(act(retryOperation, again.operationId), { message: 'Its database is deleted.' })
+  await t.throwsAsync(act(retryOperation, again.operationId), { message: 'Its database was deleted.' })
 })
