@@ -73,8 +73,8 @@ const notInConfig = new Set([
   'TEMPORAL_UI_URL',
 ])
 
-/** Settings that count only beside others. */
-const beside: Record<string, Record<string, string>> = {
+/** Settings that count only alongside others. */
+const alongside: Record<string, Record<string, string>> = {
   S3_STORE_BUCKET: withS3(),
   S3_STORE_REGION: withS3(),
   AI_UPSTREAM_MODEL: { AI_UPSTREAM_URL: 'http://127.0.0.1:8000/v1' },
@@ -84,7 +84,7 @@ test('every documented default is what the setting is without it, and another va
   const defaults = documentedDefaults()
   t.true(defaults.length >= 45, `${defaults.length}`)
   for (const [name, value] of defaults) {
-    const others = beside[name] ?? {}
+    const others = alongside[name] ?? {}
     const usual = configured(others)
     t.deepEqual(configured({ ...others, [name]: value }), usual, `${name} is not ${value}`)
     const wishes = [String(Number(value) + 1), 'on', 'off', 'runsc', 's3', 'another', '/another']

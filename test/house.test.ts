@@ -8,7 +8,7 @@ import { breachesOf, folderOf, fragmentsOf, roots, touchesTables } from './kit/h
 const lineCeiling = 250
 /** A folder with more gets folders of its own. */
 const fileCeiling = 22
-/** A file this short with one importer beside it is a part of that importer. */
+/** A file this short with one importer next to it is a part of that importer. */
 const fragmentLines = 25
 /** An endpoint, which the list of endpoints only names. */
 const notFragments = ['api/v2/service.ts > api/v2/endpoints.ts']
@@ -90,7 +90,7 @@ test('tables are read and written in db/ only', t => {
   )
 })
 
-/** Start processes of Berth itself, which read the settings; every other program is told which variables it gets. */
+/** Start processes of Berth itself, which read the settings; for every other program the variables are named. */
 const startOurOwn = ['cli/installation/detached.ts', 'cli/installation/platform.ts', 'cli/test.ts']
 
 test('our whole environment goes to processes of our own only', t => {

@@ -43,8 +43,8 @@ async function scene(hostId: string) {
 }
 
 test('a lane with a port of an earlier boot sends no request there', async t => {
-  const { db, switchRoute, port } = await scene('told')
-  await recordBoot(db, 'told', 'now')
+  const { db, switchRoute, port } = await scene('reported')
+  await recordBoot(db, 'reported', 'now')
   await switchRoute('before')
   t.is(await port(), 0)
   await switchRoute('now')

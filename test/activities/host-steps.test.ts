@@ -154,10 +154,10 @@ test.serial(
       boot.settle = async () => 'boot/2' // after the step has read the boot
       return inspect(name)
     }
-    const gone = { gone: true, exit: null, reason: 'The container engine was restarted and ended the program.' }
+    const restarted = { gone: true, exit: null, reason: 'The container engine was restarted and ended the program.' }
     const gate = (of: { bootId: string }) => step(({ passHealthGate }) => passHealthGate(release, of))
-    t.deepEqual(await gate(started), gone)
-    t.deepEqual(await gate(started), gone, 'its port may be another one’s')
+    t.deepEqual(await gate(started), restarted)
+    t.deepEqual(await gate(started), restarted, 'its port may be another one’s')
     t.false((await inspect(appContainerName(release)))?.running)
     const again = await start()
     t.is(again.bootId, 'boot/2')

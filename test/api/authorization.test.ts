@@ -295,7 +295,7 @@ interface Subject {
   memberId: string
 }
 
-/** What operations on workspaces are told; all others are asked without a body. */
+/** The bodies of operations on workspaces; all others are requested without one. */
 const bodies: Record<string, (subject: Subject) => object | Promise<object>> = {
   'workspaces.delete': ({ workspaceId }) => ({ workspaceId }),
   'workspaces.leave': ({ workspaceId }) => ({ workspaceId }),

@@ -137,7 +137,7 @@ test('no Postgres, and one that hangs: 503 within 3 s, and served again without 
     end()
     for (const { name, status, headers, text } of answers) {
       t.is(status, 503, `${mode}: ${name}: ${text}`)
-      // A git provider is told in words what to do.
+      // The answer to a git provider says in words what to do.
       if (name !== 'a push') t.truthy(headers.get('retry-after'), `${mode}: ${name}`)
     }
     const wrong = others.filter(({ status, headers }) => status !== 503 || !headers.has('retry-after'))

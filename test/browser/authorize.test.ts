@@ -62,7 +62,7 @@ test.serial('a person who denies it comes back too, and the same page says later
   t.deepEqual(visitor.complaints, [])
 })
 
-test.serial('an address without a code, or with a wrong one, is told apart from a signed-out tab', async t => {
+test.serial('an address without a code, or with a wrong one, is distinguished from a signed-out tab', async t => {
   const { session } = await api().makeUser()
   for (const query of ['', '?code=nonsense', `?code=${'0'.repeat(64)}`]) {
     const visitor = await browser().visit(`${api().url}/signin`)

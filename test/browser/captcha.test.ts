@@ -32,7 +32,7 @@ async function solve({ page }: Visitor): Promise<void> {
   const element = await page.waitForSelector('#captcha iframe')
   const frame = await element!.contentFrame()
   await (await frame.waitForSelector('button'))!.click()
-  await frame.waitForFunction('document.body.dataset.told')
+  await frame.waitForFunction('document.body.dataset.answered')
 }
 
 for (const name of ['turnstile', 'hcaptcha', 'recaptcha'] as const)
@@ -86,7 +86,7 @@ test.serial('a session that needs one is asked on the page that it came for', as
   t.deepEqual(visitor.complaints, [])
 })
 
-test.serial('a provider that is away is told, and nobody passes', async t => {
+test.serial('a provider that is away is reported, and nobody passes', async t => {
   provider.takeOver = (_, response) => {
     response.destroy()
     return true

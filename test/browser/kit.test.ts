@@ -20,7 +20,7 @@ test.serial('a visitor sees a page in their language, and knows nothing of anoth
   await (await browser().visit(url)).reads(/^en-US.* no cookie$/)
 })
 
-test.serial('complaints are told: of scripts, of policies, and of what is not on this machine', async t => {
+test.serial('complaints are reported: of scripts, of policies, and of what is not on this machine', async t => {
   const origin = await startOrigin((request, answer) => {
     if (request.url !== '/') return answer.writeHead(404).end()
     answer.setHeader('content-type', 'text/html')

@@ -32,7 +32,7 @@ test.serial('a person signs in with the code of the mail, without any cookie', a
   t.deepEqual(visitor.complaints, [])
 })
 
-test.serial('a wrong code is told, the right one still works, and another one can be asked for', async t => {
+test.serial('a wrong code is reported, the right one still works, and another one can be asked for', async t => {
   const email = await emailOf(await api().makeUser())
   const visitor = await visit()
   await submit(visitor, 'address', email)
@@ -77,7 +77,7 @@ test.serial('the page speaks the language of the visitor, and says so', async t 
   }
 })
 
-test.serial('a platform that does not answer is told, and the page can be tried again', async t => {
+test.serial('a platform that does not answer is reported, and the page can be tried again', async t => {
   const visitor = await visit()
   await visitor.page.setOfflineMode(true)
   await submit(visitor, 'address', 'nobody@example.org')
@@ -88,7 +88,7 @@ test.serial('a platform that does not answer is told, and the page can be tried 
   t.pass()
 })
 
-test.serial('what may have been done is told as that, and not as something to try again at once', async t => {
+test.serial('what may have been done is reported as that, and not as something to try again at once', async t => {
   const refused = JSON.stringify({ status: 'error', code: 'DATABASE_UNAVAILABLE', message: inDoubtMessage })
   for (const language of ['pt-BR', 'de-DE'] as const) {
     const visitor = await visit(language)

@@ -74,11 +74,11 @@ test.serial('berth ps lists the running processes by name', async t => {
     t.teardown(() => child.kill('SIGKILL'))
     return child
   }
-  const [worker, api, gone] = [sleeper(), sleeper(), sleeper()]
-  for (const [name, { pid }] of Object.entries({ worker, api, gone, dockerd: worker }))
+  const [worker, api, ended] = [sleeper(), sleeper(), sleeper()]
+  for (const [name, { pid }] of Object.entries({ worker, api, ended, dockerd: worker }))
     writeRecord(join(folder, 'run'), { name, pid: pid!, stopSignal: 'SIGTERM', graceSeconds: 1 })
-  gone.kill('SIGKILL')
-  await comesTrue(() => gone.signalCode !== null)
+  ended.kill('SIGKILL')
+  await comesTrue(() => ended.signalCode !== null)
   t.is((await command(folder, 'ps')).stdout, `api     ${api.pid}\nworker  ${worker.pid}\n`)
   t.deepEqual(JSON.parse((await command(folder, 'ps', '--json')).stdout), [
     { name: 'api', pid: api.pid },

@@ -45,7 +45,7 @@ const commands: Record<
   },
 }
 
-/** What an owner, and the rows, are told of commands for databases. */
+/** What commands for databases report to an owner, and store in the rows. */
 export function databaseLanesContract(test: SerialFn, name: string, subject: () => DatabaseLanesUnderTest): void {
   const create = (who: TestUser): Promise<Answer> => subject().api.as(who).post('/v2/databases', JSON.stringify(redis))
   const row = async (id: string) => (await loadDatabase(subject().api.db, id))!

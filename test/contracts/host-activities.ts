@@ -95,7 +95,7 @@ export function hostActivitiesContract(
       const given = { up: { claim_step: 9 }, back: { claim_step: 1 } }
       if (when !== 'late') {
         await operation.clone().update(given.up)
-        t.like(await it.failure(ask(it)), lost, 'the lane has gone on without it')
+        t.like(await it.failure(ask(it)), lost, 'the lane has continued without it')
         await operation.clone().update(given.back)
       }
       if (when === 'now') {

@@ -5,7 +5,7 @@ import { ownAddress } from '../../policy/apps/own-address.ts'
 import type { MakeScene } from './host-scene.ts'
 
 const isTime = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/
-const gone = { containerId: null, code: null, oom: false }
+const noExit = { containerId: null, code: null, oom: false }
 
 /** The part of the contract about containers. */
 export function hostContainersContract(test: SerialFn, name: string, scene: MakeScene): void {
@@ -76,7 +76,7 @@ export function hostContainersContract(test: SerialFn, name: string, scene: Make
     await ask(({ removeContainer }) => removeContainer(release))
     await ask(({ removeContainer }) => removeContainer(release))
     t.deepEqual((await standing()).containers, { 1: true })
-    t.like(await ask(({ stopApp }) => stopApp(release, { mustRun: false })), gone, 'of nothing there is no exit')
+    t.like(await ask(({ stopApp }) => stopApp(release, { mustRun: false })), noExit, 'of nothing there is no exit')
   })
 
   test(`${name}: a web application that does not answer does not pass, and keeps running until it is stopped`, async t => {
@@ -112,7 +112,7 @@ export function hostContainersContract(test: SerialFn, name: string, scene: Make
       const first = await ask(({ startRelease }) => startRelease(release))
       await ask(({ removeContainer }) => removeContainer(release))
       const unhealthy = await ask(({ passHealthGate }) => passHealthGate(release, first))
-      t.like(unhealthy, { gone: true, exit: gone })
+      t.like(unhealthy, { gone: true, exit: noExit })
       const second = await ask(({ startRelease }) => startRelease(release))
       t.is(await ask(({ passHealthGate }) => passHealthGate(release, second)), null)
       t.true((await standing()).containers[2])

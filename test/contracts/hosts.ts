@@ -145,7 +145,7 @@ export function hostsContract(test: TestFn, name: string, subject: () => HostsUn
     t.like(stream.readings().at(-1), ended)
     const late = listen(app)
     await comesTrue(() => late.readings().length > 0)
-    t.like(late.readings()[0], ended, 'who comes meanwhile is told how it stands')
+    t.like(late.readings()[0], ended, 'who comes meanwhile gets its state')
     late.leave()
     await late.ended
     await start()
@@ -180,9 +180,9 @@ export function hostsContract(test: TestFn, name: string, subject: () => HostsUn
     // The other way to leave: the loop ends, without the signal.
     for await (const _ of await subject().live(app, new AbortController().signal)) break
     await comesTrue(() => readers() === 0)
-    const gone = listen(app)
-    gone.leave()
-    await t.notThrowsAsync(gone.ended, 'also who left before anything came')
+    const left = listen(app)
+    left.leave()
+    await t.notThrowsAsync(left.ended, 'also who left before anything came')
     await comesTrue(() => readers() === 0)
   })
 
@@ -221,8 +221,8 @@ export function hostsContract(test: TestFn, name: string, subject: () => HostsUn
     const { hosts, live } = subject()
     const { app, start } = await subject().host()
     await start('words\n')
-    const lost = { ...app, lost_with: 'h-gone' }
-    const reported = { code: 'CLUSTER_UNAVAILABLE', message: lostWith('h-gone') }
+    const lost = { ...app, lost_with: 'h-lost' }
+    const reported = { code: 'CLUSTER_UNAVAILABLE', message: lostWith('h-lost') }
     t.is(await hosts.stats(lost), null)
     await t.throwsAsync(hosts.logs(lost, 1000), reported)
     await t.throwsAsync(live(lost, new AbortController().signal), reported)

@@ -174,7 +174,7 @@ test.serial('of two pushes to a branch the newer one wins, in either order of co
   const push = () => acceptPush(db, app.id, ownerId)
   const [older, newer] = [await push(), await push()]
   t.true(await pushes.confirm(db, app.id, newer.operationId))
-  t.true(await pushes.confirm(db, app.id, older.operationId), 'it is superseded, and told so')
+  t.true(await pushes.confirm(db, app.id, older.operationId), 'it is superseded, and reported as such')
   const reported = { state: 'error', code: 'DEPLOY_SUPERSEDED', superseded_by: newer.deploymentId }
   t.like(await db('deployments').where({ id: older.deploymentId }).first(), reported)
   t.is((await claimNextOperation(db, { type: 'app', id: app.id }))?.id, newer.operationId)

@@ -56,7 +56,7 @@ import { testDatabase } from '../kit/servers/database.ts'
 
 const database = testDatabase({ ownServer: true })
 
-/** Filled with so many, and told to be fifty times as many: a million operations and a million objects. */
+/** Filled with so many, with statistics of fifty times as many: a million operations and a million objects. */
 const sizes = { apps: 2500, operations: 20_000, objects: 20_000 }
 const times = 50
 
@@ -153,8 +153,8 @@ const hot: Record<string, Hot | Hot['run']> = {
   'a port changes hands': db => apps.clearPortOfOthers(db, appId, 20_008, '127.1.0.1'),
   'whether an application is of an earlier boot': db => ranInEarlierBoot(db, appId),
   'mails are taken': db => takeMails(db, 10, { firstWaitSeconds: 1, maxWaitSeconds: 2 } as never),
-  'ends of plans are told': db => queueEndNotices(db, plans, endNotices),
-  'ended plans are told': db => queueEndedNotices(db, plans),
+  'ends of plans are announced': db => queueEndNotices(db, plans, endNotices),
+  'ended plans are announced': db => queueEndedNotices(db, plans),
   'what ran on ended plans is stopped': db => queueSuspensions(db, plans, 300),
   'operations are listed': db => listOperations(db, { limit: 20 }),
   'operations that failed are listed': db => listOperations(db, { state: 'error', limit: 20 }),

@@ -54,7 +54,7 @@ test.serial('history is deleted by age: first archives, then logs, then deployme
     .where({ id: app.id })
     .update({ release: 1, next_release: newest + 1 })
   const ages = [200, 31, 8, 6]
-  const [gone, noLog, noArchive, whole] = await Promise.all(ages.map(days => deploy(2, days)))
+  const [deleted, noLog, noArchive, whole] = await Promise.all(ages.map(days => deploy(2, days)))
   const top = await deploy(newest, 200)
   t.deepEqual(await tidy(), [])
   const kept = await db('deployments').where({ app_id: app.id }).whereNotNull('segment_id').pluck('id')
@@ -65,8 +65,8 @@ test.serial('history is deleted by age: first archives, then logs, then deployme
   const logs = await db('deployment_logs').pluck('deployment_id')
   t.true([noArchive!, whole!, top].every(({ deployment }) => logs.includes(deployment)))
   t.false(logs.includes(noLog!.deployment))
-  t.is(await db('deployments').where({ id: gone!.deployment }).first(), undefined)
-  t.is(await db('operations').where({ id: gone!.operation }).first(), undefined)
+  t.is(await db('deployments').where({ id: deleted!.deployment }).first(), undefined)
+  t.is(await db('operations').where({ id: deleted!.operation }).first(), undefined)
   t.truthy(await db('operations').where({ id: noLog!.operation }).first())
 })
 

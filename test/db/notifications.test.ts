@@ -6,7 +6,7 @@ import { postgresLine } from '../kit/servers/postgres-line.ts'
 
 const database = testDatabase()
 
-test('a silent listening connection is replaced, and listeners are told to look again', async t => {
+test('a silent listening connection is replaced, and listeners are notified to look again', async t => {
   t.timeout(90_000)
   const { db, url } = await database
   const line = await postgresLine(url)
@@ -27,7 +27,7 @@ test('a silent listening connection is replaced, and listeners are told to look 
   line.silence()
   await db.raw(`select pg_notify('apps', 'lost on the way')`)
   await again
-  t.deepEqual(heard, [], 'it was not told, so it had to be told to look again')
+  t.deepEqual(heard, [], 'the notification was lost, so it had to look again')
   t.true(line.opened() > 1)
 
   const reported = once(notifications, 'notify', { signal: AbortSignal.timeout(60_000) })

@@ -27,7 +27,7 @@ async function scene() {
         ...change,
       }),
     ).then(
-      queued => (queued ? 'stored' : 'gone'),
+      queued => (queued ? 'stored' : 'missing'),
       error => (error instanceof ApiError ? error.code : String(error)),
     )
   const stored = async () => Number((await db('deployments').where({ app_id: app.id }).count('* as n'))[0]!.n)

@@ -77,7 +77,7 @@ const never: Record<string, Record<string, string | string[]>> = {
   'Vary: *': { 'cache-control': 'max-age=600', vary: '*' },
   'two Vary headers': { 'cache-control': 'max-age=600', vary: ['Accept', 'X-Kind'] },
   'Expires alone': { expires: 'Fri, 01 Jan 2100 00:00:00 GMT' },
-  'what the proxy is told to do': { 'x-accel-expires': '600' },
+  'an instruction to the proxy': { 'x-accel-expires': '600' },
 }
 test('what is not declared storable is never stored, also where it was before', async t => {
   const { get } = await app(t, 'never', (incoming, answer, count) => {

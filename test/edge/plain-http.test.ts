@@ -10,7 +10,7 @@ const [elsewhere] = Object.values(networkInterfaces())
   .filter(({ family, internal }) => family === 'IPv4' && !internal)
   .map(({ address }) => address)
 if (elsewhere === undefined)
-  throw new Error('This test needs an IPv4 address beside loopback, such as that of the engine.')
+  throw new Error('This test needs an IPv4 address in addition to loopback, such as that of the engine.')
 
 const cases: [title: string, settings: Record<string, string>, passes: boolean][] = [
   ['refused where something else ends TLS', { EDGE_TRUSTED_PROXIES: '192.0.2.9' }, false],

@@ -176,7 +176,7 @@ test('a body over the limit is refused with a page and does not reach the applic
 test('a request whose container ends as its route is held or removed gets 502, like any that is not answered', async t => {
   const changes = {
     held: (host: string) => proxy.edge.setRoute({ host, appId, address, port: 0 }),
-    gone: (host: string) => proxy.edge.removeRoute(host),
+    removed: (host: string) => proxy.edge.removeRoute(host),
   }
   for (const [label, change] of Object.entries(changes)) {
     const origin = await startOrigin(async ({ socket }) => {

@@ -220,5 +220,9 @@ test('the client’s address is taken from a proxy before ours only if that one 
   const headers = { 'x-forwarded-for': '6.6.6.6, 203.0.113.9', 'x-forwarded-proto': 'https' }
   t.is((await ask(trusting.port, 'a.localhost', { headers })).body, '203.0.113.9 https')
   const further = { ...headers, 'x-forwarded-for': '6.6.6.6, 203.0.113.9, 10.0.0.1' }
-  t.is((await ask(trusting.port, 'a.localhost', { headers: further })).body, '203.0.113.9 https', 'behind two of ours')
+  t.is(
+    (await ask(trusting.port, 'a.localhost', { headers: further })).body,
+    '203.0.113.9 https',
+    'behind two of our proxies',
+  )
 })

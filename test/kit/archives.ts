@@ -22,7 +22,7 @@ interface Unpacked {
   /** Every path that lies in the folder now. */
   paths: string[]
   /** What lies around the folder, which must be the folder alone. */
-  beside: string[]
+  around: string[]
 }
 
 /** Sends archives through the real thing, each from a file without a name and into a folder of its own, owned by `owner`. */
@@ -57,7 +57,7 @@ export async function archiveBench(): Promise<ArchiveBench> {
         folder,
         error,
         paths: (await readdir(folder, { recursive: true })).sort(),
-        beside: await readdir(around),
+        around: await readdir(around),
       }
     },
     close: () => rm(base, { recursive: true, force: true }),

@@ -115,7 +115,7 @@ test('10,000 parts of different sizes take well under a second', t => {
   for (const algorithm of crcs) {
     const digest = Buffer.alloc(algorithm === 'CRC64NVME' ? 8 : 4, 7)
     const parts = Array.from({ length: 10_000 }, (_, n) => ({ digest, size: 10 * GiB - n }))
-    // The time of this process: other tests run beside it.
+    // The time of this process: other tests run alongside it.
     const before = process.cpuUsage()
     const from = performance.now()
     combinedChecksum(algorithm, parts)

@@ -6,7 +6,7 @@ import type { Done, Target } from '../kit/noise/database-noise-program.ts'
 import { noiseProcess } from '../kit/noise/noise-process.ts'
 import { assertRatios, timesAlongside } from '../kit/noise/slowdown.ts'
 
-// How much slower a database becomes beside one of another account at all of its limits. That the limits are there is a test of every run
+// How much slower a database becomes alongside one of another account at all of its limits. That the limits are there is a test of every run
 // (test/workers/host/databases/database-bounds.test.ts).
 const settings = { DATABASE_ENGINES: 'postgres', DISK_MB_PER_256MB: '512', HOST_FIREWALL: 'auto' }
 const started = platformApart({}, { settings })
@@ -20,7 +20,7 @@ const maxRatios = [
   [0.95, 5],
 ] as const
 
-test('a database answers beside one of another account at its limits', async t => {
+test('a database answers alongside one of another account at its limits', async t => {
   t.timeout(1_800_000)
   const platform = await started
   async function rent() {

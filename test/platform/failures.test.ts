@@ -103,7 +103,7 @@ http.createServer((q, a) => { a.end('up'); if (q.url === '/eat') setTimeout(() =
   await platform.until(async () => (await platform.row(app.id))?.status === 'exited', 20, 'its end is recorded')
   const { body } = await platform.api.as(ana).get(`/v2/apps/${app.id}/status`)
   t.like(body.response, { status: 'exited', running: false, exit: { code: 137, oom: true } })
-  await platform.until(async () => (await platform.page(app.domain)).status === 404, 30, 'its route is gone')
+  await platform.until(async () => (await platform.page(app.domain)).status === 404, 30, 'its route is removed')
   t.is((await platform.row(app.id))?.desired_state, 'running')
   t.is((await platform.api.as(ana).post(`/v2/apps/${app.id}/start`)).status, 200)
   t.is((await platform.serves(app.domain, 'up', 30)).status, 200)

@@ -53,8 +53,8 @@ test.serial(
     t.deepEqual(await codeOf('start'), [409, 'CONTAINER_ALREADY_STARTED'])
     t.is((await post('stop')).status, 200)
     // A route that was being set at that moment is taken back a moment later.
-    const isGone = async () => (await platform.page(app.domain)).status === 404
-    await platform.until(isGone, 30, 'its address is gone with the answer')
+    const isClosed = async () => (await platform.page(app.domain)).status === 404
+    await platform.until(isClosed, 30, 'its address is closed with the answer')
     t.deepEqual(await codeOf('stop'), [409, 'CONTAINER_ALREADY_STOPPED'])
     t.like((await as.get(`/v2/apps/${app.id}/status`)).body.response, { status: 'exited', running: false })
     t.is((await as.get(`/v2/apps/${app.id}/logs`)).status, 200, 'its logs stay')
@@ -69,7 +69,7 @@ test.serial(
     t.is((await platform.upload(ana, nodeProgram('more'))).body.code, 'FEW_MEMORY')
     t.is((await as.delete(`/v2/apps/${app.id}`)).status, 200)
     t.is((await as.get(`/v2/apps/${app.id}`)).body.code, 'APP_NOT_FOUND')
-    await platform.until(isGone, 30, 'its address is gone')
+    await platform.until(isClosed, 30, 'its address is closed')
     await platform.until(async () => (await platform.remains()).networks.length === 0, 10, 'the network is removed')
     t.deepEqual(await platform.remains(), empty)
     t.deepEqual(await platform.base.proxy.edge.listRoutes(), [])
@@ -133,7 +133,7 @@ test.serial('a port that another application gets does not lead visitors there b
     stranger.listen(routeOf(had).port, routeOf(other).address)
     await once(stranger, 'listening')
   }
-  await platform.until(async () => (await platform.page(had.domain)).status === 404, 60, 'its route is gone')
+  await platform.until(async () => (await platform.page(had.domain)).status === 404, 60, 'its route is removed')
   over = true
   await asking
   t.deepEqual(

@@ -77,7 +77,7 @@ test.serial.before('four applications, of which an older copy of the database kn
   for (const entry of await begin(base.url, 'host', 'worker')) await entry.ready
   const deployed = async (user: TestUser, text: string) => platform.deploy(user, nodeProgram(text), { MEMORY: '512' })
   ana = await api.makeUser()
-  ;[kept] = await Promise.all([deployed(ana, 'kept'), deployed(await api.makeUser(), 'kept beside')])
+  ;[kept] = await Promise.all([deployed(ana, 'kept'), deployed(await api.makeUser(), 'kept alongside')])
   await copyRows(db, (await older).db)
   late = await Promise.all(['late', 'later'].map(async text => deployed(await api.makeUser(), text)))
   t.like(await platform.ended(await commit(api.url, 'what the older one forgets')), { state: 'success' })

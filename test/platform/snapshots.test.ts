@@ -117,8 +117,8 @@ test.serial('a restore brings back every byte of files and configuration, and re
     .update({ created_at: new Date(Date.now() - 31 * 86_400_000) })
   t.is(await sweepSnapshots(platform.db), 2)
   t.deepEqual(await platform.storedBodies(), [])
-  const gone = await fetch(again.url.replace(/^http:\/\/[^/]+/, platform.api.filesUrl))
-  t.deepEqual([gone.status, await gone.text()], [404, 'Not found\n'])
+  const deleted = await fetch(again.url.replace(/^http:\/\/[^/]+/, platform.api.filesUrl))
+  t.deepEqual([deleted.status, await deleted.text()], [404, 'Not found\n'])
 })
 
 test.serial(
@@ -186,7 +186,7 @@ test.serial('a snapshot that does not read back as it was written changes nothin
   t.is((await restore(wanted)).status, 404, 'whole, but not what was recorded')
   t.like((await as.get(`${path}/restore`)).body.response, { state: 'error', code: 'SNAPSHOT_CORRUPT' })
   await rm(await bodyOf(it, wanted.version_id))
-  t.is((await restore(wanted)).status, 404, 'gone')
+  t.is((await restore(wanted)).status, 404, 'missing')
   t.like((await as.get(`${path}/restore`)).body.response, { state: 'error', code: 'SNAPSHOT_CORRUPT' })
   t.is((await restore(other)).status, 200)
   t.is((await as.delete(`/v2/apps/${app.id}`)).status, 200)
@@ -203,7 +203,7 @@ test.serial(
     const wanted = await snapshot(it)
     await commit(it, nodeProgram('healthy again'), { MEMORY: '768', SUBDOMAIN: null })
     const settled = async () => '.replaced/2/index.js' in seen(files)
-    await platform.until(settled, 30, 'what the application wrote is kept beside the commit')
+    await platform.until(settled, 30, 'what the application wrote is retained alongside the commit')
     const before = seen(files)
     t.is((await restore(wanted)).status, 404)
     const reported = (await as.get(`${path}/restore`)).body.response

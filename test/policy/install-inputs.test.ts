@@ -10,7 +10,7 @@ const lockOf = (packages: Record<string, unknown>, changes: object = {}) =>
 
 const usual = { 'package.json': '{"dependencies":{"a":"^1.0.0"}}', 'package-lock.json': lockOf({}) }
 
-/** What npm needs beside manifest and lock file, in words; null = nothing. */
+/** What npm needs in addition to manifest and lock file, in words; null = nothing. */
 const reasonOf = (files: Record<string, string | null>, language: Language = 'javascript') => {
   const result = inputs(language, files)
   return 'because' in result ? result.because : null

@@ -82,9 +82,9 @@ test('a package that something else requires, or that is excluded on another mac
   t.is(missingIn({ ...whole, 'node_modules/alone': optional }), missing('alone'))
   const failed = { ...wasm, 'node_modules/native-wasm32': { ...wasm['node_modules/native-wasm32'], cpu: ['x64'] } }
   t.truthy(missingIn({ ...whole, ...failed }), 'a download that broke off')
-  const beside = { ...optional, dependencies: { runtime: '1' } }
-  const both = { ...image, optionalDependencies: { 'native-wasm32': '1', beside: '1' } }
-  t.is(missingIn({ ...whole, 'node_modules/image': both, 'node_modules/beside': beside }), missing('runtime'))
+  const alongside = { ...optional, dependencies: { runtime: '1' } }
+  const both = { ...image, optionalDependencies: { 'native-wasm32': '1', alongside: '1' } }
+  t.is(missingIn({ ...whole, 'node_modules/image': both, 'node_modules/alongside': alongside }), missing('runtime'))
   const optionally = {
     '': { optionalDependencies: { wrapper: '1' } },
     'node_modules/wrapper': { ...optional, optionalDependencies: { mac: '1' } },

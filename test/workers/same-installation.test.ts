@@ -92,7 +92,7 @@ test('a folder with applications is adopted by a database that knows some, and r
 })
 
 /** An object store, another one of the same kind, and one more way to the first. */
-async function storesAreTold(t: ExecutionContext, open: (name: string) => Promise<ObjectStore>) {
+async function storesAreDistinguished(t: ExecutionContext, open: (name: string) => Promise<ObjectStore>) {
   const { db } = await another
   await confirmFolder(db, newFolder(), 'another')
   await db('settings').update({ value: db.raw(`value || '{"store": false}'`) })
@@ -110,13 +110,13 @@ async function storesAreTold(t: ExecutionContext, open: (name: string) => Promis
 
 test.serial('an object store is distinguished from others: folders', async t => {
   const folder = newFolder()
-  await storesAreTold(t, name => filesystemStore(join(folder, name)))
+  await storesAreDistinguished(t, name => filesystemStore(join(folder, name)))
 })
 
 test.serial('an object store is distinguished from others: S3', async t => {
   const { config, close } = await startS3()
   t.teardown(close)
-  await storesAreTold(t, name => s3Store({ ...config, bucket: name }, root))
+  await storesAreDistinguished(t, name => s3Store({ ...config, bucket: name }, root))
 })
 
 test('an intended move makes folder, hosts and object store the database’s', async t => {

@@ -31,7 +31,7 @@ interface Behaviour {
   /** The release whose program ends right after its start. */
   unhealthy?: number
   /** Number of containers of the new release that vanish before they answer: they are removed, or their engine ends them. */
-  gone?: { times: number; by: 'removal' | 'engine' }
+  vanish?: { times: number; by: 'removal' | 'engine' }
   /** The program of every later release answers as soon as it is started. */
   answersAtOnce?: boolean
   /** A running version cannot be started again: its image is missing. */
@@ -74,8 +74,8 @@ class Plan {
 
   /** What ends the container of the current check; null = nothing. */
   ends(): 'removal' | 'engine' | null {
-    const { gone } = this.behaviour
-    return gone && gone.times-- > 0 ? gone.by : null
+    const { vanish } = this.behaviour
+    return vanish && vanish.times-- > 0 ? vanish.by : null
   }
 
   trouble(release: number, step: StepName): Trouble | null {

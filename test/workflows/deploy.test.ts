@@ -83,7 +83,7 @@ test('a web application that fails its gate: the files are put back, the old ver
 test('a container that is removed during its gate is created again and serves from its new port; a third one fails the deploy', async t => {
   const { running, push, steps, behave, edge, db, client } = await kit
   const app = await running()
-  behave(app, { gone: { times: 2, by: 'removal' } })
+  behave(app, { vanish: { times: 2, by: 'removal' } })
   t.like(await (await push(app)).end(), { state: 'success', code: null })
   const third = portOf(app.id, 2, 2)
   const starts = Array.from({ length: 3 }, () => ['startRelease 2', 'passHealthGate 2']).flat()
@@ -92,7 +92,7 @@ test('a container that is removed during its gate is created again and serves fr
   t.is((await edge.listRoutes()).find(route => route.appId === app.id)?.port, third)
 
   const other = await running()
-  behave(other, { gone: { times: 3, by: 'removal' } })
+  behave(other, { vanish: { times: 3, by: 'removal' } })
   t.like(await (await push(other)).end(), { state: 'error', code: 'HEALTH_CHECK_FAILED' })
   t.deepEqual((await steps(other, 11)).slice(2), [
     ...starts,
@@ -106,7 +106,7 @@ test('a container that is removed during its gate is created again and serves fr
 test('an engine that restarts during a gate: the new version is started again, and serves from its new port', async t => {
   const { running, push, steps, behave, edge, db } = await kit
   const app = await running()
-  behave(app, { gone: { times: 1, by: 'engine' } })
+  behave(app, { vanish: { times: 1, by: 'engine' } })
   t.like(await (await push(app)).end(), { state: 'success', code: null })
   const twice = ['startRelease 2', 'passHealthGate 2', 'startRelease 2', 'passHealthGate 2']
   t.deepEqual((await steps(app, 6)).slice(2, 6), twice)
@@ -329,7 +329,7 @@ test('a failed deploy whose host is lost waits for it to put the files back, and
   for (const until = Date.now() + 60_000; (await tries()) < 5 && Date.now() < until; ) await sleep(100)
   t.like(await operations.findOperation(db, operationId), { state: 'running', step: operations.stuckGoingBack(words) })
   t.true(await operations.isBusy(db, app.id), 'the host watch keeps away')
-  t.is((await run.last(app))?.state, 'queued', 'a person is told that the stop will not happen')
+  t.is((await run.last(app))?.state, 'queued', 'the stop waits, and can still be cancelled')
   t.like(await loadApp(db, app.id), { release: 1, status: 'running' })
   plan.open()
   t.like(await end(), { state: 'error', code: 'HEALTH_CHECK_FAILED' })

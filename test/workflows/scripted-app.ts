@@ -59,8 +59,8 @@ export class ScriptedApp {
 
   /** Exit of a release's container. */
   exitOf(release: number): ContainerExit {
-    const gone = { containerId: null, code: null, oom: false, at: new Date().toISOString() }
-    return this.#containers.get(release)?.exit ?? gone
+    const noExit = { containerId: null, code: null, oom: false, at: new Date().toISOString() }
+    return this.#containers.get(release)?.exit ?? noExit
   }
 
   has(release: number): boolean {

@@ -25,7 +25,7 @@ export interface ScriptedDatabase {
   /** Memory in MB that the engine runs with; null = it does not run. */
   runs: number | null
   container: boolean
-  /** Generation of the volume that it runs on, and of one that a restore has prepared beside it. */
+  /** Generation of the volume that it runs on, and of one that a restore has prepared alongside it. */
   generation: number
   copy: number | null
   /** Generation of the password that works; 0 = none. */

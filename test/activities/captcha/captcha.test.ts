@@ -52,7 +52,7 @@ const says =
     response.writeHead(status).end(typeof body === 'string' ? body : JSON.stringify(body))
 
 test.serial(
-  'a provider that is away, busy or silent is told apart from a wrong answer, and never passes one',
+  'a provider that is away, busy or silent is distinguished from a wrong answer, and never passes one',
   async t => {
     t.regex(await refusal(request => request.socket.destroy()), /^FAILED_TO_FETCH/)
     for (const status of [500, 503, 429]) t.regex(await refusal(says({ success: true }, status)), /^FAILED_TO_FETCH/)
@@ -60,7 +60,7 @@ test.serial(
     t.regex(await refusal(elsewhere), /^FAILED_TO_FETCH/, 'the secret goes nowhere else')
     const deadline = new AbortController()
     t.regex(await refusal(() => deadline.abort(), deadline.signal), /^VALIDATION_TIMEOUT/)
-    const port = await gone()
+    const port = await closedPort()
     const away = siteverifyCaptcha({ verifyUrl: `http://127.0.0.1:${port}/`, secretKey: 'x' })
     const error = await t.throwsAsync(away.solvedAt('a', '203.0.113.7', AbortSignal.timeout(10_000)), {
       instanceOf: ApiError,
@@ -94,7 +94,7 @@ test.serial('a wrong secret is reported as the operator’s error, not the visit
 })
 
 /** A port without a listener. */
-async function gone(): Promise<number> {
+async function closedPort(): Promise<number> {
   const other = await CaptchaProviderServer.start()
   await other.stop()
   return Number(new URL(other.url).port)

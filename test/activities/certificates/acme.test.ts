@@ -124,7 +124,7 @@ test.serial('an account that needs another one is bound to it, and refused witho
   t.false(inspect(wrong, { depth: 20 }).includes('c2VjcmV0'))
 })
 
-test.serial('an authority that has lost everything is told the account again', async t => {
+test.serial('an account is registered again with an authority that has lost everything', async t => {
   const other = await Pebble.start({ dns: dns.address, httpPort: web.port })
   t.teardown(() => other.remove())
   const accounts = accountBook()

@@ -63,11 +63,11 @@ const fakePrograms: Record<string, FakeProgram> = {
 
 /** The container as its program sees it. */
 function looksAround({ env, user, workingDir, binds }: ContainerSpec): string {
-  const told = (name: string) => {
+  const mounted = (name: string) => {
     const { source, readOnly } = binds.find(({ target }) => target === `${workingDir}/${name}`)!
     return { readOnly, file: join(source, 'told') }
   }
-  const [kept, mine] = [told('kept'), told('mine')]
+  const [kept, mine] = [mounted('kept'), mounted('mine')]
   for (const { readOnly, file } of [kept, mine]) if (!readOnly) writeFileSync(file, 'new\n', { flag: 'a' })
   const read = [kept, mine].map(({ file }) => readFileSync(file, 'utf8')).join('')
   return `${env.WORD}\n${user} in ${workingDir}\n${read}${kept.readOnly ? 'refused\n' : ''}`
@@ -286,7 +286,7 @@ test.serial('containers of one account share a control group, which is removed w
   const [first, second, apart] = await Promise.all([...ours, other].map(({ name }) => groupOf(name)))
   t.is(first, second)
   t.true(first!.includes(share), first)
-  t.is(dirname(apart!), dirname(first!), 'groups beside each other weigh the same')
+  t.is(dirname(apart!), dirname(first!), 'groups next to each other weigh the same')
   t.not(apart, first)
   const groups = () => [`/sys/fs/cgroup${first}`, `/sys/fs/cgroup/cpu${first}`].filter(path => existsSync(path))
   await docker.host.removeShare(share)

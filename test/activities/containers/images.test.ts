@@ -115,7 +115,7 @@ test('an image that nobody waits for gives way to one that is requested, and is 
   t.false(await idle)
   await closed
   await comesTrue(() => open.length === 2)
-  t.false(await host.prepareImage('idle:1'), 'it does not begin beside another')
+  t.false(await host.prepareImage('idle:1'), 'it does not begin while another is prepared')
   t.deepEqual(asked, ['idle', 'wanted'])
   open[1]!.end('{"status":"Done"}\n')
   await wanted
@@ -223,7 +223,7 @@ test('an image with an older version of our program is made anew, one with the p
   }
   const host = dockerHost({ dockerHost: address, makeRootfs })
   const standIn = 'berth/mongo-stand-in:8'
-  await t.notThrowsAsync(host.ensureImage('berth/redis:8'), 'it has no program of ours')
+  await t.notThrowsAsync(host.ensureImage('berth/redis:8'), 'it has no program of Berth')
   for (const other of [undefined, 'older']) {
     program = other
     await t.throwsAsync(host.ensureImage(standIn), { instanceOf: ImageUnavailable })

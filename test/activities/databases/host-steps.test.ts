@@ -81,7 +81,7 @@ test.serial(
     t.true(await host.running(job))
     t.false(await host.running())
 
-    // Its process is gone: nothing of it hears of the start.
+    // Its process has ended: nothing of it hears of the start.
     const start = await host.begin('start', {}, ['snapshot'])
     await start.step((steps, input) => steps.startDatabase(input, { mustStand: false }))
     t.false(await host.running(job), 'one engine on the volume')

@@ -56,7 +56,7 @@ async function scene(t: ExecutionContext) {
   }
 }
 
-test('an engine that stands in does so while the database does not run, and is gone afterwards', async t => {
+test('an engine that stands in does so while the database does not run, and has ended afterwards', async t => {
   const { meanwhile, standsIn, serves } = await scene(t)
   t.true(await meanwhile(standsIn))
   t.false(await standsIn())

@@ -51,7 +51,7 @@ test.serial('what does not fit into a datagram comes over TCP', async t => {
   )
 })
 
-test.serial('a failure is not a missing record, and is told in words', async t => {
+test.serial('a failure is not a missing record, and is reported in words', async t => {
   const rows: [how: Misbehaviour, words: RegExp][] = [
     ['SERVFAIL', /SERVFAIL/],
     ['REFUSED', /refused/],
@@ -64,9 +64,9 @@ test.serial('a failure is not a missing record, and is told in words', async t =
   }
   server.misbehave('failing.test', null)
   t.deepEqual(await look('failing.test', 'TXT'), { records: [] })
-  const gone = await TestDns.start()
-  await gone.stop()
-  const answer = await resolverDns([gone.address]).look('failing.test', 'A')
+  const closed = await TestDns.start()
+  await closed.stop()
+  const answer = await resolverDns([closed.address]).look('failing.test', 'A')
   t.true('failed' in answer)
   t.true('failed' in (await look('a..b', 'A')))
 })

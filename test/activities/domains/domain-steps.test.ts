@@ -215,7 +215,7 @@ test('the delay of a refused order outlives the name, which its account removes 
       answerSeen: false,
     }
     await it.run()
-    t.like(await it.row(), { code: 'recordMissing' }, 'what is missing is told meanwhile')
+    t.like(await it.row(), { code: 'recordMissing' }, 'what is missing is reported meanwhile')
     it.seen = { look: elsewhere, answerSeen: false }
     t.is(await it.run(), 'tries to get a certificate again')
     t.like(await it.row(), { orders_failed: 1, order_at, code: 'rejectedIdentifier', message: 'No.' })

@@ -83,7 +83,7 @@ test.serial('an admission opens one port of the database to the containers of it
   t.is(await ask(mine.name, alias, port), 'database')
   t.is(await ask(mine.name, await address(), port), 'database')
   t.is(await ask(mine.name, alias, closedPort), 'ECONNREFUSED')
-  t.is(await ask(mine.name, await addressOf(neighbour), port), 'ECONNREFUSED', 'a container beside it')
+  t.is(await ask(mine.name, await addressOf(neighbour), port), 'ECONNREFUSED', 'a container next to it')
   t.deepEqual((await firewall.apply()).repaired, [])
   t.is(await ask(mine.name, alias, port), 'database', 'after a check too')
 })
@@ -105,7 +105,7 @@ test.serial('an admission of another owner opens nothing here', async t => {
   for (const { name } of [mine, others]) t.is(await ask(name, await address(), port), 'ECONNREFUSED', name)
 })
 
-test.serial('an admission that is gone is closed to new connections, and open ones go on', async t => {
+test.serial('an admission that was removed is closed to new connections, and open ones go on', async t => {
   demandRoot()
   await firewall.apply()
   await firewall.admit(await admitted())

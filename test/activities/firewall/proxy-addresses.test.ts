@@ -44,7 +44,7 @@ test('a name of a proxy that has other addresses later has all of them open for 
   const evicted: string[] = []
   const { refresh, addresses } = proxiesOf({ https: 'http://proxy.example:1' }, answers, {
     now: () => minutes * 60_000,
-    onEvicted: gone => evicted.push(...gone),
+    onEvicted: old => evicted.push(...old),
   })
   const answer = async (after: number, ...now: string[]) => {
     minutes += after

@@ -70,7 +70,7 @@ test('answers are the same however they arrive', async t => {
   }
 })
 
-test('a text beside calls of functions is part of the answer', async t => {
+test('a text alongside calls of functions is part of the answer', async t => {
   const { ask } = await scene(t)
   const { content, finish } = await ask({ text: 'I look it up.', toolCalls: weather })
   t.deepEqual({ content, finish }, { content: 'I look it up.', finish: 'tool_calls' })
@@ -105,7 +105,7 @@ test('only named fields are sent, with the key, to the address below the base', 
 
 test('reasons to finish become three', async t => {
   const { ask } = await scene(t)
-  for (const [finish, told] of [
+  for (const [finish, reported] of [
     ['stop', 'stop'],
     ['length', 'length'],
     ['tool_calls', 'stop'],
@@ -113,7 +113,7 @@ test('reasons to finish become three', async t => {
     ['content_filter', 'stop'],
     ['eos', 'stop'],
   ] as const)
-    t.is((await ask({ finish })).finish, told, finish)
+    t.is((await ask({ finish })).finish, reported, finish)
   t.is((await ask({ toolCalls: weather, finish: 'stop' })).finish, 'tool_calls', 'some servers never say so')
   t.is((await ask({ finish: null })).finish, 'stop', '[DONE] alone')
 })

@@ -88,7 +88,7 @@ test('a turn that also calls the caller’s functions is the caller’s, without
   t.deepEqual(searched, [])
 })
 
-test('nothing is offered beside a function of the same name, or where a choice leaves no room', async t => {
+test('nothing is offered alongside a function of the same name, or where a choice leaves no room', async t => {
   const { ask, fake, searched } = scene()
   const own = { type: 'function' as const, function: { name: 'web_search' } }
   const { toolCalls } = await ask([{ toolCalls: [search('x')] }], { tools: [own] })

@@ -357,11 +357,11 @@ test('a step has no reason to be tried again when the cache has only answered it
   const well = await step()
   await get(`${origin}/npm/tiny`)
   t.false(await well.hadTrouble())
-  const [missing, beside] = [await step(), await step('127.0.0.3')]
+  const [missing, neighbour] = [await step(), await step('127.0.0.3')]
   await get(`${origin}/npm/missing`)
   await get(`${origin}/npm/tiny`, { method: 'POST' })
   t.true(await missing.hadTrouble())
-  t.false(await beside.hadTrouble(), 'what another container has had counts for nobody else')
+  t.false(await neighbour.hadTrouble(), 'what another container has had counts for nobody else')
   await get(`${origin}/npm/missing`)
   const later = await step()
   t.false(await later.hadTrouble(), 'nor does what an earlier one has had at its address')

@@ -130,7 +130,7 @@ test.serial('pip: two accounts install the same wheel, which is downloaded once'
     t.is(await textIn(folders.dependencies, 'tiny.py'), 'version = "1.0.0"\n')
   }
   t.is(registry.count(path), 1)
-  // pip reads what a wheel requires from the file beside it.
+  // pip reads what a wheel requires from the file next to it.
   t.is(registry.count(`${path}.metadata`), 1)
   t.like(await cache.counts(), { downloads: 2, troubles: 0, passedOn: 0 })
 })

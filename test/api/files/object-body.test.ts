@@ -19,18 +19,18 @@ setFlagsFromString('--expose-gc')
 const collectGarbage: () => void = runInNewContext('gc')
 
 const big = 300_000
-const madeSo = async (beside: boolean, sizes: readonly number[]) =>
-  madeObject(api(), await api().makeUser(), { bucket: 'public', beside, pieces: sizes.map(size => randomBytes(size)) })
+const madeSo = async (inline: boolean, sizes: readonly number[]) =>
+  madeObject(api(), await api().makeUser(), { bucket: 'public', inline, pieces: sizes.map(size => randomBytes(size)) })
 const made = (...sizes: number[]) => madeSo(false, sizes)
 
 const read = ({ id }: MadeObject, headers: Record<string, string> = {}, method = 'GET') =>
   fetch(`${api().publicUrl}/${id}`, { method, headers })
 
 const stored = [[0], [1], [1000], [65_537], [2_500_000], [10, 20, 30], [big, 1, big], [70_000, 70_000]]
-const besideRows = [[0], [1], [16_384], [10, 20, 30], [big, 1, 0, 16_384, big], [16_000, big]]
-for (const [sizes, beside] of [...stored.map(s => [s, false] as const), ...besideRows.map(s => [s, true] as const)])
-  test(`a body in segments of ${sizes} bytes${beside ? ', the small ones beside their rows,' : ''} comes whole, and in every range over their edges`, async t => {
-    const object = await madeSo(beside, sizes)
+const inRows = [[0], [1], [16_384], [10, 20, 30], [big, 1, 0, 16_384, big], [16_000, big]]
+for (const [sizes, inline] of [...stored.map(s => [s, false] as const), ...inRows.map(s => [s, true] as const)])
+  test(`a body in segments of ${sizes} bytes${inline ? ', the small ones in their rows,' : ''} comes whole, and in every range over their edges`, async t => {
+    const object = await madeSo(inline, sizes)
     const { bytes } = object
     const whole = await read(object)
     t.is(whole.headers.get('content-length'), String(bytes.length))
@@ -106,16 +106,16 @@ for (const [name, sizes, segment, at] of [
     t.true(seen.bytes < object.bytes.length)
   })
 
-test('a small body with damage, a cut one and one that is gone are errors before anything is sent', async t => {
+test('a small body with damage, a cut one and one that is missing are errors before anything is sent', async t => {
   const damaged = await made(1000)
   await damage(damaged.segmentIds[0]!, 999)
   const medium = await made(big)
   await damage(medium.segmentIds[0]!, big - 1)
   const cut = await made(1000)
   await truncate(api().store.pathOf(segmentPath(cut.segmentIds[0]!)), 999)
-  const gone = await made(big)
-  await api().store.delete(gone.segmentIds[0]!)
-  for (const object of [damaged, medium, cut, gone]) {
+  const missing = await made(big)
+  await api().store.delete(missing.segmentIds[0]!)
+  for (const object of [damaged, medium, cut, missing]) {
     const answer = await read(object)
     t.is(answer.status, 500)
     t.notRegex(await answer.text(), /segment|ENOENT|\//)
@@ -123,7 +123,7 @@ test('a small body with damage, a cut one and one that is gone are errors before
   }
 })
 
-test('a small body with damage beside its row is an error before anything is sent', async t => {
+test('a small body with damage in its row is an error before anything is sent', async t => {
   const object = await madeSo(true, [1000])
   await api()
     .db('segments')
@@ -196,8 +196,8 @@ test.serial('answers that wait for each other come whole, and hold no body open 
   await once(reader, 'close')
   t.true(bytes > 5 * object.bytes.length)
   t.is(await heldBodies(api()), 0)
-  const gone = await opened()
-  gone.destroy()
+  const left = await opened()
+  left.destroy()
   await comesTrue(async () => (await heldBodies(api())) === 0)
   t.pass()
 })

@@ -231,7 +231,7 @@ test.serial('500 visits at once in two processes, and a cap of 5: exactly 5 down
   const database = { db, url: db.client.config.connection.connectionString }
   const second = await openApiFor(database, { services: () => ({ store }) }, undo)
   const urls = [url, url.replace(api().filesUrl, second.filesUrl)]
-  // A crowd may find no connection of Postgres' free in time: who is told so has spent nothing, and comes again.
+  // A crowd may find no connection of Postgres' free in time: a client that is refused has spent nothing, and tries again.
   const whole = async (url: string) => {
     const answer = await visit(url)
     return { status: answer.status, headers: answer.headers, bytes: Buffer.from(await answer.arrayBuffer()) }

@@ -62,7 +62,7 @@ test('a host that is away has no figures, and its log is CLUSTER_UNAVAILABLE', a
 test('a database that is lost with its host tells every reader what to do', async t => {
   const { reader, database, stop } = await scene()
   t.teardown(stop)
-  const lost = { ...database, lost_with: 'h-gone' }
+  const lost = { ...database, lost_with: 'h-lost' }
   t.is(await reader.stats(lost), null)
-  await t.throwsAsync(reader.logs(lost, 1000), { code: 'CLUSTER_UNAVAILABLE', message: databaseLostWith('h-gone') })
+  await t.throwsAsync(reader.logs(lost, 1000), { code: 'CLUSTER_UNAVAILABLE', message: databaseLostWith('h-lost') })
 })

@@ -66,7 +66,7 @@ test.serial('a host that hangs is given up after 3 s', async t => {
   t.is(logs.status === 'rejected' && logs.reason.code, 'CLUSTER_TIMEOUT')
 })
 
-test.serial('a host that answers nonsense, or is gone, or was not seen for 5 s', async t => {
+test.serial('a host that answers nonsense, or is unreachable, or was not seen for 5 s', async t => {
   const { app, reader } = await hostThat(t, (_, response) => void response.end('not json'))
   t.is(await reader.stats(app), null)
   await api().db('hosts').update({ read_url: 'http://127.0.0.1:1' })

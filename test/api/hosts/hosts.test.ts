@@ -88,9 +88,9 @@ async function scriptedHost(): Promise<ScriptedHost> {
   }
   stand(null)
   scripted.printed.set(app.id, null)
-  const gone = new ScriptedLive()
-  gone.remove()
-  scripted.streams.set(app.id, gone)
+  const removed = new ScriptedLive()
+  removed.remove()
+  scripted.streams.set(app.id, removed)
   return {
     app,
     async start(printed = '') {
@@ -114,7 +114,7 @@ async function scriptedHost(): Promise<ScriptedHost> {
     hangUp: async () => live.hangUp(),
     fall: async silent =>
       void scripted.silent.set(app.id, silent === 'away' ? 'CLUSTER_UNAVAILABLE' : 'CLUSTER_TIMEOUT'),
-    readers: () => live.readers + gone.readers,
+    readers: () => live.readers + removed.readers,
   }
 }
 

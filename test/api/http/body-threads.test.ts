@@ -13,8 +13,8 @@ const parsed = (bytes: Uint8Array<ArrayBuffer>, form: BodyForm = {}) =>
 const aside = (body: unknown, form: BodyForm = {}) => parsed(bytesOf(JSON.stringify(body)), form)
 
 test('a body whose client has disconnected leaves the queue of its account and holds nothing', async t => {
-  const gone = AbortSignal.abort()
-  const refused = await t.throwsAsync(parseInThread(new TextEncoder().encode('{}'), {}, 'eve', gone))
+  const aborted = AbortSignal.abort()
+  const refused = await t.throwsAsync(parseInThread(new TextEncoder().encode('{}'), {}, 'eve', aborted))
   t.is((refused as ApiError).code, 'INVALID_JSON_BODY')
 })
 

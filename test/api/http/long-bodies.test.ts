@@ -21,7 +21,7 @@ async function zipForm(): Promise<Sent> {
   return { body: Buffer.from(await whole.arrayBuffer()), type: whole.headers.get('content-type')! }
 }
 
-/** A request that was let in, and whose body comes once it is told to end. Resolves to status and code. */
+/** A request that was let in, and whose body comes once its end is requested. Resolves to status and code. */
 async function slowly({ key }: TestUser, method: string, path: string, { body, type }: Sent) {
   const headers = { authorization: key, 'content-type': type, 'content-length': body.length, expect: '100-continue' }
   const sending = request(`${api().url}${path}`, { method, headers })

@@ -118,7 +118,7 @@ test.serial('a large plan keeps its requests when others behind its address have
   for (const step of undo.reverse()) await step()
 })
 
-test.serial('of two budgets the caller is told the longer wait, and of a budget and a limit the budget', async t => {
+test.serial('of two budgets the caller gets the longer wait, and of a budget and a limit the budget', async t => {
   const limiter = new Limiter(api().db)
   const counter = (key: string, blockSeconds: number, code: 'RATE_LIMIT' | 'KEEP_CALM') =>
     ({ key, allow: 1, perSeconds: 60, blockSeconds, code }) as const

@@ -14,7 +14,7 @@ test('waiting callers read again on a notification, when the connection is back,
   const ways: [how: string, happens: () => void, looks: boolean][] = [
     ['another id', () => line.emit('notify', 'operations', 'b'), false],
     ['another channel', () => line.emit('notify', 'access', 'a'), false],
-    ['told', () => line.emit('notify', 'operations', 'a'), true],
+    ['a notification', () => line.emit('notify', 'operations', 'a'), true],
     ['the line is back', () => line.emit('ready'), true],
     ['before 3 s', () => mock.timers.tick(2999), false],
     ['after 3 s', () => mock.timers.tick(3000), true],

@@ -132,9 +132,9 @@ test('each kind of caller may create, list and revoke shares as its rights allow
     const { id } = (await create(ana, { object })).body.response
     const made = await create(who, { object })
     const seen = await list(who)
-    const gone = await revoke(who, { id })
+    const revoked = await revoke(who, { id })
     const shown = seen.status === 200 ? ` ${seen.body.response.shares.length ? 'all' : 'none'}` : ` ${seen.body.code}`
-    const reported = [made, gone].map(({ status, body }) => (body.code ? `${status} ${body.code}` : `${status}`))
+    const reported = [made, revoked].map(({ status, body }) => (body.code ? `${status} ${body.code}` : `${status}`))
     t.deepEqual([reported[0], seen.status + shown, reported[1]], expected)
   }
 })

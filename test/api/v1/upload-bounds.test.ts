@@ -83,7 +83,7 @@ test('a store that does not answer does not hold an upload for ever', async t =>
   const arrived = new AbortController()
   const body = Readable.from(['whole']).resume()
   await t.throwsAsync(withinStoreTime(never, body, arrived, terms), tooSlow)
-  t.true(arrived.signal.aborted, 'the store is told')
+  t.true(arrived.signal.aborted, 'the store is notified')
   const cancelled = new AbortController()
   const waiting = withinStoreTime(never, new PassThrough(), cancelled, terms)
   cancelled.abort()

@@ -140,7 +140,7 @@ for (const [what, story, problem, remedy] of [
     t.true(databaseExplanation(story, now).includes(`  ${found[0]!.problem}\n    -> ${found[0]!.remedy}`))
   })
 
-test('a database that its owner stopped has no problem, and its end is told', t => {
+test('a database that its owner stopped has no problem, and its end is reported', t => {
   const story = storyOf({ ...exited, exit_code: 0, desired_state: 'stopped' })
   t.deepEqual(problemsOf(story, now), [])
   t.regex(databaseExplanation(story, now), /STOPPED on purpose\.[\s\S]*last end +exited 0 4 s ago/)

@@ -115,7 +115,7 @@ test.serial('a database is explained while its host does not answer, and says wh
   t.false(JSON.stringify(story).includes('certificate of'), 'no certificate')
 })
 
-test.serial('a deleted database, an unknown one and one that is not unique are told apart', async t => {
+test.serial('a deleted database, an unknown one and one that is not unique are distinguished', async t => {
   const { db, row, run } = await scene(t)
   await removeDatabase(db, row.id)
   t.regex((await run('explain', row.id)).stderr, new RegExp(`was deleted.* berth ops list --database ${row.id}`))

@@ -28,7 +28,7 @@ test.after.always('take the disk away', () => disk.remove())
 
 const versions = { redis: '8', postgres: '17', mysql: '9' } as const
 const memory = { redis: 512, postgres: 1024, mysql: 1024 } as const
-/** Without a cache the images are made first, beside the other tests. */
+/** Without a cache the images are created first, alongside the other tests. */
 const imageSeconds = 1200
 const patience = 1_500_000
 
@@ -49,7 +49,7 @@ async function startHost(): Promise<void> {
   await platform.until(isReady, imageSeconds, 'the images')
 }
 
-/** The power goes at this moment: everything stands still while the disk is copied, and what ran is gone. Then the machine starts again. */
+/** The power goes at this moment: everything stands still while the disk is copied, and what ran has ended. Then the machine starts again. */
 async function losePower(): Promise<void> {
   const platform = await started
   const engines = await bareEngine.list({ [labels.host]: platform.hostId('h') })

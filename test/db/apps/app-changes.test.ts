@@ -108,15 +108,15 @@ test.serial('a concurrent reader reads all transactions, in whatever order they 
 test.serial("a deletion is reported with the application's name, a move to both hosts", async t => {
   const { db, hostId, ids } = await someApps(2)
   const other = await someApps(0)
-  const [gone, moved] = ids as [string, string]
+  const [removed, moved] = ids as [string, string]
   const [read, there] = [reader(db, hostId), reader(db, other.hostId)]
   await read()
   await there()
   const { mark } = await changesSince(db, null)
-  const { subdomain } = (await apps.loadApp(db, gone))!
-  await removeApp(db, gone)
-  t.deepEqual((await changesSince(db, mark)).changed, [{ id: gone, subdomain }])
-  t.deepEqual(await read(), [gone])
+  const { subdomain } = (await apps.loadApp(db, removed))!
+  await removeApp(db, removed)
+  t.deepEqual((await changesSince(db, mark)).changed, [{ id: removed, subdomain }])
+  t.deepEqual(await read(), [removed])
   await db('apps').where({ id: moved }).update({ host_id: other.hostId })
   t.deepEqual(await read(), [moved])
   t.deepEqual(await there(), [moved])
@@ -145,7 +145,7 @@ test.serial('no mark is valid after a truncation, restore, crash or sweep of the
   await db('app_changes').update({ at: new Date(Date.now() - changesRetainedMinutes * 60_000 - 1000) })
   t.true((await sweepAppChanges(db)) > 0)
   t.is(await sweepAppChanges(db), 0)
-  t.is(await lagging(), null, 'what it has not read is gone')
+  t.is(await lagging(), null, 'what it has not read is deleted')
   await touch(db, ids[0]!)
   t.deepEqual(await lagging(), [ids[0]!])
 })

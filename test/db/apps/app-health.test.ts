@@ -70,7 +70,7 @@ test('a member is marked only while it runs, is checked and is unhealthy, and ea
   t.deepEqual(await after({ status: 'restarting' }), [false, true])
   t.deepEqual(await after({ status: 'running' }), [true, true])
   t.deepEqual(await after({ health_path: null }), [false, true])
-  t.deepEqual(await after({ health }), [false, false], 'a late result of a path that is gone')
+  t.deepEqual(await after({ health }), [false, false], 'a late result of a path that was removed')
   t.deepEqual(await after({ health_path: '/ready' }), [false, false])
   t.deepEqual(await after({ health }), [true, true])
   t.deepEqual(await after({ health: { ...health, status: 'healthy' } }), [false, true])

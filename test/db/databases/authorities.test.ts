@@ -42,7 +42,7 @@ test.serial('callers who come first together get the one authority that is store
 })
 
 test.serial(
-  'two thirds into its life another authority is trusted beside the one that issues, and takes over a month before its end',
+  'two thirds into its life another authority is trusted alongside the one that issues, and takes over a month before its end',
   async t => {
     const { db } = await database
     await db('authorities').delete()

@@ -108,7 +108,7 @@ test('concurrent requests never make more groups than the plan has', async t => 
   t.is(new Set((await listBalancerMembers(db, id)).map(({ hostname }) => hostname)).size, 2)
 })
 
-test('a name is served from its first proof on, and goes on when its record is gone', async t => {
+test('a name is served from its first proof on, and goes on when its record is missing', async t => {
   const { db } = await database
   const { ids, assign } = await account(db, { apps: 2 })
   const hostname = 'served.example.com'

@@ -139,7 +139,7 @@ test.serial(
 
 for (const [edit, change] of Object.entries({
   'keeps longer': [rule('logs/', { delete_after_days: 30 })],
-  'is gone': [],
+  'is deleted': [],
   'is joined by a longer one': [rule('logs/', { delete_after_days: 7 }), rule('logs/a/')],
 }))
   test.serial(`an edited rule wins over its sweep: it ${edit}`, async t => {

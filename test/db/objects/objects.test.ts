@@ -159,7 +159,7 @@ test('an expired object is not found, frees its name, and is deleted later', asy
   t.not(object.birth, old.object.birth)
   t.deepEqual(await transaction(db, trx => removeExpired(trx, [name])), [])
   const other = { ...name, key: 'other' }
-  await put(db, other, 'gone', { changes: { expiresAt: past } })
+  await put(db, other, 'old', { changes: { expiresAt: past } })
   t.is((await transaction(db, trx => removeExpired(trx, [name, other]))).length, 1)
 })
 
@@ -167,7 +167,7 @@ test('many names are deleted in one call; missing ones are not reported', async 
   const { db, name } = await place()
   const names = ['x', 'y', 'z'].map(key => ({ ...name, key }))
   for (const one of names.slice(0, 2)) await put(db, one, one.key)
-  const gone = await transaction(db, trx => removeObjects(trx, names))
-  t.deepEqual(gone.map(row => row.key).sort(), ['x', 'y'])
+  const removed = await transaction(db, trx => removeObjects(trx, names))
+  t.deepEqual(removed.map(row => row.key).sort(), ['x', 'y'])
   t.deepEqual(await transaction(db, trx => removeObjects(trx, names)), [])
 })

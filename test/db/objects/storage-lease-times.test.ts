@@ -8,7 +8,7 @@ import { testDatabase } from '../../kit/servers/database.ts'
 
 const database = testDatabase()
 
-/** The process is told that time goes by; Postgres has its own clock. */
+/** Time goes by for the process; Postgres has its own clock. */
 function passes(seconds: number): void {
   for (let passed = 0; passed < seconds; passed += 5) mock.timers.tick(5000)
 }

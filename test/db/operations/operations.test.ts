@@ -24,7 +24,7 @@ test('waiting operations are claimed one at a time: deletions first, then the ol
   const running = () => db('operations').where({ target_id: app.id, state: 'running' }).pluck('id')
   for (const id of waiting) {
     t.is((await claimNextOperation(db, { type: 'app', id: app.id }))?.id, id)
-    t.deepEqual(await running(), [id], 'the others wait, and can still be told that they will never run')
+    t.deepEqual(await running(), [id], 'the others wait, and can still be cancelled')
     t.is(
       (await claimNextOperation(db, { type: 'app', id: app.id }))?.id,
       id,

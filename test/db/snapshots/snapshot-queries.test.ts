@@ -27,7 +27,7 @@ function looked(node: Node, table: string): number {
   return (node.Plans ?? []).reduce((sum, inner) => sum + looked(inner, table), own)
 }
 
-/** How many snapshots are looked at by `work`, which is told that there are none. */
+/** How many snapshots are looked at by `work`, which gets none of them. */
 async function snapshotsLookedAt(db: Db, work: (trx: Db) => Promise<unknown>): Promise<number> {
   let sum = 0
   await db.transaction(async trx => {

@@ -176,7 +176,7 @@ test('challenges and checks are answered by the proxy, on every port and before 
   t.regex(await plain('plain.example.com', check), /"url":"\/\.well-known/)
 })
 
-test('plain http on the port of https is answered with a page of ours', async t => {
+test('plain http on the port of https is answered with our page', async t => {
   const proxy = await serving()
   t.teardown(proxy.stop)
   const { status, body } = await ask(proxy.tlsPort, 'a.apps.localhost')

@@ -1,7 +1,7 @@
 import { mkdirSync, renameSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
 
 // A program that keeps running in its folder while the host removes it: a folder becomes a link to a place outside the moment that the first
-// thing in it is gone, while most is still to be removed. It stands in its folder, so that renaming that one away does not keep it out.
+// thing in it is deleted, while most is still to be removed. It stands in its folder, so that renaming that one away does not keep it out.
 const [folder, outside] = process.argv.slice(2) as [string, string]
 process.chdir(folder)
 const names = ['a', 'b']

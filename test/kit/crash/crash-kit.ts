@@ -134,8 +134,8 @@ export async function commandsSurvive(
         await platform.until(away, 30, `its route is removed after ${point}`)
       } else if (verb !== 'delete') await runsOnce(t, platform, `h${n}`, app)
       if (verb !== 'delete') t.is((await command(platform, ana, app, 'delete')).status, 200)
-      const gone = async () => (await platform.remains(`h${n}`)).networks.length === 0
-      await platform.until(gone, 40, `the network is removed after ${verb} ${point}`)
+      const removed = async () => (await platform.remains(`h${n}`)).networks.length === 0
+      await platform.until(removed, 40, `the network is removed after ${verb} ${point}`)
       t.deepEqual(await platform.remains(`h${n}`), nothing, `${verb} ${point}`)
     }
   } finally {
@@ -178,8 +178,8 @@ export async function workerFailureSurvives(t: ExecutionContext, platform: TestP
   const healed = startEntry('worker', platform.base.settings)
   try {
     t.like(await platform.ended(app.operationId), { state: 'error', code: 'BUILD_FAILED' }, point)
-    const gone = async () => (await platform.row(app.id)) === undefined
-    await platform.until(gone, 40, 'memory and name are free again')
+    const deleted = async () => (await platform.row(app.id)) === undefined
+    await platform.until(deleted, 40, 'memory and name are free again')
     t.is((await platform.db('deployments').where({ app_id: app.id, state: 'error' })).length, 1, point)
     await leavesNothing(t, platform)
   } finally {

@@ -55,7 +55,7 @@ export async function domainSurvives(
     120,
     `${hostname} is served after the end of the ${victim} at ${point}`,
   )
-  t.is((await db('certificates').where({ hostname })).length, 1, 'one certificate, and no order beside it')
+  t.is((await db('certificates').where({ hostname })).length, 1, 'one certificate, and no order alongside it')
   const orders = await db('certificate_orders').where({ registered })
   t.true(orders.length <= 2, `${orders.length} orders`)
   const { certificate } = await handshake(base.proxy.tlsPort, hostname, { ca: await pebble.root() })
@@ -77,7 +77,7 @@ async function afterDeath(t: ExecutionContext, { platform: { base } }: DomainPla
   return healed
 }
 
-/** A worker that has found what it talks to gone after the point, and back some seconds later. */
+/** A worker for which what it talks to is away after the point, and back some seconds later. */
 async function afterOutage(
   t: ExecutionContext,
   { platform: { base, until } }: DomainPlatform,

@@ -13,7 +13,7 @@ import { type Disk, openDisk } from './disk.ts'
 export type PowerLossPlatform = ReturnType<typeof testInstallation> & {
   disk: Disk
   /**
-   * The power goes: every process stands still, the disk is copied as it is, and what ran is gone. The copy takes the disk's place;
+   * The power goes: every process stands still, the disk is copied as it is, and what ran has ended. The copy takes the disk's place;
    * nothing has been started from it yet.
    */
   losePower(): Promise<void>

@@ -110,7 +110,7 @@ async function restorable(platform: TestPlatform, host: string): Promise<Restora
   if (created.status !== 200) throw new Error(created.text)
   const [listed] = (await platform.api.as(app.owner).get(app.path)).body.response
   await rm(join(app.files, 'data'), { recursive: true })
-  await writeFile(join(app.files, 'index.js'), 'gone bad')
+  await writeFile(join(app.files, 'index.js'), 'damaged')
   return { ...app, before, wanted: { snapshotId: listed.name, versionId: listed.version_id } }
 }
 

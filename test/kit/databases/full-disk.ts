@@ -12,7 +12,7 @@ import { bareDocker } from '../hosts/host-remains.ts'
 import type { TestPlatform } from '../platform/platform.ts'
 import { type DiskFiller, diskFillers } from './disk-fillers.ts'
 
-/** Without a cache images are made first, beside the other tests. */
+/** Without a cache images are created first, alongside the other tests. */
 const imageSeconds = 1200
 const MB = 1024 * 1024
 

@@ -71,7 +71,7 @@ export interface ClaimedOperation {
 export async function hostSteps(db: Db, terms: HostStepsTerms) {
   demandRoot()
   const docker = realDocker()
-  /** Names of containers that were stopped, and for how many seconds they may have gone on. */
+  /** Names of containers that were stopped, and for how many seconds they may have continued. */
   const stops: [name: string, seconds: number][] = []
   const engine: ContainerHost = {
     ...docker.host,
@@ -144,7 +144,7 @@ export async function hostSteps(db: Db, terms: HostStepsTerms) {
   return {
     ...{ id, ownerId, db, engine, volumes, hosted, facts, stops },
 
-    /** Claims another operation of the database, beside those under way. */
+    /** Claims another operation of the database, alongside those under way. */
     async begin(
       kind: DatabaseOperationKind,
       input: Record<string, unknown> = {},

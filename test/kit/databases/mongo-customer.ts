@@ -3,7 +3,7 @@ import { MongoClient, type MongoClientOptions } from 'mongodb'
 import type { RemoteEngine } from '../../../activities/databases/port.ts'
 import type { Customer } from '../../contracts/database-engine.ts'
 
-/** The options with which a customer connects: a name for the certificate, and an address beside it. */
+/** The options with which a customer connects: a name for the certificate, and an address in addition. */
 export const mongoOptions = ({ authority, servername }: RemoteEngine, password: string): MongoClientOptions => ({
   ...{ tls: true, ca: authority, servername, directConnection: true, serverSelectionTimeoutMS: 5000 },
   ...{ auth: { username: 'default', password }, authSource: 'admin' },

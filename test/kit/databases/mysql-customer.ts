@@ -4,7 +4,7 @@ import { type Connection, type ConnectionOptions, createConnection } from 'mysql
 import type { RemoteEngine } from '../../../activities/databases/port.ts'
 import type { Customer } from '../../contracts/database-engine.ts'
 
-/** The options with which a customer connects: a name for the certificate, and an address beside it. */
+/** The options with which a customer connects: a name for the certificate, and an address in addition. */
 export const mysqlOptions = ({ host, port, authority, servername }: RemoteEngine, password: string) =>
   ({
     ...{ host: servername, user: 'default', password, connectTimeout: 10_000 },

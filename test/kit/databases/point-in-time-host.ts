@@ -157,7 +157,7 @@ export async function pointInTimeHost(
       await db('databases').where({ id }).update({ status: 'exited' })
     },
 
-    /** A restore as its lane does it: the copy beside, then in the place of the volume that serves. */
+    /** A restore as its lane does it: the copy alongside, then in the place of the volume that serves. */
     async restore(to: Date): Promise<void> {
       const database = await facts()
       const copyOf = { ...database, generation: database.nextGeneration + 1 }

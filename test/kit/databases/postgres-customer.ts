@@ -3,7 +3,7 @@ import { Client, type ClientConfig } from 'pg'
 import type { RemoteEngine } from '../../../activities/databases/port.ts'
 import type { Customer } from '../../contracts/database-engine.ts'
 
-/** The options with which a customer connects: a name for the certificate, and an address beside it. */
+/** The options with which a customer connects: a name for the certificate, and an address in addition. */
 export function postgresOptions({ host, port, authority, servername }: RemoteEngine, password: string): ClientConfig {
   return {
     ...{ host, port, password, user: 'default', database: 'default', connectionTimeoutMillis: 10_000 },

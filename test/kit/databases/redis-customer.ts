@@ -3,7 +3,7 @@ import { Redis, type RedisOptions } from 'ioredis'
 import type { RemoteEngine } from '../../../activities/databases/port.ts'
 import type { Customer } from '../../contracts/database-engine.ts'
 
-/** The options with which a customer connects: a name for the certificate, and an address beside it. */
+/** The options with which a customer connects: a name for the certificate, and an address in addition. */
 export const redisOptions = ({ host, port, authority, servername }: RemoteEngine, password: string): RedisOptions => ({
   ...{ host, port, username: 'default', password },
   tls: { ca: authority, servername },

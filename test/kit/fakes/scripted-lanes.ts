@@ -32,7 +32,7 @@ export class Wakes {
 interface Lane {
   busy: boolean
   woken: boolean
-  readonly beside: Set<OperationKind>
+  readonly alongside: Set<OperationKind>
 }
 
 /**
@@ -56,7 +56,7 @@ export class ScriptedLanes extends Wakes implements Lanes {
   }
 
   #look(appId: string): void {
-    const lane = this.#lanes.get(appId) ?? { busy: false, woken: false, beside: new Set() }
+    const lane = this.#lanes.get(appId) ?? { busy: false, woken: false, alongside: new Set() }
     this.#lanes.set(appId, lane)
     lane.woken = true
     if (!lane.busy) this.unwatched(this.#run(appId, lane))
@@ -68,16 +68,16 @@ export class ScriptedLanes extends Wakes implements Lanes {
     try {
       while (lane.woken) {
         lane.woken = false
-        const operation = await claimNextOperation(this.#db, { type: 'app', id: appId }, [...lane.beside])
+        const operation = await claimNextOperation(this.#db, { type: 'app', id: appId }, [...lane.alongside])
         if (!operation) continue
         lane.woken = true
         if (!concurrentKinds.flat().includes(operation.kind)) {
           await this.#end(operation)
           continue
         }
-        lane.beside.add(operation.kind)
+        lane.alongside.add(operation.kind)
         const ended = this.#end(operation).finally(() => {
-          lane.beside.delete(operation.kind)
+          lane.alongside.delete(operation.kind)
           this.#look(appId)
         })
         this.unwatched(ended)

@@ -96,7 +96,7 @@ export async function startGitServer(): Promise<GitServer> {
 /** /status-<n>/... answers that status, /silent/... nothing at all. */
 function answersItself(path: string, answer: ServerResponse): boolean {
   const status = /^\/status-(\d+)\//.exec(path)?.[1]
-  if (status) answer.writeHead(Number(status), { 'content-type': 'text/html' }).end('as told')
+  if (status) answer.writeHead(Number(status), { 'content-type': 'text/html' }).end('as requested')
   return status !== undefined || path.startsWith('/silent/')
 }
 

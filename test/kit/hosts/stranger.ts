@@ -14,7 +14,7 @@ export type StepEnd = { type: string; message: string; retried: boolean } | null
 const scheduleActivity = 1 // CommandType of Temporal's API
 
 /**
- * Asks for steps as somebody does who reaches Temporal and has nothing of ours: with a workflow of a type that nobody knows, on a
+ * Asks for steps as somebody does who reaches Temporal and has nothing of Berth: with a workflow of a type that nobody knows, on a
  * queue of its own, whose tasks it answers by hand. Resolves to how each step ended.
  */
 export async function strangerAsks(client: Client, steps: AskedStep[]): Promise<StepEnd[]> {

@@ -20,13 +20,13 @@ export interface Measured {
 export async function assertQuietEnough(t: ExecutionContext, platform: TestPlatform, { rounds, blocks }: Measured) {
   const [ana, bob] = await Promise.all([platform.api.makeUser(), platform.api.makeUser()])
   const acts = await neighbour(platform, bob)
-  const [alone, beside] = [noTimes(), noTimes()]
+  const [alone, alongside] = [noTimes(), noTimes()]
   await timeRounds(acts, 1, noTimes()) // images, connections and compiled code are warm from here on
   await timeRounds(acts, rounds, alone)
   const noise = await makeNoise(platform, ana, { silent: 20, busy: 4 })
   for (let n = 1; ; n++) {
     const before = { ...noise.done }
-    await timeRounds(acts, rounds, beside)
+    await timeRounds(acts, rounds, alongside)
     t.true(noise.done.archives > before.archives, JSON.stringify(noise.done))
     t.true((await noise.gates()) >= 8)
     if (n === blocks) break
@@ -36,9 +36,9 @@ export async function assertQuietEnough(t: ExecutionContext, platform: TestPlatf
   }
   t.log(`the noise so far: ${JSON.stringify(noise.done)}`)
   await noise.stop()
-  const found = (Object.keys(beside) as (keyof Times)[]).map(name => {
-    const [quiet, noisy] = [p95(alone[name]), p95(beside[name])]
-    return { name, times: noisy / quiet, text: `p95 ${Math.round(quiet)} ms alone, ${Math.round(noisy)} ms beside` }
+  const found = (Object.keys(alongside) as (keyof Times)[]).map(name => {
+    const [quiet, noisy] = [p95(alone[name]), p95(alongside[name])]
+    return { name, times: noisy / quiet, text: `p95 ${Math.round(quiet)} ms alone, ${Math.round(noisy)} ms alongside` }
   })
   for (const { name, times, text } of found) t.log(`${name}: ${text}, ${times.toFixed(2)} times`)
   t.deepEqual(

@@ -77,9 +77,9 @@ export class ObjectActs {
     const { db } = process
     const object = { ...this.name(act.name), contentType: 'x', etag: act.segment }
     // Small puts of S3 take no slot.
-    const takesSlot = act.wire === 'blob' || !act.beside
+    const takesSlot = act.wire === 'blob' || !act.inline
     const lease = takesSlot ? await takeSlotLease(db, `upload/${this.ownerId}`, 16) : undefined
-    const { body, bytes } = await this.#arrived(act.segment, act.beside)
+    const { body, bytes } = await this.#arrived(act.segment, act.inline)
     const part = { segmentId: act.segment, length: body.size, body, bytes }
     const { ownerId } = this
     const entry = {
@@ -91,14 +91,14 @@ export class ObjectActs {
     }
     const ending = { lease, entry: { ...entry, operationId: null } }
     try {
-      if (act.wire === 's3') return toldOf(await this.#s3.put(act, { object, part, ending }, process))
+      if (act.wire === 's3') return outcomeOf(await this.#s3.put(act, { object, part, ending }, process))
       const replacing = act.overwrite ? await findObject(db, object) : undefined
       const stored = await this.#withReservedStorage(process, body.size, replacing?.size, charge => {
         const options = { overwrite: act.overwrite, charge, ending }
         if (!replacing) return putObject(db, object, part, options)
         return transaction(db, trx => storeObject(trx, object, [part], options))
       })
-      return toldOf(stored)
+      return outcomeOf(stored)
     } catch (error) {
       await this.#discard(process, act.segment, bytes)
       if (lease) await endSlotLease(db, lease)
@@ -125,7 +125,7 @@ export class ObjectActs {
     const stored = await this.#withReservedStorage(process, source.size, replacing?.size, charge =>
       transaction(db, trx => copyObject(trx, this.name(from), this.name(to), { overwrite, charge })),
     )
-    return stored ? toldOf(stored) : 'none'
+    return stored ? outcomeOf(stored) : 'none'
   }
 
   async #complete(id: string, process: ObjectProcess): Promise<string> {
@@ -143,7 +143,7 @@ export class ObjectActs {
         completeUpload(trx, { id, ownerId: this.ownerId }, { choose: notNone, options: { charge } }),
       ),
     )
-    return stored ? toldOf(stored) : 'over'
+    return stored ? outcomeOf(stored) : 'over'
   }
 
   async #change(trx: Db, act: Act): Promise<string> {
@@ -151,12 +151,12 @@ export class ObjectActs {
       case 'remove':
       case 'tidy': {
         const at = act.names.map(name => this.name(name))
-        const gone = await (act.kind === 'remove' ? removeObjects(trx, at) : removeExpired(trx, at))
-        return `gone ${gone.map(row => `${row.bucket} ${row.key}`).sort()}`
+        const removed = await (act.kind === 'remove' ? removeObjects(trx, at) : removeExpired(trx, at))
+        return `removed ${removed.map(row => `${row.bucket} ${row.key}`).sort()}`
       }
       case 'move': {
         const moved = await moveObject(trx, this.name(act.from), this.name(act.to), act)
-        return moved ? toldOf(moved) : 'none'
+        return moved ? outcomeOf(moved) : 'none'
       }
       case 'expire':
         return (await changeObject(trx, this.name(act.name), { expiresAt: long })) ? 'changed' : 'none'
@@ -174,9 +174,9 @@ export class ObjectActs {
   }
 
   /** Segments that have arrived and are not referenced yet. A segment in its row is in no store. */
-  async #arrived(segment: string, beside: boolean) {
+  async #arrived(segment: string, inline: boolean) {
     const bytes = bytesOf(segment)
-    if (!beside) return { body: await this.store.put(segment, Readable.from([bytes], { objectMode: false })) }
+    if (!inline) return { body: await this.store.put(segment, Readable.from([bytes], { objectMode: false })) }
     const md5 = createHash('md5').update(bytes).digest('hex')
     return { body: { size: bytes.length, sha256: segment, md5, crc32: 7 }, bytes }
   }
@@ -199,7 +199,7 @@ export class ObjectActs {
   }
 }
 
-const toldOf = ({ replaced }: { replaced: boolean }): string => (replaced ? 'replaced' : 'stored')
+const outcomeOf = ({ replaced }: { replaced: boolean }): string => (replaced ? 'replaced' : 'stored')
 
 function notNone<T>(parts: readonly T[]): readonly T[] {
   if (parts.length === 0) throw new ApiError('NO_CHUNKS_UPLOADED')

@@ -40,7 +40,7 @@ export class Draws {
     const upload = this.pick(Object.keys(this.#model.uploads))
     switch (kind) {
       case 'put':
-        return { kind, ...this.#write(name), segment: newId(), beside: this.roll(2) === 0 }
+        return { kind, ...this.#write(name), segment: newId(), inline: this.roll(2) === 0 }
       case 'remove':
       case 'tidy':
         return { kind, names: this.roll(2) === 0 ? [name] : names.filter(() => this.roll(2) === 0) }

@@ -39,8 +39,8 @@ export type Act =
       kind: 'put'
       wire: 'blob' | 's3'
       name: string
-      segment: string /** Its body lies beside the row. */
-      beside: boolean
+      segment: string /** Whether its body lies in the row. */
+      inline: boolean
     })
   | { kind: 'remove'; names: string[] }
   | { kind: 'move' | 'copy'; from: string; to: string; overwrite: boolean }
@@ -77,14 +77,14 @@ function act(model: Model, done: Act): string {
     case 'put':
       return place(done.name, done, { segments: [done.segment], etag: done.segment, ...plain })
     case 'remove': {
-      const gone = done.names.filter(live)
-      for (const name of gone) delete objects[name]
-      return `gone ${gone.sort()}`
+      const removed = done.names.filter(live)
+      for (const name of removed) delete objects[name]
+      return `removed ${removed.sort()}`
     }
     case 'tidy': {
-      const gone = done.names.filter(name => objects[name]?.expired)
-      for (const name of gone) delete objects[name]
-      return `gone ${gone.sort()}`
+      const removed = done.names.filter(name => objects[name]?.expired)
+      for (const name of removed) delete objects[name]
+      return `removed ${removed.sort()}`
     }
     case 'copy': {
       const source = live(done.from)
@@ -181,7 +181,7 @@ export interface Observed {
 }
 
 /** What happened concurrently with the acts. */
-export interface Beside {
+export interface Meanwhile {
   /** A sweep ran, and removed what was unreferenced at that moment. */
   swept: boolean
   /** Their data does not fit alongside what was stored before. */
@@ -198,15 +198,15 @@ function touches({ act }: Observed, name: string, { uploads }: Model): boolean {
 /** What may be refused although no order of the acts requires it. Then nothing has happened. */
 function mayBeRefused(
   { act, outcome }: Observed,
-  { swept, full }: Beside,
+  { swept, full }: Meanwhile,
   isTouched: (name: string) => boolean,
 ): boolean {
   switch (act.kind) {
     case 'put': // a small segment in its row is out of a sweep's reach
-      return (outcome === 'UPLOAD_FAILED' && swept && !act.beside) || (outcome === 'STORAGE_QUOTA_EXCEEDED' && full)
+      return (outcome === 'UPLOAD_FAILED' && swept && !act.inline) || (outcome === 'STORAGE_QUOTA_EXCEEDED' && full)
     case 'part':
       return (outcome === 'swept' && swept) || (outcome === 'no room' && full)
-    case 'share': // its source can have gone since it was looked up
+    case 'share': // its source can have been removed since it was looked up
       return (outcome === 'swept' && isTouched(act.from)) || (outcome === 'no room' && full)
     case 's3copy':
       return outcome === 'STORAGE_QUOTA_EXCEEDED' || (outcome === 'OperationAborted' && isTouched(act.from))
@@ -223,7 +223,7 @@ function mayBeRefused(
 export function explain(
   before: Model,
   observed: readonly Observed[],
-  beside: Beside,
+  meanwhile: Meanwhile,
   fits: (after: Model) => boolean,
 ): Model | undefined {
   const inOrder = (model: Model, left: readonly Observed[]): Model | undefined => {
@@ -243,7 +243,7 @@ export function explain(
     before,
     observed.filter(one => {
       const isTouched = (name: string) => observed.some(other => other !== one && touches(other, name, before))
-      return !mayBeRefused(one, beside, isTouched)
+      return !mayBeRefused(one, meanwhile, isTouched)
     }),
   )
 }

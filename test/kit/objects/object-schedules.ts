@@ -41,10 +41,10 @@ export class Schedules {
     const births = Object.values(kept.objects).map(object => object.birth)
     for (const object of Object.values(kept.objects)) if (!this.#births.has(object.birth)) object.birth = 'new'
     const { objects, uploads, results } = kept
-    const beside = { swept: sweptMeanwhile(), full: bytesIn(before) + mostBrought(before, acts) > storageLimit }
-    const after = explain(before, observed, beside, model => isDeepStrictEqual(model, { objects, uploads, results }))
+    const meanwhile = { swept: sweptMeanwhile(), full: bytesIn(before) + mostBrought(before, acts) > storageLimit }
+    const after = explain(before, observed, meanwhile, model => isDeepStrictEqual(model, { objects, uploads, results }))
     const wrong = kept.wrong.length > 0 || new Set(births).size < births.length
-    if (!after || wrong) throw new Error(JSON.stringify({ before, observed, beside, kept }, null, 1))
+    if (!after || wrong) throw new Error(JSON.stringify({ before, observed, meanwhile, kept }, null, 1))
     Object.values(objects).forEach((object, n) => {
       object.birth = births[n]!
       this.#births.add(object.birth)
@@ -90,7 +90,7 @@ export class Schedules {
     if (Object.keys(this.#model.uploads).length < 2) await this.#open()
     const acts = this.#draws.acts(this.#model)
     const fresh = acts.flatMap(act => ('segment' in act ? [act.segment] : []))
-    const drawn = acts.flatMap(act => ('segment' in act && !(act.kind === 'put' && act.beside) ? [act.segment] : []))
+    const drawn = acts.flatMap(act => ('segment' in act && !(act.kind === 'put' && act.inline) ? [act.segment] : []))
     await this.#processes[0]!.db.raw('insert into segments (id) select unnest(?::text[])', [drawn])
     for (const id of fresh) this.#segments.add(id)
     return acts

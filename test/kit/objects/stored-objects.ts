@@ -20,16 +20,16 @@ type Made = Partial<Omit<NewObject, 'ownerId'>> & {
   bytes?: Buffer /** Each a segment of its own. */
   pieces?: Buffer[]
   /** Whether small segments are stored in their rows, as uploads do. */
-  beside?: boolean
+  inline?: boolean
   overwrite?: boolean
 }
 
 /** An object as an upload leaves it, of any name, in as many segments as it has pieces. */
 export async function madeObject(api: TestApi, owner: TestUser, made: Made = {}): Promise<MadeObject> {
-  const { bytes = randomBytes(1000), pieces = [bytes], beside = false, overwrite = false, ...rest } = made
+  const { bytes = randomBytes(1000), pieces = [bytes], inline = false, overwrite = false, ...rest } = made
   const parts = await Promise.all(
     pieces.map(async piece => {
-      if (beside && piece.length <= 16_384)
+      if (inline && piece.length <= 16_384)
         return { segmentId: newId(), length: piece.length, body: factsOf(piece), bytes: piece }
       const segmentId = await segments.allocateSegment(api.db)
       const body = await api.store.put(segmentId, bodyOf(piece))

@@ -71,7 +71,7 @@ export function commandLines(): string {
 /** Files below a folder that hold it; those of applications are seen where they are mounted, and what goes meanwhile held nothing. */
 export function filesWith(folder: string, holds: Holds): string[] {
   const paths = filesBelow(folder).filter(path => !path.endsWith('.ext4'))
-  return paths.filter(path => holds(unlessGone(() => readFileSync(path, 'latin1'), '')))
+  return paths.filter(path => holds(unlessMissing(() => readFileSync(path, 'latin1'), '')))
 }
 
 /** The same, of large files too, and of many secrets at once. */
@@ -91,17 +91,17 @@ export function largeFilesWith(folder: string, secrets: readonly string[]): Prom
 }
 
 function filesBelow(folder: string): string[] {
-  return unlessGone(() => readdirSync(folder, { withFileTypes: true }), []).flatMap(entry => {
+  return unlessMissing(() => readdirSync(folder, { withFileTypes: true }), []).flatMap(entry => {
     const path = join(folder, entry.name)
     return entry.isDirectory() ? filesBelow(path) : entry.isFile() ? [path] : []
   })
 }
 
-function unlessGone<T>(look: () => T, gone: T): T {
+function unlessMissing<T>(look: () => T, otherwise: T): T {
   try {
     return look()
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return gone
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return otherwise
     throw error
   }
 }

@@ -89,12 +89,12 @@ element.append(frame)
 addEventListener('message',event=>{
 if(event.source!==frame.contentWindow)return
 callback(event.data)
-frame.contentWindow.postMessage('told','*')})
+frame.contentWindow.postMessage('answered','*')})
 return frame},
 reset(frame){frame.src=frame.src}}
 Object.assign(window,{turnstile:widget,hcaptcha:widget,grecaptcha:widget})
 window[searchParams.get('onload')]()}`
 
 const frame = `<!doctype html><body style="margin:0"><button style="font:16px sans-serif;width:300px;height:63px">I am a person</button><script>
-onmessage=()=>{document.body.dataset.told='yes'}
+onmessage=()=>{document.body.dataset.answered='yes'}
 document.querySelector('button').onclick=async()=>parent.postMessage(await (await fetch('/solve',{method:'POST'})).text(),'*')</script>`

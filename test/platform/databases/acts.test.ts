@@ -15,7 +15,7 @@ const started = testPlatform({
   settings: { DATABASE_ENGINES: 'redis', DISK_MB_PER_256MB: '128' },
 })
 
-/** Without a cache the image is made first, beside the other tests. */
+/** Without a cache the image is created first, alongside the other tests. */
 const imageSeconds = 1200
 const patience = 1_500_000
 const image = 'berth/redis:8'

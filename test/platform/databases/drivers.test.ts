@@ -27,7 +27,7 @@ const started = testPlatform({
   },
 })
 
-/** Without a cache the images are made first, beside the other tests. */
+/** Without a cache the images are created first, alongside the other tests. */
 const imageSeconds = 1200
 const patience = 1_500_000
 /** Packages of the drivers come from a registry. */

@@ -16,7 +16,7 @@ const started = testPlatform({
   },
 })
 
-/** Without a cache they are made first, beside the other tests. */
+/** Without a cache they are created first, alongside the other tests. */
 const imageSeconds = 1200
 const patience = 1_500_000
 
@@ -133,7 +133,7 @@ for (const [type, version, memory] of offers)
       t.is(restored.status, 200, restored.text)
       await later.closed
       const back = await connect(remote, password)
-      t.false((await back.read()).includes(3), 'what was written after the snapshot is gone')
+      t.false((await back.read()).includes(3), 'what was written after the snapshot is missing')
       t.true((await back.read()).includes(1))
       back.end()
 

@@ -6,7 +6,7 @@ import { testPlatform } from '../../kit/platform/platform.ts'
 
 const started = testPlatform({ settings: { DATABASE_ENGINES: 'postgres', DISK_MB_PER_256MB: '256' } })
 
-/** Without a cache the image is made first, beside the other tests. */
+/** Without a cache the image is created first, alongside the other tests. */
 const imageSeconds = 1200
 
 test('a postgres goes back to the moment before a dropped table, and from there to any other, also while it is stopped', async t => {

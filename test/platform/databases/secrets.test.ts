@@ -27,7 +27,7 @@ const started = testPlatform({
   settings: { DATABASE_ENGINES: 'mongo,mysql,redis,postgres', MONGO_STAND_IN: 'on' },
 })
 
-/** Without a cache the images are made first, beside the other tests. */
+/** Without a cache the images are created first, alongside the other tests. */
 const imageSeconds = 1200
 const patience = 1_800_000
 

@@ -160,7 +160,7 @@ test.serial('two applications with one domain share its requests, and one that e
   }
   t.deepEqual(await answers(40), ['200 <title>one</title>', '200 <title>two</title>'])
   await apps.recordStopped(db, one.app.id, { code: 0, oom: false, at: new Date() })
-  await until(async () => (await answers(20)).length === 1, 20, 'the route of the one that ended is gone')
+  await until(async () => (await answers(20)).length === 1, 20, 'the route of the one that ended is removed')
   t.deepEqual(await answers(20), ['200 <title>two</title>'])
 })
 
@@ -186,7 +186,7 @@ test.serial('a domain is certified before its traffic moves here, by a record in
   t.false((await db('domains').where({ hostname: 'early.berth.dev' }).first()).points)
 })
 
-test.serial('an authority that is away is told with the next try, and goes on when it is back', async t => {
+test.serial('an authority that is away is reported with the next try, and goes on when it is back', async t => {
   const { api, until, db } = await platform
   const late = await running(await api.makeUser(), 'late')
   await pebble.stop()
@@ -222,7 +222,7 @@ test.serial('a purge answers once the proxy has it', async t => {
   t.is((await db('apps').where({ id: app.id }).first()).cache_version, 1)
 })
 
-/** By this a browser can be told to trust a certificate of a chain. */
+/** By this a browser can be made to trust a certificate of a chain. */
 const spkiOf = (pem: string): string =>
   createHash('sha256')
     .update(new X509Certificate(pem).publicKey.export({ type: 'spki', format: 'der' }))

@@ -61,7 +61,7 @@ const accepted: Record<string, [Keys, object]> = {
   '32 characters that are more bytes': [{ DISPLAY_NAME: '😀'.repeat(32) }, { displayName: '😀'.repeat(32) }],
   'a leading ./': [{ MAIN: './src/app.js' }, { main: 'src/app.js' }],
   'an extension in upper case': [{ MAIN: 'App.JS' }, { language: 'javascript' }],
-  'MAIN beside START need not exist': [
+  'MAIN with START need not exist': [
     { MAIN: 'dist/x.ts', START: 'npm start' },
     { language: 'typescript', start: 'npm start' },
   ],

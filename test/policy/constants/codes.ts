@@ -41,7 +41,7 @@ export const managementCodes: Record<number, string> = {
 }
 
 /** In deployment events and the state of a restore only; no answer has them as its code. */
-export const toldInEvents = `AUTHENTICATION_REQUIRED INVALID_BRANCH CLONE_FAILED REPOSITORY_TOO_LARGE BUILD_FAILED HEALTH_CHECK_FAILED
+export const eventCodes = `AUTHENTICATION_REQUIRED INVALID_BRANCH CLONE_FAILED REPOSITORY_TOO_LARGE BUILD_FAILED HEALTH_CHECK_FAILED
     DEPLOY_FAILED DEPLOY_CANCELLED DEPLOY_SUPERSEDED SNAPSHOT_CORRUPT RESTORE_INTERRUPTED`
 
 export const blobCodes: Record<number, string> = {

@@ -9,7 +9,7 @@ import { managementErrors } from '../../../policy/management-errors.ts'
 import { blobErrors } from '../../../policy/objects/blob-errors.ts'
 import { s3Errors } from '../../../policy/s3/s3-errors.ts'
 import { s3Counts } from '../../../policy/s3/s3-limits.ts'
-import { aiCodes, blobCodes, managementCodes, s3Codes, toldInEvents } from './codes.ts'
+import { aiCodes, blobCodes, eventCodes, managementCodes, s3Codes } from './codes.ts'
 import { countsAsAgreed, limitsAsAgreed } from './limits.ts'
 import { numbersAsAgreed, settingsAsAgreed } from './numbers.ts'
 import { plansAsAgreed } from './plans.ts'
@@ -78,7 +78,7 @@ test('every code has its agreed status, and there are no others', t => {
     )
   const ofProduct = (table: Record<string, readonly [number, string]>): Record<string, number> =>
     Object.fromEntries(Object.entries(table).map(([code, [status]]) => [code, status]))
-  const inEvents = Object.fromEntries(toldInEvents.split(/\s+/).map(code => [code, 400]))
+  const inEvents = Object.fromEntries(eventCodes.split(/\s+/).map(code => [code, 400]))
   t.deepEqual(ofProduct(managementErrors), { ...byStatus(managementCodes), ...inEvents })
   t.deepEqual(ofProduct(blobErrors), byStatus(blobCodes))
   t.deepEqual(ofProduct(s3Errors), byStatus(s3Codes))
@@ -88,7 +88,7 @@ test('every code has its agreed status, and there are no others', t => {
 /** How the product writes a code: thrown, refused with, put into a column, or compared with one. */
 const writtenCode = /(?:refusal|refuse|Refused|ApiError)\(\s*'([A-Z][A-Z0-9_]+)'|\bcode\s*[:=]=*\s*'([A-Z][A-Z0-9_]+)'/g
 
-/** Words beside the catalogue: those of success, and of Node. */
+/** Words outside the catalogue: those of success, and of Node. */
 const noRefusals = /^(CONFIRM_CODE_VALIDATED|E[A-Z]+|ERR_[A-Z_]+|HPE_[A-Z_]+)$/
 
 test('every code in the sources is in a catalogue', t => {
@@ -104,7 +104,7 @@ test('every code in the sources is in a catalogue', t => {
     codes.filter(code => !catalogue.has(code)),
     [],
   )
-  for (const code of toldInEvents.split(/\s+/)) t.true(codes.includes(code), `${code} is written nowhere`)
+  for (const code of eventCodes.split(/\s+/)) t.true(codes.includes(code), `${code} is written nowhere`)
 })
 
 /** What of a value are numbers, as deep as they lie; undefined when there are none. */

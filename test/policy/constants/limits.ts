@@ -79,7 +79,7 @@ export const limitsAsAgreed: Record<string, string[]> = {
   'apps.restart': ['1 in 3 s by app', '20 in 15 s by user with apps.power'],
 }
 
-/** Counted beside the requests: objects that one request names, and visits of links. */
+/** Counted in addition to requests: objects that one request names, and visits of links. */
 export const countsAsAgreed: Record<string, string[]> = {
   'objects updated': ['50 in 10 s by user'],
   'objects deleted': ['1000 in 10 s by user'],

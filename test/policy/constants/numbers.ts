@@ -1,7 +1,7 @@
 /**
  * Every number that a module of policy/ exports, as the contract, PROMISES.md or a decision states it. Written by
  * hand: nothing here may be read from policy/. A module with a number that is not here, and a number here that no module has, fail
- * `constants.test.ts`. Limits, plans, codes and runtimes have tables of their own beside this one.
+ * `constants.test.ts`. Limits, plans, codes and runtimes have tables of their own next to this one.
  */
 export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
   // A20, A21: 10 minutes until what nobody confirmed is undone.
@@ -124,7 +124,7 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
   },
   // A mailed code has 8 characters, and `confirmCode` is exactly that long.
   'accounts/mailed-codes.ts': { codeLength: 8 },
-  // 64 MB of documents of S3, 16 MB of an account's. Q2: 25 MB of deliveries of one address, network or account. Q3: 64 MB of JSON of an account. Contract 9.6: 25 MB each. Q21: 1 MB and 30 s beside a file. Q22: 60 s.
+  // 64 MB of documents of S3, 16 MB of an account's. Q2: 25 MB of deliveries of one address, network or account. Q3: 64 MB of JSON of an account. Contract 9.6: 25 MB each. Q21: 1 MB and 30 s alongside a file. Q22: 60 s.
   'body-budgets.ts': {
     bodyBudgets: {
       json: { bytes: 268_435_456, share: 67_108_864 },
@@ -550,7 +550,7 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
   'hosts/strays.ts': { strayTerms: { keptDays: 7, atOnce: 3, shareAtOnce: 0.1 } },
   // N6: a week and a day.
   'accounts/suspension.ts': { endNotices: [604_800, 86_400] },
-  // H11: told from the 3rd attempt on.
+  // H11: reported from the 3rd attempt on.
   'apps/undo-attempts.ts': { showUndoFrom: 3 },
   // Contract 7.38: pins of 2 KB.
   'objects/uploads/upload-tokens.ts': { pinsBytes: 2048 },

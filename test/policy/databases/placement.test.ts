@@ -36,7 +36,7 @@ test('while a host with room fetches the image the caller may try again; a full 
 })
 
 test('draining and unreachable hosts are never chosen; with only such hosts the platform is in maintenance', t => {
-  const away = [ready('gone', { reachable: false }), ready('draining', { draining: true })]
+  const away = [ready('silent', { reachable: false }), ready('draining', { draining: true })]
   t.deepEqual(placeDatabase(away, need, images), later)
   t.deepEqual(placeDatabase([], need, images), later)
   t.deepEqual(placeDatabase([...away, ready('full', full)], need, images), failed)

@@ -76,7 +76,7 @@ test('what is no host name is refused', t => {
   for (const text of texts) t.is(answer(text), 'INVALID_DOMAIN', JSON.stringify(text))
 })
 
-test('the longest name still has room for each record beside it', t => {
+test('the longest name still has room for each record below it', t => {
   const ofLength = (length: number) =>
     `${'a'.repeat(60)}.${'a'.repeat(60)}.${'a'.repeat(60)}.${'b'.repeat(length - 187)}.com`
   t.is(answer(ofLength(237)), ofLength(237))

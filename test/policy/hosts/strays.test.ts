@@ -24,12 +24,12 @@ test('at most 3 strays, or a tenth of all, are quarantined within an hour', t =>
 test('quarantined strays are removed after 7 days, at most 3 or a tenth of all within an hour', t => {
   t.deepEqual(decideStrays(ids(5), 2, notedAt(now - 7 * day + 1, 5), now).remove, [])
   t.deepEqual(decideStrays(ids(5), 2, notedAt(now - 7 * day, 5), now).remove, ids(3))
-  const gone = Object.fromEntries(['x', 'y', 'z'].map(id => [id, { since: 0, removed: now - 1 }]))
-  t.deepEqual(decideStrays(ids(5), 2, { ...notedAt(0, 5), ...gone }, now).remove, [])
+  const removed = Object.fromEntries(['x', 'y', 'z'].map(id => [id, { since: 0, removed: now - 1 }]))
+  t.deepEqual(decideStrays(ids(5), 2, { ...notedAt(0, 5), ...removed }, now).remove, [])
 })
 
 test('notes of known or missing applications are dropped, those of removals after an hour', t => {
-  const notes = { known: { since: 1 }, stays: { since: 2 }, gone: { since: 3, removed: now - 1 } }
-  t.deepEqual(currentNotes(notes, ['stays'], now), { stays: notes.stays, gone: notes.gone })
+  const notes = { known: { since: 1 }, stays: { since: 2 }, missing: { since: 3, removed: now - 1 } }
+  t.deepEqual(currentNotes(notes, ['stays'], now), { stays: notes.stays, missing: notes.missing })
   t.deepEqual(currentNotes(notes, ['stays'], now + hour), { stays: notes.stays })
 })

@@ -35,7 +35,7 @@ const cases: [string, Record<string, string>, string[]][] = [
   ['the same on loopback', { BERTH_DOMAIN: 'example.com' }, []],
   ['an API that is open itself', { BIND_ADDRESS: '0.0.0.0' }, ['BIND_ADDRESS=0.0.0.0']],
   [
-    'an API that is open itself beside an https address',
+    'an API that is open itself alongside an https address',
     { ...https, EDGE_TRUSTED_PROXIES: '10.0.0.9', BIND_ADDRESS: '10.0.0.1' },
     ['BIND_ADDRESS=10.0.0.1'],
   ],

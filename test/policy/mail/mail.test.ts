@@ -4,7 +4,7 @@ import { mailWay } from '../../../policy/mail/settings.ts'
 import { type MailFields, mailLocaleOf, mailLocales } from '../../../policy/mail/template.ts'
 import { templates, writeMail } from '../../../policy/mail/templates.ts'
 
-/** Values that can be told apart, for every field of every template. */
+/** Values that can be distinguished, for every field of every template. */
 const samples: MailFields = {
   ...{ app: 'Größe', usedMb: 473, limitMb: 512, percent: 92, signIn: '', code: 'Größe' },
   ...{

@@ -139,7 +139,7 @@ test('a container that can never be limited is retried less and less often, up t
   tried.length = 0
   await one.see([container('b')])
   await one.see([container('a')])
-  t.deepEqual(tried, [61, 61], 'one that was gone starts over')
+  t.deepEqual(tried, [61, 61], 'one that was missing starts over')
 })
 
 test('containers seen during a round come after it, and a list of some applications leaves the others unchanged', async t => {

@@ -101,7 +101,7 @@ test('a host that restarts in the middle of an interval writes it once', async t
 
 test('while Postgres is down points wait, and an application deleted meanwhile does not block others', async t => {
   const { db, apps, open } = await host(512, 512)
-  const [gone, stays] = apps.map(app => app.id) as [string, string]
+  const [deleted, stays] = apps.map(app => app.id) as [string, string]
   let away = false
   const refuse = () => {
     if (away) throw new Error('Connection terminated')
@@ -121,7 +121,7 @@ test('while Postgres is down points wait, and an application deleted meanwhile d
   away = true
   await t.throwsAsync(metrics.round(begin + 5 * minute), { message: 'Connection terminated' })
   away = false
-  await removeApp(db, gone)
+  await removeApp(db, deleted)
   await metrics.round(begin + 6 * minute)
   t.is((await listMetrics(db, stays)).length, 1)
 })

@@ -96,7 +96,7 @@ test('an application that cannot be quarantined or restored delays no others, an
   const ids = await Promise.all([1, 2, 3].map(() => remember(hostId)))
   const [kept, ...late] = ids as [string, ...string[]]
   const { db, look, list, volumes } = await hostWith(ids, hostId)
-  const gone = await db('apps').whereIn('id', late)
+  const missing = await db('apps').whereIn('id', late)
   await db('apps').whereIn('id', late).del()
   /** The verb fails for the application that it is called for first, once. */
   const failsOnce = (verb: 'setAside' | 'bringBack') => {
@@ -109,7 +109,7 @@ test('an application that cannot be quarantined or restored delays no others, an
   t.is((await list()).length, 2, 'the other one was set aside')
   await look()
   t.deepEqual(await list(), [kept])
-  await db('apps').insert(gone)
+  await db('apps').insert(missing)
   failsOnce('bringBack')
   await look()
   t.is((await list()).length, 2, 'the other one is back')

@@ -95,7 +95,7 @@ test.serial(
     const { id, owner_id: ownerId } = await app('hobby-1')
     const byHand = () => queueSnapshot(db, { appId: id, ownerId, actor: ownerId, origin: 'manual', plans })
     await byHand()
-    t.deepEqual(await round(), [], 'not beside another')
+    t.deepEqual(await round(), [], 'not while another is taken')
     await made(id)
     t.deepEqual(await round(), [id])
     await made(id)

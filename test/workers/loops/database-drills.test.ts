@@ -118,7 +118,7 @@ test.serial(
 
 test.serial('databases that are deleted, lost, or being restored wait; a failure of one holds up no other', async t => {
   const { db } = await database
-  const [deleted, lost, restored, gone, well] = [
+  const [deleted, lost, restored, unprovisioned, well] = [
     await rented(await account()),
     await rented(await account()),
     await rented(await account()),
@@ -128,7 +128,7 @@ test.serial('databases that are deleted, lost, or being restored wait; a failure
   await db('databases').where({ id: deleted }).update({ desired_state: 'deleted' })
   await db('databases').where({ id: lost }).update({ lost_with: 'h9' })
   await db('operations').where({ target_id: restored }).update({ kind: 'restore', state: 'running' })
-  await db('databases').where({ id: gone }).update({ provisioned_at: null })
+  await db('databases').where({ id: unprovisioned }).update({ provisioned_at: null })
   const due = await listDueDrills(db, { everyDays: 7, limit: 9 })
   t.deepEqual(
     due.map(({ id }) => id),

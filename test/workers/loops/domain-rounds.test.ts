@@ -155,7 +155,7 @@ test.serial('a proxy of before, which refuses marks, gets each change of members
 
 for (const [what, late] of [
   ['its members', 'setName'],
-  ['that it is gone', 'setName'],
+  ['that it is deleted', 'setName'],
   ['that it is back', 'removeName'],
 ] as const)
   test.serial(`a keeper that writes a name late leaves at the proxy what was acknowledged: ${what}`, async t => {
@@ -179,14 +179,14 @@ for (const [what, late] of [
       await unassignDomain(db, apps[0]!.id)
     }
     happens = async () => {
-      if (what === 'that it is gone') await unassignDomain(db, apps[0]!.id)
+      if (what === 'that it is deleted') await unassignDomain(db, apps[0]!.id)
       else await claim(host, apps[1])
       await rounds.round()
     }
     await slow.round()
     const wanted = (back ? [apps[1]!] : apps).map(({ id, subdomain }) => `${subdomain}.apps.localhost@${id}`).sort()
     const members = (await proxy.edge.listNames([host]))[0]?.members
-    t.deepEqual(members, what === 'that it is gone' ? undefined : wanted)
+    t.deepEqual(members, what === 'that it is deleted' ? undefined : wanted)
   })
 
 test.serial('a keeper that writes a certificate late leaves the current one at the proxy', async t => {
@@ -234,7 +234,7 @@ test.serial(
   },
 )
 
-test.serial('a certificate that the proxy refuses is told, delays no other, and is tried again', async t => {
+test.serial('a certificate that the proxy refuses is reported, delays no other, and is tried again', async t => {
   const { rounds, db, claim, certify, certificates, later } = await scene(t)
   await claim('good.shop.dev')
   await claim('bad.shop.dev', (await scene(t)).apps[0])

@@ -241,7 +241,7 @@ test.serial(
     await comesTrue(async () => reported().length > 1)
     ending.abort()
     await keeping
-    t.deepEqual(reported(), [50, 30], 'told when it begins and when it ends')
+    t.deepEqual(reported(), [50, 30], 'reported when it begins and when it ends')
   },
 )
 

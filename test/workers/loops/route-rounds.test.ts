@@ -66,7 +66,7 @@ async function operation(id: string) {
 }
 
 test.serial('a round checks names whose rows have changed, and no others', async t => {
-  const [moved, gone, still] = [await runningApp(), await runningApp(), await runningApp()]
+  const [moved, removed, still] = [await runningApp(), await runningApp(), await runningApp()]
   const { edge } = proxy
   const { db, first, round } = await rounds(edge)
   t.true(first.whole)
@@ -79,15 +79,15 @@ test.serial('a round checks names whose rows have changed, and no others', async
   }
   t.teardown(() => Object.assign(edge, { findRoutes: find }))
   await db('apps').where({ id: moved.id }).update({ host_port: 5000 })
-  await removeApp(db, gone.id)
+  await removeApp(db, removed.id)
   t.like(await round(), { whole: false, changed: 2 })
   t.deepEqual(
     asked.map(hosts => hosts.sort()),
-    [[moved.host, gone.host].sort()],
+    [[moved.host, removed.host].sort()],
   )
   edge.findRoutes = find
   t.is(await portOf(edge, moved.host), 5000)
-  t.is(await portOf(edge, gone.host), undefined)
+  t.is(await portOf(edge, removed.host), undefined)
   t.is(await portOf(edge, still.host), still.port)
   t.like(await round(), { whole: false, changed: 0 })
 })

@@ -31,7 +31,7 @@ const log = pino({ level: 'silent' })
 const appsDomain = 'apps.localhost'
 const host = 'group.shop.dev'
 
-/** A program that names its application, and whose health is what it is told. */
+/** A program that names its application, and whose health the test sets. */
 async function member(ownerId: string, n: number) {
   const { db } = await database
   const make = rows(db)

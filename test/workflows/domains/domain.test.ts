@@ -84,7 +84,7 @@ test('a name waits for its record, is served with a certificate once it is seen,
   await keepRun(it.client, 'domain', domainId(it.hostname))
 })
 
-test('name servers that fail are told, and take nothing that was seen', async t => {
+test('name servers that fail are reported, and take nothing that was seen', async t => {
   const it = await claimed()
   await it.prove()
   await it.wake()

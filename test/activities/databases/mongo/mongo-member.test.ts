@@ -74,7 +74,7 @@ test('MongoDB that is being elected is waited for', async t => {
   t.deepEqual(commands.map(nameOf), ['replSetInitiate', 'replSetGetStatus'])
 })
 
-test('MongoDB is told of users and certificates with the rights that each needs', async t => {
+test('MongoDB gets users with the rights that each needs, and certificates', async t => {
   let users = 0
   const { local, commands } = await mongod(t, (command, user) => {
     if (nameOf(command) === 'hello') return { ...hello, isWritablePrimary: true }

@@ -179,7 +179,7 @@ test.serial('mongo (stand-in): a login that began with the former password does 
 })
 
 test.serial(
-  'mongo (stand-in): clients that take all connections, or finish no handshake, lock nobody of ours out',
+  'mongo (stand-in): clients that take all connections, or finish no handshake, do not lock Berth out',
   async t => {
     const { locally, rotate, remote, secrets } = await database()
     const silent: Socket[] = []

@@ -142,7 +142,7 @@ test.serial('mysql: an initialisation that was interrupted is made anew', async 
   t.deepEqual((await readdir(folders.data)).sort(), ['mysql'])
 })
 
-test('MySQL is told what it stores of a password, which is that of crypt(5) with 10,000 rounds', t => {
+test('MySQL gets only the verifier of a password, which is that of crypt(5) with 10,000 rounds', t => {
   // openssl passwd -5 -salt 'rounds=10000$0123456789abcdef' pencil
   const digest = '/MPxPFSEOOkaKhbj7A/cdcDfGq2zzwuN0vkVtQHmgv5'
   t.is(mysqlVerifier('pencil', '0123456789abcdef'), `$A$00A$0123456789abcdef${digest}`)

@@ -123,10 +123,10 @@ test('writes concurrent with the deletion of their bucket never leave an object 
     const drop = () => ana.wire.send('DELETE', `/${bucket}`)
     const acts = round % 3 ? [write, drop, write] : [drop, write]
     const answers = await Promise.all(acts.map(act => act()))
-    const gone = answers[acts.indexOf(drop)]!
+    const dropped = answers[acts.indexOf(drop)]!
     const written = answers.filter((_, n) => acts[n] === write)
     for (const { status, code, text } of written) t.true(status === 200 || code === 'NoSuchBucket', text)
-    t.true(gone.status === 204 || gone.code === 'BucketNotEmpty', gone.text)
+    t.true(dropped.status === 204 || dropped.code === 'BucketNotEmpty', dropped.text)
     const within = { owner_id: ana.user.id, bucket: `x-${bucket}` }
     const left = [
       ...(await api().db('objects').where(within)),
@@ -135,7 +135,7 @@ test('writes concurrent with the deletion of their bucket never leave an object 
         .where({ ...within, state: 'open' })),
     ]
     const exists = (await api().db('s3_buckets').where({ owner_id: ana.user.id, name: bucket })).length === 1
-    t.is(exists, gone.status !== 204)
+    t.is(exists, dropped.status !== 204)
     if (!exists) t.deepEqual(left, [])
   }
 })

@@ -29,7 +29,7 @@ async function contentOf(id: string): Promise<Buffer> {
   return Buffer.concat(pieces)
 }
 
-/** Six parts of ten bytes that are all on their way, and do not end until they are told to. */
+/** Six parts of ten bytes that are all on their way, and do not end until that is requested. */
 async function sixUnderWay(user: TestUser, send: (n: number, body: ReadableStream) => Promise<Answer>) {
   const ends: (() => void)[] = []
   const body = () =>
@@ -125,7 +125,7 @@ test('an aborted upload has ended, its parts are unreferenced, and aborting agai
 })
 
 test.serial(
-  'an upload that ends while it is looked at for its completion is told as over, not as one without parts',
+  'an upload that ends while it is looked at for its completion is reported as over, not as one without parts',
   async t => {
     const { db, blobAs, makeUser } = api()
     const ana = await makeUser()
@@ -429,18 +429,18 @@ test.serial('a client that disconnects during a part leaves nothing', async t =>
   const chunked = chunkedAs(blobAs(ana))
   const { upload } = (await chunked.init()).body.response
   const files = await store.files()
-  const gone = new AbortController()
+  const leaving = new AbortController()
   const body = new ReadableStream({ start: c => c.enqueue(new Uint8Array(1000)) })
   const init = {
     method: 'PUT',
     headers: { authorization: ana.key },
     body,
     duplex: 'half',
-    signal: gone.signal,
+    signal: leaving.signal,
   } as const
   const sent = fetch(`${blobUrl}/v1/objects/chunked?upload=${upload}&part=1`, init)
   await comesTrue(async () => (await partsUnderWay(ana)) === 1)
-  gone.abort()
+  leaving.abort()
   await t.throwsAsync(sent, { any: true })
   await comesTrue(async () => (await partsUnderWay(ana)) === 0)
   t.is(await store.files(), files)

@@ -19,7 +19,7 @@ const boundary = 'the-boundary'
 const head = `--${boundary}\r\nContent-Disposition: form-data; name="file"; filename="slow.txt"\r\n\r\nhello`
 const end = `\r\n--${boundary}--\r\n`
 
-/** An upload that stops in the middle of its file, until it is told to end. */
+/** An upload that stops in the middle of its file, until its end is requested. */
 function slowly({ blobUrl }: TestApi, { key }: TestUser) {
   const headers = { authorization: key, 'content-type': `multipart/form-data; boundary=${boundary}` }
   const sending = request(`${blobUrl}/v1/objects`, { method: 'POST', headers })
@@ -84,7 +84,7 @@ test('a caller who is blocked or revoked during the body is refused at its end, 
 
 test('a process that dies holds its slots for a minute only', async t => {
   const ana = await api().makeUser()
-  const lease = { subject: `upload/${ana.id}`, holder: 'gone' }
+  const lease = { subject: `upload/${ana.id}`, holder: 'ended' }
   await api()
     .db('blob_leases')
     .insert([1, 2].map(place => ({ ...lease, place, expires_at: new Date(Date.now() + 60_000) })))

@@ -284,11 +284,11 @@ test.serial('an unavailable store is 503 with Retry-After, and nothing is stored
 })
 
 test.serial(
-  'a body of up to 16 KiB lies beside its row, and a longer one in the store; both are read as they were sent',
+  'a body of up to 16 KiB lies in its row, and a longer one in the store; both are read as they were sent',
   async t => {
     const ana = await api().makeUser()
     const before = await api().store.files()
-    for (const [size, beside] of [
+    for (const [size, inline] of [
       [0, true],
       [1, true],
       [16_384, true],
@@ -299,7 +299,7 @@ test.serial(
       const { id, sha256: said } = await sent(api(), ana, { name: `${size}` }, { bytes })
       t.is(said, sha256(bytes))
       t.deepEqual(await contentOf(api(), objectName(id)!), bytes)
-      t.is((await openObject(api().db, objectName(id)!))!.parts[0]!.inline, beside, `${size} bytes`)
+      t.is((await openObject(api().db, objectName(id)!))!.parts[0]!.inline, inline, `${size} bytes`)
       const got = await fetch(`${api().publicUrl}/${id}`)
       t.deepEqual(Buffer.from(await got.arrayBuffer()), bytes)
     }

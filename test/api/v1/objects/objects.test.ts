@@ -199,8 +199,8 @@ test('one object is deleted or missing, in every form of the body', async t => {
   for (const name of ['object', 'objects', 'list']) {
     const { id } = await sent(api(), ana, { name: 'a' })
     const body = name === 'list' ? { objects: [id] } : { [name]: id }
-    const gone = await remove(ana, body)
-    t.deepEqual([gone.status, gone.body], [200, { status: 'success' }])
+    const removed = await remove(ana, body)
+    t.deepEqual([removed.status, removed.body], [200, { status: 'success' }])
     t.like(await remove(ana, body), { status: 404, body: { code: 'OBJECT_NOT_FOUND' } })
     t.is((await info(ana, id)).status, 404)
   }

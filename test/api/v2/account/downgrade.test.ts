@@ -93,7 +93,7 @@ test.serial('two hundred concurrent confirmations are one step; two hundred requ
   const ana = await api().makeUser({ plan: 'enterprise-96' })
   const crowd = (body?: object) =>
     Promise.all(Array.from({ length: 200 }, () => comingAgain(() => downgrade(ana, body))))
-  // A crowd that the pool cannot hold is told 503: nobody of it has done anything, and in the end each is told what became of it.
+  // A crowd that the pool cannot hold gets 503: none of it has done anything, and in the end each gets the outcome.
   t.deepEqual(tally((await crowd()).map(({ status, body }) => `${status} ${body.code}`)), {
     '200 CONFIRM_CODE_SENT': 1,
     '429 CONFIRM_CODE_SENT': 199,

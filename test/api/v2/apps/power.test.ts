@@ -51,7 +51,7 @@ test.serial('a refusal consists of status and code', async t => {
     t.is(answer.status, 409)
     t.is(answer.text, `{"status":"error","code":"${code}"}`)
   }
-  // A code that these routes do not know is told as the failure that it is.
+  // A code that these routes do not know is reported as the failure that it is.
   t.is((await api().as(ana).post(`/v2/apps/${app.id}/restart`)).text, '{"status":"error","code":"ACTION_FAILED"}')
 })
 
@@ -65,8 +65,8 @@ test.serial(
       .as(ana)
       .post(`/v2/apps/${'0'.repeat(24)}/start`)
     for (const kind of ['start', 'stop', 'restart']) {
-      const gone = await api().as(ana).post(`/v2/apps/${app.id}/${kind}`)
-      t.deepEqual([gone.status, gone.text], [404, nowhere.text], kind)
+      const deleted = await api().as(ana).post(`/v2/apps/${app.id}/${kind}`)
+      t.deepEqual([deleted.status, deleted.text], [404, nowhere.text], kind)
     }
   },
 )
@@ -136,7 +136,7 @@ test.serial('a listening connection that breaks is reopened', async t => {
   }
   const startedAt = performance.now()
   t.is((await api().as(ana).post(`/v2/apps/${app.id}/start`)).status, 200)
-  t.true(performance.now() - startedAt < 2900, 'told by a notification, not by the re-reading after 3 s')
+  t.true(performance.now() - startedAt < 2900, 'woken by a notification, not by the re-reading after 3 s')
 })
 
 test.serial('an unclaimed operation expires and can never run afterwards', async t => {

@@ -432,7 +432,7 @@ test.serial('after a failure of the platform the same key creates anew', async t
   t.deepEqual([answer.status, answer.headers.get('idempotent-replayed')], [200, null])
 })
 
-test.serial('a repeated request for a database that was deleted since is told so', async t => {
+test.serial('a repeated request for a database that was deleted since is refused', async t => {
   const ana = await api().makeUser()
   const key = { 'idempotency-key': 'k' }
   const { id } = (await create(ana, redis, key)).body.response

@@ -193,7 +193,7 @@ test.serial('a memory that is reserved for a change counts at once', async t => 
   t.like(await row(id), { ram_mb: 512, reserved_mb: 512 })
 })
 
-test.serial('a deletion is answered once the row is gone, and frees memory and port', async t => {
+test.serial('a deletion is answered once the row is deleted, and frees memory and port', async t => {
   const ana = await api().makeUser()
   const { id } = await api().makeDatabase(ana)
   const answer = await api().as(ana).delete(`/v2/databases/${id}`)

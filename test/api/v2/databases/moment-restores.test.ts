@@ -48,35 +48,38 @@ test.serial('a restore to a moment is queued with it, and the info says which mo
   }
 })
 
-test.serial('a moment that is malformed, of the future, of another engine or beside a snapshot is refused', async t => {
-  const { ana, path, db, id } = await scene(new Date(Date.now() - 3_600_000))
-  const refused = async (body: object) => {
-    const answer = await post(ana, path, body)
-    t.is(answer.status, 400, answer.text)
-    return answer.body.code
-  }
-  for (const timestamp of [
-    ...['', 'yesterday', '2026-11-27', '2026-11-27T10:00:00', '2026-02-30T10:00:00Z', '2026-11-27 10:00:00Z'],
-    ...[
-      `2026-11-27T10:00:00Z' --`,
-      1,
-      null,
-      {},
-      '9999-12-31T23:59:59Z',
-      new Date(Date.now() + 3_600_000).toISOString(),
-    ],
-  ])
-    t.is(await refused({ timestamp }), 'INVALID_PARAMETERS', JSON.stringify(timestamp))
-  const timestamp = new Date().toISOString()
-  t.is(
-    await refused({ timestamp, snapshotId: `${id}_postgres_manual`, versionId: 'x'.repeat(32) }),
-    'INVALID_PARAMETERS',
-  )
-  t.is(await refused({}), 'MISSING_PARAMETERS')
-  t.is(await refused({ snapshotId: `${id}_postgres_manual` }), 'MISSING_PARAMETERS')
-  const { id: redis } = await api().makeDatabase(ana, { engine: 'redis' })
-  const other = await post(ana, `/v2/databases/${redis}/snapshots/restore`, { timestamp })
-  t.like(other.body, { code: 'INVALID_PARAMETERS' })
-  t.false('restorable' in (await api().as(ana).get(`/v2/databases/${redis}`)).body.response)
-  t.deepEqual(await db('operations').where({ target_id: id, kind: 'restore' }), [])
-})
+test.serial(
+  'a moment that is malformed, of the future, of another engine or together with a snapshot is refused',
+  async t => {
+    const { ana, path, db, id } = await scene(new Date(Date.now() - 3_600_000))
+    const refused = async (body: object) => {
+      const answer = await post(ana, path, body)
+      t.is(answer.status, 400, answer.text)
+      return answer.body.code
+    }
+    for (const timestamp of [
+      ...['', 'yesterday', '2026-11-27', '2026-11-27T10:00:00', '2026-02-30T10:00:00Z', '2026-11-27 10:00:00Z'],
+      ...[
+        `2026-11-27T10:00:00Z' --`,
+        1,
+        null,
+        {},
+        '9999-12-31T23:59:59Z',
+        new Date(Date.now() + 3_600_000).toISOString(),
+      ],
+    ])
+      t.is(await refused({ timestamp }), 'INVALID_PARAMETERS', JSON.stringify(timestamp))
+    const timestamp = new Date().toISOString()
+    t.is(
+      await refused({ timestamp, snapshotId: `${id}_postgres_manual`, versionId: 'x'.repeat(32) }),
+      'INVALID_PARAMETERS',
+    )
+    t.is(await refused({}), 'MISSING_PARAMETERS')
+    t.is(await refused({ snapshotId: `${id}_postgres_manual` }), 'MISSING_PARAMETERS')
+    const { id: redis } = await api().makeDatabase(ana, { engine: 'redis' })
+    const other = await post(ana, `/v2/databases/${redis}/snapshots/restore`, { timestamp })
+    t.like(other.body, { code: 'INVALID_PARAMETERS' })
+    t.false('restorable' in (await api().as(ana).get(`/v2/databases/${redis}`)).body.response)
+    t.deepEqual(await db('operations').where({ target_id: id, kind: 'restore' }), [])
+  },
+)

@@ -77,8 +77,8 @@ test.serial(
     const nowhere = await api()
       .as(ana)
       .post(`/v2/databases/${'0'.repeat(24)}/start`)
-    const gone = await api().as(ana).post(`/v2/databases/${id}/start`)
-    t.deepEqual([gone.status, gone.text], [404, nowhere.text])
+    const deleted = await api().as(ana).post(`/v2/databases/${id}/start`)
+    t.deepEqual([deleted.status, deleted.text], [404, nowhere.text])
     const resized = await api().as(ana).request('PATCH', `/v2/databases/${id}`, { body: '{"ram":1024}' })
     t.deepEqual([resized.status, resized.text], [404, nowhere.text])
   },

@@ -61,7 +61,7 @@ test.serial('a snapshot or restore is refused while another one waits or runs', 
   t.is((await post(ana, `/v2/databases/${id}/snapshots/restore`, snapshot)).body.code, 'SNAPSHOT_IN_PROGRESS')
 })
 
-test.serial('a restore has the snapshot of the same owner and type, and its state is told', async t => {
+test.serial('a restore has the snapshot of the same owner and type, and its state is reported', async t => {
   const ana = await api().makeUser()
   const bea = await api().makeUser()
   const { id } = await api().makeDatabase(ana)

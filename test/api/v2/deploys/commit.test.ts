@@ -167,7 +167,7 @@ test.serial(
 
 test.serial('a program whose dependency files are in the application is accepted without them', async t => {
   const { ana, app } = await made()
-  // Whether they are there is found out at the host, and told by the deployment.
+  // Whether they are there is found out at the host, and reported by the deployment.
   const config = configText({ MAIN: 'main.go' })
   t.is((await commit(ana, app.id, zipOf({ 'berth.app': config }))).status, 200)
   t.is((await commit(ana, app.id, config, { name: 'berth.app' })).status, 200)

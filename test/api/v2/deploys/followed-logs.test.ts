@@ -59,9 +59,9 @@ test('an account follows a limited number of logs, in addition to its live strea
   t.is((await api().as(ana).get(path)).status, 200, 'reading it whole takes no place')
   const bob = await api().makeUser()
   const other = await deployed(bob)
-  const beside = new EventReader(`${api().url}/v2/apps/${other.appId}/deployments/${other.id}/logs`, bob.key)
-  t.is((await beside.started).statusCode, 200, 'another account has places of its own')
-  beside.leave()
+  const another = new EventReader(`${api().url}/v2/apps/${other.appId}/deployments/${other.id}/logs`, bob.key)
+  t.is((await another.started).statusCode, 200, 'another account has places of its own')
+  another.leave()
   await recordDeploymentStep(api().db, id, { state: 'success' })
   for (const stream of streams) t.is((await stream.ended).at(-1)?.event, 'end')
   const held = () =>
@@ -71,7 +71,7 @@ test('an account follows a limited number of logs, in addition to its live strea
   await comesTrue(async () => (await held()).length === 0)
 })
 
-/** Reads nothing of an answer before it is told to. */
+/** Reads nothing of an answer before that is requested. */
 function reluctant(path: string, key: string) {
   const call = get(`${api().url}${path}`, { agent: false, headers: { authorization: key } })
   const answer = new Promise<IncomingMessage>((resolve, reject) => call.once('response', resolve).once('error', reject))

@@ -46,8 +46,8 @@ test.serial('an application that is deleted while the provider is asked is APP_N
   const ana = await api().makeUser()
   const app = await api().makeApp(ana)
   provider.takeOver = (_, response) => {
-    const gone = api().db('apps').where({ id: app.id }).delete()
-    gone.finally(() => response.writeHead(200, { 'content-type': 'application/json' }).end('{}'))
+    const deleting = api().db('apps').where({ id: app.id }).delete()
+    deleting.finally(() => response.writeHead(200, { 'content-type': 'application/json' }).end('{}'))
     return true
   }
   const { status, body } = await api()

@@ -189,7 +189,7 @@ test('a push that could not be stored is 503 within 5 s, leaves nothing, and may
   t.true(performance.now() - startedAt < 5500, `${performance.now() - startedAt} ms`)
   await holder.rollback()
   await sleep(500)
-  t.is((await deployments(app.id)).length, 0, 'nothing is stored after the sender was told so')
+  t.is((await deployments(app.id)).length, 0, 'nothing is stored after the sender was refused')
   t.deepEqual(await deliveries(ana, app.id), [])
 
   const again = await deliver(api(), hook, sent)

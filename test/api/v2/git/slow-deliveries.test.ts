@@ -119,7 +119,7 @@ async function hooked(settings?: object) {
 
 const pushesOf = (appId: string) => api().db('deployments').where({ app_id: appId, trigger: 'webhook' })
 
-/** A push to a webhook that has been looked up, and whose body comes once it is told to end. Resolves to the status. */
+/** A push to a webhook that has been looked up, and whose body comes once its end is requested. Resolves to the status. */
 async function slowly(hook: string, secret?: string): Promise<() => Promise<number>> {
   const { headers, body } = pushEvent('github', {
     ...{ cloneUrl, ref: 'refs/heads/main', before: 'a'.repeat(40), after: newCommit(), secret },

@@ -349,7 +349,7 @@ for (const [code, actual] of [
   ['DEPLOY_CANCELLED', 'RESTORE_INTERRUPTED'],
   ['BUILD_FAILED', 'SNAPSHOT_RESTORE_FAILED'],
 ] as const)
-  test.serial(`a restore that ends with ${code} is told as ${actual}`, async t => {
+  test.serial(`a restore that ends with ${code} is reported as ${actual}`, async t => {
     const { ana, path } = await app()
     const { listed } = await snapshotOf(ana, path)
     const state = code === 'DEPLOY_CANCELLED' ? 'cancelled' : 'error'

@@ -74,7 +74,7 @@ test('an application is accessible by its id and through each workspace; the bes
   t.deepEqual((await api().as(bob).get('/v2/users/me')).body.response.applications, [])
 })
 
-test('a removed right is gone with the next request, in every process', async t => {
+test('a removed right is refused from the next request on, in every process', async t => {
   const [ana, bob] = [await api().makeUser(), await api().makeUser()]
   const app = await api().makeApp(ana)
   const member = { memberId: bob.id }

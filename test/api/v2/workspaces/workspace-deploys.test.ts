@@ -189,11 +189,11 @@ test.serial('a change that is refused changes nothing', async t => {
 })
 
 test.serial('a link of a member who has lost the right deploys nothing', async t => {
-  const gone = await shared()
-  t.regex(await gone.push(), /^queued: /)
+  const removed = await shared()
+  t.regex(await removed.push(), /^queued: /)
   // As it was left behind by an earlier version.
-  await api().db('workspace_members').where({ workspace_id: gone.workspaceId, user_id: gone.bob.id }).delete()
-  t.regex(await gone.push(), ignored)
+  await api().db('workspace_members').where({ workspace_id: removed.workspaceId, user_id: removed.bob.id }).delete()
+  t.regex(await removed.push(), ignored)
   const demoted = await shared()
   await api().db('workspace_members').where({ user_id: demoted.bob.id }).update({ role: 'maintain' })
   t.regex(await demoted.push(), ignored)

@@ -15,7 +15,7 @@ import { demandRoot } from '../../root.ts'
 import { testDatabase } from '../../servers/database.ts'
 import type { TestTemporal } from '../../servers/temporal.ts'
 
-/** Without a cache the images are made first, beside the other tests. */
+/** Without a cache the images are created first, alongside the other tests. */
 const imageSeconds = 1200
 
 /** Memory of a host in MB: room for one database, and for its larger size, but never for a second one. */

@@ -35,7 +35,8 @@ export async function assertTruths(t: ExecutionContext, rental: Rental, ended: E
   const state = await assertOutcome(t, rental, ended)
   const exists = (await rental.row()) !== undefined
   if (ended.kind === 'create') t.is(exists, state === 'success', `${ended.name}: a row exists only after a success`)
-  if (ended.kind === 'delete') t.is(exists, state !== 'success', `${ended.name}: the row is gone only after a success`)
+  if (ended.kind === 'delete')
+    t.is(exists, state !== 'success', `${ended.name}: the row is deleted only after a success`)
   await assertAlone(rental, ended)
   if (!exists) return assertClosed(t, rental, ended)
   const row = (await rental.row())!
@@ -48,7 +49,7 @@ export async function assertTruths(t: ExecutionContext, rental: Rental, ended: E
   await assertWrites(t, rental, ended, state)
 }
 
-/** The operation has one end, and its caller was told no other. */
+/** The operation has one end, and its caller got no other. */
 async function assertOutcome(
   t: ExecutionContext,
   rental: Rental,
@@ -61,9 +62,9 @@ async function assertOutcome(
     return ['accepting', 'queued', 'running'].includes(operation.state) ? null : operation.state
   }
   const state = await platform.until<string>(() => final().catch(() => null), 300, `${name}: an end`)
-  const told = `${name}: ${state} was answered ${answer.status} ${answer.text.slice(0, 300)}`
-  if (answer.status === 200) t.is(state, 'success', told)
-  else if (answer.status !== 202 && !isDoubtful) t.not(state, 'success', told)
+  const answered = `${name}: ${state} was answered ${answer.status} ${answer.text.slice(0, 300)}`
+  if (answer.status === 200) t.is(state, 'success', answered)
+  else if (answer.status !== 202 && !isDoubtful) t.not(state, 'success', answered)
   return state
 }
 
@@ -181,7 +182,7 @@ async function assertWrites(t: ExecutionContext, rental: Rental, ended: Ended, s
     [],
     `${name}: nothing was written twice or by others`,
   )
-  // What is gone for good is no part of later cases.
+  // What is lost for good is no part of later cases.
   rental.acknowledged.splice(
     0,
     Number.POSITIVE_INFINITY,
@@ -189,7 +190,7 @@ async function assertWrites(t: ExecutionContext, rental: Rental, ended: Ended, s
   )
 }
 
-/** A database that was deleted, or is gone: nothing of it is left. */
+/** A database that was deleted, or is missing: nothing of it is left. */
 export async function assertNothingLeft(stage: DatabaseStage, host: string, name: string): Promise<void> {
   const { platform } = stage
   let seen = ''

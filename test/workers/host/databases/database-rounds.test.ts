@@ -96,9 +96,9 @@ test.serial('the watch restarts an engine when it is due, and admits it when it 
   await comesTrue(isQueued)
   t.true(engine.listed.slice(before).every(what => what === one.id))
 
-  const told = admitted.length
+  const admittedBefore = admitted.length
   await engine.start(one.name)
-  await comesTrue(() => admitted.length > told)
+  await comesTrue(() => admitted.length > admittedBefore)
   await db('operations').where({ target_id: one.id }).update({ state: 'success' })
   ending.abort()
   await watch

@@ -50,8 +50,8 @@ async function host() {
 test('what a deletion or a failed creation has left is removed at once, also jobs, and the network of an owner without others', async t => {
   const { bring, known, operate, look, volumes, engine, put, stateOf, ownerId, hostId } = await host()
   const kept = await known()
-  const gone = await Promise.all([newId(), newId()].map(id => bring(id)))
-  const [deleted, failed] = gone.map(volume => volume.split('-')[0]!) as [string, string]
+  const left = await Promise.all([newId(), newId()].map(id => bring(id)))
+  const [deleted, failed] = left.map(volume => volume.split('-')[0]!) as [string, string]
   await operate(deleted, 'create', 'success')
   await operate(deleted, 'delete', 'success')
   await operate(failed, 'create', 'error')

@@ -126,15 +126,15 @@ test.serial(
 )
 
 test.serial('one without a disk of its own is mailed nothing, and one that was deleted disturbs no others', async t => {
-  const gone: string[] = []
+  const deleted: string[] = []
   const { db, serving, sample, templates } = await host({
     async diskOf({ id }) {
-      if (gone.includes(id)) await db('databases').where({ id }).delete()
-      return gone.includes(id) ? { usedBytes: 99, totalBytes: 100 } : null
+      if (deleted.includes(id)) await db('databases').where({ id }).delete()
+      return deleted.includes(id) ? { usedBytes: 99, totalBytes: 100 } : null
     },
   })
   await serving()
-  gone.push((await serving()).id)
+  deleted.push((await serving()).id)
   await sample(3)
   t.deepEqual(await templates(), [])
 })

@@ -69,9 +69,9 @@ test('an engine that crashes again and again waits longer each time, stays down 
   crash(one)
   await look()
   t.like(await row(one.id), { status: 'exited', restarts: 5, restart_at: null, desired_state: 'running' })
-  const told = logged.filter(({ level }) => level === 50)
+  const reported = logged.filter(({ level }) => level === 50)
   t.deepEqual(
-    told.map(({ databaseId, msg }) => [databaseId, msg]),
+    reported.map(({ databaseId, msg }) => [databaseId, msg]),
     [[one.id, 'watch: the engine of a database ends again and again, and stays down until somebody starts it']],
   )
   later(86_400)

@@ -19,7 +19,7 @@ const database = testDatabase()
 const MB = 1024 * 1024
 const sizeMb = 256
 
-/** A database that runs, on a disk of its own, beside an engine that notes what it is told. */
+/** A database that runs, on a disk of its own, with an engine that records how it is switched. */
 async function scene(t: ExecutionContext, writesLate = false) {
   demandRoot()
   const host = await watchedHost((await database).db)
@@ -33,11 +33,11 @@ async function scene(t: ExecutionContext, writesLate = false) {
     await volumes.remove(one.volume)
     rmSync(root, { recursive: true, force: true })
   })
-  const told: string[] = []
+  const switched: string[] = []
   const engine = { answers: true, repairs: false }
   const words = ({ readOnly }: Pick<DatabaseFacts, 'readOnly'>) => (readOnly ? 'read-only' : 'writable')
   const hosted = {
-    settle: async (facts: DatabaseFacts) => void told.push(`settings ${words(facts)}`),
+    settle: async (facts: DatabaseFacts) => void switched.push(`settings ${words(facts)}`),
     adapterOf: () => ({
       admitWrites: async () => {},
       ...(writesLate && { writesLate }),
@@ -45,7 +45,7 @@ async function scene(t: ExecutionContext, writesLate = false) {
     }),
     async locally(facts: DatabaseFacts) {
       if (!engine.answers) throw new EngineUnavailable('it does not answer')
-      told.push(`engine ${words(facts)}`)
+      switched.push(`engine ${words(facts)}`)
     },
     foldersOf: () => ({ data: join(volume, 'files') }),
   } as unknown as HostedEngines
@@ -55,7 +55,7 @@ async function scene(t: ExecutionContext, writesLate = false) {
   const watched = { db, guard, engine: { stop }, locks: options.locks, hostId, sharedUid: null, log: options.log }
   const disks = new DatabaseDisks({ ...watched, held: options.held })
   return {
-    ...{ ...host, one, volume, told, engine, guard, disks, stopped },
+    ...{ ...host, one, volume, switched, engine, guard, disks, stopped },
     facts: async () => (await readFactsOfDatabase(db, one.id))!,
     isReadOnly: async () => (await row(one.id)).read_only_since !== null,
     ballastMb: () => Math.floor((lstatSync(join(volume, 'ballast'), { throwIfNoEntry: false })?.blocks ?? 0) / 2048),
@@ -89,41 +89,41 @@ async function scene(t: ExecutionContext, writesLate = false) {
 }
 
 test('writes end at 98 % and begin again below 95 %, in settings, engine and row; looks come faster when it is nearly full', async t => {
-  const { disks, use, told, isReadOnly, ballastMb } = await scene(t)
+  const { disks, use, switched, isReadOnly, ballastMb } = await scene(t)
   await disks.round()
   t.is(ballastMb(), 32, 'one that had none gets its ballast')
   t.is(disks.pauseMs, 10_000)
   use(0.97)
   await disks.round()
-  t.deepEqual([await isReadOnly(), told, disks.pauseMs], [false, [], 1000])
+  t.deepEqual([await isReadOnly(), switched, disks.pauseMs], [false, [], 1000])
   use(0.985)
   await disks.round()
   t.true(await isReadOnly())
-  t.deepEqual(told.splice(0), ['settings read-only', 'engine read-only'])
+  t.deepEqual(switched.splice(0), ['settings read-only', 'engine read-only'])
   await disks.round()
   use(0.96)
   await disks.round()
-  t.deepEqual([await isReadOnly(), told], [true, []], 'once, and until there is room')
+  t.deepEqual([await isReadOnly(), switched], [true, []], 'once, and until there is room')
   use(0.9)
   await disks.round()
   t.false(await isReadOnly())
-  t.deepEqual(told, ['settings writable', 'engine writable'])
+  t.deepEqual(switched, ['settings writable', 'engine writable'])
   t.is(ballastMb(), 32)
 })
 
-test('another run of the engine is told again, and one that could not be told is told in the next round', async t => {
-  const { db, one, disks, use, told, engine, isReadOnly } = await scene(t)
+test('another run of the engine is made read-only again, and one that did not answer in the next round', async t => {
+  const { db, one, disks, use, switched, engine, isReadOnly } = await scene(t)
   use(0.985)
   engine.answers = false
   await disks.round()
   t.true(await isReadOnly(), 'the row first: the next start is read-only in any case')
   engine.answers = true
-  told.length = 0
+  switched.length = 0
   await disks.round()
-  t.deepEqual(told.splice(0), ['settings read-only', 'engine read-only'])
+  t.deepEqual(switched.splice(0), ['settings read-only', 'engine read-only'])
   await db('databases').where({ id: one.id }).update({ started_at: new Date() })
   await disks.round()
-  t.deepEqual(told.splice(0), ['settings read-only', 'engine read-only'])
+  t.deepEqual(switched.splice(0), ['settings read-only', 'engine read-only'])
   engine.answers = false
   use(0.5)
   await disks.round()
@@ -131,7 +131,7 @@ test('another run of the engine is told again, and one that could not be told is
 })
 
 test('nothing is done while it is locked, stopped, or on a host that another process has taken over', async t => {
-  const { db, one, options, disks, guard, use, told, isReadOnly } = await scene(t)
+  const { db, one, options, disks, guard, use, switched, isReadOnly } = await scene(t)
   use(0.985)
   let unlock = () => {}
   const held = options.locks(one.id, () => new Promise<void>(done => (unlock = done)))
@@ -145,7 +145,7 @@ test('nothing is done while it is locked, stopped, or on a host that another pro
   t.false(await isReadOnly())
   await db('databases').where({ id: one.id }).update({ status: 'exited' })
   await disks.round()
-  t.deepEqual([await isReadOnly(), told], [false, []])
+  t.deepEqual([await isReadOnly(), switched], [false, []])
 })
 
 test('an engine that answers nothing since its disk is full is ended, in the second round', async t => {
@@ -202,7 +202,7 @@ test('a start that fails is repaired, refused for lack of room, or what it was',
   fill()
   const error = await t.throwsAsync(guard.untilServing(await facts(), ended, repairing))
   t.is((error as { type?: string }).type, 'CONTAINER_INSUFFICIENT_DISK_SPACE')
-  const other = new Error('the host is gone')
+  const other = new Error('the host has ended')
   await t.throwsAsync(
     guard.untilServing(await facts(), () => Promise.reject(other), repairing),
     { is: other } as never,
