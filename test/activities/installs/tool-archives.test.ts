@@ -99,12 +99,13 @@ test('tools of the future, or of which one byte has changed, are not used', asyn
 })
 
 test('tools that a build uses stay until it ends, and count as used', async t => {
-  const { cache, keep, root } = await scene(t, 4 * MiB)
+  const { cache, keep, root, warnings } = await scene(t, 4 * MiB)
   const content = await keep('one', 300_000)
   await keep('two', 300_000)
   const held = await cache.openTools('ana', 'one', key, never)
   if (held === null || typeof held === 'string') return t.fail(String(held))
   for (const app of ['three', 'four']) await keep(app, 300_000)
+  t.deepEqual(warnings, [], 'all were stored')
   t.is(await contentOf(cache, 'two'), null, 'the least recently used one goes first')
   t.deepEqual(await contentOf(cache, 'one'), content)
   await keep('five', 900_000)
