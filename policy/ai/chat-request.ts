@@ -153,6 +153,8 @@ function reasonOf(issue: z.core.$ZodIssue | undefined): string {
   if (issue.code === 'custom' || issue.code === 'invalid_format') return issue.message
   if (issue.code === 'too_big' && issue.origin === 'array') return `there may be at most ${issue.maximum}`
   if (issue.code === 'too_small' && issue.origin === 'array') return `there must be at least ${issue.minimum}`
+  if (issue.code === 'too_big' && issue.origin === 'string') return `it must have at most ${issue.maximum} characters`
+  if (issue.code === 'too_small' && issue.origin === 'string') return `it must have at least ${issue.minimum} character`
   if (issue.code === 'too_big') return `it must be at most ${issue.maximum}`
   if (issue.code === 'too_small') return `it must be at least ${issue.minimum}`
   if (issue.code === 'invalid_type')

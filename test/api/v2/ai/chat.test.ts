@@ -133,12 +133,12 @@ const wrong: [fields: object, code: string, place: RegExp][] = [
   [
     { messages: [{ role: 'tool', content: 'x', tool_call_id: 'x'.repeat(257) }] },
     'invalid_messages',
-    /^messages\.0\.tool_call_id: it must be at most 256/,
+    /^messages\.0\.tool_call_id: it must have at most 256 characters/,
   ],
   [
     { messages: [{ role: 'assistant', tool_calls: [toolCall('f', {}, 'x'.repeat(257))] }] },
     'invalid_messages',
-    /^messages\.0\.tool_calls\.0\.id: it must be at most 256/,
+    /^messages\.0\.tool_calls\.0\.id: it must have at most 256 characters/,
   ],
   [{ messages: [{ role: 'user', content: 'a\u0000' }] }, 'invalid_messages', /^messages\.0\.content/],
   [{ messages: [{ role: 'user', content: '\ud800' }] }, 'invalid_messages', /^messages\.0\.content/],
