@@ -8,10 +8,10 @@ import type { DatabaseHostOptions } from './database-host.ts'
 import { type DatabaseContents, DumpCorrupt, DumpPrevented } from './databases/contents.ts'
 import { type DrillResult, removeDrill, triedSnapshot } from './databases/drill.ts'
 import { dumpJob } from './databases/dump-jobs.ts'
-import { databaseContainerName, databaseJobName, databaseVolume } from './databases/names.ts'
+import { databaseContainerName, databaseVolume } from './databases/names.ts'
 import { momentOf, type PointInTime } from './databases/point-in-time/point-in-time.ts'
 import type { LocalEngine } from './databases/port.ts'
-import { type CopyUse, prepareCopy, servingMeanwhile } from './databases/preparation.ts'
+import { type CopyUse, discardVolume, prepareCopy, servingMeanwhile } from './databases/preparation.ts'
 import { type DatabaseStep, type DatabaseStepInput, guardedDatabaseSteps } from './databases/steps.ts'
 import { hosted, refusal } from './failures.ts'
 import type { ObjectStore } from './objects/port.ts'
@@ -56,11 +56,8 @@ export function databaseSnapshotActivities(host: DatabaseSnapshotOptions) {
    * Nothing reserves them: what takes the last blocks of the disk takes them from the files of everyone. `storedBytes` is the size of what
    * is restored, which may be more than the database has now.
    */
-  async function demandRoom(database: DatabaseFacts, copies: readonly DatabaseFacts[], storedBytes = 0): Promise<void> {
-    for (const copy of copies) {
-      await engine.remove(databaseJobName(copy))
-      await volumes.remove(databaseVolume(copy))
-    }
+  async function makeRoom(database: DatabaseFacts, copies: readonly DatabaseFacts[], storedBytes = 0): Promise<void> {
+    for (const copy of copies) await discardVolume(host, copy)
     await volumes.demandRoom(2 * Math.max(await volumes.usedBytes(databaseVolume(database)), storedBytes))
   }
 
@@ -122,7 +119,7 @@ export function databaseSnapshotActivities(host: DatabaseSnapshotOptions) {
     const say = (words: string) => mine(operationId, trx => recordStep(trx, operationId, words))
     const dumpOf = withVolume(database, step, 'dump')
     const copyOf = withVolume(database, step, 'copy')
-    await demandRoom(database, [dumpOf, copyOf])
+    await makeRoom(database, [dumpOf, copyOf])
     const { id: databaseId, engine: name, version } = database
     const facts = { databaseId, name: row.name, createdAt: row.created_at.toISOString(), engine: name, version }
     let contents = ''
@@ -158,7 +155,7 @@ export function databaseSnapshotActivities(host: DatabaseSnapshotOptions) {
     // A run that ended after the switch: what it made serves, and is not made anew.
     if (copyOf.generation === database.generation) return
     const snapshot = await findRestoredSnapshot(db, step.operationId)
-    await demandRoom(database, [dumpOf, copyOf], Number(snapshot?.size ?? 0))
+    await makeRoom(database, [dumpOf, copyOf], Number(snapshot?.size ?? 0))
     await pointInTime?.beforeRestore(database, signal)
     // Of a run that has ended before: its base backup would be taken for one of the data that are made now.
     await forgetCopies(db, { databaseId: database.id, generation: copyOf.generation })
@@ -185,7 +182,7 @@ export function databaseSnapshotActivities(host: DatabaseSnapshotOptions) {
     if (!snapshot?.segment_id) throw refusal('SNAPSHOT_NOT_FOUND', 'The snapshot was deleted before it was restored.')
     const segmentId = snapshot.segment_id
     const [copyOf, dumpOf] = [withVolume(database, step, 'copy'), withVolume(database, step, 'dump')]
-    await demandRoom(row, [dumpOf, copyOf], Number(snapshot.size ?? 0))
+    await makeRoom(row, [dumpOf, copyOf], Number(snapshot.size ?? 0))
     await fenced(db)(step.operationId, trx =>
       recordStep(trx, step.operationId, `restoring the snapshot on host ${hostId}`),
     )

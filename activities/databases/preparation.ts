@@ -108,13 +108,19 @@ export async function growVolume(
   await volumes.ensure(databaseVolume(database), diskMb(database.ramMb), database.uid, 'before')
 }
 
-/** An empty volume in the place of what an interrupted attempt has left, and of its container. */
-export async function emptyVolume(
-  { engine, volumes, diskMb }: PreparationOptions,
+/** Removes the volume that an interrupted attempt has left, and its container. */
+export async function discardVolume(
+  { engine, volumes }: Pick<PreparationOptions, 'engine' | 'volumes'>,
   database: DatabaseFacts,
 ): Promise<void> {
   await engine.remove(databaseJobName(database))
   await volumes.remove(databaseVolume(database))
+}
+
+/** An empty volume in the place of what an interrupted attempt has left, and of its container. */
+export async function emptyVolume(options: PreparationOptions, database: DatabaseFacts): Promise<void> {
+  const { volumes, diskMb } = options
+  await discardVolume(options, database)
   await volumes.ensure(databaseVolume(database), diskMb(database.diskForMb), database.uid)
 }
 

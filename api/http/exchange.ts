@@ -1,7 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { setMaxListeners } from 'node:events'
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import type { Socket } from 'node:net'
 
 /** One request on the wire, before anything is known about it. */
 export class Exchange {
@@ -49,16 +48,19 @@ export class Exchange {
       this.#closed = controller
       const abort = () => controller.abort()
       if (this.response.destroyed || this.request.socket.destroyed) abort()
-      else this.response.once('close', abort)
-      // The response of a pipelined request gets its connection after those before it, and hears of its end only then.
-      if (!controller.signal.aborted && !this.response.socket) this.#abortWith(this.request.socket, abort)
+      else this.#onClose(abort)
     }
     return this.#closed.signal
   }
 
-  #abortWith(socket: Socket, abort: () => void): void {
+  #onClose(abort: () => void): void {
+    const { request, response } = this
+    response.once('close', abort)
+    if (response.socket) return
+    // That of a pipelined request gets its connection after those before it, and hears of its end only then.
+    const { socket } = request
     setMaxListeners(0, socket) // one for each request that waits
     socket.once('close', abort)
-    this.response.once('close', () => socket.off('close', abort))
+    response.once('close', () => socket.off('close', abort))
   }
 }

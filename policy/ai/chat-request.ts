@@ -5,16 +5,14 @@ import type { ChatMessage, ChatRequest, Tool, ToolChoice } from './chat.ts'
 import { chatLimits } from './chat-limits.ts'
 
 const text = z.string().refine(isStorable, 'a text contains characters that are not allowed')
-/** Models are not bound to the names that callers may choose, and callers send their messages back. */
-const calledName = text.min(1).max(256)
-/** Of a call of a tool. Templates of some models print it, so it counts as part of the prompt. */
-const callId = text.min(1).max(256)
+/** Id or name of a call: models are not bound to the names that callers may choose, and callers send their messages back. */
+const called = text.min(1).max(256)
 const name = text.regex(/^[\w-]{1,64}$/, 'a name must be 1 to 64 letters, digits, _ and -')
 
 const toolCall = z.object({
-  id: callId,
+  id: called,
   type: z.literal('function'),
-  function: z.object({ name: calledName, arguments: text }),
+  function: z.object({ name: called, arguments: text }),
 })
 
 const message = z.discriminatedUnion('role', [
@@ -29,7 +27,7 @@ const message = z.discriminatedUnion('role', [
       ({ content, tool_calls }) => typeof content === 'string' || tool_calls?.length,
       'content may be null only alongside tool_calls',
     ),
-  z.object({ role: z.literal('tool'), content: text, tool_call_id: callId }),
+  z.object({ role: z.literal('tool'), content: text, tool_call_id: called }),
 ])
 
 const tool = z.object({

@@ -1,4 +1,3 @@
-import { isDeepStrictEqual } from 'node:util'
 import {
   CertificateRefused,
   type Edge,
@@ -78,7 +77,7 @@ export class DomainRounds {
   }
 
   async #syncCertificates(hosts: readonly string[] | undefined): ReturnType<typeof equalize> {
-    const { db, edge, ownCertificates = async () => [] } = this.#options
+    const { db, keys, edge, ownCertificates = async () => [] } = this.#options
     const known = await ownCertificates()
     const own = new Map((known ?? []).map(one => [one.hostname, one]))
     const wanted = new Map((await listCertificateVersions(db, hosts)).map(one => [one.hostname, one.version]))
@@ -92,22 +91,16 @@ export class DomainRounds {
         const counting = known ? present : present.filter(({ host }) => wanted.has(host))
         return new Map(counting.map(({ host, version }) => [host, version]))
       },
-      set: hostname => this.#setCertificate(hostname, own.get(hostname)),
-      remove: hostname => this.#setCertificate(hostname),
+      async set(hostname) {
+        const certificate = own.get(hostname) ?? (await opened(db, keys, hostname))
+        if (!certificate) return // released in between
+        const { version, chain, privateKey: key } = certificate
+        await edge.setCertificate({ host: hostname, version, chain, key })
+      },
+      remove: hostname => edge.removeCertificate(hostname),
+      current: async hostname =>
+        own.get(hostname)?.version ?? (await listCertificateVersions(db, [hostname]))[0]?.version,
     })
-  }
-
-  /** Sets the current certificate of a name, or removes it, and looks again, as `#setCurrent` does. One of the operator's files comes first. */
-  async #setCertificate(host: string, own?: ServedCertificate): Promise<void> {
-    const { db, keys, edge } = this.#options
-    const certificate = own ?? (await opened(db, keys, host))
-    if (certificate) {
-      const { version, chain, privateKey: key } = certificate
-      await edge.setCertificate({ host, version, chain, key })
-    } else await edge.removeCertificate(host)
-    if (own) return
-    const [now] = await listCertificateVersions(db, [host])
-    if (now?.version !== certificate?.version) await this.#setCertificate(host)
   }
 
   async #syncNames(hosts: readonly string[] | undefined): ReturnType<typeof equalize> {
@@ -115,20 +108,14 @@ export class DomainRounds {
     return equalize({
       ...{ hosts, wanted: new Map(names.map(name => [name.host, name])), Refused: NameRefused },
       list: async some => new Map((await this.#options.edge.listNames(some)).map(name => [name.host, name])),
-      set: (host, name) => this.#setCurrent(host, name),
-      remove: host => this.#setCurrent(host, undefined),
+      set: (_, name) => this.#setName(name),
+      remove: host => this.#options.edge.removeName(host),
+      current: async host => (await this.#namesOf([host]))[0],
     })
   }
 
   async #namesOf(hosts: readonly string[] | undefined): Promise<ServedName[]> {
     return (await listServedDomains(this.#options.db, hosts)).map(domain => this.#nameOf(domain))
-  }
-
-  /** Sets or removes a name, and looks again: another keeper may have set a later state meanwhile, which counts as applied. */
-  async #setCurrent(host: string, name: ServedName | undefined): Promise<void> {
-    await (name ? this.#setName(name) : this.#options.edge.removeName(host))
-    const [now] = await this.#namesOf([host])
-    if (!isDeepStrictEqual(now, name)) await this.#setCurrent(host, now)
   }
 
   /** A proxy of before refuses a name with a mark: it gets the members without, as one that was taken off must leave its list. */

@@ -14,6 +14,8 @@ interface Table<Entry> {
   list(hosts?: readonly string[]): Promise<ReadonlyMap<string, Entry>>
   set(host: string, entry: Entry): Promise<void>
   remove(host: string): Promise<void>
+  /** What is wanted of one host now. With it each write is followed by another look: another keeper may have written a later state meanwhile. */
+  current?(host: string): Promise<Entry | undefined>
   /** The error with which the proxy refuses an entry. */
   Refused: new (
     message: string,
@@ -22,7 +24,7 @@ interface Table<Entry> {
 
 /** Makes a table of the proxy, or some entries of it, equal to what is wanted. An entry that the proxy refuses does not delay others. */
 export async function equalize<Entry>(table: Table<Entry>): Promise<{ changed: number; refused: EntryRefusal[] }> {
-  const { hosts, wanted, list, set, remove, Refused } = table
+  const { hosts, wanted, list, set, remove, current, Refused } = table
   const refused: EntryRefusal[] = []
   const present = await list(hosts)
   let changed = 0
@@ -35,8 +37,14 @@ export async function equalize<Entry>(table: Table<Entry>): Promise<{ changed: n
       refused.push({ host, why: error.message })
     }
   }
+  const write = async (host: string, entry?: Entry): Promise<void> => {
+    await (entry === undefined ? remove(host) : set(host, entry))
+    if (!current) return
+    const now = await current(host)
+    if (!isDeepStrictEqual(now, entry)) await write(host, now)
+  }
   for (const [host, entry] of wanted)
-    if (!isDeepStrictEqual(present.get(host), entry)) await attempt(host, set(host, entry))
-  for (const host of present.keys()) if (!wanted.has(host)) await attempt(host, remove(host))
+    if (!isDeepStrictEqual(present.get(host), entry)) await attempt(host, write(host, entry))
+  for (const host of present.keys()) if (!wanted.has(host)) await attempt(host, write(host))
   return { changed, refused }
 }

@@ -51,15 +51,6 @@ export const keyOf = ({ kind, user }: Caller): string | null => (kind === 'key' 
 /** Seconds until a retry: no model is configured; this process is shutting down; the same answer would take too long again. */
 const retrySeconds = { notConfigured: 300, ending: 1, tooLong: maxRetrySeconds + 1 } as const
 
-/** Refusals of a call that may fit without searches: all but the pacing. What calls in progress hold of a budget is refused as busy. */
-const ofTokens: readonly CallRefusal[] = [
-  'DAILY_SPEND_LIMIT_REACHED',
-  'DAILY_LIMIT_REACHED',
-  'DAILY_CAPACITY_REACHED',
-  'CONCURRENT_LIMIT_REACHED',
-  'SERVER_OVERLOADED',
-]
-
 /** The calls of one process that models are answering. Each holds a slot in Postgres from its admission until it is settled. */
 export class ChatCalls {
   readonly #options: ChatCallsOptions
@@ -179,7 +170,8 @@ export class ChatCalls {
     const more = this.#options.searches && offersSearch(request) ? searchTokens(request, promptTokens) : 0
     if (more > 0) {
       const { id, ...admission } = await this.#requestSlot(question, promptTokens + more)
-      if ('refusal' in admission && !ofTokens.includes(admission.refusal)) throw refused(admission)
+      // Every other refusal may be one of the tokens: what calls in progress hold of a budget is refused as busy.
+      if ('refusal' in admission && admission.refusal === 'RATE_LIMIT_EXCEEDED') throw refused(admission)
       if ('granted' in admission) {
         if (admission.granted === request.maxTokens) return { id, request: { ...request, webSearch: true } }
         // Searches are not worth a shorter answer.

@@ -106,11 +106,11 @@ test.serial(
     const stop = new AbortController()
     const { url: databaseUrl } = await database
     const tables = { db, edge: fakeEdge(), appsDomain, machine, ...alone, databaseUrl, log: pino({ level: 'silent' }) }
-    const kept = keepRoutes(tables, stop.signal)
+    const keeping = keepRoutes(tables, stop.signal)
     await comesTrue(async () => (await readCacheVersion(db, app.id)) > 0)
     await comesTrue(async () => (await portOf(tables.edge, host)) === 4016)
     stop.abort()
-    await kept
+    await keeping
     await db.raw('alter table apps drop constraint stuck')
     t.is(await readCacheVersion(db, app.id), 1)
   },
