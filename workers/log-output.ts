@@ -6,6 +6,8 @@ const maxWaitingBytes = MiB
 
 /** Delay before a full pipe is tried again. */
 const retryMs = 50
+/** Lines of this time are written together: a write wakes another thread, which a request would wait for. */
+const gatherMs = 5
 
 /**
  * The output of a log. A line that cannot be written is lost, without further effect: a full disk, or a reader that has ended, neither
@@ -24,9 +26,9 @@ export function logOutput(fd: number): { write(line: string): void; flushSync():
   }
 
   function next(): void {
-    if (writing || waiting.length === 0) return
+    if (writing) return
     writing = true
-    send(take())
+    setTimeout(() => send(take()), gatherMs).unref()
   }
 
   function send(chunk: Buffer): void {
@@ -34,7 +36,7 @@ export function logOutput(fd: number): { write(line: string): void; flushSync():
       if (error?.code === 'EAGAIN') return void setTimeout(send, retryMs, chunk)
       if (!error && written < chunk.length) return send(chunk.subarray(written))
       writing = false
-      next()
+      if (waiting.length > 0) next()
     })
   }
 

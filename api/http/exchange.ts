@@ -2,6 +2,9 @@ import { randomUUID } from 'node:crypto'
 import { setMaxListeners } from 'node:events'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 
+/** One for all: each of its own would capture a stack. */
+const disconnected = new DOMException('The client has disconnected', 'AbortError')
+
 /** One request on the wire, before anything is known about it. */
 export class Exchange {
   readonly requestId = randomUUID()
@@ -46,7 +49,7 @@ export class Exchange {
     if (!this.#closed) {
       const controller = new AbortController()
       this.#closed = controller
-      const abort = () => controller.abort()
+      const abort = () => controller.abort(disconnected)
       if (this.response.destroyed || this.request.socket.destroyed) abort()
       else this.#onClose(abort)
     }
