@@ -15,11 +15,11 @@ export async function startContainer(
   spec: ContainerSpec,
   { alone, assertCurrent }: StartTerms,
 ): Promise<Pick<StartedContainer, 'containerId' | 'hostPort' | 'hostAddress' | 'startedAt'>> {
-  await removeOutdated(engine, spec)
+  const present = await presentContainer(engine, spec)
   if (alone) await stopOthers(engine, spec)
   await assertCurrent()
-  const containerId = await engine.create(spec)
-  await assertCurrent()
+  const containerId = present ?? (await engine.create(spec))
+  if (!present) await assertCurrent()
   await engine.start(spec.name)
   const state = await engine.inspect(spec.name)
   const startedAt = state?.startedAt ?? new Date()
@@ -27,12 +27,14 @@ export async function startContainer(
   return { containerId, hostPort, hostAddress, startedAt: startedAt.toISOString() }
 }
 
-/** Removes a container that was created from other settings than its application has now. */
-async function removeOutdated(engine: ContainerHost, spec: ContainerSpec): Promise<void> {
+/** The id of the container, null without one. Removes one that was created from other settings than its application has now. */
+async function presentContainer(engine: ContainerHost, spec: ContainerSpec): Promise<string | null> {
   const present = await engine.inspect(spec.name)
-  if (!present || present.labels[labels.spec] === spec.labels[labels.spec]) return
+  if (!present) return null
+  if (present.labels[labels.spec] === spec.labels[labels.spec]) return present.id
   if (present.running) await engine.stop(spec.name, spec.stopTimeoutSeconds)
   await engine.remove(spec.name)
+  return null
 }
 
 /** The version that served is stopped already; a container that an abandoned start has started meanwhile is not. */
