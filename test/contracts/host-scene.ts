@@ -125,7 +125,12 @@ export async function sceneOn(db: Db, host: HostUnderContract, kind: SceneKind, 
       } catch (error) {
         if (error instanceof CancelledFailure) return { type: 'cancelled', final: true, message: '', details: [] }
         if (!(error instanceof ApplicationFailure)) throw error
-        return { type: error.type, final: error.nonRetryable === true, message: error.message, details: error.details ?? [] }
+        return {
+          type: error.type,
+          final: error.nonRetryable === true,
+          message: error.message,
+          details: error.details ?? [],
+        }
       }
     },
     standing: () => host.standing(app.id),
