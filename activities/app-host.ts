@@ -43,16 +43,17 @@ export function appHostActivities(host: AppHostOptions) {
 
   /** Stops the container of the serving release, and starts it. What the start needs is made ready meanwhile. */
   async function startAgain(input: StepOf): Promise<StoppedContainer> {
-    const { exit, coming } = await turn('stopApp', input, async step => {
+    const { ended, coming } = await turn('stopApp', input, async step => {
       const release = step.serving()
       const coming = ready({ operationId: step.operationId, release }, commandImageSeconds)
       coming.catch(ignoreError('the start reports it; after a failed stop it is of no interest'))
       const name = appContainerName(release)
       if ((await engine.inspect(name))?.running) await engine.stop(name, stopGraceSeconds)
-      return { exit: exitOf(await engine.inspect(name)), coming }
+      return { ended: await engine.inspect(name), coming }
     })
+    const exit = exitOf(ended)
     try {
-      return { ...exit, started: await start('startApp', await coming) }
+      return { ...exit, started: await start('startApp', await coming, ended) }
     } catch (error) {
       throw withDetails(error, exit)
     }

@@ -1,23 +1,26 @@
-import { type ContainerHost, type ContainerSpec, labels } from '../containers/port.ts'
+import { type ContainerHost, type ContainerSpec, type ContainerState, labels } from '../containers/port.ts'
 import { stopGraceSeconds } from '../containers/spec.ts'
 import type { StartedContainer } from './release.ts'
 
 export interface StartTerms {
   /** Two versions of this program must never run concurrently. */
   alone: boolean
-  /** Rejects when the start is no longer wanted; called before anything is created or started. */
+  /** Rejects when the start is no longer wanted; called before anything is created or started, unless that was just checked. */
   assertCurrent(): Promise<void>
+  /** The container of this name, as it has just ended; omitted = it is looked for. */
+  ended?: ContainerState | null
 }
 
-/** Creates or adopts a container and starts it. Running already is success. */
+/** Creates or adopts a container and starts it. Running already is success. The caller has just checked that the start is wanted. */
 export async function startContainer(
   engine: ContainerHost,
   spec: ContainerSpec,
-  { alone, assertCurrent }: StartTerms,
+  { alone, assertCurrent, ended }: StartTerms,
 ): Promise<Pick<StartedContainer, 'containerId' | 'hostPort' | 'hostAddress' | 'startedAt'>> {
-  const present = await presentContainer(engine, spec)
+  const isReady = ended && isUpToDate(ended, spec) && !alone
+  const present = isReady ? ended.id : await presentContainer(engine, spec)
   if (alone) await stopOthers(engine, spec)
-  await assertCurrent()
+  if (!isReady) await assertCurrent()
   const containerId = present ?? (await engine.create(spec))
   if (!present) await assertCurrent()
   await engine.start(spec.name)
@@ -31,11 +34,14 @@ export async function startContainer(
 async function presentContainer(engine: ContainerHost, spec: ContainerSpec): Promise<string | null> {
   const present = await engine.inspect(spec.name)
   if (!present) return null
-  if (present.labels[labels.spec] === spec.labels[labels.spec]) return present.id
+  if (isUpToDate(present, spec)) return present.id
   if (present.running) await engine.stop(spec.name, spec.stopTimeoutSeconds)
   await engine.remove(spec.name)
   return null
 }
+
+const isUpToDate = (present: ContainerState, spec: ContainerSpec): boolean =>
+  present.labels[labels.spec] === spec.labels[labels.spec]
 
 /** The version that served is stopped already; a container that an abandoned start has started meanwhile is not. */
 async function stopOthers(engine: ContainerHost, spec: ContainerSpec): Promise<void> {

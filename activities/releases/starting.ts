@@ -1,7 +1,7 @@
 import { cancellationSignal } from '@temporalio/activity'
 import * as apps from '../../db/apps/apps.ts'
 import type { AppHostOptions } from '../app-host-options.ts'
-import type { ContainerSpec } from '../containers/port.ts'
+import type { ContainerSpec, ContainerState } from '../containers/port.ts'
 import { appContainer, fingerprinted, tenantNetwork } from '../containers/spec.ts'
 import type { guardedSteps } from '../steps/guarded-steps.ts'
 import { dependenciesOf, releaseFolders } from './files.ts'
@@ -47,10 +47,15 @@ export function releaseStarts(
       return { release, spec, bootId, variablesVersion: version }
     },
 
-    async start(name: 'startRelease' | 'startApp', { release, spec, ...facts }: ReadyStart): Promise<StartedContainer> {
+    /** `ended` is the state of its container, for a caller that has just stopped it. */
+    async start(
+      name: 'startRelease' | 'startApp',
+      { release, spec, ...facts }: ReadyStart,
+      ended?: ContainerState | null,
+    ): Promise<StartedContainer> {
       const alone = release.hostname === null
       const started = await turn(name, release, step =>
-        startContainer(engine, spec, { alone, assertCurrent: () => assertCurrent(step) }),
+        startContainer(engine, spec, { alone, ended, assertCurrent: () => assertCurrent(step) }),
       )
       const { hostPort, hostAddress } = started
       if (hostPort !== null) await apps.clearPortOfOthers(db, release.appId, hostPort, hostAddress)
