@@ -1,31 +1,21 @@
 import { activityInfo, cancellationSignal } from '@temporalio/activity'
-import * as apps from '../db/apps/apps.ts'
 import * as deployments from '../db/deploys/deployments.ts'
 import { ignoreError } from '../lib/async/ignore-error.ts'
 import { KiB } from '../lib/bytes.ts'
 import { commandImageSeconds } from '../policy/hosts/host-slots.ts'
 import type { AppHostOptions } from './app-host-options.ts'
 import { type ListedContainer, labels } from './containers/port.ts'
-import {
-  appContainer,
-  appContainerName,
-  buildContainerName,
-  fingerprinted,
-  stopGraceSeconds,
-  tenantNetwork,
-} from './containers/spec.ts'
+import { appContainerName, buildContainerName, stopGraceSeconds } from './containers/spec.ts'
 import { removeTenant } from './containers/tenant.ts'
-import { hosted, refusal } from './failures.ts'
+import { hosted, refusal, withDetails } from './failures.ts'
 import { releaseAttempts } from './releases/attempts.ts'
 import { recordDeployment } from './releases/deployment-state.ts'
 import { withinDisk } from './releases/disk.ts'
-import { dependenciesOf, releaseFolders } from './releases/files.ts'
 import { exitOf, passGate, takenDown, type Unhealthy } from './releases/health-gate.ts'
-import { imageOfStep } from './releases/image-step.ts'
 import { releasePlacement } from './releases/placement-request.ts'
 import { releasePreparation } from './releases/preparation.ts'
-import type { ContainerExit, Release, StartedContainer, StepOf } from './releases/release.ts'
-import { startContainer } from './releases/start.ts'
+import type { Release, StartedContainer, StepOf, StoppedContainer } from './releases/release.ts'
+import { releaseStarts } from './releases/starting.ts'
 import { guardedSteps } from './steps/guarded-steps.ts'
 import { retriedRestore } from './steps/restored-files.ts'
 
@@ -36,8 +26,8 @@ export type AppHostActivities = ReturnType<typeof appHostActivities>
 export function appHostActivities(host: AppHostOptions) {
   const { db, engine, volumes, placement } = host
   const { assertCurrent, begin, beginAfter, beginLate, turn, lateTurn } = guardedSteps(host)
-  const foldersOf = (release: Release) => releaseFolders(volumes.path(release.appId), release.number)
-  const { ownerUid, placementOf } = releasePlacement(host)
+  const { ready, start } = releaseStarts(host, { turn, assertCurrent })
+  const { placementOf } = releasePlacement(host)
   const attempts = releaseAttempts()
   const preparation = releasePreparation(host, { begin, attempts, place })
 
@@ -51,31 +41,22 @@ export function appHostActivities(host: AppHostOptions) {
     await recordDeployment(db, release, { state: 'commit', files })
   }
 
-  /** Starts a release. A command waits at most `seconds` for its image. */
-  async function run(
-    name: 'startRelease' | 'startApp',
-    { operationId, release }: { operationId: string; release: Release },
-    seconds: number | null,
-  ): Promise<StartedContainer> {
-    const folders = foldersOf(release)
-    const uid = ownerUid(release)
-    const { version, values } = await host.variables(release)
-    await volumes.ensure(release.appId, release.diskMb, uid, 'before')
-    const dependencies = await dependenciesOf(volumes.path(release.appId), release.number)
-    const disk = await host.disk?.(release.appId)
-    const places = { files: folders.files, dependencies }
-    const spec = fingerprinted({ ...appContainer({ ...release, uid }, places, values, host.traits), disk })
-    await engine.ensureNetwork(tenantNetwork(release.ownerId, host.traits.id))
-    await imageOfStep(host, { operationId, release, image: spec.image, seconds, signal: cancellationSignal() })
-    const bootId = await host.boot.settle()
-    if (spec.publish) await host.routed?.(cancellationSignal())
-    const alone = release.hostname === null
-    const started = await turn(name, release, step =>
-      startContainer(engine, spec, { alone, assertCurrent: () => assertCurrent(step) }),
-    )
-    const { hostPort, hostAddress } = started
-    if (hostPort !== null) await apps.clearPortOfOthers(db, release.appId, hostPort, hostAddress)
-    return { ...started, bootId, variablesVersion: version }
+  /** Stops the container of the serving release, and starts it. What the start needs is made ready meanwhile. */
+  async function startAgain(input: StepOf): Promise<StoppedContainer> {
+    const { ended, coming } = await turn('stopApp', input, async step => {
+      const release = step.serving()
+      const coming = ready({ operationId: step.operationId, release }, commandImageSeconds)
+      coming.catch(ignoreError('the start reports it; after a failed stop it is of no interest'))
+      const name = appContainerName(release)
+      if ((await engine.inspect(name))?.running) await engine.stop(name, stopGraceSeconds)
+      return { ended: await engine.inspect(name), coming }
+    })
+    const exit = exitOf(ended)
+    try {
+      return { ...exit, started: await start('startApp', await coming, ended) }
+    } catch (error) {
+      throw withDetails(error, exit)
+    }
   }
 
   return hosted({
@@ -116,7 +97,7 @@ export function appHostActivities(host: AppHostOptions) {
       const step = await begin('startRelease', input)
       const release = step.brought()
       await recordDeployment(db, release, { state: 'restarting' })
-      const started = await run('startRelease', { operationId: step.operationId, release }, null)
+      const started = await start('startRelease', await ready({ operationId: step.operationId, release }, null))
       const target = targetOf(release, started)
       if (!target) return started
       const container = appContainerName(release)
@@ -159,11 +140,15 @@ export function appHostActivities(host: AppHostOptions) {
       const state = await engine.inspect(appContainerName(release))
       if (mustStand && state?.running && firstAttempt())
         throw refusal('CONTAINER_ALREADY_STARTED', 'The application is already running.')
-      return run('startApp', { operationId: step.operationId, release }, commandImageSeconds)
+      return start('startApp', await ready({ operationId: step.operationId, release }, commandImageSeconds))
     },
 
-    /** Stops the container and returns how it ended. `mustRun` requires that it runs. */
-    async stopApp(input: StepOf, { mustRun }: { mustRun: boolean }): Promise<ContainerExit> {
+    /**
+     * Stops the container and returns how it ended. `mustRun` requires that it runs. With `thenStart` it is started again: when that
+     * fails, the failure says how it ended.
+     */
+    async stopApp(input: StepOf, { mustRun, thenStart }: StopTerms): Promise<StoppedContainer> {
+      if (thenStart) return startAgain(input)
       const { name, state } = await lateTurn('stopApp', input, async step => {
         const name = appContainerName(step.spent())
         const state = await engine.inspect(name)
@@ -198,6 +183,11 @@ export function appHostActivities(host: AppHostOptions) {
       if (others.length === 0) await removeTenant(engine, ownerId, host.traits.id)
     },
   })
+}
+
+interface StopTerms {
+  mustRun: boolean
+  thenStart?: true
 }
 
 /** Where the container of a release answers; null for a program without a port. */

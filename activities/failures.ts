@@ -43,6 +43,12 @@ export function withCode(error: unknown): unknown {
   return ApplicationFailure.create({ message: withoutFolders(error.message), type: error.name, cause: error })
 }
 
+/** The failure of a step that had an effect before it failed: `details` tell its lane about that. */
+export function withDetails(error: unknown, ...details: unknown[]): unknown {
+  const failure = withCode(error)
+  return failure instanceof ApplicationFailure ? ApplicationFailure.fromError(failure, { details }) : failure
+}
+
 /** Interval of heartbeats. */
 export const beatMs = 2000
 

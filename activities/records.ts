@@ -47,12 +47,25 @@ export function recordActivities(options: RecordsOptions) {
       if (await endSuspended(db, plans, fence, operation)) continue
       if (await endOutdatedRestart(db, fence, operation)) continue
       const decided = await decide(db, options, operation.id)
-      if (decided) return { ...decided, found: await readClaimFindings(db, operation.id) }
+      if (decided) {
+        const [found, shown] = await Promise.all([readClaimFindings(db, operation.id), show(decided)])
+        return { ...decided, ...shown, found }
+      }
       // The application was deleted while this waited. A second deletion has succeeded with it.
       const deleted = { state: 'error', code: 'APP_NOT_FOUND', message: 'The application was deleted.' } as const
       const outcome = operation.kind === 'delete' ? ({ state: 'success' } as const) : deleted
       await fence(operation.id, trx => operations.finishOperation(trx, operation.id, outcome))
     }
+  }
+
+  /** A restart is shown from its claim on, so that its lane needs no step of its own for that. Its end reverts what is shown. */
+  async function show(operation: LaneOperation): Promise<Pick<LaneOperation, 'shown'>> {
+    if (operation.kind !== 'restart') return {}
+    await fence(operation, async (trx, { id, release }) => {
+      await apps.recordStatus(trx, release.appId, 'restarting')
+      await operations.recordStep(trx, id, 'restarting the container')
+    })
+    return { shown: true }
   }
 
   return {

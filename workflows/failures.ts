@@ -1,4 +1,5 @@
 import { ActivityFailure, ApplicationFailure, isCancellation, TimeoutFailure } from '@temporalio/workflow'
+import type { ContainerExit } from '../activities/releases/release.ts'
 import { claimLost, placeLost } from '../policy/apps/claims.ts'
 
 /** The failure of a step as a catalogue code. A timeout of a host's queue means that the host does not answer. */
@@ -12,6 +13,13 @@ export function failureOf(error: unknown): { code: string; message: string } {
     return { code: 'ACTION_FAILED', message: `The container host did not answer in time${where}.` }
   }
   return { code: 'ACTION_FAILED', message: error instanceof Error ? error.message : String(error) }
+}
+
+/** How the container of a step had ended before the step failed; null when the failure says nothing about that. */
+export function exitBefore(error: unknown): ContainerExit | null {
+  const cause = error instanceof ActivityFailure ? error.cause : error
+  const [exit] = (cause instanceof ApplicationFailure && cause.details) || []
+  return (exit as ContainerExit | undefined) ?? null
 }
 
 /** Whether a step was refused because another run of this lane has taken over its operation, or because it has ended. */

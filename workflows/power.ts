@@ -1,8 +1,8 @@
 import { ApplicationFailure, patched } from '@temporalio/workflow'
-import type { ContainerExit, LaneOperation } from '../activities/releases/release.ts'
+import type { ContainerExit, LaneOperation, StartedContainer } from '../activities/releases/release.ts'
 import { ignoreError } from '../lib/async/ignore-error.ts'
 import { commandSeconds } from '../policy/apps/command-times.ts'
-import { failureOf } from './failures.ts'
+import { exitBefore, failureOf } from './failures.ts'
 import { type Host, quickly, records, showStarting } from './lane-steps.ts'
 import { leftToKeeper } from './route-copy.ts'
 
@@ -33,31 +33,48 @@ export async function stop(operation: LaneOperation, host: Host): Promise<void> 
   await records.appStopped(operation, exit)
 }
 
-/** One stop and one start, with nothing in between. */
+/** One stop and one start, with nothing in between. Its claim has shown it, and its end reverts what is shown. */
 export async function restart(operation: LaneOperation, host: Host): Promise<void> {
-  const { release, id } = operation
-  const ending = host.commandWithin(await secondsFor(operation, operation.found))
-  await records.recordStatus(release.appId, 'restarting', { operationId: id, words: 'stopping the container' })
-  const exit = await ending.stopApp(release, { mustRun: false }).catch(async error => {
-    const before = operation.wasRunning ? 'running' : 'exited'
-    await records.recordStatus(release.appId, before, { operationId: id, words: 'the container was not stopped' })
-    throw error
-  })
+  const { release } = operation
+  const command = host.commandWithin(await secondsFor(operation, operation.found))
+  if (!operation.shown) await showRestarting(operation, 'restarting', 'stopping the container')
+  let exit: ContainerExit | null = null
   try {
-    const command = host.commandWithin(await secondsFor(operation))
-    const started = await command.startApp(release, { mustStand: false })
+    const stopped = await command.stopApp(release, { mustRun: false, thenStart: true })
+    exit = stopped
+    const started = stopped.started ?? (await startStopped(operation, host))
     await quickly.switchRoute(release, started).catch(leftToKeeper)
     await records.appStarted(operation, started)
   } catch (error) {
-    // Independent of the proxy: until the row changes, the application is shown as restarting.
-    if (patched('stopped-before-route')) {
-      await records.recordStopped(operation, exit)
-      await quickly.removeRoute(release).catch(leftToKeeper)
-    } else {
-      await quickly.removeRoute(release)
-      await records.recordStopped(operation, exit)
-    }
+    exit ??= exitBefore(error)
+    if (exit) await endStopped(operation, exit)
+    else if (!operation.shown)
+      await showRestarting(operation, operation.wasRunning ? 'running' : 'exited', 'the container was not stopped')
     throw error
+  }
+}
+
+/** For claims of an older version. */
+function showRestarting({ id, release }: LaneOperation, status: 'restarting' | 'running' | 'exited', words: string) {
+  return records.recordStatus(release.appId, status, { operationId: id, words })
+}
+
+/** For hosts of an older version. */
+async function startStopped(operation: LaneOperation, host: Host): Promise<StartedContainer> {
+  const command = host.commandWithin(await secondsFor(operation))
+  return command.startApp(operation.release, { mustStand: false })
+}
+
+/** The container was stopped for a restart, and is not started. */
+async function endStopped(operation: LaneOperation, exit: ContainerExit): Promise<void> {
+  const { release } = operation
+  // Independent of the proxy: until the row changes, the application is shown as restarting.
+  if (patched('stopped-before-route')) {
+    await records.recordStopped(operation, exit)
+    await quickly.removeRoute(release).catch(leftToKeeper)
+  } else {
+    await quickly.removeRoute(release)
+    await records.recordStopped(operation, exit)
   }
 }
 

@@ -67,6 +67,8 @@ export interface LaneOperation {
   release: Release
   /** What its claim has found; missing from claims of an older version. */
   found?: ClaimFindings
+  /** Its claim has shown it in the status of the application. */
+  shown?: true
 }
 
 /** A container that was started. `hostPort` is null without a port. */
@@ -97,4 +99,9 @@ export interface ContainerExit {
   code: number | null
   oom: boolean
   at: string
+}
+
+export interface StoppedContainer extends ContainerExit {
+  /** It was started again in the same step; hosts of an older version only stop. */
+  started?: StartedContainer
 }

@@ -1,25 +1,28 @@
-import { type ContainerHost, type ContainerSpec, labels } from '../containers/port.ts'
+import { type ContainerHost, type ContainerSpec, type ContainerState, labels } from '../containers/port.ts'
 import { stopGraceSeconds } from '../containers/spec.ts'
 import type { StartedContainer } from './release.ts'
 
 export interface StartTerms {
   /** Two versions of this program must never run concurrently. */
   alone: boolean
-  /** Rejects when the start is no longer wanted; called before anything is created or started. */
+  /** Rejects when the start is no longer wanted; called before anything is created or started, unless that was just checked. */
   assertCurrent(): Promise<void>
+  /** The container of this name, as it has just ended; omitted = it is looked for. */
+  ended?: ContainerState | null
 }
 
-/** Creates or adopts a container and starts it. Running already is success. */
+/** Creates or adopts a container and starts it. Running already is success. The caller has just checked that the start is wanted. */
 export async function startContainer(
   engine: ContainerHost,
   spec: ContainerSpec,
-  { alone, assertCurrent }: StartTerms,
+  { alone, assertCurrent, ended }: StartTerms,
 ): Promise<Pick<StartedContainer, 'containerId' | 'hostPort' | 'hostAddress' | 'startedAt'>> {
-  await removeOutdated(engine, spec)
+  const isReady = ended && isUpToDate(ended, spec) && !alone
+  const present = isReady ? ended.id : await presentContainer(engine, spec)
   if (alone) await stopOthers(engine, spec)
-  await assertCurrent()
-  const containerId = await engine.create(spec)
-  await assertCurrent()
+  if (!isReady) await assertCurrent()
+  const containerId = present ?? (await engine.create(spec))
+  if (!present) await assertCurrent()
   await engine.start(spec.name)
   const state = await engine.inspect(spec.name)
   const startedAt = state?.startedAt ?? new Date()
@@ -27,13 +30,18 @@ export async function startContainer(
   return { containerId, hostPort, hostAddress, startedAt: startedAt.toISOString() }
 }
 
-/** Removes a container that was created from other settings than its application has now. */
-async function removeOutdated(engine: ContainerHost, spec: ContainerSpec): Promise<void> {
+/** The id of the container, null without one. Removes one that was created from other settings than its application has now. */
+async function presentContainer(engine: ContainerHost, spec: ContainerSpec): Promise<string | null> {
   const present = await engine.inspect(spec.name)
-  if (!present || present.labels[labels.spec] === spec.labels[labels.spec]) return
+  if (!present) return null
+  if (isUpToDate(present, spec)) return present.id
   if (present.running) await engine.stop(spec.name, spec.stopTimeoutSeconds)
   await engine.remove(spec.name)
+  return null
 }
+
+const isUpToDate = (present: ContainerState, spec: ContainerSpec): boolean =>
+  present.labels[labels.spec] === spec.labels[labels.spec]
 
 /** The version that served is stopped already; a container that an abandoned start has started meanwhile is not. */
 async function stopOthers(engine: ContainerHost, spec: ContainerSpec): Promise<void> {

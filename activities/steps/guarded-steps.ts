@@ -51,13 +51,12 @@ export function guardedSteps(options: GuardedStepsOptions) {
 
   /** Checked again just before an effect: if this step was given up, its failure is reported and something else requested since. */
   async function assertCurrent({ operationId }: Pick<Step, 'operationId'>): Promise<void> {
-    await assertCurrentClaim(db, operationId)
-    await confirm?.()
+    await Promise.all([assertCurrentClaim(db, operationId), confirm?.()])
   }
 
   async function check(name: StepName, input: StepOf, when: Allowed): Promise<Step> {
     cancellationSignal().throwIfAborted()
-    const facts = await factsOfStep(db, input)
+    const [facts] = await Promise.all([factsOfStep(db, input), when !== 'late' && confirm?.()])
     const { step } = claimOfActivity()
     const current = facts.running && facts.claimStep <= step
     if (!current && (when === 'now' || (when === 'after' && facts.running))) throw lostClaim()
@@ -65,7 +64,6 @@ export function guardedSteps(options: GuardedStepsOptions) {
     if (!kinds.includes(facts.kind)) throw misplaced(`No ${facts.kind} has the step ${name}.`)
     if (facts.app && facts.app.hostId !== traits.id)
       throw misplaced(`The application ${input.appId} is not on the host ${traits.id}.`)
-    if (when !== 'late') await confirm?.()
     return stepOf(facts, input)
   }
 

@@ -1,19 +1,16 @@
 import { announceApp } from '../apps/apps.ts'
 import type { Db } from '../database.ts'
 import { releaseUnusedMemory } from '../databases/databases.ts'
-import type { DatabaseOperationKind, OperationTarget, TargetType } from './operation-kinds.ts'
+import type { DatabaseOperationKind, OperationKind, OperationTarget, TargetType } from './operation-kinds.ts'
 
 /** The tables of what operations change; they share the columns of state. */
 export const targetTables: Readonly<Record<TargetType, 'apps' | 'databases'>> = { app: 'apps', database: 'databases' }
 
-/** Kinds that may restart a database's engine. */
-const restarting: readonly string[] = [
-  'resize',
-  'rotate',
-  'certify',
-  'undo',
-  'upgrade',
-] satisfies DatabaseOperationKind[]
+/** Kinds that may restart a program or an engine. */
+const restarting: readonly string[] = ['restart', 'resize', 'rotate', 'certify', 'undo', 'upgrade'] satisfies (
+  | OperationKind
+  | DatabaseOperationKind
+)[]
 
 /** An operation whose end may revert what its start has written to the row of its target. */
 interface Ended {
@@ -43,7 +40,7 @@ export async function revertTargetState(trx: Db, ended: Ended): Promise<void> {
   const { kind, target_type: type, target_id: id } = ended
   const table = targetTables[type]
   if (kind === 'start') await trx(table).where({ id, status: 'starting' }).update({ status: 'exited' })
-  if (type === 'database' && restarting.includes(kind)) await revertRestart(trx, id)
+  if (restarting.includes(kind)) await revertRestart(trx, { type, id })
   if (type === 'database' && kind === 'resize') await releaseUnusedMemory(trx, id)
   if (kind !== 'delete') return
   await lockForDeletion(trx, ended)
@@ -63,8 +60,12 @@ export async function revertTargetState(trx: Db, ended: Ended): Promise<void> {
   if (type === 'app' && rows.length > 0) await announceApp(trx, id)
 }
 
-/** A database that ran counts as running: the host watch finds what it is. */
-async function revertRestart(trx: Db, id: string): Promise<void> {
+/** What ran counts as running: the host watch finds what it is. Another restart that runs is still shown. */
+async function revertRestart(trx: Db, { type, id }: OperationTarget): Promise<void> {
   const before = trx.raw(`case when started_at is null then 'exited' else 'running' end`)
-  await trx('databases').where({ id, status: 'restarting' }).update({ status: before })
+  const another = trx('operations').where({ target_type: type, target_id: id, state: 'running' })
+  await trx(targetTables[type])
+    .where({ id, status: 'restarting' })
+    .whereNotExists(another.whereIn('kind', restarting))
+    .update({ status: before })
 }

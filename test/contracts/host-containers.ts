@@ -1,8 +1,9 @@
 import type { SerialFn } from 'ava'
+import type { Release } from '../../activities/releases/release.ts'
 import { readLog } from '../../db/deploys/deployments.ts'
 import { claimLost } from '../../policy/apps/claims.ts'
 import { ownAddress } from '../../policy/apps/own-address.ts'
-import type { MakeScene } from './host-scene.ts'
+import type { HostActivities, MakeScene } from './host-scene.ts'
 
 const isTime = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/
 const noExit = { containerId: null, code: null, oom: false }
@@ -44,6 +45,46 @@ export function hostContainersContract(test: SerialFn, name: string, scene: Make
     await db('operations').where({ id: operationId }).update({ claim_step: 9 })
     t.like(await ask(({ stopApp }) => stopApp(release, { mustRun: true })), { code: 143 })
     t.deepEqual((await standing()).containers, { 1: false })
+  })
+
+  const restart = (release: Release) => (activities: HostActivities) =>
+    activities.stopApp(release, { mustRun: false, thenStart: true })
+
+  test(`${name}: a restart returns how the container ended and where it listens now, and may be repeated`, async t => {
+    const { ask, standing, release, app } = await scene('restart')
+    for (const attempt of [1, 2]) {
+      const { started, ...exit } = await ask(restart(release), { attempt })
+      t.like(exit, { code: 143, oom: false })
+      t.like(started, { hostAddress: ownAddress('127.0.0.1', app.uid), bootId: 'boot', containerId: exit.containerId })
+      t.true(started!.hostPort! > 0 && started!.startedAt >= exit.at)
+      t.deepEqual((await standing()).containers, { 1: true })
+    }
+    const ended = await scene('restart', { running: false })
+    t.is((await ended.ask(restart(ended.release))).code, null, 'one that does not run is started')
+    t.deepEqual((await ended.standing()).containers, { 1: true })
+  })
+
+  test(`${name}: a restart that its lane has given up neither stops nor starts anything`, async t => {
+    const { failure, standing, release, db, operationId } = await scene('restart')
+    await db('operations').where({ id: operationId }).update({ claim_step: 9 })
+    t.like(await failure(restart(release)), { type: claimLost, final: true, details: [] })
+    t.deepEqual((await standing()).containers, { 1: true })
+  })
+
+  test(`${name}: a restart that cannot start its container again says how it ended`, async t => {
+    const { ask, failure, standing, suffer, release } = await scene('restart')
+    await suffer('the engine is away')
+    const away = await failure(restart(release))
+    t.like(away, { type: 'ACTION_FAILED', final: false })
+    t.deepEqual(away?.details, [], 'nothing was stopped')
+    await suffer('no image')
+    const failed = await failure(restart(release))
+    t.like(failed, { type: 'DEPLOY_FAILED', final: true })
+    t.like(failed?.details[0], { code: 143, oom: false })
+    t.deepEqual((await standing()).containers, { 1: false })
+    await suffer(null)
+    await ask(restart(release), { attempt: 2 })
+    t.deepEqual((await standing()).containers, { 1: true })
   })
 
   test(`${name}: two versions of a web application run concurrently, of a program without a port never`, async t => {

@@ -30,7 +30,7 @@ export interface HostUnderContract {
   standing(appId: string): Promise<Standing>
 }
 
-export type SceneKind = 'create' | 'start' | 'stop' | 'deploy' | 'delete' | 'snapshot'
+export type SceneKind = 'create' | 'start' | 'stop' | 'restart' | 'deploy' | 'delete' | 'snapshot'
 
 export interface SceneTerms {
   /** Has a port and an address. */
@@ -123,9 +123,14 @@ export async function sceneOn(db: Db, host: HostUnderContract, kind: SceneKind, 
         await ask(work, asking)
         return null
       } catch (error) {
-        if (error instanceof CancelledFailure) return { type: 'cancelled', final: true, message: '' }
+        if (error instanceof CancelledFailure) return { type: 'cancelled', final: true, message: '', details: [] }
         if (!(error instanceof ApplicationFailure)) throw error
-        return { type: error.type, final: error.nonRetryable === true, message: error.message }
+        return {
+          type: error.type,
+          final: error.nonRetryable === true,
+          message: error.message,
+          details: error.details ?? [],
+        }
       }
     },
     standing: () => host.standing(app.id),

@@ -22,6 +22,7 @@ test.serial('a host that dies in the middle of a command: its caller gets the tr
     ['stop', 'engine.stop:after'],
     ['start', 'engine.start:after'],
     ['restart', 'engine.stop:after'],
+    ['restart', 'engine.start:after'],
     ['delete', 'engine.remove:after'],
   ])
 })

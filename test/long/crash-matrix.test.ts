@@ -25,8 +25,8 @@ const creation = [
 const commands = (
   [
     ['stop', ['host.stopApp', 'engine.stop']],
-    ['start', ['host.startApp', 'engine.create', 'engine.start']],
-    ['restart', ['host.stopApp', 'engine.stop', 'host.startApp', 'engine.start']],
+    ['start', ['host.startApp', 'engine.start']],
+    ['restart', ['host.stopApp', 'engine.stop', 'engine.start']],
     ['delete', ['host.removeContainers', 'engine.remove', 'host.removeFiles', 'volumes.remove']],
   ] as const
 ).flatMap(([verb, verbs]) => around(...verbs).map(point => [verb, point] as const))
@@ -84,7 +84,7 @@ for (const point of around('records.provisioningFailed'))
 const workerCommands = [
   ['stop', ['records.recordDesired', 'edge.removeRoute', 'records.appStopped']],
   ['start', ['edge.setRoute', 'records.appStarted']],
-  ['restart', ['records.recordStatus', 'edge.setRoute', 'records.appStarted']],
+  ['restart', ['records.claimNext', 'edge.setRoute', 'records.appStarted']],
   ['delete', ['records.recordStatus', 'edge.removeRoute', 'records.appDeleted']],
 ] as const
 

@@ -23,6 +23,7 @@ const troubles: Record<string, Trouble> = {
   crashes: 'the program ends',
   'never answers': 'the program is deaf',
   'cannot be started': 'no image',
+  'is not reached': 'the engine is away',
 }
 /** State of an application's row at the first attempt of each of these steps. */
 const shown = new Map<string, string[]>()
@@ -52,6 +53,7 @@ const kit = laneKit({
       if (does(release, 'takes a while')) await sleep(30)
     },
     async stopApp(release) {
+      if (does(release, 'is restarted') || does(release, 'only stops')) await note(release, 'stop')
       if (does(release, 'takes a while')) await sleep(30)
     },
   },
@@ -69,6 +71,7 @@ const kit = laneKit({
     return troubles[behaviour.get(release.appId) ?? '']
   },
   installs: release => does(release, 'needs install'),
+  onlyStops: release => does(release, 'only stops'),
 })
 
 test('an uploaded application runs, has its address, and its deployment succeeded', async t => {
@@ -191,6 +194,42 @@ test('stop, start and restart change the desired and the shown state; a deletion
   await routeGoes(app.id)
   t.is((await run.command(app, 'start')).code, 'APP_NOT_FOUND')
   await keepHistory(client, 'commands', app.id)
+})
+
+test('a restart is one step, and on a host of an older version a stop and a start', async t => {
+  const { db, make, run, lanes, client, steps } = await kit
+  const user = await make.user()
+  const { app, operationId } = await make.app(user.id)
+  await lanes.wake(app.id, user.id)
+  await run.ended(operationId)
+  behaviour.set(app.id, 'is restarted')
+  const since = steps(app.id).length
+  t.is((await run.command(app, 'restart')).state, 'success')
+  t.deepEqual(steps(app.id).slice(since), ['stopApp 1'])
+  behaviour.set(app.id, 'only stops')
+  t.is((await run.command(app, 'restart')).state, 'success')
+  t.deepEqual(steps(app.id).slice(since + 1), ['stopApp 1', 'startApp 1'])
+  t.like(await loadApp(db, app.id), { status: 'running', host_port: portOf(app.id, 1) })
+  const during = ['stop', 'stop', 'start'].map(step => `${step}: restarting, running`)
+  t.deepEqual(shown.get(app.id)?.slice(-3), during)
+  await keepHistory(client, 'restart-older-host', app.id)
+})
+
+test('a restart that stops nothing leaves what ran shown as running, and what had ended as exited', async t => {
+  const { db, make, run, lanes, client } = await kit
+  const user = await make.user()
+  const { app, operationId } = await make.app(user.id)
+  await lanes.wake(app.id, user.id)
+  await run.ended(operationId)
+  behaviour.set(app.id, 'is not reached')
+  t.like(await run.command(app, 'restart'), { state: 'error', code: 'ACTION_FAILED' })
+  t.like(await loadApp(db, app.id), { status: 'running', desired_state: 'running', host_port: portOf(app.id, 1) })
+  behaviour.delete(app.id)
+  t.is((await run.command(app, 'stop')).state, 'success')
+  behaviour.set(app.id, 'is not reached')
+  t.like(await run.command(app, 'restart'), { state: 'error', code: 'ACTION_FAILED' })
+  t.like(await loadApp(db, app.id), { status: 'exited', desired_state: 'stopped' })
+  await keepHistory(client, 'restart-nothing-stopped', app.id)
 })
 
 test('a container that a failed start has left is adopted; one that is known to run is not started', async t => {

@@ -37,19 +37,23 @@ async function commands() {
 }
 
 test('a restart starts nothing once its caller has been answered', async t => {
-  const { app, ask, db, run, steps, edge } = await commands()
+  const { app, ask, db, run, steps, hostHas, isBusy } = await commands()
   const before = steps(app.id).length
   let open = () => {}
   stops.set(app.id, new Promise(resolve => (open = resolve)))
-  const id = await ask('restart', 95)
-  await comesTrue(() => steps(app.id).includes('stopApp 1'))
-  await db('operations').where({ id }).update({ end_before: db.fn.now() })
-  open()
+  const id = await ask('restart', 16)
+  await comesTrue(() => isBusy(app.id))
+  t.is((await loadApp(db, app.id))?.status, 'restarting')
   t.like(await run.ended(id), { state: 'error', code: 'ACTION_FAILED' })
+  t.like(await loadApp(db, app.id), { status: 'running', desired_state: 'running' }, 'nothing was stopped')
+  hostHas(app.id).end(1)
+  stops.delete(app.id)
+  open()
+  await comesTrue(() => !isBusy(app.id))
   t.deepEqual(steps(app.id).slice(before), ['stopApp 1'])
-  t.like(await loadApp(db, app.id), { status: 'exited', host_port: null })
-  await comesTrue(async () => !(await edge.listRoutes()).some(route => route.appId === app.id))
-  t.is((await run.command(app, 'start')).state, 'success', 'and can be started')
+  t.false(hostHas(app.id).runs(1), 'it comes late, and starts nothing')
+  t.is((await run.command(app, 'restart')).state, 'success', 'another one does')
+  t.true(hostHas(app.id).runs(1))
 })
 
 test('a command starts nothing after its deadline', async t => {

@@ -136,6 +136,8 @@ async function start(
     calls: stepLog.calls,
     /** The host's steps for one application, in order, as `<activity> <release>`. */
     steps: (appId: string) => stepLog.steps(appId),
+    /** Whether one of these steps runs. */
+    isBusy: (appId: string) => stepLog.isBusy(appId),
     /** Max number of these steps that ran concurrently for one application. */
     mostAtOnce: (appId: string) => stepLog.mostAtOnce(appId),
     /** Keeps the run of a database's lane (`scripts/record-histories.mjs`). */

@@ -94,6 +94,9 @@ const appPaths = [...paths, ...laterPaths, 'deploy-answering'].filter(
   path => !/^(blob|downgrade|snapshot-place)/.test(path),
 )
 
+/** Paths with restarts, which are recorded again since the seventh generation. */
+const restartPaths = ['commands', 'restart-failed', 'restart-nothing-stopped', 'restart-older-host']
+
 /** Generations of the workflows whose runs may still be in progress, with their paths; the first has no number. */
 const generations: Record<string, string[]> = {
   '': paths,
@@ -102,6 +105,7 @@ const generations: Record<string, string[]> = {
   '.4': databasePaths,
   '.5': appPaths,
   '.6': databasePaths,
+  '.7': restartPaths,
 }
 
 interface Marker {
@@ -128,7 +132,7 @@ test('recorded runs replay with the current code', async t => {
   t.timeout(120_000)
   t.deepEqual(
     Object.values(generations).map(({ length }) => length),
-    [39, 39, 48, 27, 38, 27],
+    [39, 39, 48, 27, 38, 27, 4],
   )
   const histories = await readHistories()
   t.deepEqual(

@@ -1,7 +1,7 @@
 import { activityInfo } from '@temporalio/activity'
 import type { AppHostActivities, Unhealthy } from '../../activities/app-host.ts'
-import { refusal } from '../../activities/failures.ts'
-import type { Release, StartedContainer } from '../../activities/releases/release.ts'
+import { refusal, withDetails } from '../../activities/failures.ts'
+import type { Release, StartedContainer, StepOf, StoppedContainer } from '../../activities/releases/release.ts'
 import { loadApp } from '../../db/apps/apps.ts'
 import { appendLog } from '../../db/deploys/deployments.ts'
 import type { Trouble } from '../contracts/host-troubles.ts'
@@ -33,6 +33,20 @@ export function containerSteps(parts: ScriptedParts): Steps {
     return hostname && trouble === 'the program is deaf' ? { reason: 'It did not answer.', exit: null } : null
   }
 
+  async function startAgain(input: StepOf): Promise<StoppedContainer> {
+    const { release, exit } = await turn('stopApp', input, async step => {
+      const release = step.serving()
+      meet('stopApp', release)
+      at(release.appId).end(release.number)
+      return { release, exit: at(release.appId).exitOf(release.number) }
+    })
+    try {
+      return { ...exit, started: await run('startApp', release) }
+    } catch (error) {
+      throw withDetails(error, exit)
+    }
+  }
+
   return {
     async startRelease(input) {
       const release = (await begin('startRelease', input)).brought()
@@ -58,7 +72,8 @@ export function containerSteps(parts: ScriptedParts): Steps {
       return run('startApp', release)
     },
 
-    async stopApp(input, { mustRun }) {
+    async stopApp(input, { mustRun, thenStart }) {
+      if (thenStart) return startAgain(input)
       const ran = await lateTurn('stopApp', input, async step => {
         const { appId, number } = step.spent()
         meet('stopApp', input)

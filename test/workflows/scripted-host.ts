@@ -42,6 +42,8 @@ export function scriptedHost(options: ScriptedHostOptions, script: HostScript = 
 
   const activities: HostActivities = {
     ...others,
+    stopApp: (input, { thenStart, ...terms }) =>
+      others.stopApp(input, { ...terms, ...(!script.onlyStops?.(input as Release) && { thenStart }) }),
     restoreFiles: input => retriedRestore(db, input, () => restoreFiles(input)),
     /** Waiting does not count as a step of the host. */
     async awaitSnapshotPlace(input, operationId) {

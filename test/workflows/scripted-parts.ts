@@ -26,6 +26,8 @@ export interface HostScript {
   trouble?(release: ReleaseName, step: StepName): Trouble | null | undefined
   /** Whether a release has dependencies to install. */
   installs?(release: Release): boolean
+  /** Whether the application's host is of a version that only stops what it is to restart. */
+  onlyStops?(release: Release): boolean
   /** Whether the program of a release answers as soon as it is started, so that it passes no gate. */
   answersAtOnce?(release: Release): boolean
 }

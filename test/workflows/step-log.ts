@@ -29,6 +29,10 @@ export class StepLog {
     return this.#steps.get(appId) ?? []
   }
 
+  isBusy(appId: string): boolean {
+    return (this.#now.get(appId) ?? 0) > 0
+  }
+
   mostAtOnce(appId: string): number {
     return this.#most.get(appId) ?? 0
   }

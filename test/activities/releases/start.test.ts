@@ -1,6 +1,7 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import type { ApplicationFailure } from '@temporalio/common'
 import test from 'ava'
 import { appHostActivities } from '../../../activities/app-host.ts'
 import { labels } from '../../../activities/containers/port.ts'
@@ -219,6 +220,49 @@ for (const [verb, made] of [
     t.deepEqual(engine.calls, [...made])
   })
 
+test('a restart that is given up while the engine stops its container starts nothing, and says how that ended', async t => {
+  const { db, engine, activities, releaseOf, begin } = await scene()
+  engine.let()
+  const start = await begin('start', 1)
+  await asActivity({ run: 'lane', step: 2 }, () => activities.startApp(releaseOf(1, start), { mustStand: true }))
+  await finishOperation(db, start, { state: 'success' })
+  engine.calls.length = 0
+  const id = await begin('restart', 4)
+  const stop = engine.stop.bind(engine)
+  engine.stop = async (...args) => {
+    await stop(...args)
+    await fails(db, id)
+  }
+  const terms = { mustRun: false, thenStart: true } as const
+  const restart = asActivity({ run: 'lane', step: 5 }, () => activities.stopApp(releaseOf(1, id), terms))
+  const failure = await t.throwsAsync<ApplicationFailure>(restart, { message: /no longer works on/ })
+  t.like(failure.details?.[0], { code: 143 })
+  t.deepEqual(engine.calls, [])
+})
+
+test('a restart makes its start ready while the container ends, and does not wait with the end', async t => {
+  const { db, engine, activities, releaseOf, begin } = await scene()
+  const start = await begin('start', 1)
+  const started = asActivity({ run: 'lane', step: 2 }, () =>
+    activities.startApp(releaseOf(1, start), { mustStand: true }),
+  )
+  await comesTrue(() => engine.waiting === 1)
+  engine.let()
+  await started
+  await finishOperation(db, start, { state: 'success' })
+  const id = await begin('restart', 4)
+  const stop = engine.stop.bind(engine)
+  // The image is looked for before the engine has ended the container.
+  engine.stop = async (...args) => {
+    await comesTrue(() => engine.waiting === 2)
+    await stop(...args)
+  }
+  const terms = { mustRun: false, thenStart: true } as const
+  const restarted = await asActivity({ run: 'lane', step: 5 }, () => activities.stopApp(releaseOf(1, id), terms))
+  t.truthy(restarted.started)
+  t.deepEqual(engine.calls, ['create 1', 'start 1', 'start 1'], 'the container stays the same')
+})
+
 test('a step of a run that has lost its operation has no effect at the host', async t => {
   const { db, engine, activities, releaseOf, begin } = await scene()
   engine.let()
@@ -231,6 +275,7 @@ test('a step of a run that has lost its operation has no effect at the host', as
     restoreFiles: () => activities.restoreFiles(release),
     startRelease: () => activities.startRelease(release),
     startApp: () => activities.startApp(release, { mustStand: false }),
+    stopApp: () => activities.stopApp(release, { mustRun: false, thenStart: true }),
     removeContainers: () => activities.removeContainers(release),
     removeFiles: () => activities.removeFiles(release),
     lendDependencies: () => activities.lendDependencies(release, release),

@@ -3,6 +3,7 @@ import { claimNextOperationFor, holdClaim, isClaimCurrent } from '../../../db/op
 import {
   claimNextOperation,
   enqueueOperation,
+  expireQueuedOperation,
   finishOperation,
   type OperationKind,
 } from '../../../db/operations/operations.ts'
@@ -33,6 +34,30 @@ test('waiting operations are claimed one at a time: deletions first, then the ol
     await finishOperation(db, id, { state: 'success' })
   }
   t.is(await claimNextOperation(db, { type: 'app', id: app.id }), undefined)
+})
+
+test('a restart that ends without success, or never starts, reverts only what it has shown itself', async t => {
+  const { db } = await database
+  const make = rows(db)
+  const { id: ownerId } = await make.user()
+  const { app, operationId } = await make.app(ownerId)
+  await db('operations').where({ id: operationId }).update({ state: 'success' })
+  const status = async () => (await db('apps').where({ id: app.id }).first()).status
+  const queue = async () =>
+    (await enqueueOperation(db, { targetId: app.id, kind: 'restart', ownerId, actor: ownerId })).id
+  const [running, waiting] = [await queue(), await queue()]
+  t.is((await claimNextOperation(db, { type: 'app', id: app.id }))?.id, running)
+  for (const [started, before] of [
+    [new Date(), 'running'],
+    [null, 'exited'],
+  ] as const) {
+    await db('apps').where({ id: app.id }).update({ status: 'restarting', started_at: started })
+    await db('operations').where({ id: running }).update({ state: 'running' })
+    if (started) t.true(await expireQueuedOperation(db, waiting))
+    t.is(await status(), 'restarting', 'the one that waited has shown nothing')
+    await finishOperation(db, running, { state: 'error', code: 'ACTION_FAILED' })
+    t.is(await status(), before)
+  }
 })
 
 test('a step is abandoned once a later step of its run has written, another run has the operation, or it has ended', async t => {

@@ -49,14 +49,9 @@ async function ends(release: Release): Promise<void> {
   if (command) host.ends(release.appId, command)
 }
 
-/** A restart is a stop and a start. */
-const unlessRestart = (step: typeof begins) => async (release: Release) => {
-  if ((await commandOf(release)) !== 'restart') await step(release)
-}
-
 const kit: ReturnType<typeof laneKit> = laneKit({
-  before: { stopApp: begins, startApp: unlessRestart(begins), removeContainers: begins },
-  after: { stopApp: unlessRestart(ends), startApp: ends, removeContainers: ends },
+  before: { stopApp: begins, startApp: begins, removeContainers: begins },
+  after: { stopApp: ends, startApp: ends, removeContainers: ends },
   trouble: ({ appId }) => troubles.get(appId),
 })
 
