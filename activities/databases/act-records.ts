@@ -7,8 +7,8 @@ import * as operations from '../../db/operations/operations.ts'
 import type { StartedDatabase } from '../database-host.ts'
 import { refusal } from '../failures.ts'
 import type { Fence } from '../steps/claims.ts'
-import type { DrillResult } from './drill.ts'
 import type { DatabaseOperation } from './operation.ts'
+import type { DrillResult } from './snapshots/drill.ts'
 
 /** Records outcomes of operators' acts on databases. `serves` records that an engine does. */
 export function databaseActRecords(

@@ -1,6 +1,10 @@
 import test from 'ava'
+import { transaction } from '../../../db/database.ts'
+import { releaseSnapshotSlot } from '../../../db/snapshots/snapshot-slots.ts'
+import { markSnapshotGood, recordSnapshotProof } from '../../../db/snapshots/snapshots.ts'
 import { NoSpaceLeft } from '../../../lib/folders/no-space-left.ts'
 import { hostSteps } from '../../kit/databases/host-steps.ts'
+import { redisClient, redisOptions } from '../../kit/databases/redis-customer.ts'
 import { testDatabase } from '../../kit/servers/database.ts'
 
 const database = testDatabase()
@@ -104,4 +108,56 @@ test.serial('a snapshot and a restore begin only where the host has room for a d
   )
   t.deepEqual([demanded.length, demanded.every(bytes => bytes >= 2 * used && bytes < 3 * used)], [2, true])
   t.deepEqual(await host.volumes.list(), [`${host.id}-1`])
+})
+
+test.serial('a restore of a snapshot begins only where the host has the room that its proof has filled', async t => {
+  const host = await hostSteps((await database).db, { engine: 'redis', version: '8', ramMb: 512 })
+  t.teardown(host.clean)
+  await host.create()
+  const client = await redisClient(redisOptions(await host.remote(), await host.password(1)))
+  await client.eval("for i = 1, 200000 do redis.call('SET', 'key:' .. i, 'value') end", 0)
+  client.disconnect()
+  const filled: number[] = []
+  const { usedBytes } = host.volumes
+  host.volumes.usedBytes = async volume => {
+    const bytes = await usedBytes(volume)
+    if (volume !== `${host.id}-1`) filled.push(bytes)
+    return bytes
+  }
+  const snapshot = await host.beginSnapshot()
+  const taken = await snapshot.step((steps, input) => steps.takeDatabaseSnapshot(input))
+  await transaction(host.db, async trx => {
+    await markSnapshotGood(trx, snapshot.id, taken)
+    await recordSnapshotProof(trx, snapshot.id, taken)
+  })
+  await snapshot.end()
+  const { hostId } = await host.facts()
+  await releaseSnapshotSlot(host.db, hostId, snapshot.id)
+  const [dump, copy] = filled
+  t.is(taken.restoredBytes, dump! + copy!)
+  t.true(dump! > 2 * taken.size, 'the archive is compressed')
+
+  const demanded: number[] = []
+  host.volumes.demandRoom = async bytes => {
+    demanded.push(bytes)
+    throw new NoSpaceLeft('The host has 3 MB of disk space left, and 8 MB are needed.')
+  }
+  // Nothing of what is restored is there any more.
+  host.volumes.usedBytes = async () => 1000
+  const attempt = async () => {
+    const restore = await host.begin('restore', { snapshotId: snapshot.snapshot, volumes: { dump: 12, copy: 13 } })
+    await t.throwsAsync(restore.step((steps, input) => steps.prepareRestore(input)))
+    await restore.end()
+    const drill = await host.begin('drill', {
+      ...{ snapshotId: snapshot.snapshot, drillHost: hostId, volumes: { dump: 14, copy: 15 } },
+    })
+    await t.throwsAsync(drill.step((steps, input) => steps.drillSnapshot(input)))
+    await drill.end()
+    await releaseSnapshotSlot(host.db, hostId, drill.id)
+  }
+  await attempt()
+  // As a snapshot of an earlier version.
+  await host.db('snapshots').where({ id: snapshot.snapshot }).update({ restored_bytes: null })
+  await attempt()
+  t.deepEqual(demanded, [taken.restoredBytes, taken.restoredBytes, 2 * taken.size, 2 * taken.size])
 })

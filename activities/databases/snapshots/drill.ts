@@ -1,9 +1,9 @@
 import { ApplicationFailure } from '@temporalio/common'
-import { type ContainerHost, labels } from '../containers/port.ts'
-import { SnapshotCorrupt } from '../snapshots/port.ts'
-import type { Volumes } from '../volumes/port.ts'
-import { databaseVolume } from './names.ts'
-import type { DatabaseStep } from './steps.ts'
+import { type ContainerHost, labels } from '../../containers/port.ts'
+import { SnapshotCorrupt } from '../../snapshots/port.ts'
+import type { Volumes } from '../../volumes/port.ts'
+import { databaseVolume } from '../names.ts'
+import type { DatabaseStep } from '../steps.ts'
 
 /** What a drill has shown of a snapshot. */
 export interface DrillResult {
