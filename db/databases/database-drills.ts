@@ -77,16 +77,6 @@ async function pendingDrills(db: Db): Promise<{ id: string; target_id: string; h
     .select('id', 'target_id', db.raw(`input->>'drillHost' as host_id`))
 }
 
-/** Whether a drill has made this volume at this host. */
-export async function isVolumeOfDrill(
-  db: Db,
-  { databaseId, generation, hostId }: { databaseId: string; generation: number; hostId: string },
-): Promise<boolean> {
-  const drills = db('operations').where({ target_type: 'database', target_id: databaseId, kind: 'drill' })
-  const made = `input->>'drillHost' = ? and ?::text in (select value from jsonb_each_text(coalesce(input->'volumes', '{}')))`
-  return Boolean(await drills.whereRaw(made, [hostId, generation]).first('id'))
-}
-
 /** Another host with the image and room for two volumes; otherwise the one that the database is on. */
 export function drillHost(
   hosts: readonly DatabaseHost[],

@@ -103,7 +103,7 @@ export function databaseHostOf({ hostId, ownerId }: DatabaseOperation) {
     }),
     /** Undoes what was started as soon as the host answers, however long that takes: nothing may stay half done. */
     patient: proxyActivities<DatabaseHostActivities & Pick<DatabaseSnapshotActivities, 'discardRestore'>>(patient),
-    /** Removes what a drill has left while the lane waits for it. A host that returns later removes it by itself, as long as the operation is known. */
+    /** Removes what a drill has left while the lane waits for it. A host that returns later removes it by itself. */
     cleanup: proxyActivities<Pick<DatabaseSnapshotActivities, 'discardDrill'>>({
       ...patient,
       scheduleToCloseTimeout: '1h',
