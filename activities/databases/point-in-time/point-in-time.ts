@@ -183,10 +183,13 @@ export function pointInTime(options: PointInTimeOptions) {
       if (backup.generation === database.generation) await reach(source, adapter, to, signal)
       else await copy(source, signal)
       // What was copied just now may have shown a gap.
-      if ((await chosenBackup(database, to)).id !== backup.id) throw new Error('Another base backup is to be used now.')
+      const { id, timeline, last_file, to_at } = await chosenBackup(database, to)
+      if (id !== backup.id) throw new Error('Another base backup is to be used now.')
       const state = (await rows.listCopyStates(db, database.id)).find(one => one.generation === backup.generation)
-      const { timeline } = backup
-      const lastFile = state?.closed_at ? await rows.newestWalNumber(db, { ...volumeOf(source), timeline }) : null
+      const isClosed = Boolean(state?.closed_at)
+      const newest = isClosed ? await rows.newestWalNumber(db, { ...volumeOf(source), timeline }) : null
+      // Until the time of its last file, a backup has everything in its files, also when nothing was committed at their end.
+      const lastFile = to_at && to <= to_at ? last_file : newest
       const recovered = (local: LocalEngine) => this.backUpFirst(copyOf, local, signal)
       await recoverVolume(options, copyOf, { db, store, folder, adapter, backup, to, lastFile, recovered }, signal)
       await copy(copyOf, signal)
