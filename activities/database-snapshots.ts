@@ -11,12 +11,12 @@ import { databaseContainerName, databaseVolume } from './databases/names.ts'
 import { momentOf, type PointInTime } from './databases/point-in-time/point-in-time.ts'
 import type { LocalEngine } from './databases/port.ts'
 import { type CopyUse, prepareCopy, servingMeanwhile } from './databases/preparation.ts'
-import { type DrillResult, removeDrill, triedSnapshot } from './databases/snapshots/drill.ts'
+import { type DrillResult, notRead, removeDrill, triedSnapshot } from './databases/snapshots/drill.ts'
 import { scratchVolumes } from './databases/snapshots/scratch.ts'
 import { type DatabaseStep, type DatabaseStepInput, guardedDatabaseSteps } from './databases/steps.ts'
 import { hosted, refusal } from './failures.ts'
-import type { ObjectStore } from './objects/port.ts'
-import type { Snapshots, SnapshotTotals } from './snapshots/port.ts'
+import { BodyNotFound, type ObjectStore } from './objects/port.ts'
+import { SnapshotCorrupt, type Snapshots, type SnapshotTotals } from './snapshots/port.ts'
 import { snapshotSlots } from './snapshots/snapshot-slots.ts'
 import { storeArchive } from './snapshots/stored-archive.ts'
 import { fenced } from './steps/claims.ts'
@@ -72,7 +72,9 @@ export function databaseSnapshotActivities(host: DatabaseSnapshotOptions) {
 
   /** Reads a stored dump into an empty folder. */
   async function unpack(segmentId: string, folder: string, database: DatabaseFacts, signal: AbortSignal) {
-    const archive = await store.open(segmentId)
+    const archive = await store.open(segmentId).catch(error => {
+      throw error instanceof BodyNotFound ? new SnapshotCorrupt('Its archive is missing in the object store.') : error
+    })
     const owner = process.getuid?.() === 0 ? { uid: database.uid, gid: database.uid } : null
     return snapshots.unpack(archive, folder, owner, signal).finally(() => archive.close())
   }
@@ -171,7 +173,7 @@ export function databaseSnapshotActivities(host: DatabaseSnapshotOptions) {
     )
     return triedSnapshot(snapshot.contents, signal, () =>
       withDump(dumpOf, async folder => {
-        await unpack(segmentId, folder, database, signal)
+        await unpack(segmentId, folder, database, signal).catch(notRead)
         return restoredCopy(copyOf, folder, signal, { isKept: false })
       }).finally(() => volumes.remove(databaseVolume(copyOf))),
     )

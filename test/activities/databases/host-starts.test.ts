@@ -1,4 +1,5 @@
 import test from 'ava'
+import type { ObjectStore } from '../../../activities/objects/port.ts'
 import { transaction } from '../../../db/database.ts'
 import { releaseSnapshotSlot } from '../../../db/snapshots/snapshot-slots.ts'
 import { markSnapshotGood, recordSnapshotProof } from '../../../db/snapshots/snapshots.ts'
@@ -8,6 +9,19 @@ import { redisClient, redisOptions } from '../../kit/databases/redis-customer.ts
 import { testDatabase } from '../../kit/servers/database.ts'
 
 const database = testDatabase()
+
+/** A snapshot that was taken and recorded as good; the slot of its host is free again. */
+async function goodSnapshot(host: Awaited<ReturnType<typeof hostSteps>>) {
+  const snapshot = await host.beginSnapshot()
+  const taken = await snapshot.step((steps, input) => steps.takeDatabaseSnapshot(input))
+  await transaction(host.db, async trx => {
+    await markSnapshotGood(trx, snapshot.id, taken)
+    await recordSnapshotProof(trx, snapshot.id, taken)
+  })
+  await snapshot.end()
+  await releaseSnapshotSlot(host.db, (await host.facts()).hostId, snapshot.id)
+  return { ...taken, id: snapshot.snapshot }
+}
 
 test.serial('an engine that ends at once is looked after as one that ends a moment later', async t => {
   let command: string[] | null = null
@@ -124,15 +138,8 @@ test.serial('a restore of a snapshot begins only where the host has the room tha
     if (volume !== `${host.id}-1`) filled.push(bytes)
     return bytes
   }
-  const snapshot = await host.beginSnapshot()
-  const taken = await snapshot.step((steps, input) => steps.takeDatabaseSnapshot(input))
-  await transaction(host.db, async trx => {
-    await markSnapshotGood(trx, snapshot.id, taken)
-    await recordSnapshotProof(trx, snapshot.id, taken)
-  })
-  await snapshot.end()
+  const taken = await goodSnapshot(host)
   const { hostId } = await host.facts()
-  await releaseSnapshotSlot(host.db, hostId, snapshot.id)
   const [dump, copy] = filled
   t.is(taken.restoredBytes, dump! + copy!)
   t.true(dump! > 2 * taken.size, 'the archive is compressed')
@@ -145,11 +152,11 @@ test.serial('a restore of a snapshot begins only where the host has the room tha
   // Nothing of what is restored is there any more.
   host.volumes.usedBytes = async () => 1000
   const attempt = async () => {
-    const restore = await host.begin('restore', { snapshotId: snapshot.snapshot, volumes: { dump: 12, copy: 13 } })
+    const restore = await host.begin('restore', { snapshotId: taken.id, volumes: { dump: 12, copy: 13 } })
     await t.throwsAsync(restore.step((steps, input) => steps.prepareRestore(input)))
     await restore.end()
     const drill = await host.begin('drill', {
-      ...{ snapshotId: snapshot.snapshot, drillHost: hostId, volumes: { dump: 14, copy: 15 } },
+      ...{ snapshotId: taken.id, drillHost: hostId, volumes: { dump: 14, copy: 15 } },
     })
     await t.throwsAsync(drill.step((steps, input) => steps.drillSnapshot(input)))
     await drill.end()
@@ -157,7 +164,46 @@ test.serial('a restore of a snapshot begins only where the host has the room tha
   }
   await attempt()
   // As a snapshot of an earlier version.
-  await host.db('snapshots').where({ id: snapshot.snapshot }).update({ restored_bytes: null })
+  await host.db('snapshots').where({ id: taken.id }).update({ restored_bytes: null })
   await attempt()
   t.deepEqual(demanded, [taken.restoredBytes, taken.restoredBytes, 2 * taken.size, 2 * taken.size])
 })
+
+test.serial(
+  'a drill of an archive that is missing finds a damaged snapshot; where the store is away it finds nothing',
+  async t => {
+    let isAway = false
+    let real: ObjectStore | undefined
+    const host = await hostSteps((await database).db, {
+      ...{ engine: 'redis', version: '8', ramMb: 512 },
+      store: store => {
+        real = store
+        return { open: id => (isAway ? Promise.reject(new Error('connect ECONNREFUSED')) : store.open(id)) }
+      },
+    })
+    t.teardown(host.clean)
+    await host.create()
+    const { hostId } = await host.facts()
+    const snapshot = await goodSnapshot(host)
+    const tried = async (volumes: { dump: number; copy: number }) => {
+      const drill = await host.begin('drill', { snapshotId: snapshot.id, drillHost: hostId, volumes })
+      const result = await drill.step((steps, input) => steps.drillSnapshot(input)).catch((error: unknown) => error)
+      await drill.end()
+      await releaseSnapshotSlot(host.db, hostId, drill.id)
+      t.deepEqual(await host.volumes.list(), [`${host.id}-1`], 'nothing of it stays')
+      return result
+    }
+    isAway = true
+    const away = await tried({ dump: 12, copy: 13 })
+    t.like(away, { type: 'SNAPSHOT_RESTORE_FAILED', nonRetryable: false, message: /could not be read: .*ECONNREFUSED/ })
+    isAway = false
+    await real!.delete(snapshot.segmentId)
+    t.deepEqual(await tried({ dump: 14, copy: 15 }), {
+      ...{ digest: null, reason: 'Its archive is missing in the object store.' },
+    })
+    const restore = await host.begin('restore', { snapshotId: snapshot.id, volumes: { dump: 16, copy: 17 } })
+    t.like(await t.throwsAsync(restore.step((steps, input) => steps.prepareRestore(input))), {
+      type: 'SNAPSHOT_CORRUPT',
+    })
+  },
+)
