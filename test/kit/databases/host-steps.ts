@@ -112,11 +112,13 @@ export async function hostSteps(db: Db, terms: HostStepsTerms) {
     diskMb: () => 1000,
     admit: async () => {},
   }
+  const store = await filesystemStore(join(folder, 'store'))
+  Object.assign(store, terms.store?.(store))
   const steps: Steps = {
     ...databaseHostActivities(options),
     ...databaseSnapshotActivities({
       ...options,
-      store: withOwn(await filesystemStore(join(folder, 'store')), terms.store),
+      store,
       snapshots: snapshots(),
       pointInTime: {
         prepare: async () => {},
