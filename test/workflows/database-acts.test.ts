@@ -10,6 +10,7 @@ import type { DatabaseOperationKind } from '../../db/operations/operation-kinds.
 import * as operations from '../../db/operations/operations.ts'
 import { ActRefused, cancelOperation } from '../../db/operations/operator-acts.ts'
 import type { DatabaseStepName } from '../../policy/databases/database-steps.ts'
+import { databaseLaneId } from '../../workflows/ids.ts'
 import { comesTrue } from '../kit/comes-true.ts'
 import { plansOfMemory } from '../kit/rows/rows.ts'
 import { laneKit } from './lane-kit.ts'
@@ -264,6 +265,22 @@ test('a drill whose host fails is evidence too, and leaves nothing there; the ne
   await snapshot()
   t.is((await row()).status, 'running')
   await (await kit).keep('database-drill-failed', id)
+})
+
+test('a snapshot, a restore and a drill keep the slot of their host for 4 h at most, with all attempts', async t => {
+  const { drill, ended, id, snapshot, restored, client } = await scene()
+  const hours = async (step: DatabaseStepName) => {
+    const { events } = await client.workflow.getHandle(databaseLaneId(id)).fetchHistory()
+    const scheduled = (events ?? []).map(event => event.activityTaskScheduledEventAttributes)
+    const last = scheduled.findLast(one => one?.activityType?.name === step)
+    return Number(last?.scheduleToCloseTimeout?.seconds) / 3600
+  }
+  await snapshot()
+  t.is(await hours('takeDatabaseSnapshot'), 4)
+  await ended((await drill()).id)
+  t.is(await hours('drillSnapshot'), 4)
+  await restored()
+  t.is(await hours('prepareRestore'), 4)
 })
 
 test('a drill that could not read its snapshot shows nothing of it, and says why', async t => {
