@@ -6,16 +6,17 @@ import { findRestoredSnapshot, findSnapshotByOperation, type StoredSnapshot } fr
 import type { EngineName } from '../policy/databases/engine.ts'
 import type { DatabaseHostOptions } from './database-host.ts'
 import { type DatabaseContents, DumpCorrupt, DumpPrevented } from './databases/contents.ts'
-import { type DrillResult, removeDrill, triedSnapshot } from './databases/drill.ts'
 import { dumpJob } from './databases/dump-jobs.ts'
 import { databaseContainerName, databaseVolume } from './databases/names.ts'
 import { momentOf, type PointInTime } from './databases/point-in-time/point-in-time.ts'
 import type { LocalEngine } from './databases/port.ts'
-import { type CopyUse, discardVolume, prepareCopy, servingMeanwhile } from './databases/preparation.ts'
+import { type CopyUse, prepareCopy, servingMeanwhile } from './databases/preparation.ts'
+import { type DrillResult, notRead, removeDrill, triedSnapshot } from './databases/snapshots/drill.ts'
+import { scratchVolumes } from './databases/snapshots/scratch.ts'
 import { type DatabaseStep, type DatabaseStepInput, guardedDatabaseSteps } from './databases/steps.ts'
 import { hosted, refusal } from './failures.ts'
-import type { ObjectStore } from './objects/port.ts'
-import type { Snapshots, SnapshotTotals } from './snapshots/port.ts'
+import { BodyNotFound, type ObjectStore } from './objects/port.ts'
+import { SnapshotCorrupt, type Snapshots, type SnapshotTotals } from './snapshots/port.ts'
 import { snapshotSlots } from './snapshots/snapshot-slots.ts'
 import { storeArchive } from './snapshots/stored-archive.ts'
 import { fenced } from './steps/claims.ts'
@@ -32,6 +33,8 @@ export interface DatabaseSnapshotOptions extends DatabaseHostOptions {
 export interface ProvedSnapshot extends StoredSnapshot {
   /** Of the contents, as the engine that restored them sees them. */
   contents: string
+  /** Bytes that the dump and the loaded copy took of the host's disk. */
+  restoredBytes: number
 }
 
 export type DatabaseSnapshotActivities = ReturnType<typeof databaseSnapshotActivities>
@@ -40,6 +43,7 @@ export type DatabaseSnapshotActivities = ReturnType<typeof databaseSnapshotActiv
 export function databaseSnapshotActivities(host: DatabaseSnapshotOptions) {
   const { db, engine, volumes, traits, snapshots, store } = host
   const { begin, lateTurn } = guardedDatabaseSteps({ ...host, hostId: traits.id })
+  const { makeRoom, withDump, bytesOf } = scratchVolumes(host)
   const slots = snapshotSlots(db)
   const hostId = traits.id
 
@@ -49,28 +53,6 @@ export function databaseSnapshotActivities(host: DatabaseSnapshotOptions) {
     if (!Number.isInteger(generation)) throw refusal('ACTION_FAILED', 'The operation has reserved no volume.')
     // A full disk of the database is none of what has a disk of its own.
     return { ...database, generation: generation as number, readOnly: false }
-  }
-
-  /**
-   * Rejects with NoSpaceLeft unless the host has room for a dump and a copy, once what an interrupted attempt has left of them is removed.
-   * Nothing reserves them: what takes the last blocks of the disk takes them from the files of everyone. `storedBytes` is the size of what
-   * is restored, which may be more than the database has now.
-   */
-  async function makeRoom(database: DatabaseFacts, copies: readonly DatabaseFacts[], storedBytes = 0): Promise<void> {
-    for (const copy of copies) await discardVolume(host, copy)
-    await volumes.demandRoom(2 * Math.max(await volumes.usedBytes(databaseVolume(database)), storedBytes))
-  }
-
-  /** Calls `work` with an empty folder for a dump, in a volume that is removed afterwards. */
-  async function withDump<T>(database: DatabaseFacts, work: (folder: string) => Promise<T>): Promise<T> {
-    const volume = databaseVolume(database)
-    await volumes.remove(volume)
-    await volumes.ensure(volume, host.diskMb(database.diskForMb), database.uid)
-    try {
-      return await work(`${volumes.path(volume)}/files`)
-    } finally {
-      await volumes.remove(volume)
-    }
   }
 
   /** Dumps what the engine has; one that does not run is started for it, where nobody reaches it. */
@@ -90,7 +72,9 @@ export function databaseSnapshotActivities(host: DatabaseSnapshotOptions) {
 
   /** Reads a stored dump into an empty folder. */
   async function unpack(segmentId: string, folder: string, database: DatabaseFacts, signal: AbortSignal) {
-    const archive = await store.open(segmentId)
+    const archive = await store.open(segmentId).catch(error => {
+      throw error instanceof BodyNotFound ? new SnapshotCorrupt('Its archive is missing in the object store.') : error
+    })
     const owner = process.getuid?.() === 0 ? { uid: database.uid, gid: database.uid } : null
     return snapshots.unpack(archive, folder, owner, signal).finally(() => archive.close())
   }
@@ -122,16 +106,17 @@ export function databaseSnapshotActivities(host: DatabaseSnapshotOptions) {
     await makeRoom(database, [dumpOf, copyOf])
     const { id: databaseId, engine: name, version } = database
     const facts = { databaseId, name: row.name, createdAt: row.created_at.toISOString(), engine: name, version }
-    let contents = ''
+    let proof = { contents: '', restoredBytes: 0 }
     /** Reads the stored archive into another engine: only what was restored is a snapshot. */
     async function prove(segmentId: string, before: string | null): Promise<SnapshotTotals> {
       await say('restoring the snapshot into another engine to compare it')
       const archive = await withDump(dumpOf, async folder => {
         const totals = await unpack(segmentId, folder, database, signal)
-        contents = await restoredCopy(copyOf, folder, signal, { isKept: false })
+        const contents = await restoredCopy(copyOf, folder, signal, { isKept: false })
+        proof = { contents, restoredBytes: await bytesOf([dumpOf, copyOf]) }
         return totals
       }).finally(() => volumes.remove(databaseVolume(copyOf)))
-      if (before !== null && before !== contents)
+      if (before !== null && before !== proof.contents)
         throw new Error('The restored copy of the database has other contents than were dumped.')
       return archive
     }
@@ -143,7 +128,7 @@ export function databaseSnapshotActivities(host: DatabaseSnapshotOptions) {
         step: say,
         read: segmentId => prove(segmentId, before),
       })
-      return { ...stored, contents }
+      return { ...stored, ...proof }
     })
   }
 
@@ -155,7 +140,7 @@ export function databaseSnapshotActivities(host: DatabaseSnapshotOptions) {
     // A run that ended after the switch: what it made serves, and is not made anew.
     if (copyOf.generation === database.generation) return
     const snapshot = await findRestoredSnapshot(db, step.operationId)
-    await makeRoom(database, [dumpOf, copyOf], Number(snapshot?.size ?? 0))
+    await makeRoom(database, [dumpOf, copyOf], snapshot)
     await pointInTime?.beforeRestore(database, signal)
     // Of a run that has ended before: its base backup would be taken for one of the data that are made now.
     await forgetCopies(db, { databaseId: database.id, generation: copyOf.generation })
@@ -182,13 +167,13 @@ export function databaseSnapshotActivities(host: DatabaseSnapshotOptions) {
     if (!snapshot?.segment_id) throw refusal('SNAPSHOT_NOT_FOUND', 'The snapshot was deleted before it was restored.')
     const segmentId = snapshot.segment_id
     const [copyOf, dumpOf] = [withVolume(database, step, 'copy'), withVolume(database, step, 'dump')]
-    await makeRoom(row, [dumpOf, copyOf], Number(snapshot.size ?? 0))
+    await makeRoom(row, [dumpOf, copyOf], snapshot)
     await fenced(db)(step.operationId, trx =>
       recordStep(trx, step.operationId, `restoring the snapshot on host ${hostId}`),
     )
     return triedSnapshot(snapshot.contents, signal, () =>
       withDump(dumpOf, async folder => {
-        await unpack(segmentId, folder, database, signal)
+        await unpack(segmentId, folder, database, signal).catch(notRead)
         return restoredCopy(copyOf, folder, signal, { isKept: false })
       }).finally(() => volumes.remove(databaseVolume(copyOf))),
     )

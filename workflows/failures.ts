@@ -28,6 +28,10 @@ export const isClaimLost = (error: unknown): boolean => isOfType(error, claimLos
 /** Whether a snapshot was ended because another one holds its host's slot. */
 export const isPlaceLost = (error: unknown): boolean => isOfType(error, placeLost)
 
+/** Whether a step did not end in time: its host, and nothing that it worked on, is the reason. */
+export const isTimeout = (error: unknown): boolean =>
+  error instanceof ActivityFailure && error.cause instanceof TimeoutFailure
+
 function isOfType(error: unknown, type: string): boolean {
   const cause = error instanceof ActivityFailure ? error.cause : error
   return cause instanceof ApplicationFailure && cause.type === type

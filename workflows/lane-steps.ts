@@ -149,7 +149,8 @@ export function hostOf({ release }: LaneOperation) {
       priority: { fairnessKey: release.ownerId },
       scheduleToStartTimeout: '6h',
       startToCloseTimeout: '4h',
-      scheduleToCloseTimeout: '12h',
+      // All attempts together: meanwhile no other account has the slot of this host.
+      scheduleToCloseTimeout: '4h',
       retry: { initialInterval: '2s', backoffCoefficient: 2, maximumInterval: '60s', maximumAttempts: 5 },
     }),
   }

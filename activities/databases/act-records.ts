@@ -4,11 +4,12 @@ import { revertSwap, swapVolumes } from '../../db/databases/database-volumes.ts'
 import { recordDatabaseImage } from '../../db/databases/databases.ts'
 import type { UpgradeInput } from '../../db/operations/database-inputs.ts'
 import * as operations from '../../db/operations/operations.ts'
+import { drillOutcome } from '../../policy/databases/drills.ts'
 import type { StartedDatabase } from '../database-host.ts'
 import { refusal } from '../failures.ts'
 import type { Fence } from '../steps/claims.ts'
-import type { DrillResult } from './drill.ts'
 import type { DatabaseOperation } from './operation.ts'
+import type { DrillResult } from './snapshots/drill.ts'
 
 /** Records outcomes of operators' acts on databases. `serves` records that an engine does. */
 export function databaseActRecords(
@@ -39,15 +40,15 @@ export function databaseActRecords(
       })
     },
 
-    /** What a drill has shown becomes evidence, whether its snapshot is good or not. */
-    async databaseDrilled(operation: DatabaseOperation, { digest, reason }: DrillResult): Promise<void> {
+    /** What a drill has shown becomes evidence, whether its snapshot is good, is not, or could not be tried. */
+    async databaseDrilled(operation: DatabaseOperation, { digest, reason, code: of }: DrillResult): Promise<void> {
       await fence(operation, async (trx, { id, hostId }) => {
-        const outcome = reason === null ? 'good' : 'failed'
-        await recordDrill(trx, id, { host_id: hostId, outcome, reason, digest })
+        const code = reason === null ? null : (of ?? 'SNAPSHOT_CORRUPT')
+        await recordDrill(trx, id, { host_id: hostId, outcome: drillOutcome(code), code, reason, digest })
         await operations.finishOperation(
           trx,
           id,
-          reason === null ? { state: 'success' } : { state: 'error', code: 'SNAPSHOT_CORRUPT', message: reason },
+          code === null ? { state: 'success' } : { state: 'error', code, message: reason ?? '' },
         )
       })
     },

@@ -154,7 +154,8 @@ export async function completeVolume({ volumes }: PreparationOptions, volume: st
   await writeMarker(join(volumes.path(volume), marker))
 }
 
-async function isInitialised(folder: string): Promise<boolean> {
+/** Whether the data in the folder of a volume are complete: what was only compared, or is being made, never is. */
+export async function isInitialised(folder: string): Promise<boolean> {
   return access(join(folder, marker)).then(
     () => true,
     () => false,

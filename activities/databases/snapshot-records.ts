@@ -73,7 +73,7 @@ export function databaseSnapshotRecords(
         await postponeSnapshotWarning(trx, databaseId)
         if (!(await markSnapshotGood(trx, id, stored)))
           throw refusal('SNAPSHOT_FAILED', 'The archive was no longer in the object store when it was to be recorded.')
-        await recordSnapshotProof(trx, id, stored.contents)
+        await recordSnapshotProof(trx, id, stored)
         await operations.finishOperation(trx, id, { state: 'success' })
       })
     },

@@ -13,7 +13,7 @@ export const databaseView = (database: DatabaseRow) => ({
   created_at: database.created_at.toISOString(),
 })
 
-/** The times that a database can be restored to (contract 12.20), oldest first. */
+/** The times that a database can be restored to (contract 12.25), oldest first. */
 export const rangesView = (ranges: readonly RestorableRange[]) =>
   ranges.map(({ from, to }) => ({ from: from.toISOString(), to: to.toISOString() }))
 

@@ -205,7 +205,7 @@ function snapshotProblem({ database: { id, snapshot_warn_at: warnAt, lost_with: 
   }
 }
 
-function drillProblem({ drill, database: { id } }: DatabaseStory, now: Date): Found {
+function drillProblem({ triedDrill: drill, database: { id } }: DatabaseStory, now: Date): Found {
   if (drill?.outcome !== 'failed') return null
   return {
     problem: `Its snapshot could not be restored in the drill that ended ${since(drill.ended_at, now)}: ${drill.reason}`,

@@ -33,6 +33,8 @@ export interface DatabaseStory {
   image: string | null
   /** What its last drill has shown; null = there was none. */
   drill: DrillEvidence | null
+  /** The last one that has tried its snapshot, and was not prevented. */
+  triedDrill: DrillEvidence | null
   /** Name of the database for applications and clients. */
   hostname: string
   /** Disk of its volume in MB. */
@@ -66,6 +68,7 @@ export async function readDatabaseStory(
   const host = (await findHost(db, database.host_id)) ?? null
   const owner = await findUser(db, database.owner_id)
   const reader = httpHostReader(db, hostCall(db, config.masterKey))
+  const drills = await listDrills(db, { databaseId: id, limit: 20 })
   const now = new Date()
   return {
     database,
@@ -73,7 +76,8 @@ export async function readDatabaseStory(
     blocked: Boolean(owner?.blocked_at),
     host,
     image: host?.database_images[database.image] ?? null,
-    drill: (await listDrills(db, { databaseId: id, limit: 1 }))[0] ?? null,
+    drill: drills[0] ?? null,
+    triedDrill: drills.find(({ outcome }) => outcome !== 'prevented') ?? null,
     hostname: databaseHostname(id, config.databases.domain),
     diskMb: diskMbFor(database.ram_mb, config.host.diskMbPer256Mb),
     figures: host?.reachable ? await reader.stats(row) : null,

@@ -97,6 +97,8 @@ async function drillEach(
 export function drillWords(evidence: DrillEvidence): string {
   const { outcome, host_id: hostId, snapshot_at: taken, size, reason } = evidence
   const of = taken ? `the snapshot of ${clock(taken)}Z` : 'the snapshot'
+  if (outcome === 'prevented')
+    return oneLine(`PREVENTED on host ${hostId} after ${drillSeconds(evidence)} s: ${of} could not be tried. ${reason}`)
   if (outcome === 'failed')
     return oneLine(`FAILED on host ${hostId} after ${drillSeconds(evidence)} s: ${of} could not be restored. ${reason}`)
   const bytes = size === null ? '' : ` (${Math.ceil(Number(size) / 1024)} KB)`
@@ -113,7 +115,7 @@ function drillTable(evidence: readonly DrillEvidence[]): string {
     one.host_id,
     `${drillSeconds(one)} s`,
     one.size ?? '-',
-    one.outcome === 'good' ? 'good' : oneLine(`FAILED: ${one.reason}`),
+    one.outcome === 'good' ? 'good' : oneLine(`${one.outcome.toUpperCase()}: ${one.reason}`),
   ])
   return columns([head, ...rows], '')
 }
@@ -121,7 +123,7 @@ function drillTable(evidence: readonly DrillEvidence[]): string {
 /** The same for scripts: exactly these keys, which docs/json-output.md lists. */
 export function drillView(one: DrillEvidence) {
   const { operation_id: operation, database_id: database, owner_id, snapshot_id: snapshot, snapshot_at } = one
-  const { host_id, outcome, reason, digest, expected, started_at, ended_at, actor } = one
+  const { host_id, outcome, code, reason, digest, expected, started_at, ended_at, actor } = one
   return {
     ...{
       operation,
@@ -131,6 +133,7 @@ export function drillView(one: DrillEvidence) {
       snapshot_at,
       host_id,
       outcome,
+      code,
       reason,
       digest,
       expected_digest: expected,

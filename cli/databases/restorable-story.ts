@@ -1,6 +1,6 @@
 import type { Db } from '../../db/database.ts'
 import type { DatabaseRow } from '../../db/databases/databases.ts'
-import { readRestorable } from '../../db/databases/point-in-time/backups.ts'
+import { readRestorableNow } from '../../db/databases/point-in-time/backups.ts'
 import type { CopyState } from '../../db/databases/point-in-time/copies.ts'
 import { type RestorableRange, restorableRanges } from '../../policy/databases/point-in-time.ts'
 import { clock, since } from '../ops/ops-words.ts'
@@ -18,7 +18,7 @@ export interface RestorableStory {
 /** Null for engines that are restored from snapshots only. */
 export async function readRestorableStory(db: Db, database: DatabaseRow): Promise<RestorableStory | null> {
   if (database.engine !== 'postgres') return null
-  const { rows, states, backups, servings } = await readRestorable(db, database)
+  const { rows, states, backups, servings } = await readRestorableNow(db, database)
   const state = states.find(({ generation }) => generation === database.generation) ?? null
   const ranges = restorableRanges(backups, servings, new Date())
   return { ranges, backups: rows.length, lastBackupAt: rows.at(-1)?.created_at ?? null, state }

@@ -1,5 +1,5 @@
 import { diskMbFor } from '../../policy/apps/sizes.ts'
-import { drillRules } from '../../policy/databases/drills.ts'
+import { type DrillOutcome, drillRules } from '../../policy/databases/drills.ts'
 import type { DatabaseHost } from '../../policy/databases/placement.ts'
 import { acceptsMore, roomiest } from '../../policy/hosts/placement.ts'
 import type { Db } from '../database.ts'
@@ -21,7 +21,9 @@ export interface DrillEvidence {
   snapshot_at: Date | null
   /** Where it was restored. */
   host_id: string
-  outcome: 'good' | 'failed'
+  outcome: DrillOutcome
+  /** Catalogue code of the reason; null also for evidence of an earlier version. */
+  code: string | null
   reason: string | null
   /** Bytes of the archive; Postgres gives it as text. */
   size: string | null
@@ -77,16 +79,6 @@ async function pendingDrills(db: Db): Promise<{ id: string; target_id: string; h
     .select('id', 'target_id', db.raw(`input->>'drillHost' as host_id`))
 }
 
-/** Whether a drill has made this volume at this host. */
-export async function isVolumeOfDrill(
-  db: Db,
-  { databaseId, generation, hostId }: { databaseId: string; generation: number; hostId: string },
-): Promise<boolean> {
-  const drills = db('operations').where({ target_type: 'database', target_id: databaseId, kind: 'drill' })
-  const made = `input->>'drillHost' = ? and ?::text in (select value from jsonb_each_text(coalesce(input->'volumes', '{}')))`
-  return Boolean(await drills.whereRaw(made, [hostId, generation]).first('id'))
-}
-
 /** Another host with the image and room for two volumes; otherwise the one that the database is on. */
 export function drillHost(
   hosts: readonly DatabaseHost[],
@@ -127,7 +119,7 @@ export async function listDueDrills(
   return rows
 }
 
-type NewEvidence = Pick<DrillEvidence, 'host_id' | 'outcome' | 'reason' | 'digest'>
+type NewEvidence = Pick<DrillEvidence, 'host_id' | 'outcome' | 'code' | 'reason' | 'digest'>
 
 /** Stores what a drill has shown, once for each operation. */
 export async function recordDrill(trx: Db, operationId: string, evidence: NewEvidence): Promise<void> {
@@ -163,11 +155,12 @@ export async function findDrill(db: Db, operationId: string): Promise<DrillEvide
   return db('database_drills').where({ operation_id: operationId }).first()
 }
 
-/** The newest evidence of databases that exist, where it is of a failure; newest first, 100 at most. */
+/** The newest evidence of databases that exist, where it is of a failure; newest first, 100 at most. A drill that was prevented clears none. */
 export async function listFailingDrills(db: Db): Promise<DrillEvidence[]> {
   const { rows } = await db.raw(
     `select e.* from databases d
-      cross join lateral (select * from database_drills where database_id = d.id order by ended_at desc, id limit 1) e
+      cross join lateral (select * from database_drills
+                           where database_id = d.id and outcome <> 'prevented' order by ended_at desc, id limit 1) e
       where e.outcome = 'failed' order by e.ended_at desc limit 100`,
   )
   return rows

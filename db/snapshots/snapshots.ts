@@ -31,6 +31,8 @@ export interface SnapshotRow {
   digest: string | null
   /** Digest of what a database contains, when it was restored into another engine; null for applications. */
   contents: string | null
+  /** Bytes of disk that its proof took, for a dump and a loaded copy; null for applications, and when it was not measured. */
+  restored_bytes: string | null
   proved_at: Date | null
   config: AppConfigFile | null
   variables_version: number | null
@@ -180,9 +182,17 @@ export async function markSnapshotGood(trx: Db, operationId: string, stored: Sto
   return true
 }
 
-/** Records that a snapshot of a database was restored into another engine, and the digest of what that has. */
-export async function recordSnapshotProof(trx: Db, operationId: string, contents: string): Promise<void> {
-  await trx('snapshots').where({ operation_id: operationId }).update({ contents, proved_at: trx.fn.now() })
+/**
+ * Records that a snapshot of a database was restored into another engine, the digest of what that has, and the bytes of disk that it took;
+ * a step of an earlier version has not measured those.
+ */
+export async function recordSnapshotProof(
+  trx: Db,
+  operationId: string,
+  { contents, restoredBytes = null }: { contents: string; restoredBytes?: number | null },
+): Promise<void> {
+  const proof = { contents, restored_bytes: restoredBytes, proved_at: trx.fn.now() }
+  await trx('snapshots').where({ operation_id: operationId }).update(proof)
 }
 
 /** The good snapshot that a restore of a database brings back; undefined when it was deleted meanwhile. */

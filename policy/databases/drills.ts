@@ -11,3 +11,18 @@ export const drillRules = {
   /** Memory in MB that a host must have left to do the drill of a database of another host, at least. */
   minMemoryMb: 1024,
 } as const
+
+/** Codes of what kept a drill from trying the snapshot: the object store, the host or its disk. */
+const preventions: ReadonlySet<string> = new Set([
+  'SNAPSHOT_RESTORE_FAILED',
+  'CONTAINER_INSUFFICIENT_DISK_SPACE',
+  'CLUSTER_TIMEOUT',
+  'SNAPSHOT_FAILED',
+])
+
+/** `good`: it can be restored. `failed`: it cannot, or its engine does not serve with it. `prevented`: nothing is known of it. */
+export type DrillOutcome = 'good' | 'failed' | 'prevented'
+
+/** What a drill that ended with this code has shown; null = with equal contents. */
+export const drillOutcome = (code: string | null): DrillOutcome =>
+  code === null ? 'good' : preventions.has(code) ? 'prevented' : 'failed'

@@ -100,7 +100,8 @@ function* coverage(backups: readonly RestorableBackup[], servings: readonly Serv
       if (backup.generation !== generation) continue
       const from = new Date(Math.max(backup.from.getTime(), since.getTime()))
       const to = endOf(backup, until ?? now)
-      if (from <= to) yield { backup, from, to, ends: until !== null && to >= until }
+      // Without a file after its end, a backup is not whole.
+      if (backup.current ? from <= to : from < to) yield { backup, from, to, ends: until !== null && to >= until }
     }
 }
 

@@ -1,14 +1,16 @@
+import { ApplicationFailure } from '@temporalio/common'
 import test from 'ava'
 import { refusal } from '../../activities/failures.ts'
 import { transaction } from '../../db/database.ts'
 import { queueOperatorStart, queueUndo, queueUpgrade } from '../../db/databases/database-acts.ts'
-import { listDrills, queueDrill } from '../../db/databases/database-drills.ts'
+import { listDrills, listFailingDrills, queueDrill } from '../../db/databases/database-drills.ts'
 import { queueDatabaseSnapshot } from '../../db/databases/database-snapshots.ts'
 import { loadDatabase } from '../../db/databases/databases.ts'
 import type { DatabaseOperationKind } from '../../db/operations/operation-kinds.ts'
 import * as operations from '../../db/operations/operations.ts'
 import { ActRefused, cancelOperation } from '../../db/operations/operator-acts.ts'
 import type { DatabaseStepName } from '../../policy/databases/database-steps.ts'
+import { databaseLaneId } from '../../workflows/ids.ts'
 import { comesTrue } from '../kit/comes-true.ts'
 import { plansOfMemory } from '../kit/rows/rows.ts'
 import { laneKit } from './lane-kit.ts'
@@ -243,6 +245,7 @@ test('a drill that finds the recorded contents is good evidence; one that does n
   t.like(await ended(second.id), { state: 'error', code: 'SNAPSHOT_CORRUPT', message: 'It has other contents.' })
   const [failed, ...others] = await listDrills(db, { databaseId: id, limit: 9 })
   t.like(failed, { outcome: 'failed', reason: 'It has other contents.', digest: 'd'.repeat(64), expected: contents })
+  t.is(failed!.code, 'SNAPSHOT_CORRUPT')
   t.is(others.length, 1)
   await (await kit).keep('database-drill', id)
 })
@@ -256,11 +259,41 @@ test('a drill whose host fails is evidence too, and leaves nothing there; the ne
   await comesTrue(() => steps().includes('discardDrill'))
   t.like((await listDrills(db, { databaseId: id, limit: 1 }))[0], {
     outcome: 'failed',
+    code: 'ACTION_FAILED',
     reason: 'The engine did not serve.',
   })
   await snapshot()
   t.is((await row()).status, 'running')
   await (await kit).keep('database-drill-failed', id)
+})
+
+test('a snapshot, a restore and a drill keep the slot of their host for 4 h at most, with all attempts', async t => {
+  const { drill, ended, id, snapshot, restored, client } = await scene()
+  const hours = async (step: DatabaseStepName) => {
+    const { events } = await client.workflow.getHandle(databaseLaneId(id)).fetchHistory()
+    const scheduled = (events ?? []).map(event => event.activityTaskScheduledEventAttributes)
+    const last = scheduled.findLast(one => one?.activityType?.name === step)
+    return Number(last?.scheduleToCloseTimeout?.seconds) / 3600
+  }
+  await snapshot()
+  t.is(await hours('takeDatabaseSnapshot'), 4)
+  await ended((await drill()).id)
+  t.is(await hours('drillSnapshot'), 4)
+  await restored()
+  t.is(await hours('prepareRestore'), 4)
+})
+
+test('a drill that could not read its snapshot shows nothing of it, and says why', async t => {
+  const { drill, ended, db, id, fail, snapshot } = await scene()
+  await snapshot()
+  const away = ApplicationFailure.create({ message: 'The object store is away.', type: 'SNAPSHOT_RESTORE_FAILED' })
+  fail('drillSnapshot', 2, away)
+  const outcome = { code: 'SNAPSHOT_RESTORE_FAILED', message: 'The object store is away.' }
+  t.like(await ended((await drill()).id), { state: 'error', ...outcome })
+  t.like((await listDrills(db, { databaseId: id, limit: 1 }))[0], {
+    ...{ outcome: 'prevented', code: outcome.code, reason: outcome.message, digest: null },
+  })
+  t.false((await listFailingDrills(db)).some(one => one.database_id === id))
 })
 
 test('commands do not wait for a drill; a cancelled one, or that of a deleted database, is no evidence', async t => {

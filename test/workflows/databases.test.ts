@@ -227,7 +227,11 @@ test('a snapshot is good once its host has proved it; a restore of it switches t
   const snapshot = await snapshotOf(all)
   await databaseLanes.wake(id, user.id)
   t.is((await run.ended(snapshot.operation_id)).state, 'success')
-  t.like(await db('snapshots').where({ id: snapshot.id }).first(), { state: 'good', contents: 'c'.repeat(64) })
+  t.like(await db('snapshots').where({ id: snapshot.id }).first(), {
+    state: 'good',
+    contents: 'c'.repeat(64),
+    restored_bytes: '30',
+  })
 
   const before = databases.steps(id).length
   t.is((await command('restore', { snapshotId: snapshot.id })).state, 'success')

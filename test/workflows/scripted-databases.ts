@@ -164,7 +164,7 @@ export function scriptedDatabases({ db, hostId }: { db: Db; hostId: string }, sc
         during('takeDatabaseSnapshot', input, () => undefined, direct).then(async () => {
           const segmentId = await allocateSegment(db)
           const sha256 = createHash('sha256').update(segmentId).digest('hex')
-          return { segmentId, size: 10, sha256, digest: sha256, contents: 'c'.repeat(64) }
+          return { segmentId, size: 10, sha256, digest: sha256, contents: 'c'.repeat(64), restoredBytes: 30 }
         }),
       ])
     },

@@ -53,6 +53,8 @@ export function databaseHostOf({ hostId, ownerId }: DatabaseOperation) {
     startToCloseTimeout: '4h',
     scheduleToCloseTimeout: '12h',
   } as const
+  // All attempts together: meanwhile no other account has the slot of this host.
+  const inSlot = { ...long, taskQueue: queues.snapshots, scheduleToCloseTimeout: long.startToCloseTimeout } as const
   const patient = {
     ...shared,
     taskQueue: queues.commands,
@@ -91,19 +93,17 @@ export function databaseHostOf({ hostId, ownerId }: DatabaseOperation) {
     }),
     /** Dumps, loads and compares: one per host at a time, because it reads and writes everything. */
     copy: proxyActivities<DatabaseSnapshotActivities>({
-      ...long,
-      taskQueue: queues.snapshots,
+      ...inSlot,
       retry: { ...patiently, maximumAttempts: 5 },
     }),
     /** The same for a drill, which is evidence also when it fails. */
     drill: proxyActivities<DatabaseSnapshotActivities>({
-      ...long,
-      taskQueue: queues.snapshots,
+      ...inSlot,
       retry: { ...patiently, maximumAttempts: 2 },
     }),
     /** Undoes what was started as soon as the host answers, however long that takes: nothing may stay half done. */
     patient: proxyActivities<DatabaseHostActivities & Pick<DatabaseSnapshotActivities, 'discardRestore'>>(patient),
-    /** Removes what a drill has left while the lane waits for it. A host that returns later removes it by itself, as long as the operation is known. */
+    /** Removes what a drill has left while the lane waits for it. A host that returns later removes it by itself. */
     cleanup: proxyActivities<Pick<DatabaseSnapshotActivities, 'discardDrill'>>({
       ...patient,
       scheduleToCloseTimeout: '1h',

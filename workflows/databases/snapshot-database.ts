@@ -1,7 +1,7 @@
 import { CancellationScope, isCancellation } from '@temporalio/workflow'
 import type { DatabaseOperation } from '../../activities/databases/operation.ts'
 import { ignoreError } from '../../lib/async/ignore-error.ts'
-import { failureOf } from '../failures.ts'
+import { failureOf, isTimeout } from '../failures.ts'
 import { type DatabaseHost, records, stepOf } from './database-steps.ts'
 import { inSnapshotSlot } from './snapshot-slot.ts'
 
@@ -37,7 +37,10 @@ export async function drillDatabase(operation: DatabaseOperation, host: Database
       const failure = failureOf(error)
       if (isCancellation(error)) await records.finish(operation.id, { state: 'cancelled', ...drillEnded })
       else if (failure.code === 'SNAPSHOT_NOT_FOUND') await records.finish(operation.id, { state: 'error', ...failure })
-      else await records.databaseDrilled(operation, { digest: null, reason: failure.message })
+      else {
+        const code = isTimeout(error) ? 'CLUSTER_TIMEOUT' : failure.code
+        await records.databaseDrilled(operation, { digest: null, reason: failure.message, code })
+      }
       await host.cleanup.discardDrill(step).catch(ignoreError('nothing of a drill serves anyone'))
     })
   } finally {

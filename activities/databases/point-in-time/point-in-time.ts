@@ -55,6 +55,9 @@ export function pointInTime(options: PointInTimeOptions) {
   const storeBackup = (database: Facts, adapter: PointInTimeEngine, local: LocalEngine, signal: AbortSignal) =>
     storeBaseBackup({ db, store, held }, volumeOf(database), adapter, local, signal)
 
+  const isUnmounted = async (volume: string): Promise<boolean> =>
+    (await options.volumes.faults([volume])).get(volume) === 'not mounted'
+
   /** Waits until a WAL file is stored; the engine has finished it. */
   async function untilCopied(database: Facts, file: WalFile, signal: AbortSignal): Promise<void> {
     const deadline = performance.now() + pointInTimeRules.newestSeconds * 1000
@@ -119,11 +122,24 @@ export function pointInTime(options: PointInTimeOptions) {
         const words = 'Moments before the last restore can be restored only once their changes are stored'
         return new Error(`${words}, and this restore gives up their volume: ${reason}`, { cause })
       }
-      if ((await options.volumes.faults([volume])).get(volume) === 'not mounted') throw notYet('It is not mounted.')
+      if (await isUnmounted(volume)) throw notYet('It is not mounted.')
       await copy({ id, ownerId, generation }, signal).catch(error => {
         signal.throwIfAborted()
         if (error instanceof NotStored || !diskFailed.has(codeOf(error))) throw notYet(error.message, error)
       })
+    },
+
+    /**
+     * Whether a volume that no longer serves has WAL files, or the mark of a gap, that the host has not stored yet; true for one that is not
+     * mounted. What is on a disk that has failed is lost already.
+     */
+    async waits(of: Volume): Promise<boolean> {
+      if (await isUnmounted(databaseVolume(of))) return true
+      const found = await ArchiveFolder.within(hosted.foldersOf(of).data, folder => folder.list()).catch(error => {
+        if (!diskFailed.has(codeOf(error))) throw error
+        return null
+      })
+      return found !== null && (found.files.length > 0 || found.gap)
     },
 
     /** Stores a base backup of an engine that serves. */
@@ -167,10 +183,13 @@ export function pointInTime(options: PointInTimeOptions) {
       if (backup.generation === database.generation) await reach(source, adapter, to, signal)
       else await copy(source, signal)
       // What was copied just now may have shown a gap.
-      if ((await chosenBackup(database, to)).id !== backup.id) throw new Error('Another base backup is to be used now.')
+      const { id, timeline, last_file, to_at } = await chosenBackup(database, to)
+      if (id !== backup.id) throw new Error('Another base backup is to be used now.')
       const state = (await rows.listCopyStates(db, database.id)).find(one => one.generation === backup.generation)
-      const { timeline } = backup
-      const lastFile = state?.closed_at ? await rows.newestWalNumber(db, { ...volumeOf(source), timeline }) : null
+      const isClosed = Boolean(state?.closed_at)
+      const newest = isClosed ? await rows.newestWalNumber(db, { ...volumeOf(source), timeline }) : null
+      // Until the time of its last file, a backup has everything in its files, also when nothing was committed at their end.
+      const lastFile = to_at && to <= to_at ? last_file : newest
       const recovered = (local: LocalEngine) => this.backUpFirst(copyOf, local, signal)
       await recoverVolume(options, copyOf, { db, store, folder, adapter, backup, to, lastFile, recovered }, signal)
       await copy(copyOf, signal)

@@ -19,7 +19,7 @@ export interface Recovery extends Omit<RecoveryFilesOptions, 'source'> {
   adapter: PointInTimeEngine
   backup: BackupRow
   to: Date
-  /** Number of the last WAL file that its engine wrote, if it has ended and all are stored: a recovery that reaches it has everything. */
+  /** Number of the last WAL file with anything until that moment: a recovery that reaches it has everything. Null = more may follow. */
   lastFile: number | null
   /** With the recovered engine, before it is stopped. */
   recovered(local: LocalEngine): Promise<void>
@@ -62,7 +62,7 @@ export async function recoverVolume(
       if (!(error instanceof WalEnded)) throw error
       if (recovery.lastFile === null || files.missing?.number !== recovery.lastFile + 1)
         throw refusal('SNAPSHOT_RESTORE_FAILED', endedWords(to))
-      // The engine had ended before that moment, and this is how.
+      // Nothing was committed between the end of that file and that moment.
       await recoverTo(options, database, { ...recovery, files, to: null }, signal)
     }
     await recordPassword(volumes, database, database.passwordGeneration)

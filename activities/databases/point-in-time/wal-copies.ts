@@ -113,8 +113,10 @@ export function walCopies({ db, store, held }: WalCopiesOptions) {
 
   async function recordFailure(volume: ArchivedVolume, folder: ArchiveFolder, error: unknown): Promise<void> {
     const failure = error instanceof Error ? error.message : String(error)
-    const { length: waiting } = (await folder.list()).files
+    const { files, gap } = await folder.list()
+    const waiting = files.length
     const record = async () => {
+      if (gap) await copies.noteGap(db, volume)
       await copies.recordCopyState(db, volume, { waiting, failure, copied: false })
       if (waiting > 0) await copies.retainWhileWaiting(db, volume)
     }

@@ -4,7 +4,7 @@ import { restoreBody } from '../snapshots/restore.ts'
 
 const { snapshotId, versionId } = restoreBody.shape
 
-/** Contract 12.18 and 12.20: a snapshot with its version, or a moment. */
+/** Contract 12.18 and 12.25: a snapshot with its version, or a moment. */
 export const databaseRestoreBody = z.object({
   snapshotId: snapshotId.optional(),
   versionId: versionId.optional(),

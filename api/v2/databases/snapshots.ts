@@ -77,7 +77,7 @@ function takingOf({ database, caller }: SnapshotCall, services: Services): Takin
 
 type SnapshotCall = Pick<Call<{ scope: null; database: true }>, 'database' | 'caller'>
 
-/** Contract 12.18: from any own snapshot of the same engine, also of another or a deleted database. Contract 12.20: to a moment. */
+/** Contract 12.18: from any own snapshot of the same engine, also of another or a deleted database. Contract 12.25: to a moment. */
 export const restoreDatabase = endpoint({
   name: 'databases.snapshots.restore',
   method: 'POST',

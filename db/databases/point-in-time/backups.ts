@@ -1,6 +1,7 @@
 import type { RestorableBackup, RestorableRange, Serving } from '../../../policy/databases/point-in-time.ts'
 import { restorableRanges } from '../../../policy/databases/point-in-time.ts'
 import { type Db, transaction } from '../../database.ts'
+import { findHost } from '../../hosts/hosts.ts'
 import * as segments from '../../objects/segments.ts'
 import type { DatabaseRow } from '../database-rows.ts'
 import { type CopiedVolume, type CopyState, countStored, listCopyStates, lockCopies } from './copies.ts'
@@ -88,28 +89,40 @@ export async function listServings(
   return starts.map((start, index) => ({ ...start, until: starts[index + 1]?.since ?? null }))
 }
 
-type Restored = Pick<DatabaseRow, 'id' | 'generation' | 'created_at'>
+type Restored = Pick<DatabaseRow, 'id' | 'generation' | 'created_at' | 'host_id'>
 
-/** What decides which moments of a database can be restored, and the rows that it is from. */
+/**
+ * What decides which moments of a database can be restored, and the rows that it is from. `only` what is stored counts when its host
+ * cannot be asked for the rest.
+ */
 export async function readRestorable(
   db: Db,
   database: Restored,
+  only: 'stored' | null = null,
 ): Promise<{ rows: BackupRow[]; states: CopyState[]; backups: RestorableBackup[]; servings: Serving[] }> {
   // One after the other: it may be a transaction, with one connection.
   const rows = await listBackups(db, database.id)
   const servings = await listServings(db, database)
   const states = await listCopyStates(db, database.id)
-  const closed = new Set(states.filter(state => state.closed_at).map(state => state.generation))
-  const backups = rows.map(({ id, generation, from_at: from, to_at, broken }) => ({
-    ...{ id, generation, from, to: to_at ?? from },
+  const stateOf = new Map(states.map(state => [state.generation, state]))
+  const backups = rows.map(({ id, generation, from_at: from, to_at, broken, created_at }) => {
+    const { closed_at: closed = null, gap_at: gap = null } = stateOf.get(generation) ?? {}
+    const goesOn = !broken && !(gap && gap > created_at)
     // Of an engine that serves, the rest is fetched when a restore needs it.
-    current: !broken && (generation === database.generation || closed.has(generation)),
-  }))
+    const isAtHand = only !== 'stored' && (generation === database.generation || closed !== null)
+    return { id, generation, from, to: to_at ?? from, current: goesOn && isAtHand }
+  })
   return { rows, states, backups, servings }
+}
+
+/** As `readRestorable`, for callers who may ask while the host of the database is lost or silent. */
+export async function readRestorableNow(db: Db, database: Restored): ReturnType<typeof readRestorable> {
+  const host = await findHost(db, database.host_id)
+  return readRestorable(db, database, host?.reachable ? null : 'stored')
 }
 
 /** The times that a database can be restored to, oldest first; empty while there is no base backup. */
 export async function readRestorableRanges(db: Db, database: Restored): Promise<RestorableRange[]> {
-  const { backups, servings } = await readRestorable(db, database)
+  const { backups, servings } = await readRestorableNow(db, database)
   return restorableRanges(backups, servings, new Date())
 }

@@ -114,6 +114,9 @@ export async function recordGap(db: Db, volume: CopiedVolume): Promise<void> {
   })
 }
 
+/** WAL files were left out after those that wait to be stored, with which backups still go on: nothing later can be restored. */
+export const noteGap = (db: Db, volume: CopiedVolume): Promise<void> => put(db, volume, { gap_at: db.fn.now() })
+
 /** Deletes what is stored of a volume whose data are made anew: a restore to a moment would mix the files of both. */
 export async function forgetCopies(db: Db, volume: CopiedVolume): Promise<void> {
   await transaction(db, async trx => {

@@ -1,9 +1,27 @@
 import test from 'ava'
+import type { ObjectStore } from '../../../activities/objects/port.ts'
+import { transaction } from '../../../db/database.ts'
+import { releaseSnapshotSlot } from '../../../db/snapshots/snapshot-slots.ts'
+import { markSnapshotGood, recordSnapshotProof } from '../../../db/snapshots/snapshots.ts'
 import { NoSpaceLeft } from '../../../lib/folders/no-space-left.ts'
 import { hostSteps } from '../../kit/databases/host-steps.ts'
+import { redisClient, redisOptions } from '../../kit/databases/redis-customer.ts'
 import { testDatabase } from '../../kit/servers/database.ts'
 
 const database = testDatabase()
+
+/** A snapshot that was taken and recorded as good; the slot of its host is free again. */
+async function goodSnapshot(host: Awaited<ReturnType<typeof hostSteps>>) {
+  const snapshot = await host.beginSnapshot()
+  const taken = await snapshot.step((steps, input) => steps.takeDatabaseSnapshot(input))
+  await transaction(host.db, async trx => {
+    await markSnapshotGood(trx, snapshot.id, taken)
+    await recordSnapshotProof(trx, snapshot.id, taken)
+  })
+  await snapshot.end()
+  await releaseSnapshotSlot(host.db, (await host.facts()).hostId, snapshot.id)
+  return { ...taken, id: snapshot.snapshot }
+}
 
 test.serial('an engine that ends at once is looked after as one that ends a moment later', async t => {
   let command: string[] | null = null
@@ -105,3 +123,89 @@ test.serial('a snapshot and a restore begin only where the host has room for a d
   t.deepEqual([demanded.length, demanded.every(bytes => bytes >= 2 * used && bytes < 3 * used)], [2, true])
   t.deepEqual(await host.volumes.list(), [`${host.id}-1`])
 })
+
+test.serial('a restore of a snapshot begins only where the host has the room that its proof has filled', async t => {
+  const host = await hostSteps((await database).db, { engine: 'redis', version: '8', ramMb: 512 })
+  t.teardown(host.clean)
+  await host.create()
+  const client = await redisClient(redisOptions(await host.remote(), await host.password(1)))
+  await client.eval("for i = 1, 20000 do redis.call('SET', 'key:' .. i, 'value') end", 0)
+  client.disconnect()
+  const filled: number[] = []
+  const { usedBytes } = host.volumes
+  host.volumes.usedBytes = async volume => {
+    const bytes = await usedBytes(volume)
+    if (volume !== `${host.id}-1`) filled.push(bytes)
+    return bytes
+  }
+  const taken = await goodSnapshot(host)
+  const { hostId } = await host.facts()
+  const [dump, copy] = filled
+  t.is(taken.restoredBytes, dump! + copy!)
+  t.true(dump! > 2 * taken.size, 'the archive is compressed')
+
+  const demanded: number[] = []
+  host.volumes.demandRoom = async bytes => {
+    demanded.push(bytes)
+    throw new NoSpaceLeft('The host has 3 MB of disk space left, and 8 MB are needed.')
+  }
+  // Nothing of what is restored is there any more.
+  host.volumes.usedBytes = async () => 1000
+  const attempt = async () => {
+    const restore = await host.begin('restore', { snapshotId: taken.id, volumes: { dump: 12, copy: 13 } })
+    await t.throwsAsync(restore.step((steps, input) => steps.prepareRestore(input)))
+    await restore.end()
+    const drill = await host.begin('drill', {
+      ...{ snapshotId: taken.id, drillHost: hostId, volumes: { dump: 14, copy: 15 } },
+    })
+    await t.throwsAsync(drill.step((steps, input) => steps.drillSnapshot(input)))
+    await drill.end()
+    await releaseSnapshotSlot(host.db, hostId, drill.id)
+  }
+  await attempt()
+  // As a snapshot of an earlier version.
+  await host.db('snapshots').where({ id: taken.id }).update({ restored_bytes: null })
+  await attempt()
+  t.deepEqual(demanded, [taken.restoredBytes, taken.restoredBytes, 2 * taken.size, 2 * taken.size])
+})
+
+test.serial(
+  'a drill of an archive that is missing finds a damaged snapshot; where the store is away it finds nothing',
+  async t => {
+    let isAway = false
+    let real: ObjectStore | undefined
+    const host = await hostSteps((await database).db, {
+      ...{ engine: 'redis', version: '8', ramMb: 512 },
+      store: store => {
+        real = store
+        const open = store.open.bind(store)
+        return { open: id => (isAway ? Promise.reject(new Error('connect ECONNREFUSED')) : open(id)) }
+      },
+    })
+    t.teardown(host.clean)
+    await host.create()
+    const { hostId } = await host.facts()
+    const snapshot = await goodSnapshot(host)
+    const tried = async (volumes: { dump: number; copy: number }) => {
+      const drill = await host.begin('drill', { snapshotId: snapshot.id, drillHost: hostId, volumes })
+      const result = await drill.step((steps, input) => steps.drillSnapshot(input)).catch((error: unknown) => error)
+      await drill.end()
+      await releaseSnapshotSlot(host.db, hostId, drill.id)
+      t.deepEqual(await host.volumes.list(), [`${host.id}-1`], 'nothing of it stays')
+      return result
+    }
+    isAway = true
+    const away = await tried({ dump: 12, copy: 13 })
+    const message = 'The archive of the snapshot could not be read: connect ECONNREFUSED'
+    t.like(away, { type: 'SNAPSHOT_RESTORE_FAILED', nonRetryable: false, message })
+    isAway = false
+    await real!.delete(snapshot.segmentId)
+    t.deepEqual(await tried({ dump: 14, copy: 15 }), {
+      ...{ digest: null, reason: 'Its archive is missing in the object store.' },
+    })
+    const restore = await host.begin('restore', { snapshotId: snapshot.id, volumes: { dump: 16, copy: 17 } })
+    t.like(await t.throwsAsync(restore.step((steps, input) => steps.prepareRestore(input))), {
+      type: 'SNAPSHOT_CORRUPT',
+    })
+  },
+)

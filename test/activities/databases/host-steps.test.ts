@@ -194,7 +194,7 @@ test.serial('a password that was reset while a restore made its copy opens nothi
   const taken = await snapshot.step((steps, input) => steps.takeDatabaseSnapshot(input))
   await transaction(db, async trx => {
     await markSnapshotGood(trx, snapshot.id, taken)
-    await recordSnapshotProof(trx, snapshot.id, taken.contents)
+    await recordSnapshotProof(trx, snapshot.id, taken)
   })
   await snapshot.end()
   const volumes = { dump: 10, copy: 11 }

@@ -7,6 +7,7 @@ import { loadDatabase } from '../../../db/databases/databases.ts'
 import { recordDatabaseImageIds } from '../../../db/hosts/database-images.ts'
 import { addToInput } from '../../../db/operations/database-inputs.ts'
 import * as operations from '../../../db/operations/operations.ts'
+import type { DrillOutcome } from '../../../policy/databases/drills.ts'
 import { sealKeys } from '../../../policy/seal.ts'
 import { operatorHere } from '../../kit/actors/operator-command.ts'
 import { comesTrue } from '../../kit/comes-true.ts'
@@ -216,8 +217,14 @@ test.serial(
     )
     t.is((await berth('databases', 'drill', '--list')).stdout, 'No drills yet.\n')
     const snapshotId = await snapshot()
-    const shows = (outcome: 'good' | 'failed', reason: string | null) => (id: string) =>
-      recordDrill(db, id, { host_id: hostId, outcome, reason, digest: outcome === 'good' ? 'c'.repeat(64) : null })
+    const shows = (outcome: DrillOutcome, reason: string | null) => (id: string) =>
+      recordDrill(db, id, {
+        host_id: hostId,
+        outcome,
+        code: outcome === 'good' ? null : 'SNAPSHOT_CORRUPT',
+        reason,
+        digest: outcome === 'good' ? 'c'.repeat(64) : null,
+      })
     const corrupt = { state: 'error', code: 'SNAPSHOT_CORRUPT', message: 'Broken.' } as const
     const [bad] = await Promise.all([
       berth('databases', 'drill', short),
@@ -239,6 +246,15 @@ test.serial(
       /Its snapshot could not be restored in the drill that ended .* ago .*: The archive is broken\.\n +-> take a new snapshot/,
     )
     t.regex(stdout, /last drill +\d.*Z FAILED on host/)
+
+    const away = { state: 'error', code: 'SNAPSHOT_RESTORE_FAILED', message: 'Away.' } as const
+    const [prevented] = await Promise.all([
+      berth('databases', 'drill', short),
+      lane('drill', away, shows('prevented', 'The object store is away.')),
+    ])
+    t.regex(prevented.stdout, /: PREVENTED on host .* could not be tried\. The object store is away\.$/)
+    t.is((await drillFinding(db)).state, finding.state, 'the failure is open still')
+    t.regex((await berth('databases', 'explain', short)).stdout, /in the drill that ended .*: The archive is broken\./)
 
     const [good] = await Promise.all([
       berth('databases', 'drill', '--all', '--json'),
@@ -263,9 +279,9 @@ test.serial(
     const list = (await berth('databases', 'drill', short, '--list')).stdout.trim().split('\n')
     t.regex(list[0]!, /^ENDED +DATABASE +SNAPSHOT OF +HOST +TOOK +BYTES +OUTCOME$/)
     t.regex(list[1]!, new RegExp(`Z +${short} +2030-01-01 10:00:00Z +${hostId} +\\d+ s +2048 +good$`))
-    t.regex(list[2]!, /FAILED: The archive is broken\.$/)
+    t.regex(list[3]!, /FAILED: The archive is broken\.$/)
     t.is(JSON.parse((await berth('databases', 'drill', '--list', '--limit', '1', '--json')).stdout).length, 1)
-    t.is((await db('audit').where({ action: 'databases.drill' })).length, 2)
+    t.is((await db('audit').where({ action: 'databases.drill' })).length, 3)
   },
 )
 

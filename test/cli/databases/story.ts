@@ -61,6 +61,7 @@ export function storyOf(database: Partial<OperatedDatabase> = {}, changes: Parti
       host,
       image: 'ready',
       drill: null,
+      triedDrill: null,
       diskMb: 100,
     },
     ...{ hostname: 'db-d.apps.example', figures: null, bind: '127.0.0.1' },

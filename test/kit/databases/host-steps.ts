@@ -19,6 +19,7 @@ import { databaseContainerName } from '../../../activities/databases/names.ts'
 import type { DatabaseEngine, RemoteEngine } from '../../../activities/databases/port.ts'
 import { readSetting } from '../../../activities/databases/settings-folder.ts'
 import { filesystemStore } from '../../../activities/objects/filesystem.ts'
+import type { ObjectStore } from '../../../activities/objects/port.ts'
 import { snapshots } from '../../../activities/snapshots/process.ts'
 import { appLocks } from '../../../activities/steps/app-locks.ts'
 import { folderVolumes } from '../../../activities/volumes/folder.ts'
@@ -51,6 +52,7 @@ export interface HostStepsTerms {
   /** Parts of the engine's adapter, and of what copies it, that the test replaces. */
   adapter?: (real: DatabaseEngine) => Partial<DatabaseEngine>
   contents?: (real: DatabaseContents) => Partial<DatabaseContents>
+  store?: (real: ObjectStore) => Partial<ObjectStore>
   pointInTime?: Partial<NonNullable<DatabaseSnapshotOptions['pointInTime']>>
 }
 
@@ -110,11 +112,13 @@ export async function hostSteps(db: Db, terms: HostStepsTerms) {
     diskMb: () => 1000,
     admit: async () => {},
   }
+  const store = await filesystemStore(join(folder, 'store'))
+  Object.assign(store, terms.store?.(store))
   const steps: Steps = {
     ...databaseHostActivities(options),
     ...databaseSnapshotActivities({
       ...options,
-      store: await filesystemStore(join(folder, 'store')),
+      store,
       snapshots: snapshots(),
       pointInTime: {
         prepare: async () => {},

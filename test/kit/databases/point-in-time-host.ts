@@ -19,6 +19,7 @@ import { folderVolumes } from '../../../activities/volumes/folder.ts'
 import type { Db } from '../../../db/database.ts'
 import { loadDatabase } from '../../../db/databases/databases.ts'
 import { readRestorableRanges } from '../../../db/databases/point-in-time/backups.ts'
+import { recordHostSeen } from '../../../db/hosts/hosts.ts'
 import { type DatabaseFacts, readFactsOfDatabase } from '../../../db/operations/database-facts.ts'
 import { customerUser } from '../../../policy/databases/connection-url.ts'
 import { engines } from '../../../policy/databases/engines.ts'
@@ -124,7 +125,10 @@ export async function pointInTimeHost(
     archived: async () => readdirSync(join(hosted.foldersOf(await facts()).data, 'wal')).sort(),
     copy: async () => part.copy(await facts(), signal),
     backUp: async () => part.backUp(await facts(), signal),
-    ranges: async () => readRestorableRanges(db, (await loadDatabase(db, id))!),
+    ranges: async () => {
+      await recordHostSeen(db, docker.run)
+      return readRestorableRanges(db, (await loadDatabase(db, id))!)
+    },
 
     /** The engine's clock; later than what was committed before. */
     now: async (): Promise<Date> => {

@@ -10,6 +10,7 @@ import {
 import { loadDatabase } from '../../../db/databases/databases.ts'
 import * as operations from '../../../db/operations/operations.ts'
 import { parseConfig } from '../../../policy/config.ts'
+import type { DrillOutcome } from '../../../policy/databases/drills.ts'
 import { newVersionId } from '../../../policy/ids.ts'
 import { type DrillsOptions, requestDrills, requestDueDrills } from '../../../workers/loops/database-drills.ts'
 import { makeDatabase } from '../../kit/rows/databases.ts'
@@ -59,7 +60,7 @@ const drillOf = async (id: string) =>
   (await database).db('operations').where({ target_id: id, kind: 'drill' }).orderBy('seq', 'desc').first()
 
 /** Ends the drill of a database. */
-async function end(id: string, outcome: 'good' | 'failed' | null): Promise<void> {
+async function end(id: string, outcome: DrillOutcome | null): Promise<void> {
   const { db } = await database
   const { id: operationId } = await drillOf(id)
   await db('operations').where({ id: operationId }).update({ state: 'running', started_at: new Date() })
@@ -67,6 +68,7 @@ async function end(id: string, outcome: 'good' | 'failed' | null): Promise<void>
     await recordDrill(db, operationId, {
       host_id: 'h1',
       outcome,
+      code: outcome === 'failed' ? 'SNAPSHOT_CORRUPT' : null,
       reason: outcome === 'good' ? null : 'Why.',
       digest: null,
     })
@@ -107,7 +109,7 @@ test.serial(
     t.deepEqual(await round(), [])
     await pass(2)
     t.deepEqual(await round(), [id])
-    for (const outcome of ['failed', null] as const) {
+    for (const outcome of ['failed', 'prevented', null] as const) {
       await end(id, outcome)
       t.deepEqual(await round(), [], 'not in every round')
       await pass(1.01)
@@ -177,7 +179,7 @@ test.serial('evidence is recorded once, and deleted after 400 days; with 0 days 
   await round()
   await end(id, 'failed')
   const { id: operationId } = await drillOf(id)
-  await recordDrill(db, operationId, { host_id: 'h2', outcome: 'good', reason: null, digest: null })
+  await recordDrill(db, operationId, { host_id: 'h2', outcome: 'good', code: null, reason: null, digest: null })
   t.like((await listDrills(db, { limit: 9 }))[0], { outcome: 'failed', host_id: 'h1' })
   await pass(399)
   t.is(await sweepDrills(db), 0)

@@ -4,10 +4,10 @@ import { isDatabaseInUse } from '../../../db/databases/database-lookups.ts'
 import { type HostDatabase, listDatabasesOfHost, loadDatabase } from '../../../db/databases/databases.ts'
 import { bringBackStrays, type StrayOptions, sweepStrays } from '../host-strays.ts'
 import { apart, settleEach } from '../watch/apart.ts'
-import { databaseOf, databaseResidents, graceSeconds } from './database-residents.ts'
+import { databaseOf, databaseResidents, graceSeconds, type ResidentsOptions } from './database-residents.ts'
 import { type SettlementOptions, settleDatabase } from './database-settlement.ts'
 
-export interface DatabaseComparisonOptions extends StrayOptions, SettlementOptions {
+export interface DatabaseComparisonOptions extends StrayOptions, SettlementOptions, Pick<ResidentsOptions, 'waits'> {
   engine: ContainerHost
   hostId: string
   /** Databases that failed in the previous round: another failure of theirs says nothing about the engine. */
@@ -22,7 +22,7 @@ export async function compareDatabases(options: DatabaseComparisonOptions): Prom
   const containers = await allContainers(options)
   options.onContainers?.(containers)
   const { rows, aside, unsettled } = await compare(options, containers, () => listDatabasesOfHost(db, hostId))
-  const residents = databaseResidents(db, hostId)
+  const residents = databaseResidents(options)
   const keys = (of: readonly HostDatabase[]) => new Set(of.map(residents.keyOfRow))
   const known = keys(rows)
   await sweepStrays(options, residents, { containers, known, aside: keys(rows.filter(({ id }) => aside.has(id))) })
@@ -69,9 +69,9 @@ async function compare(
   containers: readonly ListedContainer[],
   read: () => Promise<HostDatabase[]>,
 ): Promise<{ rows: HostDatabase[]; aside: ReadonlySet<string>; unsettled: Set<string> }> {
-  const { db, hostId, log, failing } = options
+  const { log, failing } = options
   const rows = await read()
-  const residents = databaseResidents(db, hostId)
+  const residents = databaseResidents(options)
   const aside = await bringBackStrays(options, residents, containers, rows)
   // What is not there is not started: a restart that is due would make every round begin at once.
   for (const id of aside) options.due.delete(id)

@@ -104,6 +104,8 @@ export function openDatabases({ parts, engine, volumes, lease, locks, boot }: Da
       return hosted.memoryOf(database)
     },
     diskOf: guard.spaceOf,
+    // Where the setting is 0 nobody stores them.
+    waits: config.retention.pointInTimeDays > 0 ? restorable.waits : undefined,
   }
   return {
     activities: withCrashPoints('host', leased(lease, activities)),

@@ -1,7 +1,9 @@
 import { type ListedContainer, labels } from '../../../activities/containers/port.ts'
 import { databaseOfVolume, databaseVolume } from '../../../activities/databases/names.ts'
+import type { PointInTime } from '../../../activities/databases/point-in-time/point-in-time.ts'
+import { isInitialised } from '../../../activities/databases/preparation.ts'
+import type { Volumes } from '../../../activities/volumes/port.ts'
 import type { Db } from '../../../db/database.ts'
-import { isVolumeOfDrill } from '../../../db/databases/database-drills.ts'
 import { isDatabaseInUse } from '../../../db/databases/database-lookups.ts'
 import * as databases from '../../../db/databases/databases.ts'
 import * as operations from '../../../db/operations/operations.ts'
@@ -14,8 +16,24 @@ export const graceSeconds = Math.max(...Object.values(engines).map(({ stop }) =>
 /** Id of the database that a container belongs to; empty for others. */
 export const databaseOf = ({ labels: of }: Pick<ListedContainer, 'labels'>): string => of[labels.database] ?? ''
 
+export interface ResidentsOptions {
+  db: Db
+  hostId: string
+  volumes: Pick<Volumes, 'path' | 'faults'>
+  /** Whether a volume that no longer serves has changes that are not stored yet; omitted = none has. */
+  waits?: PointInTime['waits'] | undefined
+}
+
 /** The databases of a host. Each generation of one is a resident of its own, with its volume and containers. */
-export function databaseResidents(db: Db, hostId: string): Residents<databases.HostDatabase> {
+export function databaseResidents({
+  db,
+  hostId,
+  volumes,
+  waits = async () => false,
+}: ResidentsOptions): Residents<databases.HostDatabase> {
+  /** Whether nothing has ever served from it: a dump, or a copy that was only compared. */
+  const isScratch = async (key: string): Promise<boolean> =>
+    (await volumes.faults([key])).get(key) !== 'not mounted' && !(await isInitialised(volumes.path(key)))
   const nameOf = (key: string) => databaseOfVolume(key)!
   return {
     words: { one: 'a database', many: 'customers’ databases' },
@@ -36,9 +54,10 @@ export function databaseResidents(db: Db, hostId: string): Residents<databases.H
       const row = await databases.loadDatabase(db, id)
       if (!row) return (await operations.wasRemoved(db, id, 'database')) ? 'gone' : 'unknown'
       if (isInUse || isKept(row, generation)) return 'known'
-      // What it has elsewhere may be all that is left of it, except copies that were made to try a snapshot.
-      if (row.host_id !== hostId)
-        return (await isVolumeOfDrill(db, { databaseId: id, generation, hostId })) ? 'gone' : 'known'
+      // What it has elsewhere may be all that is left of it, except what drills have made to try a snapshot.
+      if (row.host_id !== hostId) return (await isScratch(key)) ? 'gone' : 'known'
+      // A host that was away may find that its time is over: its last changes are stored first, by the copies of WAL files.
+      if (generation === row.retired_generation && (await waits({ id, generation }))) return 'known'
       // A number that the row has not given out is of a later day than this database: its volume may have what the row's has not.
       return generation < row.next_generation ? 'gone' : 'unknown'
     },

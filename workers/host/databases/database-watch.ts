@@ -31,6 +31,8 @@ export interface DatabaseWatchOptions extends Pick<DatabaseMetricsOptions, 'memo
   held(): Promise<void>
   /** Bounds what the engines that run print and send (database-bounds.ts). */
   onContainers?: DatabaseComparisonOptions['onContainers']
+  /** Whether a volume that no longer serves has changes that are not stored yet. */
+  waits?: DatabaseComparisonOptions['waits']
   /** Lets the owners' applications reach the databases that run (database-admissions.ts). */
   admit(): Promise<void>
   /** Milliseconds since 1970. */

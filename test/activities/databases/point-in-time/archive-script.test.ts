@@ -16,7 +16,7 @@ bytes.writeBigUInt64LE(BigInt(file.number) * BigInt(bytes.length), 8)
 /** What a command of the script does before everything that runs it is killed. */
 const deaths = [
   ['cp, before it', 'cp', ''],
-  ['cp, halfway', 'cp', 'head -c 8000000 "$2" > "$3"'],
+  ['cp, halfway', 'cp', 'head -c 8000000 "$3" > "$4"'],
   ['the first sync', 'sync', ''],
   ['mv, before it', 'mv', ''],
   ['mv, after it', 'mv', '/bin/mv "$@"'],
@@ -66,7 +66,7 @@ test('an archive script syncs a file before it has its name, and the name afterw
   })
   const folder = join(data, 'wal')
   t.deepEqual(readFileSync(log!, 'utf8').trim().split('\n'), [
-    `cp -- ${own} ${folder}/draft`,
+    `cp --preserve=timestamps -- ${own} ${folder}/draft`,
     `sync ${folder}/draft`,
     `mv -T -- ${folder}/draft ${folder}/${name}`,
     `sync ${folder}`,

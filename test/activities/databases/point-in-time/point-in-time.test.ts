@@ -119,6 +119,10 @@ test.serial('files that were left out make a gap: until the next base backup not
     await db('database_backups').where({ database_id: host.id, generation: 1 }).orderBy('from_at').pluck('broken'),
     [true, false],
   )
+  t.log('nothing was committed between the last commit of the last file and its end')
+  await host.restore(range!.to)
+  const [{ max }] = await sql('select max(n) as max from orders')
+  t.true(max >= 10 && max < 20, `all files without a gap, until ${max}`)
 })
 
 test.serial(

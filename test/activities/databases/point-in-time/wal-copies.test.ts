@@ -9,6 +9,7 @@ import { ArchiveFolder } from '../../../../activities/databases/point-in-time/ar
 import { type ArchivedVolume, walCopies } from '../../../../activities/databases/point-in-time/wal-copies.ts'
 import { filesystemStore } from '../../../../activities/objects/filesystem.ts'
 import type { ObjectStore } from '../../../../activities/objects/port.ts'
+import { readRestorable } from '../../../../db/databases/point-in-time/backups.ts'
 import { findWalSegment, listCopyStates } from '../../../../db/databases/point-in-time/copies.ts'
 import { runProcess, systemEnvironment } from '../../../../lib/child-process.ts'
 import { pointInTimeRules, walFileName } from '../../../../policy/databases/point-in-time.ts'
@@ -201,6 +202,34 @@ test.serial('the mark of left-out files ends every backup, once it is recorded',
   t.deepEqual(await good(), { last: 1, broken: true })
   t.truthy((await state())!.gap_at)
 })
+
+test.serial(
+  'what was left out while the store is down ends what can be restored at once, and not what waits',
+  async t => {
+    let down = true
+    const { db, copy, archive, backup, finish, volume } = await scene(t, {
+      put:
+        put =>
+        async (...body) => {
+          if (down) throw new Error('the store is down')
+          return put(...body)
+        },
+    })
+    const good = await backup(1)
+    const row = { id: volume.databaseId, generation: 1, created_at: new Date(0), host_id: 'h' }
+    const current = async () => (await readRestorable(db, row)).backups.map(one => one.current)
+    finish(1)
+    await t.throwsAsync(copy())
+    t.deepEqual(await current(), [true], 'it waits, and nothing is missing')
+    writeFileSync(join(archive, 'gap'), '')
+    await t.throwsAsync(copy())
+    t.deepEqual(await current(), [false])
+    down = false
+    await copy()
+    t.deepEqual(await good(), { last: 1, broken: true })
+    t.deepEqual(await current(), [false])
+  },
+)
 
 test.serial('a host that another process has taken over records nothing', async t => {
   const { finish, copy, names, archive, db, volume } = await scene(t, {

@@ -22,7 +22,8 @@ async function scene(from: Date) {
     .update({ created_at: new Date(from.getTime() - 60_000) })
   const backup = { id: newId(), database_id: id, generation: 1, timeline: 1, first_file: 3, segment_id, size: 10 }
   await db('database_backups').insert({ ...backup, from_at: from })
-  return { ana, id, db, path: `/v2/databases/${id}/snapshots/restore` }
+  const restorable = async () => (await api().as(ana).get(`/v2/databases/${id}`)).body.response.restorable
+  return { ana, id, db, restorable, path: `/v2/databases/${id}/snapshots/restore` }
 }
 
 test.serial('a restore to a moment is queued with it, and the info says which moments there are', async t => {
@@ -47,6 +48,27 @@ test.serial('a restore to a moment is queued with it, and the info says which mo
     t.like(operation, { target_id: id, kind: 'restore', input: { to } })
   }
 })
+
+test.serial(
+  'of a host that is silent only what is stored can be restored, and without files a broken backup cannot',
+  async t => {
+    const from = new Date(Date.now() - 3_600_000)
+    const { id, db, restorable } = await scene(from)
+    const to = new Date(from.getTime() + 600_000)
+    await db('database_backups').where({ database_id: id }).update({ last_file: 4, to_at: to })
+    const { host_id } = await db('databases').where({ id }).first()
+    const seen = (at: Date) => db('hosts').where({ id: host_id }).update({ last_seen_at: at })
+    t.true(new Date((await restorable())[0].to) > new Date(Date.now() - 60_000))
+    await seen(new Date(0))
+    t.deepEqual(await restorable(), [{ from: from.toISOString(), to: to.toISOString() }])
+    await db('database_backups').where({ database_id: id }).update({ last_file: null, to_at: null })
+    t.deepEqual(await restorable(), [])
+    await seen(new Date())
+    t.is((await restorable()).length, 1)
+    await db('database_backups').where({ database_id: id }).update({ broken: true })
+    t.deepEqual(await restorable(), [])
+  },
+)
 
 test.serial(
   'a moment that is malformed, of the future, of another engine or together with a snapshot is refused',

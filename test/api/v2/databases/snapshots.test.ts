@@ -32,7 +32,7 @@ async function goodSnapshot(
   const row = { id: version, target_type: 'database', target_id: databaseId, owner_id: ownerId, name, runtime }
   const made = { operation_id: operation.id, origin: 'manual', state: 'good', size: 10, engine_version: engineVersion }
   await db('snapshots').insert({ ...row, ...made })
-  await recordSnapshotProof(db, operation.id, 'c'.repeat(64))
+  await recordSnapshotProof(db, operation.id, { contents: 'c'.repeat(64) })
   return { snapshotId: name, versionId: version }
 }
 

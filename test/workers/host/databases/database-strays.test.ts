@@ -1,9 +1,13 @@
+import { join } from 'node:path'
 import test from 'ava'
 import { labels } from '../../../../activities/containers/port.ts'
 import { databaseJobRole, databaseVolume } from '../../../../activities/databases/names.ts'
+import { writeMarker } from '../../../../activities/databases/settings-folder.ts'
 import { retainWhileWaiting } from '../../../../db/databases/point-in-time/copies.ts'
 import { newAppId, newId } from '../../../../policy/ids.ts'
+import type { DatabaseWatchOptions } from '../../../../workers/host/databases/database-watch.ts'
 import { comesTrue } from '../../../kit/comes-true.ts'
+import { walArchive } from '../../../kit/databases/wal-archive.ts'
 import { rows } from '../../../kit/rows/rows.ts'
 import { testDatabase } from '../../../kit/servers/database.ts'
 import { watchedHost } from './watched-host.ts'
@@ -12,8 +16,8 @@ const database = testDatabase()
 const uid = process.getuid?.() ?? 0
 
 /** A host of databases with volumes. */
-async function host() {
-  const watched = await watchedHost((await database).db)
+async function host(changes: Partial<DatabaseWatchOptions> = {}) {
+  const watched = await watchedHost((await database).db, changes)
   const { engine, volumes, put, serving, db, clock, look } = watched
   return {
     ...watched,
@@ -29,6 +33,10 @@ async function host() {
       const one = await serving()
       await volumes.ensure(one.volume, 16, uid)
       return one
+    },
+    /** Their data could serve. */
+    async complete(...ids: string[]) {
+      for (const id of ids) await writeMarker(join(volumes.path(id), 'initialised'))
     },
     async forget(id: string) {
       const row = await db('databases').where({ id }).first()
@@ -254,8 +262,9 @@ test('a job is removed once no operation needs it, and one without a usable labe
 })
 
 test('the row of another host says that it is not of this one, and nothing is touched', async t => {
-  const { known, look, volumes, db, runs } = await host()
+  const { known, complete, look, volumes, db, runs } = await host()
   const one = await known()
+  await complete(one.volume)
   const elsewhere = `h-${newAppId()}`
   await rows(db).host(elsewhere)
   await db('databases').where({ id: one.id }).update({ host_id: elsewhere, generation: 2, next_generation: 3 })
@@ -264,16 +273,58 @@ test('the row of another host says that it is not of this one, and nothing is to
   t.true(await runs(one.volume))
 })
 
-test('copies of a drill are removed from a host that was away when it was given up, and nothing else of that database', async t => {
-  const { known, bring, operate, look, volumes, db, hostId } = await host()
+test('what a drill has left is removed from a host that was away until nothing is known of it, and no data that could serve', async t => {
+  const { known, bring, complete, operation, ends, look, volumes, engine, put, db } = await host()
   const one = await known()
   const elsewhere = `h-${newAppId()}`
   await rows(db).host(elsewhere)
   await db('databases').where({ id: one.id }).update({ host_id: elsewhere, generation: 9, next_generation: 10 })
-  const copies = await Promise.all([5, 6, 7].map(generation => bring(one.id, generation)))
-  await operate(one.id, 'drill', 'error', { drillHost: hostId, volumes: { dump: 5, copy: 6 } })
-  await operate(one.id, 'drill', 'error', { drillHost: elsewhere, volumes: { copy: 7 } })
-  await operate(one.id, 'drill', 'error', { drillHost: hostId })
+  const scratch = await Promise.all([5, 6].map(generation => bring(one.id, generation)))
+  const served = await bring(one.id, 7)
+  await complete(one.volume, served)
+  const job = { id: one.id, generation: 6 }
+  put(job, { name: 'berth-db-job', id: 'job' })
+  await operation(one.id, 'drill')
   await look()
-  t.deepEqual((await volumes.list()).sort(), [one.volume, copies[2]!].sort())
+  t.deepEqual((await volumes.list()).sort(), [one.volume, ...scratch, served].sort(), 'a drill may use them')
+  await ends(one.id, 'error')
+  // The history of operations has ended.
+  await db('operations').where({ target_id: one.id }).delete()
+  volumes.faults = async ids => new Map(ids.map(id => [id, 'not mounted']))
+  await look()
+  t.deepEqual(
+    (await volumes.list()).sort(),
+    [one.volume, ...scratch, served].sort(),
+    'it cannot be seen what they have',
+  )
+  volumes.faults = async () => new Map()
+  await look()
+  t.deepEqual((await volumes.list()).sort(), [one.volume, served].sort())
+  t.false(engine.containers.has('berth-db-job'))
+})
+
+test('a host that was away for longer than it retains a volume stores what its engine has left there, and removes it then', async t => {
+  const { db } = await database
+  const later: { waits: NonNullable<DatabaseWatchOptions['waits']> } = { waits: async () => false }
+  const { known, bring, look, volumes, ownerId, hostId, options } = await host({ waits: of => later.waits(of) })
+  const archive = await walArchive(t, db, { volumes, hostId, locks: options.locks })
+  later.waits = archive.part.waits
+  const one = await known()
+  const serving = await bring(one.id, 2)
+  const own = { engine: 'postgres', generation: 2, next_generation: 3, container_id: `c-${serving}` }
+  await db('databases')
+    .where({ id: one.id })
+    .update({ ...own, retired_generation: 1, retired_until: new Date(Date.now() - 86_400_000) })
+  archive.finish(volumes.path(one.volume), 1)
+  await look()
+  t.deepEqual(await volumes.list(), [one.volume, serving])
+  await archive.part.copy({ id: one.id, generation: 1, ownerId }, AbortSignal.timeout(60_000))
+  t.like(await db('database_wal').where({ database_id: one.id }).first(), { generation: 1, number: '1' })
+  const { faults } = volumes
+  volumes.faults = async ids => new Map(ids.map(id => [id, 'not mounted']))
+  await look()
+  t.deepEqual(await volumes.list(), [one.volume, serving], 'it cannot be seen what it has')
+  volumes.faults = faults
+  await look()
+  t.deepEqual(await volumes.list(), [serving])
 })

@@ -11,7 +11,7 @@ const folder = `${places.data}/${archiveNames.folder}`
 /**
  * Puts a finished WAL file (path, name) into the archive folder, from which the host takes it. The engine removes its own copy after
  * success, so the name appears last, and everything is synced before. A name that is there has the bytes of an earlier attempt, or damage;
- * the engine's own copy is right. With too many files there, this one is left out, and the mark says so: the host then begins anew with a
+ * the engine's own copy is right. Its time is when the engine wrote to it last: what was committed by then is in it or before it. With too many files there, this one is left out, and the mark says so: the host then begins anew with a
  * base backup, while an engine that waited would fill the disk.
  */
 export const archiveScript = `\
@@ -28,7 +28,7 @@ if [ "$waiting" -ge ${pointInTimeRules.maxWaiting} ] && [ ! -e "$folder/$2" ]; t
   sync "$folder/${archiveNames.gap}" "$folder"
   exit 0
 fi
-cp -- "$1" "$folder/${archiveNames.draft}"
+cp --preserve=timestamps -- "$1" "$folder/${archiveNames.draft}"
 sync "$folder/${archiveNames.draft}"
 mv -T -- "$folder/${archiveNames.draft}" "$folder/$2"
 sync "$folder"

@@ -1,16 +1,20 @@
 import { ApplicationFailure } from '@temporalio/common'
-import { type ContainerHost, labels } from '../containers/port.ts'
-import { SnapshotCorrupt } from '../snapshots/port.ts'
-import type { Volumes } from '../volumes/port.ts'
-import { databaseVolume } from './names.ts'
-import type { DatabaseStep } from './steps.ts'
+import { NoSpaceLeft } from '../../../lib/folders/no-space-left.ts'
+import { withoutFolders } from '../../../lib/without-folders.ts'
+import { type ContainerHost, labels } from '../../containers/port.ts'
+import { SnapshotCorrupt } from '../../snapshots/port.ts'
+import type { Volumes } from '../../volumes/port.ts'
+import { databaseVolume } from '../names.ts'
+import type { DatabaseStep } from '../steps.ts'
 
 /** What a drill has shown of a snapshot. */
 export interface DrillResult {
   /** Of the restored contents; null when they could not be restored. */
   digest: string | null
-  /** Why the snapshot is not good; null = it is. */
+  /** Why the snapshot is not good, or could not be tried; null = it is good. */
   reason: string | null
+  /** Catalogue code of the reason; omitted = SNAPSHOT_CORRUPT. */
+  code?: string
 }
 
 /** Restores a snapshot by `restore`, which resolves to the digest of the contents, and compares it. What only the host lacks is thrown: it says nothing of the snapshot. */
@@ -35,6 +39,16 @@ export async function triedSnapshot(
 function isCorrupt(error: unknown): error is Error {
   if (error instanceof SnapshotCorrupt) return true
   return error instanceof ApplicationFailure && error.type === 'SNAPSHOT_CORRUPT'
+}
+
+/** Another attempt may read it: an archive that was not read shows nothing, unlike one that is missing or damaged. */
+export function notRead(error: unknown): never {
+  if (isCorrupt(error) || error instanceof NoSpaceLeft || !(error instanceof Error)) throw error
+  throw ApplicationFailure.create({
+    message: `The archive of the snapshot could not be read: ${withoutFolders(error.message)}`,
+    type: 'SNAPSHOT_RESTORE_FAILED',
+    cause: error,
+  })
 }
 
 interface DrillPlace {
