@@ -13,6 +13,7 @@ import { pebbleBinary } from '../services/pebble.ts'
 import { nginxBinary } from '../services/proxy.ts'
 import { temporalProcess } from '../services/temporal.ts'
 import { type Say, step } from '../terminal/terminal.ts'
+import { compiledProduct } from './compiled-product.ts'
 import { removeThrowAway, startTestPostgres, throwAwayFolder } from './test-postgres.ts'
 import { transpiledSources } from './transpiled-sources.ts'
 
@@ -74,11 +75,12 @@ export async function startTestServices(
       ]),
     )
     const durations = join(folder, 'durations')
+    const { TEST_COMPILED: product } = await compiledProduct()
     const env = {
       TEST_DATABASE_URL: postgres.adminUrl,
       TEST_TEMPORAL_ADDRESS: address,
       TEST_DURATIONS: durations,
-      ...(await transpiledSources(join(folder, 'transpiled'))),
+      ...(product ? await transpiledSources(join(folder, 'transpiled'), product) : {}),
     }
     return { env, durations, stop }
   } catch (error) {
