@@ -14,7 +14,7 @@ import { nginxBinary } from '../services/proxy.ts'
 import { temporalProcess } from '../services/temporal.ts'
 import { type Say, step } from '../terminal/terminal.ts'
 import { compiledProduct } from './compiled-product.ts'
-import { removeThrowAway, startTestPostgres, throwAwayFolder } from './test-postgres.ts'
+import { memoryFolder, removeThrowAway, startTestPostgres, throwAwayFolder } from './test-postgres.ts'
 import { transpiledSources } from './transpiled-sources.ts'
 
 export interface TestServices {
@@ -36,6 +36,7 @@ export async function startTestServices(
   wanted: Record<'s3Programs' | 'databaseImages' | 'databaseDrivers' | 'openAiClient' | 'pebble', boolean>,
 ): Promise<TestServices> {
   const folder = throwAwayFolder()
+  const clusterFolder = memoryFolder()
   const place = { runFolder: join(folder, 'run'), logFolder: join(folder, 'logs') }
   const supervisor = new Supervisor({ ...place, say })
   const stop = async () => {
@@ -43,6 +44,7 @@ export async function startTestServices(
     const engine = readRecord(place.runFolder, 'dockerd')
     if (engine) await endRecorded(engine)
     removeThrowAway(folder)
+    removeThrowAway(clusterFolder)
   }
   const engine = async () => {
     const dockerHost = process.env.DOCKER_HOST
@@ -62,7 +64,7 @@ export async function startTestServices(
   try {
     const [postgres, address] = await step(say, 'starting the services of the tests', () =>
       Promise.all([
-        startTestPostgres(supervisor, folder, say),
+        startTestPostgres(supervisor, clusterFolder, say),
         temporal(),
         engine(),
         nginxBinary(say, process.env.NGINX || null),
