@@ -72,14 +72,15 @@ async function transpiled(path: string): Promise<{ code: string; map: string } |
       sourcesContent: false,
       logLevel: 'silent',
     })
+  const without = (text: string) => text.replace(helper, linesOf)
   try {
     const { code, map } = await transpileTo('cjs')
-    return { code: asFunction(code.replace(helper, linesOf)), map }
+    return { code: asFunction(without(code)), map }
   } catch (error) {
     if (!/Top-level await/.test(String(error))) throw error
     if (!path.endsWith('.test.ts')) return null
     const { code, map } = await transpileTo('esm')
-    return { code: `async ${asFunction(code.replace(imports, asRequire))}`, map }
+    return { code: `async ${asFunction(without(code).replace(imports, asRequire))}`, map }
   }
 }
 
