@@ -13,7 +13,8 @@ import { pebbleBinary } from '../services/pebble.ts'
 import { nginxBinary } from '../services/proxy.ts'
 import { temporalProcess } from '../services/temporal.ts'
 import { type Say, step } from '../terminal/terminal.ts'
-import { removeThrowAway, startTestPostgres, throwAwayFolder } from './test-postgres.ts'
+import { compiledProduct } from './compiled-product.ts'
+import { memoryFolder, removeThrowAway, startTestPostgres, throwAwayFolder } from './test-postgres.ts'
 import { transpiledSources } from './transpiled-sources.ts'
 
 export interface TestServices {
@@ -35,6 +36,7 @@ export async function startTestServices(
   wanted: Record<'s3Programs' | 'databaseImages' | 'databaseDrivers' | 'openAiClient' | 'pebble', boolean>,
 ): Promise<TestServices> {
   const folder = throwAwayFolder()
+  const clusterFolder = memoryFolder()
   const place = { runFolder: join(folder, 'run'), logFolder: join(folder, 'logs') }
   const supervisor = new Supervisor({ ...place, say })
   const stop = async () => {
@@ -42,6 +44,7 @@ export async function startTestServices(
     const engine = readRecord(place.runFolder, 'dockerd')
     if (engine) await endRecorded(engine)
     removeThrowAway(folder)
+    removeThrowAway(clusterFolder)
   }
   const engine = async () => {
     const dockerHost = process.env.DOCKER_HOST
@@ -61,7 +64,7 @@ export async function startTestServices(
   try {
     const [postgres, address] = await step(say, 'starting the services of the tests', () =>
       Promise.all([
-        startTestPostgres(supervisor, folder, say),
+        startTestPostgres(supervisor, clusterFolder, say),
         temporal(),
         engine(),
         nginxBinary(say, process.env.NGINX || null),
@@ -74,11 +77,12 @@ export async function startTestServices(
       ]),
     )
     const durations = join(folder, 'durations')
+    const { TEST_COMPILED: product } = await compiledProduct()
     const env = {
       TEST_DATABASE_URL: postgres.adminUrl,
       TEST_TEMPORAL_ADDRESS: address,
       TEST_DURATIONS: durations,
-      ...(await transpiledSources(join(folder, 'transpiled'))),
+      ...(product ? await transpiledSources(join(folder, 'transpiled'), product) : {}),
     }
     return { env, durations, stop }
   } catch (error) {

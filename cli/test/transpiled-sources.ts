@@ -1,35 +1,109 @@
-import { readdirSync } from 'node:fs'
-import { join } from 'node:path'
+import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { dirname, join, posix } from 'node:path'
 import { pathToFileURL } from 'node:url'
-import { build } from 'esbuild'
+import { transform } from 'esbuild'
+import { runProcess } from '../../lib/child-process.ts'
 import { checkout } from '../installation/installation.ts'
 
 const folders = 'activities api bench cli db edge lib policy runtimes test workers workflows'.split(' ')
 
+/** What most test files load. */
+const usual = ['test/kit/completion.ts', 'test/kit/actors/api.ts', 'test/kit/platform/platform.ts']
+
+/** Where a module lies in the file of all of them: from, to, its encoding, and the `import.meta.url` that it has instead of its own. */
+type Place = [from: number, to: number, encoding: 'latin1' | 'utf8', url?: string]
+
 /**
- * Transpiles every source and test file into `folder`, once for the run; returns the environment that makes test files load them.
- * Each test file is a process of its own, and would otherwise transpile or look up several hundred files.
+ * Transpiles every source and test file into `folder`, once for the run; returns the environment that makes test files load them
+ * (test/kit/transpiled/register.cjs). Each test file is a process of its own, and would otherwise transpile or look up, and compile,
+ * several hundred files. Modules of the product take themselves for those in `compiled`, the folder of the compiled product: the threads and
+ * children that they start are compiled too.
  */
-export async function transpiledSources(folder: string): Promise<Record<string, string>> {
-  const entryPoints = folders.flatMap(typescriptBelow)
-  await build({
-    entryPoints,
-    outdir: folder,
-    outbase: checkout,
-    sourceRoot: pathToFileURL(`${checkout}/`).href,
-    bundle: false,
-    format: 'esm',
-    platform: 'node',
-    target: 'node20',
-    sourcemap: 'inline',
-    sourcesContent: false,
-    logLevel: 'error',
-  })
+export async function transpiledSources(folder: string, compiled: string): Promise<Record<string, string>> {
+  const paths = folders.flatMap(typescriptBelow)
+  const made = await Promise.all(paths.map(async path => [path, await transpiled(path)] as const))
+  const texts: Buffer[] = []
+  const modules: Record<string, Place> = {}
+  const imported = new Set<string>()
+  let end = 0
+  for (const [path, module] of made) {
+    if (!module) continue
+    const text = Buffer.from(`(${module.code})`)
+    const from = end
+    end += text.length
+    texts.push(text)
+    const url = /^(test|bench)\//.test(path) ? [] : [compiledUrl(compiled, path)]
+    modules[path] = [from, end, text.length === text.toString().length ? 'latin1' : 'utf8', ...url] as Place
+    for (const [, name] of module.code.matchAll(/\brequire\("(\.[^"]*)"\)/g))
+      imported.add(posix.join(dirname(path), name!))
+    mkdirSync(join(folder, dirname(path)), { recursive: true })
+    writeFileSync(join(folder, `${path}.map`), module.map)
+  }
+  // Programs that nobody imports are started by themselves.
+  const awaited = paths
+    .filter(path => !modules[path] && imported.has(path))
+    .map(path => [path, compiledUrl(compiled, path)])
+  writeFileSync(join(folder, 'code'), Buffer.concat(texts))
+  writeFileSync(join(folder, 'index.json'), JSON.stringify({ modules, awaited }))
+  const kit = join(checkout, 'test/kit/transpiled')
+  await runProcess(
+    process.execPath,
+    [`--require=${join(kit, 'register.cjs')}`, join(kit, 'record.cjs'), ...usual.map(path => join(checkout, path))],
+    { env: { TEST_TRANSPILED: folder, TEST_CODE_CACHE: '1' } },
+  )
   return { TEST_TRANSPILED: folder }
 }
+
+const compiledUrl = (compiled: string, path: string) => pathToFileURL(join(compiled, path.replace(/\.ts$/, '.js'))).href
+
+/** A module as a function, an asynchronous one for a test file that waits for something at its top level; null for another that does so. */
+async function transpiled(path: string): Promise<{ code: string; map: string } | null> {
+  const source = readFileSync(join(checkout, path), 'utf8')
+  const transpileTo = (format: 'cjs' | 'esm') =>
+    transform(source, {
+      loader: 'ts',
+      sourcefile: pathToFileURL(join(checkout, path)).href,
+      format,
+      platform: 'node',
+      target: 'node20',
+      define: { 'import.meta': '__meta' },
+      supported: { 'dynamic-import': false },
+      sourcemap: 'external',
+      sourcesContent: false,
+      logLevel: 'silent',
+    })
+  const without = (text: string) => text.replace(helper, linesOf)
+  try {
+    const { code, map } = await transpileTo('cjs')
+    return { code: asFunction(without(code)), map }
+  } catch (error) {
+    if (!/Top-level await/.test(String(error))) throw error
+    if (!path.endsWith('.test.ts')) return null
+    const { code, map } = await transpileTo('esm')
+    return { code: `async ${asFunction(without(code).replace(imports, asRequire))}`, map }
+  }
+}
+
+/** A text as long in lines: all others stay where the map has them. */
+const linesOf = (text: string) => text.replace(/[^\n]/g, '')
+
+/** The helpers of esbuild, which every file would have for itself. */
+const helper = /^var __(?:export|copyProps|reExport|toESM|toCommonJS) = .*\n(?:[ })].*\n)*/gm
+
+/** Imports as esbuild writes them. */
+const imports = /^import (?:(\w+)(?:, )?)?(?:\* as (\w+))?(\{[^}]*\})?(?: from )?("[^"]*");$/gm
+
+function asRequire(_: string, byDefault?: string, whole?: string, names?: string, module?: string): string {
+  const some = [byDefault && `default: ${byDefault}`, names?.slice(1, -1).replaceAll(' as ', ': ')].filter(Boolean)
+  const taken = whole ?? (some.length > 0 && `{ ${some.join(', ')} }`)
+  return `${taken ? `const ${taken} = ` : ''}__toESM(require(${module}));`
+}
+
+const asFunction = (code: string) =>
+  `function (module, require, __meta, __toESM, __toCommonJS, __export, __reExport) { "use strict"; ${code}\n}`
 
 function typescriptBelow(folder: string): string[] {
   return readdirSync(join(checkout, folder), { recursive: true, encoding: 'utf8' })
     .filter(path => path.endsWith('.ts') && !path.endsWith('.d.ts') && !path.includes('node_modules/'))
-    .map(path => join(checkout, folder, path))
+    .map(path => join(folder, path))
 }

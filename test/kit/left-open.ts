@@ -29,8 +29,8 @@ function withCanceller(handle: unknown): string {
 /** A program of children is bundled once for a process, and has no name (lib/bundled-program.ts). */
 const bundled = /\/berth-[0-9a-f-]{36}\.cjs \(deleted\)$/
 
-/** Where the loader of TypeScript keeps what it has compiled. */
-const compiled = /\/tsx-\d+(\/|$)/
+/** Where the loader of TypeScript keeps what it has compiled, and what `./berth test` has transpiled for all files. */
+const compiled = /\/tsx-\d+(\/|$)|\/transpiled\/(code|compiled)$/
 
 /** Files and folders that this process has open, but for those of the system, of Node itself, and of what loads the tests. */
 function openFiles(): string[] {

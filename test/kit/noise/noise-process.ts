@@ -17,7 +17,7 @@ export interface NoiseProcess<Done> {
 /** An account at its worst, in a process of its own: what is measured waits for none of its clients. `program` is a file of this folder. */
 export function noiseProcess<Target extends object, Done>(program: string, target: Target): NoiseProcess<Done> {
   const child = fork(fileURLToPath(new URL(`${program}.ts`, import.meta.url)), {
-    execArgv: process.execArgv.filter(argument => argument.startsWith('--import')),
+    execArgv: ['--import=tsx'],
   })
   const order = (word: Order) => void child.send(word)
   child.send(target)

@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { chmod, cp, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
-import { join, resolve } from 'node:path'
+import { join } from 'node:path'
 import test, { type ExecutionContext } from 'ava'
 import { ensureRequest, type ServedCertificate, storeCertificate, takeOrder } from '../../../db/domains/certificates.ts'
 import { recordLook } from '../../../db/domains/domain-looks.ts'
@@ -105,14 +105,14 @@ async function olderProxy(t: ExecutionContext) {
   t.teardown(() => rm(lua, { recursive: true }))
   await chmod(lua, 0o755)
   await cp('edge/lua', lua, { recursive: true })
-  const change = async (path: string, from: string, to: string) => {
+  const change = async (path: string, from: RegExp, to: string) => {
     const text = await readFile(path, 'utf8')
-    t.true(text.includes(from), path)
+    t.regex(text, from, path)
     await writeFile(path, text.replaceAll(from, to))
   }
-  await change(join(lua, 'names.lua'), '!?)"$', ')"$')
+  await change(join(lua, 'names.lua'), /!\?\)"\$/g, ')"$$')
   const folder = join(older.config.dataDir, 'proxy')
-  await change(join(folder, 'nginx.conf'), resolve('edge/lua'), lua)
+  await change(join(folder, 'nginx.conf'), /[^"; ]*\/edge\/lua/g, lua)
   await older.kill('SIGTERM')
   const args = ['-p', folder, '-e', 'stderr', '-c', join(folder, 'nginx.conf')]
   const child = spawn(older.config.edge.nginx ?? 'nginx', args, { stdio: 'ignore' })

@@ -1,0 +1,21 @@
+import test from 'ava'
+import { checksum } from '../../../lib/checksums.ts'
+
+// Of a file that `./berth test` runs this is true of what it has transpiled; of one that is run alone, of its loader.
+
+test('an error names the line of its source', t => {
+  const [message, place] = new Error('seen').stack?.split('\n') ?? []
+  t.is(message, 'Error: seen')
+  t.regex(place ?? '', /\/test\/cli\/test\/transpiled-sources\.test\.ts:7:28\)?$/)
+})
+
+test('a test file has its own address', t => {
+  t.regex(import.meta.url, /\/test\/cli\/test\/transpiled-sources\.test\.ts$/)
+  t.is(import.meta.url, test.meta.file)
+})
+
+test('a module that waits at its top level has waited', t => {
+  const sum = checksum('CRC64NVME')
+  sum.update(Buffer.from('123456789'))
+  t.is(sum.digest().toString('hex'), 'ae8b14860a799888')
+})
