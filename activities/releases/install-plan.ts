@@ -10,7 +10,7 @@ import { checkProgram } from './program-check.ts'
 import type { Release } from './release.ts'
 import { fileIn, isEmptyFolder, namesIn } from './root-names.ts'
 
-/** Compilers write here: any change of the sources needs a new run. */
+/** Compilers write here: any change of the sources needs a new run. What pip and bundler install lies there too, and has one as well. */
 const compiledAt = '/opt/build'
 
 export interface InstallPlace {
@@ -27,7 +27,7 @@ export interface InstallPlace {
 
 /**
  * Decides the install step of a release. A whole program (a first upload, a commit, a snapshot) is installed from its own files.
- * An upload of some files reuses the dependencies of the serving release, unless it brings dependency files or another runtime, is to
+ * An upload of some files reuses the dependencies of the serving release, unless it brings dependency or lock files or another runtime, is to
  * be built without a cache, or the language is compiled: then it is installed from a copy of the application's files with the upload laid over it. Throws
  * INVALID_MAIN, MISSING_DEPENDENCIES_FILE, and as `layReleaseOver` does.
  */
@@ -43,7 +43,7 @@ export async function planInstall(
   const whole = serving === 0 || release.source?.kind === 'git' || release.source?.kind === 'snapshot'
   if (whole) return stepFor(release, folders.source, sourceNames)
   if (release.path === '' && configNames.some(name => sourceNames.includes(name))) await checkProgram(release, folders)
-  const bringsDependencyFile = release.path === '' && dependencyFile(release.language, sourceNames) !== null
+  const bringsDependencyFile = release.path === '' && sourceNames.some(name => !configNames.includes(name))
   const otherRuntime = app?.language !== release.language || app.runtime_version !== release.runtimeVersion
   if (!isClean && !bringsDependencyFile && !otherRuntime && runtime.dependencies?.at !== compiledAt) {
     const prepared = await readPrepared(releaseFolders(volume, serving))

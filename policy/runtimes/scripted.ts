@@ -74,6 +74,7 @@ export const php: Runtime = {
   recommended: '8.3',
   latest: '8.4',
   dependencyFiles: ['composer.json'],
+  lockFiles: ['composer.lock'],
   dependenciesRequired: false,
   defaultPort: 80,
   image: version => `php:${version}-cli`,
