@@ -37,8 +37,8 @@ async function planned(
   await symlink('/etc', join(folders.files, 'outside'))
   const usual = { number: 2, path: '', language: 'javascript', runtimeVersion: '22', main: 'index.js', start: null }
   const release = { ...usual, source: { kind: 'archive', segmentId: 's' }, ...changes } as Release
-  const signal = AbortSignal.timeout(60_000)
-  return planInstall(release, { volume, app, owner: null, configNames: ['berth.app'], signal }).finally(() =>
+  const terms = { owner: null, configNames: ['berth.app'], mayKeep: async () => true }
+  return planInstall(release, { volume, app, ...terms, signal: AbortSignal.timeout(60_000) }).finally(() =>
     rm(volume, { recursive: true }),
   )
 }
