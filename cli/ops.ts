@@ -65,7 +65,7 @@ export function opsCommand(program: Command): void {
   onOne(
     ops,
     'retry',
-    'queue a failed operation again, with the same commit or archive',
+    'queue a failed operation again, with the same commit or archive; with --clean also the deploy of the commit that serves',
     async (place, { json, force, clean }) => {
       const terms = { force: Boolean(force), clean: Boolean(clean) }
       const request = { operationId: place.id, actor: operatorName(), ...terms }

@@ -1,5 +1,5 @@
 import { ignoreError } from '../../lib/async/ignore-error.ts'
-import { changedFacts, type InstallFacts, isFresh } from '../../policy/hosts/installs.ts'
+import { changedFacts, type InstallFacts, isFresh, isSameApartFromFiles } from '../../policy/hosts/installs.ts'
 import { removeWhole } from '../app-files/trash.ts'
 import type { AppHostOptions } from '../app-host-options.ts'
 import { buildTraits } from '../builds/build-traits.ts'
@@ -9,7 +9,7 @@ import { installFolder } from '../releases/install-plan.ts'
 import type { Release } from '../releases/release.ts'
 import { digestOf, type Earlier, earlierWith, forgetResult, resultOf } from './earlier.ts'
 import { inputFiles } from './inputs.ts'
-import { certificatesIn, installFacts, installKey } from './key.ts'
+import { certificatesIn, type InstallDependsOn, installFacts, installKey } from './key.ts'
 import { unpackStored } from './stored.ts'
 
 /** A digest that is being made while the files of a release are still on their way. */
@@ -43,6 +43,23 @@ export async function digestAhead(
   const digest = digestOf(host.snapshots, dependencies, ownerId, AbortSignal.any([signal, ended.signal]))
   digest.catch(ignoreError('reported to the caller that awaits it'))
   return { release: result.release, digest, end: () => ended.abort(new Error('The digest is not needed.')) }
+}
+
+/**
+ * Whether what the serving release has installed may serve this one too, which brings no dependency files: everything that it depends on
+ * besides files is as it was. Of what was not for reuse that is not known, and it is kept. No digest is made: a small commit would wait for
+ * nothing else, and the program that serves uses these files too.
+ */
+export async function mayKeepInstalled(
+  host: AppHostOptions,
+  release: Release,
+  folders: ReleaseFolders,
+  serving: number,
+): Promise<boolean> {
+  const result = serving > 0 ? await resultOf(folders.volume, serving) : null
+  if (!result) return true
+  const facts = await factsWith(host, release, folders, '', new Map())
+  return facts !== null && isSameApartFromFiles(result.installed.facts, facts)
 }
 
 /**
@@ -96,18 +113,28 @@ export async function reuseInstall(
 /** What an operator reads where a step serves its own release only. */
 export const notForReuse = (because: string): string => `installed, and not for reuse: ${because}`
 
-/** Null while the image is missing: nothing can depend on it yet. */
 async function factsOf(
   host: AppHostOptions,
   release: Release,
   folders: ReleaseFolders,
   { install, inputs }: Prepared,
 ): Promise<InstallFacts | null> {
-  const traits = await buildTraits(host)
-  const spec = buildContainer(release, folders.install, install!, traits)
-  const imageId = await host.engine.imageId(spec.image)
   const files = await inputFiles(await installFolder(folders), inputs!.files)
-  if (imageId === null || files === null) return null
+  return files && factsWith(host, release, folders, install!, files)
+}
+
+/** Null while the image is missing: nothing can depend on it yet. */
+async function factsWith(
+  host: AppHostOptions,
+  release: Release,
+  folders: ReleaseFolders,
+  install: string,
+  files: InstallDependsOn['files'],
+): Promise<InstallFacts | null> {
+  const traits = await buildTraits(host)
+  const spec = buildContainer(release, folders.install, install, traits)
+  const imageId = await host.engine.imageId(spec.image)
+  if (imageId === null) return null
   const certificates = await certificatesIn(traits.caBundle)
   return installFacts({ release, spec, imageId, architecture: process.arch, certificates, files })
 }

@@ -2,11 +2,14 @@ import * as apps from '../../db/apps/apps.ts'
 import { isCleanInstall, recordDependencies } from '../../db/deploys/deployments.ts'
 import type { Owner } from '../../lib/folders/owner.ts'
 import type { AppHostOptions } from '../app-host-options.ts'
-import { digestAhead, type ReuseTerms, reuseInstall } from '../installs/reuse.ts'
+import { digestAhead, mayKeepInstalled, type ReuseTerms, reuseInstall } from '../installs/reuse.ts'
 import { emptySource, type Prepared, type ReleaseFolders, writePrepared } from './files.ts'
 import { planInstall } from './install-plan.ts'
-import type { Release } from './release.ts'
+import type { Release, Source } from './release.ts'
 import { bringSource } from './source.ts'
+
+/** Sources that may bring an unchanged manifest, so that what the serving release has installed is used again. */
+const mayBringAll: ReadonlySet<Source['kind'] | undefined> = new Set(['git', 'archive'] as const)
 
 /** Brings the files of a release into its own folders and plans its install step. Both are synced before the marker is written. */
 export async function bringRelease(
@@ -18,9 +21,11 @@ export async function bringRelease(
 ): Promise<Prepared> {
   await emptySource(folders, owner)
   const serving = (await apps.loadApp(host.db, release.appId))?.release ?? 0
-  const isPush = release.source?.kind === 'git'
   const isClean = await isCleanInstall(host.db, release.deploymentId)
-  const ahead = isPush && !isClean ? await digestAhead(host, release, folders.volume, serving, signal) : null
+  const ahead =
+    !isClean && mayBringAll.has(release.source?.kind)
+      ? await digestAhead(host, release, folders.volume, serving, signal)
+      : null
   const prepared = await bringAndPlan(host, release, folders, owner, { serving, ahead, isClean, signal }).finally(
     ahead?.end,
   )
@@ -48,10 +53,11 @@ async function bringAndPlan(
   owner: Owner | null,
   terms: ReuseTerms,
 ): Promise<Prepared> {
-  const configured = { ...release, ...(await bringSource(host, release, folders, owner, terms.signal)) }
+  const { isClean, serving, signal } = terms
+  const configured = { ...release, ...(await bringSource(host, release, folders, owner, signal)) }
   const app = await apps.loadApp(host.db, release.appId)
-  const { isClean, signal } = terms
-  const where = { volume: folders.volume, app, owner, configNames: host.traits.configNames, isClean, signal }
+  const mayKeep = async () => !isClean && mayKeepInstalled(host, release, folders, serving)
+  const where = { volume: folders.volume, app, owner, configNames: host.traits.configNames, mayKeep, signal }
   const plan = await planInstall(configured, where)
   return reuseInstall(host, configured, folders, plan, terms)
 }

@@ -10,7 +10,7 @@ import { checkProgram } from './program-check.ts'
 import type { Release } from './release.ts'
 import { fileIn, isEmptyFolder, namesIn } from './root-names.ts'
 
-/** Compilers write here: any change of the sources needs a new run. */
+/** Compilers write here: any change of the sources needs a new run. What pip and bundler install lies there too, and has one as well. */
 const compiledAt = '/opt/build'
 
 export interface InstallPlace {
@@ -19,21 +19,21 @@ export interface InstallPlace {
   app: AppRow | undefined
   owner: Owner | null
   configNames: readonly string[]
-  /** Nothing that was installed before is used. */
-  isClean?: boolean
+  /** Whether what the serving release has installed may serve this one too. */
+  mayKeep(): Promise<boolean>
   /** Stops the copying of files. */
   signal: AbortSignal
 }
 
 /**
  * Decides the install step of a release. A whole program (a first upload, a commit, a snapshot) is installed from its own files.
- * An upload of some files reuses the dependencies of the serving release, unless it brings dependency files or another runtime, is to
- * be built without a cache, or the language is compiled: then it is installed from a copy of the application's files with the upload laid over it. Throws
+ * An upload of some files keeps the dependencies of the serving release, unless it may not, brings dependency or lock files or another
+ * runtime, or the language is compiled: then it is installed from a copy of the application's files with the upload laid over it. Throws
  * INVALID_MAIN, MISSING_DEPENDENCIES_FILE, and as `layReleaseOver` does.
  */
 export async function planInstall(
   release: Release,
-  { volume, app, owner, configNames, isClean = false, signal }: InstallPlace,
+  { volume, app, owner, configNames, mayKeep, signal }: InstallPlace,
 ): Promise<Prepared> {
   const folders = releaseFolders(volume, release.number)
   const runtime = runtimes[release.language]
@@ -43,9 +43,10 @@ export async function planInstall(
   const whole = serving === 0 || release.source?.kind === 'git' || release.source?.kind === 'snapshot'
   if (whole) return stepFor(release, folders.source, sourceNames)
   if (release.path === '' && configNames.some(name => sourceNames.includes(name))) await checkProgram(release, folders)
-  const bringsDependencyFile = release.path === '' && dependencyFile(release.language, sourceNames) !== null
+  const bringsDependencyFile = release.path === '' && sourceNames.some(name => !configNames.includes(name))
   const otherRuntime = app?.language !== release.language || app.runtime_version !== release.runtimeVersion
-  if (!isClean && !bringsDependencyFile && !otherRuntime && runtime.dependencies?.at !== compiledAt) {
+  const bringsNone = !bringsDependencyFile && !otherRuntime && runtime.dependencies?.at !== compiledAt
+  if (bringsNone && (await mayKeep())) {
     const prepared = await readPrepared(releaseFolders(volume, serving))
     return { install: null, dependenciesOf: prepared?.dependenciesOf ?? serving }
   }

@@ -94,12 +94,18 @@ export interface Retry extends OperatorRequest {
   clean?: boolean
 }
 
-/** Queues an operation again, with the same commit or archive. Throws `ActRefused` with the reason when that is impossible. */
+/**
+ * Queues an operation again, with the same commit or archive: one that failed, or with `clean` the deploy of the commit that serves.
+ * Throws `ActRefused` with the reason when that is impossible.
+ */
 export async function retryOperation(trx: Db, retry: Retry): Promise<{ operationId: string; position: number }> {
   const old = await trx('operations').where({ id: retry.operationId }).forUpdate().first()
   if (!old) throw new ActRefused(`There is no operation ${retry.operationId}.`)
-  if (['accepting', 'queued', 'running', 'success'].includes(old.state))
-    throw new ActRefused(`Only what failed can be tried again; this one is ${old.state}.`)
+  const hasFailed = !['accepting', 'queued', 'running', 'success'].includes(old.state)
+  if (!hasFailed && !(retry.clean && (await broughtServingCommit(trx, old.id))))
+    throw new ActRefused(
+      `Only what failed can be tried again, and with --clean the commit that serves; this one is ${old.state}.`,
+    )
   const pending = await trx('operations')
     .where({ retry_of: old.id })
     .whereIn('state', ['queued', 'running'])
@@ -116,6 +122,14 @@ export async function retryOperation(trx: Db, retry: Retry): Promise<{ operation
   await trx('operations').where({ id: queued.operationId }).update({ retry_of: old.id })
   await trx('operation_acts').insert({ operation_id: old.id, actor: retry.actor, act: 'retry' })
   return queued
+}
+
+/** Whether a deploy brought the commit that its application runs now. */
+async function broughtServingCommit(db: Db, operationId: string): Promise<boolean> {
+  const deployment = await deployments.findDeploymentByOperation(db, operationId)
+  if (deployment?.source !== 'git' || deployment.state !== 'success') return false
+  const { app_id: id, release } = deployment
+  return (await db('apps').where({ id, release }).first('id')) !== undefined
 }
 
 async function repeat(trx: Db, old: operations.OperationRow, { actor }: Retry) {

@@ -86,6 +86,10 @@ export function changedFacts(before: InstallFacts, after: InstallFacts): string[
     .sort()
 }
 
+/** Whether all facts are equal that files of the project do not decide; lock files choose the command too. */
+export const isSameApartFromFiles = (before: InstallFacts, after: InstallFacts): boolean =>
+  Object.keys(named).every(name => name === 'command' || before[name] === after[name])
+
 /** Size of the cache of a host with this disk, in MB: `maxMb`, or less on a small disk. */
 export const installCacheMb = (diskMb: number, maxMb: number): number =>
   Math.min(maxMb, Math.floor(diskMb * installRules.diskShare))

@@ -24,10 +24,12 @@ export const nodeInputNames: readonly string[] = [
   '.npmrc',
   '.yarnrc',
   '.yarnrc.yml',
-  'pnpm-workspace.yaml',
   '.pnpmfile.cjs',
   '.pnpmfile.mjs',
 ]
+
+/** Files that give the package managers more to do than the manifest does: npm builds what one describes, the other names folders with manifests. */
+export const moreToInstall: readonly string[] = ['binding.gyp', 'pnpm-workspace.yaml']
 
 const judgedApart: ReadonlySet<string> = new Set(['.npmrc', modulesFolder])
 
@@ -71,7 +73,7 @@ const ownFolderOnly: ReadonlySet<string> = new Set([
 /** What an installation by npm depends on, from the manifest, the lock file and the settings. */
 export function nodeInputs(texts: RootTexts): InstallInputs {
   const lockName = npmLocks.find(name => texts.has(name))
-  const obstacle = [...nodeInputNames, 'binding.gyp'].find(name => !judgedApart.has(name) && texts.has(name))
+  const obstacle = [...nodeInputNames, ...moreToInstall].find(name => !judgedApart.has(name) && texts.has(name))
   if (obstacle) return because(`${obstacle} is in the folder of the application`)
   const other = lockName ? undefined : otherLocks.find(name => texts.has(name))
   if (other) return because(`${other} does not say which packages run scripts that may read other files`)

@@ -1,4 +1,12 @@
-import { installScripts, isEmpty, nodeInputNames, nodeInputs, npmDependedOnMore, objectOf } from './install-inputs.ts'
+import {
+  installScripts,
+  isEmpty,
+  moreToInstall,
+  nodeInputNames,
+  nodeInputs,
+  npmDependedOnMore,
+  objectOf,
+} from './install-inputs.ts'
 import { npmLeftOut, npmLeftOutUnlocked, npmReport } from './npm-result.ts'
 import { fileWord, type Runtime, type Sources } from './runtime.ts'
 
@@ -24,9 +32,9 @@ function install({ files }: Sources, production: boolean): string | null {
 const packageFields = ['dependencies', 'optionalDependencies', 'peerDependencies', 'workspaces']
 const developmentFields = ['devDependencies']
 
-/** A manifest without packages and without scripts of an installation; npm also builds what a `binding.gyp` describes. */
+/** A manifest without packages and without scripts of an installation, with nothing else to install. */
 function requestsNothing(text: string, names: readonly string[], development: boolean): boolean {
-  if (names.includes('binding.gyp')) return false
+  if (moreToInstall.some(name => names.includes(name))) return false
   const manifest = objectOf(text)
   if (!manifest) return false
   const fields = development ? [...packageFields, ...developmentFields] : packageFields
@@ -61,7 +69,7 @@ const shared = {
   recommended: '22',
   latest: '24',
   dependencyFiles: ['package.json'],
-  lockFiles: ['package-lock.json', 'npm-shrinkwrap.json', 'pnpm-lock.yaml', 'yarn.lock', 'binding.gyp'],
+  lockFiles: ['package-lock.json', 'npm-shrinkwrap.json', 'pnpm-lock.yaml', 'yarn.lock', ...moreToInstall],
   dependenciesRequired: false,
   defaultPort: 80,
   image: version => `berth/node:${version}`,

@@ -61,7 +61,7 @@ export interface Runtime {
   latest: string
   /** Names at the root that list dependencies; `*.x` is any file of that extension. */
   dependencyFiles: readonly string[]
-  /** Further names at the root that `install` looks for. */
+  /** Further names at the root that decide what is installed, such as lock files. */
   lockFiles?: readonly string[]
   /** Whether a program without such a file is refused (MISSING_DEPENDENCIES_FILE). */
   dependenciesRequired: boolean

@@ -51,8 +51,10 @@ export const ruby: Runtime = {
   official: () => null,
   install: ({ files }) =>
     files.includes('Gemfile')
-      ? 'BUNDLE_PATH=/app/.berth BUNDLE_WITHOUT=development:test bundle install && mkdir -p .berth'
+      ? 'BUNDLE_PATH=/app/.berth BUNDLE_WITHOUT=development:test BUNDLE_GLOBAL_GEM_CACHE=true bundle install && mkdir -p .berth'
       : null,
+  // Archives, which bundler compares with the digests of its index. It stores built extensions next to them, of which it restores only a part.
+  toolFolders: ['/tmp/.bundle/cache/gems'],
   dependencies,
   start: main =>
     `if [ -f Gemfile ]; then exec bundle exec ruby ${fileWord(main)}; else exec ruby ${fileWord(main)}; fi`,
@@ -74,6 +76,7 @@ export const php: Runtime = {
   recommended: '8.3',
   latest: '8.4',
   dependencyFiles: ['composer.json'],
+  lockFiles: ['composer.lock'],
   dependenciesRequired: false,
   defaultPort: 80,
   image: version => `php:${version}-cli`,
@@ -109,6 +112,8 @@ export const elixir: Runtime = {
       ? 'export MIX_ENV=prod MIX_HOME=/app/.berth/mix MIX_DEPS_PATH=/app/.berth/deps MIX_BUILD_PATH=/app/.berth/build && ' +
         'mix local.hex --force && mix local.rebar --force && mix deps.get --only prod && mix compile'
       : null,
+  // Archives, which Hex compares with the digests of its index. What mix and rebar build is compared by times, and is built anew.
+  toolFolders: ['/tmp/.hex/packages'],
   dependencies,
   start: main => {
     const script = posix.extname(main) === '.exs' ? ` ${fileWord(main)}` : ''

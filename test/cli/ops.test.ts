@@ -29,7 +29,7 @@ const actor = 'operator:noor'
 /** An application that serves, with functions that push to it, fail a deploy, and explain an operation. */
 async function shop(db: Db) {
   const make = rows(db)
-  await make.host('h1')
+  await make.host('h1', { memoryMb: 16_384 })
   const ana = await make.user()
   const { app, operationId } = await make.app(ana.id)
   await operations.claimNextOperation(db, { type: 'app', id: app.id })
@@ -277,6 +277,36 @@ test.serial('a retry with --clean installs anew, and so does a retry of one that
   await db('operations').where({ id }).update({ state: 'error' })
   await refused(t, retry(id, true), /A stop installs nothing/)
 })
+
+test.serial(
+  'the commit that serves is installed anew with --clean, and not without it, nor one that no longer serves',
+  async t => {
+    const { db } = await database
+    const { push, app } = await shop(db)
+    const retry = (operationId: string, terms: object) =>
+      transaction(db, trx => retryOperation(trx, { operationId, actor, force: false, ...terms }))
+    const serve = async (revision: string) => {
+      const deploy = await push(revision)
+      await operations.claimNextOperation(db, { type: 'app', id: app.id })
+      await recordDeploymentStep(db, deploy.deploymentId, { state: 'success' })
+      await operations.finishOperation(db, deploy.operationId, { state: 'success' })
+      const { release } = await db('deployments').where({ id: deploy.deploymentId }).first()
+      await db('apps').where({ id: app.id }).update({ release })
+      return deploy.operationId
+    }
+    const former = await serve('a'.repeat(40))
+    const serving = await serve('b'.repeat(40))
+    const refusal = /^Only what failed can be tried again, and with --clean the commit that serves; this one is success/
+    await refused(t, retry(serving, {}), refusal)
+    await refused(t, retry(serving, { force: true }), refusal)
+    await refused(t, retry(former, { clean: true, force: true }), refusal)
+    const { operationId } = await retry(serving, { clean: true })
+    t.like((await readOperationStory(db, operationId, 5))!.deployment, {
+      ...{ revision: 'b'.repeat(40), branch: 'main', source: 'git', no_cache: true },
+    })
+    await refused(t, retry(serving, { clean: true }), /being tried again already/)
+  },
+)
 
 test.serial('an operation says where its dependencies come from, in words and in JSON', async t => {
   const { db } = await database

@@ -165,6 +165,8 @@ test('a manifest without packages and scripts of an installation requests nothin
   for (const name of ['preinstall', 'install', 'postinstall', 'prepublish', 'preprepare', 'prepare', 'postprepare'])
     t.false(ofNode('javascript', { scripts: { [name]: 'x' } }), name)
   t.false(ofNode('javascript', {}, 'binding.gyp'), 'npm would build it')
+  t.false(ofNode('javascript', {}, 'pnpm-lock.yaml', 'pnpm-workspace.yaml'), 'its folders have manifests of their own')
+  t.true(ofNode('javascript', {}, 'pnpm-lock.yaml'))
   t.false(ofNode('javascript', { workspaces: ['a'] }))
   for (const wrong of ['', '{', '[]', 'null', '{"dependencies":"x"}', '{"dependencies":null}', '{"scripts":"x"}'])
     t.false(ofNode('javascript', wrong), `npm reports what is wrong with ${wrong}`)

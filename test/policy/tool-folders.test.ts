@@ -2,15 +2,17 @@ import test from 'ava'
 import { withToolFolders } from '../../policy/runtimes/tool-folders.ts'
 import { languages, runtimes } from '../../policy/runtimes.ts'
 
-test('of compiled languages only what their tools compare by content or version is left to the next build', t => {
+test('of what builds leave only what tools compare by content or version is left to the next one', t => {
   const declared = languages.flatMap(language => {
     const { toolFolders } = runtimes[language]
     return toolFolders ? [[language, ...toolFolders].join(' ')] : []
   })
   t.deepEqual(declared, [
     'java /tmp/.m2',
+    'elixir /tmp/.hex/packages',
     'go /tmp/go-cache /tmp/go/pkg/mod',
     'rust /tmp/.cargo/registry /tmp/.cargo/git /app/.target',
+    'ruby /tmp/.bundle/cache/gems',
     'dotnet /tmp/.nuget/packages',
   ])
   for (const language of languages) {

@@ -138,6 +138,60 @@ test('a result is not used again without its folder, in another image, or once i
   t.is(await lastWords(), 'installed anew: the result of release 2 is no longer there')
 })
 
+/** A commit of some files, unlike a push. */
+const upload = { source: { kind: 'archive', segmentId: 'a' } } as const
+
+test('a commit without dependency files keeps the installed ones, unless image or certificates have changed', async t => {
+  t.timeout(110_000)
+  const { app, host } = await hostOf(t)
+  const { push, place } = await app()
+  await push(npmFiles())
+  await place(npmFiles())
+  const code = { 'index.js': 'other' }
+  const kept = await push(code, upload)
+  t.is(kept.words, 'those of release 2: the upload brings no others')
+  t.false(kept.installs)
+
+  Object.assign(host.traits, { caBundle: '/etc/ssl/certs/ca-certificates.crt' })
+  const trusted = await push(code, upload)
+  t.regex(trusted.words, /^installed anew: since release 2 changed .*the certificates that install steps trust/)
+  t.not(await textIn(trusted.folders.dependencies, '.package-lock.json'), null)
+  t.regex((await push(code, upload)).words, new RegExp(`^those of release ${trusted.release.number}:`))
+
+  Object.assign(host.engine, {
+    imageId: async () => `sha256:${'0'.repeat(64)}`,
+    runToEnd: async () => ({ exitCode: 1, oom: false }),
+  })
+  await t.throwsAsync(push(code, upload), { message: /exit code 1/ })
+})
+
+test('the digest of what may be used again begins while a commit or an archive is brought', async t => {
+  t.timeout(110_000)
+  const { app, host } = await hostOf(t)
+  const { push, place } = await app()
+  await push(npmFiles())
+  await place(npmFiles())
+  const { snapshots, archives, git } = host
+  let begin = () => {}
+  let begun = Promise.resolve()
+  let digests = 0
+  const digest: typeof snapshots.digest = (...args) => {
+    digests += 1
+    begin()
+    return snapshots.digest(...args)
+  }
+  const fetch: typeof git.fetch = async (...args) => begun.then(() => git.fetch(...args))
+  const unpack: typeof archives.unpack = async (...args) => begun.then(() => archives.unpack(...args))
+  Object.assign(host, { snapshots: { ...snapshots, digest }, git: { fetch }, archives: { unpack } })
+  for (const changes of [{}, upload]) {
+    begun = new Promise(resolve => {
+      begin = resolve
+    })
+    t.regex((await push(npmFiles(), changes)).words, /^reused from release 2/)
+  }
+  t.is(digests, 2, 'each is the one that is compared')
+})
+
 test('a build without the cache installs anew, and later pushes use its result', async t => {
   t.timeout(110_000)
   const { app } = await hostOf(t)

@@ -86,7 +86,10 @@ async function plan(path: string): Promise<string> {
   const app = { release: 1, language: 'javascript', runtime_version: '22' } as never // another language installs again
   const where = { volume: volumes.path(appId), app, owner: { uid, gid: uid }, configNames: [] }
   const signal = AbortSignal.timeout(120_000)
-  await planInstall({ ...release, number, path, source: { kind: 'archive', segmentId: 's' } }, { ...where, signal })
+  await planInstall(
+    { ...release, number, path, source: { kind: 'archive', segmentId: 's' } },
+    { ...where, mayKeep: async () => true, signal },
+  )
   return folders.build
 }
 

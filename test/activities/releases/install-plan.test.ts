@@ -12,7 +12,12 @@ import { runProcess } from '../../../lib/child-process.ts'
 type Files = Record<string, string>
 
 /** Release 2 brings `source` to an application that has `files` and runs its release 1 in Node 22. */
-async function planned(files: Files, source: Files, changes: Partial<Release> = {}) {
+async function planned(
+  files: Files,
+  source: Files,
+  changes: Partial<Release> = {},
+  app = { release: 1, language: 'javascript', runtime_version: '22' } as never,
+) {
   const volume = await mkdtemp(join(tmpdir(), 'berth-plan-'))
   const folders = releaseFolders(volume, 2)
   const lay = async (folder: string, texts: Files) => {
@@ -32,9 +37,8 @@ async function planned(files: Files, source: Files, changes: Partial<Release> = 
   await symlink('/etc', join(folders.files, 'outside'))
   const usual = { number: 2, path: '', language: 'javascript', runtimeVersion: '22', main: 'index.js', start: null }
   const release = { ...usual, source: { kind: 'archive', segmentId: 's' }, ...changes } as Release
-  const app = { release: 1, language: 'javascript', runtime_version: '22' } as never
-  const signal = AbortSignal.timeout(60_000)
-  return planInstall(release, { volume, app, owner: null, configNames: ['berth.app'], signal }).finally(() =>
+  const terms = { owner: null, configNames: ['berth.app'], mayKeep: async () => true }
+  return planInstall(release, { volume, app, ...terms, signal: AbortSignal.timeout(60_000) }).finally(() =>
     rm(volume, { recursive: true }),
   )
 }
@@ -87,6 +91,21 @@ test('another version of the runtime installs again', async t => {
   const files = { 'index.js': '', 'package.json': '{"dependencies":{"x":"1"}}' }
   t.is((await planned(files, config)).install, null)
   t.regex((await planned(files, config, { runtimeVersion: '24' })).install ?? '', /npm/)
+})
+
+test('a lock file alone brings other dependencies, at the root of the application', async t => {
+  const manifest = '{"dependencies":{"x":"1"}}'
+  const cases: [Partial<Release>, Files, string, RegExp][] = [
+    [{}, { 'package.json': manifest }, 'package-lock.json', /^npm ci/],
+    [{}, { 'package.json': manifest }, 'pnpm-lock.yaml', /pnpm@9 install --frozen-lockfile/],
+    [{ language: 'php', runtimeVersion: '8.3', main: 'a.php' }, { 'composer.json': '{}' }, 'composer.lock', /composer/],
+  ]
+  for (const [changes, files, lock, step] of cases) {
+    const { language = 'javascript', runtimeVersion = '22' } = changes
+    const app = { release: 1, language, runtime_version: runtimeVersion } as never
+    t.regex((await planned(files, { [lock]: '{}' }, changes, app)).install ?? '', step, lock)
+    t.is((await planned(files, { [lock]: '{}' }, { ...changes, path: 'docs' }, app)).install, null, lock)
+  }
 })
 
 test('a name pattern matches in a folder with very many entries', async t => {

@@ -91,6 +91,8 @@ async function installingHost(t: ExecutionContext, db: Db, hostId: string, engin
     snapshots: snapshots(),
     git: { fetch: ({ folder, owner }: Pick<FetchRequest, 'folder' | 'owner'>) => lay(folder, pushed, owner) },
     gitLimits: {},
+    store: { open: async () => ({ close: async () => {} }) },
+    archives: { unpack: (_: unknown, folder: string, owner: Owner | null) => lay(folder, pushed, owner) },
     credentials: async () => null,
     installs,
     warn,
@@ -151,7 +153,10 @@ async function installingHost(t: ExecutionContext, db: Db, hostId: string, engin
       return { release, folders, installs: prepared.install !== null, words, log: await readLog(db, row.id) }
     }
 
-    return { ...app, volume, push, serving: async () => (await loadApp(db, app.id))!.release }
+    /** What an application finds in its folder. */
+    const place = (files: Files) => lay(releaseFolders(volume, 1).files, files, null)
+
+    return { ...app, volume, push, place, serving: async () => (await loadApp(db, app.id))!.release }
   }
 
   return { host, root, app, installs, warnings }
