@@ -2,25 +2,46 @@ import { sleep } from '@temporalio/activity'
 import { type Db, transaction } from '../../db/database.ts'
 import { findCertificates, recordRenewal, recordServed } from '../../db/domains/certificates.ts'
 import { warnOfExpiry } from '../../db/domains/domain-looks.ts'
-import type { CertificateRow, DomainRow } from '../../db/domains/domain-rows.ts'
+import type { CertificateRow } from '../../db/domains/domain-rows.ts'
 import { edgesBehind, isAnyEdgeLive, transactionNumber, wakeEdges } from '../../db/domains/edges.ts'
 import { edgeRules } from '../../policy/domains/edges.ts'
 import { renewalTime, warningsDue } from '../../policy/domains/times.ts'
 import type { CertificateAuthority } from '../certificates/port.ts'
 
-/** Asks the authority again when it wants a certificate renewed, and warns of one that ends and was not. */
+/** The current certificate of a name, as the authority wants it renewed now, and when to ask it again. */
+export interface Watched {
+  current: CertificateRow | undefined
+  /** Null: with the next look. */
+  askAt: Date | null
+}
+
+/**
+ * Asks the authority again when it wants a certificate renewed, and records that; warns of one whose renewal is due and has failed. `reason`:
+ * why, as it was known before this look.
+ */
 export async function tellOfExpiry(
   { db, authority, now }: { db: Db; authority: CertificateAuthority | null; now: () => Date },
-  { hostname }: DomainRow,
+  { hostname, reason }: { hostname: string; reason: string | null },
   current: CertificateRow | undefined,
-): Promise<void> {
-  if (!authority || !current?.chain || !current.not_before || !current.not_after || !current.renew_at) return
+): Promise<Watched> {
+  if (!authority || !current?.chain || !current.not_before || !current.not_after || !current.renew_at)
+    return { current, askAt: null }
   const validity = { notBefore: current.not_before, notAfter: current.not_after }
-  await warnOfExpiry(db, { hostname, due: warningsDue(validity, now()), endsAt: current.not_after })
-  if (current.renew_at <= now()) return
-  const renewal = await authority.renewal(current.chain).catch(() => null) // asked again with the next look
-  if (!renewal || (renewal.window.from <= current.renew_at && current.renew_at <= renewal.window.to)) return
-  await recordRenewal(db, current.id, renewalTime(validity, renewal.window, Math.random()))
+  const renewal = current.renew_at > now() ? await authority.renewal(current.chain).catch(() => null) : null
+  let renewAt = current.renew_at
+  if (renewal && (renewAt < renewal.window.from || renewal.window.to < renewAt)) {
+    renewAt = renewalTime(validity, renewal.window, Math.random())
+    await recordRenewal(db, current.id, renewAt)
+  }
+  if (renewAt <= now() && reason !== null)
+    await warnOfExpiry(db, {
+      hostname,
+      reason,
+      now: now(),
+      due: warningsDue(validity, now()),
+      endsAt: current.not_after,
+    })
+  return { current: { ...current, renew_at: renewAt }, askAt: renewal?.again ?? null }
 }
 
 /** Waits until every live proxy has the current certificate of a name, and records that. False when they take too long, or none lives. */

@@ -19,7 +19,7 @@ import type { SealKeys } from '../../policy/seal.ts'
 import { chainFacts } from '../certificates/chain.ts'
 import { AuthorityError, type CertificateAuthority, type Order, type OrderStatus } from '../certificates/port.ts'
 import { newRequest } from '../certificates/request.ts'
-import { tellOfExpiry, untilApplied, untilServed } from './current-certificate.ts'
+import { tellOfExpiry, untilApplied, untilServed, type Watched } from './current-certificate.ts'
 import type { DomainSight } from './domain-sight.ts'
 import { type Attempt, demandServable, OrderInvalid, OrderStopped, recordingFailures } from './order-failures.ts'
 
@@ -91,9 +91,15 @@ export function domainSteps({
         const domain = await recordLook(db, before, seen.look, now())
         // It has lapsed, or was released; another account may have claimed it at once.
         if (!domain) continue
-        await tellOfExpiry({ db, authority: authority?.issues ?? null, now }, domain, certificates.current)
+        // The look may have cleared why the last order failed.
+        const told = { hostname, reason: before.message ?? domain.message }
+        const watched = await tellOfExpiry(
+          { db, authority: authority?.issues ?? null, now },
+          told,
+          certificates.current,
+        )
         const known = { answerSeen: seen.answerSeen, authority: authority?.name ?? null, now: now() }
-        const next = nextStep(stateOf(domain, certificates, known), now())
+        const next = nextStep(stateOf(domain, { ...watched, ordered: certificates.ordered }, known), now())
         await recordNextLook(db, hostname, dueAgain(next, now()), before.look_at)
         return asDue(next, now())
       }
@@ -179,7 +185,7 @@ export function domainSteps({
 
 function stateOf(
   domain: DomainRow,
-  { current, ordered }: CertificatesOfName,
+  { current, askAt, ordered }: CertificatesOfName & Watched,
   { answerSeen, authority, now }: { answerSeen: boolean; authority: string | null; now: Date },
 ): DomainState {
   return {
@@ -190,7 +196,7 @@ function stateOf(
     current: current
       ? {
           ...{ renewAt: current.renew_at!, isServed: current.served_at !== null },
-          isOurs: current.authority === authority,
+          ...{ isOurs: current.authority === authority, askAt },
         }
       : null,
     ordered: ordered

@@ -89,10 +89,10 @@ export async function recordNextLook(db: Db, hostname: string, at: Date, dueAt: 
     .update({ look_at: at })
 }
 
-/** Queues the warnings about a certificate that ends and was not renewed, each once. */
+/** Queues the warnings about a certificate that ends and could not be renewed, each once. */
 export async function warnOfExpiry(
   db: Db,
-  { hostname, due, endsAt }: { hostname: string; due: number; endsAt: Date },
+  { hostname, due, endsAt, reason, now }: { hostname: string; due: number; endsAt: Date; reason: string; now: Date },
 ): Promise<void> {
   await transaction(db, async trx => {
     const row: DomainRow | undefined = await trx('domains').where({ hostname }).forUpdate().first()
@@ -100,8 +100,7 @@ export async function warnOfExpiry(
     await trx('domains').where({ hostname }).update({ expiry_mails: due })
     await recordDomainEvent(trx, hostname, `its certificate ends ${endsAt.toISOString()} and was not renewed`)
     if (!row.owner_id) return
-    const days = Math.max(0, Math.floor((endsAt.getTime() - Date.now()) / dayMs))
-    const fields = { hostname, days, reason: row.message ?? 'It has not been tried yet.' }
+    const fields = { hostname, days: Math.max(0, Math.floor((endsAt.getTime() - now.getTime()) / dayMs)), reason }
     await queueMail(trx, { userId: row.owner_id, template: 'certificate-failing', fields })
   })
 }

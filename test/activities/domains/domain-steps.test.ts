@@ -260,6 +260,58 @@ test('after a change of the authority a name gets a certificate of the new one a
   t.is((await it.certificate())!.authority, 'https://other.test')
 })
 
+test('a renewal that the authority moves forward is done at once, and it is asked again when it says', async t => {
+  const it = await scene('revoked.shop.dev')
+  it.seen = { look: { ...elsewhere, points: true }, answerSeen: false }
+  const inHours = (count: number) => new Date(it.clock.getTime() + count * 3_600_000)
+  it.ca.renewalOf = () => ({ window: { from: inHours(1000), to: inHours(1001) }, again: inHours(6) })
+  await it.run()
+  const first = (await it.certificate())!
+  t.is((await it.row()).look_at.getTime(), inHours(6).getTime())
+  it.ca.renewalOf = chain => {
+    const from = chain === first.chain ? inHours(-2) : inHours(1000)
+    return { window: { from, to: new Date(from.getTime() + 1000) }, again: inHours(6) }
+  }
+  await it.run()
+  t.not((await it.certificate())!.id, first.id, 'in the same run')
+})
+
+test('an owner hears why a certificate that ends could not be renewed, once for each warning and not before it is due', async t => {
+  const it = await scene('ends.shop.dev')
+  it.seen = { look: { ...elsewhere, points: true }, answerSeen: false }
+  it.ca.validity.days = 89
+  const inDays = (count: number) => new Date(begin + count * 86_400_000)
+  const begin = it.clock.getTime()
+  it.ca.renewalOf = () => ({ window: { from: inDays(80), to: inDays(80) }, again: inDays(90) })
+  await it.run()
+  const mails = async () =>
+    (await it.db('mails').where({ user_id: it.ana.id, template: 'certificate-failing' }).orderBy('created_at')).map(
+      ({ fields }) => fields,
+    )
+  it.clock = inDays(79)
+  await it.run()
+  t.deepEqual(await mails(), [], 'its authority wants it renewed later')
+
+  it.ca.refusals.order = Array.from({ length: 9 }, () => new AuthorityError('unreachable', 'The authority is away.'))
+  it.clock = inDays(80.1)
+  t.is(await it.run(), 'failed')
+  t.deepEqual(await mails(), [], 'it was due, and has been tried only now')
+  const reason = 'The authority is away.'
+  for (const [day, left] of [
+    [80.2, [8]],
+    [80.3, [8]],
+    [86.5, [8, 2]],
+    [86.6, [8, 2]],
+  ] as const) {
+    it.clock = inDays(day)
+    t.is(await it.run(), 'failed')
+    t.deepEqual(
+      await mails(),
+      left.map(days => ({ hostname: it.hostname, days, reason })),
+    )
+  }
+})
+
 test('an order that the authority has forgotten is replaced', async t => {
   const it = await scene('forgotten.shop.dev')
   await it.run()
