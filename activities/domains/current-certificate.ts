@@ -4,9 +4,9 @@ import { findCertificates, recordRenewal, recordServed } from '../../db/domains/
 import { warnOfExpiry } from '../../db/domains/domain-looks.ts'
 import type { CertificateRow } from '../../db/domains/domain-rows.ts'
 import { edgesBehind, isAnyEdgeLive, transactionNumber, wakeEdges } from '../../db/domains/edges.ts'
-import { edgeRules } from '../../policy/domains/edges.ts'
 import { renewalTime, warningsDue } from '../../policy/domains/times.ts'
-import type { CertificateAuthority } from '../certificates/port.ts'
+import { AuthorityError, type CertificateAuthority } from '../certificates/port.ts'
+import { OrderStopped } from './order-failures.ts'
 
 /** The current certificate of a name, as the authority wants it renewed now, and when to ask it again. */
 export interface Watched {
@@ -44,22 +44,33 @@ export async function tellOfExpiry(
   return { current: { ...current, renew_at: renewAt }, askAt: renewal?.again ?? null }
 }
 
-/** Waits until every live proxy has the current certificate of a name, and records that. False when they take too long, or none lives. */
-export async function untilServed(db: Db, hostname: string, pollMs: number): Promise<boolean> {
+/** How long proxies have for a change, and between two looks at them, in milliseconds. */
+export interface ProxyPatience {
+  pollMs: number
+  serveMs: number
+}
+
+/** Waits until every live proxy has the current certificate of a name, and records that. Throws `notServed` when they take too long, or none lives. */
+export async function untilServed(db: Db, hostname: string, patience: ProxyPatience): Promise<void> {
   const { current } = await findCertificates(db, hostname)
-  if (!current || !(await untilApplied(db, pollMs, hostname))) return false
+  if (!current) throw new OrderStopped()
+  if (!(await untilApplied(db, patience, hostname)))
+    throw new AuthorityError('notServed', 'Not every proxy has confirmed the certificate.')
   await recordServed(db, current.id)
-  return true
 }
 
 /** Waits until every live proxy has all that was committed before, of `host` too. False when they take too long, or none lives. */
-export async function untilApplied(db: Db, pollMs: number, host: string | null = null): Promise<boolean> {
+export async function untilApplied(
+  db: Db,
+  { pollMs, serveMs }: ProxyPatience,
+  host: string | null = null,
+): Promise<boolean> {
   const number = await transaction(db, async trx => {
     await wakeEdges(trx)
     // Later than what is waited for: a proxy that has this one has all before it.
     return transactionNumber(trx)
   })
-  const end = Date.now() + edgeRules.serveSeconds * 1000
+  const end = Date.now() + serveMs
   while (!(await isAnyEdgeLive(db)) || (await edgesBehind(db, number, host)).length > 0) {
     if (Date.now() > end) return false
     await sleep(pollMs) // ends with the worker

@@ -12,6 +12,7 @@ import { recordLook, recordNextLook } from '../../db/domains/domain-looks.ts'
 import type { CertificateRow, DomainRow } from '../../db/domains/domain-rows.ts'
 import { findDomain } from '../../db/domains/domains.ts'
 import { type ChallengeKind, offerOf, provableBy } from '../../policy/domains/challenges.ts'
+import { edgeRules } from '../../policy/domains/edges.ts'
 import { registeredDomain } from '../../policy/domains/names.ts'
 import { type DomainState, type NextStep, nextStep } from '../../policy/domains/next-step.ts'
 import { domainTimes, orderLookDelayMs, renewalTime } from '../../policy/domains/times.ts'
@@ -39,6 +40,8 @@ export interface DomainParts {
   now?: () => Date
   /** Milliseconds between the first two looks at an order. */
   pollMs?: number
+  /** How long proxies have for a certificate, in milliseconds. */
+  serveMs?: number
 }
 
 export type DomainSteps = ReturnType<typeof domainSteps>
@@ -57,7 +60,9 @@ export function domainSteps({
   authority,
   now = () => new Date(),
   pollMs = domainTimes.orderLook.firstMs,
+  serveMs = edgeRules.serveSeconds * 1000,
 }: DomainParts) {
+  const patience = { pollMs, serveMs }
   const failing = recordingFailures(db, now)
 
   /** The order of a name that is under way, at an authority that this installation uses. */
@@ -137,7 +142,7 @@ export function domainSteps({
         // The look before this step has seen one way: where it is not http, it is DNS.
         const kind = provableBy(offer, { ...domain, answerSeen: true })
         if (!kind) throw new OrderStopped()
-        if (kind === 'http-01' && !(await untilApplied(db, pollMs)))
+        if (kind === 'http-01' && !(await untilApplied(db, patience)))
           throw new AuthorityError('notApplied', 'No proxy has confirmed that it answers the authority.')
         await authority!.issues.answer(order_url, kind)
       })
@@ -178,7 +183,7 @@ export function domainSteps({
 
     /** Waits until every live proxy has the certificate. */
     async serveCertificate(hostname: string): Promise<boolean> {
-      return untilServed(db, hostname, pollMs)
+      return failing(hostname, () => untilServed(db, hostname, patience))
     },
   }
 }

@@ -19,7 +19,7 @@ const elsewhere = { txtSeen: true, cnameSeen: false, points: false, delegated: f
 async function scene(hostname: string) {
   const { db } = await database
   const make = rows(db)
-  await make.host('h1')
+  await make.host('h1', { memoryMb: 65_536 })
   const ana = await make.user()
   const { app } = await make.app(ana.id)
   await assignDomain(db, { app: { id: app.id, owner_id: ana.id }, hostname, plans: defaultPlans })
@@ -36,6 +36,7 @@ async function scene(hostname: string) {
     ...{ db, hostname, ana, app, ca, validated },
     seen: { look: elsewhere, answerSeen: false } as Awaited<ReturnType<DomainSight['look']>>,
     clock: new Date(),
+    serveMs: 60_000,
     /** Happens while DNS is asked. */
     meanwhile: async () => {},
     /** Happens once, while the authority is asked for an order. */
@@ -76,7 +77,7 @@ async function scene(hostname: string) {
     },
   }
   const stepsWith = (name: string) =>
-    domainSteps({ db, keys, sight, authority: { name, issues }, now: () => it.clock, pollMs: 1 })
+    domainSteps({ db, keys, sight, authority: { name, issues }, now: () => it.clock, pollMs: 1, serveMs: it.serveMs })
   let steps = stepsWith('https://ca.test')
   const useAuthority = (name: string) => {
     steps = stepsWith(name)
@@ -310,6 +311,32 @@ test('an owner hears why a certificate that ends could not be renewed, once for 
       left.map(days => ({ hostname: it.hostname, days, reason })),
     )
   }
+})
+
+test('a certificate that a proxy refuses is reported until every proxy has it', async t => {
+  const it = await scene('unserved.shop.dev')
+  it.seen = { look: { ...elsewhere, points: true }, answerSeen: false }
+  it.serveMs = 1
+  it.useAuthority('https://ca.test')
+  const refuses = (change: 'array_append' | 'array_remove') =>
+    it.db.raw(`update edges set refused = ${change}(refused, ?)`, [it.hostname])
+  await refuses('array_append')
+  const unserved = { code: 'notServed', message: 'Not every proxy has confirmed the certificate.', orders_failed: 0 }
+  for (let n = 0; n < 3; n++) {
+    t.is(await it.run(), 'failed')
+    t.like(await it.row(), unserved)
+    it.clock = new Date(it.clock.getTime() + 15_000)
+    await it.steps.lookAtDomain(it.hostname)
+    t.like(await it.row(), unserved, 'also while it is tried again')
+    t.is((await it.certificate())!.served_at, null)
+  }
+  await refuses('array_remove')
+  it.serveMs = 60_000
+  it.useAuthority('https://ca.test')
+  t.regex(await it.run(), /renews its certificate/)
+  t.like(await it.row(), { code: null, message: null })
+  t.truthy((await it.certificate())!.served_at)
+  t.is(it.ca.orders.size, 1)
 })
 
 test('an order that the authority has forgotten is replaced', async t => {
