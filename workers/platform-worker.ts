@@ -79,7 +79,13 @@ export async function startPlatformWorker({
   const ownFiles = ownCertificates(config.edge.tls?.files ?? null, log)
   const loops = [
     runRelay({ db, client, lanes, databaseLanes, downgrades, domains, log }, ending.signal),
-    keepPlatformRows({ db, domains, names: platformNames, ownCertificates: ownFiles, log }, ending.signal),
+    keepPlatformRows(
+      {
+        ...{ db, domains, names: platformNames, authority: parts.authority?.name ?? null },
+        ...{ ownCertificates: ownFiles, log },
+      },
+      ending.signal,
+    ),
     actOnPlanEnds({ db, lanes, databaseLanes, plans, log }, ending.signal),
     runSweep({ db, log, keys: config.sealKeys, retention: config.retention }, ending.signal),
     renewCertificates({ db, keys: config.sealKeys, log }, ending.signal),

@@ -47,7 +47,7 @@ export interface OrderRequest {
   replaces?: string
 }
 
-/** When the authority suggests a renewal; `again` = when to ask for it again. */
+/** When the authority suggests a renewal; `again` = when to ask for it again, in an hour at the earliest and in a day at the latest. */
 export interface Renewal {
   window: RenewalWindow
   again: Date

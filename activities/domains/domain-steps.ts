@@ -12,6 +12,7 @@ import { recordLook, recordNextLook } from '../../db/domains/domain-looks.ts'
 import type { CertificateRow, DomainRow } from '../../db/domains/domain-rows.ts'
 import { findDomain } from '../../db/domains/domains.ts'
 import { type ChallengeKind, offerOf, provableBy } from '../../policy/domains/challenges.ts'
+import { edgeRules } from '../../policy/domains/edges.ts'
 import { registeredDomain } from '../../policy/domains/names.ts'
 import { type DomainState, type NextStep, nextStep } from '../../policy/domains/next-step.ts'
 import { domainTimes, orderLookDelayMs, renewalTime } from '../../policy/domains/times.ts'
@@ -19,7 +20,7 @@ import type { SealKeys } from '../../policy/seal.ts'
 import { chainFacts } from '../certificates/chain.ts'
 import { AuthorityError, type CertificateAuthority, type Order, type OrderStatus } from '../certificates/port.ts'
 import { newRequest } from '../certificates/request.ts'
-import { tellOfExpiry, untilApplied, untilServed } from './current-certificate.ts'
+import { tellOfExpiry, untilApplied, untilServed, type Watched } from './current-certificate.ts'
 import type { DomainSight } from './domain-sight.ts'
 import { type Attempt, demandServable, OrderInvalid, OrderStopped, recordingFailures } from './order-failures.ts'
 
@@ -39,6 +40,8 @@ export interface DomainParts {
   now?: () => Date
   /** Milliseconds between the first two looks at an order. */
   pollMs?: number
+  /** How long proxies have for a certificate, in milliseconds. */
+  serveMs?: number
 }
 
 export type DomainSteps = ReturnType<typeof domainSteps>
@@ -57,7 +60,9 @@ export function domainSteps({
   authority,
   now = () => new Date(),
   pollMs = domainTimes.orderLook.firstMs,
+  serveMs = edgeRules.serveSeconds * 1000,
 }: DomainParts) {
+  const patience = { pollMs, serveMs }
   const failing = recordingFailures(db, now)
 
   /** The order of a name that is under way, at an authority that this installation uses. */
@@ -91,9 +96,15 @@ export function domainSteps({
         const domain = await recordLook(db, before, seen.look, now())
         // It has lapsed, or was released; another account may have claimed it at once.
         if (!domain) continue
-        await tellOfExpiry({ db, authority: authority?.issues ?? null, now }, domain, certificates.current)
+        // The look may have cleared why the last order failed.
+        const told = { hostname, reason: before.message ?? domain.message }
+        const watched = await tellOfExpiry(
+          { db, authority: authority?.issues ?? null, now },
+          told,
+          certificates.current,
+        )
         const known = { answerSeen: seen.answerSeen, authority: authority?.name ?? null, now: now() }
-        const next = nextStep(stateOf(domain, certificates, known), now())
+        const next = nextStep(stateOf(domain, { ...watched, ordered: certificates.ordered }, known), now())
         await recordNextLook(db, hostname, dueAgain(next, now()), before.look_at)
         return asDue(next, now())
       }
@@ -131,7 +142,7 @@ export function domainSteps({
         // The look before this step has seen one way: where it is not http, it is DNS.
         const kind = provableBy(offer, { ...domain, answerSeen: true })
         if (!kind) throw new OrderStopped()
-        if (kind === 'http-01' && !(await untilApplied(db, pollMs)))
+        if (kind === 'http-01' && !(await untilApplied(db, patience)))
           throw new AuthorityError('notApplied', 'No proxy has confirmed that it answers the authority.')
         await authority!.issues.answer(order_url, kind)
       })
@@ -172,14 +183,14 @@ export function domainSteps({
 
     /** Waits until every live proxy has the certificate. */
     async serveCertificate(hostname: string): Promise<boolean> {
-      return untilServed(db, hostname, pollMs)
+      return failing(hostname, () => untilServed(db, hostname, patience))
     },
   }
 }
 
 function stateOf(
   domain: DomainRow,
-  { current, ordered }: CertificatesOfName,
+  { current, askAt, ordered }: CertificatesOfName & Watched,
   { answerSeen, authority, now }: { answerSeen: boolean; authority: string | null; now: Date },
 ): DomainState {
   return {
@@ -190,7 +201,7 @@ function stateOf(
     current: current
       ? {
           ...{ renewAt: current.renew_at!, isServed: current.served_at !== null },
-          isOurs: current.authority === authority,
+          ...{ isOurs: current.authority === authority, askAt },
         }
       : null,
     ordered: ordered

@@ -21,7 +21,7 @@ export interface BenchPlatform {
   /** Creates an account; resolves to its key. */
   account(plan: string): Promise<string>
   /** One request to the management API; resolves to what it responds, throws when it refuses. */
-  json<T>(method: string, path: string, options?: { key?: string; body?: FormData }): Promise<T>
+  json<T>(method: string, path: string, options?: { key?: string; body?: FormData | string }): Promise<T>
   /** The id of one of the platform's processes, such as `api` or `host`. */
   processId(name: string): Promise<number>
   stop(): Promise<void>

@@ -83,6 +83,8 @@ function remedies({ domain, records, workflow }: DomainStory, standing: Standing
   if (state === 'unproved')
     lines.push('Its owner sets one of the records below again, or another account can take it over.')
   if (domain.message) lines.push(oneLine(`${domain.code}: ${domain.message}`))
+  if (domain.code === 'notServed')
+    lines.push('The worker logs which certificate a proxy refuses, and why: berth logs worker')
   if (state === 'failing' || state === 'expired')
     lines.push(`Once the cause is fixed: berth domains retry ${domain.hostname}`)
   if (workflow.status !== 'RUNNING')

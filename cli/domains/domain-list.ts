@@ -1,6 +1,6 @@
 import type { ListedDomain } from '../../db/domains/domain-lists.ts'
 import { columns } from '../terminal/terminal.ts'
-import { day, domainStateOf, minute, type Standing } from './domain-state.ts'
+import { day, domainStateOf, failureOf, minute, type Standing } from './domain-state.ts'
 
 const dayOr = (date: Date | null): string => (date ? day(date) : '-')
 
@@ -30,29 +30,33 @@ export function domainView(domain: ListedDomain, standing: Standing) {
 }
 
 /** `berth certificates list` for people: the one that ends first at the top. */
-export function certificateTable(domains: readonly ListedDomain[], now: Date): string {
+export function certificateTable(domains: readonly ListedDomain[], standing: Standing): string {
+  const { now } = standing
   const all = withCertificate(domains)
   if (all.length === 0) return 'No certificates. Custom domains get one once they are proved, if EDGE_TLS is not off.'
   const head = ['NAME', 'ISSUER', 'ENDS', 'RENEWS', 'PROXIES', 'NEXT TRY AND WHY']
-  const rows = all.map(({ hostname, certificate, message, order_at, orders_failed }) => [
-    hostname,
-    certificate.issuer ?? '-',
-    `${dayOr(certificate.not_after)}${certificate.not_after && certificate.not_after <= now ? ' ENDED' : ''}`,
-    dayOr(certificate.renew_at),
-    certificate.served_at ? 'have it' : 'not yet',
-    orders_failed > 0 ? `${minute(order_at)}: ${message ?? 'unknown'}` : '',
-  ])
+  const rows = all.map(domain => {
+    const { hostname, certificate } = domain
+    const failure = failureOf(domain, standing)
+    return [
+      hostname,
+      certificate.issuer ?? '-',
+      `${dayOr(certificate.not_after)}${certificate.not_after && certificate.not_after <= now ? ' ENDED' : ''}`,
+      dayOr(certificate.renew_at),
+      certificate.served_at ? 'have it' : 'not yet',
+      failure ? `${minute(failure.nextTryAt)}: ${failure.why}` : '',
+    ]
+  })
   return columns([head, ...rows], '')
 }
 
 /** The same as entries for scripts. */
-export function certificateViews(domains: readonly ListedDomain[]) {
-  return withCertificate(domains).map(
-    ({ hostname, owner_id, certificate, code, message, orders_failed, order_at }) => ({
-      ...{ hostname, owner_id, ...certificate },
-      ...{ orders_failed, next_try_at: orders_failed > 0 ? order_at : null, code, message },
-    }),
-  )
+export function certificateViews(domains: readonly ListedDomain[], standing: Standing) {
+  return withCertificate(domains).map(domain => {
+    const { hostname, owner_id, certificate, code, message, orders_failed } = domain
+    const next_try_at = failureOf(domain, standing)?.nextTryAt ?? null
+    return { hostname, owner_id, ...certificate, orders_failed, next_try_at, code, message }
+  })
 }
 
 type Certified = ListedDomain & { certificate: NonNullable<ListedDomain['certificate']> }

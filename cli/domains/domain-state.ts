@@ -21,8 +21,9 @@ export interface Standing {
 }
 
 /** How a name is doing, in words. */
-export function domainStateOf(domain: ListedDomain, { now, secured }: Standing): DomainState {
-  const { certificate, message, proved_at, unproved_since, orders_failed, order_at } = domain
+export function domainStateOf(domain: ListedDomain, standing: Standing): DomainState {
+  const { now, secured } = standing
+  const { certificate, message, proved_at, unproved_since, order_at } = domain
   if (!proved_at) {
     const lapses = new Date(domain.created_at.getTime() + lapseMs)
     return { state: 'waiting', words: `waits for its DNS record; lapses ${minute(lapses)}` }
@@ -39,10 +40,31 @@ export function domainStateOf(domain: ListedDomain, { now, secured }: Standing):
       state: 'expired',
       words: `its certificate ENDED ${day(certificate.not_after)}: ${message ?? 'not renewed'}${retry}`,
     }
-  if (orders_failed > 0 || (message !== null && !certificate))
-    return { state: 'failing', words: `no ${certificate ? 'new ' : ''}certificate: ${message}${retry}` }
+  const failure = failureOf(domain, standing)
+  if (failure) return { state: 'failing', words: `${failure.words}${retry}` }
   if (unproved) return unproved
   if (certificate?.not_after)
     return { state: 'secured', words: `https, certificate until ${day(certificate.not_after)}` }
   return { state: 'http', words: 'http, no certificate' }
+}
+
+export interface Failure {
+  words: string
+  why: string
+  nextTryAt: Date
+}
+
+/** Why a proved name has no certificate, no new one though it is due, or one that is not served; null: it has what it should have. */
+export function failureOf(domain: ListedDomain, { now, secured }: Standing): Failure | null {
+  const { certificate, message, proved_at, orders_failed, order_at, look_at } = domain
+  if (!secured || !proved_at) return null
+  const nextTryAt = order_at > now ? order_at : look_at
+  if (certificate && !certificate.served_at) {
+    const why = message ?? 'The proxies do not have it yet.'
+    return { words: `its certificate is not served: ${why}`, why, nextTryAt }
+  }
+  const isDue = !certificate?.renew_at || certificate.renew_at <= now
+  if (orders_failed === 0 && (!isDue || message === null)) return null
+  const why = message ?? 'unknown'
+  return { words: `no ${certificate ? 'new ' : ''}certificate: ${why}`, why, nextTryAt }
 }

@@ -78,9 +78,10 @@ export function certificatesCommand(program: Command): void {
     .description('every certificate: issuer, end, renewal, and why a renewal fails')
     .option('--json', 'as a JSON array')
     .action(async ({ json }: { json?: boolean }) =>
-      withInstallation(async (_, db) => {
+      withInstallation(async ({ config }, db) => {
         const domains = await listDomains(db, { limit: 100_000 })
-        console.log(json ? JSON.stringify(certificateViews(domains)) : certificateTable(domains, new Date()))
+        const standing = standingOf(config)
+        console.log(json ? JSON.stringify(certificateViews(domains, standing)) : certificateTable(domains, standing))
       }),
     )
 }

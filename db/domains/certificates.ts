@@ -174,8 +174,10 @@ export async function recordOrderFailure(
   })
 }
 
-/** Records that every live proxy has a certificate. */
+/** Records that every live proxy has a certificate; that it did not is over. */
 export async function recordServed(db: Db, id: string): Promise<void> {
+  const hostname = db('certificates').where({ id }).select('hostname')
+  await db('domains').where({ hostname, code: 'notServed' }).update({ code: null, message: null })
   await db('certificates').where({ id, state: 'current' }).whereNull('served_at').update({ served_at: db.fn.now() })
 }
 

@@ -1,3 +1,4 @@
+import { type OrderLimits, orderLimits } from '../../policy/domains/order-limits.ts'
 import { domainTimes, isLostProofMailDue, lookDelayMs } from '../../policy/domains/times.ts'
 import { queueMail } from '../accounts/mails.ts'
 import { type Db, transaction } from '../database.ts'
@@ -89,10 +90,10 @@ export async function recordNextLook(db: Db, hostname: string, at: Date, dueAt: 
     .update({ look_at: at })
 }
 
-/** Queues the warnings about a certificate that ends and was not renewed, each once. */
+/** Queues the warnings about a certificate that ends and could not be renewed, each once. */
 export async function warnOfExpiry(
   db: Db,
-  { hostname, due, endsAt }: { hostname: string; due: number; endsAt: Date },
+  { hostname, due, endsAt, reason, now }: { hostname: string; due: number; endsAt: Date; reason: string; now: Date },
 ): Promise<void> {
   await transaction(db, async trx => {
     const row: DomainRow | undefined = await trx('domains').where({ hostname }).forUpdate().first()
@@ -100,10 +101,32 @@ export async function warnOfExpiry(
     await trx('domains').where({ hostname }).update({ expiry_mails: due })
     await recordDomainEvent(trx, hostname, `its certificate ends ${endsAt.toISOString()} and was not renewed`)
     if (!row.owner_id) return
-    const days = Math.max(0, Math.floor((endsAt.getTime() - Date.now()) / dayMs))
-    const fields = { hostname, days, reason: row.message ?? 'It has not been tried yet.' }
+    const fields = { hostname, days: Math.max(0, Math.floor((endsAt.getTime() - now.getTime()) / dayMs)), reason }
     await queueMail(trx, { userId: row.owner_id, template: 'certificate-failing', fields })
   })
+}
+
+/**
+ * Makes proved names due that have no certificate of this authority: as many as may be ordered in a window, a second apart, and as many in
+ * each window after it. One that waits after a failure, or for its order there, is looked at when it was to be.
+ */
+export async function lookForCertificates(db: Db, authority: string, limits: OrderLimits = orderLimits): Promise<void> {
+  await db.raw(
+    `with wanting as (
+       select hostname, created_at from domains
+        where proved_at is not null and order_at <= now()
+          and not exists (select 1 from certificates c where c.hostname = domains.hostname
+                and c.authority = :authority and (c.state = 'current' or c.order_url is not null))
+          for update skip locked  -- somebody changes it now, and no two wait for each other
+     ), placed as (
+       select hostname, row_number() over (order by created_at, hostname) - 1 as place from wanting
+     ), due as (
+       select hostname, now() + make_interval(secs => place / :perWindow::int * :windowSeconds::int + place % :perWindow::int) as at
+         from placed
+     )
+     update domains set look_at = due.at from due where domains.hostname = due.hostname and look_at > due.at`,
+    { authority, perWindow: limits.perWindow, windowSeconds: limits.windowSeconds },
+  )
 }
 
 export interface OverdueDomain {

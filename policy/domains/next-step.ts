@@ -15,8 +15,8 @@ export interface DomainState {
   createdAt: Date
   /** No order before. */
   orderAt: Date
-  /** `isOurs`: of the authority that the installation uses now. One of another is due. */
-  current: { renewAt: Date; isServed: boolean; isOurs: boolean } | null
+  /** `isOurs`: of the authority that the installation uses now. One of another is due. `askAt`: when it is asked again about the renewal. */
+  current: { renewAt: Date; isServed: boolean; isOurs: boolean; askAt: Date | null } | null
   /** `isOpen`: the authority has it, and has not forgotten it yet. */
   ordered: { isOpen: boolean; offer: Offer; createdAt: Date } | null
   /** Whether the platform serves https. */
@@ -38,8 +38,8 @@ export function nextStep(state: DomainState, now: Date): NextStep {
   if (!secured) return wait(tomorrow, 'looks for its record again')
   if (current && !current.isServed) return { do: 'serve' }
   if (current?.isOurs && current.renewAt > now) {
-    if (current.renewAt > tomorrow)
-      return wait(tomorrow, `looks again; renews its certificate ${dayOf(current.renewAt)}`)
+    const again = current.askAt ? earlier(current.askAt, tomorrow) : tomorrow
+    if (current.renewAt > again) return wait(again, `looks again; renews its certificate ${dayOf(current.renewAt)}`)
     return wait(current.renewAt, 'renews its certificate')
   }
   if (state.orderAt > now) return wait(earlier(state.orderAt, tomorrow), 'tries to get a certificate again')

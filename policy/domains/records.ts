@@ -84,9 +84,9 @@ function derive(
 /** What is known of a custom domain when its owner asks for the records. */
 export interface DomainStanding {
   proof: ProofRecords
-  /** One of the two records was seen. */
-  isProved: boolean
-  /** The name leads to the platform. */
+  /** The TXT record is in DNS. */
+  txtSeen: boolean
+  /** The name leads to the platform, by the CNAME or by another record. */
   points: boolean
   /** Requests for the name are answered, by https where the platform has it. */
   isServed: boolean
@@ -98,14 +98,14 @@ export interface ShownRecord extends DnsRecord {
   status: 'pending' | 'pending_validation' | 'active'
 }
 
-/** The records that an owner sets or has set (contract section 4). What proves the name by one record needs no second one. */
-export function shownRecords({ proof, isProved, points, isServed, challenge }: DomainStanding): ShownRecord[] {
-  const status = (isActive: boolean, isSeen: boolean): ShownRecord['status'] =>
-    isActive ? 'active' : isSeen ? 'pending_validation' : 'pending'
+/** The records that an owner sets or has set (contract 4.28). The TXT record has done its work once it is seen. */
+export function shownRecords({ proof, txtSeen, points, isServed, challenge }: DomainStanding): ShownRecord[] {
+  const status = (isSeen: boolean): ShownRecord['status'] =>
+    !isSeen ? 'pending' : isServed ? 'active' : 'pending_validation'
   return [
-    { ...proof.txt, status: status(isProved, false) },
-    ...(challenge ? [{ ...challenge.record, status: status(isServed, challenge.isSeen) }] : []),
-    { ...proof.cname, status: status(points && isServed, points) },
+    { ...proof.txt, status: txtSeen ? 'active' : 'pending' },
+    ...(challenge ? [{ ...challenge.record, status: status(challenge.isSeen) }] : []),
+    { ...proof.cname, status: status(points) },
   ]
 }
 

@@ -14,14 +14,12 @@ const lower =
 const named = (names: readonly string[]) => (value?: string) =>
   names.find(name => name.toLowerCase() === value?.toLowerCase()) ?? value
 
-/** Text without control characters, which no value of a request line or header can contain. */
-const text = (max: number) =>
-  z
-    .string({ error: INVALID })
-    .min(1, INVALID)
-    .max(max, INVALID)
-    .regex(/^[^\p{Cc}]*$/u, INVALID)
-    .optional()
+/** Text of characters that a value can contain: of a header no control characters. */
+const text = (max: number, characters = /^[^\p{Cc}]*$/u) =>
+  z.string({ error: INVALID }).min(1, INVALID).max(max, INVALID).regex(characters, INVALID).optional()
+
+/** Paths are stored decoded, where a client may have encoded everything but NUL, which the proxy refuses. */
+const inPaths = /^[^\0]*$/u
 
 /** Filters of analytics by name; several are combined by AND. Each equals a type of its breakdown, except `path`, a prefix, and is in the form in which values are stored. */
 export const filterFields = {
@@ -35,7 +33,7 @@ export const filterFields = {
     .refine(address => isIP(address) !== 0 && !address.includes('%'), INVALID)
     .transform(address => canonicalNetwork(address) ?? address)
     .optional(),
-  path: text(256),
+  path: text(256, inPaths),
   status: z
     .string({ error: INVALID })
     .regex(/^[1-5]\d{2}$/, INVALID)

@@ -1,7 +1,7 @@
 import type { Logger } from 'pino'
 import type { Db } from '../../db/database.ts'
 import type { ServedCertificate } from '../../db/domains/certificates.ts'
-import { keepPlatformNames } from '../../db/domains/domain-looks.ts'
+import { keepPlatformNames, lookForCertificates } from '../../db/domains/domain-looks.ts'
 import { loop } from '../../lib/async/loop.ts'
 import { roundSeconds } from '../../policy/rounds.ts'
 import type { Domains } from '../../workflows/client.ts'
@@ -10,15 +10,23 @@ export interface PlatformNamesOptions {
   db: Db
   domains: Domains
   names: readonly string[]
+  /** Name of the authority that the installation uses; null: none. */
+  authority: string | null
   /** Names with a certificate of the operator's own: none is ordered for them. Null = not known yet. */
   ownCertificates: () => Promise<ServedCertificate[] | null>
   log: Logger
 }
 
-/** Keeps the rows of the platform's own host names, which get certificates as customers' names do, until the signal aborts. */
+/**
+ * Keeps the rows of the platform's own host names, which get certificates as customers' names do, until the signal aborts. Begins with names
+ * that have no certificate of the authority, which may be another one than before.
+ */
 export async function keepPlatformRows(options: PlatformNamesOptions, signal: AbortSignal): Promise<void> {
   const { db, domains, names, ownCertificates, log } = options
+  let { authority } = options
   const round = async () => {
+    if (authority !== null) await lookForCertificates(db, authority)
+    authority = null
     const known = await ownCertificates()
     if (!known) return // an order may be for a name of theirs
     const own = new Set(known.map(({ hostname }) => hostname))

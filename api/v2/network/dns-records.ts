@@ -47,7 +47,7 @@ async function standingOf(
   const owner = { accountId: domain.owner_id, hostname }
   return {
     proof: proofRecords(key, owner, config.appsDomain),
-    isProved: domain.proved_at !== null,
+    txtSeen: domain.txt_seen,
     points: domain.points,
     isServed: domain.proved_at !== null && (config.edge.tls === null || Boolean(current?.served_at)),
     challenge: challengeOf(domain, ordered && awaitedAnswer(ordered, domain), {

@@ -19,7 +19,7 @@ const elsewhere = { txtSeen: true, cnameSeen: false, points: false, delegated: f
 async function scene(hostname: string) {
   const { db } = await database
   const make = rows(db)
-  await make.host('h1')
+  await make.host('h1', { memoryMb: 65_536 })
   const ana = await make.user()
   const { app } = await make.app(ana.id)
   await assignDomain(db, { app: { id: app.id, owner_id: ana.id }, hostname, plans: defaultPlans })
@@ -36,6 +36,7 @@ async function scene(hostname: string) {
     ...{ db, hostname, ana, app, ca, validated },
     seen: { look: elsewhere, answerSeen: false } as Awaited<ReturnType<DomainSight['look']>>,
     clock: new Date(),
+    serveMs: 60_000,
     /** Happens while DNS is asked. */
     meanwhile: async () => {},
     /** Happens once, while the authority is asked for an order. */
@@ -76,7 +77,7 @@ async function scene(hostname: string) {
     },
   }
   const stepsWith = (name: string) =>
-    domainSteps({ db, keys, sight, authority: { name, issues }, now: () => it.clock, pollMs: 1 })
+    domainSteps({ db, keys, sight, authority: { name, issues }, now: () => it.clock, pollMs: 1, serveMs: it.serveMs })
   let steps = stepsWith('https://ca.test')
   const useAuthority = (name: string) => {
     steps = stepsWith(name)
@@ -258,6 +259,84 @@ test('after a change of the authority a name gets a certificate of the new one a
   it.useAuthority('https://other.test')
   t.regex(await it.run(), /renews its certificate/)
   t.is((await it.certificate())!.authority, 'https://other.test')
+})
+
+test('a renewal that the authority moves forward is done at once, and it is asked again when it says', async t => {
+  const it = await scene('revoked.shop.dev')
+  it.seen = { look: { ...elsewhere, points: true }, answerSeen: false }
+  const inHours = (count: number) => new Date(it.clock.getTime() + count * 3_600_000)
+  it.ca.renewalOf = () => ({ window: { from: inHours(1000), to: inHours(1001) }, again: inHours(6) })
+  await it.run()
+  const first = (await it.certificate())!
+  t.is((await it.row()).look_at.getTime(), inHours(6).getTime())
+  it.ca.renewalOf = chain => {
+    const from = chain === first.chain ? inHours(-2) : inHours(1000)
+    return { window: { from, to: new Date(from.getTime() + 1000) }, again: inHours(6) }
+  }
+  await it.run()
+  t.not((await it.certificate())!.id, first.id, 'in the same run')
+})
+
+test('an owner hears why a certificate that ends could not be renewed, once for each warning and not before it is due', async t => {
+  const it = await scene('ends.shop.dev')
+  it.seen = { look: { ...elsewhere, points: true }, answerSeen: false }
+  it.ca.validity.days = 89
+  const inDays = (count: number) => new Date(begin + count * 86_400_000)
+  const begin = it.clock.getTime()
+  it.ca.renewalOf = () => ({ window: { from: inDays(80), to: inDays(80) }, again: inDays(90) })
+  await it.run()
+  const mails = async () =>
+    (await it.db('mails').where({ user_id: it.ana.id, template: 'certificate-failing' }).orderBy('created_at')).map(
+      ({ fields }) => fields,
+    )
+  it.clock = inDays(79)
+  await it.run()
+  t.deepEqual(await mails(), [], 'its authority wants it renewed later')
+
+  it.ca.refusals.order = Array.from({ length: 9 }, () => new AuthorityError('unreachable', 'The authority is away.'))
+  it.clock = inDays(80.1)
+  t.is(await it.run(), 'failed')
+  t.deepEqual(await mails(), [], 'it was due, and has been tried only now')
+  const reason = 'The authority is away.'
+  for (const [day, left] of [
+    [80.2, [8]],
+    [80.3, [8]],
+    [86.5, [8, 2]],
+    [86.6, [8, 2]],
+  ] as const) {
+    it.clock = inDays(day)
+    t.is(await it.run(), 'failed')
+    t.deepEqual(
+      await mails(),
+      left.map(days => ({ hostname: it.hostname, days, reason })),
+    )
+  }
+})
+
+test('a certificate that a proxy refuses is reported until every proxy has it', async t => {
+  const it = await scene('unserved.shop.dev')
+  it.seen = { look: { ...elsewhere, points: true }, answerSeen: false }
+  it.serveMs = 1
+  it.useAuthority('https://ca.test')
+  const refuses = (change: 'array_append' | 'array_remove') =>
+    it.db.raw(`update edges set refused = ${change}(refused, ?)`, [it.hostname])
+  await refuses('array_append')
+  const unserved = { code: 'notServed', message: 'Not every proxy has confirmed the certificate.', orders_failed: 0 }
+  for (let n = 0; n < 3; n++) {
+    t.is(await it.run(), 'failed')
+    t.like(await it.row(), unserved)
+    it.clock = new Date(it.clock.getTime() + 15_000)
+    await it.steps.lookAtDomain(it.hostname)
+    t.like(await it.row(), unserved, 'also while it is tried again')
+    t.is((await it.certificate())!.served_at, null)
+  }
+  await refuses('array_remove')
+  it.serveMs = 60_000
+  it.useAuthority('https://ca.test')
+  t.regex(await it.run(), /renews its certificate/)
+  t.like(await it.row(), { code: null, message: null })
+  t.truthy((await it.certificate())!.served_at)
+  t.is(it.ca.orders.size, 1)
 })
 
 test('an order that the authority has forgotten is replaced', async t => {

@@ -37,7 +37,7 @@ async function scene(t: ExecutionContext, hostname: string, more: Record<string,
     operatorHere([domainsCommand, certificatesCommand, auditCommand], settings, ...args)
   const json = async (...args: string[]) => JSON.parse((await run(...args, '--json')).stdout)
 
-  async function certify(lasts = 90) {
+  async function certify(lasts = 90, { renewIn = (lasts * 2) / 3, isServed = true } = {}) {
     const order = (await takeOrder(db, { hostname, registered: hostname, authority }))!
     await recordOrder(db, order.id, {
       order_url: `${authority}/1`,
@@ -46,9 +46,9 @@ async function scene(t: ExecutionContext, hostname: string, more: Record<string,
       order_ends_at: null,
     })
     await ensureRequest(db, config.sealKeys, order.id, async () => ({ privateKey: 'PEM', csr: Buffer.from('csr') }))
-    const dates = { notBefore: days(0), notAfter: days(lasts), renewAt: days((lasts * 2) / 3) }
+    const dates = { notBefore: days(0), notAfter: days(lasts), renewAt: days(renewIn) }
     await storeCertificate(db, order.id, { chain: 'PEM', issuer: 'Pebble', serial: '1f', ...dates })
-    await recordServed(db, order.id)
+    if (isServed) await recordServed(db, order.id)
   }
   return { db, ana, app, run, json, certify }
 }
@@ -125,6 +125,47 @@ test.serial('certificates are listed, the one that ends first at the top', async
   const [first] = await late.json('certificates')
   t.like(first, { hostname: 'soon.shop.dev', issuer: 'Pebble', orders_failed: 0, next_try_at: null })
   t.regex((await late.run('domains', 'list')).stdout, /late\.shop\.dev .*https, certificate until/)
+})
+
+test.serial(
+  'a renewal that is due and gets no answer is failing, with the next try and why, and one that is not due is none',
+  async t => {
+    const hostname = 'unanswered.shop.dev'
+    const { db, run, json, certify } = await scene(t, hostname)
+    const shown = async () => {
+      const of = ({ hostname: name }: { hostname: string }) => name === hostname
+      return { domain: (await json('domains')).find(of), certificate: (await json('certificates')).find(of) }
+    }
+    const failure = { code: 'unreachable', message: 'The authority does not answer', orderAt: days(1), order: null }
+    await recordLook(db, (await findDomain(db, hostname))!, proved)
+    await certify(90)
+    await recordOrderFailure(db, (await findDomain(db, hostname))!, { ...failure, refused: false })
+    t.like(await shown(), { domain: { state: 'secured' }, certificate: { next_try_at: null } })
+
+    await db('certificates').where({ hostname }).update({ renew_at: new Date() })
+    t.like(await shown(), {
+      domain: { state: 'failing', orders_failed: 0 },
+      certificate: { next_try_at: failure.orderAt.toISOString(), message: failure.message },
+    })
+    t.regex((await run('domains')).stdout, /unanswered.* no new certificate: The authority does not answer; next try /)
+    t.regex((await run('certificates')).stdout, /unanswered.* have it +[-0-9]+ [0-9:]+Z: The authority does not answer/)
+  },
+)
+
+test.serial('a certificate that the proxies do not have is failing, and says what to do', async t => {
+  const hostname = 'unserved.shop.dev'
+  const { db, run, certify } = await scene(t, hostname)
+  await recordLook(db, (await findDomain(db, hostname))!, proved)
+  await certify(90, { isServed: false })
+  const explained = async () => (await run('domains', 'explain', hostname)).stdout
+  t.regex(await explained(), /FAILING: its certificate is not served: The proxies do not have it yet\./)
+  await recordOrderFailure(db, (await findDomain(db, hostname))!, {
+    ...{ code: 'notServed', message: 'Not every proxy has confirmed the certificate.' },
+    ...{ orderAt: days(1), refused: false, order: null },
+  })
+  t.regex(await explained(), /FAILING: its certificate is not served: Not every proxy has confirmed/)
+  t.regex(await explained(), /berth logs worker/)
+  t.regex((await run('certificates')).stdout, /unserved.* not yet +.*Not every proxy has confirmed the certificate/)
 })
 
 test.serial('a release takes the name off its applications, and is in the audit record of its account', async t => {

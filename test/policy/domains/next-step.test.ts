@@ -14,7 +14,9 @@ const order = (offered: string, isOpen = true) => ({
   ...{ isOpen, createdAt: hours(-0.1) },
   offer: { http: offered.includes('http'), dns: offered.includes('dns') },
 })
-const served = (renewIn: number, isServed = true, isOurs = true) => ({ renewAt: hours(renewIn), isServed, isOurs })
+const served = (renewIn: number, isServed = true, isOurs = true, askAt: Date | null = null) => ({
+  ...{ renewAt: hours(renewIn), isServed, isOurs, askAt },
+})
 
 const waits = (state: Partial<DomainState>) => {
   const next = nextStep({ ...proved, ...state }, now)
@@ -88,4 +90,13 @@ test('a certificate is given to the proxies, and renewed in time', t => {
   t.deepEqual(waits({ current: served(0) }), { do: 'order' })
   t.deepEqual(waits({ current: served(1440, true, false) }), { do: 'order' }, 'of an authority that is not used now')
   t.deepEqual(waits({ current: served(-1), ordered: order('http') }), { do: 'certify' })
+})
+
+test('the authority is asked about a renewal as soon as it says, and within a day', t => {
+  const asked = (askIn: number, renewIn = 1440) => waits({ current: served(renewIn, true, true, hours(askIn)) })
+  const summary = 'looks again; renews its certificate 2026-04-30'
+  t.deepEqual(asked(6), { seconds: 21_600, summary })
+  t.deepEqual(asked(100), { seconds: 86_400, summary })
+  t.deepEqual(asked(6, 10), { seconds: 21_600, summary: 'looks again; renews its certificate 2026-03-01' })
+  t.deepEqual(asked(6, 5), { seconds: 18_000, summary: 'renews its certificate' })
 })

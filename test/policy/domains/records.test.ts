@@ -48,21 +48,28 @@ test('an owner sees what is missing, what is being validated, and what is done',
   t.deepEqual(challengeOf(name, null, { key, acmeDnsDomain: 'acme.example' }), delegated, 'for all orders to come')
   t.is(challengeOf(name, null, { key, acmeDnsDomain: null }), null)
   const statuses = (changes: object) =>
-    shownRecords({ proof, isProved: false, points: false, isServed: false, challenge: null, ...changes }).map(
+    shownRecords({ proof, txtSeen: false, points: false, isServed: false, challenge: null, ...changes }).map(
       ({ type, status }) => `${type} ${status}`,
     )
   t.deepEqual(statuses({}), ['txt pending', 'cname pending'])
-  t.deepEqual(statuses({ isProved: true }), ['txt active', 'cname pending'])
+  t.deepEqual(statuses({ txtSeen: true }), ['txt active', 'cname pending'])
   t.deepEqual(statuses({ points: true }), ['txt pending', 'cname pending_validation'])
-  t.deepEqual(statuses({ isProved: true, points: true }), ['txt active', 'cname pending_validation'])
-  t.deepEqual(statuses({ isProved: true, points: true, isServed: true }), ['txt active', 'cname active'])
-  t.deepEqual(statuses({ isProved: true, isServed: true }), ['txt active', 'cname pending'], 'it leads elsewhere')
-  t.deepEqual(statuses({ challenge: byHand }), ['txt pending', 'txt pending', 'cname pending'])
-  t.deepEqual(statuses({ challenge: delegated }), ['txt pending', 'cname pending_validation', 'cname pending'])
-  t.deepEqual(statuses({ challenge: delegated, isServed: true }), ['txt pending', 'cname active', 'cname pending'])
-  t.deepEqual(shownRecords({ proof, isProved: true, points: true, isServed: true, challenge: byHand }), [
+  t.deepEqual(statuses({ txtSeen: true, points: true }), ['txt active', 'cname pending_validation'])
+  t.deepEqual(statuses({ txtSeen: true, points: true, isServed: true }), ['txt active', 'cname active'])
+  t.deepEqual(statuses({ points: true, isServed: true }), ['txt pending', 'cname active'], 'proved by the CNAME alone')
+  t.deepEqual(statuses({ txtSeen: true, isServed: true }), ['txt active', 'cname pending'], 'it leads elsewhere')
+  const undelegated = challengeOf({ ...name, delegated: false }, null, { key, acmeDnsDomain: 'acme.example' })
+  for (const [challenge, isServed, status] of [
+    [byHand, false, 'txt pending'],
+    [byHand, true, 'txt pending'],
+    [delegated, false, 'cname pending_validation'],
+    [delegated, true, 'cname active'],
+    [undelegated, true, 'cname pending'],
+  ] as const)
+    t.is(statuses({ challenge, isServed })[1], status, 'a certificate is no sign of a record that is not in DNS')
+  t.deepEqual(shownRecords({ proof, txtSeen: true, points: true, isServed: true, challenge: delegated }), [
     { ...proof.txt, status: 'active' },
-    { type: 'txt', name: '_acme-challenge.www.example.com', value: 'value', status: 'active' },
+    { ...delegated!.record, status: 'active' },
     { ...proof.cname, status: 'active' },
   ])
 })

@@ -16,7 +16,7 @@ test('filters have the form of what is stored', t => {
     protocol: { 'http/1.1': 'HTTP/1.1', 'HTTP/2.0': 'HTTP/2.0', unknown: 'Unknown', 'x/1': 'x/1' },
     referer: { 'News.Example': 'news.example', Direct: 'Direct', Unknown: 'Unknown', direct: 'direct' },
     content_type: { 'Text/HTML': 'text/html', Unknown: 'Unknown' },
-    path: { '/A': '/A' },
+    path: { '/A': '/A', '/a\nb\u007f': '/a\nb\u007f' },
     os: { macOS: 'macOS' },
   }
   for (const [name, values] of Object.entries(forms))

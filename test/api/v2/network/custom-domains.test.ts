@@ -58,11 +58,16 @@ test('a domain is set in its canonical form, shown with the records that prove i
     { ...cname, status: 'pending' },
   ])
   t.regex(cname.value, /^custom-[0-9a-f]{20}\.apps\.localhost$/)
-  await recordLook(api().db, (await findDomain(api().db, hostname))!, proved)
-  api().services.dnsRecords.clear()
+  const statuses = async (look: object) => {
+    await recordLook(api().db, (await findDomain(api().db, hostname))!, { ...proved, ...look })
+    api().services.dnsRecords.clear()
+    return (await records()).body.response.map((record: { status: string }) => record.status)
+  }
+  t.deepEqual(await statuses({}), ['active', 'active'])
   t.deepEqual(
-    (await records()).body.response.map((record: { status: string }) => record.status),
-    ['active', 'active'],
+    await statuses({ txtSeen: false, cnameSeen: true }),
+    ['pending', 'active'],
+    'removed, and proved by the other',
   )
   t.is((await set('@')).status, 200)
   t.is((await set('@')).status, 200, 'removing nothing is success')

@@ -174,10 +174,11 @@ test('a filter that no request could have is refused', async t => {
   }
   for (const [name, max] of Object.entries(lengths)) {
     t.is(await code({ [name]: 'x'.repeat(max) }), 200, name)
+    const possible = name === 'path' ? ['a\nb', '\ud800'] : ['\ud800']
     for (const value of ['', 'x'.repeat(max + 1), 'a\u0000b', 'a\nb', '\ud800'])
       t.is(
         await code({ [name]: value }),
-        value === '\ud800' ? 200 : 'INVALID_FILTER',
+        possible.includes(value) ? 200 : 'INVALID_FILTER',
         `${name} ${JSON.stringify(value.slice(0, 5))}`,
       )
     for (const value of ["'", '%', '"; drop table requests', '$app', '\\'])
