@@ -4,7 +4,7 @@ import { findCertificates, recordRenewal, recordServed } from '../../db/domains/
 import { warnOfExpiry } from '../../db/domains/domain-looks.ts'
 import type { CertificateRow } from '../../db/domains/domain-rows.ts'
 import { edgesBehind, isAnyEdgeLive, transactionNumber, wakeEdges } from '../../db/domains/edges.ts'
-import { renewalTime, warningsDue } from '../../policy/domains/times.ts'
+import { orderLookDelayMs, renewalTime, warningsDue } from '../../policy/domains/times.ts'
 import { AuthorityError, type CertificateAuthority } from '../certificates/port.ts'
 import { OrderStopped } from './order-failures.ts'
 
@@ -44,7 +44,7 @@ export async function tellOfExpiry(
   return { current: { ...current, renew_at: renewAt }, askAt: renewal?.again ?? null }
 }
 
-/** How long proxies have for a change, and between two looks at them, in milliseconds. */
+/** How long proxies have for a change, and from the first look at them to the second, in milliseconds. */
 export interface ProxyPatience {
   pollMs: number
   serveMs: number
@@ -71,9 +71,9 @@ export async function untilApplied(
     return transactionNumber(trx)
   })
   const end = Date.now() + serveMs
-  while (!(await isAnyEdgeLive(db)) || (await edgesBehind(db, number, host)).length > 0) {
+  for (let looks = 0; !(await isAnyEdgeLive(db)) || (await edgesBehind(db, number, host)).length > 0; looks++) {
     if (Date.now() > end) return false
-    await sleep(pollMs) // ends with the worker
+    await sleep(orderLookDelayMs(looks, pollMs)) // ends with the worker
   }
   return true
 }

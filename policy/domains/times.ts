@@ -19,8 +19,8 @@ export const domainTimes = {
   refusedOrder: { firstMs: hour, maxMs: day },
   /** To the next try of an order that an authority did not answer: as long as it has taken so far, within these. */
   interruptedOrder: { firstMs: minute, maxMs: 15 * minute },
-  /** Between two looks at an order while an authority decides; doubles with each, up to so many times the first. */
-  orderLook: { firstMs: 500, maxTimes: 10 },
+  /** Between two looks at an order while an authority decides, or at the proxies; doubles with each, up to so many times the first. */
+  orderLook: { firstMs: 50, maxTimes: 100 },
 } as const
 
 /** Milliseconds until the next look at a name that was requested so long ago and is not proved; null = it lapses. */
@@ -41,7 +41,7 @@ export function interruptedDelayMs(ageMs: number, retryAfterMs = 0): number {
   return Math.max(retryAfterMs, Math.min(maxMs, Math.max(firstMs, ageMs)))
 }
 
-/** Milliseconds from the last of this number of looks at an order, counted from 0, to the next. */
+/** Milliseconds from the last of this number of looks at an order or at the proxies, counted from 0, to the next. */
 export const orderLookDelayMs = (looks: number, firstMs: number = domainTimes.orderLook.firstMs): number =>
   firstMs * Math.min(domainTimes.orderLook.maxTimes, 2 ** looks)
 

@@ -515,7 +515,7 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
       lostProofMailMs: 259_200_000,
       refusedOrder: { firstMs: 3_600_000, maxMs: 86_400_000 },
       interruptedOrder: { firstMs: 60_000, maxMs: 900_000 },
-      orderLook: { firstMs: 500, maxTimes: 10 },
+      orderLook: { firstMs: 50, maxTimes: 100 },
     },
   },
   'edge/cache.ts': { proxyCache: { parts: 8, maxFileMb: 64, minFreeMb: 512, lockSeconds: 5 } },

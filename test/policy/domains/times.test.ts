@@ -32,10 +32,10 @@ test('a name is looked at often at first, then more and more rarely, and lapses 
 
 test('an order under way is looked at less and less often', t => {
   t.deepEqual(
-    [0, 1, 2, 3, 4, 5, 2000].map(looks => orderLookDelayMs(looks)),
-    [500, 1000, 2000, 4000, 5000, 5000, 5000],
+    [0, 1, 2, 3, 4, 5, 6, 7, 2000].map(looks => orderLookDelayMs(looks)),
+    [50, 100, 200, 400, 800, 1600, 3200, 5000, 5000],
   )
-  t.is(orderLookDelayMs(2000, 1), 10)
+  t.is(orderLookDelayMs(2000, 1), 100)
 })
 
 test('refused orders are repeated after 1, 2, 4, 8, 16 and 24 hours, and never before the authority allows it', t => {
