@@ -222,23 +222,24 @@ test.serial('redis: a dump is complete and present while a customer writes', asy
   })
 })
 
-test.serial('redis: a dump leaves nothing but the log on the disk of its owner, also when it fails, and follows no links', async t => {
-  const database = await serving()
-  const { data } = database.folders
-  const dump = (job: Partial<EngineJob> = {}) =>
-    database.locally(local =>
-      contentsOf('redis').dump(local, { ...database.job(database.dumpFolder()), ...job }),
-    )
-  const elsewhere = join(database.dumpFolder({ kept: Buffer.from('1') }), 'kept')
-  await symlink(elsewhere, join(data, 'temp-7.rdb'))
-  await writeFile(join(data, 'temp-12.rdb'), 'of a process that was killed')
-  await dump()
-  t.deepEqual(await readdir(data), ['appendonlydir'])
-  t.is(await readFile(elsewhere, 'utf8'), '1')
-  const failed = { run: () => Promise.reject(new Error('There is no room.')) }
-  await t.throwsAsync(dump(failed), { message: 'There is no room.' })
-  t.deepEqual(await readdir(data), ['appendonlydir'])
-})
+test.serial(
+  'redis: a dump leaves nothing but the log on the disk of its owner, also when it fails, and follows no links',
+  async t => {
+    const database = await serving()
+    const { data } = database.folders
+    const dump = (job: Partial<EngineJob> = {}) =>
+      database.locally(local => contentsOf('redis').dump(local, { ...database.job(database.dumpFolder()), ...job }))
+    const elsewhere = join(database.dumpFolder({ kept: Buffer.from('1') }), 'kept')
+    await symlink(elsewhere, join(data, 'temp-7.rdb'))
+    await writeFile(join(data, 'temp-12.rdb'), 'of a process that was killed')
+    await dump()
+    t.deepEqual(await readdir(data), ['appendonlydir'])
+    t.is(await readFile(elsewhere, 'utf8'), '1')
+    const failed = { run: () => Promise.reject(new Error('There is no room.')) }
+    await t.throwsAsync(dump(failed), { message: 'There is no room.' })
+    t.deepEqual(await readdir(data), ['appendonlydir'])
+  },
+)
 
 test.serial('redis: a dump waits for a script that ends, and is given up for one that does not', async t => {
   const database = await serving()
