@@ -94,17 +94,22 @@ export async function openHost(config: Config, log: Logger): Promise<HostParts> 
   await mkdir(root, { recursive: true, mode: 0o711 })
   const { volumes, notice: quotaNotice } = await openVolumes({ root, quota: config.host.quota })
   let isProtected = false
-  let isReported = false
+  const reported = new Set<string>()
+  const reportOnce = (container: string, words: string) => (error: unknown) => {
+    if (!reported.has(words)) log.warn({ container, error: String(error) }, words)
+    reported.add(words)
+  }
   const started: DockerHostOptions['started'] = async (container, network, memoryMb, of) => {
     if (!isProtected) return
-    await limitConnections(network, of).catch(error =>
-      log.warn({ container, error: String(error) }, 'connections to a database are not limited'),
+    await limitConnections(network, of).catch(
+      reportOnce(container, 'connections to databases are not limited: see docs/decisions/databases.md'),
     )
-    await limitNameServer(network, memoryMb).catch(error => {
-      const words = 'queries of containers to the name server are not limited: see docs/decisions/containers.md'
-      if (!isReported) log.warn({ container, error: String(error) }, words)
-      isReported = true
-    })
+    await limitNameServer(network, memoryMb).catch(
+      reportOnce(
+        container,
+        'queries of containers to the name server are not limited: see docs/decisions/containers.md',
+      ),
+    )
   }
   const engine = dockerHost({ dockerHost: config.host.dockerHost, makeRootfs: rootfsMaker(imageCache()), started })
   const db = openDatabase({
