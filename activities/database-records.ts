@@ -9,7 +9,7 @@ import * as operations from '../db/operations/operations.ts'
 import type { Plans } from '../policy/accounts/plans.ts'
 import { cpusFor } from '../policy/apps/sizes.ts'
 import { engines } from '../policy/databases/engines.ts'
-import { ApiError } from '../policy/errors.ts'
+import { ApiError, type ErrorCode } from '../policy/errors.ts'
 import type { StartedDatabase } from './database-host.ts'
 import { databaseActRecords } from './databases/act-records.ts'
 import type { DatabaseOperation } from './databases/operation.ts'
@@ -105,9 +105,9 @@ export function databaseRecords({ db, plans, ports, claim = claimOfActivity }: D
     /** The engine serves, with the settings that the operation wanted; waiting callers are notified. */
     async databaseServes(operation: DatabaseOperation, started: StartedDatabase): Promise<void> {
       await fence(operation, async (trx, { id, databaseId }) => {
-        // Its caller was answered that the earlier password is valid, and never learns the new one.
-        const isLate = operation.kind === 'rotate' && ((await operations.secondsUntilAnswer(trx, id)) ?? 0) < 0
-        if (isLate) throw refusal('RESET_FAILED', 'The password was set too late, and the one before is set again.')
+        // Its caller never learns the new password.
+        if (operation.kind === 'rotate')
+          await demandInTime(trx, id, 'RESET_FAILED', 'The password was set too late, and the one before is set again.')
         await serves(trx, databaseId, started)
         await databases.recordDatabaseProvisioned(trx, databaseId)
         await operations.finishOperation(trx, id, { state: 'success' })
@@ -117,6 +117,12 @@ export function databaseRecords({ db, plans, ports, claim = claimOfActivity }: D
     /** The database has another memory, with which its engine serves; null = it does not run. */
     async databaseResized(operation: DatabaseOperation, started: StartedDatabase | null): Promise<void> {
       await fence(operation, async (trx, { id, databaseId }) => {
+        await demandInTime(
+          trx,
+          id,
+          'ACTION_FAILED',
+          'The memory was changed too late, and the former one is set again.',
+        )
         const { ramMb: asked, name } = (await operations.findOperation(trx, id))?.input ?? {}
         const ramMb = Number(asked)
         await databases.recordDatabaseMemory(trx, databaseId, { ramMb, cpu: cpusFor(ramMb), name })
@@ -157,9 +163,13 @@ export function databaseRecords({ db, plans, ports, claim = claimOfActivity }: D
       })
     },
 
-    /** The point of no return of a deletion, which succeeds here: what is left at the host is garbage now. */
+    /**
+     * The point of no return of a deletion, which succeeds here: what is left at the host is garbage now. One that is
+     * refused leaves the database as it was: its host makes the container anew.
+     */
     async databaseDeleted(operation: DatabaseOperation): Promise<void> {
       await fence(operation, async (trx, { id, databaseId }) => {
+        await demandInTime(trx, id, 'ACTION_FAILED', 'The deletion came too late, and the database is kept.')
         await removeDatabase(trx, databaseId)
         await operations.finishOperation(trx, id, { state: 'success' })
       })
@@ -185,6 +195,11 @@ export function databaseRecords({ db, plans, ports, claim = claimOfActivity }: D
       return wanted
     },
   }
+}
+
+/** Refuses the success of an operation whose caller has been answered already, with something else; with no caller none is late. */
+async function demandInTime(trx: Db, id: string, code: ErrorCode, words: string): Promise<void> {
+  if (((await operations.secondsUntilAnswer(trx, id)) ?? 0) < 0) throw refusal(code, words)
 }
 
 /** Only operations set `restarting`: one that is begun again by another run finds it so, and its engine is to serve at its end. */

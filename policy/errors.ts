@@ -81,6 +81,9 @@ export function shownCode(wire: Wire, code: ErrorCode): string {
 /** Message of DATABASE_UNAVAILABLE for a change that may have been made, and must not be retried blindly. Pages recognize it by this text. */
 export const inDoubtMessage = 'The database did not confirm whether this was done. Check before you try again.'
 
+/** A change that may have been made, or may still be. */
+export const inDoubt = (): ApiError => new ApiError('DATABASE_UNAVAILABLE', inDoubtMessage, 2)
+
 /** An error on a wire, with the wire's name, status and, unless it has its own, message. */
 export function errorOn(error: ApiError, wire: Wire): { code: ErrorCode; status: number; message: string } {
   const code = codeOn(wire, error.code)

@@ -10,6 +10,8 @@ export const labels = {
   role: 'berth.role',
   /** Port inside, of a container that its owner's applications may reach there. */
   port: 'berth.port',
+  /** Most connections that it has at that port. */
+  connections: 'berth.connections',
   /** Fingerprint of a container's spec. */
   spec: 'berth.spec',
 } as const

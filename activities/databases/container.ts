@@ -1,5 +1,5 @@
 import type { DatabaseFacts } from '../../db/operations/database-facts.ts'
-import { engines } from '../../policy/databases/engines.ts'
+import { connectionsOf, engines } from '../../policy/databases/engines.ts'
 import { type ContainerSpec, labels } from '../containers/port.ts'
 import { type HostTraits, tenantNetwork } from '../containers/spec.ts'
 import { databaseContainerName, databaseJobName, databaseJobRole, databaseRole } from './names.ts'
@@ -39,7 +39,10 @@ export function databaseContainer(
   return {
     ...common(database, folders, command, host),
     name: databaseContainerName({ id, generation }),
-    labels: { ...labelsOf(database, host), [labels.role]: databaseRole, [labels.port]: String(port) },
+    labels: {
+      ...{ ...labelsOf(database, host), [labels.role]: databaseRole, [labels.port]: String(port) },
+      [labels.connections]: String(connectionsOf(engine, ramMb).admitted),
+    },
     memoryMb: ramMb,
     network: tenantNetwork(ownerId, host.id).name,
     aliases: [hostname],

@@ -7,6 +7,8 @@ export const dumpPlace = '/dump'
 export interface EngineJob {
   /** The folder on this host, which is `dumpPlace` in the containers. Empty before `dump`. Nobody else writes it. */
   folder: string
+  /** The data folder of the engine on this host, which the engine may change at any time. */
+  data: string
   /**
    * Runs a command to its end in a container with the engine's sockets (`places.run`), settings (read-only) and data (`places.data`,
    * read-only unless the engine has not been started). Rejects with its last output unless it exits with 0.

@@ -24,6 +24,7 @@ const lastOutputBytes = 4096
 export function dumpJob({ engine, traits, database, folders, dump, writesData, signal }: DumpJobOptions): EngineJob {
   return {
     folder: dump,
+    data: folders.data,
     async run(command) {
       const job = databaseJob(database, folders, command, traits)
       const spec: ContainerSpec = {

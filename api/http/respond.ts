@@ -2,7 +2,7 @@ import type { ServerResponse } from 'node:http'
 import { CommitInDoubt } from '../../db/commits-in-doubt.ts'
 import { isUnavailable, sqlState } from '../../db/database.ts'
 import { aiFailure, maxRetrySeconds } from '../../policy/ai/ai-refusal.ts'
-import { ApiError, errorOn, inDoubtMessage, shownCode, type Wire } from '../../policy/errors.ts'
+import { ApiError, errorOn, inDoubt, shownCode, type Wire } from '../../policy/errors.ts'
 
 export interface Reply {
   status: number
@@ -53,7 +53,7 @@ export function failure(error: ApiError, options: { status?: number; terse?: boo
 /** Turns anything thrown into a refusal with a code of the catalogue. The cause of a 500 is never sent. */
 export function toApiError(thrown: unknown): ApiError {
   if (thrown instanceof ApiError) return thrown
-  if (thrown instanceof CommitInDoubt) return new ApiError('DATABASE_UNAVAILABLE', inDoubtMessage, 2)
+  if (thrown instanceof CommitInDoubt) return inDoubt()
   if (isUnavailable(thrown)) return new ApiError('DATABASE_UNAVAILABLE', undefined, 2)
   // A NUL, a lone surrogate or an impossible date that no schema caught and Postgres refuses.
   if (['22021', '22P05', '22P02', '22007', '22008'].includes(sqlState(thrown))) return new ApiError('INVALID_INPUT')

@@ -22,5 +22,11 @@ export interface Engine {
   url: { scheme: string; path: string; query: string }
 }
 
+/**
+ * Connections of an engine beyond those of its clients. So many more are let through, for the engine to say that there are too many; the
+ * platform has the others for itself, because nothing else gets through to them.
+ */
+export const spareConnections = { refused: 10, platform: 10 } as const
+
 /** Largest memory of a database in MB. */
 export const maxMemoryMb = 32_768

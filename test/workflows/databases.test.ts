@@ -146,16 +146,44 @@ test('a rotation that fails at its host gives the old password back; the next on
 test('a rotation that ends after its caller was answered gives the old password back', async t => {
   const { created, command, row, host, id } = await scene()
   await created()
-  const { db } = await kit
-  seen.set(id, async name => {
-    if (name !== 'setDatabasePassword') return
-    await db('operations')
-      .where({ target_id: id, kind: 'rotate' })
-      .update({ end_before: new Date(Date.now() - 1000) })
-  })
+  lateIn(id, 'setDatabasePassword', 'rotate')
   t.like(await command('rotate'), { state: 'error', code: 'RESET_FAILED' })
   t.like(await row(), { password_generation: 1, status: 'running' })
   t.is(host().password, 1)
+})
+
+/** The caller of an operation is answered while the host is in a step of it, as after a worker that was away for long. */
+function lateIn(id: string, step: DatabaseStepName, kind: DatabaseOperationKind): void {
+  seen.set(id, async name => {
+    if (name !== step) return
+    const { db } = await kit
+    await db('operations')
+      .where({ target_id: id, kind })
+      .update({ end_before: new Date(Date.now() - 1000) })
+  })
+}
+
+test('a deletion that ends after its caller was answered deletes nothing', async t => {
+  const { created, command, row, host, id, databases } = await scene()
+  await created()
+  const before = await row()
+  lateIn(id, 'removeDatabaseContainers', 'delete')
+  t.like(await command('delete'), { state: 'error', code: 'ACTION_FAILED' })
+  // Its host finds no container for what is to run, and makes one.
+  t.deepEqual(await row(), before)
+  t.true(host().volume)
+  t.false(databases.steps(id).includes('removeDatabaseVolumes'))
+  seen.delete(id)
+  t.is((await command('delete')).state, 'success')
+})
+
+test('a change of memory that ends after its caller was answered is reverted', async t => {
+  const { created, command, row, host, id } = await scene()
+  await created()
+  lateIn(id, 'startDatabase', 'resize')
+  t.like(await command('resize', { ramMb: 1024 }), { state: 'error', code: 'ACTION_FAILED' })
+  t.like(await row(), { ram_mb: 512, reserved_mb: 512, status: 'running' })
+  t.is(host().runs, 512)
 })
 
 test('the row has the new generation before the engine gets its password', async t => {

@@ -8,9 +8,9 @@ import { archives } from '../../activities/archives/process.ts'
 import { bandwidthState, type OpenedBandwidth } from '../../activities/bandwidth/port.ts'
 import { openBandwidth } from '../../activities/bandwidth/tc.ts'
 import { spareAfterMs } from '../../activities/child-process/spare.ts'
-import { dockerHost } from '../../activities/containers/docker/host.ts'
-import { limitNameServer } from '../../activities/containers/name-server-limit.ts'
+import { type DockerHostOptions, dockerHost } from '../../activities/containers/docker/host.ts'
 import { makeNeighbourRoom, neighbourRoom } from '../../activities/containers/neighbour-table.ts'
+import { limitConnections, limitNameServer } from '../../activities/containers/network-rules.ts'
 import { type ContainerHost, labels } from '../../activities/containers/port.ts'
 import type { HostTraits } from '../../activities/containers/spec.ts'
 import { openFirewall } from '../../activities/firewall/iptables.ts'
@@ -94,14 +94,22 @@ export async function openHost(config: Config, log: Logger): Promise<HostParts> 
   await mkdir(root, { recursive: true, mode: 0o711 })
   const { volumes, notice: quotaNotice } = await openVolumes({ root, quota: config.host.quota })
   let isProtected = false
-  let isReported = false
-  const started = async (container: string, network: string, memoryMb: number) => {
+  const reported = new Set<string>()
+  const reportOnce = (container: string, words: string) => (error: unknown) => {
+    if (!reported.has(words)) log.warn({ container, error: String(error) }, words)
+    reported.add(words)
+  }
+  const started: DockerHostOptions['started'] = async (container, network, memoryMb, of) => {
     if (!isProtected) return
-    await limitNameServer(network, memoryMb).catch(error => {
-      const words = 'queries of containers to the name server are not limited: see docs/decisions/containers.md'
-      if (!isReported) log.warn({ container, error: String(error) }, words)
-      isReported = true
-    })
+    await limitConnections(network, of).catch(
+      reportOnce(container, 'connections to databases are not limited: see docs/decisions/databases.md'),
+    )
+    await limitNameServer(network, memoryMb).catch(
+      reportOnce(
+        container,
+        'queries of containers to the name server are not limited: see docs/decisions/containers.md',
+      ),
+    )
   }
   const engine = dockerHost({ dockerHost: config.host.dockerHost, makeRootfs: rootfsMaker(imageCache()), started })
   const db = openDatabase({

@@ -25,8 +25,8 @@ export interface DockerHostOptions {
   makeRootfs: MakeRootfs
   /** The range from which networks get their subnets. */
   networkRange?: string
-  /** Called for every started container with the file of its network and its memory; awaited before the start counts as done. */
-  started?: (name: string, network: string, memoryMb: number) => Promise<void>
+  /** Called for every started container with the file of its network, its memory and its labels; awaited before the start counts as done. */
+  started?: (name: string, network: string, memoryMb: number, labels: Readonly<Record<string, string>>) => Promise<void>
   /** How images are pulled. */
   pulls?: typeof imagePulls
 }
@@ -166,7 +166,7 @@ export function dockerHost({
     // Without a network there is no name server.
     const isConnected = info?.State.Running && info.HostConfig.NetworkMode !== 'none'
     const network = isConnected ? info.NetworkSettings.SandboxKey : ''
-    if (info && network) await started(name, network, (info.HostConfig.Memory ?? 0) / MiB)
+    if (info && network) await started(name, network, (info.HostConfig.Memory ?? 0) / MiB, info.Config.Labels)
   }
 
   /** Engines refuse some requests for a paused container: unpauses it then, and tries again. */

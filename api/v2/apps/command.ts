@@ -28,6 +28,8 @@ export interface Command<Kind extends string = OperationKind> {
   alongside?(trx: Db): Promise<void>
   /** The answer when the operation failed with none of `codes`. */
   failure: ErrorCode
+  /** The answer while the operation still runs at the end of the wait; default: as when it failed. */
+  undecided?: () => ApiError
   /** Codes of the operation that are answered unchanged. */
   codes: readonly ErrorCode[]
 }
@@ -58,7 +60,7 @@ async function carryOut(
   wake: () => void,
   exchange: Exchange,
   services: Services,
-  { alongside, codes, failure }: Omit<Command, 'kind'>,
+  { alongside, codes, failure, undecided }: Omit<Command, 'kind'>,
 ): Promise<OperationRow> {
   const enqueue = operation.kind === 'delete' ? enqueueDeletion : enqueueOperation
   const { claimMs: claimWithinMs, holdMs: endWithinMs } = services.patience
@@ -71,6 +73,7 @@ async function carryOut(
   wake()
   const outcome = ofTarget(await waitForEnd(operationId, exchange.signal, services, services.patience))
   if (outcome?.state === 'success') return outcome
+  if (!outcome && undecided) throw undecided()
   const { code, message } = outcome ?? {}
   if (code && isErrorCode(code) && codes.includes(code)) throw new ApiError(code, message || undefined)
   throw new ApiError(failure, code === failure && message ? message : undefined)

@@ -2,7 +2,7 @@ import { isUnavailable } from '../../../db/database.ts'
 import { abandonCreation } from '../../../db/databases/abandoned-creations.ts'
 import { forgetAnswerOf } from '../../../db/idempotency.ts'
 import type { OperationRow } from '../../../db/operations/operations.ts'
-import { ApiError, inDoubtMessage, UnexpectedFailure } from '../../../policy/errors.ts'
+import { ApiError, inDoubt, UnexpectedFailure } from '../../../policy/errors.ts'
 import type { Services } from '../../services.ts'
 import { waitForEnd, wakeDatabaseLane } from '../apps/command.ts'
 
@@ -31,7 +31,7 @@ export async function awaitCreation(creation: Creation, signal: AbortSignal, ser
 
 async function cancel({ databaseId, ownerId, operationId }: Creation, services: Services): Promise<void> {
   await abandonCreation(services.db, operationId).catch(error => {
-    throw isUnavailable(error) ? new ApiError('DATABASE_UNAVAILABLE', inDoubtMessage, 2) : error
+    throw isUnavailable(error) ? inDoubt() : error
   })
   wakeDatabaseLane(services, { id: databaseId, owner_id: ownerId })
 }

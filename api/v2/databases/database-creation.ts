@@ -6,7 +6,7 @@ import { includesDatabases } from '../../../policy/accounts/plans.ts'
 import { connectionUrl } from '../../../policy/databases/connection-url.ts'
 import { requestedMemoryMb } from '../../../policy/databases/database-memory.ts'
 import { type EngineName, engineNames, maxMemoryMb } from '../../../policy/databases/engine.ts'
-import { engines, offeredVersion } from '../../../policy/databases/engines.ts'
+import { engines, offeredVersion, versionPattern } from '../../../policy/databases/engines.ts'
 import { mongoStandIn } from '../../../policy/databases/mongo.ts'
 import { ApiError } from '../../../policy/errors.ts'
 import { accept } from '../../pipeline/acceptance.ts'
@@ -21,6 +21,10 @@ import { createdDatabase } from '../schemas.ts'
 import { assertCreated, awaitCreation } from './creation-end.ts'
 import { certificateOf, passwordOf } from './credentials.ts'
 import { addressOf } from './database-address.ts'
+
+/** A field that is required, and refused by the endpoint only once it knows that the platform offers what the fields before it name. */
+const checkedInTurn = (openapi: object) =>
+  z.preprocess(value => value, z.unknown()).meta({ openapi, ...checkedByEndpoint })
 
 /** Contract 12.2 to 12.6: answers when its owner can log in. */
 export const createDatabase = endpoint({
@@ -38,13 +42,8 @@ export const createDatabase = endpoint({
   body: z.object({
     name: resourceName,
     type: z.enum(engineNames, { error: 'INVALID_DATABASE_TYPE' }),
-    version: z
-      .string({ error: 'INVALID_DATABASE_VERSION' })
-      .regex(/^\d{1,3}(?:\.\d{1,4}){0,2}$/, 'INVALID_DATABASE_VERSION'),
-    memory: z
-      .unknown()
-      .nonoptional({ error: 'INSUFFICIENT_MEMORY' })
-      .meta({ openapi: { type: 'integer', minimum: 512, maximum: maxMemoryMb }, ...checkedByEndpoint }),
+    version: checkedInTurn({ type: 'string', pattern: versionPattern.source }),
+    memory: checkedInTurn({ type: 'integer', minimum: 512, maximum: maxMemoryMb }),
   }),
   response: createdDatabase,
   errors: [

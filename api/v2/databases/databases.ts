@@ -6,7 +6,7 @@ import { readRestorableRanges } from '../../../db/databases/point-in-time/backup
 import { isBusy } from '../../../db/operations/operations.ts'
 import { requestedMemoryMb } from '../../../policy/databases/database-memory.ts'
 import { maxMemoryMb } from '../../../policy/databases/engine.ts'
-import { ApiError, type ErrorCode } from '../../../policy/errors.ts'
+import { ApiError, type ErrorCode, inDoubt } from '../../../policy/errors.ts'
 import { endpoint } from '../../pipeline/endpoint.ts'
 import { checkedByEndpoint, optional, resourceName } from '../../pipeline/fields.ts'
 import { databaseView, rangesView } from '../../views/database.ts'
@@ -88,6 +88,7 @@ export const deleteDatabase = endpoint({
     await runDatabaseCommand(call, services, {
       kind: 'delete',
       failure: 'DELETE_FAILED',
+      undecided: inDoubt,
       codes: ['RESTORE_IN_PROGRESS'],
     }).catch(error => {
       throw error instanceof ApiError && error.code === 'DELETE_FAILED' ? undeleted() : error

@@ -3,6 +3,7 @@ import { chownSync, mkdirSync, mkdtempSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { issueCertificate, makeAuthority } from '../../../activities/certificates/authority.ts'
+import { limitConnections } from '../../../activities/containers/network-rules.ts'
 import type { ContainerSpec } from '../../../activities/containers/port.ts'
 import { tenantNetwork } from '../../../activities/containers/spec.ts'
 import { databaseContainer, databaseJob, passwdFile, passwdOf } from '../../../activities/databases/container.ts'
@@ -47,7 +48,7 @@ const logBytes = 10 * 1024 * 1024
 export async function engineContainer(choice: EngineChoice) {
   const { adapter, engine, version, image, memoryMb, standIn = false } = choice
   demandRoot()
-  const docker = realDocker()
+  const docker = realDocker({ started: (_, network, _memoryMb, of) => limitConnections(network, of) })
   const { host } = docker
   const id = randomBytes(16).toString('hex')
   const uid = randomInt(30_000, 60_000)

@@ -6,7 +6,7 @@ import { postgresClient, postgresOptions } from '../databases/postgres-customer.
 import { type IsSilent, makeNoiseOnOrder } from './noise-process.ts'
 
 /** How often each kind of noise came to its end, or was refused as it should. */
-export type Done = Record<'queries' | 'hungry' | 'rows' | 'logins' | 'refused' | 'lines', number>
+export type Done = Record<'queries' | 'hungry' | 'rows' | 'commits' | 'logins' | 'refused' | 'lines', number>
 
 export interface Target {
   remote: RemoteEngine
@@ -15,17 +15,18 @@ export interface Target {
 
 /**
  * A customer at the limits of a Postgres: every connection taken, and many more tried; queries that compute; queries that want more memory
- * than there is, so that the kernel ends the engine; rows without end; logins with a wrong password without end; lines in its log.
+ * than there is, so that the kernel ends the engine; 30 MB of rows at a time, and one row at a time, each with its WAL and a commit that is
+ * synced, without end; logins with a wrong password without end; lines in its log.
  */
 function noiseOf({ remote, password }: Target, isSilent: IsSilent) {
-  const done: Done = { queries: 0, hungry: 0, rows: 0, logins: 0, refused: 0, lines: 0 }
-  /** One statement on a connection of its own; it ends when the noise is to pause. */
-  const query = async (text: string) => {
+  const done: Done = { queries: 0, hungry: 0, rows: 0, commits: 0, logins: 0, refused: 0, lines: 0 }
+  /** Statements on a connection of their own, each committed; they end when the noise is to pause. */
+  const query = async (...statements: string[]) => {
     const client = await postgresClient(postgresOptions(remote, password))
     const watch = setInterval(() => isSilent() && streamOf(client).destroy(), 50)
     try {
       await client.query("set statement_timeout = '20s'")
-      await client.query(text)
+      for (const text of statements) await client.query(text)
     } finally {
       clearInterval(watch)
       void client.end().catch(() => {})
@@ -47,8 +48,16 @@ function noiseOf({ remote, password }: Target, isSilent: IsSilent) {
   const compute = 'select count(*) from generate_series(1, 3000000) a where sqrt(a) > 0'
   const hunger =
     "set work_mem = '2GB'; select count(distinct repeat(md5(a::text), 30)) from generate_series(1, 3000000) a"
-  const bulk =
-    'create unlogged table if not exists bulk (t text); insert into bulk select repeat(md5(a::text), 20) from generate_series(1, 50000) a; truncate bulk'
+  const bulk = [
+    'create table if not exists bulk (t text)',
+    'insert into bulk select repeat(md5(a::text), 20) from generate_series(1, 50000) a',
+    'truncate bulk',
+  ]
+  const commits = [
+    'create table if not exists small (t text)',
+    "do $$ begin for n in 1 .. 500 loop insert into small values ('a row that is synced'); commit; end loop; end $$",
+    'truncate small',
+  ]
   const shout = "do $$ begin for n in 1 .. 2000 loop raise warning '%', repeat('x', 2000); end loop; end $$"
   const counted = (kind: keyof Done, act: () => Promise<unknown>) => async () => {
     await act().finally(() => {
@@ -59,7 +68,8 @@ function noiseOf({ remote, password }: Target, isSilent: IsSilent) {
   const acts = [
     ...Array.from({ length: 4 }, () => counted('queries', () => query(compute))),
     counted('hungry', () => query(hunger)),
-    counted('rows', () => query(bulk)),
+    ...Array.from({ length: 2 }, () => counted('rows', () => query(...bulk))),
+    ...Array.from({ length: 2 }, () => counted('commits', () => query(...commits))),
     ...Array.from({ length: 4 }, () => counted('logins', login)),
     counted('lines', () => query(shout)),
     crowd,

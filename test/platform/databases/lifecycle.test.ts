@@ -1,3 +1,4 @@
+import { execFileSync } from 'node:child_process'
 import test from 'ava'
 import type { RemoteEngine } from '../../../activities/databases/port.ts'
 import { databaseHostname } from '../../../policy/databases/connection-url.ts'
@@ -180,4 +181,7 @@ test.serial('applications of the owner reach a database by its name; those of ot
   t.is(await probe(foreign.domain, servername), 'ENOTFOUND')
   t.not(await probe(foreign.domain, address), 'connected')
   t.not(await probe(foreign.domain, platform.base.config.host.address), 'connected')
+  const { SandboxKey: network } = (await bareDocker.getContainer(state!.Id).inspect()).NetworkSettings
+  const rules = execFileSync('nsenter', [`--net=${network}`, 'iptables', '-w', '-S', 'INPUT']).toString()
+  t.regex(rules, new RegExp(`--dport ${database.port} .* --connlimit-above 138 `), 'whoever connects: 128, and 10 more')
 })

@@ -1,5 +1,5 @@
 import { createHmac } from 'node:crypto'
-import { engines } from '../../../../policy/databases/engines.ts'
+import { connectionsOf } from '../../../../policy/databases/engines.ts'
 import { certificateFiles, type DatabaseSecrets, type DatabaseTraits, places } from '../../port.ts'
 
 const settingsFile = 'mongod.conf'
@@ -12,9 +12,6 @@ export const replicaSet = 'rs0'
 
 /** The only member of the replica set, by the address that its clients know. */
 export const memberOf = ({ advertised }: DatabaseTraits): string => `${advertised.host}:${advertised.port}`
-
-/** More than customers get: some remain for us. */
-const ownConnections = 10
 
 const cacheGb = (memoryMb: number): string => Math.max(0.25, (memoryMb / 1024) * 0.4).toFixed(2)
 
@@ -34,7 +31,7 @@ const settings = (traits: DatabaseTraits): string => `\
 net:
   port: ${traits.port}
   bindIp: 0.0.0.0
-  maxIncomingConnections: ${engines.mongo.maxConnections(traits.memoryMb) + ownConnections}
+  maxIncomingConnections: ${connectionsOf('mongo', traits.memoryMb).inAll}
   unixDomainSocket:
     pathPrefix: ${places.run}
     filePermissions: 0700

@@ -1,7 +1,7 @@
 import { MiB } from '../../../../lib/bytes.ts'
 import { openFilesFor } from '../../../../policy/apps/sizes.ts'
 import { customerUser } from '../../../../policy/databases/connection-url.ts'
-import { engines } from '../../../../policy/databases/engines.ts'
+import { connectionsOf } from '../../../../policy/databases/engines.ts'
 import { certificateFiles, type DatabaseTraits, places } from '../../port.ts'
 
 const settingsFile = 'my.cnf'
@@ -18,16 +18,13 @@ export const platformUsers = {
   engine: 'berth_platform',
 } as const
 
-/** More than customers get: some remain for us. */
-const ownConnections = 10
-
 const shareOf = (memoryMb: number, share: number, unitMb = 1): string =>
   `${Math.max(unitMb, Math.floor((memoryMb * share) / unitMb) * unitMb)}M`
 
 /** Settings of the server. `loose_` is for what not every build knows. */
 function options(traits: DatabaseTraits): Record<string, string | number> {
   const { memoryMb, port, readOnly, isScratch = false } = traits
-  const connections = engines.mysql.maxConnections(memoryMb)
+  const { clients, inAll } = connectionsOf('mysql', memoryMb)
   return {
     datadir: dataFolder,
     socket: `${places.run}/${socketFile}`,
@@ -67,9 +64,9 @@ function options(traits: DatabaseTraits): Record<string, string | number> {
     read_only: readOnly ? 'ON' : 'OFF',
 
     open_files_limit: openFilesFor(memoryMb),
-    table_open_cache: Math.floor((openFilesFor(memoryMb) - connections) / 2) - ownConnections,
-    max_connections: connections + ownConnections,
-    max_user_connections: connections,
+    table_open_cache: Math.floor((openFilesFor(memoryMb) - inAll) / 2),
+    max_connections: inAll,
+    max_user_connections: clients,
     innodb_buffer_pool_chunk_size: 16 * MiB,
     innodb_buffer_pool_size: shareOf(memoryMb, 0.37, 16),
     innodb_redo_log_capacity: '128M',

@@ -1,5 +1,5 @@
+import { connectionsOf } from '../../../../policy/databases/engines.ts'
 import { pointInTimeRules } from '../../../../policy/databases/point-in-time.ts'
-import { postgres as policy } from '../../../../policy/databases/postgres.ts'
 import { certificateFiles, type DatabaseTraits, places } from '../../port.ts'
 import { archiveScript, fetchScript, noArchiveScript, scripts } from './point-in-time/archive-script.ts'
 
@@ -46,7 +46,7 @@ platform  berth  "/^${loaderPrefix}[0-9a-f]{16}$"
 
 function parameters(traits: DatabaseTraits): Record<string, string | number> {
   const { memoryMb, port, readOnly, archives = false, isScratch = false } = traits
-  const max = policy.maxConnections(memoryMb)
+  const { clients, inAll } = connectionsOf('postgres', memoryMb)
   const share = (part: number) => `${Math.floor(memoryMb * part)}MB`
   return {
     data_directory: dataFolder,
@@ -66,9 +66,9 @@ function parameters(traits: DatabaseTraits): Record<string, string | number> {
     ssl_cert_file: `${places.settings}/${certificateFiles.certificate}`,
     ssl_key_file: `${places.settings}/${certificateFiles.key}`,
     ssl_min_protocol_version: 'TLSv1.2',
-    max_connections: max,
+    max_connections: inAll,
     // For the platform. It limits every role of the customer, after a change of memory too, which a limit of a role would not follow.
-    superuser_reserved_connections: Math.ceil(max / 10),
+    superuser_reserved_connections: inAll - clients,
     shared_buffers: share(0.25),
     effective_cache_size: share(0.6),
     work_mem: '4MB',

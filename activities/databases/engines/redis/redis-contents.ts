@@ -1,5 +1,6 @@
 import type { Redis } from 'ioredis'
 import { pause } from '../../../../lib/async/loop.ts'
+import { Tree } from '../../../../lib/folders/tree.ts'
 import { databaseSeconds } from '../../../../policy/databases/database-steps.ts'
 import { type DatabaseContents, DumpCorrupt, DumpPrevented, dumpPlace, type EngineJob } from '../../contents.ts'
 import { places } from '../../port.ts'
@@ -24,11 +25,15 @@ const damaged = 65
  */
 export const redisContentsWithin = (scriptSeconds: number): DatabaseContents => ({
   async dump(engine, job) {
-    const saved = await asPlatform(engine, { seconds: copySeconds }, redis => save(redis, scriptSeconds))
-    if (!saved) throw new DumpPrevented('The database runs a script that does not end.')
-    await job.run(['cp', '--sparse=never', `${places.data}/${dumpFile}`, `${dumpPlace}/${dumpFile}`])
-    // The order in memory says nothing, and a live engine would change between its keys.
-    return null
+    try {
+      const saved = await asPlatform(engine, { seconds: copySeconds }, redis => save(redis, scriptSeconds))
+      if (!saved) throw new DumpPrevented('The database runs a script that does not end.')
+      await job.run(['cp', '--sparse=never', `${places.data}/${dumpFile}`, `${dumpPlace}/${dumpFile}`])
+      // The order in memory says nothing, and a live engine would change between its keys.
+      return null
+    } finally {
+      discardSaved(job.data)
+    }
   },
 
   async loadBeforeStart(_traits, job) {
@@ -47,6 +52,17 @@ export const redisContentsWithin = (scriptSeconds: number): DatabaseContents => 
 
   digest: engine => asPlatform(engine, { seconds: copySeconds }, redis => digestOf(redis, engine.traits.version)),
 })
+
+/** Removes what Redis saves for dumps, also what an earlier one has left: it is on the disk that the customer pays for. Follows no links. */
+function discardSaved(data: string): void {
+  const tree = new Tree(data)
+  try {
+    // A process that still writes its file cannot rename it any more.
+    for (const name of tree.list().filter(name => name === dumpFile || /^temp-\d+\.rdb$/.test(name))) tree.remove(name)
+  } finally {
+    tree.close()
+  }
+}
 
 export const redisContents = redisContentsWithin(databaseSeconds.script)
 

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import { customerUser } from '../../../../policy/databases/connection-url.ts'
-import { redis as policy } from '../../../../policy/databases/redis.ts'
+import { connectionsOf } from '../../../../policy/databases/engines.ts'
 import { certificateFiles, type DatabaseSecrets, type DatabaseTraits, places } from '../../port.ts'
 
 /** The platform's user. Redis cannot identify a local process, so it has a password of its own. */
@@ -67,7 +67,8 @@ function directives(traits: DatabaseTraits): Record<string, string | number> {
     unixsocket: `${places.run}/${socketFile}`,
     unixsocketperm: 700,
     aclfile: `${places.settings}/users.acl`,
-    maxclients: policy.maxConnections(memoryMb),
+    // It counts the platform's too, and has no other way to reserve some: its host lets fewer through (network-rules.ts).
+    maxclients: connectionsOf('redis', memoryMb).inAll,
     'tcp-keepalive': 60,
     daemonize: 'no',
     logfile: '""',

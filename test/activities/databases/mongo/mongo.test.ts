@@ -7,6 +7,7 @@ import { mongoEngine } from '../../../../activities/databases/engines/mongo/mong
 import type { RemoteEngine } from '../../../../activities/databases/port.ts'
 import { mongoStandIn } from '../../../../policy/databases/mongo.ts'
 import { databaseEngineContract, type EngineUnderTest, within } from '../../../contracts/database-engine.ts'
+import { comesTrue } from '../../../kit/comes-true.ts'
 import { mongoClient, mongoCustomer, mongoOptions } from '../../../kit/databases/mongo-customer.ts'
 
 // All of it runs on the stand-in for MongoDB (SecantusDB), which is an image that can be made here. For MongoDB itself: mongo-member.test.ts.
@@ -193,12 +194,13 @@ test.serial(
       })
     for (let number = 0; number < 5; number++) await open()
     t.is(await mongoEngine.login(remote, secrets().password), 'accepted')
-    for (let number = 0; number < 80; number++) await open()
+    for (let number = 0; number < 80; number++) await open().catch(() => {}) // more than are let through
     await t.throwsAsync(mongoEngine.login(remote, secrets().password))
     await locally(mongoEngine.ping)
     await rotate()
     for (const socket of silent) socket.destroy()
-    t.is(await mongoEngine.login(remote, secrets().password), 'accepted')
+    const answer = () => mongoEngine.login(remote, secrets().password).catch(() => 'none')
+    await comesTrue(async () => (await answer()) === 'accepted')
   },
 )
 

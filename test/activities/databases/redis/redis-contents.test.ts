@@ -1,7 +1,9 @@
 import { createHash, randomBytes } from 'node:crypto'
+import { readdir, readFile, symlink, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
 import test, { type ExecutionContext } from 'ava'
 import type { Redis } from 'ioredis'
-import { DumpPrevented } from '../../../../activities/databases/contents.ts'
+import { DumpPrevented, type EngineJob } from '../../../../activities/databases/contents.ts'
 import { contentsOf } from '../../../../activities/databases/engines/contents.ts'
 import { asPlatform, redisEngine } from '../../../../activities/databases/engines/redis/redis.ts'
 import { redisContentsWithin } from '../../../../activities/databases/engines/redis/redis-contents.ts'
@@ -192,7 +194,7 @@ test.serial('redis: what has expired between a dump and a load does not make the
 
 test.serial('redis: a dump is complete and present while a customer writes', async t => {
   const database = await serving()
-  // Enough for the engine to write for a while; an earlier dump is still there meanwhile.
+  // Enough for the engine to write for a while.
   await run(
     database,
     numbers(30).map((number): Command => ['SET', `large ${number}`, randomBytes(3 * MiB)]),
@@ -219,6 +221,25 @@ test.serial('redis: a dump is complete and present while a customer writes', asy
     writing = false
   })
 })
+
+test.serial(
+  'redis: a dump leaves nothing but the log on the disk of its owner, also when it fails, and follows no links',
+  async t => {
+    const database = await serving()
+    const { data } = database.folders
+    const dump = (job: Partial<EngineJob> = {}) =>
+      database.locally(local => contentsOf('redis').dump(local, { ...database.job(database.dumpFolder()), ...job }))
+    const elsewhere = join(database.dumpFolder({ kept: Buffer.from('1') }), 'kept')
+    await symlink(elsewhere, join(data, 'temp-7.rdb'))
+    await writeFile(join(data, 'temp-12.rdb'), 'of a process that was killed')
+    await dump()
+    t.deepEqual(await readdir(data), ['appendonlydir'])
+    t.is(await readFile(elsewhere, 'utf8'), '1')
+    const failed = { run: () => Promise.reject(new Error('There is no room.')) }
+    await t.throwsAsync(dump(failed), { message: 'There is no room.' })
+    t.deepEqual(await readdir(data), ['appendonlydir'])
+  },
+)
 
 test.serial('redis: a dump waits for a script that ends, and is given up for one that does not', async t => {
   const database = await serving()

@@ -1,4 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
+import { connect, type TLSSocket } from 'node:tls'
 import test, { type ExecutionContext } from 'ava'
 import type { Redis } from 'ioredis'
 import { redisEngine } from '../../../../activities/databases/engines/redis/redis.ts'
@@ -110,13 +111,13 @@ test.serial('redis: the settings follow from the memory, and are in effect', asy
   const client = await customer(t)
   const expected = {
     ...{ maxmemory: `${166 * MiB}`, 'maxmemory-clients': `${38 * MiB}`, 'maxmemory-policy': 'noeviction' },
-    ...{ maxclients: '100', appendonly: 'yes', appendfsync: 'everysec', save: '', port: '0', dir: '/data' },
+    ...{ maxclients: '120', appendonly: 'yes', appendfsync: 'everysec', save: '', port: '0', dir: '/data' },
   }
   for (const [name, value] of Object.entries(expected))
     t.deepEqual(await client.call('CONFIG', 'GET', name), [name, value], name)
   const { traits, secrets } = await database()
   const settings = redisEngine.settings({ ...traits, memoryMb: 32_768 }, secrets())['redis.conf']!
-  for (const line of ['maxmemory 21299mb', 'maxmemory-clients 4915mb', 'maxclients 1000'])
+  for (const line of ['maxmemory 21299mb', 'maxmemory-clients 4915mb', 'maxclients 1020'])
     t.true(settings.includes(line), line)
 })
 
@@ -132,6 +133,29 @@ test.serial('redis: where memory ends, writes are refused, and the platform stil
   await rotate()
   t.is(await redisEngine.login(remote, secrets().password), 'accepted')
   await (await customer(t)).flushall()
+})
+
+test.serial('redis: clients that take all connections and never log in do not lock the platform out', async t => {
+  const { locally, rotate, remote, secrets } = await database()
+  const { host, port, authority, servername } = remote
+  const idle: TLSSocket[] = []
+  t.teardown(() => {
+    for (const socket of idle) socket.destroy()
+  })
+  const open = () =>
+    new Promise<boolean>(done => {
+      const socket = connect({ host, port, ca: authority, servername }, () => done(true))
+      idle.push(socket.on('error', () => done(false)).on('close', () => done(false)))
+    })
+  let held = 0
+  for (let number = 0; number < 130; number++) held += Number(await open())
+  t.true(held >= 100 && held <= 110, `${held}`)
+  await t.throwsAsync(redisEngine.login(remote, secrets().password))
+  await locally(redisEngine.ping)
+  await rotate()
+  for (const socket of idle) socket.destroy()
+  const answer = () => redisEngine.login(remote, secrets().password).catch(() => 'none')
+  await comesTrue(async () => (await answer()) === 'accepted')
 })
 
 test.serial('redis: no single value takes the memory that is left', async t => {

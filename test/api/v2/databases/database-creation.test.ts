@@ -78,6 +78,9 @@ test.serial('refusals of a body come in the order of its fields, and create noth
     [{ ...wrong, name: 'a' }, 'INVALID_DATABASE_TYPE'],
     [{ ...wrong, name: 'a', type: 'redis' }, 'INVALID_DATABASE_VERSION'],
     [{ ...wrong, name: 'a', type: 'redis', version: '6' }, 'INVALID_DATABASE_VERSION'],
+    [{ name: 'a', type: 'redis', version: '6' }, 'INVALID_DATABASE_VERSION'],
+    [{ name: 'a', type: 'redis' }, 'INVALID_DATABASE_VERSION'],
+    [{ name: 'a', type: 'redis', version: '8' }, 'INSUFFICIENT_MEMORY'],
     [{ ...wrong, name: 'a', type: 'redis', version: '8' }, 'INSUFFICIENT_MEMORY'],
     [{ ...wrong, name: 'a', type: 'redis', version: '8', memory: 511 }, 'INVALID_MEMORY'],
   ] as const
@@ -241,6 +244,7 @@ test.serial('a type that the operator does not offer is refused with those that 
     [status, body.code, body.message],
     [400, 'INVALID_DATABASE_TYPE', 'This platform offers postgres, mysql.'],
   )
+  t.deepEqual(said(await create(ana, { name: 'a', type: 'redis', version: 'new' })), [400, 'INVALID_DATABASE_TYPE'])
 })
 
 test.serial(

@@ -1,6 +1,8 @@
 import test from 'ava'
 import { loadDatabase } from '../../../../db/databases/databases.ts'
 import { enqueueOperation, findOperation } from '../../../../db/operations/operations.ts'
+import { inDoubtMessage } from '../../../../policy/errors.ts'
+import { commandTimeouts } from '../../../../policy/timeouts.ts'
 import { type Answer, type TestUser, testApi } from '../../../kit/actors/api.ts'
 import { comesTrue } from '../../../kit/comes-true.ts'
 
@@ -212,6 +214,17 @@ test.serial('a deletion that fails at the host is 404 DELETE_FAILED, and the dat
   t.deepEqual(said(answer), [404, 'DELETE_FAILED'])
   t.regex(answer.body.message, /^The database could not be deleted/)
   t.deepEqual(await row(before.id), before)
+})
+
+test.serial('a deletion that still runs when its caller has to be answered is in doubt, not failed', async t => {
+  const ana = await api().makeUser()
+  const { id } = await api().makeDatabase(ana)
+  t.teardown(() => Object.assign(api().services, { patience: commandTimeouts }))
+  api().services.patience = { ...commandTimeouts, claimMs: 10_000, holdMs: 600 }
+  api().databaseLanes.outcome = () => new Promise(() => {})
+  const answer = await api().as(ana).delete(`/v2/databases/${id}`)
+  t.deepEqual(said(answer), [503, 'DATABASE_UNAVAILABLE'])
+  t.is(answer.body.message, inDoubtMessage)
 })
 
 test.serial('a deletion is refused while the database is being restored', async t => {

@@ -1,4 +1,5 @@
 import { around } from '../crash-portions.ts'
+import type { Failure } from './forced-failure.ts'
 import type { Kind } from './rental.ts'
 
 /**
@@ -40,15 +41,36 @@ const hostEffects: Record<Kind, readonly string[]> = {
     'database-volumes.remove',
   ],
   snapshot: [
-    ...['host.takeDatabaseSnapshot', 'databases.locally', 'store.put', 'store.open', 'snapshots.unpack'],
+    ...[
+      'host.awaitDatabaseSnapshotPlace',
+      'host.takeDatabaseSnapshot',
+      'databases.locally',
+      'store.put',
+      'store.open',
+      'snapshots.unpack',
+    ],
     ...['database-engine.create', 'databases.untilServing', 'database-engine.remove', 'database-volumes.remove'],
   ],
   restore: [
-    ...['host.prepareRestore', 'snapshots.unpack', 'databases.locally', 'database-volumes.flush', 'host.stopDatabase'],
-    ...['database-engine.stop', 'host.startDatabase', 'host.setDatabasePassword', 'databases.proveLogin'],
+    ...['host.awaitDatabaseSnapshotPlace', 'host.prepareRestore', 'snapshots.unpack', 'databases.locally'],
+    ...[
+      'database-volumes.flush',
+      'host.stopDatabase',
+      'database-engine.stop',
+      'host.startDatabase',
+      'host.setDatabasePassword',
+      'databases.proveLogin',
+    ],
   ],
   moment: [
-    ...['host.prepareRestore', 'store.put', 'store.get', 'database-engine.create', 'databases.locally'],
+    ...[
+      'host.awaitDatabaseSnapshotPlace',
+      'host.prepareRestore',
+      'store.put',
+      'store.get',
+      'database-engine.create',
+      'databases.locally',
+    ],
     ...['database-engine.remove', 'database-volumes.flush', 'host.stopDatabase', 'host.startDatabase'],
   ],
 }
@@ -90,8 +112,21 @@ export const workerRecords: Record<CommonKind, readonly string[]> = {
   certify: ['databaseServes'],
   delete: ['recordDatabaseStatus', 'databaseDeleted'],
   snapshot: ['reserveVolumes', 'keepDatabaseSnapshotPlace', 'databaseSnapshotTaken', 'leaveDatabaseSnapshotPlace'],
-  restore: ['reserveVolumes', 'beginSwitch', 'switchVolume', 'databaseRestored'],
+  restore: [
+    ...['reserveVolumes', 'keepDatabaseSnapshotPlace', 'leaveDatabaseSnapshotPlace'],
+    ...['beginSwitch', 'switchVolume', 'databaseRestored'],
+  ],
 }
+
+/** Records of the worker in operations that fail, and in a creation that has to go on otherwise. */
+export const workerUndos: readonly { kind: CommonKind; failure: Failure; records: readonly string[] }[] = [
+  { kind: 'create', failure: 'cancelled', records: ['creationFailed'] },
+  { kind: 'create', failure: 'port taken', records: ['takeAnotherPort'] },
+  { kind: 'resize', failure: 'late', records: ['databaseServesAgain'] },
+  { kind: 'rotate', failure: 'late', records: ['revertRotation', 'databaseServesAgain'] },
+  { kind: 'snapshot', failure: 'cancelled', records: ['databaseSnapshotFailed'] },
+  { kind: 'restore', failure: 'port taken', records: ['revertVolume', 'databaseServesAgain'] },
+]
 
 /** Transactions of the worker whose COMMIT is cut, by a statement in them. */
 export const workerCommits: Record<CommonKind, readonly RegExp[]> = {

@@ -13,8 +13,8 @@ import type { DatabaseStage } from './stage.ts'
 /** What an owner asks for; `moment` is a restore to one. */
 export type Kind = Exclude<DatabaseOperationKind, 'undo' | 'upgrade' | 'drill'> | 'moment'
 
-const sizes = { redis: [512, 768], postgres: [1024, 1280] } as const
-const versions = { redis: '8', postgres: '17' } as const
+const sizes = { redis: [512, 768], postgres: [1024, 1280], mysql: [1024, 1280] } as const
+const versions = { redis: '8', postgres: '17', mysql: '9' } as const
 
 /** One write that the engine has acknowledged. */
 interface Acknowledged {

@@ -19,11 +19,11 @@ import type { TestTemporal } from '../../servers/temporal.ts'
 const imageSeconds = 1200
 
 /** Memory of a host in MB: room for one database, and for its larger size, but never for a second one. */
-const hostMemoryMb = { redis: 768, postgres: 1280 } as const
+const hostMemoryMb = { redis: 768, postgres: 1280, mysql: 1280 } as const
 
 export type StagedEngine = keyof typeof hostMemoryMb
 
-const images = { redis: 'berth/redis:8', postgres: 'berth/postgres:17' } as const
+const images = { redis: 'berth/redis:8', postgres: 'berth/postgres:17', mysql: 'berth/mysql:9' } as const
 
 /** A platform whose every part is a process that may be killed: Postgres, Temporal, the worker, and one host for each database. */
 export interface DatabaseStage {

@@ -17,7 +17,7 @@ export type Rentals = (Rental | null)[]
 const hostOf = (n: number) => `h${n}`
 
 /** Redis syncs once a second, and may wait as long again for a disk that is busy. */
-const lossMs = { redis: 2000, postgres: 0 } as const
+const lossMs = { redis: 2000, postgres: 0, mysql: 0 } as const
 
 interface Asked {
   n: number

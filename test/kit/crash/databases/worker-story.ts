@@ -1,6 +1,7 @@
 import type { ExecutionContext } from 'ava'
 import { type PostgresLine, postgresLine, type Trap } from '../../servers/postgres-line.ts'
 import { diesAt } from '../crash-kit.ts'
+import { type Failure, forceFailure } from './forced-failure.ts'
 import { type Kind, Rental } from './rental.ts'
 import type { DatabaseStage } from './stage.ts'
 import type { Rentals } from './story.ts'
@@ -13,13 +14,15 @@ export interface WorkerCase {
   point?: string
   /** The commit of a transaction that has sent this: it, or its answer, is lost. */
   commit?: { after: RegExp; loss: Trap['loss'] }
+  /** Why the operation fails; omitted = it does not. */
+  failure?: Failure
 }
 
 /** An operation in which the worker dies, or loses a commit: afterwards everything that must be true is. */
 export async function workerSurvives(t: ExecutionContext, stage: DatabaseStage, rentals: Rentals, one: WorkerCase) {
-  const { kind, point, commit } = one
+  const { kind, point, commit, failure } = one
   const { platform } = stage
-  const name = `${stage.engine}: ${kind}, ${point ?? `the commit of ${commit?.after} is ${commit?.loss}`}`
+  const name = `${stage.engine}: ${failure ? `${failure} ` : ''}${kind}, ${point ?? `the commit of ${commit?.after} is ${commit?.loss}`}`
   if (!stage.hosts[0]) await stage.startHost(0)
   if (!stage.worker) await stage.startWorker()
   if (kind === 'create' && rentals[0]) {
@@ -31,7 +34,9 @@ export async function workerSurvives(t: ExecutionContext, stage: DatabaseStage, 
   const before = await rental.prepare(kind)
   await stage.worker?.kill('SIGKILL')
   let line: PostgresLine | undefined
+  let endFailure = async () => {}
   try {
+    if (failure) endFailure = await forceFailure(platform.db, rental, failure)
     if (point) await stage.startWorker({ CRASH_POINT: point })
     else {
       line = await postgresLine(platform.base.url)
@@ -49,12 +54,14 @@ export async function workerSurvives(t: ExecutionContext, stage: DatabaseStage, 
     } else await Promise.race([sprung, neverSprung(asked, name)])
     const own = { kind, host: 'h0', at: 0, lossMs: 0, before, name, isDoubtful: false }
     const answer = await asked
+    if (failure && point !== undefined && !point.includes('takeAnotherPort')) t.not(answer.status, 200, name)
     await assertTruths(t, rental, { ...own, answer, after })
     await rental.rest()
     if (await rental.row()) rentals[0] = rental
     else await assertNothingLeft(stage, 'h0', name)
   } finally {
     await rental.rest()
+    await endFailure()
     if (line) {
       await stage.worker?.kill('SIGKILL')
       stage.worker = null

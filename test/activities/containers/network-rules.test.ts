@@ -1,6 +1,6 @@
 import { execFileSync } from 'node:child_process'
 import test from 'ava'
-import { limitNameServer } from '../../../activities/containers/name-server-limit.ts'
+import { limitNameServer } from '../../../activities/containers/network-rules.ts'
 import { namePacketsFor, networkLimits } from '../../../policy/hosts/network-limits.ts'
 import { demandRoot } from '../../kit/root.ts'
 import { engineFact, realDocker } from '../../kit/servers/docker.ts'

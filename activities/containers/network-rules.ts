@@ -1,6 +1,7 @@
 import { KiB } from '../../lib/bytes.ts'
 import { outcomeOf, startProcess, systemEnvironment } from '../../lib/child-process.ts'
 import { namePacketsFor, networkLimits } from '../../policy/hosts/network-limits.ts'
+import { labels } from './port.ts'
 
 /** Address at which an engine resolves names inside every container's network. */
 const nameServer = '127.0.0.11'
@@ -27,14 +28,36 @@ const above = (table: string, rate: string, burst: number | string): string =>
 /** Replaces the rules of the chain, which are all ours, in one commit: after a lost answer a container that already runs is started again. */
 async function setRules(network: string, matches: readonly string[]): Promise<void> {
   const rules = matches.map(match => `-A OUTPUT -d ${nameServer} ${match} -j REJECT`)
-  const tool = ['iptables-restore', '-w', '--noflush']
-  const child = startProcess('nsenter', [`--net=${network}`, ...tool], {
+  const text = ['*filter', '-F OUTPUT', ...rules, 'COMMIT', ''].join('\n')
+  const { code, error } = await within(network, ['iptables-restore', '-w', '--noflush'], text)
+  if (code !== 0) throw new Error(`The rules of ${network} were not set: ${error.trim()}`)
+}
+
+/**
+ * Bounds the open connections to the port of a database, whoever opens them, by a rule in the container's own network: it sees them all,
+ * also those of its owner's programs and of this machine. Does nothing for containers whose labels name no bound. Rejects as
+ * `limitNameServer`.
+ */
+export async function limitConnections(network: string, of: Readonly<Record<string, string>>): Promise<void> {
+  const { [labels.port]: port, [labels.connections]: most } = of
+  if (!port || !most) return
+  const tooMany = `-m connlimit --connlimit-above ${most} --connlimit-saddr --connlimit-mask 0`
+  const rule = `INPUT -p tcp --dport ${port} --syn ${tooMany} -j REJECT --reject-with tcp-reset`.split(' ')
+  // One that is there stays: another one would count from zero.
+  const { code } = await within(network, ['iptables', '-w', '-C', ...rule])
+  if (code === 0) return
+  const { code: failed, error } = await within(network, ['iptables', '-w', '-A', ...rule])
+  if (failed) throw new Error(`Connections to ${network} are not limited: ${error.trim()}`)
+}
+
+/** Runs a program in the network of a container. */
+function within(network: string, command: readonly string[], input = ''): ReturnType<typeof outcomeOf> {
+  const child = startProcess('nsenter', [`--net=${network}`, ...command], {
     env: systemEnvironment,
     stdio: ['pipe', 'ignore', 'pipe'],
   })
   const outcome = outcomeOf(child) // first: a program that cannot be started has no input, and reports that later
   // A program that has ended does not read; its exit code decides.
-  child.stdin?.on('error', () => {}).end(['*filter', '-F OUTPUT', ...rules, 'COMMIT', ''].join('\n'))
-  const { code, error } = await outcome
-  if (code !== 0) throw new Error(`The rules of ${network} were not set: ${error.trim()}`)
+  child.stdin?.on('error', () => {}).end(input)
+  return outcome
 }
