@@ -30,13 +30,18 @@ export type NextStep =
 
 /** What is due for a domain now. */
 export function nextStep(state: DomainState, now: Date): NextStep {
-  const { isProved, current, ordered, secured } = state
-  const wait = (until: Date, summary: string): NextStep => ({ do: 'wait', until, summary })
-  const later = (milliseconds: number) => new Date(now.getTime() + milliseconds)
-  const tomorrow = later(domainTimes.dailyMs)
-  if (!isProved) return wait(later(delayMs(state.createdAt, now)), 'looks for its record in DNS')
-  if (!secured) return wait(tomorrow, 'looks for its record again')
-  if (current && !current.isServed) return { do: 'serve' }
+  const { isProved, current, secured } = state
+  if (!isProved) return wait(later(now, delayMs(state.createdAt, now)), 'looks for its record in DNS')
+  if (!secured) return wait(later(now, domainTimes.dailyMs), 'looks for its record again')
+  const next = nextCertificate(state, now)
+  // One that the proxies refuse for good must not keep the next one from being ordered.
+  return next.do === 'wait' && current && !current.isServed ? { do: 'serve' } : next
+}
+
+/** What is due for the next certificate of a name that is proved. */
+function nextCertificate(state: DomainState, now: Date): NextStep {
+  const { current, ordered } = state
+  const tomorrow = later(now, domainTimes.dailyMs)
   if (current?.isOurs && current.renewAt > now) {
     const again = current.askAt ? earlier(current.askAt, tomorrow) : tomorrow
     if (current.renewAt > again) return wait(again, `looks again; renews its certificate ${dayOf(current.renewAt)}`)
@@ -47,7 +52,7 @@ export function nextStep(state: DomainState, now: Date): NextStep {
   const { offer, createdAt } = ordered
   const isAsked = offer.http || offer.dns
   if (isAsked && provableBy(offer, state) === null)
-    return wait(later(delayMs(createdAt, now)), awaitedProof(offer, state.hostname))
+    return wait(later(now, delayMs(createdAt, now)), awaitedProof(offer, state.hostname))
   return { do: 'certify' }
 }
 
@@ -60,6 +65,10 @@ function awaitedProof({ http, dns }: Offer, hostname: string): string {
 /** Frequent at first, then rarer; the last interval stays. */
 const delayMs = (since: Date, now: Date): number =>
   lookDelayMs(now.getTime() - since.getTime()) ?? domainTimes.looks.at(-1)!.everyMs
+
+const wait = (until: Date, summary: string): NextStep => ({ do: 'wait', until, summary })
+
+const later = (now: Date, milliseconds: number): Date => new Date(now.getTime() + milliseconds)
 
 const dayOf = (date: Date): string => date.toISOString().slice(0, 10)
 

@@ -36,6 +36,14 @@ test('an unproved name is looked at often at first, then rarely, and gets no cer
   )
 })
 
+test('a certificate that proxies do not have is given to them, unless the next one is due: they may refuse this one for good', t => {
+  t.deepEqual(waits({ current: served(900, false) }), { do: 'serve' })
+  t.deepEqual(waits({ current: served(-1, false) }), { do: 'order' })
+  t.deepEqual(waits({ current: served(-1, false), ordered: order('http') }), { do: 'certify' })
+  t.deepEqual(waits({ current: served(-1, false), orderAt: hours(1) }), { do: 'serve' }, 'the next one has to wait')
+  t.deepEqual(waits({ current: served(-1, false), ordered: order('http'), points: false }), { do: 'serve' })
+})
+
 test('without https a proved name is looked at daily', t => {
   t.deepEqual(waits({ secured: false }), { seconds: 86_400, summary: 'looks for its record again' })
 })
@@ -81,7 +89,6 @@ test('after a refusal nothing is ordered before its time, and the wait is a day 
 })
 
 test('a certificate is given to the proxies, and renewed in time', t => {
-  t.deepEqual(waits({ current: served(900, false) }), { do: 'serve' })
   t.deepEqual(waits({ current: served(10) }), { seconds: 36_000, summary: 'renews its certificate' })
   t.deepEqual(waits({ current: served(1440) }), {
     seconds: 86_400,
