@@ -1,12 +1,12 @@
 import { sleep } from '@temporalio/activity'
 import { type Db, transaction } from '../../db/database.ts'
-import { findCertificates, recordRenewal, recordServed } from '../../db/domains/certificates.ts'
+import { findCertificates, recordRenewal } from '../../db/domains/certificates.ts'
 import { warnOfExpiry } from '../../db/domains/domain-looks.ts'
-import type { CertificateRow } from '../../db/domains/domain-rows.ts'
+import type { CertificateRow, DomainRow } from '../../db/domains/domain-rows.ts'
 import { edgesBehind, isAnyEdgeLive, transactionNumber, wakeEdges } from '../../db/domains/edges.ts'
+import { recordNotServed, recordServed } from '../../db/domains/served-certificates.ts'
 import { orderLookDelayMs, renewalTime, warningsDue } from '../../policy/domains/times.ts'
-import { AuthorityError, type CertificateAuthority } from '../certificates/port.ts'
-import { OrderStopped } from './order-failures.ts'
+import type { CertificateAuthority } from '../certificates/port.ts'
 
 /** The current certificate of a name, as the authority wants it renewed now, and when to ask it again. */
 export interface Watched {
@@ -15,13 +15,15 @@ export interface Watched {
   askAt: Date | null
 }
 
-/**
- * Asks the authority again when it wants a certificate renewed, and records that; warns of one whose renewal is due and has failed. `reason`:
- * why, as it was known before this look.
- */
-export async function tellOfExpiry(
-  { db, authority, now }: { db: Db; authority: CertificateAuthority | null; now: () => Date },
-  { hostname, reason }: { hostname: string; reason: string | null },
+interface WatchParts {
+  db: Db
+  authority: CertificateAuthority | null
+  now: () => Date
+}
+
+/** Asks the authority again when it wants a certificate renewed, and records that. */
+export async function watchRenewal(
+  { db, authority, now }: WatchParts,
   current: CertificateRow | undefined,
 ): Promise<Watched> {
   if (!authority || !current?.chain || !current.not_before || !current.not_after || !current.renew_at)
@@ -33,15 +35,18 @@ export async function tellOfExpiry(
     renewAt = renewalTime(validity, renewal.window, Math.random())
     await recordRenewal(db, current.id, renewAt)
   }
-  if (renewAt <= now() && reason !== null)
-    await warnOfExpiry(db, {
-      hostname,
-      reason,
-      now: now(),
-      due: warningsDue(validity, now()),
-      endsAt: current.not_after,
-    })
   return { current: { ...current, renew_at: renewAt }, askAt: renewal?.again ?? null }
+}
+
+/** Warns of a certificate whose renewal is due and does not go on, for this `reason`. */
+export async function warnOfRenewal(
+  { db, authority, now }: WatchParts,
+  { hostname, reason }: { hostname: string; reason: string },
+  current: CertificateRow | undefined,
+): Promise<void> {
+  if (!authority || !current?.not_before || !current.not_after || !current.renew_at || current.renew_at > now()) return
+  const due = warningsDue({ notBefore: current.not_before, notAfter: current.not_after }, now())
+  await warnOfExpiry(db, { hostname, reason, due, now: now(), endsAt: current.not_after })
 }
 
 /** How long proxies have for a change, and from the first look at them to the second, in milliseconds. */
@@ -50,13 +55,18 @@ export interface ProxyPatience {
   serveMs: number
 }
 
-/** Waits until every live proxy has the current certificate of a name, and records that. Throws `notServed` when they take too long, or none lives. */
-export async function untilServed(db: Db, hostname: string, patience: ProxyPatience): Promise<void> {
-  const { current } = await findCertificates(db, hostname)
-  if (!current) throw new OrderStopped()
-  if (!(await untilApplied(db, patience, hostname)))
-    throw new AuthorityError('notServed', 'Not every proxy has confirmed the certificate.')
-  await recordServed(db, current.id)
+/** Waits until every live proxy has the current certificate of a name, and records whether they do. False when they take too long, or none lives. */
+export async function untilServed(
+  db: Db,
+  domain: DomainRow,
+  { now, ...patience }: ProxyPatience & { now: () => Date },
+): Promise<boolean> {
+  const { current } = await findCertificates(db, domain.hostname)
+  if (!current) return false
+  const isServed = await untilApplied(db, patience, domain.hostname)
+  if (isServed) await recordServed(db, current.id)
+  else await recordNotServed(db, domain, now())
+  return isServed
 }
 
 /** Waits until every live proxy has all that was committed before, of `host` too. False when they take too long, or none lives. */

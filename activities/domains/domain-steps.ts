@@ -20,7 +20,7 @@ import type { SealKeys } from '../../policy/seal.ts'
 import { chainFacts } from '../certificates/chain.ts'
 import { AuthorityError, type CertificateAuthority, type Order, type OrderStatus } from '../certificates/port.ts'
 import { newRequest } from '../certificates/request.ts'
-import { tellOfExpiry, untilApplied, untilServed, type Watched } from './current-certificate.ts'
+import { untilApplied, untilServed, type Watched, warnOfRenewal, watchRenewal } from './current-certificate.ts'
 import type { DomainSight } from './domain-sight.ts'
 import { type Attempt, demandServable, OrderInvalid, OrderStopped, recordingFailures } from './order-failures.ts'
 
@@ -96,15 +96,13 @@ export function domainSteps({
         const domain = await recordLook(db, before, seen.look, now())
         // It has lapsed, or was released; another account may have claimed it at once.
         if (!domain) continue
-        // The look may have cleared why the last order failed.
-        const told = { hostname, reason: before.message ?? domain.message }
-        const watched = await tellOfExpiry(
-          { db, authority: authority?.issues ?? null, now },
-          told,
-          certificates.current,
-        )
+        const parts = { db, authority: authority?.issues ?? null, now }
+        const watched = await watchRenewal(parts, certificates.current)
         const known = { answerSeen: seen.answerSeen, authority: authority?.name ?? null, now: now() }
         const next = nextStep(stateOf(domain, { ...watched, ordered: certificates.ordered }, known), now())
+        // The look may have cleared why the last order failed.
+        const reason = before.message ?? domain.message ?? (next.do === 'wait' ? `The platform ${next.summary}.` : null)
+        if (reason !== null) await warnOfRenewal(parts, { hostname, reason }, watched.current)
         await recordNextLook(db, hostname, dueAgain(next, now()), before.look_at)
         return asDue(next, now())
       }
@@ -183,7 +181,8 @@ export function domainSteps({
 
     /** Waits until every live proxy has the certificate. */
     async serveCertificate(hostname: string): Promise<boolean> {
-      return failing(hostname, () => untilServed(db, hostname, patience))
+      const domain = await findDomain(db, hostname)
+      return domain !== undefined && untilServed(db, domain, { ...patience, now })
     },
   }
 }

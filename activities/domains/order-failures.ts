@@ -10,7 +10,7 @@ import { AuthorityError } from '../certificates/port.ts'
 export class OrderStopped extends Error {}
 
 /** Of this platform: the authority has refused nothing. */
-const ownCodes = ['localLimit', 'notApplied', 'notYetValid', 'notServed']
+const ownCodes = ['localLimit', 'notApplied', 'notYetValid']
 /** Of an order that the authority has opened these refuse one request; the order itself, and what it was proved by, goes on. */
 const passingCodes = ['rateLimited', 'orderNotReady']
 

@@ -1,6 +1,7 @@
 import type { DomainEvent } from '../../db/domains/domain-events.ts'
 import type { ListedDomain } from '../../db/domains/domain-lists.ts'
 import type { CertificateRow } from '../../db/domains/domain-rows.ts'
+import { notServed } from '../../db/domains/served-certificates.ts'
 import { offerOf } from '../../policy/domains/challenges.ts'
 import type { DnsRecord, ProofRecords } from '../../policy/domains/records.ts'
 import { aligned, clock } from '../ops/ops-words.ts'
@@ -83,7 +84,7 @@ function remedies({ domain, records, workflow }: DomainStory, standing: Standing
   if (state === 'unproved')
     lines.push('Its owner sets one of the records below again, or another account can take it over.')
   if (domain.message) lines.push(oneLine(`${domain.code}: ${domain.message}`))
-  if (domain.code === 'notServed')
+  if (domain.code === notServed)
     lines.push('The worker logs which certificate a proxy refuses, and why: berth logs worker')
   if (state === 'failing' || state === 'expired')
     lines.push(`Once the cause is fixed: berth domains retry ${domain.hostname}`)

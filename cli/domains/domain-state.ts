@@ -9,6 +9,9 @@ export interface DomainState {
   words: string
 }
 
+/** A renewal takes seconds unless it waits for something. */
+const hourMs = 3_600_000
+
 const lapseMs = domainTimes.looks.at(-1)!.untilMs
 
 export const day = (date: Date): string => date.toISOString().slice(0, 10)
@@ -63,8 +66,8 @@ export function failureOf(domain: ListedDomain, { now, secured }: Standing): Fai
     const why = message ?? 'The proxies do not have it yet.'
     return { words: `its certificate is not served: ${why}`, why, nextTryAt }
   }
-  const isDue = !certificate?.renew_at || certificate.renew_at <= now
-  if (orders_failed === 0 && (!isDue || message === null)) return null
-  const why = message ?? 'unknown'
+  const dueMs = now.getTime() - (certificate?.renew_at?.getTime() ?? 0)
+  if (orders_failed === 0 && (dueMs < 0 || (message === null && (!certificate || dueMs < hourMs)))) return null
+  const why = message ?? 'Its order waits for a record in DNS, or for requests to arrive here.'
   return { words: `no ${certificate ? 'new ' : ''}certificate: ${why}`, why, nextTryAt }
 }

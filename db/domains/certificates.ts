@@ -1,5 +1,4 @@
 import { type OrderLimits, orderLimits } from '../../policy/domains/order-limits.ts'
-import { ApiError } from '../../policy/errors.ts'
 import { newId } from '../../policy/ids.ts'
 import { type SealKeys, seal, unseal } from '../../policy/seal.ts'
 import { type Db, transaction } from '../database.ts'
@@ -172,47 +171,6 @@ export async function recordOrderFailure(
     if (refused && failed) await trx('certificates').where(failed).delete()
     await recordDomainEvent(trx, hostname, `${refused ? 'order refused' : 'order interrupted'}: ${message}`)
   })
-}
-
-/** Records that every live proxy has a certificate; that it did not is over. */
-export async function recordServed(db: Db, id: string): Promise<void> {
-  const hostname = db('certificates').where({ id }).select('hostname')
-  await db('domains').where({ hostname, code: 'notServed' }).update({ code: null, message: null })
-  await db('certificates').where({ id, state: 'current' }).whereNull('served_at').update({ served_at: db.fn.now() })
-}
-
-/** A certificate as proxies get it. */
-export interface ServedCertificate {
-  hostname: string
-  /** Another one for each certificate. */
-  version: string
-  chain: string
-  privateKey: string
-}
-
-/** Host name and version of every current certificate, or of some names. */
-export async function listCertificateVersions(
-  db: Db,
-  hostnames?: readonly string[],
-): Promise<{ hostname: string; version: string }[]> {
-  const query = db('certificates').where({ state: 'current' }).select('hostname', 'id as version')
-  return hostnames ? query.whereIn('hostname', hostnames) : query
-}
-
-/** The current certificate of a name, opened. Undefined without one. Throws READ_FAILED when its key cannot be decrypted. */
-export async function openCertificate(
-  db: Db,
-  keys: SealKeys,
-  hostname: string,
-): Promise<ServedCertificate | undefined> {
-  const row: CertificateRow | undefined = await db('certificates').where({ hostname, state: 'current' }).first()
-  if (!row?.chain || !row.key_sealed) return undefined
-  const { id: version, chain } = row
-  try {
-    return { hostname, version, chain, privateKey: unseal(keys, row.key_sealed, certificateKeyBinding(version)) }
-  } catch {
-    throw new ApiError('READ_FAILED', `The key of the certificate of ${hostname} cannot be decrypted.`)
-  }
 }
 
 /** What is to be found in DNS for an order under way. */

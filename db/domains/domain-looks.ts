@@ -5,6 +5,7 @@ import { type Db, transaction } from '../database.ts'
 import { takeDelay } from './domain-delays.ts'
 import { recordDomainEvent } from './domain-events.ts'
 import { type DomainClaim, type DomainRow, isSameClaim } from './domain-rows.ts'
+import { notServed } from './served-certificates.ts'
 
 const dayMs = 86_400_000
 const lostDays = domainTimes.lostProofMailMs / dayMs
@@ -45,9 +46,10 @@ export async function recordLook(
       ...{ txt_seen, cname_seen, looked_at: now, looks: row.looks + 1 },
       points: look.points ?? row.points,
       delegated: look.delegated ?? row.delegated,
-      // Why an order waits stays recorded until it is tried again.
+      // Why an order waits stays recorded until it is tried again, and that a certificate is not served until it is.
       ...(row.orders_failed === 0 &&
-        row.order_at <= now && { code: look.problem?.code ?? null, message: look.problem?.message ?? null }),
+        row.order_at <= now &&
+        row.code !== notServed && { code: look.problem?.code ?? null, message: look.problem?.message ?? null }),
       ...(isSeen ? await seen(trx, row, now) : row.proved_at ? await unseen(trx, row, now) : {}),
     }
     const [changed] = await trx('domains').where({ hostname }).update(changes).returning('*')

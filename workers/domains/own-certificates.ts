@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
 import type { Logger } from 'pino'
 import { chainFacts, chainTrouble } from '../../activities/certificates/chain.ts'
-import type { ServedCertificate } from '../../db/domains/certificates.ts'
+import type { ServedCertificate } from '../../db/domains/served-certificates.ts'
 
 /** Paths of PEM files. */
 interface OwnFiles {

@@ -7,9 +7,13 @@ import {
   withoutMark,
 } from '../../activities/edge/port.ts'
 import type { Db } from '../../db/database.ts'
-import { listCertificateVersions, openCertificate, type ServedCertificate } from '../../db/domains/certificates.ts'
 import { domainChangesSince } from '../../db/domains/domain-changes.ts'
 import { listServedDomains, type ServedDomain } from '../../db/domains/domain-lists.ts'
+import {
+  listCertificateVersions,
+  openCertificate,
+  type ServedCertificate,
+} from '../../db/domains/served-certificates.ts'
 import { ApiError } from '../../policy/errors.ts'
 import { roundSeconds } from '../../policy/rounds.ts'
 import type { SealKeys } from '../../policy/seal.ts'

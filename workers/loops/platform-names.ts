@@ -1,7 +1,7 @@
 import type { Logger } from 'pino'
 import type { Db } from '../../db/database.ts'
-import type { ServedCertificate } from '../../db/domains/certificates.ts'
 import { keepPlatformNames, lookForCertificates } from '../../db/domains/domain-looks.ts'
+import type { ServedCertificate } from '../../db/domains/served-certificates.ts'
 import { loop } from '../../lib/async/loop.ts'
 import { roundSeconds } from '../../policy/rounds.ts'
 import type { Domains } from '../../workflows/client.ts'

@@ -313,10 +313,10 @@ test('an owner hears why a certificate that ends could not be renewed, once for 
   }
 })
 
-test('a certificate that a proxy refuses is reported until every proxy has it', async t => {
+test('a certificate that a proxy refuses is reported until every proxy has it, and keeps no next one from being ordered', async t => {
   const it = await scene('unserved.shop.dev')
   it.seen = { look: { ...elsewhere, points: true }, answerSeen: false }
-  it.serveMs = 1
+  it.serveMs = -1 // it waits for nothing: a step outside of an activity cannot
   it.useAuthority('https://ca.test')
   const refuses = (change: 'array_append' | 'array_remove') =>
     it.db.raw(`update edges set refused = ${change}(refused, ?)`, [it.hostname])
@@ -330,13 +330,50 @@ test('a certificate that a proxy refuses is reported until every proxy has it', 
     t.like(await it.row(), unserved, 'also while it is tried again')
     t.is((await it.certificate())!.served_at, null)
   }
+  const first = (await it.certificate())!
+  await it.db('certificates').where({ id: first.id }).update({ renew_at: it.clock })
+  t.is(await it.run(), 'failed')
+  t.not((await it.certificate())!.id, first.id)
   await refuses('array_remove')
   it.serveMs = 60_000
   it.useAuthority('https://ca.test')
   t.regex(await it.run(), /renews its certificate/)
   t.like(await it.row(), { code: null, message: null })
   t.truthy((await it.certificate())!.served_at)
-  t.is(it.ca.orders.size, 1)
+  t.is(it.ca.orders.size, 2)
+})
+
+test('a proxy that refuses a certificate changes neither when the next one is tried nor why it waits', async t => {
+  const it = await scene('both.shop.dev')
+  it.seen = { look: { ...elsewhere, points: true }, answerSeen: false }
+  it.serveMs = -1 // it waits for nothing: a step outside of an activity cannot
+  it.useAuthority('https://ca.test')
+  await it.db.raw('update edges set refused = array_append(refused, ?)', [it.hostname])
+  t.is(await it.run(), 'failed')
+  const waits = {
+    code: 'dns',
+    message: 'No record.',
+    orders_failed: 1,
+    order_at: new Date(it.clock.getTime() + 18_000_000),
+  }
+  await it.db('domains').where({ hostname: it.hostname }).update(waits)
+  t.is(await it.run(), 'failed', 'it is served until then')
+  t.like(await it.row(), waits)
+})
+
+test('an owner hears of a renewal that waits for a record', async t => {
+  const it = await scene('record.shop.dev')
+  it.seen = { look: { ...elsewhere, points: true }, answerSeen: false }
+  await it.run()
+  const inDays = (count: number) => new Date(it.clock.getTime() + count * 86_400_000)
+  await it
+    .db('certificates')
+    .where({ hostname: it.hostname })
+    .update({ renew_at: it.clock, not_before: inDays(-80), not_after: inDays(10) })
+  it.seen = { look: elsewhere, answerSeen: false }
+  await it.run()
+  const [mail] = await it.db('mails').where({ user_id: it.ana.id, template: 'certificate-failing' })
+  t.regex(mail.fields.reason, /^The platform waits until requests for it arrive here, or for the record /)
 })
 
 test('an order that the authority has forgotten is replaced', async t => {

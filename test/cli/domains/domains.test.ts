@@ -6,12 +6,12 @@ import {
   ensureRequest,
   recordOrder,
   recordOrderFailure,
-  recordServed,
   storeCertificate,
   takeOrder,
 } from '../../../db/domains/certificates.ts'
 import { recordLook } from '../../../db/domains/domain-looks.ts'
 import { assignDomain, findDomain } from '../../../db/domains/domains.ts'
+import { recordNotServed, recordServed } from '../../../db/domains/served-certificates.ts'
 import { defaultPlans } from '../../../policy/accounts/plans.ts'
 import { operatorHere } from '../../kit/actors/operator-command.ts'
 import { ownFolder } from '../../kit/folders.ts'
@@ -152,6 +152,21 @@ test.serial(
   },
 )
 
+test.serial('a renewal that waits for a record is failing once it is an hour late', async t => {
+  const hostname = 'awaited.shop.dev'
+  const { db, run, certify } = await scene(t, hostname)
+  await recordLook(db, (await findDomain(db, hostname))!, proved)
+  await certify(90)
+  const dueFor = (minutes: number) =>
+    db('certificates')
+      .where({ hostname })
+      .update({ renew_at: new Date(Date.now() - minutes * 60_000) })
+  await dueFor(50)
+  t.regex((await run('domains')).stdout, /awaited.* https, certificate until/)
+  await dueFor(70)
+  t.regex((await run('domains')).stdout, /awaited.* no new certificate: Its order waits for a record in DNS/)
+})
+
 test.serial('a certificate that the proxies do not have is failing, and says what to do', async t => {
   const hostname = 'unserved.shop.dev'
   const { db, run, certify } = await scene(t, hostname)
@@ -159,10 +174,7 @@ test.serial('a certificate that the proxies do not have is failing, and says wha
   await certify(90, { isServed: false })
   const explained = async () => (await run('domains', 'explain', hostname)).stdout
   t.regex(await explained(), /FAILING: its certificate is not served: The proxies do not have it yet\./)
-  await recordOrderFailure(db, (await findDomain(db, hostname))!, {
-    ...{ code: 'notServed', message: 'Not every proxy has confirmed the certificate.' },
-    ...{ orderAt: days(1), refused: false, order: null },
-  })
+  await recordNotServed(db, (await findDomain(db, hostname))!, new Date())
   t.regex(await explained(), /FAILING: its certificate is not served: Not every proxy has confirmed/)
   t.regex(await explained(), /berth logs worker/)
   t.regex((await run('certificates')).stdout, /unserved.* not yet +.*Not every proxy has confirmed the certificate/)
