@@ -7,7 +7,7 @@ import type { AppHostOptions } from './app-host-options.ts'
 import { type ListedContainer, labels } from './containers/port.ts'
 import { appContainerName, buildContainerName, stopGraceSeconds } from './containers/spec.ts'
 import { removeTenant } from './containers/tenant.ts'
-import { hosted, refusal, withDetails } from './failures.ts'
+import { hosted, refusal, tellLane } from './failures.ts'
 import { releaseAttempts } from './releases/attempts.ts'
 import { recordDeployment } from './releases/deployment-state.ts'
 import { withinDisk } from './releases/disk.ts'
@@ -52,11 +52,8 @@ export function appHostActivities(host: AppHostOptions) {
       return { ended: await engine.inspect(name), coming }
     })
     const exit = exitOf(ended)
-    try {
-      return { ...exit, started: await start('startApp', await coming, ended) }
-    } catch (error) {
-      throw withDetails(error, exit)
-    }
+    tellLane(exit)
+    return { ...exit, started: await start('startApp', await coming, ended) }
   }
 
   return hosted({
@@ -145,7 +142,7 @@ export function appHostActivities(host: AppHostOptions) {
 
     /**
      * Stops the container and returns how it ended. `mustRun` requires that it runs. With `thenStart` it is started again: when that
-     * fails, the failure says how it ended.
+     * fails or takes too long, the failure or the timeout says how it ended.
      */
     async stopApp(input: StepOf, { mustRun, thenStart }: StopTerms): Promise<StoppedContainer> {
       if (thenStart) return startAgain(input)

@@ -1,4 +1,4 @@
-import { cancellationSignal, heartbeat } from '@temporalio/activity'
+import { Context, cancellationSignal, heartbeat } from '@temporalio/activity'
 import { ApplicationFailure, CancelledFailure, TemporalFailure } from '@temporalio/common'
 import { NoSpaceLeft } from '../lib/folders/no-space-left.ts'
 import { withoutFolders } from '../lib/without-folders.ts'
@@ -43,10 +43,16 @@ export function withCode(error: unknown): unknown {
   return ApplicationFailure.create({ message: withoutFolders(error.message), type: error.name, cause: error })
 }
 
-/** The failure of a step that had an effect before it failed: `details` tell its lane about that. */
-export function withDetails(error: unknown, ...details: unknown[]): unknown {
-  const failure = withCode(error)
-  return failure instanceof ApplicationFailure ? ApplicationFailure.fromError(failure, { details }) : failure
+/** What attempts have told their lanes. */
+const told = new WeakMap<Context, unknown>()
+
+/**
+ * Tells the lane of this activity about an effect that it has had, whatever comes after it: a failure says it in its details, and a timeout
+ * in its last heartbeat. Later attempts pass it on, until they tell something else.
+ */
+export function tellLane(effect: unknown): void {
+  told.set(Context.current(), effect)
+  heartbeat(effect)
 }
 
 /** Interval of heartbeats. */
@@ -54,19 +60,23 @@ export const beatMs = 2000
 
 /**
  * Wraps every activity of a host: errors get their catalogue codes, heartbeats show that the process lives (and deliver
- * requests to cancel), and a cancelled activity ends as cancelled.
+ * requests to cancel) and carry what was told, and a cancelled activity ends as cancelled.
  */
 // biome-ignore lint/suspicious/noExplicitAny: activities of a group differ in their arguments
 export function hosted<T extends Record<string, (...args: any[]) => Promise<unknown>>>(group: T): T {
   const wrapped = Object.entries(group).map(([name, activity]) => [
     name,
     async (...args: unknown[]) => {
-      const timer = setInterval(() => heartbeat(), beatMs)
+      const context = Context.current()
+      const known = () => told.get(context) ?? context.info.heartbeatDetails
+      const timer = setInterval(() => heartbeat(known()), beatMs)
       try {
         return await activity(...args)
       } catch (error) {
         if (cancellationSignal().aborted) throw new CancelledFailure(`${name} was cancelled`)
-        throw withCode(error)
+        const failure = withCode(error)
+        if (!known() || !(failure instanceof ApplicationFailure)) throw failure
+        throw ApplicationFailure.fromError(failure, { details: [known()] })
       } finally {
         clearInterval(timer)
       }

@@ -60,6 +60,12 @@ export const namesForInstall = (language: Language): readonly string[] => [
   ...(runtimes[language].lockFiles ?? []),
 ]
 
+/** The same with the settings of its tools: an upload of one of them brings other dependencies. What is mounted over is hidden, so it brings none. */
+export const namesThatInstall = (language: Language): readonly string[] => [
+  ...namesForInstall(language),
+  ...(runtimes[language].inputNames ?? []).filter(name => !mountedFolders.has(name)),
+]
+
 /** The dependency file among these root names that the language's install step reads, or null. */
 export function dependencyFile(language: Language, files: readonly string[]): string | null {
   const matches = (name: string, pattern: string) =>

@@ -15,10 +15,13 @@ export function failureOf(error: unknown): { code: string; message: string } {
   return { code: 'ACTION_FAILED', message: error instanceof Error ? error.message : String(error) }
 }
 
-/** How the container of a step had ended before the step failed; null when the failure says nothing about that. */
+/** How the container of a step had ended before the step failed or took too long; null when neither says anything about that. */
 export function exitBefore(error: unknown): ContainerExit | null {
   const cause = error instanceof ActivityFailure ? error.cause : error
-  const [exit] = (cause instanceof ApplicationFailure && cause.details) || []
+  const [exit] =
+    cause instanceof TimeoutFailure
+      ? [cause.lastHeartbeatDetails]
+      : (cause instanceof ApplicationFailure && cause.details) || []
   return (exit as ContainerExit | undefined) ?? null
 }
 

@@ -78,20 +78,20 @@ const queuePrefix = () => prefixOf(workflowInfo().taskQueue)
 export function hostOf({ release }: LaneOperation) {
   const queues = queuesOfHost(queuePrefix(), release.hostId)
   const commands = patched('commands-apart') ? queues.commands : queues.deploys
-  const commandWithin = (seconds: number) =>
+  const commandWithin = (seconds: number, attemptSeconds = 40) =>
     proxyActivities<AppHostActivities>({
       taskQueue: commands,
       cancellationType,
       heartbeatTimeout,
       scheduleToStartTimeout: '8s',
-      startToCloseTimeout: '40s',
+      startToCloseTimeout: attemptSeconds * 1000,
       scheduleToCloseTimeout: seconds * 1000,
       retry: { initialInterval: '300ms', maximumAttempts: 3 },
     })
   return {
     /** A person waits. */
     command: commandWithin(commandSeconds.step),
-    /** A person waits, with less time left. */
+    /** A person waits, with less time left, for attempts that take at most this long. */
     commandWithin,
     /** A deployment may wait for its host. */
     build: proxyActivities<AppHostActivities>({

@@ -36,7 +36,9 @@ export async function stop(operation: LaneOperation, host: Host): Promise<void> 
 /** One stop and one start, with nothing in between. Its claim has shown it, and its end reverts what is shown. */
 export async function restart(operation: LaneOperation, host: Host): Promise<void> {
   const { release } = operation
-  const command = host.commandWithin(await secondsFor(operation, operation.found))
+  const seconds = await secondsFor(operation, operation.found)
+  // One attempt has all of it, since it stops, waits for an image and starts.
+  const command = host.commandWithin(seconds, seconds)
   if (!operation.shown) await showRestarting(operation, 'restarting', 'stopping the container')
   let exit: ContainerExit | null = null
   try {

@@ -3,12 +3,12 @@ import { MiB } from '../../lib/bytes.ts'
 import type { Owner } from '../../lib/folders/owner.ts'
 import { installRules } from '../../policy/hosts/installs.ts'
 import type { InstallInputs } from '../../policy/runtimes/runtime.ts'
-import { dependencyFile, type Language, namesForInstall, runtimes } from '../../policy/runtimes.ts'
+import { dependencyFile, type Language, namesForInstall, namesThatInstall, runtimes } from '../../policy/runtimes.ts'
 import { layReleaseOver } from '../overlay/process.ts'
 import { exists, type Prepared, type ReleaseFolders, readPrepared, releaseFolders } from './files.ts'
 import { checkProgram } from './program-check.ts'
 import type { Release } from './release.ts'
-import { fileIn, isEmptyFolder, namesIn } from './root-names.ts'
+import { fileIn, hasAnywhere, isEmptyFolder, namesIn } from './root-names.ts'
 
 /** Compilers write here: any change of the sources needs a new run. What pip and bundler install lies there too, and has one as well. */
 const compiledAt = '/opt/build'
@@ -27,8 +27,8 @@ export interface InstallPlace {
 
 /**
  * Decides the install step of a release. A whole program (a first upload, a commit, a snapshot) is installed from its own files.
- * An upload of some files keeps the dependencies of the serving release, unless it may not, brings dependency or lock files or another
- * runtime, or the language is compiled: then it is installed from a copy of the application's files with the upload laid over it. Throws
+ * An upload of some files keeps the dependencies of the serving release, unless it may not, brings dependency or lock files, settings of
+ * their tools, a dependency file of a workspace or another runtime, or the language is compiled: then it is installed from a copy of the application's files with the upload laid over it. Throws
  * INVALID_MAIN, MISSING_DEPENDENCIES_FILE, and as `layReleaseOver` does.
  */
 export async function planInstall(
@@ -37,7 +37,7 @@ export async function planInstall(
 ): Promise<Prepared> {
   const folders = releaseFolders(volume, release.number)
   const runtime = runtimes[release.language]
-  const wanted = [...namesForInstall(release.language), ...configNames]
+  const wanted = [...namesThatInstall(release.language), ...configNames]
   const sourceNames = await namesIn(folders.source, wanted)
   const serving = app?.release ?? 0
   const whole = serving === 0 || release.source?.kind === 'git' || release.source?.kind === 'snapshot'
@@ -46,7 +46,7 @@ export async function planInstall(
   const bringsDependencyFile = release.path === '' && sourceNames.some(name => !configNames.includes(name))
   const otherRuntime = app?.language !== release.language || app.runtime_version !== release.runtimeVersion
   const bringsNone = !bringsDependencyFile && !otherRuntime && runtime.dependencies?.at !== compiledAt
-  if (bringsNone && (await mayKeep())) {
+  if (bringsNone && !(await bringsMember(release, folders)) && (await mayKeep())) {
     const prepared = await readPrepared(releaseFolders(volume, serving))
     return { install: null, dependenciesOf: prepared?.dependenciesOf ?? serving }
   }
@@ -58,6 +58,16 @@ export async function planInstall(
 
 /** Max bytes of a dependency file that is looked into. */
 const maxLookedInto = MiB
+
+/** Whether an upload may bring the dependency file of a folder from which the application installs along with its root. */
+async function bringsMember({ language }: Release, { files, source }: ReleaseFolders): Promise<boolean> {
+  const { hasMembers, dependencies } = runtimes[language]
+  const names = hasMembers ? await namesIn(files, namesForInstall(language)) : []
+  const file = dependencyFile(language, names)
+  if (!hasMembers || !file || !dependencies) return false
+  const text = (await fileIn(files, file, maxLookedInto)) ?? ''
+  return hasMembers(text, names) && hasAnywhere(source, file, dependencies.from)
+}
 
 /** The install step for sources with these names at their root, and what it depends on; none if their dependency file requests nothing. */
 async function stepFor({ language, main }: Release, folder: string, names: readonly string[]): Promise<Prepared> {

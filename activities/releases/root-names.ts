@@ -2,7 +2,7 @@ import { open } from 'node:fs/promises'
 import { bytesOf, codeOf, textOf, unreachable, untrustedFileFlags, vanished } from '../../lib/folders/disk-names.ts'
 import { AppFolder } from '../app-files/folder.ts'
 
-/** Max entries of a folder that are searched for a pattern. */
+/** Max entries that are searched for a name or a pattern. */
 const maxSearched = 100_000
 
 /**
@@ -22,6 +22,29 @@ export async function namesAmong(folder: AppFolder, wanted: readonly string[]): 
 export async function namesIn(path: string, wanted: readonly string[]): Promise<string[]> {
   const folder = await AppFolder.open(path)
   return namesAmong(folder, wanted).finally(() => folder.close())
+}
+
+/**
+ * Whether a name is anywhere in a path, which must not be a link, apart from what lies in folders named `except`. Also true where there are
+ * too many entries to tell.
+ */
+export async function hasAnywhere(path: string, name: string, except: string): Promise<boolean> {
+  let searched = 0
+  async function within(folder: AppFolder): Promise<boolean> {
+    try {
+      for await (const entry of await folder.entries()) {
+        const found = textOf(entry.name)
+        searched += 1
+        if (found === name || searched > maxSearched) return true
+        const isSearched = entry.isDirectory() && found !== except
+        if (isSearched && (await within(await folder.enter(entry.name)))) return true
+      }
+      return false
+    } finally {
+      await folder.close()
+    }
+  }
+  return within(await AppFolder.open(path))
 }
 
 /** The text of a file at the root of a path, which must not be a link; null when it is no file, or larger than `maxBytes`. */

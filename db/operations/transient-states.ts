@@ -1,7 +1,14 @@
+import type { Knex } from 'knex'
 import { announceApp } from '../apps/apps.ts'
 import type { Db } from '../database.ts'
 import { releaseUnusedMemory } from '../databases/databases.ts'
-import type { DatabaseOperationKind, OperationKind, OperationTarget, TargetType } from './operation-kinds.ts'
+import {
+  type DatabaseOperationKind,
+  type OperationKind,
+  type OperationTarget,
+  switchingVersions,
+  type TargetType,
+} from './operation-kinds.ts'
 
 /** The tables of what operations change; they share the columns of state. */
 export const targetTables: Readonly<Record<TargetType, 'apps' | 'databases'>> = { app: 'apps', database: 'databases' }
@@ -60,12 +67,16 @@ export async function revertTargetState(trx: Db, ended: Ended): Promise<void> {
   if (type === 'app' && rows.length > 0) await announceApp(trx, id)
 }
 
-/** What ran counts as running: the host watch finds what it is. Another restart that runs is still shown. */
+/** What ran counts as running: the host watch finds what it is. Another restart that runs is still shown, and so is that of a restored database. */
 async function revertRestart(trx: Db, { type, id }: OperationTarget): Promise<void> {
   const before = trx.raw(`case when started_at is null then 'exited' else 'running' end`)
   const another = trx('operations').where({ target_type: type, target_id: id, state: 'running' })
   await trx(targetTables[type])
     .where({ id, status: 'restarting' })
-    .whereNotExists(another.whereIn('kind', restarting))
+    .whereNotExists(another.where(shows => shows.whereIn('kind', restarting).orWhere(isSwitchingDatabase)))
     .update({ status: before })
 }
+
+/** A restore shows its restart only once it switches volumes. */
+const isSwitchingDatabase = (restore: Knex.QueryBuilder) =>
+  restore.where({ target_type: 'database', kind: 'restore' }).where('step', 'like', `${switchingVersions}%`)

@@ -28,8 +28,9 @@ export const nodeInputNames: readonly string[] = [
   '.pnpmfile.mjs',
 ]
 
+const membersFile = 'pnpm-workspace.yaml'
 /** Files that give the package managers more to do than the manifest does: npm builds what one describes, the other names folders with manifests. */
-export const moreToInstall: readonly string[] = ['binding.gyp', 'pnpm-workspace.yaml']
+export const moreToInstall: readonly string[] = ['binding.gyp', membersFile]
 
 const judgedApart: ReadonlySet<string> = new Set(['.npmrc', modulesFolder])
 
@@ -120,6 +121,12 @@ export function objectOf(text: string | null | undefined): Fields | null {
 /** Left out, or an object or list without entries; anything else is for the package manager to judge. */
 export const isEmpty = (value: unknown): boolean =>
   value === undefined || (typeof value === 'object' && value !== null && Object.keys(value).length === 0)
+
+/** Whether a project may have workspaces, whose manifests lie in folders of their own. */
+export function hasWorkspaces(manifest: string, names: readonly string[]): boolean {
+  const fields = objectOf(manifest)
+  return names.includes(membersFile) || !fields || !isEmpty(fields.workspaces)
+}
 
 const packageLists = ['dependencies', 'devDependencies', 'optionalDependencies', 'peerDependencies', 'overrides']
 

@@ -1,4 +1,5 @@
 import {
+  hasWorkspaces,
   installScripts,
   isEmpty,
   moreToInstall,
@@ -76,6 +77,7 @@ const shared = {
   buildImage: version => `berth/node:${version}`,
   official: version => `node:${full[version]}-bookworm-slim`,
   inputNames: nodeInputNames,
+  hasMembers: hasWorkspaces,
   installInputs: nodeInputs,
   installReport: npmReport,
   dependencies,

@@ -80,8 +80,13 @@ export interface Runtime {
    * requests something, and the tool reports what is wrong with it. Missing: the step is always needed, as it also makes something else.
    */
   requestsNothing?(dependencyFile: string, names: readonly string[]): boolean
-  /** Further names at the root that `installInputs` looks for. */
+  /** Further names at the root that `installInputs` looks for: settings of the tools, and what they find installed. */
   inputNames?: readonly string[]
+  /**
+   * Whether `install` may read dependency files in folders below the root too, from the one at the root, '' for one that cannot be read, and
+   * the names there. Missing: it reads none.
+   */
+  hasMembers?(dependencyFile: string, names: readonly string[]): boolean
   /**
    * What `install` depends on, from the texts of all dependency files, lock files and `inputNames` at the root; null for what is no plain
    * file, or is too large. Missing: it builds from the sources.

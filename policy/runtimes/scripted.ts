@@ -51,10 +51,12 @@ export const ruby: Runtime = {
   official: () => null,
   install: ({ files }) =>
     files.includes('Gemfile')
-      ? 'BUNDLE_PATH=/app/.berth BUNDLE_WITHOUT=development:test BUNDLE_GLOBAL_GEM_CACHE=true bundle install && mkdir -p .berth'
+      ? 'BUNDLE_PATH=/app/.berth BUNDLE_WITHOUT=development:test BUNDLE_GLOBAL_GEM_CACHE=true BUNDLE_USER_CACHE=/app/.berth-cache ' +
+        'bundle install && rm -rf .berth-cache/extensions .berth-cache/git .berth-cache/compact_index && mkdir -p .berth'
       : null,
   // Archives, which bundler compares with the digests of its index. It stores built extensions next to them, of which it restores only a part.
-  toolFolders: ['/tmp/.bundle/cache/gems'],
+  // Not in /tmp, which is memory.
+  toolFolders: ['/app/.berth-cache'],
   dependencies,
   start: main =>
     `if [ -f Gemfile ]; then exec bundle exec ruby ${fileWord(main)}; else exec ruby ${fileWord(main)}; fi`,

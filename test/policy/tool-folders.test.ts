@@ -12,7 +12,7 @@ test('of what builds leave only what tools compare by content or version is left
     'elixir /tmp/.hex/packages',
     'go /tmp/go-cache /tmp/go/pkg/mod',
     'rust /tmp/.cargo/registry /tmp/.cargo/git /app/.target',
-    'ruby /tmp/.bundle/cache/gems',
+    'ruby /app/.berth-cache',
     'dotnet /tmp/.nuget/packages',
   ])
   for (const language of languages) {
@@ -21,6 +21,7 @@ test('of what builds leave only what tools compare by content or version is left
     for (const folder of toolFolders) {
       // Plain words, as the step names them; the folders of NuGet and of Maven derive from HOME and an option.
       t.regex(folder, /^\/(tmp|app)\/[\w./-]+$/)
+      if (folder.startsWith('/app/')) t.true(install({ files, main: 'main' })?.includes(`=${folder} `), folder)
       t.notRegex(withToolFolders(install({ files, main: 'main' })!, toolFolders), /undefined|null\n/)
     }
   }

@@ -1,16 +1,25 @@
 import { once } from 'node:events'
 import test from 'ava'
+import { HostUnreachable } from '../../activities/containers/port.ts'
 import { loadApp } from '../../db/apps/apps.ts'
 import * as operations from '../../db/operations/operations.ts'
+import { commandSeconds } from '../../policy/apps/command-times.ts'
+import { laneId } from '../../workflows/ids.ts'
 import { comesTrue } from '../kit/comes-true.ts'
 import { laneKit } from './lane-kit.ts'
 
 /** Delays of a host before it has stopped an application. */
 const stops = new Map<string, Promise<void>>()
+/** What a restart meets once it has stopped an application. */
+const halfway = new Map<string, () => Promise<void>>()
+/** Applications that the engine of their host no longer serves. */
+const engineless = new Set<string>()
 /** Applications whose files the host never removes. */
 const filesStay = new Set<string>()
 
 const kit = laneKit({
+  stopped: async ({ appId }) => halfway.get(appId)?.(),
+  trouble: ({ appId }) => (engineless.has(appId) ? 'the engine is away' : null),
   before: {
     stopApp: async ({ appId }) => stops.get(appId),
     async removeFiles({ appId }, signal) {
@@ -21,7 +30,7 @@ const kit = laneKit({
 
 async function commands() {
   const base = await kit
-  const { db, make, run, lanes } = base
+  const { db, make, run, lanes, edge, client } = base
   const user = await make.user()
   const { app, operationId } = await make.app(user.id)
   await lanes.wake(app.id, user.id)
@@ -33,7 +42,15 @@ async function commands() {
     await lanes.wake(app.id, user.id)
     return id
   }
-  return { ...base, app, ask }
+  const routes = async () => (await edge.listRoutes()).filter(({ appId }) => appId === app.id).length
+  /** Max seconds of an attempt and of all attempts of the last step that the lane has sent to a host. */
+  async function limits() {
+    const { events } = await client.workflow.getHandle(laneId(app.id)).fetchHistory()
+    const sent = events?.findLast(event => event.activityTaskScheduledEventAttributes)
+    const { startToCloseTimeout, scheduleToCloseTimeout } = sent!.activityTaskScheduledEventAttributes!
+    return { attempt: Number(startToCloseTimeout?.seconds), all: Number(scheduleToCloseTimeout?.seconds) }
+  }
+  return { ...base, app, ask, routes, limits }
 }
 
 test('a restart starts nothing once its caller has been answered', async t => {
@@ -54,6 +71,42 @@ test('a restart starts nothing once its caller has been answered', async t => {
   t.false(hostHas(app.id).runs(1), 'it comes late, and starts nothing')
   t.is((await run.command(app, 'restart')).state, 'success', 'another one does')
   t.true(hostHas(app.id).runs(1))
+})
+
+test('a restart that takes too long after its stop leaves the application shown as stopped, without a route', async t => {
+  const { app, ask, db, run, steps, routes, hostHas, isBusy } = await commands()
+  const before = steps(app.id).length
+  t.is(await routes(), 1)
+  let open = () => {}
+  halfway.set(app.id, () => new Promise(resolve => (open = resolve)))
+  t.like(await run.ended(await ask('restart', 16)), { state: 'error', code: 'ACTION_FAILED' })
+  t.like(await loadApp(db, app.id), { status: 'exited', desired_state: 'running', exit_code: 143 })
+  t.is(await routes(), 0)
+  halfway.delete(app.id)
+  open()
+  await comesTrue(() => !isBusy(app.id))
+  t.false(hostHas(app.id).runs(1), 'what comes late starts nothing')
+  t.deepEqual(steps(app.id).slice(before), ['stopApp 1'])
+})
+
+test('a restart of which a later attempt reaches nothing still tells how the first one ended the application', async t => {
+  const { app, ask, db, run, steps, limits } = await commands()
+  const before = steps(app.id).length
+  halfway.set(app.id, async () => {
+    engineless.add(app.id)
+    throw new HostUnreachable('The engine was stopped.')
+  })
+  t.like(await run.ended(await ask('restart', 95)), { state: 'error', code: 'ACTION_FAILED' })
+  t.deepEqual(steps(app.id).slice(before), ['stopApp 1', 'stopApp 1', 'stopApp 1'])
+  t.deepEqual(
+    await limits(),
+    { attempt: commandSeconds.step, all: commandSeconds.step },
+    'one attempt may do all of it',
+  )
+  t.like(await loadApp(db, app.id), { status: 'exited', desired_state: 'running', exit_code: 143 })
+  halfway.delete(app.id)
+  engineless.delete(app.id)
+  t.is((await run.command(app, 'restart')).state, 'success')
 })
 
 test('a command starts nothing after its deadline', async t => {

@@ -1,6 +1,6 @@
 import { activityInfo } from '@temporalio/activity'
 import type { AppHostActivities, Unhealthy } from '../../activities/app-host.ts'
-import { refusal, withDetails } from '../../activities/failures.ts'
+import { refusal, tellLane } from '../../activities/failures.ts'
 import type { Release, StartedContainer, StepOf, StoppedContainer } from '../../activities/releases/release.ts'
 import { loadApp } from '../../db/apps/apps.ts'
 import { appendLog } from '../../db/deploys/deployments.ts'
@@ -14,7 +14,7 @@ type Steps = Pick<
 
 /** The container steps of a scripted host. */
 export function containerSteps(parts: ScriptedParts): Steps {
-  const { db, at, meet, reached, answersAtOnce, begin, turn, lateTurn } = parts
+  const { db, at, meet, reached, answersAtOnce, stopped, begin, turn, lateTurn } = parts
 
   async function run(name: 'startRelease' | 'startApp', release: Release): Promise<StartedContainer> {
     const variablesVersion = (await loadApp(db, release.appId))?.variables_version ?? 0
@@ -40,11 +40,9 @@ export function containerSteps(parts: ScriptedParts): Steps {
       at(release.appId).end(release.number)
       return { release, exit: at(release.appId).exitOf(release.number) }
     })
-    try {
-      return { ...exit, started: await run('startApp', release) }
-    } catch (error) {
-      throw withDetails(error, exit)
-    }
+    tellLane(exit)
+    await stopped(release)
+    return { ...exit, started: await run('startApp', release) }
   }
 
   return {

@@ -1,3 +1,4 @@
+import { cancellationSignal } from '@temporalio/activity'
 import { HostUnreachable, ImageUnavailable } from '../../activities/containers/port.ts'
 import type { DecisionOptions } from '../../activities/releases/decision.ts'
 import type { Release } from '../../activities/releases/release.ts'
@@ -22,6 +23,8 @@ export interface HostScript {
   before?: Partial<Record<StepName, Hook>>
   /** Called between the effect of a step and its answer. */
   after?: Partial<Record<StepName, Hook>>
+  /** Called by a restart between its stop and its start. */
+  stopped?: Hook
   /** What goes wrong; called by each step. */
   trouble?(release: ReleaseName, step: StepName): Trouble | null | undefined
   /** Whether a release has dependencies to install. */
@@ -64,6 +67,8 @@ export function scriptedParts(options: ScriptedHostOptions, script: HostScript) 
     ...guardedSteps({ ...options, locks: appLocks(), traits: { id: options.hostId } }),
     installs: (release: Release): boolean => script.installs?.(release) ?? false,
     answersAtOnce: (release: Release): boolean => script.answersAtOnce?.(release) ?? false,
+
+    stopped: async (release: Release): Promise<void> => script.stopped?.(release, cancellationSignal()),
 
     /** State of an application at the host. */
     at(appId: string): ScriptedApp {

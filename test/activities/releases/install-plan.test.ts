@@ -108,6 +108,30 @@ test('a lock file alone brings other dependencies, at the root of the applicatio
   }
 })
 
+test('settings of the package managers alone bring other dependencies, and a folder that dependencies are mounted over brings none', async t => {
+  const files = { 'package.json': '{"dependencies":{"x":"1"}}' }
+  for (const name of ['.npmrc', '.yarnrc', '.yarnrc.yml', '.pnpmfile.cjs', '.pnpmfile.mjs']) {
+    t.regex((await planned(files, { [name]: '' })).install ?? '', /npm/, name)
+    t.is((await planned(files, { [name]: '' }, { path: 'docs' })).install, null, name)
+  }
+  t.is((await planned(files, { 'node_modules/x/package.json': '{}' })).install, null)
+})
+
+test('in an application with workspaces any manifest of an upload brings other dependencies', async t => {
+  const member = { 'packages/a/package.json': '{"dependencies":{"y":"1"}}' }
+  const single: Files = { 'package.json': '{"dependencies":{"x":"1"},"workspaces":[]}' }
+  const npm: Files = { 'package.json': '{"workspaces":["packages/*"]}' }
+  const pnpm: Files = { ...single, 'pnpm-workspace.yaml': '' }
+  for (const files of [npm, pnpm]) {
+    t.regex((await planned(files, member)).install ?? '', /npm/)
+    t.regex((await planned(files, { 'package.json': '{}' }, { path: 'packages/a' })).install ?? '', /npm/)
+    const others = { 'packages/a/index.js': '', 'packages/a/node_modules/y/package.json': '{}' }
+    t.is((await planned(files, others)).install, null, 'nor do files without a manifest')
+  }
+  t.is((await planned(single, member)).install, null)
+  t.is((await planned({}, member)).install, null)
+})
+
 test('a name pattern matches in a folder with very many entries', async t => {
   const many = Object.fromEntries(Array.from({ length: 3000 }, (_, number) => [`${number}.txt`, '']))
   const dotnet = { language: 'dotnet', runtimeVersion: '8.0', main: 'Program.cs' } as const

@@ -234,6 +234,24 @@ test('an operation that ends without success reverts what its start has shown', 
   }
 })
 
+test('an operation that ends without success leaves the restart of a restore that switches volumes', async t => {
+  const { db, id, row, ask, next, end } = await served()
+  const restore = await ask('restore')
+  t.is((await next())?.id, restore)
+  const resize = await ask('resize')
+  for (const [step, status] of [
+    ['loading the snapshot', 'running'],
+    [operations.changingVersions, 'restarting'],
+  ] as const) {
+    await recordDatabaseStatus(db, id, 'restarting')
+    await db('operations').where({ id: restore }).update({ step })
+    await db('operations').where({ id: resize }).update({ state: 'queued' })
+    t.true(await operations.expireQueuedOperation(db, resize))
+    t.is((await row())?.status, status, step)
+  }
+  await end(restore)
+})
+
 test('a change of size holds the memory that it needs until it has ended, and no longer', async t => {
   const { db, id, ownerId, row, next, end } = await served()
   const grow = (ramMb: number, terms: { accepting?: true } = {}) =>
