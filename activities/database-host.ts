@@ -4,21 +4,26 @@ import { neverUsedGeneration } from '../policy/databases/database-steps.ts'
 import { engines } from '../policy/databases/engines.ts'
 import { commandImageSeconds } from '../policy/hosts/host-slots.ts'
 import { imageWithin } from './containers/image-wait.ts'
-import { type ContainerHost, type DiskLimits, labels } from './containers/port.ts'
+import type { ContainerHost, DiskLimits } from './containers/port.ts'
 import { fingerprinted, type HostTraits, tenantNetwork } from './containers/spec.ts'
-import { removeTenant } from './containers/tenant.ts'
 import { databaseContainer } from './databases/container.ts'
 import type { DatabaseDiskGuard } from './databases/disk-guard.ts'
 import type { HostedEngines } from './databases/hosted-engine.ts'
 import { databaseImages, imageToRun } from './databases/images.ts'
-import { databaseContainerName, databaseOfVolume, databaseVolume } from './databases/names.ts'
+import { databaseContainerName, databaseVolume } from './databases/names.ts'
 import { endOtherEngines } from './databases/other-engines.ts'
 import { recordPassword } from './databases/password-record.ts'
 import { renewPassword } from './databases/password-renewal.ts'
 import { EngineUnavailable } from './databases/port.ts'
 import { growVolume, prepareVolume } from './databases/preparation.ts'
+import { databaseRemoval } from './databases/removal.ts'
 import { databaseMemoryFit, hasLessMemory, tooLittleMemory } from './databases/resize/memory-fit.ts'
-import { type DatabaseStepInput, type DatabaseStepsOptions, guardedDatabaseSteps } from './databases/steps.ts'
+import {
+  type DatabaseStep,
+  type DatabaseStepInput,
+  type DatabaseStepsOptions,
+  guardedDatabaseSteps,
+} from './databases/steps.ts'
 import type { DatabaseTemplates } from './databases/templates/templates.ts'
 import { hosted, refusal } from './failures.ts'
 import type { Boot } from './hosts/boot.ts'
@@ -104,6 +109,7 @@ export function databaseHostActivities(host: DatabaseHostOptions) {
   return hosted({
     ...databaseImages({ ...host, steps: { begin, turn } }),
     ...databaseMemoryFit({ ...host, guard: { turn, assertCurrent } }),
+    ...databaseRemoval(host, lateTurn),
 
     /** Makes the volume of a new database: settings, certificates, and a data folder without data. */
     async prepareDatabase(input: DatabaseStepInput): Promise<void> {
@@ -166,14 +172,9 @@ export function databaseHostActivities(host: DatabaseHostOptions) {
           await recordPassword(volumes, database, database.passwordGeneration)
           return effect
         }
-        const effect = await setPassword().catch(async error => {
-          if (!(error instanceof EngineUnavailable)) throw error
-          // A customer can keep an engine from listening, by an endless script or by all its connections.
-          await restart(database, step.operationId)
-          return setPassword()
-        })
+        const effect = await answered(step, setPassword)
         if (effect === 'after a restart') await restart(database, step.operationId)
-        await engineHosted.proveLogin(database, before, cancellationSignal())
+        await answered(step, () => engineHosted.proveLogin(database, before, cancellationSignal()))
         return started(database)
       })
     },
@@ -188,33 +189,9 @@ export function databaseHostActivities(host: DatabaseHostOptions) {
           engineHosted.adapterOf(database).reloadCertificate(local),
         )
         if (effect === 'after a restart') await restart(database, step.operationId)
-        await engineHosted.proveLogin(database, neverUsedGeneration, cancellationSignal())
+        await answered(step, () => engineHosted.proveLogin(database, neverUsedGeneration, cancellationSignal()))
         return started(database)
       })
-    },
-
-    /** Removes every container of the database, whatever its volume or role. */
-    async removeDatabaseContainers(input: DatabaseStepInput): Promise<void> {
-      await lateTurn('removeDatabaseContainers', input, async ({ databaseId, running, row }) => {
-        if (row && !running) throw refusal('ACTION_FAILED', `The database ${databaseId} is not being deleted.`)
-        for (const { name } of await engine.list({ [labels.host]: traits.id, [labels.database]: databaseId }))
-          await engine.remove(name)
-      })
-      await host.admit()
-    },
-
-    /** Removes its volumes, and the owner's network and share of the host when nothing else uses them. */
-    async removeDatabaseVolumes(input: DatabaseStepInput): Promise<void> {
-      const ownerId = await lateTurn('removeDatabaseVolumes', input, async step => {
-        const { row, running, kind, databaseId } = step
-        if (row && !(running && kind === 'create'))
-          throw refusal('ACTION_FAILED', `The database ${databaseId} is not deleted yet.`)
-        for (const volume of await volumes.list())
-          if (databaseOfVolume(volume)?.id === databaseId) await volumes.remove(volume)
-        return step.ownerId
-      })
-      const others = await engine.list({ [labels.host]: traits.id, [labels.owner]: ownerId })
-      if (others.length === 0) await removeTenant(engine, ownerId, traits.id)
     },
   })
 
@@ -235,6 +212,17 @@ export function databaseHostActivities(host: DatabaseHostOptions) {
     if (service.status === 'rejected') throw service.reason
     if (admission.status === 'rejected') await host.admit()
     return service.value
+  }
+
+  /** Asks once more after a restart: a customer can keep an engine from answering, by an endless script or by all its connections. */
+  async function answered<T>(step: DatabaseStep, ask: () => Promise<T>): Promise<T> {
+    try {
+      return await ask()
+    } catch (error) {
+      if (!(error instanceof EngineUnavailable)) throw error
+    }
+    await restart(step.database(), step.operationId)
+    return ask()
   }
 
   async function restart(database: DatabaseFacts, operationId: string): Promise<void> {

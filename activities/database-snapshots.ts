@@ -11,7 +11,7 @@ import { databaseContainerName, databaseVolume } from './databases/names.ts'
 import { momentOf, type PointInTime } from './databases/point-in-time/point-in-time.ts'
 import type { LocalEngine } from './databases/port.ts'
 import { type CopyUse, prepareCopy, servingMeanwhile } from './databases/preparation.ts'
-import { type DrillResult, notRead, removeDrill, triedSnapshot } from './databases/snapshots/drill.ts'
+import { type DrillResult, notRead, notTried, removeDrill, triedSnapshot } from './databases/snapshots/drill.ts'
 import { scratchVolumes } from './databases/snapshots/scratch.ts'
 import { type DatabaseStep, type DatabaseStepInput, guardedDatabaseSteps } from './databases/steps.ts'
 import { hosted, refusal } from './failures.ts'
@@ -140,7 +140,7 @@ export function databaseSnapshotActivities(host: DatabaseSnapshotOptions) {
     // A run that ended after the switch: what it made serves, and is not made anew.
     if (copyOf.generation === database.generation) return
     const snapshot = await findRestoredSnapshot(db, step.operationId)
-    await makeRoom(database, [dumpOf, copyOf], snapshot)
+    await makeRoom(database, [dumpOf, copyOf], { snapshot, kept: copyOf })
     await pointInTime?.beforeRestore(database, signal)
     // Of a run that has ended before: its base backup would be taken for one of the data that are made now.
     await forgetCopies(db, { databaseId: database.id, generation: copyOf.generation })
@@ -167,7 +167,7 @@ export function databaseSnapshotActivities(host: DatabaseSnapshotOptions) {
     if (!snapshot?.segment_id) throw refusal('SNAPSHOT_NOT_FOUND', 'The snapshot was deleted before it was restored.')
     const segmentId = snapshot.segment_id
     const [copyOf, dumpOf] = [withVolume(database, step, 'copy'), withVolume(database, step, 'dump')]
-    await makeRoom(row, [dumpOf, copyOf], snapshot)
+    await makeRoom(row, [dumpOf, copyOf], { snapshot })
     await fenced(db)(step.operationId, trx =>
       recordStep(trx, step.operationId, `restoring the snapshot on host ${hostId}`),
     )
@@ -216,9 +216,9 @@ export function databaseSnapshotActivities(host: DatabaseSnapshotOptions) {
 
     /** Restores a snapshot alongside everything that serves, compares the contents, and removes them again. */
     async drillSnapshot(input: DatabaseStepInput): Promise<DrillResult> {
-      const step = await begin('drillSnapshot', input)
+      const step = await begin('drillSnapshot', input).catch(notTried)
       const slot = { hostId, operationId: input.operationId }
-      return slots.holding(slot, cancellationSignal(), signal => drill(step, signal))
+      return slots.holding(slot, cancellationSignal(), signal => drill(step, signal)).catch(notTried)
     },
 
     /** Removes what a drill that was given up has left at its host, also when its database was deleted. */

@@ -190,7 +190,7 @@ function storedFindings(installation: Installation, manner: Manner): Promise<Fin
       ...protectionFindings(host, manner),
       ...buildFindings(host),
       ...databaseFindings(config.databases, await listHosts(db)),
-      await drillFinding(db),
+      await drillFinding(db, config.databases.drillDays),
       ...(await checkedAppsFinding(db)),
     ]
   }

@@ -3,6 +3,32 @@ import { outcomeOf, startProcess, systemEnvironment } from '../../lib/child-proc
 import { namePacketsFor, networkLimits } from '../../policy/hosts/network-limits.ts'
 import { labels } from './port.ts'
 
+export interface NetworkRulesOptions {
+  /** Whether a container still runs. */
+  runs(container: string): Promise<boolean>
+  /** Called once for each kind of rule that could not be set in a container that runs. */
+  report(failure: { container: string; error: string }, words: string): void
+}
+
+/** What bounds the network of each started container (`DockerHostOptions.started`). Never rejects: what cannot be bounded is reported. */
+export function networkRules({ runs, report }: NetworkRulesOptions) {
+  const reported = new Set<string>()
+  const orReport = (container: string, words: string) => async (error: unknown) => {
+    // There is no network of one that has ended, which says nothing of the others.
+    if (reported.has(words) || !(await runs(container).catch(() => false))) return
+    reported.add(words)
+    report({ container, error: String(error) }, words)
+  }
+  return async (container: string, network: string, memoryMb: number, of: Readonly<Record<string, string>>) => {
+    await limitConnections(network, of).catch(
+      orReport(container, 'connections to databases are not limited: see docs/decisions/databases.md'),
+    )
+    await limitNameServer(network, memoryMb).catch(
+      orReport(container, 'queries of containers to the name server are not limited: see docs/decisions/containers.md'),
+    )
+  }
+}
+
 /** Address at which an engine resolves names inside every container's network. */
 const nameServer = '127.0.0.11'
 

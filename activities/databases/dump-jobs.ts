@@ -43,7 +43,12 @@ export function dumpJob({ engine, traits, database, folders, dump, writesData, s
   }
 }
 
-/** Runs a container to its end; rejects with its last output unless it exits with 0. */
+/** A job has ended with another exit code than 0. */
+export class JobFailed extends Error {
+  override name = 'JobFailed'
+}
+
+/** Runs a container to its end; rejects with JobFailed, and its last output, unless it exits with 0. */
 export async function runJob(
   engine: Pick<ContainerHost, 'runToEnd'>,
   spec: ContainerSpec,
@@ -56,5 +61,5 @@ export async function runJob(
   const { exitCode, oom } = await engine.runToEnd(spec, keep, signal)
   if (exitCode === 0) return
   const how = oom ? 'was ended because it used too much memory' : `ended with exit code ${exitCode}`
-  throw new Error(`${spec.command[0]} ${how}: ${output.trim()}`)
+  throw new JobFailed(`${spec.command[0]} ${how}: ${output.trim()}`)
 }

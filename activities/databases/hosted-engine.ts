@@ -162,21 +162,24 @@ export function hostedEngines(options: HostedEngineOptions) {
 
     /**
      * Proves at the published port that the password of the row is accepted and another one refused: `before` is the one that must
-     * no longer work. Rejects with the reason when that does not hold within 10 s.
+     * no longer work. Rejects with the reason when that does not hold within 10 s: EngineUnavailable when no answer says so.
      */
     async proveLogin(database: DatabaseFacts, before: number, signal: AbortSignal): Promise<void> {
       const deadline = performance.now() + databaseSeconds.login * 1000
-      for (let reason = ''; ; ) {
+      for (let failure: Error; ; ) {
         signal.throwIfAborted()
         try {
           const both = [database.passwordGeneration, before].map(generation => login(database, generation))
           const [own, other] = await Promise.all(both)
           if (own === 'accepted' && other === 'refused') return
-          reason = own === 'accepted' ? 'the earlier password still works' : 'the password does not work'
+          failure = new Error(
+            unproved(own === 'accepted' ? 'the earlier password still works' : 'the password does not work'),
+          )
         } catch (error) {
-          reason = wordsOf(error)
+          const Kind = error instanceof EngineUnavailable ? EngineUnavailable : Error
+          failure = new Kind(unproved(wordsOf(error)), { cause: error })
         }
-        if (performance.now() > deadline) throw new Error(`The login could not be proved: ${reason}.`)
+        if (performance.now() > deadline) throw failure
         await pause(pollMs, signal)
       }
     },
@@ -193,6 +196,8 @@ const startPauseMs = (elapsedMs: number): number => Math.min(200, 10 + elapsedMs
 const inspectEveryMs = 100
 
 const wordsOf = (error: unknown): string => (error instanceof Error ? error.message : String(error))
+
+const unproved = (reason: string): string => `The login could not be proved: ${reason}.`
 
 function endedWords(exitCode: number | null, oom: boolean): string {
   if (oom) return 'The engine was ended because it used more memory than the database has.'

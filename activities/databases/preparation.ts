@@ -5,6 +5,7 @@ import { recordDisk } from '../../db/databases/database-disks.ts'
 import { loadDatabase } from '../../db/databases/databases.ts'
 import type { DatabaseFacts } from '../../db/operations/database-facts.ts'
 import { deadlineSignal } from '../../lib/async/timeout.ts'
+import { codeOf } from '../../lib/folders/disk-names.ts'
 import { databaseSeconds } from '../../policy/databases/database-steps.ts'
 import { engines } from '../../policy/databases/engines.ts'
 import type { ContainerHost } from '../containers/port.ts'
@@ -154,11 +155,14 @@ export async function completeVolume({ volumes }: PreparationOptions, volume: st
   await writeMarker(join(volumes.path(volume), marker))
 }
 
-/** Whether the data in the folder of a volume are complete: what was only compared, or is being made, never is. */
+/** Whether the data in the folder of a volume are complete: what was only compared, or is being made, never is. Rejects when that cannot be seen. */
 export async function isInitialised(folder: string): Promise<boolean> {
   return access(join(folder, marker)).then(
     () => true,
-    () => false,
+    error => {
+      if (codeOf(error) !== 'ENOENT') throw error
+      return false
+    },
   )
 }
 

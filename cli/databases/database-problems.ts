@@ -205,11 +205,18 @@ function snapshotProblem({ database: { id, snapshot_warn_at: warnAt, lost_with: 
   }
 }
 
-function drillProblem({ triedDrill: drill, database: { id } }: DatabaseStory, now: Date): Found {
-  if (drill?.outcome !== 'failed') return null
+function drillProblem({ triedDrill, preventedDrill, database: { id } }: DatabaseStory, now: Date): Found {
+  const again = `berth databases drill ${id.slice(0, 8)}`
+  if (triedDrill?.outcome === 'failed')
+    return {
+      problem: `Its snapshot could not be restored in the drill that ended ${since(triedDrill.ended_at, now)}: ${triedDrill.reason}`,
+      remedy: `take a new snapshot (POST /v2/databases/${id}/snapshots), then: ${again}`,
+    }
+  if (!preventedDrill) return null
+  const { host_id: hostId, ended_at: endedAt, reason } = preventedDrill
   return {
-    problem: `Its snapshot could not be restored in the drill that ended ${since(drill.ended_at, now)}: ${drill.reason}`,
-    remedy: `take a new snapshot (POST /v2/databases/${id}/snapshots), then: berth databases drill ${id.slice(0, 8)}`,
+    problem: `No drill of it has succeeded for long: the one that ended ${since(endedAt, now)} could not try its snapshot on host ${hostId}: ${reason}`,
+    remedy: `remove the cause, then: ${again}`,
   }
 }
 

@@ -3,7 +3,7 @@ import { type HostReading, httpHostReader } from '../../api/hosts/host-reader.ts
 import { usedMemoryMb } from '../../db/accounts/account-reservations.ts'
 import { findUser, type UserRow } from '../../db/accounts/accounts.ts'
 import type { Db } from '../../db/database.ts'
-import { type DrillEvidence, listDrills } from '../../db/databases/database-drills.ts'
+import { type DrillEvidence, listDrills, listPreventedDrills } from '../../db/databases/database-drills.ts'
 import { findOperatedDatabase, type OperatedDatabase } from '../../db/databases/database-operator.ts'
 import { loadDatabase } from '../../db/databases/databases.ts'
 import { findHost, type HostRow } from '../../db/hosts/hosts.ts'
@@ -35,6 +35,8 @@ export interface DatabaseStory {
   drill: DrillEvidence | null
   /** The last one that has tried its snapshot, and was not prevented. */
   triedDrill: DrillEvidence | null
+  /** The last one, if it was prevented and a good one has been missing for too long. */
+  preventedDrill: DrillEvidence | null
   /** Name of the database for applications and clients. */
   hostname: string
   /** Disk of its volume in MB. */
@@ -68,7 +70,10 @@ export async function readDatabaseStory(
   const host = (await findHost(db, database.host_id)) ?? null
   const owner = await findUser(db, database.owner_id)
   const reader = httpHostReader(db, hostCall(db, config.masterKey))
-  const drills = await listDrills(db, { databaseId: id, limit: 20 })
+  const [drill = null] = await listDrills(db, { databaseId: id, limit: 1 })
+  const [triedDrill = null] = await listDrills(db, { databaseId: id, tried: true, limit: 1 })
+  const { drillDays: everyDays } = config.databases
+  const [preventedDrill = null] = await listPreventedDrills(db, { databaseId: id, everyDays })
   const now = new Date()
   return {
     database,
@@ -76,8 +81,7 @@ export async function readDatabaseStory(
     blocked: Boolean(owner?.blocked_at),
     host,
     image: host?.database_images[database.image] ?? null,
-    drill: drills[0] ?? null,
-    triedDrill: drills.find(({ outcome }) => outcome !== 'prevented') ?? null,
+    ...{ drill, triedDrill, preventedDrill },
     hostname: databaseHostname(id, config.databases.domain),
     diskMb: diskMbFor(database.ram_mb, config.host.diskMbPer256Mb),
     figures: host?.reachable ? await reader.stats(row) : null,

@@ -7,6 +7,7 @@ import {
   findDrill,
   listDrills,
   listFailingDrills,
+  listPreventedDrills,
   queueDrill,
 } from '../../db/databases/database-drills.ts'
 import { listOperatedDatabases, type OperatedDatabase } from '../../db/databases/database-operator.ts'
@@ -142,21 +143,35 @@ export function drillView(one: DrillEvidence) {
   }
 }
 
-/** Whether the newest snapshots that were tried could be restored. */
-export async function drillFinding(db: Db): Promise<Finding> {
+/** Whether the newest snapshots that were tried could be restored, and whether others are tried at all. `everyDays`: after which they are to be. */
+export async function drillFinding(db: Db, everyDays: number): Promise<Finding> {
   const name = 'drills of databases'
   const failing = await listFailingDrills(db)
+  const prevented = await listPreventedDrills(db, { everyDays })
   const [newest] = await listDrills(db, { limit: 1 })
-  if (failing.length === 0)
-    return {
-      name,
-      state: newest ? `no failure is open; the last one ended ${clock(newest.ended_at)}Z` : 'none yet',
-    }
-  const ids = failing.slice(0, 5).map(one => one.database_id.slice(0, 8))
-  const more = failing.length > ids.length ? ', ...' : ''
-  return {
-    name,
-    state: `SNAPSHOTS OF ${failing.length} DATABASES COULD NOT BE RESTORED: ${ids.join(', ')}${more}`,
-    remedy: `why: berth databases drill --list; take a new snapshot of each, then berth databases drill ${ids[0]}`,
+  const states: string[] = []
+  const remedies: string[] = []
+  if (failing.length > 0) {
+    states.push(`SNAPSHOTS OF ${failing.length} DATABASES COULD NOT BE RESTORED: ${idsOf(failing)}`)
+    remedies.push(
+      `why: berth databases drill --list; take a new snapshot of each, then berth databases drill ${shortId(failing[0]!)}`,
+    )
   }
+  const [last] = prevented
+  if (last) {
+    states.push(
+      `SNAPSHOTS OF ${prevented.length} DATABASES WERE NOT TRIED FOR ${2 * everyDays} DAYS: ${idsOf(prevented)}`,
+    )
+    remedies.push(
+      oneLine(`host ${last.host_id} could not try that of ${shortId(last)}: ${last.reason}`),
+      `remove the cause, then berth databases drill ${shortId(last)}`,
+    )
+  }
+  if (states.length > 0) return { name, state: states.join('; '), remedy: remedies.join('; ') }
+  return { name, state: newest ? `no failure is open; the last one ended ${clock(newest.ended_at)}Z` : 'none yet' }
 }
+
+const shortId = ({ database_id: id }: DrillEvidence): string => id.slice(0, 8)
+
+const idsOf = (drills: readonly DrillEvidence[]): string =>
+  [...drills.slice(0, 5).map(shortId), ...(drills.length > 5 ? ['...'] : [])].join(', ')

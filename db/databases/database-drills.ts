@@ -139,13 +139,14 @@ export async function recordDrill(trx: Db, operationId: string, evidence: NewEvi
     .ignore()
 }
 
-/** Newest first. */
+/** Newest first; with `tried` only those that were not prevented. */
 export async function listDrills(
   db: Db,
-  { databaseId, limit }: { databaseId?: string | undefined; limit: number },
+  { databaseId, tried = false, limit }: { databaseId?: string | undefined; tried?: boolean; limit: number },
 ): Promise<DrillEvidence[]> {
   return db('database_drills')
     .where(where => void (databaseId && where.where({ database_id: databaseId })))
+    .where(where => void (tried && where.whereNot({ outcome: 'prevented' })))
     .orderBy([{ column: 'ended_at', order: 'desc' }, 'id'])
     .limit(limit)
 }
@@ -162,6 +163,29 @@ export async function listFailingDrills(db: Db): Promise<DrillEvidence[]> {
       cross join lateral (select * from database_drills
                            where database_id = d.id and outcome <> 'prevented' order by ended_at desc, id limit 1) e
       where e.outcome = 'failed' order by e.ended_at desc limit 100`,
+  )
+  return rows
+}
+
+/**
+ * The newest evidence of databases whose last drill was prevented, and that have none that is good for twice the days after which they are to be
+ * tried; newest first, 100 at most. None for `everyDays` 0.
+ */
+export async function listPreventedDrills(
+  db: Db,
+  { everyDays, databaseId = null }: { everyDays: number; databaseId?: string | null },
+): Promise<DrillEvidence[]> {
+  if (everyDays === 0) return []
+  const { rows } = await db.raw(
+    `select e.* from databases d
+      cross join lateral (select * from database_drills where database_id = d.id order by ended_at desc, id limit 1) e
+      where e.outcome = 'prevented' and d.id = coalesce(:databaseId, d.id)
+        and d.created_at < now() - make_interval(days => :days)
+        and not exists (select from database_drills good
+                         where good.database_id = d.id and good.outcome = 'good'
+                           and good.ended_at > now() - make_interval(days => :days))
+      order by e.ended_at desc limit 100`,
+    { databaseId, days: 2 * everyDays },
   )
   return rows
 }

@@ -12,7 +12,7 @@ export const drillRules = {
   minMemoryMb: 1024,
 } as const
 
-/** Codes of what kept a drill from trying the snapshot: the object store, the host or its disk. */
+/** Codes of what kept a drill from trying the snapshot: the object store, the host or its disk, our own Postgres. */
 const preventions: ReadonlySet<string> = new Set([
   'SNAPSHOT_RESTORE_FAILED',
   'CONTAINER_INSUFFICIENT_DISK_SPACE',

@@ -16,15 +16,16 @@ export interface Engine {
   minMemoryMb: number
   /** The signal that ends it cleanly, and how long that may take. */
   stop: { signal: 'SIGINT' | 'SIGTERM'; graceSeconds: number }
-  /** Connections of clients that an engine with this memory in MB accepts. */
+  /** Connections of clients that an engine with this memory in MB accepts at least. */
   maxConnections(memoryMb: number): number
   /** Scheme and query of a connection URL, so that a driver connects over TLS with the URL alone. */
   url: { scheme: string; path: string; query: string }
 }
 
 /**
- * Connections of an engine beyond those of its clients. So many more are let through, for the engine to say that there are too many; the
- * platform has the others for itself, because nothing else gets through to them.
+ * Connections of an engine beyond those of its clients. So many more are let through, for Postgres to say that there are too many; the other
+ * engines serve them, and what comes then is refused by the host's rule. The platform has the others for itself, because nothing else gets
+ * through to them.
  */
 export const spareConnections = { refused: 10, platform: 10 } as const
 

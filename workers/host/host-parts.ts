@@ -10,7 +10,7 @@ import { openBandwidth } from '../../activities/bandwidth/tc.ts'
 import { spareAfterMs } from '../../activities/child-process/spare.ts'
 import { type DockerHostOptions, dockerHost } from '../../activities/containers/docker/host.ts'
 import { makeNeighbourRoom, neighbourRoom } from '../../activities/containers/neighbour-table.ts'
-import { limitConnections, limitNameServer } from '../../activities/containers/network-rules.ts'
+import { networkRules } from '../../activities/containers/network-rules.ts'
 import { type ContainerHost, labels } from '../../activities/containers/port.ts'
 import type { HostTraits } from '../../activities/containers/spec.ts'
 import { openFirewall } from '../../activities/firewall/iptables.ts'
@@ -94,24 +94,18 @@ export async function openHost(config: Config, log: Logger): Promise<HostParts> 
   await mkdir(root, { recursive: true, mode: 0o711 })
   const { volumes, notice: quotaNotice } = await openVolumes({ root, quota: config.host.quota })
   let isProtected = false
-  const reported = new Set<string>()
-  const reportOnce = (container: string, words: string) => (error: unknown) => {
-    if (!reported.has(words)) log.warn({ container, error: String(error) }, words)
-    reported.add(words)
+  const limit = networkRules({
+    runs: async container => (await engine.inspect(container))?.running ?? false,
+    report: (failure, words) => log.warn(failure, words),
+  })
+  const started: DockerHostOptions['started'] = async (...container) => {
+    if (isProtected) await limit(...container)
   }
-  const started: DockerHostOptions['started'] = async (container, network, memoryMb, of) => {
-    if (!isProtected) return
-    await limitConnections(network, of).catch(
-      reportOnce(container, 'connections to databases are not limited: see docs/decisions/databases.md'),
-    )
-    await limitNameServer(network, memoryMb).catch(
-      reportOnce(
-        container,
-        'queries of containers to the name server are not limited: see docs/decisions/containers.md',
-      ),
-    )
-  }
-  const engine = dockerHost({ dockerHost: config.host.dockerHost, makeRootfs: rootfsMaker(imageCache()), started })
+  const engine: ContainerHost = dockerHost({
+    dockerHost: config.host.dockerHost,
+    makeRootfs: rootfsMaker(imageCache()),
+    started,
+  })
   const db = openDatabase({
     url: config.databaseUrl,
     pool: config.databasePool,

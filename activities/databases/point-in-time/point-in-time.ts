@@ -130,11 +130,12 @@ export function pointInTime(options: PointInTimeOptions) {
     },
 
     /**
-     * Whether a volume that no longer serves has WAL files, or the mark of a gap, that the host has not stored yet; true for one that is not
-     * mounted. What is on a disk that has failed is lost already.
+     * Whether a volume that no longer serves has WAL files, or the mark of a gap, that the host has not stored yet; until `givenUp` also one
+     * that is not mounted may have them. What is on a disk that has failed is lost already.
      */
-    async waits(of: Volume): Promise<boolean> {
-      if (await isUnmounted(databaseVolume(of))) return true
+    async waits(of: Volume & Pick<Facts, 'engine'>, givenUp: Date): Promise<boolean> {
+      if (!pointInTimeOf(of.engine)) return false
+      if (await isUnmounted(databaseVolume(of))) return givenUp > new Date()
       const found = await ArchiveFolder.within(hosted.foldersOf(of).data, folder => folder.list()).catch(error => {
         if (!diskFailed.has(codeOf(error))) throw error
         return null

@@ -1,10 +1,12 @@
-import { ApplicationFailure } from '@temporalio/common'
+import { ApplicationFailure, TemporalFailure } from '@temporalio/common'
 import { NoSpaceLeft } from '../../../lib/folders/no-space-left.ts'
 import { withoutFolders } from '../../../lib/without-folders.ts'
 import { type ContainerHost, labels } from '../../containers/port.ts'
 import { SnapshotCorrupt } from '../../snapshots/port.ts'
 import type { Volumes } from '../../volumes/port.ts'
+import { JobFailed } from '../dump-jobs.ts'
 import { databaseVolume } from '../names.ts'
+import { EngineUnavailable } from '../port.ts'
 import type { DatabaseStep } from '../steps.ts'
 
 /** What a drill has shown of a snapshot. */
@@ -48,6 +50,20 @@ export function notRead(error: unknown): never {
     message: `The archive of the snapshot could not be read: ${withoutFolders(error.message)}`,
     type: 'SNAPSHOT_RESTORE_FAILED',
     cause: error,
+  })
+}
+
+/**
+ * What neither the snapshot nor its engine has caused, such as a host that cannot be reached, shows nothing of the snapshot, and gets a code
+ * that says so. Failures with a code of their own stay.
+ */
+export function notTried(error: unknown): never {
+  const isOfEngine = error instanceof EngineUnavailable || error instanceof JobFailed
+  if (error instanceof TemporalFailure || error instanceof NoSpaceLeft || isCorrupt(error) || isOfEngine) throw error
+  throw ApplicationFailure.create({
+    message: `The snapshot could not be tried: ${withoutFolders(error instanceof Error ? error.message : String(error))}`,
+    type: 'SNAPSHOT_RESTORE_FAILED',
+    cause: error instanceof Error ? error : undefined,
   })
 }
 

@@ -1,6 +1,7 @@
 import { execFileSync } from 'node:child_process'
 import test from 'ava'
-import { limitNameServer } from '../../../activities/containers/network-rules.ts'
+import { limitNameServer, networkRules } from '../../../activities/containers/network-rules.ts'
+import { labels } from '../../../activities/containers/port.ts'
 import { namePacketsFor, networkLimits } from '../../../policy/hosts/network-limits.ts'
 import { demandRoot } from '../../kit/root.ts'
 import { engineFact, realDocker } from '../../kit/servers/docker.ts'
@@ -121,4 +122,22 @@ test('a container that is started, and started again after a lost answer, has ea
 
 test('a container that has ended has no network to limit', async t => {
   await t.throwsAsync(limitNameServer('/var/run/docker/netns/nobody', 256))
+})
+
+test('rules that cannot be set are reported once of each kind, and not for a container that has ended', async t => {
+  const reported: string[] = []
+  let runs: () => Promise<boolean> = async () => false
+  const limit = networkRules({ runs: () => runs(), report: (_failure, words) => void reported.push(words) })
+  const start = () => limit('one', '/nowhere', 128, { [labels.port]: '20000', [labels.connections]: '50' })
+  await start()
+  runs = () => Promise.reject(new Error('The engine does not answer.'))
+  await start()
+  t.deepEqual(reported, [])
+  runs = async () => true
+  await start()
+  await start()
+  t.deepEqual(
+    reported.map(words => words.split(':')[0]),
+    ['connections to databases are not limited', 'queries of containers to the name server are not limited'],
+  )
 })

@@ -1,8 +1,11 @@
 import test from 'ava'
+import { HostUnreachable } from '../../../activities/containers/port.ts'
+import { EngineUnavailable } from '../../../activities/databases/port.ts'
 import type { ObjectStore } from '../../../activities/objects/port.ts'
 import { transaction } from '../../../db/database.ts'
 import { releaseSnapshotSlot } from '../../../db/snapshots/snapshot-slots.ts'
 import { markSnapshotGood, recordSnapshotProof } from '../../../db/snapshots/snapshots.ts'
+import { MiB } from '../../../lib/bytes.ts'
 import { NoSpaceLeft } from '../../../lib/folders/no-space-left.ts'
 import { hostSteps } from '../../kit/databases/host-steps.ts'
 import { redisClient, redisOptions } from '../../kit/databases/redis-customer.ts'
@@ -124,6 +127,26 @@ test.serial('a snapshot and a restore begin only where the host has room for a d
   t.deepEqual(await host.volumes.list(), [`${host.id}-1`])
 })
 
+test.serial('a restore of Postgres begins only where the host has room also for the WAL files of its copy', async t => {
+  const host = await hostSteps((await database).db, {
+    ...{ engine: 'postgres', version: '17', ramMb: 1024, archives: true },
+  })
+  t.teardown(host.clean)
+  await host.create()
+  const demanded: number[] = []
+  host.volumes.usedBytes = async () => 1000
+  host.volumes.demandRoom = async bytes => {
+    demanded.push(bytes)
+    throw new NoSpaceLeft('The host has 3 MB of disk space left, and 258 MB are needed.')
+  }
+  const snapshot = await host.beginSnapshot()
+  await t.throwsAsync(snapshot.step((steps, input) => steps.takeDatabaseSnapshot(input)))
+  await snapshot.end()
+  const restore = await host.begin('restore', { volumes: { dump: 12, copy: 13 } })
+  await t.throwsAsync(restore.step((steps, input) => steps.prepareRestore(input)))
+  t.deepEqual(demanded, [2000, 2000 + 256 * MiB], 'what is only compared leaves none')
+})
+
 test.serial('a restore of a snapshot begins only where the host has the room that its proof has filled', async t => {
   const host = await hostSteps((await database).db, { engine: 'redis', version: '8', ramMb: 512 })
   t.teardown(host.clean)
@@ -170,9 +193,10 @@ test.serial('a restore of a snapshot begins only where the host has the room tha
 })
 
 test.serial(
-  'a drill of an archive that is missing finds a damaged snapshot; where the store is away it finds nothing',
+  'a drill of an archive that is missing finds a damaged snapshot; where the store or the host is away it finds nothing',
   async t => {
     let isAway = false
+    let isSilent = false
     let real: ObjectStore | undefined
     const host = await hostSteps((await database).db, {
       ...{ engine: 'redis', version: '8', ramMb: 512 },
@@ -181,6 +205,9 @@ test.serial(
         const open = store.open.bind(store)
         return { open: id => (isAway ? Promise.reject(new Error('connect ECONNREFUSED')) : open(id)) }
       },
+      contents: ({ digest }) => ({
+        digest: local => (isSilent ? Promise.reject(new EngineUnavailable('It does not serve.')) : digest(local)),
+      }),
     })
     t.teardown(host.clean)
     await host.create()
@@ -199,6 +226,13 @@ test.serial(
     const message = 'The archive of the snapshot could not be read: connect ECONNREFUSED'
     t.like(away, { type: 'SNAPSHOT_RESTORE_FAILED', nonRetryable: false, message })
     isAway = false
+    const { create } = host.engine
+    host.engine.create = () => Promise.reject(new HostUnreachable('connect ENOENT'))
+    const unreachable = 'The snapshot could not be tried: connect ENOENT'
+    t.like(await tried({ dump: 18, copy: 19 }), { type: 'SNAPSHOT_RESTORE_FAILED', message: unreachable })
+    host.engine.create = create
+    isSilent = true
+    t.like(await tried({ dump: 20, copy: 21 }), { type: 'EngineUnavailable', message: 'It does not serve.' })
     await real!.delete(snapshot.segmentId)
     t.deepEqual(await tried({ dump: 14, copy: 15 }), {
       ...{ digest: null, reason: 'Its archive is missing in the object store.' },

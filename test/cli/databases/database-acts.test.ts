@@ -208,7 +208,7 @@ test.serial(
   'drills print their evidence; a failure is in explain and in the doctor until the next good one',
   async t => {
     const { db, row, short, berth, lane, snapshot, hostId } = await scene(t)
-    t.deepEqual(await drillFinding(db), { name: 'drills of databases', state: 'none yet' })
+    t.deepEqual(await drillFinding(db, 7), { name: 'drills of databases', state: 'none yet' })
     t.is((await berth('databases', 'drill')).stderr, 'Give one database, or --all; or --list.')
     t.is((await berth('databases', 'drill', short)).stderr, 'It has no snapshot that could be restored.')
     t.regex(
@@ -237,7 +237,7 @@ test.serial(
       ),
     )
     t.is(bad.stderr, `1 of the drills did not succeed:\n${short} orders: The archive is broken.`)
-    const finding = await drillFinding(db)
+    const finding = await drillFinding(db, 7)
     t.is(finding.state, `SNAPSHOTS OF 1 DATABASES COULD NOT BE RESTORED: ${short}`)
     t.regex(finding.remedy!, /berth databases drill --list/)
     const { stdout } = await berth('databases', 'explain', short)
@@ -253,7 +253,7 @@ test.serial(
       lane('drill', away, shows('prevented', 'The object store is away.')),
     ])
     t.regex(prevented.stdout, /: PREVENTED on host .* could not be tried\. The object store is away\.$/)
-    t.is((await drillFinding(db)).state, finding.state, 'the failure is open still')
+    t.is((await drillFinding(db, 7)).state, finding.state, 'the failure is open still')
     t.regex((await berth('databases', 'explain', short)).stdout, /in the drill that ended .*: The archive is broken\./)
 
     const [good] = await Promise.all([
@@ -274,7 +274,7 @@ test.serial(
       expected_digest: 'c'.repeat(64),
       snapshot_at: '2030-01-01T10:00:00.000Z',
     })
-    t.regex((await drillFinding(db)).state, /^no failure is open/)
+    t.regex((await drillFinding(db, 7)).state, /^no failure is open/)
     t.notRegex((await berth('databases', 'explain', short)).stdout, /could not be restored in the drill/)
     const list = (await berth('databases', 'drill', short, '--list')).stdout.trim().split('\n')
     t.regex(list[0]!, /^ENDED +DATABASE +SNAPSHOT OF +HOST +TOOK +BYTES +OUTCOME$/)
@@ -284,6 +284,40 @@ test.serial(
     t.is((await db('audit').where({ action: 'databases.drill' })).length, 3)
   },
 )
+
+test.serial('drills that are prevented for 14 days are in explain and in the doctor, and hide no failure', async t => {
+  const { db, row, short, berth, snapshot, hostId, change } = await scene(t)
+  const snapshotId = await snapshot()
+  const daysAgo = (days: number) => new Date(Date.now() - days * 86_400_000)
+  const shown = async (outcome: DrillOutcome, days: number) => {
+    const target = { targetType: 'database', targetId: row.id, ownerId: row.owner_id, actor: 'platform' } as const
+    const { id } = await operations.enqueueOperation(db, { ...target, kind: 'drill', input: { snapshotId } })
+    await operations.finishOperation(db, id, { state: 'success' })
+    const reason = outcome === 'good' ? null : `It was ${outcome}.`
+    await recordDrill(db, id, { host_id: hostId, outcome, code: null, reason, digest: null })
+    await db('database_drills')
+      .where({ operation_id: id })
+      .update({ ended_at: daysAgo(days) })
+  }
+  const explained = async () => (await berth('databases', 'explain', short)).stdout
+  const unsuccessful = /No drill of it has succeeded .* on host h\d+: It was prevented\.\n +-> remove the cause/
+  await shown('prevented', 1)
+  t.regex((await drillFinding(db, 7)).state, /^no failure is open/, 'it is new')
+  await change({ created_at: daysAgo(40) })
+  const finding = await drillFinding(db, 7)
+  t.is(finding.state, `SNAPSHOTS OF 1 DATABASES WERE NOT TRIED FOR 14 DAYS: ${short}`)
+  t.regex(finding.remedy!, new RegExp(`host ${hostId} could not try that of ${short}: It was prevented\\.`))
+  t.regex(await explained(), unsuccessful)
+  t.regex((await drillFinding(db, 0)).state, /^no failure is open/, 'nobody wants them')
+  await shown('good', 13)
+  t.regex((await drillFinding(db, 7)).state, /^no failure is open/)
+  t.notRegex(await explained(), unsuccessful)
+
+  await shown('failed', 12)
+  for (let day = 11; day > 0; day -= 0.5) await shown('prevented', day)
+  t.regex((await drillFinding(db, 7)).state, /COULD NOT BE RESTORED/)
+  t.regex(await explained(), /could not be restored in the drill that ended .*: It was failed\./, 'after 22 others')
+})
 
 test.serial('the image that a database keeps, and the way to undo a restore, are part of its explanation', async t => {
   const { db, hostId, berth, short, change } = await scene(t)

@@ -62,6 +62,7 @@ export function storyOf(database: Partial<OperatedDatabase> = {}, changes: Parti
       image: 'ready',
       drill: null,
       triedDrill: null,
+      preventedDrill: null,
       diskMb: 100,
     },
     ...{ hostname: 'db-d.apps.example', figures: null, bind: '127.0.0.1' },

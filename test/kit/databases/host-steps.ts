@@ -2,6 +2,7 @@ import { randomInt } from 'node:crypto'
 import { mkdirSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { limitConnections } from '../../../activities/containers/network-rules.ts'
 import type { ContainerHost } from '../../../activities/containers/port.ts'
 import { tenantNetwork } from '../../../activities/containers/spec.ts'
 import { type DatabaseHostActivities, databaseHostActivities } from '../../../activities/database-host.ts'
@@ -53,6 +54,8 @@ export interface HostStepsTerms {
   adapter?: (real: DatabaseEngine) => Partial<DatabaseEngine>
   contents?: (real: DatabaseContents) => Partial<DatabaseContents>
   store?: (real: ObjectStore) => Partial<ObjectStore>
+  /** Its WAL files are left to the host. */
+  archives?: boolean
   pointInTime?: Partial<NonNullable<DatabaseSnapshotOptions['pointInTime']>>
 }
 
@@ -72,7 +75,7 @@ export interface ClaimedOperation {
 /** The steps of a host for one database, on the real engine, without lanes and without a watch. `clean` removes everything. */
 export async function hostSteps(db: Db, terms: HostStepsTerms) {
   demandRoot()
-  const docker = realDocker()
+  const docker = realDocker({ started: (_, network, _memoryMb, of) => limitConnections(network, of) })
   /** Names of containers that were stopped, and for how many seconds they may have continued. */
   const stops: [name: string, seconds: number][] = []
   const engine: ContainerHost = {
@@ -102,6 +105,7 @@ export async function hostSteps(db: Db, terms: HostStepsTerms) {
   })
   const hosted = hostedEngines({
     ...{ db, keys, engine, volumes, bind, address: bind, domain: 'apps.localhost' },
+    archives: terms.archives ?? false,
     engineOf: engineName => withOwn(engineOf(engineName), terms.adapter),
   })
   const options = {

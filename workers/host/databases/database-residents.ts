@@ -8,6 +8,7 @@ import { isDatabaseInUse } from '../../../db/databases/database-lookups.ts'
 import * as databases from '../../../db/databases/databases.ts'
 import * as operations from '../../../db/operations/operations.ts'
 import { engines } from '../../../policy/databases/engines.ts'
+import { strayTerms } from '../../../policy/hosts/strays.ts'
 import type { Residents } from '../watch/residents.ts'
 
 /** The engine of a database that nothing is known about gets the longest time that any engine needs to end. */
@@ -31,9 +32,9 @@ export function databaseResidents({
   volumes,
   waits = async () => false,
 }: ResidentsOptions): Residents<databases.HostDatabase> {
-  /** Whether nothing has ever served from it: a dump, or a copy that was only compared. */
+  /** Whether nothing has ever served from it: a dump, or a copy that was only compared. What cannot be read may have served. */
   const isScratch = async (key: string): Promise<boolean> =>
-    (await volumes.faults([key])).get(key) !== 'not mounted' && !(await isInitialised(volumes.path(key)))
+    !(await volumes.faults([key])).has(key) && !(await isInitialised(volumes.path(key)).catch(() => true))
   const nameOf = (key: string) => databaseOfVolume(key)!
   return {
     words: { one: 'a database', many: 'customers’ databases' },
@@ -57,7 +58,8 @@ export function databaseResidents({
       // What it has elsewhere may be all that is left of it, except what drills have made to try a snapshot.
       if (row.host_id !== hostId) return (await isScratch(key)) ? 'gone' : 'known'
       // A host that was away may find that its time is over: its last changes are stored first, by the copies of WAL files.
-      if (generation === row.retired_generation && (await waits({ id, generation }))) return 'known'
+      if (generation === row.retired_generation && (await waits({ id, generation, engine: row.engine }, givenUp(row))))
+        return 'known'
       // A number that the row has not given out is of a later day than this database: its volume may have what the row's has not.
       return generation < row.next_generation ? 'gone' : 'unknown'
     },
@@ -74,6 +76,10 @@ function isKept(row: databases.DatabaseRow, generation: number): boolean {
   if (generation === row.generation) return true
   return generation === row.retired_generation && row.retired_until !== null && row.retired_until > new Date()
 }
+
+/** When the volume before a restore counts as lost if it cannot be mounted: it is retained as long as what no row knows. */
+const givenUp = ({ retired_until: until }: databases.DatabaseRow): Date =>
+  new Date((until?.getTime() ?? 0) + strayTerms.keptDays * 86_400_000)
 
 export async function enqueueStart(db: Db, { id, owner_id: ownerId }: Pick<databases.HostDatabase, 'id' | 'owner_id'>) {
   const target = { targetType: 'database', targetId: id } as const

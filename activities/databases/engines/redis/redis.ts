@@ -39,6 +39,7 @@ export const redisEngine: DatabaseEngine = {
   async setPassword(engine) {
     await asPlatform(engine, { seconds: changeSeconds }, async redis => {
       await unlessBusy(redis, ['ACL', 'SETUSER', customerUser, ...customerRules(engine.secrets.password)])
+      // Also who has not logged in yet: they are this user's, and could hold all connections.
       await unlessBusy(redis, ['CLIENT', 'KILL', 'USER', customerUser])
     })
     return 'in effect'

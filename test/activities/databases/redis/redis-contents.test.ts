@@ -1,5 +1,5 @@
 import { createHash, randomBytes } from 'node:crypto'
-import { readdir, readFile, symlink, writeFile } from 'node:fs/promises'
+import { mkdir, readdir, readFile, symlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import test, { type ExecutionContext } from 'ava'
 import type { Redis } from 'ioredis'
@@ -238,6 +238,10 @@ test.serial(
     const failed = { run: () => Promise.reject(new Error('There is no room.')) }
     await t.throwsAsync(dump(failed), { message: 'There is no room.' })
     t.deepEqual(await readdir(data), ['appendonlydir'])
+    await mkdir(join(data, 'temp-9.rdb', 'deep'), { recursive: true })
+    await dump()
+    t.deepEqual((await readdir(data)).sort(), ['appendonlydir', 'temp-9.rdb'], 'Redis makes no such folder')
+    await t.throwsAsync(dump({ ...failed, data: '/dev/null' }), { message: 'There is no room.' })
   },
 )
 

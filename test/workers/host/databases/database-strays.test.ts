@@ -290,14 +290,19 @@ test('what a drill has left is removed from a host that was away until nothing i
   await ends(one.id, 'error')
   // The history of operations has ended.
   await db('operations').where({ target_id: one.id }).delete()
-  volumes.faults = async ids => new Map(ids.map(id => [id, 'not mounted']))
-  await look()
-  t.deepEqual(
-    (await volumes.list()).sort(),
-    [one.volume, ...scratch, served].sort(),
-    'it cannot be seen what they have',
-  )
+  const everything = [one.volume, ...scratch, served].sort()
+  for (const fault of ['not mounted', 'read-only'] as const) {
+    volumes.faults = async ids => new Map(ids.map(id => [id, fault]))
+    await look()
+    t.deepEqual((await volumes.list()).sort(), everything, 'it cannot be seen what they have')
+  }
   volumes.faults = async () => new Map()
+  // Neither can it of a folder that does not answer as one.
+  const { path } = volumes
+  volumes.path = volume => (scratch.includes(volume) ? '/dev/null' : path(volume))
+  await look()
+  t.deepEqual((await volumes.list()).sort(), everything)
+  volumes.path = path
   await look()
   t.deepEqual((await volumes.list()).sort(), [one.volume, served].sort())
   t.false(engine.containers.has('berth-db-job'))
@@ -306,7 +311,9 @@ test('what a drill has left is removed from a host that was away until nothing i
 test('a host that was away for longer than it retains a volume stores what its engine has left there, and removes it then', async t => {
   const { db } = await database
   const later: { waits: NonNullable<DatabaseWatchOptions['waits']> } = { waits: async () => false }
-  const { known, bring, look, volumes, ownerId, hostId, options } = await host({ waits: of => later.waits(of) })
+  const { known, bring, look, volumes, ownerId, hostId, options } = await host({
+    waits: (of, givenUp) => later.waits(of, givenUp),
+  })
   const archive = await walArchive(t, db, { volumes, hostId, locks: options.locks })
   later.waits = archive.part.waits
   const one = await known()
@@ -327,4 +334,31 @@ test('a host that was away for longer than it retains a volume stores what its e
   volumes.faults = faults
   await look()
   t.deepEqual(await volumes.list(), [serving])
+})
+
+test('the volume before a restore that can never be mounted is removed: after 7 more days, at once where nothing of it is stored', async t => {
+  const { db } = await database
+  const later: { waits: NonNullable<DatabaseWatchOptions['waits']> } = { waits: async () => false }
+  const { known, bring, look, volumes, hostId, options } = await host({
+    waits: (of, givenUp) => later.waits(of, givenUp),
+  })
+  later.waits = (await walArchive(t, db, { volumes, hostId, locks: options.locks })).part.waits
+  volumes.faults = async ids => new Map(ids.map(id => [id, 'not mounted']))
+  const daysAgo = (days: number) => new Date(Date.now() - days * 86_400_000)
+  async function restored(engine: string, days: number) {
+    const one = await known()
+    const serving = await bring(one.id, 2)
+    const own = { engine, generation: 2, next_generation: 3, container_id: `c-${serving}`, retired_generation: 1 }
+    await db('databases')
+      .where({ id: one.id })
+      .update({ ...own, retired_until: daysAgo(days) })
+    return one.volume
+  }
+  const [soon, late, redis] = [await restored('postgres', 6), await restored('postgres', 8), await restored('redis', 1)]
+  await look()
+  const left = await volumes.list()
+  t.deepEqual(
+    [soon, late, redis].map(volume => left.includes(volume)),
+    [true, false, false],
+  )
 })

@@ -1,0 +1,83 @@
+import { connect, type TLSSocket } from 'node:tls'
+import test, { type ExecutionContext } from 'ava'
+import { redisEngine } from '../../../activities/databases/engines/redis/redis.ts'
+import { EngineUnavailable, type RemoteEngine } from '../../../activities/databases/port.ts'
+import { connectionsOf } from '../../../policy/databases/engines.ts'
+import { type HostStepsTerms, hostSteps } from '../../kit/databases/host-steps.ts'
+import { testDatabase } from '../../kit/servers/database.ts'
+
+const database = testDatabase()
+const redis = { engine: 'redis', version: '8', ramMb: 512 } as const
+
+/** Opens connections that never log in until none gets through to the engine any more. */
+async function occupy(t: ExecutionContext, { host, port, authority, servername }: RemoteEngine): Promise<void> {
+  const idle: TLSSocket[] = []
+  t.teardown(() => {
+    for (const socket of idle) socket.destroy()
+  })
+  const open = () =>
+    new Promise<void>(done => {
+      const socket = connect({ host, port, ca: authority, servername }, done)
+      idle.push(socket.on('error', () => done()).on('close', () => done()))
+    })
+  for (let number = 0; number < connectionsOf('redis', redis.ramMb).inAll; number++) await open()
+  await t.throwsAsync(redisEngine.login({ host, port, authority, servername }, ''), { instanceOf: EngineUnavailable })
+}
+
+async function serving(t: ExecutionContext, terms: Partial<HostStepsTerms> = {}) {
+  const host = await hostSteps((await database).db, { ...redis, ...terms })
+  t.teardown(host.clean)
+  await host.create()
+  const stops = () => host.stops.length
+  return {
+    ...host,
+    /** Of the engine, for the work of one operation. */
+    async restarts(work: () => Promise<unknown>): Promise<number> {
+      const before = stops()
+      await work()
+      return stops() - before
+    },
+    async rotate(): Promise<void> {
+      const rotation = await host.begin('rotate')
+      await host.db('databases').where({ id: host.id }).update({ password_generation: 2 })
+      await rotation.step((steps, input) => steps.setDatabasePassword(input, 1))
+      await rotation.end()
+    },
+  }
+}
+
+test.serial('connections that never log in are ended by the next password, without a restart', async t => {
+  const host = await serving(t)
+  await occupy(t, await host.remote())
+  t.is(await host.restarts(host.rotate), 0)
+  t.is(await redisEngine.login(await host.remote(), await host.password(2)), 'accepted')
+})
+
+test.serial('an engine whose port stays occupied is restarted once for the proof of a new password', async t => {
+  let occupies: (() => Promise<void>) | null = null
+  const host = await serving(t, {
+    adapter: ({ setPassword }) => ({
+      async setPassword(engine) {
+        const effect = await setPassword(engine)
+        const again = occupies
+        occupies = null
+        await again?.()
+        return effect
+      },
+    }),
+  })
+  const remote = await host.remote()
+  occupies = () => occupy(t, remote)
+  t.is(await host.restarts(host.rotate), 1)
+  t.is(await redisEngine.login(remote, await host.password(2)), 'accepted')
+})
+
+test.serial('an engine whose port is occupied is restarted once for the proof of a new certificate', async t => {
+  const host = await serving(t)
+  const renewal = await host.begin('certify')
+  const renew = () => renewal.step((steps, input) => steps.reissueCertificate(input))
+  t.is(await host.restarts(renew), 0)
+  await occupy(t, await host.remote())
+  t.is(await host.restarts(renew), 1)
+  t.is(await redisEngine.login(await host.remote(), await host.password(1)), 'accepted')
+})
