@@ -230,17 +230,18 @@ test.serial(
     const dump = (job: Partial<EngineJob> = {}) =>
       database.locally(local => contentsOf('redis').dump(local, { ...database.job(database.dumpFolder()), ...job }))
     const elsewhere = join(database.dumpFolder({ kept: Buffer.from('1') }), 'kept')
-    await symlink(elsewhere, join(data, 'temp-7.rdb'))
-    await writeFile(join(data, 'temp-12.rdb'), 'of a process that was killed')
+    // Numbers of no process of the container.
+    await symlink(elsewhere, join(data, 'temp-70000.rdb'))
+    await writeFile(join(data, 'temp-70001.rdb'), 'of a process that was killed')
     await dump()
     t.deepEqual(await readdir(data), ['appendonlydir'])
     t.is(await readFile(elsewhere, 'utf8'), '1')
     const failed = { run: () => Promise.reject(new Error('There is no room.')) }
     await t.throwsAsync(dump(failed), { message: 'There is no room.' })
     t.deepEqual(await readdir(data), ['appendonlydir'])
-    await mkdir(join(data, 'temp-9.rdb', 'deep'), { recursive: true })
+    await mkdir(join(data, 'temp-70002.rdb', 'deep'), { recursive: true })
     await dump()
-    t.deepEqual((await readdir(data)).sort(), ['appendonlydir', 'temp-9.rdb'], 'Redis makes no such folder')
+    t.deepEqual((await readdir(data)).sort(), ['appendonlydir', 'temp-70002.rdb'], 'Redis makes no such folder')
     await t.throwsAsync(dump({ ...failed, data: '/dev/null' }), { message: 'There is no room.' })
   },
 )
