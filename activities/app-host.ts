@@ -7,7 +7,7 @@ import type { AppHostOptions } from './app-host-options.ts'
 import { type ListedContainer, labels } from './containers/port.ts'
 import { appContainerName, buildContainerName, stopGraceSeconds } from './containers/spec.ts'
 import { removeTenant } from './containers/tenant.ts'
-import { hosted, refusal, tellLane } from './failures.ts'
+import { hosted, refusal, reportToLane } from './failures.ts'
 import { releaseAttempts } from './releases/attempts.ts'
 import { recordDeployment } from './releases/deployment-state.ts'
 import { withinDisk } from './releases/disk.ts'
@@ -52,7 +52,7 @@ export function appHostActivities(host: AppHostOptions) {
       return { ended: await engine.inspect(name), coming }
     })
     const exit = exitOf(ended)
-    tellLane(exit)
+    reportToLane(exit)
     return { ...exit, started: await start('startApp', await coming, ended) }
   }
 

@@ -43,15 +43,15 @@ export function withCode(error: unknown): unknown {
   return ApplicationFailure.create({ message: withoutFolders(error.message), type: error.name, cause: error })
 }
 
-/** What attempts have told their lanes. */
-const told = new WeakMap<Context, unknown>()
+/** What attempts have reported to their lanes. */
+const reported = new WeakMap<Context, unknown>()
 
 /**
- * Tells the lane of this activity about an effect that it has had, whatever comes after it: a failure says it in its details, and a timeout
- * in its last heartbeat. Later attempts pass it on, until they tell something else.
+ * Reports an effect of this activity to its lane, whatever comes after it: a failure carries it in its details, and a timeout in its last
+ * heartbeat. Later attempts pass it on, until they report something else.
  */
-export function tellLane(effect: unknown): void {
-  told.set(Context.current(), effect)
+export function reportToLane(effect: unknown): void {
+  reported.set(Context.current(), effect)
   heartbeat(effect)
 }
 
@@ -60,7 +60,7 @@ export const beatMs = 2000
 
 /**
  * Wraps every activity of a host: errors get their catalogue codes, heartbeats show that the process lives (and deliver
- * requests to cancel) and carry what was told, and a cancelled activity ends as cancelled.
+ * requests to cancel) and carry what was reported, and a cancelled activity ends as cancelled.
  */
 // biome-ignore lint/suspicious/noExplicitAny: activities of a group differ in their arguments
 export function hosted<T extends Record<string, (...args: any[]) => Promise<unknown>>>(group: T): T {
@@ -68,7 +68,7 @@ export function hosted<T extends Record<string, (...args: any[]) => Promise<unkn
     name,
     async (...args: unknown[]) => {
       const context = Context.current()
-      const known = () => told.get(context) ?? context.info.heartbeatDetails
+      const known = () => reported.get(context) ?? context.info.heartbeatDetails
       const timer = setInterval(() => heartbeat(known()), beatMs)
       try {
         return await activity(...args)

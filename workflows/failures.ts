@@ -6,7 +6,7 @@ import { claimLost, placeLost } from '../policy/apps/claims.ts'
 export function failureOf(error: unknown): { code: string; message: string } {
   if (isCancellation(error))
     return { code: 'DEPLOY_CANCELLED', message: 'Cancelled, because the application is being deleted.' }
-  const cause = error instanceof ActivityFailure ? error.cause : error
+  const cause = causeOf(error)
   if (cause instanceof ApplicationFailure) return { code: catalogueCode(cause.type), message: cause.message }
   if (cause instanceof TimeoutFailure) {
     const where = error instanceof ActivityFailure ? ` while it was asked to ${asWords(error.activityType)}` : ''
@@ -17,7 +17,7 @@ export function failureOf(error: unknown): { code: string; message: string } {
 
 /** How the container of a step had ended before the step failed or took too long; null when neither says anything about that. */
 export function exitBefore(error: unknown): ContainerExit | null {
-  const cause = error instanceof ActivityFailure ? error.cause : error
+  const cause = causeOf(error)
   const [exit] =
     cause instanceof TimeoutFailure
       ? [cause.lastHeartbeatDetails]
@@ -32,11 +32,13 @@ export const isClaimLost = (error: unknown): boolean => isOfType(error, claimLos
 export const isPlaceLost = (error: unknown): boolean => isOfType(error, placeLost)
 
 /** Whether a step did not end in time: its host, and nothing that it worked on, is the reason. */
-export const isTimeout = (error: unknown): boolean =>
-  error instanceof ActivityFailure && error.cause instanceof TimeoutFailure
+export const isTimeout = (error: unknown): boolean => causeOf(error) instanceof TimeoutFailure
+
+/** What a step failed with. */
+const causeOf = (error: unknown): unknown => (error instanceof ActivityFailure ? error.cause : error)
 
 function isOfType(error: unknown, type: string): boolean {
-  const cause = error instanceof ActivityFailure ? error.cause : error
+  const cause = causeOf(error)
   return cause instanceof ApplicationFailure && cause.type === type
 }
 

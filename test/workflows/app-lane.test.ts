@@ -74,6 +74,16 @@ const kit = laneKit({
   onlyStops: release => does(release, 'only stops'),
 })
 
+/** An application that was created and runs. */
+async function running() {
+  const { make, run, lanes } = await kit
+  const user = await make.user()
+  const { app, operationId } = await make.app(user.id)
+  await lanes.wake(app.id, user.id)
+  await run.ended(operationId)
+  return { user, app, operationId }
+}
+
 test('an uploaded application runs, has its address, and its deployment succeeded', async t => {
   const { db, make, run, lanes, edge, client, steps } = await kit
   const user = await make.user()
@@ -171,15 +181,12 @@ test('a deletion cancels the creation in progress and succeeds', async t => {
 })
 
 test('stop, start and restart change the desired and the shown state; a deletion is final', async t => {
-  const { db, make, run, lanes, edge, client, hostHas } = await kit
+  const { db, run, edge, client, hostHas } = await kit
   /** The route keeper may be between setting a route and noticing that it is outdated. */
   const routeGoes = async (appId: string) => {
     await comesTrue(async () => !(await edge.listRoutes()).some(route => route.appId === appId))
   }
-  const user = await make.user()
-  const { app, operationId } = await make.app(user.id)
-  await lanes.wake(app.id, user.id)
-  await run.ended(operationId)
+  const { app } = await running()
   t.is((await run.command(app, 'stop')).state, 'success')
   t.like(await loadApp(db, app.id), { status: 'exited', desired_state: 'stopped', host_port: null, exit_code: 143 })
   await routeGoes(app.id)
@@ -197,11 +204,8 @@ test('stop, start and restart change the desired and the shown state; a deletion
 })
 
 test('a restart is one step, and on a host of an older version a stop and a start', async t => {
-  const { db, make, run, lanes, client, steps } = await kit
-  const user = await make.user()
-  const { app, operationId } = await make.app(user.id)
-  await lanes.wake(app.id, user.id)
-  await run.ended(operationId)
+  const { db, run, client, steps } = await kit
+  const { app } = await running()
   behaviour.set(app.id, 'is restarted')
   const since = steps(app.id).length
   t.is((await run.command(app, 'restart')).state, 'success')
@@ -216,11 +220,8 @@ test('a restart is one step, and on a host of an older version a stop and a star
 })
 
 test('a restart that stops nothing leaves what ran shown as running, and what had ended as exited', async t => {
-  const { db, make, run, lanes, client } = await kit
-  const user = await make.user()
-  const { app, operationId } = await make.app(user.id)
-  await lanes.wake(app.id, user.id)
-  await run.ended(operationId)
+  const { db, run, client } = await kit
+  const { app } = await running()
   behaviour.set(app.id, 'is not reached')
   t.like(await run.command(app, 'restart'), { state: 'error', code: 'ACTION_FAILED' })
   t.like(await loadApp(db, app.id), { status: 'running', desired_state: 'running', host_port: portOf(app.id, 1) })
@@ -233,11 +234,8 @@ test('a restart that stops nothing leaves what ran shown as running, and what ha
 })
 
 test('a container that a failed start has left is adopted; one that is known to run is not started', async t => {
-  const { db, make, run, lanes, hostHas } = await kit
-  const user = await make.user()
-  const { app, operationId } = await make.app(user.id)
-  await lanes.wake(app.id, user.id)
-  await run.ended(operationId)
+  const { db, run, hostHas } = await kit
+  const { app } = await running()
   t.is((await run.command(app, 'stop')).state, 'success')
   hostHas(app.id).again(1)
   t.is((await run.command(app, 'start')).state, 'success')
@@ -288,11 +286,8 @@ test('a start and a deletion are shown while they run; a failed one restores the
 })
 
 test('operations of one application never overlap', async t => {
-  const { db, make, run, lanes, mostAtOnce } = await kit
-  const user = await make.user()
-  const { app, operationId } = await make.app(user.id)
-  await lanes.wake(app.id, user.id)
-  await run.ended(operationId)
+  const { db, run, lanes, mostAtOnce } = await kit
+  const { app, user } = await running()
   behaviour.set(app.id, 'takes a while')
   const kinds = ['restart', 'stop', 'start', 'restart', 'restart', 'stop', 'start', 'restart'] as const
   const ids: string[] = []
@@ -315,11 +310,8 @@ test('operations of one application never overlap', async t => {
 })
 
 test('of two lanes of one application, as with two Temporals, the one that lost an operation neither ends nor undoes it', async t => {
-  const { db, make, run, lanes, client, queuePrefix } = await kit
-  const user = await make.user()
-  const { app, operationId } = await make.app(user.id)
-  await lanes.wake(app.id, user.id)
-  await run.ended(operationId)
+  const { db, run, lanes, client, queuePrefix } = await kit
+  const { app, user } = await running()
   t.is((await run.command(app, 'stop')).state, 'success')
   behaviour.set(app.id, 'stands still')
   // A round of the worker would move the next snapshot while the two lanes run.
@@ -354,11 +346,8 @@ test('of two lanes of one application, as with two Temporals, the one that lost 
 })
 
 test('a host that does not answer fails a command within its deadline, and nothing is half done', async t => {
-  const { db, make, run, lanes, client } = await kit
-  const user = await make.user()
-  const { app, operationId } = await make.app(user.id)
-  await lanes.wake(app.id, user.id)
-  await run.ended(operationId)
+  const { db, run, client } = await kit
+  const { app } = await running()
   await db('hosts').insert({ id: 'gone', address: '127.0.0.1', memory_mb: 0, disk_mb: 0 })
   await db('apps').where({ id: app.id }).update({ host_id: 'gone' })
   const end = await run.command(app, 'stop')

@@ -1,6 +1,6 @@
 import { activityInfo } from '@temporalio/activity'
 import type { AppHostActivities, Unhealthy } from '../../activities/app-host.ts'
-import { refusal, tellLane } from '../../activities/failures.ts'
+import { refusal, reportToLane } from '../../activities/failures.ts'
 import type { Release, StartedContainer, StepOf, StoppedContainer } from '../../activities/releases/release.ts'
 import { loadApp } from '../../db/apps/apps.ts'
 import { appendLog } from '../../db/deploys/deployments.ts'
@@ -40,7 +40,7 @@ export function containerSteps(parts: ScriptedParts): Steps {
       at(release.appId).end(release.number)
       return { release, exit: at(release.appId).exitOf(release.number) }
     })
-    tellLane(exit)
+    reportToLane(exit)
     await stopped(release)
     return { ...exit, started: await run('startApp', release) }
   }

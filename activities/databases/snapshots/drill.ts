@@ -46,11 +46,7 @@ function isCorrupt(error: unknown): error is Error {
 /** Another attempt may read it: an archive that was not read shows nothing, unlike one that is missing or damaged. */
 export function notRead(error: unknown): never {
   if (isCorrupt(error) || error instanceof NoSpaceLeft || !(error instanceof Error)) throw error
-  throw ApplicationFailure.create({
-    message: `The archive of the snapshot could not be read: ${withoutFolders(error.message)}`,
-    type: 'SNAPSHOT_RESTORE_FAILED',
-    cause: error,
-  })
+  throw restoreFailed('The archive of the snapshot could not be read', error)
 }
 
 /**
@@ -60,12 +56,15 @@ export function notRead(error: unknown): never {
 export function notTried(error: unknown): never {
   const isOfEngine = error instanceof EngineUnavailable || error instanceof JobFailed
   if (error instanceof TemporalFailure || error instanceof NoSpaceLeft || isCorrupt(error) || isOfEngine) throw error
-  throw ApplicationFailure.create({
-    message: `The snapshot could not be tried: ${withoutFolders(error instanceof Error ? error.message : String(error))}`,
-    type: 'SNAPSHOT_RESTORE_FAILED',
-    cause: error instanceof Error ? error : undefined,
-  })
+  throw restoreFailed('The snapshot could not be tried', error instanceof Error ? error : new Error(String(error)))
 }
+
+const restoreFailed = (words: string, cause: Error): ApplicationFailure =>
+  ApplicationFailure.create({
+    message: `${words}: ${withoutFolders(cause.message)}`,
+    type: 'SNAPSHOT_RESTORE_FAILED',
+    cause,
+  })
 
 interface DrillPlace {
   engine: Pick<ContainerHost, 'list' | 'remove'>
