@@ -81,7 +81,7 @@ async function running() {
   const { app, operationId } = await make.app(user.id)
   await lanes.wake(app.id, user.id)
   await run.ended(operationId)
-  return { user, app, operationId }
+  return { user, app }
 }
 
 test('an uploaded application runs, has its address, and its deployment succeeded', async t => {
