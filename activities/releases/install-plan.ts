@@ -62,7 +62,9 @@ const maxLookedInto = MiB
 /** Whether an upload may bring the dependency file of a folder from which the application installs along with its root. */
 async function bringsMember({ language }: Release, { files, source }: ReleaseFolders): Promise<boolean> {
   const { hasMembers, dependencies } = runtimes[language]
-  const names = hasMembers ? await namesIn(files, namesForInstall(language)) : []
+  // A disk that was lost has no files, and no members.
+  const present = hasMembers && (await exists(files))
+  const names = present ? await namesIn(files, namesForInstall(language)) : []
   const file = dependencyFile(language, names)
   if (!hasMembers || !file || !dependencies) return false
   const text = (await fileIn(files, file, maxLookedInto)) ?? ''

@@ -67,13 +67,14 @@ function commonFolder([first = '', ...others]: string[]): string {
   return folder
 }
 
-/** The prefix that ava prints before the titles of a file: `test/db/apps.test.ts` is `db › apps` in a run of files in `test/`. */
+/**
+ * The prefix that ava prints before the titles of a file: `test/db/apps.test.ts` is `db › apps` in a run of files in `test/`. It leaves
+ * out `test-` in the name of a file too (its lib/reporters/prefix-title.js).
+ */
 function labelOf(path: string, folder: string): string {
-  return path
-    .slice(folder.length)
-    .replace(/\.test\.ts$/, '')
-    .split('/')
-    .join(separator)
+  const folders = path.slice(folder.length).split('/')
+  const name = folders.pop()!.replace(/\.test\.ts$/, '')
+  return [...folders, name.replace('test-', '')].join(separator)
 }
 
 function longestLabel(text: string, labels: ReadonlyMap<string, string>): string {

@@ -67,3 +67,9 @@ test('titles are counted by file also when all files lie in one folder, which av
     ],
   )
 })
+
+test('a file whose name begins with test- is counted, although ava leaves that out', t => {
+  const reader = outputReader(['test/cli/test-postgres.test.ts', 'test/db/apps.test.ts'])
+  reader.line('  ✔ cli › postgres › what a killed run has left is removed')
+  t.deepEqual([...reader.byFile()], [['test/cli/test-postgres.test.ts', { passed: 1, failed: 0 }]])
+})
