@@ -16,13 +16,15 @@ export interface CounterState {
 
 const count = statement<CounterState>('limits.count', 'select * from count_requests($1, $2, $3, $4)')
 
-/** Requests that are counted on one counter. */
-interface Counting {
+/** Requests that are counted on one counter, and the fewest that any of them is allowed in its window. */
+export interface Counting {
   counter: Counter
   requests: number
+  allow: number
 }
 
-function countAll(db: Db, countings: readonly Counting[], lockMs = 0): Promise<CounterState[]> {
+/** Counts requests on every counter, which waits at most `lockMs` for a locked row; 0 = as long as a statement may take. */
+export function countAll(db: Db, countings: readonly Counting[], lockMs = 0): Promise<CounterState[]> {
   return count(db, [
     countings.map(({ counter }) => counter.key),
     countings.map(({ counter }) => counter.perSeconds),
@@ -38,30 +40,44 @@ function countAll(db: Db, countings: readonly Counting[], lockMs = 0): Promise<C
 export function countRequests(db: Db, counters: readonly Counter[], requests: number): Promise<CounterState[]> {
   return countAll(
     db,
-    counters.map(counter => ({ counter, requests })),
+    counters.map(counter => ({ counter, requests, allow: counter.allow })),
   )
 }
 
-const countBatched = batchedOverSubjects<readonly Counter[], CounterState[]>(
-  async (db, calls, lockMs) => {
-    const countings = new Map<string, Counting>()
-    for (const counter of calls.flat()) {
-      const counting = countings.get(counter.key)
-      if (counting) counting.requests += 1
-      else countings.set(counter.key, { counter, requests: 1 })
+/** The counters of requests that are counted together, once each. */
+export function countedTogether(requests: readonly (readonly Counter[])[]): Counting[] {
+  const countings = new Map<string, Counting>()
+  for (const counter of requests.flat()) {
+    const { allow } = counter
+    const counting = countings.get(counter.key)
+    if (counting) Object.assign(counting, { requests: counting.requests + 1, allow: Math.min(counting.allow, allow) })
+    else countings.set(counter.key, { counter, requests: 1, allow })
+  }
+  return [...countings.values()]
+}
+
+/** What each of the requests that were counted together has to be judged by: the last one of a counter sees it as it is now, the one before it one request earlier. */
+export function standingsOfEach(
+  requests: readonly (readonly Counter[])[],
+  states: readonly CounterState[],
+): CounterState[][] {
+  const last = new Map(states.map(state => [state.key, state]))
+  const standings = requests.map((): CounterState[] => [])
+  for (const [n, counters] of [...requests.entries()].reverse())
+    for (const { key } of counters) {
+      const state = last.get(key)!
+      standings[n]!.push(state)
+      last.set(key, { ...state, used: state.used - 1 })
     }
-    const last = new Map((await countAll(db, [...countings.values()], lockMs)).map(state => [state.key, state]))
-    // The last call of a counter sees it as it is now, the call before it one request earlier.
-    const states = calls.map((): CounterState[] => [])
-    for (const [n, counters] of [...calls.entries()].reverse())
-      for (const { key } of counters) {
-        const state = last.get(key)!
-        states[n]!.push(state)
-        last.set(key, { ...state, used: state.used - 1 })
-      }
-    return states
-  },
-  { subjectOf: counters => counters.map(({ key }) => key).join(' ') },
+  return standings
+}
+
+/** Whose rows the counting of a request locks. */
+export const subjectOf = (counters: readonly Counter[]): string => counters.map(({ key }) => key).join(' ')
+
+const countBatched = batchedOverSubjects<readonly Counter[], CounterState[]>(
+  async (db, requests, lockMs) => standingsOfEach(requests, await countAll(db, countedTogether(requests), lockMs)),
+  { subjectOf },
 )
 
 /**

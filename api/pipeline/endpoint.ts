@@ -9,6 +9,7 @@ import type { JsonText, Reply } from '../http/respond.ts'
 import type { Services } from '../services.ts'
 import type { Auth, NamedResource } from './access.ts'
 import type { Caller } from './authenticate.ts'
+import type { Counting } from './limiter.ts'
 
 /** What an endpoint receives: the caller, the application or database of the path, and the input. */
 export interface Call<A extends Auth = Auth, Query = unknown, Body = unknown> {
@@ -19,6 +20,7 @@ export interface Call<A extends Auth = Auth, Query = unknown, Body = unknown> {
   query: Query
   body: Body
   exchange: Exchange
+  counting: Counting
 }
 
 export interface Definition<A extends Auth, Q extends z.ZodObject, B extends z.ZodObject, R extends z.ZodType> {
@@ -61,6 +63,8 @@ export interface Definition<A extends Auth, Q extends z.ZodObject, B extends z.Z
   uncounted?: true
   /** True: only its own limits count it, not the budgets of account and address (contract 1.15). */
   unbudgeted?: true
+  /** True: `handle` counts the request with a statement of its own (`Counting.with`). A refusal by a limit is still answered before any other. */
+  countsItself?: true
   /** True: X-Finish-Reason says if the answer was cut off at its maximum length. */
   mayBeCutOff?: true
   /** True: pages of any origin may call it from a browser. */
@@ -102,7 +106,7 @@ export function endpoint<
 }
 
 /** The caller, and what the path names, once they are known. */
-export type Admission = NamedResource & { caller?: Caller }
+export type Admission = NamedResource & { caller?: Caller; counting?: Counting }
 
 /** Codes that the pipeline itself may answer with. Handlers may throw them as well. */
 export function commonErrors({

@@ -31,9 +31,14 @@ function outranks(one: Refusal, other: Refusal): boolean {
   return isBudget === otherIsBudget ? one.waitMs > other.waitMs : isBudget!
 }
 
+/** Counters that are remembered because they refuse; the oldest are forgotten first. */
+const maxRefusing = 10_000
+
 /** Counts the requests of one process. */
 export class Limiter {
   readonly #db: Db
+  /** Counters that have refused a request, until this time of `performance.now()`. */
+  readonly #refusing = new Map<string, number>()
 
   constructor(db: Db) {
     this.#db = db
@@ -42,14 +47,91 @@ export class Limiter {
   /** Counts a request `times` times, for instance once per object that it names. Throws KEEP_CALM or RATE_LIMIT when a limit is exceeded. */
   async admit(counters: readonly Counter[], times = 1): Promise<void> {
     if (counters.length === 0) return
-    const standings =
-      times === 1 ? await countRequest(this.#db, counters) : await countRequests(this.#db, counters, times)
+    await this.judge(
+      counters,
+      times === 1 ? await countRequest(this.#db, counters) : await countRequests(this.#db, counters, times),
+    )
+  }
+
+  /** Judges a request that was counted. Throws as `admit` does. */
+  async judge(counters: readonly Counter[], standings: readonly CounterState[]): Promise<void> {
     const refusal = refusalOf(counters, standings)
     if (!refusal) return
+    this.#remember(refusal)
     await Promise.all(exceeded(counters, standings).map(counter => startBlock(this.#db, counter)))
     throw new ApiError(refusal.counter.code, undefined, Math.max(1, Math.ceil(refusal.waitMs / 1000)))
   }
+
+  /** Whether one of these counters has refused a request of this process, and may still refuse the next one. */
+  hasRefused(counters: readonly Counter[]): boolean {
+    return counters.some(({ key }) => (this.#refusing.get(key) ?? 0) > performance.now())
+  }
+
+  #remember({ counter: { key }, waitMs }: Refusal): void {
+    const now = performance.now()
+    this.#refusing.delete(key)
+    this.#refusing.set(key, now + waitMs)
+    for (const [oldest, until] of this.#refusing) {
+      if (until > now && this.#refusing.size <= maxRefusing) break
+      this.#refusing.delete(oldest)
+    }
+  }
 }
+
+/** Work that has counted a request with its own statement. */
+export interface CountedWork {
+  standings: readonly CounterState[]
+}
+
+/** Counts one request once: by itself, or with the statement of its endpoint. */
+export class Counting {
+  readonly #limiter: Limiter
+  readonly #counters: readonly Counter[]
+  #isCounted = false
+  #isRefused = false
+
+  constructor(limiter: Limiter, counters: readonly Counter[]) {
+    this.#limiter = limiter
+    this.#counters = counters
+  }
+
+  /** Whether a limit has refused the request. */
+  get isRefused(): boolean {
+    return this.#isRefused
+  }
+
+  /** Whether the caller is likely to be refused, so that nothing of the request is worth reading before it is counted. */
+  get isDoubtful(): boolean {
+    return this.#limiter.hasRefused(this.#counters)
+  }
+
+  /** Counts the request unless that was done. Throws KEEP_CALM or RATE_LIMIT when a limit is exceeded. */
+  async count(): Promise<void> {
+    if (!this.#isCounted) await this.#once(this.#limiter.admit(this.#counters))
+  }
+
+  /** Has `work` count the request, on no counter if that was done. Throws as `count` does. */
+  async with<T extends CountedWork>(work: (counters: readonly Counter[]) => Promise<T>): Promise<T> {
+    const counters = this.#isCounted ? [] : this.#counters
+    const judged = work(counters).then(async done => {
+      await this.#limiter.judge(counters, done.standings)
+      return done
+    })
+    return this.#once(judged)
+  }
+
+  /** A count that fails may have been made. */
+  async #once<T>(counted: Promise<T>): Promise<T> {
+    this.#isCounted = true
+    return counted.catch(error => {
+      this.#isRefused ||= isLimit(error)
+      throw error
+    })
+  }
+}
+
+const isLimit = (error: unknown): boolean =>
+  error instanceof ApiError && (error.code === 'RATE_LIMIT' || error.code === 'KEEP_CALM')
 
 function exceeded(counters: readonly Counter[], standings: readonly CounterState[]): Counter[] {
   return counters.filter(counter => {

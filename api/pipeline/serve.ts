@@ -13,6 +13,7 @@ import { crossOriginHeaders } from './cross-origin.ts'
 import { withinDeadline } from './deadline.ts'
 import { type Admission, type Call, commonErrors, type Endpoint } from './endpoint.ts'
 import { takeBody, takeQuery } from './input.ts'
+import { Counting } from './limiter.ts'
 
 /** What happens to every request, in this order: country, authenticate, captcha, scope, load and permission, limit, parse, handle, envelope. Never rejects. */
 export async function serve(endpoint: Endpoint, exchange: Exchange, services: Services): Promise<Reply> {
@@ -20,12 +21,13 @@ export async function serve(endpoint: Endpoint, exchange: Exchange, services: Se
   if (endpoint.crossOrigin) Object.assign(exchange.headers, crossOriginHeaders)
   try {
     admission = await withinDeadline(admit(endpoint, exchange, services))
-    const { caller, app, role, database } = admission
+    const { caller, app, role, database, counting } = admission
     if (caller) endpoint.checkCaller?.(caller)
     const query = takeQuery(endpoint, exchange)
     const body = await takeBody(endpoint, exchange, caller?.user.id)
     await reauthenticate(endpoint, exchange, services)
-    const value = await endpoint.handle({ caller, app, role, database, query, body, exchange } as Call, services)
+    const call = { caller, app, role, database, query, body, exchange, counting } as Call
+    const value = await endpoint.handle(call, services)
     if (value === streamed) return streamed
     await audit(endpoint, admission, exchange, services, 'success')
     const code = endpoint.codeBeside && (value as { code: string }).code
@@ -36,7 +38,11 @@ export async function serve(endpoint: Endpoint, exchange: Exchange, services: Se
       endpoint.response,
     )
     return withHeaders(reply, exchange.headers)
-  } catch (thrown) {
+  } catch (error) {
+    const { counting } = admission
+    const limit = counting && (await withinDeadline(counting.count()).catch(refusal => refusal))
+    const thrown = limit ?? error
+    if (counting?.isRefused) admission = {}
     if (admission.caller && !exchange.response.destroyed)
       endpoint.onRefusal?.(admission.caller, toApiError(thrown), services)
     await audit(endpoint, admission, exchange, services, toApiError(thrown).code)
@@ -50,17 +56,18 @@ async function admit(endpoint: Endpoint, exchange: Exchange, services: Services)
   const { auth } = endpoint
   if (!endpoint.uncounted && services.isBlocked(exchange.address)) throw new ApiError('COUNTRY_BLOCKED')
   if (auth === 'public') {
-    if (!endpoint.uncounted) await count(endpoint, exchange, services)
+    if (!endpoint.uncounted) await countingOf(endpoint, exchange, services).count()
     return {}
   }
   const caller = await callerFor(endpoint, exchange, services)
   const access = await permitted(endpoint, exchange, services, caller, auth).catch(async refusal => {
-    await count(endpoint, exchange, services, { caller }, [])
+    await countingOf(endpoint, exchange, services, { caller }, []).count()
     throw refusal
   })
   const admission = { ...access, caller }
-  await count(endpoint, exchange, services, admission)
-  return admission
+  const counting = countingOf(endpoint, exchange, services, admission)
+  if (!endpoint.countsItself || counting.isDoubtful) await counting.count()
+  return { ...admission, counting }
 }
 
 /** Throws CAPTCHA_REQUIRED, or the refusal of `accessOf`. */
@@ -76,13 +83,13 @@ async function permitted(
 }
 
 /** A refused request counts against the budget only (`rows` empty), an admitted one also against the endpoint's own limits. */
-async function count(
+function countingOf(
   endpoint: Endpoint,
   { address }: Exchange,
   { limiter, config, isInside }: Services,
   { caller, app, database }: Admission = {},
   rows: readonly Limit[] = (limits as Record<string, readonly Limit[]>)[endpoint.name] ?? [],
-): Promise<void> {
+): Counting {
   const source = networkOf(address)
   const counters = (endpoint.unbudgeted ? ownCounters : countersOf)(endpoint.name, rows, {
     user: caller && { id: caller.user.id, plan: caller.plan },
@@ -94,7 +101,7 @@ async function count(
     scale: config.rateLimitScale,
     budgetBlockSeconds: config.rateLimitBlockSeconds,
   })
-  await limiter.admit(counters)
+  return new Counting(limiter, counters)
 }
 
 function refuse(endpoint: Endpoint, exchange: Exchange, services: Services, thrown: unknown): Reply {

@@ -1,7 +1,9 @@
 import type { TokenUsage } from '../../policy/ai/chat.ts'
 import { chatLimits } from '../../policy/ai/chat-limits.ts'
+import type { Counter } from '../../policy/counters.ts'
 import type { Db } from '../database.ts'
 import { deleteExpired } from '../expired-rows.ts'
+import { type CounterState, countAll, countedTogether, standingsOfEach, subjectOf } from '../limits.ts'
 import { batchedOverSubjects } from '../shared-batches.ts'
 import { statement } from '../statement.ts'
 
@@ -42,35 +44,47 @@ const admit = statement<AdmissionRow>(
   `select * from ai_admit_all($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, ${chatLimits.minAnswerTokens}, ${chatLimits.slotSeconds}, $11, $12)`,
 )
 
+/** One of the counters, or after them one of the calls. */
+type CountedRow = CounterState | (AdmissionRow & { key: null })
+
+const countAndAdmit = statement<CountedRow>(
+  'ai.count-and-admit',
+  `select * from ai_count_and_admit_all($13, $14, $15, $16,
+     $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, ${chatLimits.minAnswerTokens}, ${chatLimits.slotSeconds}, $11, $12)`,
+)
+
 /** Calls, or settlements, of one statement: it holds the budgets of all of them until its end. */
 const maxSize = 64
 
-const admitBatched = batchedOverSubjects<NewCall & { now: Date | null }, CallAdmission>(
-  async (db, calls, lockMs) => {
-    const of = <T>(field: (call: NewCall) => T): T[] => calls.map(field)
-    const rows = await admit(db, [
-      of(call => call.id),
-      of(call => call.userId),
-      of(call => call.keyId),
-      of(call => call.tokens.prompt),
-      of(call => call.tokens.answer),
-      of(call => call.slots),
-      of(call => call.pacingSeconds),
-      of(call => call.budgets.account),
-      of(call => call.budgets.key),
-      calls[0]!.budgets.platform,
-      calls[0]!.now,
-      lockMs,
-    ])
-    return rows.map(({ refusal, wait_seconds, granted }) =>
-      refusal ? { refusal, waitSeconds: Math.max(1, Math.ceil(wait_seconds ?? 1)) } : { granted: Number(granted) },
-    )
-  },
-  {
-    maxSize,
-    subjectOf: call => call.userId,
-    groupOf: ({ now, budgets }) => `${now?.toISOString()} ${budgets.platform}`,
-  },
+type NewCallAt = NewCall & { now: Date | null }
+
+/** Parameters of `admit`. */
+function valuesOf(calls: readonly NewCallAt[], lockMs: number): unknown[] {
+  const of = <T>(field: (call: NewCall) => T): T[] => calls.map(field)
+  return [
+    of(call => call.id),
+    of(call => call.userId),
+    of(call => call.keyId),
+    of(call => call.tokens.prompt),
+    of(call => call.tokens.answer),
+    of(call => call.slots),
+    of(call => call.pacingSeconds),
+    of(call => call.budgets.account),
+    of(call => call.budgets.key),
+    calls[0]!.budgets.platform,
+    calls[0]!.now,
+    lockMs,
+  ]
+}
+
+const admissionOf = ({ refusal, wait_seconds, granted }: AdmissionRow): CallAdmission =>
+  refusal ? { refusal, waitSeconds: Math.max(1, Math.ceil(wait_seconds ?? 1)) } : { granted: Number(granted) }
+
+const groupOf = ({ now, budgets }: NewCallAt): string => `${now?.toISOString()} ${budgets.platform}`
+
+const admitBatched = batchedOverSubjects<NewCallAt, CallAdmission>(
+  async (db, calls, lockMs) => (await admit(db, valuesOf(calls, lockMs))).map(admissionOf),
+  { maxSize, subjectOf: call => call.userId, groupOf },
 )
 
 /**
@@ -79,6 +93,50 @@ const admitBatched = batchedOverSubjects<NewCall & { now: Date | null }, CallAdm
  */
 export function admitCall(db: Db, call: NewCall, now: Date | null = null): Promise<CallAdmission> {
   return admitBatched(db, { ...call, now })
+}
+
+export interface CountedCall {
+  standings: CounterState[]
+  /** Null: it was only counted. */
+  admission: CallAdmission | null
+}
+
+const countAndAdmitBatched = batchedOverSubjects<{ call: NewCallAt; counters: readonly Counter[] }, CountedCall>(
+  async (db, requests, lockMs) => {
+    const calls = requests.map(({ call }) => call)
+    const counters = requests.map(request => request.counters)
+    const together = countedTogether(counters)
+    if (lockMs === 0) {
+      // A budget that something has locked is waited for without a lock on counters, which other requests need.
+      const standings = standingsOfEach(counters, await countAll(db, together, lockMs))
+      return standings.map(each => ({ standings: each, admission: null }))
+    }
+    const rows = await countAndAdmit(db, [
+      ...valuesOf(calls, lockMs),
+      together.map(({ counter }) => counter.key),
+      together.map(({ counter }) => counter.perSeconds),
+      together.map(counting => counting.requests),
+      together.map(({ allow }) => allow),
+    ])
+    const admissions = rows.slice(together.length) as AdmissionRow[]
+    return standingsOfEach(counters, rows.slice(0, together.length) as CounterState[]).map((standings, n) => ({
+      standings,
+      admission: admissions[n] ? admissionOf(admissions[n]) : null,
+    }))
+  },
+  {
+    maxSize,
+    subjectOf: ({ call, counters }) => `${call.userId} ${subjectOf(counters)}`,
+    groupOf: ({ call }) => groupOf(call),
+  },
+)
+
+/**
+ * Counts the request of a call, as `countRequest` does, and admits the call by the same statement, as `admitCall` does. Where a limit
+ * refuses any of the requests that share the statement, or a row is locked by something else, it only counts: `admitCall` is left to do.
+ */
+export async function countAndAdmitCall(db: Db, call: NewCall, counters: readonly Counter[]): Promise<CountedCall> {
+  return countAndAdmitBatched(db, { call: { ...call, now: null }, counters })
 }
 
 const settle = statement<{ id: string }>('ai.settle', 'select id from ai_settle_all($1, $2, $3, $4, $5) as id')

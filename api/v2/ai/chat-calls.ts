@@ -1,5 +1,5 @@
 import type { CountTokens, LanguageModel } from '../../../activities/language-model/port.ts'
-import { admitCall, type CallAdmission, type CallRefusal } from '../../../db/ai/ai-calls.ts'
+import { admitCall, type CallAdmission, type CallRefusal, countAndAdmitCall } from '../../../db/ai/ai-calls.ts'
 import type { Db } from '../../../db/database.ts'
 import { FairSlots } from '../../../lib/async/fair-slots.ts'
 import { ignoreError } from '../../../lib/async/ignore-error.ts'
@@ -16,6 +16,7 @@ import type { Exchange } from '../../http/exchange.ts'
 import type { Caller } from '../../pipeline/authenticate.ts'
 import type { Log } from '../../pipeline/core-services.ts'
 import { withinDeadline } from '../../pipeline/deadline.ts'
+import type { Counting } from '../../pipeline/limiter.ts'
 import { Settlements } from './settlements.ts'
 
 export interface ChatCallsOptions {
@@ -37,6 +38,7 @@ interface Question {
   caller: Caller
   exchange: Exchange
   request: ChatRequest
+  counting: Counting
 }
 
 /** A call with its slot, and what its model is sent: answer and search as the budgets allow. */
@@ -117,10 +119,11 @@ export class ChatCalls {
   }
 
   /** The exact number where it can be had, and may matter. */
-  async #promptTokens({ caller, request }: Question, signal: AbortSignal): Promise<number> {
+  async #promptTokens({ caller, request, counting }: Question, signal: AbortSignal): Promise<number> {
     const { countTokens } = this.#options
     const estimate = estimateTokens(request.messages, request.tools)
     if (!countTokens || estimate > tokenizing.windows * caller.plan.aiContextTokens) return estimate
+    await withinDeadline(counting.count()) // no upstream works for a request that a limit refuses
     const release = await this.#tokenizing.enter(caller.user.id, tokenizeMs)
     if (!release) return estimate
     return (await countTokens(request, signal).finally(release)) ?? estimate
@@ -183,26 +186,31 @@ export class ChatCalls {
     return { id, request: { ...request, maxTokens: admission.granted, webSearch: false } }
   }
 
-  async #requestSlot({ caller, request }: Question, promptTokens: number): Promise<CallAdmission & { id: string }> {
+  /** Counts the request along with its first slot. Throws as `Counting.count` does, and then holds no slot. */
+  async #requestSlot(question: Question, promptTokens: number): Promise<CallAdmission & { id: string }> {
+    const { caller, request, counting } = question
     const { db, dailyTokens } = this.#options
     const { user, plan } = caller
-    const id = newId()
-    const admitting = admitCall(db, {
-      id,
+    const call = {
+      id: newId(),
       userId: user.id,
       keyId: keyOf(caller),
       tokens: { prompt: promptTokens, answer: request.maxTokens },
       slots: plan.aiConcurrent,
       pacingSeconds: plan.aiPacingSeconds,
       budgets: { account: plan.aiTokensPerDay, key: user.ai_tokens_per_day, platform: dailyTokens },
-    })
+    }
+    const admitting = counting
+      .with(counters => countAndAdmitCall(db, call, counters))
+      .then(({ admission }) => admission ?? admitCall(db, call))
     const admission = await withinDeadline(admitting).catch(error => {
+      if (counting.isRefused) throw error
       // Whether the slot was taken, or still will be, is unknown: it is freed once that is over.
-      const free = () => this.#settlements.settle({ id, userId: user.id }, undefined)
+      const free = () => this.#settlements.settle(call, undefined)
       void admitting.then(free, free).catch(ignoreError('it never rejects'))
       throw error
     })
-    return { ...admission, id }
+    return { ...admission, id: call.id }
   }
 }
 

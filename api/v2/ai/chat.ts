@@ -65,6 +65,7 @@ export const createChatCompletion = endpoint({
   path: '/v2/ai/chat/completions',
   summary: 'Let a model continue a conversation',
   onRefusal: countRefusal,
+  countsItself: true,
   body: chatBody,
   maxBodyBytes: chatLimits.bodyBytes,
   namesAreData: true,
@@ -88,9 +89,9 @@ export const createChatCompletion = endpoint({
     'DAILY_CAPACITY_REACHED',
     'SERVER_OVERLOADED',
   ],
-  async handle({ caller, body, exchange }, { chatCalls }) {
+  async handle({ caller, body, exchange, counting }, { chatCalls }) {
     const request = chatRequest(body, caller.plan.aiOutputTokens)
-    const answer = await chatCalls.answer({ caller, exchange, request })
+    const answer = await chatCalls.answer({ caller, exchange, request, counting })
     if (answer.finish === 'length') exchange.headers['X-Finish-Reason'] = 'length'
     return shownAs(answer)
   },

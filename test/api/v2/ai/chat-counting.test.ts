@@ -1,0 +1,121 @@
+import { once } from 'node:events'
+import { type IncomingMessage, request } from 'node:http'
+import test from 'ava'
+import { countRequests } from '../../../../db/limits.ts'
+import { defaultPlans } from '../../../../policy/accounts/plans.ts'
+import type { TestUser } from '../../../kit/actors/api.ts'
+import { callsTo, chat, hello, testChatApi } from '../../../kit/actors/chat-api.ts'
+import { comesTrue } from '../../../kit/comes-true.ts'
+
+const { api, server } = testChatApi({}, { scale: 1, config: { rateLimitBlockSeconds: 60 } })
+test.beforeEach(() => server().reset())
+
+const plan = 'enterprise-24'
+const perMinute = defaultPlans.get(plan)!.requestsPerMinute
+const budgetOf = ({ id }: TestUser) => ({
+  key: `budget/${id}`,
+  allow: perMinute,
+  perSeconds: 60,
+  blockSeconds: 60,
+  code: 'RATE_LIMIT' as const,
+})
+
+const counted = async ({ id }: TestUser): Promise<number> =>
+  (
+    await api()
+      .db('rate_limits')
+      .where({ key: `budget/${id}` })
+      .first('used')
+  )?.used ?? 0
+
+/** An account that may send so many requests in this minute. */
+async function accountWith(left: number): Promise<TestUser> {
+  const ana = await api().makeUser({ plan })
+  await countRequests(api().db, [budgetOf(ana)], perMinute - left)
+  return ana
+}
+
+const tooWarm = { ...hello, temperature: 9 }
+const isLimit = ({ status, body }: Awaited<ReturnType<typeof chat>>) =>
+  status === 429 && body.error.code === 'rate_limited'
+
+test.serial('each request counts once, whatever becomes of it', async t => {
+  const ana = await api().makeUser({ plan })
+  const none = await api().makeUser({ plan: 'hobby-1' })
+  const outcomes: [status: number, user: TestUser, body: unknown][] = [
+    [200, ana, hello],
+    [400, ana, tooWarm],
+    [400, ana, '{'],
+    [400, ana, { ...hello, messages: [{ role: 'user', content: 'word '.repeat(200_000) }] }],
+    [403, none, hello],
+  ]
+  for (const [status, user, body] of outcomes) {
+    const before = await counted(user)
+    t.is((await chat(api(), user, body)).status, status)
+    t.is((await counted(user)) - before, 1, `${status}`)
+  }
+})
+
+test.serial('a limit refuses before anything else does, without a slot, and no usage lists that', async t => {
+  const bodies = [tooWarm, '{', hello]
+  const users = await Promise.all(bodies.map(() => accountWith(0)))
+  for (const [n, body] of bodies.entries()) {
+    const answer = await chat(api(), users[n], body)
+    t.true(isLimit(answer), JSON.stringify(answer.body))
+    t.is(answer.headers.get('retry-after'), '60')
+    t.true(isLimit(await chat(api(), users[n], hello)), 'and until its block ends')
+  }
+  t.is(server().requests.length, 0)
+  t.deepEqual(await api().db('ai_calls'), [])
+  const ben = await accountWith(1)
+  t.is((await chat(api(), ben, tooWarm)).status, 400)
+  const usageOf = (accounts: TestUser[]) => {
+    const ids = accounts.map(({ id }) => id)
+    return api().db('ai_days').whereIn('user_id', ids)
+  }
+  await comesTrue(async () => (await usageOf([ben])).length === 1)
+  t.deepEqual(await usageOf(users), [])
+})
+
+test.serial('of many at once exactly as many are answered as the limit allows', async t => {
+  const ana = await accountWith(5)
+  const answers = await Promise.all(Array.from({ length: 20 }, () => chat(api(), ana)))
+  t.is(answers.filter(isLimit).length, 15)
+})
+
+test.serial('what a limit has refused is counted before its body is read', async t => {
+  const ana = await accountWith(0)
+  t.true(isLimit(await chat(api(), ana)))
+  const headers = { authorization: ana.key, 'content-type': 'application/json', 'content-length': 1000 }
+  const unfinished = request(`${api().url}/v2/ai/chat/completions`, { method: 'POST', headers })
+  unfinished.flushHeaders()
+  // A body that does not arrive is waited for three times as long.
+  const deadline = AbortSignal.timeout(10_000)
+  const [response] = (await once(unfinished, 'response', { signal: deadline })) as [IncomingMessage]
+  t.is(response.statusCode, 429)
+  unfinished.destroy()
+})
+
+test.serial('a prompt is counted by its server only for a request within the limits', async t => {
+  let prompts = 0
+  const { db, log } = api().services
+  const exact = callsTo(server(), {
+    db,
+    log,
+    searches: false,
+    dailyTokens: null,
+    countTokens: async () => ++prompts,
+  })
+  const { chatCalls } = api().services
+  Object.assign(api().services, { chatCalls: exact })
+  try {
+    t.true(isLimit(await chat(api(), await accountWith(0))))
+    t.is(prompts, 0)
+    const ana = await accountWith(1)
+    t.is((await chat(api(), ana)).status, 200)
+    t.deepEqual([prompts, await counted(ana)], [1, perMinute])
+  } finally {
+    Object.assign(api().services, { chatCalls })
+    await exact.end(0)
+  }
+})
