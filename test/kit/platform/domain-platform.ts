@@ -13,14 +13,16 @@ export interface DomainPlatform {
 }
 
 /**
- * Call it once at the top level of a test file: a platform without a container host whose proxy serves https, with a name server and a
+ * Call it once at the top level of a test file: a platform, by default without a host of containers, whose proxy serves https, with a name server and a
  * certificate authority on loopback.
  */
-export function testDomainPlatform(options: Pick<PlatformOptions, 'worker'> = {}): () => Promise<DomainPlatform> {
+export function testDomainPlatform(
+  options: Pick<PlatformOptions, 'worker' | 'hosts'> = {},
+): () => Promise<DomainPlatform> {
   let dns: TestDns
   let pebble: Pebble
   const started = testPlatform({
-    ...{ ...options, hosts: {}, edge: { EDGE_TLS: 'acme' } },
+    ...{ hosts: {}, ...options, edge: { EDGE_TLS: 'acme' } },
     async settings({ port, tlsPort, config }) {
       dns = await TestDns.start()
       pebble = await Pebble.start({ dns: dns.address, httpPort: port })
