@@ -296,6 +296,17 @@ test('a drill that could not read its snapshot shows nothing of it, and says why
   t.false((await listFailingDrills(db)).some(one => one.database_id === id))
 })
 
+test('a drill that fails before it tries its snapshot shows nothing of it', async t => {
+  const { drill, ended, db, id, fail, snapshot, steps } = await scene()
+  await snapshot()
+  steps()
+  fail('awaitDatabaseSnapshotPlace', 1, refusal('ACTION_FAILED', 'The container host does not answer.'))
+  t.like(await ended((await drill()).id), { state: 'error', message: 'The container host does not answer.' })
+  t.false(steps().includes('drillSnapshot'))
+  t.like((await listDrills(db, { databaseId: id, limit: 1 }))[0], { outcome: 'prevented', digest: null })
+  t.false((await listFailingDrills(db)).some(one => one.database_id === id))
+})
+
 test('commands do not wait for a drill; a cancelled one, or that of a deleted database, is no evidence', async t => {
   for (const how of ['cancelled', 'deleted'] as const) {
     const { drill, command, db, id, user, snapshot, databases, databaseLanes, run } = await scene()

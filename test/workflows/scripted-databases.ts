@@ -154,7 +154,7 @@ export function scriptedDatabases({ db, hostId }: { db: Db; hostId: string }, sc
   const direct: typeof guard.turn = async (name, input, work) => work(await guard.begin(name, input))
   const snapshots: DatabaseSnapshotActivities = {
     awaitDatabaseSnapshotPlace: async input => {
-      await guard.begin('awaitDatabaseSnapshotPlace', input)
+      await script.before?.(await guard.begin('awaitDatabaseSnapshotPlace', input), 'awaitDatabaseSnapshotPlace')
       await takeSnapshotSlot(db, hostId, input.operationId)
     },
     takeDatabaseSnapshot: input => {

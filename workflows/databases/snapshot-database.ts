@@ -28,9 +28,16 @@ const snapshotEnded = 'The snapshot was ended, because the database was started,
  */
 export async function drillDatabase(operation: DatabaseOperation, host: DatabaseHost): Promise<void> {
   const step = stepOf(operation)
+  /** What only the drill itself can show: other steps know nothing of the snapshot. */
+  let shown: unknown
+  const drill = () =>
+    host.drill.drillSnapshot(step).catch(error => {
+      shown = error
+      throw error
+    })
   try {
     await records.reserveVolumes(operation)
-    const result = await inSnapshotSlot(operation, host, () => host.drill.drillSnapshot(step))
+    const result = await inSnapshotSlot(operation, host, drill)
     await records.databaseDrilled(operation, result)
   } catch (error) {
     await CancellationScope.nonCancellable(async () => {
@@ -38,7 +45,7 @@ export async function drillDatabase(operation: DatabaseOperation, host: Database
       if (isCancellation(error)) await records.finish(operation.id, { state: 'cancelled', ...drillEnded })
       else if (failure.code === 'SNAPSHOT_NOT_FOUND') await records.finish(operation.id, { state: 'error', ...failure })
       else {
-        const code = isTimeout(error) ? 'CLUSTER_TIMEOUT' : failure.code
+        const code = isTimeout(error) ? 'CLUSTER_TIMEOUT' : error === shown ? failure.code : 'SNAPSHOT_FAILED'
         await records.databaseDrilled(operation, { digest: null, reason: failure.message, code })
       }
       await host.cleanup.discardDrill(step).catch(ignoreError('nothing of a drill serves anyone'))
