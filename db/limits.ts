@@ -17,14 +17,14 @@ export interface CounterState {
 const count = statement<CounterState>('limits.count', 'select * from count_requests($1, $2, $3, $4)')
 
 /** Requests that are counted on one counter, and the fewest that any of them is allowed in its window. */
-export interface Counting {
+export interface CounterRequests {
   counter: Counter
   requests: number
   allow: number
 }
 
 /** Counts requests on every counter, which waits at most `lockMs` for a locked row; 0 = as long as a statement may take. */
-export function countAll(db: Db, countings: readonly Counting[], lockMs = 0): Promise<CounterState[]> {
+export function countAll(db: Db, countings: readonly CounterRequests[], lockMs = 0): Promise<CounterState[]> {
   return count(db, [
     countings.map(({ counter }) => counter.key),
     countings.map(({ counter }) => counter.perSeconds),
@@ -45,8 +45,8 @@ export function countRequests(db: Db, counters: readonly Counter[], requests: nu
 }
 
 /** The counters of requests that are counted together, once each. */
-export function countedTogether(requests: readonly (readonly Counter[])[]): Counting[] {
-  const countings = new Map<string, Counting>()
+export function countedTogether(requests: readonly (readonly Counter[])[]): CounterRequests[] {
+  const countings = new Map<string, CounterRequests>()
   for (const counter of requests.flat()) {
     const { allow } = counter
     const counting = countings.get(counter.key)
@@ -72,12 +72,12 @@ export function standingsOfEach(
   return standings
 }
 
-/** Whose rows the counting of a request locks. */
-export const subjectOf = (counters: readonly Counter[]): string => counters.map(({ key }) => key).join(' ')
+/** Names the rows that the counting of a request locks. */
+export const keysOf = (counters: readonly Counter[]): string => counters.map(({ key }) => key).join(' ')
 
 const countBatched = batchedOverSubjects<readonly Counter[], CounterState[]>(
   async (db, requests, lockMs) => standingsOfEach(requests, await countAll(db, countedTogether(requests), lockMs)),
-  { subjectOf },
+  { subjectOf: keysOf },
 )
 
 /**

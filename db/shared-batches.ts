@@ -29,28 +29,29 @@ export function batchedOverSubjects<In, Out>(
   const options = { maxSize, maxConcurrent: 2, rejectsAll: isLocked }
   const together = batched<In, Out>((db, _, inputs) => work(db, inputs, sharedLockMs), options)
   const bySubject = batched<In, Out>((db, _, inputs) => work(db, inputs, 0), { maxSize })
-  /** Subjects that run apart, until this time of `performance.now()`. */
+  /** Subjects that run apart, and since when: the last of their calls that took long ends it. */
   const apart = new Map<string, number>()
 
   async function runApart(db: Db, input: In): Promise<Out> {
     const subject = subjectOf(input)
-    apart.set(subject, Number.POSITIVE_INFINITY)
     const startedAt = performance.now()
+    apart.set(subject, startedAt)
     try {
       return await bySubject(db, `${subject} ${groupOf(input)}`, input)
     } finally {
-      const now = performance.now()
-      if (now - startedAt < sharedLockMs) apart.delete(subject)
-      else apart.set(subject, now + apartMs)
+      const endedAt = performance.now()
+      if (endedAt - startedAt < sharedLockMs) apart.delete(subject)
+      else keepApart(subject, endedAt)
     }
   }
 
+  function keepApart(subject: string, since: number): void {
+    apart.set(subject, since)
+    setTimeout(() => void (apart.get(subject) === since && apart.delete(subject)), apartMs).unref()
+  }
+
   return async (db, input) => {
-    const until = apart.get(subjectOf(input))
-    if (until !== undefined) {
-      if (until > performance.now()) return runApart(db, input)
-      apart.delete(subjectOf(input))
-    }
+    if (apart.has(subjectOf(input))) return runApart(db, input)
     return together(db, groupOf(input), input).catch(error =>
       isLocked(error) ? runApart(db, input) : Promise.reject(error),
     )

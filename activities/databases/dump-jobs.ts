@@ -63,3 +63,9 @@ export async function runJob(
   const how = oom ? 'was ended because it used too much memory' : `ended with exit code ${exitCode}`
   throw new JobFailed(`${spec.command[0]} ${how}: ${output.trim()}`)
 }
+
+/** Rejects without JobFailed for a job that makes an empty data folder: unlike one that loads contents, it says nothing of them. */
+export function notInitialised(error: unknown): never {
+  if (!(error instanceof JobFailed)) throw error
+  throw new Error(`No empty data folder could be made: ${error.message}`, { cause: error })
+}

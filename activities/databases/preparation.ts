@@ -15,7 +15,7 @@ import type { Volumes } from '../volumes/port.ts'
 import type { CertificateUse } from './certificates.ts'
 import { databaseJob } from './container.ts'
 import type { DatabaseContents } from './contents.ts'
-import { dumpJob, JobFailed, runJob } from './dump-jobs.ts'
+import { dumpJob, notInitialised, runJob } from './dump-jobs.ts'
 import type { HostedEngines } from './hosted-engine.ts'
 import { databaseContainerName, databaseJobName, databaseVolume } from './names.ts'
 import { recordPassword } from './password-record.ts'
@@ -147,12 +147,6 @@ async function initialise(
     const within = deadlineSignal(databaseSeconds.initialise * 1000, signal)
     await runJob(engine, jobOf(options, database, command), within).catch(notInitialised)
   }
-}
-
-/** Says nothing of the contents that are to be loaded, unlike a job that loads them. */
-function notInitialised(error: unknown): never {
-  if (!(error instanceof JobFailed)) throw error
-  throw new Error(`No empty data folder could be made: ${error.message}`, { cause: error })
 }
 
 /** The volume has what it is to have, also after a power cut. */

@@ -3,9 +3,10 @@ import { ApiError } from '../../policy/errors.ts'
 import { databaseTimeouts } from '../../policy/timeouts.ts'
 
 /**
- * Bounds the queries that precede the handling of a request. A database that hangs is DATABASE_UNAVAILABLE after 2.8 s, for all of
- * them together; later results are dropped.
+ * Bounds the queries that precede the handling of a request, 2.8 s from `since`, by `performance.now()`. A database that hangs is
+ * DATABASE_UNAVAILABLE then, for all of them together; later results are dropped.
  */
-export function withinDeadline<T>(work: Promise<T>): Promise<T> {
-  return withTimeout(work, databaseTimeouts.admissionMs, () => new ApiError('DATABASE_UNAVAILABLE', undefined, 2))
+export function withinDeadline<T>(work: Promise<T>, since = performance.now()): Promise<T> {
+  const left = since + databaseTimeouts.admissionMs - performance.now()
+  return withTimeout(work, Math.max(0, left), () => new ApiError('DATABASE_UNAVAILABLE', undefined, 2))
 }

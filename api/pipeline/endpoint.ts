@@ -20,7 +20,7 @@ export interface Call<A extends Auth = Auth, Query = unknown, Body = unknown> {
   query: Query
   body: Body
   exchange: Exchange
-  counting: Counting
+  counting: A extends 'public' ? undefined : Counting
 }
 
 export interface Definition<A extends Auth, Q extends z.ZodObject, B extends z.ZodObject, R extends z.ZodType> {
@@ -63,7 +63,7 @@ export interface Definition<A extends Auth, Q extends z.ZodObject, B extends z.Z
   uncounted?: true
   /** True: only its own limits count it, not the budgets of account and address (contract 1.15). */
   unbudgeted?: true
-  /** True: `handle` counts the request with a statement of its own (`Counting.with`). A refusal by a limit is still answered before any other. */
+  /** True: `handle` counts the request with a statement of its own (`Counting.countedBy`). A refusal by a limit is still answered before any other. */
   countsItself?: true
   /** True: X-Finish-Reason says if the answer was cut off at its maximum length. */
   mayBeCutOff?: true

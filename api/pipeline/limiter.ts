@@ -31,13 +31,13 @@ function outranks(one: Refusal, other: Refusal): boolean {
   return isBudget === otherIsBudget ? one.waitMs > other.waitMs : isBudget!
 }
 
-/** Counters that are remembered because they refuse; the oldest are forgotten first. */
-const maxRefusing = 10_000
+/** Budgets that are remembered because they refuse; the oldest are forgotten first. */
+export const maxRefusing = 10_000
 
 /** Counts the requests of one process. */
 export class Limiter {
   readonly #db: Db
-  /** Counters that have refused a request, until this time of `performance.now()`. */
+  /** Keys of budgets that have refused a request, until this time of `performance.now()`. */
   readonly #refusing = new Map<string, number>()
 
   constructor(db: Db) {
@@ -62,12 +62,13 @@ export class Limiter {
     throw new ApiError(refusal.counter.code, undefined, Math.max(1, Math.ceil(refusal.waitMs / 1000)))
   }
 
-  /** Whether one of these counters has refused a request of this process, and may still refuse the next one. */
+  /** Whether one of these budgets has refused a request of this process, and may still refuse the next one. */
   hasRefused(counters: readonly Counter[]): boolean {
     return counters.some(({ key }) => (this.#refusing.get(key) ?? 0) > performance.now())
   }
 
-  #remember({ counter: { key }, waitMs }: Refusal): void {
+  #remember({ counter: { key, code }, waitMs }: Refusal): void {
+    if (code !== 'RATE_LIMIT') return
     const now = performance.now()
     this.#refusing.delete(key)
     this.#refusing.set(key, now + waitMs)
@@ -95,12 +96,16 @@ export class Counting {
     this.#counters = counters
   }
 
+  get isCounted(): boolean {
+    return this.#isCounted
+  }
+
   /** Whether a limit has refused the request. */
   get isRefused(): boolean {
     return this.#isRefused
   }
 
-  /** Whether the caller is likely to be refused, so that nothing of the request is worth reading before it is counted. */
+  /** Whether the caller is likely to be refused, so that nothing of the request is worth doing before it is counted. */
   get isDoubtful(): boolean {
     return this.#limiter.hasRefused(this.#counters)
   }
@@ -110,11 +115,10 @@ export class Counting {
     if (!this.#isCounted) await this.#once(this.#limiter.admit(this.#counters))
   }
 
-  /** Has `work` count the request, on no counter if that was done. Throws as `count` does. */
-  async with<T extends CountedWork>(work: (counters: readonly Counter[]) => Promise<T>): Promise<T> {
-    const counters = this.#isCounted ? [] : this.#counters
-    const judged = work(counters).then(async done => {
-      await this.#limiter.judge(counters, done.standings)
+  /** Has `work` count the request, which must not have been counted yet. Throws as `count` does. */
+  async countedBy<T extends CountedWork>(work: (counters: readonly Counter[]) => Promise<T>): Promise<T> {
+    const judged = work(this.#counters).then(async done => {
+      await this.#limiter.judge(this.#counters, done.standings)
       return done
     })
     return this.#once(judged)

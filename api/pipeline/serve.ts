@@ -15,7 +15,10 @@ import { type Admission, type Call, commonErrors, type Endpoint } from './endpoi
 import { takeBody, takeQuery } from './input.ts'
 import { Counting } from './limiter.ts'
 
-/** What happens to every request, in this order: country, authenticate, captcha, scope, load and permission, limit, parse, handle, envelope. Never rejects. */
+/**
+ * What happens to every request, in this order: country, authenticate, captcha, scope, load and permission, limit, parse, handle, envelope.
+ * Where the endpoint counts the request itself, a limit that refuses it then is answered all the same, as if it had come first. Never rejects.
+ */
 export async function serve(endpoint: Endpoint, exchange: Exchange, services: Services): Promise<Reply> {
   let admission: Admission = {}
   if (endpoint.crossOrigin) Object.assign(exchange.headers, crossOriginHeaders)
@@ -28,6 +31,7 @@ export async function serve(endpoint: Endpoint, exchange: Exchange, services: Se
     await reauthenticate(endpoint, exchange, services)
     const call = { caller, app, role, database, query, body, exchange, counting } as Call
     const value = await endpoint.handle(call, services)
+    if (endpoint.countsItself) await counting?.count()
     if (value === streamed) return streamed
     await audit(endpoint, admission, exchange, services, 'success')
     const code = endpoint.codeBeside && (value as { code: string }).code
@@ -39,10 +43,8 @@ export async function serve(endpoint: Endpoint, exchange: Exchange, services: Se
     )
     return withHeaders(reply, exchange.headers)
   } catch (error) {
-    const { counting } = admission
-    const limit = counting && (await withinDeadline(counting.count()).catch(refusal => refusal))
-    const thrown = limit ?? error
-    if (counting?.isRefused) admission = {}
+    const thrown = (await limitBefore(admission, exchange)) ?? error
+    if (admission.counting?.isRefused) admission = {}
     if (admission.caller && !exchange.response.destroyed)
       endpoint.onRefusal?.(admission.caller, toApiError(thrown), services)
     await audit(endpoint, admission, exchange, services, toApiError(thrown).code)
@@ -66,8 +68,16 @@ async function admit(endpoint: Endpoint, exchange: Exchange, services: Services)
   })
   const admission = { ...access, caller }
   const counting = countingOf(endpoint, exchange, services, admission)
-  if (!endpoint.countsItself || counting.isDoubtful) await counting.count()
+  // A body that has not arrived may never do: what waits for it is counted.
+  const mayWait = endpoint.countsItself && exchange.request.complete && !counting.isDoubtful
+  if (!mayWait) await counting.count()
   return { ...admission, counting }
+}
+
+/** The refusal of a limit, for a request that was refused before it was counted. */
+async function limitBefore({ counting }: Admission, { startedAt }: Exchange): Promise<unknown> {
+  if (!counting || counting.isCounted) return undefined
+  return withinDeadline(counting.count(), startedAt).catch(refusal => refusal)
 }
 
 /** Throws CAPTCHA_REQUIRED, or the refusal of `accessOf`. */

@@ -3,7 +3,14 @@ import { chatLimits } from '../../policy/ai/chat-limits.ts'
 import type { Counter } from '../../policy/counters.ts'
 import type { Db } from '../database.ts'
 import { deleteExpired } from '../expired-rows.ts'
-import { type CounterState, countAll, countedTogether, standingsOfEach, subjectOf } from '../limits.ts'
+import {
+  type CounterRequests,
+  type CounterState,
+  countAll,
+  countedTogether,
+  keysOf,
+  standingsOfEach,
+} from '../limits.ts'
 import { batchedOverSubjects } from '../shared-batches.ts'
 import { statement } from '../statement.ts'
 
@@ -101,6 +108,12 @@ export interface CountedCall {
   admission: CallAdmission | null
 }
 
+/** As the statement decides it. */
+function isAnyRefused(together: readonly CounterRequests[], states: readonly CounterState[]): boolean {
+  const allowed = new Map(together.map(({ counter, allow }) => [counter.key, allow]))
+  return states.some(({ key, used, blocked_ms }) => blocked_ms > 0 || used > allowed.get(key)!)
+}
+
 const countAndAdmitBatched = batchedOverSubjects<{ call: NewCallAt; counters: readonly Counter[] }, CountedCall>(
   async (db, requests, lockMs) => {
     const calls = requests.map(({ call }) => call)
@@ -108,8 +121,11 @@ const countAndAdmitBatched = batchedOverSubjects<{ call: NewCallAt; counters: re
     const together = countedTogether(counters)
     if (lockMs === 0) {
       // A budget that something has locked is waited for without a lock on counters, which other requests need.
-      const standings = standingsOfEach(counters, await countAll(db, together, lockMs))
-      return standings.map(each => ({ standings: each, admission: null }))
+      const states = await countAll(db, together, lockMs)
+      const admissions = isAnyRefused(together, states)
+        ? []
+        : (await admit(db, valuesOf(calls, lockMs))).map(admissionOf)
+      return standingsOfEach(counters, states).map((standings, n) => ({ standings, admission: admissions[n] ?? null }))
     }
     const rows = await countAndAdmit(db, [
       ...valuesOf(calls, lockMs),
@@ -126,17 +142,22 @@ const countAndAdmitBatched = batchedOverSubjects<{ call: NewCallAt; counters: re
   },
   {
     maxSize,
-    subjectOf: ({ call, counters }) => `${call.userId} ${subjectOf(counters)}`,
+    subjectOf: ({ call, counters }) => `${call.userId} ${keysOf(counters)}`,
     groupOf: ({ call }) => groupOf(call),
   },
 )
 
 /**
  * Counts the request of a call, as `countRequest` does, and admits the call by the same statement, as `admitCall` does. Where a limit
- * refuses any of the requests that share the statement, or a row is locked by something else, it only counts: `admitCall` is left to do.
+ * refuses any of the requests that share the statement, it only counts: `admitCall` is left to do.
  */
-export async function countAndAdmitCall(db: Db, call: NewCall, counters: readonly Counter[]): Promise<CountedCall> {
-  return countAndAdmitBatched(db, { call: { ...call, now: null }, counters })
+export function countAndAdmitCall(
+  db: Db,
+  call: NewCall,
+  counters: readonly Counter[],
+  now: Date | null = null,
+): Promise<CountedCall> {
+  return countAndAdmitBatched(db, { call: { ...call, now }, counters })
 }
 
 const settle = statement<{ id: string }>('ai.settle', 'select id from ai_settle_all($1, $2, $3, $4, $5) as id')

@@ -5,6 +5,8 @@ import { findUserByEmail, findUserByKeyHash, findUserBySession } from '../../db/
 import { listOverdueDowngrades } from '../../db/accounts/downgrades.ts'
 import { takeMails } from '../../db/accounts/mails.ts'
 import { queueEndedNotices, queueEndNotices, queueSuspensions } from '../../db/accounts/plan-ends.ts'
+import { admitCall, countAndAdmitCall, settleCall } from '../../db/ai/ai-calls.ts'
+import { listUsage, usedToday } from '../../db/ai/ai-usage.ts'
 import { changesSince } from '../../db/apps/app-changes.ts'
 import { createApp, removeApp } from '../../db/apps/app-creation.ts'
 import { listMetrics } from '../../db/apps/app-metrics.ts'
@@ -67,7 +69,7 @@ const grows = [
   'database_metrics',
 ]
 /** Nor these, of which there are thousands, but for rounds that say so. */
-const thousands = ['apps', 'app_changes', 'databases', 'database_changes', 'users', 'api_keys']
+const thousands = ['ai_days', 'apps', 'app_changes', 'databases', 'database_changes', 'users', 'api_keys']
 
 /** In the planner's unit. What reads all of a million rows costs over 10,000, also through an index. */
 const mostCost = 5000
@@ -87,6 +89,12 @@ async function readAgain(db: Db, hostId: string | null) {
 async function readDatabasesAgain(db: Db) {
   await databaseChangesSince(db, (await databaseChangesSince(db, null, 'h1')).mark, 'h1')
 }
+
+const requests = { key: `budget/${ownerId}`, allow: 9, perSeconds: 60, blockSeconds: 60, code: 'RATE_LIMIT' } as const
+const aiCall = () => ({
+  ...{ id: newId(), userId: ownerId, keyId: 'k', tokens: { prompt: 1, answer: 9 }, slots: 9, pacingSeconds: 0 },
+  budgets: { account: 1_000_000, key: 1_000_000, platform: 1_000_000_000 },
+})
 
 interface Hot {
   run(db: Db): Promise<unknown>
@@ -212,6 +220,15 @@ const hot: Record<string, Hot | Hot['run']> = {
   'the databases of a host': { run: db => databases.listDatabasesOfHost(db, 'h1'), readsAll: true },
   'the routes of all': { run: db => apps.listServingApps(db), readsAll: true },
   'the applications of a host': { run: db => apps.listAppsOfHost(db, 'h1'), readsAll: true },
+  'the call of a language model is counted and admitted': db => countAndAdmitCall(db, aiCall(), [requests]),
+  'a call is admitted': db => admitCall(db, aiCall()),
+  'a call is settled': async db => {
+    const call = aiCall()
+    await admitCall(db, call)
+    await settleCall(db, call, { prompt: 1, completion: 1 })
+  },
+  'usage of models is read': db => listUsage(db, { userId: ownerId, days: 90 }),
+  'tokens of today are read': db => usedToday(db, [`user/${ownerId}`, 'key/k']),
   ...Object.fromEntries(
     chores(retentionSettings({})).map(({ name, sweep }) => [`housekeeping: ${name}`, sweep] as const),
   ),
@@ -222,6 +239,10 @@ test.before('an installation that seems large', async t => {
   const { db, url } = await database
   const filler = openDatabase({ url, pool: 1, statementTimeoutMs: 120_000 })
   await fillMany(filler, sizes).finally(() => filler.destroy())
+  await db.raw(`insert into ai_budgets (subject, day) select 'user/' || id, current_date from users`)
+  await db.raw(
+    `insert into ai_days (user_id, key_id, day) select id, '', current_date - n from users, generate_series(0, 9) as d (n)`,
+  )
   const database_images = JSON.stringify({ 'berth/redis:8': 'ready' })
   await db('hosts').update({ last_seen_at: db.raw(`now() + interval '1 hour'`), database_images })
   await pretendLarger(db, grows, times)
@@ -251,5 +272,5 @@ test.serial('a statement inside a function is judged too', async t => {
 })
 
 test('every statement is in the list', t => {
-  t.is(Object.keys(hot).length, 114)
+  t.is(Object.keys(hot).length, 119)
 })

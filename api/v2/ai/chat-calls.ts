@@ -200,9 +200,11 @@ export class ChatCalls {
       pacingSeconds: plan.aiPacingSeconds,
       budgets: { account: plan.aiTokensPerDay, key: user.ai_tokens_per_day, platform: dailyTokens },
     }
-    const admitting = counting
-      .with(counters => countAndAdmitCall(db, call, counters))
-      .then(({ admission }) => admission ?? admitCall(db, call))
+    const admitting = counting.isCounted
+      ? admitCall(db, call)
+      : counting
+          .countedBy(counters => countAndAdmitCall(db, call, counters))
+          .then(({ admission }) => admission ?? admitCall(db, call))
     const admission = await withinDeadline(admitting).catch(error => {
       if (counting.isRefused) throw error
       // Whether the slot was taken, or still will be, is unknown: it is freed once that is over.

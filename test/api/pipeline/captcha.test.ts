@@ -4,6 +4,7 @@ import { sweepCaptchas } from '../../../db/accounts/captchas.ts'
 import { captchaSettings } from '../../../policy/accounts/captcha.ts'
 import { mailedCode } from '../../../policy/accounts/mailed-codes.ts'
 import { masterKey, type TestUser, testApi } from '../../kit/actors/api.ts'
+import { hello } from '../../kit/actors/chat-api.ts'
 import { CaptchaProviderServer } from '../../kit/servers/captcha-provider.ts'
 
 /** Requests that say they come from a proxy that is trusted come from where it says; 203.0.113.0/24 is the country. */
@@ -44,6 +45,8 @@ test('a session from a country with a captcha must solve one; API keys and other
   t.is(await me(ana.session, '198.51.100.1'), 200)
   t.is(await outcome(call('GET', '/v2/account/apikey', undefined, ana.session)), '403 CAPTCHA_REQUIRED')
   t.is(await outcome(call('POST', '/v2/account/session', undefined, ana.session)), '403 CAPTCHA_REQUIRED')
+  const asked = await call('POST', '/v2/ai/chat/completions', hello, ana.session)
+  t.deepEqual([asked.status, asked.body.error.code], [403, 'captcha_required'])
   t.is(await outcome(call('GET', '/git/connect', undefined, ana.session)), '403 undefined', 'none is set up')
   t.is(await solveFor(ana.session), 200)
   t.is(await me(ana.session), 200, 'at once')

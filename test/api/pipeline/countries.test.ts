@@ -2,6 +2,7 @@ import test, { type ExecutionContext } from 'ava'
 import { openCountries } from '../../../api/pipeline/countries.ts'
 import { countryCodes } from '../../../policy/accounts/countries.ts'
 import { testApi } from '../../kit/actors/api.ts'
+import { chat } from '../../kit/actors/chat-api.ts'
 import { madeObject } from '../../kit/objects/stored-objects.ts'
 
 const api = testApi()
@@ -37,6 +38,8 @@ test.serial('a blocked country is refused before authentication, except on endpo
     const { status, body } = await api().as(who).get('/v2/users/me')
     t.deepEqual([status, body.code], [403, 'COUNTRY_BLOCKED'])
   }
+  const asked = await chat(api(), ana)
+  t.deepEqual([asked.status, asked.body.error.code], [403, 'country_blocked'])
   t.is(
     (
       await api()

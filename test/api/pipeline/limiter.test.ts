@@ -1,9 +1,10 @@
 import test from 'ava'
-import { Limiter } from '../../../api/pipeline/limiter.ts'
+import { Limiter, maxRefusing } from '../../../api/pipeline/limiter.ts'
 import { sweepCounters } from '../../../db/limits.ts'
 import type { Counter } from '../../../policy/counters.ts'
 import type { ApiError } from '../../../policy/errors.ts'
 import { openApiFor, testApi } from '../../kit/actors/api.ts'
+import { comesTrue } from '../../kit/comes-true.ts'
 import { testDatabase } from '../../kit/servers/database.ts'
 
 const api = testApi({ scale: 1, config: { rateLimitBlockSeconds: 1800 } })
@@ -151,3 +152,21 @@ test.serial('expired counters are swept', async t => {
   await sweepCounters(api().db)
   t.is((await api().db('rate_limits').count({ n: '*' }).first())?.n, '0')
 })
+
+test.serial(
+  'a budget that has refused is remembered until its block ends; the oldest of very many is forgotten first',
+  async t => {
+    const limiter = new Limiter((await shared).db)
+    const budget = (n: number, code: Counter['code'] = 'RATE_LIMIT'): Counter => ({
+      ...{ key: `remembered-${n}`, allow: 1, perSeconds: 60, blockSeconds: 60, code },
+    })
+    const refuse = (counter: Counter, blocked_ms: number) =>
+      t.throwsAsync(limiter.judge([counter], [{ key: counter.key, used: 0, window_ms: 0, blocked_ms }]))
+    await refuse(budget(0), 5)
+    await refuse(budget(1, 'KEEP_CALM'), 60_000)
+    await comesTrue(() => !limiter.hasRefused([budget(0)]))
+    for (let n = 2; n <= maxRefusing + 2; n++) await refuse(budget(n), 60_000)
+    const remembered = [1, 2, 3, maxRefusing + 2].map(n => limiter.hasRefused([budget(n)]))
+    t.deepEqual(remembered, [false, false, true, true])
+  },
+)

@@ -4,6 +4,7 @@ import { openDatabase } from '../../../db/database.ts'
 import { countRequest, countRequests, startBlock } from '../../../db/limits.ts'
 import type { Counter } from '../../../policy/counters.ts'
 import { newId } from '../../../policy/ids.ts'
+import { comesTrue } from '../../kit/comes-true.ts'
 import { statementsOf } from '../../kit/rows/plans-of.ts'
 import { rows } from '../../kit/rows/rows.ts'
 import { testDatabase } from '../../kit/servers/database.ts'
@@ -108,29 +109,69 @@ test.serial(
   },
 )
 
+/** Runs `work` while something else has locked the budget of an account. */
+async function whileLocked(budget: string, work: () => Promise<void>): Promise<void> {
+  const { db } = await database
+  const operator = await db.transaction()
+  try {
+    await operator('ai_budgets').where({ subject: budget }).forUpdate()
+    await work()
+  } finally {
+    await operator.rollback()
+  }
+}
+
 test.serial(
-  'while a budget is locked by something else, its calls are counted, and no counter waits with them',
+  'while a budget is locked by something else, its call is counted, and no counter waits with it',
   async t => {
     const { db } = await database
     const ana = await request()
     await admitCall(db, ana.call)
     await settleCall(db, ana.call, { prompt: 1, completion: 1 })
-    const operator = await db.transaction()
-    try {
-      await operator('ai_budgets')
-        .where({ subject: `user/${ana.call.userId}` })
-        .forUpdate()
-      const { call, counters } = again(ana)
-      t.is((await countAndAdmitCall(db, call, counters)).admission, null)
-      const admitting = admitCall(db, call)
+    const { call, counters } = again(ana)
+    let answer: Promise<CountedCall>
+    await whileLocked(`user/${call.userId}`, async () => {
+      answer = countAndAdmitCall(db, call, counters)
+      await comesTrue(async () => (await db('rate_limits').where({ key: counters[0]!.key }).first('used'))?.used === 1)
       t.is((await countRequest(db, counters))[0]!.used, 2, 'counted once, and not locked')
-      await operator.commit()
-      t.deepEqual(await admitting, { granted: 90 })
-    } finally {
-      if (!operator.isCompleted()) await operator.rollback()
-    }
+    })
+    const { standings, admission } = await answer!
+    t.deepEqual([standings[0]!.used, admission], [1, { granted: 90 }])
   },
 )
+
+test.serial('a budget that something else has locked delays the calls of another account once', async t => {
+  const { db } = await database
+  const [stuck, free] = [await request(), await request()]
+  for (const { counters } of [stuck, free]) counters[0]!.allow = 1000
+  await admitCall(db, stuck.call)
+  const send = ({ call, counters }: Request) => countAndAdmitCall(db, call, counters)
+  const waiting: Promise<CountedCall>[] = []
+  const sent = await statementsOf(() =>
+    whileLocked(`user/${stuck.call.userId}`, async () => {
+      for (let round = 0; round < 12; round++) {
+        waiting.push(send(again(stuck)))
+        t.deepEqual((await send(again(free))).admission, { granted: 90 })
+      }
+    }),
+  )
+  const shared = sent.filter(({ text }) => text.includes('ai_count_and_admit_all')).map(({ values }) => values[1])
+  t.is(shared.filter(accounts => (accounts as string[]).includes(stuck.call.userId)).length, 1)
+  for (const { admission } of await Promise.all(waiting)) t.deepEqual(admission, { granted: 90 })
+})
+
+test.serial('a limit refuses while a budget is locked too, and takes no slot', async t => {
+  const { db } = await database
+  const ana = await request()
+  await admitCall(db, ana.call)
+  await countRequests(db, ana.counters, 10)
+  await whileLocked(`user/${ana.call.userId}`, async () => {
+    const { call, counters } = again(ana)
+    const refused = await countAndAdmitCall(db, call, counters)
+    t.deepEqual([used(refused), refused.admission], [[11], null])
+  })
+  t.is(await slots(ana), 1)
+})
 
 test.serial('counting, admitting and settling in any order never wait for each other in a circle', async t => {
   const { db, url } = await database

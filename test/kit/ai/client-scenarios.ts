@@ -193,6 +193,22 @@ export function testScenarios(name: string, client: OpenAiClient, gateway: Gatew
     t.is(server().requests.length, 0)
   })
 
+  scenario('a block of the account is reported once', async t => {
+    const { user, access } = await ana()
+    const blocked = { key: `budget/${user.id}`, used: 0 }
+    const [window_ends_at, blocked_until] = [60, 1800].map(seconds => new Date(Date.now() + seconds * 1000))
+    await api()
+      .db('rate_limits')
+      .insert({ ...blocked, window_ends_at, blocked_until })
+    const { error } = await client.complete(access, hello)
+    t.deepEqual(
+      [error?.name, error?.status, error?.code, error?.type],
+      ['RateLimitError', 429, 'rate_limited', 'rate_limit_error'],
+    )
+    t.is(tries(), 1)
+    t.is(server().requests.length, 0)
+  })
+
   scenario('a model that is overloaded is tried again, and answers once it is back', async t => {
     const { access } = await ana()
     server().next({ status: 503 })

@@ -1,5 +1,5 @@
 import { once } from 'node:events'
-import { type IncomingMessage, request } from 'node:http'
+import { type ClientRequest, type IncomingMessage, request } from 'node:http'
 import test from 'ava'
 import { countRequests } from '../../../../db/limits.ts'
 import { defaultPlans } from '../../../../policy/accounts/plans.ts'
@@ -7,7 +7,7 @@ import type { TestUser } from '../../../kit/actors/api.ts'
 import { callsTo, chat, hello, testChatApi } from '../../../kit/actors/chat-api.ts'
 import { comesTrue } from '../../../kit/comes-true.ts'
 
-const { api, server } = testChatApi({}, { scale: 1, config: { rateLimitBlockSeconds: 60 } })
+const { api, server } = testChatApi({}, { scale: 1, config: { rateLimitBlockSeconds: 1800 } })
 test.beforeEach(() => server().reset())
 
 const plan = 'enterprise-24'
@@ -16,7 +16,7 @@ const budgetOf = ({ id }: TestUser) => ({
   key: `budget/${id}`,
   allow: perMinute,
   perSeconds: 60,
-  blockSeconds: 60,
+  blockSeconds: 1800,
   code: 'RATE_LIMIT' as const,
 })
 
@@ -62,7 +62,7 @@ test.serial('a limit refuses before anything else does, without a slot, and no u
   for (const [n, body] of bodies.entries()) {
     const answer = await chat(api(), users[n], body)
     t.true(isLimit(answer), JSON.stringify(answer.body))
-    t.is(answer.headers.get('retry-after'), '60')
+    t.deepEqual([answer.headers.get('retry-after'), answer.headers.get('x-should-retry')], ['1800', 'false'])
     t.true(isLimit(await chat(api(), users[n], hello)), 'and until its block ends')
   }
   t.is(server().requests.length, 0)
@@ -83,17 +83,38 @@ test.serial('of many at once exactly as many are answered as the limit allows', 
   t.is(answers.filter(isLimit).length, 15)
 })
 
-test.serial('what a limit has refused is counted before its body is read', async t => {
+/** A request whose body has been announced, and does not arrive. */
+function unfinished({ key }: TestUser, announced: Record<string, string>): ClientRequest {
+  const headers = { authorization: key, 'content-type': 'application/json', ...announced }
+  const sent = request(`${api().url}/v2/ai/chat/completions`, { method: 'POST', headers })
+  sent.on('error', () => {}) // it is given up
+  sent.flushHeaders()
+  return sent
+}
+
+test.serial('what a limit has refused is refused before its body is read', async t => {
   const ana = await accountWith(0)
   t.true(isLimit(await chat(api(), ana)))
-  const headers = { authorization: ana.key, 'content-type': 'application/json', 'content-length': 1000 }
-  const unfinished = request(`${api().url}/v2/ai/chat/completions`, { method: 'POST', headers })
-  unfinished.flushHeaders()
+  const sent = unfinished(ana, { 'content-length': '1000' })
   // A body that does not arrive is waited for three times as long.
-  const deadline = AbortSignal.timeout(10_000)
-  const [response] = (await once(unfinished, 'response', { signal: deadline })) as [IncomingMessage]
+  const [response] = (await once(sent, 'response', { signal: AbortSignal.timeout(10_000) })) as [IncomingMessage]
   t.is(response.statusCode, 429)
-  unfinished.destroy()
+  sent.destroy()
+})
+
+test.serial('a body that does not arrive keeps no request from being counted', async t => {
+  const ana = await api().makeUser({ plan })
+  const announced: Record<string, string>[] = [
+    { 'content-length': '10' },
+    { 'content-length': '1000000' },
+    { 'transfer-encoding': 'chunked' },
+  ]
+  const sent = announced.map(each => unfinished(ana, each))
+  let answered = 0
+  for (const each of sent) each.once('response', () => answered++)
+  await comesTrue(async () => (await counted(ana)) === sent.length)
+  t.is(answered, 0)
+  for (const each of sent) each.destroy()
 })
 
 test.serial('a prompt is counted by its server only for a request within the limits', async t => {

@@ -155,6 +155,7 @@ const wrong: [fields: object, code: string, place: RegExp][] = [
     /at most 32/,
   ],
   [{ tools: [{ type: 'function', function: { name: 'with space' } }] }, 'invalid_tools', /^tools\.0\.function\.name/],
+  [{ tools: [{ type: 'function', function: { name: 'n'.repeat(65) } }] }, 'invalid_tools', /^tools\.0\.function\.name/],
   [{ tools: [weather, weather] }, 'invalid_tools', /two functions have the name weather/],
   [{ tools: [{ type: 'function', function: { name: 'f', parameters: [] } }] }, 'invalid_tools', /parameters/],
   [
@@ -172,6 +173,24 @@ const wrong: [fields: object, code: string, place: RegExp][] = [
   [{ max_tokens: 1.5 }, 'invalid_max_tokens', /whole number/],
   [{ max_completion_tokens: '9' }, 'invalid_max_tokens', /^max_completion_tokens/],
 ]
+
+test.serial('the most of everything is accepted', async t => {
+  const [longest, id] = ['n'.repeat(64), 'i'.repeat(256)]
+  const most: object[] = [
+    { messages: Array(100).fill(hello.messages[0]) },
+    { messages: [{ role: 'assistant', content: null, tool_calls: Array(128).fill(toolCall('f', {}, id)) }] },
+    { messages: [...hello.messages, { role: 'tool', content: 'x', tool_call_id: id }] },
+    { tools: Array.from({ length: 32 }, (_, n) => ({ type: 'function', function: { name: `f${n}` } })) },
+    { tools: [{ type: 'function', function: { name: longest } }] },
+    { temperature: 2 },
+    { temperature: 0 },
+    { max_tokens: 1 },
+  ]
+  for (const fields of most) {
+    const { status, text } = await chat(api(), await asker(), { ...hello, ...fields })
+    t.is(status, 200, `${Object.keys(fields)}: ${text}`)
+  }
+})
 
 test.serial('every wrong field has its code, and its refusal costs nothing', async t => {
   const ana = await api().makeUser({ plan: 'standard-4' })
