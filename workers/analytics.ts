@@ -35,17 +35,19 @@ async function count(): Promise<Pick<AnalyticsServerOptions, 'analytics' | 'stat
   const rounds = new IntakeRounds({ engine, bounds, logFolder: join(config.dataDir, 'proxy', 'access'), log })
   const ending = new AbortController()
   let hasMore = false
+  const onError = (error: unknown, what: string) => {
+    log.error({ err: error }, what)
+    // After a failed write the engine refuses everything: the supervisor starts another one.
+    if (engine.isBroken(error)) void life.end('the engine cannot continue after an error', 1)
+  }
   const round = async () => {
     hasMore = await rounds.round()
+    await engine.rollUp().catch(error => onError(error, 'requests were not summed; it is tried again'))
   }
   const counting = loop(round, {
     signal: ending.signal,
     everyMs: ({ tookMs, failed }) => pauseAfter(hasMore && !failed, tookMs),
-    onError(error) {
-      log.error({ err: error }, 'lines of the access log were not taken in; they are tried again')
-      // After a failed write the engine refuses everything: the supervisor starts another one.
-      if (engine.isBroken(error)) void life.end('the engine cannot continue after an error', 1)
-    },
+    onError: error => onError(error, 'lines of the access log were not taken in; they are tried again'),
   })
   life.onEnd(async () => {
     ending.abort()

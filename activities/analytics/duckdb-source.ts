@@ -1,5 +1,5 @@
 import type { DuckDBConnection, DuckDBValue } from '@duckdb/node-api'
-import { bucketMs, methods, stands } from '../../policy/network/analytics-terms.ts'
+import { type Breakdown, bucketMs, methods, stands } from '../../policy/network/analytics-terms.ts'
 import { type FilterName, type Filters, filterNames } from '../../policy/network/filters.ts'
 import { literal } from './duckdb-days.ts'
 import type { Question } from './port.ts'
@@ -14,7 +14,7 @@ export interface Source {
   values: Values
 }
 
-/** SQL of what breakdowns and lists are made of. */
+/** SQL of what breakdowns and lists are made of. Sums of past days (`duckdb-rollups.ts`) retain the types of the version that made them. */
 export const expressions = {
   bucket: `r.seen // ${bucketMs}`,
   country: 'r.country',
@@ -34,6 +34,24 @@ export const expressions = {
 } as const
 
 export type Expression = keyof typeof expressions
+
+/** What the types of each breakdown are; null: there is one, `all`. */
+export const typeOf: Record<Breakdown, Expression | null> = {
+  visits: null,
+  countries: 'country',
+  devices: 'device',
+  os: 'os',
+  browsers: 'browser',
+  protocols: 'protocol',
+  methods: 'method',
+  paths: 'path',
+  referers: 'referer',
+  providers: 'provider',
+  ips: 'ip',
+  status_codes: 'status',
+  bots: 'bot',
+  content_types: 'content_type',
+}
 
 const conditions: Record<FilterName, string> = {
   country: `${expressions.country} = $country`,

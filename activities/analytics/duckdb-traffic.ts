@@ -1,32 +1,17 @@
 import { type Breakdown, breakdownNames, breakdowns } from '../../policy/network/analytics-terms.ts'
-import { bucketDate, type Expression, expressions, type Source, type Statements, sourceOf } from './duckdb-source.ts'
+import { rowColumns, summedSources } from './duckdb-rollups.ts'
+import { bucketDate, expressions, type Source, type Statements, sourceOf, typeOf } from './duckdb-source.ts'
 import type { Question, TrafficAnswer, TrafficEntry } from './port.ts'
-
-/** What the types of each breakdown are. */
-const typeOf: Record<Exclude<Breakdown, 'visits'>, Expression> = {
-  countries: 'country',
-  devices: 'device',
-  os: 'os',
-  browsers: 'browser',
-  protocols: 'protocol',
-  methods: 'method',
-  paths: 'path',
-  referers: 'referer',
-  providers: 'provider',
-  ips: 'ip',
-  status_codes: 'status',
-  bots: 'bot',
-  content_types: 'content_type',
-}
 
 /** A visitor can make up any number of these, so that they are counted by bucket only once the most frequent ones are known. */
 const unbounded: readonly Breakdown[] = ['paths', 'referers']
 
-/** `b`, `t`, `v` and `s` are bucket, type, visit and size. */
-const figures = 'sum(v::integer)::double, count(*)::double, sum(s)::double'
-const matchingColumns = [...new Set(Object.values(typeOf))].map(name => `${expressions[name]} as ${name}`)
+const figures = 'sum(v)::double as visits, sum(n)::double as requests, sum(s)::double as bytes'
+const matchingColumns = Object.values(typeOf)
+  .filter(type => type !== null)
+  .map(type => `${expressions[type]} as ${type}`)
 
-/** All breakdowns. With filters, the matching rows are collected first: each breakdown then reads those only. */
+/** All breakdowns. With filters, the matching rows are collected first, and each breakdown reads those only; without, sums are read where there are any. */
 export async function answerTraffic(
   question: Question & { kind: 'analytics' },
   catalogs: readonly string[],
@@ -34,22 +19,25 @@ export async function answerTraffic(
 ): Promise<TrafficAnswer> {
   const { filters } = question
   const isFiltered = Object.values(filters).some(value => value !== undefined)
-  const base = [`${expressions.bucket} as b`, 'r.visit as v', 'r.bytes as s']
-  if (isFiltered) {
-    const { sql, values } = sourceOf(catalogs, question, [...base, ...matchingColumns], { filters })
-    await statements.rows(`create temp table matching as select * from ${sql}`, values)
-  }
-  const source = (name: Breakdown): Source => {
-    const type = name === 'visits' ? null : typeOf[name]
-    const where = name === 'bots' ? [`${expressions.bot} is not null`] : []
-    if (!isFiltered)
-      return sourceOf(catalogs, question, [...base, `${type ? expressions[type] : "'all'"} as t`], { where })
-    const tests = name === 'bots' ? 'where bot is not null' : ''
-    return { sql: `(select b, v, s, ${type ?? "'all'"} as t from matching ${tests})`, values: {} }
-  }
+  const source = await (isFiltered ? matchingSources : summedSources)(question, catalogs, statements)
   const answer: Partial<TrafficAnswer> = {}
   for (const name of breakdownNames) answer[name] = await breakdown(name, source(name), question, statements)
   return answer as TrafficAnswer
+}
+
+async function matchingSources(
+  question: Question & { kind: 'analytics' },
+  catalogs: readonly string[],
+  statements: Statements,
+): Promise<(name: Breakdown) => Source> {
+  const { filters } = question
+  const { sql, values } = sourceOf(catalogs, question, [...rowColumns, ...matchingColumns], { filters })
+  await statements.rows(`create temp table matching as select * from ${sql}`, values)
+  const tests = (name: Breakdown) => (name === 'bots' ? 'where bot is not null' : '')
+  return name => ({
+    sql: `(select b, v, n, s, ${typeOf[name] ?? "'all'"} as t from matching ${tests(name)})`,
+    values: {},
+  })
 }
 
 async function breakdown(
@@ -59,16 +47,16 @@ async function breakdown(
   statements: Statements,
 ): Promise<TrafficEntry[]> {
   const { timed, types } = breakdowns[name]
-  const mostFrequent = `select t from (select t, count(*) as n from ${sql} group by t order by n desc, t limit ${types})`
+  const mostFrequent = `select t from (select t, sum(n) as requests from ${sql} group by t order by requests desc, t limit ${types})`
   if (!timed) {
     const start = new Date(window.from).toISOString()
     const rows = await statements.rows(
-      `select t, ${figures} from ${sql} group by t order by count(*) desc, t limit ${types}`,
+      `select t, ${figures} from ${sql} group by t order by requests desc, t limit ${types}`,
       values,
     )
     return rows.map(([type, ...rest]) => entry(type, start, rest))
   }
-  const counted = `select b, t, sum(v::integer)::double as visits, count(*)::double as requests, sum(s)::double as bytes from ${sql}`
+  const counted = `select b, t, ${figures} from ${sql}`
   const query = unbounded.includes(name)
     ? `${counted} where t in (${mostFrequent}) group by b, t order by b, t`
     : `with counted as (${counted} group by b, t),

@@ -1,4 +1,4 @@
-import { Busy, intake } from '../../policy/network/analytics-terms.ts'
+import { Busy, intake, rollups } from '../../policy/network/analytics-terms.ts'
 import type { AddressReader } from './addresses.ts'
 import { AgentReader } from './agents.ts'
 import { DuckDbAgents } from './duckdb-agents.ts'
@@ -7,6 +7,7 @@ import { answerErrors } from './duckdb-errors.ts'
 import { DuckDbIntake } from './duckdb-intake.ts'
 import { answerLogs } from './duckdb-log-lines.ts'
 import { answerPerformance } from './duckdb-performance.ts'
+import { DuckDbRollups } from './duckdb-rollups.ts'
 import { Statements } from './duckdb-source.ts'
 import { answerTraffic } from './duckdb-traffic.ts'
 import type { Analytics, Answers, Intake, Question } from './port.ts'
@@ -22,6 +23,7 @@ export interface DuckDbOptions {
   maxTextBytes?: number
   /** Texts of agents that a day records, in all and of one application. */
   agentTexts?: { perDay: number; perApp: number }
+  rollups?: Readonly<Record<keyof typeof rollups, number>>
 }
 
 /** The engine with its files of days: takes in lines, answers questions, and removes days. */
@@ -29,6 +31,8 @@ export interface DuckDb extends Analytics, Intake {
   /** Oldest first. */
   days(): string[]
   remove(day: string): Promise<void>
+  /** Sums the next run of rows, so that questions without filters need not read them: all of it or, when it throws, nothing. Resolves to whether there was one. */
+  rollUp(): Promise<boolean>
   /** Removes files that were set aside as broken: those of earlier days than one, or all. */
   removeBroken(before?: string): Promise<void>
   /** Bytes of its files. */
@@ -48,11 +52,13 @@ export async function openDuckDb({
   maxTextBytes = Number.MAX_SAFE_INTEGER,
   agents = new AgentReader(),
   agentTexts = { perDay: intake.agentsPerDay, perApp: intake.agentsPerAppAndDay },
+  rollups: sizes = rollups,
 }: DuckDbOptions): Promise<DuckDb> {
   const days = await DuckDbDays.open(folder, onBroken)
   const connection = await days.connect()
   const readers = { agents: new DuckDbAgents(connection, agents, agentTexts), addresses }
   const slices = new DuckDbIntake(days, connection, readers, maxTextBytes)
+  const sums = new DuckDbRollups(days, connection, sizes)
   const running = new Set<Promise<unknown>>()
 
   async function ask<Q extends Question>(
@@ -76,10 +82,16 @@ export async function openDuckDb({
   return {
     ask: (question, signal) => tracked(running, ask(question, signal)),
     progressOf: day => slices.progressOf(day),
-    take: slice => slices.take(slice),
+    async take(slice) {
+      const count = await slices.take(slice)
+      sums.changed(slice.day)
+      return count
+    },
+    rollUp: () => sums.next(),
     days: () => days.list(),
     async remove(day) {
       slices.forget(day)
+      sums.changed(day)
       await days.remove(day)
     },
     removeBroken: before => days.removeBroken(before),

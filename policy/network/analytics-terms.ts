@@ -33,6 +33,18 @@ export const textCaps = { agent: 300, path: 1024, query: 1024, referer: 1024, ho
  */
 export const textParts = 32
 
+/** Sums of requests, which questions without filters read instead of the requests. */
+export const rollups = {
+  /** Requests of a day, of all applications, that are summed at once. */
+  rows: 100_000,
+  /** Of a day that is over, from this many on. */
+  restRows: 10_000,
+  /** An application with fewer among them has no sums. */
+  appRows: 1000,
+  /** A breakdown with fewer requests for each sum has none: they would save nothing. */
+  rowsPerSum: 8,
+} as const
+
 /** Limits of the engine. */
 export const engineLimits = { memoryMb: 512, threads: 2, scratchMb: 1024 } as const
 

@@ -1,0 +1,168 @@
+import type { DuckDBConnection } from '@duckdb/node-api'
+import { type Breakdown, breakdownNames, bucketMs, type rollups } from '../../policy/network/analytics-terms.ts'
+import { type DuckDbDays, literal } from './duckdb-days.ts'
+import { expressions, type Source, type Statements, sourceOf, typeOf } from './duckdb-source.ts'
+import type { Question } from './port.ts'
+
+/** Rows of a day from one number to before another: rows are never removed, so that they retain their numbers. */
+interface Run {
+  first: number
+  after: number
+}
+
+const inside = ({ first, after }: Run) => `(r.rowid >= ${first} and r.rowid < ${after})`
+const insideOne = (runs: readonly Run[]) => `(${runs.map(inside).join(' or ')})`
+
+const typed = breakdownNames.filter(name => name !== 'visits')
+const ofBreakdown = (value: (name: Breakdown) => string, ofVisits: string) =>
+  `case ${typed.map(name => `when grouping(${name}) = 0 then ${value(name)}`).join(' ')} else ${ofVisits} end`
+
+/** The sums of a run, of each application that has enough rows in it. */
+const counted = (catalog: string, run: Run, appRows: number) => `
+  create or replace temp table counted as
+  select app, ${ofBreakdown(literal, "'visits'")} as breakdown, b as bucket, ${ofBreakdown(name => name, "'all'")} as type,
+    sum(visit::integer) as visits, count(*) as requests, sum(bytes) as bytes
+  from (
+    select r.app, ${expressions.bucket} as b, r.visit, r.bytes, ${typed.map(name => `${expressions[typeOf[name]!]} as ${name}`).join(', ')}
+    from ${catalog}.requests r left join ${catalog}.agents a on a.id = r.agent
+    where ${inside(run)} and r.app in (
+      select r.app from ${catalog}.requests r where ${inside(run)} group by r.app having count(*) >= ${appRows}))
+  group by grouping sets ((app, b), ${typed.map(name => `(app, b, ${name})`).join(', ')})`
+
+/** Where most requests have a type of their own, as in a flood of made-up paths, sums would be as many as rows. */
+const rolled = ({ first, after }: Run, rowsPerSum: number) => `
+  select app, breakdown, ${first} as first, ${after} as after from counted
+  group by app, breakdown having count(*) * ${rowsPerSum} <= sum(requests)`
+
+/** Sums requests by application, breakdown, bucket and type, one run of rows after the other. */
+export class DuckDbRollups {
+  readonly #days: DuckDbDays
+  readonly #connection: DuckDBConnection
+  readonly #sizes: Readonly<Record<keyof typeof rollups, number>>
+  /** Days that have nothing to sum before more arrives, with the rows that they would need. */
+  readonly #settled = new Map<string, number>()
+
+  constructor(days: DuckDbDays, connection: DuckDBConnection, sizes: Readonly<Record<keyof typeof rollups, number>>) {
+    this.#days = days
+    this.#connection = connection
+    this.#sizes = sizes
+  }
+
+  /** Sums one run of the oldest day that has one, in one transaction. Resolves to whether there was any. */
+  async next(): Promise<boolean> {
+    const days = this.#days.list()
+    for (const day of days) {
+      const enough = day === days.at(-1) ? this.#sizes.rows : this.#sizes.restRows
+      if (this.#settled.get(day) === enough) continue
+      const run = await this.#nextRun(`"${day}"`)
+      if (run.after - run.first >= enough) {
+        await this.#sum(`"${day}"`, run)
+        return true
+      }
+      this.#settled.set(day, enough)
+    }
+    return false
+  }
+
+  /** A day has more rows, or is gone. */
+  changed(day: string): void {
+    this.#settled.delete(day)
+  }
+
+  async #nextRun(catalog: string): Promise<Run> {
+    const number = async (sql: string) => Number((await this.#connection.runAndReadAll(sql)).getRowsJS()[0]![0])
+    const first = await number(`select coalesce(max(after), 0) from ${catalog}.rollups`)
+    const end = await number(
+      `select coalesce(max(rowid) + 1, ${first}) from ${catalog}.requests where rowid >= ${first}`,
+    )
+    return { first, after: Math.min(end, first + this.#sizes.rows) }
+  }
+
+  async #sum(catalog: string, run: Run): Promise<void> {
+    const { appRows, rowsPerSum } = this.#sizes
+    const go = (sql: string) => this.#connection.run(sql)
+    await go(counted(catalog, run, appRows))
+    await go('begin')
+    try {
+      await go(`insert into ${catalog}.rolled by name ${rolled(run, rowsPerSum)}`)
+      // One after the other the same texts take little space.
+      await go(`insert into ${catalog}.sums by name
+        select ${run.first} as first, * from counted semi join (${rolled(run, rowsPerSum)}) using (app, breakdown)
+        where breakdown <> 'bots' or type is not null order by app, breakdown, type, bucket`)
+      await go(`insert into ${catalog}.rollups values (${run.first}, ${run.after})`)
+      await go('commit')
+    } catch (error) {
+      await go('rollback').catch(() => {
+        // The engine has rolled back itself, or is beyond repair: the first error says why.
+      })
+      throw error
+    }
+  }
+}
+
+/**
+ * Gives each breakdown its requests of a question without filters, with the columns `b`, `t`, `v`, `n` and `s`: of the runs that had sums when
+ * this was called these, and rows for all others and for what the window has of its first and last bucket. What is summed meanwhile is still read from
+ * rows, so that nothing is missing or counts twice.
+ */
+export async function summedSources(
+  question: Pick<Question, 'appId' | 'window'>,
+  catalogs: readonly string[],
+  statements: Statements,
+): Promise<(name: Breakdown) => Source> {
+  const found = new Map<string, Run[]>()
+  const tables = catalogs.map(name => `select ${literal(name)} as name, * from ${name}.rolled where app = $app`)
+  for (const [catalog, breakdown, first, after] of await statements.rows(
+    `select name, breakdown, first, after from (${tables.join(' union all ')}) order by first`,
+    { app: question.appId },
+  ))
+    join(found, `${catalog}/${breakdown}`, { first: Number(first), after: Number(after) })
+
+  const [from, to] = [Math.floor(question.window.from), Math.floor(question.window.to)]
+  const buckets = { from: Math.ceil(from / bucketMs), to: Math.floor(to / bucketMs) }
+  const edges = [
+    { from, to: buckets.from * bucketMs },
+    { from: buckets.to * bucketMs, to },
+  ].filter(edge => edge.from < edge.to)
+
+  function partsOf(catalog: string, name: Breakdown): string[] {
+    const type = typeOf[name]
+    const rows = (...where: string[]) =>
+      sourceOf([catalog], question, [...rowColumns, `${type ? expressions[type] : "'all'"} as t`], {
+        where: [...where, ...(name === 'bots' ? [`${expressions.bot} is not null`] : [])],
+      }).sql
+    const runs = found.get(`${catalog}/${name}`)
+    if (!runs || buckets.from >= buckets.to) return [`select b, t, v, n, s from ${rows()}`]
+    const { after } = runs.at(-1)!
+    const between = gaps(runs)
+    return [
+      `select bucket as b, type as t, visits as v, requests as n, bytes as s from ${catalog}.sums
+       where app = $app and breakdown = ${literal(name)} and first < ${after} and bucket >= ${buckets.from} and bucket < ${buckets.to}`,
+      ...[
+        rows(`r.rowid >= ${after}`),
+        ...(between.length > 0 ? [rows(insideOne(between))] : []),
+        ...edges.map(edge => rows(`r.seen >= ${edge.from}`, `r.seen < ${edge.to}`, insideOne(runs))),
+      ].map(sql => `select b, t, v, n, s from ${sql}`),
+    ]
+  }
+
+  const { values } = sourceOf(catalogs, question, rowColumns)
+  return name => ({ sql: `(${catalogs.flatMap(catalog => partsOf(catalog, name)).join(' union all ')})`, values })
+}
+
+/** What every breakdown counts of a row: `b`, `v`, `n` and `s` are bucket, visits, requests and size. */
+export const rowColumns = [`${expressions.bucket} as b`, 'r.visit::integer as v', '1 as n', 'r.bytes as s'] as const
+
+function join(found: Map<string, Run[]>, key: string, run: Run): void {
+  const runs = found.get(key) ?? []
+  found.set(key, runs)
+  const last = runs.at(-1)
+  if (last?.after === run.first) last.after = run.after
+  else runs.push(run)
+}
+
+/** What is before each run, and after the one before it. */
+const gaps = (runs: readonly Run[]): Run[] =>
+  runs
+    .map(({ first }, n) => ({ first: runs[n - 1]?.after ?? 0, after: first }))
+    .filter(({ first, after }) => first < after)
