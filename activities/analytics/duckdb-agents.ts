@@ -38,8 +38,8 @@ interface SliceAgents {
  */
 const inTurns = `
   select agent, arg_min(app, turn) from (
-    select app, agent, row_number() over (partition by app order by count(*) desc, agent) as turn
-    from arrived group by app, agent)
+    select app, value as agent, row_number() over (partition by app order by n desc, value) as turn
+    from arrived where kind = 'agent')
   group by agent order by min(turn), agent`
 
 const kindOf = ({ device, os, browser, bot }: AgentTraits): string => JSON.stringify([device, os, browser, bot])

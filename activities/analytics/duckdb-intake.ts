@@ -35,19 +35,33 @@ const refererHost = String.raw`^https?://(?:[^/?#@]*@)?(\[[^\]/?#]*\]|[^/?#:]+)`
 
 const list = (names: readonly string[]) => names.map(literal).join(', ')
 
-/** A byte order mark before an agent would be lost on its way through this process, and with it the agent's number. */
-const arrived = (file: string) => `
-  create or replace temp table arrived as
+/** A text is seldom too long: to count its bytes costs less than its characters. */
+const capped = (text: string, max: number) => `if(strlen(${text}) > ${max}, left(${text}, ${max}), ${text})`
+
+/** The lines of requests in a slice. A byte order mark before an agent would be lost on its way through this process, and with it the agent's number. */
+const lines = (file: string) => `(
   select * replace (
-      left(host, ${textCaps.host}) as host, left(method, 16) as method, left(path, ${textCaps.path}) as path,
-      left(query, ${textCaps.query}) as query, left(referer, ${textCaps.referer}) as referer,
-      ltrim(left(coalesce(agent, ''), ${textCaps.agent}), chr(65279)) as agent, coalesce(client, '') as client)
+      ${capped('host', textCaps.host)} as host, ${capped('method', 16)} as method, ${capped('path', textCaps.path)} as path,
+      ${capped('query', textCaps.query)} as query, ${capped('referer', textCaps.referer)} as referer,
+      if(starts_with(agent, chr(65279)), ltrim(${capped('agent', textCaps.agent)}, chr(65279)), coalesce(${capped('agent', textCaps.agent)}, '')) as agent,
+      coalesce(client, '') as client)
   from read_json(${literal(file)}, format = 'newline_delimited', ignore_errors = true,
     maximum_object_size = ${2 * intake.maxLineBytes},
     columns = {${Object.entries(columns)
       .map(([name, type]) => `"${name}": '${type}'`)
       .join(', ')}})
-  where app <> '' and "at" is not null and status is not null`
+  where app <> '' and "at" is not null and status is not null)`
+
+/**
+ * What a slice has of agents, addresses and texts, each once, and how often. To read the slice for it and again for the rows costs less than a
+ * temporary table of all its lines.
+ */
+const arrived = (file: string) => `
+  create or replace temp table arrived as
+  select case when grouping(agent) = 0 then 'agent' when grouping(client) = 0 then 'client' else 'text' end as kind,
+    app, coalesce(agent, client, path, query, referer) as value, count(*) as n
+  from ${lines(file)}
+  group by grouping sets ((app, agent), (client), (app, path), (app, query), (app, referer))`
 
 /** A temporary table of rows that are bound as one text, a line of JSON for each. */
 const boundTable = (name: string, shape: Record<string, string>) => `
@@ -60,7 +74,7 @@ const addedShape = { ...agentShape, device: 'VARCHAR', os: 'VARCHAR', browser: '
 const addressShape = { client: 'VARCHAR', shown: 'VARCHAR', country: 'VARCHAR', city: 'VARCHAR', provider: 'VARCHAR' }
 
 /** Past its share of texts an application has rows without those that its visitors make up. They are counted as before. */
-const stored = (catalog: string, maxTextBytes: number) => `
+const stored = (file: string, catalog: string, maxTextBytes: number) => `
   insert into ${catalog}.requests
   select app, round("at" * 1000)::bigint, host, method,
     if(is_past, '${stands.otherPath}', path), if(is_past, null, nullif(query, '')), status, coalesce(bytes, 0),
@@ -80,16 +94,16 @@ const stored = (catalog: string, maxTextBytes: number) => `
         as referer_host,
       coalesce(nullif(left(lower(trim(split_part(content_type, ';', 1))), ${textCaps.contentType}), ''), '${stands.unknown}')
         as media_type
-    from arrived)
+    from ${lines(file)})
   left join (select app, stored >= ${maxTextBytes} as is_past from ${catalog}.shares) using (app)
   left join slice_agents using (agent) left join slice_addresses using (client)`
 
 /** A text that comes again in a slice is stored once, nearly: it counts once. */
 const shares = (catalog: string, maxTextBytes: number) => `
   insert into ${catalog}.shares
-  select app, coalesce(sum(strlen(text)), 0) from (
-    select distinct app, unnest([path, query, referer]) as text from arrived
-    anti join (from ${catalog}.shares where stored >= ${maxTextBytes}) using (app))
+  select app, coalesce(sum(strlen(value)), 0) from (
+    select distinct app, value from arrived
+    anti join (from ${catalog}.shares where stored >= ${maxTextBytes}) using (app) where kind = 'text')
   group by app
   on conflict (app) do update set stored = stored + excluded.stored`
 
@@ -131,7 +145,7 @@ export class DuckDbIntake {
       (await this.#connection.runAndReadAll(sql)).getColumnsJS()[0]?.map(String) ?? []
     await run(arrived(path))
     const agents = await this.#readers.agents.read(day)
-    const addresses = await texts('select distinct client from arrived')
+    const addresses = await texts(`select value from arrived where kind = 'client'`)
     await run(boundTable('slice_agents', agentShape), { lines: linesOf(agents.rows) })
     await run(boundTable('added_agents', addedShape), { lines: linesOf(agents.added) })
     await run(boundTable('slice_addresses', addressShape), {
@@ -142,7 +156,7 @@ export class DuckDbIntake {
     await run('begin')
     try {
       await run(`insert into ${catalog}.agents by name select * from added_agents`)
-      const count = Number((await run(stored(catalog, maxTextBytes))).rowsChanged)
+      const count = Number((await run(stored(path, catalog, maxTextBytes))).rowsChanged)
       await run(shares(catalog, maxTextBytes))
       await run(`delete from ${catalog}.progress where file = $file`, { file })
       await run(`insert into ${catalog}.progress values ($file, $head, $end)`, { file, head, end: BigInt(end) })

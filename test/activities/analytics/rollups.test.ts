@@ -161,7 +161,8 @@ test('a flood of made-up paths and addresses has no more sums than a part of its
       ? { ...request, path: `/${n}`, client: `9.9.${n >> 8}.${n & 255}`, referer: `https://${n}.example/` }
       : request,
   )
-  await take(made)
+  // A slice for each run: the engine shuffles the lines of one.
+  for (let n = 0; n < made.length; n += sizes.rows) await take(made.slice(n, n + sizes.rows))
   while (await rollUp()) await same('between')
   await same('all')
   await same('inside', { from: from + 123_456, to: to - 123_456 })
