@@ -34,6 +34,15 @@ const rolled = ({ first, after }: Run, rowsPerSum: number) => `
   select app, breakdown, ${first} as first, ${after} as after from counted
   group by app, breakdown having count(*) * ${rowsPerSum} <= sum(requests)`
 
+/** What is stored once more counts in the application's share of texts. */
+const shares = (catalog: string, { first }: Run) => `
+  insert into ${catalog}.shares
+  select app, sum(strlen(type)) from (
+    select distinct app, type from ${catalog}.sums
+    where first = ${first} and breakdown in ('paths', 'referers') and type is not null)
+  group by app
+  on conflict (app) do update set stored = stored + excluded.stored`
+
 /** Sums requests by application, breakdown, bucket and type, one run of rows after the other. */
 export class DuckDbRollups {
   readonly #days: DuckDbDays
@@ -89,6 +98,7 @@ export class DuckDbRollups {
       await go(`insert into ${catalog}.sums by name
         select ${run.first} as first, * from counted semi join (${rolled(run, rowsPerSum)}) using (app, breakdown)
         where breakdown <> 'bots' or type is not null order by app, breakdown, type, bucket`)
+      await go(shares(catalog, run))
       await go(`insert into ${catalog}.rollups values (${run.first}, ${run.after})`)
       await go('commit')
     } catch (error) {
@@ -116,7 +126,7 @@ export async function summedSources(
     `select name, breakdown, first, after from (${tables.join(' union all ')}) order by first`,
     { app: question.appId },
   ))
-    join(found, `${catalog}/${breakdown}`, { first: Number(first), after: Number(after) })
+    addRun(found, `${catalog}/${breakdown}`, { first: Number(first), after: Number(after) })
 
   const [from, to] = [Math.floor(question.window.from), Math.floor(question.window.to)]
   const buckets = { from: Math.ceil(from / bucketMs), to: Math.floor(to / bucketMs) }
@@ -153,7 +163,7 @@ export async function summedSources(
 /** What every breakdown counts of a row: `b`, `v`, `n` and `s` are bucket, visits, requests and size. */
 export const rowColumns = [`${expressions.bucket} as b`, 'r.visit::integer as v', '1 as n', 'r.bytes as s'] as const
 
-function join(found: Map<string, Run[]>, key: string, run: Run): void {
+function addRun(found: Map<string, Run[]>, key: string, run: Run): void {
   const runs = found.get(key) ?? []
   found.set(key, runs)
   const last = runs.at(-1)

@@ -16,12 +16,12 @@ const to = from + 4 * bucketMs
 const sizes = { rows: 1000, restRows: 300, appRows: 100, rowsPerSum: 4 }
 
 /** An engine and a plain recount that take in the same lines, and are asked the same. */
-async function scene(t: ExecutionContext, rowsPerSum = sizes.rowsPerSum) {
+async function scene(t: ExecutionContext, { rowsPerSum = sizes.rowsPerSum, maxTextBytes = 1e9 } = {}) {
   const folder = ownFolder(t)
   const addresses = await testAddresses()
   const recount = new RecountedAnalytics(addresses)
   const onBroken = (_day: string, error: unknown) => t.fail(String(error))
-  const open = () => openDuckDb({ folder, addresses, onBroken, rollups: { ...sizes, rowsPerSum } })
+  const open = () => openDuckDb({ folder, addresses, onBroken, maxTextBytes, rollups: { ...sizes, rowsPerSum } })
   let engine = await open()
   t.teardown(() => engine.close())
   const ask = (of: Pick<RecountedAnalytics, 'ask'>, window: { from: number; to: number }, appId = appA) =>
@@ -59,7 +59,7 @@ const countOf = async (connection: DuckDBConnection, table: string) =>
   Number((await rowsOf(connection, `select count(*) from "${day}".${table}`))[0]![0])
 
 test('what is summed is not read again, and only what a window has of its first and last bucket is read from rows', async t => {
-  const { take, rollUp, same, ask, between } = await scene(t, 1)
+  const { take, rollUp, same, ask, between } = await scene(t, { rowsPerSum: 1 })
   await take(generatedRequests(2000, from, to))
   t.true(await rollUp())
   t.true(await rollUp())
@@ -184,6 +184,20 @@ test('an application with few requests among those of others has no sums', async
   await same('both')
   const apps = await between(connection => rowsOf(connection, `select distinct app from "${day}".rolled`))
   t.deepEqual(apps, [[appA]])
+})
+
+test('what sums store of paths counts in the share of texts of their application', async t => {
+  const { take, rollUp, ask } = await scene(t, { maxTextBytes: 10_000 })
+  const long = Array.from({ length: 25 }, (_, n) => `/${n}${'x'.repeat(300)}`)
+  await take(Array.from({ length: sizes.rows }, (_, n) => logged({ at: from, path: long[n % 25]! })))
+  await take([logged({ at: from + 1, path: '/before' })])
+  t.true(await rollUp())
+  await take([logged({ at: from + 2, path: '/after' })])
+  const { paths } = await ask({ from: from + 1, to: from + 3 })
+  t.deepEqual(
+    paths.map(({ type }) => type),
+    ['/before', 'Other'],
+  )
 })
 
 test('requests that are summed while a question is being answered neither are missing in it nor count twice', async t => {

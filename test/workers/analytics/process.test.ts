@@ -4,6 +4,7 @@ import { appendFileSync, mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import test, { type ExecutionContext } from 'ava'
+import { DuckDbDays } from '../../../activities/analytics/duckdb-days.ts'
 import { httpAnalytics } from '../../../api/network/analytics-client.ts'
 import { unusedPort } from '../../../cli/installation/ports.ts'
 import { analyticsKey } from '../../../policy/keys.ts'
@@ -52,7 +53,7 @@ async function scene(t: ExecutionContext) {
 
 test('every line is counted once, however often the process is killed while the log grows', async t => {
   t.timeout(400_000)
-  const { start, analytics, window, hour, log, caughtUp } = await scene(t)
+  const { dataDir, start, analytics, window, hour, log, caughtUp } = await scene(t)
   const draw = draws(11)
   const requests = generatedRequests(120_000, hour - 3 * hourMs, hour, 3)
   const lines = linesOf(requests)
@@ -81,7 +82,23 @@ test('every line is counted once, however often the process is killed while the 
   t.is(await requestsOf(analytics, window, appA), expected(requests) + 7 * expected(requests.slice(0, 5000)))
   t.is(written, 155_000)
   t.is(await last.kill('SIGTERM').then(() => last.ended), 0, last.output())
+  t.true((await runsIn(join(dataDir, 'analytics'))) > 0, 'all of it from rows')
 })
+
+/** How many runs of rows have been summed. */
+async function runsIn(folder: string): Promise<number> {
+  const days = await DuckDbDays.open(folder, (_day, error) => {
+    throw error
+  })
+  const connection = await days.connect()
+  try {
+    const tables = days.list().map(day => `select * from "${day}".rollups`)
+    return (await connection.runAndReadAll(tables.join(' union all '))).currentRowCount
+  } finally {
+    connection.closeSync()
+    days.close()
+  }
+}
 
 async function requestsOf(
   analytics: ReturnType<typeof httpAnalytics>,
