@@ -46,7 +46,7 @@ export const rollups = {
 } as const
 
 /** Limits of the engine. */
-export const engineLimits = { memoryMb: 512, threads: 2, scratchMb: 1024 } as const
+export const engineLimits = { memoryMb: 512, threads: 1, scratchMb: 1024 } as const
 
 /** Questions at the engine: how long one waits for a slot, and how long it may take, in milliseconds. One of each owner at a time. */
 export const questionTimes = { slotMs: 3000, answerMs: 10_000 } as const
