@@ -95,7 +95,7 @@ const stored = (file: string, catalog: string, maxTextBytes: number) => `
       coalesce(nullif(left(lower(trim(split_part(content_type, ';', 1))), ${textCaps.contentType}), ''), '${stands.unknown}')
         as media_type
     from ${lines(file)})
-  left join (select app, stored >= ${maxTextBytes} as is_past from ${catalog}.shares) using (app)
+  left join (select app, true as is_past from ${catalog}.shares where stored >= ${maxTextBytes}) using (app)
   left join slice_agents using (agent) left join slice_addresses using (client)`
 
 /** A text that comes again in a slice is stored once, nearly: it counts once. */
