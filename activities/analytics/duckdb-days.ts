@@ -13,7 +13,7 @@ type OnBroken = (day: string, error: unknown) => void
 /** Catalog of the engine that is always there, and has no requests: a union over days is never empty. */
 const emptyCatalog = 'memory'
 
-/** Of `rollups`, each a run of rows; of each, the applications and breakdowns that have sums; and the sums. The rest belongs to the intake. */
+/** `rollups` are the runs of rows that have been summed, `rolled` the applications and breakdowns that have sums in each. The widest numbers: no line may keep a run from being summed. */
 const tables = (catalog: string) => `
   create table if not exists ${catalog}.requests (
     app varchar, seen bigint, host varchar, method varchar, path varchar, query varchar, status usmallint, bytes ubigint,
@@ -27,7 +27,7 @@ const tables = (catalog: string) => `
   create table if not exists ${catalog}.rollups (first bigint, after bigint);
   create table if not exists ${catalog}.rolled (app varchar, breakdown varchar, first bigint, after bigint);
   create table if not exists ${catalog}.sums (
-    first bigint, app varchar, breakdown varchar, bucket integer, type varchar, visits bigint, requests bigint, bytes ubigint);`
+    first bigint, app varchar, breakdown varchar, bucket bigint, type varchar, visits bigint, requests bigint, bytes hugeint);`
 
 /** Text as a literal of SQL; only for paths of our own, as values of questions are bound. */
 export const literal = (text: string): string => `'${text.replaceAll("'", "''")}'`

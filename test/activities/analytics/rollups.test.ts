@@ -234,3 +234,14 @@ test('the sums of a day go with it', async t => {
   const sum = (await ask()).visits.reduce((all, { requests }) => all + requests, 0)
   t.is(sum, requests.filter(({ app }) => app === appA).length)
 })
+
+test('a line with absurd figures is summed like any other', async t => {
+  const { take, rollUp, ask, between } = await scene(t)
+  const absurd = { bytes: 2 ** 63 }
+  await take(Array.from({ length: sizes.rows }, (_, n) => logged({ at: n < 500 ? from : 8e15, ...absurd })))
+  t.true(await rollUp())
+  const before = await ask()
+  t.is(before.visits[0]!.bytes, 500 * 2 ** 63)
+  await between(connection => connection.run(`delete from "${day}".requests`))
+  t.deepEqual(await ask(), before)
+})
