@@ -1,34 +1,35 @@
-import { batched } from './batched.ts'
+import { type BatchOptions, batched } from './batched.ts'
 import type { Db } from './database.ts'
 import { sqlState } from './unavailable.ts'
 
 /** The work of several calls in one statement, which waits at most `lockMs` for a locked row; 0 = as long as a statement may take. */
 export type SharedWork<In, Out> = (db: Db, inputs: readonly In[], lockMs: number) => Promise<readonly Out[]>
 
-export interface SharedBatchOptions<In> {
+export interface SharedBatchOptions<In> extends Pick<BatchOptions<In>, 'maxSize' | 'accountOf' | 'waitsUntil'> {
   /** Whose rows a call locks. */
   subjectOf(input: In): string
   /** Only calls of one group share a statement; default: all. */
   groupOf?(input: In): string
-  maxSize?: number
+  /** Longest wait of a statement for rows that something outside has locked, in ms, before its calls run by subject; default: 250. */
+  lockMs?: number
+  /** What a batch of one subject waits for, while something else locks its rows; default: nothing. */
+  slotFor?: BatchOptions<In>['slotFor']
 }
 
-/** Waits of a statement for rows that something outside has locked, in ms, before its calls run by subject. */
-const sharedLockMs = 250
 /** Time that calls of a subject then run apart from others, in ms. */
 const apartMs = 10_000
 
 /**
  * Batches calls of all subjects, as `batched` does. While the rows of a subject are locked by something else, such as the transaction of
- * an operator, its calls wait by themselves: others are delayed once, by 250 ms, and not refused.
+ * an operator, its calls wait by themselves: others are delayed once, by `lockMs`, and not refused.
  */
 export function batchedOverSubjects<In, Out>(
   work: SharedWork<In, Out>,
-  { subjectOf, groupOf = () => 'all', maxSize }: SharedBatchOptions<In>,
+  { subjectOf, groupOf = () => 'all', lockMs = 250, slotFor, ...shared }: SharedBatchOptions<In>,
 ): (db: Db, input: In) => Promise<Out> {
-  const options = { maxSize, maxConcurrent: 2, rejectsAll: isLocked }
-  const together = batched<In, Out>((db, _, inputs) => work(db, inputs, sharedLockMs), options)
-  const bySubject = batched<In, Out>((db, _, inputs) => work(db, inputs, 0), { maxSize })
+  const options = { ...shared, maxConcurrent: 2, rejectsAll: isLocked }
+  const together = batched<In, Out>((db, _, inputs) => work(db, inputs, lockMs), options)
+  const bySubject = batched<In, Out>((db, _, inputs) => work(db, inputs, 0), { ...shared, slotFor })
   /** Subjects that run apart, and since when: the last of their calls that took long ends it. */
   const apart = new Map<string, number>()
 
@@ -40,7 +41,7 @@ export function batchedOverSubjects<In, Out>(
       return await bySubject(db, `${subject} ${groupOf(input)}`, input)
     } finally {
       const endedAt = performance.now()
-      if (endedAt - startedAt < sharedLockMs) apart.delete(subject)
+      if (endedAt - startedAt < lockMs) apart.delete(subject)
       else keepApart(subject, endedAt)
     }
   }

@@ -18,9 +18,15 @@ export function isUnavailable(error: unknown): boolean {
   )
 }
 
-/** True when an error proves that the statement changed nothing: Postgres refused it, or was not reached. */
+/** True when an error proves that the statement changed nothing: Postgres refused it, was not reached, or it was not sent. */
 export function isWithoutEffect(error: unknown): boolean {
   const { severity, name, code } = error as { severity?: unknown; name?: unknown; code?: unknown }
   // A connection that is terminated (FATAL) may have committed before.
-  return severity === 'ERROR' || name === 'KnexTimeoutError' || code === 'ECONNREFUSED' || code === 'ENOENT'
+  return (
+    severity === 'ERROR' ||
+    name === 'KnexTimeoutError' ||
+    name === 'NotBegun' ||
+    code === 'ECONNREFUSED' ||
+    code === 'ENOENT'
+  )
 }

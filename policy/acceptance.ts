@@ -20,9 +20,15 @@ export const acceptance = {
     answerMs: 5000,
     /** Deadline of the commit, so that its answer still arrives in time. */
     commitMs: 4000,
-    /** Longest wait for the application's row, which a stuck transaction may hold. */
+    /** A push whose statement has not begun by then is refused: one that has begun can still be answered. */
+    beginMs: 3000,
+    /** Longest wait of pushes that are stored or confirmed together for the rows of their applications. */
+    togetherLockMs: 500,
+    /** Longest wait for the row of one application, which a stuck transaction may hold. */
     lockMs: 2000,
     /** Deadline of the confirmation; it leaves time to check whether another attempt got through. */
     confirmMs: 4700,
+    /** Longest wait of one attempt to confirm for the application's row: one that is given up (`tryMs`) occupies no connection. */
+    confirmLockMs: 900,
   },
 } as const

@@ -30,7 +30,6 @@ import { ServiceStatus } from '../api/status/service-status.ts'
 import { Outcomes } from '../api/v2/apps/outcomes.ts'
 import { resolvesNames } from '../api/v2/databases/database-address.ts'
 import { DeploySourceCache } from '../api/v2/git/deploy-sources.ts'
-import { PushSlots } from '../api/v2/git/push-slots.ts'
 import { openDatabase } from '../db/database.ts'
 import { readDeploySources } from '../db/deploys/deploy-sources.ts'
 import { pushes } from '../db/git/pushes.ts'
@@ -116,7 +115,6 @@ export async function serveApi(config: Config): Promise<void> {
     deploymentNotifications: new RowNotifications(notifications, 'deployments'),
     logSlots: new FairSlots(wholeLogs),
     pushes: withCrashPoints('pushes', pushes),
-    pushSlots: new PushSlots(databasePool),
     patience: commandTimeouts,
     hosts: httpHostReader(db, askHost),
     files: httpHostFiles(askHost),

@@ -109,4 +109,4 @@ const write = statement<{ place: number | null; waiting: number }>(
 )
 
 /** It supersedes waiting deploys of the same branch; or is superseded itself, by a newer one that was queued first. */
-const settle = statement<{ superseded: string[] }>('deploys.settle', 'select settle_deploy($1) as superseded')
+const settle = statement<{ superseded: string[] }>('deploys.settle', 'select settle_deploys(array[$1]) as superseded')

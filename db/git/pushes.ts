@@ -1,11 +1,15 @@
+import { FairSlots } from '../../lib/async/fair-slots.ts'
 import { acceptance } from '../../policy/acceptance.ts'
+import { lockedPushSlots, pushesAtOnce } from '../../policy/git/push-slots.ts'
 import type { ReadDelivery } from '../../policy/git/webhooks/deliveries.ts'
 import type { Push } from '../../policy/git/webhooks/pushes.ts'
 import { queuedReply, type WebhookReply } from '../../policy/git/webhooks/replies.ts'
 import { newId } from '../../policy/ids.ts'
 import { scaledBucket, webhookBucket } from '../../policy/limits.ts'
 import { appCaps } from '../../policy/request-caps.ts'
+import { batched, NotBegun } from '../batched.ts'
 import { type Db, sqlState, withRetries } from '../database.ts'
+import { batchedOverSubjects } from '../shared-batches.ts'
 import { statement } from '../statement.ts'
 import { bucketKey, type DeliverySource, sourceOf } from './deliveries.ts'
 
@@ -48,79 +52,64 @@ interface StoredPush {
   waiting: number | null
 }
 
+/** A push, and what its webhook's secret is compared with. */
+interface SignedPush {
+  push: PushDelivery
+  signedFor: Buffer | null
+  waitsUntil: number
+}
+
 /**
- * Stores a push as a deploy that waits for its confirmation, once per delivery id, and counts its delivery. One statement: a git provider
- * waits for each way to Postgres, and so do other pushes of the application, whose row is locked.
+ * Stores a push as a deploy that waits for its confirmation, once per delivery id, and counts its delivery. Pushes that arrive together
+ * share a statement, and accounts alternate in it. One that is not begun until `waitsUntil`, of `performance.now()`, rejects with NotBegun.
  */
-async function storePush(db: Db, push: PushDelivery): Promise<PushOutcome> {
-  const { deploymentId, operationId } = push
-  const { burst, everySeconds } = scaledBucket(webhookBucket, push.limitScale)
-  const reply = queuedReply({ ...push.push, deploymentId })
+async function storePush(db: Db, push: PushDelivery, waitsUntil: number): Promise<PushOutcome> {
   for (let signedFor = push.sealedSecret ?? null; ; ) {
-    const [stored] = await store(db, [
-      deploymentId,
-      operationId,
-      newId(),
-      push.appId,
-      push.ownerId,
-      push.webhookId,
-      push.addressHash ?? null,
-      signedFor,
-      sourceOf(push),
-      push.delivery.deliveryId,
-      push.delivery.provider,
-      push.delivery.event,
-      push.push.commit,
-      push.push.branch,
-      push.push.cloneUrl,
-      new URL(push.push.cloneUrl).origin,
-      push.restart,
-      bucketKey(push),
-      everySeconds,
-      burst,
-      appCaps.waitingDeploys,
-      acceptance.push.lockMs,
-      reply.status,
-      ...reply.aroundPlace,
-    ])
-    const { outcome, sealed } = stored!
-    if (outcome !== 'resealed') return outcomeOf(outcome, push, stored!, { status: reply.status, everySeconds })
+    const stored = await store(db, { push, signedFor, waitsUntil })
+    if (stored.outcome !== 'resealed') return outcomeOf(stored.outcome, push, stored)
     // The same secret may have been sealed again with another key.
-    if (push.isSignedFor?.(sealed!) === false) return { kind: 'unsigned' }
-    signedFor = sealed
+    if (push.isSignedFor?.(stored.sealed!) === false) return { kind: 'unsigned' }
+    signedFor = stored.sealed
   }
 }
 
+const bucketOf = (push: PushDelivery) => scaledBucket(webhookBucket, push.limitScale)
+const replyOf = ({ push, deploymentId }: PushDelivery) => queuedReply({ ...push, deploymentId })
+
 function outcomeOf(
   kind: PushOutcome['kind'],
-  { deploymentId, operationId }: PushDelivery,
+  push: PushDelivery,
   { deployment, accepting, reply, waiting }: StoredPush,
-  { status, everySeconds }: { status: number; everySeconds: number },
 ): PushOutcome {
-  if (kind === 'queued') return { kind, operationId, deploymentId, reply: { status, text: reply! } }
+  const { deploymentId, operationId } = push
+  if (kind === 'queued')
+    return { kind, operationId, deploymentId, reply: { status: replyOf(push).status, text: reply! } }
   if (kind === 'duplicate') return { kind, deploymentId: deployment!, operationId: accepting ?? undefined }
-  if (kind === 'full') return { kind, waitSeconds: Math.max(1, Math.ceil(everySeconds)) }
+  if (kind === 'full') return { kind, waitSeconds: Math.max(1, Math.ceil(bucketOf(push).everySeconds)) }
   return kind === 'crowded' ? { kind, waiting: waiting! } : { kind }
 }
 
 /** A push that is stored, confirmed or not; undefined when it cannot be seen. */
 async function findPush(db: Db, operationId: string): Promise<QueuedPush | undefined> {
-  const [row] = await find(db, [operationId])
+  const row = await find(db, 'all', operationId)
   return row && { kind: 'queued', operationId, deploymentId: row.id, reply: { status: row.status, text: row.text } }
 }
 
+/** The application and account of a push. */
+type PushSubject = Pick<DeliverySource, 'appId' | 'ownerId'>
+
 /**
  * Lets a stored push start; a repeated call changes nothing. It supersedes waiting pushes of its branch, or is superseded by a newer one
- * that was confirmed first. False when it is missing: it was undone, or never stored. Undefined when another transaction holds the
- * application's row for too long: then it has to be repeated.
+ * that is confirmed with it or was before. False when it is missing: it was undone, or never stored. Undefined when the application's row
+ * is held for too long by something else: then it has to be repeated.
  */
-async function confirmPush(db: Db, appId: string, operationId: string): Promise<boolean | undefined> {
-  const rows = await withRetries(() => confirm(db, [appId, operationId])).catch(error => {
-    if (sqlState(error) === lockNotAvailable) return []
+async function confirmPush(db: Db, { appId, ownerId }: PushSubject, operationId: string): Promise<boolean | undefined> {
+  const push = { appId, ownerId, operationId, waitsUntil: performance.now() + acceptance.tryMs }
+  const state = await withRetries(() => confirm(db, push)).catch(error => {
+    if (sqlState(error) === lockNotAvailable || error instanceof NotBegun) return undefined
     throw error
   })
-  if (rows.length === 0) return undefined
-  return rows[0]!.state !== null && rows[0]!.state !== 'accepting'
+  return state === undefined ? undefined : state !== null && state !== 'accepting'
 }
 
 const lockNotAvailable = '55P03'
@@ -128,15 +117,96 @@ const lockNotAvailable = '55P03'
 /** How pushes are stored. */
 export const pushes = { store: storePush, find: findPush, confirm: confirmPush }
 
-const store = statement<StoredPush>(
+const slots = new WeakMap<Db, FairSlots>()
+
+/** A slot of an account for a connection that waits for a locked application. */
+async function slotOf(db: Db, ownerId: string): Promise<() => void> {
+  const own = slots.get(db) ?? new FairSlots(lockedPushSlots(db.client.pool.max))
+  slots.set(db, own)
+  return (await own.enter(ownerId))!
+}
+
+const together = { maxSize: pushesAtOnce, lockMs: acceptance.push.togetherLockMs }
+
+const storeAll = statement<StoredPush>(
   'pushes.store',
-  `select * from store_push(${Array.from({ length: 25 }, (_, n) => `$${n + 1}`).join(', ')})`,
+  `select * from store_pushes(${Array.from({ length: 25 }, (_, n) => `$${n + 1}`).join(', ')})`,
 )
 
-const find = statement<{ id: string; status: number; text: string }>(
+const store = batchedOverSubjects<SignedPush, StoredPush>(
+  (db, signed, lockMs) => {
+    const of = <T>(value: (push: PushDelivery) => T): T[] => signed.map(({ push }) => value(push))
+    return storeAll(db, [
+      of(({ deploymentId }) => deploymentId),
+      of(({ operationId }) => operationId),
+      of(newId),
+      of(({ appId }) => appId),
+      of(({ ownerId }) => ownerId),
+      of(({ webhookId }) => webhookId),
+      of(({ addressHash }) => addressHash ?? null),
+      signed.map(({ signedFor }) => signedFor),
+      of(sourceOf),
+      of(({ delivery }) => delivery.deliveryId),
+      of(({ delivery }) => delivery.provider),
+      of(({ delivery }) => delivery.event),
+      of(({ push }) => push.commit),
+      of(({ push }) => push.branch),
+      of(({ push }) => push.cloneUrl),
+      of(({ push }) => new URL(push.cloneUrl).origin),
+      of(({ restart }) => restart),
+      of(bucketKey),
+      of(push => bucketOf(push).everySeconds),
+      of(push => bucketOf(push).burst),
+      appCaps.waitingDeploys,
+      lockMs || acceptance.push.lockMs,
+      of(push => replyOf(push).status),
+      of(push => replyOf(push).aroundPlace[0]),
+      of(push => replyOf(push).aroundPlace[1]),
+    ])
+  },
+  {
+    subjectOf: ({ push }) => push.appId,
+    accountOf: ({ push }) => push.ownerId,
+    waitsUntil: ({ waitsUntil }) => waitsUntil,
+    slotFor: (db, { push }) => slotOf(db, push.ownerId),
+    ...together,
+  },
+)
+
+const findAll = statement<{ operation: string; id: string; status: number; text: string }>(
   'pushes.find',
-  `select d.id, w.reply_status as status, w.reply_text as text
-     from deployments d join webhook_deliveries w on w.deployment_id = d.id where d.operation_id = $1`,
+  `select d.operation_id as operation, d.id, w.reply_status as status, w.reply_text as text
+     from deployments d join webhook_deliveries w on w.deployment_id = d.id where d.operation_id = any($1::text[])`,
 )
 
-const confirm = statement<{ state: string | null }>('pushes.confirm', 'select confirm_push($1, $2) as state')
+/** Statements are shared, as one that fails is asked about for each push in it. */
+const find = batched(
+  async (db, _, operations: readonly string[]) => {
+    const rows = new Map((await findAll(db, [operations])).map(row => [row.operation, row]))
+    return operations.map(operation => rows.get(operation))
+  },
+  { maxConcurrent: 2, maxSize: pushesAtOnce },
+)
+
+const confirmAll = statement<{ state: string | null }>('pushes.confirm', 'select * from confirm_pushes($1, $2, $3)')
+
+interface StoredOperation extends PushSubject {
+  operationId: string
+  waitsUntil: number
+}
+
+const confirm = batchedOverSubjects<StoredOperation, string | null>(
+  async (db, stored, lockMs) => {
+    const apps = stored.map(({ appId }) => appId)
+    const operations = stored.map(({ operationId }) => operationId)
+    const rows = await confirmAll(db, [apps, operations, lockMs || acceptance.push.confirmLockMs])
+    return rows.map(({ state }) => state)
+  },
+  {
+    subjectOf: ({ appId }) => appId,
+    accountOf: ({ ownerId }) => ownerId,
+    waitsUntil: ({ waitsUntil }) => waitsUntil,
+    slotFor: (db, { ownerId }) => slotOf(db, ownerId),
+    ...together,
+  },
+)

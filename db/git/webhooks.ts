@@ -3,6 +3,7 @@ import { credentialHash } from '../../policy/accounts/credentials.ts'
 import { ApiError } from '../../policy/errors.ts'
 import { newId } from '../../policy/ids.ts'
 import { type SealKeys, seal, unseal } from '../../policy/seal.ts'
+import { batched } from '../batched.ts'
 import { type Db, transaction } from '../database.ts'
 import { statement } from '../statement.ts'
 
@@ -120,23 +121,32 @@ export interface FoundWebhook {
 }
 
 interface WebhookRow {
+  address_hash: Buffer
   id: string
   app_id: string
   owner_id: string
   secret_sealed: Buffer | null
 }
 
-const byAddress = statement<WebhookRow>(
-  'webhooks.by-address',
-  `select w.id, w.app_id, a.owner_id, w.secret_sealed
+const byAddresses = statement<WebhookRow>(
+  'webhooks.by-addresses',
+  `select w.address_hash, w.id, w.app_id, a.owner_id, w.secret_sealed
      from git_webhooks w join apps a on a.id = w.app_id join users u on u.id = a.owner_id
-    where w.address_hash = $1 and a.desired_state <> 'deleted' and u.blocked_at is null`,
+    where w.address_hash = any($1::bytea[]) and a.desired_state <> 'deleted' and u.blocked_at is null`,
+)
+
+const byAddress = batched<Buffer, WebhookRow | undefined>(
+  async (db, _, hashes) => {
+    const rows = new Map((await byAddresses(db, [hashes])).map(row => [row.address_hash.toString('hex'), row]))
+    return hashes.map(hash => rows.get(hash.toString('hex')))
+  },
+  { maxConcurrent: 2, isRead: true },
 )
 
 /** The live webhook of an address; undefined for unknown and deleted ones, deleted applications and blocked accounts. */
 export async function findWebhook(db: Db, keys: SealKeys, address: string): Promise<FoundWebhook | undefined> {
   const addressHash = credentialHash(address)
-  const [row] = await byAddress(db, [addressHash])
+  const row = await byAddress(db, 'all', addressHash)
   if (!row) return undefined
   const { secret_sealed: sealedSecret } = row
   const secretIn = (sealed: Buffer) => unseal(keys, sealed, webhookBinding(row.app_id, 'secret'))

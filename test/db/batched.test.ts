@@ -1,12 +1,12 @@
 import test from 'ava'
-import { type BatchOptions, batched } from '../../db/batched.ts'
+import { type BatchOptions, batched, NotBegun } from '../../db/batched.ts'
 import type { Db } from '../../db/database.ts'
 import { comesTrue } from '../kit/comes-true.ts'
 
 const pool = (() => {}) as unknown as Db
 
 /** A batched call whose batches finish when `end` is called, and the inputs of each batch. */
-function queue(options?: BatchOptions) {
+function queue(options?: BatchOptions<number>) {
   const batches: number[][] = []
   const ends: ((error?: Error) => void)[] = []
   const call = batched<number, string>(async (_, key, inputs) => {
@@ -88,4 +88,65 @@ test('a read is repeated once after a lost connection', async t => {
   await end(new Error('Connection terminated unexpectedly'))
   await lost
   t.deepEqual(batches, [[1], [1], [2], [2]])
+})
+
+/** Inputs of an account: its number in the hundreds. */
+const accountOf = (input: number) => String(Math.floor(input / 100))
+
+test('accounts alternate in a batch: one with many calls delays only itself', async t => {
+  const { batches, call, end } = queue({ maxSize: 4, accountOf })
+  const first = call(100)
+  await comesTrue(() => batches.length > 0)
+  const later = [101, 102, 103, 104, 105, 106, 200, 300, 201].map(input => call(input))
+  for (let n = 0; n < 4; n++) await end()
+  await Promise.all([first, ...later])
+  t.deepEqual(batches, [[100], [101, 200, 300, 201], [102, 103, 104, 105], [106]])
+})
+
+test('with more accounts than a batch holds, those that were not served for longest come first', async t => {
+  const { batches, call, end } = queue({ maxSize: 2, accountOf })
+  const first = call(100)
+  await comesTrue(() => batches.length > 0)
+  const later = [101, 102, 200, 201, 300, 301, 400].map(input => call(input))
+  for (let n = 0; n < 5; n++) await end()
+  await Promise.all([first, ...later])
+  t.deepEqual(batches, [[100], [200, 300], [101, 400], [201, 301], [102]])
+})
+
+test('a call that waits too long for its batch is refused, and does not run', async t => {
+  const { batches, call, end } = queue({
+    waitsUntil: input => performance.now() + (input === 2 ? 0 : 60_000),
+  })
+  const first = call(1)
+  await comesTrue(() => batches.length > 0)
+  const [second, third] = [call(2), call(3)]
+  await t.throwsAsync(second, { instanceOf: NotBegun })
+  for (let n = 0; n < 2; n++) await end()
+  t.deepEqual(await Promise.all([first, third]), ['a 1', 'a 3'])
+  t.deepEqual(batches, [[1], [3]])
+})
+
+test('a batch waits for its slot, takes what has come meanwhile, and leaves it at its end', async t => {
+  const events: string[] = []
+  let enter: (() => void) | undefined
+  const { batches, call, end } = queue({
+    waitsUntil: input => performance.now() + (input === 3 ? 0 : 60_000),
+    async slotFor(_, input) {
+      await new Promise<void>(resolve => (enter = resolve))
+      events.push(`entered for ${input}`)
+      return () => void events.push('left')
+    },
+  })
+  const calls = [call(1), call(2)]
+  const late = t.throwsAsync(call(3), { instanceOf: NotBegun })
+  await late
+  await comesTrue(() => enter !== undefined)
+  t.deepEqual(batches, [])
+  enter!()
+  await end(new Error('refused'))
+  for (let n = 0; n < 2; n++) await end()
+  await Promise.all(calls)
+  t.deepEqual(batches, [[1, 2], [1], [2]])
+  await comesTrue(() => events.length === 2)
+  t.deepEqual(events, ['entered for 1', 'left'])
 })

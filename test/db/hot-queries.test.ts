@@ -130,9 +130,9 @@ const hot: Record<string, Hot | Hot['run']> = {
       push: { kind: 'push', branch: 'main', commit: 'f'.repeat(40), cloneUrl: 'https://git.example.org/ana/shop.git' },
       delivery: { ...found.delivery, verdict: { kind: 'ignored', status: 202, reason: '' } },
     }
-    await pushes.store(db, push)
+    await pushes.store(db, push, performance.now() + 60_000)
     await pushes.find(db, push.operationId)
-    await pushes.confirm(db, appId, push.operationId)
+    await pushes.confirm(db, push, push.operationId)
   },
   'a snapshot is queued': db =>
     queueSnapshot(db, { appId: idOf('app', 8), ownerId: accountOf(8), actor: 'platform', origin: 'manual', plans }),

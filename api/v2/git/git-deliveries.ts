@@ -1,3 +1,4 @@
+import { NotBegun } from '../../../db/batched.ts'
 import { tooManyWaiting } from '../../../db/deploys/deploys.ts'
 import { type DeliverySource, deploymentOfDelivery, recordDelivery } from '../../../db/git/deliveries.ts'
 import type { PushOutcome } from '../../../db/git/pushes.ts'
@@ -133,16 +134,14 @@ export async function acceptPush(
     )
     return deploymentId ? duplicateReply(deploymentId) : unavailableReply
   }
-  const leave = await services.pushSlots.enter(source, commitBy)
-  if (!leave) return duplicateOrUnavailable()
   try {
     const one = {
       operationId,
-      store: () => pushes.store(db, push),
+      store: () => pushes.store(db, push, startedAt + acceptance.push.beginMs),
       find: () => pushes.find(db, operationId),
-      confirm: (stored: string) => pushes.confirm(db, source.appId, stored),
+      confirm: (stored: string) => pushes.confirm(db, source, stored),
     }
-    const stored = await acceptAtOnce<PushOutcome>(services, one, { commitBy, answerBy }).finally(leave)
+    const stored = await acceptAtOnce<PushOutcome>(services, one, { commitBy, answerBy })
     if (stored.kind === 'crowded') {
       const by = startedAt + acceptance.push.answerMs
       await record(source, delivery, fullReply, { by, isCounted: true }, services)
@@ -151,7 +150,7 @@ export async function acceptPush(
     return await replyTo(stored, source, delivery, services)
   } catch (err) {
     if (isTooMany(err)) throw err
-    services.log.error({ err, app: source.appId }, 'a push could not be stored')
+    if (!(err instanceof NotBegun)) services.log.error({ err, app: source.appId }, 'a push could not be stored')
     return duplicateOrUnavailable()
   }
 }

@@ -29,7 +29,6 @@ import { ChatCalls } from '../../../api/v2/ai/chat-calls.ts'
 import { Outcomes } from '../../../api/v2/apps/outcomes.ts'
 import { endpoints } from '../../../api/v2/endpoints.ts'
 import { DeploySourceCache } from '../../../api/v2/git/deploy-sources.ts'
-import { PushSlots } from '../../../api/v2/git/push-slots.ts'
 import * as accounts from '../../../db/accounts/accounts.ts'
 import { createApp } from '../../../db/apps/app-creation.ts'
 import type { AppRow } from '../../../db/apps/apps.ts'
@@ -206,7 +205,6 @@ export async function openApiFor(
     deploymentNotifications: new RowNotifications(notifications, 'deployments'),
     logSlots: new FairSlots(wholeLogs),
     pushes,
-    pushSlots: new PushSlots(config.databasePool),
     patience: commandTimeouts,
     rates,
     analytics: made.analytics,

@@ -4,7 +4,7 @@
  * `constants.test.ts`. Limits, plans, codes and runtimes have tables of their own next to this one.
  */
 export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
-  // A20, A21: 10 minutes until what nobody confirmed is undone.
+  // A20, A21: 10 minutes until what nobody confirmed is undone. The decision push-batches.md: 3 s until a push is begun, half a second together.
   'acceptance.ts': {
     acceptance: {
       lookMs: 2000,
@@ -13,7 +13,15 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
       againMs: 50,
       undoAfterMs: [0, 2000, 10_000],
       forgottenSeconds: 600,
-      push: { answerMs: 5000, commitMs: 4000, lockMs: 2000, confirmMs: 4700 },
+      push: {
+        answerMs: 5000,
+        commitMs: 4000,
+        beginMs: 3000,
+        togetherLockMs: 500,
+        lockMs: 2000,
+        confirmMs: 4700,
+        confirmLockMs: 900,
+      },
     },
   },
   // Contract 1.16, F5: 20 keys in 60 s, then 5 minutes. EDGE and API: 100 connections of an address.
@@ -21,6 +29,8 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
     keyGuessLimit: { keys: 20, withinMs: 60_000, blockMs: 300_000 },
     connectionCaps: { inAll: 2000, perAddress: 100 },
   },
+  // F100. The decision push-batches.md says why.
+  'git/push-slots.ts': { pushesAtOnce: 64 },
   // Contract 5.21: every 10 s, 5 s, 3 failures in a row, 200 to 399; 16 open checks of an account, 256 of a host.
   'hosts/health-checks.ts': {
     healthChecks: {
