@@ -21,6 +21,7 @@ export function edgeConfig(options: EdgeConfigOptions): string {
     'daemon off;',
     `pid ${quoted(`${folder}/nginx.pid`)};`,
     'error_log stderr warn;',
+    'pcre_jit on;',
     `worker_processes ${settings.workers || 'auto'};`,
     'worker_rlimit_nofile 16384;',
     // When the proxy stops, streams and sockets that are still open then are closed.
@@ -40,6 +41,8 @@ function httpLines(options: EdgeConfigOptions): string[] {
     ...trustLines(options),
     ...tlsLines(options),
     ...proxyLines(),
+    // Unlike nginx's own $request_id it asks OpenSSL for nothing, which took as long as a tenth of a request.
+    `map $connection_requests $request_number { default "${options.run}-$connection-$connection_requests"; }`,
     ...logFormats(options.settings.place.name),
     'open_log_file_cache max=8 inactive=60s valid=10s;',
     // For each line nginx looks whether the root folder of its server exists, which this remembers.
@@ -189,7 +192,7 @@ const forwarded = [
   ['Host', '$http_host'],
   ['Upgrade', '$upgrade_to'],
   ['Connection', '$connection_to'],
-  ['X-Request-Id', '$request_id'],
+  ['X-Request-Id', '$request_number'],
   ['X-Real-IP', '$remote_addr'],
   ['X-Forwarded-For', '$remote_addr'],
   ['X-Forwarded-Proto', '$client_scheme'],

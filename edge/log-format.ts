@@ -22,7 +22,7 @@ const fields = {
   agent: '"$http_user_agent"',
   protocol: '"$server_protocol"',
   content_type: '"$sent_http_content_type"',
-  request_id: '"$request_id"',
+  request_id: '"$request_number"',
 } as const
 
 /**

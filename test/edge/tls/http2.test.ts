@@ -113,6 +113,8 @@ test('a connection is closed after 1000 requests, all of which are answered', as
   for (; answered < 1100 && !session.closed; answered++)
     t.is((await askHttp2(session, 'a.localhost', { path: '/counted' })).status, 200)
   t.is(answered, 1000)
+  const ids = reached.filter(({ url }) => url === '/counted').map(({ headers }) => headers['x-request-id'])
+  t.is(new Set(ids).size, 1000, 'each request has an id of its own')
 })
 
 test('HTTP/2 is not spoken without TLS, neither by its preface nor by an upgrade', async t => {
