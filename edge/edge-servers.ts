@@ -44,6 +44,7 @@ function applicationLines(options: EdgeConfigOptions, listener: Listener): strin
     'error_page 502 = @again;',
     ...malformed(page),
     "header_filter_by_lua_block { require('router').answered() }",
+    ...(listener.tls ? ["body_filter_by_lua_block { require('router').passing() }"] : []),
     "log_by_lua_block { require('router').leave() }",
     ...block('location /', [
       // In the location and not in the server: an internal redirect to one of our pages sets the server's variables again.

@@ -171,6 +171,14 @@ function M.answered()
   cache.answered(var)
 end
 
+-- Body filter of an application's host by https. The part that completes an announced length ends the answer too: nginx would send the end
+-- of a stream of HTTP/2 in a frame, a TLS record and a system call of its own.
+function M.passing()
+  local var = ngx.var
+  local length = var.upstream_http_content_length
+  if length and length ~= '0' and length == var.upstream_response_length then ngx.arg[2] = true end
+end
+
 -- Log phase of an application's host, which every request reaches, however it ended. An internal redirect to one of our pages keeps variables.
 function M.leave()
   local var = ngx.var

@@ -27,7 +27,11 @@ test.before(async () => {
     let body = ''
     for await (const chunk of incoming.on('error', () => {})) body += chunk
     reached.push({ url: String(incoming.url), headers: incoming.headers, body })
-    answer.end('reached')
+    const length = Number(/^\/bytes-(\d+)/.exec(String(incoming.url))?.[1] ?? 0)
+    if (!length) return answer.end('reached')
+    answer.writeHead(200, { 'content-length': length }).write('x'.repeat(length / 2))
+    if (incoming.url?.endsWith('-cut')) return setTimeout(() => answer.destroy(), 50)
+    answer.end('y'.repeat(length / 2))
   })
   origin.server.on('upgrade', (incoming, socket) => {
     reached.push({ url: String(incoming.url), headers: incoming.headers, body: 'upgraded' })
@@ -76,6 +80,21 @@ test('100 headers pass, and the host of a request may be another than that of th
   const headers = Object.fromEntries(Array.from({ length: 98 }, (_, index) => [`x-${index}`, '1']))
   t.is((await askHttp2(session, 'a.localhost', { headers })).body, 'reached')
   t.is((await askHttp2(session, 'b.localhost')).status, 404)
+})
+
+test('an answer of an announced length ends with its last bytes, and needs no frame of its own for that', async t => {
+  const { socket, until } = await frameConnection(proxy.tlsPort, 'a.localhost', issuer.root)
+  t.teardown(() => socket.destroy())
+  socket.write(frames.headers(1, requestTo('/announced'), all))
+  const { lastParts } = await until(({ lastParts }) => lastParts.has(1))
+  t.is(lastParts.get(1), 'reached'.length)
+  const session = await http2Session(proxy.tlsPort, 'a.localhost', issuer.root)
+  t.teardown(() => session.destroy())
+  for (const length of [2, 20_000, 1_000_000]) {
+    const { body } = await askHttp2(session, 'a.localhost', { path: `/bytes-${length}` })
+    t.is(body, 'x'.repeat(length / 2) + 'y'.repeat(length / 2))
+  }
+  await t.throwsAsync(askHttp2(session, 'a.localhost', { path: '/bytes-20000-cut' }), { message: /closed/ })
 })
 
 test('streams beyond the limit of a connection are refused, and the others are answered', async t => {
