@@ -56,7 +56,7 @@ function applicationLines(options: EdgeConfigOptions, listener: Listener): strin
       "set $cache_part '';",
       "set $uncacheable '';",
       "set $filling '';",
-      `access_by_lua_block { require('router').admit(${max}, ${applicationRoom(workerConnections)}, ${lua(plain)}) }`,
+      `access_by_lua_block { require('router').admit(${max}, ${applicationRoom(workerConnections)}, ${portOf(listener, plain)}) }`,
       'recursive_error_pages on;', // what fails in @again has its page too
       ...proxied,
     ]),
@@ -78,8 +78,11 @@ function applicationLines(options: EdgeConfigOptions, listener: Listener): strin
   ]
 }
 
-/** A listener's rule as Lua, whose texts are quoted like ours. */
-const lua = (plain: string | null): string => (plain ? `'${plain}'` : 'nil')
+/** What the router is told of a port: that it is for TLS, or the rule for plain http, as Lua. */
+function portOf({ tls }: Listener, plain: string | null): string {
+  const rule = tls ? 'tls' : plain
+  return rule ? `'${rule}'` : 'nil'
+}
 
 /** A server for each surface of the platform and port. The API itself limits bodies, with a code for each case. */
 export function surfaceServers(options: EdgeConfigOptions): string[] {
@@ -108,7 +111,7 @@ function surfaceLines(options: EdgeConfigOptions, listener: Listener, surface: S
     ...malformed(page),
     "log_by_lua_block { require('access_log').leave() }",
     ...block('location /', [
-      `access_by_lua_block { require('router').admit_surface(${lua(plain)}) }`,
+      `access_by_lua_block { require('router').admit_surface(${portOf(listener, plain)}) }`,
       'proxy_read_timeout 300s;',
       `proxy_pass http://surface_${surface};`,
     ]),
