@@ -130,8 +130,7 @@ function connectionLines({ folder, settings, limitScale }: EdgeConfigOptions): s
     ...block('map $binary_remote_addr $client_network', [
       // Requests on the control socket are of no client: an empty key is not counted.
       'unix: "";',
-      '"~(?s)^\\x00{10}\\xff\\xff(?<mapped>.{4})$" $mapped;',
-      '"~(?s)^(?<network>.{8}).{8}$" $network;',
+      '"~(?s)^(?:\\x00{10}\\xff\\xff(?<mapped>.{4})|(?<network>.{8}).{8})$" $mapped$network;',
       'default $binary_remote_addr;',
     ]),
     'limit_conn_zone $client_network zone=per_address:10m;',
@@ -148,15 +147,16 @@ function trustLines({ settings }: EdgeConfigOptions): string[] {
       throw new Error(`EDGE_TRUSTED_PROXIES holds "${network}"; it must hold addresses and networks.`)
   // What passes connections on unread is no end of TLS: with it the client's own address counts, and its own headers are no evidence.
   const [terminator, ends] = tls && proxyProtocol ? ['$remote_addr', []] : ['$realip_remote_addr', trusted]
+  const tellers = proxyProtocol ? [] : trusted
   return [
     ...trusted.map(network => `set_real_ip_from ${network};`),
     ...(trusted.length ? [`real_ip_header ${proxyProtocol ? 'proxy_protocol' : 'X-Forwarded-For'};`] : []),
     ...(trusted.length ? ['real_ip_recursive on;'] : []),
-    ...block('geo $realip_remote_addr $from_trusted', [
-      'default 0;',
-      ...(proxyProtocol ? [] : trusted).map(network => `${network} 1;`),
-    ]),
-    'map "$from_trusted:$http_x_forwarded_proto" $client_scheme { "1:https" https; default $scheme; }',
+    ...block('geo $realip_remote_addr $from_trusted', ['default 0;', ...tellers.map(network => `${network} 1;`)]),
+    // Looked at for every request, so the addresses are only where one of them is trusted.
+    tellers.length
+      ? 'map "$from_trusted:$http_x_forwarded_proto" $client_scheme { "1:https" https; default $scheme; }'
+      : 'map $scheme $client_scheme { default $scheme; }',
     ...block(`geo ${terminator} $in_the_clear`, [
       'default 1;',
       ...[...new Set(['127.0.0.0/8', '::1', ...ends])].map(network => `${network} 0;`),
@@ -168,7 +168,8 @@ function proxyLines(): string[] {
   return [
     // Only WebSocket upgrades are passed on: an `Upgrade: h2c` would open a tunnel around every rule here.
     // HTTP/2 has no upgrades: an application would answer with bytes that are no frames.
-    'map "$server_protocol:$http_upgrade" $upgrade_to { "~*^HTTP/1\\.1:websocket$" websocket; default ""; }',
+    // A map compares without case.
+    'map "$server_protocol:$http_upgrade" $upgrade_to { "HTTP/1.1:websocket" websocket; default ""; }',
     'map $upgrade_to $connection_to { "" ""; default upgrade; }',
     'proxy_http_version 1.1;',
     'proxy_request_buffering off;',
