@@ -89,7 +89,9 @@ function luaLines(options: EdgeConfigOptions): string[] {
       `require('well_known').table:load(${quoted(tableFile(settings, 'answers'))})`,
       `require('well_known').spare(${quoted(appsDomain)})`,
       ...(settings.tls ? [`require('router').redirect_to(${settings.tls.publicPort})`] : []),
-      "require 'router'; require 'control'; require 'pages'; require 'access_log'; require 'lifeline'",
+      // Not by `require` in each phase of each request: all of them would then be compiled as what follows that one function.
+      "router = require 'router'",
+      "require 'control'; require 'pages'; require 'access_log'; require 'lifeline'",
     ]),
     ...block('init_worker_by_lua_block', [
       "require('lifeline').begin()",

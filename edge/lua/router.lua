@@ -11,7 +11,7 @@ local targets = require 'targets'
 local well_known = require 'well_known'
 
 local find, floor = string.find, math.floor
-local get_method = ngx.req.get_method
+local get_method, http_version, raw_header = ngx.req.get_method, ngx.req.http_version, ngx.req.raw_header
 
 local M = {}
 
@@ -46,22 +46,22 @@ local function misdirected(var, host)
   return var.ssl_protocol == 'TLSv1.2' and settings.requires_tls_1_3(host)
 end
 
--- What every request passes first. Returns its host, and whether it came by HTTP/2.
-local function pass(var, port)
-  local http2 = port == 'tls' and strict.is_http2(var)
-  local host = strict.admit(var, http2)
+-- What every request passes first. Returns its host.
+local function pass(var, raw, port)
+  local host = strict.admit(var, raw)
   well_known.answer(var, host)
   if port == 'tls' then
     if misdirected(var, host) then return ngx.exit(421) end
   elseif port then
     leave_plain(var, host, port)
   end
-  return host, http2
+  return host
 end
 
 -- Access phase of a platform surface. `port` is `tls`, or what happens to plain http, or nil where it is served.
 function M.admit_surface(port)
-  pass(ngx.var, port)
+  local raw = http_version() ~= 2 and raw_header() or nil
+  pass(ngx.var, raw, port)
 end
 
 -- Without a route there is no application, but one that is stopped for maintenance says so.
@@ -124,30 +124,21 @@ end
 local READS = { GET = true, HEAD = true }
 
 -- A GET or HEAD that is whole with its headers. Asked before the first attempt: what comes later than a failed one would be lost.
-local function bodiless(var)
-  return READS[get_method()] and not strict.has_body(var)
+local function bodiless(var, http2)
+  return READS[get_method()] and not strict.has_body(var, http2)
 end
 
--- Access phase of an application's host. `max` is the limit of its open requests, `room` that of all applications in this worker.
+-- Access phase of an application's host, and of what may have a body that nobody has announced, whose location bounds it. `max` is the limit
+-- of its open requests, `room` that of all applications in this worker, `port` as above.
 function M.admit(max, room, port)
   local var = ngx.var
-  local host, http2 = pass(var, port)
+  -- Here and not in a function of its own: LuaJIT compiles neither, and what called one that calls them would not be compiled either.
+  local raw = http_version() ~= 2 and raw_header() or nil
+  local host = pass(var, raw, port)
   local refusal, app, version = enter(var, host, max, room)
   if refusal then return ngx.exit(refusal) end
   strict.drop_odd_headers()
-  -- Whether a body follows is open.
-  if http2 and READS[get_method()] and not var.http_content_length then
-    var.cache_version = version or ''
-    return ngx.exec('@unannounced')
-  end
-  if bodiless(var) and cache.asked(var, app, version) then return ngx.exec('@cached') end
-end
-
--- Access phase of what only the end of its stream tells from a request with a body. Its location bounds what is kept until then.
-function M.admit_unannounced()
-  local var = ngx.var
-  local version = var.cache_version ~= '' and var.cache_version or nil
-  if bodiless(var) and cache.asked(var, var.entered, version) then return ngx.exec('@cached') end
+  if bodiless(var, not raw) and cache.asked(var, app, version) then return ngx.exec('@cached') end
 end
 
 -- Access phase of the second attempt at a request that got no answer: 502, unless it can be repeated and the container refused the last
@@ -156,7 +147,7 @@ function M.again()
   local var = ngx.var
   -- One figure for each try, as in `251, 0`; `-` where there was no connection at all.
   local refused = find(var.upstream_bytes_sent or '-', '%f[%d-][0-]$')
-  if not bodiless(var) or not refused then return ngx.exit(502) end
+  if not bodiless(var, http_version() == 2) or not refused then return ngx.exit(502) end
   ngx.sleep(SECOND_ATTEMPT_SECONDS)
   turn_on(var, {})
 end

@@ -61,18 +61,14 @@ local function unframed()
   return true
 end
 
--- Whether a request of the TLS port is one of HTTP/2.
-function M.is_http2(var)
-  return var.http2 == 'h2'
-end
-
--- Refuses requests that two HTTP parsers could read differently, with 400 and, in HTTP/1, a closed connection. Returns the host.
-function M.admit(var, http2)
-  if http2 then
+-- Refuses requests that two HTTP parsers could read differently, with 400 and, in HTTP/1, a closed connection. Returns the host. `raw` is the
+-- header as it was sent, which HTTP/2 does not have.
+function M.admit(var, raw)
+  if not raw then
     if header_count() > MAX_HEADERS or not unframed() then return ngx.exit(400) end
     -- With the headers nginx has not seen yet whether a body follows that has been said to be empty; if one does, it refuses the request here.
     if var.http_content_length == '0' then ngx.req.read_body() end
-  elseif not well_formed(ngx.req.raw_header()) then
+  elseif not well_formed(raw) then
     return ngx.exit(400)
   end
   local host = var.host
@@ -83,11 +79,11 @@ end
 -- Whether a body comes with a GET or HEAD. HTTP/2 need not announce one, and only the end of its stream says that there is none: that end is
 -- awaited, and what came before it is kept for the application. A module of Lua that refuses to read such a request leaves it unknown,
 -- which counts as a body.
-function M.has_body(var)
+function M.has_body(var, http2)
   if var.http_transfer_encoding then return true end
   local length = var.http_content_length
   if length then return length ~= '0' end
-  if not M.is_http2(var) then return false end
+  if not http2 then return false end
   return not pcall(ngx.req.read_body) or ngx.req.get_body_data() ~= nil or ngx.req.get_body_file() ~= nil
 end
 
