@@ -4,15 +4,15 @@ local ffi = require 'ffi'
 
 ffi.cdef 'void *mmap(void *address, size_t length, int protection, int flags, int file, long offset);'
 
-local READ_AND_WRITE, SHARED_AND_ANONYMOUS, BYTES = 3, 33, 4096
+local READ_AND_WRITE, SHARED_AND_ANONYMOUS, BYTES = 3, 33, 4096 -- as Linux numbers them
 local notes = ngx.shared.journals
 
 -- The memory is the master's, which has it in the next configuration too: workers of before are to see changes until they end.
 local function memory()
   local address = notes:get('changes')
   if not address then
-    address = tonumber(ffi.cast('uintptr_t', ffi.C.mmap(nil, BYTES, READ_AND_WRITE, SHARED_AND_ANONYMOUS, -1, 0)))
-    assert(address % BYTES == 0, 'no memory is left')
+    address = tonumber(ffi.cast('intptr_t', ffi.C.mmap(nil, BYTES, READ_AND_WRITE, SHARED_AND_ANONYMOUS, -1, 0)))
+    assert(address > 0, 'no memory is left')
     notes:set('changes', address)
   end
   return ffi.cast('volatile double *', address)

@@ -132,7 +132,7 @@ end
 -- of its open requests, `room` that of all applications in this worker, `port` as above.
 function M.admit(max, room, port)
   local var = ngx.var
-  -- Here and not in a function of its own: LuaJIT compiles neither, and what called one that calls them would not be compiled either.
+  -- In the outermost function: LuaJIT compiles neither, and goes on behind them only here.
   local raw = http_version() ~= 2 and raw_header() or nil
   local host = pass(var, raw, port)
   local refusal, app, version = enter(var, host, max, room)
