@@ -5,6 +5,8 @@ import type { SurfaceTargets } from './surfaces.ts'
 /** The input of nginx.conf. */
 export interface EdgeConfigOptions {
   settings: EdgeSettings
+  /** Random letters and digits of this start: with connection and request in it they are the id of a request. */
+  run: string
   /** Folder of all files that the proxy writes. */
   folder: string
   /** Folder of the Lua scripts. */

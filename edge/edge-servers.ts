@@ -14,6 +14,9 @@ import { namesOfSurface, type Surface } from './surfaces.ts'
  */
 const keepAlive = ['keepalive_timeout 4s;', 'keepalive_requests 10000;']
 
+/** Leads to the location of what only the end of its stream tells from a request with a body. No answer has this status. */
+const unannounced = 418
+
 const proxied = ['proxy_read_timeout 120s;', 'proxy_pass http://applications;']
 
 /** The default server of each port: a host name that is not the platform's own belongs to an application, or to none. */
@@ -21,7 +24,7 @@ export function applicationServers(options: EdgeConfigOptions): string[] {
   return [
     ...block('upstream applications', [
       'server 0.0.0.1;',
-      "balancer_by_lua_block { require('router').balance() }",
+      'balancer_by_lua_block { router.balance() }',
       'keepalive 512;',
       ...keepAlive,
     ]),
@@ -34,6 +37,12 @@ function applicationLines(options: EdgeConfigOptions, listener: Listener): strin
   const max = Math.max(1, settings.connectionsPerApp)
   const plain = listener.applications
   const page = `require('pages').application(${plain === 'refused'})`
+  const room = applicationRoom(workerConnections)
+  const admitted = [
+    `access_by_lua_block { router.admit(${max}, ${room}, ${portOf(listener, plain)}) }`,
+    'recursive_error_pages on;', // what fails in @again has its page too
+    ...proxied,
+  ]
   return [
     ...listenLines(options, listener, true),
     'server_name _;',
@@ -43,8 +52,9 @@ function applicationLines(options: EdgeConfigOptions, listener: Listener): strin
     `error_page ${ownRefusals} 404 405 413 429 503 504 @page;`,
     'error_page 502 = @again;',
     ...malformed(page),
-    "header_filter_by_lua_block { require('router').answered() }",
-    "log_by_lua_block { require('router').leave() }",
+    'header_filter_by_lua_block { router.answered() }',
+    ...(listener.tls ? ['body_filter_by_lua_block { router.passing() }'] : []),
+    'log_by_lua_block { router.leave() }',
     ...block('location /', [
       // In the location and not in the server: an internal redirect to one of our pages sets the server's variables again.
       "set $entered '';",
@@ -55,21 +65,20 @@ function applicationLines(options: EdgeConfigOptions, listener: Listener): strin
       "set $cache_part '';",
       "set $uncacheable '';",
       "set $filling '';",
-      `access_by_lua_block { require('router').admit(${max}, ${applicationRoom(workerConnections)}, ${lua(plain)}) }`,
-      'recursive_error_pages on;', // what fails in @again has its page too
-      ...proxied,
+      ...(listener.tls ? [`if ($unannounced) { return ${unannounced}; }`] : []),
+      ...admitted,
     ]),
-    ...block('location @unannounced', [
-      // What is kept until the stream ends: no client sends such a body but to try what happens.
-      'client_max_body_size 1m;',
-      "access_by_lua_block { require('router').admit_unannounced() }",
-      'recursive_error_pages on;',
-      ...proxied,
-    ]),
+    ...(listener.tls
+      ? [
+          `error_page ${unannounced} = @unannounced;`,
+          // What is kept until the stream ends: no client sends such a body but to try what happens.
+          ...block('location @unannounced', ['client_max_body_size 1m;', ...admitted]),
+        ]
+      : []),
     ...cachedLocation(options, proxied),
     // No port of a host accepts connections for 100 to 200 ms while its engine starts and rewrites its firewall rules.
     ...block('location @again', [
-      "access_by_lua_block { require('router').again() }",
+      'access_by_lua_block { router.again() }',
       'error_page 500 502 504 @page;',
       ...proxied,
     ]),
@@ -77,8 +86,11 @@ function applicationLines(options: EdgeConfigOptions, listener: Listener): strin
   ]
 }
 
-/** A listener's rule as Lua, whose texts are quoted like ours. */
-const lua = (plain: string | null): string => (plain ? `'${plain}'` : 'nil')
+/** What the router is told of a port: that it is for TLS, or the rule for plain http, as Lua. */
+function portOf({ tls }: Listener, plain: string | null): string {
+  const rule = tls ? 'tls' : plain
+  return rule ? `'${rule}'` : 'nil'
+}
 
 /** A server for each surface of the platform and port. The API itself limits bodies, with a code for each case. */
 export function surfaceServers(options: EdgeConfigOptions): string[] {
@@ -107,7 +119,7 @@ function surfaceLines(options: EdgeConfigOptions, listener: Listener, surface: S
     ...malformed(page),
     "log_by_lua_block { require('access_log').leave() }",
     ...block('location /', [
-      `access_by_lua_block { require('router').admit_surface(${lua(plain)}) }`,
+      `access_by_lua_block { router.admit_surface(${portOf(listener, plain)}) }`,
       'proxy_read_timeout 300s;',
       `proxy_pass http://surface_${surface};`,
     ]),

@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto'
 import { chmod, chown, mkdir, open, readFile, rename, rm, stat, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -41,6 +42,7 @@ export async function prepareEdge(
     throw new Error(`The path of EDGE_CONTROL_SOCKET is over ${maxSocketPathBytes} bytes: ${config.edge.controlSocket}`)
   const text = edgeConfig({
     settings: config.edge,
+    run: randomBytes(8).toString('hex'),
     folder,
     scripts: fileURLToPath(new URL('./lua', import.meta.url)),
     nginx: await inspectNginx(nginx),

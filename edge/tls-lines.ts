@@ -19,6 +19,8 @@ export function tlsLines({ settings, folder }: EdgeConfigOptions): string[] {
     'ssl_session_tickets off;',
     `ssl_session_cache shared:sessions:${edgeTls.sessionCacheMb}m;`,
     'ssl_session_timeout 1d;',
+    // Whether a body follows is open: HTTP/2 need not announce one.
+    'map "$http2:$request_method:$http_content_length" $unannounced { "h2:GET:" 1; "h2:HEAD:" 1; default ""; }',
     `http2_max_concurrent_streams ${edgeTls.maxStreams};`,
     "ssl_client_hello_by_lua_block { require('certificates').greet() }",
     "ssl_certificate_by_lua_block { require('certificates').present() }",

@@ -24,8 +24,10 @@ function M.asked(var, app, version)
   -- Visitors with a cookie often get answers of their own at the same path.
   local path = ngx.md5_bin(app .. ' ' .. var.http_host .. var.request_uri .. (var.http_cookie and ' cookie' or ''))
   local part = 'part' .. ngx.crc32_short(app) % parts
-  var.cache_path, var.cache_version, var.cache_part = path, version, part
-  return remembered[part]:get(path) ~= nil
+  var.cache_path, var.cache_part = path, part
+  if not remembered[part]:get(path) then return false end
+  var.cache_version = version
+  return true
 end
 
 local function is_fresh(control)
@@ -46,7 +48,7 @@ local function storable(var)
   if type(vary) == 'table' or vary and vary:find('*', 1, true) then return nil end
   if type(content_type) == 'string' and content_type:lower():find('^text/event%-stream') then return nil end
   if ngx.status == 206 or ngx.status == 304 then return nil end
-  local bytes = var.request_method == 'HEAD' and 0 or tonumber(var.upstream_http_content_length or '')
+  local bytes = ngx.req.get_method() == 'HEAD' and 0 or tonumber(var.upstream_http_content_length or '')
   if not bytes or bytes > max_file then return nil end
   return bytes
 end
@@ -71,19 +73,20 @@ function M.answered(var)
   if not path or path == '' then return end
   if status then ngx.header['X-Cache'] = var.cache_state end
   if FROM_CACHE[status] then return end
-  local bytes = storable(var)
+  local bytes, paths = storable(var), remembered[var.cache_part]
   if not status then
-    if bytes then remembered[var.cache_part]:set(path, true, REMEMBERED_SECONDS) end
+    if bytes then paths:set(path, true, REMEMBERED_SECONDS) end
     return
   end
-  if not bytes then remembered[var.cache_part]:delete(path) end
+  if not bytes then paths:delete(path) end
   if not bytes or not fill(var, bytes) then var.uncacheable = '1' end
 end
 
 -- Log phase.
 function M.leave(var)
-  local app, bytes = (var.filling or ''):match('^(%S+) (%d+)$')
-  if not app then return end
+  local mark = var.filling or ''
+  if mark == '' then return end
+  local app, bytes = mark:match('^(%S+) (%d+)$')
   local left = (filling[app] or 0) - bytes
   filling[app] = left > 0 and left or nil
   total = math.max(0, total - bytes)

@@ -41,7 +41,14 @@ local function parse(line)
   return (match(line, HEAD)), line
 end
 
-local M = { table = journal.new { name = 'certificates', parse = parse, record = record, shown = shown } }
+local function is_there()
+  return true
+end
+
+local M = {
+  -- A worker holds which names are covered, and none of the keys.
+  table = journal.new { name = 'certificates', parse = parse, record = record, shown = shown, take_apart = is_there },
+}
 
 -- Parsing takes longer than the rest of a handshake, so each worker does it once for each certificate.
 local parsed
@@ -51,17 +58,24 @@ function M.remember(count)
   parsed = assert(lrucache.new(count))
 end
 
+-- What a certificate of all names next to this one is stored under, or nil.
+local function wildcard(name)
+  local dot = find_text(name, '.', 1, true)
+  return dot and dot > 1 and '*' .. sub(name, dot)
+end
+
 -- Returns the record that serves a host name and what it is stored under, or nil.
 local function find(name)
   local value = M.table.dict:get(name)
   if value then return value, name end
-  local parent = match(name, '^[^.]+(%..+)$')
-  if not parent then return nil end
-  return M.table.dict:get('*' .. parent), '*' .. parent
+  local siblings = wildcard(name)
+  if not siblings then return nil end
+  return M.table.dict:get(siblings), siblings
 end
 
 function M.covers(name)
-  return find(name) ~= nil
+  local siblings = wildcard(name)
+  return M.table:find(name) or siblings and M.table:find(siblings)
 end
 
 local function refuse(host, failure)

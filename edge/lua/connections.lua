@@ -12,8 +12,8 @@ end
 
 local function show(app, count)
   own[app] = count > 0 and count or nil
-  -- During a reload the next worker has the same number.
-  if ngx.worker.exiting() then return end
+  -- One worker knows them all. During a reload the next worker has the same number.
+  if ngx.worker.count() == 1 or ngx.worker.exiting() then return end
   if count > 0 then shown:set(key(app, ngx.worker.id()), count) else shown:delete(key(app, ngx.worker.id())) end
 end
 

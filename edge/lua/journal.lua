@@ -4,6 +4,7 @@
 -- another one. A change that cannot be written is still valid in the dictionary, and the file then names no boot. The mark says up to
 -- which change of the database the dictionary is complete; it belongs to one run of the proxy and is not in the file, since a proxy
 -- that starts knows only what its file says.
+local changes = require 'changes'
 local write = require('private_file').write
 
 -- What all tables note of themselves, by name.
@@ -25,7 +26,8 @@ function M.new(options)
     shown = options.shown or options.record,
     stale = options.stale or function(value) return value end,
     take_apart = options.take_apart,
-    apart = setmetatable({}, { __mode = 'v' }),
+    number = changes.number(),
+    seen = -1,
   }
   for _, note in ipairs { 'behind', 'lines', 'compacted', 'lock', 'mark' } do
     journal[note .. '_note'] = options.name .. ' ' .. note
@@ -46,24 +48,32 @@ local function boot_line()
 end
 
 function Journal:put(key, value)
+  local ok, failure = true, nil
   if value == nil then
     self.dict:delete(key)
-    return true
+  else
+    ok, failure = self.dict:safe_set(key, value) -- a full dictionary refuses, and never drops another record
   end
-  return self.dict:safe_set(key, value) -- a full dictionary refuses, and never drops another record
+  changes.note(self.number)
+  return ok, failure
 end
 
--- What a key stands for, taken apart; nil without a record. Not to be changed: each worker takes a value apart once while it is in use,
--- because LuaJIT compiles no patterns, and a request looks some of them up several times.
+local HELD_BY_WORKER = 10000
+
+-- What a key stands for, taken apart; nil without a record. Not to be changed: each worker holds what it has looked up, misses too, until
+-- anything in the table changes. The number is read first: a value that changes meanwhile is held under the number of before.
 function Journal:find(key)
-  local value = self.dict:get(key)
-  if not value then return nil end
-  local found = self.apart[value]
-  if not found then
-    found = self.take_apart(value)
-    self.apart[value] = found
+  local number = self.number[0]
+  if number ~= self.seen or self.count >= HELD_BY_WORKER then
+    self.seen, self.held, self.count = number, {}, 0
   end
-  return found
+  local found = self.held[key]
+  if found == nil then
+    local value = self.dict:get(key)
+    found = value and self.take_apart(value) or false
+    self.held[key], self.count = found, self.count + 1
+  end
+  return found or nil
 end
 
 function Journal:rewrite()
@@ -142,7 +152,7 @@ end
 
 -- Takes changes back: key -> its value before, or false. What was added goes first, to make room for what was there.
 function Journal:restore(before)
-  for key in pairs(before) do self.dict:delete(key) end
+  for key in pairs(before) do self:put(key, nil) end
   for key, value in pairs(before) do
     if value then self:put(key, value) end
   end

@@ -93,7 +93,7 @@ end
 
 local function uncached(refusal)
   ngx.header['Cache-Control'] = 'no-store'
-  ngx.header['X-Request-Id'] = ngx.var.request_id
+  ngx.header['X-Request-Id'] = ngx.var.request_number
   ngx.header['Retry-After'] = retry_after(refusal)
 end
 
@@ -121,7 +121,7 @@ function M.application(refused)
   local page = in_the_clear(refused) and HTTPS_ONLY or REASONS[refusal] or PAGES[ngx.status] or DEFAULT
   local host = (ngx.var.host or ''):gsub('[^%w.-]', '')
   local text = page[2]:format(host)
-  ngx.print(FRAME:format(page[1], page[1], text, ngx.status, ngx.var.request_id))
+  ngx.print(FRAME:format(page[1], page[1], text, ngx.status, ngx.var.request_number))
 end
 
 local JSON = '{"status":"error","code":"%s","message":"%s"}'
@@ -136,7 +136,7 @@ function M.surface(surface, refused)
   uncached()
   if surface == 's3' then
     ngx.header['Content-Type'] = 'application/xml'
-    ngx.print(XML:format(code, message, ngx.var.request_id))
+    ngx.print(XML:format(code, message, ngx.var.request_number))
   elseif code then
     ngx.header['Content-Type'] = 'application/json; charset=utf-8'
     ngx.print(JSON:format(code, message))

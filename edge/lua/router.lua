@@ -11,6 +11,7 @@ local targets = require 'targets'
 local well_known = require 'well_known'
 
 local find, floor = string.find, math.floor
+local get_method, http_version, raw_header = ngx.req.get_method, ngx.req.http_version, ngx.req.raw_header
 
 local M = {}
 
@@ -29,49 +30,53 @@ function M.redirect_to(port)
 end
 
 -- Plain http is `refused` where another machine could read what is sent, or `redirected` where its host name has a certificate.
-local function leave_plain(var, plain)
-  if plain == 'refused' and var.in_the_clear == '1' then return ngx.exit(400) end
-  if plain ~= 'redirected' or var.client_scheme ~= 'http' or not certificates.covers(var.host) then return end
+local function leave_plain(var, host, port)
+  if port == 'refused' and var.in_the_clear == '1' then return ngx.exit(400) end
+  if port ~= 'redirected' or not certificates.covers(host) or var.client_scheme ~= 'http' then return end
   -- Not `ngx.redirect`, whose page would be nginx's own.
   ngx.status = 308
-  ngx.header['Location'] = 'https://' .. var.host .. https_port .. var.request_uri
+  ngx.header['Location'] = 'https://' .. host .. https_port .. var.request_uri
   ngx.header['Content-Type'] = 'text/plain'
   ngx.print('This address requires https.\n')
   return ngx.exit(308)
 end
 
 -- A session of TLS 1.2 for another name of the same certificate must not reach a name that requires 1.3.
-local function misdirected(var)
-  return var.ssl_protocol == 'TLSv1.2' and settings.requires_tls_1_3(var.host)
+local function misdirected(var, host)
+  return var.ssl_protocol == 'TLSv1.2' and settings.requires_tls_1_3(host)
 end
 
--- What every request passes first. Returns its raw header.
-local function pass(var, plain)
-  local raw = strict.admit(var)
-  well_known.answer(var)
-  if misdirected(var) then return ngx.exit(421) end
-  if plain then leave_plain(var, plain) end
-  return raw
+-- What every request passes first. Returns its host.
+local function pass(var, raw, port)
+  local host = strict.admit(var, raw)
+  well_known.answer(var, host)
+  if port == 'tls' then
+    if misdirected(var, host) then return ngx.exit(421) end
+  elseif port then
+    leave_plain(var, host, port)
+  end
+  return host
 end
 
--- Access phase of a platform surface. `plain` says what happens to plain http; nil on the TLS port.
-function M.admit_surface(plain)
-  pass(ngx.var, plain)
+-- Access phase of a platform surface. `port` is `tls`, or what happens to plain http, or nil where it is served.
+function M.admit_surface(port)
+  local raw = http_version() ~= 2 and raw_header() or nil
+  pass(ngx.var, raw, port)
 end
 
 -- Without a route there is no application, but one that is stopped for maintenance says so.
-local function without_route(var)
-  local app, member = settings.closed(var.host)
+local function without_route(var, host)
+  local app, member = settings.closed(host)
   if not app then return 404 end
   var.app_id, var.member, var.refusal = app, member, 'maintenance'
   return 503
 end
 
 -- Counts the request for the application that answers it; a member that is full leaves it to the others. Returns the status of a refusal,
--- or nil and the version of the route.
-local function enter(var, max, room)
-  local member, tried = targets.choose(var.host), nil
-  if not member then return without_route(var) end
+-- or nil, the application and the version of its route.
+local function enter(var, host, max, room)
+  local member, tried = targets.choose(host), nil
+  if not member then return without_route(var, host) end
   while member do
     local app, _, port, version = routes.find(member)
     if not app then return 404 end -- removed a moment ago
@@ -86,12 +91,12 @@ local function enter(var, max, room)
     local entered, full = connections.enter(app, max, room)
     if entered then
       var.entered = app
-      return nil, version
+      return nil, app, version
     end
     if not full then return 503 end
     tried = tried or {}
     tried[member] = true
-    member = targets.choose(var.host, tried)
+    member = targets.choose(host, tried)
   end
   var.refusal = 'full'
   return 503
@@ -116,31 +121,24 @@ local function turn_on(var, tried)
   end
 end
 
+local READS = { GET = true, HEAD = true }
+
 -- A GET or HEAD that is whole with its headers. Asked before the first attempt: what comes later than a failed one would be lost.
-local function bodiless(var)
-  local method = var.request_method
-  return (method == 'GET' or method == 'HEAD') and not strict.has_body(var)
+local function bodiless(var, http2)
+  return READS[get_method()] and not strict.has_body(var, http2)
 end
 
--- Access phase of an application's host. `max` is the limit of its open requests, `room` that of all applications in this worker.
-function M.admit(max, room, plain)
+-- Access phase of an application's host, and of what may have a body that nobody has announced, whose location bounds it. `max` is the limit
+-- of its open requests, `room` that of all applications in this worker, `port` as above.
+function M.admit(max, room, port)
   local var = ngx.var
-  local raw = pass(var, plain)
-  local refusal, version = enter(var, max, room)
+  -- In the outermost function: LuaJIT compiles neither, and goes on behind them only here.
+  local raw = http_version() ~= 2 and raw_header() or nil
+  local host = pass(var, raw, port)
+  local refusal, app, version = enter(var, host, max, room)
   if refusal then return ngx.exit(refusal) end
-  strict.drop_odd_headers(raw)
-  if strict.is_unannounced(var) then
-    var.cache_version = version or ''
-    return ngx.exec('@unannounced')
-  end
-  if bodiless(var) and cache.asked(var, var.entered, version) then return ngx.exec('@cached') end
-end
-
--- Access phase of what only the end of its stream tells from a request with a body. Its location bounds what is kept until then.
-function M.admit_unannounced()
-  local var = ngx.var
-  local version = var.cache_version ~= '' and var.cache_version or nil
-  if bodiless(var) and cache.asked(var, var.entered, version) then return ngx.exec('@cached') end
+  strict.drop_odd_headers()
+  if bodiless(var, not raw) and cache.asked(var, app, version) then return ngx.exec('@cached') end
 end
 
 -- Access phase of the second attempt at a request that got no answer: 502, unless it can be repeated and the container refused the last
@@ -149,7 +147,7 @@ function M.again()
   local var = ngx.var
   -- One figure for each try, as in `251, 0`; `-` where there was no connection at all.
   local refused = find(var.upstream_bytes_sent or '-', '%f[%d-][0-]$')
-  if not bodiless(var) or not refused then return ngx.exit(502) end
+  if not bodiless(var, http_version() == 2) or not refused then return ngx.exit(502) end
   ngx.sleep(SECOND_ATTEMPT_SECONDS)
   turn_on(var, {})
 end
@@ -169,6 +167,14 @@ function M.answered()
   -- An update in the background has the variables of the request that it follows.
   if not ngx.is_subrequest then var.edge_ms = floor((ngx.now() - ngx.req.start_time()) * 1000 + 0.5) end
   cache.answered(var)
+end
+
+-- Body filter of an application's host by https. The part that completes an announced length ends the answer too: nginx would send the end
+-- of a stream of HTTP/2 in a frame, a TLS record and a system call of its own.
+function M.passing()
+  local var = ngx.var
+  local length = var.upstream_http_content_length
+  if length and length ~= '0' and length == var.upstream_response_length then ngx.arg[2] = true end
 end
 
 -- Log phase of an application's host, which every request reaches, however it ended. An internal redirect to one of our pages keeps variables.
@@ -193,7 +199,8 @@ function M.balance()
   local var, ctx = ngx.var, ngx.ctx
   if balancer.get_last_failure() then pass_on(var, ctx) else balancer.set_more_tries(RETRIES) end
   local _, address, port, version = routes.find(var.member)
-  if version ~= var.cache_version then var.uncacheable = '1' end -- the key names the version of before
+  local keyed = var.cache_version
+  if keyed ~= '' and version ~= keyed then var.uncacheable = '1' end -- the key names the version of before
   if not address or port == HELD then return ngx.exit(NGX_BUSY) end
   ctx.address, ctx.port = address, port
   if var.upgrade_to ~= '' then balancer.set_timeouts(nil, nil, UPGRADED_SECONDS) end

@@ -122,15 +122,20 @@ local function find(host, matches)
   local own = rules_of(host, (routes.find(host)))
   if own then return matches(own) and own or nil, host end
   local name = names.find(host)
-  for _, member in ipairs(name and name.members or {}) do
+  if not name then return nil end
+  for _, member in ipairs(name.members) do
     local rules = rules_of(member, name.apps[member])
     if rules and matches(rules) then return rules, member end
   end
 end
 
+local function asks_tls_1_3(rules)
+  return rules.only_tls_1_3
+end
+
 -- Whether handshakes for a host name are of TLS 1.3 only: one of its applications asks for it.
 function M.requires_tls_1_3(host)
-  return find(host, function(rules) return rules.only_tls_1_3 end) ~= nil
+  return find(host, asks_tls_1_3) ~= nil
 end
 
 local function unmapped(address)
@@ -172,9 +177,13 @@ function M.refuses(member, app, var)
   if rules.per_minute > 0 and exceeds(rules, var) then return 429, 'rate' end
 end
 
+local function is_closed(rules)
+  return rules.maintenance
+end
+
 -- The application without a route that has closed this host name for maintenance, and its member; nil where none has.
 function M.closed(host)
-  local rules, member = find(host, function(rules) return rules.maintenance end)
+  local rules, member = find(host, is_closed)
   if rules then return rules.app, member end
 end
 

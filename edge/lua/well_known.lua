@@ -26,14 +26,14 @@ function M.spare(apps_domain)
   apps_suffix = '.' .. apps_domain
 end
 
--- Ends the request with its answer if it has one.
-function M.answer(var)
+-- Ends the request to a host with its answer if it has one.
+function M.answer(var, host)
   local uri = var.uri
   if sub(uri, 1, #FOLDER) ~= FOLDER then return end
   local kind, token = match(uri, PATH)
-  local method = var.request_method
+  local method = ngx.req.get_method()
   if not kind or #token > MAX_TOKEN or (method ~= 'GET' and method ~= 'HEAD') then return end
-  if kind == 'acme-challenge' and sub(var.host, -#apps_suffix) == apps_suffix then return end
+  if kind == 'acme-challenge' and sub(host, -#apps_suffix) == apps_suffix then return end
   local proof = M.table.dict:get(kind)
   if not proof then return end
   ngx.header['Content-Type'] = 'text/plain'

@@ -45,7 +45,8 @@ test('every request is one JSON line, whatever its content', async t => {
   t.regex(String(first?.time), /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\+00:00$/)
   t.true(Math.abs(Number(first?.at) * 1000 - Date.now()) < 60_000)
   t.true(Number(first?.bytes) > 12 && Number(first?.seconds) >= 0 && Number(first?.upstream_seconds) >= 0)
-  t.regex(String(first?.request_id), /^[0-9a-f]{32}$/)
+  t.regex(String(first?.request_id), /^[0-9a-f]{16}-\d+-\d+$/)
+  t.not(first?.request_id, second?.request_id)
   t.like(second, { host: 'nobody.localhost', app: '', status: 404, upstream_status: '' })
 })
 

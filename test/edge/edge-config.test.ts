@@ -20,6 +20,7 @@ function options(env: Record<string, string> = {}, more: Partial<EdgeConfigOptio
   const config = parseConfig({ BERTH_DATA: '/data', ...env }, '/')
   return {
     settings: config.edge,
+    run: 'r1',
     folder: '/data/proxy',
     scripts: '/scripts',
     nginx: { modules: '/modules', http2Directive: false, brotli: false },

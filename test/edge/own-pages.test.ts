@@ -124,6 +124,7 @@ test('every status that nginx may answer itself has one of our pages, for every 
   const targets = surfaceTargets(config.bind, [config.ports])
   const nginx = { modules: '/modules', http2Directive: false, brotli: false }
   const options = {
+    run: 'r1',
     folder: '/data/proxy',
     scripts: '/scripts',
     nginx,

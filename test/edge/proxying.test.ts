@@ -58,7 +58,7 @@ test('a request reaches the application with its host, and only our forwarding h
     'x-real-ip': '127.0.0.1',
     'x-kept': 'yes',
   })
-  t.regex(String(seen?.headers['x-request-id']), /^[0-9a-f]{32}$/)
+  t.regex(String(seen?.headers['x-request-id']), /^[0-9a-f]{16}-\d+-\d+$/)
   for (const name of ['forwarded', 'x_forwarded_for', 'x.real.ip', 'upgrade', 'connection'])
     t.false(name in (seen?.headers ?? {}) && seen?.headers[name] !== 'keep-alive', `${name} was passed on`)
 })

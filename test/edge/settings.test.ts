@@ -196,7 +196,7 @@ test('the error page is shown while the application is not reachable, and for no
   await proxy.edge.setRoute({ ...route, port: await unusedPort() })
   const { status, body, headers } = await get()
   t.deepEqual([status, body], [502, 'Back soon.'])
-  t.regex(String(headers['x-request-id']), /^\w+$/)
+  t.regex(String(headers['x-request-id']), /^[\w-]+$/)
   await proxy.edge.setRoute({ ...route, port: 0 })
   t.like(await get(), { status: 503, body: 'Back soon.' })
   await set({ blockedNetworks: ['127.0.0.5'], pages: { error: 'Back soon.', maintenance: null } })

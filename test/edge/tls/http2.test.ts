@@ -27,7 +27,11 @@ test.before(async () => {
     let body = ''
     for await (const chunk of incoming.on('error', () => {})) body += chunk
     reached.push({ url: String(incoming.url), headers: incoming.headers, body })
-    answer.end('reached')
+    const length = Number(/^\/bytes-(\d+)/.exec(String(incoming.url))?.[1] ?? 0)
+    if (!length) return answer.end('reached')
+    answer.writeHead(200, { 'content-length': length }).write('x'.repeat(length / 2))
+    if (incoming.url?.endsWith('-cut')) return setTimeout(() => answer.destroy(), 50)
+    answer.end('y'.repeat(length / 2))
   })
   origin.server.on('upgrade', (incoming, socket) => {
     reached.push({ url: String(incoming.url), headers: incoming.headers, body: 'upgraded' })
@@ -78,6 +82,21 @@ test('100 headers pass, and the host of a request may be another than that of th
   t.is((await askHttp2(session, 'b.localhost')).status, 404)
 })
 
+test('an answer of an announced length ends with its last bytes, and needs no frame of its own for that', async t => {
+  const { socket, until } = await frameConnection(proxy.tlsPort, 'a.localhost', issuer.root)
+  t.teardown(() => socket.destroy())
+  socket.write(frames.headers(1, requestTo('/announced'), all))
+  const { lastParts } = await until(({ lastParts }) => lastParts.has(1))
+  t.is(lastParts.get(1), 'reached'.length)
+  const session = await http2Session(proxy.tlsPort, 'a.localhost', issuer.root)
+  t.teardown(() => session.destroy())
+  for (const length of [2, 20_000, 1_000_000]) {
+    const { body } = await askHttp2(session, 'a.localhost', { path: `/bytes-${length}` })
+    t.is(body, 'x'.repeat(length / 2) + 'y'.repeat(length / 2))
+  }
+  await t.throwsAsync(askHttp2(session, 'a.localhost', { path: '/bytes-20000-cut' }), { message: /closed/ })
+})
+
 test('streams beyond the limit of a connection are refused, and the others are answered', async t => {
   const { socket, until } = await frameConnection(proxy.tlsPort, 'a.localhost', issuer.root)
   t.teardown(() => socket.destroy())
@@ -113,6 +132,8 @@ test('a connection is closed after 1000 requests, all of which are answered', as
   for (; answered < 1100 && !session.closed; answered++)
     t.is((await askHttp2(session, 'a.localhost', { path: '/counted' })).status, 200)
   t.is(answered, 1000)
+  const ids = reached.filter(({ url }) => url === '/counted').map(({ headers }) => headers['x-request-id'])
+  t.is(new Set(ids).size, 1000, 'each request has an id of its own')
 })
 
 test('HTTP/2 is not spoken without TLS, neither by its preface nor by an upgrade', async t => {

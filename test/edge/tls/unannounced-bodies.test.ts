@@ -1,3 +1,5 @@
+import { readFile } from 'node:fs/promises'
+import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import test from 'ava'
 import { unusedPort } from '../../../cli/installation/ports.ts'
@@ -114,3 +116,30 @@ test('HTTP/2, a GET with an unannounced body is not attempted again', async t =>
   t.is(await attempts('/body'), 1)
   t.is(await attempts('/none'), 2)
 })
+
+test('HTTP/2, a request that a worker of before a reload has admitted goes where its route leads by then', async t => {
+  const own = await startProxy({ EDGE_TLS: 'local', EDGE_WORKERS: '1' })
+  t.teardown(own.stop)
+  const next = await startOrigin((_, answer) => answer.writeHead(204).end())
+  t.teardown(next.stop)
+  const route = { host: 'a.localhost', appId: 'a1', address, version: '1.0' }
+  await own.edge.setRoute({ ...route, port: origin.port })
+  await own.edge.setCertificate(await issuer.issue('a.localhost'))
+  const { socket, received } = await frameConnection(own.tlsPort, 'a.localhost', issuer.root)
+  t.teardown(() => socket.destroy())
+  socket.write(open('GET', '/late'))
+  await sleep(100)
+  own.reload()
+  await comesTrue(async () => (await workersOf(own)).some(title => title.includes('shutting down')))
+  await own.edge.setRoute({ ...route, port: next.port })
+  socket.write(frames.data(1, '', endStream))
+  await comesTrue(() => received.statuses.has(1))
+  t.is(received.statuses.get(1), 204)
+})
+
+/** The titles of a proxy's processes but its first. */
+async function workersOf({ config }: TestProxy): Promise<string[]> {
+  const first = (await readFile(join(config.dataDir, 'proxy/nginx.pid'), 'utf8')).trim()
+  const pids = (await readFile(`/proc/${first}/task/${first}/children`, 'utf8')).trim().split(' ')
+  return Promise.all(pids.map(pid => readFile(`/proc/${pid}/cmdline`, 'utf8').catch(() => '')))
+}

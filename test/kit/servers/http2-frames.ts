@@ -56,6 +56,8 @@ function length(value: number): Buffer {
 interface Received {
   /** Status of each stream that was answered. */
   statuses: Map<number, number>
+  /** Bytes of the frame of data that ended each stream. */
+  lastParts: Map<number, number>
   /** Streams that the server reset. */
   resets: number[]
   /** The server ended the connection (GOAWAY, or a closed socket). */
@@ -73,7 +75,7 @@ export interface FrameConnection {
 export async function frameConnection(port: number, servername: string, ca: string): Promise<FrameConnection> {
   const socket = connect({ host: '127.0.0.1', port, servername, ca, ALPNProtocols: ['h2'] })
   await once(socket, 'secureConnect')
-  const received: Received = { statuses: new Map(), resets: [], ended: false }
+  const received: Received = { statuses: new Map(), lastParts: new Map(), resets: [], ended: false }
   let rest: Buffer = Buffer.alloc(0)
   socket.on('data', chunk => {
     rest = readFrames(Buffer.concat([rest, chunk]), received)
@@ -102,8 +104,10 @@ function readFrames(bytes: Buffer, received: Received): Buffer {
     const size = bytes.readUIntBE(at, 3)
     if (bytes.length - at < 9 + size) break
     const [type, stream] = [bytes.readUInt8(at + 3), bytes.readUInt32BE(at + 5)]
+    const ends = (bytes.readUInt8(at + 4) & endStream) > 0
     const payload = bytes.subarray(at + 9, at + 9 + size)
     if (type === 1 && !received.statuses.has(stream)) received.statuses.set(stream, statusOf(payload))
+    if (type === 0 && ends) received.lastParts.set(stream, size)
     if (type === 3) received.resets.push(stream)
     if (type === 7) received.ended = true
     at += 9 + size
