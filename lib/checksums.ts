@@ -39,8 +39,14 @@ const { createCRC64 } = createRequire(import.meta.url)('hash-wasm/dist/crc64.umd
   'createCRC64'
 >
 /** All checksums share one instance, because starting one is asynchronous and takes 128 KiB. Each keeps its state, 12 bytes. */
-const crc64 = await createCRC64('9a6c9329ac4bc9b5')
-const empty = crc64.save()
+let crc64: Awaited<ReturnType<typeof createCRC64>>
+let empty: Uint8Array
+
+/** Resolves once CRC64NVME can be calculated. A process that serves it waits for it at its start. */
+export const checksumsReady = createCRC64('9a6c9329ac4bc9b5').then(made => {
+  crc64 = made
+  empty = made.save()
+})
 
 function crcOf64(): Checksum {
   let state = empty

@@ -124,4 +124,5 @@ function filesBelow(root, folder) {
     .sort()
 }
 
-if (process.argv[1] === fileURLToPath(import.meta.url)) await build(dirname(dirname(fileURLToPath(import.meta.url))))
+// Not awaited: a bundle loads this module, and waits for none.
+if (process.argv[1] === fileURLToPath(import.meta.url)) void build(dirname(dirname(fileURLToPath(import.meta.url))))

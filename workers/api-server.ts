@@ -41,6 +41,7 @@ import { AddressSet } from '../lib/addresses.ts'
 import { FairSlots } from '../lib/async/fair-slots.ts'
 import { loop } from '../lib/async/loop.ts'
 import { TtlCache } from '../lib/async/ttl-cache.ts'
+import { checksumsReady } from '../lib/checksums.ts'
 import { connectionCaps } from '../policy/accounts/address-limits.ts'
 import { cachedSeconds } from '../policy/cached-answers.ts'
 import type { Config } from '../policy/config.ts'
@@ -140,6 +141,7 @@ export async function serveApi(config: Config): Promise<void> {
     captcha: config.captcha && siteverifyCaptcha(config.captcha),
   }
 
+  await checksumsReady
   void notifications.open()
   const repeat = (seconds: number, work: () => Promise<unknown>) =>
     void loop(work, { signal: ending.signal, everyMs: seconds * 1000, onError: () => {} })

@@ -1,5 +1,5 @@
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
-import { dirname, join, posix } from 'node:path'
+import { dirname, join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { transform } from 'esbuild'
 import { runProcess } from '../../lib/child-process.ts'
@@ -24,7 +24,6 @@ export async function transpiledSources(folder: string, compiled: string): Promi
   const made = await Promise.all(paths.map(async path => [path, await transpiled(path)] as const))
   const texts: Buffer[] = []
   const modules: Record<string, Place> = {}
-  const imported = new Set<string>()
   let end = 0
   for (const [path, module] of made) {
     if (!module) continue
@@ -34,17 +33,11 @@ export async function transpiledSources(folder: string, compiled: string): Promi
     texts.push(text)
     const url = /^(test|bench)\//.test(path) ? [] : [compiledUrl(compiled, path)]
     modules[path] = [from, end, text.length === text.toString().length ? 'latin1' : 'utf8', ...url] as Place
-    for (const [, name] of module.code.matchAll(/\brequire\("(\.[^"]*)"\)/g))
-      imported.add(posix.join(dirname(path), name!))
     mkdirSync(join(folder, dirname(path)), { recursive: true })
     writeFileSync(join(folder, `${path}.map`), module.map)
   }
-  // Programs that nobody imports are started by themselves.
-  const awaited = paths
-    .filter(path => !modules[path] && imported.has(path))
-    .map(path => [path, compiledUrl(compiled, path)])
   writeFileSync(join(folder, 'code'), Buffer.concat(texts))
-  writeFileSync(join(folder, 'index.json'), JSON.stringify({ modules, awaited }))
+  writeFileSync(join(folder, 'index.json'), JSON.stringify({ modules }))
   const kit = join(checkout, 'test/kit/transpiled')
   await runProcess(
     process.execPath,
@@ -56,7 +49,7 @@ export async function transpiledSources(folder: string, compiled: string): Promi
 
 const compiledUrl = (compiled: string, path: string) => pathToFileURL(join(compiled, path.replace(/\.ts$/, '.js'))).href
 
-/** A module as a function, an asynchronous one for a test file that waits for something at its top level; null for another that does so. */
+/** A module as a function, an asynchronous one for a test file that waits for something at its top level; null for a program that does so. */
 async function transpiled(path: string): Promise<{ code: string; map: string } | null> {
   const source = readFileSync(join(checkout, path), 'utf8')
   const transpileTo = (format: 'cjs' | 'esm') =>

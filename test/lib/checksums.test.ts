@@ -7,8 +7,11 @@ import {
   type ChecksumAlgorithm,
   type CrcAlgorithm,
   checksum,
+  checksumsReady,
   combinedChecksum,
 } from '../../lib/checksums.ts'
+
+test.before(() => checksumsReady)
 
 const crcs: readonly CrcAlgorithm[] = ['CRC32', 'CRC32C', 'CRC64NVME']
 const algorithms: readonly ChecksumAlgorithm[] = [...crcs, 'SHA1', 'SHA256']

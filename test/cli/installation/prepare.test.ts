@@ -17,6 +17,11 @@ import { comesTrue } from '../../kit/comes-true.ts'
 import { ownFolder } from '../../kit/folders.ts'
 import { demandRoot } from '../../kit/root.ts'
 
+/** Runs a bundle, and records nothing of it. */
+const runner = `export const runProgram = bundle => import(bundle)
+export const recordProgram = async () => {}
+`
+
 /** A compiler that records its start and ends once the file `go` exists. */
 const compiler = `const fs = require('node:fs')
 fs.appendFileSync('started.txt', process.pid + '\\n')
@@ -24,17 +29,19 @@ const out = process.argv[process.argv.indexOf('--outDir') + 1]
 fs.mkdirSync(out, { recursive: true })
 fs.mkdirSync(out + '/cli')
 fs.writeFileSync(out + '/cli/main.js', 'process.stderr.write(process.argv.slice(2).join(" "))')
+fs.mkdirSync(out + '/lib')
+fs.writeFileSync(out + '/lib/recorded-program.js', ${JSON.stringify(runner)})
 setInterval(() => fs.existsSync('go') && process.exit(0), 20)
 `
 
 /** A bundler whose bundles are what it is given. */
-const bundler = `const { mkdirSync, writeFileSync } = require('node:fs')
-exports.build = async ({ entryPoints, outdir }) => {
-  mkdirSync(outdir, { recursive: true })
-  for (const [name, path] of Object.entries(entryPoints))
-    writeFileSync(outdir + '/' + name + '.js', require('node:fs').readFileSync(path))
-  return { metafile: { inputs: {} } }
-}
+const bundler = `const { readFileSync } = require('node:fs')
+exports.build = async ({ entryPoints, outdir }) => ({
+  outputFiles: Object.entries(entryPoints).map(([name, path]) => ({
+    path: outdir + '/' + name + '.cjs',
+    text: readFileSync(path, 'utf8'),
+  })),
+})
 `
 const codec = 'node_modules/@jridgewell/sourcemap-codec'
 

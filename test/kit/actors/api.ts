@@ -44,6 +44,7 @@ import * as segments from '../../../db/objects/segments.ts'
 import { StorageQuota } from '../../../db/objects/storage-quota.ts'
 import { FairSlots } from '../../../lib/async/fair-slots.ts'
 import { TtlCache } from '../../../lib/async/ttl-cache.ts'
+import { checksumsReady } from '../../../lib/checksums.ts'
 import { defaultPlans } from '../../../policy/accounts/plans.ts'
 import type { Scope } from '../../../policy/accounts/scopes.ts'
 import type { AppConfigFile } from '../../../policy/apps/app-config.ts'
@@ -167,6 +168,7 @@ export async function openApiFor(
     ...parseConfig({ BERTH_MASTER_KEY: masterKey, RATE_LIMIT_SCALE: String(options.scale ?? 1000) }, '/'),
     ...options.config,
   }
+  await checksumsReady
   const notifications = new Notifications(database.url, [
     'operations',
     'deployments',

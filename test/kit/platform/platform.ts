@@ -2,7 +2,6 @@ import { randomBytes, randomInt } from 'node:crypto'
 import { chmod, mkdtemp, readdir, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { setTimeout as sleep } from 'node:timers/promises'
 import test from 'ava'
 import { type Logger, pino } from 'pino'
 import { domainRecords } from '../../../activities/dns/domain-records.ts'
@@ -32,6 +31,7 @@ import { temporalDomains } from '../../../workers/temporal/domains.ts'
 import { temporalDowngrades } from '../../../workers/temporal/downgrades.ts'
 import { temporalDatabaseLanes, temporalLanes } from '../../../workers/temporal/lanes.ts'
 import { type Answer, masterKey, openApiFor, type TestApi, type TestUser } from '../actors/api.ts'
+import { lookingAgain } from '../comes-true.ts'
 import { clearHost, remainsOf } from '../hosts/host-remains.ts'
 import { sweep } from '../objects/sweep.ts'
 import { configOf, type Program } from '../programs.ts'
@@ -334,10 +334,10 @@ export class TestPlatform {
 
   /** Repeats a query until it returns something, or fails. */
   async until<T>(ask: () => Promise<T | null | undefined | false>, seconds: number, what: string): Promise<T> {
-    for (const deadline = Date.now() + seconds * 1000; ; await sleep(50)) {
+    for (const looks = lookingAgain(seconds); ; ) {
       const found = await ask()
       if (found) return found
-      if (Date.now() > deadline) throw new Error(`${what}: not within ${seconds} s`)
+      if (!(await looks.again())) throw new Error(`${what}: not within ${seconds} s`)
     }
   }
 

@@ -4,14 +4,14 @@ const { readFileSync, writeFileSync } = require('node:fs')
 const Module = require('node:module')
 const { join } = require('node:path')
 const { pathToFileURL } = require('node:url')
-const register = require('./register.cjs')
+const { scripts } = require('./register.cjs')
 
 /** Stands for ava, which lets no other program load it. */
 const anything = new Proxy(() => anything, { get: (_, name) => (typeof name === 'symbol' ? undefined : anything) })
 const load = Module._load
 Module._load = (name, ...others) => (name === 'ava' ? anything : load(name, ...others))
 
-register.recording().then(async scripts => {
+async function record() {
   const manifest = join(__dirname, '../../../node_modules/ava/package.json')
   const ofAva = Module.createRequire(manifest)
   const { dependencies } = JSON.parse(readFileSync(manifest, 'utf8'))
@@ -29,4 +29,6 @@ register.recording().then(async scripts => {
   writeFileSync(join(process.env.TEST_TRANSPILED, 'compiled'), Buffer.concat(parts))
   writeFileSync(join(process.env.TEST_TRANSPILED, 'compiled.json'), JSON.stringify(places))
   process.exit()
-})
+}
+
+void record()

@@ -13,22 +13,19 @@ const { TEST_TRANSPILED: folder, TEST_CODE_CACHE: records } = process.env
 /** Scripts of this process by their paths, if it records what V8 makes of them. */
 const scripts = new Map()
 
-/** Modules that wait for something at their top level, once they are there. */
-let awaitedModules = Promise.resolve()
 /** Ava's module, which holds more than what it gives to `require`. */
 let ava
 
 /** Ava calls it before it loads a test file (ava.config.js). */
 module.exports = async () => {
-  await awaitedModules
   ava = await import('ava')
 }
-module.exports.recording = () => awaitedModules.then(() => scripts)
+module.exports.scripts = scripts
 
 if (folder && isMainThread) install()
 
 function install() {
-  const { modules, awaited } = JSON.parse(readFileSync(join(folder, 'index.json'), 'utf8'))
+  const { modules } = JSON.parse(readFileSync(join(folder, 'index.json'), 'utf8'))
   const code = pieces('code')
   const compile = compiler()
   const packages = Module.createRequire(join(checkout, 'package.json'))
@@ -68,8 +65,6 @@ function install() {
     return path.endsWith('.ts') ? load(path.slice(checkout.length + 1)) : packages(path)
   }
 
-  const arrive = async ([path, url]) => loaded.set(path, { exports: await import(url) })
-  awaitedModules = Promise.all(awaited.map(arrive))
   Module._extensions['.ts'] = (module, filename) => {
     module.exports = load(filename.slice(checkout.length + 1))
   }

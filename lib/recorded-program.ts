@@ -1,0 +1,80 @@
+import { readFileSync, writeFileSync } from 'node:fs'
+import { createRequire, SourceMap } from 'node:module'
+import { dirname } from 'node:path'
+import { fileURLToPath, pathToFileURL } from 'node:url'
+import { Script } from 'node:vm'
+
+/** What a bundle of scripts/bundle.mjs exports: its program, and the loading of modules that it otherwise loads on demand. */
+interface Program {
+  main(): Promise<void>
+  ahead(): Promise<unknown>
+}
+
+/**
+ * Runs a program from its bundle, as V8 has compiled it before (`recordProgram`). V8 refuses what another version of it has made, and compiles
+ * the bundle anew.
+ */
+export async function runProgram(bundle: URL): Promise<void> {
+  const path = fileURLToPath(bundle)
+  mapStacks(path)
+  await load(path, scriptOf(path, recorded(path))).main()
+}
+
+/** Records what V8 makes of a bundle, next to it. Its modules are loaded, but its program does not run. */
+export async function recordProgram(bundle: URL): Promise<void> {
+  const path = fileURLToPath(bundle)
+  const script = scriptOf(path)
+  await load(path, script).ahead()
+  writeFileSync(recordOf(path), script.createCachedData())
+}
+
+/** V8 uses what it has made with the same flags of its memory; Node's own flags do not matter to it. */
+const recordOf = (path: string): string =>
+  `${path}${process.execArgv.filter(flag => /^--(heap|max)-/.test(flag)).join('')}.compiled`
+
+function recorded(path: string): Buffer | undefined {
+  try {
+    return readFileSync(recordOf(path))
+  } catch {
+    return undefined // not recorded for these flags: V8 compiles what the program uses
+  }
+}
+
+function scriptOf(path: string, cachedData?: Buffer): Script {
+  return new Script(readFileSync(path, 'latin1'), { filename: path, cachedData })
+}
+
+function load(path: string, script: Script): Program {
+  const module = { exports: {} }
+  const nodeRequire = createRequire(path)
+  // What the sources import by its address, migrations for example.
+  const require = (id: string) => nodeRequire(id.startsWith('file:') ? fileURLToPath(id) : id)
+  script.runInThisContext()(module.exports, Object.assign(require, nodeRequire), module, path, dirname(path))
+  return module.exports as Program
+}
+
+/** Names lines of the sources in stacks of errors. Node would measure each line of the bundle at every start; here the first stack reads the map. */
+function mapStacks(path: string): void {
+  process.setSourceMapsEnabled(false)
+  let map: SourceMap | null | undefined
+  const inSource = (frame: NodeJS.CallSite): string => {
+    const text = String(frame)
+    if (frame.getFileName() !== path) return text
+    if (map === undefined) map = mapOf(path)
+    const [line, column] = [frame.getLineNumber() ?? 0, frame.getColumnNumber() ?? 0]
+    const entry = map?.findEntry(line - 1, column - 1)
+    if (!entry || !('originalSource' in entry) || !entry.originalSource) return text
+    const source = fileURLToPath(new URL(entry.originalSource, pathToFileURL(path)))
+    return text.replace(`${path}:${line}:${column}`, `${source}:${entry.originalLine + 1}:${entry.originalColumn + 1}`)
+  }
+  Error.prepareStackTrace = (error, frames) =>
+    [Error.prototype.toString.call(error), ...frames.map(frame => `\n    at ${inSource(frame)}`)].join('')
+}
+
+function mapOf(path: string): SourceMap | null {
+  try {
+    return new SourceMap(JSON.parse(readFileSync(`${path}.map`, 'utf8')))
+  } catch {
+    return null // a child may be allowed to read nothing, and an error in place of a stack would hide what has happened
+  }
+}
