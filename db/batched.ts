@@ -52,8 +52,8 @@ export interface BatchOptions<In> {
 
 /**
  * Batches calls with the same key: calls made while a batch is running join the next one. So each call's statement starts after the
- * call, waits for at most one earlier batch, and shares its commit. When the database refuses a batch, each of its calls runs alone,
- * so that an error reaches only the call that caused it.
+ * call, waits for the batch that runs and for calls before it that are more than one holds, and shares its commit. When the database
+ * refuses a batch, each of its calls runs alone, so that an error reaches only the call that caused it.
  */
 export function batched<In, Out>(
   work: BatchWork<In, Out>,
@@ -98,9 +98,12 @@ export function batched<In, Out>(
       // A lost connection may hide a commit: the work must not be repeated.
       if (batch.length === 1 || isUnavailable(error) || rejectsAll(error))
         batch.forEach(({ reject }) => void reject(error))
-      else for (const call of batch) await runBatch(db, key, [call])
+      else for (const call of batch) await (isLate(call) ? call.reject(new NotBegun()) : runBatch(db, key, [call]))
     }
   }
+
+  const isLate = ({ input }: PendingCall<In, Out>): boolean =>
+    waitsUntil !== undefined && waitsUntil(input) <= performance.now()
 
   return (db, key, input) =>
     new Promise((resolve, reject) => {

@@ -72,12 +72,9 @@ export function standingsOfEach(
   return standings
 }
 
-/** Names the rows that the counting of a request locks. */
-export const keysOf = (counters: readonly Counter[]): string => counters.map(({ key }) => key).join(' ')
-
 const countBatched = batchedOverSubjects<readonly Counter[], CounterState[]>(
   async (db, requests, lockMs) => standingsOfEach(requests, await countAll(db, countedTogether(requests), lockMs)),
-  { subjectOf: keysOf },
+  { subjectOf: counters => counters.map(({ key }) => key).join(' ') },
 )
 
 /**

@@ -2,7 +2,7 @@ import { type BatchOptions, batched } from './batched.ts'
 import type { Db } from './database.ts'
 import { sqlState } from './unavailable.ts'
 
-/** The work of several calls in one statement, which waits at most `lockMs` for a locked row; 0 = as long as a statement may take. */
+/** The work of several calls in one statement, which waits at most `lockMs` for a locked row; 0 = as long as calls of one subject may wait. */
 export type SharedWork<In, Out> = (db: Db, inputs: readonly In[], lockMs: number) => Promise<readonly Out[]>
 
 export interface SharedBatchOptions<In> extends Pick<BatchOptions<In>, 'maxSize' | 'accountOf' | 'waitsUntil'> {
@@ -29,16 +29,16 @@ export function batchedOverSubjects<In, Out>(
 ): (db: Db, input: In) => Promise<Out> {
   const options = { ...shared, maxConcurrent: 2, rejectsAll: isLocked }
   const together = batched<In, Out>((db, _, inputs) => work(db, inputs, lockMs), options)
-  const bySubject = batched<In, Out>((db, _, inputs) => work(db, inputs, 0), { ...shared, slotFor })
+  const bySubject = batched<In, Out>((db, _, inputs) => runApart(db, inputs), { ...shared, slotFor })
   /** Subjects that run apart, and since when: the last of their calls that took long ends it. */
   const apart = new Map<string, number>()
 
-  async function runApart(db: Db, input: In): Promise<Out> {
-    const subject = subjectOf(input)
+  /** Only its own statement says whether a subject is locked, and not how long it waited for a slot. */
+  async function runApart(db: Db, inputs: readonly In[]): Promise<readonly Out[]> {
+    const subject = subjectOf(inputs[0]!)
     const startedAt = performance.now()
-    apart.set(subject, startedAt)
     try {
-      return await bySubject(db, `${subject} ${groupOf(input)}`, input)
+      return await work(db, inputs, 0)
     } finally {
       const endedAt = performance.now()
       if (endedAt - startedAt < lockMs) apart.delete(subject)
@@ -52,10 +52,14 @@ export function batchedOverSubjects<In, Out>(
   }
 
   return async (db, input) => {
-    if (apart.has(subjectOf(input))) return runApart(db, input)
-    return together(db, groupOf(input), input).catch(error =>
-      isLocked(error) ? runApart(db, input) : Promise.reject(error),
-    )
+    const subject = subjectOf(input)
+    const alone = () => bySubject(db, `${subject} ${groupOf(input)}`, input)
+    if (apart.has(subject)) return alone()
+    return together(db, groupOf(input), input).catch(error => {
+      if (!isLocked(error)) throw error
+      if (!apart.has(subject)) keepApart(subject, performance.now())
+      return alone()
+    })
   }
 }
 

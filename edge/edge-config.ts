@@ -94,6 +94,7 @@ function luaLines(options: EdgeConfigOptions): string[] {
       "require 'control'; require 'pages'; require 'access_log'; require 'lifeline'",
     ]),
     ...block('init_worker_by_lua_block', [
+      "require('changes').begin()",
       "require('lifeline').begin()",
       "require('connections').begin()",
       ...cacheStart(options),

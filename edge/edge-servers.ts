@@ -14,7 +14,7 @@ import { namesOfSurface, type Surface } from './surfaces.ts'
  */
 const keepAlive = ['keepalive_timeout 4s;', 'keepalive_requests 10000;']
 
-/** Leads to the location of what only the end of its stream tells from a request with a body. No answer has this status. */
+/** Leads to the location of what only the end of its stream tells from a request with a body. The proxy answers no client with it. */
 const unannounced = 418
 
 const proxied = ['proxy_read_timeout 120s;', 'proxy_pass http://applications;']
@@ -86,7 +86,7 @@ function applicationLines(options: EdgeConfigOptions, listener: Listener): strin
   ]
 }
 
-/** What the router is told of a port: that it is for TLS, or the rule for plain http, as Lua. */
+/** What the router learns of a port: that it is for TLS, or the rule for plain http, as Lua. */
 function portOf({ tls }: Listener, plain: string | null): string {
   const rule = tls ? 'tls' : plain
   return rule ? `'${rule}'` : 'nil'

@@ -3,6 +3,7 @@ import { createRequire, SourceMap } from 'node:module'
 import { dirname } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 import { Script } from 'node:vm'
+import { crc32 } from 'node:zlib'
 
 /** What a bundle of scripts/bundle.mjs exports: its program, and the loading of modules that it otherwise loads on demand. */
 interface Program {
@@ -11,37 +12,51 @@ interface Program {
 }
 
 /**
- * Runs a program from its bundle, as V8 has compiled it before (`recordProgram`). V8 refuses what another version of it has made, and compiles
- * the bundle anew.
+ * Runs a program from its bundle, as V8 has compiled it before (`recordProgram`). Without a record of this bundle, by this version of Node, V8
+ * compiles it anew.
  */
 export async function runProgram(bundle: URL): Promise<void> {
   const path = fileURLToPath(bundle)
   mapStacks(path)
-  await load(path, scriptOf(path, recorded(path))).main()
+  const text = readFileSync(path)
+  await load(path, scriptOf(path, text, recorded(path, text))).main()
 }
 
 /** Records what V8 makes of a bundle, next to it. Its modules are loaded, but its program does not run. */
 export async function recordProgram(bundle: URL): Promise<void> {
   const path = fileURLToPath(bundle)
-  const script = scriptOf(path)
+  const text = readFileSync(path)
+  const script = scriptOf(path, text)
   await load(path, script).ahead()
-  writeFileSync(recordOf(path), script.createCachedData())
+  const data = script.createCachedData()
+  const checksum = Buffer.alloc(checksumBytes)
+  checksum.writeUInt32LE(checksumOf(text, data))
+  writeFileSync(recordOf(path), Buffer.concat([checksum, data]))
 }
 
 /** V8 uses what it has made with the same flags of its memory; Node's own flags do not matter to it. */
-const recordOf = (path: string): string =>
-  `${path}${process.execArgv.filter(flag => /^--(heap|max)-/.test(flag)).join('')}.compiled`
+const recordOf = (path: string): string => {
+  const flags = process.execArgv.filter(flag => /^--(heap|max)-/.test(flag))
+  return `${path}.${process.version}-${process.arch}${flags.join('')}.compiled`
+}
 
-function recorded(path: string): Buffer | undefined {
+const checksumBytes = 4
+
+/** V8 compares only its version and lengths: a damaged record, or one of another text, would run. */
+const checksumOf = (text: Buffer, data: Buffer): number => crc32(data, crc32(text))
+
+function recorded(path: string, text: Buffer): Buffer | undefined {
   try {
-    return readFileSync(recordOf(path))
+    const record = readFileSync(recordOf(path))
+    const data = record.subarray(checksumBytes)
+    return record.readUInt32LE() === checksumOf(text, data) ? data : undefined
   } catch {
     return undefined // not recorded for these flags: V8 compiles what the program uses
   }
 }
 
-function scriptOf(path: string, cachedData?: Buffer): Script {
-  return new Script(readFileSync(path, 'latin1'), { filename: path, cachedData })
+function scriptOf(path: string, text: Buffer, cachedData?: Buffer): Script {
+  return new Script(text.toString('latin1'), { filename: path, cachedData })
 }
 
 function load(path: string, script: Script): Program {

@@ -58,21 +58,21 @@ export async function build(root, inProgress = new Set()) {
   const hash = sourceHash(root)
   const next = join(root, `.dist-${process.pid}`)
   removeLeftovers(root)
-  let compiler
+  let running
   const end = () => {
-    compiler?.kill('SIGKILL')
+    running?.kill('SIGKILL')
     rmSync(next, { recursive: true, force: true, maxRetries: 3 }) // the bundler writes by itself
   }
   inProgress.add(end)
   try {
     const tsc = join(root, 'node_modules/typescript/bin/tsc')
     // A process group of its own: Ctrl-C reaches only us, and we end it.
-    compiler = spawn(process.execPath, [tsc, '-p', 'tsconfig.build.json', '--outDir', next], {
+    running = spawn(process.execPath, [tsc, '-p', 'tsconfig.build.json', '--outDir', next], {
       cwd: root,
       stdio: ['ignore', 2, 2],
       detached: true,
     })
-    const [status] = await once(compiler, 'exit')
+    const [status] = await once(running, 'exit')
     if (status !== 0) throw new Error('The sources do not compile; see the messages above.')
     for (const file of productFolders.flatMap(folder => filesBelow(root, folder))) {
       if (file.endsWith('.ts')) continue
@@ -81,7 +81,9 @@ export async function build(root, inProgress = new Set()) {
     }
     await bundleWorkflows(root, next)
     const { bundlePrograms } = await import('./bundle.mjs') // needs packages, and this module is read before they are installed
-    await bundlePrograms(next)
+    await bundlePrograms(next, child => {
+      running = child
+    })
     writeFileSync(join(next, '.source-hash'), hash)
     swap(join(root, 'dist'), next)
   } finally {

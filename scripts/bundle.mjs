@@ -33,9 +33,9 @@ const outside = [
 
 /**
  * Bundles the programs of a compiled product, and records what V8 makes of each. A program keeps its path: the module there then runs its
- * bundle (lib/recorded-program.ts).
+ * bundle (lib/recorded-program.ts). `onChild` receives each process that it starts.
  */
-export async function bundlePrograms(folder) {
+export async function bundlePrograms(folder, onChild = () => {}) {
   const entries = programs.filter(path => existsSync(join(folder, `${path}.js`)))
   const bundleName = path => path.replaceAll('/', '-')
   const { outputFiles } = await build({
@@ -67,6 +67,7 @@ export async function bundlePrograms(folder) {
   mkdirSync(join(folder, 'bundle'))
   for (const { path, text } of outputFiles)
     writeFileSync(path, path.endsWith('.map') ? slimMap(JSON.parse(text)) : inAscii(text))
+  const flags = await flagsOfPrograms(folder)
   for (const path of entries) {
     const root = posix.relative(posix.dirname(path), '.')
     const lines = [
@@ -75,9 +76,20 @@ export async function bundlePrograms(folder) {
     ]
     writeFileSync(join(folder, `${path}.js`), `${lines.join('\n')}\n`)
     rmSync(join(folder, `${path}.js.map`), { force: true })
-    await record(folder, bundleName(path), [])
-    // `./berth up` and docker-compose.yml start it with flags of its own; V8 refuses what it has made without them.
-    if (path === 'workers/api') await record(folder, bundleName(path), await heapFlagsOf(folder))
+    await record(folder, bundleName(path), [], onChild)
+    // V8 refuses what it has made with other flags.
+    if (flags[path]) await record(folder, bundleName(path), flags[path], onChild)
+  }
+}
+
+/** Flags with which programs are started. */
+async function flagsOfPrograms(folder) {
+  const own = path => import(pathToFileURL(join(folder, path)).href)
+  const { smallYoungGeneration } = await own('activities/archives/spawn.js')
+  return {
+    'activities/archives/child': smallYoungGeneration,
+    'activities/snapshots/child': [...smallYoungGeneration, '--optimize-for-size'],
+    'workers/api': (await own('workers/supervisor/heap.js')).heapFlags,
   }
 }
 
@@ -85,17 +97,16 @@ export async function bundlePrograms(folder) {
 export const inAscii = text =>
   text.replace(/[^\0-\x7f]/g, unit => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`)
 
-const heapFlagsOf = async folder =>
-  (await import(pathToFileURL(join(folder, 'workers/supervisor/heap.js')).href)).heapFlags
-
 /** Records what V8, started with these flags, makes of a bundle. */
-async function record(folder, name, flags) {
+async function record(folder, name, flags, onChild) {
   const [module, bundle] = ['lib/recorded-program.js', `bundle/${name}.cjs`].map(
     path => pathToFileURL(join(folder, path)).href,
   )
   const script = `import { recordProgram } from '${module}'; await recordProgram(new URL('${bundle}')); process.exit()`
   const words = [...flags, '--input-type=module', '--eval', script]
-  const [status] = await once(spawn(process.execPath, words, { stdio: ['ignore', 2, 2] }), 'exit')
+  const child = spawn(process.execPath, words, { stdio: ['ignore', 2, 2] })
+  onChild(child)
+  const [status] = await once(child, 'exit')
   if (status !== 0) throw new Error(`The modules of ${name} cannot be loaded; see the messages above.`)
 }
 
@@ -137,10 +148,8 @@ function asFunction(contents) {
   const [imports] = /^(?:import .*\n)*/.exec(contents)
   const body = contents.slice(imports.length)
   const onDemand = [...body.matchAll(/await (import\('[^']+'\))/g)].map(([, load]) => load)
-  return `${imports}
-export const ahead = () => Promise.all([${onDemand}])
-export async function main() {
-${body}
+  // Each line stays where its source map has it.
+  return `${imports}export const ahead = () => Promise.all([${onDemand}]); export async function main() { ${body}
 }`
 }
 

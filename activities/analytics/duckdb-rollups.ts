@@ -65,7 +65,9 @@ export class DuckDbRollups {
       if (this.#settled.get(day) === enough) continue
       const run = await this.#nextRun(`"${day}"`)
       if (run.after - run.first >= enough) {
+        this.#settled.set(day, enough) // unless it succeeds: a day that fails keeps no other from being summed
         await this.#sum(`"${day}"`, run)
+        this.#settled.delete(day)
         return true
       }
       this.#settled.set(day, enough)

@@ -3,14 +3,7 @@ import { chatLimits } from '../../policy/ai/chat-limits.ts'
 import type { Counter } from '../../policy/counters.ts'
 import type { Db } from '../database.ts'
 import { deleteExpired } from '../expired-rows.ts'
-import {
-  type CounterRequests,
-  type CounterState,
-  countAll,
-  countedTogether,
-  keysOf,
-  standingsOfEach,
-} from '../limits.ts'
+import { type CounterRequests, type CounterState, countAll, countedTogether, standingsOfEach } from '../limits.ts'
 import { batchedOverSubjects } from '../shared-batches.ts'
 import { statement } from '../statement.ts'
 
@@ -142,7 +135,7 @@ const countAndAdmitBatched = batchedOverSubjects<{ call: NewCallAt; counters: re
   },
   {
     maxSize,
-    subjectOf: ({ call, counters }) => `${call.userId} ${keysOf(counters)}`,
+    subjectOf: ({ call }) => call.userId,
     groupOf: ({ call }) => groupOf(call),
   },
 )

@@ -36,7 +36,7 @@ export interface DeployRequest {
 export interface QueuedDeploy {
   deploymentId: string
   operationId: string
-  /** 1 = next; counts operations of this application that wait or run before it. */
+  /** 1 = next; counts operations of this application that wait, for their confirmation too, or run before it. */
   position: number
   /** Ids of the deployments that it superseded; empty while it waits for confirmation. */
   superseded: string[]

@@ -117,16 +117,36 @@ const lockNotAvailable = '55P03'
 /** How pushes are stored. */
 export const pushes = { store: storePush, find: findPush, confirm: confirmPush }
 
-const slots = new WeakMap<Db, FairSlots>()
+interface LockedSlots {
+  apps: FairSlots
+  accounts: FairSlots
+}
 
-/** A slot of an account for a connection that waits for a locked application. */
-async function slotOf(db: Db, ownerId: string): Promise<() => void> {
-  const own = slots.get(db) ?? new FairSlots(lockedPushSlots(db.client.pool.max))
-  slots.set(db, own)
-  return (await own.enter(ownerId))!
+const slots = new WeakMap<Db, LockedSlots>()
+
+/** A slot for a connection that waits for a locked application: the only one of the application, to store or to confirm, and one of its account. */
+async function slotOf(db: Db, { appId, ownerId }: PushSubject): Promise<() => void> {
+  const { apps, accounts } = slots.get(db) ?? {
+    apps: new FairSlots({ atOnce: Number.POSITIVE_INFINITY, perSubject: 1 }),
+    accounts: new FairSlots(lockedPushSlots(db.client.pool.max)),
+  }
+  slots.set(db, { apps, accounts })
+  const leaveApp = await apps.enter(appId)
+  const leaveAccount = await accounts.enter(ownerId)
+  return () => {
+    leaveAccount?.()
+    leaveApp?.()
+  }
 }
 
 const together = { maxSize: pushesAtOnce, lockMs: acceptance.push.togetherLockMs }
+
+/** A commit that comes later than the answer is due would be undone. */
+function lockMsOf(signed: readonly SignedPush[]): number {
+  const { lockMs, beginMs, commitMs } = acceptance.push
+  const left = Math.min(...signed.map(({ waitsUntil }) => waitsUntil)) + commitMs - beginMs - performance.now()
+  return Math.ceil(Math.max(1, Math.min(lockMs, left)))
+}
 
 const storeAll = statement<StoredPush>(
   'pushes.store',
@@ -158,7 +178,7 @@ const store = batchedOverSubjects<SignedPush, StoredPush>(
       of(push => bucketOf(push).everySeconds),
       of(push => bucketOf(push).burst),
       appCaps.waitingDeploys,
-      lockMs || acceptance.push.lockMs,
+      lockMs || lockMsOf(signed),
       of(push => replyOf(push).status),
       of(push => replyOf(push).aroundPlace[0]),
       of(push => replyOf(push).aroundPlace[1]),
@@ -168,7 +188,7 @@ const store = batchedOverSubjects<SignedPush, StoredPush>(
     subjectOf: ({ push }) => push.appId,
     accountOf: ({ push }) => push.ownerId,
     waitsUntil: ({ waitsUntil }) => waitsUntil,
-    slotFor: (db, { push }) => slotOf(db, push.ownerId),
+    slotFor: (db, { push }) => slotOf(db, push),
     ...together,
   },
 )
@@ -179,7 +199,7 @@ const findAll = statement<{ operation: string; id: string; status: number; text:
      from deployments d join webhook_deliveries w on w.deployment_id = d.id where d.operation_id = any($1::text[])`,
 )
 
-/** Statements are shared, as one that fails is asked about for each push in it. */
+/** Shared, because after a statement that failed each push in it is looked up. */
 const find = batched(
   async (db, _, operations: readonly string[]) => {
     const rows = new Map((await findAll(db, [operations])).map(row => [row.operation, row]))
@@ -206,7 +226,7 @@ const confirm = batchedOverSubjects<StoredOperation, string | null>(
     subjectOf: ({ appId }) => appId,
     accountOf: ({ ownerId }) => ownerId,
     waitsUntil: ({ waitsUntil }) => waitsUntil,
-    slotFor: (db, { ownerId }) => slotOf(db, ownerId),
+    slotFor: slotOf,
     ...together,
   },
 )

@@ -1,4 +1,5 @@
 import type { Knex } from 'knex'
+import { lockTables } from '../migration-locks.ts'
 
 /**
  * Pushes that arrive together are stored by one statement, and confirmed by another: they share the locks, the commit and its sync.
@@ -7,6 +8,7 @@ import type { Knex } from 'knex'
  * A plan that was made while tables were small is used on when they have grown, so these functions name how rows are looked up: by index.
  */
 export async function up(knex: Knex): Promise<void> {
+  await lockTables(knex, [['operations', 'access exclusive']])
   await knex.raw(`
     -- What has not ended, of each application and database: also what waits for its confirmation.
     create index operations_open on operations (target_type, target_id, seq) where state in ('accepting', 'queued', 'running');

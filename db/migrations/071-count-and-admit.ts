@@ -1,7 +1,7 @@
 import type { Knex } from 'knex'
 
 /**
- * The request of a call is counted by the statement that admits the call: a client that calls one after the other waits for one way to
+ * The request of a call is counted by the statement that admits the call: a client that calls one after the other waits for one round trip to
  * Postgres less. Counters are locked before budgets; nothing that holds a budget waits for a counter.
  *
  * A plan that was made while a table was small is used on when it has grown: calls in flight leave dead rows, which it read from end to end. So
@@ -27,6 +27,13 @@ export async function up(knex: Knex): Promise<void> {
         return next;
       end loop;
       if refuses then return; end if;
+      if cardinality(ids) = 1 then
+        return query
+          select null::text, null::int, null::float8, null::float8, a.refusal, a.wait_seconds, a.granted
+            from ai_admit(ids[1], accounts[1], keys[1], prompts[1], answers[1], min_answer, slots[1], pacings[1], slot_seconds,
+                          account_budgets[1], key_budgets[1], platform_budget, at) a;
+        return;
+      end if;
       return query
         select null::text, null::int, null::float8, null::float8, a.refusal, a.wait_seconds, a.granted
           from ai_admit_all(ids, accounts, keys, prompts, answers, slots, pacings, account_budgets, key_budgets, platform_budget,

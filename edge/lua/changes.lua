@@ -33,4 +33,9 @@ function M.note(number)
   number[0] = notes:incr('change', 1, 0)
 end
 
+-- A worker that was killed between a change and its number has told no other: the one in its place does.
+function M.begin()
+  for n = 1, count do M.note(numbers + n) end
+end
+
 return M

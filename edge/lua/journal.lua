@@ -59,10 +59,13 @@ function Journal:put(key, value)
 end
 
 local HELD_BY_WORKER = 10000
+-- No name is longer, with the id of an application before it; clients may send much longer ones, which would be held.
+local MAX_HELD_BYTES = 512
 
 -- What a key stands for, taken apart; nil without a record. Not to be changed: each worker holds what it has looked up, misses too, until
 -- anything in the table changes. The number is read first: a value that changes meanwhile is held under the number of before.
 function Journal:find(key)
+  if #key > MAX_HELD_BYTES then return nil end
   local number = self.number[0]
   if number ~= self.seen or self.count >= HELD_BY_WORKER then
     self.seen, self.held, self.count = number, {}, 0

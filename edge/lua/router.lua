@@ -169,12 +169,14 @@ function M.answered()
   cache.answered(var)
 end
 
--- Body filter of an application's host by https. The part that completes an announced length ends the answer too: nginx would send the end
--- of a stream of HTTP/2 in a frame, a TLS record and a system call of its own.
+-- Body filter of an application's host by https. By HTTP/2 the part that completes the announced length ends the answer too: nginx would send
+-- the end of a stream in a frame, a TLS record and a system call of its own. The length is what nginx announces: an application may have
+-- sent several, or chunks. A range leaves out some of what arrives.
 function M.passing()
   local var = ngx.var
-  local length = var.upstream_http_content_length
-  if length and length ~= '0' and length == var.upstream_response_length then ngx.arg[2] = true end
+  if var.server_protocol ~= 'HTTP/2.0' or ngx.status == 206 then return end
+  local announced = ngx.header['Content-Length']
+  if announced and announced ~= '0' and announced == var.upstream_response_length then ngx.arg[2] = true end
 end
 
 -- Log phase of an application's host, which every request reaches, however it ended. An internal redirect to one of our pages keeps variables.

@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises'
 import test from 'ava'
 import { Client } from 'pg'
 import { admitCall, settleCall } from '../../db/ai/ai-calls.ts'
@@ -108,4 +109,34 @@ test('subjects share statements again once their rows are free', async t => {
     { inputs: ['ben'], lockMs: 0 },
     { inputs: ['ana', 'ben'], lockMs: 250 },
   ])
+})
+
+test('a subject that only waited for a slot shares statements again', async t => {
+  const statements: { inputs: string[]; lockMs: number }[] = []
+  let isStuck = true
+  let free = () => {}
+  const slot = new Promise<void>(resolve => {
+    free = resolve
+  })
+  const lockMs = 20
+  const call = batchedOverSubjects<string, string>(
+    async (_, inputs, wait) => {
+      statements.push({ inputs: [...inputs], lockMs: wait })
+      if (isStuck && wait > 0) throw Object.assign(new Error('locked'), { code: '55P03' })
+      return inputs
+    },
+    { subjectOf: input => input, lockMs, slotFor: () => slot.then(() => () => {}) },
+  )
+  const pool = (() => {}) as unknown as Db
+  const first = call(pool, 'ana')
+  await comesTrue(() => statements.length === 1)
+  isStuck = false
+  await sleep(2 * lockMs)
+  free()
+  t.is(await first, 'ana')
+  t.is(await call(pool, 'ana'), 'ana')
+  t.deepEqual(
+    statements.map(each => each.lockMs),
+    [lockMs, 0, lockMs],
+  )
 })

@@ -3,6 +3,7 @@ import { readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { promisify } from 'node:util'
+import { crc32 } from 'node:zlib'
 import { encode } from '@jridgewell/sourcemap-codec'
 import test, { type ExecutionContext } from 'ava'
 import { ownFolder } from '../kit/folders.ts'
@@ -26,26 +27,54 @@ function program(t: ExecutionContext) {
   return { path, write, call, says }
 }
 
+/** Makes a record look as if it were of the bundle as it is now, so that a text of the same length shows whether it is used. */
+function resign(path: string, flags = ''): void {
+  const record = recordOf(path, flags)
+  const data = readFileSync(record).subarray(4)
+  const checksum = Buffer.alloc(4)
+  checksum.writeUInt32LE(crc32(data, crc32(readFileSync(path))))
+  writeFileSync(record, Buffer.concat([checksum, data]))
+}
+
+const recordOf = (path: string, flags = '') => `${path}.${process.version}-${process.arch}${flags}.compiled`
+
 test('a program runs as V8 has compiled it before', async t => {
   const { path, says, call } = program(t)
   says('one')
   t.is(await call('recordProgram'), '', 'the program does not run while it is recorded')
-  // V8 compares lengths, and takes the function from the record: a text of the same length shows which one it used.
+  // V8 compares lengths, and takes the function from the record.
   says('two')
+  resign(path)
   t.is(await call('runProgram'), 'one\n')
-  says('three')
-  t.is(await call('runProgram'), 'three\n', 'a bundle of another length')
+})
+
+test('a record of another text, or a damaged one, is not used', async t => {
+  const { path, says, call } = program(t)
+  says('one')
+  await call('recordProgram')
   says('two')
-  truncateSync(`${path}.compiled`, 100)
-  t.is(await call('runProgram'), 'two\n', 'a damaged record')
+  t.is(await call('runProgram'), 'two\n', 'a text of the same length')
+  says('one')
+  const record = readFileSync(recordOf(path))
+  for (const at of [2, 40, record.length - 1]) {
+    const damaged = Buffer.from(record)
+    damaged[at]! ^= 1
+    writeFileSync(recordOf(path), damaged)
+    t.is(await call('runProgram'), 'one\n', `another byte at ${at}`)
+  }
+  truncateSync(recordOf(path), 100)
+  t.is(await call('runProgram'), 'one\n', 'a part of it')
+  rmSync(recordOf(path))
+  t.is(await call('runProgram'), 'one\n', 'none')
 })
 
 test('a record is of the flags of memory with which it was made', async t => {
-  const { says, call } = program(t)
+  const { path, says, call } = program(t)
   const flags = ['--max-semi-space-size=32']
   says('one')
   await call('recordProgram', flags)
   says('two')
+  resign(path, flags.join(''))
   t.is(await call('runProgram'), 'two\n')
   t.is(await call('runProgram', flags), 'one\n')
 })

@@ -66,6 +66,7 @@ test('a restore leaves the engine to the host watch while it makes its copy, and
   const { operation, read, row } = await restore()
   t.is(operation.state, 'success')
   t.deepEqual(read, {
+    awaitDatabaseSnapshotPlace: { busy: false, status: 'running' },
     prepareRestore: { busy: false, status: 'running' },
     stopDatabase: { busy: true, status: 'restarting' },
     startDatabase: { busy: true, status: 'restarting' },
@@ -79,7 +80,10 @@ test('so it is when the engine does not run', async t => {
   await command('stop')
   const { operation, read, row } = await restore()
   t.like(operation, { state: 'success', step: operations.changingVersions })
-  t.deepEqual(read, { prepareRestore: { busy: false, status: 'exited' } })
+  t.deepEqual(read, {
+    awaitDatabaseSnapshotPlace: { busy: false, status: 'exited' },
+    prepareRestore: { busy: false, status: 'exited' },
+  })
   t.like(row, { status: 'exited', retired_generation: 1 })
 })
 

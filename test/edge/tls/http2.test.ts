@@ -1,5 +1,5 @@
 import { once } from 'node:events'
-import { connect } from 'node:net'
+import { type AddressInfo, connect, createServer } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { connect as connectTls } from 'node:tls'
 import test from 'ava'
@@ -11,7 +11,7 @@ import {
   frames,
   requestTo,
 } from '../../kit/servers/http2-frames.ts'
-import { askHttp2, http2Session, type Issuer, testIssuer } from '../../kit/servers/https.ts'
+import { askHttp2, askHttps, http2Session, type Issuer, testIssuer } from '../../kit/servers/https.ts'
 import { type Origin, startOrigin } from '../../kit/servers/origin.ts'
 import { startProxy, type TestProxy } from '../../kit/servers/proxy.ts'
 
@@ -95,6 +95,40 @@ test('an answer of an announced length ends with its last bytes, and needs no fr
     t.is(body, 'x'.repeat(length / 2) + 'y'.repeat(length / 2))
   }
   await t.throwsAsync(askHttp2(session, 'a.localhost', { path: '/bytes-20000-cut' }), { message: /closed/ })
+})
+
+test('an application that announces two lengths, or one and chunks, cuts its answer nowhere', async t => {
+  const half = 'x'.repeat(5)
+  const odd: Record<string, [head: string, first: string, then: string]> = {
+    '/lengths': ['Content-Length: 5\r\nContent-Length: 10', half, half],
+    '/names': ['Content_Length: 5\r\nContent-Length: 10', half, half],
+    '/chunks': ['Content-Length: 10\r\nTransfer-Encoding: chunked', `5\r\n${half}\r\n`, `5\r\n${half}\r\n0\r\n\r\n`],
+  }
+  const raw = createServer(socket => {
+    socket
+      .on('error', () => {})
+      .once('data', async request => {
+        const [head, first, then] = odd[/^GET (\S+)/.exec(String(request))?.[1] ?? '']!
+        socket.write(`HTTP/1.1 200 OK\r\n${head}\r\nConnection: close\r\n\r\n${first}`)
+        await sleep(100) // in another packet
+        socket.end(then)
+      })
+  }).listen(0, '127.0.0.1')
+  await once(raw, 'listening')
+  t.teardown(() => raw.close())
+  const { port } = raw.address() as AddressInfo
+  await proxy.edge.setRoute({ host: 'odd.localhost', appId: 'odd', address: '127.0.0.1', port })
+  await proxy.edge.setCertificate(await issuer.issue('odd.localhost'))
+  for (const path of Object.keys(odd)) {
+    const session = await http2Session(proxy.tlsPort, 'odd.localhost', issuer.root)
+    t.teardown(() => session.destroy())
+    const seen = [
+      await askHttp2(session, 'odd.localhost', { path }),
+      await askHttps(proxy.tlsPort, 'odd.localhost', issuer.root, { path }),
+    ]
+    // nginx may refuse such an answer, and then does so as a whole.
+    for (const { status, body } of seen) t.true(status === 502 || body === half + half, `${path}: ${status} ${body}`)
+  }
 })
 
 test('streams beyond the limit of a connection are refused, and the others are answered', async t => {
