@@ -6,6 +6,7 @@ import { isIssuedAddress } from '../../../policy/git/webhooks/addresses.ts'
 import { readDelivery } from '../../../policy/git/webhooks/deliveries.ts'
 import { malformedReply, unknownReply } from '../../../policy/git/webhooks/replies.ts'
 import { BodyBudget } from '../../http/body-budget.ts'
+import { withinDeadline } from '../../pipeline/deadline.ts'
 import { endpoint } from '../../pipeline/endpoint.ts'
 import type { Services } from '../../services.ts'
 import {
@@ -39,7 +40,7 @@ export const receivePush = endpoint({
     const isIssued = isIssuedAddress(services.config, address)
     if (!isIssued && !(await services.earlier.isAddress(address))) return textReply(unknownReply)
     const startedAt = performance.now()
-    const webhook = await findWebhook(services.db, services.config.sealKeys, address)
+    const webhook = await withinDeadline(findWebhook(services.db, services.config.sealKeys, address))
     if (!webhook) return textReply(unknownReply)
     const spentMs = performance.now() - startedAt
     const { secret } = webhook
