@@ -82,12 +82,18 @@ export class ChatCalls {
   async #answer(question: Question, ending: AbortController): Promise<Completion> {
     const { caller, exchange } = question
     const { seconds = chatLimits.seconds, model } = this.#options
+    let isOver = false
     const end = () => ending.abort()
-    const endsAt = exchange.startedAt + seconds * 1000
-    const timer = setTimeout(end, endsAt - performance.now())
+    const endInTime = () => {
+      isOver = true
+      end()
+    }
+    const left = exchange.startedAt + seconds * 1000 - performance.now()
+    const timer = setTimeout(endInTime, left)
     exchange.signal.addEventListener('abort', end, { once: true })
     // A timer that is due already would let the model be asked first.
-    if (exchange.signal.aborted || performance.now() >= endsAt) end()
+    if (left <= 0) endInTime()
+    if (exchange.signal.aborted) end()
     try {
       const promptTokens = await this.#promptTokens(question, ending.signal)
       const { aiContextTokens } = caller.plan
@@ -98,7 +104,7 @@ export class ChatCalls {
         )
       if (!model)
         throw new ApiError('SERVER_OVERLOADED', 'This platform has no language model.', retrySeconds.notConfigured)
-      return await this.#call(model, question, promptTokens, { signal: ending.signal, endsAt })
+      return await this.#call(model, question, promptTokens, { signal: ending.signal, isOver: () => isOver })
     } finally {
       clearTimeout(timer)
       exchange.signal.removeEventListener('abort', end)
@@ -134,7 +140,7 @@ export class ChatCalls {
     model: LanguageModel,
     question: Question,
     promptTokens: number,
-    { signal, endsAt }: { signal: AbortSignal; endsAt: number },
+    { signal, isOver }: { signal: AbortSignal; isOver: () => boolean },
   ): Promise<Completion> {
     const { caller, exchange } = question
     const { requestId } = exchange
@@ -152,7 +158,7 @@ export class ChatCalls {
       outcome = failure.reason
       used = paidBy(failure, exchange.signal.aborted)
       if (failure.reason === 'refused') throw new ApiError('INVALID_REQUEST')
-      throw this.#unanswered(used !== undefined && performance.now() >= endsAt)
+      throw this.#unanswered(used !== undefined && isOver())
     } finally {
       await this.#settlements.settle({ id, userId: account }, used, requestId)
       this.#options.log.info({ requestId, account, key: keyOf(caller), outcome, ...used }, 'chat completion')

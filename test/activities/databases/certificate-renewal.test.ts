@@ -127,7 +127,7 @@ test.serial('clients verify before, during and after the change of the authority
   t.is(await verifies([first.certificate]), 'verified', 'a client that has never read the second one')
   t.is(await verifies(before.slice(2), before), 'verified')
   t.not(await verifies([second]), 'verified')
-  t.is((await row()).certificate_renew_at!.toISOString().slice(0, 10), at(-20).toISOString().slice(0, 10))
+  t.true(Math.abs((await row()).certificate_renew_at!.getTime() - at(-20).getTime()) < dayMs / 2)
 
   clock.day = 0
   await settle('start')
