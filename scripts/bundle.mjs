@@ -67,7 +67,7 @@ export async function bundlePrograms(folder, onChild = () => {}) {
   mkdirSync(join(folder, 'bundle'))
   for (const { path, text } of outputFiles)
     writeFileSync(path, path.endsWith('.map') ? slimMap(JSON.parse(text)) : inAscii(text))
-  const flags = await flagsOfPrograms(folder)
+  const own = path => import(pathToFileURL(join(folder, path)).href)
   for (const path of entries) {
     const root = posix.relative(posix.dirname(path), '.')
     const lines = [
@@ -78,19 +78,19 @@ export async function bundlePrograms(folder, onChild = () => {}) {
     rmSync(join(folder, `${path}.js.map`), { force: true })
     await record(folder, bundleName(path), [], onChild)
     // V8 refuses what it has made with other flags.
-    if (flags[path]) await record(folder, bundleName(path), flags[path], onChild)
+    const flags = await flagsOf[path]?.(own)
+    if (flags) await record(folder, bundleName(path), flags, onChild)
   }
 }
 
-/** Flags with which programs are started. */
-async function flagsOfPrograms(folder) {
-  const own = path => import(pathToFileURL(join(folder, path)).href)
-  const { smallYoungGeneration } = await own('activities/archives/spawn.js')
-  return {
-    'activities/archives/child': smallYoungGeneration,
-    'activities/snapshots/child': [...smallYoungGeneration, '--optimize-for-size'],
-    'workers/api': (await own('workers/supervisor/heap.js')).heapFlags,
-  }
+/** The flags with which programs are started, from the compiled module that has them. */
+const flagsOf = {
+  'activities/archives/child': async own => (await own('activities/archives/spawn.js')).smallYoungGeneration,
+  'activities/snapshots/child': async own => [
+    ...(await own('activities/archives/spawn.js')).smallYoungGeneration,
+    '--optimize-for-size',
+  ],
+  'workers/api': async own => (await own('workers/supervisor/heap.js')).heapFlags,
 }
 
 /** One byte for each character takes the least time to read. esbuild escapes none in regular expressions and comments. */
