@@ -59,7 +59,7 @@ test.serial(
       }),
     )
     await until(async () => seen.size === 2, 20, 'both answer')
-  await platform.hosts.get('b')!.parts.engine.stop(dying.container_id!, 0)
+    await platform.hosts.get('b')!.parts.engine.stop(dying.container_id!, 0)
     await until(async () => (await platform.row(dying.id))?.status === 'exited', 60, 'its end is recorded')
     done = true
     await load
