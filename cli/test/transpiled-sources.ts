@@ -51,7 +51,8 @@ const compiledUrl = (compiled: string, path: string) => pathToFileURL(join(compi
 
 /** A module as a function, an asynchronous one for a test file that waits for something at its top level; null for a program that does so. */
 async function transpiled(path: string): Promise<{ code: string; map: string } | null> {
-  const source = readFileSync(join(checkout, path), 'utf8')
+  // What is imported by its address may wait at its top level, which `require` refuses (test/kit/transpiled/register.cjs).
+  const source = readFileSync(join(checkout, path), 'utf8').replace(/\bimport\((?=\s*[a-zA-Z])/g, '__import(')
   const transpileTo = (format: 'cjs' | 'esm') =>
     transform(source, {
       loader: 'ts',

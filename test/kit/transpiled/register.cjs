@@ -22,6 +22,9 @@ module.exports = async () => {
 }
 module.exports.scripts = scripts
 
+/** Node refuses `import()` in a function that comes from a record; here it is Node's own. */
+globalThis.__import = address => import(address)
+
 if (folder && isMainThread) install()
 
 function install() {
