@@ -32,6 +32,28 @@ const tables = (catalog: string) => `
 /** Text as a literal of SQL; only for paths of our own, as values of questions are bound. */
 export const literal = (text: string): string => `'${text.replaceAll("'", "''")}'`
 
+/** Counts texts, the columns `app` and `text` of a query, in the shares of their applications. */
+export const countedInShares = (catalog: string, texts: string): string => `
+  insert into ${catalog}.shares
+  select app, coalesce(sum(strlen(text)), 0) from (${texts})
+  group by app
+  on conflict (app) do update set stored = stored + excluded.stored`
+
+/** Runs `work` as one transaction of the connection: when it rejects, nothing of it is stored. */
+export async function inTransaction<T>(connection: DuckDBConnection, work: () => Promise<T>): Promise<T> {
+  await connection.run('begin')
+  try {
+    const result = await work()
+    await connection.run('commit')
+    return result
+  } catch (error) {
+    await connection.run('rollback').catch(() => {
+      // The engine has rolled back itself, or is beyond repair: the first error says why.
+    })
+    throw error
+  }
+}
+
 /** The files of the engine, one per day of UTC, attached to one engine without access to any other file. */
 export class DuckDbDays {
   readonly #folder: string

@@ -5,7 +5,7 @@ import type { DuckDBConnection } from '@duckdb/node-api'
 import { intake, protocols, stands, textCaps, visits } from '../../policy/network/analytics-terms.ts'
 import type { AddressReader } from './addresses.ts'
 import { type DuckDbAgents, unreadAgent } from './duckdb-agents.ts'
-import { type DuckDbDays, literal } from './duckdb-days.ts'
+import { countedInShares, type DuckDbDays, inTransaction, literal } from './duckdb-days.ts'
 import type { Progress, Slice } from './port.ts'
 
 /** The keys of a line that are read. Older proxies do not write the last five: they are missing then. */
@@ -99,13 +99,12 @@ const stored = (file: string, catalog: string, maxTextBytes: number) => `
   left join slice_agents using (agent) left join slice_addresses using (client)`
 
 /** A text that comes again in a slice is stored once, nearly: it counts once. */
-const shares = (catalog: string, maxTextBytes: number) => `
-  insert into ${catalog}.shares
-  select app, coalesce(sum(strlen(value)), 0) from (
-    select distinct app, value from arrived
-    anti join (from ${catalog}.shares where stored >= ${maxTextBytes}) using (app) where kind = 'text')
-  group by app
-  on conflict (app) do update set stored = stored + excluded.stored`
+const shares = (catalog: string, maxTextBytes: number) =>
+  countedInShares(
+    catalog,
+    `select distinct app, value as text from arrived
+     anti join (from ${catalog}.shares where stored >= ${maxTextBytes}) using (app) where kind = 'text'`,
+  )
 
 interface Readers {
   agents: DuckDbAgents
@@ -153,21 +152,17 @@ export class DuckDbIntake {
     })
     const catalog = `"${day}"`
     const maxTextBytes = this.#maxTextBytes
-    await run('begin')
     try {
-      await run(`insert into ${catalog}.agents by name select * from added_agents`)
-      const count = Number((await run(stored(path, catalog, maxTextBytes))).rowsChanged)
-      await run(shares(catalog, maxTextBytes))
-      await run(`delete from ${catalog}.progress where file = $file`, { file })
-      await run(`insert into ${catalog}.progress values ($file, $head, $end)`, { file, head, end: BigInt(end) })
-      await run('commit')
+      const count = await inTransaction(this.#connection, async () => {
+        await run(`insert into ${catalog}.agents by name select * from added_agents`)
+        const { rowsChanged } = await run(stored(path, catalog, maxTextBytes))
+        await run(shares(catalog, maxTextBytes))
+        await run(`delete from ${catalog}.progress where file = $file`, { file })
+        await run(`insert into ${catalog}.progress values ($file, $head, $end)`, { file, head, end: BigInt(end) })
+        return Number(rowsChanged)
+      })
       agents.stored()
       return count
-    } catch (error) {
-      await run('rollback').catch(() => {
-        // The engine has rolled back itself, or is beyond repair: the first error says why.
-      })
-      throw error
     } finally {
       await rm(path, { force: true })
     }

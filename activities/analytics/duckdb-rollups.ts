@@ -1,6 +1,6 @@
 import type { DuckDBConnection } from '@duckdb/node-api'
 import { type Breakdown, breakdownNames, bucketMs, type rollups } from '../../policy/network/analytics-terms.ts'
-import { type DuckDbDays, literal } from './duckdb-days.ts'
+import { countedInShares, type DuckDbDays, inTransaction, literal } from './duckdb-days.ts'
 import { expressions, type Source, type Statements, sourceOf, typeOf } from './duckdb-source.ts'
 import type { Question } from './port.ts'
 
@@ -35,13 +35,12 @@ const rolled = ({ first, after }: Run, rowsPerSum: number) => `
   group by app, breakdown having count(*) * ${rowsPerSum} <= sum(requests)`
 
 /** What is stored once more counts in the application's share of texts. */
-const shares = (catalog: string, { first }: Run) => `
-  insert into ${catalog}.shares
-  select app, sum(strlen(type)) from (
-    select distinct app, type from ${catalog}.sums
-    where first = ${first} and breakdown in ('paths', 'referers') and type is not null)
-  group by app
-  on conflict (app) do update set stored = stored + excluded.stored`
+const shares = (catalog: string, { first }: Run) =>
+  countedInShares(
+    catalog,
+    `select distinct app, type as text from ${catalog}.sums
+     where first = ${first} and breakdown in ('paths', 'referers') and type is not null`,
+  )
 
 /** Sums requests by application, breakdown, bucket and type, one run of rows after the other. */
 export class DuckDbRollups {
@@ -93,22 +92,16 @@ export class DuckDbRollups {
     const { appRows, rowsPerSum } = this.#sizes
     const go = (sql: string) => this.#connection.run(sql)
     await go(counted(catalog, run, appRows))
-    await go('begin')
-    try {
+    await inTransaction(this.#connection, async () => {
       await go(`insert into ${catalog}.rolled by name ${rolled(run, rowsPerSum)}`)
       // One after the other the same texts take little space.
       await go(`insert into ${catalog}.sums by name
-        select ${run.first} as first, * from counted semi join (${rolled(run, rowsPerSum)}) using (app, breakdown)
+        select ${run.first} as first, c.* from counted c
+        semi join (from ${catalog}.rolled where first = ${run.first}) using (app, breakdown)
         where breakdown <> 'bots' or type is not null order by app, breakdown, type, bucket`)
       await go(shares(catalog, run))
       await go(`insert into ${catalog}.rollups values (${run.first}, ${run.after})`)
-      await go('commit')
-    } catch (error) {
-      await go('rollback').catch(() => {
-        // The engine has rolled back itself, or is beyond repair: the first error says why.
-      })
-      throw error
-    }
+    })
   }
 }
 

@@ -27,6 +27,7 @@ export async function up(knex: Knex): Promise<void> {
         return next;
       end loop;
       if refuses then return; end if;
+      -- As ai_admit_all does, without its settings, which are made: a call by itself waits for every step.
       if cardinality(ids) = 1 then
         return query
           select null::text, null::int, null::float8, null::float8, a.refusal, a.wait_seconds, a.granted

@@ -84,15 +84,15 @@ export class ChatCalls {
     const { seconds = chatLimits.seconds, model } = this.#options
     let isOver = false
     const end = () => ending.abort()
-    const endInTime = () => {
+    const endLate = () => {
       isOver = true
       end()
     }
     const left = exchange.startedAt + seconds * 1000 - performance.now()
-    const timer = setTimeout(endInTime, left)
+    const timer = setTimeout(endLate, left)
     exchange.signal.addEventListener('abort', end, { once: true })
     // A timer that is due already would let the model be asked first.
-    if (left <= 0) endInTime()
+    if (left <= 0) endLate()
     if (exchange.signal.aborted) end()
     try {
       const promptTokens = await this.#promptTokens(question, ending.signal)
