@@ -7,6 +7,7 @@ import { countRequest, countRequests } from '../../db/limits.ts'
 import { batchedOverSubjects } from '../../db/shared-batches.ts'
 import type { Counter } from '../../policy/counters.ts'
 import { newId } from '../../policy/ids.ts'
+import { newCall } from '../kit/ai/new-call.ts'
 import { comesTrue } from '../kit/comes-true.ts'
 import { testDatabase } from '../kit/servers/database.ts'
 
@@ -62,15 +63,8 @@ test('a counter that something else has locked holds up no other account, and is
 
 test('a budget that something else has locked holds up no call of another account', async t => {
   const db = await patientPool()
-  const call = (userId: string) => ({
-    id: newId(),
-    userId,
-    keyId: null,
-    tokens: { prompt: 10, answer: 90 },
-    slots: 100,
-    pacingSeconds: 0,
-    budgets: { account: 1_000_000, key: null, platform: 1_000_000_000 },
-  })
+  const budgets = { account: 1_000_000, key: null, platform: 1_000_000_000 }
+  const call = (userId: string) => newCall(userId, { budgets })
   const usage = { prompt: 10, completion: 10 }
   const [stuck, free] = [call(newId()), call(newId())]
   for (const each of [stuck, free]) await admitCall(db, each)

@@ -4,6 +4,7 @@ import { openDatabase } from '../../../db/database.ts'
 import { countRequest, countRequests, startBlock } from '../../../db/limits.ts'
 import type { Counter } from '../../../policy/counters.ts'
 import { newId } from '../../../policy/ids.ts'
+import { newCall } from '../../kit/ai/new-call.ts'
 import { comesTrue } from '../../kit/comes-true.ts'
 import { statementsOf } from '../../kit/rows/plans-of.ts'
 import { rows } from '../../kit/rows/rows.ts'
@@ -20,16 +21,7 @@ interface Request {
 async function request(changes: Partial<NewCall> = {}): Promise<Request> {
   const { id: userId } = await rows((await database).db).user()
   return {
-    call: {
-      id: newId(),
-      userId,
-      keyId: null,
-      tokens: { prompt: 10, answer: 90 },
-      slots: 100,
-      pacingSeconds: 0,
-      budgets: { account: 1_000_000, key: null, platform: null },
-      ...changes,
-    },
+    call: newCall(userId, changes),
     counters: [{ key: `budget/${userId}`, allow: 10, perSeconds: 60, blockSeconds: 60, code: 'RATE_LIMIT' }],
   }
 }
