@@ -41,9 +41,10 @@ export class BenchApps {
     return { id: (body as { id: string }).id, host, key, ...times }
   }
 
-  /** The application serves its earlier version until the new text is answered. */
-  async commit(app: BenchApp, files: Files, text: string): Promise<number> {
-    return (await this.#timed(`/v2/apps/${app.id}/commit`, { 'index.js': program(text), ...files }, app, text)).took
+  /** The application serves its earlier version until the new text is answered, which is requested every `everyMs`. */
+  async commit(app: BenchApp, files: Files, text: string, everyMs?: number): Promise<number> {
+    const all = { 'index.js': program(text), ...files }
+    return (await this.#timed(`/v2/apps/${app.id}/commit`, all, app, text, everyMs)).took
   }
 
   /** Until the request is answered. */
@@ -57,13 +58,20 @@ export class BenchApps {
     await this.#platform.json('DELETE', `/v2/apps/${id}`, { key })
   }
 
-  async #timed(path: string, files: Files, { host, key }: Pick<BenchApp, 'host' | 'key'>, text: string) {
+  async #timed(
+    path: string,
+    files: Files,
+    { host, key }: Pick<BenchApp, 'host' | 'key'>,
+    text: string,
+    everyMs?: number,
+  ) {
     const edge = new URL(this.#platform.info.edge_url)
     const body = await formOf(files)
     const startedAt = performance.now()
     const response = await this.#platform.json<unknown>('POST', path, { key, body })
     const answered = performance.now() - startedAt
-    await untilAnswers({ address: edge.hostname, port: Number(edge.port), host, text, timeoutMs: 300_000 })
+    const { hostname: address, port } = edge
+    await untilAnswers({ address, port: Number(port), host, text, timeoutMs: 300_000, everyMs })
     return { took: performance.now() - startedAt, answered, body: response }
   }
 }

@@ -17,6 +17,8 @@ export interface TogetherOptions {
 /** An account may send 16 uploads at once, and its plan has memory for 8 of these applications. */
 const perAccount = 5
 const plan = 'standard-4'
+/** Between two requests for the new text of all applications that are awaited: clients load the machine alike in both orders. */
+const awaitedMs = 25
 /** How long restarts are measured with nothing else to do. */
 const quietMs = 15_000
 
@@ -34,7 +36,12 @@ export async function together(
   // Neighbours in the list are of different accounts, each of which has its share of the slots.
   const all = await inOrder(count, n => apps.deploy({}, newText(), keys[n % keys.length]))
   const bystander = await apps.deploy({}, newText(), await platform.account(plan))
-  const change = (app: BenchApp) => apps.commit(app, scriptedManifest(newText().replace(' ', '-')), newText())
+  const change = (some: BenchApp[]) =>
+    Promise.all(
+      some.map(app =>
+        apps.commit(app, scriptedManifest(newText().replace(' ', '-')), newText(), awaitedMs * some.length),
+      ),
+    )
   const [quiet, inPairs, atOnce] = [emptyRestarts(), emptyRestarts(), emptyRestarts()]
   const memory = await sampledMemory(platform)
   /** The time of some work, with restarts until it ends. */
@@ -56,9 +63,9 @@ export async function together(
       {
         pairs: () =>
           besideRestarts(inPairs, async () => {
-            for (let n = 0; n < all.length; n += 2) await Promise.all(all.slice(n, n + 2).map(change))
+            for (let n = 0; n < all.length; n += 2) await change(all.slice(n, n + 2))
           }),
-        together: () => besideRestarts(atOnce, () => Promise.all(all.map(change))),
+        together: () => besideRestarts(atOnce, () => change(all)),
       },
       { warmUp: 0 },
     )
