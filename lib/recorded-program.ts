@@ -1,6 +1,6 @@
 import { readFileSync, writeFileSync } from 'node:fs'
 import { createRequire, SourceMap } from 'node:module'
-import { dirname } from 'node:path'
+import { basename, dirname } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 import { Script } from 'node:vm'
 import { crc32 } from 'node:zlib'
@@ -55,8 +55,9 @@ function recorded(path: string, text: Buffer): Buffer | undefined {
   }
 }
 
+/** Its name is that of its file alone: V8 keeps the one of the record, which was made in a folder that has since been renamed. */
 function scriptOf(path: string, text: Buffer, cachedData?: Buffer): Script {
-  return new Script(text.toString('latin1'), { filename: path, cachedData })
+  return new Script(text.toString('latin1'), { filename: basename(path), cachedData })
 }
 
 function load(path: string, script: Script): Program {
@@ -71,16 +72,17 @@ function load(path: string, script: Script): Program {
 /** Names lines of the sources in stacks of errors. Node would measure each line of the bundle at every start; here the first stack reads the map. */
 function mapStacks(path: string): void {
   process.setSourceMapsEnabled(false)
+  const name = basename(path)
   let map: SourceMap | null | undefined
   const inSource = (frame: NodeJS.CallSite): string => {
     const text = String(frame)
-    if (frame.getFileName() !== path) return text
+    if (frame.getFileName() !== name) return text
     if (map === undefined) map = mapOf(path)
     const [line, column] = [frame.getLineNumber() ?? 0, frame.getColumnNumber() ?? 0]
     const entry = map?.findEntry(line - 1, column - 1)
     if (!entry || !('originalSource' in entry) || !entry.originalSource) return text
     const source = fileURLToPath(new URL(entry.originalSource, pathToFileURL(path)))
-    return text.replace(`${path}:${line}:${column}`, `${source}:${entry.originalLine + 1}:${entry.originalColumn + 1}`)
+    return text.replace(`${name}:${line}:${column}`, `${source}:${entry.originalLine + 1}:${entry.originalColumn + 1}`)
   }
   Error.prepareStackTrace = (error, frames) =>
     [Error.prototype.toString.call(error), ...frames.map(frame => `\n    at ${inSource(frame)}`)].join('')

@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process'
-import { readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs'
+import { readFileSync, renameSync, rmSync, truncateSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { promisify } from 'node:util'
@@ -18,8 +18,8 @@ function program(t: ExecutionContext) {
     const exported = `exports.ahead = async () => {}\nexports.main = async () => {\n${main}\n}`
     writeFileSync(path, `(function (exports, require) {\n${module}\n${exported}\n})`)
   }
-  const call = async (name: 'recordProgram' | 'runProgram', flags: string[] = []) => {
-    const script = `import { ${name} } from '${module}'; await ${name}(new URL('${pathToFileURL(path)}'))`
+  const call = async (name: 'recordProgram' | 'runProgram', flags: string[] = [], bundle = path) => {
+    const script = `import { ${name} } from '${module}'; await ${name}(new URL('${pathToFileURL(bundle)}'))`
     const { stdout } = await run(process.execPath, [...flags, '--import=tsx', '--input-type=module', '--eval', script])
     return stdout
   }
@@ -100,5 +100,18 @@ test('a stack names the lines of the sources', async t => {
   t.is(message, 'Error: seen')
   t.regex(place ?? '', /\/sources\/seen\.ts:42:7\)?$/)
   rmSync(`${path}.map`)
-  t.regex(await call('runProgram'), /^Error: seen\n +at .*\/program\.cjs:\d+/, 'without its map')
+  t.regex(await call('runProgram'), /^Error: seen\n +at .*program\.cjs:\d+/, 'without its map')
+})
+
+test('a stack names the lines of the sources also where the bundle was recorded in another folder', async t => {
+  const { path, write, call } = program(t)
+  write("console.log(new Error('seen').stack)")
+  const mappings = encode([...Array.from({ length: 3 }, () => []), [[0, 0, 41, 6]]])
+  writeFileSync(`${path}.map`, JSON.stringify({ version: 3, sources: ['../sources/seen.ts'], names: [], mappings }))
+  await call('recordProgram')
+  const renamed = join(path, '../../renamed')
+  renameSync(join(path, '..'), renamed)
+  t.teardown(() => rmSync(renamed, { recursive: true }))
+  const stack = await call('runProgram', [], join(renamed, 'program.cjs'))
+  t.regex(stack, /^Error: seen\n +at .*\/sources\/seen\.ts:42:7\)?\n/)
 })
