@@ -27,6 +27,8 @@ export interface AppRow {
   desired_if_kept: 'running' | 'stopped' | null
   status: AppStatus
   release: number
+  /** Purges of its cache so far. */
+  cache_version: number
   next_release: number
   container_id: string | null
   host_port: number | null

@@ -37,8 +37,11 @@ export async function syncRoute(tables: Tables, appId: string): Promise<void> {
   const app = await apps.loadApp(db, appId)
   if (!app?.subdomain) return
   const [serving] = await apps.listServingApps(db, appId)
-  if (serving) await setServing(tables, serving)
-  else if (app.status === 'exited') await edge.removeRoute(hostOf(app.subdomain, tables))
+  if (serving) return setServing(tables, serving)
+  const host = hostOf(app.subdomain, tables)
+  if (app.status === 'exited') return edge.removeRoute(host)
+  const [old] = await edge.findRoutes([host])
+  if (old?.appId === appId) await setPurged(tables, old, app)
 }
 
 /**
@@ -72,8 +75,7 @@ export async function syncRoutes(tables: Tables, hosts?: readonly string[]): Pro
     const switched = await switchedRoute(tables, route, old)
     if (switched) {
       round.unsettled.push(route.host)
-      const purged = purgedRoute(switched, app)
-      if (!same(switched, purged)) await change(purged, old, () => edge.setRoute(purged))
+      if (isUnpurged(switched, app)) await change(switched, old, () => setPurged(tables, switched, app))
       continue
     }
     await change(route, old, () => setCurrent(tables, route))
@@ -85,6 +87,7 @@ export async function syncRoutes(tables: Tables, hosts?: readonly string[]): Pro
     // Its port is from an earlier boot and may belong to another program: the name is held until the application has started.
     else if (stale.port !== 0 && (await ranInEarlierBoot(db, app.id)))
       await change(stale, stale, () => edge.setRoute({ ...stale, port: 0 }))
+    else if (isUnpurged(stale, app)) await change(stale, stale, () => setPurged(tables, stale, app))
   }
   return round
 }
@@ -119,7 +122,7 @@ async function setServing(tables: Tables, app: apps.ServingApp): Promise<void> {
   const route = routeOf(app, tables)
   const [old] = await tables.edge.findRoutes([route.host])
   const switched = await switchedRoute(tables, route, old)
-  if (switched) await tables.edge.setRoute(purgedRoute(switched, app))
+  if (switched) await setPurged(tables, switched, app)
   else await setCurrent(tables, route)
 }
 
@@ -129,11 +132,27 @@ async function switchedRoute({ db }: Tables, route: Route, old: Route | undefine
   return (await operations.isSwitching(db, route.appId)) ? old : null
 }
 
+type Purged = Pick<apps.ServingApp, 'id' | 'release' | 'cache_version'>
+
 /** A purge takes effect at once, whichever of two releases the route leads to. */
-const purgedRoute = (old: Route, { release, cache_version }: apps.ServingApp): Route => ({
+const purgedRoute = (old: Route, { release, cache_version }: Purged): Route => ({
   ...old,
   version: versionAfterPurge(old.version, { release, cacheVersion: cache_version }),
 })
+
+/** A held route leads nowhere, so nothing is answered from the cache. */
+const isUnpurged = (old: Route, app: Purged): boolean => old.port !== 0 && !same(old, purgedRoute(old, app))
+
+/**
+ * Gives a route that a step switches, or whose application restarts, the version after the last purge. A step may have switched it meanwhile:
+ * once its row says so, the route is set again.
+ */
+async function setPurged(tables: Tables, old: Route, app: Purged): Promise<void> {
+  if (!isUnpurged(old, app)) return
+  await tables.edge.setRoute(purgedRoute(old, app))
+  const [serving] = await apps.listServingApps(tables.db, app.id)
+  if (serving && !(await operations.isSwitching(tables.db, app.id))) await setCurrent(tables, routeOf(serving, tables))
+}
 
 /** Sets a route, then checks the row again: an application that was deleted or moved in between must not get its old route back. */
 async function setCurrent(tables: Tables, route: Route): Promise<void> {

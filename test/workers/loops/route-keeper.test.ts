@@ -64,6 +64,51 @@ test.serial('a release that has just passed its gate keeps the route that its ro
   t.is((await edge.listRoutes()).length, 1)
 })
 
+test.serial('a purge takes effect while its application restarts, by announcement and by round', async t => {
+  const { db, app, host } = await runningApp()
+  const edge = fakeEdge()
+  const tables = { db, edge, appsDomain, machine }
+  await syncRoutes(tables)
+  await apps.recordStatus(db, app.id, 'restarting')
+  await purgeCache(db, app.id)
+  await syncRoutes(tables)
+  const route = { host, appId: app.id, address: '127.0.0.1', port: 4000 }
+  t.deepEqual(await edge.findRoutes([host]), [{ ...route, version: '1.1' }])
+  await purgeCache(db, app.id)
+  await syncRoute(tables, app.id)
+  t.deepEqual(await edge.findRoutes([host]), [{ ...route, version: '1.2' }])
+})
+
+test.serial('a purge that meets a switch leaves the route that the step has set', async t => {
+  const { db, app, host } = await runningApp()
+  const fake = fakeEdge()
+  const { id } = await operations.enqueueOperation(db, {
+    targetId: app.id,
+    kind: 'restart',
+    ownerId: app.owner_id,
+    actor: 'test',
+  })
+  await db('operations').where({ id }).update({ state: 'running' })
+  await fake.setRoute({ host, appId: app.id, address: '127.0.0.1', port: 4000, version: '1.0' })
+  await purgeCache(db, app.id)
+  let isFirst = true
+  const edge: Edge = {
+    ...fake,
+    async setRoute(route) {
+      // Between the keeper's look and its write the step sets the new container, and records it.
+      if (isFirst) {
+        isFirst = false
+        await fake.setRoute({ ...route, port: 4009 })
+        await apps.recordStarted(db, app.id, { ...started, hostPort: 4009 })
+        await operations.finishOperation(db, id, { state: 'success' })
+      }
+      await fake.setRoute(route)
+    },
+  }
+  await syncRoute({ db, edge, appsDomain, machine }, app.id)
+  t.is(await portOf(fake, host), 4009)
+})
+
 test.serial('a route that a step has just switched is not reverted before its row is updated', async t => {
   const { db, app, host } = await runningApp()
   const edge = fakeEdge()
