@@ -10,7 +10,7 @@ export const domainErrors = {
   DOMAIN_ALREADY_EXISTS: [409, 'Another account uses this domain. Prove that it is yours to take it over.'],
   PURGE_CACHE_FAILED: [
     500,
-    'The proxy did not confirm the purge. It takes effect as soon as the proxy answers again; try again to be sure.',
+    'The proxy did not confirm the purge. It takes effect as soon as the proxy answers again. To be sure, purge again in a minute.',
   ],
   DNS_FAILED: [502, 'The name servers of this domain did not answer. Check them, and try again.'],
 } as const satisfies Record<string, readonly [status: number, message: string]>

@@ -27,7 +27,7 @@ export const listDnsRecords = endpoint({
     const { custom_domain: hostname } = app
     if (!hostname) throw new ApiError('NO_CUSTOM_DOMAIN')
     return services.dnsRecords.of(recordsKey(app.id, hostname), async () => {
-      const standing = await standingOf(hostname, services)
+      const standing = await standingOf({ accountId: app.owner_id, hostname }, services)
       return standing ? shownRecords(standing) : []
     })
   },
@@ -36,15 +36,15 @@ export const listDnsRecords = endpoint({
 /** Of an application and its domain: the records of one that it had before are not shown for the next. */
 export const recordsKey = (appId: string, hostname: string): string => `${appId} ${hostname}`
 
-/** Null between a release and the next request. */
+/** Null between a release and the next request, and once another account has the domain, whose records are its own. */
 async function standingOf(
-  hostname: string,
+  owner: { accountId: string; hostname: string },
   { db, config, domainRecords: { key } }: Services,
 ): Promise<DomainStanding | null> {
+  const { accountId, hostname } = owner
   const domain = await findDomain(db, hostname)
-  if (!domain?.owner_id) return null
+  if (domain?.owner_id !== accountId) return null
   const { current, ordered } = await findCertificates(db, hostname)
-  const owner = { accountId: domain.owner_id, hostname }
   return {
     proof: proofRecords(key, owner, config.appsDomain),
     txtSeen: domain.txt_seen,

@@ -1,4 +1,6 @@
 import { z } from 'zod'
+import type { Answers } from '../../../activities/analytics/port.ts'
+import type { EdgePlace } from '../../../policy/installation/edge-place.ts'
 import { endpoint } from '../../pipeline/endpoint.ts'
 import { isoTime } from '../../pipeline/fields.ts'
 import {
@@ -35,6 +37,15 @@ export const getNetworkPerformance = endpoint({
   async handle({ app, query: window, exchange }, services) {
     await demandNetworkDetails(app, services)
     const details = { kind: 'performance' } as const
-    return networkAnswer({ app, window, exchange, details, failure: 'UNABLE_TO_FETCH_PERFORMANCE' }, services)
+    const view = locatedIn(services.config.edge.place)
+    return networkAnswer({ app, window, exchange, details, failure: 'UNABLE_TO_FETCH_PERFORMANCE', view }, services)
   },
 })
+
+/** Requests name the proxy that answered them; where it is, its operator has said. */
+const locatedIn =
+  ({ name, location }: EdgePlace) =>
+  ({ colos, ...answer }: Answers['performance']) => ({
+    ...answer,
+    colos: colos.map(colo => ({ ...colo, ...(colo.type === name && location) })),
+  })

@@ -76,6 +76,14 @@ test('a domain is set in its canonical form, shown with the records that prove i
   t.is((await api().as(user).get(`/v2/apps/${ids[0]}/network/dns`)).body.code, 'NO_CUSTOM_DOMAIN')
 })
 
+test('records of a domain that another account has just taken over are not shown to the former one', async t => {
+  const { set, records } = await make()
+  const other = await make()
+  await set('lost.shop.dev')
+  await api().db('domains').where({ hostname: 'lost.shop.dev' }).update({ owner_id: other.user.id })
+  t.deepEqual((await records()).body.response, [])
+})
+
 test('records are those of the present domain, also right after it was changed', async t => {
   const { set, records, ids, user } = await make()
   const names = async () => [...new Set((await records()).body.response.map(({ name }: { name: string }) => name))]

@@ -119,6 +119,22 @@ test('latencies are whole milliseconds', async t => {
   })
 })
 
+test('the proxy that answered is located where its operator says, and others nowhere', async t => {
+  const { ana, app } = await appWithRequests()
+  const { edge } = api().services.config
+  const { place } = edge
+  t.teardown(() => Object.assign(edge, { place }))
+  const location = { city: 'São Paulo', country: 'BR' }
+  const colos = async (name: string) => {
+    Object.assign(edge, { place: { name, location } })
+    api().services.networkAnswers = new RememberedAnswers()
+    return (await ask(ana, app, 'performance')).body.response.colos
+  }
+  const latency = { p50: 12, p95: 30, requests: 3 }
+  t.deepEqual(await colos('gru'), [{ type: 'gru', ...location, ...latency }])
+  t.deepEqual(await colos('lis'), [{ type: 'gru', city: null, country: null, ...latency }])
+})
+
 test('log lines and latencies need the plan Pro of the owner, whoever asks', async t => {
   for (const plan of ['hobby-1', 'standard-8']) {
     const { ana, app } = await appWithRequests(plan)
