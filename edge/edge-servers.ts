@@ -117,7 +117,7 @@ function surfaceLines(options: EdgeConfigOptions, listener: Listener, surface: S
     `error_page ${ownRefusals} 404 405 413 429 503 504 @failed;`,
     'error_page 502 =503 @failed;',
     ...malformed(page),
-    "log_by_lua_block { require('access_log').leave() }",
+    "log_by_lua_block { require('access_log').leave('surfaces') }",
     ...block('location /', [
       `access_by_lua_block { router.admit_surface(${portOf(listener, plain)}) }`,
       'proxy_read_timeout 300s;',

@@ -1,10 +1,19 @@
--- The access log is one file per hour of UTC. This module enforces its limits of age and size; while one hour alone exceeds
--- the size, lines are dropped so that the disk does not fill.
+-- The access log is one file per hour of UTC. This module enforces its limits of age and size. The first half of what an hour may have is
+-- there for any application, the second half for each up to a share, so that a flood of one leaves lines to the others; while one hour alone
+-- exceeds the size, all lines are dropped so that the disk does not fill.
 local M = {}
 
-local full = false
+local full, crowded = false, false
+local share = 0
+-- Bytes of each application in the second half of the hour, '' = hosts that lead nowhere.
+local hour, taken = '', {}
 
 local SWEEP_SECONDS = 10
+local LOOK_SECONDS = 1
+-- Of an hour's bytes, in each nginx worker.
+local SHARES = 32
+-- A line without what its client has chosen.
+local LINE_BYTES = 500
 local LOOK_BACK_HOURS = 24 * 400
 
 local function path_of(folder, at)
@@ -29,20 +38,43 @@ local function sweep(folder, hours, bytes, look_back)
   end
 end
 
+-- What the client has chosen of a line. Asked only in the second half: it would cost every request.
+local function bytes_of(var)
+  local bytes = LINE_BYTES + #var.request_uri + #(var.host or '')
+  return bytes + #(var.http_referer or '') + #(var.http_user_agent or '')
+end
+
 -- Log phase, which Lua enters before the line is written. No earlier phase would do: what nginx refuses itself may have passed none.
-function M.leave()
-  if full then ngx.var.log_stopped = '1' end
+-- `subject` is the application, or another name for all that has a share.
+function M.leave(subject)
+  if full then
+    ngx.var.log_stopped = '1'
+  elseif crowded then
+    local var = ngx.var
+    local bytes = (taken[subject] or 0) + bytes_of(var)
+    taken[subject] = bytes
+    if bytes > share then var.log_stopped = '1' end
+  end
 end
 
 -- Starts the watch of this nginx worker; the first worker also removes.
 function M.watch(folder, hours, bytes)
-  local function look(premature, look_back)
-    if premature then return end
-    full = (size_of(path_of(folder, ngx.time())) or 0) >= bytes
-    if ngx.worker.id() == 0 then sweep(folder, hours, bytes, look_back or hours + 48) end
+  share = bytes / SHARES / ngx.worker.count()
+  local function look()
+    local path = path_of(folder, ngx.time())
+    local size = size_of(path) or 0
+    full, crowded = size >= bytes, size >= bytes / 2
+    if path ~= hour then
+      hour, taken = path, {}
+    end
   end
-  ngx.timer.at(0, look, LOOK_BACK_HOURS)
-  ngx.timer.every(SWEEP_SECONDS, look)
+  local function clean(premature, look_back)
+    if not premature and ngx.worker.id() == 0 then sweep(folder, hours, bytes, look_back or hours + 48) end
+  end
+  ngx.timer.at(0, look)
+  ngx.timer.every(LOOK_SECONDS, look)
+  ngx.timer.at(0, clean, LOOK_BACK_HOURS)
+  ngx.timer.every(SWEEP_SECONDS, clean)
 end
 
 return M

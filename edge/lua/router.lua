@@ -179,13 +179,26 @@ function M.passing()
   if announced and announced ~= '0' and announced == var.upstream_response_length then ngx.arg[2] = true end
 end
 
+-- Statuses of what is refused before its application is looked up: by nginx itself, and by what every request passes.
+local UNATTRIBUTED = { [308] = true, [400] = true, [413] = true, [421] = true, [429] = true, [431] = true }
+
+-- The application of a request that none has answered, '' without one. Its owner sees what was refused, too.
+local function attribute(var)
+  local app = var.app_id or ''
+  if app ~= '' or not UNATTRIBUTED[ngx.status] then return app end
+  local member = targets.choose(var.host or '')
+  app = member and routes.find(member) or ''
+  if app ~= '' then var.app_id = app end
+  return app
+end
+
 -- Log phase of an application's host, which every request reaches, however it ended. An internal redirect to one of our pages keeps variables.
 function M.leave()
   local var = ngx.var
   local app = var.entered
-  if app and app ~= '' then connections.leave(app) end
+  if app and app ~= '' then connections.leave(app) else app = attribute(var) end
   cache.leave(var)
-  access_log.leave()
+  access_log.leave(app)
 end
 
 -- After a failed try its address rests, and another member answers if there is one. An application without others is tried again.

@@ -1,5 +1,5 @@
 import { once } from 'node:events'
-import { access, readdir, stat, writeFile } from 'node:fs/promises'
+import { access, appendFile, readdir, readFile, stat, writeFile } from 'node:fs/promises'
 import { connect } from 'node:net'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -90,8 +90,8 @@ test('a line says how an application was reached, how long that took, and whethe
     'until the first byte, not the last',
   )
   t.like(of('/missing'), { ...plain, status: 404, origin_ms: null })
-  t.like(of('/large'), { ...plain, status: 413, origin_ms: null, mitigated: true })
-  t.like(of('/odd'), { ...plain, status: 400, origin_ms: null, mitigated: true })
+  t.like(of('/large'), { ...plain, app: appId, status: 413, origin_ms: null, mitigated: true })
+  t.like(of('/odd'), { ...plain, app: appId, status: 400, origin_ms: null, mitigated: true })
 })
 
 test("lines of the platform's own surfaces hold no token", async t => {
@@ -141,6 +141,36 @@ test('beyond the size limit the oldest file is removed first; an hour that reach
   await sleep(200)
   const { size } = await stat(file(0))
   t.is(size, 1_100_000)
+})
+
+test('a flood of one application, or of unknown hosts, leaves half of an hour to the lines of others', async t => {
+  const proxy = await startProxy({ EDGE_LOG_MB: '1' })
+  t.teardown(proxy.stop)
+  const origin = await startOrigin((_, answer) => answer.end())
+  t.teardown(origin.stop)
+  const apps = { 'loud.localhost': appId, 'calm.localhost': appId.replace('0', '1') }
+  await ask(proxy.port, 'nobody.localhost')
+  await proxy.accessLog(1)
+  const hour = new Date().toISOString().slice(0, 13)
+  const file = join(proxy.config.dataDir, `proxy/access/access-${hour}.log`)
+  await appendFile(file, `${' '.repeat(600_000)}\n`)
+  for (const [host, id] of Object.entries(apps))
+    await proxy.edge.setRoute({ host, appId: id, address: '127.0.0.1', port: origin.port })
+  await sleep(1500) // it looks at the file every second
+  const path = `/${'p'.repeat(4000)}`
+  for (let n = 0; n < 40; n++)
+    for (const host of ['loud.localhost', 'nobody.localhost']) await ask(proxy.port, host, { path })
+  await ask(proxy.port, 'calm.localhost', { path: '/seen' })
+  const lines = async () =>
+    (await readFile(file, 'utf8'))
+      .split('\n')
+      .filter(line => line.trim())
+      .map(line => JSON.parse(line))
+  await comesTrue(async () => (await lines()).some(({ path }) => path === '/seen'))
+  for (const host of ['loud.localhost', 'nobody.localhost']) {
+    const count = (await lines()).filter(line => line.host === host).length
+    t.true(count >= 2 && count <= 9, `${host}: ${count} lines of 4 KB, of a share of 32 KB`)
+  }
 })
 
 test('nothing is written beyond the limit, also of requests that nginx refuses itself', async t => {
