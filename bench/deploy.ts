@@ -12,7 +12,7 @@ import { inTurn, quantile, verdict } from './kit/sides.ts'
  * engine calls. Each row in turn with the floor, in one run, on one machine; a host that has deployed before. The rows with dependencies
  * need a registry of packages.
  */
-const allRows = 'upload,answer,commit,manifest,first,code,lock,many,restart,together'
+const allRows = 'upload,answer,commit,manifest,first,second,code,lock,many,restart,together'
 const usage = `npx tsx bench/deploy.ts [options]
   --rounds 15       of each row; two more warm up
   --rows a,b        only these: ${allRows}
@@ -100,6 +100,11 @@ function rowsOf(apps: BenchApps) {
       title: 'POST /v2/apps, dependencies that were never installed',
       goal: null,
       measure: () => upload(lockedManifest(newText()))(),
+    },
+    second: {
+      title: 'POST /v2/apps, dependencies that another application of the account has',
+      goal: null,
+      measure: upload(lockedManifest('second')), // what warms up installs them
     },
     code: {
       title: 'POST commit, code only, next to dependencies',
