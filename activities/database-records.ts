@@ -148,11 +148,6 @@ export function databaseRecords({ db, plans, ports, claim = claimOfActivity }: D
       })
     },
 
-    /** The engine has ended although the operation wanted it to serve. */
-    async recordDatabaseEnd(operation: DatabaseOperation, exit: ContainerExit): Promise<void> {
-      await fence(operation, (trx, { databaseId }) => databases.recordDatabaseStopped(trx, databaseId, endOf(exit)))
-    },
-
     /** Nothing of a database whose creation failed is left at its host: its memory and port are free, the reason remains. */
     async creationFailed(operation: DatabaseOperation, { code, message }: { code: string; message: string }) {
       await fence(operation, async (trx, { id, databaseId }) => {

@@ -58,10 +58,6 @@ export const managementErrors = {
   INVALID_PARAMETERS: [400, 'A parameter is missing or malformed.'],
   MISSING_PARAMETERS: [400, 'A parameter is missing.'],
   INVALID_ID: [400, 'An id is missing or malformed.'],
-  INVALID_TIME_RANGE: [
-    400,
-    'start and end must be ISO 8601, at most 7 days apart, and start must be earlier and past.',
-  ],
   INVALID_DATABASE_TYPE: [400, 'The type must be mongo, mysql, redis or postgres.'],
   INVALID_DATABASE_VERSION: [400, 'The version must be one that this platform offers for this type.'],
   CLUSTER_SELECTION_FAILED: [400, 'No container host has enough free capacity.'],

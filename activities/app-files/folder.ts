@@ -1,9 +1,7 @@
-import { constants, type Dir, type Stats } from 'node:fs'
+import type { Dir, Stats } from 'node:fs'
 import { type FileHandle, lstat, mkdir, open, opendir } from 'node:fs/promises'
-import { codeOf } from '../../lib/folders/disk-names.ts'
+import { codeOf, untrustedFolderFlags } from '../../lib/folders/disk-names.ts'
 import type { Owner } from '../../lib/folders/owner.ts'
-
-const folderFlags = constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW
 
 /**
  * An open folder that its application may change meanwhile. Every step down opens one name and refuses links, so nothing outside is
@@ -18,7 +16,7 @@ export class AppFolder {
   }
 
   static async open(path: string | Buffer): Promise<AppFolder> {
-    return new AppFolder(await open(path, folderFlags))
+    return new AppFolder(await open(path, untrustedFolderFlags))
   }
 
   /** Path of a name in this folder for system calls. */

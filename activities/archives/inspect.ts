@@ -1,6 +1,6 @@
 import { readCapped } from '../../lib/read-capped.ts'
 import { type AppConfigFile, ConfigRefused, configNames, parseAppConfig } from '../../policy/apps/app-config.ts'
-import { maxConfigBytes, uploadRules } from '../../policy/archives/archive-rules.ts'
+import { configTooLarge, maxConfigBytes, uploadRules } from '../../policy/archives/archive-rules.ts'
 import { type ArchiveEntry, readDirectory } from './directory.ts'
 import { contentOf, OutputMeter } from './inflate.ts'
 import { ArchiveRefused, type InspectOptions } from './port.ts'
@@ -46,7 +46,7 @@ function missingConfig(entries: ArchiveEntry[]): string {
 
 async function configText(content: AsyncIterable<Buffer>): Promise<string> {
   const bytes = await readCapped(content, maxConfigBytes)
-  if (!bytes) throw new ArchiveRefused('INVALID_FILE', `The configuration file is over ${maxConfigBytes} bytes.`)
+  if (!bytes) throw new ArchiveRefused('INVALID_FILE', configTooLarge)
   return bytes.toString('utf8')
 }
 

@@ -6,7 +6,7 @@ import { bytesOf } from '../../lib/folders/disk-names.ts'
 import type { Owner } from '../../lib/folders/owner.ts'
 import { Tree } from '../../lib/folders/tree.ts'
 import { ConfigRefused, configNames, parseAppConfig } from '../../policy/apps/app-config.ts'
-import { maxConfigBytes } from '../../policy/archives/archive-rules.ts'
+import { configTooLarge, maxConfigBytes } from '../../policy/archives/archive-rules.ts'
 import { languages, namesForInstall } from '../../policy/runtimes.ts'
 import type { AppHostOptions } from '../app-host-options.ts'
 import { refusal } from '../failures.ts'
@@ -131,7 +131,7 @@ async function readSmall(path: string): Promise<string> {
   if (!file) throw refusal('INVALID_FILE', 'The configuration file is not a plain file.')
   try {
     const { size } = await file.stat()
-    if (size > maxConfigBytes) throw refusal('INVALID_FILE', 'The configuration file is over 64 KB.')
+    if (size > maxConfigBytes) throw refusal('INVALID_FILE', configTooLarge)
     return await file.readFile('utf8')
   } finally {
     await file.close()

@@ -85,11 +85,6 @@ export async function releaseUnusedMemory(trx: Db, id: string): Promise<void> {
   )
 }
 
-/** Records the generation of the password that the engine has, or is about to be given. */
-export async function recordPasswordGeneration(trx: Db, id: string, generation: number): Promise<void> {
-  await trx('databases').where({ id }).update({ password_generation: generation })
-}
-
 /** Stores the last statistics from a host, shown while the host does not answer. */
 export async function recordDatabaseStats(db: Db, id: string, stats: unknown): Promise<void> {
   await db('databases')

@@ -27,6 +27,9 @@ export function leaseRefused(error: unknown, path: string): unknown {
   return new Error(`The program holds a lease on ${textOf(path)}, so it cannot be read yet.`)
 }
 
+/** How a folder is opened that an application may have replaced by anything: a link is refused. */
+export const untrustedFolderFlags = constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW
+
 /**
  * How a file is opened that an application may have replaced by anything: no link is followed, and neither a pipe without a writer nor a
  * lease of its program blocks the thread. The opened file may still be no plain one.

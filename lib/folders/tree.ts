@@ -2,9 +2,8 @@ import { createHash } from 'node:crypto'
 import * as fs from 'node:fs'
 import { constants } from 'node:fs'
 import { KiB } from '../bytes.ts'
-import { codeOf, leaseRefused, unreachable, untrustedFileFlags } from './disk-names.ts'
+import { codeOf, leaseRefused, unreachable, untrustedFileFlags, untrustedFolderFlags } from './disk-names.ts'
 
-const folderFlags = constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW
 /** O_PATH, which needs no read permission. */
 const pathOnly = 0o10000000
 const newFileFlags = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW
@@ -214,20 +213,20 @@ export class Tree {
   /** Makes a folder accessible that even its owner cannot enter, as in package caches. */
   #open(path: string | Buffer, folder: string, create = false): number {
     try {
-      return fs.openSync(path, folderFlags)
+      return fs.openSync(path, untrustedFolderFlags)
     } catch (error) {
       if (create && codeOf(error) === 'ENOENT') {
         fs.mkdirSync(path, 0o755)
         return this.#open(path, folder)
       }
       if (this.#readOnly || codeOf(error) !== 'EACCES') throw error
-      const fd = fs.openSync(path, folderFlags | pathOnly)
+      const fd = fs.openSync(path, untrustedFolderFlags | pathOnly)
       try {
         const stats = fs.fstatSync(fd)
         this.beforeOpening?.(folder, stats)
         // Through the descriptor, because its name may mean something else now.
         fs.chmodSync(system(fd), openedMode(stats.mode))
-        return fs.openSync(system(fd, '.'), folderFlags)
+        return fs.openSync(system(fd, '.'), untrustedFolderFlags)
       } finally {
         fs.closeSync(fd)
       }

@@ -66,6 +66,8 @@ export function isDropped(path: string): boolean {
 
 /** Max bytes that are read of the configuration file. */
 export const maxConfigBytes = 64 * KiB
+/** What is said of a larger one. */
+export const configTooLarge = `The configuration file must be at most ${maxConfigBytes / KiB} KB.`
 
 /** Limits of child processes that read archives. */
 export const archiveSlots = {

@@ -1,10 +1,7 @@
-import { constants } from 'node:fs'
 import { type FileHandle, open, opendir, rmdir, unlink } from 'node:fs/promises'
-import { codeOf, untrustedFileFlags } from '../../../lib/folders/disk-names.ts'
+import { codeOf, unreachable, untrustedFileFlags, untrustedFolderFlags } from '../../../lib/folders/disk-names.ts'
 import { pointInTimeRules, type WalFile, walFileName, walFileOf } from '../../../policy/databases/point-in-time.ts'
 import { archiveNames } from './port.ts'
-
-const folderFlags = constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW
 
 /** Of the first page of a WAL file: its position. */
 const positionAt = 8
@@ -37,10 +34,12 @@ export class ArchiveFolder {
 
   /** Calls `work` with the archive folder in this data folder; resolves to null when there is none. */
   static async within<T>(data: string, work: (folder: ArchiveFolder) => Promise<T>): Promise<T | null> {
-    const outer = await open(data, folderFlags).catch(nullIfMissing)
+    const outer = await open(data, untrustedFolderFlags).catch(nullIfMissing)
     if (!outer) return null
     try {
-      const inner = await open(`/proc/self/fd/${outer.fd}/${archiveNames.folder}`, folderFlags).catch(nullIfMissing)
+      const inner = await open(`/proc/self/fd/${outer.fd}/${archiveNames.folder}`, untrustedFolderFlags).catch(
+        nullIfMissing,
+      )
       if (!inner) return null
       try {
         return await work(new ArchiveFolder(inner))
@@ -58,7 +57,7 @@ export class ArchiveFolder {
     try {
       for (const name of [data, ...archiveNames.states]) {
         const outer = opened.at(-1)
-        opened.push(await open(outer ? `/proc/self/fd/${outer.fd}/${name}` : name, folderFlags))
+        opened.push(await open(outer ? `/proc/self/fd/${outer.fd}/${name}` : name, untrustedFolderFlags))
       }
       const states = await opendir(`/proc/self/fd/${opened.at(-1)!.fd}`, { encoding: 'latin1' as BufferEncoding })
       for await (const { name } of states) if (name.endsWith(archiveNames.waits)) return false
@@ -149,4 +148,4 @@ function nullIfMissing(error: unknown): null {
   throw error
 }
 
-const isMissing = (error: unknown): boolean => ['ENOENT', 'ENOTDIR', 'ELOOP'].includes(codeOf(error))
+const isMissing = (error: unknown): boolean => unreachable.has(codeOf(error))

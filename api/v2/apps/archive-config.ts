@@ -1,7 +1,7 @@
 import type { FileHandle } from 'node:fs/promises'
 import type { InspectOptions } from '../../../activities/archives/port.ts'
 import { type AppConfigFile, ConfigRefused, configNames, parseAppConfig } from '../../../policy/apps/app-config.ts'
-import { maxConfigBytes } from '../../../policy/archives/archive-rules.ts'
+import { configTooLarge, maxConfigBytes } from '../../../policy/archives/archive-rules.ts'
 import { ApiError } from '../../../policy/errors.ts'
 import type { Services } from '../../services.ts'
 import { isArchive, type Upload } from '../../v1/uploads.ts'
@@ -44,7 +44,6 @@ export async function uploadedConfig(
 
 async function shortText(file: FileHandle): Promise<string> {
   const { size } = await file.stat()
-  if (size > maxConfigBytes)
-    throw new ApiError('INVALID_FILE', `The configuration file must be at most ${maxConfigBytes} bytes.`)
+  if (size > maxConfigBytes) throw new ApiError('INVALID_FILE', configTooLarge)
   return file.readFile('utf8')
 }

@@ -1,6 +1,6 @@
 import { Readable } from 'node:stream'
 import type { AppRow } from '../../../db/apps/apps.ts'
-import { maxConfigBytes } from '../../../policy/archives/archive-rules.ts'
+import { configTooLarge, maxConfigBytes } from '../../../policy/archives/archive-rules.ts'
 import { ownCounters } from '../../../policy/counters.ts'
 import { ApiError, type ErrorCode, isErrorCode } from '../../../policy/errors.ts'
 import { limits } from '../../../policy/limits.ts'
@@ -35,8 +35,7 @@ export async function rewriteConfig(rewrite: ConfigRewrite, services: Services):
     scale: services.config.rateLimitScale,
   }
   await services.limiter.admit(ownCounters(limit, limits[limit], subject))
-  if (content.length > maxConfigBytes)
-    throw new ApiError('FILE_TOO_LARGE', `The configuration file must be at most ${maxConfigBytes} bytes.`)
+  if (content.length > maxConfigBytes) throw new ApiError('FILE_TOO_LARGE', configTooLarge)
   const upload = await storeUpload(
     Readable.from(Buffer.from(content)),
     name,

@@ -6,19 +6,18 @@ import { listSnapshots } from '../../../db/snapshots/snapshots.ts'
 import { ApiError } from '../../../policy/errors.ts'
 import { assertNotLost, coversResource } from '../../pipeline/access.ts'
 import { type Call, endpoint } from '../../pipeline/endpoint.ts'
-import { idempotencyErrors, idempotencyKeyOf, oncePerKey } from '../../pipeline/idempotent.ts'
 import type { Services } from '../../services.ts'
-import { linkView, restoreView, snapshotView } from '../../views/snapshot.ts'
+import { restoreView, snapshotView } from '../../views/snapshot.ts'
 import { wakeDatabaseLane } from '../apps/command.ts'
 import { awaitRestore, restoreState } from '../snapshots/restore.ts'
 import {
   assertReachable,
-  type Link,
   link,
   linking,
   snapshot,
+  snapshotErrors,
+  snapshotOnce,
   type Taking,
-  takeSnapshot,
 } from '../snapshots/snapshots.ts'
 import { databaseRestoreBody, restoreSource } from './database-restore-body.ts'
 
@@ -45,31 +44,16 @@ export const createDatabaseSnapshot = endpoint({
   auth: { scope: 'snapshots:write', database: true },
   operation: true,
   response: z.object(link),
-  errors: [
-    ...idempotencyErrors,
-    'SNAPSHOT_PROCESSING',
-    'SNAPSHOT_FAILED',
-    'SNAPSHOT_IN_PROGRESS',
-    'RESTORE_IN_PROGRESS',
-    'DAILY_SNAPSHOTS_LIMIT_REACHED',
-    'CLUSTER_UNAVAILABLE',
-  ],
-  async handle(call, services) {
-    const { database, caller, exchange } = call
-    assertNotLost(database)
-    await assertReachable(database.host_id, services)
-    const route = `POST /v2/databases/${database.id}/snapshots`
-    const request = { key: idempotencyKeyOf(exchange), route, fingerprint: '' }
-    return oncePerKey<Link>({ caller, exchange }, request, services.db, async inTransaction =>
-      linkView(await takeSnapshot(exchange, services, inTransaction, takingOf(call, services)), linking(services)),
-    )
-  },
+  errors: snapshotErrors,
+  handle: (call, services) => snapshotOnce(call, services, takingOf(call, services)),
 })
 
 function takingOf({ database, caller }: SnapshotCall, services: Services): Taking {
   const { id: databaseId, owner_id: ownerId } = database
   const request = { databaseId, ownerId, actor: caller.user.id, origin: 'manual', accepting: true } as const
   return {
+    of: database,
+    route: `POST /v2/databases/${databaseId}/snapshots`,
     queue: trx => queueDatabaseSnapshot(trx, { ...request, plans: services.plans }),
     wake: () => wakeDatabaseLane(services, database),
   }

@@ -1,9 +1,11 @@
 import { z } from 'zod'
+import type { AppRow } from '../../../db/apps/app-rows.ts'
 import type { Db } from '../../../db/database.ts'
+import type { DatabaseRow } from '../../../db/databases/databases.ts'
 import { findHost } from '../../../db/hosts/hosts.ts'
 import { listSnapshots as findSnapshots, queueSnapshot, type SnapshotRow } from '../../../db/snapshots/snapshots.ts'
 import { linkSecret } from '../../../policy/apps/snapshot-links.ts'
-import { ApiError } from '../../../policy/errors.ts'
+import { ApiError, type ErrorCode } from '../../../policy/errors.ts'
 import type { Exchange } from '../../http/exchange.ts'
 import { accept } from '../../pipeline/acceptance.ts'
 import { assertNotLost } from '../../pipeline/access.ts'
@@ -47,6 +49,17 @@ export const listSnapshots = endpoint({
   },
 })
 
+/** What the creation of a snapshot may throw, of an application or a database. */
+export const snapshotErrors = [
+  ...idempotencyErrors,
+  'SNAPSHOT_PROCESSING',
+  'SNAPSHOT_FAILED',
+  'SNAPSHOT_IN_PROGRESS',
+  'RESTORE_IN_PROGRESS',
+  'DAILY_SNAPSHOTS_LIMIT_REACHED',
+  'CLUSTER_UNAVAILABLE',
+] as const satisfies readonly ErrorCode[]
+
 type SnapshotCall = Pick<Call<{ scope: null; permission: 'snapshots' }>, 'app' | 'caller'>
 
 /** Contract 6.20: answers with the link once the archive was read back, or after 90 s that it is still running. */
@@ -58,25 +71,8 @@ export const createSnapshot = endpoint({
   auth: { scope: 'snapshots:write', permission: 'snapshots' },
   operation: true,
   response: z.object(link),
-  errors: [
-    ...idempotencyErrors,
-    'SNAPSHOT_PROCESSING',
-    'SNAPSHOT_FAILED',
-    'SNAPSHOT_IN_PROGRESS',
-    'RESTORE_IN_PROGRESS',
-    'DAILY_SNAPSHOTS_LIMIT_REACHED',
-    'CLUSTER_UNAVAILABLE',
-  ],
-  async handle(call, services) {
-    const { app, caller, exchange } = call
-    assertNotLost(app)
-    await assertReachable(app.host_id, services)
-    const route = `POST /v2/apps/${app.id}/snapshots`
-    const request = { key: idempotencyKeyOf(exchange), route, fingerprint: '' }
-    return oncePerKey<Link>({ caller, exchange }, request, services.db, async inTransaction =>
-      linkView(await takeSnapshot(exchange, services, inTransaction, takingOf(call, services)), linking(services)),
-    )
-  },
+  errors: snapshotErrors,
+  handle: (call, services) => snapshotOnce(call, services, takingOf(call, services)),
 })
 
 /** Throws CLUSTER_UNAVAILABLE early for an operation that would only wait for its host. */
@@ -88,19 +84,38 @@ function takingOf({ app, caller }: SnapshotCall, services: Services): Taking {
   const { id: appId, owner_id: ownerId } = app
   const request = { appId, ownerId, actor: caller.user.id, origin: 'manual', accepting: true } as const
   return {
+    of: app,
+    route: `POST /v2/apps/${appId}/snapshots`,
     queue: trx => queueSnapshot(trx, { ...request, plans: services.plans }),
     wake: () => wakeLane(services, app),
   }
 }
 
 export interface Taking {
+  of: AppRow | DatabaseRow
+  /** The request, for its key of idempotence. */
+  route: string
   /** Stores the snapshot and its operation. */
   queue(trx: Db): Promise<SnapshotRow>
   wake(): void
 }
 
+/** Answers with the link of a snapshot, made once for a key of idempotence. Throws `snapshotErrors`. */
+export async function snapshotOnce(
+  { caller, exchange }: Pick<SnapshotCall, 'caller'> & { exchange: Exchange },
+  services: Services,
+  taking: Taking,
+): Promise<Link> {
+  assertNotLost(taking.of)
+  await assertReachable(taking.of.host_id, services)
+  const request = { key: idempotencyKeyOf(exchange), route: taking.route, fingerprint: '' }
+  return oncePerKey<Link>({ caller, exchange }, request, services.db, async inTransaction =>
+    linkView(await takeSnapshot(exchange, services, inTransaction, taking), linking(services)),
+  )
+}
+
 /** Resolves to the finished snapshot. From its commit on, repeated requests are answered that it is in progress. */
-export async function takeSnapshot(
+async function takeSnapshot(
   exchange: Exchange,
   services: Services,
   inTransaction: InTransaction<Link>,

@@ -146,7 +146,7 @@ test.serial('attaching writes the URL that works inside applications, and prints
   t.is((await db('apps').where({ id: shop.id }).first()).variables_version, before + 1)
   t.is(await db('operations').where({ target_id: shop.id }).whereNot({ kind: 'create' }).first(), undefined)
 
-  await databases.recordPasswordGeneration(db, row.id, 2)
+  await db('databases').where({ id: row.id }).update({ password_generation: 2 })
   const again = await json('attach', row.id, shop.id)
   t.deepEqual(again, { database: row.id, app: shop.id, variable: 'MY_CACHE_2_URL', replaced: true, note: null })
   t.is((await variables()).MY_CACHE_2_URL, url(await password(2)), 'a URL of this database is replaced')

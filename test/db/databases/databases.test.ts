@@ -62,7 +62,7 @@ test.serial('the end of a run is recorded for that run only', async t => {
   t.like(await row(), { status: 'exited', exit_oom: true, started_at: null })
 })
 
-test.serial('the first success stays the time of provisioning; name, statistics and password are replaced', async t => {
+test.serial('the first success stays the time of provisioning; name and statistics are replaced', async t => {
   const { db, id, row } = await one()
   await databases.recordDatabaseProvisioned(db, id)
   const { provisioned_at: first } = await row()
@@ -70,9 +70,8 @@ test.serial('the first success stays the time of provisioning; name, statistics 
   t.deepEqual((await row()).provisioned_at, first)
   await databases.renameDatabase(db, id, 'carts')
   await databases.recordDatabaseStats(db, id, { cpu: 1 })
-  await databases.recordPasswordGeneration(db, id, 2)
   await databases.recordDatabaseDesired(db, id, 'stopped')
-  t.like(await row(), { name: 'carts', last_stats: { cpu: 1 }, password_generation: 2, desired_state: 'stopped' })
+  t.like(await row(), { name: 'carts', last_stats: { cpu: 1 }, desired_state: 'stopped' })
 })
 
 test.serial('lists are of one account, or of one host, oldest first', async t => {

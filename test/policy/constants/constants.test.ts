@@ -4,8 +4,10 @@ import test from 'ava'
 import { defaultPlans } from '../../../policy/accounts/plans.ts'
 import { aiErrors } from '../../../policy/ai/ai-errors.ts'
 import { parseConfig } from '../../../policy/config.ts'
+import { domainErrors } from '../../../policy/domains/domain-errors.ts'
 import { type Limit, limits, linkVisits, objectCounts } from '../../../policy/limits.ts'
 import { managementErrors } from '../../../policy/management-errors.ts'
+import { networkErrors } from '../../../policy/network/network-errors.ts'
 import { blobErrors } from '../../../policy/objects/blob-errors.ts'
 import { s3Errors } from '../../../policy/s3/s3-errors.ts'
 import { s3Counts } from '../../../policy/s3/s3-limits.ts'
@@ -90,6 +92,11 @@ const writtenCode = /(?:refusal|refuse|Refused|ApiError)\(\s*'([A-Z][A-Z0-9_]+)'
 
 /** Words outside the catalogue: those of success, and of Node. */
 const noRefusals = /^(CONFIRM_CODE_VALIDATED|E[A-Z]+|ERR_[A-Z_]+|HPE_[A-Z_]+)$/
+
+test('a catalogue that contains another one says the same of each code', t => {
+  const contained = { ...domainErrors, ...networkErrors }
+  t.like(managementErrors, contained)
+})
 
 test('every code in the sources is in a catalogue', t => {
   const catalogue = new Set([managementErrors, blobErrors, aiErrors].flatMap(Object.keys))
