@@ -1,4 +1,5 @@
 import type { DuckDBConnection } from '@duckdb/node-api'
+import { Backoff } from '../../lib/async/backoff.ts'
 import { type Breakdown, breakdownNames, bucketMs, type rollups } from '../../policy/network/analytics-terms.ts'
 import { countedInShares, type DuckDbDays, inTransaction, literal } from './duckdb-days.ts'
 import { expressions, type Source, type Statements, sourceOf, typeOf } from './duckdb-source.ts'
@@ -42,6 +43,9 @@ const shares = (catalog: string, { first }: Run) =>
      where first = ${first} and breakdown in ('paths', 'referers') and type is not null`,
   )
 
+/** Delays between the tries of a day that cannot be summed. */
+const retries = { firstSeconds: 2, maxSeconds: 60 }
+
 /** Sums requests by application, breakdown, bucket and type, one run of rows after the other. */
 export class DuckDbRollups {
   readonly #days: DuckDbDays
@@ -49,24 +53,34 @@ export class DuckDbRollups {
   readonly #sizes: Readonly<Record<keyof typeof rollups, number>>
   /** Days that have nothing to sum before more arrives, with the rows that they would need. */
   readonly #settled = new Map<string, number>()
+  /** A day that fails keeps no other from being summed, and is tried again less and less often. */
+  readonly #failing: Backoff
 
-  constructor(days: DuckDbDays, connection: DuckDBConnection, sizes: Readonly<Record<keyof typeof rollups, number>>) {
+  constructor(
+    days: DuckDbDays,
+    connection: DuckDBConnection,
+    sizes: Readonly<Record<keyof typeof rollups, number>>,
+    now?: () => number,
+  ) {
     this.#days = days
     this.#connection = connection
     this.#sizes = sizes
+    this.#failing = new Backoff({ ...retries, now })
   }
 
   /** Sums one run of the oldest day that has one, in one transaction. Resolves to whether there was any. */
   async next(): Promise<boolean> {
     const days = this.#days.list()
+    this.#failing.forgetOthers(days)
     for (const day of days) {
+      if (this.#failing.waits(day)) continue
       const enough = day === days.at(-1) ? this.#sizes.rows : this.#sizes.restRows
       if (this.#settled.get(day) === enough) continue
       const run = await this.#nextRun(`"${day}"`)
       if (run.after - run.first >= enough) {
-        this.#settled.set(day, enough) // unless it succeeds: a day that fails keeps no other from being summed
+        this.#failing.seen(day) // unless it succeeds
         await this.#sum(`"${day}"`, run)
-        this.#settled.delete(day)
+        this.#failing.forget(day)
         return true
       }
       this.#settled.set(day, enough)
