@@ -8,7 +8,6 @@ import { hostReader } from '../../activities/dns/probe.ts'
 import { resolverDns } from '../../activities/dns/resolver.ts'
 import { domainSight } from '../../activities/domains/domain-sight.ts'
 import type { DomainParts } from '../../activities/domains/domain-steps.ts'
-import type { WellKnownAnswers } from '../../activities/edge/port.ts'
 import type { Db } from '../../db/database.ts'
 import { ensureEdgeRoot } from '../../db/databases/authorities.ts'
 import { acmeAccounts } from '../../db/domains/acme-accounts.ts'
@@ -20,6 +19,7 @@ import { platformDomains } from '../../policy/domains/names.ts'
 import { delegationOf, domainRecordKey } from '../../policy/domains/records.ts'
 import { deriveKey } from '../../policy/keys.ts'
 import { withCrashPoints } from '../crash-points.ts'
+import type { AnswerSources } from '../loops/domain-rounds.ts'
 import { type NameServer, startNameServer } from '../name-server/name-server.ts'
 
 /** What host names need from the settings: the steps of their workflow, what proxies answer, and the platform's own names. */
@@ -43,9 +43,10 @@ export async function domainWork(config: Config, db: Db) {
   return {
     parts,
 
-    async answers(): Promise<WellKnownAnswers> {
-      return { 'acme-challenge': (await authority?.issues.thumbprint()) ?? null, 'berth-check': edgeProof }
-    },
+    answers: {
+      'acme-challenge': async () => (await authority?.issues.thumbprint()) ?? null,
+      'berth-check': async () => edgeProof,
+    } satisfies AnswerSources,
 
     /** Answers challenges that are delegated to `ACME_DNS_DOMAIN`; null: there is no such domain. */
     async startNameServer(log: Logger): Promise<NameServer | null> {
