@@ -195,7 +195,7 @@ function stateOf(
   return {
     hostname: domain.hostname,
     isProved: domain.proved_at !== null,
-    ...{ points: domain.points, delegated: domain.delegated, answerSeen, secured: authority !== null },
+    ...{ points: domain.points, answerSeen, secured: authority !== null },
     ...{ createdAt: domain.created_at, orderAt: domain.order_at },
     current: current
       ? {

@@ -15,6 +15,7 @@ import { type DnsChallenge, listDnsChallenges } from '../../db/domains/certifica
 import { surfaceNames } from '../../edge/surfaces.ts'
 import { TtlCache } from '../../lib/async/ttl-cache.ts'
 import type { Config } from '../../policy/config.ts'
+import { nameServerRules } from '../../policy/domains/name-server-rules.ts'
 import { platformDomains } from '../../policy/domains/names.ts'
 import { delegationOf, domainRecordKey } from '../../policy/domains/records.ts'
 import { deriveKey } from '../../policy/keys.ts'
@@ -60,9 +61,9 @@ export async function domainWork(config: Config, db: Db) {
   }
 }
 
-/** The answers to challenges by the label at which they are asked for, read once in a second. */
+/** The answers to challenges by the label at which they are asked for, read at most once in `textsMs`. */
 function challengeTexts(db: Db, key: Buffer, zone: string): (name: string) => Promise<readonly string[]> {
-  const known = new TtlCache<Map<string, string[]>>(1)
+  const known = new TtlCache<Map<string, string[]>>(nameServerRules.textsMs / 1000)
   return async name => {
     const texts = await known.of('all', async () => textsByName(await listDnsChallenges(db), key, zone))
     return texts.get(name) ?? []
