@@ -131,10 +131,7 @@ async function afterOutage(
   await until(async () => isFrozen(worker), 120, `the worker comes to ${point}: ${worker.output().slice(-1000)}`)
   const wakes = () => worker.child.kill('SIGCONT')
   if (victim === 'server of Postgres') {
-    // It finds Postgres down, or recovering, and what was announced meanwhile forgotten.
-    const crashed = crashPostgres(db)
-    wakes()
-    await crashed
+    await crashPostgres(db, wakes)
     return worker
   }
   await (victim === 'proxy' ? base.proxy.kill('SIGKILL') : lines[victim].mode('cut'))

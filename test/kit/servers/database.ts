@@ -5,6 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import test from 'ava'
 import { memoryFolder, removeThrowAway, startTestPostgres, templateDatabase } from '../../../cli/test/test-postgres.ts'
 import { type Db, openDatabase } from '../../../db/database.ts'
+import { startTicks } from '../../../lib/process-stat.ts'
 import { Supervisor } from '../../../workers/supervisor/supervisor.ts'
 import { comesTrue } from '../comes-true.ts'
 import { closesAll } from '../left-open.ts'
@@ -85,14 +86,16 @@ async function startOwnCluster(undo: (() => Promise<unknown>)[], durable: boolea
 
 /**
  * Crashes the server of a `durable` test database, as `pg_ctl stop -m immediate` does, and resolves once it has recovered from its log: what
- * was committed is there, and tables that are not logged are empty.
+ * was committed is there, and tables that are not logged are empty. `whenDown` is called as soon as it has ended.
  */
-export async function crashPostgres(db: Db): Promise<void> {
+export async function crashPostgres(db: Db, whenDown = () => {}): Promise<void> {
   const { rows } = await db.raw('show data_directory')
   const firstProcess = async () =>
     (await readFile(join(rows[0].data_directory, 'postmaster.pid'), 'utf8')).split('\n')[0]
   const before = await firstProcess()
   process.kill(Number(before), 'SIGQUIT')
+  await comesTrue(() => startTicks(Number(before)) === null)
+  whenDown()
   await comesTrue(async () => (await firstProcess().catch(() => before)) !== before)
   await comesTrue(() => db.raw('select 1').then(Boolean, () => false))
 }
