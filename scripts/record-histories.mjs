@@ -15,7 +15,7 @@ if (!/^\d+$/.test(generation ?? '')) {
 const folder = mkdtempSync(`${checkout}test/histories/recording-`)
 const names = [
   ...['app-lane', 'deploy', 'snapshots', 'snapshot-places', 'proxy-away', 'downgrade', 'blob-upkeep'],
-  ...['databases', 'database-acts'],
+  ...['databases', 'database-acts', 'domains/domain'],
 ]
 const runs = (only.length > 0 ? only : names).map(name => `test/workflows/${name}.test.ts`)
 const { status } = spawnSync('npx', ['ava', '--serial', ...runs], {

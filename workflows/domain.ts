@@ -12,12 +12,17 @@ import type { DomainSteps } from '../activities/domains/domain-steps.ts'
 /** The name was set, released, or is to be looked at now. */
 const wake = defineSignal('wake')
 
-/** Postgres away, or a process that died: everything else is an outcome, which the row tells. */
-const steps = proxyActivities<DomainSteps>({
-  startToCloseTimeout: '3m',
-  heartbeatTimeout: '15s',
-  retry: { initialInterval: '200ms', maximumInterval: '10s' },
-})
+/**
+ * Postgres away, or a process that died: everything else is an outcome, which the row tells. Names of many accounts share the queue fairly:
+ * an account whose name servers are silent, for all of its names, must not keep those of others waiting.
+ */
+const stepsFor = (ownerId: string | undefined) =>
+  proxyActivities<DomainSteps>({
+    startToCloseTimeout: '3m',
+    heartbeatTimeout: '15s',
+    retry: { initialInterval: '200ms', maximumInterval: '10s' },
+    ...(ownerId !== undefined && { priority: { fairnessKey: ownerId } }),
+  })
 
 /** After a step that did not get on, before the next look. */
 const pauseMs = 15_000
@@ -37,10 +42,13 @@ export async function domain(hostname: string): Promise<void> {
     await condition(() => wakeUps > seen, milliseconds, { summary })
   }
 
+  let ownerId: string | undefined
   for (;;) {
     const seen = wakeUps
-    const next = await steps.lookAtDomain(hostname)
+    const next = await stepsFor(ownerId).lookAtDomain(hostname)
     if (next.do === 'end') return
+    ownerId = next.ownerId
+    const steps = stepsFor(ownerId)
     if (next.do === 'wait') await pause(next.milliseconds, next.summary, seen)
     else {
       setCurrentDetails(next.summary)
@@ -48,7 +56,7 @@ export async function domain(hostname: string): Promise<void> {
         next.do === 'order'
           ? await steps.openOrder(hostname)
           : next.do === 'certify'
-            ? await certify(hostname)
+            ? await certify(steps, hostname)
             : await steps.serveCertificate(hostname)
       if (!done) await pause(pauseMs, `${next.summary}: tries again in a moment`)
     }
@@ -57,7 +65,7 @@ export async function domain(hostname: string): Promise<void> {
 }
 
 /** False as soon as a step has failed; why is in the row. */
-async function certify(hostname: string): Promise<boolean> {
+async function certify(steps: ReturnType<typeof stepsFor>, hostname: string): Promise<boolean> {
   return (
     (await steps.answerChallenge(hostname)) &&
     (await steps.awaitValidation(hostname)) &&

@@ -1,5 +1,6 @@
 import type { DomainLook } from '../../db/domains/domain-looks.ts'
 import type { CertificateRow, DomainRow } from '../../db/domains/domain-rows.ts'
+import { awaitedAnswer } from '../../policy/domains/challenges.ts'
 import {
   challengePrefix,
   delegationOf,
@@ -52,8 +53,10 @@ export function domainSight(options: DomainSightOptions): DomainSight {
       const challenge = lookAtChallenge(own, domain, ordered)
       if (accountId === null) {
         const { delegated, answerSeen } = await challenge
-        const isWildcard = hostname.startsWith('*.')
-        return { look: { ...ownName, points: !isWildcard, delegated }, answerSeen }
+        const points = !hostname.startsWith('*.')
+        const isAwaited = !answerSeen && ordered !== undefined && awaitedAnswer(ordered, { points }) !== null
+        const problem = isAwaited && delegated ? unanswered(hostname) : null
+        return { look: { ...ownName, points, delegated, problem }, answerSeen }
       }
       const proof = proofRecords(key, { accountId, hostname }, appsDomain)
       const asking = { ...options, dns: own, read: (name: string, path: string) => read(name, path, asker) }
@@ -68,7 +71,13 @@ export function domainSight(options: DomainSightOptions): DomainSight {
 const none: DnsAnswer = { records: [] }
 
 /** The platform's own names need no record. */
-const ownName = { txtSeen: false, cnameSeen: false, problem: null }
+const ownName = { txtSeen: false, cnameSeen: false }
+
+/** What an operator has set for a name leads to our name server, and nobody gets there. */
+const unanswered = (hostname: string): DomainLook['problem'] => ({
+  code: 'answerMissing',
+  message: `The CNAME of ${challengePrefix}${withoutWildcard(hostname)} is in DNS, and what the platform's name server has for it is not: does the NS record of ACME_DNS_DOMAIN lead to this machine, and may DNS_SERVERS ask it?`,
+})
 
 const known = (sighting: Sighting): boolean | null => (sighting === 'failed' ? null : sighting === 'seen')
 

@@ -27,8 +27,11 @@ import { type Attempt, demandServable, OrderInvalid, OrderStopped, recordingFail
 /** What the workflow of a domain does next. */
 export type DueStep =
   | { do: 'end' }
-  | { do: 'wait'; milliseconds: number; summary: string }
-  | { do: 'order' | 'certify' | 'serve'; summary: string }
+  /** `ownerId`: with whose names it waits for a worker (workflows/domain.ts); none for the platform's own. */
+  | ({ ownerId?: string; summary: string } & (
+      | { do: 'wait'; milliseconds: number }
+      | { do: 'order' | 'certify' | 'serve' }
+    ))
 
 export interface DomainParts {
   db: Db
@@ -104,7 +107,7 @@ export function domainSteps({
         const reason = before.message ?? domain.message ?? (next.do === 'wait' ? `The platform ${next.summary}.` : null)
         if (reason !== null) await warnOfRenewal(parts, { hostname, reason }, watched.current)
         await recordNextLook(db, hostname, dueAgain(next, now()), before.look_at)
-        return asDue(next, now())
+        return { ...asDue(next, now()), ...(domain.owner_id !== null && { ownerId: domain.owner_id }) }
       }
     },
 
@@ -195,7 +198,7 @@ function stateOf(
   return {
     hostname: domain.hostname,
     isProved: domain.proved_at !== null,
-    ...{ points: domain.points, delegated: domain.delegated, answerSeen, secured: authority !== null },
+    ...{ points: domain.points, answerSeen, secured: authority !== null },
     ...{ createdAt: domain.created_at, orderAt: domain.order_at },
     current: current
       ? {
@@ -239,8 +242,8 @@ const summaries = {
   serve: 'gives the certificate to the proxies',
 } as const
 
-function asDue(next: NextStep, now: Date): DueStep {
-  if (next.do !== 'wait') return { do: next.do, summary: summaries[next.do] }
+function asDue(next: NextStep, now: Date) {
+  if (next.do !== 'wait') return { do: next.do, summary: summaries[next.do] } as const
   const { until, summary } = next
-  return { do: 'wait', milliseconds: Math.max(1000, until.getTime() - now.getTime()), summary }
+  return { do: 'wait', milliseconds: Math.max(1000, until.getTime() - now.getTime()), summary } as const
 }

@@ -22,16 +22,17 @@ export const offerOf = (order: OrderRow): Offer => ({
 interface Sight {
   /** Requests for it arrive here. */
   points: boolean
-  /** Our own name server answers for its challenges. */
-  delegated: boolean
-  /** DNS shows the answer to the challenge of its order. */
+  /**
+   * DNS shows the answer to the challenge of its order. Demanded also of our own name server: an authority that it has nothing for yet ends
+   * the order, and the next one has to wait.
+   */
   answerSeen: boolean
 }
 
 /** By what a name can be proved as it is now; null: by nothing that is offered. It may change while an order is open. */
-export function provableBy({ http, dns }: Offer, { points, delegated, answerSeen }: Sight): ChallengeKind | null {
+export function provableBy({ http, dns }: Offer, { points, answerSeen }: Sight): ChallengeKind | null {
   if (http && points) return 'http-01'
-  return dns && (delegated || answerSeen) ? 'dns-01' : null
+  return dns && answerSeen ? 'dns-01' : null
 }
 
 /** The text that an order waits for in DNS; null: none, or the name is proved without it. */

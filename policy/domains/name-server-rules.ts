@@ -4,6 +4,8 @@ export const nameServerRules = {
   questionBytes: 1232,
   /** Largest datagram of an answer; a client may take less, and none gets more than it says. */
   datagramBytes: 1232,
+  /** How long the texts that were read answer questions: strangers' questions must not read rows each, and a new text must not be missed for long. */
+  textsMs: 100,
   /** Questions that read rows at the same time; those beyond are not answered, and clients repeat them. */
   atOnce: 50,
   /** Questions that one network (IPv4 /24, IPv6 /56) may ask in a second: over UDP senders can be forged, and must not become targets. */

@@ -8,8 +8,6 @@ export interface DomainState {
   isProved: boolean
   /** Requests for it arrive here. */
   points: boolean
-  /** Our own name server answers for its challenges. */
-  delegated: boolean
   /** Whether DNS shows the answer to the challenge of the order under way. */
   answerSeen: boolean
   createdAt: Date

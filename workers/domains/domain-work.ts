@@ -8,7 +8,6 @@ import { hostReader } from '../../activities/dns/probe.ts'
 import { resolverDns } from '../../activities/dns/resolver.ts'
 import { domainSight } from '../../activities/domains/domain-sight.ts'
 import type { DomainParts } from '../../activities/domains/domain-steps.ts'
-import type { WellKnownAnswers } from '../../activities/edge/port.ts'
 import type { Db } from '../../db/database.ts'
 import { ensureEdgeRoot } from '../../db/databases/authorities.ts'
 import { acmeAccounts } from '../../db/domains/acme-accounts.ts'
@@ -16,10 +15,12 @@ import { type DnsChallenge, listDnsChallenges } from '../../db/domains/certifica
 import { surfaceNames } from '../../edge/surfaces.ts'
 import { TtlCache } from '../../lib/async/ttl-cache.ts'
 import type { Config } from '../../policy/config.ts'
+import { nameServerRules } from '../../policy/domains/name-server-rules.ts'
 import { platformDomains } from '../../policy/domains/names.ts'
 import { delegationOf, domainRecordKey } from '../../policy/domains/records.ts'
 import { deriveKey } from '../../policy/keys.ts'
 import { withCrashPoints } from '../crash-points.ts'
+import type { AnswerSources } from '../loops/domain-rounds.ts'
 import { type NameServer, startNameServer } from '../name-server/name-server.ts'
 
 /** What host names need from the settings: the steps of their workflow, what proxies answer, and the platform's own names. */
@@ -43,9 +44,10 @@ export async function domainWork(config: Config, db: Db) {
   return {
     parts,
 
-    async answers(): Promise<WellKnownAnswers> {
-      return { 'acme-challenge': (await authority?.issues.thumbprint()) ?? null, 'berth-check': edgeProof }
-    },
+    answers: {
+      'acme-challenge': async () => (await authority?.issues.thumbprint()) ?? null,
+      'berth-check': async () => edgeProof,
+    } satisfies AnswerSources,
 
     /** Answers challenges that are delegated to `ACME_DNS_DOMAIN`; null: there is no such domain. */
     async startNameServer(log: Logger): Promise<NameServer | null> {
@@ -59,9 +61,9 @@ export async function domainWork(config: Config, db: Db) {
   }
 }
 
-/** The answers to challenges by the label at which they are asked for, read once in a second. */
+/** The answers to challenges by the label at which they are asked for, read at most once in `textsMs`. */
 function challengeTexts(db: Db, key: Buffer, zone: string): (name: string) => Promise<readonly string[]> {
-  const known = new TtlCache<Map<string, string[]>>(1)
+  const known = new TtlCache<Map<string, string[]>>(nameServerRules.textsMs / 1000)
   return async name => {
     const texts = await known.of('all', async () => textsByName(await listDnsChallenges(db), key, zone))
     return texts.get(name) ?? []

@@ -19,6 +19,9 @@ import { roundSeconds } from '../../policy/rounds.ts'
 import type { SealKeys } from '../../policy/seal.ts'
 import { type EntryRefusal, equalize } from './equalize.ts'
 
+/** Where each text comes from that the proxy itself answers to authorities and probes. One that throws an ApiError cannot be had. */
+export type AnswerSources = { [Kind in keyof WellKnownAnswers]: () => Promise<string | null> }
+
 export interface DomainRoundsOptions {
   db: Db
   keys: SealKeys
@@ -26,8 +29,7 @@ export interface DomainRoundsOptions {
   appsDomain: string
   /** Certificates of the operator's own files, which precede those that were ordered; null = not known yet. */
   ownCertificates?: () => Promise<ServedCertificate[] | null>
-  /** What the proxy itself answers to authorities and probes. */
-  answers: () => Promise<WellKnownAnswers>
+  answers: AnswerSources
   /** Milliseconds of a monotonic clock. */
   now?: () => number
 }
@@ -50,17 +52,17 @@ export class DomainRounds {
     this.#now = options.now ?? (() => performance.now())
   }
 
-  /** Runs one round; rejects when the proxy or Postgres is down. */
-  async round(): Promise<{ changed: number; refused: EntryRefusal[] }> {
+  /** Runs one round; rejects when the proxy or Postgres is down. `unanswered`: texts that the proxy cannot answer with, by their kind. */
+  async round(): Promise<{ changed: number; refused: EntryRefusal[]; unanswered: EntryRefusal[] }> {
     const { db } = this.#options
     const began = this.#now()
     const { mark, changed } = await domainChangesSince(db, this.#mark)
     const everything = changed === null || began - this.#comparedAt >= roundSeconds.domains * 1000
     const hostnames = everything ? undefined : [...new Set([...changed, ...this.#refused.map(({ host }) => host)])]
-    await this.#setAnswers()
+    const unanswered = await this.#setAnswers()
     if (hostnames?.length === 0) {
       this.#mark = mark
-      return { changed: 0, refused: [] }
+      return { changed: 0, refused: [], unanswered }
     }
     // Certificates first: a name must not send clients to https before it has one, and lose it after.
     const certificates = await this.#syncCertificates(hostnames)
@@ -68,16 +70,25 @@ export class DomainRounds {
     this.#mark = mark
     this.#refused = [...certificates.refused, ...names.refused]
     if (everything) this.#comparedAt = began
-    return { changed: certificates.changed + names.changed, refused: this.#refused }
+    return { changed: certificates.changed + names.changed, refused: this.#refused, unanswered }
   }
 
-  async #setAnswers(): Promise<void> {
-    const { edge } = this.#options
-    const answers = await this.#options.answers()
+  /** One that cannot be had delays neither the other nor names and certificates. */
+  async #setAnswers(): Promise<EntryRefusal[]> {
+    const { edge, answers: sources } = this.#options
+    const unanswered: EntryRefusal[] = []
+    const answers: WellKnownAnswers = { 'acme-challenge': null, 'berth-check': null }
+    for (const kind of Object.keys(answers) as (keyof WellKnownAnswers)[])
+      try {
+        answers[kind] = await sources[kind]()
+      } catch (error) {
+        if (!(error instanceof ApiError)) throw error
+        unanswered.push({ host: kind, why: error.message })
+      }
     const wanted = `${(await edge.standing()).run} ${JSON.stringify(answers)}`
-    if (wanted === this.#answered) return
-    await edge.setAnswers(answers)
+    if (wanted !== this.#answered) await edge.setAnswers(answers)
     this.#answered = wanted
+    return unanswered
   }
 
   async #syncCertificates(hosts: readonly string[] | undefined): ReturnType<typeof equalize> {

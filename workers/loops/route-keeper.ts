@@ -12,7 +12,7 @@ export interface RouteKeeperOptions extends Tables {
   databaseUrl: string
   log: Logger
   /** Custom names and certificates of the same proxy. */
-  domains: { round(): Promise<{ refused: readonly EntryRefusal[] }> }
+  domains: { round(): Promise<Record<'refused' | 'unanswered', readonly EntryRefusal[]>> }
   /** Name of the proxy in the table of proxies. */
   edgeName: string
   everySeconds?: number
@@ -48,6 +48,7 @@ export async function keepRoutes(options: RouteKeeperOptions, signal: AbortSigna
     report('settings', refusedSettings)
     const names = await domains.round()
     report('name', names.refused)
+    report('answer', names.unanswered)
     const hosts = [refused, refusedSettings, names.refused].flat().map(({ host }) => host)
     await recordEdge(db, edgeName, snapshot, hosts)
   }
@@ -67,14 +68,17 @@ const retryMs = 1000
 
 type Refused = Pick<Refusal, 'host' | 'why'> & Partial<Pick<Refusal, 'appId'>>
 
-const kinds = { route: 'a route', settings: 'settings of an application', name: 'a name' }
+const kinds = {
+  ...{ route: 'a route', settings: 'settings of an application', name: 'a name' },
+  answer: 'an answer to authorities and probes',
+}
 type Kind = keyof typeof kinds
 
 /** Logs a refusal when it is new, and when it ends. */
 function refusalReporter(log: Logger): (kind: Kind, refused: readonly Refused[]) => void {
-  const reported: Record<Kind, Map<string, string>> = { route: new Map(), settings: new Map(), name: new Map() }
+  const reported: Partial<Record<Kind, Map<string, string>>> = {}
   return (kind, refused) => {
-    const before = reported[kind]
+    const before = reported[kind] ?? new Map<string, string>()
     for (const { host, appId, why } of refused)
       if (before.get(host) !== why)
         log.error({ host, appId, why }, `routes: the proxy refuses ${kinds[kind]}; it is tried again in each round`)

@@ -4,6 +4,7 @@ import { removeApp } from '../../../db/apps/app-creation.ts'
 import type { DomainPlatform } from '../platform/domain-platform.ts'
 import { isFrozen, startEntry } from '../platform/entry.ts'
 import { rows } from '../rows/rows.ts'
+import { crashPostgres } from '../servers/database.ts'
 import { handshake } from '../servers/https.ts'
 import { type Relay, relayTo } from '../servers/relay.ts'
 import { diesAt } from './crash-kit.ts'
@@ -17,8 +18,8 @@ export const domainPoints = [
   .concat(['authority.order', 'authority.finalize', 'authority.collect', 'edge.setCertificate', 'edge.setName'])
   .flatMap(step => [`${step}:before`, `${step}:after`])
 
-/** What ends at a point: the worker itself, or what it is talking to. */
-export const domainVictims = ['worker', 'proxy', 'Postgres', 'Temporal'] as const
+/** What ends at a point: the worker or the proxy, by a kill; the server of Postgres, by a crash; or the line to it, or to Temporal. */
+export const domainVictims = ['worker', 'proxy', 'server of Postgres', 'line to Postgres', 'line to Temporal'] as const
 export type DomainVictim = (typeof domainVictims)[number]
 
 /** How long what the worker talks to is away. */
@@ -43,8 +44,8 @@ export async function domainSurvives(
   await rows(db).host('h1') // seen just now
   const user = await api.makeUser()
   const app = await api.makeApp(user, { memoryMb: 512, subdomain: `killed-${names}` })
-  const set = await api.as(user).post(`/v2/apps/${app.id}/network/custom`, JSON.stringify({ custom: hostname }))
-  t.is(set.status, 200)
+  const set = (custom: string) => api.as(user).post(`/v2/apps/${app.id}/network/custom`, JSON.stringify({ custom }))
+  t.is((await set(hostname)).status, 200)
   const records = (await api.as(user).get(`/v2/apps/${app.id}/network/dns`)).body.response
   const { name, value } = records.find(({ type }: { type: string }) => type === 'cname')
   dns.set(value, 'A', '127.0.0.1')
@@ -65,8 +66,36 @@ export async function domainSurvives(
     30,
     `${hostname} leads to its application`,
   )
+  if (victim === 'server of Postgres') await survivesLater(t, stage, hostname, () => set('@'))
   await worker.kill('SIGTERM')
   await removeApp(db, app.id) // the host has room for the next one
+}
+
+/** The server of Postgres crashes again while the certificate is renewed, and right after the name was removed: the proxy has what is true then. */
+async function survivesLater(
+  t: ExecutionContext,
+  { platform: { base, db, until }, pebble }: DomainPlatform,
+  hostname: string,
+  remove: () => Promise<{ status: number }>,
+): Promise<void> {
+  const { serial } = await db('certificates').where({ hostname }).first('serial')
+  await db('certificates').where({ hostname }).update({ renew_at: new Date() })
+  await db('domains')
+    .where({ hostname })
+    .update({ look_at: new Date(Date.now() - 3_600_000) })
+  const next = () => db('certificates').where({ hostname }).whereRaw('serial is distinct from ?', [serial]).first()
+  await until(next, 60, 'the renewal begins')
+  await crashPostgres(db)
+  const renewed = () =>
+    db('certificates').where({ hostname, state: 'current' }).whereNot({ serial }).whereNotNull('served_at').first()
+  await until(renewed, 120, `${hostname} is renewed`)
+  const { certificate } = await handshake(base.proxy.tlsPort, hostname, { ca: await pebble.root() })
+  t.is(certificate.serialNumber.toLowerCase(), (await renewed()).serial.toLowerCase())
+  t.is((await remove()).status, 200)
+  await crashPostgres(db)
+  const { edge } = base.proxy
+  const left = async () => [...(await edge.listNames()), ...(await edge.listCertificates())]
+  await until(async () => (await left()).every(({ host }) => host !== hostname), 30, `${hostname} is no more`)
 }
 
 /** The worker that follows one that has died at the point. */
@@ -80,19 +109,19 @@ async function afterDeath(t: ExecutionContext, { platform: { base } }: DomainPla
 /** A worker for which what it talks to is away after the point, and back some seconds later. */
 async function afterOutage(
   t: ExecutionContext,
-  { platform: { base, until } }: DomainPlatform,
+  { platform: { base, db, until } }: DomainPlatform,
   victim: Exclude<DomainVictim, 'worker'>,
   point: string,
 ) {
   const database = new URL(base.settings.DATABASE_URL!)
-  const lines: Record<'Postgres' | 'Temporal', Relay> = {
-    Postgres: await relayTo({ host: '127.0.0.1', port: Number(database.port) }),
-    Temporal: await relayTo({ host: '127.0.0.1', port: Number(base.config.temporalAddress.split(':')[1]) }),
+  const lines: Record<'line to Postgres' | 'line to Temporal', Relay> = {
+    'line to Postgres': await relayTo({ host: '127.0.0.1', port: Number(database.port) }),
+    'line to Temporal': await relayTo({ host: '127.0.0.1', port: Number(base.config.temporalAddress.split(':')[1]) }),
   }
-  database.port = String(lines.Postgres.port)
+  database.port = String(lines['line to Postgres'].port)
   const worker = startEntry('worker', {
     ...base.settings,
-    ...{ DATABASE_URL: database.href, TEMPORAL_ADDRESS: `127.0.0.1:${lines.Temporal.port}` },
+    ...{ DATABASE_URL: database.href, TEMPORAL_ADDRESS: `127.0.0.1:${lines['line to Temporal'].port}` },
     ...{ CRASH_POINT: point, CRASH_SIGNAL: 'SIGSTOP' },
   })
   t.teardown(async () => {
@@ -100,8 +129,13 @@ async function afterOutage(
     for (const line of Object.values(lines)) await line.close()
   })
   await until(async () => isFrozen(worker), 120, `the worker comes to ${point}: ${worker.output().slice(-1000)}`)
+  const wakes = () => worker.child.kill('SIGCONT')
+  if (victim === 'server of Postgres') {
+    await crashPostgres(db, wakes)
+    return worker
+  }
   await (victim === 'proxy' ? base.proxy.kill('SIGKILL') : lines[victim].mode('cut'))
-  worker.child.kill('SIGCONT')
+  wakes()
   await sleep(awayMs)
   await (victim === 'proxy' ? base.proxy.start() : lines[victim].mode('pass'))
   return worker

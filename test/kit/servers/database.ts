@@ -1,9 +1,13 @@
 import { randomBytes } from 'node:crypto'
+import { readFile } from 'node:fs/promises'
+import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import test from 'ava'
 import { memoryFolder, removeThrowAway, startTestPostgres, templateDatabase } from '../../../cli/test/test-postgres.ts'
 import { type Db, openDatabase } from '../../../db/database.ts'
+import { startTicks } from '../../../lib/process-stat.ts'
 import { Supervisor } from '../../../workers/supervisor/supervisor.ts'
+import { comesTrue } from '../comes-true.ts'
 import { closesAll } from '../left-open.ts'
 
 export interface TestDatabase {
@@ -14,23 +18,27 @@ export interface TestDatabase {
 /**
  * Call it once at the top level of a test file: a migrated database of its own, cloned from the template of the test run and
  * dropped after the file. A file that is run alone, without `./berth test`, starts a throw-away cluster for itself, and so does one that
- * needs an `ownServer`: numbers of transactions, and which of them are open, are of the whole server.
+ * needs an `ownServer`: numbers of transactions, and which of them are open, are of the whole server. One that is to crash is `durable`.
  */
-export function testDatabase({ ownServer = false } = {}): Promise<TestDatabase> {
+export function testDatabase({ ownServer = false, durable = false } = {}): Promise<TestDatabase> {
   const undo: (() => Promise<unknown>)[] = []
   test.after.always('drop the test database', async () => {
     for (const step of undo.reverse()) await step()
   })
-  const database = cloneTemplate(undo, ownServer)
+  const database = cloneTemplate(undo, ownServer || durable, durable)
   test.before('clone the test database', async () => {
     await database
   })
   return database
 }
 
-async function cloneTemplate(undo: (() => Promise<unknown>)[], ownServer: boolean): Promise<TestDatabase> {
+async function cloneTemplate(
+  undo: (() => Promise<unknown>)[],
+  ownServer: boolean,
+  durable: boolean,
+): Promise<TestDatabase> {
   const shared = ownServer ? undefined : process.env.TEST_DATABASE_URL
-  const adminUrl = shared ?? (await startOwnCluster(undo))
+  const adminUrl = shared ?? (await startOwnCluster(undo, durable))
   const admin = openDatabase({ url: adminUrl, pool: 1, statementTimeoutMs: 60_000 })
   const name = `test_${randomBytes(8).toString('hex')}`
   // A copy of its files takes a third of the processor time of a copy through the log, which is the default.
@@ -63,7 +71,7 @@ async function leftConnected(admin: Db, name: string): Promise<string[]> {
   }
 }
 
-async function startOwnCluster(undo: (() => Promise<unknown>)[]): Promise<string> {
+async function startOwnCluster(undo: (() => Promise<unknown>)[], durable: boolean): Promise<string> {
   const folder = memoryFolder()
   const supervisor = new Supervisor({ runFolder: `${folder}/run`, logFolder: `${folder}/logs`, say: () => {} })
   // A run that times out is ended by a signal, and never reaches its hooks.
@@ -73,5 +81,21 @@ async function startOwnCluster(undo: (() => Promise<unknown>)[]): Promise<string
     await supervisor.stop()
     removeThrowAway(folder)
   })
-  return (await startTestPostgres(supervisor, folder, () => {})).adminUrl
+  return (await startTestPostgres(supervisor, folder, () => {}, durable)).adminUrl
+}
+
+/**
+ * Crashes the server of a `durable` test database, as `pg_ctl stop -m immediate` does, and resolves once it has recovered from its log: what
+ * was committed is there, and tables that are not logged are empty. `whenDown` is called as soon as it has ended.
+ */
+export async function crashPostgres(db: Db, whenDown = () => {}): Promise<void> {
+  const { rows } = await db.raw('show data_directory')
+  const firstProcess = async () =>
+    (await readFile(join(rows[0].data_directory, 'postmaster.pid'), 'utf8')).split('\n')[0]
+  const before = await firstProcess()
+  process.kill(Number(before), 'SIGQUIT')
+  await comesTrue(() => startTicks(Number(before)) === null)
+  whenDown()
+  await comesTrue(async () => (await firstProcess().catch(() => before)) !== before)
+  await comesTrue(() => db.raw('select 1').then(Boolean, () => false))
 }

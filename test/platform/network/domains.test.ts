@@ -3,14 +3,12 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import test from 'ava'
 import { WebSocketServer } from 'ws'
 import * as apps from '../../../db/apps/apps.ts'
-import { recordBoot } from '../../../db/hosts/host-boots.ts'
 import type { TestUser } from '../../kit/actors/api.ts'
 import { startBrowser } from '../../kit/actors/browser.ts'
-import { testDomainPlatform } from '../../kit/platform/domain-platform.ts'
-import { rows } from '../../kit/rows/rows.ts'
+import { servingApp, testDomainPlatform } from '../../kit/platform/domain-platform.ts'
 import type { TestDns } from '../../kit/servers/dns.ts'
 import { askHttps, handshake } from '../../kit/servers/https.ts'
-import { ask, startOrigin } from '../../kit/servers/origin.ts'
+import { ask } from '../../kit/servers/origin.ts'
 import type { Pebble } from '../../kit/servers/pebble.ts'
 
 // From the request of a customer to a browser that opens https without a warning: API, Temporal, Postgres, nginx, DNS and an authority
@@ -28,23 +26,13 @@ const json = JSON.stringify
 
 /** A web application of a user that answers with its name, and WebSockets with an echo. */
 async function running(user: TestUser, name: string) {
-  const { db, base, machine } = await platform
-  const make = rows(db)
-  await make.host('h1')
-  await recordBoot(db, 'h1', machine.bootId!)
-  const { app } = await make.app(user.id, { memoryMb: 256 })
-  const origin = await startOrigin((_, answer) => {
-    answer.setHeader('content-type', 'text/html')
-    answer.end(`<title>${name}</title>`)
-  })
+  const { base } = await platform
+  const { app, origin } = await servingApp(await platform, user.id, name)
   const sockets = new WebSocketServer({ server: origin.server })
   sockets.on('connection', socket => socket.on('message', message => socket.send(`echo ${message}`)))
   base.undo.push(async () => {
     for (const socket of sockets.clients) socket.terminate()
-    await origin.stop()
   })
-  const started = { release: 1, containerId: name, hostPort: origin.port, startedAt: new Date() }
-  await apps.recordStarted(db, app.id, { ...started, bootId: machine.bootId! })
   const actor = (await platform).api.as(user)
   return {
     ...{ app, origin, actor },

@@ -257,6 +257,7 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
     nameServerRules: {
       questionBytes: 1232,
       datagramBytes: 1232,
+      textsMs: 100,
       atOnce: 50,
       perNetworkSecond: 50,
       perSecond: 2000,

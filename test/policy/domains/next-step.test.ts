@@ -6,7 +6,7 @@ const hours = (count: number) => new Date(now.getTime() + count * 3_600_000)
 
 const proved: DomainState = {
   hostname: 'shop.example.com',
-  ...{ isProved: true, points: true, delegated: false, answerSeen: false, secured: true },
+  ...{ isProved: true, points: true, answerSeen: false, secured: true },
   ...{ createdAt: hours(-1), orderAt: hours(-1), current: null, ordered: null },
 }
 /** An order whose authority offers these kinds. */
@@ -58,7 +58,6 @@ test('an order goes on as soon as anything that its authority offers can be prov
   const certify = { do: 'certify' }
   const elsewhere = { points: false }
   t.deepEqual(waits({ ordered: order('http dns') }), certify, 'requests arrive here')
-  t.deepEqual(waits({ ordered: order('http dns'), ...elsewhere, delegated: true }), certify)
   t.deepEqual(waits({ ordered: order('http dns'), ...elsewhere, answerSeen: true }), certify)
   t.deepEqual(waits({ ordered: order('http') }), certify)
   t.deepEqual(waits({ ordered: order(''), ...elsewhere }), certify, 'the authority asks for nothing')
@@ -68,14 +67,14 @@ test('an order goes on as soon as anything that its authority offers can be prov
     waiting('waits until requests for it arrive here, or for the record _acme-challenge.shop.example.com'),
   )
   t.deepEqual(
-    waits({ ordered: order('http'), ...elsewhere, delegated: true }),
+    waits({ ordered: order('http'), ...elsewhere, answerSeen: true }),
     waiting('waits until requests for it arrive here'),
   )
 })
 
-test('a wildcard is proved in DNS alone', t => {
+test('a wildcard is proved in DNS alone, once its answer is seen there', t => {
   const wildcard = { hostname: '*.apps.example.com', ordered: order('dns') }
-  t.deepEqual(waits({ ...wildcard, delegated: true }), { do: 'certify' })
+  t.deepEqual(waits({ ...wildcard, answerSeen: true }), { do: 'certify' })
   t.deepEqual(waits(wildcard), { seconds: 15, summary: 'waits for the record _acme-challenge.apps.example.com' })
 })
 

@@ -16,7 +16,7 @@ import { ask, startOrigin } from '../../kit/servers/origin.ts'
 import { startProxy } from '../../kit/servers/proxy.ts'
 
 /** Without custom names. */
-const alone = { domains: { round: async () => ({ refused: [] }) }, edgeName: 'proxy' }
+const alone = { domains: { round: async () => ({ refused: [], unanswered: [] }) }, edgeName: 'proxy' }
 
 const database = testDatabase()
 const appsDomain = 'apps.localhost'

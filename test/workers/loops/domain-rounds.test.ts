@@ -4,6 +4,8 @@ import { chmod, cp, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import test, { type ExecutionContext } from 'ava'
+import { acmeAuthority } from '../../../activities/certificates/acme/acme.ts'
+import { acmeAccounts } from '../../../db/domains/acme-accounts.ts'
 import { ensureRequest, storeCertificate, takeOrder } from '../../../db/domains/certificates.ts'
 import { recordLook } from '../../../db/domains/domain-looks.ts'
 import { assignDomain, findDomain, unassignDomain } from '../../../db/domains/domains.ts'
@@ -16,12 +18,13 @@ import { comesTrue } from '../../kit/comes-true.ts'
 import { rows } from '../../kit/rows/rows.ts'
 import { testDatabase } from '../../kit/servers/database.ts'
 import { handshake, type Issuer, testIssuer } from '../../kit/servers/https.ts'
+import { ask } from '../../kit/servers/origin.ts'
 import { startProxy, type TestProxy } from '../../kit/servers/proxy.ts'
 
 const database = testDatabase()
 const keys = sealKeys('ab'.repeat(32))
 const proved = { txtSeen: true, cnameSeen: false, points: true, delegated: false, problem: null }
-const answers = async () => ({ 'acme-challenge': 'thumbprint', 'berth-check': 'proof' })
+const answers = { 'acme-challenge': async () => 'thumbprint', 'berth-check': async () => 'proof' }
 
 let proxy: TestProxy
 let issuer: Issuer
@@ -272,6 +275,32 @@ test.serial('a key that cannot be decrypted is refused alone', async t => {
   ])
   t.true((await certificates()).includes(`open.shop.dev ${open}`))
 })
+
+test.serial(
+  'an account at the authority whose key cannot be decrypted delays no name, no certificate and no probe',
+  async t => {
+    const { db, claim, certify, names, certificates } = await scene(t)
+    const directoryUrl = 'https://authority.test/directory'
+    const accounts = acmeAccounts(db, sealKeys('cd'.repeat(32)))
+    await accounts.keep(directoryUrl, { privateKey: 'of another installation', url: null })
+    const settings = { directoryUrl, email: null, externalAccount: null }
+    const { thumbprint } = acmeAuthority({ settings, ca: null, accounts: acmeAccounts(db, keys) })
+    const sources = { ...answers, 'acme-challenge': thumbprint }
+    const rounds = new DomainRounds({ db, keys, edge: proxy.edge, appsDomain: 'apps.localhost', answers: sources })
+    await claim('goes-on.shop.dev')
+    const id = await certify('goes-on.shop.dev')
+    const unanswered = [
+      { host: 'acme-challenge', why: `The key of the account at ${directoryUrl} cannot be decrypted.` },
+    ]
+    t.like(await rounds.round(), { refused: [], unanswered })
+    t.deepEqual([await names(), await certificates()], [['goes-on.shop.dev'], [`goes-on.shop.dev ${id}`]])
+    const probe = await ask(proxy.port, 'goes-on.shop.dev', { path: '/.well-known/berth-check/nonce' })
+    t.is(probe.body.trim(), 'nonce.proof')
+    t.deepEqual((await rounds.round()).unanswered, unanswered, 'reported until it can be read')
+    await db('acme_accounts').delete()
+    t.deepEqual((await rounds.round()).unanswered, [])
+  },
+)
 
 test.serial('while the operator’s files cannot be read, nothing that may be theirs is taken away', async t => {
   const { rounds, own, claim, certify, certificates, later } = await scene(t)

@@ -17,7 +17,7 @@ import { rows } from '../../kit/rows/rows.ts'
 import { testDatabase } from '../../kit/servers/database.ts'
 
 /** Without custom names. */
-const alone = { domains: { round: async () => ({ refused: [] }) }, edgeName: 'proxy' }
+const alone = { domains: { round: async () => ({ refused: [], unanswered: [] }) }, edgeName: 'proxy' }
 
 const database = testDatabase()
 const appsDomain = 'apps.test'

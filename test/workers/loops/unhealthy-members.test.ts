@@ -57,7 +57,7 @@ test('a member leaves the rotation with its third failure and comes back with it
   const members = [await member(ana.id, 1), await member(ana.id, 2)] as const
   t.teardown(() => Promise.all(members.map(({ origin }) => origin.stop())))
   const edge = proxy.edge
-  const answers = async () => ({ 'acme-challenge': null, 'berth-check': null })
+  const answers = { 'acme-challenge': async () => null, 'berth-check': async () => null }
   const domains = new DomainRounds({ db, keys: sealKeys('ab'.repeat(32)), edge, appsDomain, answers })
   // No round comes by itself.
   const options = { db, databaseUrl: url, edge, appsDomain, machine: { bootId: 'b1', owns: () => true }, log, domains }
