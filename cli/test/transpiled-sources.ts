@@ -4,6 +4,7 @@ import { pathToFileURL } from 'node:url'
 import { transform } from 'esbuild'
 import { runProcess } from '../../lib/child-process.ts'
 import { checkout } from '../installation/installation.ts'
+import { avaWorker, bundledAva } from './bundled-ava.ts'
 
 const folders = 'activities api bench cli db edge lib policy runtimes test workers workflows'.split(' ')
 
@@ -11,7 +12,7 @@ const folders = 'activities api bench cli db edge lib policy runtimes test worke
 const usual = ['test/kit/completion.ts', 'test/kit/actors/api.ts', 'test/kit/platform/platform.ts']
 
 /** Where a module lies in the file of all of them: from, to, its encoding, and the `import.meta.url` that it has instead of its own. */
-type Place = [from: number, to: number, encoding: 'latin1' | 'utf8', url?: string]
+type Place = [from: number, to: number, encoding: 'latin1' | 'utf8', url: string | undefined]
 
 /**
  * Transpiles every source and test file into `folder`, once for the run; returns the environment that makes test files load them
@@ -25,14 +26,17 @@ export async function transpiledSources(folder: string, compiled: string): Promi
   const texts: Buffer[] = []
   const modules: Record<string, Place> = {}
   let end = 0
-  for (const [path, module] of made) {
-    if (!module) continue
-    const text = Buffer.from(`(${module.code})`)
+  const add = (path: string, code: string, url?: string) => {
+    const text = Buffer.from(`(${code})`)
     const from = end
     end += text.length
     texts.push(text)
-    const url = /^(test|bench)\//.test(path) ? [] : [compiledUrl(compiled, path)]
-    modules[path] = [from, end, text.length === text.toString().length ? 'latin1' : 'utf8', ...url] as Place
+    modules[path] = [from, end, text.length === text.toString().length ? 'latin1' : 'utf8', url]
+  }
+  add(avaWorker, asWaiting(await bundledAva()))
+  for (const [path, module] of made) {
+    if (!module) continue
+    add(path, module.code, /^(test|bench)\//.test(path) ? undefined : compiledUrl(compiled, path))
     mkdirSync(join(folder, dirname(path)), { recursive: true })
     writeFileSync(join(folder, `${path}.map`), module.map)
   }
@@ -77,7 +81,7 @@ async function transpiled(path: string): Promise<{ code: string; map: string } |
     if (!/Top-level await/.test(String(error))) throw error
     if (!path.endsWith('.test.ts')) return null
     const { code, map } = await transpileTo('esm')
-    return { code: `async ${asFunction(without(code).replace(imports, asRequire))}`, map }
+    return { code: asWaiting(without(code)), map }
   }
 }
 
@@ -98,6 +102,9 @@ function asRequire(_: string, byDefault?: string, whole?: string, names?: string
 
 const asFunction = (code: string) =>
   `function (module, require, __meta, __toESM, __toCommonJS, __export, __reExport) { "use strict"; ${code}\n}`
+
+/** An ES module that waits for something at its top level. */
+const asWaiting = (code: string) => `async ${asFunction(code.replace(imports, asRequire))}`
 
 function typescriptBelow(folder: string): string[] {
   return readdirSync(join(checkout, folder), { recursive: true, encoding: 'utf8' })

@@ -20,3 +20,8 @@ test('what a module begins to load is there once it says so', async t => {
   sum.update(Buffer.from('123456789'))
   t.is(sum.digest().toString('hex'), 'ae8b14860a799888')
 })
+
+test('in a test run ava is one module; a file that is run alone loads those of its package', t => {
+  const place = process.env.TEST_TRANSPILED ? /\/ava\/lib\/worker\/base\.js/ : /\/ava\/lib\/test\.js/
+  t.regex(new Error('seen').stack ?? '', place)
+})

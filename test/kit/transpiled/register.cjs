@@ -13,12 +13,15 @@ const { TEST_TRANSPILED: folder, TEST_CODE_CACHE: records } = process.env
 /** Scripts of this process by their paths, if it records what V8 makes of them. */
 const scripts = new Map()
 
+/** What a process of a test file runs: a module of ours, with ava's packages in it (cli/test/bundled-ava.ts). */
+const worker = 'node_modules/ava/lib/worker/base.js'
+
 /** Ava's module, which holds more than what it gives to `require`. */
 let ava
 
 /** Ava calls it before it loads a test file (ava.config.js). */
 module.exports = async () => {
-  ava = await import('ava')
+  ava ??= await import('ava')
 }
 module.exports.scripts = scripts
 
@@ -70,6 +73,12 @@ function install() {
 
   Module._extensions['.ts'] = (module, filename) => {
     module.exports = load(filename.slice(checkout.length + 1))
+  }
+  const { runMain } = Module
+  Module.runMain = path => {
+    if (path !== join(checkout, worker)) return runMain(path)
+    void load(worker)
+    ava = loaded.get(worker).ava
   }
   compilePackages(compile)
   process.setSourceMapsEnabled(false)
@@ -160,7 +169,7 @@ function inSource(frame, modules) {
   const text = String(frame)
   const filename = frame.getFileName()
   const path = filename?.startsWith(checkout) && filename.slice(checkout.length + 1)
-  if (!path || !modules[path]) return text
+  if (!path || !modules[path] || path === worker) return text
   if (!maps.has(path))
     maps.set(path, new Module.SourceMap(JSON.parse(readFileSync(join(folder, `${path}.map`), 'utf8'))))
   const [line, column] = [frame.getLineNumber(), frame.getColumnNumber()]
