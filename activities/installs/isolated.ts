@@ -7,8 +7,8 @@ import { removeWhole } from '../app-files/trash.ts'
 import type { AppHostOptions } from '../app-host-options.ts'
 import { buildTraits } from '../builds/build-traits.ts'
 import { isRefusal } from '../failures.ts'
-import { exists, keepDependencies, type Prepared, type ReleaseFolders, writePrepared } from '../releases/files.ts'
-import { installRelease, runInstall } from '../releases/install.ts'
+import { exists, type Prepared, type ReleaseFolders, writePrepared } from '../releases/files.ts'
+import { finishInstall, installRelease, runInstall } from '../releases/install.ts'
 import { installFolder } from '../releases/install-plan.ts'
 import { releasePlacement } from '../releases/placement-request.ts'
 import type { Release } from '../releases/release.ts'
@@ -33,11 +33,11 @@ export async function installPrepared(
   prepared: Planned,
   signal: AbortSignal,
 ): Promise<void> {
-  const { install, inputs } = prepared
+  const { inputs } = prepared
   const { dependencies, toolFolders } = runtimes[release.language]
-  if (dependencies && toolFolders) return buildCompiled(host, release, folders, install, signal)
+  if (dependencies && toolFolders) return buildCompiled(host, release, folders, prepared.install, signal)
   const files = inputs && (await inputFiles(await installFolder(folders), inputs.files))
-  if (!dependencies || !inputs || !files) return installRelease(host, release, folders, install, signal)
+  if (!dependencies || !inputs || !files) return installRelease(host, release, folders, prepared, signal)
   if (await exists(folders.dependencies)) return
   const startedAt = performance.now()
   const needsMore = await installAlone(host, release, folders, { prepared, inputs, files }, signal)
@@ -48,7 +48,7 @@ export async function installPrepared(
   await writePrepared(folders, { ...plan, ...(needsMore.key && { needsMore: { ...needsMore, key: needsMore.key } }) })
   await recordNotForReuse(host, release, needsMore.because)
   const seconds = Math.max(1, Math.floor(installSeconds - (performance.now() - startedAt) / 1000))
-  await installRelease(host, release, folders, install, signal, seconds)
+  await installRelease(host, release, folders, prepared, signal, seconds)
 }
 
 /** Runs the step with these files only. Resolves to why it needs more, with the key for which that is so, if it does. */
@@ -81,14 +81,14 @@ async function installAlone(
   const at = new Date()
   if (shown.leftOut) await recordNotForReuse(host, release, shown.leftOut)
   if (!made || !facts || !key || shown.leftOut) {
-    await keepDependencies(folders, folders.install, from)
+    await finishInstall(host, release, folders, folders.install)
     return null
   }
   const { digest, bytes } = made
   // Before the folder gets its name: a record without its folder is used by no one.
   const installed = { key, facts, isPinned: inputs.isPinned, digest, at: at.toISOString() }
   await writePrepared(folders, { ...prepared, installed })
-  await keepDependencies(folders, folders.install, from)
+  await finishInstall(host, release, folders, folders.install)
   const result = { folder: folders.dependencies, digest, bytes, at: at.getTime() }
   host.installs?.keep(release.ownerId, key, result)
   return null
@@ -105,11 +105,11 @@ async function shownBy(
   { isShownAfter }: Inputs,
   files: ReadonlyMap<string, Buffer>,
 ): Promise<{ needsMore: string | null; leftOut: string | null }> {
-  const { installReport, leftOut, afterwards, dependencies } = runtimes[language]
+  const { installReport, leftOut, afterwards, dependencies, writtenLock } = runtimes[language]
   const textOf = (path: string, name: string) => fileIn(path, name, installRules.inputBytes).catch(() => null)
   const report = installReport ? await textOf(join(folder, dependencies!.from), installReport) : null
   if (isShownAfter) {
-    const lock = await textOf(folder, afterwards!.lockFile)
+    const lock = await textOf(folder, writtenLock!)
     return { needsMore: afterwards!.dependedOnMore(report), leftOut: afterwards!.leftOut(lock, report, process.arch) }
   }
   const texts = new Map([...files].map(([name, bytes]) => [name, bytes.toString('utf8')]))

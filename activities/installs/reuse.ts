@@ -104,8 +104,10 @@ export async function reuseInstall(
   if (stored) return { install: null, dependenciesOf: null, ...stored }
   if (firstFault) return anew(firstFault)
   const { needsMore } = (await readPrepared(releaseFolders(folders.volume, terms.serving))) ?? {}
-  if (needsMore?.key === key)
-    return { install: plan.install, dependenciesOf: null, needsMore, dependencies: notForReuse(needsMore.because) }
+  if (needsMore?.key === key) {
+    const { inputs: _, ...amongAll } = plan
+    return { ...amongAll, needsMore, dependencies: notForReuse(needsMore.because) }
+  }
   const before = await resultOf(folders.volume, terms.serving)
   return anew(before ? changesSince(before, facts) : 'there is no earlier result')
 }

@@ -79,10 +79,12 @@ async function stepFor({ language, main }: Release, folder: string, names: reado
   const isNeeded = text === null || !runtime.requestsNothing?.(text, names)
   const install = isNeeded ? runtime.install({ files: names, main }) : null
   if (install === null || runtime.toolFolders) return { install, dependenciesOf: null }
+  const { writtenLock } = runtime
+  const plan = { install, dependenciesOf: null, ...(writtenLock && !names.includes(writtenLock) && { writtenLock }) }
   const inputs = await inputsOf(language, folder)
   return 'because' in inputs
-    ? { install, dependenciesOf: null, dependencies: `installed, and not for reuse: ${inputs.because}` }
-    : { install, dependenciesOf: null, inputs }
+    ? { ...plan, dependencies: `installed, and not for reuse: ${inputs.because}` }
+    : { ...plan, inputs }
 }
 
 async function inputsOf(language: Language, folder: string): Promise<InstallInputs> {
