@@ -48,6 +48,8 @@ export interface Prepared {
   dependencies?: string
   /** The result that lies in this release's own folder `dependencies`; missing when it must not be used again. */
   installed?: Installed
+  /** That result was found to be other than what was installed: no other release uses it. */
+  isDamaged?: true
 }
 
 /** The result of an install step that depends on nothing but these facts. */
