@@ -34,6 +34,8 @@ export async function buildCompiled(
   const startedAt = performance.now()
   const isClean = await isCleanInstall(host.db, release.deploymentId)
   const noCache = isClean ? 'a build without the cache was requested' : null
+  // Also where this build fails, or leaves none.
+  if (isClean) await host.installs?.dropTools(release.ownerId, release.appId)
   const build = new Build(host, release, folders, install, signal)
   try {
     await build.run(noCache, installSeconds)

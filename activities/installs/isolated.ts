@@ -1,11 +1,12 @@
 import { join } from 'node:path'
-import { recordDependencies } from '../../db/deploys/deployments.ts'
+import { isCleanInstall, recordDependencies } from '../../db/deploys/deployments.ts'
 import { installSeconds } from '../../policy/hosts/host-slots.ts'
 import { installRules, shortWords } from '../../policy/hosts/installs.ts'
 import { runtimes } from '../../policy/runtimes.ts'
 import { removeWhole } from '../app-files/trash.ts'
 import type { AppHostOptions } from '../app-host-options.ts'
 import { buildTraits } from '../builds/build-traits.ts'
+import type { ContainerSpec } from '../containers/port.ts'
 import { isRefusal } from '../failures.ts'
 import { exists, type Prepared, type ReleaseFolders, writePrepared } from '../releases/files.ts'
 import { finishInstall, installRelease, runInstall } from '../releases/install.ts'
@@ -63,7 +64,15 @@ async function installAlone(
   await layInputs(folders, files, releasePlacement(host).ownerOf(release))
   const traits = await buildTraits(host)
   const certificates = await certificatesIn(traits.caBundle)
-  const run = { install: prepared.install, folder: folders.install, traits, byId: true }
+  const factsOf = (spec: ContainerSpec, imageId: string) =>
+    installFacts({ release, spec, imageId, architecture: process.arch, certificates, files })
+  const isClean = await isCleanInstall(host.db, release.deploymentId)
+  const mounts = async (spec: ContainerSpec, imageId: string) => {
+    // Also where this step fails, or its result cannot be stored.
+    if (isClean) await host.installs?.drop(release.ownerId, installKey(factsOf(spec, imageId)))
+    return []
+  }
+  const run = { install: prepared.install, folder: folders.install, traits, byId: true, mounts }
   const ran = await runInstall(host, release, run, signal).catch(error => {
     if (inputs.isShownAfter && isRefusal(error, 'BUILD_FAILED')) return null
     throw error
@@ -71,7 +80,7 @@ async function installAlone(
   if (!ran) return { because: 'it failed without the other files' }
   const output = join(folders.install, from)
   const { spec, imageId } = ran
-  const facts = imageId && installFacts({ release, spec, imageId, architecture: process.arch, certificates, files })
+  const facts = imageId && factsOf(spec, imageId)
   const key = facts ? installKey(facts) : undefined
   const shown = await shownBy(release, folders.install, inputs, files)
   if (shown.needsMore) return { because: shortWords(shown.needsMore), ...(key && { key }) }

@@ -77,8 +77,10 @@ export async function runInstall(
     const imageId = byId ? await engine.imageId(spec.image) : null
     const mounted = imageId && mounts ? await mounts(spec, imageId) : []
     const run = { ...spec, image: imageId ?? spec.image, binds: [...spec.binds, ...mounted] }
+    // What the host has downloaded before may be what this build is to be without.
+    const isClean = await deployments.isCleanInstall(db, release.deploymentId)
     const { exitCode, oom } = await withinTime(seconds, signal, deadline =>
-      runWithPackages(host, {
+      runWithPackages(isClean ? { ...host, packages: undefined } : host, {
         ...{ language: release.language, folder, spec: run, signal: deadline },
         add: text => log.add(text),
       }),

@@ -105,3 +105,16 @@ test('a build without the cache replaces the stored result', async t => {
   const third = await (await app(first.owner_id)).push(npmFiles())
   t.not(await textIn(third.folders.dependencies, 'fresh'), null)
 })
+
+test('a build without the cache that fails has removed the stored result', async t => {
+  t.timeout(110_000)
+  const { app, installs, root } = await hostOf(t)
+  const first = await app()
+  await first.push(npmFiles())
+  await installs.settled()
+  t.is((await archivesIn(root, first.owner_id)).length, 1)
+  const second = await app(first.owner_id)
+  await t.throwsAsync(second.push(npmFiles(), {}, { clean: true, install: 'exit 3' }), { message: /exit code 3/ })
+  t.deepEqual(await archivesIn(root, first.owner_id), [])
+  t.is((await second.push(npmFiles())).words, 'installed anew: there is no earlier result')
+})
