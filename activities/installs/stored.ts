@@ -1,4 +1,5 @@
 import { rename } from 'node:fs/promises'
+import { ignoreError } from '../../lib/async/ignore-error.ts'
 import { deadlineSignal } from '../../lib/async/timeout.ts'
 import { NoSpaceLeft } from '../../lib/folders/no-space-left.ts'
 import { installRules, isFresh } from '../../policy/hosts/installs.ts'
@@ -50,6 +51,6 @@ export async function unpackStored(
     await host.installs!.drop(release.ownerId, key)
     return 'damaged'
   } finally {
-    await stored.file.close()
+    await stored.file.close().catch(ignoreError('it was only read'))
   }
 }

@@ -18,6 +18,8 @@ export const installRules = {
   diskShare: 0.1,
   /** Part of the host's cache that one account may use. */
   accountShare: 0.25,
+  /** Max archives of a host; each counts as whole blocks of the disk. */
+  entries: 10_000,
   /** A result whose files exceed the share of an account this many times is not packed: the archive would hardly fit. */
   packedShares: 8,
   /** Free space on the disk that the cache leaves to everything else. */

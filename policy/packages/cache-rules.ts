@@ -12,7 +12,6 @@ export const packageCacheRules = {
   archiveBytes: 512 * MiB,
   /** Max files; each counts as whole blocks of the disk. */
   entries: 100_000,
-  blockBytes: 4096,
   /** Max links of one document that lead to the cache; a document with more is passed on without a change. */
   links: 200_000,
   /** Max characters of a path that is requested. */

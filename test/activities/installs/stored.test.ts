@@ -1,4 +1,4 @@
-import { lstat, readdir, readFile, stat, writeFile } from 'node:fs/promises'
+import { lstat, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import test from 'ava'
 import { dependenciesOf } from '../../../activities/releases/files.ts'
@@ -82,6 +82,23 @@ test('a damaged archive is removed, and its packages are installed again', async
   }
   const after = await (await app(first.owner_id)).push(npmFiles())
   t.regex(after.words, /^reused from the cache/)
+})
+
+test('a fault of the disk of the cache fails no deploy', async t => {
+  t.timeout(110_000)
+  const { app, installs, root, warnings } = await hostOf(t)
+  const first = await app()
+  await first.push(npmFiles())
+  await installs.settled()
+  // Its files are known, and every call for one of them fails.
+  const folder = join(root, 'installs', first.owner_id)
+  await rm(folder, { recursive: true })
+  await writeFile(folder, '')
+  const other = await app(first.owner_id)
+  t.is((await other.push(npmFiles())).words, 'installed anew: there is no earlier result')
+  t.true(warnings.includes('installs: the disk of the cache has a fault'))
+  t.regex((await first.push(npmFiles())).words, /^reused from release 2/)
+  t.true((await other.push(npmFiles(), {}, { clean: true })).installs)
 })
 
 test('a build without the cache replaces the stored result', async t => {
