@@ -4,7 +4,7 @@ import { deadlineSignal } from '../../lib/async/timeout.ts'
 import { installRules, isFresh } from '../../policy/hosts/installs.ts'
 import { exists, type Installed, readPrepared, releaseFolders, writePrepared } from '../releases/files.ts'
 import type { Snapshots } from '../snapshots/port.ts'
-import { readingSlots } from './slots.ts'
+import { enterReading } from './slots.ts'
 
 /** An earlier release of the same application that has a result in its own folder. */
 export interface Earlier {
@@ -49,7 +49,7 @@ export async function digestOf(
   account: string,
   signal: AbortSignal,
 ): Promise<{ digest: string; bytes: number }> {
-  const leave = await readingSlots.enterUntil(account, signal)
+  const leave = await enterReading(account, signal)
   try {
     return await snapshots.digest(folder, deadlineSignal(installRules.digestSeconds * 1000, signal))
   } finally {

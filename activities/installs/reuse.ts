@@ -156,6 +156,8 @@ async function faultOf(
   { ahead, signal }: ReuseTerms,
 ): Promise<string | null> {
   const folder = releaseFolders(volume, release).dependencies
+  // It would keep the account's slot.
+  if (ahead?.release !== release) ahead?.end()
   const made = ahead?.release === release ? ahead.digest : digestOf(snapshots, folder, ownerId, signal)
   const digest = await made.then(({ digest }) => digest).catch((error: Error) => error)
   signal.throwIfAborted()

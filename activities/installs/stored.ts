@@ -10,7 +10,7 @@ import { releasePlacement } from '../releases/placement-request.ts'
 import type { Release } from '../releases/release.ts'
 import { SnapshotCorrupt } from '../snapshots/port.ts'
 import { emptyFolder } from './inputs.ts'
-import { readingSlots } from './slots.ts'
+import { enterReading } from './slots.ts'
 
 /**
  * Unpacks a stored result of the account into the folder `dependencies` of a release, as the application's user, and compares its digest.
@@ -31,7 +31,7 @@ export async function unpackStored(
     if (!isFresh(stored.at, isPinned, Date.now())) return null
     const owner = releasePlacement(host).ownerOf(release)
     await emptyFolder(folders, 'install', owner)
-    const leave = await readingSlots.enterUntil(release.ownerId, signal)
+    const leave = await enterReading(release.ownerId, signal)
     const deadline = deadlineSignal(installRules.copySeconds * 1000, signal)
     const { digest } = await host.snapshots.unpack(stored.file, install, owner, deadline).finally(leave)
     if (digest !== stored.digest) throw new SnapshotCorrupt('It holds other files than were installed.')

@@ -12,6 +12,8 @@ export const installRules = {
   digestSeconds: 120,
   /** Seconds for storing a result, or for unpacking one; after that it is not stored, or installed again. */
   copySeconds: 300,
+  /** Seconds that a digest or an archive waits for a slot; after that it is as if it could not be read. */
+  slotSeconds: 120,
   /** Stored results that were not used for this long are removed. */
   unusedDays: 30,
   /** Part of the host's disk that the cache may use at most, whatever its setting says. */

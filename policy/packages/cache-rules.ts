@@ -48,6 +48,8 @@ export const packageCacheRules = {
   openSeconds: 10,
   /** Seconds until the process has looked at all files of its folder. */
   startSeconds: 120,
+  /** Seconds for which steps do without it after it did not start. */
+  restSeconds: 60,
   /** Lines of the log about failures of one kind, kinds that are distinguished, characters of a path in them, and lines of all kinds. */
   warnings: { perMinute: 5, kinds: 200, pathLength: 200, allPerMinute: 60 },
   /** Uses between two updates of an entry's time on the disk, in seconds. */

@@ -215,6 +215,21 @@ test('the digest of what may be used again begins while a commit or an archive i
   t.is(digests, 2, 'each is the one that is compared')
 })
 
+test('a digest that turns out not to be needed keeps no slot of the one that is', async t => {
+  t.timeout(110_000)
+  const { app, host } = await hostOf(t)
+  const { push } = await app()
+  await push(npmFiles())
+  const serving = await push(npmFiles('1.0.1'))
+  const { snapshots } = host
+  const digest: typeof snapshots.digest = (folder, signal) =>
+    folder === serving.folders.dependencies
+      ? new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason)))
+      : snapshots.digest(folder, signal)
+  Object.assign(host, { snapshots: { ...snapshots, digest } })
+  t.regex((await push(npmFiles())).words, /^reused from release 2/)
+})
+
 test('a build without the cache installs anew, and later pushes use its result', async t => {
   t.timeout(110_000)
   const { app } = await hostOf(t)
