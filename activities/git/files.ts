@@ -1,4 +1,5 @@
 import { statfs } from 'node:fs/promises'
+import { blockBytes } from '../../lib/bytes.ts'
 import { NoSpaceLeft } from '../../lib/folders/no-space-left.ts'
 import { GitTree, type TreeEntry } from '../../policy/archives/git-tree.ts'
 import { failureOf } from './commit.ts'
@@ -36,9 +37,6 @@ export async function placeCommit(
   if (checkout.code !== 0) throw failureOf(checkout)
   return { files: tree.entries.length, bytes: tree.bytes }
 }
-
-/** Max overhead of each file. */
-const blockBytes = 4096
 
 async function freeSpace(folder: number): Promise<{ bytes: number; names: number }> {
   const { bavail, bsize, ffree } = await statfs(`/proc/self/fd/${folder}`)

@@ -76,7 +76,7 @@ export class Archives {
   async touch(entry: Entry): Promise<void> {
     entry.usedAt = Date.now()
     const now = new Date(entry.usedAt)
-    await utimes(this.#pathOf(entry), now, now).catch(unlessMissing)
+    await utimes(this.#pathOf(entry), now, now).catch(ignoreError('it is only removed earlier'))
   }
 
   async drop(account: string, name: string): Promise<void> {
@@ -95,11 +95,16 @@ export class Archives {
   async hold(entry: Entry): Promise<{ path: string; release(): Promise<void> } | null> {
     const path = join(this.root, entry.account, `${newId()}.held`)
     const release = async () => {
-      await rm(path, { force: true })
       this.#busy.delete(path)
+      await rm(path, { force: true }).catch(ignoreError('the next round removes it'))
     }
     this.#busy.add(path)
-    const isThere = await link(this.#pathOf(entry), path).then(() => true, unlessMissing)
+    const isThere = await link(this.#pathOf(entry), path)
+      .then(() => true, unlessMissing)
+      .catch(async error => {
+        await release()
+        throw error
+      })
     if (isThere) {
       await this.touch(entry)
       return { path, release }

@@ -2,6 +2,7 @@ import { setMaxListeners } from 'node:events'
 import type { FileHandle } from 'node:fs/promises'
 import { ignoreError } from '../../lib/async/ignore-error.ts'
 import { deadlineSignal } from '../../lib/async/timeout.ts'
+import { onDisk } from '../../lib/bytes.ts'
 import { freeBytesOf } from '../../lib/folders/free-bytes.ts'
 import { installRules, toolRules } from '../../policy/hosts/installs.ts'
 import type { Snapshots } from '../snapshots/port.ts'
@@ -28,7 +29,7 @@ const dayMs = 86_400_000
 /** Opens the archives below `root`, and removes what a killed process left half-written: only the process that acts as the host may. */
 export async function openInstallCache(options: InstallCacheOptions): Promise<InstallCache> {
   const { root, maxBytes, snapshots, freeBytes = installRules.freeBytes, warn } = options
-  const shelf = new Shelf(maxBytes, maxBytes * installRules.accountShare)
+  const shelf = new Shelf({ bytes: maxBytes, entries: installRules.entries }, installRules.accountShare)
   const ending = new AbortController()
   setMaxListeners(0, ending.signal) // one for each result that waits
   const underWay = new Set<Promise<void>>()
@@ -39,11 +40,11 @@ export async function openInstallCache(options: InstallCacheOptions): Promise<In
   /** Runs `add` in one of the slots, in the background; `bytes` is the size of what comes. */
   function inBackground(account: string, bytes: number, add: () => Promise<void>, after?: () => Promise<void>): void {
     const work: Promise<void> = inSlot(account, bytes, add)
+      .finally(after)
       .catch(error => {
         const facts = { account, dropped: queue.dropped, err: error }
         if (!ending.signal.aborted) warn?.(facts, 'installs: a result was not stored')
       })
-      .finally(after)
       .finally(() => underWay.delete(work))
     underWay.add(work)
   }
@@ -51,7 +52,7 @@ export async function openInstallCache(options: InstallCacheOptions): Promise<In
   async function inSlot(account: string, bytes: number, add: () => Promise<void>): Promise<void> {
     const leave = await queue.enter(account, ending.signal)
     try {
-      if ((await freeBytesOf(root)) - Math.min(bytes, shelf.shareBytes) < freeBytes)
+      if ((await freeBytesOf(root)) - Math.min(bytes, shelf.share.bytes) < freeBytes)
         throw new Error('The disk of the host has too little free space.')
       await add()
     } finally {
@@ -59,7 +60,7 @@ export async function openInstallCache(options: InstallCacheOptions): Promise<In
     }
   }
 
-  const isTooLarge = (bytes: number) => bytes > shelf.shareBytes
+  const isTooLarge = (bytes: number) => onDisk(bytes) > shelf.share.bytes
 
   /** Resolves to the size of the archive, once it is on the disk. */
   async function pack(key: string, { folder, digest }: ResultToKeep, file: FileHandle): Promise<number> {
@@ -82,21 +83,29 @@ export async function openInstallCache(options: InstallCacheOptions): Promise<In
     while (underWay.size > 0) await Promise.all(underWay)
   }
 
+  /** A fault of the disk costs a result, and fails no deploy. */
+  const unlessFaulty = <T>(work: Promise<T>): Promise<T | null> =>
+    work.catch(error => {
+      warn?.({ err: error }, 'installs: the disk of the cache has a fault')
+      return null
+    })
+  const drop = async (account: string, name: string) => void (await unlessFaulty(archives.drop(account, name)))
+
   return {
     async open(account, key) {
       const entry = shelf.find(account, key)
-      const file = entry && (await archives.open(entry))
+      const file = entry && (await unlessFaulty(archives.open(entry)))
       return entry && file ? { digest: entry.digest, at: entry.at, file } : null
     },
     async use(account, key) {
       const entry = shelf.find(account, key)
       if (entry) await archives.touch(entry)
     },
-    drop: (account, key) => archives.drop(account, key),
+    drop,
     keep(account, key, result) {
       if (!plainName.test(account)) return
       inBackground(account, result.bytes, async () => {
-        if (result.bytes > shelf.shareBytes * installRules.packedShares) throw new Error(tooLarge)
+        if (result.bytes > shelf.share.bytes * installRules.packedShares) throw new Error(tooLarge)
         const { digest, at } = result
         await archives.add(account, 0o600, async file => {
           const bytes = await pack(key, result, file)
@@ -108,7 +117,7 @@ export async function openInstallCache(options: InstallCacheOptions): Promise<In
       const entry = shelf.find(account, app)
       return entry ? holdTools(archives, entry, key, signal) : null
     },
-    dropTools: (account, app) => archives.drop(account, app),
+    dropTools: drop,
     keepTools(account, app, { key, at, bytes, file }) {
       const isOffered = plainName.test(account) && plainName.test(app)
       const add = async () => {

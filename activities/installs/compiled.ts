@@ -10,8 +10,8 @@ import type { AppHostOptions } from '../app-host-options.ts'
 import { buildTraits } from '../builds/build-traits.ts'
 import type { ContainerSpec } from '../containers/port.ts'
 import { isRefusal } from '../failures.ts'
-import { exists, keepDependencies, type ReleaseFolders } from '../releases/files.ts'
-import { runInstall } from '../releases/install.ts'
+import { exists, type ReleaseFolders } from '../releases/files.ts'
+import { finishInstall, runInstall } from '../releases/install.ts'
 import { installFolder } from '../releases/install-plan.ts'
 import { releasePlacement } from '../releases/placement-request.ts'
 import type { Release } from '../releases/release.ts'
@@ -34,6 +34,8 @@ export async function buildCompiled(
   const startedAt = performance.now()
   const isClean = await isCleanInstall(host.db, release.deploymentId)
   const noCache = isClean ? 'a build without the cache was requested' : null
+  // Also where this build fails, or leaves none.
+  if (isClean) await host.installs?.dropTools(release.ownerId, release.appId)
   const build = new Build(host, release, folders, install, signal)
   try {
     await build.run(noCache, installSeconds)
@@ -48,9 +50,8 @@ export async function buildCompiled(
     await build.run('the build failed with that of the last one', seconds)
     await host.installs?.dropTools(release.ownerId, release.appId)
   }
-  const { from } = runtimes[release.language].dependencies!
   await build.keepTools()
-  await keepDependencies(folders, await installFolder(folders), from)
+  await finishInstall(host, release, folders, await installFolder(folders))
 }
 
 /** Line in the log of a deployment. */

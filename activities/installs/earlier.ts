@@ -4,7 +4,7 @@ import { deadlineSignal } from '../../lib/async/timeout.ts'
 import { installRules, isFresh } from '../../policy/hosts/installs.ts'
 import { exists, type Installed, readPrepared, releaseFolders, writePrepared } from '../releases/files.ts'
 import type { Snapshots } from '../snapshots/port.ts'
-import { readingSlots } from './slots.ts'
+import { enterReading } from './slots.ts'
 
 /** An earlier release of the same application that has a result in its own folder. */
 export interface Earlier {
@@ -12,13 +12,13 @@ export interface Earlier {
   installed: Installed
 }
 
-/** The result that a release uses, its own or that of an earlier one; null when that must not be used again. */
-export async function resultOf(volume: string, release: number): Promise<Earlier | null> {
-  const prepared = await readPrepared(releaseFolders(volume, release))
-  const lender = prepared?.dependenciesOf ?? release
-  const installed =
-    lender === release ? prepared?.installed : (await readPrepared(releaseFolders(volume, lender)))?.installed
-  return installed ? { release: lender, installed } : null
+/** The result that a release uses, its own or that of an earlier one; null when that must not be used again, `damaged` when it was found to be. */
+export async function resultOf(volume: string, release: number): Promise<Earlier | 'damaged' | null> {
+  const own = await readPrepared(releaseFolders(volume, release))
+  const lender = own?.dependenciesOf ?? release
+  const prepared = lender === release ? own : await readPrepared(releaseFolders(volume, lender))
+  if (prepared?.isDamaged) return 'damaged'
+  return prepared?.installed ? { release: lender, installed: prepared.installed } : null
 }
 
 /** Releases before this one whose result has the key and is not too old, newest first. */
@@ -39,7 +39,7 @@ export async function earlierWith(volume: string, before: number, key: string): 
 export async function forgetResult(volume: string, release: number): Promise<void> {
   const folders = releaseFolders(volume, release)
   const { installed: _, ...prepared } = (await readPrepared(folders))!
-  await writePrepared(folders, prepared)
+  await writePrepared(folders, { ...prepared, isDamaged: true })
 }
 
 /** Digest and size of an installed folder, by a child in one of the account's slots. Rejects when it cannot be made in time. */
@@ -49,7 +49,7 @@ export async function digestOf(
   account: string,
   signal: AbortSignal,
 ): Promise<{ digest: string; bytes: number }> {
-  const leave = await readingSlots.enterUntil(account, signal)
+  const leave = await enterReading(account, signal)
   try {
     return await snapshots.digest(folder, deadlineSignal(installRules.digestSeconds * 1000, signal))
   } finally {

@@ -1,14 +1,15 @@
 import { join } from 'node:path'
-import { recordDependencies } from '../../db/deploys/deployments.ts'
+import { isCleanInstall, recordDependencies } from '../../db/deploys/deployments.ts'
 import { installSeconds } from '../../policy/hosts/host-slots.ts'
 import { installRules, shortWords } from '../../policy/hosts/installs.ts'
 import { runtimes } from '../../policy/runtimes.ts'
 import { removeWhole } from '../app-files/trash.ts'
 import type { AppHostOptions } from '../app-host-options.ts'
 import { buildTraits } from '../builds/build-traits.ts'
+import type { ContainerSpec } from '../containers/port.ts'
 import { isRefusal } from '../failures.ts'
-import { exists, keepDependencies, type Prepared, type ReleaseFolders, writePrepared } from '../releases/files.ts'
-import { installRelease, runInstall } from '../releases/install.ts'
+import { exists, type Prepared, type ReleaseFolders, writePrepared } from '../releases/files.ts'
+import { finishInstall, installRelease, runInstall } from '../releases/install.ts'
 import { installFolder } from '../releases/install-plan.ts'
 import { releasePlacement } from '../releases/placement-request.ts'
 import type { Release } from '../releases/release.ts'
@@ -33,11 +34,11 @@ export async function installPrepared(
   prepared: Planned,
   signal: AbortSignal,
 ): Promise<void> {
-  const { install, inputs } = prepared
+  const { inputs } = prepared
   const { dependencies, toolFolders } = runtimes[release.language]
-  if (dependencies && toolFolders) return buildCompiled(host, release, folders, install, signal)
+  if (dependencies && toolFolders) return buildCompiled(host, release, folders, prepared.install, signal)
   const files = inputs && (await inputFiles(await installFolder(folders), inputs.files))
-  if (!dependencies || !inputs || !files) return installRelease(host, release, folders, install, signal)
+  if (!dependencies || !inputs || !files) return installRelease(host, release, folders, prepared, signal)
   if (await exists(folders.dependencies)) return
   const startedAt = performance.now()
   const needsMore = await installAlone(host, release, folders, { prepared, inputs, files }, signal)
@@ -48,7 +49,7 @@ export async function installPrepared(
   await writePrepared(folders, { ...plan, ...(needsMore.key && { needsMore: { ...needsMore, key: needsMore.key } }) })
   await recordNotForReuse(host, release, needsMore.because)
   const seconds = Math.max(1, Math.floor(installSeconds - (performance.now() - startedAt) / 1000))
-  await installRelease(host, release, folders, install, signal, seconds)
+  await installRelease(host, release, folders, prepared, signal, seconds)
 }
 
 /** Runs the step with these files only. Resolves to why it needs more, with the key for which that is so, if it does. */
@@ -63,7 +64,15 @@ async function installAlone(
   await layInputs(folders, files, releasePlacement(host).ownerOf(release))
   const traits = await buildTraits(host)
   const certificates = await certificatesIn(traits.caBundle)
-  const run = { install: prepared.install, folder: folders.install, traits, byId: true }
+  const factsOf = (spec: ContainerSpec, imageId: string) =>
+    installFacts({ release, spec, imageId, architecture: process.arch, certificates, files })
+  const isClean = await isCleanInstall(host.db, release.deploymentId)
+  const mounts = async (spec: ContainerSpec, imageId: string) => {
+    // Also where this step fails, or its result cannot be stored.
+    if (isClean) await host.installs?.drop(release.ownerId, installKey(factsOf(spec, imageId)))
+    return []
+  }
+  const run = { install: prepared.install, folder: folders.install, traits, byId: true, mounts }
   const ran = await runInstall(host, release, run, signal).catch(error => {
     if (inputs.isShownAfter && isRefusal(error, 'BUILD_FAILED')) return null
     throw error
@@ -71,7 +80,7 @@ async function installAlone(
   if (!ran) return { because: 'it failed without the other files' }
   const output = join(folders.install, from)
   const { spec, imageId } = ran
-  const facts = imageId && installFacts({ release, spec, imageId, architecture: process.arch, certificates, files })
+  const facts = imageId && factsOf(spec, imageId)
   const key = facts ? installKey(facts) : undefined
   const shown = await shownBy(release, folders.install, inputs, files)
   if (shown.needsMore) return { because: shortWords(shown.needsMore), ...(key && { key }) }
@@ -81,14 +90,14 @@ async function installAlone(
   const at = new Date()
   if (shown.leftOut) await recordNotForReuse(host, release, shown.leftOut)
   if (!made || !facts || !key || shown.leftOut) {
-    await keepDependencies(folders, folders.install, from)
+    await finishInstall(host, release, folders, folders.install)
     return null
   }
   const { digest, bytes } = made
   // Before the folder gets its name: a record without its folder is used by no one.
   const installed = { key, facts, isPinned: inputs.isPinned, digest, at: at.toISOString() }
   await writePrepared(folders, { ...prepared, installed })
-  await keepDependencies(folders, folders.install, from)
+  await finishInstall(host, release, folders, folders.install)
   const result = { folder: folders.dependencies, digest, bytes, at: at.getTime() }
   host.installs?.keep(release.ownerId, key, result)
   return null
@@ -105,11 +114,11 @@ async function shownBy(
   { isShownAfter }: Inputs,
   files: ReadonlyMap<string, Buffer>,
 ): Promise<{ needsMore: string | null; leftOut: string | null }> {
-  const { installReport, leftOut, afterwards, dependencies } = runtimes[language]
+  const { installReport, leftOut, afterwards, dependencies, writtenLock } = runtimes[language]
   const textOf = (path: string, name: string) => fileIn(path, name, installRules.inputBytes).catch(() => null)
   const report = installReport ? await textOf(join(folder, dependencies!.from), installReport) : null
   if (isShownAfter) {
-    const lock = await textOf(folder, afterwards!.lockFile)
+    const lock = await textOf(folder, writtenLock!)
     return { needsMore: afterwards!.dependedOnMore(report), leftOut: afterwards!.leftOut(lock, report, process.arch) }
   }
   const texts = new Map([...files].map(([name, bytes]) => [name, bytes.toString('utf8')]))

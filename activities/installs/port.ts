@@ -38,7 +38,10 @@ export interface HeldTools {
 /** Those of these ids that exist. */
 type Existing = (ids: readonly string[]) => Promise<ReadonlySet<string>>
 
-/** Results of install steps and caches of tools on the disk of one host, one archive each. Every account has its own, which no other account can use. */
+/**
+ * Results of install steps and caches of tools on the disk of one host, one archive each. Every account has its own, which no other account can
+ * use. A fault of that disk counts as none.
+ */
 export interface InstallCache {
   /** Opens an archive, and counts as its use; null when there is none. The caller closes it, and verifies what it holds. */
   open(account: string, key: string): Promise<(StoredResult & { file: FileHandle }) | null>

@@ -37,7 +37,7 @@ export async function digestAhead(
   signal: AbortSignal,
 ): Promise<Ahead | null> {
   const result = serving > 0 ? await resultOf(volume, serving) : null
-  if (!result) return null
+  if (!result || result === 'damaged') return null
   const ended = new AbortController()
   const { dependencies } = releaseFolders(volume, result.release)
   const digest = digestOf(host.snapshots, dependencies, ownerId, AbortSignal.any([signal, ended.signal]))
@@ -48,18 +48,23 @@ export async function digestAhead(
 /**
  * Whether what the serving release has installed may serve this one too, which brings no dependency files: everything that it depends on
  * besides files is as it was. Of what was not for reuse that is not known, and it is kept. No digest is made: a small commit would wait for
- * nothing else, and the program that serves uses these files too.
+ * nothing else, and the program that serves uses these files too. Where a language may also compile there is a step for the application's
+ * files: then the result must be one of exactly that.
  */
 export async function mayKeepInstalled(
   host: AppHostOptions,
   release: Release,
   folders: ReleaseFolders,
   serving: number,
+  step: Prepared | null,
 ): Promise<boolean> {
   const result = serving > 0 ? await resultOf(folders.volume, serving) : null
-  if (!result) return true
-  const facts = await factsWith(host, release, folders, '', new Map())
-  return facts !== null && isSameApartFromFiles(result.installed.facts, facts)
+  if (result === 'damaged') return false
+  if (!result) return step === null
+  const files = step ? await inputFiles(folders.files, step.inputs!.files) : new Map()
+  const facts = files && (await factsWith(host, release, folders, step?.install ?? '', files))
+  if (!facts) return false
+  return step ? installKey(facts) === result.installed.key : isSameApartFromFiles(result.installed.facts, facts)
 }
 
 /**
@@ -104,9 +109,12 @@ export async function reuseInstall(
   if (stored) return { install: null, dependenciesOf: null, ...stored }
   if (firstFault) return anew(firstFault)
   const { needsMore } = (await readPrepared(releaseFolders(folders.volume, terms.serving))) ?? {}
-  if (needsMore?.key === key)
-    return { install: plan.install, dependenciesOf: null, needsMore, dependencies: notForReuse(needsMore.because) }
+  if (needsMore?.key === key) {
+    const { inputs: _, ...amongAll } = plan
+    return { ...amongAll, needsMore, dependencies: notForReuse(needsMore.because) }
+  }
   const before = await resultOf(folders.volume, terms.serving)
+  if (before === 'damaged') return anew('the earlier result was damaged')
   return anew(before ? changesSince(before, facts) : 'there is no earlier result')
 }
 
@@ -148,6 +156,8 @@ async function faultOf(
   { ahead, signal }: ReuseTerms,
 ): Promise<string | null> {
   const folder = releaseFolders(volume, release).dependencies
+  // It would keep the account's slot.
+  if (ahead?.release !== release) ahead?.end()
   const made = ahead?.release === release ? ahead.digest : digestOf(snapshots, folder, ownerId, signal)
   const digest = await made.then(({ digest }) => digest).catch((error: Error) => error)
   signal.throwIfAborted()

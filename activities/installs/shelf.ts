@@ -1,3 +1,5 @@
+import { onDisk } from '../../lib/bytes.ts'
+
 /** An archive. Times in ms since 1970. */
 export interface Entry {
   account: string
@@ -24,15 +26,29 @@ export function entryOf(account: string, name: string, bytes: number, usedAt: nu
 /** What an account finds an archive by: a new one of the same replaces it. */
 const nameOf = ({ app, key }: Pick<Entry, 'app' | 'key'>): string => app ?? key
 
+/** Archives, and the bytes that they take of the disk. */
+interface Sum {
+  entries: number
+  bytes: number
+}
+
+const exceeds = (sum: Sum, max: Sum): boolean => sum.bytes > max.bytes || sum.entries > max.entries
+
 /** What the cache of a host holds, and what has to go for more: first what was not used for the longest time. */
 export class Shelf {
   readonly #entries = new Map<string, Entry>()
+  readonly #sum: Sum = { entries: 0, bytes: 0 }
+  readonly #ofAccounts = new Map<string, Sum>()
+  /** Max of one account. */
+  readonly share: Sum
 
   constructor(
-    readonly maxBytes: number,
-    /** Max bytes of one account. */
-    readonly shareBytes: number,
-  ) {}
+    readonly max: Sum,
+    /** Part of it that one account may use. */
+    accountShare: number,
+  ) {
+    this.share = { entries: Math.floor(max.entries * accountShare), bytes: max.bytes * accountShare }
+  }
 
   entries(): Entry[] {
     return [...this.#entries.values()]
@@ -51,41 +67,54 @@ export class Shelf {
     const before = this.find(entry.account, nameOf(entry))
     const madeAt = ({ at }: Entry) => (at > now ? -1 : at)
     if (before && madeAt(before) > madeAt(entry)) return entry
+    if (before) this.forget(before)
     this.#entries.set(`${entry.account}/${nameOf(entry)}`, entry)
+    this.#count(entry, 1)
     return before && archiveName(before) !== archiveName(entry) ? before : null
   }
 
   forget(entry: Entry): void {
+    if (!this.#has(entry)) return
     this.#entries.delete(`${entry.account}/${nameOf(entry)}`)
+    this.#count(entry, -1)
   }
 
   /** Forgets archives other than `spared` until accounts and host are within their limits, and returns them: their files have to be removed. */
   makeRoom(spared?: Entry): Entry[] {
+    const isFull = exceeds(this.#sum, this.max)
+    if (!isFull && ![...this.#ofAccounts.values()].some(sum => exceeds(sum, this.share))) return []
+    const oldestFirst = this.entries()
+      .filter(one => one !== spared)
+      .sort((a, b) => a.usedAt - b.usedAt)
     const evicted: Entry[] = []
-    const evict = (limit: number, account?: string) => {
-      while (this.#bytes(account) > limit) {
-        const [oldest] = this.#of(account)
-          .filter(one => one !== spared)
-          .sort((a, b) => a.usedAt - b.usedAt)
-        if (!oldest) return
-        this.forget(oldest)
-        evicted.push(oldest)
+    const evictWhile = (isOver: (entry: Entry) => boolean) => {
+      for (const entry of oldestFirst) {
+        if (!this.#has(entry) || !isOver(entry)) continue
+        this.forget(entry)
+        evicted.push(entry)
       }
     }
-    for (const account of new Set(this.entries().map(({ account }) => account))) evict(this.shareBytes, account)
-    evict(this.maxBytes)
+    evictWhile(({ account }) => exceeds(this.#ofAccounts.get(account)!, this.share))
+    evictWhile(() => exceeds(this.#sum, this.max))
     return evicted
   }
 
-  size(): { entries: number; bytes: number; maxBytes: number } {
-    return { entries: this.#entries.size, bytes: this.#bytes(), maxBytes: this.maxBytes }
+  size(): Sum & { maxBytes: number } {
+    return { ...this.#sum, maxBytes: this.max.bytes }
   }
 
-  #of(account?: string): Entry[] {
-    return this.entries().filter(one => account === undefined || one.account === account)
+  /** Whether it is this archive that is found by its name, and not a later one. */
+  #has(entry: Entry): boolean {
+    return this.find(entry.account, nameOf(entry)) === entry
   }
 
-  #bytes(account?: string): number {
-    return this.#of(account).reduce((sum, { bytes }) => sum + bytes, 0)
+  #count({ account, bytes }: Entry, entries: 1 | -1): void {
+    const ofAccount = this.#ofAccounts.get(account) ?? { entries: 0, bytes: 0 }
+    this.#ofAccounts.set(account, ofAccount)
+    for (const sum of [this.#sum, ofAccount]) {
+      sum.entries += entries
+      sum.bytes += entries * onDisk(bytes)
+    }
+    if (ofAccount.entries === 0) this.#ofAccounts.delete(account)
   }
 }

@@ -1,4 +1,5 @@
 import { rename } from 'node:fs/promises'
+import { ignoreError } from '../../lib/async/ignore-error.ts'
 import { deadlineSignal } from '../../lib/async/timeout.ts'
 import { NoSpaceLeft } from '../../lib/folders/no-space-left.ts'
 import { installRules, isFresh } from '../../policy/hosts/installs.ts'
@@ -9,7 +10,7 @@ import { releasePlacement } from '../releases/placement-request.ts'
 import type { Release } from '../releases/release.ts'
 import { SnapshotCorrupt } from '../snapshots/port.ts'
 import { emptyFolder } from './inputs.ts'
-import { readingSlots } from './slots.ts'
+import { enterReading } from './slots.ts'
 
 /**
  * Unpacks a stored result of the account into the folder `dependencies` of a release, as the application's user, and compares its digest.
@@ -30,7 +31,7 @@ export async function unpackStored(
     if (!isFresh(stored.at, isPinned, Date.now())) return null
     const owner = releasePlacement(host).ownerOf(release)
     await emptyFolder(folders, 'install', owner)
-    const leave = await readingSlots.enterUntil(release.ownerId, signal)
+    const leave = await enterReading(release.ownerId, signal)
     const deadline = deadlineSignal(installRules.copySeconds * 1000, signal)
     const { digest } = await host.snapshots.unpack(stored.file, install, owner, deadline).finally(leave)
     if (digest !== stored.digest) throw new SnapshotCorrupt('It holds other files than were installed.')
@@ -50,6 +51,6 @@ export async function unpackStored(
     await host.installs!.drop(release.ownerId, key)
     return 'damaged'
   } finally {
-    await stored.file.close()
+    await stored.file.close().catch(ignoreError('it was only read'))
   }
 }

@@ -6,7 +6,7 @@ import { installRules } from '../../policy/hosts/installs.ts'
 import type { Archives } from './archives.ts'
 import type { HeldTools } from './port.ts'
 import type { Entry } from './shelf.ts'
-import { readingSlots } from './slots.ts'
+import { enterReading } from './slots.ts'
 
 // An archive of tools' folders is one file, which builds of its application make and unpack. Whatever a build has packed, the host reads
 // its bytes and nothing else.
@@ -38,7 +38,7 @@ export async function holdTools(
 }
 
 async function digestOfFile(path: string, { account, bytes }: Entry, signal: AbortSignal): Promise<string | null> {
-  const leave = await readingSlots.enterUntil(account, signal)
+  const leave = await enterReading(account, signal)
   const deadline = deadlineSignal(installRules.digestSeconds * 1000, signal)
   const file = await open(path, 'r').catch(error => {
     leave()

@@ -32,8 +32,8 @@ export interface ArchivesOptions {
   warn: Warn
 }
 
-/** Statuses that say something about the archive, and not about the registry. */
-const final: readonly number[] = [404, 410, 451]
+/** Statuses that say something about what was requested, and not about the registry or who asks. */
+export const absent: readonly number[] = [404, 410, 451]
 
 export const addressKey = (...parts: string[]): string => hash('sha256', parts.join('\n'))
 
@@ -60,8 +60,8 @@ export function archives({ store, get, counts, warn }: ArchivesOptions) {
       close = () => closeAnswer(answer)
       if (answer.status !== 200 || answer.header('content-encoding')) {
         await answer.body.dump().catch(ignoreError('only its head counts'))
-        const isFinal = final.includes(answer.status)
-        return download.end(isFinal ? { kind: 'status', status: answer.status } : { kind: 'elsewhere', url })
+        const isAbsent = absent.includes(answer.status)
+        return download.end(isAbsent ? { kind: 'status', status: answer.status } : { kind: 'elsewhere', url })
       }
       const length = Number(answer.header('content-length') ?? Number.NaN)
       const draft = await store.draft(key, packageCacheRules.archiveBytes)

@@ -83,7 +83,7 @@ async function serve(registry: CachedRegistry, network: PackageNetwork): Promise
   const document = documents(parts)
   let paths: RegistryPaths | null = null
   const server = packageServer({
-    ...{ subnet: start.subnet, counts, uses, document, archive: archives(parts) },
+    ...{ subnet: start.subnet, isNamed: registry.isNamed, counts, uses, document, archive: archives(parts) },
     paths: () => paths!,
   })
   const port = await listen(server, start.address, name)

@@ -4,6 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { ignoreError } from '../../lib/async/ignore-error.ts'
 import { KeyedLock } from '../../lib/async/keyed-lock.ts'
 import { rarely } from '../../lib/async/rarely.ts'
+import { deadlineSignal, unlessAborted } from '../../lib/async/timeout.ts'
 import type { BuildProxy } from '../../policy/hosts/build-settings.ts'
 import { packageCacheRules } from '../../policy/packages/cache-rules.ts'
 import { type NamedRegistries, withCache } from '../../policy/packages/registries.ts'
@@ -58,6 +59,7 @@ export function packageCache(options: PackageCacheOptions): PackageCacheProcess 
   let isClosed = false
   let fault: string | null = null
   let broughtBackAt = Number.NEGATIVE_INFINITY
+  let restsUntil = Number.NEGATIVE_INFINITY
 
   /** Its process, at the current address: an operator may have removed the network of builds. */
   async function atNetwork(engine: PackageUseRequest['engine']): Promise<Running> {
@@ -93,6 +95,7 @@ export function packageCache(options: PackageCacheOptions): PackageCacheProcess 
       await channel.start(start)
       return running
     } catch (error) {
+      restsUntil = performance.now() + packageCacheRules.restSeconds * 1000
       await end()
       throw error
     }
@@ -146,7 +149,10 @@ export function packageCache(options: PackageCacheOptions): PackageCacheProcess 
     return null
   }
 
-  async function useNow(request: PackageUseRequest, registry: CachedRegistry): Promise<PackageUse> {
+  /** Null while steps do without it, because it did not start: each of them would wait for that in turn. */
+  async function useNow(request: PackageUseRequest, registry: CachedRegistry): Promise<PackageUse | null> {
+    request.signal.throwIfAborted()
+    if (performance.now() < restsUntil) return null
     const current = await atNetwork(request.engine)
     const base = await serve(current, registry)
     const token = randomUUID()
@@ -172,8 +178,12 @@ export function packageCache(options: PackageCacheOptions): PackageCacheProcess 
       if (maxBytes === 0) return null
       try {
         const registry = await registryOf(request)
-        const use = registry && (await exclusively(() => useNow(request, registry)))
-        return use
+        if (!registry) return null
+        const signal = deadlineSignal(packageCacheRules.startSeconds * 1000, request.signal)
+        return await unlessAborted(
+          exclusively(() => useNow(request, registry)),
+          signal,
+        )
       } catch (error) {
         request.signal.throwIfAborted()
         fault = (error as Error).message

@@ -2,7 +2,7 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import { BlockList, type Socket } from 'node:net'
 import { packageCacheRules } from '../../policy/packages/cache-rules.ts'
 import { upPath } from '../../policy/packages/registries.ts'
-import type { archives, Served } from './archives.ts'
+import { absent, type archives, type Served } from './archives.ts'
 import type { documents } from './documents.ts'
 import type { UseCounts } from './job.ts'
 import { piecesOf } from './pieces.ts'
@@ -13,6 +13,8 @@ export interface PackageServerOptions {
   /** The only network that is answered, as `10.1.2.0/24`. */
   subnet: string
   paths(): RegistryPaths
+  /** An operator has named the registry: a step that does without the cache asks another one. */
+  isNamed: boolean
   archive: ReturnType<typeof archives>
   document: ReturnType<typeof documents>
   counts: UseCounts
@@ -26,7 +28,16 @@ const personal = ['authorization', 'proxy-authorization', 'cookie', 'npm-otp'] a
 
 /** Answers build containers. A container is known by its address: each has the same limits, whatever the others do. */
 export function packageServer(options: PackageServerOptions): Server {
-  const { subnet, paths, archive, document, counts, uses, clientSeconds = packageCacheRules.clientSeconds } = options
+  const {
+    subnet,
+    paths,
+    isNamed,
+    archive,
+    document,
+    counts,
+    uses,
+    clientSeconds = packageCacheRules.clientSeconds,
+  } = options
   const { connectionsPerContainer, pathLength } = packageCacheRules
   const builds = new BlockList()
   const [network, bits] = subnet.split('/') as [string, string]
@@ -100,7 +111,8 @@ export function packageServer(options: PackageServerOptions): Server {
       count('passedOn', address)
       response.writeHead(307, { location: served.url }).end()
     } else if (served.kind === 'status') {
-      count('troubles', address)
+      // What the registry does not have is not there without the cache either.
+      if (isNamed || !absent.includes(served.status)) count('troubles', address)
       response.writeHead(served.status, { 'content-type': 'text/plain' }).end('The registry does not have it.\n')
     } else if (served.kind === 'growing') {
       const { download } = served

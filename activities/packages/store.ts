@@ -5,6 +5,7 @@ import { eachConcurrently } from '../../lib/async/concurrently.ts'
 import { FairSlots } from '../../lib/async/fair-slots.ts'
 import { ignoreError } from '../../lib/async/ignore-error.ts'
 import { deadlineSignal } from '../../lib/async/timeout.ts'
+import { onDisk } from '../../lib/bytes.ts'
 import { freeBytesOf } from '../../lib/folders/free-bytes.ts'
 import { packageCacheRules, packageSlots } from '../../policy/packages/cache-rules.ts'
 import type { Digest } from '../../policy/packages/documents.ts'
@@ -59,8 +60,6 @@ const readFlags = constants.O_RDONLY | constants.O_NOFOLLOW
 const newFlags = constants.O_RDWR | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW
 /** Files that are looked at together at the start. */
 const atOnce = 64
-
-const onDisk = (bytes: number): number => Math.ceil(bytes / packageCacheRules.blockBytes) * packageCacheRules.blockBytes
 
 /**
  * Files in the working folder, each under the key of its address and the digest of its content: both are there or neither, and a damaged one

@@ -56,7 +56,7 @@ async function bringAndPlan(
   const { isClean, serving, signal } = terms
   const configured = { ...release, ...(await bringSource(host, release, folders, owner, signal)) }
   const app = await apps.loadApp(host.db, release.appId)
-  const mayKeep = async () => !isClean && mayKeepInstalled(host, release, folders, serving)
+  const mayKeep = async (step: Prepared | null) => !isClean && mayKeepInstalled(host, release, folders, serving, step)
   const where = { volume: folders.volume, app, owner, configNames: host.traits.configNames, mayKeep, signal }
   const plan = await planInstall(configured, where)
   return reuseInstall(host, configured, folders, plan, terms)

@@ -40,12 +40,16 @@ export interface Prepared {
   deploymentId?: string | null
   /** The only files of the root that the install step depends on; missing when it depends on more. */
   inputs?: Extract<InstallInputs, { isPinned: boolean }>
+  /** The lock file that the step writes because nobody has brought one: it is no file of the application, and is removed after the step. */
+  writtenLock?: string
   /** Why the result of a step with this key showed that it needs all files; the next one with that key sees them at once. */
   needsMore?: { key: string; because: string }
   /** Where its dependencies come from, in words; missing from older versions and where nothing has to be installed. */
   dependencies?: string
   /** The result that lies in this release's own folder `dependencies`; missing when it must not be used again. */
   installed?: Installed
+  /** That result was found to be other than what was installed: no other release uses it. */
+  isDamaged?: true
 }
 
 /** The result of an install step that depends on nothing but these facts. */

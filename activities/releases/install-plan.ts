@@ -10,7 +10,7 @@ import { checkProgram } from './program-check.ts'
 import type { Release } from './release.ts'
 import { fileIn, hasAnywhere, isEmptyFolder, namesIn } from './root-names.ts'
 
-/** Compilers write here: any change of the sources needs a new run. What pip and bundler install lies there too, and has one as well. */
+/** Compilers write here: any change of the sources needs a new run. What pip and bundler install lies there too. */
 const compiledAt = '/opt/build'
 
 export interface InstallPlace {
@@ -19,8 +19,8 @@ export interface InstallPlace {
   app: AppRow | undefined
   owner: Owner | null
   configNames: readonly string[]
-  /** Whether what the serving release has installed may serve this one too. */
-  mayKeep(): Promise<boolean>
+  /** Whether what the serving release has installed may serve this one too, as the result of this step if there is one. */
+  mayKeep(step: Prepared | null): Promise<boolean>
   /** Stops the copying of files. */
   signal: AbortSignal
 }
@@ -28,7 +28,7 @@ export interface InstallPlace {
 /**
  * Decides the install step of a release. A whole program (a first upload, a commit, a snapshot) is installed from its own files.
  * An upload of some files keeps the dependencies of the serving release, unless it may not, brings dependency or lock files, settings of
- * their tools, a dependency file of a workspace or another runtime, or the language is compiled: then it is installed from a copy of the application's files with the upload laid over it. Throws
+ * their tools, a dependency file of a workspace or another runtime, or is compiled: then it is installed from a copy of the application's files with the upload laid over it. Throws
  * INVALID_MAIN, MISSING_DEPENDENCIES_FILE, and as `layReleaseOver` does.
  */
 export async function planInstall(
@@ -45,10 +45,15 @@ export async function planInstall(
   if (release.path === '' && configNames.some(name => sourceNames.includes(name))) await checkProgram(release, folders)
   const bringsDependencyFile = release.path === '' && sourceNames.some(name => !configNames.includes(name))
   const otherRuntime = app?.language !== release.language || app.runtime_version !== release.runtimeVersion
-  const bringsNone = !bringsDependencyFile && !otherRuntime && runtime.dependencies?.at !== compiledAt
-  if (bringsNone && !(await bringsMember(release, folders)) && (await mayKeep())) {
-    const prepared = await readPrepared(releaseFolders(volume, serving))
-    return { install: null, dependenciesOf: prepared?.dependenciesOf ?? serving }
+  if (!bringsDependencyFile && !otherRuntime && !(await bringsMember(release, folders))) {
+    const mayCompile = runtime.dependencies?.at === compiledAt && (await exists(folders.files))
+    // The upload has none of the names that decide it.
+    const step = mayCompile ? await stepFor(release, folders.files, await namesIn(folders.files, wanted)) : null
+    if (step?.install === null) return step
+    if ((step === null || step.inputs) && (await mayKeep(step))) {
+      const prepared = await readPrepared(releaseFolders(volume, serving))
+      return { install: null, dependenciesOf: prepared?.dependenciesOf ?? serving }
+    }
   }
   const { number, path, ownerId: account } = release
   await layReleaseOver({ volume, release: number, path, owner, account }, signal)
@@ -79,10 +84,12 @@ async function stepFor({ language, main }: Release, folder: string, names: reado
   const isNeeded = text === null || !runtime.requestsNothing?.(text, names)
   const install = isNeeded ? runtime.install({ files: names, main }) : null
   if (install === null || runtime.toolFolders) return { install, dependenciesOf: null }
+  const { writtenLock } = runtime
+  const plan = { install, dependenciesOf: null, ...(writtenLock && !names.includes(writtenLock) && { writtenLock }) }
   const inputs = await inputsOf(language, folder)
   return 'because' in inputs
-    ? { install, dependenciesOf: null, dependencies: `installed, and not for reuse: ${inputs.because}` }
-    : { install, dependenciesOf: null, inputs }
+    ? { ...plan, dependencies: `installed, and not for reuse: ${inputs.because}` }
+    : { ...plan, inputs }
 }
 
 async function inputsOf(language: Language, folder: string): Promise<InstallInputs> {

@@ -1,7 +1,9 @@
+import { join } from 'node:path'
 import * as deployments from '../../db/deploys/deployments.ts'
 import { deadlineSignal } from '../../lib/async/timeout.ts'
 import { installSeconds } from '../../policy/hosts/host-slots.ts'
 import { runtimes } from '../../policy/runtimes.ts'
+import { removeWhole } from '../app-files/trash.ts'
 import type { AppHostOptions } from '../app-host-options.ts'
 import { buildTraits } from '../builds/build-traits.ts'
 import type { ContainerSpec } from '../containers/port.ts'
@@ -9,24 +11,35 @@ import { buildContainer, buildNetwork, type HostTraits } from '../containers/spe
 import { refusal } from '../failures.ts'
 import { runWithPackages } from '../packages/step.ts'
 import { deploymentLog } from './deployment-log.ts'
-import { exists, keepDependencies, type ReleaseFolders } from './files.ts'
+import { exists, keepDependencies, type Prepared, type ReleaseFolders } from './files.ts'
 import { installFolder } from './install-plan.ts'
 import type { Release } from './release.ts'
 
-/** Runs the install step of a release to its end. Throws BUILD_FAILED when it fails or exceeds its time. */
+/** Runs the install step of a release among all its files, to its end. Throws BUILD_FAILED when it fails or exceeds its time. */
 export async function installRelease(
   host: AppHostOptions,
   release: Release,
   folders: ReleaseFolders,
-  install: string,
+  { install, writtenLock }: { install: string } & Pick<Prepared, 'writtenLock'>,
   signal: AbortSignal,
   seconds: number = installSeconds,
 ): Promise<void> {
   if (await exists(folders.dependencies)) return
   const folder = await installFolder(folders)
   await runInstall(host, release, { install, folder, traits: await buildTraits(host) }, signal, seconds)
-  const { dependencies } = runtimes[release.language]
-  if (dependencies) await keepDependencies(folders, folder, dependencies.from)
+  if (writtenLock) await removeWhole(folders.volume, join(folder, writtenLock))
+  if (runtimes[release.language].dependencies) await finishInstall(host, release, folders, folder)
+}
+
+/** Gives the output of a step its place, once it is on the disk: whatever is found there after a power cut counts as whole. */
+export async function finishInstall(
+  { volumes }: Pick<AppHostOptions, 'volumes'>,
+  { appId, language }: Pick<Release, 'appId' | 'language'>,
+  folders: ReleaseFolders,
+  ranIn: string,
+): Promise<void> {
+  await volumes.flush(appId)
+  await keepDependencies(folders, ranIn, runtimes[language].dependencies!.from)
 }
 
 export interface InstallRun {
@@ -64,8 +77,10 @@ export async function runInstall(
     const imageId = byId ? await engine.imageId(spec.image) : null
     const mounted = imageId && mounts ? await mounts(spec, imageId) : []
     const run = { ...spec, image: imageId ?? spec.image, binds: [...spec.binds, ...mounted] }
+    // What the host has downloaded before may be what this build is to be without.
+    const isClean = await deployments.isCleanInstall(db, release.deploymentId)
     const { exitCode, oom } = await withinTime(seconds, signal, deadline =>
-      runWithPackages(host, {
+      runWithPackages(isClean ? { ...host, packages: undefined } : host, {
         ...{ language: release.language, folder, spec: run, signal: deadline },
         add: text => log.add(text),
       }),

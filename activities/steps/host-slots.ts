@@ -10,12 +10,13 @@ interface Owned {
 
 /**
  * Wraps activities of a host so that each waits for a slot first, with heartbeats as if it were at work. `slotsOf` returns the
- * slots of an activity by its name; null = it waits for none.
+ * slots of an activity by its name; null = it waits for none. `ahead` is what an activity of a name awaits before that, with its own heartbeats.
  */
 // biome-ignore lint/suspicious/noExplicitAny: activities of a group differ in their arguments
 export function inSlots<T extends Record<string, (step: never, ...rest: any[]) => Promise<unknown>>>(
   group: T,
   slotsOf: (name: string) => FairSlots | null,
+  ahead: { readonly [Name in keyof T]?: (...input: Parameters<T[Name]>) => Promise<unknown> } = {},
 ): T {
   const wrapped = Object.entries(group).map(([name, activity]) => {
     const slots = slotsOf(name)
@@ -23,6 +24,7 @@ export function inSlots<T extends Record<string, (step: never, ...rest: any[]) =
     return [
       name,
       async (step: Owned, ...rest: unknown[]) => {
+        await ahead[name as keyof T]?.(...([step, ...rest] as Parameters<T[keyof T]>))
         const leave = await enterSlot(name, slots, step)
         try {
           return await activity(step as never, ...rest)

@@ -12,12 +12,16 @@ export const installRules = {
   digestSeconds: 120,
   /** Seconds for storing a result, or for unpacking one; after that it is not stored, or installed again. */
   copySeconds: 300,
+  /** Seconds that a digest or an archive waits for a slot; after that it is as if it could not be read. */
+  slotSeconds: 120,
   /** Stored results that were not used for this long are removed. */
   unusedDays: 30,
   /** Part of the host's disk that the cache may use at most, whatever its setting says. */
   diskShare: 0.1,
   /** Part of the host's cache that one account may use. */
   accountShare: 0.25,
+  /** Max archives of a host; each counts as whole blocks of the disk. */
+  entries: 10_000,
   /** A result whose files exceed the share of an account this many times is not packed: the archive would hardly fit. */
   packedShares: 8,
   /** Free space on the disk that the cache leaves to everything else. */

@@ -12,7 +12,6 @@ export const packageCacheRules = {
   archiveBytes: 512 * MiB,
   /** Max files; each counts as whole blocks of the disk. */
   entries: 100_000,
-  blockBytes: 4096,
   /** Max links of one document that lead to the cache; a document with more is passed on without a change. */
   links: 200_000,
   /** Max characters of a path that is requested. */
@@ -49,6 +48,8 @@ export const packageCacheRules = {
   openSeconds: 10,
   /** Seconds until the process has looked at all files of its folder. */
   startSeconds: 120,
+  /** Seconds for which steps do without it after it did not start. */
+  restSeconds: 60,
   /** Lines of the log about failures of one kind, kinds that are distinguished, characters of a path in them, and lines of all kinds. */
   warnings: { perMinute: 5, kinds: 200, pathLength: 200, allPerMinute: 60 },
   /** Uses between two updates of an entry's time on the disk, in seconds. */

@@ -67,6 +67,8 @@ export const go: Runtime = {
   env: {},
 }
 
+const builtPrograms = 'find .target/release -maxdepth 1 -type f -perm -u+x'
+
 export const rust: Runtime = {
   language: 'rust',
   title: 'Rust',
@@ -81,10 +83,12 @@ export const rust: Runtime = {
   image: version => `rust:${version}-slim-bookworm`,
   buildImage: version => `rust:${version}-bookworm`,
   official: () => null,
+  // Cargo never removes a program that the sources no longer have, and puts back at once what is up to date.
   install: ({ files }) =>
     files.includes('Cargo.toml')
-      ? 'CARGO_HOME=/tmp/.cargo CARGO_TARGET_DIR=/app/.target cargo build --release && mkdir -p .berth && ' +
-        'cp "$(find .target/release -maxdepth 1 -type f -perm -u+x | sort | head -n 1)" .berth/app'
+      ? `mkdir -p .target/release && ${builtPrograms} -delete && ` +
+        'CARGO_HOME=/tmp/.cargo CARGO_TARGET_DIR=/app/.target cargo build --release && mkdir -p .berth && ' +
+        `cp "$(${builtPrograms} | sort | head -n 1)" .berth/app`
       : null,
   // Build scripts run from there, which /tmp does not permit.
   toolFolders: ['/tmp/.cargo/registry', '/tmp/.cargo/git', '/app/.target'],

@@ -58,7 +58,6 @@ const shownBy = (omitsDev: boolean) =>
       return npmLeftOut(lock, report, { architecture, omitsDev })
     },
     afterwards: {
-      lockFile: 'package-lock.json',
       dependedOnMore: npmDependedOnMore,
       leftOut: (lock, report, architecture) => npmLeftOutUnlocked(lock, report, { architecture, omitsDev }),
     },
@@ -79,6 +78,7 @@ const shared = {
   inputNames: nodeInputNames,
   hasMembers: hasWorkspaces,
   installInputs: nodeInputs,
+  writtenLock: 'package-lock.json',
   installReport: npmReport,
   dependencies,
   env: { NODE_ENV: 'production', NPM_CONFIG_UPDATE_NOTIFIER: 'false' },

@@ -36,11 +36,9 @@ export type InstallInputs =
 
 /** What the result of an install step shows that ran with some files only. */
 interface Afterwards {
-  /** The file at the root in which the step lists what it wanted to install. */
-  lockFile: string
   /** Why the step depended on more than it saw, from its report; null when it did not. */
   dependedOnMore(report: string | null): string | null
-  /** As `leftOut` of the runtime, from the list that the step has written. */
+  /** As `leftOut` of the runtime, from the lock file that the step has written. */
   leftOut(lock: string | null, report: string | null, architecture: string): string | null
 }
 
@@ -97,6 +95,11 @@ export interface Runtime {
    * Those in /app are removed after the step. Missing: none.
    */
   toolFolders?: readonly string[]
+  /**
+   * The lock file at the root that the step writes where none is there, and which no longer fits a manifest with one package more: a later
+   * step would fail. Missing: its tool writes none, or brings it up to date itself.
+   */
+  writtenLock?: string
   /** A file in the output of the step that says what was installed. */
   installReport?: string
   /**

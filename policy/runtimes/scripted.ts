@@ -79,6 +79,7 @@ export const php: Runtime = {
   latest: '8.4',
   dependencyFiles: ['composer.json'],
   lockFiles: ['composer.lock'],
+  writtenLock: 'composer.lock',
   dependenciesRequired: false,
   defaultPort: 80,
   image: version => `php:${version}-cli`,

@@ -1,4 +1,8 @@
+import { chmod, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import test from 'ava'
+import { runProcess, systemEnvironment } from '../../lib/child-process.ts'
 import { withToolFolders } from '../../policy/runtimes/tool-folders.ts'
 import { languages, runtimes } from '../../policy/runtimes.ts'
 
@@ -36,4 +40,35 @@ test('folders of tools among the files of the application are removed before and
   t.is(lines[0], 'rm -rf /app/.target')
   t.true(lines.lastIndexOf('rm -rf /app/.target') > lines.indexOf('( build'))
   t.notRegex(withToolFolders('build', ['/tmp/a']), /rm -rf \/app/)
+})
+
+/** As Cargo: what it has built stays in `deps`, and is linked into `release` when it is missing there; nothing is ever removed. */
+const cargo = `#!/bin/sh
+mkdir -p .target/release/deps
+for name in $(cat Cargo.toml); do
+  [ -e ".target/release/deps/$name" ] || { echo "$name" > ".target/release/deps/$name"; chmod +x ".target/release/deps/$name"; }
+  ln -f ".target/release/deps/$name" ".target/release/$name"
+done
+`
+
+test('a program in Rust that was renamed or removed is not served from what the last build left', async t => {
+  const folder = await mkdtemp(join(tmpdir(), 'berth-cargo-'))
+  t.teardown(() => rm(folder, { recursive: true }))
+  const [bin, app] = [join(folder, 'bin'), join(folder, 'app')]
+  for (const path of [bin, app]) await mkdir(path)
+  await writeFile(join(bin, 'cargo'), cargo)
+  await chmod(join(bin, 'cargo'), 0o755)
+  const env = { ...systemEnvironment, PATH: `${bin}:${systemEnvironment.PATH}` }
+  const install = runtimes.rust.install({ files: ['Cargo.toml'], main: null })!
+  const served = async (programs: string) => {
+    await writeFile(join(app, 'Cargo.toml'), programs)
+    await runProcess('sh', ['-c', install], { cwd: app, env })
+    return (await readFile(join(app, '.berth/app'), 'utf8')).trim()
+  }
+  t.is(await served('api'), 'api')
+  t.is(await served('server'), 'server', 'renamed')
+  t.is(await served('server'), 'server', 'up to date')
+  t.is(await served('a b'), 'a')
+  t.is(await served('b'), 'b', 'removed')
+  await t.throwsAsync(served(''), undefined, 'no program at all')
 })

@@ -4,6 +4,7 @@ import type { AppHostActivities } from '../../activities/app-host.ts'
 import type { AppSnapshotActivities } from '../../activities/app-snapshots.ts'
 import type { DatabaseHostActivities } from '../../activities/database-host.ts'
 import type { DatabaseSnapshotActivities } from '../../activities/database-snapshots.ts'
+import type { BuildImages } from '../../activities/steps/build-images.ts'
 import { inSlots } from '../../activities/steps/host-slots.ts'
 import { FairSlots } from '../../lib/async/fair-slots.ts'
 import type { Config } from '../../policy/config.ts'
@@ -16,6 +17,8 @@ export interface HostQueuesOptions {
   log: Logger
   hostId: string
   activities: AppHostActivities
+  /** Omitted: steps get their images in their slots. */
+  images?: BuildImages
   snapshots: AppSnapshotActivities
   databases: DatabaseHostActivities
   databaseSnapshots: DatabaseSnapshotActivities
@@ -46,7 +49,10 @@ export async function serveHostQueues(options: HostQueuesOptions): Promise<Runni
       activities: inSlots(activities, name => long[name] ?? null),
       maxConcurrentActivityTaskExecutions: tasksAtOnce,
     },
-    builds: { activities: inSlots(options.activities, () => builds), maxConcurrentActivityTaskExecutions: tasksAtOnce },
+    builds: {
+      activities: inSlots(options.activities, () => builds, options.images),
+      maxConcurrentActivityTaskExecutions: tasksAtOnce,
+    },
     snapshots: { activities: snapshots, maxConcurrentActivityTaskExecutions: 1 },
     snapshotPlaces: { activities: snapshots, maxConcurrentActivityTaskExecutions: 1 },
   }

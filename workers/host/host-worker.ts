@@ -6,6 +6,7 @@ import type { ListedContainer } from '../../activities/containers/port.ts'
 import { routeGate } from '../../activities/hosts/route-gate.ts'
 import { strayBook } from '../../activities/hosts/stray-book.ts'
 import { appLocks } from '../../activities/steps/app-locks.ts'
+import { buildImages } from '../../activities/steps/build-images.ts'
 import { diskLimits } from '../../activities/volumes/disk-limits.ts'
 import * as hosts from '../../db/hosts/hosts.ts'
 import { Backoff } from '../../lib/async/backoff.ts'
@@ -189,6 +190,7 @@ export async function startHost(parts: HostParts) {
     log,
     hostId,
     activities,
+    images: leased(lease, buildImages(options)),
     snapshots,
     databases: databases.activities,
     databaseSnapshots: databases.snapshots,

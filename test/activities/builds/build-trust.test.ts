@@ -75,7 +75,7 @@ async function install(env: Record<string, string>, command: string, language = 
   const { proxy: buildProxy, authorities: files } = parseConfig(env, '/').host.builds
   const authorities = buildAuthorities({ files, folder, report: () => {} })
   const host = {
-    ...{ engine: docker.host, authorities, sharedUid: null },
+    ...{ engine: docker.host, authorities, sharedUid: null, volumes: { flush: async () => {} } },
     traits: { id: docker.run, runtime: 'runc', configNames: [], buildProxy, caBundle: null },
   } as unknown as AppHostOptions
   const folders = releaseFolders(join(folder, String(++number)), 1)
@@ -89,7 +89,7 @@ async function install(env: Record<string, string>, command: string, language = 
     host,
     release,
     folders,
-    `${command} && mkdir -p node_modules .berth`,
+    { install: `${command} && mkdir -p node_modules .berth` },
     AbortSignal.timeout(60_000),
   )
 }

@@ -2,7 +2,7 @@ import { chmod, readdir, rename, rm, symlink, writeFile } from 'node:fs/promises
 import { join } from 'node:path'
 import test from 'ava'
 import { buildContainerName } from '../../../activities/containers/spec.ts'
-import { dependenciesOf, releaseFolders, writePrepared } from '../../../activities/releases/files.ts'
+import { dependenciesOf, exists, releaseFolders, writePrepared } from '../../../activities/releases/files.ts'
 import { type Files, installingHosts, npmFiles, preparedOf, textIn } from '../../kit/hosts/installs.ts'
 
 const { docker, database, hostOf } = installingHosts()
@@ -66,7 +66,30 @@ test('an install step sees only the files that it depends on', async t => {
   const among = await push({ ...files, 'package.json': JSON.stringify(manifest) }, {}, { install })
   t.regex(among.words, /^installed, and not for reuse: the script "postinstall"/)
   t.regex((await textIn(among.folders.dependencies, 'seen')) ?? '', /secret\.txt/)
+  t.is(await textIn(among.folders.source, 'package-lock.json'), files['package-lock.json']!, 'its own lock file stays')
   t.is((await preparedOf(volume, among.release.number)).installed, undefined)
+})
+
+test('what a step has installed is on the disk before it has its name: after a power cut that counts as whole', async t => {
+  t.timeout(110_000)
+  const { app, host } = await hostOf(t)
+  const files = npmFiles()
+  const manifest = { ...JSON.parse(files['package.json']!), scripts: { postinstall: 'true' } }
+  const steps: [what: string, ranIn: string, Files][] = [
+    ['alone', 'install/node_modules', files],
+    ['among all files', 'source/node_modules', { ...files, 'package.json': JSON.stringify(manifest) }],
+  ]
+  for (const [what, ranIn, pushed] of steps) {
+    const { push, volume } = await app()
+    const flushed: string[] = []
+    const flush = async () => {
+      const root = releaseFolders(volume, 2).root
+      for (const name of ['dependencies', ranIn]) if (await exists(join(root, name))) flushed.push(name)
+    }
+    Object.assign(host.volumes, { flush })
+    await push(pushed)
+    t.deepEqual(flushed, [ranIn], what)
+  }
 })
 
 test('dependencies of which one byte, mode, name or link has changed are installed again', async t => {
@@ -190,6 +213,21 @@ test('the digest of what may be used again begins while a commit or an archive i
     t.regex((await push(npmFiles(), changes)).words, /^reused from release 2/)
   }
   t.is(digests, 2, 'each is the one that is compared')
+})
+
+test('a digest that turns out not to be needed keeps no slot of the one that is', async t => {
+  t.timeout(110_000)
+  const { app, host } = await hostOf(t)
+  const { push } = await app()
+  await push(npmFiles())
+  const serving = await push(npmFiles('1.0.1'))
+  const { snapshots } = host
+  const digest: typeof snapshots.digest = (folder, signal) =>
+    folder === serving.folders.dependencies
+      ? new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason)))
+      : snapshots.digest(folder, signal)
+  Object.assign(host, { snapshots: { ...snapshots, digest } })
+  t.regex((await push(npmFiles())).words, /^reused from release 2/)
 })
 
 test('a build without the cache installs anew, and later pushes use its result', async t => {

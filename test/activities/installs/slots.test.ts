@@ -2,6 +2,7 @@ import { join } from 'node:path'
 import test, { type ExecutionContext } from 'ava'
 import { openInstallCache } from '../../../activities/installs/cache.ts'
 import { digestOf } from '../../../activities/installs/earlier.ts'
+import { enterReading } from '../../../activities/installs/slots.ts'
 import { placement } from '../../../activities/placement/process.ts'
 import type { SnapshotRequest } from '../../../activities/snapshots/port.ts'
 import { snapshots } from '../../../activities/snapshots/process.ts'
@@ -71,6 +72,8 @@ test('an account whose results are being read can place files, and leaves a slot
       .digest,
     'e',
   )
+  const late = await enterReading('bob', never, 0.01).catch((error: Error) => error)
+  t.is(late.name, 'TimeoutError', 'nobody waits for ever')
   end.open()
   t.is((await Promise.all(waiting)).length, 3)
 })

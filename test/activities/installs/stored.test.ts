@@ -1,4 +1,4 @@
-import { lstat, readdir, readFile, stat, writeFile } from 'node:fs/promises'
+import { lstat, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import test from 'ava'
 import { dependenciesOf } from '../../../activities/releases/files.ts'
@@ -84,6 +84,23 @@ test('a damaged archive is removed, and its packages are installed again', async
   t.regex(after.words, /^reused from the cache/)
 })
 
+test('a fault of the disk of the cache fails no deploy', async t => {
+  t.timeout(110_000)
+  const { app, installs, root, warnings } = await hostOf(t)
+  const first = await app()
+  await first.push(npmFiles())
+  await installs.settled()
+  // Its files are known, and every call for one of them fails.
+  const folder = join(root, 'installs', first.owner_id)
+  await rm(folder, { recursive: true })
+  await writeFile(folder, '')
+  const other = await app(first.owner_id)
+  t.is((await other.push(npmFiles())).words, 'installed anew: there is no earlier result')
+  t.true(warnings.includes('installs: the disk of the cache has a fault'))
+  t.regex((await first.push(npmFiles())).words, /^reused from release 2/)
+  t.true((await other.push(npmFiles(), {}, { clean: true })).installs)
+})
+
 test('a build without the cache replaces the stored result', async t => {
   t.timeout(110_000)
   const { app, installs, root } = await hostOf(t)
@@ -104,4 +121,17 @@ test('a build without the cache replaces the stored result', async t => {
   t.deepEqual(more, [])
   const third = await (await app(first.owner_id)).push(npmFiles())
   t.not(await textIn(third.folders.dependencies, 'fresh'), null)
+})
+
+test('a build without the cache that fails has removed the stored result', async t => {
+  t.timeout(110_000)
+  const { app, installs, root } = await hostOf(t)
+  const first = await app()
+  await first.push(npmFiles())
+  await installs.settled()
+  t.is((await archivesIn(root, first.owner_id)).length, 1)
+  const second = await app(first.owner_id)
+  await t.throwsAsync(second.push(npmFiles(), {}, { clean: true, install: 'exit 3' }), { message: /exit code 3/ })
+  t.deepEqual(await archivesIn(root, first.owner_id), [])
+  t.is((await second.push(npmFiles())).words, 'installed anew: there is no earlier result')
 })

@@ -82,6 +82,22 @@ test('the tools of an application find what its own last build left, and nothing
   t.deepEqual(found(next.log), ['one'])
 })
 
+test('a build without the cache that fails, or leaves none, has removed that of the last one', async t => {
+  t.timeout(170_000)
+  const { app, installs, root } = await hostOf(t)
+  for (const [what, ending] of Object.entries({ fails: 'exit 3', 'leaves none': 'rm -r /tmp/go-cache' })) {
+    const { push, owner_id } = await app()
+    const build = `${marking('x')}; [ ! -e once ] || ${ending}`
+    await push(goFiles(), go, { build })
+    await installs.settled()
+    t.is((await archivesIn(root, owner_id)).length, 1, what)
+    const clean = push({ ...goFiles(), once: '' }, go, { build, clean: true })
+    await (ending.startsWith('exit') ? t.throwsAsync(clean, { message: /exit code 3/ }) : clean)
+    await installs.settled()
+    t.deepEqual(await archivesIn(root, owner_id), [], what)
+  }
+})
+
 test('a cache of tools is not used with another image or command, and is replaced then', async t => {
   t.timeout(170_000)
   const { app, host, installs, root } = await hostOf(t)

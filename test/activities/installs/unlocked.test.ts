@@ -1,5 +1,6 @@
 import { readdir } from 'node:fs/promises'
 import test from 'ava'
+import type { ReleaseFolders } from '../../../activities/releases/files.ts'
 import { type Files, installingHosts, preparedOf, textIn } from '../../kit/hosts/installs.ts'
 
 const { hostOf } = installingHosts()
@@ -45,6 +46,7 @@ const filesOf = (manifest: object): Files => ({
   schema: '',
   'package.json': JSON.stringify(manifest),
 })
+const lockOf = ({ folders }: { folders: ReleaseFolders }) => textIn(folders.source, 'package-lock.json')
 const runs = (log: string) => [...log.matchAll(/^runs among: (.*)$/gm)].map(([, names]) => names!.trim())
 
 test('without a lock file a result is used again for a day, when npm reports no package that may have read more', async t => {
@@ -57,11 +59,7 @@ test('without a lock file a result is used again for a day, when npm reports no 
   t.true((await readdir(first.folders.dependencies)).includes('split'))
   const { installed } = await preparedOf(one.volume, first.release.number)
   t.false(installed?.isPinned)
-  t.is(
-    await textIn(first.folders.source, 'package-lock.json'),
-    null,
-    'the application gets no file that it did not bring',
-  )
+  t.is(await lockOf(first), null, 'the application gets no file that it did not bring')
   const next = await one.push({ ...files, 'index.js': 'x' }, {}, { install })
   t.regex(next.words, /^reused from release 2,/)
   await installs.settled()
@@ -82,6 +80,7 @@ test('without a lock file a package with a script of its own is installed again 
   t.deepEqual(runs(first.log), ['package.json', 'index.js package.json schema'])
   t.regex((await textIn(first.folders.dependencies, 'nosy/seen')) ?? '', /schema/)
   t.is(await textIn(first.folders.install, 'package.json'), null)
+  t.is(await lockOf(first), null, 'a later manifest would not fit it')
   const prepared = await preparedOf(volume, first.release.number)
   t.is(prepared.installed, undefined)
   t.is(prepared.needsMore?.because, because)
@@ -90,6 +89,7 @@ test('without a lock file a package with a script of its own is installed again 
     const next = await push({ ...files, 'index.js': code }, {}, { install })
     t.is(next.words, `installed, and not for reuse: ${because}`)
     t.deepEqual(runs(next.log), ['index.js package.json schema'])
+    t.is(await lockOf(next), null)
     t.regex((await textIn(next.folders.dependencies, 'nosy/seen')) ?? '', /schema/)
   }
   const without = await push(filesOf({ dependencies: { plain: '1' } }), {}, { install })

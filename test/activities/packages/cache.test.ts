@@ -1,5 +1,5 @@
 import { once } from 'node:events'
-import { readFile, stat, writeFile } from 'node:fs/promises'
+import { mkdir, readFile, rm, stat, writeFile } from 'node:fs/promises'
 import { createServer, request, type ServerResponse } from 'node:http'
 import { type AddressInfo, connect } from 'node:net'
 import { join } from 'node:path'
@@ -8,7 +8,7 @@ import { KiB } from '../../../lib/bytes.ts'
 import { packageCacheRules, packageSlots } from '../../../policy/packages/cache-rules.ts'
 import { comesTrue } from '../../kit/comes-true.ts'
 import { packageRegistry } from '../../kit/hosts/package-registry.ts'
-import { get, loopbackPackages, processIn, statusOf, storedIn } from '../../kit/hosts/packages.ts'
+import { get, loopbackPackages, processIn, statusOf, storedIn, testPackages } from '../../kit/hosts/packages.ts'
 import { demandRoot } from '../../kit/root.ts'
 
 async function scene(t: Parameters<typeof loopbackPackages>[0], options = {}) {
@@ -420,6 +420,43 @@ test('a process that stops answering is ended, and the next one answers', async 
   await comesTrue(async () => (await use()) !== null)
   t.is((await get(`${await base()}/npm/tiny`)).status, 200)
   t.not(await processIn(folder), pid)
+})
+
+test('a cache that does not start is not waited for again by the steps of the next minute', async t => {
+  const { use, folder, warnings } = await scene(t)
+  const obstacle = join(folder, 'link.key')
+  await mkdir(obstacle, { recursive: true })
+  t.deepEqual(await Promise.all([use(), use()]), [null, null])
+  const faults = () => warnings.filter(words => words.includes('a step does without the cache'))
+  t.is(faults().length, 1)
+  t.regex(faults()[0]!, /EISDIR/)
+  await rm(obstacle, { recursive: true })
+  t.is(await use(), null)
+  await t.throwsAsync(processIn(folder), undefined, 'it was not started again')
+  t.is(faults().length, 1)
+})
+
+test('a step that ends does not wait for the cache', async t => {
+  const { cache } = await testPackages(t, {
+    network: { name: 'builds', labels: {} },
+    named: { npm: 'http://registry.test/', pip: null },
+  })
+  const never = () => new Promise<never>(() => {})
+  let begin = () => {}
+  const begun = new Promise<void>(resolve => {
+    begin = resolve
+  })
+  const ensureNetwork = () => {
+    begin()
+    return never()
+  }
+  const engine = { ensureNetwork, listNetworks: never, imageId: never, runToEnd: never }
+  const step = new AbortController()
+  const spec = { image: 'image', env: {}, binds: [] } as never
+  const uses = [1, 2].map(() => cache.use({ kind: 'npm', engine, spec, signal: step.signal }))
+  await begun
+  step.abort(new Error('The step ends.'))
+  for (const use of uses) await t.throwsAsync(use, { message: 'The step ends.' })
 })
 
 test('its process has a user of its own, no environment, and ends with the cache', async t => {

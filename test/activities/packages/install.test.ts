@@ -121,6 +121,19 @@ test.serial(
   },
 )
 
+test.serial('a build without the cache asks the registry itself, which may no longer have a package', async t => {
+  t.timeout(110_000)
+  const { registry, app, specs } = await scene(t)
+  const { path } = registry.publish('tiny', '1.0.0')
+  const { push } = await app()
+  const files = manifest({ tiny: '1.0.0' })
+  await push(files)
+  registry.unpublish(path)
+  t.true((await push({ ...files, '.npmrc': 'fund=false' })).installs, 'the cache has it')
+  await t.throwsAsync(push(files, {}, { clean: true }), { message: /exit code 1/ })
+  t.false(/NPM_CONFIG_REGISTRY/.test(specs.at(-1)!.command.join(' ')))
+})
+
 test.serial('pip: two accounts install the same wheel, which is downloaded once', async t => {
   t.timeout(110_000)
   const { registry, app, cache } = await scene(t)

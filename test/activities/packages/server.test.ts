@@ -14,7 +14,8 @@ import { get } from '../../kit/hosts/packages.ts'
 async function scene(
   t: { teardown(work: () => void): void },
   archive: PackageServerOptions['archive'],
-  clientSeconds: { silent: number; answer: number },
+  clientSeconds = packageCacheRules.clientSeconds as { silent: number; answer: number },
+  isNamed = false,
 ) {
   const counts = { requests: 0, troubles: 0, passedOn: 0 }
   const wanted = { url: 'http://registry.test/x.tgz', digest: null, findDigest: async () => null }
@@ -23,6 +24,7 @@ async function scene(
   const server = packageServer({
     subnet: '127.0.0.0/24',
     paths,
+    isNamed,
     archive,
     document,
     counts,
@@ -49,6 +51,20 @@ test('what is cut off because it is silent, or takes too long, counts as a troub
     const { counts, url } = await scene(t, never, clientSeconds)
     await t.throwsAsync(get(url))
     t.is(counts.troubles, 1, JSON.stringify(clientSeconds))
+  }
+})
+
+test('what the registry does not have is a trouble only where a step without the cache asks another one', async t => {
+  const cases: [status: number, isNamed: boolean, troubles: number][] = [
+    [404, false, 0],
+    [410, false, 0],
+    [404, true, 1],
+    [403, false, 1],
+  ]
+  for (const [status, isNamed, troubles] of cases) {
+    const { counts, url } = await scene(t, async () => ({ kind: 'status', status }), undefined, isNamed)
+    t.is((await get(url)).status, status)
+    t.is(counts.troubles, troubles, `${status} ${isNamed}`)
   }
 })
 

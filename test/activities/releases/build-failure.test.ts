@@ -42,7 +42,7 @@ test('the error of a failed install step contains none of its output, which is i
     number: 1,
   }
   const thrown = await t.throwsAsync(
-    installRelease(host, release as Release, folders, 'npm ci', new AbortController().signal),
+    installRelease(host, release as Release, folders, { install: 'npm ci' }, new AbortController().signal),
   )
   t.is(thrown?.message, 'Installing the dependencies ended with exit code 1.')
   t.false(JSON.stringify({ ...thrown, stack: thrown?.stack }).includes(secret))

@@ -108,6 +108,19 @@ test('a lock file alone brings other dependencies, at the root of the applicatio
   }
 })
 
+test('a lock file that the step writes is removed after it, unless the release has one', async t => {
+  const php: Partial<Release> = { language: 'php', runtimeVersion: '8.3', main: 'a.php' }
+  const cases: [Partial<Release>, Files, string][] = [
+    [{}, { 'package.json': '{"dependencies":{"x":"1"}}' }, 'package-lock.json'],
+    [php, { 'composer.json': '{}' }, 'composer.lock'],
+  ]
+  for (const [changes, files, lock] of cases) {
+    const push = { ...changes, source: { kind: 'git' } as never }
+    t.is((await planned({}, files, push)).writtenLock, lock)
+    t.is((await planned({}, { ...files, [lock]: '{}' }, push)).writtenLock, undefined)
+  }
+})
+
 test('settings of the package managers alone bring other dependencies, and a folder that dependencies are mounted over brings none', async t => {
   const files = { 'package.json': '{"dependencies":{"x":"1"}}' }
   for (const name of ['.npmrc', '.yarnrc', '.yarnrc.yml', '.pnpmfile.cjs', '.pnpmfile.mjs']) {

@@ -54,7 +54,7 @@ test('an install step with endless output does not grow this process or its log'
 
   const before = process.memoryUsage().rss
   const end = new AbortController()
-  const install = installRelease(host, release, folders, `yes "$(printf '%01000d' 0)"`, end.signal)
+  const install = installRelease(host, release, folders, { install: `yes "$(printf '%01000d' 0)"` }, end.signal)
   await comesTrue(async () => (await size()) > deploymentLogs.outputBytes - 4 * deploymentLogs.pieceBytes)
   end.abort(new Error('seen enough'))
   await t.throwsAsync(install, { message: 'seen enough' })
@@ -67,7 +67,7 @@ test('an endless install step is ended in time, and nothing of it is left', asyn
   t.timeout(110_000)
   t.is(installSeconds, 900)
   const { host, release, folders } = await releaseToInstall(t)
-  const install = installRelease(host, release, folders, 'sleep 3600', new AbortController().signal, 1)
+  const install = installRelease(host, release, folders, { install: 'sleep 3600' }, new AbortController().signal, 1)
   await t.throwsAsync(install, { message: 'Installing the dependencies took longer than 1 s.' })
   t.is(await docker.host.inspect(buildContainerName(release)), null)
 })

@@ -100,7 +100,7 @@ async function installingHost(t: ExecutionContext, db: Db, hostId: string, engin
 
   async function app(ownerId?: string) {
     const owner = ownerId ?? (await rows(db).user()).id
-    await rows(db).host(hostId) // seen now
+    await rows(db).host(hostId, { memoryMb: 65_536 }) // seen now, and with room for all applications of a test file
     const { app } = await rows(db).app(owner)
     await db('apps').where({ id: app.id }).update({ host_id: hostId })
     await volumes.ensure(app.id, 100, app.uid)

@@ -29,6 +29,8 @@ export interface PackageRegistry {
   ): { path: string; integrity: string; bytes: Buffer }
   /** Adds a wheel, which its page links outside of the index; returns its path. */
   publishWheel(name: string, version: string): { path: string; sha256: string; bytes: Buffer }
+  /** Removes what was published behind a path; documents still name it. */
+  unpublish(path: string): void
   /** Replaces the bytes behind a path, whatever documents say about them. */
   tamper(path: string, bytes: Buffer): void
   instead: Instead
@@ -97,6 +99,7 @@ export async function packageRegistry(address = '127.0.0.1'): Promise<PackageReg
       archives.set(`${path}.metadata`, Buffer.from(metadata))
       return { path, sha256, bytes }
     },
+    unpublish: path => void archives.delete(path),
     tamper: (path, bytes) => void archives.set(path, bytes),
     async close() {
       server.close()

@@ -38,7 +38,7 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
       ...{ atOnce: 256, perAccount: 16, headerBytes: 16_384, bodyBytes: 65_536, interimAnswers: 8, freshMs: 1000 },
     },
   },
-  // H20, H23: 24 hours, 30 days, a tenth of the disk, a quarter, 2 GB free. H26: 512 MB, 100,000 files. The decision install-cache.md says why.
+  // H20, H23: 24 hours, 30 days, a tenth of the disk, a quarter, 10,000 entries, 2 GB free. H26: 512 MB, 100,000 files. The decision install-cache.md says why.
   'hosts/installs.ts': {
     installRules: {
       scheme: 1,
@@ -46,9 +46,11 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
       unpinnedHours: 24,
       digestSeconds: 120,
       copySeconds: 300,
+      slotSeconds: 120,
       unusedDays: 30,
       diskShare: 0.1,
       accountShare: 0.25,
+      entries: 10_000,
       packedShares: 8,
       freeBytes: 2_147_483_648,
       wordsLength: 300,
@@ -64,7 +66,6 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
       documentBytes: 16_777_216,
       archiveBytes: 536_870_912,
       entries: 100_000,
-      blockBytes: 4096,
       links: 200_000,
       pathLength: 2048,
       redirects: 5,
@@ -84,6 +85,7 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
       querySeconds: 60,
       openSeconds: 10,
       startSeconds: 120,
+      restSeconds: 60,
       warnings: { perMinute: 5, kinds: 200, pathLength: 200, allPerMinute: 60 },
       touchSeconds: 60,
     },

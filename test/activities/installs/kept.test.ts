@@ -1,0 +1,84 @@
+import { chmod, rm, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import test, { type ExecutionContext } from 'ava'
+import type { Release } from '../../../activities/releases/release.ts'
+import { type Files, installingHosts, npmFiles, preparedOf, textIn } from '../../kit/hosts/installs.ts'
+
+/* Commits of some files, which bring no manifest. */
+const { hostOf } = installingHosts()
+
+/** An application with these files, whose first release serves. `commit` brings some more. */
+async function servingApp(t: ExecutionContext, files: Files, runtime: Partial<Release> = {}) {
+  const installing = await hostOf(t)
+  const app = await installing.app()
+  const { language = 'javascript', runtimeVersion = '22' } = runtime
+  await installing.host.engine.ensureImage(`berth/${language === 'python' ? language : 'node'}:${runtimeVersion}`)
+  await installing.host.db('apps').where({ id: app.id }).update({ language, runtime_version: runtimeVersion })
+  const first = await app.push(files, runtime)
+  await app.place(files)
+  const commit = (code: Files) => app.push(code, { ...runtime, source: { kind: 'archive', segmentId: 'a' } })
+  return { ...installing, ...app, first, commit, at: (name: string) => join(first.folders.files, name) }
+}
+
+const python = { language: 'python', runtimeVersion: '3.11', main: 'app.py' } as const
+/** For another version of Python: pip asks no registry for it. */
+const requirements = 'elsewhere; python_version < "3"\n'
+
+test('a commit without requirements into an application in Python copies none of its files, and installs nothing', async t => {
+  t.timeout(170_000)
+  for (const requires of [requirements, '# none\n', null]) {
+    const files: Files = { 'app.py': '', ...(requires !== null && { 'requirements.txt': requires }) }
+    const { first, commit, at } = await servingApp(t, files, python)
+    // A copy would be refused.
+    await writeFile(at('closed'), '')
+    await chmod(at('closed'), 0)
+    for (const code of ['one', 'two']) {
+      const next = await commit({ 'app.py': code })
+      t.false(next.installs)
+      t.is(next.words, requires === requirements ? 'those of release 2: the upload brings no others' : (null as never))
+    }
+    t.is(first.installs, requires === requirements)
+  }
+})
+
+test('a commit into an application in Python installs what its requirements are now, with the certificates of now', async t => {
+  t.timeout(170_000)
+  const { commit, at, host } = await servingApp(t, { 'app.py': '', 'requirements.txt': requirements }, python)
+  await writeFile(at('requirements.txt'), 'elsewhere; python_version < "2"\n')
+  const changed = await commit({ 'app.py': 'x' })
+  t.is(changed.words, 'installed anew: since release 2 changed requirements.txt')
+  t.regex((await commit({ 'app.py': 'y' })).words, new RegExp(`^those of release ${changed.release.number}:`))
+  Object.assign(host.traits, { caBundle: '/etc/ssl/certs/ca-certificates.crt' })
+  t.regex((await commit({ 'app.py': 'y' })).words, /^installed anew: since release 3 changed .*certificates/)
+  await rm(at('requirements.txt'))
+  const none = await commit({ 'app.py': 'z' })
+  t.false(none.installs)
+  t.is(none.words, null as never, 'and nothing that was installed before')
+
+  const more = await servingApp(t, { 'app.py': '', 'requirements.txt': '-r more.txt\n', 'more.txt': '' }, python)
+  const next = await more.commit({ 'app.py': 'x', 'more.txt': requirements })
+  t.regex(next.words, /^installed, and not for reuse: requirements.txt has a line that may name another file/)
+})
+
+test('what was found damaged is not lent to a commit without a manifest, also when the push that found it has failed', async t => {
+  t.timeout(170_000)
+  for (const [files, runtime] of [
+    [npmFiles(), {}],
+    [{ 'app.py': '', 'requirements.txt': requirements }, python],
+  ] as [Files, Partial<Release>][]) {
+    const { push, commit, first, volume, installs } = await servingApp(t, files, runtime)
+    await installs.settled()
+    await installs.drop(first.release.ownerId, (await preparedOf(volume, first.release.number)).installed!.key)
+    await writeFile(join(first.folders.dependencies, 'planted'), 'x')
+    const failing = push(files, runtime, { install: 'exit 3' })
+    await t.throwsAsync(failing, { message: /exit code 3/ })
+    const next = await commit({ 'index.js': 'x' })
+    t.is(next.words, 'installed anew: the earlier result was damaged')
+    t.true(next.installs)
+    t.is(await textIn(next.folders.dependencies, 'planted'), null)
+    t.is(
+      (await commit({ 'index.js': 'y' })).words,
+      `those of release ${next.release.number}: the upload brings no others`,
+    )
+  }
+})
