@@ -28,6 +28,9 @@ export const installSeconds = 15 * 60
  */
 export const snapshotsAtOnce = 2
 
+/** How the step of an operation begins that waits for one of them. */
+export const snapshotSlotWait = 'waiting for its host'
+
 /** Logs that are read for the API: the engine returns up to 10 MB of each, of which the host uses the end. */
 export const logSlots: SlotLimits = { atOnce: 6, perSubject: 2 }
 
