@@ -15,14 +15,14 @@ import { releaseFolders } from './releases/files.ts'
 import type { Release, StepOf } from './releases/release.ts'
 import { appFreeze } from './snapshots/app-freeze.ts'
 import type { SnapshotFacts } from './snapshots/port.ts'
-import { snapshotSlots } from './snapshots/snapshot-slots.ts'
+import type { SnapshotSlots } from './snapshots/snapshot-slots.ts'
 import { storeArchive } from './snapshots/stored-archive.ts'
 import { fenced } from './steps/claims.ts'
 import { guardedSteps } from './steps/guarded-steps.ts'
 
 export type AppSnapshotActivities = ReturnType<typeof appSnapshotActivities>
 
-export type AppSnapshotOptions = Pick<
+export type AppSnapshotOptions = { slots: SnapshotSlots } & Pick<
   AppHostOptions,
   | 'db'
   | 'engine'
@@ -38,8 +38,7 @@ export type AppSnapshotOptions = Pick<
 
 /** The steps of a container host for the snapshots of its applications. */
 export function appSnapshotActivities(host: AppSnapshotOptions) {
-  const { db, volumes } = host
-  const slots = snapshotSlots(db)
+  const { db, volumes, slots } = host
   const { begin } = guardedSteps(host)
   const hostId = host.traits.id
 
@@ -59,10 +58,10 @@ export function appSnapshotActivities(host: AppSnapshotOptions) {
   }
 
   return hosted({
-    /** Resolves once this operation holds the snapshot slot of its host. */
+    /** Resolves once this operation holds a snapshot slot of its host. */
     async awaitSnapshotPlace(input: StepOf, operationId: string): Promise<void> {
-      await begin('awaitSnapshotPlace', { ...input, operationId })
-      await slots.wait({ hostId, operationId }, cancellationSignal())
+      const { ownerId } = await begin('awaitSnapshotPlace', { ...input, operationId })
+      await slots.wait({ hostId, operationId, ownerId }, cancellationSignal())
     },
 
     /**

@@ -17,7 +17,7 @@ import { type DatabaseStep, type DatabaseStepInput, guardedDatabaseSteps } from 
 import { hosted, refusal } from './failures.ts'
 import { BodyNotFound, type ObjectStore } from './objects/port.ts'
 import { SnapshotCorrupt, type Snapshots, type SnapshotTotals } from './snapshots/port.ts'
-import { snapshotSlots } from './snapshots/snapshot-slots.ts'
+import type { SnapshotSlots } from './snapshots/snapshot-slots.ts'
 import { storeArchive } from './snapshots/stored-archive.ts'
 import { fenced } from './steps/claims.ts'
 
@@ -25,6 +25,7 @@ export interface DatabaseSnapshotOptions extends DatabaseHostOptions {
   store: ObjectStore
   snapshots: Snapshots
   contentsOf: (engine: EngineName) => DatabaseContents
+  slots: SnapshotSlots
   /** Omitted = databases are restored from snapshots only. */
   pointInTime?: Pick<PointInTime, 'prepare' | 'backUpFirst' | 'beforeRestore'>
 }
@@ -41,10 +42,9 @@ export type DatabaseSnapshotActivities = ReturnType<typeof databaseSnapshotActiv
 
 /** The steps of a container host for the snapshots of its databases, and for restores of them. */
 export function databaseSnapshotActivities(host: DatabaseSnapshotOptions) {
-  const { db, engine, volumes, traits, snapshots, store } = host
+  const { db, engine, volumes, traits, snapshots, store, slots } = host
   const { begin, lateTurn } = guardedDatabaseSteps({ ...host, hostId: traits.id })
-  const { makeRoom, withDump, bytesOf } = scratchVolumes(host)
-  const slots = snapshotSlots(db)
+  const { reservation, makeRoom, leaveRoom, withDump, bytesOf } = scratchVolumes(host)
   const hostId = traits.id
 
   /** The same database with another volume, which an operation has reserved. */
@@ -103,7 +103,7 @@ export function databaseSnapshotActivities(host: DatabaseSnapshotOptions) {
     const say = (words: string) => mine(operationId, trx => recordStep(trx, operationId, words))
     const dumpOf = withVolume(database, step, 'dump')
     const copyOf = withVolume(database, step, 'copy')
-    await makeRoom(database, [dumpOf, copyOf])
+    await makeRoom(operationId, database, [dumpOf, copyOf])
     const { id: databaseId, engine: name, version } = database
     const facts = { databaseId, name: row.name, createdAt: row.created_at.toISOString(), engine: name, version }
     let proof = { contents: '', restoredBytes: 0 }
@@ -140,7 +140,7 @@ export function databaseSnapshotActivities(host: DatabaseSnapshotOptions) {
     // A run that ended after the switch: what it made serves, and is not made anew.
     if (copyOf.generation === database.generation) return
     const snapshot = await findRestoredSnapshot(db, step.operationId)
-    await makeRoom(database, [dumpOf, copyOf], { snapshot, kept: copyOf })
+    await makeRoom(step.operationId, database, [dumpOf, copyOf], { snapshot, kept: copyOf })
     await pointInTime?.beforeRestore(database, signal)
     // Of a run that has ended before: its base backup would be taken for one of the data that are made now.
     await forgetCopies(db, { databaseId: database.id, generation: copyOf.generation })
@@ -167,7 +167,7 @@ export function databaseSnapshotActivities(host: DatabaseSnapshotOptions) {
     if (!snapshot?.segment_id) throw refusal('SNAPSHOT_NOT_FOUND', 'The snapshot was deleted before it was restored.')
     const segmentId = snapshot.segment_id
     const [copyOf, dumpOf] = [withVolume(database, step, 'copy'), withVolume(database, step, 'dump')]
-    await makeRoom(row, [dumpOf, copyOf], { snapshot })
+    await makeRoom(step.operationId, row, [dumpOf, copyOf], { snapshot })
     await fenced(db)(step.operationId, trx =>
       recordStep(trx, step.operationId, `restoring the snapshot on host ${hostId}`),
     )
@@ -179,18 +179,24 @@ export function databaseSnapshotActivities(host: DatabaseSnapshotOptions) {
     )
   }
 
+  /** Runs the work of a step while its operation holds a slot of the host, and the room that it makes there. */
+  const inSlot = <T>({ operationId }: DatabaseStepInput, work: (signal: AbortSignal) => Promise<T>): Promise<T> =>
+    slots.holding({ hostId, operationId }, cancellationSignal(), work).finally(() => leaveRoom(operationId))
+
   return hosted({
-    /** Resolves once this operation holds the snapshot slot of its host. */
+    /** Resolves once this operation holds a snapshot slot of its host, which has room for it alongside what others copy. */
     async awaitDatabaseSnapshotPlace(input: DatabaseStepInput): Promise<void> {
-      await begin('awaitDatabaseSnapshotPlace', input)
-      await slots.wait({ hostId, operationId: input.operationId }, cancellationSignal())
+      const { operationId, ownerId, kind, row } = await begin('awaitDatabaseSnapshotPlace', input)
+      const snapshot = await findRestoredSnapshot(db, operationId)
+      const terms = { snapshot, ...(kind === 'restore' && row && { kept: row }) }
+      const waiter = { hostId, operationId, ownerId, ...(row && { reserve: reservation(operationId, row, terms) }) }
+      await slots.wait(waiter, cancellationSignal())
     },
 
     /** Dumps a database, stores the dump, and restores it from there into another engine, whose contents must be equal. */
     async takeDatabaseSnapshot(input: DatabaseStepInput): Promise<ProvedSnapshot> {
       const step = await begin('takeDatabaseSnapshot', input)
-      const slot = { hostId, operationId: input.operationId }
-      return slots.holding(slot, cancellationSignal(), signal => take(step, signal))
+      return inSlot(input, signal => take(step, signal))
     },
 
     /**
@@ -199,9 +205,8 @@ export function databaseSnapshotActivities(host: DatabaseSnapshotOptions) {
      */
     async prepareRestore(input: DatabaseStepInput): Promise<void> {
       const step = await begin('prepareRestore', input)
-      if (!input.inSlot) return restore(step, cancellationSignal())
-      const slot = { hostId, operationId: input.operationId }
-      return slots.holding(slot, cancellationSignal(), signal => restore(step, signal))
+      if (!input.inSlot) return restore(step, cancellationSignal()).finally(() => leaveRoom(step.operationId))
+      return inSlot(input, signal => restore(step, signal))
     },
 
     /** Removes what a restore that has failed left next to the volume that serves. */
@@ -217,8 +222,7 @@ export function databaseSnapshotActivities(host: DatabaseSnapshotOptions) {
     /** Restores a snapshot alongside everything that serves, compares the contents, and removes them again. */
     async drillSnapshot(input: DatabaseStepInput): Promise<DrillResult> {
       const step = await begin('drillSnapshot', input).catch(notTried)
-      const slot = { hostId, operationId: input.operationId }
-      return slots.holding(slot, cancellationSignal(), signal => drill(step, signal)).catch(notTried)
+      return inSlot(input, signal => drill(step, signal)).catch(notTried)
     },
 
     /** Removes what a drill that was given up has left at its host, also when its database was deleted. */

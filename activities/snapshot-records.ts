@@ -13,7 +13,7 @@ import type { Fence } from './steps/claims.ts'
 /** Records outcomes of snapshots and restores in Postgres. Each is one transaction and may be repeated. */
 export function snapshotRecords(db: Db, fence: Fence) {
   return {
-    /** Renews the host's snapshot slot for this operation; false when another one holds it. */
+    /** Renews the snapshot slot of this operation; false when it holds none. */
     async keepSnapshotPlace({ id, release }: LaneOperation): Promise<boolean> {
       return renewSnapshotSlot(db, release.hostId, id)
     },

@@ -26,7 +26,8 @@ export const takeSlotsSql = `
    ), taken as (
      insert into blob_leases as l (subject, place, holder, expires_at)
      select $1, place, holder, now() + make_interval(secs => ${leaseSeconds.body}) from free join wanted using (n)
-     on conflict (subject, place) do update set holder = excluded.holder, expires_at = excluded.expires_at
+     on conflict (subject, place) do update
+        set holder = excluded.holder, since = excluded.since, expires_at = excluded.expires_at
       where l.expires_at <= now()
      returning place, holder
    ), slots as (

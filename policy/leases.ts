@@ -6,7 +6,7 @@ export const leaseSeconds = {
   body: 60,
   /** Bytes of an account's storage, reserved before they are written. */
   storage: 120,
-  /** The only snapshot slot of a host: longer than the pause between two attempts. */
+  /** A snapshot slot of a host: longer than the pause between two attempts. */
   snapshot: 120,
 } as const
 

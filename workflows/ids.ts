@@ -28,9 +28,9 @@ export function queuesOfHost(prefix: string, hostId: string) {
     commands: `${host}/commands`,
     /** Fetches and builds wait here for one of the host's slots; accounts alternate. */
     builds: `${host}/builds`,
-    /** Snapshots wait here, and are taken one at a time. */
+    /** Snapshots that have a slot of the host. */
     snapshots: `${host}/snapshots`,
-    /** The next snapshot waits here for its slot, the others behind it. */
+    /** Snapshots wait here for a slot of the host; accounts alternate. */
     snapshotPlaces: `${host}/snapshots/places`,
   }
 }

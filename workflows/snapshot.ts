@@ -1,13 +1,14 @@
 import { ApplicationFailure, CancellationScope, patched } from '@temporalio/workflow'
 import type { LaneOperation } from '../activities/releases/release.ts'
+import { snapshotSlotWait } from '../policy/hosts/host-slots.ts'
 import { failureOf, isPlaceLost } from './failures.ts'
 import { type Host, records } from './lane-steps.ts'
 import type { Exclusive } from './turns.ts'
 
-/** Max copies of a snapshot that loses its host's slot. */
+/** Max copies of a snapshot that loses its slot. */
 const maxCopies = 3
 
-const waiting = 'waiting for its host, which takes one snapshot at a time'
+const waiting = `${snapshotSlotWait}, which takes one snapshot of an account at a time`
 
 /**
  * The application's files become an archive that is read back before it counts as good, or nothing but the reason stays. The

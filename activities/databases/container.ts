@@ -27,6 +27,9 @@ export const passwdOf = (uid: number): string =>
 /** Of a container that makes a data folder or serves privately at least, and of one that dumps or loads. */
 export const jobMemoryMb = 1024
 
+/** Memory in MB of a container that makes a data folder, or in which an engine serves that nobody reaches. */
+export const jobMemoryOf = ({ ramMb }: Pick<DatabaseFacts, 'ramMb'>): number => Math.max(jobMemoryMb, ramMb)
+
 /** The container that serves a database: its engine on the data folder, with its port published under the same number. */
 export function databaseContainer(
   database: DatabaseFacts,
@@ -59,13 +62,13 @@ export function databaseJob(
   command: string[],
   host: HostTraits,
 ): ContainerSpec {
-  const { id, generation, ramMb, engine } = database
+  const { id, generation, engine } = database
   const { stop } = engines[engine]
   return {
     ...common(database, folders, command, host),
     name: databaseJobName({ id, generation }),
     labels: { ...labelsOf(database, host), [labels.role]: databaseJobRole },
-    memoryMb: Math.max(jobMemoryMb, ramMb),
+    memoryMb: jobMemoryOf(database),
     network: 'none',
     publish: null,
     stopSignal: stop.signal,

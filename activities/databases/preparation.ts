@@ -8,7 +8,7 @@ import { deadlineSignal } from '../../lib/async/timeout.ts'
 import { codeOf } from '../../lib/folders/disk-names.ts'
 import { databaseSeconds } from '../../policy/databases/database-steps.ts'
 import { engines } from '../../policy/databases/engines.ts'
-import type { ContainerHost } from '../containers/port.ts'
+import type { ContainerHost, DiskLimits } from '../containers/port.ts'
 import type { HostTraits } from '../containers/spec.ts'
 import type { AppLocks } from '../steps/app-locks.ts'
 import type { Volumes } from '../volumes/port.ts'
@@ -30,6 +30,8 @@ export interface PreparationOptions {
   traits: HostTraits
   /** Disk in MB of a database with this memory. */
   diskMb: (ramMb: number) => number
+  /** What an engine may read and write, as when it serves: a copy takes no more of the disk than its database. */
+  disk?: ((volume: string) => Promise<DiskLimits | null>) | undefined
   /** Prepared data folders; omitted = every folder is made by itself. */
   templates?: Pick<DatabaseTemplates, 'place'> | undefined
 }
@@ -169,10 +171,8 @@ export async function isInitialised(folder: string): Promise<boolean> {
 const jobOf = ({ hosted, traits }: PreparationOptions, database: DatabaseFacts, command: string[]) =>
   databaseJob(database, hosted.foldersOf(database), command, traits)
 
-const startsAgain: ReadonlySet<string> = new Set(['starting', 'running', 'restarting'])
-
 /** Whether an engine that does not run is about to, by the status of its row. */
-const isAboutToRun = (status: string | undefined): boolean => status !== undefined && startsAgain.has(status)
+const isAboutToRun = (status = ''): boolean => ['starting', 'running', 'restarting'].includes(status)
 
 /**
  * As `servingPrivately`, on the volume that serves, whose own engine does not run. For callers that hold the lock of the database: two
@@ -228,7 +228,8 @@ export async function servingPrivately<T>(
   around: (begin: () => Promise<void>) => Promise<void> = begin => begin(),
 ): Promise<T> {
   const { engine, hosted } = options
-  const spec = jobOf(options, database, hosted.adapterOf(database).command(hosted.traitsOf(database)))
+  const disk = await options.disk?.(databaseVolume(database))
+  const spec = { ...jobOf(options, database, hosted.adapterOf(database).command(hosted.traitsOf(database))), disk }
   let own: string | undefined
   try {
     await around(async () => {

@@ -19,7 +19,7 @@ export interface DatabaseStepInput {
   ownerId: string
   /** The step undoes a change of memory or image: the engine gets what it had before. */
   back?: boolean
-  /** The operation holds the snapshot slot of its host; lanes of an earlier version took none for a restore. */
+  /** The operation holds a snapshot slot of its host; lanes of an earlier version took none for a restore. */
   inSlot?: boolean
 }
 

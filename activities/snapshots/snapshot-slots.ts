@@ -1,10 +1,12 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Db } from '../../db/database.ts'
-import { takeSnapshotSlot } from '../../db/snapshots/snapshot-slots.ts'
+import { assignSnapshotSlots, holdSnapshotSlot } from '../../db/snapshots/snapshot-slots.ts'
+import { ignoreError } from '../../lib/async/ignore-error.ts'
 import { pause } from '../../lib/async/loop.ts'
 import { placeLost } from '../../policy/apps/claims.ts'
 import { leaseSeconds } from '../../policy/leases.ts'
 import { refusal } from '../failures.ts'
+import { SlotLine, type Waiter } from './slot-line.ts'
 
 interface SlotRequest {
   hostId: string
@@ -24,16 +26,27 @@ const defaultIntervals: Intervals = { lookEveryMs: 300, holdEveryMs: 5000, heldM
 export type SnapshotSlots = ReturnType<typeof snapshotSlots>
 
 /**
- * The snapshot slots of hosts, leased in Postgres. Create it once per process: the next snapshot of a host also waits for copies
- * that still run in this process, even if their lease is lost.
+ * The snapshot slots of hosts, leased in Postgres: an account has one of a host at a time, and accounts alternate. Create it once per
+ * process: whoever waits for a slot is in one line, and copies that still run in this process count, even if their lease is lost.
  */
 export function snapshotSlots(db: Db, intervals: Partial<Intervals> = {}) {
   const { lookEveryMs, holdEveryMs, heldMs } = { ...defaultIntervals, ...intervals }
   /** Host by operation. */
   const copying = new Map<string, string>()
-  const othersCopy = ({ hostId, operationId }: SlotRequest) =>
-    [...copying].some(([operation, host]) => host === hostId && operation !== operationId)
-  const hold = ({ hostId, operationId }: SlotRequest) => takeSnapshotSlot(db, hostId, operationId)
+  const lines = new Map<string, SlotLine>()
+  const lineOf = (hostId: string): SlotLine => {
+    const line = lines.get(hostId) ?? new SlotLine(lookEveryMs)
+    lines.set(hostId, line)
+    return line
+  }
+  const hold = ({ hostId, operationId }: SlotRequest) => holdSnapshotSlot(db, hostId, operationId)
+
+  /** Gives the free slots of a host to those that are next in its line. */
+  const look = (hostId: string) =>
+    lineOf(hostId).look(waiting => {
+      const copies = [...copying].filter(([id, host]) => host === hostId && !waiting.includes(id)).map(([id]) => id)
+      return assignSnapshotSlots(db, { hostId, waiting, copying: copies })
+    })
 
   /** Renews the lease until `done` aborts; resolves to whether it was lost. While the database is unreachable, the lease lasts until it expires. */
   async function keep(request: SlotRequest, heldUntil: number, done: AbortSignal): Promise<boolean> {
@@ -48,16 +61,26 @@ export function snapshotSlots(db: Db, intervals: Partial<Intervals> = {}) {
   }
 
   return {
-    /** Waits until the operation holds its host's slot, also while the database is unreachable; rejects when the signal aborts. */
-    async wait(request: SlotRequest, signal: AbortSignal): Promise<void> {
-      while (othersCopy(request) || !(await hold(request).catch(() => false)))
-        await sleep(lookEveryMs, undefined, { signal })
+    /** Waits until the operation holds a slot of its host, also while the database is unreachable; rejects when the signal aborts. */
+    async wait({ hostId, ...waiter }: Waiter & { hostId: string }, signal: AbortSignal): Promise<void> {
+      const line = lineOf(hostId)
+      line.join(waiter)
+      try {
+        for (;;) {
+          await look(hostId).catch(ignoreError('it is looked for again'))
+          if (line.isServed(waiter)) return
+          await sleep(lookEveryMs, undefined, { signal })
+        }
+      } finally {
+        // A caller that gave up gives back a slot that it has got meanwhile.
+        await line.leave(waiter)
+      }
     },
 
     /**
-     * Runs the work while the operation holds its host's slot. The signal of the work aborts when another operation gets the slot, or
+     * Runs the work while the operation holds a slot of its host. The signal of the work aborts when another operation gets the slot, or
      * when the lease expires without an answer from the database. Then rejects with PlaceLost (policy/apps/claims.ts) once the work has
-     * ended; also rejects with it, without starting the work, when another operation holds the slot.
+     * ended; also rejects with it, without starting the work, when no slot is free for its account.
      */
     async holding<T>(request: SlotRequest, signal: AbortSignal, work: (signal: AbortSignal) => Promise<T>): Promise<T> {
       const requestedAt = performance.now()
@@ -81,4 +104,4 @@ export function snapshotSlots(db: Db, intervals: Partial<Intervals> = {}) {
   }
 }
 
-const slotLost = () => refusal(placeLost, 'Another operation holds the snapshot slot of this host now.')
+const slotLost = () => refusal(placeLost, 'Other operations hold the snapshot slots of this host now.')

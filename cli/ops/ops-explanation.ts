@@ -9,6 +9,7 @@ import { nextBringBack } from '../../policy/hosts/reconciliation.ts'
 import { relay } from '../../policy/installation/relay.ts'
 import { oneLine } from '../terminal/printable.ts'
 import { age, aligned, clock, lineOf, since, sourceOf } from './ops-words.ts'
+import { slotWaits } from './slot-waits.ts'
 
 /** A wake-up that takes longer than this is reported. */
 const claimSeconds = 10
@@ -123,14 +124,11 @@ export function verdict({ operation, deployment }: OperationStory, now: Date): s
 
 /** Why the operation does not proceed right now, the most immediate reason first. */
 export function holds(story: OperationStory, lane: LaneState, now: Date): string[] {
-  const { operation, deployment, before, host, slotHolders } = story
+  const { operation, deployment, before, host } = story
   if (!['queued', 'running'].includes(operation.state)) return []
   const reasons: string[] = []
   if (deployment?.waiting_for) reasons.push(deployment.waiting_for)
-  if (slotHolders.length > 0) {
-    const holders = slotHolders.map(({ id, appId }) => `operation ${id.slice(0, 8)} of application ${appId}`)
-    reasons.push(`building now: ${holders.join(', ')}`)
-  }
+  reasons.push(...slotWaits(story, now))
   const copying = before.find(other => other.kind === 'snapshot' && other.state === 'running')
   if (copying && deployment)
     reasons.push(`It switches versions only after the snapshot in progress: ${lineOf(copying, now)}`)

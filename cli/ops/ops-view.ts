@@ -32,7 +32,7 @@ function targetView(type: OperationLine['target_type'], id: string, name: string
 
 /** One operation with everything related to it; with `lane` also why it waits. */
 export function storyView(story: OperationStory, now: Date, lane?: LaneState) {
-  const { events, acts, before, retries, lastFailure, hostTries, slotHolders, logTail } = story
+  const { events, acts, before, retries, lastFailure, hostTries, slotHolders, snapshotSlots, logTail } = story
   return {
     verdict: verdict(story, now),
     operation: operationView(story.operation),
@@ -52,6 +52,7 @@ export function storyView(story: OperationStory, now: Date, lane?: LaneState) {
     retries: retries.map(lineView),
     last_failure: lastFailure && lineView(lastFailure),
     slot_holders: slotHolders.map(({ id, appId }) => ({ id, app_id: appId })),
+    snapshot_slots: snapshotSlots,
     log_tail: logTail,
     ...(lane && {
       holds: holds(story, lane, now),

@@ -1,9 +1,11 @@
 import type { Knex } from 'knex'
+import { snapshotSlotWait } from '../../policy/hosts/host-slots.ts'
 import { type AppRow, loadApp } from '../apps/apps.ts'
 import type { Db } from '../database.ts'
 import { type DatabaseRow, loadDatabase } from '../databases/databases.ts'
 import type { DeploymentRow, DeploymentState } from '../deploys/deployments.ts'
 import { findHost, type HostRow } from '../hosts/hosts.ts'
+import { listSnapshotSlotHolders, type SnapshotSlotHolder } from '../snapshots/snapshot-slots.ts'
 import type { SnapshotRow } from '../snapshots/snapshots.ts'
 import { listSlotHolders, type SlotHolder, waitingForSlot } from './build-slots.ts'
 import type { TargetType } from './operation-kinds.ts'
@@ -97,6 +99,8 @@ export interface OperationStory {
   hostTries: { count: number; last: Date } | null
   /** Holders of the build slots that it waits for; empty when it does not wait for one. */
   slotHolders: SlotHolder[]
+  /** Holders of the snapshot slots that it waits for; empty when it does not wait for one. */
+  snapshotSlots: SnapshotSlotHolder[]
   logTail: string[]
 }
 
@@ -135,10 +139,17 @@ export async function readOperationStory(db: Db, id: string, logLines: number): 
     database: database ?? null,
     host: host ?? null,
     hostTries: app ? await hostTries(db, app) : null,
+    snapshotSlots: operation.step?.startsWith(snapshotSlotWait)
+      ? await listSnapshotSlotHolders(db, copiedAt(operation, placed))
+      : [],
     slotHolders: app && operation.step === waitingForSlot ? await listSlotHolders(db, app.host_id) : [],
     logTail: deployment ? await logTail(db, deployment.id, logLines) : [],
   }
 }
+
+/** The host at which an operation copies: a drill has chosen its own. */
+const copiedAt = ({ kind, input }: OperationRow<string>, placed: { host_id: string } | undefined): string =>
+  String((kind === 'drill' ? input.drillHost : placed?.host_id) ?? '')
 
 /** A host restarts an application that should run and does not, until it is stopped. */
 async function hostTries(db: Db, app: AppRow): Promise<OperationStory['hostTries']> {

@@ -1,19 +1,21 @@
 import { paidPlans } from '../../policy/accounts/plans.ts'
+import { snapshotsAtOnce } from '../../policy/hosts/host-slots.ts'
 import { databaseSnapshotRules, snapshotLooks } from '../../policy/rounds.ts'
 import { unreachableAfterSeconds } from '../../policy/timeouts.ts'
 import type { Db } from '../database.ts'
 import {
   type DueQuery,
   type DueTarget,
+  making,
   type PostponedTarget,
   type SnapshotCandidate,
   sortedOut,
 } from './automatic-snapshots.ts'
 
 /**
- * Databases whose automatic snapshot is due, up to one of each host; none of a host that is creating one or is unreachable. The accounts
- * of a host alternate, so that one with many databases delays another by one snapshot; of an account the longest waiting database comes
- * first. One that fails is tried again after `retrySeconds`, then after twice as long each time, up to a maximum. After the end of a plan
+ * Databases whose automatic snapshot is due, up to one of each host; none of an unreachable host, or of one that is creating as many as it
+ * has slots, or one of the same account. The accounts of a host alternate, so that one with many databases, or a large one, delays another by
+ * one snapshot at most; of an account the longest waiting database comes first. One that fails is tried again after `retrySeconds`, then after twice as long each time, up to a maximum. After the end of a plan
  * snapshots go on for some days. As with applications, each has its own time of day, and those that are due later are also returned.
  */
 export async function listDatabasesDueForSnapshot(
@@ -35,11 +37,12 @@ export async function listDatabasesDueForSnapshot(
                 (floor((extract(epoch from d.provisioned_at) - slot.seconds) / :everySeconds) + 1) * :everySeconds + slot.seconds)) end)
           end as until
          from hosts h
+         cross join lateral (${making('databases')}) making
          cross join lateral (
            -- The first of each account, then the second of each: many of one account hide none of another.
            select * from (
              select d.*, row_number() over (partition by d.owner_id order by d.snapshot_due_at) as in_account from databases d
-              where d.host_id = h.id and d.snapshot_due_at <= now()
+              where d.host_id = h.id and d.snapshot_due_at <= now() and d.owner_id <> all(making.owners)
                 and not exists (select 1 from operations o where o.target_type = 'database' and o.target_id = d.id
                                    and o.state in ('queued', 'running') and o.kind in ('restore', 'delete', 'snapshot'))) d
             order by in_account, snapshot_due_at limit :atOnce) d
@@ -59,11 +62,9 @@ export async function listDatabasesDueForSnapshot(
          cross join lateral (
            select ('x' || left(d.id, 7))::bit(28)::int % :everySeconds as seconds) slot
         where h.forgotten_at is null and h.last_seen_at > now() - interval '${unreachableAfterSeconds} seconds'
-          and not exists (select 1 from snapshots s join databases b on b.id = s.target_id
-                           where s.state = 'making' and s.origin = 'automatic' and b.host_id = h.id
-                              and s.created_at > now() - make_interval(secs => :retrySeconds))) candidates
+          and cardinality(making.owners) < :snapshotsAtOnce) candidates
       order by host_id, tried nulls first, owner_id, good nulls first, created_at`,
-    { paid: paidPlans(plans), everySeconds, retrySeconds, ...databaseSnapshotRules, ...snapshotLooks },
+    { paid: paidPlans(plans), everySeconds, retrySeconds, snapshotsAtOnce, ...databaseSnapshotRules, ...snapshotLooks },
   )
   return sortedOut(rows)
 }

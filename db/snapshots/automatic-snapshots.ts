@@ -1,4 +1,5 @@
 import { type Plans, paidPlans } from '../../policy/accounts/plans.ts'
+import { snapshotsAtOnce } from '../../policy/hosts/host-slots.ts'
 import { snapshotLooks } from '../../policy/rounds.ts'
 import { unreachableAfterSeconds } from '../../policy/timeouts.ts'
 import type { Db } from '../database.ts'
@@ -41,9 +42,15 @@ export function sortedOut(rows: readonly SnapshotCandidate[]): { due: DueTarget[
   return { due: [...first.values()], later: rows.filter(({ is_due }) => !is_due) }
 }
 
+/** The accounts of automatic snapshots that a host `h` is creating, in SQL. One that cannot be created counts for `retrySeconds` only. */
+export const making = (table: 'apps' | 'databases'): string =>
+  `select coalesce(array_agg(s.owner_id), '{}') as owners from snapshots s join ${table} b on b.id = s.target_id
+    where s.state = 'making' and s.origin = 'automatic' and b.host_id = h.id
+      and s.created_at > now() - make_interval(secs => :retrySeconds)`
+
 /**
- * Applications whose automatic snapshot is due, up to one of each host, the longest waiting first; none of a host that is creating one
- * or is unreachable. A snapshot that cannot be created delays the others of its host for `retrySeconds` only. Each application has its
+ * Applications whose automatic snapshot is due, up to one of each host, the longest waiting first; none of an unreachable host, or of one
+ * that is creating as many as it has slots, or one of the same account. Each application has its
  * own time of day, derived from its id, so that they are spread over the day. Reads those whose `snapshot_due_at` has passed, a limited
  * number of each host, and also returns those of them that are due later.
  */
@@ -65,9 +72,10 @@ export async function listAppsDueForSnapshot(
                 (floor((extract(epoch from a.provisioned_at) - slot.seconds) / :everySeconds) + 1) * :everySeconds + slot.seconds)) end)
           end as until
          from hosts h
+         cross join lateral (${making('apps')}) making
          cross join lateral (
            select * from apps a
-            where a.host_id = h.id and a.snapshot_due_at <= now()
+            where a.host_id = h.id and a.snapshot_due_at <= now() and a.owner_id <> all(making.owners)
               and not exists (select 1 from operations o where o.target_type = 'app' and o.target_id = a.id
                                  and o.state in ('queued', 'running') and o.kind in ('restore', 'delete', 'snapshot'))
             order by a.snapshot_due_at limit :atOnce) a
@@ -83,11 +91,9 @@ export async function listAppsDueForSnapshot(
          cross join lateral (
            select ('x' || left(a.id, 7))::bit(28)::int % :everySeconds as seconds) slot
         where h.forgotten_at is null and h.last_seen_at > now() - interval '${unreachableAfterSeconds} seconds'
-          and not exists (select 1 from snapshots s join apps b on b.id = s.target_id
-                           where s.state = 'making' and s.origin = 'automatic' and b.host_id = h.id
-                              and s.created_at > now() - make_interval(secs => :retrySeconds))) candidates
+          and cardinality(making.owners) < :snapshotsAtOnce) candidates
       order by host_id, good nulls first, created_at`,
-    { paid: paidPlans(plans), everySeconds, retrySeconds, ...snapshotLooks },
+    { paid: paidPlans(plans), everySeconds, retrySeconds, snapshotsAtOnce, ...snapshotLooks },
   )
   return sortedOut(rows)
 }

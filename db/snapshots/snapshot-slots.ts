@@ -1,29 +1,88 @@
+import { snapshotsAtOnce } from '../../policy/hosts/host-slots.ts'
 import { leaseSeconds } from '../../policy/leases.ts'
-import type { Db } from '../database.ts'
+import { type Db, transaction } from '../database.ts'
+import type { OperationKind, TargetType } from '../operations/operation-kinds.ts'
+import { slotNumbers } from '../slot-leases.ts'
 
 const subjectOf = (hostId: string) => `snapshot/${hostId}`
 
+const leaseEnd = `now() + make_interval(secs => ${leaseSeconds.snapshot})`
+
+/** Operations that want a slot of a host, and those that still copy there: these count as holders, also after their lease is lost. */
+export interface SlotRequests {
+  hostId: string
+  waiting: readonly string[]
+  copying?: readonly string[]
+}
+
 /**
- * Takes or renews the only slot that a host has for snapshots; false while another operation has it. Also inserts a lease again that a
- * crash of the database has lost: the table is not logged.
+ * Gives the free snapshot slots of a host to waiting operations, in their order: one at most to each account, whatever process asks. Renews
+ * those that they have. Resolves to all holders then, as operation and account, the one first whose slot is free last.
  */
-export async function takeSnapshotSlot(db: Db, hostId: string, operationId: string): Promise<boolean> {
-  const { rowCount } = await db.raw(
-    `insert into blob_leases as l (subject, place, holder, expires_at)
-     values (:subject, 1, :operationId, now() + make_interval(secs => :heldSeconds))
-     on conflict (subject, place) do update set holder = excluded.holder, expires_at = excluded.expires_at
-      where l.holder = excluded.holder or l.expires_at <= now()`,
-    { subject: subjectOf(hostId), operationId, heldSeconds: leaseSeconds.snapshot },
-  )
-  return rowCount === 1
+export async function assignSnapshotSlots(
+  db: Db,
+  { hostId, waiting, copying = [] }: SlotRequests,
+): Promise<Map<string, string>> {
+  const subject = subjectOf(hostId)
+  return transaction(db, async trx => {
+    // Two statements for one account would each find it without a slot.
+    await trx.raw('select pg_advisory_xact_lock(hashtextextended(?, 0))', [subject])
+    await trx('blob_leases').where({ subject }).where('expires_at', '<=', trx.fn.now()).delete()
+    await trx('blob_leases')
+      .where({ subject })
+      .whereIn('holder', waiting)
+      .update({ expires_at: trx.raw(leaseEnd) })
+    // An operation that is missing counts as an account of its own.
+    const { rows } = await trx.raw(
+      `with held as (
+         select place, holder as id, since, coalesce(o.owner_id, l.holder) as owner
+           from blob_leases l left join operations o on o.id = l.holder where l.subject = :subject
+       ), busy as (
+         select id, owner from held
+         union select c.id, coalesce(o.owner_id, c.id) from unnest(cast(:copying as text[])) as c (id) left join operations o using (id)
+       ), first_of_account as (
+         select distinct on (owner) id, owner, n
+           from (select w.id, w.n, coalesce(o.owner_id, w.id) as owner
+                   from unnest(cast(:waiting as text[])) with ordinality as w (id, n) left join operations o using (id)) w
+          where owner not in (select owner from busy)
+          order by owner, n
+       ), next as (
+         select id, owner, row_number() over (order by n) as slot from first_of_account
+          order by n limit greatest(0, :atOnce - (select count(*) from busy))
+       ), free as (
+         select place, row_number() over (order by place) as slot from unnest(cast(:places as integer[])) as p (place)
+          where place not in (select place from held)
+       ), given as (
+         insert into blob_leases (subject, place, holder, expires_at)
+         select :subject, place, id, ${leaseEnd} from free join next using (slot)
+         returning holder
+       )
+       select id, owner from (
+         select id, owner, since from held union all select id, owner, now() from next join given on holder = id) holders
+        order by since, id`,
+      { subject, waiting, copying, atOnce: snapshotsAtOnce, places: slotNumbers(snapshotsAtOnce) },
+    )
+    return new Map(rows.map(({ id, owner }: { id: string; owner: string }) => [id, owner]))
+  })
 }
 
 /** Renews the slot of an operation; false when it has none. Takes no free slot: others may have waited for longer. */
 export async function renewSnapshotSlot(db: Db, hostId: string, operationId: string): Promise<boolean> {
   const renewed = await db('blob_leases')
     .where({ subject: subjectOf(hostId), holder: operationId })
-    .update({ expires_at: db.raw('now() + make_interval(secs => ?)', [leaseSeconds.snapshot]) })
+    // Afterwards its account may have another one.
+    .where('expires_at', '>', db.fn.now())
+    .update({ expires_at: db.raw(leaseEnd) })
   return renewed === 1
+}
+
+/**
+ * Renews or takes a slot for an operation; false when others have all, or its account has one. Also inserts a lease again that a crash of
+ * the database has lost: the table is not logged.
+ */
+export async function holdSnapshotSlot(db: Db, hostId: string, operationId: string): Promise<boolean> {
+  if (await renewSnapshotSlot(db, hostId, operationId)) return true
+  return (await assignSnapshotSlots(db, { hostId, waiting: [operationId] })).has(operationId)
 }
 
 /** Frees the slot; succeeds without one. */
@@ -31,4 +90,34 @@ export async function releaseSnapshotSlot(db: Db, hostId: string, operationId: s
   await db('blob_leases')
     .where({ subject: subjectOf(hostId), holder: operationId })
     .delete()
+}
+
+/** What has a snapshot slot of a host, for operators: customers are not shown it, because other customers have it. */
+export interface SnapshotSlotHolder {
+  host_id: string
+  /** The number of the slot; 1 = first. */
+  place: number
+  since: Date
+  operation_id: string
+  /** These are null when the operation was deleted. */
+  kind: OperationKind | null
+  target_type: TargetType | null
+  target_id: string | null
+  name: string | null
+  owner_id: string | null
+  owner_email: string | null
+}
+
+/** The holders of the snapshot slots of a host, by slot. */
+export async function listSnapshotSlotHolders(db: Db, hostId: string): Promise<SnapshotSlotHolder[]> {
+  return db('blob_leases as l')
+    .leftJoin('operations as o', 'o.id', 'l.holder')
+    .leftJoin('users as u', 'u.id', 'o.owner_id')
+    .leftJoin('apps as a', 'a.id', 'o.target_id')
+    .leftJoin('databases as d', 'd.id', 'o.target_id')
+    .where('l.subject', subjectOf(hostId))
+    .where('l.expires_at', '>', db.fn.now())
+    .orderBy('l.place')
+    .select('l.place', 'l.since', 'l.holder as operation_id', 'o.kind', 'o.target_type', 'o.target_id', 'o.owner_id')
+    .select(db.raw('? as host_id', [hostId]), db.raw('coalesce(a.name, d.name) as name'), 'u.email as owner_email')
 }

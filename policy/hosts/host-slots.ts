@@ -22,6 +22,15 @@ export const buildSlotLimits = (slots: number): SlotLimits => ({ atOnce: slots, 
 /** Timeout of an install step. */
 export const installSeconds = 15 * 60
 
+/**
+ * Snapshots, restores and drills that a host copies at a time. An account has one of them, so that whatever one account copies, and for
+ * however long, another slot goes round among the others.
+ */
+export const snapshotsAtOnce = 2
+
+/** How the step of an operation begins that waits for one of them. */
+export const snapshotSlotWait = 'waiting for its host'
+
 /** Logs that are read for the API: the engine returns up to 10 MB of each, of which the host uses the end. */
 export const logSlots: SlotLimits = { atOnce: 6, perSubject: 2 }
 

@@ -1,5 +1,5 @@
 import type { SerialFn } from 'ava'
-import { releaseSnapshotSlot, takeSnapshotSlot } from '../../db/snapshots/snapshot-slots.ts'
+import { holdSnapshotSlot, releaseSnapshotSlot } from '../../db/snapshots/snapshot-slots.ts'
 import { placeLost } from '../../policy/apps/claims.ts'
 import { comesTrue } from '../kit/comes-true.ts'
 import type { HostActivities, MakeScene } from './host-scene.ts'
@@ -23,10 +23,10 @@ export function hostSnapshotsContract(test: SerialFn, name: string, scene: MakeS
     t.deepEqual(await standing(), { containers: { 1: true }, files: 1, disk: true, busy: 0 })
   })
 
-  test(`${name}: a snapshot waits for the slot of its host, and without it nothing is copied`, async t => {
+  test(`${name}: a snapshot waits for a slot of its host, and without one nothing is copied`, async t => {
     const { ask, failure, standing, release, operationId, host, db } = await scene('snapshot')
     const wait = ({ awaitSnapshotPlace }: HostActivities) => awaitSnapshotPlace(release, operationId)
-    t.true(await takeSnapshotSlot(db, host.id, 'another'))
+    for (const another of ['another', 'third']) t.true(await holdSnapshotSlot(db, host.id, another))
     const refused = await failure(({ takeSnapshot }) => takeSnapshot(release, operationId))
     t.like(refused, { type: placeLost, final: true })
     const lane = new AbortController()
@@ -36,7 +36,7 @@ export function hostSnapshotsContract(test: SerialFn, name: string, scene: MakeS
     const taken = ask(wait)
     await releaseSnapshotSlot(db, host.id, 'another')
     await taken
-    t.false(await takeSnapshotSlot(db, host.id, 'another'), 'it is this operation’s now')
+    t.false(await holdSnapshotSlot(db, host.id, 'another'), 'it is this operation’s now')
     await ask(wait, { attempt: 2 })
     t.is((await standing()).busy, 0)
   })
@@ -55,8 +55,9 @@ export function hostSnapshotsContract(test: SerialFn, name: string, scene: MakeS
 
     const losing = failure(take)
     await isCopying()
+    t.true(await holdSnapshotSlot(db, host.id, 'third'))
     await db('blob_leases')
-      .where({ subject: `snapshot/${host.id}` })
+      .where({ subject: `snapshot/${host.id}`, holder: operationId })
       .update({ holder: 'another', expires_at: new Date(Date.now() + 600_000) })
     t.like(await losing, { type: placeLost, final: true })
     t.is((await standing()).busy, 0)

@@ -267,7 +267,7 @@ test('a drill whose host fails is evidence too, and leaves nothing there; the ne
   await (await kit).keep('database-drill-failed', id)
 })
 
-test('a snapshot, a restore and a drill keep the slot of their host for 4 h at most, with all attempts', async t => {
+test('a snapshot, a restore and a drill keep their slot for 4 h at most, with all attempts', async t => {
   const { drill, ended, id, snapshot, restored, client } = await scene()
   const hours = async (step: DatabaseStepName) => {
     const { events } = await client.workflow.getHandle(databaseLaneId(id)).fetchHistory()

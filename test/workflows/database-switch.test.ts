@@ -44,8 +44,13 @@ async function scene() {
     id,
     snapshotId: snapshot.id,
     slotOf: async () =>
-      (await db('blob_leases').whereLike('subject', '%h1%').where('expires_at', '>', db.fn.now()).first('holder'))
-        ?.holder,
+      (
+        await db('blob_leases as l')
+          .join('operations as o', 'o.id', 'l.holder')
+          .where({ 'l.subject': 'snapshot/h1', 'o.target_id': id })
+          .where('l.expires_at', '>', db.fn.now())
+          .first('l.holder')
+      )?.holder,
     /** Restores the snapshot; resolves to what the watch read at each step, and in the end. */
     async restore() {
       const read: Record<string, { busy: boolean; status: string | undefined }> = {}
@@ -88,7 +93,7 @@ test('so it is when the engine does not run', async t => {
 })
 
 test.serial(
-  'a restore holds the snapshot slot of its host while it makes its copy, and frees it before the switch, also when it fails',
+  'a restore holds a snapshot slot of its host while it makes its copy, and frees it before the switch, also when it fails',
   async t => {
     const { id, command, snapshotId, slotOf } = await scene()
     for (const failing of ['nothing', 'prepareRestore'] as const) {

@@ -97,7 +97,7 @@ async function start(
   const { appsDomain } = config
   const decisions = { appsDomain, diskMbPer256Mb: config.host.diskMbPer256Mb }
   const { activities, at, log: stepLog } = scriptedHost({ ...decisions, db: hostDb, places, hostId: 'h1' }, script)
-  const databases = scriptedDatabases({ db: hostDb, hostId: 'h1' }, databaseScript)
+  const databases = scriptedDatabases({ db: hostDb, hostId: 'h1', places }, databaseScript)
   const host = await serveHostQueues({
     config,
     log,

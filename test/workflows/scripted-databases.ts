@@ -4,11 +4,11 @@ import type { DatabaseHostActivities, StartedDatabase } from '../../activities/d
 import type { DatabaseSnapshotActivities } from '../../activities/database-snapshots.ts'
 import { type DatabaseStep, type DatabaseStepInput, guardedDatabaseSteps } from '../../activities/databases/steps.ts'
 import { hosted, refusal } from '../../activities/failures.ts'
+import type { SnapshotSlots } from '../../activities/snapshots/snapshot-slots.ts'
 import { appLocks } from '../../activities/steps/app-locks.ts'
 import type { Db } from '../../db/database.ts'
 import { allocateSegment } from '../../db/objects/segments.ts'
 import { addToInput } from '../../db/operations/database-inputs.ts'
-import { takeSnapshotSlot } from '../../db/snapshots/snapshot-slots.ts'
 import { findRestoredSnapshot } from '../../db/snapshots/snapshots.ts'
 import type { DatabaseStepName } from '../../policy/databases/database-steps.ts'
 
@@ -55,8 +55,11 @@ const nothing: ScriptedDatabase = {
   ...{ image: null, tagged: 'sha256:1', digest: 'c'.repeat(64) },
 }
 
-/** A host of databases in memory, for lanes: the guard of its steps is the real one. */
-export function scriptedDatabases({ db, hostId }: { db: Db; hostId: string }, script: DatabaseScript = {}) {
+/** A host of databases in memory, for lanes: the guard of its steps is the real one, as are the slots for its snapshots. */
+export function scriptedDatabases(
+  { db, hostId, places }: { db: Db; hostId: string; places: SnapshotSlots },
+  script: DatabaseScript = {},
+) {
   const states = new Map<string, ScriptedDatabase>()
   const calls: { databaseId: string; name: DatabaseStepName }[] = []
   const guard = guardedDatabaseSteps({ db, locks: appLocks(), hostId, sharedUid: null })
@@ -152,32 +155,37 @@ export function scriptedDatabases({ db, hostId }: { db: Db; hostId: string }, sc
   }
   const copyOf = ({ input }: DatabaseStep) => (input.volumes as { copy: number }).copy
   const direct: typeof guard.turn = async (name, input, work) => work(await guard.begin(name, input))
+  const inSlot = <T>({ operationId }: DatabaseStepInput, work: () => Promise<T>): Promise<T> =>
+    places.holding({ hostId, operationId }, cancellationSignal(), work)
   const snapshots: DatabaseSnapshotActivities = {
     awaitDatabaseSnapshotPlace: async input => {
-      await script.before?.(await guard.begin('awaitDatabaseSnapshotPlace', input), 'awaitDatabaseSnapshotPlace')
-      await takeSnapshotSlot(db, hostId, input.operationId)
+      const step = await guard.begin('awaitDatabaseSnapshotPlace', input)
+      await script.before?.(step, 'awaitDatabaseSnapshotPlace')
+      await places.wait({ hostId, operationId: step.operationId, ownerId: step.ownerId }, cancellationSignal())
     },
     takeDatabaseSnapshot: input => {
       const { promise: cancelled } = cancelledOnce()
-      return Promise.race([
-        cancelled,
-        during('takeDatabaseSnapshot', input, () => undefined, direct).then(async () => {
-          const segmentId = await allocateSegment(db)
-          const sha256 = createHash('sha256').update(segmentId).digest('hex')
-          return { segmentId, size: 10, sha256, digest: sha256, contents: 'c'.repeat(64), restoredBytes: 30 }
-        }),
-      ])
+      const taken = async () => {
+        await during('takeDatabaseSnapshot', input, () => undefined, direct)
+        const segmentId = await allocateSegment(db)
+        const sha256 = createHash('sha256').update(segmentId).digest('hex')
+        return { segmentId, size: 10, sha256, digest: sha256, contents: 'c'.repeat(64), restoredBytes: 30 }
+      }
+      return inSlot(input, () => Promise.race([cancelled, taken()]))
     },
     prepareRestore: async input => {
-      await during('prepareRestore', input, (state, step) => Object.assign(state, { copy: copyOf(step) }), direct)
+      const prepare = () =>
+        during('prepareRestore', input, (state, step) => Object.assign(state, { copy: copyOf(step) }), direct)
+      await (input.inSlot ? inSlot(input, prepare) : prepare())
     },
     drillSnapshot: input => {
       const { promise: cancelled } = cancelledOnce()
-      const tried = during('drillSnapshot', input, state => state.digest, direct).then(async digest => {
+      const tried = async () => {
+        const digest = await during('drillSnapshot', input, state => state.digest, direct)
         const snapshot = await findRestoredSnapshot(db, input.operationId)
         return { digest, reason: digest === snapshot?.contents ? null : 'It has other contents.' }
-      })
-      return Promise.race([cancelled, tried])
+      }
+      return inSlot(input, () => Promise.race([cancelled, tried()]))
     },
     discardDrill: async input => {
       await during('discardDrill', input, () => undefined, guard.lateTurn)

@@ -47,8 +47,8 @@ export function scriptedHost(options: ScriptedHostOptions, script: HostScript = 
     restoreFiles: input => retriedRestore(db, input, () => restoreFiles(input)),
     /** Waiting does not count as a step of the host. */
     async awaitSnapshotPlace(input, operationId) {
-      await begin('awaitSnapshotPlace', { ...input, operationId })
-      await places.wait({ hostId, operationId }, cancellationSignal())
+      const { ownerId } = await begin('awaitSnapshotPlace', { ...input, operationId })
+      await places.wait({ hostId, operationId, ownerId }, cancellationSignal())
     },
     async takeSnapshot(input, operationId) {
       ;(await begin('takeSnapshot', { ...input, operationId })).served()

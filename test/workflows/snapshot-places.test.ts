@@ -1,5 +1,6 @@
 import test from 'ava'
 import * as operations from '../../db/operations/operations.ts'
+import { holdSnapshotSlot } from '../../db/snapshots/snapshot-slots.ts'
 import { comesTrue } from '../kit/comes-true.ts'
 import { keepHistory } from '../kit/platform/histories.ts'
 import { deployKit } from './deploy-kit.ts'
@@ -14,10 +15,11 @@ async function placeKit() {
   return {
     ...base,
     leases,
-    holder: async () => (await leases().first('holder'))?.holder as string | undefined,
+    holders: async (): Promise<string[]> => leases().orderBy('place').pluck('holder'),
     waits: (id: string) => comesTrue(async () => /waiting for its host/.test(await step(id))),
-    /** Another operation holds the slot from here on. Resolves when no copy runs any more. */
+    /** Other operations hold both slots from here on. Resolves when no copy runs any more. */
     async takeAway() {
+      await holdSnapshotSlot(base.db, 'h1', 'another')
       await leases().update({ holder: 'somebody', expires_at: new Date(Date.now() + 600_000) })
       await comesTrue(async () => base.copies.now === 0)
     },
@@ -46,33 +48,37 @@ test.serial(
 test.serial(
   'a crash of the database clears the slots: a running copy continues, and waiting snapshots hold no files',
   async t => {
-    const { running, snapshot, push, behave, db, holder, waits, copies } = await placeKit()
-    const [one, two] = [await running(), await running()]
-    const plan = behave(one, { pauseAt: 'takeSnapshot 1' })
-    t.teardown(() => plan.open())
-    const copied = await snapshot(one)
-    await plan.reached
-    const queued = await snapshot(two)
+    const { running, snapshot, push, behave, db, holders, waits, copies } = await placeKit()
+    const copied: Awaited<ReturnType<typeof snapshot>>[] = []
+    const plans: ReturnType<typeof behave>[] = []
+    t.teardown(() => plans.forEach(plan => void plan.open()))
+    for (const app of [await running(), await running()]) {
+      const plan = behave(app, { pauseAt: 'takeSnapshot 1' })
+      plans.push(plan)
+      copied.push(await snapshot(app))
+      await plan.reached
+    }
+    const last = await running()
+    const queued = await snapshot(last)
     await waits(queued.operationId)
     await db.raw('truncate blob_leases')
-    await comesTrue(async () => (await holder()) !== undefined)
-    t.is((await (await push(two)).end()).state, 'success', 'a deploy of the application that waits')
-    t.is(await holder(), copied.operationId)
-    plan.open()
-    t.is((await copied.end()).state, 'success')
-    t.is((await queued.end()).state, 'success')
-    t.is(copies.most, 1)
+    await comesTrue(async () => (await holders()).length === 2)
+    t.is((await (await push(last)).end()).state, 'success', 'a deploy of the application that waits')
+    t.deepEqual((await holders()).sort(), copied.map(({ operationId }) => operationId).sort())
+    for (const plan of plans) plan.open()
+    for (const { end } of [...copied, queued]) t.is((await end()).state, 'success')
+    t.is(copies.most, 2)
   },
 )
 
 test.serial('a snapshot that loses its slot repeatedly gives up', async t => {
-  const { running, snapshot, behave, steps, takeAway, leases, holder, copies } = await placeKit()
+  const { running, snapshot, behave, steps, takeAway, leases, holders, copies } = await placeKit()
   const app = await running()
   behave(app, { pauseAt: 'takeSnapshot 1' })
   const { end, row, operationId } = await snapshot(app)
   for (let copy = 1; copy <= 3; copy++) {
     t.is((await steps(app, copy)).length, copy)
-    await comesTrue(async () => copies.now === 1 && (await holder()) === operationId)
+    await comesTrue(async () => copies.now === 1 && (await holders()).includes(operationId))
     await takeAway()
     await leases().delete()
   }

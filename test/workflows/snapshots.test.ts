@@ -102,19 +102,23 @@ test('a deploy builds during a snapshot, and changes versions only after it', as
 
 test('a snapshot that waits for others on its host holds up no deploy of its own application', async t => {
   const { running, snapshot, push, behave, db } = await kit
-  const [other, app] = [await running(), await running()]
-  const plan = behave(other, { pauseAt: 'takeSnapshot 1' })
-  t.teardown(() => plan.open())
-  const copying = await snapshot(other)
-  await plan.reached
+  const copying: Awaited<ReturnType<typeof snapshot>>[] = []
+  const plans: ReturnType<typeof behave>[] = []
+  t.teardown(() => plans.forEach(plan => void plan.open()))
+  for (const other of [await running(), await running()]) {
+    const plan = behave(other, { pauseAt: 'takeSnapshot 1' })
+    plans.push(plan)
+    copying.push(await snapshot(other))
+    await plan.reached
+  }
+  const app = await running()
   const waits = await snapshot(app)
   const step = async () => (await operations.findOperation(db, waits.operationId))?.step
   await comesTrue(async () => /waiting for its host/.test((await step()) ?? ''))
   t.is((await (await push(app)).end()).state, 'success')
   t.regex((await step()) ?? '', /waiting for its host/)
-  plan.open()
-  t.is((await copying.end()).state, 'success')
-  t.is((await waits.end()).state, 'success')
+  for (const plan of plans) plan.open()
+  for (const { end } of [...copying, waits]) t.is((await end()).state, 'success')
 })
 
 test('Temporal forgets a snapshot: it is taken from the beginning, once', async t => {

@@ -8,7 +8,14 @@ import type { BuildImages } from '../../activities/steps/build-images.ts'
 import { inSlots } from '../../activities/steps/host-slots.ts'
 import { FairSlots } from '../../lib/async/fair-slots.ts'
 import type { Config } from '../../policy/config.ts'
-import { buildSlotLimits, commandSlots, gateSlots, releaseSlots, tasksAtOnce } from '../../policy/hosts/host-slots.ts'
+import {
+  buildSlotLimits,
+  commandSlots,
+  gateSlots,
+  releaseSlots,
+  snapshotsAtOnce,
+  tasksAtOnce,
+} from '../../policy/hosts/host-slots.ts'
 import { queuesOfHost } from '../../workflows/ids.ts'
 import { type RunningWorker, startWorker } from '../temporal/temporal-worker.ts'
 
@@ -53,8 +60,9 @@ export async function serveHostQueues(options: HostQueuesOptions): Promise<Runni
       activities: inSlots(options.activities, () => builds, options.images),
       maxConcurrentActivityTaskExecutions: tasksAtOnce,
     },
-    snapshots: { activities: snapshots, maxConcurrentActivityTaskExecutions: 1 },
-    snapshotPlaces: { activities: snapshots, maxConcurrentActivityTaskExecutions: 1 },
+    snapshots: { activities: snapshots, maxConcurrentActivityTaskExecutions: snapshotsAtOnce },
+    // All wait in one line (activities/snapshots/slot-line.ts): one that cannot have a slot now holds up no other account.
+    snapshotPlaces: { activities: snapshots, maxConcurrentActivityTaskExecutions: tasksAtOnce },
   }
   const names = Object.keys(queues) as (keyof typeof queues)[]
   const workers = await Promise.all(

@@ -5,6 +5,7 @@ import { appSnapshotActivities } from '../../activities/app-snapshots.ts'
 import type { ListedContainer } from '../../activities/containers/port.ts'
 import { routeGate } from '../../activities/hosts/route-gate.ts'
 import { strayBook } from '../../activities/hosts/stray-book.ts'
+import { snapshotSlots } from '../../activities/snapshots/snapshot-slots.ts'
 import { appLocks } from '../../activities/steps/app-locks.ts'
 import { buildImages } from '../../activities/steps/build-images.ts'
 import { diskLimits } from '../../activities/volumes/disk-limits.ts'
@@ -129,7 +130,8 @@ export async function startHost(parts: HostParts) {
   }
   const rounds = new HostRounds(watched)
   const boundDatabases = databaseBounds(bounds, acting)
-  const databases = openDatabases({ parts, engine, volumes, lease, locks, boot })
+  const slots = snapshotSlots(db)
+  const databases = openDatabases({ parts, engine, volumes, lease, locks, boot, slots })
   const loops = [
     stayVisible(parts, acting, log),
     watchHost(watched, acting, rounds),
@@ -184,7 +186,7 @@ export async function startHost(parts: HostParts) {
     diskMbPer256Mb: config.host.diskMbPer256Mb,
   }
   const activities = withCrashPoints('host', leased(lease, appHostActivities(options)))
-  const snapshots = withCrashPoints('host', leased(lease, appSnapshotActivities(options)))
+  const snapshots = withCrashPoints('host', leased(lease, appSnapshotActivities({ ...options, slots })))
   const queues = await serveHostQueues({
     config,
     log,

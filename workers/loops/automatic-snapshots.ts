@@ -66,8 +66,8 @@ const kinds: Readonly<Record<TargetType, Kind>> = {
 }
 
 /**
- * Queues the daily snapshot of every application and database whose account has a paid plan, until the signal aborts: one of each type at
- * a time for each host, in one process. Owners of databases without a good one for days are warned.
+ * Queues the daily snapshot of every application and database whose account has a paid plan, until the signal aborts: of each type
+ * as many at a time as a host has slots, each of another account, in one process. Owners of databases without a good one for days are warned.
  */
 export async function takeAutomaticSnapshots(options: AutomaticOptions, signal: AbortSignal): Promise<void> {
   const everyMs = (options.lookSeconds ?? 20) * 1000

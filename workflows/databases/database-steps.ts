@@ -53,7 +53,7 @@ export function databaseHostOf({ hostId, ownerId }: DatabaseOperation) {
     startToCloseTimeout: '4h',
     scheduleToCloseTimeout: '12h',
   } as const
-  // All attempts together: meanwhile no other account has the slot of this host.
+  // All attempts together: meanwhile no other account has this slot of the host.
   const inSlot = { ...long, taskQueue: queues.snapshots, scheduleToCloseTimeout: long.startToCloseTimeout } as const
   const patient = {
     ...shared,
@@ -85,13 +85,13 @@ export function databaseHostOf({ hostId, ownerId }: DatabaseOperation) {
       taskQueue: queues.commands,
       retry: { initialInterval: '500ms', maximumAttempts: 2 },
     }),
-    /** The host's slot for a snapshot; accounts alternate, and the next one waits at the host. */
+    /** A slot of the host for a snapshot; all wait there, and accounts alternate. */
     place: proxyActivities<DatabaseSnapshotActivities>({
       ...long,
       taskQueue: queues.snapshotPlaces,
       retry: patiently,
     }),
-    /** Dumps, loads and compares: one per host at a time, because it reads and writes everything. */
+    /** Dumps, loads and compares: few per host at a time, because it reads and writes everything. */
     copy: proxyActivities<DatabaseSnapshotActivities>({
       ...inSlot,
       retry: { ...patiently, maximumAttempts: 5 },

@@ -43,7 +43,7 @@ export async function restoreDatabase(
   })
 }
 
-/** Loads the copy in the host's snapshot slot, for which accounts alternate: restores and snapshots share one queue. */
+/** Loads the copy in a snapshot slot of the host, for which accounts alternate: restores and snapshots share one queue. */
 async function prepareInSlot(operation: DatabaseOperation, host: DatabaseHost): Promise<void> {
   const step = stepOf(operation)
   const loading = () => records.recordStep(operation.id, 'loading the snapshot beside the database that serves')

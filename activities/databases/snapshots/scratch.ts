@@ -1,34 +1,123 @@
+import { readFile } from 'node:fs/promises'
 import type { DatabaseFacts } from '../../../db/operations/database-facts.ts'
 import type { SnapshotRow } from '../../../db/snapshots/snapshots.ts'
+import { KiB, MiB } from '../../../lib/bytes.ts'
 import { pointInTimeRules } from '../../../policy/databases/point-in-time.ts'
+import { jobMemoryOf } from '../container.ts'
 import { databaseVolume } from '../names.ts'
 import { discardVolume, type PreparationOptions } from '../preparation.ts'
 
 const { maxWaiting, fileBytes } = pointInTimeRules
 
-/** The volumes of a host that snapshots, restores and drills fill next to the ones that serve. */
-export function scratchVolumes(host: Pick<PreparationOptions, 'engine' | 'volumes' | 'hosted' | 'diskMb'>) {
+/** For so long what a copy needs does not fit after it was measured that it does not. */
+const measureAgainMs = 3000
+
+/** What a copy is made of, and for. */
+export interface CopyTerms {
+  snapshot?: Pick<SnapshotRow, 'size' | 'restored_bytes'> | undefined
+  /** The copy that serves afterwards, which may leave WAL files that wait there until the host has stored them. */
+  kept?: DatabaseFacts | undefined
+}
+
+/** Room and memory that one operation needs in all, and the volumes that fill its room. */
+interface Claim {
+  bytes: number
+  memoryMb: number
+  volumes: readonly string[]
+}
+
+/**
+ * The volumes of a host that snapshots, restores and drills fill next to the ones that serve. Create it once per process: what copies at
+ * the same time counts with what it still needs.
+ */
+export function scratchVolumes(
+  host: Pick<PreparationOptions, 'engine' | 'volumes' | 'hosted' | 'diskMb'>,
+  availableMemory: () => Promise<number> = availableBytes,
+) {
   const { volumes, hosted } = host
+  /** By operation. */
+  const claims = new Map<string, Claim>()
+
+  /** Bytes that a dump and a copy take, if `snapshot` has none recorded by an estimate, and those that may wait in what is kept. */
+  async function bytesFor(database: DatabaseFacts, { snapshot, kept }: CopyTerms): Promise<number> {
+    const estimate = async () =>
+      2 * Math.max(await volumes.usedBytes(databaseVolume(database)), Number(snapshot?.size ?? 0))
+    const waiting = kept && hosted.traitsOf(kept).archives ? maxWaiting * fileBytes : 0
+    return Number(snapshot?.restored_bytes ?? (await estimate())) + waiting
+  }
+
+  const usedBy = async (names: readonly string[]): Promise<number> => {
+    let bytes = 0
+    for (const name of names) bytes += await volumes.usedBytes(name)
+    return bytes
+  }
+
+  /** Bytes that other operations have claimed and not filled yet. */
+  async function owedToOthers(operationId: string): Promise<number> {
+    let bytes = 0
+    for (const [id, claim] of claims)
+      if (id !== operationId) bytes += Math.max(0, claim.bytes - (await usedBy(claim.volumes)))
+    return bytes
+  }
+
+  /** From now on the claim counts for others; returns what ends that. */
+  function claim(operationId: string, own: Claim): () => void {
+    claims.set(operationId, own)
+    return () => {
+      if (claims.get(operationId) === own) claims.delete(operationId)
+    }
+  }
+
   return {
     /**
-     * Rejects with NoSpaceLeft unless the host has room for a dump and a copy, once what an interrupted attempt has left of them is removed.
-     * Nothing reserves them: what takes the last blocks of the disk takes them from the files of everyone. A snapshot takes what it took when
-     * it was proved. Where that is not recorded, dump and copy are estimated by what the database uses now and by the size of the archive. A
-     * copy that is `kept` may leave WAL files, which wait there until the host has stored them.
+     * For an operation that is about to begin alongside others: each call claims room for it, and memory for its engine, and resolves to what
+     * gives them back, or to null when the host does not have both now. What begins alone is not refused here: it would wait for nothing.
+     */
+    reservation(operationId: string, database: DatabaseFacts, terms: CopyTerms): () => Promise<(() => void) | null> {
+      let bytes: number | undefined
+      let refusedUntil = 0
+      return async () => {
+        if (performance.now() < refusedUntil) return null
+        bytes ??= await bytesFor(database, terms)
+        const isAlone = [...claims.keys()].every(id => id === operationId)
+        const giveBack = claim(operationId, { bytes, memoryMb: jobMemoryOf(database), volumes: [] })
+        if (isAlone) return giveBack
+        // Each of them starts an engine at some time.
+        const memoryMb = [...claims.values()].reduce((sum, own) => sum + own.memoryMb, 0)
+        const hasMemory = (await availableMemory()) >= memoryMb * MiB
+        const hasRoom = await volumes.demandRoom(bytes + (await owedToOthers(operationId))).then(
+          () => true,
+          () => false,
+        )
+        if (hasMemory && hasRoom) return giveBack
+        giveBack()
+        // Where volumes are folders, each measurement reads all of them.
+        refusedUntil = performance.now() + measureAgainMs
+        return null
+      }
+    },
+
+    /**
+     * Rejects with NoSpaceLeft unless the host has room for a dump and a copy, once what an interrupted attempt has left of them is removed, and
+     * for what others still need. Nothing else reserves it: what takes the last blocks of the disk takes them from the files of everyone. A
+     * snapshot takes what it took when it was proved. Where that is not recorded, dump and copy are estimated by what the database uses now and
+     * by the size of the archive. Counts for others until `leaveRoom`.
      */
     async makeRoom(
+      operationId: string,
       database: DatabaseFacts,
       copies: readonly DatabaseFacts[],
-      {
-        snapshot,
-        kept,
-      }: { snapshot?: Pick<SnapshotRow, 'size' | 'restored_bytes'> | undefined; kept?: DatabaseFacts } = {},
+      terms: CopyTerms = {},
     ): Promise<void> {
       for (const copy of copies) await discardVolume(host, copy)
-      const estimate = async () =>
-        2 * Math.max(await volumes.usedBytes(databaseVolume(database)), Number(snapshot?.size ?? 0))
-      const waiting = kept && hosted.traitsOf(kept).archives ? maxWaiting * fileBytes : 0
-      await volumes.demandRoom(Number(snapshot?.restored_bytes ?? (await estimate())) + waiting)
+      const bytes = await bytesFor(database, terms)
+      claim(operationId, { bytes, memoryMb: jobMemoryOf(database), volumes: copies.map(databaseVolume) })
+      await volumes.demandRoom(bytes + (await owedToOthers(operationId)))
+    },
+
+    /** What the operation has not filled is there for others again. */
+    leaveRoom(operationId: string): void {
+      claims.delete(operationId)
     },
 
     /** Calls `work` with an empty folder for a dump, in a volume that is removed afterwards. */
@@ -44,10 +133,13 @@ export function scratchVolumes(host: Pick<PreparationOptions, 'engine' | 'volume
     },
 
     /** Bytes that these volumes take. */
-    async bytesOf(copies: readonly DatabaseFacts[]): Promise<number> {
-      let bytes = 0
-      for (const copy of copies) bytes += await volumes.usedBytes(databaseVolume(copy))
-      return bytes
-    },
+    bytesOf: (copies: readonly DatabaseFacts[]): Promise<number> => usedBy(copies.map(databaseVolume)),
   }
+}
+
+/** Memory that this machine could give to programs now, in bytes, by its kernel; infinite where that does not say. */
+async function availableBytes(): Promise<number> {
+  const text = await readFile('/proc/meminfo', 'utf8').catch(() => '')
+  const [, kiB] = /^MemAvailable:\s+(\d+) kB$/m.exec(text) ?? []
+  return kiB === undefined ? Number.POSITIVE_INFINITY : Number(kiB) * KiB
 }

@@ -1,12 +1,13 @@
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import test, { type ExecutionContext } from 'ava'
+import type { ContainerSpec, DiskLimits } from '../../../activities/containers/port.ts'
 import { foldersOf } from '../../../activities/databases/container.ts'
 import { engineOf } from '../../../activities/databases/engines/select.ts'
 import type { HostedEngines } from '../../../activities/databases/hosted-engine.ts'
 import { databaseVolume } from '../../../activities/databases/names.ts'
 import type { DatabaseTraits } from '../../../activities/databases/port.ts'
-import { type PreparationOptions, prepareVolume } from '../../../activities/databases/preparation.ts'
+import { type PreparationOptions, prepareVolume, servingPrivately } from '../../../activities/databases/preparation.ts'
 import { folderVolumes } from '../../../activities/volumes/folder.ts'
 import type { DatabaseFacts } from '../../../db/operations/database-facts.ts'
 import { newId } from '../../../policy/ids.ts'
@@ -18,7 +19,11 @@ type Place = NonNullable<PreparationOptions['templates']>['place']
 /** A host whose steps are noted in their order; `place` says what becomes of a copy. */
 function scene(
   t: ExecutionContext,
-  { place, settle = async () => {} }: { place?: Place; settle?: () => Promise<void> },
+  {
+    place,
+    disk,
+    settle = async () => {},
+  }: { place?: Place; settle?: () => Promise<void>; disk?: PreparationOptions['disk'] },
 ) {
   const steps: string[] = []
   const own = folderVolumes(ownFolder(t))
@@ -43,12 +48,13 @@ function scene(
       steps.push('settle')
       await settle()
     },
+    untilServing: async () => {},
   } as unknown as HostedEngines
   const traits = { id: 'h1', runtime: 'runc', configNames: [], buildProxy: null, caBundle: null } as const
   const templates = place && { place }
-  const options: PreparationOptions = { engine, volumes, hosted, traits, diskMb: () => 16, templates }
+  const options: PreparationOptions = { engine, volumes, hosted, traits, diskMb: () => 16, templates, disk }
   const prepare = () => prepareVolume(options, database, new AbortController().signal)
-  return { steps, database, prepare, isMarked: () => existsSync(join(path, 'initialised')) }
+  return { options, engine, steps, database, prepare, isMarked: () => existsSync(join(path, 'initialised')) }
 }
 
 test('a copy of a template takes the place of the job that makes a data folder', async t => {
@@ -130,4 +136,22 @@ test('an engine whose volume is only compared need not sync what it writes, and 
       [...lines],
     )
   }
+})
+
+test('an engine that nobody reaches has the limits of the disk that it has when it serves', async t => {
+  const limits: DiskLimits = { mbps: 100, iops: 2000, own: '/dev/loop1', host: null }
+  const { options, engine, database } = scene(t, {
+    disk: async volume => (volume === databaseVolume(database) ? limits : null),
+  })
+  const specs: ContainerSpec[] = []
+  const create = engine.create.bind(engine)
+  engine.create = spec => {
+    specs.push(spec)
+    return create(spec)
+  }
+  t.is(await servingPrivately(options, database, new AbortController().signal, async () => 'done'), 'done')
+  t.deepEqual(
+    specs.map(({ disk }) => disk),
+    [limits],
+  )
 })

@@ -1,17 +1,20 @@
 import { once } from 'node:events'
 import { Readable } from 'node:stream'
-import test from 'ava'
+import test, { type ExecutionContext } from 'ava'
 import { type AppSnapshotOptions, appSnapshotActivities } from '../../../activities/app-snapshots.ts'
 import type { Release } from '../../../activities/releases/release.ts'
 import type { SnapshotRequest } from '../../../activities/snapshots/port.ts'
+import type { Waiter } from '../../../activities/snapshots/slot-line.ts'
 import { snapshotSlots } from '../../../activities/snapshots/snapshot-slots.ts'
 import { appLocks } from '../../../activities/steps/app-locks.ts'
 import type { Db } from '../../../db/database.ts'
 import { claimNextOperationFor } from '../../../db/operations/operation-claims.ts'
-import { releaseSnapshotSlot, takeSnapshotSlot } from '../../../db/snapshots/snapshot-slots.ts'
+import { enqueueOperation } from '../../../db/operations/operations.ts'
+import { holdSnapshotSlot, releaseSnapshotSlot } from '../../../db/snapshots/snapshot-slots.ts'
 import { queueSnapshot } from '../../../db/snapshots/snapshots.ts'
 import { defaultPlans } from '../../../policy/accounts/plans.ts'
 import { placeLost } from '../../../policy/apps/claims.ts'
+import { newId } from '../../../policy/ids.ts'
 import { comesTrue } from '../../kit/comes-true.ts'
 import { asActivity } from '../../kit/hosts/activity-context.ts'
 import { rows } from '../../kit/rows/rows.ts'
@@ -19,18 +22,20 @@ import { testDatabase } from '../../kit/servers/database.ts'
 
 const database = testDatabase()
 const never = new AbortController().signal
-const lost = { message: /Another operation/ }
+const lost = { message: /Other operations hold/ }
 
 /** A database that can be unreachable, and the number of calls meanwhile. */
 async function withholding() {
   const { db } = await database
   const line = { away: false, refused: 0 }
-  const raw = (...args: unknown[]) => {
-    if (!line.away) return (db.raw as (...args: unknown[]) => Promise<unknown>)(...args)
-    line.refused++
-    return Promise.reject(new Error('away'))
-  }
-  return { line, db: { raw } as unknown as Db }
+  const withheld = new Proxy(db, {
+    apply(target, _, args: [string]) {
+      if (!line.away) return target(...args)
+      line.refused++
+      throw new Error('away')
+    },
+  })
+  return { line, db: withheld as Db }
 }
 
 /** Work that ends on demand, or by its signal. */
@@ -46,10 +51,10 @@ function endless() {
   return Object.assign(work, { run })
 }
 
-test('nothing is copied without the slot', async t => {
+test('nothing is copied without a slot', async t => {
   const { db } = await database
   const asking = { hostId: 'taken', operationId: 'mine' }
-  await takeSnapshotSlot(db, 'taken', 'another')
+  for (const another of ['another', 'third']) t.true(await holdSnapshotSlot(db, 'taken', another))
   const work = endless()
   const error = await t.throwsAsync(snapshotSlots(db).holding(asking, never, work.run), lost)
   t.like(error, { type: placeLost, nonRetryable: true })
@@ -58,7 +63,7 @@ test('nothing is copied without the slot', async t => {
   const again = endless()
   const held = snapshotSlots(db).holding(asking, never, again.run)
   await comesTrue(async () => again.started)
-  t.false(await takeSnapshotSlot(db, 'taken', 'another'), 'it was taken before the work')
+  t.false(await holdSnapshotSlot(db, 'taken', 'another'), 'it was taken before the work')
   again.end()
   t.is(await held, 'done')
 })
@@ -109,7 +114,14 @@ test('a snapshot that loses its slot ends its child and its upload immediately, 
       throw new Error(`${name} was cut`)
     })
   const { takeSnapshot } = appSnapshotActivities({
-    ...({ db, engine: {}, locks: appLocks(), traits: { id: 'h1' }, sharedUid: 1000 } as never as AppSnapshotOptions),
+    ...({
+      db,
+      slots: snapshotSlots(db),
+      engine: {},
+      locks: appLocks(),
+      traits: { id: 'h1' },
+      sharedUid: 1000,
+    } as never as AppSnapshotOptions),
     volumes: { path: () => '/nowhere', ensure: async () => {} } as never,
     store: {
       put: (_id: string, _body: Readable, { signal }: { signal: AbortSignal }) => endless('upload', signal),
@@ -122,6 +134,7 @@ test('a snapshot that loses its slot ends its child and its upload immediately, 
   const taken = asActivity({ run: 'lane', step: 2 }, () => takeSnapshot(release, id))
   const place = { subject: 'snapshot/h1', holder: id }
   await comesTrue(async () => Boolean(await db('operations').where({ id, step: 'copying files' }).first()))
+  t.true(await holdSnapshotSlot(db, 'h1', 'third'))
   t.is(await db('blob_leases').where(place).update({ holder: 'another' }), 1)
   t.like(await t.throwsAsync(taken, lost), { type: placeLost })
   t.deepEqual(ended.sort(), ['child', 'upload'])
@@ -130,20 +143,158 @@ test('a snapshot that loses its slot ends its child and its upload immediately, 
 test('the next snapshot waits for copies in this process, even after their lease is lost', async t => {
   const { db } = await database
   const places = snapshotSlots(db, { holdEveryMs: 60_000, lookEveryMs: 5 })
-  const work = endless()
-  const held = places.holding({ hostId: 'shared', operationId: 'first' }, never, work.run)
-  await comesTrue(async () => work.started)
-  await releaseSnapshotSlot(db, 'shared', 'first')
+  const copies = [endless(), endless()] as const
+  const held = copies.map(({ run }, n) => places.holding({ hostId: 'shared', operationId: `copy-${n}` }, never, run))
+  await comesTrue(async () => copies.every(({ started }) => started))
+  await db('blob_leases').delete().where({ subject: 'snapshot/shared' })
   let next = false
-  const waits = places.wait({ hostId: 'shared', operationId: 'second' }, never).then(() => {
+  const waits = places.wait({ hostId: 'shared', operationId: 'next', ownerId: 'next' }, never).then(() => {
     next = true
   })
-  await places.wait({ hostId: 'another', operationId: 'third' }, never)
+  await places.wait({ hostId: 'another', operationId: 'third', ownerId: 'third' }, never)
   t.false(next)
-  t.true(await takeSnapshotSlot(db, 'shared', 'first'), 'nobody has taken it')
-  await releaseSnapshotSlot(db, 'shared', 'first')
-  work.end()
-  await held
+  t.deepEqual(await db('blob_leases').where({ subject: 'snapshot/shared' }), [], 'nobody has taken one')
+  copies[0].end()
+  await held[0]
   await waits
   t.true(next)
+  copies[1].end()
+  await held[1]
+})
+
+/** Snapshots of accounts that wait, in the order in which they got their slots, on a host of their own. */
+async function queueing(t: ExecutionContext, hostId: string) {
+  const { db } = await database
+  const make = rows(db)
+  let looks = 0
+  const counted = new Proxy(db, {
+    get(target, key) {
+      if (key === 'transaction') looks++
+      return Reflect.get(target, key)
+    },
+  })
+  const places = snapshotSlots(counted, { lookEveryMs: 5 })
+  /** Everyone who waits now has been considered. */
+  const looked = async () => {
+    const since = looks
+    await comesTrue(() => served.length === named.size || looks >= since + 2)
+  }
+  const served: string[] = []
+  const named = new Map<string, string>()
+  const holders = async () =>
+    db('blob_leases')
+      .where({ subject: `snapshot/${hostId}` })
+      .orderBy('place')
+      .pluck('holder')
+  /** Operations of one account, which wait from here on. */
+  async function waitsOf(ownerId: string, name: string, count: number, waiter: Pick<Waiter, 'reserve'> = {}) {
+    for (let n = 1; n <= count; n++) {
+      const target = { targetType: 'database', targetId: newId(), kind: 'snapshot', ownerId, actor: ownerId } as const
+      const { id: operationId } = await enqueueOperation(db, target)
+      named.set(operationId, `${name}${n}`)
+      const given = new AbortController()
+      t.teardown(() => given.abort())
+      places.wait({ hostId, operationId, ownerId, ...waiter }, given.signal).then(
+        () => served.push(`${name}${n}`),
+        () => {},
+      )
+    }
+    await looked()
+  }
+  return {
+    db,
+    served,
+    waitsOf,
+    waits: async (name: string, count: number, waiter?: Pick<Waiter, 'reserve'>) =>
+      waitsOf((await make.user()).id, name, count, waiter),
+    /** The names of those that have a slot. */
+    holders: async () => (await holders()).map(id => named.get(id)!).sort(),
+    async ends(name: string) {
+      const [id] = [...named].find(([, its]) => its === name)!
+      await releaseSnapshotSlot(db, hostId, id)
+      await looked()
+    },
+  }
+}
+
+test('an account at its worst has one slot: another one waits for nobody, a third for one turn of one of them', async t => {
+  const { served, waits, holders, ends } = await queueing(t, 'neighbours')
+  await waits('a', 50)
+  t.deepEqual(await holders(), ['a1'], 'one of fifty, although another slot is free')
+  await waits('b', 2)
+  t.deepEqual(await holders(), ['a1', 'b1'])
+  await waits('c', 1)
+  await ends('a1')
+  t.deepEqual(await holders(), ['b1', 'c1'], 'before the 49 others of the first account')
+  await ends('b1')
+  t.deepEqual(await holders(), ['a2', 'c1'])
+  await ends('c1')
+  t.deepEqual(await holders(), ['a2', 'b2'])
+  await waits('d', 1)
+  await ends('a2')
+  t.deepEqual(await holders(), ['b2', 'd1'])
+  await ends('b2')
+  t.deepEqual(await holders(), ['a3', 'd1'])
+  t.deepEqual(served, ['a1', 'b1', 'c1', 'a2', 'b2', 'd1', 'a3'])
+})
+
+test('accounts that have slots come last also after the process of their host began anew', async t => {
+  const { db, waits, holders, ends } = await queueing(t, 'anew')
+  await waits('a', 1)
+  await waits('b', 1)
+  t.deepEqual(await holders(), ['a1', 'b1'])
+  const owners: string[] = await db('operations')
+    .join('blob_leases', 'holder', 'operations.id')
+    .where({ subject: 'snapshot/anew' })
+    .orderBy('place')
+    .pluck('owner_id')
+  const again = await queueing(t, 'anew')
+  for (const [n, owner] of owners.entries()) await again.waitsOf(owner, `${n}`, 2)
+  await again.waits('c', 1)
+  await ends('a1')
+  await comesTrue(() => again.served.length === 1)
+  t.deepEqual(again.served, ['c1'])
+})
+
+test('who does not fit alongside other copies waits at the head of the line, and nobody passes it', async t => {
+  const { served, waits, holders, ends } = await queueing(t, 'room')
+  const room = { isThere: false, taken: 0, givenBack: 0 }
+  const reserve = async () => {
+    if (!room.isThere) return null
+    room.taken++
+    return () => void room.givenBack++
+  }
+  await waits('a', 1)
+  await waits('large', 1, { reserve })
+  await waits('b', 1)
+  t.deepEqual(served, ['a1'])
+  await ends('a1')
+  t.deepEqual(served, ['a1'])
+  room.isThere = true
+  await comesTrue(() => served.length === 3)
+  t.deepEqual(await holders(), ['b1', 'large1'])
+  t.is(room.taken - room.givenBack, 1, 'what it has reserved stays its own')
+  await ends('large1')
+  await waits('c', 1)
+  t.is(room.taken - room.givenBack, 0)
+})
+
+test('what cannot be measured holds up nobody', async t => {
+  const { waits, holders } = await queueing(t, 'unmeasured')
+  await waits('a', 1, { reserve: () => Promise.reject(new Error('du failed')) })
+  t.deepEqual(await holders(), ['a1'])
+})
+
+test('one that is given up while it is given a slot is reported only afterwards', async t => {
+  const { db } = await database
+  const lane = new AbortController()
+  const places = snapshotSlots(db, { lookEveryMs: 5 })
+  const reserve = async () => {
+    lane.abort()
+    return () => {}
+  }
+  await places.wait({ hostId: 'given-up', operationId: 'it', ownerId: 'it', reserve }, lane.signal).catch(() => {})
+  await releaseSnapshotSlot(db, 'given-up', 'it')
+  await places.wait({ hostId: 'given-up', operationId: 'next', ownerId: 'next' }, never)
+  t.deepEqual(await db('blob_leases').where({ subject: 'snapshot/given-up' }).pluck('holder'), ['next'])
 })

@@ -2,6 +2,8 @@ import test, { type ExecutionContext } from 'ava'
 import { opsCommand } from '../../../cli/ops.ts'
 import { removeDatabase } from '../../../db/databases/database-creation.ts'
 import * as operations from '../../../db/operations/operations.ts'
+import { holdSnapshotSlot } from '../../../db/snapshots/snapshot-slots.ts'
+import { snapshotSlotWait } from '../../../policy/hosts/host-slots.ts'
 import { operatorHere } from '../../kit/actors/operator-command.ts'
 import { ownFolder } from '../../kit/folders.ts'
 import { rows } from '../../kit/rows/rows.ts'
@@ -90,6 +92,45 @@ test.serial(
         await fail(again!.id)
       }
     }
+  },
+)
+
+test.serial(
+  'an operation that waits for a snapshot slot is explained with what has the slots, and since when',
+  async t => {
+    const { db, make, ana, row, ops, creation, target } = await scene(t)
+    await operations.claimNextOperation(db, target)
+    await operations.finishOperation(db, creation, { state: 'success' })
+    const snapshotOf = async (ownerId: string, id: string, hostId = 'h1') => {
+      const of = { targetType: 'database', targetId: id, ownerId, actor: ownerId, kind: 'snapshot' } as const
+      const operation = await operations.enqueueOperation(db, of)
+      await db('operations').where({ id: operation.id }).update({ state: 'running' })
+      await operations.recordStep(
+        db,
+        operation.id,
+        `${snapshotSlotWait}, which takes one snapshot of an account at a time`,
+      )
+      return { id: operation.id, holds: () => holdSnapshotSlot(db, hostId, operation.id) }
+    }
+    const waits = await snapshotOf(ana.id, row.id)
+    const words = async () => (await ops('explain', waits.id)).stdout
+    t.regex(await words(), /A snapshot slot of its host is free/)
+
+    const ben = await make.user()
+    const other = await snapshotOf(ben.id, (await make.database(ben.id)).database.id)
+    await other.holds()
+    await db('blob_leases').update({ since: new Date(Date.now() - 3 * 3_600_000) })
+    const third = await snapshotOf(ana.id, (await make.database(ana.id)).database.id)
+    await third.holds()
+    const slots = new RegExp(
+      `Its account has a snapshot slot of its host already.*\\n +` +
+        `snapshot slot 1 of host h1 for 3 h: ${other.id.slice(0, 8)} snapshot of database orders, account ${ben.email}\\n +` +
+        `snapshot slot 2 of host h1 for \\d s: ${third.id.slice(0, 8)} snapshot of database orders, account ${ana.email}`,
+    )
+    t.regex(await words(), slots)
+    const [slot] = JSON.parse((await ops('explain', waits.id, '--json')).stdout).snapshot_slots
+    t.like(slot, { place: 1, host_id: 'h1', operation_id: other.id, owner_id: ben.id, target_type: 'database' })
+    t.regex((await ops('explain', third.id)).stdout, /It has snapshot slot 2 of host h1/)
   },
 )
 

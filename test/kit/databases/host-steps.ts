@@ -22,6 +22,7 @@ import { readSetting } from '../../../activities/databases/settings-folder.ts'
 import { filesystemStore } from '../../../activities/objects/filesystem.ts'
 import type { ObjectStore } from '../../../activities/objects/port.ts'
 import { snapshots } from '../../../activities/snapshots/process.ts'
+import { snapshotSlots } from '../../../activities/snapshots/snapshot-slots.ts'
 import { appLocks } from '../../../activities/steps/app-locks.ts'
 import { folderVolumes } from '../../../activities/volumes/folder.ts'
 import { type Db, transaction } from '../../../db/database.ts'
@@ -131,6 +132,7 @@ export async function hostSteps(db: Db, terms: HostStepsTerms) {
         ...terms.pointInTime,
       },
       contentsOf: engineName => withOwn(contentsOf(engineName), terms.contents),
+      slots: snapshotSlots(db),
     }),
   }
   const facts = async (): Promise<DatabaseFacts> => (await readFactsOfDatabase(db, id))!

@@ -1,6 +1,7 @@
 import { appHostActivities } from '../../../activities/app-host.ts'
 import type { AppHostOptions } from '../../../activities/app-host-options.ts'
 import { appSnapshotActivities } from '../../../activities/app-snapshots.ts'
+import { snapshotSlots } from '../../../activities/snapshots/snapshot-slots.ts'
 import { appLocks } from '../../../activities/steps/app-locks.ts'
 import type { Db } from '../../../db/database.ts'
 import { FakeContainerHost } from '../fakes/container-host.ts'
@@ -34,7 +35,12 @@ export function hostSteps(db: Db, hostId: string, folder: string, own: Partial<A
     diskMbPer256Mb: 10,
     ...own,
   }
-  return { calls, engine, activities: appHostActivities(options), snapshots: appSnapshotActivities(options) }
+  return {
+    calls,
+    engine,
+    activities: appHostActivities(options),
+    snapshots: appSnapshotActivities({ ...options, slots: snapshotSlots(db) }),
+  }
 }
 
 const looksOnly = new Set(['engine.inspect', 'engine.list', 'engine.logs', 'volumes.path'])

@@ -313,11 +313,12 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
   'hosts/data-templates.ts': { dataTemplates: { maxMb: 512, max: 8, layout: 1 } },
   // P1.
   'hosts/host-lease.ts': { hostLeaseSeconds: 10, renewEveryMs: 1000, sureForMs: 9000 },
-  // Y4: 10 gates of an account. Y5: 90 s without progress, 24 s. Y7: 15 minutes. Y9: 2 logs of an account, 6 of all.
+  // Y4: 10 gates of an account. Y5: 90 s without progress, 24 s. Y7: 15 minutes. Y9: 2 logs of an account, 6 of all. S15: 2 snapshots.
   'hosts/host-slots.ts': {
     commandSlots: { atOnce: 100, perSubject: 20 },
     gateSlots: { atOnce: 200, perSubject: 10 },
     releaseSlots: { atOnce: 20, perSubject: 5 },
+    snapshotsAtOnce: 2,
     logSlots: { atOnce: 6, perSubject: 2 },
     installSeconds: 900,
     tasksAtOnce: 1000,

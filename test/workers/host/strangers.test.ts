@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import test from 'ava'
 import { decide } from '../../../activities/releases/decision.ts'
 import type { Release } from '../../../activities/releases/release.ts'
+import { snapshotSlots } from '../../../activities/snapshots/snapshot-slots.ts'
 import { loadApp } from '../../../db/apps/apps.ts'
 import { claimNextOperationFor } from '../../../db/operations/operation-claims.ts'
 import { enqueueOperation, findOperation, type OperationKind } from '../../../db/operations/operations.ts'
@@ -27,7 +28,7 @@ async function realHost(id: string) {
   const { db, config, make } = await kit
   await make.host(id)
   const host = hostSteps(db, id, folder)
-  const ofDatabases = scriptedDatabases({ db, hostId: id })
+  const ofDatabases = scriptedDatabases({ db, hostId: id, places: snapshotSlots(db) })
   const { activities: databases, snapshots: databaseSnapshots } = ofDatabases
   const queues = await serveHostQueues({ config, log, hostId: id, ...host, databases, databaseSnapshots })
   return { ...host, ofDatabases, stop: () => queues.stop() }

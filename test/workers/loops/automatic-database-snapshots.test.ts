@@ -190,14 +190,30 @@ test.serial('first snapshots are spread over the day', async t => {
   t.true(later.length > 5 && later.length < 55, `${later.length} of 60 are due in the other half of the day`)
 })
 
-test.serial('a host makes one at a time, of any account; hosts do not wait for each other', async t => {
-  const [a, b, c] = [await store(), await store(), await store({ hostId: 'h2' })]
+test.serial('a host makes two at a time, of two accounts; hosts do not wait for each other', async t => {
+  const [a, c] = [await store(), await store({ hostId: 'h2' })]
+  const second = await store({ ownerId: a.owner_id })
   const first = await round()
   t.is(first.length, 2)
-  t.true(first.includes(c!.id))
-  t.deepEqual(await round(), [])
-  for (const id of first) await ended(id)
-  t.deepEqual(await round(), [first.includes(a!.id) ? b!.id : a!.id])
+  t.true(first.includes(c.id))
+  t.deepEqual(await round(), [], 'the account has one')
+  const others = [await store(), await store()].map(({ id }) => id)
+  const next = await round()
+  t.is(next.length, 1)
+  t.true(others.includes(next[0]!), 'of another account, beside the first')
+  t.deepEqual(await round(), [], 'two at a time')
+  const [ofA] = first.filter(id => id !== c.id)
+  await ended(ofA!)
+  t.deepEqual(
+    await round(),
+    others.filter(id => id !== next[0]),
+    'the account that waits before the one that had its turn',
+  )
+  await ended(next[0]!)
+  t.deepEqual(
+    await round(),
+    [a.id, second.id].filter(id => id !== ofA),
+  )
 })
 
 test.serial('one that fails is tried again after 1, 2, 4 and then every 6 hours, until one is good', async t => {
@@ -219,12 +235,13 @@ test.serial('one that fails is tried again after 1, 2, 4 and then every 6 hours,
 })
 
 test.serial(
-  'one that does not end delays the others of its host for an hour, and is given up when the next is due',
+  'one that does not end delays the others of its account for an hour, and is given up when the next is due',
   async t => {
     const { db } = await database
-    const [a, b] = [await store(), await store()]
+    const a = await store()
+    const b = await store({ ownerId: a.owner_id })
     const [stuck] = await round()
-    const other = stuck === a!.id ? b!.id : a!.id
+    const other = stuck === a.id ? b.id : a.id
     const { operation_id: id } = await db('snapshots').first()
     await db('operations').where({ id }).update({ state: 'running', started_at: new Date() })
     await pass(hourSeconds + 10)

@@ -31,12 +31,11 @@ test.beforeEach(async () => {
   await rows(db).host('h1', { memoryMb: 65_536 })
 })
 
-/** An application that was provisioned two days ago, its creation over. */
-async function app(plan = 'standard-4', hostId = 'h1'): Promise<AppRow> {
+/** An application that was provisioned two days ago, its creation over; of a new account or this one. */
+async function app(plan = 'standard-4', hostId = 'h1', ownerId?: string): Promise<AppRow> {
   const { db } = await database
   const make = rows(db)
-  const user = await make.user(plan)
-  const made = await make.app(user.id)
+  const made = await make.app(ownerId ?? (await make.user(plan)).id)
   await db('operations').where({ id: made.operationId }).update({ state: 'success', finished_at: new Date() })
   const changes = { provisioned_at: ago(2 * daySeconds), host_id: hostId }
   const [row] = await db('apps').where({ id: made.app.id }).update(changes).returning('*')
@@ -107,18 +106,44 @@ test.serial(
   },
 )
 
-test.serial('one host makes one at a time, the one that waits longest first', async t => {
+test.serial('one host makes two at a time, of two accounts, the one that waits longest first', async t => {
   const { db } = await database
   await rows(db).host('h2')
-  const [a, b, c] = [await app(), await app(), await app('standard-4', 'h2')]
+  const [a, c] = [await app(), await app('standard-4', 'h2')]
+  const b = await app('standard-4', 'h1', a.owner_id)
   const first = await round()
   t.deepEqual(first.length, 2)
-  t.true(first.includes(c!.id))
-  const other = first.includes(a!.id) ? b!.id : a!.id
-  t.deepEqual(await round(), [])
+  t.true(first.includes(c.id))
+  const other = first.includes(a.id) ? b.id : a.id
+  t.deepEqual(await round(), [], 'its account has one')
+  const [d, e] = [await app(), await app()]
+  const [second, ...none] = await round()
+  t.true([d.id, e.id].includes(second!) && none.length === 0)
+  t.deepEqual(await round(), [], 'two at a time')
   for (const id of first) await made(id)
-  t.deepEqual(await round(), [other])
+  const next = [...(await round()), ...(await round())]
+  await made(second!)
+  t.deepEqual(new Set([...next, ...(await round())]), new Set([other, second === d.id ? e.id : d.id]))
 })
+
+test.serial(
+  'an account with more applications than a round reads, and one that never ends, delays no other',
+  async t => {
+    const { db } = await database
+    const many = await app()
+    await db.raw(
+      `insert into apps select copy.*
+       from apps a, generate_series(1, ?) n,
+            jsonb_populate_record(a, jsonb_build_object(
+              'id', lpad(to_hex(n), 24, '0'), 'uid', 50000 + n, 'subdomain', null, 'snapshot_due_at', now() - interval '9 days')) copy
+      where a.id = ?`,
+      [snapshotLooks.atOnce + 5, many.id],
+    )
+    t.is((await round()).length, 1)
+    const other = await app()
+    t.deepEqual(await round(), [other.id])
+  },
+)
 
 test.serial(
   'without a plan, after its end, for a blocked account, a silent host or an unprovisioned application there is none',
@@ -219,10 +244,11 @@ test.serial('an application that is moved or locked during a round is not postpo
 })
 
 test.serial(
-  'a snapshot that cannot be made delays the others of its host for an hour, and its own next day not at all',
+  'a snapshot that cannot be made delays the others of its account for an hour, and its own next day not at all',
   async t => {
     const { db } = await database
-    const [a, b] = [await app(), await app()]
+    const a = await app()
+    const b = await app('standard-4', 'h1', a.owner_id)
     const [stuck] = await round()
     const other = stuck === a.id ? b.id : a.id
     const { operation_id: id } = await db('snapshots').where({ target_id: stuck! }).first()

@@ -12,6 +12,7 @@ import { templateArchives } from '../../../activities/databases/templates/archiv
 import { databaseTemplates } from '../../../activities/databases/templates/templates.ts'
 import type { Boot } from '../../../activities/hosts/boot.ts'
 import { strayBook } from '../../../activities/hosts/stray-book.ts'
+import type { SnapshotSlots } from '../../../activities/snapshots/snapshot-slots.ts'
 import type { AppLocks } from '../../../activities/steps/app-locks.ts'
 import { diskLimits } from '../../../activities/volumes/disk-limits.ts'
 import { readFactsOfDatabase } from '../../../db/operations/database-facts.ts'
@@ -30,10 +31,11 @@ export interface DatabaseParts {
   lease: HostLease
   locks: AppLocks
   boot: Boot
+  slots: SnapshotSlots
 }
 
 /** What a host does for databases: the steps of their operations, and the watch of those that run. */
-export function openDatabases({ parts, engine, volumes, lease, locks, boot }: DatabaseParts) {
+export function openDatabases({ parts, engine, volumes, lease, locks, boot, slots }: DatabaseParts) {
   const { config, db, log } = parts
   const { id: hostId, address } = config.host
   const admit = admitDatabases({ engine, firewall: parts.firewall, hostId })
@@ -86,6 +88,7 @@ export function openDatabases({ parts, engine, volumes, lease, locks, boot }: Da
     pointInTime: restorable,
     snapshots: withCrashPoints('snapshots', parts.snapshots),
     contentsOf,
+    slots,
   })
   const watch: DatabaseWatchOptions = {
     db: withCrashPoints('database-watch', db),
