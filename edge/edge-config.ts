@@ -157,11 +157,13 @@ function trustLines({ settings }: EdgeConfigOptions): string[] {
     ...trusted.map(network => `set_real_ip_from ${network};`),
     ...(trusted.length ? [`real_ip_header ${proxyProtocol ? 'proxy_protocol' : 'X-Forwarded-For'};`] : []),
     ...(trusted.length ? ['real_ip_recursive on;'] : []),
-    ...block('geo $realip_remote_addr $from_trusted', ['default 0;', ...tellers.map(network => `${network} 1;`)]),
     // Looked at for every request, so the addresses are only where one of them is trusted.
-    tellers.length
-      ? 'map "$from_trusted:$http_x_forwarded_proto" $client_scheme { "1:https" https; default $scheme; }'
-      : 'map $scheme $client_scheme { default $scheme; }',
+    ...(tellers.length
+      ? [
+          ...block('geo $realip_remote_addr $from_trusted', ['default 0;', ...tellers.map(network => `${network} 1;`)]),
+          'map "$from_trusted:$http_x_forwarded_proto" $client_scheme { "1:https" https; default $scheme; }',
+        ]
+      : ['map $scheme $client_scheme { default $scheme; }']),
     ...block(`geo ${terminator} $in_the_clear`, [
       'default 1;',
       ...[...new Set(['127.0.0.0/8', '::1', ...ends])].map(network => `${network} 0;`),
