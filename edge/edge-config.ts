@@ -5,7 +5,7 @@ import { edgeTls } from '../policy/installation/edge-tls.ts'
 import { cacheLines, cacheStart } from './cache-lines.ts'
 import type { EdgeConfigOptions } from './edge-options.ts'
 import { applicationServers, controlServer, surfaceServers } from './edge-servers.ts'
-import { logFormats } from './log-format.ts'
+import { logFormats, logName } from './log-format.ts'
 import { block, quoted } from './nginx-text.ts'
 import { tlsLines } from './tls-lines.ts'
 
@@ -44,8 +44,7 @@ function httpLines(options: EdgeConfigOptions): string[] {
     // Unlike nginx's own $request_id it asks OpenSSL for nothing, which took as long as a tenth of a request.
     `map $connection_requests $request_number { default "${options.run}-$connection-$connection_requests"; }`,
     ...logFormats(options.settings.place.name),
-    'open_log_file_cache max=8 inactive=60s valid=10s;',
-    // For each line nginx looks whether the root folder of its server exists, which this remembers.
+    // Keeps open what the cache has answered with last.
     'open_file_cache max=8 inactive=60s;',
     'access_log off;',
     ...applicationServers(options),
@@ -98,7 +97,7 @@ function luaLines(options: EdgeConfigOptions): string[] {
       "require('lifeline').begin()",
       "require('connections').begin()",
       ...cacheStart(options),
-      `require('access_log').watch(${quoted(`${folder}/access`)}, ${settings.logHours}, ${logBytes})`,
+      `require('access_log').watch(${quoted(folder)}, '${logName}', ${settings.logHours}, ${logBytes})`,
     ]),
     "exit_worker_by_lua_block { require('lifeline').leave() }",
   ]

@@ -5,6 +5,7 @@ import { cachedLocation } from './cache-lines.ts'
 import { compressionLines } from './compression.ts'
 import type { EdgeConfigOptions } from './edge-options.ts'
 import { type Listener, listeners, listenLines } from './listeners.ts'
+import { logName } from './log-format.ts'
 import { block, malformedPath, quoted } from './nginx-text.ts'
 import { namesOfSurface, type Surface } from './surfaces.ts'
 
@@ -166,11 +167,9 @@ const malformed = (page: string): string[] => [
 
 function logLines({ folder }: EdgeConfigOptions, format: 'application' | 'surface'): string[] {
   return [
-    // nginx writes a log with variables in its name only while its root folder exists.
-    `root ${quoted(`${folder}/access`)};`,
     "set $app_id '';",
     "set $log_stopped '';",
     "set $edge_ms '';",
-    `access_log ${quoted(`${folder}/access`, '/access-$log_hour.log')} ${format} if=$log_wanted;`,
+    `access_log ${quoted(folder, `/${logName}`)} ${format} if=$log_wanted;`,
   ]
 }

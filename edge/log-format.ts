@@ -1,5 +1,8 @@
 import { block, malformedPath } from './nginx-text.ts'
 
+/** The file in the proxy's folder that nginx is told to write lines to. Lua puts that of the hour in its place, so it stays empty. */
+export const logName = 'access.hour'
+
 /**
  * One JSON line per request: the nginx variable of each key. Numbers are not quoted, everything else is escaped text.
  * `seconds` is the whole request as the client saw it, `upstream_seconds` has one figure per try.
@@ -57,7 +60,6 @@ export function logFormats(colo: string): string[] {
     `map $uri $asked_path { "${malformedPath}" $raw_path; default $uri; }`,
     'map $request_uri $raw_path { "~^(?<raw>[^?]*)" $raw; default ""; }',
     'map $asked_path $first_segment { "~^(?<first>/[^/]*)" $first; default "/"; }',
-    'map $time_iso8601 $log_hour { "~^(?<hour>[0-9-]+T[0-9]+)" $hour; default unknown; }',
     'map $log_stopped $log_wanted { "" 1; default 0; }',
     ...block('map $upstream_cache_status $cache_state', [
       ...states.map(state => `${state} ${state.toLowerCase()};`),
