@@ -129,12 +129,14 @@ function connectionLines({ folder, settings, limitScale }: EdgeConfigOptions): s
     'ignore_invalid_headers off;',
     'server_names_hash_bucket_size 256;',
     'uninitialized_variable_warn off;',
-    // A client with an IPv6 address has its whole /64: the first 8 of its 16 bytes. One with an IPv4 address has that also on a socket of
-    // both families, where all of them have the same first 8.
     ...block('map $binary_remote_addr $client_network', [
       // Requests on the control socket are of no client: an empty key is not counted.
       'unix: "";',
-      '"~(?s)^(?:\\x00{10}\\xff\\xff(?<mapped>.{4})|(?<network>.{8}).{8})$" $mapped$network;',
+      // A client with an IPv6 address has its whole /64: the first 8 of its 16 bytes. One with an IPv4 address has that also on a socket of
+      // both families, where all of them have the same first 8.
+      ...(settings.bind.includes(':') || settings.trustedProxies.length
+        ? ['"~(?s)^(?:\\x00{10}\\xff\\xff(?<mapped>.{4})|(?<network>.{8}).{8})$" $mapped$network;']
+        : []),
       'default $binary_remote_addr;',
     ]),
     'limit_conn_zone $client_network zone=per_address:10m;',
@@ -174,9 +176,10 @@ function proxyLines(): string[] {
   return [
     // Only WebSocket upgrades are passed on: an `Upgrade: h2c` would open a tunnel around every rule here.
     // HTTP/2 has no upgrades: an application would answer with bytes that are no frames.
-    // A map compares without case.
-    'map "$server_protocol:$http_upgrade" $upgrade_to { "HTTP/1.1:websocket" websocket; default ""; }',
-    'map $upgrade_to $connection_to { "" ""; default upgrade; }',
+    // A map compares without case, and a request without the header is looked at no further.
+    'map $http_upgrade $upgrade_to { websocket $websocket; default ""; }',
+    'map $server_protocol $websocket { HTTP/1.1 websocket; default ""; }',
+    'map $upgrade_to $connection_to { websocket upgrade; default ""; }',
     'proxy_http_version 1.1;',
     'proxy_request_buffering off;',
     'proxy_buffering off;',

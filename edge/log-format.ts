@@ -48,6 +48,9 @@ const applicationFields = (colo: string) => ({
 const refusals = [400, 403, 413, 421, 429, 431]
 const reasons = ['full', 'maintenance']
 
+/** Every time of a first try within 100 ms. */
+const ordinary = Array.from({ length: 100 }, (_, ms) => `0.${String(ms).padStart(3, '0')} ${ms};`)
+
 const states = ['HIT', 'MISS', 'BYPASS', 'EXPIRED', 'STALE', 'UPDATING', 'REVALIDATED']
 
 /** The two formats: the full one for applications, and one for the platform's surfaces without fields that may contain a token. */
@@ -68,7 +71,7 @@ export function logFormats(colo: string): string[] {
     'map $edge_ms $log_edge_ms { "" null; default $edge_ms; }',
     // The last of one figure for each try, as in `0.251, 1.020`, in ms without leading zeros.
     ...block('map $upstream_header_time $log_origin_ms', [
-      '0.000 0;', // most of them, without a pattern
+      ...ordinary, // most of them, without a pattern
       '"~[ ,]0\\.000$" 0;',
       '"~(?:^|[ ,])0\\.0*(?<below_a_second>[1-9][0-9]*)$" $below_a_second;',
       '"~(?:^|[ ,])(?<whole>[1-9][0-9]*)\\.(?<part>[0-9]+)$" $whole$part;',
