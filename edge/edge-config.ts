@@ -5,7 +5,7 @@ import { edgeTls } from '../policy/installation/edge-tls.ts'
 import { cacheLines, cacheStart } from './cache-lines.ts'
 import type { EdgeConfigOptions } from './edge-options.ts'
 import { applicationServers, controlServer, surfaceServers } from './edge-servers.ts'
-import { logFormats } from './log-format.ts'
+import { logFormats, logName } from './log-format.ts'
 import { block, quoted } from './nginx-text.ts'
 import { tlsLines } from './tls-lines.ts'
 
@@ -44,8 +44,7 @@ function httpLines(options: EdgeConfigOptions): string[] {
     // Unlike nginx's own $request_id it asks OpenSSL for nothing, which took as long as a tenth of a request.
     `map $connection_requests $request_number { default "${options.run}-$connection-$connection_requests"; }`,
     ...logFormats(options.settings.place.name),
-    'open_log_file_cache max=8 inactive=60s valid=10s;',
-    // For each line nginx looks whether the root folder of its server exists, which this remembers.
+    // Keeps open what the cache has answered with last.
     'open_file_cache max=8 inactive=60s;',
     'access_log off;',
     ...applicationServers(options),
@@ -98,7 +97,7 @@ function luaLines(options: EdgeConfigOptions): string[] {
       "require('lifeline').begin()",
       "require('connections').begin()",
       ...cacheStart(options),
-      `require('access_log').watch(${quoted(`${folder}/access`)}, ${settings.logHours}, ${logBytes})`,
+      `require('access_log').watch(${quoted(folder)}, '${logName}', ${settings.logHours}, ${logBytes})`,
     ]),
     "exit_worker_by_lua_block { require('lifeline').leave() }",
   ]
@@ -130,12 +129,14 @@ function connectionLines({ folder, settings, limitScale }: EdgeConfigOptions): s
     'ignore_invalid_headers off;',
     'server_names_hash_bucket_size 256;',
     'uninitialized_variable_warn off;',
-    // A client with an IPv6 address has its whole /64: the first 8 of its 16 bytes. One with an IPv4 address has that also on a socket of
-    // both families, where all of them have the same first 8.
     ...block('map $binary_remote_addr $client_network', [
       // Requests on the control socket are of no client: an empty key is not counted.
       'unix: "";',
-      '"~(?s)^(?:\\x00{10}\\xff\\xff(?<mapped>.{4})|(?<network>.{8}).{8})$" $mapped$network;',
+      // A client with an IPv6 address has its whole /64: the first 8 of its 16 bytes. One with an IPv4 address has that also on a socket of
+      // both families, where all of them have the same first 8.
+      ...(settings.bind.includes(':') || settings.trustedProxies.length
+        ? ['"~(?s)^(?:\\x00{10}\\xff\\xff(?<mapped>.{4})|(?<network>.{8}).{8})$" $mapped$network;']
+        : []),
       'default $binary_remote_addr;',
     ]),
     'limit_conn_zone $client_network zone=per_address:10m;',
@@ -157,11 +158,13 @@ function trustLines({ settings }: EdgeConfigOptions): string[] {
     ...trusted.map(network => `set_real_ip_from ${network};`),
     ...(trusted.length ? [`real_ip_header ${proxyProtocol ? 'proxy_protocol' : 'X-Forwarded-For'};`] : []),
     ...(trusted.length ? ['real_ip_recursive on;'] : []),
-    ...block('geo $realip_remote_addr $from_trusted', ['default 0;', ...tellers.map(network => `${network} 1;`)]),
     // Looked at for every request, so the addresses are only where one of them is trusted.
-    tellers.length
-      ? 'map "$from_trusted:$http_x_forwarded_proto" $client_scheme { "1:https" https; default $scheme; }'
-      : 'map $scheme $client_scheme { default $scheme; }',
+    ...(tellers.length
+      ? [
+          ...block('geo $realip_remote_addr $from_trusted', ['default 0;', ...tellers.map(network => `${network} 1;`)]),
+          'map "$from_trusted:$http_x_forwarded_proto" $client_scheme { "1:https" https; default $scheme; }',
+        ]
+      : ['map $scheme $client_scheme { default $scheme; }']),
     ...block(`geo ${terminator} $in_the_clear`, [
       'default 1;',
       ...[...new Set(['127.0.0.0/8', '::1', ...ends])].map(network => `${network} 0;`),
@@ -173,9 +176,10 @@ function proxyLines(): string[] {
   return [
     // Only WebSocket upgrades are passed on: an `Upgrade: h2c` would open a tunnel around every rule here.
     // HTTP/2 has no upgrades: an application would answer with bytes that are no frames.
-    // A map compares without case.
-    'map "$server_protocol:$http_upgrade" $upgrade_to { "HTTP/1.1:websocket" websocket; default ""; }',
-    'map $upgrade_to $connection_to { "" ""; default upgrade; }',
+    // A map compares without case, and a request without the header is looked at no further.
+    'map $http_upgrade $upgrade_to { websocket $websocket; default ""; }',
+    'map $server_protocol $websocket { HTTP/1.1 websocket; default ""; }',
+    'map $upgrade_to $connection_to { websocket upgrade; default ""; }',
     'proxy_http_version 1.1;',
     'proxy_request_buffering off;',
     'proxy_buffering off;',

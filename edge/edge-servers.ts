@@ -5,6 +5,7 @@ import { cachedLocation } from './cache-lines.ts'
 import { compressionLines } from './compression.ts'
 import type { EdgeConfigOptions } from './edge-options.ts'
 import { type Listener, listeners, listenLines } from './listeners.ts'
+import { logName } from './log-format.ts'
 import { block, malformedPath, quoted } from './nginx-text.ts'
 import { namesOfSurface, type Surface } from './surfaces.ts'
 
@@ -55,19 +56,7 @@ function applicationLines(options: EdgeConfigOptions, listener: Listener): strin
     'header_filter_by_lua_block { router.answered() }',
     ...(listener.tls ? ['body_filter_by_lua_block { router.passing() }'] : []),
     'log_by_lua_block { router.leave() }',
-    ...block('location /', [
-      // In the location and not in the server: an internal redirect to one of our pages sets the server's variables again.
-      "set $entered '';",
-      "set $refusal '';",
-      "set $member '';",
-      "set $cache_path '';",
-      "set $cache_version '';",
-      "set $cache_part '';",
-      "set $uncacheable '';",
-      "set $filling '';",
-      ...(listener.tls ? [`if ($unannounced) { return ${unannounced}; }`] : []),
-      ...admitted,
-    ]),
+    ...block('location /', [...(listener.tls ? [`if ($unannounced) { return ${unannounced}; }`] : []), ...admitted]),
     ...(listener.tls
       ? [
           `error_page ${unannounced} = @unannounced;`,
@@ -146,8 +135,19 @@ export function controlServer(settings: EdgeSettings): string[] {
     "location = /mark { content_by_lua_block { require('control').mark() } }",
     'location = /health { return 204; }',
     'location / { return 404; }',
+    // nginx knows a variable that is set anywhere, and it is empty before: no request has to come by.
+    ...block(
+      'location @declared',
+      ofRequest.map(name => `set $${name} '';`),
+    ),
   ])
 }
+
+/** What Lua sets for a request. */
+const ofRequest = [
+  ...['entered', 'refusal', 'member', 'edge_ms', 'log_stopped'],
+  ...['cache_path', 'cache_version', 'cache_part', 'uncacheable', 'filling'],
+]
 
 /** Other statuses that this proxy may answer with; without one of our pages it would send its own, which names it. */
 const ownRefusals = '401 403 408 411 412 415 416 421 500 507'
@@ -165,12 +165,5 @@ const malformed = (page: string): string[] => [
 ]
 
 function logLines({ folder }: EdgeConfigOptions, format: 'application' | 'surface'): string[] {
-  return [
-    // nginx writes a log with variables in its name only while its root folder exists.
-    `root ${quoted(`${folder}/access`)};`,
-    "set $app_id '';",
-    "set $log_stopped '';",
-    "set $edge_ms '';",
-    `access_log ${quoted(`${folder}/access`, '/access-$log_hour.log')} ${format} if=$log_wanted;`,
-  ]
+  return ["set $app_id '';", `access_log ${quoted(folder, `/${logName}`)} ${format} if=$log_wanted;`]
 }

@@ -1,6 +1,8 @@
 -- The access log is one file per hour of UTC. This module enforces its limits of age and size. The first half of what an hour may have is
 -- there for any application, the second half for each up to a share, so that a flood of one leaves lines to the others; while one hour alone
 -- exceeds the size, all lines are dropped so that the disk does not fill.
+local hour_file = require 'hour_file'
+
 local M = {}
 
 local full, crowded = false, false
@@ -16,10 +18,6 @@ local SHARES = 32
 local LINE_BYTES = 500
 local LOOK_BACK_HOURS = 24 * 400
 
-local function path_of(folder, at)
-  return folder .. '/access-' .. os.date('!%Y-%m-%dT%H', at) .. '.log'
-end
-
 local function size_of(path)
   local handle = io.open(path, 'r')
   if not handle then return nil end
@@ -29,10 +27,10 @@ local function size_of(path)
 end
 
 -- Goes back `look_back` hours from now and removes the files beyond the limits.
-local function sweep(folder, hours, bytes, look_back)
+local function sweep(hours, bytes, look_back)
   local now, total = ngx.time(), 0
   for back = 0, look_back do
-    local path = path_of(folder, now - back * 3600)
+    local path = hour_file.path_of(now - back * 3600)
     total = total + (size_of(path) or 0)
     if back > 0 and (back >= hours or total > bytes) then os.remove(path) end
   end
@@ -47,7 +45,7 @@ end
 -- Log phase, which Lua enters before the line is written. No earlier phase would do: what nginx refuses itself may have passed none.
 -- `subject` is the application, or another name for all that has a share.
 function M.leave(subject)
-  if full then
+  if full or not hour_file.is_there() then
     ngx.var.log_stopped = '1'
   elseif crowded then
     local var = ngx.var
@@ -57,11 +55,13 @@ function M.leave(subject)
   end
 end
 
--- Starts the watch of this nginx worker; the first worker also removes.
-function M.watch(folder, hours, bytes)
+-- Starts the watch of this nginx worker; the first worker also removes. `name` is the file in the proxy's folder that nginx was given.
+function M.watch(folder, name, hours, bytes)
+  hour_file.begin(folder, name)
   share = bytes / SHARES / ngx.worker.count()
   local function look()
-    local path = path_of(folder, ngx.time())
+    hour_file.check()
+    local path = hour_file.path_of(ngx.time())
     local size = size_of(path) or 0
     full, crowded = size >= bytes, size >= bytes / 2
     if path ~= hour then
@@ -69,7 +69,7 @@ function M.watch(folder, hours, bytes)
     end
   end
   local function clean(premature, look_back)
-    if not premature and ngx.worker.id() == 0 then sweep(folder, hours, bytes, look_back or hours + 48) end
+    if not premature and ngx.worker.id() == 0 then sweep(hours, bytes, look_back or hours + 48) end
   end
   ngx.timer.at(0, look)
   ngx.timer.every(LOOK_SECONDS, look)

@@ -62,15 +62,18 @@ local function fill(var, bytes)
   local own = filling[app] or 0
   if var.filling ~= '' or own > 0 and own + bytes > part_bytes / workers then return false end
   if total > 0 and total + bytes > parts * part_bytes / workers then return false end
-  filling[app], total = own + bytes, total + bytes
-  var.filling = app .. ' ' .. bytes
+  if bytes > 0 then
+    filling[app], total = own + bytes, total + bytes
+    var.filling = app .. ' ' .. bytes
+  end
   return true
 end
 
 -- Header filter of an application's answer.
 function M.answered(var)
-  local path, status = var.cache_path, var.upstream_cache_status
+  local path = var.cache_path
   if not path or path == '' then return end
+  local status = var.upstream_cache_status
   if status then ngx.header['X-Cache'] = var.cache_state end
   if FROM_CACHE[status] then return end
   local bytes, paths = storable(var), remembered[var.cache_part]
@@ -84,6 +87,7 @@ end
 
 -- Log phase.
 function M.leave(var)
+  if total == 0 then return end
   local mark = var.filling or ''
   if mark == '' then return end
   local app, bytes = mark:match('^(%S+) (%d+)$')

@@ -132,8 +132,8 @@ end
 -- of its open requests, `room` that of all applications in this worker, `port` as above.
 function M.admit(max, room, port)
   local var = ngx.var
-  -- In the outermost function: LuaJIT compiles neither, and goes on behind them only here.
-  local raw = http_version() ~= 2 and raw_header() or nil
+  -- In the outermost function: LuaJIT compiles neither, and goes on behind them only here. There is no HTTP/2 without TLS.
+  local raw = (port ~= 'tls' or http_version() ~= 2) and raw_header() or nil
   local host = pass(var, raw, port)
   local refusal, app, version = enter(var, host, max, room)
   if refusal then return ngx.exit(refusal) end
@@ -201,26 +201,34 @@ function M.leave()
   access_log.leave(app)
 end
 
--- After a failed try its address rests, and another member answers if there is one. An application without others is tried again.
+-- An address as nginx writes it before a port.
+local function in_brackets(address)
+  return find(address, ':', 1, true) and '[' .. address .. ']' or address
+end
+
+-- After a failed try its address rests, and another member answers if there is one. An application without others is tried again. A route
+-- that has moved since has an address that did not fail.
 local function pass_on(var, ctx)
-  targets.rest(ctx.address, ctx.port)
+  local member = var.member
+  local _, address, port = routes.find(member)
+  local failed = address and find(var.upstream_addr, in_brackets(address) .. ':' .. port, 1, true)
+  if failed then targets.rest(address, port) end
   ctx.tried = ctx.tried or {}
-  ctx.tried[var.member] = true
+  ctx.tried[member] = true
   turn_on(var, ctx.tried)
 end
 
 -- Upstream phase. Reads the table on each try, so that a request whose container was just replaced reaches the new one.
 function M.balance()
-  local var, ctx = ngx.var, ngx.ctx
-  if balancer.get_last_failure() then pass_on(var, ctx) else balancer.set_more_tries(RETRIES) end
+  local var = ngx.var
+  -- Not every request has a table of its own: it costs as much as the rest of this phase.
+  if balancer.get_last_failure() then pass_on(var, ngx.ctx) else balancer.set_more_tries(RETRIES) end
   local _, address, port, version = routes.find(var.member)
   local keyed = var.cache_version
   if keyed ~= '' and version ~= keyed then var.uncacheable = '1' end -- the key names the version of before
   if not address or port == HELD then return ngx.exit(NGX_BUSY) end
-  ctx.address, ctx.port = address, port
   if var.upgrade_to ~= '' then balancer.set_timeouts(nil, nil, UPGRADED_SECONDS) end
-  if find(address, ':', 1, true) then address = '[' .. address .. ']' end
-  local ok, failure = balancer.set_current_peer(address, tonumber(port))
+  local ok, failure = balancer.set_current_peer(in_brackets(address), tonumber(port))
   if not ok then
     ngx.log(ngx.ERR, 'no upstream for ', var.host, ': ', failure)
     return ngx.exit(NGX_BUSY)

@@ -80,7 +80,8 @@ end
 -- awaited, and what came before it is kept for the application. A module of Lua that refuses to read such a request leaves it unknown,
 -- which counts as a body.
 function M.has_body(var, http2)
-  if var.http_transfer_encoding then return true end
+  -- By HTTP/2 it has been refused.
+  if not http2 and var.http_transfer_encoding then return true end
   local length = var.http_content_length
   if length then return length ~= '0' end
   if not http2 then return false end
