@@ -38,7 +38,7 @@ end
 
 -- What the client has chosen of a line. Asked only in the second half: it would cost every request.
 local function bytes_of(var)
-  local bytes = LINE_BYTES + #var.request_uri + #(var.host or '')
+  local bytes = LINE_BYTES + #(var.request_uri or '') + #(var.host or '')
   return bytes + #(var.http_referer or '') + #(var.http_user_agent or '')
 end
 
