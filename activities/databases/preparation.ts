@@ -228,7 +228,9 @@ export async function servingPrivately<T>(
   around: (begin: () => Promise<void>) => Promise<void> = begin => begin(),
 ): Promise<T> {
   const { engine, hosted } = options
-  const spec = jobOf(options, database, hosted.adapterOf(database).command(hosted.traitsOf(database)))
+  const job = jobOf(options, database, hosted.adapterOf(database).command(hosted.traitsOf(database)))
+  // MongoDB looks for itself under the name that its clients know.
+  const spec = { ...job, ownNames: [hosted.hostnameOf(database)] }
   let own: string | undefined
   try {
     await around(async () => {
