@@ -1,7 +1,7 @@
 import { createHash, type Hash } from 'node:crypto'
 import type { Redis } from 'ioredis'
 import { MiB } from '../../../../lib/bytes.ts'
-import { call, fieldsOf, flat, hasCommand, inFixedOrder, scan } from './redis-replies.ts'
+import { boundReplies, call, demandFew, fieldsOf, flat, hasCommand, inFixedOrder, scan } from './redis-replies.ts'
 import { add, type DigestLimits, digestOfParts, inPasses, type Part, UniqueSum } from './redis-sums.ts'
 
 /** Keys that are read at once, if they are small: the host holds what it has read of all databases in its own memory. */
@@ -13,14 +13,20 @@ const chunkBytes = MiB
 /** What `TYPE` and `PEXPIRETIME` answer for a key that exists and never expires. */
 const never = -1
 
-const usualLimits: DigestLimits = { remembered: 1_000_000, pageBytes: 8 * MiB }
+/** The largest element has 512 MB, which customers cannot change. */
+const usualLimits: DigestLimits = { remembered: 1_000_000, pageBytes: 8 * MiB, names: 100_000, replyBytes: 640 * MiB }
 
 /**
  * SHA-256 in hex over all keys that never expire, whatever their order and encoding in memory, and over functions. Keys and fields that
- * expire are left out: a copy that is made later has fewer of them. No other client may write meanwhile.
+ * expire are left out: a copy that is made later has fewer of them. No other client may write meanwhile. Rejects with
+ * DumpPrevented for what cannot be read in parts and is larger than the limits: this process reads the databases of all accounts.
  */
-export async function digestOf(redis: Redis, limits: DigestLimits = usualLimits): Promise<string> {
+export async function digestOf(redis: Redis, some: Partial<DigestLimits> = {}): Promise<string> {
+  const limits = { ...usualLimits, ...some }
+  boundReplies(redis, limits.replyBytes)
   const digest = createHash('sha256')
+  const memory = String(await redis.call('INFO', 'memory'))
+  demandFew('functions', /^number_of_functions:(\d+)/m.exec(memory)?.[1], limits.names)
   add(digest, 'functions', ...flat(inFixedOrder(await call(redis, 'FUNCTION', 'LIST', 'WITHCODE'))))
   const fieldsExpire = await hasCommand(redis, 'HPEXPIRETIME')
   const keyspace = String(await redis.call('INFO', 'keyspace'))
@@ -141,7 +147,7 @@ const readers: Record<string, Reader> = {
     add(digest, sum.text())
   },
 
-  async stream(redis, { name: key, page }, digest) {
+  async stream(redis, { name: key, page, limits }, digest) {
     let from = '-'
     await inBlocks(digest, Number(await redis.call('XLEN', key)), page, async (_at, count) => {
       const entries = (await call(redis, 'XRANGE', key, from, '+', 'COUNT', count)) as [Buffer][]
@@ -150,12 +156,17 @@ const readers: Record<string, Reader> = {
     })
     const about = fieldsOf(await call(redis, 'XINFO', 'STREAM', key))
     add(digest, ...['last-generated-id', 'max-deleted-entry-id', 'entries-added'].map(name => about.get(name) ?? ''))
+    demandFew('groups of a stream', about.get('groups'), limits.names)
     const groups = (await call(redis, 'XINFO', 'GROUPS', key)) as unknown[]
-    for (const group of groups.map(fieldsOf)) await addGroup(redis, key, group, digest)
+    for (const group of groups.map(fieldsOf)) {
+      demandFew('consumers of a group', group.get('consumers'), limits.names)
+      await addGroup(redis, key, group, digest)
+    }
   },
 
-  async vectorset(redis, { name: key }, digest) {
+  async vectorset(redis, { name: key, limits }, digest) {
     const count = Number(await redis.call('VCARD', key))
+    demandFew('elements of a vector set', count, limits.remembered)
     const sum = new UniqueSum(1)
     for (const element of flat(await call(redis, 'VRANDMEMBER', key, count))) {
       const facts = [await call(redis, 'VEMB', key, element, 'RAW'), await call(redis, 'VGETATTR', key, element)]

@@ -293,7 +293,7 @@ test.serial(
       ['SADD', 'set', ...numbers(700)],
     ])
     let largest = 0
-    const digest = (limits?: DigestLimits) =>
+    const digest = (limits?: Partial<DigestLimits>) =>
       database.locally(local =>
         asPlatform(local, { seconds: 60 }, redis => {
           const { callBuffer } = redis
@@ -314,6 +314,36 @@ test.serial(
     t.true(largest <= few, `${largest} bytes in one reply`)
   },
 )
+
+test.serial('redis: what a digest would have to read as a whole is refused when it is large', async t => {
+  const database = await serving()
+  const digest = (limits: Partial<DigestLimits>) => () =>
+    database.locally(local => asPlatform(local, { seconds: 60 }, redis => digestOf(redis, limits)))
+  const few = digest({ names: 4, remembered: 4 })
+  const group = (number: number): Command => ['XGROUP', 'CREATE', 'groups', `group${number}`, '0', 'MKSTREAM']
+  const consumer = (number: number): Command => ['XGROUP', 'CREATECONSUMER', 'groups', 'group1', `consumer${number}`]
+  const code = ['#!lua name=mine', ...numbers(5).map(each => `redis.register_function('f${each}', function() end)`)]
+  const vector = (number: number): Command => ['VADD', 'vectors', 'VALUES', 2, 1, number, `element${number}`]
+  const tooMany: [string, Command[], Command][] = [
+    ['groups of a stream', numbers(5).map(group), ['XGROUP', 'DESTROY', 'groups', 'group4']],
+    ['consumers of a group', numbers(5).map(consumer), ['DEL', 'groups']],
+    ['functions', [['FUNCTION', 'LOAD', code.join('\n')]], ['FUNCTION', 'DELETE', 'mine']],
+    ['elements of a vector set', numbers(5).map(vector), ['VREM', 'vectors', 'element4']],
+  ]
+  for (const [what, write, lessen] of tooMany) {
+    await run(database, write)
+    const message = `The database cannot be compared: it has more than 4 ${what}.`
+    await t.throwsAsync(few(), { instanceOf: DumpPrevented, message }, what)
+    await run(database, [lessen])
+    await t.notThrowsAsync(few(), what)
+  }
+  await run(database, [
+    ['SET', 'text', 'x'.repeat(8 * MiB)],
+    ['RPUSH', 'list', 'x'.repeat(3 * MiB)],
+  ])
+  await t.throwsAsync(digest({ replyBytes: 2 * MiB }), { instanceOf: DumpPrevented, message: /more than 2 MB\.$/ })
+  await t.notThrowsAsync(digest({ replyBytes: 4 * MiB }), 'a text comes in parts')
+})
 
 const bytesIn = (reply: unknown): number => {
   if (Array.isArray(reply)) return reply.reduce<number>((sum, each) => sum + bytesIn(each), 0)
