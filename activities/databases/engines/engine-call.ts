@@ -21,8 +21,9 @@ export const openSeconds = 5
 const endSeconds = 20
 
 /**
- * One conversation with an engine. Rejects with EngineUnavailable when it fails or takes too long, and with the signal's reason when that
- * aborts, once the work has ended; DumpPrevented is passed on. `close` ends the connection in every case, must not wait for the engine, and may come twice.
+ * One conversation with an engine. Rejects with EngineUnavailable when it fails or takes too long, with DumpPrevented when the work does,
+ * and with the signal's reason when that aborts, once the work has ended. `close` ends the connection in every case, must not wait for the
+ * engine, and may come twice.
  */
 export async function engineCall<T>(
   { engine, secrets, seconds = openSeconds, signal }: EngineCall,

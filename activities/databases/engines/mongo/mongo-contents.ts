@@ -47,8 +47,8 @@ export const mongoContents: DatabaseContents = {
 }
 
 /**
- * Reads as one moment, but for what capped collections have when it comes to them. Transactions of MongoDB end after a minute; its snapshots are kept for five, or as long as is configured. The
- * stand-in has both, but snapshots in name only.
+ * Reads as one moment, but for what capped collections have when it comes to them. Transactions of MongoDB end after a minute; its
+ * snapshots are kept for five, or as long as is configured. The stand-in has both, but snapshots in name only.
  */
 async function reading<T>(
   engine: LocalEngine,
