@@ -90,6 +90,7 @@ export function databaseSnapshotActivities(host: DatabaseSnapshotOptions) {
       return await prepareCopy(host, database, { contents, dump: folder, ...use }, signal)
     } catch (error) {
       if (error instanceof DumpCorrupt) throw refusal('SNAPSHOT_CORRUPT', error.message)
+      if (error instanceof DumpPrevented) throw refusal('SNAPSHOT_FAILED', error.message)
       throw error
     }
   }

@@ -221,7 +221,12 @@ export function recordActivities(options: RecordsOptions) {
 
     /** The final outcome of an operation from its lane; an operation that the lane has lost, or that has ended, stays as it is. */
     async finish(operationId: string, outcome: operations.OperationOutcome): Promise<void> {
-      await fence(operationId, trx => operations.finishOperation(trx, operationId, outcome)).catch(unlessLost)
+      await fence(operationId, async trx => {
+        const { code, message = '' } = outcome
+        const cancelled =
+          code === 'DEPLOY_CANCELLED' && failed(await withCanceller(trx, operationId, { code, message }))
+        await operations.finishOperation(trx, operationId, cancelled || outcome)
+      }).catch(unlessLost)
     },
   }
 }

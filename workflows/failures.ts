@@ -5,7 +5,7 @@ import { claimLost, placeLost } from '../policy/apps/claims.ts'
 /** The failure of a step as a catalogue code. A timeout of a host's queue means that the host does not answer. */
 export function failureOf(error: unknown): { code: string; message: string } {
   if (isCancellation(error))
-    return { code: 'DEPLOY_CANCELLED', message: 'Cancelled, because the application is being deleted.' }
+    return { code: 'DEPLOY_CANCELLED', message: 'Cancelled, because the application or database is being deleted.' }
   const cause = causeOf(error)
   if (cause instanceof ApplicationFailure) return { code: catalogueCode(cause.type), message: cause.message }
   if (cause instanceof TimeoutFailure) {

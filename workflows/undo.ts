@@ -34,6 +34,6 @@ export async function undoable<T>(
 
 function undoFailed(error: unknown, failed: readonly string[]): ApplicationFailure {
   const { code, message } = failureOf(error)
-  const words = `It failed with ${code}: ${message} Then Berth could not ${failed.join(', nor ')}. What it changed may be half done: if it does not serve, restore a snapshot, or deploy the application again.`
+  const words = `It failed with ${code}: ${message} Then Berth could not ${failed.join(', nor ')}. What it changed may be half done: if it does not serve, restore a snapshot; an application can be deployed again instead.`
   return ApplicationFailure.nonRetryable(words, 'RESTORE_INTERRUPTED')
 }

@@ -32,6 +32,8 @@ export interface ContainerSpec {
   network: string
   /** Further names in its network, which only its containers resolve. Not with `none`. */
   aliases?: string[]
+  /** Names that lead it to its own loopback, also with `none`. */
+  ownNames?: string[]
   /** When all processors are busy, every share gets the same CPU time for all its containers together; omitted = no share. */
   share?: string
   binds: { source: string; target: string; readOnly: boolean }[]

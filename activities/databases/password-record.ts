@@ -1,5 +1,6 @@
 import type { DatabaseFacts } from '../../db/operations/database-facts.ts'
 import type { Volumes } from '../volumes/port.ts'
+import { withRoom } from './disk-space.ts'
 import { databaseVolume } from './names.ts'
 import { readSetting, writeSettings } from './settings-folder.ts'
 
@@ -21,7 +22,10 @@ export async function recordPassword(
   database: DatabaseFacts,
   generation: number | null,
 ): Promise<void> {
-  await writeSettings(folderOf(volumes, database), { [file]: String(generation ?? changing) }, database.uid)
+  const folder = folderOf(volumes, database)
+  const files = { [file]: String(generation ?? changing) }
+  // A full disk is no reason to keep a password.
+  await withRoom(volumes.path(databaseVolume(database)), () => writeSettings(folder, files, database.uid))
 }
 
 /** Whether the engine on the volume of a database may have another password than that of its row. */

@@ -229,7 +229,9 @@ export async function servingPrivately<T>(
 ): Promise<T> {
   const { engine, hosted } = options
   const disk = await options.disk?.(databaseVolume(database))
-  const spec = { ...jobOf(options, database, hosted.adapterOf(database).command(hosted.traitsOf(database))), disk }
+  const job = jobOf(options, database, hosted.adapterOf(database).command(hosted.traitsOf(database)))
+  // MongoDB looks for itself under the name that its clients know.
+  const spec = { ...job, disk, ownNames: [hosted.hostnameOf(database)] }
   let own: string | undefined
   try {
     await around(async () => {

@@ -2,9 +2,11 @@ import type { Command } from 'commander'
 import type { Db } from '../../db/database.ts'
 import { queueUpgrade } from '../../db/databases/database-acts.ts'
 import { listOperatedDatabases, type OperatedDatabase } from '../../db/databases/database-operator.ts'
+import { listRecentlySnapshotted } from '../../db/databases/database-snapshots.ts'
 import { type HostRow, listHosts } from '../../db/hosts/hosts.ts'
 import type { OperationRow } from '../../db/operations/operations.ts'
 import { ActRefused } from '../../db/operations/operator-acts.ts'
+import { wayBack } from '../../policy/databases/drills.ts'
 import { withInstallation } from '../installation/database.ts'
 import { isPending } from '../ops/lane.ts'
 import { confirm } from '../terminal/confirm.ts'
@@ -16,6 +18,7 @@ import { type ActPlace, operationView, performAct, unsuccessful } from './reques
 
 interface UpgradeOptions {
   all?: boolean
+  withoutSnapshot?: boolean
   dryRun?: boolean
   yes?: boolean
   wait: string
@@ -25,8 +28,9 @@ interface UpgradeOptions {
 const help = `
 A database keeps the image that it was first started with, whatever is loaded or pulled under the same name later. An upgrade takes the
 image that its host has under that name now, by one stop and one start, and is over once its owner can log in; otherwise it continues
-with the former image. Versions stay: a name has one major version. Have a snapshot first: an engine may change its files for a newer
-minor version so that the former one cannot read them. What is stopped stays stopped; the image is tried where nobody reaches it.
+with the former image. Versions stay: a name has one major version. An engine may change its files for a newer minor version so that the
+former one cannot read them: a good snapshot of the last 24 hours is then the way back, and demanded. What is stopped stays stopped; the image
+is tried where nobody reaches it.
 With --all one after the other, host by host, until the first that fails. If the command is interrupted, run it again.`
 
 export function upgradeCommand(databases: Command): void {
@@ -35,6 +39,7 @@ export function upgradeCommand(databases: Command): void {
     .description('continue with the image that the host has under the name of its image now: the minor version')
     .argument('[id]', idWords)
     .option('--all', 'every database, one after the other, until the first failure')
+    .option('--without-snapshot', 'also what has no snapshot of the last 24 hours, and so no way back')
     .option('--dry-run', 'only show which image each has, and which one it would get')
     .option('--yes', 'do not ask for confirmation')
     .option('--wait <seconds>', 'maximum time to wait for each', '600')
@@ -44,18 +49,18 @@ export function upgradeCommand(databases: Command): void {
 }
 
 async function upgrade(start: string | undefined, options: UpgradeOptions): Promise<void> {
-  const { all, dryRun, yes, wait, json } = options
+  const { all, withoutSnapshot, dryRun, yes, wait, json } = options
   if ((start === undefined) === !all) throw new Error('Give one database, or --all.')
   await withInstallation(async (installation, db) => {
     const place = { installation, db, waitSeconds: secondsFrom(wait) }
-    const candidates = await candidatesOf(db, start)
+    const candidates = await candidatesOf(db, start, Boolean(withoutSnapshot))
     if (dryRun) return console.log(json ? JSON.stringify(candidates.map(planView)) : planTable(candidates))
     if (candidates.length > 0) await confirm(prospect(candidates), yes)
     await upgradeEach(place, candidates, Boolean(json))
   })
 }
 
-type Plan = 'upgrade' | 'current' | 'not recorded' | 'host silent' | 'no image'
+type Plan = 'upgrade' | 'current' | 'not recorded' | 'host silent' | 'no image' | 'no snapshot'
 
 interface Candidate {
   database: OperatedDatabase
@@ -65,25 +70,32 @@ interface Candidate {
 }
 
 /** The databases in question that an upgrade is possible for, host by host, oldest first. */
-async function candidatesOf(db: Db, start: string | undefined): Promise<Candidate[]> {
+async function candidatesOf(db: Db, start: string | undefined, withoutSnapshot: boolean): Promise<Candidate[]> {
   const id = start === undefined ? undefined : await databaseIdFrom(db, start)
   const hosts = new Map((await listHosts(db)).map(host => [host.id, host]))
   const rows = await listOperatedDatabases(db, { id, limit: maxDatabases })
+  const returnable = await listRecentlySnapshotted(db, wayBack.snapshotHours)
+  const mayLose = (database: OperatedDatabase) => withoutSnapshot || returnable.has(database.id)
   return rows
     .filter(({ lost_with, status }) => id !== undefined || (lost_with === null && status !== 'created'))
     .reverse()
     .sort((a, b) => a.host_id.localeCompare(b.host_id))
-    .map(database => ({ database, ...planOf(database, hosts.get(database.host_id)) }))
+    .map(database => ({ database, ...planOf(database, hosts.get(database.host_id), mayLose(database)) }))
 }
 
 const maxDatabases = 1_000_000
 
-function planOf(database: OperatedDatabase, host: HostRow | undefined): Pick<Candidate, 'plan' | 'offered'> {
+function planOf(
+  database: OperatedDatabase,
+  host: HostRow | undefined,
+  mayLose: boolean,
+): Pick<Candidate, 'plan' | 'offered'> {
   const offered = host?.database_image_ids[database.image] ?? null
   if (!host?.reachable) return { plan: 'host silent', offered }
+  if (offered !== null && offered === database.image_id) return { plan: 'current', offered }
+  if (!mayLose) return { plan: 'no snapshot', offered }
   if (offered === null) return { plan: 'no image', offered }
-  if (database.image_id === null) return { plan: 'not recorded', offered }
-  return { plan: database.image_id === offered ? 'current' : 'upgrade', offered }
+  return { plan: database.image_id === null ? 'not recorded' : 'upgrade', offered }
 }
 
 const planWords: Record<Plan, string> = {
@@ -91,6 +103,7 @@ const planWords: Record<Plan, string> = {
   current: 'has the present image',
   'not recorded': 'unknown: not started since images are recorded; an upgrade compares',
   'host silent': 'HOST IS SILENT: cannot be upgraded now',
+  'no snapshot': 'HAS NO SNAPSHOT OF THE LAST 24 HOURS: is refused',
   'no image': 'ITS HOST HAS NO SUCH IMAGE, or has not looked yet',
 }
 
@@ -165,12 +178,23 @@ async function upgradeOne(
       operation: null,
       why: `its host is silent. Start it, or if it is lost: berth hosts forget ${database.host_id}`,
     }
+  if (plan === 'no snapshot') return { operation: null, why: withoutWayBack(database) }
   try {
     const operation = await performAct(place, database, 'databases.upgrade', queueUpgrade)
     if (operation.state === 'success') return { operation, why: null }
-    return { operation, why: `${unsuccessful(operation)}${isPending(operation) ? '' : ' It has its former image.'}` }
+    return {
+      operation,
+      why: `${unsuccessful(operation)}${hasFormerImage(operation) ? ' It has its former image.' : ''}`,
+    }
   } catch (error) {
     if (error instanceof ActRefused) return { operation: null, why: error.message }
     throw error
   }
 }
+
+const withoutWayBack = ({ id }: OperatedDatabase): string =>
+  `it has no good snapshot of the last ${wayBack.snapshotHours} hours, which is the way back when the engine changes its files. Its owner takes one: POST /v2/databases/${id}/snapshots. Or give --without-snapshot.`
+
+/** Unless it continues, or could not go back: then its message says what it has. */
+const hasFormerImage = (operation: OperationRow<string>): boolean =>
+  !isPending(operation) && operation.code !== 'RESTORE_INTERRUPTED'

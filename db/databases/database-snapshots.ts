@@ -97,3 +97,13 @@ export async function lockIdleDatabase(trx: Db, id: string): Promise<DatabaseRow
   if (await isSnapshotPending(trx, id, 'database')) throw new ApiError('SNAPSHOT_IN_PROGRESS')
   return database
 }
+
+/** Ids of databases with a good snapshot that is not older than this. */
+export async function listRecentlySnapshotted(db: Db, hours: number): Promise<Set<string>> {
+  const ids: string[] = await db('snapshots')
+    .where({ target_type: 'database', state: 'good' })
+    .whereRaw(`created_at > now() - ? * interval '1 hour'`, [hours])
+    .distinct()
+    .pluck('target_id')
+  return new Set(ids)
+}

@@ -1,3 +1,5 @@
+import { once } from 'node:events'
+import { cancellationSignal } from '@temporalio/activity'
 import { ApplicationFailure } from '@temporalio/common'
 import test from 'ava'
 import { refusal } from '../../activities/failures.ts'
@@ -61,6 +63,7 @@ async function scene() {
     user,
     ended,
     snapshot,
+    queue,
     command: async (kind: DatabaseOperationKind, input?: Record<string, unknown>) => ended(await queue(kind, input)),
     restored: async () => {
       const restore = await ended(await queue('restore', { snapshotId: (await snapshot()).id }))
@@ -331,4 +334,23 @@ test('commands do not wait for a drill; a cancelled one, or that of a deleted da
     t.deepEqual(await listDrills(db, { databaseId: id, limit: 9 }), [])
     await comesTrue(() => databases.steps(id).includes('discardDrill'))
   }
+})
+
+test('a restore that an operator cancels says so, and changes nothing', async t => {
+  const { queue, db, id, user, snapshot, databases, databaseLanes, run, row } = await scene()
+  const { id: snapshotId } = await snapshot()
+  seen.set(id, async name => {
+    if (name !== 'prepareRestore') return
+    const signal = cancellationSignal()
+    await once(signal, 'abort')
+    throw signal.reason
+  })
+  const operationId = await queue('restore', { snapshotId })
+  await databaseLanes.wake(id, user.id)
+  await comesTrue(() => databases.steps(id).includes('prepareRestore'))
+  t.is(await transaction(db, trx => cancelOperation(trx, { operationId, actor })), 'asked')
+  await databaseLanes.wake(id, user.id)
+  const message = 'Cancelled by operator:ana.'
+  t.like(await run.ended(operationId), { state: 'cancelled', code: 'DEPLOY_CANCELLED', message })
+  t.like(await row(), { status: 'running', generation: 1, retired_generation: null })
 })

@@ -5,6 +5,7 @@ import { loadDatabase } from '../../db/databases/databases.ts'
 import type { DatabaseOperationKind } from '../../db/operations/operation-kinds.ts'
 import * as operations from '../../db/operations/operations.ts'
 import type { DatabaseStepName } from '../../policy/databases/database-steps.ts'
+import { databaseLaneId } from '../../workflows/ids.ts'
 import { comesTrue } from '../kit/comes-true.ts'
 import { plansOfMemory } from '../kit/rows/rows.ts'
 import { laneKit } from './lane-kit.ts'
@@ -162,6 +163,70 @@ function lateIn(id: string, step: DatabaseStepName, kind: DatabaseOperationKind)
       .update({ end_before: new Date(Date.now() - 1000) })
   })
 }
+
+/** Another run of the lane takes an operation over whose caller was answered while the host was in this step of it. */
+async function takenOverLate(
+  { id, ask, client, databaseLanes, user, run }: Awaited<ReturnType<typeof scene>>,
+  step: DatabaseStepName,
+  wanted: { kind: DatabaseOperationKind; input?: Record<string, unknown> },
+) {
+  let open = () => {}
+  const held = new Promise<void>(resolve => (open = resolve))
+  let isIn = false
+  lateIn(id, step, wanted.kind)
+  const late = seen.get(id)!
+  seen.set(id, async name => {
+    if (name !== step) return
+    await late(name)
+    isIn = true
+    await held
+  })
+  const operation = await ask(wanted.kind, wanted.input)
+  await comesTrue(() => isIn)
+  await client.workflow.getHandle(databaseLaneId(id)).terminate('forgotten')
+  seen.delete(id)
+  open()
+  await databaseLanes.wake(id, user.id)
+  return run.ended(operation)
+}
+
+test('a rotation that another run takes over too late gives the old password back', async t => {
+  const all = await scene()
+  const { created, row, host, id } = all
+  await created()
+  t.like(await takenOverLate(all, 'setDatabasePassword', { kind: 'rotate' }), { state: 'error', code: 'ACTION_FAILED' })
+  t.like(await row(), { password_generation: 1, status: 'running' })
+  t.is(host().password, 1)
+  await (await kit).keep('database-rotate-taken-over', id)
+})
+
+test('a rotation that another run takes over before it has begun leaves a database stopped', async t => {
+  const { created, command, row, host, id, ask, client, databaseLanes, user, run, db, databases } = await scene()
+  await created()
+  await command('stop')
+  await client.workflow.getHandle(databaseLaneId(id)).terminate('forgotten')
+  const rotation = await ask('rotate')
+  await run.ended(rotation)
+  const steps = databases.steps(id)
+  await client.workflow.getHandle(databaseLaneId(id)).terminate('forgotten')
+  await db('operations').where({ id: rotation }).update({ state: 'running', finished_at: null, code: null })
+  await databaseLanes.wake(id, user.id)
+  t.like(await run.ended(rotation), { state: 'error', code: 'DATABASE_NOT_RUNNING' })
+  t.like(await row(), { status: 'exited', desired_state: 'stopped' })
+  t.is(host().runs, null)
+  t.deepEqual(databases.steps(id), steps)
+})
+
+test('a change of memory that another run takes over too late is reverted', async t => {
+  const all = await scene()
+  const { created, row, host, id } = all
+  await created()
+  const resize = { kind: 'resize', input: { ramMb: 1024 } } as const
+  t.like(await takenOverLate(all, 'startDatabase', resize), { state: 'error', code: 'ACTION_FAILED' })
+  t.like(await row(), { ram_mb: 512, reserved_mb: 512, status: 'running' })
+  t.is(host().runs, 512)
+  await (await kit).keep('database-resize-taken-over', id)
+})
 
 test('a deletion that ends after its caller was answered deletes nothing', async t => {
   const { created, command, row, host, id, databases } = await scene()

@@ -1,7 +1,7 @@
-import { ApplicationFailure } from '@temporalio/workflow'
+import { ApplicationFailure, patched } from '@temporalio/workflow'
 import type { StartedDatabase } from '../../activities/database-host.ts'
 import type { DatabaseOperation } from '../../activities/databases/operation.ts'
-import { undoable } from '../undo.ts'
+import { type Undo, undoable } from '../undo.ts'
 import { type DatabaseHost, records, secondsFor, stepOf } from './database-steps.ts'
 
 /**
@@ -10,13 +10,17 @@ import { type DatabaseHost, records, secondsFor, stepOf } from './database-steps
  */
 export async function rotatePassword(operation: DatabaseOperation, host: DatabaseHost): Promise<void> {
   const step = stepOf(operation)
-  demandRunning(operation)
-  const command = host.commandWithin(await secondsFor(operation))
-  await undoable(null, async undo => {
-    undo('give the old password back', async () => {
+  const giveBack: UndoStep = [
+    'give the old password back',
+    async () => {
       const wanted = await records.revertRotation(operation)
+      if (wanted === 0 && patched('undo-of-taken-over')) return
       await records.databaseServesAgain(operation, await host.patient.setDatabasePassword(step, wanted))
-    })
+    },
+  ]
+  const command = host.commandWithin(await admit(operation, { demand: demandRunning, undos: [giveBack] }))
+  await undoable(null, async undo => {
+    undo(...giveBack)
     await records.recordStep(operation.id, 'setting the password')
     const before = await records.beginRotation(operation)
     const started = await command.setDatabasePassword(step, before)
@@ -26,8 +30,7 @@ export async function rotatePassword(operation: DatabaseOperation, host: Databas
 
 /** Replaces the certificates; the engine takes them without a restart where it can. */
 export async function renewCertificate(operation: DatabaseOperation, host: DatabaseHost): Promise<void> {
-  demandRunning(operation)
-  const command = host.commandWithin(await secondsFor(operation))
+  const command = host.commandWithin(await admit(operation, { demand: demandRunning }))
   await records.recordStep(operation.id, 'replacing the certificates')
   await records.databaseServes(operation, await command.reissueCertificate(stepOf(operation)))
 }
@@ -39,25 +42,51 @@ export async function renewCertificate(operation: DatabaseOperation, host: Datab
 export async function resizeDatabase(operation: DatabaseOperation, host: DatabaseHost): Promise<void> {
   const step = stepOf(operation)
   const { patient } = host
-  if (!operation.wasRunning && !operation.mustFit) return records.databaseResized(operation, null)
-  const command = host.commandWithin(await secondsFor(operation))
-  await undoable(null, async undo => {
-    if (operation.mustFit) {
-      // Refused here, nothing has changed. Accepted, the engine takes no more than fits until it is started with less.
-      undo('let the engine use its old memory', () => patient.fitDatabaseMemory({ ...step, back: true }))
-      await records.recordStep(operation.id, 'comparing the data with the memory')
-      await command.fitDatabaseMemory(step)
-    }
-    if (!operation.wasRunning) return records.databaseResized(operation, null)
-    undo('start the engine with its old memory', async () => {
+  const { wasRunning, mustFit } = operation
+  if (!wasRunning && !mustFit) return records.databaseResized(operation, null)
+  const unlimit: UndoStep = [
+    'let the engine use its old memory',
+    () => patient.fitDatabaseMemory({ ...step, back: true }),
+  ]
+  const startAgain: UndoStep = [
+    'start the engine with its old memory',
+    async () => {
       await patient.stopDatabase({ ...step, back: true }, { mustRun: false })
       const started: StartedDatabase = await patient.startDatabase({ ...step, back: true }, { mustStand: false })
       await records.databaseServesAgain(operation, started)
-    })
+    },
+  ]
+  const undos = [...(mustFit ? [unlimit] : []), ...(wasRunning ? [startAgain] : [])]
+  const command = host.commandWithin(await admit(operation, { undos }))
+  await undoable(null, async undo => {
+    if (mustFit) {
+      // Refused here, nothing has changed. Accepted, the engine takes no more than fits until it is started with less.
+      undo(...unlimit)
+      await records.recordStep(operation.id, 'comparing the data with the memory')
+      await command.fitDatabaseMemory(step)
+    }
+    if (!wasRunning) return records.databaseResized(operation, null)
+    undo(...startAgain)
     await records.recordDatabaseStatus(operation, 'restarting', 'stopping the engine')
     await command.stopDatabase(step, { mustRun: false })
     const started = await command.startDatabase(step, { mustStand: false })
     await records.databaseResized(operation, started)
+  })
+}
+
+type UndoStep = Parameters<Undo>
+
+/**
+ * As `secondsFor`, with a further `demand`. What another run had begun is undone if this one is refused: nobody else knows of it.
+ */
+async function admit(
+  operation: DatabaseOperation,
+  { demand, undos = [] }: { demand?: (operation: DatabaseOperation) => void; undos?: UndoStep[] },
+): Promise<number> {
+  return undoable(null, async undo => {
+    if (operation.wasBegun && undos.length > 0 && patched('undo-of-taken-over')) for (const each of undos) undo(...each)
+    demand?.(operation)
+    return secondsFor(operation)
   })
 }
 

@@ -60,6 +60,7 @@ export function createOptions(spec: ContainerSpec, { driver }: Pick<Cgroups, 'dr
       ...(spec.log === 'none' && { LogConfig: { Type: 'none', Config: {} } }),
       Runtime: spec.runtime,
       NetworkMode: spec.network,
+      ...(spec.ownNames && { ExtraHosts: spec.ownNames.map(name => `${name}:127.0.0.1`) }),
       Memory: memory,
       MemorySwap: memory,
       NanoCpus: Math.round(spec.cpus * 1e9),

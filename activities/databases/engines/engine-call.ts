@@ -1,6 +1,7 @@
 import { ignoreError } from '../../../lib/async/ignore-error.ts'
 import { unlessAborted, withTimeout } from '../../../lib/async/timeout.ts'
 import type { EngineName } from '../../../policy/databases/engine.ts'
+import { DumpPrevented } from '../contents.ts'
 import { EngineUnavailable } from '../port.ts'
 
 export interface EngineCall {
@@ -20,8 +21,9 @@ export const openSeconds = 5
 const endSeconds = 20
 
 /**
- * One conversation with an engine. Rejects with EngineUnavailable when it fails or takes too long, and with the signal's reason when that
- * aborts, once the work has ended. `close` ends the connection in every case, must not wait for the engine, and may come twice.
+ * One conversation with an engine. Rejects with EngineUnavailable when it fails or takes too long, with DumpPrevented when the work does,
+ * and with the signal's reason when that aborts, once the work has ended. `close` ends the connection in every case, must not wait for the
+ * engine, and may come twice.
  */
 export async function engineCall<T>(
   { engine, secrets, seconds = openSeconds, signal }: EngineCall,
@@ -40,6 +42,8 @@ export async function engineCall<T>(
       )
       throw signal.reason
     }
+    // Says nothing of the engine.
+    if (error instanceof DumpPrevented) throw error
     const cause = withoutSecrets(error, secrets)
     throw new EngineUnavailable(`The ${engine} engine does not answer: ${cause.message}`, { cause })
   } finally {

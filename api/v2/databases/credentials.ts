@@ -7,6 +7,7 @@ import { ApiError, type ErrorCode } from '../../../policy/errors.ts'
 import { endpoint } from '../../pipeline/endpoint.ts'
 import type { Services } from '../../services.ts'
 import { runDatabaseCommand } from '../apps/command.ts'
+import { assertReachable } from '../snapshots/snapshots.ts'
 
 /** Contract 12.14: key, certificate and authority, with which a client verifies the server. */
 export const getDatabaseCertificate = endpoint({
@@ -39,6 +40,7 @@ export const resetDatabaseCredentials = endpoint({
   async handle(call, services) {
     const { database, body } = call
     assertRunning(database)
+    await assertReachable(database.host_id, services)
     const kind = body.reset === 'password' ? 'rotate' : 'certify'
     const command = { kind, input: {}, failure: 'RESET_FAILED', codes: resetCodes } as const
     const { input } = await runDatabaseCommand(call, services, command)

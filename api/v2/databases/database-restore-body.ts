@@ -10,9 +10,11 @@ export const databaseRestoreBody = z.object({
   versionId: versionId.optional(),
   timestamp: z.iso
     .datetime({ offset: true, error: 'INVALID_PARAMETERS' })
+    // Cut, it would leave out what was committed in the rest of its millisecond.
+    .refine(text => !/\.\d{3}\d*[1-9]/.test(text), 'INVALID_PARAMETERS')
     .optional()
     .describe(
-      'Instead of a snapshot, for postgres: the moment whose contents come back, in ISO 8601 with a time zone.',
+      'Instead of a snapshot, for postgres: the moment whose contents come back, in ISO 8601 with a time zone, and milliseconds at the finest.',
     ),
 })
 

@@ -12,6 +12,7 @@ import { checkedByEndpoint, optional, resourceName } from '../../pipeline/fields
 import { databaseView, rangesView } from '../../views/database.ts'
 import { runDatabaseCommand } from '../apps/command.ts'
 import { databaseInfo } from '../schemas.ts'
+import { assertReachable } from '../snapshots/snapshots.ts'
 
 /** Contract 12.7. */
 export const getDatabase = endpoint({
@@ -63,6 +64,8 @@ export const updateDatabase = endpoint({
     const ramMb = requestedMemoryMb(database.engine, ram)
     // Another change of memory may wait or run.
     if (ramMb === database.ram_mb && !(await isBusy(services.db, database.id, 'database'))) return rename()
+    // More memory for what does not run is a matter of its row alone.
+    if (database.status !== 'exited') await assertReachable(database.host_id, services)
     await runDatabaseCommand(call, services, {
       kind: 'resize',
       // With its memory, or not at all: an update that is refused changes nothing.

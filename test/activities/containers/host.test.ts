@@ -221,6 +221,8 @@ test.serial('a container has the requested shared memory, otherwise 64 MB', asyn
 
 test.serial('a container without a network has nothing but its loopback', async t => {
   t.is(await said('ls /sys/class/net', { network: 'none' }), 'lo')
+  const resolve = `exec node -e "require('dns').lookup('me.apps.localhost', (e, found) => console.log(e?.code ?? found))"`
+  t.is(await said(resolve, { network: 'none', ownNames: ['me.apps.localhost'] }), '127.0.0.1')
 })
 
 test.serial('only a container with a network is reported with its network when it starts', async t => {

@@ -191,7 +191,7 @@ test('what a container may request in addition changes only its own part of the 
   const asked = createOptions(
     {
       ...spec,
-      ...{ aliases: ['db-1.apps.localhost'], stopSignal: 'SIGINT', shmMb: 256, log: 'none' },
+      ...{ aliases: ['db-1.apps.localhost'], ownNames: ['db-1'], stopSignal: 'SIGINT', shmMb: 256, log: 'none' },
       publish: { port: 20_001, address: '127.0.0.1', hostPort: 20_001 },
     },
     cgroups,
@@ -204,12 +204,13 @@ test('what a container may request in addition changes only its own part of the 
     HostConfig: {
       ...plain.HostConfig,
       LogConfig: { Type: 'none', Config: {} },
+      ExtraHosts: ['db-1:127.0.0.1'],
       ShmSize: 256 * 1024 * 1024,
       PortBindings: { '20001/tcp': [{ HostIp: '127.0.0.1', HostPort: '20001' }] },
     },
   })
   for (const name of ['StopSignal', 'NetworkingConfig']) t.false(name in plain, name)
-  t.false('ShmSize' in plain.HostConfig!)
+  for (const name of ['ShmSize', 'ExtraHosts']) t.false(name in plain.HostConfig!, name)
 })
 
 test('a tenant has one network on each host, whose bridge the kernel and the firewall can name', t => {

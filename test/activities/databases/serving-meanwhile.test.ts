@@ -33,6 +33,7 @@ async function scene(t: ExecutionContext) {
     adapterOf: () => ({ command: () => ['serve'] }),
     traitsOf: () => ({}),
     foldersOf: () => folders,
+    hostnameOf: () => 'db-a.apps.localhost',
     settle: async () => {},
     untilServing: async () => {},
   } as unknown as HostedEngines
@@ -61,6 +62,12 @@ test('an engine that stands in does so while the database does not run, and has 
   t.true(await meanwhile(standsIn))
   t.false(await standsIn())
   t.false(await serves())
+})
+
+test('an engine that stands in reaches itself under the name that clients know', async t => {
+  const { meanwhile, facts, engine } = await scene(t)
+  const spec = await meanwhile(async () => engine.containers.get(databaseJobName(facts))?.spec)
+  t.like(spec, { network: 'none', ownNames: ['db-a.apps.localhost'] })
 })
 
 test('a start that is under way is waited for, and then nothing stands in: two engines on one volume destroy it', async t => {

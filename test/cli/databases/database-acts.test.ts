@@ -8,6 +8,7 @@ import { recordDatabaseImageIds } from '../../../db/hosts/database-images.ts'
 import { addToInput } from '../../../db/operations/database-inputs.ts'
 import * as operations from '../../../db/operations/operations.ts'
 import type { DrillOutcome } from '../../../policy/databases/drills.ts'
+import { newVersionId } from '../../../policy/ids.ts'
 import { sealKeys } from '../../../policy/seal.ts'
 import { operatorHere } from '../../kit/actors/operator-command.ts'
 import { comesTrue } from '../../kit/comes-true.ts'
@@ -57,14 +58,14 @@ async function scene(t: ExecutionContext) {
   }
   const change = (changes: object) => db('databases').where({ id: row.id }).update(changes)
   const short = row.id.slice(0, 8)
-  const snapshot = async () => {
-    const id = 'a'.repeat(32)
-    const creation = await db('operations').where({ target_id: row.id }).first('id')
-    const of = { target_type: 'database', target_id: row.id, owner_id: ana.id, operation_id: creation.id }
+  const snapshot = async (databaseId = row.id, at = new Date('2030-01-01T10:00:00Z'), state = 'good') => {
+    const id = newVersionId()
+    const creation = await db('operations').where({ target_id: databaseId }).first('id')
+    const of = { target_type: 'database', target_id: databaseId, owner_id: ana.id, operation_id: creation.id }
     await db('snapshots').insert({
       ...of,
-      ...{ id, name: 'x', runtime: 'redis', origin: 'manual', state: 'good', size: 2048, contents: 'c'.repeat(64) },
-      created_at: new Date('2030-01-01T10:00:00Z'),
+      ...{ id, name: id, runtime: 'redis', origin: 'manual', state, size: 2048, contents: 'c'.repeat(64) },
+      created_at: at,
     })
     return id
   }
@@ -148,7 +149,7 @@ test.serial('a start is for what should run and does not; its crashes no longer 
 })
 
 test.serial('an upgrade shows what it would change; with --all it stops at the first failure', async t => {
-  const { db, make, hostId, ana, row, short, berth, lane, change } = await scene(t)
+  const { db, make, hostId, ana, row, short, berth, lane, change, snapshot } = await scene(t)
   const others = [
     await makeDatabase(db, keys, ana.id, { name: 'b' }),
     await makeDatabase(db, keys, ana.id, { name: 'c' }),
@@ -156,6 +157,8 @@ test.serial('an upgrade shows what it would change; with --all it stops at the f
   await recordDatabaseImageIds(db, hostId, { 'berth/redis:8': two })
   await change({ image_id: one })
   await db('databases').where({ id: others[0]!.id }).update({ image_id: two })
+  await snapshot()
+  await snapshot(others[1]!.id)
   t.is((await berth('databases', 'upgrade')).stderr, 'Give one database, or --all.')
   t.is((await berth('databases', 'upgrade', short, '--all')).stderr, 'Give one database, or --all.')
   const plan = (await berth('databases', 'upgrade', '--all', '--dry-run')).stdout
@@ -202,6 +205,35 @@ test.serial('an upgrade shows what it would change; with --all it stops at the f
     (await berth('databases', 'upgrade', '--all', '--yes')).stderr,
     new RegExp(`on ${hostId}: its host is silent\\..*\\nStopped here: 2 more`),
   )
+})
+
+test.serial('an upgrade demands a snapshot of the last day, which is its way back, unless that is waived', async t => {
+  const { db, hostId, row, short, berth, lane, change, snapshot } = await scene(t)
+  await recordDatabaseImageIds(db, hostId, { 'berth/redis:8': two })
+  await change({ image_id: one })
+  const hoursAgo = (hours: number) => new Date(Date.now() - hours * 3_600_000)
+  await snapshot(row.id, hoursAgo(25))
+  await snapshot(row.id, hoursAgo(1), 'failed')
+  const [plan] = JSON.parse((await berth('databases', 'upgrade', short, '--dry-run', '--json')).stdout)
+  t.is(plan.plan, 'no snapshot')
+  const refusal = new RegExp(
+    `^${short} orders on ${hostId}: it has no good snapshot of the last 24 hours, .*POST /v2/databases/${row.id}/snapshots.* --without-snapshot\\.$`,
+  )
+  t.regex((await berth('databases', 'upgrade', short, '--yes')).stderr, refusal)
+  t.is(await db('operations').where({ kind: 'upgrade' }).first(), undefined)
+  const images = (id: string) => addToInput(db, id, { images: { from: one, to: two } })
+  const interrupted = { state: 'error', code: 'RESTORE_INTERRUPTED', message: 'It could not go back.' } as const
+  const [failed] = await Promise.all([
+    berth('databases', 'upgrade', short, '--yes', '--without-snapshot'),
+    lane('upgrade', interrupted, images),
+  ])
+  t.regex(failed.stderr, /FAILED: RESTORE_INTERRUPTED: It could not go back\. See: berth databases explain \w{8}$/)
+  await snapshot(row.id, hoursAgo(23))
+  const [done] = await Promise.all([
+    berth('databases', 'upgrade', short, '--yes'),
+    lane('upgrade', { state: 'success' }, images),
+  ])
+  t.regex(done.stdout, /: upgraded from 1{12} to 2{12}/)
 })
 
 test.serial(

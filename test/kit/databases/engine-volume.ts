@@ -1,4 +1,5 @@
-import { chmodSync, chownSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs'
+import { execFileSync } from 'node:child_process'
+import { chmodSync, chownSync, mkdirSync, mkdtempSync, rmSync, statfsSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { foldersOf } from '../../../activities/databases/container.ts'
@@ -25,4 +26,18 @@ export async function engineVolume(id: string, uid: number, diskMb: number | und
       rmSync(root, { recursive: true, force: true })
     },
   }
+}
+
+/** Takes all that is left on the disk of a volume. */
+export function takeAllRoom(volume: string): void {
+  for (let attempt = 0; statfsSync(volume).bavail > 0; attempt++)
+    try {
+      const { bavail, bsize } = statfsSync(volume)
+      execFileSync('fallocate', ['--length', String(bavail * bsize), join(volume, `taken-${attempt}`)], {
+        stdio: 'ignore',
+      })
+    } catch (error) {
+      // What it cannot have as a whole, it has in part.
+      if (attempt > 50) throw error
+    }
 }

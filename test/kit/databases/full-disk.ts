@@ -11,6 +11,7 @@ import type { EngineName } from '../../../policy/databases/engine.ts'
 import { bareDocker } from '../hosts/host-remains.ts'
 import type { TestPlatform } from '../platform/platform.ts'
 import { type DiskFiller, diskFillers } from './disk-fillers.ts'
+import { takeAllRoom } from './engine-volume.ts'
 
 /** Without a cache images are created first, alongside the other tests. */
 const imageSeconds = 1200
@@ -56,15 +57,7 @@ export async function fullDiskScene(platform: TestPlatform, { engine, version, m
       execFileSync('fallocate', ['--length', String(bavail * bsize - leftMb * MB), join(volume, 'taken')])
     },
     /** Something takes all that is left. */
-    takeAll(): void {
-      for (let attempt = 0; statfsSync(volume).bavail > 0; attempt++)
-        try {
-          const { bavail, bsize } = statfsSync(volume)
-          execFileSync('fallocate', ['--length', String(bavail * bsize), join(volume, `taken-${attempt}`)])
-        } catch (error) {
-          if (attempt > 50) throw error
-        }
-    },
+    takeAll: () => takeAllRoom(volume),
     giveBack: () => rmSync(join(volume, 'taken')),
 
     /** Ends the engine at once, if it runs. */

@@ -21,13 +21,14 @@ export function privateImage(t: ExecutionContext, base: string) {
     name,
     /** Id of the image that it was made from. */
     base: () => idOf(base),
-    /** Gives the name to an image that differs by what this script has done in it; resolves to its id. */
-    async make(script: string): Promise<string> {
+    /** Gives the name to an image that differs by what this script has done in it, and by declared volumes; resolves to its id. */
+    async make(script: string, volumes: string[] = []): Promise<string> {
       const container = await bareDocker.createContainer({ Image: base, Cmd: ['sh', '-c', script] })
       try {
         await container.start()
         await container.wait()
-        await container.commit({ repo, tag, changes: `LABEL made=${newId()}` })
+        const declared = volumes.length > 0 ? [`VOLUME ${JSON.stringify(volumes)}`] : []
+        await container.commit({ repo, tag, changes: [`LABEL made=${newId()}`, ...declared].join('\n') })
       } finally {
         await container.remove({ force: true })
       }

@@ -165,24 +165,27 @@ test.serial(
     t.deepEqual([await runsWith(), (await row()).image_id], [first, first])
 
     const short = (imageId: string) => imageId.slice(7, 19)
-    t.regex(await act('upgrade', id, '--yes'), new RegExp(`: upgraded from ${short(first)} to ${short(second)}\n`))
+    t.regex(
+      await act('upgrade', id, '--yes', '--without-snapshot'),
+      new RegExp(`: upgraded from ${short(first)} to ${short(second)}\n`),
+    )
     t.deepEqual([await runsWith(), (await row()).image_id], [second, second])
     t.deepEqual(await read(), [1])
     const since = (await row()).started_at
-    t.regex(await act('upgrade', id, '--yes'), /: has the present image already/)
+    t.regex(await act('upgrade', id, '--yes', '--without-snapshot'), /: has the present image already/)
     t.deepEqual((await row()).started_at, since, 'it was not stopped')
 
     await make(breaksRedis)
-    const failed = await berth('upgrade', id, '--yes')
+    const failed = await berth('upgrade', id, '--yes', '--without-snapshot')
     t.regex(failed.stderr, /The upgrade FAILED: ACTION_FAILED: The engine .*ended.* It has its former image\.$/)
     t.deepEqual([await runsWith(), (await row()).image_id, (await row()).status], [second, second, 'running'])
     t.deepEqual(await read(), [1])
 
     t.is((await as.post(`${path}/stop`)).status, 200)
-    t.regex((await berth('upgrade', id, '--yes')).stderr, /The upgrade FAILED/)
+    t.regex((await berth('upgrade', id, '--yes', '--without-snapshot')).stderr, /The upgrade FAILED/)
     t.like(await row(), { image_id: second, status: 'exited' })
     const third = await make('true')
-    await act('upgrade', id, '--yes')
+    await act('upgrade', id, '--yes', '--without-snapshot')
     t.like(await row(), { image_id: third, status: 'exited', desired_state: 'stopped' })
     t.is((await as.post(`${path}/start`)).status, 200)
     t.deepEqual([await runsWith(), await read()], [third, [1]])

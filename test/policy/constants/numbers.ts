@@ -223,6 +223,8 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
   'databases/disk-levels.ts': { diskWarnings: { mail: [0.85, 0.95], readOnly: 0.98, writableAgain: 0.95 } },
   'databases/drills.ts': {
     drillRules: { retrySeconds: 86_400, atOnce: 20, lookSeconds: 60, retainedDays: 400, minMemoryMb: 1024 },
+    // Z19.
+    wayBack: { snapshotHours: 24 },
   },
   // Contract 12.4.
   'databases/engine.ts': { maxMemoryMb: 32_768, spareConnections: { refused: 10, platform: 10 } },

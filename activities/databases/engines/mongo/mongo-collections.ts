@@ -10,8 +10,8 @@ export interface Collection {
   type: string
   options: Document
   indexes: Document[]
-  /** What its documents are in no order, but that of their insertion. */
-  ordered: boolean
+  /** Of limited size: its documents are in the order of their insertion, and the oldest go. */
+  capped: boolean
   /** The bytes of its options, and of each of its indexes, in a fixed order. */
   bytes: Buffer[]
 }
@@ -34,7 +34,7 @@ export async function collectionsOf(client: MongoClient): Promise<Collection[]> 
       if (!isOwn(database, name)) continue
       const indexes = type === 'view' ? [] : await rawList(db, { listIndexes: name })
       collections.push({
-        ...{ database, name, type, options, ordered: Boolean(options.capped?.valueOf()) },
+        ...{ database, name, type, options, capped: Boolean(options.capped?.valueOf()) },
         indexes: indexes.map(index => BSON.deserialize(index, exact)),
         bytes: [fieldOf(bytes, 'options'), ...indexes.sort(Buffer.compare)],
       })

@@ -9,12 +9,12 @@ import { type DumpFile, type DumpReader, type DumpWriter, readDump, writeDump } 
 import type { LocalEngine } from '../../port.ts'
 import { asPlatform } from './mongo.ts'
 import { type Collection, collectionsOf } from './mongo-collections.ts'
+import { batchDocuments, DocumentSum, readDocuments } from './mongo-documents.ts'
 
 const { copy: copySeconds } = databaseSeconds
 /** For how long MongoDB keeps its past by itself. */
 const usualHistorySeconds = 300
 const batchBytes = 8 * MiB
-const batchDocuments = 1000
 const minDocumentBytes = 5
 /** The server's limit, and what it allows for itself. */
 const maxDocumentBytes = 16 * MiB + 16 * 1024
@@ -47,8 +47,8 @@ export const mongoContents: DatabaseContents = {
 }
 
 /**
- * Reads as one moment. Transactions of MongoDB end after a minute; its snapshots are kept for five, or as long as is configured. The
- * stand-in has both, but snapshots in name only.
+ * Reads as one moment, but for what capped collections have when it comes to them. Transactions of MongoDB end after a minute; its
+ * snapshots are kept for five, or as long as is configured. The stand-in has both, but snapshots in name only.
  */
 async function reading<T>(
   engine: LocalEngine,
@@ -80,52 +80,14 @@ async function readContents(client: MongoClient, session: ClientSession, writer:
   const lines: string[] = []
   for (const collection of await collectionsOf(client)) {
     const { database, name, type, bytes } = collection
-    const sum = new DocumentSum(collection.ordered)
+    const sum = new DocumentSum(collection.capped)
     const file = fileOf(database, name)
     if (writer) await writer.write(`${file}${metadata}`, each => each.add(metadataOf(collection)))
-    const read = (into: DumpFile | null) => readDocuments(client.db(database), name, session, sum, into)
+    const read = (into: DumpFile | null) => readDocuments(client, collection, session, sum, into)
     if (type !== 'view') await (writer ? writer.write(`${file}.bson`, read) : read(null))
     lines.push(JSON.stringify([database, name, type, bytes.map(each => each.toString('hex')), sum.text()]))
   }
   return createHash('sha256').update(lines.sort().join('\n')).digest('hex')
-}
-
-async function readDocuments(
-  db: Db,
-  name: string,
-  session: ClientSession,
-  sum: DocumentSum,
-  file: DumpFile | null,
-): Promise<void> {
-  const options = { raw: true, session, batchSize: batchDocuments, timeout: false }
-  for await (const document of db.collection(name).find({}, options)) {
-    const bytes = document as unknown as Uint8Array
-    sum.add(bytes)
-    file?.add(bytes)
-  }
-}
-
-/** Of documents in no order, of which each is there as often as it was added; or in theirs. */
-class DocumentSum {
-  #count = 0
-  #sum = 0n
-  #chain = ''
-  readonly #ordered: boolean
-
-  constructor(ordered: boolean) {
-    this.#ordered = ordered
-  }
-
-  add(document: Uint8Array): void {
-    const digest = createHash('sha256').update(this.#chain).update(document).digest('hex')
-    this.#count++
-    if (this.#ordered) this.#chain = digest
-    else this.#sum = BigInt.asUintN(256, this.#sum + BigInt(`0x${digest}`))
-  }
-
-  text(): string {
-    return `${this.#count} ${this.#ordered ? this.#chain : this.#sum.toString(16)}`
-  }
 }
 
 const metadataOf = ({ name, type, options, indexes }: Collection): string =>

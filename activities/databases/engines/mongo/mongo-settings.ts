@@ -5,7 +5,12 @@ import { certificateFiles, type DatabaseSecrets, type DatabaseTraits, places } f
 const settingsFile = 'mongod.conf'
 /** What members of a replica set have in common. Ours has only one, but MongoDB requires it. */
 const keyFile = 'mongod.key'
-const dataFolder = `${places.data}/db`
+
+/**
+ * Not `db`, nor `configdb`, where the official image declares volumes: the engine would mount them over ours, outside of the disk that the
+ * database has. The stand-in declares none.
+ */
+const dataFolder = ({ standIn }: DatabaseTraits): string => `${places.data}/${standIn ? 'db' : 'mongo'}`
 
 export const platformUser = 'berth_platform'
 export const replicaSet = 'rs0'
@@ -21,7 +26,7 @@ const special = (traits: DatabaseTraits): string =>
     ? `setParameter:
   berthMember: ${memberOf(traits)}
 `
-    : `  keyFile: ${dataFolder}/${keyFile}
+    : `  keyFile: ${dataFolder(traits)}/${keyFile}
 setParameter:
   # Hundreds of MB about its own performance.
   diagnosticDataCollectionEnabled: false
@@ -41,7 +46,7 @@ net:
     CAFile: ${places.settings}/${certificateFiles.authority}
     allowConnectionsWithoutCertificates: true
 storage:
-  dbPath: ${dataFolder}
+  dbPath: ${dataFolder(traits)}
   wiredTiger:
     engineConfig:
       cacheSizeGB: ${cacheGb(traits.memoryMb)}
@@ -68,7 +73,9 @@ export function mongoSettings(traits: DatabaseTraits, { platformPassword }: Data
 export const mongoCommand = (): string[] => ['mongod', '--config', `${places.settings}/${settingsFile}`]
 
 /** MongoDB wants a folder, and in it a key that no group may read; the stand-in makes the folder and has no key. */
-export const mongoInitialise = ({ standIn }: DatabaseTraits): string[][] =>
-  standIn ? [] : [['install', '-D', '-m', '0400', `${places.settings}/${keyFile}`, `${dataFolder}/${keyFile}`]]
+export const mongoInitialise = (traits: DatabaseTraits): string[][] =>
+  traits.standIn
+    ? []
+    : [['install', '-D', '-m', '0400', `${places.settings}/${keyFile}`, `${dataFolder(traits)}/${keyFile}`]]
 
 export const socketFile = ({ port }: DatabaseTraits): string => `mongodb-${port}.sock`

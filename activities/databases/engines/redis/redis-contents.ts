@@ -54,7 +54,7 @@ export const redisContentsWithin = (scriptSeconds: number): DatabaseContents => 
 
   async load() {},
 
-  digest: engine => asPlatform(engine, { seconds: copySeconds }, redis => digestOf(redis, engine.traits.version)),
+  digest: engine => asPlatform(engine, { seconds: copySeconds }, redis => digestOf(redis)),
 })
 
 /**

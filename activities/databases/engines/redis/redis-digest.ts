@@ -1,6 +1,7 @@
 import { createHash, type Hash } from 'node:crypto'
 import type { Redis } from 'ioredis'
 import { MiB } from '../../../../lib/bytes.ts'
+import { boundReplies, call, demandFew, fieldsOf, flat, hasCommand, inFixedOrder, scan } from './redis-replies.ts'
 import { add, type DigestLimits, digestOfParts, inPasses, type Part, UniqueSum } from './redis-sums.ts'
 
 /** Keys that are read at once, if they are small: the host holds what it has read of all databases in its own memory. */
@@ -8,21 +9,26 @@ const together = 64
 const smallBytes = 128 * 1024
 const maxPage = 1000
 const chunkBytes = MiB
-/** First version whose hash fields expire. */
-const fieldsExpireSince = 8
 
 /** What `TYPE` and `PEXPIRETIME` answer for a key that exists and never expires. */
 const never = -1
 
-const usualLimits: DigestLimits = { remembered: 1_000_000, pageBytes: 8 * MiB }
+/** The largest element has 512 MB, which customers cannot change. */
+const usualLimits: DigestLimits = { remembered: 1_000_000, pageBytes: 8 * MiB, names: 100_000, replyBytes: 640 * MiB }
 
 /**
  * SHA-256 in hex over all keys that never expire, whatever their order and encoding in memory, and over functions. Keys and fields that
- * expire are left out: a copy that is made later has fewer of them. No other client may write meanwhile. `version`: major version of Redis.
+ * expire are left out: a copy that is made later has fewer of them. No other client may write meanwhile. Rejects with
+ * DumpPrevented for what cannot be read in parts and is larger than the limits: this process reads the databases of all accounts.
  */
-export async function digestOf(redis: Redis, version: string, limits: DigestLimits = usualLimits): Promise<string> {
+export async function digestOf(redis: Redis, some: Partial<DigestLimits> = {}): Promise<string> {
+  const limits = { ...usualLimits, ...some }
+  boundReplies(redis, limits.replyBytes)
   const digest = createHash('sha256')
-  add(digest, 'functions', ...flat(await call(redis, 'FUNCTION', 'LIST', 'WITHCODE')))
+  const memory = String(await redis.call('INFO', 'memory'))
+  demandFew('functions', /^number_of_functions:(\d+)/m.exec(memory)?.[1], limits.names)
+  add(digest, 'functions', ...flat(inFixedOrder(await call(redis, 'FUNCTION', 'LIST', 'WITHCODE'))))
+  const fieldsExpire = await hasCommand(redis, 'HPEXPIRETIME')
   const keyspace = String(await redis.call('INFO', 'keyspace'))
   for (const [, number] of keyspace.matchAll(/^db(\d+):/gm)) {
     await redis.call('SELECT', number!)
@@ -31,7 +37,7 @@ export async function digestOf(redis: Redis, version: string, limits: DigestLimi
       await scan(redis, ['SCAN'], { width: 1, page: maxPage }, async page => {
         const own = page.map(([key]) => key!).filter(key => sum.takes(digestOfParts([key])))
         for (let at = 0; at < own.length; at += together)
-          for (const each of await digestsOf(redis, own.slice(at, at + together), version, limits)) sum.add(each)
+          for (const each of await digestsOf(redis, own.slice(at, at + together), fieldsExpire, limits)) sum.add(each)
       })
     })
     if (sum.count > 0) add(digest, 'database', number!, sum.text())
@@ -40,11 +46,16 @@ export async function digestOf(redis: Redis, version: string, limits: DigestLimi
 }
 
 /** Of keys that never expire: the small ones are read together, and each of the others alone. */
-async function digestsOf(redis: Redis, names: Buffer[], version: string, limits: DigestLimits): Promise<Buffer[]> {
+async function digestsOf(
+  redis: Redis,
+  names: Buffer[],
+  fieldsExpire: boolean,
+  limits: DigestLimits,
+): Promise<Buffer[]> {
   const found = await Promise.all(names.map(name => readKey(redis, name, limits)))
   const small = found.filter(key => key.bytes <= smallBytes)
-  const digests = await Promise.all(small.map(key => digestOfKey(redis, key, version)))
-  for (const key of found) if (key.bytes > smallBytes) digests.push(await digestOfKey(redis, key, version))
+  const digests = await Promise.all(small.map(key => digestOfKey(redis, key, fieldsExpire)))
+  for (const key of found) if (key.bytes > smallBytes) digests.push(await digestOfKey(redis, key, fieldsExpire))
   return digests.filter(digest => digest !== null)
 }
 
@@ -75,18 +86,18 @@ async function readKey(redis: Redis, name: Buffer, limits: DigestLimits): Promis
 }
 
 /** Null for a key that expires. */
-async function digestOfKey(redis: Redis, key: Key, version: string): Promise<Buffer | null> {
+async function digestOfKey(redis: Redis, key: Key, fieldsExpire: boolean): Promise<Buffer | null> {
   const { name, type } = key
   if (key.expires) return null
   const digest = createHash('sha256')
   add(digest, name, type)
   const read = readers[type]
   if (!read) throw new Error(`a key has the type ${type}, which cannot be compared`)
-  const expired = (await read(redis, key, digest, version)) === 'expires'
+  const expired = (await read(redis, key, digest, fieldsExpire)) === 'expires'
   return expired ? null : digest.digest()
 }
 
-type Reader = (redis: Redis, key: Key, digest: Hash, version: string) => Promise<'expires' | undefined>
+type Reader = (redis: Redis, key: Key, digest: Hash, fieldsExpire: boolean) => Promise<'expires' | undefined>
 
 /** Reads what has no order: its elements have `width` parts each. */
 const unordered =
@@ -118,12 +129,12 @@ const readers: Record<string, Reader> = {
 
   zset: unordered('ZCARD', 'ZSCAN', 2),
 
-  async hash(redis, { name: key, page, limits }, digest, version) {
+  async hash(redis, { name: key, page, limits }, digest, fieldsExpire) {
     const sum = await inPasses(Number(await redis.call('HLEN', key)), limits, sum =>
       scan(redis, ['HSCAN', key], { width: 2, page }, async fields => {
         const names = fields.map(([name]) => name!)
         const expiry =
-          Number(version) < fieldsExpireSince || names.length === 0
+          !fieldsExpire || names.length === 0
             ? []
             : ((await redis.call('HPEXPIRETIME', key, 'FIELDS', names.length, ...names)) as number[])
         fields.forEach((parts, number) => {
@@ -136,7 +147,7 @@ const readers: Record<string, Reader> = {
     add(digest, sum.text())
   },
 
-  async stream(redis, { name: key, page }, digest) {
+  async stream(redis, { name: key, page, limits }, digest) {
     let from = '-'
     await inBlocks(digest, Number(await redis.call('XLEN', key)), page, async (_at, count) => {
       const entries = (await call(redis, 'XRANGE', key, from, '+', 'COUNT', count)) as [Buffer][]
@@ -145,12 +156,17 @@ const readers: Record<string, Reader> = {
     })
     const about = fieldsOf(await call(redis, 'XINFO', 'STREAM', key))
     add(digest, ...['last-generated-id', 'max-deleted-entry-id', 'entries-added'].map(name => about.get(name) ?? ''))
+    demandFew('groups of a stream', about.get('groups'), limits.names)
     const groups = (await call(redis, 'XINFO', 'GROUPS', key)) as unknown[]
-    for (const group of groups.map(fieldsOf)) await addGroup(redis, key, group, digest)
+    for (const group of groups.map(fieldsOf)) {
+      demandFew('consumers of a group', group.get('consumers'), limits.names)
+      await addGroup(redis, key, group, digest)
+    }
   },
 
-  async vectorset(redis, { name: key }, digest) {
+  async vectorset(redis, { name: key, limits }, digest) {
     const count = Number(await redis.call('VCARD', key))
+    demandFew('elements of a vector set', count, limits.remembered)
     const sum = new UniqueSum(1)
     for (const element of flat(await call(redis, 'VRANDMEMBER', key, count))) {
       const facts = [await call(redis, 'VEMB', key, element, 'RAW'), await call(redis, 'VGETATTR', key, element)]
@@ -195,41 +211,4 @@ async function inBlocks(
     }
     if (end < block + maxPage) return
   }
-}
-
-/** Calls `take` with pages of what a command of the SCAN family iterates, in groups of `width` parts. Elements may come more than once. */
-async function scan(
-  redis: Redis,
-  [name, ...args]: [string, ...Buffer[]],
-  { width, page: count }: { width: number; page: number },
-  take: (page: Buffer[][]) => void | Promise<void>,
-): Promise<void> {
-  for (let cursor = '0'; ; ) {
-    const [next, page] = (await call(redis, name, ...args, cursor, 'COUNT', count)) as [Buffer, Buffer[]]
-    const groups: Buffer[][] = []
-    for (let at = 0; at < page.length; at += width) groups.push(page.slice(at, at + width))
-    await take(groups)
-    cursor = String(next)
-    if (cursor === '0') return
-  }
-}
-
-const call = (redis: Redis, name: string, ...args: (string | Buffer | number)[]): Promise<unknown> =>
-  redis.callBuffer(name, ...args)
-
-/** A nested answer as a list of parts, with the number of parts before those of each list. */
-function flat(answer: unknown): Part[] {
-  if (!Array.isArray(answer)) return [answer === null ? 'none' : Buffer.isBuffer(answer) ? answer : String(answer)]
-  return [String(answer.length), ...answer.flatMap(flat)]
-}
-
-/** An answer of names and values in turn. */
-function fieldsOf(answer: unknown): Map<string, Buffer> {
-  const list = answer as unknown[]
-  const fields = new Map<string, Buffer>()
-  for (let at = 0; at + 1 < list.length; at += 2) {
-    const value = list[at + 1]
-    fields.set(String(list[at]), Buffer.isBuffer(value) ? value : Buffer.from(String(value)))
-  }
-  return fields
 }

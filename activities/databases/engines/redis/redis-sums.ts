@@ -7,6 +7,10 @@ export interface DigestLimits {
   remembered: number
   /** Of what is read at once of one key, if its elements are alike. */
   pageBytes: number
+  /** Max functions, groups of a stream, and consumers of a group: each list is one reply. */
+  names: number
+  /** Of one reply. */
+  replyBytes: number
 }
 
 export type Part = string | Buffer

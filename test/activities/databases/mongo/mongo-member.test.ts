@@ -3,8 +3,11 @@ import { once } from 'node:events'
 import { createServer } from 'node:net'
 import { join } from 'node:path'
 import test, { type ExecutionContext } from 'ava'
+import { BSON } from 'mongodb'
 import { issueCertificate, makeAuthority } from '../../../../activities/certificates/authority.ts'
+import { DumpPrevented } from '../../../../activities/databases/contents.ts'
 import { mongoEngine } from '../../../../activities/databases/engines/mongo/mongo.ts'
+import { mongoContents } from '../../../../activities/databases/engines/mongo/mongo-contents.ts'
 import { type DatabaseTraits, EngineUnavailable } from '../../../../activities/databases/port.ts'
 import { type Answer, refusal, scriptedMongod } from '../../../kit/databases/scripted-mongod.ts'
 import { ownFolder } from '../../../kit/folders.ts'
@@ -95,6 +98,52 @@ test('MongoDB gets users with the rights that each needs, and certificates', asy
   t.deepEqual(commands.map(nameOf), [...first, ...first, 'rotateCertificates'])
 })
 
+test('MongoDB is read as of one moment, but for capped collections, which it reads only as they are', async t => {
+  const { local, commands } = await mongod(t, command => answerOfContents(command))
+  t.regex(await mongoContents.digest(local), /^[0-9a-f]{64}$/)
+  const concerns = commands.filter(command => 'find' in command).map(({ find, readConcern }) => [find, readConcern])
+  t.deepEqual(concerns, [
+    ['first', { level: 'snapshot' }],
+    ['last', { level: 'majority' }],
+    ['other', { level: 'snapshot', atClusterTime: moment }],
+  ])
+})
+
+test('a capped collection of MongoDB that is overwritten while it is read keeps a snapshot from being made', async t => {
+  const { local } = await mongod(t, command =>
+    command.find === 'last' ? refusal(136, 'CappedPositionLost') : answerOfContents(command),
+  )
+  const message = 'The capped collection shop.last is overwritten faster than it can be read.'
+  await t.throwsAsync(mongoContents.digest(local), { instanceOf: DumpPrevented, message })
+})
+
+const moment = new BSON.Timestamp({ t: 9, i: 1 })
+
+/** Of a server with three collections, each with one document, of which `last` is capped. */
+function answerOfContents(command: Record<string, unknown>): Record<string, unknown> {
+  const cursor = (firstBatch: object[]) => ({ ok: 1, cursor: { id: BSON.Long.ZERO, ns: 'shop.x', firstBatch } })
+  switch (nameOf(command)) {
+    case 'hello':
+      return { ...hello, isWritablePrimary: true, logicalSessionTimeoutMinutes: 30, setName: 'rs0' }
+    case 'listDatabases':
+      return { ok: 1, databases: [{ name: 'shop' }] }
+    case 'listCollections':
+      return cursor(
+        ['first', 'last', 'other'].map(name => ({
+          ...{ name, type: 'collection', options: name === 'last' ? { capped: true, size: 4096 } : {} },
+        })),
+      )
+    case 'listIndexes':
+      return cursor([{ v: 2, key: { _id: 1 }, name: '_id_' }])
+    case 'find': {
+      const found = cursor([{ _id: 1 }])
+      return { ...found, cursor: { ...found.cursor, atClusterTime: moment } }
+    }
+    default:
+      return { ok: 1 }
+  }
+}
+
 test('an engine that is not available is asked once: whether to ask again is the business of the caller', async t => {
   const socket = join(ownFolder(t), 'engine.sock')
   let connections = 0
@@ -118,9 +167,10 @@ test('the settings of MongoDB and of its stand-in differ where only one of them 
   const lines = (text: string) => text.split('\n').map(line => line.trim())
   const only = (one: string, other: string) => lines(one).filter(line => !lines(other).includes(line))
   const [text, imitation] = [official['mongod.conf']!, standIn['mongod.conf']!]
-  t.deepEqual(only(imitation, text), ['berthMember: db-a.apps.localhost:20001'])
+  t.deepEqual(only(imitation, text), ['dbPath: /data/db', 'berthMember: db-a.apps.localhost:20001'])
   t.deepEqual(only(text, imitation), [
-    'keyFile: /data/db/mongod.key',
+    'dbPath: /data/mongo',
+    'keyFile: /data/mongo/mongod.key',
     '# Hundreds of MB about its own performance.',
     'diagnosticDataCollectionEnabled: false',
   ])
@@ -129,7 +179,7 @@ test('the settings of MongoDB and of its stand-in differ where only one of them 
   t.true(mongoEngine.settings({ ...traits, memoryMb: 512 }, secrets)['mongod.conf']!.includes('cacheSizeGB: 0.25'))
   t.deepEqual(mongoEngine.command(traits), ['mongod', '--config', '/etc/berth/mongod.conf'])
   t.deepEqual(mongoEngine.initialise(traits), [
-    ['install', '-D', '-m', '0400', '/etc/berth/mongod.key', '/data/db/mongod.key'],
+    ['install', '-D', '-m', '0400', '/etc/berth/mongod.key', '/data/mongo/mongod.key'],
   ])
   t.regex(official['mongod.key']!, /^[A-Za-z0-9+/]{80,1000}={0,2}\n$/)
   t.false(official['mongod.key']!.includes(secrets.platformPassword))

@@ -1,5 +1,7 @@
 import { createHash, createHmac, pbkdf2Sync, randomBytes } from 'node:crypto'
+import { stat } from 'node:fs/promises'
 import { connect as connectPlain, type Socket } from 'node:net'
+import { join } from 'node:path'
 import { connect } from 'node:tls'
 import test, { type ExecutionContext } from 'ava'
 import { BSON, type Db, type Document, type MongoClient } from 'mongodb'
@@ -8,7 +10,9 @@ import type { RemoteEngine } from '../../../../activities/databases/port.ts'
 import { mongoStandIn } from '../../../../policy/databases/mongo.ts'
 import { databaseEngineContract, type EngineUnderTest, within } from '../../../contracts/database-engine.ts'
 import { comesTrue } from '../../../kit/comes-true.ts'
+import { engineContainer } from '../../../kit/databases/engine-container.ts'
 import { mongoClient, mongoCustomer, mongoOptions } from '../../../kit/databases/mongo-customer.ts'
+import { privateImage } from '../../../kit/databases/private-image.ts'
 
 // All of it runs on the stand-in for MongoDB (SecantusDB), which is an image that can be made here. For MongoDB itself: mongo-member.test.ts.
 
@@ -31,6 +35,22 @@ const standIn: EngineUnderTest = {
 }
 
 const database = databaseEngineContract(test.serial, 'mongo (stand-in)', () => standIn)
+
+test.serial('the volumes that the image of MongoDB declares take nothing from the disk of a database', async t => {
+  // As its Dockerfile has them, for a user of its own.
+  const image = privateImage(t, mongoStandIn.image('8'))
+  await image.make('mkdir -p /data/db /data/configdb && chown 999:999 /data/db /data/configdb', [
+    '/data/db',
+    '/data/configdb',
+  ])
+  const choice = { adapter: mongoEngine, engine: 'mongo', version: '8', memoryMb: 512 } as const
+  const container = await engineContainer({ ...choice, image: image.name })
+  t.teardown(container.clean)
+  await container.settle()
+  await container.initialise()
+  const { mode, uid } = await stat(join(container.folders.data, 'mongo', 'mongod.key'))
+  t.deepEqual([mode & 0o777, uid], [0o400, container.traits.uid])
+})
 
 /** The customer's client now, which is closed after the test. */
 async function customer(t: ExecutionContext): Promise<MongoClient> {

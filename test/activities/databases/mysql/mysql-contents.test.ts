@@ -263,3 +263,26 @@ test.serial('mysql 9: a dump is one moment, while others write', async t => {
     t.is(counts!.a, counts!.z)
   })
 })
+
+test.serial(
+  'mysql 9: whatever the owner does to accounts with the name of its main user, a snapshot is good',
+  async t => {
+    const database = await serving()
+    const digest = await database.locally(mysql.contents.digest)
+    const deeds = {
+      'another one of that name': byPlatform("CREATE USER 'default'@'10.%'"),
+      'with a role': byPlatform("CREATE ROLE 'default'@'x'", "GRANT 'default'@'x' TO 'default'@'10.%'"),
+      'none with its rights': byPlatform("DROP USER 'default'@'%'"),
+    }
+    for (const [what, deed] of Object.entries(deeds)) {
+      await deed(database)
+      await copying(database, async (_, digests) => {
+        t.deepEqual(digests, { ...digests, dump: digest, copy: digest }, what)
+      })
+    }
+    await database.locally(mysqlEngine.setPassword)
+    t.is(await database.locally(mysql.contents.digest), digest, 'another password makes it as it was')
+    await byPlatform("RENAME USER 'default'@'%' TO 'owner'@'%'")(database)
+    await copying(database, async (_, digests) => t.is(digests.dump, digests.copy as string | null))
+  },
+)

@@ -26,6 +26,7 @@ async function ask(ramMb: number, back = false): Promise<void> {
     adapterOf: () => redisEngine,
     traitsOf: () => traits,
     foldersOf: () => folders,
+    hostnameOf: () => traits.hostname,
     settle: async () => void privateStarts++,
     untilServing: (_: DatabaseFacts, __: AbortSignal, name?: string) => untilServing(name),
     locally: <T>({ ramMb: memoryMb }: DatabaseFacts, work: (local: LocalEngine) => Promise<T>) =>

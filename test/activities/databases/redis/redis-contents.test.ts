@@ -57,8 +57,17 @@ const stream: Command[] = [
   ['XGROUP', 'CREATE', 'stream', 'group', '0'],
   ['XREADGROUP', 'GROUP', 'group', 'alice', 'COUNT', 3, 'STREAMS', 'stream', '>'],
   ['XACK', 'stream', 'group', '2-1'],
-  ['FUNCTION', 'LOAD', "#!lua name=mine\nredis.register_function('one', function() return 1 end)"],
 ]
+
+/** Each process lists them in an order of its own. */
+const functions = ['mine', 'other', 'third', ...numbers(9).map(number => `library${number}`)].map(
+  (library): Command => {
+    const names =
+      library === 'mine' ? ['one', 'two', 'three', 'four'] : [`${library}_a`, `${library}_b`, `${library}_c`]
+    const code = names.map(name => `redis.register_function('${name}', function() return 1 end)`)
+    return ['FUNCTION', 'LOAD', [`#!lua name=${library}`, ...code].join('\n')]
+  },
+)
 
 async function customer<T>({ remote, secrets }: EngineContainer, work: (client: Redis) => Promise<T>): Promise<T> {
   const client = await redisClient(redisOptions(remote, secrets().password))
@@ -120,10 +129,10 @@ const common = (version: string, more: Command[]): ContentsUnderTest => ({
   found,
   async write(database) {
     for (const [number, list] of Object.entries(commands)) await run(database, list, Number(number))
-    await run(database, [...stream, ...more])
+    await run(database, [...stream, ...functions, ...more])
   },
   async writeOtherwise(database) {
-    await run(database, [...stream, ...more])
+    await run(database, [...stream, ...functions.toReversed(), ...more])
     // Elements in another order, and memory of another shape, because there was more in it before.
     await run(database, [
       ['SADD', 'set', ...numbers(9000).map(number => `other ${number}`)],
@@ -184,6 +193,12 @@ test.serial('redis: what has expired between a dump and a load does not make the
     ['HPEXPIRE', 'all fields', 1000, 'FIELDS', 1, 'expires'],
   ])
   const digest = await database.locally(contentsOf('redis').digest)
+  const { traits } = database
+  // Redis has such fields since 7.4, whose major version is 7.
+  const asEarlier = await database.locally(local =>
+    contentsOf('redis').digest({ ...local, traits: { ...traits, version: '7' } }),
+  )
+  t.is(asEarlier, digest)
   await copying(database, async (copy, digests) => {
     await comesTrue(() => customer(copy, async client => (await client.exists('expires', 'all fields')) === 0))
     t.is(digests.copy, digest)
@@ -278,7 +293,7 @@ test.serial(
       ['SADD', 'set', ...numbers(700)],
     ])
     let largest = 0
-    const digest = (limits?: DigestLimits) =>
+    const digest = (limits?: Partial<DigestLimits>) =>
       database.locally(local =>
         asPlatform(local, { seconds: 60 }, redis => {
           const { callBuffer } = redis
@@ -287,7 +302,7 @@ test.serial(
             largest = Math.max(largest, bytesIn(reply))
             return reply
           }) as typeof callBuffer
-          return digestOf(redis, '8', limits)
+          return digestOf(redis, limits)
         }),
       )
     const usual = await digest()
@@ -299,6 +314,36 @@ test.serial(
     t.true(largest <= few, `${largest} bytes in one reply`)
   },
 )
+
+test.serial('redis: what a digest would have to read as a whole is refused when it is large', async t => {
+  const database = await serving()
+  const digest = (limits: Partial<DigestLimits>) => () =>
+    database.locally(local => asPlatform(local, { seconds: 60 }, redis => digestOf(redis, limits)))
+  const few = digest({ names: 4, remembered: 4 })
+  const group = (number: number): Command => ['XGROUP', 'CREATE', 'groups', `group${number}`, '0', 'MKSTREAM']
+  const consumer = (number: number): Command => ['XGROUP', 'CREATECONSUMER', 'groups', 'group1', `consumer${number}`]
+  const code = ['#!lua name=mine', ...numbers(5).map(each => `redis.register_function('f${each}', function() end)`)]
+  const vector = (number: number): Command => ['VADD', 'vectors', 'VALUES', 2, 1, number, `element${number}`]
+  const tooMany: [string, Command[], Command][] = [
+    ['groups of a stream', numbers(5).map(group), ['XGROUP', 'DESTROY', 'groups', 'group4']],
+    ['consumers of a group', numbers(5).map(consumer), ['DEL', 'groups']],
+    ['functions', [['FUNCTION', 'LOAD', code.join('\n')]], ['FUNCTION', 'DELETE', 'mine']],
+    ['elements of a vector set', numbers(5).map(vector), ['VREM', 'vectors', 'element4']],
+  ]
+  for (const [what, write, lessen] of tooMany) {
+    await run(database, write)
+    const message = `The database cannot be compared: it has more than 4 ${what}.`
+    await t.throwsAsync(few(), { instanceOf: DumpPrevented, message }, what)
+    await run(database, [lessen])
+    await t.notThrowsAsync(few(), what)
+  }
+  await run(database, [
+    ['SET', 'text', 'x'.repeat(8 * MiB)],
+    ['RPUSH', 'list', 'x'.repeat(3 * MiB)],
+  ])
+  await t.throwsAsync(digest({ replyBytes: 2 * MiB }), { instanceOf: DumpPrevented, message: /more than 2 MB\.$/ })
+  await t.notThrowsAsync(digest({ replyBytes: 4 * MiB }), 'a text comes in parts')
+})
 
 const bytesIn = (reply: unknown): number => {
   if (Array.isArray(reply)) return reply.reduce<number>((sum, each) => sum + bytesIn(each), 0)

@@ -33,8 +33,9 @@ test.serial('a restore to a moment is queued with it, and the info says which mo
   t.is(restorable.length, 1)
   t.is(restorable[0].from, from.toISOString())
   t.true(Math.abs(new Date(restorable[0].to).getTime() - Date.now()) < 60_000)
+  const second = new Date(from.getTime() + 1000).toISOString()
   for (const [timestamp, to] of [
-    [new Date(from.getTime() + 1000).toISOString(), new Date(from.getTime() + 1000).toISOString()],
+    [`${second.slice(0, -1)}000Z`, second],
     ['2026-01-02T03:04:05+02:00', null],
   ] as const) {
     const answer = await post(ana, path, { timestamp })
@@ -87,6 +88,7 @@ test.serial(
         null,
         {},
         '9999-12-31T23:59:59Z',
+        new Date(Date.now() - 60_000).toISOString().replace('Z', '001Z'),
         new Date(Date.now() + 3_600_000).toISOString(),
       ],
     ])

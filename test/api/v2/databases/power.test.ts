@@ -84,6 +84,25 @@ test.serial(
   },
 )
 
+test.serial('a silent host is reported at once for another memory or password, and nothing is stored', async t => {
+  const ana = await api().makeUser()
+  const { id } = await api().makeDatabase(ana)
+  const { db } = api()
+  const { host_id: hostId } = await db('databases').where({ id }).first()
+  const seen = (at: Date) => db('hosts').where({ id: hostId }).update({ last_seen_at: at })
+  const resize = () => api().as(ana).request('PATCH', `/v2/databases/${id}`, { body: '{"ram":1024}' })
+  const reset = (what: string) => api().as(ana).post(`/v2/databases/${id}/credentials/reset`, `{"reset":"${what}"}`)
+  await seen(new Date(0))
+  t.teardown(() => seen(new Date()))
+  for (const answer of [await resize(), await reset('password'), await reset('certificate')])
+    t.deepEqual([answer.status, answer.body.code], [503, 'CLUSTER_UNAVAILABLE'])
+  const renamed = await api().as(ana).request('PATCH', `/v2/databases/${id}`, { body: '{"name":"other"}' })
+  t.is(renamed.status, 200, 'a name needs no host')
+  t.is((await db('operations').where({ target_id: id }).whereNot({ kind: 'create' })).length, 0)
+  await db('databases').where({ id }).update({ status: 'exited' })
+  t.is((await resize()).status, 200, 'nor does the memory of what does not run')
+})
+
 test.serial('a database that is lost with its host can only be deleted', async t => {
   const ana = await api().makeUser()
   const { id } = await api().makeDatabase(ana)

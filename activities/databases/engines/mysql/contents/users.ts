@@ -24,13 +24,20 @@ const ownUsers = ['root', 'mysql.sys', 'mysql.session', 'mysql.infoschema', ...O
 
 const account = (user: string, host: string): string => `${named(user)}@${named(host)}`
 
-/** All users and roles of the customer, without rights to what is left out; of the customer's main user only which roles it has. */
+/** As every engine has it, whatever its owner did to that of another one: only roles are a customer's. */
+const mainUser: User = { user: customerUser, host: '%', role: false, terms: '', grants: [], defaultRoles: [] }
+
+/**
+ * All users and roles of the customer, without rights to what is left out; of the customer's main user only which roles it has. Others of its
+ * name are left out: each new password removes them.
+ */
 export async function usersOf(session: MysqlSession, leftOut: readonly Named[]): Promise<User[]> {
   const rows = await session.rows(
     `SELECT user, host, account_locked = 'Y' AND authentication_string = '' FROM mysql.user
-     WHERE user NOT IN (${ownUsers.map(name => quoted(name)).join(', ')}) ORDER BY CAST(user AS BINARY), CAST(host AS BINARY)`,
+     WHERE user NOT IN (${ownUsers.map(name => quoted(name)).join(', ')}) AND (user <> ${quoted(customerUser)} OR host = '%')
+     ORDER BY CAST(user AS BINARY), CAST(host AS BINARY)`,
   )
-  const users: User[] = []
+  const users: User[] = rows.some(([user]) => textOfCell(user) === customerUser) ? [] : [mainUser]
   for (const [user, host, role] of rows.map(row => row.map(textOfCell))) {
     const name = account(user!, host!)
     const main = user === customerUser
