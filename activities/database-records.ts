@@ -164,7 +164,12 @@ export function databaseRecords({ db, plans, ports, claim = claimOfActivity }: D
      */
     async databaseDeleted(operation: DatabaseOperation): Promise<void> {
       await fence(operation, async (trx, { id, databaseId }) => {
-        await demandInTime(trx, id, 'ACTION_FAILED', 'The deletion came too late, and the database is kept.')
+        await demandInTime(
+          trx,
+          id,
+          'ACTION_FAILED',
+          'The deletion did not finish in time; the database was not deleted.',
+        )
         await removeDatabase(trx, databaseId)
         await operations.finishOperation(trx, id, { state: 'success' })
       })

@@ -6,7 +6,7 @@ import { testApi } from '../../../kit/actors/api.ts'
 import { comesTrue } from '../../../kit/comes-true.ts'
 
 const api = testApi({
-  services: () => ({ patience: { ...commandTimeouts, claimMs: 400, holdMs: 1500, backgroundMs: 1500 } }),
+  services: () => ({ timeouts: { ...commandTimeouts, claimMs: 400, holdMs: 1500, backgroundMs: 1500 } }),
 })
 
 test.serial('an operation that is not claimed in time expires, so its answer stays true', async t => {
