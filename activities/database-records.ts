@@ -211,6 +211,6 @@ function endOf({ code, oom, at }: ContainerExit) {
   return { code, oom, at: new Date(at) }
 }
 
-/** Asked of the host only then, so that other changes of a database that is stopped need no host. */
+/** The host is queried only then, so that other changes of a database that is stopped need no host. */
 const mustFit = ({ kind, input }: DatabaseOperationFacts, { engine, ramMb }: DatabaseFacts): boolean =>
   kind === 'resize' && engines[engine].inMemory && Number(input.ramMb) < ramMb
