@@ -35,10 +35,10 @@ export function termOf(pem: string): Term {
 const partOf = ({ beginsAt, endsAt }: Term): Date =>
   new Date(beginsAt.getTime() + (endsAt.getTime() - beginsAt.getTime()) * certificateTerms.renewShare)
 
-/** When an authority leaves the issuing to the next one. */
+/** When an authority hands issuing over to the next one. */
 const handoverOf = ({ endsAt }: Term): Date => new Date(endsAt.getTime() - certificateTerms.handoverDays * dayMs)
 
-/** When a certificate is due to be replaced: before its authority stops issuing, which the next one then does, it issues once more. */
+/** When a certificate is due to be replaced: at the latest when its authority hands issuing over to the next one. */
 export function renewAt(certificate: Term, authority: Term): Date {
   const [due, handover] = [partOf(certificate), handoverOf(authority)]
   return handover > certificate.beginsAt && handover < due ? handover : due
