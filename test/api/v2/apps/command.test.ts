@@ -85,7 +85,7 @@ test.serial('a client that disconnects does not cancel its command', async t => 
     signal: AbortSignal.timeout(100),
   })
   await t.throwsAsync(leaving, { any: true })
-  await new Promise(resolve => setTimeout(resolve, 400))
-  const row = await api().db('operations').where({ target_id: app.id, kind: 'restart' }).first()
-  t.is(row.state, 'success')
+  const restart = () => api().db('operations').where({ target_id: app.id, kind: 'restart' }).first()
+  await comesTrue(async () => Boolean((await restart())?.finished_at))
+  t.is((await restart())?.state, 'success')
 })
