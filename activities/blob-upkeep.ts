@@ -9,7 +9,7 @@ import { sweepSegments } from './objects/segment-sweep.ts'
 export type BlobUpkeep = ReturnType<typeof blobUpkeep>
 
 /** The upkeep of blob storage. Every step may be repeated and run concurrently: rows decide, under their locks. */
-export function blobUpkeep(db: Db, store: ObjectStore, patience: UpkeepTimes) {
+export function blobUpkeep(db: Db, store: ObjectStore, times: UpkeepTimes) {
   /** Repeats a round until it finds nothing. */
   async function untilDone(round: () => Promise<number>): Promise<void> {
     while ((await round()) > 0);
@@ -20,7 +20,7 @@ export function blobUpkeep(db: Db, store: ObjectStore, patience: UpkeepTimes) {
       await openReceipt(db, id, kind)
     },
     async reclaimUploads(receiptId: string): Promise<void> {
-      await untilDone(() => reclaimIdleUploads(db, receiptId, patience.idleSeconds))
+      await untilDone(() => reclaimIdleUploads(db, receiptId, times.idleSeconds))
     },
     async expireObjects(receiptId: string): Promise<void> {
       await untilDone(() => removeExpiredObjects(db, receiptId))
@@ -30,7 +30,7 @@ export function blobUpkeep(db: Db, store: ObjectStore, patience: UpkeepTimes) {
         for (let walk: typeof rule | undefined = rule; walk; ) walk = await applyRule(db, receiptId, walk)
     },
     async sweepSegments(receiptId: string): Promise<void> {
-      await untilDone(() => sweepSegments({ db, store }, receiptId, patience))
+      await untilDone(() => sweepSegments({ db, store }, receiptId, times))
     },
     async foldUsage(): Promise<void> {
       await untilDone(() => foldUsageBatch(db))

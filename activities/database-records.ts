@@ -164,7 +164,12 @@ export function databaseRecords({ db, plans, ports, claim = claimOfActivity }: D
      */
     async databaseDeleted(operation: DatabaseOperation): Promise<void> {
       await fence(operation, async (trx, { id, databaseId }) => {
-        await demandInTime(trx, id, 'ACTION_FAILED', 'The deletion came too late, and the database is kept.')
+        await demandInTime(
+          trx,
+          id,
+          'ACTION_FAILED',
+          'The deletion did not finish in time; the database was not deleted.',
+        )
         await removeDatabase(trx, databaseId)
         await operations.finishOperation(trx, id, { state: 'success' })
       })
@@ -206,6 +211,6 @@ function endOf({ code, oom, at }: ContainerExit) {
   return { code, oom, at: new Date(at) }
 }
 
-/** Asked of the host only then, so that other changes of a database that is stopped need no host. */
+/** The host is queried only then, so that other changes of a database that is stopped need no host. */
 const mustFit = ({ kind, input }: DatabaseOperationFacts, { engine, ramMb }: DatabaseFacts): boolean =>
   kind === 'resize' && engines[engine].inMemory && Number(input.ramMb) < ramMb

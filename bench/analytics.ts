@@ -24,7 +24,7 @@ const day = '2026-11-26'
 const from = Date.parse(`${day}T00:00:00Z`)
 const window = { from, to: from + 86_400_000 }
 
-/** Slice of so many, in the order of time. */
+/** Slice `n` of `of`, in the order of time. */
 const slice = (n: number, of: number) =>
   linesOf(
     generatedRequests(sliceLines, from + (86_400_000 * n) / of, from + (86_400_000 * (n + 1)) / of, (n % 100) + 1),

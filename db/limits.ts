@@ -56,7 +56,7 @@ export function countedTogether(requests: readonly (readonly Counter[])[]): Coun
   return [...countings.values()]
 }
 
-/** What each of the requests that were counted together has to be judged by: the last one of a counter sees it as it is now, the one before it one request earlier. */
+/** The counter states each request saw: the last request of a counter sees the final count, each earlier one a count one lower. */
 export function standingsOfEach(
   requests: readonly (readonly Counter[])[],
   states: readonly CounterState[],

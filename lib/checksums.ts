@@ -116,7 +116,7 @@ function product(
   return [high, low]
 }
 
-/** By which so many bytes that follow multiply a CRC. */
+/** The factor by which `bytes` following bytes multiply a CRC. */
 function powerOf(ring: Ring, bytes: number): Polynomial {
   let power = term(ring.bits, 0)
   for (let rest = bytes, n = 0; rest > 0; rest = Math.floor(rest / 2), n++)

@@ -114,7 +114,7 @@ export const limits = {
     { allow: 50, perSeconds: 86_400, by: 'user' },
   ],
   'apps.network.settings.update': [{ allow: 10, perSeconds: 60, by: 'user' }],
-  // Counted by the endpoint itself, for the owner of the application, whoever of a workspace sends it.
+  // Counted by the endpoint itself, for the owner of the application, regardless of which member sends it.
   'apps.network.purge_cache.owner': [{ allow: 1, perSeconds: 60, by: 'user' }],
   'apps.start': power,
   'apps.stop': power,

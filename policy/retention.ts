@@ -10,7 +10,7 @@ export interface Retention {
   deploymentLogDays: number
   /** Uploaded archives of deployments. */
   archiveDays: number
-  /** Postgres databases can be restored to any second of so many days; 0 = from snapshots only. */
+  /** Postgres databases can be restored to any second of this many days; 0 = from snapshots only. */
   pointInTimeDays: number
 }
 

@@ -20,7 +20,7 @@ export async function madeOnce(folder: string, name: string, make: (work: string
     const isAlone = (await makers(folder, name)).length === 0 && (await isCreated(work))
     if (isAlone)
       try {
-        // Whoever sees another one after creating its folder withdraws, so that two never go on.
+        // A process that sees another folder after creating its own withdraws, so that two never continue.
         if ((await makers(folder, name)).length === 1) return await make(work)
       } finally {
         await rm(work, { recursive: true, force: true })

@@ -144,13 +144,17 @@ test('the walks through the code name files that exist, and functions that are i
 
 const decisions = readdirSync('docs/decisions').filter(name => name !== 'README.md')
 
-test('the index of decisions lists every page once', t => {
+test('the index of decisions numbers every page, and lists it once', t => {
   const index = readFileSync('docs/decisions/README.md', 'utf8')
-  const listed = [...index.matchAll(/^- \[([a-z0-9-]+)\]\((\S+)\): \S/gm)]
-  t.deepEqual(listed.map(([, , target]) => target as string).sort(), [...decisions].sort())
+  const listed = [...index.matchAll(/^\| (\d+) \| \[([a-z0-9-]+)\]\((\S+)\) \| \S/gm)]
+  t.deepEqual(listed.map(([, , , target]) => target as string).sort(), [...decisions].sort())
   t.deepEqual(
-    listed.filter(([, name, target]) => target !== `${name}.md`),
+    listed.filter(([, , name, target]) => target !== `${name}.md`),
     [],
+  )
+  t.deepEqual(
+    listed.map(([, number]) => Number(number)).sort((a, b) => a - b),
+    decisions.map((_, index) => index + 1),
   )
 })
 

@@ -273,7 +273,7 @@ test('each of our containers has a user, gives up what it does not need, and can
   t.deepEqual(capabilities('proxy'), ['NET_BIND_SERVICE', 'SETUID', 'SETGID', 'CHOWN', 'DAC_OVERRIDE', 'KILL'])
 })
 
-test('secrets and folders by need', t => {
+test('each process gets only the secrets and folders that it needs', t => {
   const secret = /\$\{[A-Z0-9_]*(?:KEY|KEYS|KEY_ID|PASSWORD|SECRET)(?::|\})|SMTP_URL/
   const secretsOf = (name: string) =>
     [...environmentOf(name)].filter(([, value]) => secret.test(value)).map(([key]) => key)

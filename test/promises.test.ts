@@ -58,9 +58,9 @@ test('every number of a promise stands in a test that holds it, or in the table 
   }
 })
 
-test('the rule sees what it must see', t => {
-  t.true(holds({ file: 'test/promises.test.ts', title: 'the rule sees what it must see' }))
-  t.false(holds({ file: 'test/promises.test.ts', title: 'the rule sees' }))
+test('the check detects violations', t => {
+  t.true(holds({ file: 'test/promises.test.ts', title: 'the check detects violations' }))
+  t.false(holds({ file: 'test/promises.test.ts', title: 'the check detects' }))
   t.false(holds({ file: 'test/nowhere.test.ts', title: null }))
   t.false(holds({ file: 'test/crash/blob-upkeep.test.ts', title: 'bundle the workflows once' }), 'a hook is no test')
   t.is(lastRun('| X1 | 2 | by hand, last run 0123abc: `bench/api.ts` |'), '0123abc')

@@ -116,7 +116,7 @@ export async function serveApi(config: Config): Promise<void> {
     deploymentNotifications: new RowNotifications(notifications, 'deployments'),
     logSlots: new FairSlots(wholeLogs),
     pushes: withCrashPoints('pushes', pushes),
-    patience: commandTimeouts,
+    timeouts: commandTimeouts,
     hosts: httpHostReader(db, askHost),
     files: httpHostFiles(askHost),
     live: new LiveFeeds(hostLive(askHost), rates),

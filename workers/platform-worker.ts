@@ -52,7 +52,7 @@ export interface PlatformParts {
   /** Path of a built workflow bundle; default: the one next to the compiled code. */
   workflowBundle?: string
   /** How long upkeep of blob storage leaves things alone. */
-  patience?: UpkeepTimes
+  times?: UpkeepTimes
 }
 
 /** Runs workflows, records and routes on the platform's queue, and the worker's loops. */
@@ -67,7 +67,7 @@ export async function startPlatformWorker({
   store,
   machine = thisMachine(),
   workflowBundle,
-  patience = upkeepTimes,
+  times = upkeepTimes,
 }: PlatformParts) {
   const ending = new AbortController()
   setMaxListeners(0, ending.signal) // one for each loop
@@ -139,7 +139,7 @@ export async function startPlatformWorker({
         ...edgeActivities(edge, db, { appsDomain: config.appsDomain, machine }),
       }),
       ...hosted(withCrashPoints('domains', domainSteps(parts))),
-      ...hosted(withCrashPoints('upkeep', blobUpkeep(db, withCrashPoints('store', store), patience))),
+      ...hosted(withCrashPoints('upkeep', blobUpkeep(db, withCrashPoints('store', store), times))),
     },
     maxCachedWorkflows: 200,
   })

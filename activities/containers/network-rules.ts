@@ -60,7 +60,7 @@ async function setRules(network: string, matches: readonly string[]): Promise<vo
 }
 
 /**
- * Bounds the open connections to the port of a database, whoever opens them, by a rule in the container's own network: it sees them all,
+ * Bounds the open connections to the port of a database, of all clients, by a rule in the container's own network: it sees them all,
  * also those of its owner's programs and of this machine. Does nothing for containers whose labels name no bound. Rejects as
  * `limitNameServer`.
  */

@@ -17,7 +17,7 @@ export function databaseActRecords(
   serves: (trx: Db, databaseId: string, started: StartedDatabase) => Promise<void>,
 ) {
   return {
-    /** The volume before the last restore becomes the one that serves, and the one that served is kept. May be repeated. */
+    /** The volume before the last restore becomes the one that serves, and the one that served is retained. May be repeated. */
     async swapVolumes(operation: DatabaseOperation): Promise<void> {
       await fence(operation, async (trx, { id, databaseId }) => {
         if (!(await swapVolumes(trx, id, databaseId))) throw refusal('ACTION_FAILED', otherVolumes)

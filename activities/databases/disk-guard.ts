@@ -90,4 +90,4 @@ const failureCode = (error: unknown): string => (error as { type?: string }).typ
 
 /** Words for an owner whose database has no room left to start. */
 const noRoomWords =
-  'The disk of the database is full, and so is what was kept of it for starts. Give it more memory, and with it more disk; then start it.'
+  'The disk of the database is full, and the space reserved for starting is used up. Give it more memory, and with it more disk; then start it.'

@@ -8,7 +8,7 @@ export interface DatabaseOperation {
   ownerId: string
   /** Where its steps are done: the host of the database, or the one that a drill has chosen. */
   hostId: string
-  /** A change to less memory of an engine whose data are all in memory: whether they fit is asked first. */
+  /** A change to less memory of an engine whose data are all in memory: whether they fit is checked first. */
   mustFit?: boolean
   /** The desired state when the operation was claimed. */
   wasDesired: 'running' | 'stopped' | 'deleted'

@@ -24,7 +24,7 @@ export function databaseSnapshotRecords(
       await fence(operation, (trx, { id, databaseId }) => reserveVolumes(trx, id, databaseId))
     },
 
-    /** The copy of a restore becomes the volume that serves; the one before is kept for a while. May be repeated. */
+    /** The copy of a restore becomes the volume that serves; the one before is retained for a while. May be repeated. */
     async switchVolume(operation: DatabaseOperation): Promise<void> {
       await fence(operation, (trx, { id, databaseId }) => switchVolume(trx, id, databaseId))
     },

@@ -50,7 +50,7 @@ export async function warnOfRenewal(
 }
 
 /** How long proxies have for a change, and from the first look at them to the second, in milliseconds. */
-export interface ProxyPatience {
+export interface ProxyTimes {
   pollMs: number
   serveMs: number
 }
@@ -59,11 +59,11 @@ export interface ProxyPatience {
 export async function untilServed(
   db: Db,
   domain: DomainRow,
-  { now, ...patience }: ProxyPatience & { now: () => Date },
+  { now, ...times }: ProxyTimes & { now: () => Date },
 ): Promise<boolean> {
   const { current } = await findCertificates(db, domain.hostname)
   if (!current) return false
-  const isServed = await untilApplied(db, patience, domain.hostname)
+  const isServed = await untilApplied(db, times, domain.hostname)
   if (isServed) await recordServed(db, current.id)
   else await recordNotServed(db, domain, now())
   return isServed
@@ -72,7 +72,7 @@ export async function untilServed(
 /** Waits until every live proxy has all that was committed before, of `host` too. False when they take too long, or none lives. */
 export async function untilApplied(
   db: Db,
-  { pollMs, serveMs }: ProxyPatience,
+  { pollMs, serveMs }: ProxyTimes,
   host: string | null = null,
 ): Promise<boolean> {
   const number = await transaction(db, async trx => {

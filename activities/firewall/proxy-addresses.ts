@@ -38,12 +38,12 @@ export interface ProxyAddressesOptions {
 const systemResolve: Resolve = name => lookup(name, { family: 4, all: true })
 const refreshMs = 60_000
 const lookupMs = 5000
-/** A name whose answers rotate has all of them opened, up to so many. */
+/** Max addresses that are opened for a name whose answers rotate. */
 const maxAddresses = 16
 /** What a name no longer stands for is closed after this. */
 const forgetMs = 3_600_000
 
-/** What no name opens, whoever answers for it: this machine, link-local addresses (cloud metadata), multicast and reserved ones. */
+/** What no name opens, regardless of who answers for it: this machine, link-local addresses (cloud metadata), multicast and reserved ones. */
 const neverByName = new BlockList()
 for (const [network, bits] of [
   ['0.0.0.0', 8],

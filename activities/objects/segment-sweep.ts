@@ -23,13 +23,13 @@ interface Sweep {
  * process that dies in between leaves segments in the state `dying`, with which the next run continues. One that the store fails
  * to delete does not stop the others; the first such failure is thrown at the end.
  */
-export async function sweepSegments(parts: Sweep, receiptId: string, patience: segments.SweepTimes): Promise<number> {
-  const sweepable = await segments.listSweepableSegments(parts.db, patience)
+export async function sweepSegments(parts: Sweep, receiptId: string, times: segments.SweepTimes): Promise<number> {
+  const sweepable = await segments.listSweepableSegments(parts.db, times)
   const failures: unknown[] = []
   let removed = 0
   await eachConcurrently(sweepable, width, async segment => {
     try {
-      if (await removeSegment(parts, receiptId, segment, patience)) removed++
+      if (await removeSegment(parts, receiptId, segment, times)) removed++
     } catch (error) {
       failures.push(error)
     }
@@ -43,9 +43,9 @@ async function removeSegment(
   { db, store }: Sweep,
   receiptId: string,
   { id, state, size }: segments.SweepableSegment,
-  patience: segments.SweepTimes,
+  times: segments.SweepTimes,
 ): Promise<boolean> {
-  if (!(await segments.markOverdueSegmentForDeletion(db, id, patience))) return false
+  if (!(await segments.markOverdueSegmentForDeletion(db, id, times))) return false
   await store.delete(id)
   if (await store.head(id)) throw new Error(`The object store reported the deletion of ${id} but still has it.`)
   const line = { ownerId: null, subject: id, why: reasons[state], bytes: size ?? 0, proof: 'HEAD: absent' }

@@ -127,7 +127,7 @@ export function documents({ store, get, warn }: DocumentsOptions) {
     }
   }
 
-  /** Resolves once the registry was asked, by whoever came first: work goes on while anyone waits for it. */
+  /** Resolves once the registry has answered the first caller: work continues while any caller waits for it. */
   async function refreshed(key: string, wanted: WantedDocument, { subject, signal }: Asker) {
     const refreshing = underWay.get(key) ?? begin(key, wanted, subject)
     refreshing.waiting++

@@ -96,7 +96,7 @@ export async function makeRoot(folder: string): Promise<void> {
   await chmod(folder, 0o711)
 }
 
-/** Rejects with NoSpaceLeft when the disk of `folder` is nearly full, or would be with so many bytes more. */
+/** Rejects with NoSpaceLeft when the disk of `folder` is nearly full, or would be with `bytes` more. */
 export async function demandSpace(folder: string, bytes = 0): Promise<void> {
   const freeMb = Math.floor((await freeBytesOf(folder)) / MiB)
   const neededMb = Math.ceil(bytes / MiB)

@@ -48,7 +48,7 @@ export interface Volumes {
   device(volumeId: string): Promise<string | null>
   /** Bytes used by the application's files and releases. */
   usedBytes(volumeId: string): Promise<number>
-  /** Rejects with NoSpaceLeft unless the host's disk has room for so many bytes more, and some to spare: volumes are as large as what is in them. */
+  /** Rejects with NoSpaceLeft unless the host's disk has room for `bytes` more, and a reserve: volumes are as large as what is in them. */
   demandRoom(bytes: number): Promise<void>
   list(): Promise<string[]>
 }

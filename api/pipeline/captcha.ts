@@ -8,7 +8,7 @@ import type { Caller } from './authenticate.ts'
 import type { CoreServices } from './core-services.ts'
 
 /** Below the timeout of clients, and well above the response time of providers. */
-const patienceMs = 5000
+const timeoutMs = 5000
 
 /** Codes that `verifyAnswer` and `spend` throw. */
 export const captchaErrors = [
@@ -42,7 +42,7 @@ export async function verifyAnswer(
 ): Promise<Pick<SolvedCaptcha, 'answerHash' | 'address'>> {
   if (!answer) throw new ApiError('CAPTCHA_REQUIRED')
   if (!captcha) throw new ApiError('VALIDATION_FAILED', 'No captcha is set up on this platform.')
-  const solvedAt = await captcha.solvedAt(answer, address, AbortSignal.timeout(patienceMs))
+  const solvedAt = await captcha.solvedAt(answer, address, AbortSignal.timeout(timeoutMs))
   if (!solvedAt || Date.now() - solvedAt.getTime() > captchaSeconds * 1000) throw notGood()
   return { answerHash: credentialHash(answer), address }
 }

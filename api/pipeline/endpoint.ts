@@ -48,7 +48,7 @@ export interface Definition<A extends Auth, Q extends z.ZodObject, B extends z.Z
   /** The value in the field `response` of the envelope; without it the envelope has only `status`. */
   response?: R
   /** The `code` of the value also appears next to `status`, where existing clients expect it. */
-  codeBeside?: true
+  codeAlongside?: true
   /** The status of success; default 200. */
   success?: 201
   /** False: there is no envelope. `handle` returns the whole reply, or with `response` the value that is the body. */

@@ -75,7 +75,7 @@ function headersOf({ wire, operation, errors, mayBeCutOff }: Endpoint, status: n
   )
 }
 
-function success({ response, stream, codeBeside, envelope }: Endpoint): Json {
+function success({ response, stream, codeAlongside, envelope }: Endpoint): Json {
   const events = stream && { 'text/event-stream': { schema: { type: 'string', description: stream.events } } }
   if (envelope === false)
     return {
@@ -83,7 +83,7 @@ function success({ response, stream, codeBeside, envelope }: Endpoint): Json {
       content: response ? { ...jsonOf(schemaOf(response, 'output')), ...events } : events,
     }
   const properties: Json = { status: { const: 'success' } }
-  if (codeBeside) properties.code = { type: 'string' }
+  if (codeAlongside) properties.code = { type: 'string' }
   if (response) properties.response = schemaOf(response, 'output')
   const required = response?.safeParse(undefined).success ? ['status'] : Object.keys(properties)
   return { description: 'Success', content: { ...jsonOf({ type: 'object', properties, required }), ...events } }

@@ -34,7 +34,7 @@ export async function serve(endpoint: Endpoint, exchange: Exchange, services: Se
     if (endpoint.countsItself) await counting?.count()
     if (value === streamed) return streamed
     await audit(endpoint, admission, exchange, services, 'success')
-    const code = endpoint.codeBeside && (value as { code: string }).code
+    const code = endpoint.codeAlongside && (value as { code: string }).code
     const reply = endpoint.envelope === false ? bare(endpoint, value) : success(value, code, endpoint.success)
     services.contract?.answered(
       endpoint.name,

@@ -194,7 +194,7 @@ class Cancel implements Cancelling {
 }
 
 /**
- * Puts a body into the object store, or returns the bytes of a small one for its row. Whoever cancels must destroy the body too. The
+ * Puts a body into the object store, or returns the bytes of a small one for its row. A caller that cancels must destroy the body too. The
  * caller attaches or discards the segment. Throws `tooLarge`, UPLOAD_ABORTED, and `unstored`.
  */
 export async function storeBody(

@@ -4,7 +4,7 @@ import { type Sleepers, startSleepers } from './sleepers.ts'
 
 /**
  * A container engine with many containers that only sleep: answers what a host asks of it in a round, as Docker does, and does nothing.
- * Takes the rows of the applications from whoever forked it; tells its address.
+ * Takes the rows of the applications from its parent process, and reports its address.
  */
 interface Running {
   app: string
@@ -62,7 +62,7 @@ process.once('message', async ({ hostId, running, socket }: Message) => {
     answer.writeHead(body === undefined ? 404 : 200, { 'content-type': 'application/json' })
     answer.end(JSON.stringify(body ?? { message: 'no such thing' }))
   })
-  // Whoever reads what a program prints has a connection that is kept open.
+  // A reader of what a program prints has a connection that is kept open.
   server.on('upgrade', (_, reader) => {
     reader.on('error', () => {})
     reader.write('HTTP/1.1 101 UPGRADED\r\nConnection: Upgrade\r\nUpgrade: tcp\r\n\r\n')

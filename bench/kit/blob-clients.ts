@@ -9,7 +9,7 @@ const agent = new Agent({ keepAlive: true, maxSockets: 1 })
 export interface FileServer {
   uploadUrl: string
   headers: Record<string, string>
-  /** The body of an upload of a file of so many bytes. */
+  /** The body of an upload of a file of this many bytes. */
   body(bytes: number): Buffer
   /** Where what an upload answered can be downloaded. */
   urlOf(answer: string): string

@@ -7,7 +7,7 @@ import { seedApp, seedHost } from './seeds.ts'
 export interface BenchKeys {
   /** One of each account, with the address of its application. */
   valid: { key: string; path: string }[]
-  /** Of the right form, by nobody issued. */
+  /** Of the right form, but never issued. */
   madeUp: string[]
   /** Issued once, of no account any more. */
   revoked: string[]

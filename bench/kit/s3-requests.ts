@@ -25,7 +25,7 @@ export interface Answer {
 }
 
 /** A server that sends nothing for so long is given up. */
-const patienceMs = 120_000
+const timeoutMs = 120_000
 
 /**
  * Requests to a bucket as every client of S3 sends them: path style, Signature Version 4 in a header, bodies unsigned as over https.
@@ -60,11 +60,11 @@ export class S3Requests {
       method,
       path: target,
       headers: this.#headers(method, path, search, body),
-      timeout: patienceMs,
+      timeout: timeoutMs,
     })
     return new Promise((resolve, reject) => {
       outgoing.on('error', reject)
-      outgoing.on('timeout', () => outgoing.destroy(new Error(`no answer within ${patienceMs / 1000} s`)))
+      outgoing.on('timeout', () => outgoing.destroy(new Error(`no answer within ${timeoutMs / 1000} s`)))
       outgoing.on('response', response => {
         const status = response.statusCode ?? 0
         const chunks: Buffer[] = []

@@ -18,14 +18,14 @@ export interface Side {
   about: string
   /** Its first processes, whose descendants are its own as well. */
   pids: number[]
-  /** To be ended by whoever asked for the side; none of Berth, which ends with the rest of a bench. */
+  /** To be ended by the caller; none of Berth, which ends with the rest of a bench. */
   child?: ChildProcess
   buckets: Partial<Record<Place, Bucket>>
   /** Why `many` is missing. */
   unseeded?: string
 }
 
-/** Berth's API process and its Postgres: an account for each place. In the bucket of `many` are so many objects, 0 for none. */
+/** Berth's API process and its Postgres: an account for each place. The bucket has `many` objects, 0 for none. */
 export async function berthSide({ databaseUrl, folder, masterKey, berth }: Sides, many: number): Promise<Side> {
   const keys = await seedAccounts(databaseUrl, masterKey, many)
   const api = await berth()

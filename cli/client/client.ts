@@ -175,7 +175,7 @@ export function requestApp({ edgeUrl }: Target, domain: string): Promise<{ statu
   const url = new URL(edgeUrl ?? `http://${domain}`)
   return new Promise((resolve, reject) => {
     const isSecure = url.protocol === 'https:'
-    // Whether the application answers is asked, not who has certified it: browsers may trust an authority that this process does not.
+    // This checks whether the application answers, not its certificate: browsers may trust an authority that this process does not.
     const tls = { servername: domain, rejectUnauthorized: false }
     const appRequest = (isSecure ? requestHttps : request)(
       {

@@ -85,7 +85,7 @@ function engineProblem({ database, host, figures, operations }: DatabaseStory, n
   const { state } = stateOf(database, host ?? undefined, now)
   if (state === 'running' && figures && !figures.state?.running)
     return {
-      problem: 'It is recorded as running, and its container does not run.',
+      problem: 'It is recorded as running, but its container is not running.',
       remedy: 'its host corrects that within a minute; if it does not: berth logs host',
     }
   if (state === 'restarting')
@@ -163,7 +163,7 @@ function readOnlyProblem({ figures, diskMb, database }: DatabaseStory, now: Date
     : 'its disk is full'
   const more = `grow it by at least ${Math.ceil(diskMb / 10)} MB of disk, which come with memory: PATCH /v2/databases/${id}, {"ram": ...} above ${ramMb}`
   return {
-    problem: `It is read-only for ${age(readOnlySince, now)}: ${share}.`,
+    problem: `It has been read-only for ${age(readOnlySince, now)}: ${share}.`,
     remedy: `its owner ${waysToReduce[engine]}${more}. It admits writes again below ${diskWarnings.writableAgain * 100} %`,
   }
 }
@@ -215,7 +215,7 @@ function drillProblem({ triedDrill, preventedDrill, database: { id } }: Database
   if (!preventedDrill) return null
   const { host_id: hostId, ended_at: endedAt, reason } = preventedDrill
   return {
-    problem: `No drill of it has succeeded for long: the one that ended ${since(endedAt, now)} could not try its snapshot on host ${hostId}: ${reason}`,
+    problem: `No drill of it has succeeded for a long time: the one that ended ${since(endedAt, now)} could not try its snapshot on host ${hostId}: ${reason}`,
     remedy: `remove the cause, then: ${again}`,
   }
 }

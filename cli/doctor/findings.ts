@@ -71,11 +71,11 @@ export function processFinding(
     ...(toyModel ? ['toy-model'] : []),
   ]
   const missing = wanted.filter(name => !living.includes(name))
-  const state = living.length ? `${living.join(', ')} run` : 'none runs'
+  const state = `running: ${living.join(', ') || 'none'}`
   if (!supervisor)
     return {
       name: 'processes',
-      state: `${state}; the supervisor does not`,
+      state: `${state}; not running: supervisor`,
       remedy: `start Berth: ${bySupervisor.start}`,
     }
   if (stopped.length > 0)
@@ -87,7 +87,7 @@ export function processFinding(
   if (missing.length === 0) return { name: 'processes', state }
   return {
     name: 'processes',
-    state: `${state}; ${missing.join(', ')} ${missing.length === 1 ? 'does' : 'do'} not`,
+    state: `${state}; not running: ${missing.join(', ')}`,
     remedy: `wait some seconds for the restart; if it stays down: ${missing.map(bySupervisor.logs).join(', ')}`,
   }
 }
@@ -166,10 +166,11 @@ export function nameFinding(config: Pick<Config, 'appsDomain' | 'urls'>): Findin
 /** What the processes' login may do in the database, beyond changing rows. */
 export function loginFinding({ name, superuser, owner }: Role): Finding {
   if (!superuser && !owner) return { name: 'database login', state: `${name}: changes rows only` }
-  const what = superuser ? 'IS A SUPERUSER' : 'OWNS THE SCHEMA'
   return {
     name: 'database login',
-    state: `${name} ${what}: an attacker in one process has the rights of the whole server`,
+    state: superuser
+      ? `${name} IS A SUPERUSER: an attacker in one process controls the whole server`
+      : `${name} OWNS THE SCHEMA: an attacker in one process can change and drop every table of Berth`,
     remedy: 'use an ordinary login in DATABASE_URL, and this one in DATABASE_OWNER_URL',
   }
 }

@@ -89,7 +89,7 @@ function remedies({ domain, records, workflow }: DomainStory, standing: Standing
   if (state === 'failing' || state === 'expired')
     lines.push(`Once the cause is fixed: berth domains retry ${domain.hostname}`)
   if (workflow.status !== 'RUNNING')
-    lines.push('Its workflow does not run. The worker wakes it; see: berth ps, berth logs worker')
+    lines.push('Its workflow is not running. The worker wakes it; see: berth ps, berth logs worker')
   return lines
 }
 

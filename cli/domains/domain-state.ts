@@ -33,7 +33,7 @@ export function domainStateOf(domain: ListedDomain, standing: Standing): DomainS
   }
   const unproved: DomainState | null = unproved_since && {
     state: 'unproved',
-    words: `its DNS records are missing since ${day(unproved_since)}; served on`,
+    words: `its DNS records have been missing since ${day(unproved_since)}; still served`,
   }
   // What is missing for https, or an old certificate, is no trouble of a platform without it.
   if (!secured) return unproved ?? { state: 'http', words: 'http, EDGE_TLS is off' }

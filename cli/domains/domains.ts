@@ -113,7 +113,7 @@ async function retry(name: string): Promise<void> {
     })
     const woken = await wake(config, hostname)
     if (!woken) sayAsleep()
-    console.log(`${hostname} is looked at now. What it shows: berth domains explain ${hostname}`)
+    console.log(`${hostname} is looked at now. See the result with: berth domains explain ${hostname}`)
   })
 }
 

@@ -92,7 +92,7 @@ export async function openInstallation(
 
 /** Why a start with `--ai` runs no toy model. */
 export const otherModel =
-  'The toy model was not started: AI_UPSTREAM_URL names another one. To try the toy, remove that setting.'
+  'The toy model was not started: AI_UPSTREAM_URL names another model. To try the toy, remove that setting.'
 
 /** The settings of the AI gateway for the toy model: its address and its name. */
 function toyModelSettings({ TOY_MODEL_PORT: port }: Ports): Record<string, string> {

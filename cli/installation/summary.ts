@@ -56,7 +56,7 @@ const buildNotes = (host: Parameters<typeof buildFindings>[0]): string[] =>
       remedy ? [`${name[0]!.toUpperCase() + name.slice(1)}: ${state}. To do: ${remedy}`] : [],
     )
 
-const trustWords = 'certificates are of this installation; what browsers must trust: berth certificates root'
+const trustWords = 'certificates are signed by this installation; browsers must trust its root: berth certificates root'
 
 /** Where clients reach the AI gateway. */
 const gatewayWords = ({ config, runsToyModel }: Installation): string =>

@@ -134,7 +134,7 @@ export function holds(story: OperationStory, lane: LaneState, now: Date): string
     reasons.push(`It switches versions only after the snapshot in progress: ${lineOf(copying, now)}`)
   if (operation.state === 'queued') {
     reasons.push(`It is number ${before.length + 1} in the queue of its ${wordOf(story)}.`)
-    reasons.push(...before.map(other => `before it: ${lineOf(other, now)}`))
+    reasons.push(...before.map(other => `Before it: ${lineOf(other, now)}`))
   }
   if (!(story.app ?? story.database)) reasons.push(`Its ${wordOf(story)} was deleted, so it will fail.`)
   if (host && !host.reachable)
@@ -151,7 +151,7 @@ export function holds(story: OperationStory, lane: LaneState, now: Date): string
       `Its lane is stuck: its workflow task failed ${lane.failedTasks} times. After ${relay.stuckTasks} failures the worker restarts it; see: berth logs worker`,
     )
   else if (lane.status !== 'RUNNING' && age > claimSeconds)
-    reasons.push(`Its lane does not run (${lane.status}). The worker wakes lanes; see: berth ps, berth logs worker`)
+    reasons.push(`Its lane is not running (${lane.status}). The worker wakes lanes; see: berth ps, berth logs worker`)
   else if (operation.state === 'queued' && before.length === 0 && age > claimSeconds)
     reasons.push('It is next in the queue, but its lane has not claimed it; see: berth logs worker')
   return reasons.length > 0 ? reasons : ['nothing; it is in progress']

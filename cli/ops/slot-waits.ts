@@ -9,7 +9,7 @@ export function slotWaits(story: OperationStory, now: Date): string[] {
   const { operation, slotHolders } = story
   const builds = slotHolders.map(({ id, appId }) => `operation ${id.slice(0, 8)} of application ${appId}`)
   return [
-    ...(builds.length > 0 ? [`building now: ${builds.join(', ')}`] : []),
+    ...(builds.length > 0 ? [`Building now: ${builds.join(', ')}`] : []),
     ...(operation.step?.startsWith(snapshotSlotWait) ? snapshotSlotWaits(story, now) : []),
   ]
 }

@@ -3,7 +3,7 @@ import { unreachableAfterSeconds } from '../../policy/timeouts.ts'
 import type { Db } from '../database.ts'
 import { enqueueOperation } from '../operations/operations.ts'
 
-/** The actor of renewals that nobody asked for. */
+/** The actor of automatic renewals. */
 const renewalActor = 'renewal'
 
 export interface QueuedRenewal {

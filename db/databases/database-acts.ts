@@ -5,7 +5,7 @@ import type { DatabaseRow } from './database-rows.ts'
 
 export interface DatabaseAct {
   databaseId: string
-  /** `operator:<login name>`, or the actor of an act that nobody requested. */
+  /** `operator:<login name>`, or the actor of an automatic act. */
   actor: string
 }
 
@@ -25,7 +25,7 @@ export async function lockForAct(trx: Db, id: string): Promise<DatabaseRow> {
 
 /**
  * Queues the way back to the volume before the last restore, or before the last undo; exactly these two volumes change places. Throws
- * `ActRefused` when none is kept.
+ * `ActRefused` when none is retained.
  */
 export async function queueUndo(trx: Db, { databaseId, actor }: DatabaseAct): Promise<{ id: string }> {
   const database = await lockForAct(trx, databaseId)
@@ -35,7 +35,7 @@ export async function queueUndo(trx: Db, { databaseId, actor }: DatabaseAct): Pr
   return enqueue(trx, database, { kind: 'undo', actor, input: { swap: { from, to } } })
 }
 
-/** Whether the volume before the last restore is still kept. */
+/** Whether the volume before the last restore is still retained. */
 export const isUndoable = (
   { retired_generation: generation, retired_until: until }: Pick<DatabaseRow, 'retired_generation' | 'retired_until'>,
   now: Date,

@@ -24,7 +24,7 @@ export interface DatabaseRow {
   generation: number
   /** The number that the next volume takes. */
   next_generation: number
-  /** The volume before the last restore, kept until `retired_until`. */
+  /** The volume before the last restore, retained until `retired_until`. */
   retired_generation: number | null
   retired_until: Date | null
   /** A rotation adds one (policy/databases/passwords.ts). */

@@ -71,7 +71,7 @@ export async function recordDiskUse(
   })
 }
 
-/** Warns the owner that an engine stays down, in the transaction that records its last end; once an hour, whoever starts it in between. */
+/** Warns the owner that an engine stays down, in the transaction that records its last end; once an hour, also if it was started in between. */
 export function warnOfDown(trx: Db, database: Warned): Promise<boolean> {
   const fields = { database: database.name, ends: maxCrashes }
   return warn(trx, database, { template: 'database-down', fields }, `database-down/${database.id}`)

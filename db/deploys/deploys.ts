@@ -85,7 +85,7 @@ export async function queueDeploy(trx: Db, request: DeployRequest): Promise<Queu
 /** Seconds before a deploy that found the queue full may be tried again: about as long as a short deploy takes. */
 const fullRetrySeconds = 15
 
-/** The refusal of a deploy when so many wait already. */
+/** The refusal of a deploy while the queue of its application is full. */
 export const tooManyWaiting = (waiting: number): ApiError =>
   new ApiError('KEEP_CALM', `${waiting} deploys of this application wait already.`, fullRetrySeconds)
 

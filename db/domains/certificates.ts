@@ -137,7 +137,7 @@ export async function storeCertificate(db: Db, id: string, issued: IssuedChain):
   })
 }
 
-/** Moves a renewal, as the authority has asked. */
+/** Moves a renewal, as the authority has requested. */
 export async function recordRenewal(db: Db, id: string, renewAt: Date): Promise<void> {
   await db('certificates').where({ id, state: 'current' }).update({ renew_at: renewAt })
 }

@@ -83,7 +83,7 @@ async function lapse(trx: Db, { hostname, owner_id }: DomainRow): Promise<void> 
   if (owner_id) await queueMail(trx, { userId: owner_id, template: 'domain-lapsed', fields: { hostname, hours } })
 }
 
-/** Records when the workflow of a name is due again, unless somebody has asked for another look since this one began, when it was due at `dueAt`. */
+/** Records when the workflow of a name is due again, unless another look was requested since this one began, when it was due at `dueAt`. */
 export async function recordNextLook(db: Db, hostname: string, at: Date, dueAt: Date): Promise<void> {
   // A Date has milliseconds only.
   await db('domains')

@@ -12,7 +12,7 @@ export interface DomainRow {
   cname_seen: boolean
   /** Whether requests for it arrive at the platform. */
   points: boolean
-  /** Whether the answers for its certificates are asked of the platform's own name server. */
+  /** Whether the platform's own name server answers the challenges of its certificates. */
   delegated: boolean
   looks: number
   looked_at: Date | null

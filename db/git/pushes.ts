@@ -32,7 +32,7 @@ export type PushOutcome =
   | { kind: 'unsigned'; operationId?: undefined }
   /** The sender exceeds its rate. */
   | { kind: 'full'; operationId?: undefined; waitSeconds: number }
-  /** So many deploys of the application wait already. The delivery was counted. */
+  /** The queue of the application is full: `waiting` is the number of deploys in it. The delivery was counted. */
   | { kind: 'crowded'; operationId?: undefined; waiting: number }
 
 interface QueuedPush {

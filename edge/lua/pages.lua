@@ -17,9 +17,9 @@ local PAGES = {
 }
 -- Where the status alone does not say why; by the router's reason.
 local REASONS = {
-  full = { 'The application has too many visitors', 'The application at %s has as many open requests as this platform permits. Try again in a moment.' },
+  full = { 'The application has too many visitors', 'The application at %s has reached its limit of open requests. Try again in a moment.' },
   blocked = { 'Your address is blocked', 'The application at %s does not accept requests from your network.' },
-  rate = { 'Too many requests', 'The application at %s permits no more requests from your network in this minute. Try again in the next one.' },
+  rate = { 'Too many requests', 'The application at %s accepts no more requests from your network this minute. Try again in a minute.' },
   maintenance = { 'The application is under maintenance', 'The application at %s is closed for maintenance. Try again later.' },
 }
 local HTTPS_ONLY = { 'This address requires https', 'Requests over plain http can be read by others on the network, so this one was not forwarded. Use https://%s instead.' }
@@ -29,7 +29,7 @@ local FRAME = [[<!doctype html>
 </head><body><h1>%s</h1><p>%s</p><p><small>%d &middot; %s</small></p></body></html>
 ]]
 
-local UNKNOWN = 'Nothing answers this method here.'
+local UNKNOWN = 'This method is not allowed here.'
 local MALFORMED = 'The request is malformed.'
 local HEADERS = 'The headers are too large: 16 KB in all, 8 KB for one.'
 local OLDER_TLS = 'The connection uses an older version of TLS than this host name requires.'

@@ -1,7 +1,8 @@
 import { ignoreError } from './ignore-error.ts'
+
 /**
- * Does a work for each key one turn after the other. Whoever asks for the same key at the same time shares one turn, which begins after
- * all of them came; one that fails holds up no later one.
+ * Runs `work` one at a time per key; concurrent callers share the next run, which starts after all of them have called. A run that
+ * fails delays no later one.
  */
 export function sharedTurns<T>(work: (key: string) => Promise<T>): (key: string) => Promise<T> {
   const running = new Map<string, Promise<T>>()

@@ -28,16 +28,13 @@ export const aiErrors = {
   RATE_LIMIT_EXCEEDED: [429, 'The last request was too recent for your plan. Wait for the time in Retry-After.'],
   DAILY_SPEND_LIMIT_REACHED: [
     429,
-    'This request does not fit into the daily tokens of the API key, which begin again at 00:00 UTC.',
+    'This request exceeds the daily token limit of the API key, which resets at 00:00 UTC.',
   ],
-  DAILY_LIMIT_REACHED: [
-    429,
-    'This request does not fit into the daily tokens of your plan, which begin again at 00:00 UTC.',
-  ],
+  DAILY_LIMIT_REACHED: [429, 'This request exceeds the daily token limit of your plan, which resets at 00:00 UTC.'],
   INTERNAL_SERVER_ERROR: [500, 'An unexpected error occurred. Report the request id to find its cause.'],
   SERVER_OVERLOADED: [503, 'No model could answer in time. Try again in a moment.'],
   DAILY_CAPACITY_REACHED: [
     503,
-    'This request does not fit into the daily tokens of the platform, which begin again at 00:00 UTC.',
+    'This request exceeds the daily token limit of the platform, which resets at 00:00 UTC.',
   ],
 } as const satisfies Record<string, readonly [status: number, message: string]>

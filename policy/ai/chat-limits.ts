@@ -28,5 +28,5 @@ export const usageDays = 90
  */
 export const settling = { pauseMs: 50, maxPauseMs: 2000, beforeAnswerMs: 5000, withinMs: 95_000 } as const
 
-/** Prompts whose tokens are counted at a time, of all accounts and of one; ones estimated above so many windows are not counted. */
+/** Prompts whose tokens are counted concurrently, of all accounts and of one; a prompt estimated above `windows` context windows is not counted. */
 export const tokenizing = { atOnce: 16, perSubject: 1, windows: 4 } as const

@@ -37,7 +37,7 @@ export const answerCaps = {
   floor: 16 * KiB,
 } as const
 
-/** Figures of usage that are believed: up to so many times the estimate, and some tokens that servers add. */
+/** Figures of usage that are believed: up to this many times the estimate, and some tokens that servers add. */
 export const figuresBelieved = { times: 20, floor: 20_000 } as const
 
 /** How long the tokens of a prompt may be counted, in milliseconds; the estimate is used then. */

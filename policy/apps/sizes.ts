@@ -7,9 +7,9 @@ export function diskMbFor(ramMb: number, diskMbPer256Mb: number): number {
 
 /** What a disk for `fromMb` of memory needs to be one for `toMb`, as it never shrinks: memory and disk in MB. */
 export function diskGrowth(fromMb: number, toMb: number, diskMbPer256Mb: number): { moreMb: number; diskMb: number } {
-  const largestMb = Math.max(fromMb, toMb)
-  const diskMb = diskMbFor(largestMb, diskMbPer256Mb) - diskMbFor(fromMb, diskMbPer256Mb)
-  return { moreMb: largestMb - fromMb, diskMb }
+  const maxMb = Math.max(fromMb, toMb)
+  const diskMb = diskMbFor(maxMb, diskMbPer256Mb) - diskMbFor(fromMb, diskMbPer256Mb)
+  return { moreMb: maxMb - fromMb, diskMb }
 }
 
 /** Whole cores, as shown and granted: one for every 2 GB, at least one, at most 8. */

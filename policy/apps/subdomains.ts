@@ -3,7 +3,7 @@ import { targetPrefix } from '../domains/records.ts'
 /** Names of the platform under a development domain that it shares with applications. */
 const reservedNames = new Set(['api', 'blob', 's3', 'files', 'www'])
 
-/** Of databases, and of the targets that prove custom domains: whoever had such a subdomain would own a customer's name. */
+/** Of databases, and of the targets that prove custom domains: the owner of such a subdomain would own a customer's name. */
 const reservedPrefixes = ['db-', targetPrefix]
 
 /** Whether the platform reserves this subdomain (SUBDOMAIN_TAKEN). Lower case. */

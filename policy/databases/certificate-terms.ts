@@ -6,11 +6,11 @@ export const certificateTerms = {
   days: 397,
   /** Share of its life after which a certificate is replaced, and after which owners get the next authority alongside the present one. */
   renewShare: 2 / 3,
-  /** An authority issues until so many days before its end; from then on the next one does, which owners have had for years. */
+  /** An authority issues until this many days before its end; from then on the next one does, which owners have had for years. */
   handoverDays: 30,
 } as const
 
-/** Renewals that nobody asks for. */
+/** Automatic renewals. */
 export const renewalRules = {
   everySeconds: 60,
   /** Renewals that one round begins. */
@@ -35,10 +35,10 @@ export function termOf(pem: string): Term {
 const partOf = ({ beginsAt, endsAt }: Term): Date =>
   new Date(beginsAt.getTime() + (endsAt.getTime() - beginsAt.getTime()) * certificateTerms.renewShare)
 
-/** When an authority leaves the issuing to the next one. */
+/** When an authority hands issuing over to the next one. */
 const handoverOf = ({ endsAt }: Term): Date => new Date(endsAt.getTime() - certificateTerms.handoverDays * dayMs)
 
-/** When a certificate is due to be replaced: before its authority leaves the issuing to the next one, it has to be asked once more. */
+/** When a certificate is due to be replaced: at the latest when its authority hands issuing over to the next one. */
 export function renewAt(certificate: Term, authority: Term): Date {
   const [due, handover] = [partOf(certificate), handoverOf(authority)]
   return handover > certificate.beginsAt && handover < due ? handover : due

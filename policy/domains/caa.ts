@@ -10,7 +10,7 @@ interface Property {
   value: string
 }
 
-/** Bit of a record that says: whoever does not know the tag must not issue. */
+/** Bit of a record: an authority that does not know the tag must not issue. */
 const criticalBit = 128
 const knownTags = new Set(['issue', 'issuewild', 'iodef', 'issuemail', 'contactemail', 'contactphone', 'issuevmc'])
 

@@ -3,7 +3,7 @@ import { type Environment, integer, list, required } from '../environment.ts'
 
 /** An authority that issues certificates by ACME (RFC 8555), and the account there. */
 export interface AcmeSettings {
-  /** Whoever sets it agrees to the terms of the authority. */
+  /** Setting it means agreeing to the terms of the authority. */
   directoryUrl: string
   /** Sent to the authority as contact. */
   email: string | null

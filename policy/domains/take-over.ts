@@ -36,8 +36,8 @@ const not = (one: Finding): Finding => (one === undefined ? undefined : !one)
 
 /**
  * Whether a name changes hands. From an account that has never proved it, either record of the other one takes it. From one that has, it
- * takes the TXT record, and both records of the holder must have been removed: whoever can do that controls the zone, while a CNAME alone
- * may be a leftover. `dns failed` only if the answers that are missing would decide.
+ * takes the TXT record, and both records of the holder must have been removed: that needs control of the zone, while a CNAME alone may
+ * be a leftover. `dns failed` only if the answers that are missing would decide.
  */
 export function takeOverAnswer(
   holder: { isProved: boolean },

@@ -19,7 +19,7 @@ export const domainTimes = {
   refusedOrder: { firstMs: hour, maxMs: day },
   /** To the next try of an order that an authority did not answer: as long as it has taken so far, within these. */
   interruptedOrder: { firstMs: minute, maxMs: 15 * minute },
-  /** Between two looks at an order while an authority decides, or at the proxies; doubles with each, up to so many times the first. */
+  /** Between two looks at an order while an authority decides, or at the proxies; doubles with each, up to this many times the first. */
   orderLook: { firstMs: 50, maxTimes: 100 },
 } as const
 

@@ -6,7 +6,7 @@ import { MiB } from '../../lib/bytes.ts'
  */
 export const proxyCache = { parts: 8, maxFileMb: 64, inactive: '1d', lockSeconds: 5, minFreeMb: 512 } as const
 
-/** Sizes in bytes, and the memory for keys of a part in MB, for a cache of so many MB. About 8 KB per key, as small answers need on disk. */
+/** Sizes in bytes, and the memory for keys of a part in MB, for a cache of `cacheMb`. About 8 KB per key, as small answers need on disk. */
 export function cacheSizes(cacheMb: number): { part: number; maxFile: number; keysMb: number } {
   const part = Math.ceil((cacheMb * MiB) / proxyCache.parts)
   return {

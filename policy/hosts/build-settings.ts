@@ -23,7 +23,7 @@ export interface BuildSettings {
   /** Null: builds use no proxy. */
   proxy: BuildProxy | null
   proxyFact: BuildFact
-  /** Whether BUILD_PROXY names the proxy, rather than the environment of the service: whoever sets it means it. */
+  /** Whether BUILD_PROXY names the proxy, rather than the environment of the service: an operator who sets it means it. */
   isOwnProxy: boolean
   /** Files whose authorities builds trust in addition to those of the system; null = the images' own authorities only. */
   authorities: readonly AuthorityFile[] | null

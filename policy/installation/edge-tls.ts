@@ -11,7 +11,7 @@ export const edgeTls = {
   parsedPerWorker: 2000,
   /** Requests that a connection of HTTP/2 may have open. */
   maxStreams: 64,
-  /** After so many requests a connection is closed, which bounds what one that resets its streams costs. */
+  /** A connection is closed after this many requests, which bounds what one that resets its streams costs. */
   requestsPerConnection: 1000,
 } as const
 

@@ -6,19 +6,19 @@ export type DatabaseDown = { database: string; ends: number }
 export const databaseDown: MailTemplate<DatabaseDown> = {
   'pt-BR': ({ database, ends }) => ({
     subject: `O banco de dados ${database} está parado`,
-    text: `Seu banco de dados "${database}" foi encerrado ${ends} vezes seguidas e não será mais iniciado automaticamente.
+    text: `Seu banco de dados "${database}" falhou ${ends} vezes seguidas e não será mais iniciado automaticamente.
 
 Nada foi apagado. Os logs dele mostram a causa; se foi falta de memória, dê mais memória a ele. Depois, inicie-o você mesmo.`,
   }),
   'en-US': ({ database, ends }) => ({
     subject: `The database ${database} is down`,
-    text: `Your database "${database}" ended ${ends} times in a row, and is no longer started automatically.
+    text: `Your database "${database}" crashed ${ends} times in a row, and is no longer started automatically.
 
 Nothing was deleted. Its log shows the cause; if it was a lack of memory, give it more. Then start it yourself.`,
   }),
   'es-ES': ({ database, ends }) => ({
     subject: `La base de datos ${database} está detenida`,
-    text: `Tu base de datos «${database}» se ha cerrado ${ends} veces seguidas y ya no se inicia automáticamente.
+    text: `Tu base de datos «${database}» ha fallado ${ends} veces seguidas y ya no se inicia automáticamente.
 
 No se ha borrado nada. Su registro muestra la causa; si fue la falta de memoria, dale más. Después, iníciala tú.`,
   }),
@@ -30,13 +30,13 @@ No se ha borrado nada. Su registro muestra la causa; si fue la falta de memoria,
   }),
   'ja-JP': ({ database, ends }) => ({
     subject: `データベース ${database} は停止しています`,
-    text: `データベース「${database}」は ${ends} 回続けて終了したため、自動では起動されなくなりました。
+    text: `データベース「${database}」は ${ends} 回続けて異常終了したため、自動では起動されなくなりました。
 
 データは削除されていません。原因はログで確認できます。メモリ不足の場合はメモリを増やし、その後、手動で起動してください。`,
   }),
   'fr-FR': ({ database, ends }) => ({
     subject: `La base de données ${database} est à l'arrêt`,
-    text: `Votre base de données « ${database} » s'est arrêtée ${ends} fois de suite et n'est plus redémarrée automatiquement.
+    text: `Votre base de données « ${database} » a planté ${ends} fois de suite et n'est plus redémarrée automatiquement.
 
 Rien n'a été supprimé. Son journal en montre la cause ; si la mémoire a manqué, donnez-lui-en plus. Ensuite, démarrez-la vous-même.`,
   }),
@@ -48,7 +48,7 @@ Es wurde nichts gelöscht. Ihr Protokoll zeigt die Ursache; war es Speichermange
   }),
   'it-IT': ({ database, ends }) => ({
     subject: `Il database ${database} è fermo`,
-    text: `Il tuo database "${database}" si è arrestato ${ends} volte di seguito e non viene più avviato automaticamente.
+    text: `Il tuo database "${database}" è andato in crash ${ends} volte di seguito e non viene più avviato automaticamente.
 
 Non è stato cancellato nulla. Il suo log mostra la causa; se è mancata la memoria, assegnagliene di più. Poi avvialo tu.`,
   }),

@@ -8,13 +8,13 @@ export const databaseSnapshotsFailing: MailTemplate<DatabaseSnapshotsFailing> = 
     subject: `Faltam snapshots do banco de dados ${database}`,
     text: `Há ${days} dias nenhum snapshot do seu banco de dados "${database}" é concluído.
 
-O banco de dados em si não é afetado, e os snapshots continuam a ser tentados. Se ele estiver parado por um erro, ou sem espaço em disco, resolva isso primeiro; se não, fale com o suporte. Até lá, faça você mesmo uma cópia dos dados importantes.`,
+O banco de dados em si não é afetado, e o Berth continua tentando. Se ele estiver parado por um erro, ou sem espaço em disco, resolva isso primeiro; se não, fale com o suporte. Até lá, faça você mesmo uma cópia dos dados importantes.`,
   }),
   'en-US': ({ database, days }) => ({
     subject: `Snapshots of the database ${database} are missing`,
     text: `For ${days} days, no snapshot of your database "${database}" has been completed.
 
-The database itself is not affected, and snapshots continue to be tried. If it is down because of an error, or has no disk space left, resolve that first; otherwise contact support. Until then, export the data that matter to you yourself.`,
+The database itself is not affected, and Berth keeps retrying. If it is down because of an error, or has no disk space left, resolve that first; otherwise contact support. Until then, export the data that matter to you yourself.`,
   }),
   'es-ES': ({ database, days }) => ({
     subject: `Faltan snapshots de la base de datos ${database}`,
@@ -32,7 +32,7 @@ La base de datos en sí no está afectada, y se sigue intentando. Si está deten
     subject: `データベース ${database} のスナップショットが作成できていません`,
     text: `${days} 日間、データベース「${database}」のスナップショットが完了していません。
 
-データベース自体に影響はなく、作成は引き続き試みられます。エラーで停止している場合やディスクの空きがない場合は、先にそれを解決してください。それ以外の場合はサポートにご連絡ください。それまでは、大切なデータをご自身でバックアップしてください。`,
+データベース自体に影響はなく、Berth は引き続き作成を試みます。エラーで停止している場合やディスクの空きがない場合は、先にそれを解決してください。それ以外の場合はサポートにご連絡ください。それまでは、大切なデータをご自身でバックアップしてください。`,
   }),
   'fr-FR': ({ database, days }) => ({
     subject: `Il manque des instantanés de la base de données ${database}`,
@@ -44,7 +44,7 @@ La base de données elle-même n'est pas touchée, et les essais continuent. Si 
     subject: `Der Datenbank ${database} fehlen Snapshots`,
     text: `Seit ${days} Tagen ist kein Snapshot Ihrer Datenbank „${database}“ gelungen.
 
-Die Datenbank selbst ist nicht betroffen, und es wird weiter versucht. Steht sie wegen eines Fehlers still, oder ist ihre Festplatte voll, beheben Sie das zuerst; andernfalls wenden Sie sich an den Support. Sichern Sie bis dahin wichtige Daten selbst.`,
+Die Datenbank selbst ist nicht betroffen, und Berth versucht es weiter. Steht sie wegen eines Fehlers still, oder ist ihre Festplatte voll, beheben Sie das zuerst; andernfalls wenden Sie sich an den Support. Sichern Sie bis dahin wichtige Daten selbst.`,
   }),
   'it-IT': ({ database, days }) => ({
     subject: `Mancano snapshot del database ${database}`,

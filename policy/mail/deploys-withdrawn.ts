@@ -12,7 +12,7 @@ O que essa pessoa conhecia ou configurou não vale mais: o repositório que ela 
   }),
   'en-US': ({ apps }) => ({
     subject: 'Deploys by push must be set up again',
-    text: `A person who could set up the deploys of these applications no longer can: ${apps}.
+    text: `A person who could set up deploys for these applications has lost access: ${apps}.
 
 Everything that this person knew or set up is now invalid: repositories that they linked are unlinked, and webhooks have a new address and, if they had a secret, a new secret. To continue, link the repository yourself, or set the webhook again and register its address at the git provider.`,
   }),

@@ -12,7 +12,7 @@ Para usar o domínio, defina-o novamente na aplicação e crie um dos registros 
   }),
   'en-US': ({ hostname, hours }) => ({
     subject: `The domain ${hostname} was removed`,
-    text: `For ${hours} hours, no DNS record has proved that the domain ${hostname} is yours. It was therefore removed from your application, which is still reached at its subdomain.
+    text: `For ${hours} hours, no DNS record has proved that the domain ${hostname} is yours. It was therefore removed from your application, which is still available at its subdomain.
 
 To use the domain, set it on the application again, and create one of the DNS records that are shown.`,
   }),

@@ -28,7 +28,7 @@ export const intake = {
 export const textCaps = { agent: 300, path: 1024, query: 1024, referer: 1024, host: 255, contentType: 64 } as const
 
 /**
- * Paths, queries and referers of one application in a day take at most one of so many parts of ANALYTICS_MB: else one with long made-up paths
+ * Paths, queries and referers of one application in a day take at most 1/`textParts` of ANALYTICS_MB: else one with long made-up paths
  * would displace everybody's older days.
  */
 export const textParts = 32

@@ -15,7 +15,10 @@ export const s3Errors = {
   InvalidPart: [400, 'A part was not uploaded, or its ETag differs.'],
   InvalidPartOrder: [400, 'The parts must be listed in ascending order.'],
   InvalidStorageClass: [400, 'The only storage class is STANDARD.'],
-  InvalidTag: [400, 'There may be 10 tags with different keys of 1 to 128 characters and values of up to 256.'],
+  InvalidTag: [
+    400,
+    'There must be at most 10 tags, with unique keys of 1 to 128 characters and values of at most 256.',
+  ],
   InvalidRequest: [400, 'The request is invalid.'],
   KeyTooLongError: [400, 'The key is too long.'],
   MalformedPOSTRequest: [400, 'The body of the form is not well-formed multipart/form-data.'],

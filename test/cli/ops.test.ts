@@ -91,11 +91,11 @@ test.serial(
     t.is(waiting.holds[0], 'It is number 3 in the queue of its application.')
     t.regex(
       waiting.holds[1]!,
-      new RegExp(`before it: ${first.operationId.slice(0, 8)} deploy of aaaaaaa \\(main\\), running`),
+      new RegExp(`Before it: ${first.operationId.slice(0, 8)} deploy of aaaaaaa \\(main\\), running`),
     )
     t.regex(
       waiting.holds[2]!,
-      new RegExp(`before it: ${other.operationId.slice(0, 8)} deploy of bbbbbbb \\(next\\), queued`),
+      new RegExp(`Before it: ${other.operationId.slice(0, 8)} deploy of bbbbbbb \\(next\\), queued`),
     )
     const building = await explain(first.operationId)
     t.deepEqual(building.holds, ['Both build slots of h1 are taken.'])
@@ -135,7 +135,7 @@ test.serial(
       .update({ created_at: db.raw(`now() - interval '1 minute'`) })
     const asleep = await explain(deploy.operationId, { ...running, status: 'COMPLETED' })
     t.regex(asleep.holds.join('\n'), /Host h1 is silent, last seen 3 min ago/)
-    t.regex(asleep.holds.join('\n'), /Its lane does not run \(COMPLETED\)/)
+    t.regex(asleep.holds.join('\n'), /Its lane is not running \(COMPLETED\)/)
     const away = await explain(deploy.operationId, { ...running, status: 'unknown' })
     t.regex(away.holds.join('\n'), /Temporal does not answer\. Nothing is lost/)
     const failing = await explain(deploy.operationId, { ...running, failedTasks: 2 })

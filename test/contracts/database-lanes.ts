@@ -67,7 +67,7 @@ export function databaseLanesContract(test: SerialFn, name: string, subject: () 
 
   test.beforeEach(() => {
     subject().fail(null)
-    subject().api.services.patience = commandTimeouts
+    subject().api.services.timeouts = commandTimeouts
   })
 
   test(`${name}: a creation is answered once its database serves`, async t => {
@@ -95,7 +95,7 @@ export function databaseLanesContract(test: SerialFn, name: string, subject: () 
   test(`${name}: a creation that takes too long is cancelled, and leaves no row`, async t => {
     const { api, hold } = subject()
     const ana = await api.makeUser()
-    api.services.patience = { ...commandTimeouts, claimMs: 20_000, creationMs: 1500, holdMs: 60_000 }
+    api.services.timeouts = { ...commandTimeouts, claimMs: 20_000, creationMs: 1500, holdMs: 60_000 }
     const release = hold('create')
     const asked = create(ana)
     await comesTrue(async () => {

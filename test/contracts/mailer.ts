@@ -22,7 +22,7 @@ export const mailOf = (changes: Partial<Mail> = {}): Mail => ({
 
 /** The contract of every mailer. */
 export function mailerContract(test: TestFn | SerialFn, name: string, end: () => MailEnd): void {
-  const patience = () => AbortSignal.timeout(10_000)
+  const deadline = () => AbortSignal.timeout(10_000)
   async function arrived({ id }: Mail): Promise<ReadMail[]> {
     const raw = await end().received()
     return raw.map(readMail).filter(mail => mail.headers['Message-ID'] === `<${id}@example.org>`)
@@ -44,7 +44,7 @@ export function mailerContract(test: TestFn | SerialFn, name: string, end: () =>
       '',
     ].join('\n')
     const mail = mailOf({ subject: `アプリケーション「お店」は ${'メモリ'.repeat(20)} 🚢`, text, language: 'ja-JP' })
-    await end().mailer.send(mail, patience())
+    await end().mailer.send(mail, deadline())
     const [read, ...others] = await arrived(mail)
     t.deepEqual(others, [])
     t.is(read!.text.replace(/\n+$/, '\n'), text)
@@ -63,7 +63,7 @@ export function mailerContract(test: TestFn | SerialFn, name: string, end: () =>
       subject: 'shop\r\nBcc: everybody@example.org\r\n\r\n<script>',
       from: { name: 'Berth\r\nX-Evil: 1', address: 'berth@example.org' },
     })
-    await end().mailer.send(mail, patience())
+    await end().mailer.send(mail, deadline())
     const [read] = await arrived(mail)
     t.deepEqual(Object.keys(read!.headers).sort(), [
       'Auto-Submitted',
@@ -83,15 +83,15 @@ export function mailerContract(test: TestFn | SerialFn, name: string, end: () =>
   test(`${name}: anything but one address is refused permanently, and nothing is sent`, async t => {
     for (const to of ['', 'ana', 'a@b.c, d@e.f', 'a@b.c\r\nBcc: d@e.f', '<a@b.c>', 'a b@c.d']) {
       const mail = mailOf({ to })
-      await t.throwsAsync(end().mailer.send(mail, patience()), { instanceOf: MailRefused }, to)
+      await t.throwsAsync(end().mailer.send(mail, deadline()), { instanceOf: MailRefused }, to)
       t.deepEqual(await arrived(mail), [])
     }
   })
 
   test(`${name}: a mail that is sent again is the same mail`, async t => {
     const mail = mailOf()
-    await end().mailer.send(mail, patience())
-    await end().mailer.send(mail, patience())
+    await end().mailer.send(mail, deadline())
+    await end().mailer.send(mail, deadline())
     const bodies = new Set((await arrived(mail)).map(({ text }) => text))
     t.is(bodies.size, 1)
   })

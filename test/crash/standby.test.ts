@@ -132,7 +132,7 @@ test.serial(
     const apis = await apisOfKinds({ db, url }, undo, patient)
     for (const { api } of apis)
       Object.assign(api.services, {
-        patience: { ...commandTimeouts, claimMs: 150_000, creationMs: 150_000, holdMs: 150_000 },
+        timeouts: { ...commandTimeouts, claimMs: 150_000, creationMs: 150_000, holdMs: 150_000 },
       })
     const requests = await prepared(apis)
     Object.assign(acceptance, { push: { ...product.push, answerMs: 60_000, commitMs: 60_000 } })
@@ -170,12 +170,12 @@ const plain = [
 ]
 const tables = ['app_variables', 'apps', 'blob_rules', 'object_parts', 'objects', 'shares', 'workspaces']
 
-for (const [patience, statementTimeoutMs, status] of [
+for (const [duration, statementTimeoutMs, status] of [
   ['longer than anybody waits', 2500, 503],
   ['for a moment', 60_000, 200],
 ] as const)
   test.serial(
-    `a synchronous standby that is away ${patience}: a change is answered ${status}, and is there when it is back`,
+    `a synchronous standby that is away ${duration}: a change is answered ${status}, and is there when it is back`,
     async t => {
       t.timeout(120_000)
       const own = opened({ url, pool: 30, statementTimeoutMs, applicationName: 'changes' })

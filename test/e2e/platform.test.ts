@@ -144,7 +144,7 @@ test.serial('the doctor reports every part as healthy, and a frozen one', async 
   const { code, stdout } = await run('doctor')
   const isRoot = process.getuid?.() === 0
   for (const line of [
-    /^ {3}processes +analytics, api, host, postgres, proxy, temporal, worker run$/m,
+    /^ {3}processes +running: analytics, api, host, postgres, proxy, temporal, worker$/m,
     ...['database', 'temporal', 'temporal ui', 'api', 'proxy'].map(
       name => new RegExp(`^ {3}${name} +answers at 127`, 'm'),
     ),

@@ -37,7 +37,7 @@ test('at its limit an application shows its next visitor a page, and others answ
       const refused = await ask(port, 'busy.localhost')
       t.is(refused.status, 503)
       t.is(refused.headers['retry-after'], '2')
-      t.regex(refused.body, /as many open requests/)
+      t.regex(refused.body, /has reached its limit of open requests/)
     }
     t.is((await ask(port, 'other.localhost')).status, 200)
     t.is(held.length, limit)

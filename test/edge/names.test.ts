@@ -199,7 +199,7 @@ test('a full member leaves its visitors to the others, until all are full', asyn
     await comesTrue(() => held.length === 2 * limit)
     const refused = await ask(proxy.port, host)
     t.is(refused.status, 503)
-    t.regex(refused.body, /as many open requests/)
+    t.regex(refused.body, /has reached its limit of open requests/)
     for (const answer of held.splice(0)) answer.end('done')
     for (const { status } of await Promise.all([...direct, ...open])) t.is(status, 200)
   }

@@ -90,7 +90,7 @@ test('an address has so many requests in a minute, and others have their own', a
   t.true(refused.length >= 1 && refused.length <= 4, `${refused.length} of 7`)
   for (const { status, body, headers } of refused) {
     t.is(status, 429)
-    t.regex(body, /permits no more requests from your network in this minute/)
+    t.regex(body, /accepts no more requests from your network this minute/)
     t.true(Number(headers['retry-after']) >= 1 && Number(headers['retry-after']) <= 60, headers['retry-after'])
   }
   t.is((await get('127.0.0.6')).status, 200)

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 
-/** Waits for what another process or connection does, and fails after so many seconds. */
+/** Waits for what another process or connection does, and fails after `seconds`. */
 export async function comesTrue(is: () => boolean | Promise<boolean>, seconds = 60): Promise<void> {
   const looks = lookingAgain(seconds)
   while (!(await is())) if (!(await looks.again())) throw new Error(`It did not come true within ${seconds} s: ${is}`)

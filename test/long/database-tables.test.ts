@@ -12,7 +12,7 @@ import { asCustomer } from '../kit/databases/postgres-contents.ts'
 
 const tables = 5000
 /** Many tables; a dump and its load together may take the time that the steps of a snapshot have. */
-const patience = 3_600_000
+const timeoutMs = 3_600_000
 
 interface ManyTables extends CopiedEngine {
   /** Makes them as the customer, with a row in each. */
@@ -84,7 +84,7 @@ const mongo: ManyTables = {
 for (const [name, subject] of Object.entries({ postgres, mysql, 'mongo (stand-in)': mongo })) {
   const { serving, copying } = databaseCopies(test.serial, () => subject)
   test.serial(`${name}: ${tables} tables come back`, async t => {
-    t.timeout(patience)
+    t.timeout(timeoutMs)
     const database = await serving()
     await subject.make(database)
     const began = Date.now()

@@ -6,7 +6,7 @@ import { testPlatform } from '../kit/platform/platform.ts'
 const started = testPlatform({
   settings: { DATABASE_ENGINES: 'mongo,mysql,postgres', MONGO_STAND_IN: 'on', DISK_MB_PER_256MB: '128' },
 })
-const patience = 1_500_000
+const timeoutMs = 1_500_000
 
 const engines = [
   { engine: 'mysql', version: '9', memory: 1024, image: 'mysql:9', mayMiss: 0 },
@@ -16,7 +16,7 @@ const engines = [
 
 for (const { mayMiss, ...subject } of engines)
   test.serial(`a full disk costs ${subject.image} nothing that was acknowledged`, async t => {
-    t.timeout(patience)
+    t.timeout(timeoutMs)
     const it = await fullDiskScene(await started, subject)
     t.true(it.hasBallast())
     it.take(60)
@@ -29,7 +29,7 @@ for (const { mayMiss, ...subject } of engines)
 test.serial(
   'one that is filled to the last byte in spite of it does not start, says so, and starts once it has room',
   async t => {
-    t.timeout(patience)
+    t.timeout(timeoutMs)
     const subject = { engine: 'postgres', version: '17', memory: 1024, image: 'postgres:17' } as const
     const it = await fullDiskScene(await started, subject)
     it.take(60)

@@ -16,7 +16,7 @@ import { platformQueue } from '../../workflows/ids.ts'
 import { comesTrue } from '../kit/comes-true.ts'
 import { fakeEdge } from '../kit/fakes/edge.ts'
 import { FailingStore } from '../kit/fakes/failing-store.ts'
-import { impatience, linesBySubject, untidyAccount } from '../kit/objects/upkeep.ts'
+import { linesBySubject, shortTimes, untidyAccount } from '../kit/objects/upkeep.ts'
 import { keepRun } from '../kit/platform/histories.ts'
 import { testDatabase } from '../kit/servers/database.ts'
 import { testTemporal } from '../kit/servers/temporal.ts'
@@ -63,7 +63,7 @@ async function start(database: ReturnType<typeof testDatabase>, temporal: Return
     edge: fakeEdge(),
     store,
     workflowBundle,
-    patience: impatience,
+    times: shortTimes,
   }
   for (const worker of [await startPlatformWorker(parts), await startPlatformWorker(parts)])
     closers.push(() => worker.stop())

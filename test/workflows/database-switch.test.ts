@@ -80,7 +80,7 @@ test('a restore leaves the engine to the host watch while it makes its copy, and
   t.is(row.status, 'running')
 })
 
-test('so it is when the engine does not run', async t => {
+test('a restore of a stopped database leaves it exited', async t => {
   const { restore, command } = await scene()
   await command('stop')
   const { operation, read, row } = await restore()

@@ -16,7 +16,7 @@ export interface DrillsOptions {
   lookSeconds?: number
 }
 
-/** The actor of drills that nobody requested. */
+/** The actor of automatic drills. */
 const scheduleActor = 'platform'
 
 /** Requests the drills that are due, until the signal aborts: one at a time for each host, in one process. */

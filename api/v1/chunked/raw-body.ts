@@ -29,7 +29,7 @@ export async function receiveRaw(
   const cancel = new AbortController()
   const giveUp = () => {
     cancel.abort()
-    // Whoever waits for a small body waits for nothing else.
+    // A caller that waits for a small body waits for nothing else.
     through.destroy(new ApiError('UPLOAD_ABORTED'))
   }
   const lost = () => request.complete || giveUp()

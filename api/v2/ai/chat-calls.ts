@@ -91,7 +91,7 @@ export class ChatCalls {
     const left = exchange.startedAt + seconds * 1000 - performance.now()
     const timer = setTimeout(endLate, left)
     exchange.signal.addEventListener('abort', end, { once: true })
-    // A timer that is due already would let the model be asked first.
+    // A timer that is due already would let the model be called first.
     if (left <= 0) endLate()
     if (exchange.signal.aborted) end()
     try {

@@ -63,7 +63,7 @@ async function carryOut(
   { alongside, codes, failure, undecided }: Omit<Command, 'kind'>,
 ): Promise<OperationRow> {
   const enqueue = operation.kind === 'delete' ? enqueueDeletion : enqueueOperation
-  const { claimMs: claimWithinMs, holdMs: endWithinMs } = services.patience
+  const { claimMs: claimWithinMs, holdMs: endWithinMs } = services.timeouts
   const { operationId } = await accept(services, async trx => {
     await alongside?.(trx)
     const { id } = await enqueue(trx, { ...operation, claimWithinMs, endWithinMs, accepting: true })
@@ -71,7 +71,7 @@ async function carryOut(
   })
   exchange.headers['X-Operation-Id'] = operationId
   wake()
-  const outcome = ofTarget(await waitForEnd(operationId, exchange.signal, services, services.patience))
+  const outcome = ofTarget(await waitForEnd(operationId, exchange.signal, services, services.timeouts))
   if (outcome?.state === 'success') return outcome
   if (!outcome && undecided) throw undecided()
   const { code, message } = outcome ?? {}
@@ -102,7 +102,7 @@ export async function outcomeOf(
   signal: AbortSignal,
   services: Services,
 ): Promise<OperationRow | undefined> {
-  const { backgroundMs } = services.patience
+  const { backgroundMs } = services.timeouts
   return ofTarget(await waitForEnd(id, signal, services, { claimMs: backgroundMs, holdMs: backgroundMs }))
 }
 

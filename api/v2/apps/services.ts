@@ -12,7 +12,7 @@ export interface AppServices {
   /** Reports the end of operations. */
   outcomes: Outcomes
   /** How long a request waits for its operation. */
-  patience: CommandTimeouts
+  timeouts: CommandTimeouts
   /** The points of an application or a database, by its id. */
   metrics: TtlCache<Point[]>
 }

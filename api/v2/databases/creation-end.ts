@@ -17,7 +17,7 @@ interface Creation {
  * DATABASE_CREATION_FAILED, with status 500 when only the platform can have caused it.
  */
 export async function awaitCreation(creation: Creation, signal: AbortSignal, services: Services): Promise<void> {
-  const { claimMs, creationMs, holdMs } = services.patience
+  const { claimMs, creationMs, holdMs } = services.timeouts
   const { operationId } = creation
   let ended = await waitForEnd(operationId, signal, services, { claimMs, holdMs: creationMs }, abandonCreation)
   if (!ended && !signal.aborted) {

@@ -9,9 +9,9 @@ import { endpoint } from '../../pipeline/endpoint.ts'
 /** In place of a token: removes webhook, token and secret. */
 const removal = '@'
 
-const longestToken = 1024
+const maxTokenLength = 1024
 /** One non-blank line of characters of the Basic Multilingual Plane. */
-const tokenForm = new RegExp(String.raw`^(?=.*\S)[\u0020-\u007e\u00a0-\ud7ff\ue000-\uffff]{1,${longestToken}}$`, 'u')
+const tokenForm = new RegExp(String.raw`^(?=.*\S)[\u0020-\u007e\u00a0-\ud7ff\ue000-\uffff]{1,${maxTokenLength}}$`, 'u')
 
 /** Contract 6.6. The address is the credential of deliveries. Setting the webhook again keeps it; removing it is final. */
 export const setDeployWebhook = endpoint({
@@ -24,7 +24,7 @@ export const setDeployWebhook = endpoint({
     access_token: z
       .string({ error: 'INVALID_ACCESS_TOKEN' })
       .regex(tokenForm, 'INVALID_ACCESS_TOKEN')
-      .meta({ maxLength: longestToken }),
+      .meta({ maxLength: maxTokenLength }),
     secret: characters({ min: 8, max: 255 })
       .nullish()
       .describe('Deliveries must be signed with it. Left out, it is unchanged; null removes it.'),

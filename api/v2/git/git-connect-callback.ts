@@ -10,7 +10,7 @@ import { notSetUp, returnUrl } from './git-connect.ts'
 import { connectCookieIn } from './git-connect-cookie.ts'
 import { offerPage } from './git-connect-offer.ts'
 
-const patienceMs = 5000
+const timeoutMs = 5000
 
 const text = z.string().max(4096).optional().catch(undefined)
 
@@ -48,7 +48,7 @@ export const completeGitConnection = endpoint({
       return { status: 302, headers: { Location: gitProvider.signInPage(state, returnUrl(services)) } }
     }
     try {
-      const visitor = await gitProvider.visitor(query.code, returnUrl(services), AbortSignal.timeout(patienceMs))
+      const visitor = await gitProvider.visitor(query.code, returnUrl(services), AbortSignal.timeout(timeoutMs))
       if (!visitor) return refused
       const { id, login } = visitor
       const installations = visible(visitor, installationId)

@@ -12,10 +12,10 @@ import { linkableRepository } from './linkable-repository.ts'
 const path = '/v2/apps/{appId}/deploy/github-app'
 const auth = { scope: 'apps:deploy', permission: 'deploy_webhook' } as const
 const named = z.string({ error: 'MISSING_REQUIRED_FIELDS' }).min(1, 'MISSING_REQUIRED_FIELDS')
-const longestBranch = 256
+const maxBranchLength = 256
 const branch = named
-  .refine(text => isWithin(text, 0, longestBranch), 'INVALID_BRANCH_LENGTH')
-  .meta({ maxLength: longestBranch })
+  .refine(text => isWithin(text, 0, maxBranchLength), 'INVALID_BRANCH_LENGTH')
+  .meta({ maxLength: maxBranchLength })
 
 /** Contract 6.14. One repository and branch belong to one application platform-wide; of many concurrent callers one wins. */
 export const linkRepository = endpoint({

@@ -6,7 +6,7 @@ import { isBranchName } from '../../../policy/git/git-source.ts'
 import { isRepositoryName } from '../../../policy/git/repository-name.ts'
 
 /** For all queries of the git provider together. */
-const patienceMs = 5000
+const timeoutMs = 5000
 
 export interface Linkable {
   installationId: number
@@ -26,7 +26,7 @@ export async function linkableRepository(
   const installations = await listInstallations(db, userId)
   if (installations.length === 0) throw new ApiError('GITHUB_NOT_CONNECTED')
   if (!isRepositoryName(name)) throw new ApiError('REPOSITORY_NOT_FOUND', 'Name the repository as owner/name.')
-  const deadline = AbortSignal.timeout(patienceMs)
+  const deadline = AbortSignal.timeout(timeoutMs)
   const covering = await gitProvider.installationOf(name, deadline)
   const own = installations.find(({ id }) => id === covering)
   if (!own) throw await uncovered(gitProvider, installations, name, deadline)

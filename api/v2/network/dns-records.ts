@@ -36,7 +36,7 @@ export const listDnsRecords = endpoint({
 /** Of an application and its domain: the records of one that it had before are not shown for the next. */
 export const recordsKey = (appId: string, hostname: string): string => `${appId} ${hostname}`
 
-/** Null between a release and the next request, and once another account has the domain, whose records are its own. */
+/** Null between a release and the next request, and once another account has the domain: its records belong to that account. */
 async function standingOf(
   owner: { accountId: string; hostname: string },
   { db, config, domainRecords: { key } }: Services,

@@ -72,7 +72,7 @@ export async function networkAnswer<K extends Kind>(
   return new JsonText(given.text.startsWith('{') ? `{"cached_at":"${date}",${given.text.slice(1)}` : given.text)
 }
 
-/** Only questions that reach the engine count, for the owner of the application, whoever asks. */
+/** Only questions that reach the engine count, for the owner of the application, also if a member asks. */
 async function countMiss({ owner_id: id }: AppRow, { limiter, config }: Services): Promise<void> {
   const name = 'apps.network.misses'
   await limiter.admit(ownCounters(name, limits[name], { user: { id }, scale: config.rateLimitScale }))

@@ -42,7 +42,7 @@ export const getNetworkPerformance = endpoint({
   },
 })
 
-/** Requests name the proxy that answered them; where it is, its operator has said. */
+/** Adds its configured location to the proxy `name`. */
 const locatedIn =
   ({ name, location }: EdgePlace) =>
   ({ colos, ...answer }: Answers['performance']) => ({

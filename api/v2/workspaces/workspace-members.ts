@@ -35,7 +35,7 @@ export const createInviteCode = endpoint({
   summary: 'Get a code with which an owner can add the account to a workspace',
   auth: { scope: 'workspaces:manage' },
   changes: true,
-  codeBeside: true,
+  codeAlongside: true,
   response: z.object({ code: z.string() }),
   async handle({ caller }, { db }) {
     return { code: await issueInvite(db, caller.user.id) }
@@ -68,7 +68,7 @@ export const addMember = endpoint({
       await insertMember(trx, workspace, {
         code: body.code,
         role: body.group,
-        max: await mostMembers(trx, plans, caller),
+        max: await maxMembers(trx, plans, caller),
       })
       return {}
     })
@@ -77,7 +77,7 @@ export const addMember = endpoint({
 })
 
 /** Read once the workspace is locked: a step to a lower plan waits for that lock, or is already applied. */
-async function mostMembers(trx: Db, plans: Plans, { user }: Caller): Promise<number> {
+async function maxMembers(trx: Db, plans: Plans, { user }: Caller): Promise<number> {
   const owner = await findUser(trx, user.id)
   return planOf(plans, owner ?? user, new Date()).plan.workspaceMembers
 }

@@ -21,7 +21,7 @@ export const unsignedVerdict = {
   reason: 'the signature is missing or wrong',
 } as const
 
-/** The reply to a push that is stored. Its place in the queue, 1 = next, is known only then, and stands between both texts. */
+/** The reply to a stored push: its place in the queue (1 = next), known only once it is stored, goes between the two texts. */
 export const queuedReply = (push: { deploymentId: string; commit: string; branch: string }) => ({
   status: 200,
   aroundPlace: [

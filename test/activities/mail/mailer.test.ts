@@ -52,11 +52,11 @@ test('files that are older than a month are removed, and only those', async t =>
 })
 
 /** One attempt at a new server that follows a script. */
-async function tried(script: Script, credentials: { user: string; pass: string } | null = null, patienceMs = 5000) {
+async function tried(script: Script, credentials: { user: string; pass: string } | null = null, timeoutMs = 5000) {
   const server = await startMailServer()
   server.script = script
   const mailer = smtpMailer({ ...server, secure: false, credentials })
-  const error: Error | null = await mailer.send(mailOf(), AbortSignal.timeout(patienceMs)).then(
+  const error: Error | null = await mailer.send(mailOf(), AbortSignal.timeout(timeoutMs)).then(
     () => null,
     problem => problem,
   )

@@ -53,7 +53,7 @@ test.serial('an operation of a database is explained with its database and its l
   const id = await queue('rotate')
   const { stdout } = await ops('explain', id)
   t.regex(stdout, /^rotate of database orders\n {2}WAITING/)
-  t.regex(stdout, /It is number 2 in the queue of its database\.\n {2}before it: \w{8} create, queued/)
+  t.regex(stdout, /It is number 2 in the queue of its database\.\n {2}Before it: \w{8} create, queued/)
   t.regex(stdout, new RegExp(`database +orders \\(${row.id}\\)\n +host +h1`))
   t.regex(stdout, new RegExp(`lane +database/${row.id}, unknown`))
   t.notRegex(stdout, /application/)

@@ -89,7 +89,7 @@ for (const [what, story, problem, remedy] of [
   [
     'a container that is not there',
     storyOf({}, { figures: reading({ state: null, stats: null }) }),
-    /recorded as running, and its container does not run/,
+    /recorded as running, but its container is not running/,
     /within a minute/,
   ],
   [
@@ -109,7 +109,7 @@ for (const [what, story, problem, remedy] of [
   [
     'a database that refuses what adds data',
     storyOf({ read_only_since: ago(300) }, { figures: reading({ storageBytes: 98 * MiB }) }),
-    /^It is read-only for 5 min: disk 98 % full\.$/,
+    /^It has been read-only for 5 min: disk 98 % full\.$/,
     /default_transaction_read_only = off.*at least 10 MB of disk.*PATCH.*below 95 %/,
   ],
   [

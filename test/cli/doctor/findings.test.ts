@@ -93,13 +93,13 @@ test('missing processes are named, with the command for their logs', t => {
     ours,
     true,
   )
-  t.regex(one.state, /; host does not$/)
+  t.regex(one.state, /^running: .*; not running: host$/)
   t.regex(one.remedy ?? '', /berth logs host$/)
   const still = processFinding(all, ours, true, [{ name: 'supervisor', pid: 7 }])
   t.is(still.state, 'supervisor (7) STOPPED by a signal')
   t.is(still.remedy, 'continue: kill -CONT 7')
   const none = processFinding([], ours, false)
-  t.like(none, { state: 'none runs; the supervisor does not', remedy: 'start Berth: berth up -d' })
+  t.like(none, { state: 'running: none; not running: supervisor', remedy: 'start Berth: berth up -d' })
 })
 
 test('a silent address is reported with the commands to start the part and to read its log, for each kind of installation', t => {

@@ -70,7 +70,7 @@ test.serial('a name is listed with what it waits for, and explained with the rec
   t.regex(explained, /Its owner sets one of the records below; then: berth domains retry waits.shop.dev/)
   t.regex(explained, /CNAME {2}waits.shop.dev {2}custom-[0-9a-f]{20}\.apps\.localhost/)
   t.regex(explained, /TXT {2}_berth.waits.shop.dev {2}berth-verify=[0-9a-f]{32}/)
-  t.regex(explained, /Its workflow does not run/)
+  t.regex(explained, /Its workflow is not running/)
   t.regex(explained, new RegExp(`set on application ${app.id}`))
   t.regex((await run('domains', 'explain', 'nobody.dev')).stderr, /There is no domain "nobody.dev"/)
 })

@@ -38,7 +38,7 @@ test('a model that the operator has set is used instead of the toy, and the summ
   t.false(started.runsToyModel)
   t.is(loadInstallation({ BERTH_DATA: env.BERTH_DATA }).settings.AI_UPSTREAM_URL, env.AI_UPSTREAM_URL)
   const text = await summary(started, db, null)
-  t.regex(text, /The toy model was not started: AI_UPSTREAM_URL names another one\./)
+  t.regex(text, /The toy model was not started: AI_UPSTREAM_URL names another model\./)
   t.regex(text, /^ {2}AI +http:[^ ]*\/v2\/ai$/m)
   t.notRegex(text, /a TOY/)
 })

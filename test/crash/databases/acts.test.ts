@@ -16,7 +16,7 @@ import { testPlatform } from '../../kit/platform/platform.ts'
 const started = testPlatform({ hosts: {}, settings: { DATABASE_ENGINES: 'redis', DISK_MB_PER_256MB: '128' } })
 /** Without a cache the image is created first, alongside the other tests. */
 const imageSeconds = 1200
-const patience = 1_500_000
+const timeoutMs = 1_500_000
 const image = 'berth/redis:8'
 
 /** The host as a process of its own, which dies at this point. */
@@ -93,7 +93,7 @@ async function rented() {
 
 for (const point of ['host.stopDatabase:after', 'host.startDatabase:after'])
   test.serial(`a host that dies in an undo, at ${point}: the database has one volume or the other, whole`, async t => {
-    t.timeout(patience)
+    t.timeout(timeoutMs)
     const first = await host(t)
     const { as, path, row, write, ended, contents, request, platform } = await rented()
     t.is((await as.post(`${path}/snapshots`)).status, 200)
@@ -126,7 +126,7 @@ for (const point of ['host.chooseImage:after', 'host.startDatabase:after'])
   test.serial(
     `a host that dies in an upgrade, at ${point}: the database has one image or the other, and serves`,
     async t => {
-      t.timeout(patience)
+      t.timeout(timeoutMs)
       const first = await host(t)
       const { as, path, row, ended, contents, request, db, id } = await rented()
       const { name, make, base } = privateImage(t, image)

@@ -30,7 +30,7 @@ const versions = { redis: '8', postgres: '17', mysql: '9' } as const
 const memory = { redis: 512, postgres: 1024, mysql: 1024 } as const
 /** Without a cache the images are created first, alongside the other tests. */
 const imageSeconds = 1200
-const patience = 1_500_000
+const timeoutMs = 1_500_000
 
 let host: Entry
 
@@ -69,7 +69,7 @@ async function losePower(): Promise<void> {
 }
 
 test.serial.before('a host on a disk that forgets', async t => {
-  t.timeout(patience)
+  t.timeout(timeoutMs)
   const platform = await started
   platform.base.undo.push(async () => {
     await host.kill('SIGKILL')
@@ -156,7 +156,7 @@ async function has(
 test.serial(
   'a power loss takes neither a database that was just created, nor a write that was acknowledged',
   async t => {
-    t.timeout(patience)
+    t.timeout(timeoutMs)
     const { as, rent, open } = await scene()
     const rented: Rented[] = []
     for (const engine of offered) rented.push(await rent(engine))
@@ -178,7 +178,7 @@ test.serial(
 test.serial(
   'a power loss takes neither a password that was just given, nor a certificate that was just issued',
   async t => {
-    t.timeout(patience)
+    t.timeout(timeoutMs)
     const { as, send, rent, open, openOnce } = await scene()
     const rented: Rented[] = []
     for (const engine of offered) rented.push(await rent(engine))

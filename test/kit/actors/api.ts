@@ -207,7 +207,7 @@ export async function openApiFor(
     deploymentNotifications: new RowNotifications(notifications, 'deployments'),
     logSlots: new FairSlots(wholeLogs),
     pushes,
-    patience: commandTimeouts,
+    timeouts: commandTimeouts,
     rates,
     analytics: made.analytics,
     networkAnswers: new RememberedAnswers(),

@@ -19,7 +19,7 @@ export interface TestBrowser {
 
 /** Nothing but this machine is resolved: a test that reaches further fails, wherever it runs. */
 const onlyLoopback = '--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE localhost, EXCLUDE *.localhost, EXCLUDE 127.0.0.1'
-const patienceMs = 30_000
+const timeoutMs = 30_000
 
 /** Call it once at the top level of a test file: a headless browser of its own, closed after the file. */
 export function testBrowser(): () => TestBrowser {
@@ -41,15 +41,15 @@ export async function startBrowser(resolving: readonly string[] = [onlyLoopback]
     executablePath,
     // Chromium's sandbox refuses to run as root, and what is shown here is our own.
     args: [...resolving, '--disable-dev-shm-usage', ...(isRoot() ? ['--no-sandbox'] : [])],
-    timeout: 2 * patienceMs,
-    protocolTimeout: 2 * patienceMs,
+    timeout: 2 * timeoutMs,
+    protocolTimeout: 2 * timeoutMs,
   })
 }
 
 async function visit(browser: Browser, url: string, language: string): Promise<Visitor> {
   const context = await browser.createBrowserContext()
   const page = await context.newPage()
-  page.setDefaultTimeout(patienceMs)
+  page.setDefaultTimeout(timeoutMs)
   const session = await page.createCDPSession()
   await session.send('Emulation.setUserAgentOverride', {
     userAgent: await browser.userAgent(),

@@ -65,7 +65,7 @@ export interface DriverRun {
 }
 
 /** Seconds after which a program of a driver is ended. On an idle machine it takes one, or twelve until a pool gives up. */
-const patienceSeconds = 120
+const timeoutSeconds = 120
 
 /** Runs the example of a driver on this machine as a program, which counts two visits. Resolves also when it fails. */
 export function runExample({ language, name }: Driver, variables: Record<string, string>): Promise<DriverRun> {
@@ -89,7 +89,7 @@ export async function connectBare({ language, name }: Driver, url: string): Prom
 function run(program: string, args: string[], variables: Record<string, string>): Promise<DriverRun> {
   const env = { PATH: '/usr/local/bin:/usr/bin:/bin', LC_ALL: 'C.UTF-8', ...variables }
   return new Promise(resolve => {
-    const options = { env, timeout: patienceSeconds * 1000, killSignal: 'SIGKILL' } as const
+    const options = { env, timeout: timeoutSeconds * 1000, killSignal: 'SIGKILL' } as const
     execFile(program, args, options, (error, stdout, stderr) =>
       resolve({ code: error ? (error.code ?? error.signal ?? '?') : 0, stdout, stderr }),
     )

@@ -6,9 +6,9 @@ import { type UpkeepTimes, upkeepTimes } from '../../../policy/objects/blob-upke
 /** One round of the sweep, with a receipt of its own; resolves to the number of bodies removed. */
 export async function sweep(
   parts: Parameters<typeof sweepSegments>[0],
-  patience: Partial<UpkeepTimes> = {},
+  times: Partial<UpkeepTimes> = {},
 ): Promise<number> {
   const id = newId()
   await openReceipt(parts.db, id, 'sweep')
-  return sweepSegments(parts, id, { ...upkeepTimes, ...patience })
+  return sweepSegments(parts, id, { ...upkeepTimes, ...times })
 }

@@ -15,7 +15,7 @@ const daySeconds = 24 * 3600
 const ago = (seconds: number) => new Date(Date.now() - seconds * 1000)
 
 /** Nothing is left alone. */
-export const impatience: UpkeepTimes = {
+export const shortTimes: UpkeepTimes = {
   idleSeconds: 0,
   drawnSeconds: 0,
   unreferencedSeconds: 0,

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import type { S3Access } from './gateway.ts'
 
 /** Timeout of one program, in seconds. On an idle machine it takes a few. */
-const patienceSeconds = 90
+const timeoutSeconds = 90
 
 export interface Program {
   /** Runs it with more arguments. Resolves to what it wrote; rejects with all of that when it fails, and after 90 s. */
@@ -22,7 +22,7 @@ export function programIn(folder: string, command: readonly string[], env: Recor
   const options = {
     cwd: folder,
     env: { PATH: '/usr/local/bin:/usr/bin:/bin', HOME: home, TMPDIR: home, LC_ALL: 'C.UTF-8', ...env },
-    timeout: patienceSeconds * 1000,
+    timeout: timeoutSeconds * 1000,
     killSignal: 'SIGKILL',
     maxBuffer: 16 * 1024 * 1024,
   } as const

@@ -32,13 +32,13 @@ test('a deadline aborts the joined signal, even after a garbage collection', asy
     const signal = deadlineSignal(300, other.signal)
     signal.addEventListener('abort', () => resolve((signal.reason as DOMException).name), { once: true })
   })
-  const patience = setTimeout(() => other.abort(new DOMException('never', 'NeverError')), 20_000)
+  const giveUp = setTimeout(() => other.abort(new DOMException('never', 'NeverError')), 20_000)
   for (let round = 0; round < 5; round++) {
     await new Promise(resolve => setTimeout(resolve, 20))
     collect()
   }
   t.is(await ended, 'TimeoutError')
-  clearTimeout(patience)
+  clearTimeout(giveUp)
 })
 
 test('a deadline signal aborts with the signals that it joins', t => {

@@ -17,12 +17,12 @@ const started = testPlatform({
 
 /** Without a cache the image is created first, alongside the other tests. */
 const imageSeconds = 1200
-const patience = 1_500_000
+const timeoutMs = 1_500_000
 const image = 'berth/redis:8'
 
 /** A redis database on host a, with [1] in it, and the operator's commands. */
 async function scene(t: ExecutionContext) {
-  t.timeout(patience)
+  t.timeout(timeoutMs)
   const platform = await started
   const { db, base } = platform
   const ready = async () => {

@@ -29,7 +29,7 @@ const started = testPlatform({
 
 /** Without a cache the images are created first, alongside the other tests. */
 const imageSeconds = 1200
-const patience = 1_500_000
+const timeoutMs = 1_500_000
 /** Packages of the drivers come from a registry. */
 const installSeconds = 600
 
@@ -139,7 +139,7 @@ function isRefused(t: ExecutionContext, { name }: Driver, { code, stdout, stderr
 const hastily = (url: string): string => (url.includes('?') ? `${url}&serverSelectionTimeoutMS=5000` : url)
 
 test.serial('drivers verify the server and use it over the published port, with what the API returned', async t => {
-  t.timeout(patience)
+  t.timeout(timeoutMs)
   const { databases } = await scene()
   const counts = new Map(offers.map(([engine]) => [engine as EngineName, 0]))
   for (const language of ['node', 'python'])
@@ -155,7 +155,7 @@ test.serial('drivers verify the server and use it over the published port, with 
 })
 
 test.serial('no driver accepts a server that another authority has signed', async t => {
-  t.timeout(patience)
+  t.timeout(timeoutMs)
   const { databases } = await scene()
   const certificate = await foreignCertificate()
   const runs = await ofEach(driver =>
@@ -180,7 +180,7 @@ const bare: Record<string, RegExp> = {
 }
 
 test.serial('with the URL alone, drivers connect over TLS or not at all', async t => {
-  t.timeout(patience)
+  t.timeout(timeoutMs)
   const { databases } = await scene()
   for (const [{ name }, outcome] of await ofEach(driver =>
     repeated(
@@ -192,7 +192,7 @@ test.serial('with the URL alone, drivers connect over TLS or not at all', async 
 })
 
 test.serial('applications verify the server by its name, with the URL that was attached', async t => {
-  t.timeout(patience)
+  t.timeout(timeoutMs)
   const { platform, send, databases, apps, attach, inside, visited } = await scene()
   const certificates = Object.fromEntries(
     Object.entries(databases).map(([engine, { certificate }]) => [`${engine.toUpperCase()}_CERTIFICATE`, certificate]),
@@ -229,7 +229,7 @@ test.serial('applications verify the server by its name, with the URL that was a
 const refusedPassword = /authentication failed|access denied|WRONGPASS|invalid username-password|PoolTimeout/i
 
 test.serial('another password ends the connections of pools; they connect again with the new one', async t => {
-  t.timeout(patience)
+  t.timeout(timeoutMs)
   const { send, databases, attach, inside, visited } = await scene()
   const before = new Map((await ofEach(visited)).map(([{ name }, { visits }]) => [name, visits as number]))
   for (const { id } of Object.values(databases))

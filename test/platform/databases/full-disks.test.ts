@@ -7,10 +7,10 @@ import { testPlatform } from '../../kit/platform/platform.ts'
 const started = testPlatform({
   settings: { DATABASE_ENGINES: 'redis,postgres', DISK_MB_PER_256MB: '128' },
 })
-const patience = 1_500_000
+const timeoutMs = 1_500_000
 
 test.serial('a full disk costs redis nothing that was acknowledged, once it is read-only', async t => {
-  t.timeout(patience)
+  t.timeout(timeoutMs)
   const it = await fullDiskScene(await started, { engine: 'redis', version: '8', memory: 512, image: 'redis:8' })
   t.true(it.hasBallast())
   it.take(60)
@@ -26,7 +26,7 @@ test.serial('a full disk costs redis nothing that was acknowledged, once it is r
 })
 
 test.serial('a full disk costs postgres nothing; its owner makes room by deleting', async t => {
-  t.timeout(patience)
+  t.timeout(timeoutMs)
   const subject = { engine: 'postgres', version: '17', memory: 1024, image: 'postgres:17' } as const
   const it = await fullDiskScene(await started, subject)
   it.take(60)

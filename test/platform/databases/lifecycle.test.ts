@@ -19,7 +19,7 @@ const started = testPlatform({
 
 /** Without a cache they are created first, alongside the other tests. */
 const imageSeconds = 1200
-const patience = 1_500_000
+const timeoutMs = 1_500_000
 
 async function scene() {
   const platform = await started
@@ -79,7 +79,7 @@ for (const [type, version, memory] of offers)
   test.serial(
     `a ${type}${type === 'mongo' ? ' (stand-in)' : ''} serves its owner from the answer on, until it is deleted`,
     async t => {
-      t.timeout(patience)
+      t.timeout(timeoutMs)
       const { platform, as, create } = await scene()
       const database = await create(type, version, memory)
       const connect = customers[type]
@@ -162,7 +162,7 @@ const prober: Program = {
 }
 
 test.serial('applications of the owner reach a database by its name; those of others do not', async t => {
-  t.timeout(patience)
+  t.timeout(timeoutMs)
   const { platform, ana, create } = await scene()
   const bea = await platform.api.makeUser()
   const database = await create('redis', '8', 512)

@@ -29,7 +29,7 @@ const started = testPlatform({
 
 /** Without a cache the images are created first, alongside the other tests. */
 const imageSeconds = 1200
-const patience = 1_800_000
+const timeoutMs = 1_800_000
 
 const offers = [
   ['redis', '8', 512],
@@ -46,7 +46,7 @@ function partsOf(pem: string): string[] {
 }
 
 test('a password or key of a database is in nothing that operators read, and in no file but those of its engine', async t => {
-  t.timeout(patience)
+  t.timeout(timeoutMs)
   const platform = await started
   const { db, base, api } = platform
   const ana = await api.makeUser()

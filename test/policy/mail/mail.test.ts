@@ -1,7 +1,7 @@
 import test from 'ava'
 import { parseConfig } from '../../../policy/config.ts'
 import { mailWay } from '../../../policy/mail/settings.ts'
-import { type MailFields, mailLocaleOf, mailLocales } from '../../../policy/mail/template.ts'
+import { type MailFields, type MailLocale, mailLocaleOf, mailLocales } from '../../../policy/mail/template.ts'
 import { templates, writeMail } from '../../../policy/mail/templates.ts'
 
 /** Values that can be distinguished, for every field of every template. */
@@ -82,10 +82,22 @@ test('names of domains and what an authority says are not cut', t => {
   t.true(subject.includes(hostname) && text.includes(hostname) && text.includes(reason))
 })
 
-test('a certificate that has ended does not end in 0 days', t => {
+const oneDay: Record<MailLocale, string> = {
+  'pt-BR': 'termina em 1 dia e não',
+  'en-US': 'ends in 1 day and could',
+  'es-ES': 'caduca en 1 día y hasta',
+  'zh-CN': '将在 1 天后到期',
+  'ja-JP': '1 日後に期限が切れます',
+  'fr-FR': "expire dans 1 jour et n'a",
+  'de-DE': 'läuft in 1 Tag ab',
+  'it-IT': 'scade tra 1 giorno e finora',
+}
+
+test('a certificate ends in 1 day, and one that has ended does not end in 0 days', t => {
   const write = (days: number, locale: string) => writeMail('certificate-failing', { ...samples, days }, locale)!
   for (const locale of mailLocales) {
-    t.regex(write(1, locale).text, /1/)
+    t.true(write(1, locale).text.includes(oneDay[locale]), locale)
+    t.regex(write(2, locale).text, /\b2\b/)
     t.notRegex(write(0, locale).text, /0/)
     t.not(write(0, locale).subject, write(1, locale).subject)
   }

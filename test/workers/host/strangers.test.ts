@@ -21,7 +21,7 @@ import { scriptedDatabases } from '../../workflows/scripted-databases.ts'
 const folder = mkdtempSync(join(tmpdir(), 'berth-strangers-'))
 test.after.always('remove the folder', () => rmSync(folder, { recursive: true, force: true }))
 const kit = laneKit()
-const patience = 180_000
+const timeoutMs = 180_000
 
 /** A host of the kit's database whose activities are the real ones. */
 async function realHost(id: string) {
@@ -63,7 +63,7 @@ function everyStep(queue: string, release: Partial<Release>, operationId: string
 }
 
 test.serial('a host does nothing for a foreign workflow, whatever its input', async t => {
-  t.timeout(patience)
+  t.timeout(timeoutMs)
   const { client, db, queuePrefix, make } = await kit
   const host = await realHost('h2')
   try {
@@ -90,7 +90,7 @@ test.serial('a host does nothing for a foreign workflow, whatever its input', as
 })
 
 test.serial('lane steps are not run for foreign workflows', async t => {
-  t.timeout(patience)
+  t.timeout(timeoutMs)
   const { client, db, edge, queuePrefix, make } = await kit
   const queue = platformQueue(queuePrefix)
   const { app, release, operationId } = await underWay('h1', 'delete')
@@ -119,7 +119,7 @@ test.serial('lane steps are not run for foreign workflows', async t => {
 })
 
 test.serial('a lane started by a stranger uses our queues, whatever its input', async t => {
-  t.timeout(patience)
+  t.timeout(timeoutMs)
   const { client, db, queuePrefix, make, run, steps } = await kit
   const { app, operationId } = await make.app((await make.user()).id)
   const taskQueue = platformQueue(queuePrefix)

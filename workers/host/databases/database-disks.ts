@@ -38,7 +38,7 @@ export interface DatabaseDisksOptions {
 export class DatabaseDisks {
   readonly #options: DatabaseDisksOptions
   /** The run of an engine that was set to refuse writes, by database: a new run has to be set again. */
-  readonly #told = new Map<string, string>()
+  readonly #setReadOnly = new Map<string, string>()
   /** Engines that did not answer in the last round although their disk is full. */
   readonly #mute = new Set<string>()
   #isNearlyFull = false
@@ -56,7 +56,7 @@ export class DatabaseDisks {
     const { db, hostId, log } = this.#options
     const running = (await listDatabasesOfHost(db, hostId)).filter(isServing)
     const ids = new Set(running.map(({ id }) => id))
-    for (const known of [this.#told.keys(), this.#mute.keys()])
+    for (const known of [this.#setReadOnly.keys(), this.#mute.keys()])
       for (const id of known) if (!ids.has(id)) this.#forget(id)
     let isNearlyFull = false
     await eachConcurrently(running, diskGuard.concurrency, row =>
@@ -74,13 +74,13 @@ export class DatabaseDisks {
     const { guard, locks, held } = this.#options
     const isReadOnly = row.read_only_since !== null
     const verdict = diskVerdict(space, isReadOnly)
-    const isUntold = isReadOnly && this.#told.get(row.id) !== runOf(row)
+    const mustSetAgain = isReadOnly && this.#setReadOnly.get(row.id) !== runOf(row)
     // Where writes have ended it waits until they are admitted: then there is room enough.
     const lacksBallast = !isReadOnly && hasRoomForBallast(space)
-    if ((verdict === 'keep' && !isUntold && !lacksBallast) || locks.busy(row.id)) return
+    if ((verdict === 'keep' && !mustSetAgain && !lacksBallast) || locks.busy(row.id)) return
     await held()
     await locks(row.id, async () => {
-      if (verdict === 'keep' && !isUntold) return guard.lay(row)
+      if (verdict === 'keep' && !mustSetAgain) return guard.lay(row)
       await this.#change(row, verdict === 'admit writes' ? 'writable' : 'read-only', space)
     })
   }
@@ -96,7 +96,7 @@ export class DatabaseDisks {
       throw error
     }
     this.#forget(row.id)
-    if (to === 'read-only') this.#told.set(row.id, runOf(row))
+    if (to === 'read-only') this.#setReadOnly.set(row.id, runOf(row))
     const share = Math.round(usedShare(space) * 100)
     log.warn({ databaseId: row.id, share, to }, 'disks: whether a database admits writes has changed')
   }
@@ -113,7 +113,7 @@ export class DatabaseDisks {
   }
 
   #forget(id: string): void {
-    this.#told.delete(id)
+    this.#setReadOnly.delete(id)
     this.#mute.delete(id)
   }
 }

@@ -8,10 +8,10 @@ import { pointInTimeHost } from '../../../kit/databases/point-in-time-host.ts'
 import { testDatabase } from '../../../kit/servers/database.ts'
 
 const database = testDatabase()
-const patience = 900_000
+const timeoutMs = 900_000
 
 async function scene(t: ExecutionContext, store?: Parameters<typeof pointInTimeHost>[1]) {
-  t.timeout(patience)
+  t.timeout(timeoutMs)
   const host = await pointInTimeHost((await database).db, store)
   t.teardown(host.clean)
   await host.serve()

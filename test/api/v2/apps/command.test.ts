@@ -6,7 +6,7 @@ import { testApi } from '../../../kit/actors/api.ts'
 import { comesTrue } from '../../../kit/comes-true.ts'
 
 const api = testApi({
-  services: () => ({ patience: { ...commandTimeouts, claimMs: 400, holdMs: 1500, backgroundMs: 1500 } }),
+  services: () => ({ timeouts: { ...commandTimeouts, claimMs: 400, holdMs: 1500, backgroundMs: 1500 } }),
 })
 
 test.serial('an operation that is not claimed in time expires, so its answer stays true', async t => {
@@ -85,7 +85,7 @@ test.serial('a client that disconnects does not cancel its command', async t => 
     signal: AbortSignal.timeout(100),
   })
   await t.throwsAsync(leaving, { any: true })
-  await new Promise(resolve => setTimeout(resolve, 400))
-  const row = await api().db('operations').where({ target_id: app.id, kind: 'restart' }).first()
-  t.is(row.state, 'success')
+  const restart = () => api().db('operations').where({ target_id: app.id, kind: 'restart' }).first()
+  await comesTrue(async () => Boolean((await restart())?.finished_at))
+  t.is((await restart())?.state, 'success')
 })

@@ -16,7 +16,7 @@ const api = testApi({ services: () => ({ log: { info: keep, warn: keep, error: k
 test.beforeEach(() => {
   const { databaseLanes, services } = api()
   Object.assign(databaseLanes, { asleep: false, outcome: () => ({ state: 'success' }), beforeUndo: async () => {} })
-  services.patience = commandTimeouts
+  services.timeouts = commandTimeouts
   services.resolvesName = async () => true
 })
 
@@ -292,7 +292,7 @@ test.serial('a creation that fails for a reason of the platform is 500 without t
 test.serial('a creation that takes too long is cancelled, and answered once nothing of it is left', async t => {
   t.is(commandTimeouts.creationMs, 85_000)
   const ana = await api().makeUser()
-  api().services.patience = { ...commandTimeouts, creationMs: 300, holdMs: 10_000 }
+  api().services.timeouts = { ...commandTimeouts, creationMs: 300, holdMs: 10_000 }
   api().databaseLanes.outcome = () => new Promise(() => {})
   const answer = await create(ana)
   t.deepEqual(said(answer), [400, 'DATABASE_CREATION_FAILED'])
@@ -302,7 +302,7 @@ test.serial('a creation that takes too long is cancelled, and answered once noth
 
 test.serial('a creation whose removal takes too long is answered as failed, and is removed after it', async t => {
   const ana = await api().makeUser()
-  api().services.patience = { ...commandTimeouts, creationMs: 300, holdMs: 600 }
+  api().services.timeouts = { ...commandTimeouts, creationMs: 300, holdMs: 600 }
   let undo = () => {}
   api().databaseLanes.outcome = () => new Promise(() => {})
   api().databaseLanes.beforeUndo = () =>
@@ -321,7 +321,7 @@ test.serial('a creation whose removal takes too long is answered as failed, and 
 
 test.serial('a creation that succeeds while it is cancelled is answered as created', async t => {
   const ana = await api().makeUser()
-  api().services.patience = { ...commandTimeouts, creationMs: 300, holdMs: 10_000 }
+  api().services.timeouts = { ...commandTimeouts, creationMs: 300, holdMs: 10_000 }
   const { databaseLanes, db } = api()
   let serve = () => {}
   databaseLanes.outcome = operation =>
@@ -346,7 +346,7 @@ test.serial('a creation that succeeds while it is cancelled is answered as creat
 
 test.serial('a creation that no worker claims ends in time, and never runs', async t => {
   const ana = await api().makeUser()
-  api().services.patience = { ...commandTimeouts, claimMs: 300, creationMs: 20_000, holdMs: 30_000 }
+  api().services.timeouts = { ...commandTimeouts, claimMs: 300, creationMs: 20_000, holdMs: 30_000 }
   api().databaseLanes.asleep = true
   const answer = await create(ana)
   t.deepEqual(said(answer), [400, 'DATABASE_CREATION_FAILED'])

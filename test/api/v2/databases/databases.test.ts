@@ -219,8 +219,8 @@ test.serial('a deletion that fails at the host is 404 DELETE_FAILED, and the dat
 test.serial('a deletion that still runs when its caller has to be answered is in doubt, not failed', async t => {
   const ana = await api().makeUser()
   const { id } = await api().makeDatabase(ana)
-  t.teardown(() => Object.assign(api().services, { patience: commandTimeouts }))
-  api().services.patience = { ...commandTimeouts, claimMs: 10_000, holdMs: 600 }
+  t.teardown(() => Object.assign(api().services, { timeouts: commandTimeouts }))
+  api().services.timeouts = { ...commandTimeouts, claimMs: 10_000, holdMs: 600 }
   api().databaseLanes.outcome = () => new Promise(() => {})
   const answer = await api().as(ana).delete(`/v2/databases/${id}`)
   t.deepEqual(said(answer), [503, 'DATABASE_UNAVAILABLE'])

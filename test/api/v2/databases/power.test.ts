@@ -10,7 +10,7 @@ const api = testApi()
 
 test.beforeEach(() => {
   Object.assign(api().databaseLanes, { asleep: false, outcome: () => ({ state: 'success' }) })
-  api().services.patience = commandTimeouts
+  api().services.timeouts = commandTimeouts
 })
 
 test.serial('start and stop answer when the outcome is known, and any body is ignored', async t => {
@@ -45,7 +45,7 @@ test.serial('every declared refusal has status and code only, and every other fa
 test.serial('a command that no worker claims in time expires, and is ACTION_FAILED', async t => {
   const ana = await api().makeUser()
   const { id } = await api().makeDatabase(ana)
-  api().services.patience = { ...commandTimeouts, claimMs: 200, holdMs: 5000 }
+  api().services.timeouts = { ...commandTimeouts, claimMs: 200, holdMs: 5000 }
   api().databaseLanes.asleep = true
   const answer = await api().as(ana).post(`/v2/databases/${id}/stop`)
   t.is(answer.text, '{"status":"error","code":"ACTION_FAILED"}')

@@ -9,7 +9,7 @@ const api = testApi()
 
 test.beforeEach(() => {
   Object.assign(api().databaseLanes, { asleep: false, outcome: () => ({ state: 'success' }) })
-  api().services.patience = commandTimeouts
+  api().services.timeouts = commandTimeouts
 })
 
 const post = (user: TestUser, path: string, body: object = {}) =>
@@ -54,7 +54,7 @@ test.serial('a snapshot or restore is refused while another one waits or runs', 
   const { id } = await api().makeDatabase(ana)
   const snapshot = await goodSnapshot(ana.id, id)
   api().databaseLanes.asleep = true
-  api().services.patience = { ...commandTimeouts, backgroundMs: 100 }
+  api().services.timeouts = { ...commandTimeouts, backgroundMs: 100 }
   const taken = await post(ana, `/v2/databases/${id}/snapshots`)
   t.deepEqual([taken.status, taken.body.code], [202, 'SNAPSHOT_PROCESSING'])
   t.is((await post(ana, `/v2/databases/${id}/snapshots`)).body.code, 'SNAPSHOT_IN_PROGRESS')

@@ -113,7 +113,7 @@ test('an owner is asked for the answer to a challenge in DNS only while requests
   t.false(await asked(true))
 })
 
-test('what is no name of a customer is refused with its code, and changes nothing', async t => {
+test('a reserved or malformed name is refused with its code, and changes nothing', async t => {
   const { set, custom } = await make()
   const refused = {
     INVALID_DOMAIN: ['', 'shop', 'shop..dev', '-a.dev', '1.2.3.4', '*.shop.dev', 'https://shop.dev', 'shop.dev:80', 7],
@@ -207,7 +207,7 @@ test('host names are listed, custom ones first; two applications with one name a
   t.deepEqual([...new Set(narrow.body.response.map(({ app_id }: { app_id: string }) => app_id))], [ids[1]])
 })
 
-test('a group more than the plan has is refused', async t => {
+test('a load balancer beyond the plan is refused', async t => {
   const { set, ids } = await make({ apps: 6 })
   for (const [index, id] of ids.entries()) {
     const { status, body } = await set(`n${index % 3}.shop.dev`, id)

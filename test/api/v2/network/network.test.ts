@@ -135,7 +135,7 @@ test('the proxy that answered is located where its operator says, and others now
   t.deepEqual(await colos('lis'), [{ type: 'gru', city: null, country: null, ...latency }])
 })
 
-test('log lines and latencies need the plan Pro of the owner, whoever asks', async t => {
+test('log lines and latencies need the plan Pro of the owner, also for members', async t => {
   for (const plan of ['hobby-1', 'standard-8']) {
     const { ana, app } = await appWithRequests(plan)
     for (const kind of kinds) {
@@ -150,7 +150,7 @@ test('log lines and latencies need the plan Pro of the owner, whoever asks', asy
   t.is((await ask(bob, app, 'logs')).status, 200)
 })
 
-test('a window that is no window is refused, and one before the application is empty', async t => {
+test('an invalid time range is refused, and one before the application is empty', async t => {
   const { ana, app } = await appWithRequests()
   const day = (ago: number) => new Date(Date.now() - ago * 86_400_000).toISOString()
   for (const kind of kinds) {
@@ -255,7 +255,7 @@ test.serial('an installation without analytics says so', async t => {
   }
 })
 
-test.serial('a defect of the engine has a code of each question, and tells nothing of itself', async t => {
+test.serial('a defect of the engine has a code of each question, and reveals no details', async t => {
   const { ana, app } = await appWithRequests()
   engineIs(t, throwing(new Error('Binder Error: secret')))
   const codes = {

@@ -41,7 +41,7 @@ test.beforeEach(() => {
 
 function lanesWork() {
   api().lanes.asleep = false
-  api().services.patience = { ...commandTimeouts, claimMs: 20_000, holdMs: 30_000, backgroundMs: 30_000 }
+  api().services.timeouts = { ...commandTimeouts, claimMs: 20_000, holdMs: 30_000, backgroundMs: 30_000 }
 }
 
 /** Nobody takes up what is queued, and callers wait for moments only. */
@@ -51,7 +51,7 @@ function lanesSleep() {
 }
 
 function callersHurry() {
-  api().services.patience = { ...commandTimeouts, claimMs: 300, holdMs: 1500, backgroundMs: 500 }
+  api().services.timeouts = { ...commandTimeouts, claimMs: 300, holdMs: 1500, backgroundMs: 500 }
 }
 
 test.serial('a snapshot is answered with its link, listed with it, and downloaded by it', async t => {
