@@ -50,7 +50,7 @@ export interface DomainParts {
 export type DomainSteps = ReturnType<typeof domainSteps>
 
 /** How long a step waits for an authority, in milliseconds. */
-const authorityPatienceMs = 90_000
+const authorityTimeoutMs = 90_000
 
 /**
  * The steps of a domain's life. Each reads what it needs from the row and may be repeated. True: it is done. False: it was not, and the
@@ -65,7 +65,7 @@ export function domainSteps({
   pollMs = domainTimes.orderLook.firstMs,
   serveMs = edgeRules.serveSeconds * 1000,
 }: DomainParts) {
-  const patience = { pollMs, serveMs }
+  const times = { pollMs, serveMs }
   const failing = recordingFailures(db, now)
 
   /** The order of a name that is under way, at an authority that this installation uses. */
@@ -77,7 +77,7 @@ export function domainSteps({
   }
 
   async function untilStatus(url: string, done: readonly OrderStatus[]): Promise<Order> {
-    const end = Date.now() + authorityPatienceMs
+    const end = Date.now() + authorityTimeoutMs
     for (let looks = 0; ; looks++) {
       const order = await authority!.issues.look(url)
       if (done.includes(order.status)) return order
@@ -143,7 +143,7 @@ export function domainSteps({
         // The look before this step has seen one way: where it is not http, it is DNS.
         const kind = provableBy(offer, { ...domain, answerSeen: true })
         if (!kind) throw new OrderStopped()
-        if (kind === 'http-01' && !(await untilApplied(db, patience)))
+        if (kind === 'http-01' && !(await untilApplied(db, times)))
           throw new AuthorityError('notApplied', 'No proxy has confirmed that it answers the authority.')
         await authority!.issues.answer(order_url, kind)
       })
@@ -185,7 +185,7 @@ export function domainSteps({
     /** Waits until every live proxy has the certificate. */
     async serveCertificate(hostname: string): Promise<boolean> {
       const domain = await findDomain(db, hostname)
-      return domain !== undefined && untilServed(db, domain, { ...patience, now })
+      return domain !== undefined && untilServed(db, domain, { ...times, now })
     },
   }
 }
@@ -231,10 +231,10 @@ function offeredIn({ authorizations }: Order): Pick<CertificateRow, 'challenge' 
 }
 
 /** Steps of an order take some minutes at most: after that the relay looks whether the workflow lives. */
-const stepPatienceMs = 300_000
+const stepTimeoutMs = 300_000
 
 const dueAgain = (next: NextStep, now: Date): Date =>
-  next.do === 'wait' ? next.until : new Date(now.getTime() + stepPatienceMs)
+  next.do === 'wait' ? next.until : new Date(now.getTime() + stepTimeoutMs)
 
 const summaries = {
   order: 'orders a certificate',

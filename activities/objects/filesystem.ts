@@ -4,6 +4,7 @@ import { dirname, join } from 'node:path'
 import { addAbortSignal, Readable } from 'node:stream'
 import { sharedTurns } from '../../lib/async/shared-turns.ts'
 import { KiB, MiB } from '../../lib/bytes.ts'
+import { unlessMissing } from '../../lib/folders/disk-names.ts'
 import { syncFolder } from '../../lib/folders/sync-folder.ts'
 import { staleUploadMs } from '../../policy/timeouts.ts'
 import { BorrowedFile } from './borrowed-file.ts'
@@ -176,9 +177,4 @@ async function removeStale(folder: string, olderThanMs: number): Promise<void> {
     const stats = await stat(path).catch(unlessMissing)
     if (stats && Date.now() - stats.mtimeMs >= olderThanMs) await rm(path, { force: true })
   }
-}
-
-function unlessMissing(error: NodeJS.ErrnoException): null {
-  if (error.code === 'ENOENT') return null
-  throw error
 }

@@ -9,6 +9,12 @@ export const textOf = (name: string): string => Buffer.from(name, 'latin1').toSt
 /** The system's code of an error, such as ENOENT; empty when it has none. */
 export const codeOf = (error: unknown): string => (error as NodeJS.ErrnoException).code ?? ''
 
+/** For `catch`: null for a path that is missing; throws any other error. */
+export function unlessMissing(error: unknown): null {
+  if (codeOf(error) === 'ENOENT') return null
+  throw error
+}
+
 /** Codes of a path that is missing, or leads through something that is not a folder. */
 export const unreachable: ReadonlySet<string> = new Set(['ENOENT', 'ENOTDIR', 'ELOOP'])
 
