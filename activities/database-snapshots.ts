@@ -83,7 +83,7 @@ export function databaseSnapshotActivities(host: DatabaseSnapshotOptions) {
     database: DatabaseFacts,
     folder: string,
     signal: AbortSignal,
-    use: Pick<CopyUse, 'loaded' | 'isKept'>,
+    use: Pick<CopyUse, 'loaded' | 'isKept' | 'isCompared'>,
   ): Promise<string> {
     const contents = host.contentsOf(database.engine)
     try {
@@ -113,7 +113,7 @@ export function databaseSnapshotActivities(host: DatabaseSnapshotOptions) {
       await say('restoring the snapshot into another engine to compare it')
       const archive = await withDump(dumpOf, async folder => {
         const totals = await unpack(segmentId, folder, database, signal)
-        const contents = await restoredCopy(copyOf, folder, signal, { isKept: false })
+        const contents = await restoredCopy(copyOf, folder, signal, { isKept: false, isCompared: true })
         proof = { contents, restoredBytes: await bytesOf([dumpOf, copyOf]) }
         return totals
       }).finally(() => volumes.remove(databaseVolume(copyOf)))
@@ -153,7 +153,7 @@ export function databaseSnapshotActivities(host: DatabaseSnapshotOptions) {
     const contents = await withDump(dumpOf, async folder => {
       await unpack(segmentId, folder, database, signal)
       const loaded = async (local: LocalEngine) => pointInTime?.backUpFirst(copyOf, local, signal)
-      return restoredCopy(copyOf, folder, signal, { isKept: true, loaded })
+      return restoredCopy(copyOf, folder, signal, { isKept: true, isCompared: snapshot.contents !== null, loaded })
     })
     if (snapshot.contents !== null && snapshot.contents !== contents)
       throw refusal('SNAPSHOT_CORRUPT', 'The restored copy has other contents than the snapshot was taken of.')
@@ -175,7 +175,7 @@ export function databaseSnapshotActivities(host: DatabaseSnapshotOptions) {
     return triedSnapshot(snapshot.contents, signal, () =>
       withDump(dumpOf, async folder => {
         await unpack(segmentId, folder, database, signal).catch(notRead)
-        return restoredCopy(copyOf, folder, signal, { isKept: false })
+        return restoredCopy(copyOf, folder, signal, { isKept: false, isCompared: true })
       }).finally(() => volumes.remove(databaseVolume(copyOf))),
     )
   }

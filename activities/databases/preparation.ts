@@ -44,6 +44,8 @@ export interface CopyUse {
   loaded?: (local: LocalEngine) => Promise<void>
   /** The volume is to serve later; one that is only compared need not be on the disk. */
   isKept: boolean
+  /** False where nothing is known to compare its contents with: they are not read then. */
+  isCompared: boolean
 }
 
 /** Exists once the data folder is complete. Next to the folders of the engine, which cannot reach it. */
@@ -66,13 +68,13 @@ export async function prepareVolume(
 }
 
 /**
- * Makes a volume with the contents of a dump, in an engine that nobody reaches, and resolves to their digest. `database` has the
- * generation of the new volume. An interrupted attempt is made anew.
+ * Makes a volume with the contents of a dump, in an engine that nobody reaches, and resolves to their digest, or nothing when they
+ * are not compared. `database` has the generation of the new volume. An interrupted attempt is made anew.
  */
 export async function prepareCopy(
   options: PreparationOptions,
   facts: DatabaseFacts,
-  { contents, dump, loaded, isKept }: CopyUse,
+  { contents, dump, loaded, isKept, isCompared }: CopyUse,
   signal: AbortSignal,
 ): Promise<string> {
   const database = { ...facts, isScratch: !isKept }
@@ -81,15 +83,14 @@ export async function prepareCopy(
   await initialise(options, database, 'privately', signal)
   const folders = hosted.foldersOf(database)
   const job = (writesData: boolean) => dumpJob({ engine, traits, database, folders, dump, writesData, signal })
-  const own = hosted.traitsOf(database)
-  await contents.loadBeforeStart(own, job(true))
+  await contents.loadBeforeStart(hosted.traitsOf(database), job(true))
   const digest = await servingPrivately(options, database, signal, () =>
     hosted.locally(
       database,
       async local => {
         await adapter.setPassword(local)
         await contents.load(local, job(false))
-        const digest = await contents.digest(local)
+        const digest = isCompared ? await contents.digest(local) : ''
         await loaded?.(local)
         return digest
       },
