@@ -79,7 +79,6 @@ export async function prepareCopy(
 ): Promise<string> {
   const database = { ...facts, isScratch: !isKept }
   const { hosted, engine, traits } = options
-  const adapter = hosted.adapterOf(database)
   await initialise(options, database, 'privately', signal)
   const folders = hosted.foldersOf(database)
   const job = (writesData: boolean) => dumpJob({ engine, traits, database, folders, dump, writesData, signal })
@@ -88,7 +87,7 @@ export async function prepareCopy(
     hosted.locally(
       database,
       async local => {
-        await adapter.setPassword(local)
+        await hosted.adapterOf(database).setPassword(local)
         await contents.load(local, job(false))
         const digest = isCompared ? await contents.digest(local) : ''
         await loaded?.(local)
