@@ -1,6 +1,9 @@
 import { block, malformedPath } from './nginx-text.ts'
 
-/** The file in the proxy's folder that nginx is told to write lines to. Lua puts that of the hour in its place, so it stays empty. */
+/**
+ * The file in the proxy's folder that nginx is told to write lines to. Lua puts that of the hour in its place, so it
+ * stays empty, unless nginx is told to open its log again: lines of the next second are lost in it then.
+ */
 export const logName = 'access.hour'
 
 /**

@@ -3,6 +3,8 @@
 -- exceeds the size, all lines are dropped so that the disk does not fill.
 local hour_file = require 'hour_file'
 
+local gsub = string.gsub
+
 local M = {}
 
 local full, crowded = false, false
@@ -14,7 +16,7 @@ local SWEEP_SECONDS = 10
 local LOOK_SECONDS = 1
 -- Of an hour's bytes, in each nginx worker.
 local SHARES = 32
--- A line without what its client has chosen.
+-- A line without what client and application have chosen.
 local LINE_BYTES = 500
 local LOOK_BACK_HOURS = 24 * 400
 
@@ -36,10 +38,18 @@ local function sweep(hours, bytes, look_back)
   end
 end
 
--- What the client has chosen of a line. Asked only in the second half: it would cost every request.
+-- The length of a text in JSON, where a control byte becomes six and a quotation mark or a backslash two.
+local function json_bytes(text)
+  if not text then return 0 end
+  local _, control = gsub(text, '%c', '%0')
+  local _, quoted = gsub(text, '["\\]', '%0')
+  return #text + 5 * control + quoted
+end
+
+-- A line with what client and application have chosen of it. Computed only in the second half: it would cost every request.
 local function bytes_of(var)
-  local bytes = LINE_BYTES + #(var.request_uri or '') + #(var.host or '')
-  return bytes + #(var.http_referer or '') + #(var.http_user_agent or '')
+  local bytes = LINE_BYTES + json_bytes(var.request_method) + json_bytes(var.host) + json_bytes(var.asked_path) + json_bytes(var.args)
+  return bytes + json_bytes(var.http_referer) + json_bytes(var.http_user_agent) + json_bytes(var.sent_http_content_type)
 end
 
 -- Log phase, which Lua enters before the line is written. No earlier phase would do: what nginx refuses itself may have passed none.

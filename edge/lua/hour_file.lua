@@ -53,6 +53,9 @@ end
 
 -- Puts the file of an hour in place; false when there is none, as on a full disk.
 local function turn_to(now)
+  -- Of a worker that has long written nothing nginx may have opened its own file again, under another number.
+  local behind = number and path_behind(number)
+  if behind ~= shown and behind ~= placeholder then number = find() end
   if not number then return false end
   local file = ffi.C.open(M.path_of(now * 3600), APPEND, MODE)
   if file < 0 then return false end

@@ -29,7 +29,7 @@ local FRAME = [[<!doctype html>
 </head><body><h1>%s</h1><p>%s</p><p><small>%d &middot; %s</small></p></body></html>
 ]]
 
-local UNKNOWN = 'This method is not allowed here.'
+local UNKNOWN = 'Nothing answers this method here.'
 local MALFORMED = 'The request is malformed.'
 local HEADERS = 'The headers are too large: 16 KB in all, 8 KB for one.'
 local OLDER_TLS = 'The connection uses an older version of TLS than this host name requires.'

@@ -180,7 +180,7 @@ function M.passing()
 end
 
 -- Statuses of what is refused before its application is looked up: by nginx itself, and by what every request passes.
-local UNATTRIBUTED = { [308] = true, [400] = true, [413] = true, [421] = true, [429] = true, [431] = true }
+local UNATTRIBUTED = { [308] = true, [400] = true, [405] = true, [413] = true, [421] = true, [429] = true, [431] = true }
 
 -- The application of a request that none has answered, '' without one. Its owner sees what was refused, too.
 local function attribute(var)
@@ -196,7 +196,12 @@ end
 function M.leave()
   local var = ngx.var
   local app = var.entered
-  if app and app ~= '' then connections.leave(app) else app = attribute(var) end
+  if app and app ~= '' then
+    connections.leave(app)
+    if var.app_id == '' then var.app_id = app end -- refused after its admission, by a page of its own
+  else
+    app = attribute(var)
+  end
   cache.leave(var)
   access_log.leave(app)
 end

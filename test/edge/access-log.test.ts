@@ -146,9 +146,13 @@ test('beyond the size limit the oldest file is removed first; an hour that reach
 test('a flood of one application, or of unknown hosts, leaves half of an hour to the lines of others', async t => {
   const proxy = await startProxy({ EDGE_LOG_MB: '1' })
   t.teardown(proxy.stop)
-  const origin = await startOrigin((_, answer) => answer.end())
+  const origin = await startOrigin(({ headers }, answer) => {
+    if (headers.host === 'wide.localhost') answer.setHeader('content-type', `text/${'"'.repeat(2000)}`)
+    answer.end()
+  })
   t.teardown(origin.stop)
-  const apps = { 'loud.localhost': appId, 'calm.localhost': appId.replace('0', '1') }
+  const [first, second, third] = ['1', '2', '3'].map(digit => appId.replace('0', digit)) as [string, string, string]
+  const apps = { 'loud.localhost': first, 'wide.localhost': second, 'calm.localhost': third }
   await ask(proxy.port, 'nobody.localhost')
   await proxy.accessLog(1)
   const hour = new Date().toISOString().slice(0, 13)
@@ -159,7 +163,8 @@ test('a flood of one application, or of unknown hosts, leaves half of an hour to
   await sleep(1500) // it looks at the file every second
   const path = `/${'p'.repeat(4000)}`
   for (let n = 0; n < 40; n++)
-    for (const host of ['loud.localhost', 'nobody.localhost']) await ask(proxy.port, host, { path })
+    for (const host of ['loud.localhost', 'wide.localhost', 'nobody.localhost'])
+      await ask(proxy.port, host, { path: host === 'wide.localhost' ? '/' : path })
   await ask(proxy.port, 'calm.localhost', { path: '/seen' })
   const lines = async () =>
     (await readFile(file, 'utf8'))
@@ -167,7 +172,7 @@ test('a flood of one application, or of unknown hosts, leaves half of an hour to
       .filter(line => line.trim())
       .map(line => JSON.parse(line))
   await comesTrue(async () => (await lines()).some(({ path }) => path === '/seen'))
-  for (const host of ['loud.localhost', 'nobody.localhost']) {
+  for (const host of ['loud.localhost', 'wide.localhost', 'nobody.localhost']) {
     const count = (await lines()).filter(line => line.host === host).length
     t.true(count >= 2 && count <= 9, `${host}: ${count} lines of 4 KB, of a share of 32 KB`)
   }

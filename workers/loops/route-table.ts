@@ -41,7 +41,7 @@ export async function syncRoute(tables: Tables, appId: string): Promise<void> {
   const host = hostOf(app.subdomain, tables)
   if (app.status === 'exited') return edge.removeRoute(host)
   const [old] = await edge.findRoutes([host])
-  if (old?.appId === appId) await setPurged(tables, old, app)
+  if (old?.appId === appId) await (await correctionOf(tables, old))?.()
 }
 
 /**
@@ -81,13 +81,8 @@ export async function syncRoutes(tables: Tables, hosts?: readonly string[]): Pro
     await change(route, old, () => setCurrent(tables, route))
   }
   for (const stale of present.values()) {
-    // A release that has just passed its gate gets its route a moment before its row is updated.
-    const app = await apps.loadApp(db, stale.appId)
-    if (!app || app.status === 'exited') await change(stale, stale, () => edge.removeRoute(stale.host))
-    // Its port is from an earlier boot and may belong to another program: the name is held until the application has started.
-    else if (stale.port !== 0 && (await ranInEarlierBoot(db, app.id)))
-      await change(stale, stale, () => edge.setRoute({ ...stale, port: 0 }))
-    else if (isUnpurged(stale, app)) await change(stale, stale, () => setPurged(tables, stale, app))
+    const correct = await correctionOf(tables, stale)
+    if (correct) await change(stale, stale, correct)
   }
   return round
 }
@@ -132,6 +127,17 @@ async function switchedRoute({ db }: Tables, route: Route, old: Route | undefine
   return (await operations.isSwitching(db, route.appId)) ? old : null
 }
 
+/** Corrects the route of an application that does not serve; null where it is right. */
+async function correctionOf(tables: Tables, route: Route): Promise<(() => Promise<void>) | null> {
+  const { db, edge } = tables
+  // A release that has just passed its gate gets its route a moment before its row is updated.
+  const app = await apps.loadApp(db, route.appId)
+  if (!app || app.status === 'exited') return () => edge.removeRoute(route.host)
+  // Its port is from an earlier boot and may belong to another program: the name is held until the application has started.
+  if (route.port !== 0 && (await ranInEarlierBoot(db, app.id))) return () => edge.setRoute({ ...route, port: 0 })
+  return isUnpurged(route, app) ? () => setPurged(tables, route, app) : null
+}
+
 type Purged = Pick<apps.ServingApp, 'id' | 'release' | 'cache_version'>
 
 /** A purge takes effect at once, whichever of two releases the route leads to. */
@@ -144,14 +150,16 @@ const purgedRoute = (old: Route, { release, cache_version }: Purged): Route => (
 const isUnpurged = (old: Route, app: Purged): boolean => old.port !== 0 && !same(old, purgedRoute(old, app))
 
 /**
- * Gives a route that a step switches, or whose application restarts, the version after the last purge. A step may have switched it meanwhile:
- * once its row says so, the route is set again.
+ * Gives a route that a step switches, or whose application restarts, the version after the last purge, and then checks the row again: the
+ * route may have been switched meanwhile, or its application have ended.
  */
 async function setPurged(tables: Tables, old: Route, app: Purged): Promise<void> {
   if (!isUnpurged(old, app)) return
-  await tables.edge.setRoute(purgedRoute(old, app))
+  const purged = purgedRoute(old, app)
+  await tables.edge.setRoute(purged)
   const [serving] = await apps.listServingApps(tables.db, app.id)
-  if (serving && !(await operations.isSwitching(tables.db, app.id))) await setCurrent(tables, routeOf(serving, tables))
+  if (!serving) await (await correctionOf(tables, purged))?.()
+  else if (!(await operations.isSwitching(tables.db, app.id))) await setCurrent(tables, routeOf(serving, tables))
 }
 
 /** Sets a route, then checks the row again: an application that was deleted or moved in between must not get its old route back. */

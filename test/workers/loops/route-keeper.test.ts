@@ -29,7 +29,7 @@ const portOf = async (edge: Edge, host: string) => (await edge.listRoutes()).fin
 async function runningApp(hostPort = started.hostPort) {
   const { db } = await database
   const make = rows(db)
-  await make.host('h1')
+  await make.host('h1', { memoryMb: 262_144 })
   const { app } = await make.app((await make.user()).id)
   await apps.recordStarted(db, app.id, { ...started, hostPort })
   return { db, app, host: `${app.subdomain}.${appsDomain}` }
@@ -107,6 +107,24 @@ test.serial('a purge that meets a switch leaves the route that the step has set'
   }
   await syncRoute({ db, edge, appsDomain, machine }, app.id)
   t.is(await portOf(fake, host), 4009)
+})
+
+test.serial('a purge does not bring back the route of a restart that has just failed', async t => {
+  const { db, app, host } = await runningApp()
+  const fake = fakeEdge()
+  await fake.setRoute({ host, appId: app.id, address: '127.0.0.1', port: 4000, version: '1.0' })
+  await apps.recordStatus(db, app.id, 'restarting')
+  await purgeCache(db, app.id)
+  const edge: Edge = {
+    ...fake,
+    async setRoute(route) {
+      await apps.recordStopped(db, app.id, { code: 1, oom: false, at: new Date() })
+      await fake.removeRoute(host)
+      await fake.setRoute(route)
+    },
+  }
+  await syncRoute({ db, edge, appsDomain, machine }, app.id)
+  t.deepEqual(await fake.listRoutes(), [])
 })
 
 test.serial('a route that a step has just switched is not reverted before its row is updated', async t => {
