@@ -53,6 +53,7 @@ export function databaseRecords({ db, plans, ports, claim = claimOfActivity }: D
         const at = kind === 'drill' ? String(input.drillHost) : hostId
         return {
           ...{ id, kind, databaseId, ownerId, hostId: at, wasDesired, wasRunning: runsOrRestarts(status) },
+          wasRestarting: status === 'restarting',
           mustFit: kind === 'resize' && mustFit(engine, { fromMb, toMb: Number(input.ramMb) }),
           wasBegun: await wasTakenOver(db, id),
         }
