@@ -2,13 +2,13 @@ import type { Db } from '../db/database.ts'
 import { removeDatabase, takeAnotherPort } from '../db/databases/database-creation.ts'
 import * as databases from '../db/databases/databases.ts'
 import { beginRotation, revertRotation } from '../db/databases/password-rotation.ts'
-import { type DatabaseFacts, type DatabaseOperationFacts, readDatabaseFacts } from '../db/operations/database-facts.ts'
+import { readDatabaseFacts } from '../db/operations/database-facts.ts'
 import { claimNextOperationFor, type OperationClaim, wasTakenOver } from '../db/operations/operation-claims.ts'
 import type { DatabaseOperationKind } from '../db/operations/operation-kinds.ts'
 import * as operations from '../db/operations/operations.ts'
 import type { Plans } from '../policy/accounts/plans.ts'
 import { cpusFor } from '../policy/apps/sizes.ts'
-import { engines } from '../policy/databases/engines.ts'
+import { mustFit } from '../policy/databases/database-memory.ts'
 import { ApiError, type ErrorCode } from '../policy/errors.ts'
 import type { StartedDatabase } from './database-host.ts'
 import { databaseActRecords } from './databases/act-records.ts'
@@ -48,12 +48,14 @@ export function databaseRecords({ db, plans, ports, claim = claimOfActivity }: D
       if (await endSuspended(db, plans, fence, operation)) continue
       const facts = await readDatabaseFacts(db, operation.id)
       if (facts?.database) {
-        const { id, kind, ownerId, database } = facts
-        const { hostId, status, desired: wasDesired } = database
-        const at = kind === 'drill' ? String(facts.input.drillHost) : hostId
+        const { id, kind, ownerId, database, input } = facts
+        const { hostId, status, desired: wasDesired, engine, ramMb: fromMb } = database
+        const at = kind === 'drill' ? String(input.drillHost) : hostId
         return {
           ...{ id, kind, databaseId, ownerId, hostId: at, wasDesired, wasRunning: runsOrRestarts(status) },
-          ...{ wasBegun: await wasTakenOver(db, id), mustFit: mustFit(facts, database) },
+          wasRestarting: status === 'restarting',
+          mustFit: kind === 'resize' && mustFit(engine, { fromMb, toMb: Number(input.ramMb) }),
+          wasBegun: await wasTakenOver(db, id),
         }
       }
       const deleted = { state: 'error', code: 'DATABASE_NOT_FOUND', message: 'The database was deleted.' } as const
@@ -210,7 +212,3 @@ const cancelledWords = 'The creation took too long, or the database was deleted.
 function endOf({ code, oom, at }: ContainerExit) {
   return { code, oom, at: new Date(at) }
 }
-
-/** The host is queried only then, so that other changes of a database that is stopped need no host. */
-const mustFit = ({ kind, input }: DatabaseOperationFacts, { engine, ramMb }: DatabaseFacts): boolean =>
-  kind === 'resize' && engines[engine].inMemory && Number(input.ramMb) < ramMb

@@ -76,13 +76,12 @@ export class DuckDbRollups {
       if (this.#failing.waits(day)) continue
       const enough = day === days.at(-1) ? this.#sizes.rows : this.#sizes.restRows
       if (this.#settled.get(day) === enough) continue
+      this.#failing.seen(day) // unless it succeeds
       const run = await this.#nextRun(`"${day}"`)
-      if (run.after - run.first >= enough) {
-        this.#failing.seen(day) // unless it succeeds
-        await this.#sum(`"${day}"`, run)
-        this.#failing.forget(day)
-        return true
-      }
+      const hasRun = run.after - run.first >= enough
+      if (hasRun) await this.#sum(`"${day}"`, run)
+      this.#failing.forget(day)
+      if (hasRun) return true
       this.#settled.set(day, enough)
     }
     return false

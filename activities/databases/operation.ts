@@ -14,6 +14,8 @@ export interface DatabaseOperation {
   wasDesired: 'running' | 'stopped' | 'deleted'
   /** Whether its row said then that its engine runs, or that an operation restarts it. */
   wasRunning: boolean
+  /** Only the latter; absent in a claim of an earlier version. */
+  wasRestarting?: boolean
   /** Another run, which Temporal has lost, had begun: what it finds done may be its own work. */
   wasBegun?: boolean
 }

@@ -64,7 +64,8 @@ function sightingIn(answer: DnsAnswer, value: string): Sighting {
   return answer.records.some(record => record.trim() === value) ? 'seen' : 'missing'
 }
 
-const troubleOf = (name: string, answer: DnsAnswer): string | null =>
+/** Why the records of a name are not known, in words; null: they are. */
+export const troubleOf = (name: string, answer: DnsAnswer): string | null =>
   'failed' in answer ? `The records of ${name} are not known: ${answer.failed}.` : null
 
 /** The quickest sign first: a probe is a request to somebody's server. */

@@ -10,7 +10,13 @@ import {
   withoutWildcard,
 } from '../../policy/domains/records.ts'
 import type { Sighting } from '../../policy/domains/take-over.ts'
-import { type DomainLookOptions, lookAtCaa, lookAtDomain, type DomainLook as Seen } from '../dns/domain-look.ts'
+import {
+  type DomainLookOptions,
+  lookAtCaa,
+  lookAtDomain,
+  type DomainLook as Seen,
+  troubleOf,
+} from '../dns/domain-look.ts'
 import { type Dns, type DnsAnswer, dnsFor } from '../dns/port.ts'
 
 /** Looks at a name from outside. */
@@ -31,8 +37,15 @@ export interface DomainSightOptions extends DomainLookOptions {
 export function domainSight(options: DomainSightOptions): DomainSight {
   const { dns, read, key, appsDomain, acmeDnsDomain } = options
 
-  /** Whether the answer of its order is in DNS, and whether our own name server is asked for it. */
-  async function lookAtChallenge(dns: Dns, domain: DomainRow, ordered: CertificateRow | undefined) {
+  async function lookAtName(dns: Dns, { hostname, owner_id: accountId }: DomainRow) {
+    if (accountId === null) return { ...ownName, points: !hostname.startsWith('*.'), problem: null }
+    const proof = proofRecords(key, { accountId, hostname }, appsDomain)
+    const asking = { ...options, dns, read: (name: string, path: string) => read(name, path, accountId) }
+    const seen = await lookAtDomain(hostname, proof, asking)
+    return { ...factsOf(seen), problem: problemOf(seen, proof) }
+  }
+
+  async function lookAtChallenge(dns: Dns, domain: DomainRow, ordered: CertificateRow | undefined): Promise<Challenge> {
     const name = challengePrefix + withoutWildcard(domain.hostname)
     const [delegation, answers] = await Promise.all([
       acmeDnsDomain ? dns.look(name, 'CNAME') : none,
@@ -42,26 +55,19 @@ export function domainSight(options: DomainSightOptions): DomainSight {
     return {
       delegated: 'failed' in delegation ? null : target !== null && delegation.records.includes(target),
       answerSeen: 'records' in answers && answers.records.includes(ordered?.dns_value ?? ''),
+      trouble: troubleOf(name, delegation) ?? troubleOf(name, answers),
     }
   }
 
   return {
     async look(domain, ordered) {
-      const { hostname, owner_id: accountId } = domain
-      const asker = accountId ?? platformAccount
-      const own = dnsFor(dns, asker)
-      const challenge = lookAtChallenge(own, domain, ordered)
-      if (accountId === null) {
-        const { delegated, answerSeen } = await challenge
-        const points = !hostname.startsWith('*.')
-        const isAwaited = !answerSeen && ordered !== undefined && awaitedAnswer(ordered, { points }) !== null
-        const problem = isAwaited && delegated ? unanswered(hostname) : null
-        return { look: { ...ownName, points, delegated, problem }, answerSeen }
-      }
-      const proof = proofRecords(key, { accountId, hostname }, appsDomain)
-      const asking = { ...options, dns: own, read: (name: string, path: string) => read(name, path, asker) }
-      const [seen, { delegated, answerSeen }] = await Promise.all([lookAtDomain(hostname, proof, asking), challenge])
-      return { look: { ...factsOf(seen), delegated, problem: problemOf(seen, proof) }, answerSeen }
+      const own = dnsFor(dns, domain.owner_id ?? platformAccount)
+      const [name, challenge] = await Promise.all([lookAtName(own, domain), lookAtChallenge(own, domain, ordered)])
+      const { delegated, answerSeen } = challenge
+      const points = name.points ?? domain.points
+      const isAwaited = !answerSeen && ordered !== undefined && awaitedAnswer(ordered, { points }) !== null
+      const problem = isAwaited ? problemOfAwaited(domain, name.problem, challenge) : name.problem
+      return { look: { ...name, delegated, problem }, answerSeen }
     },
 
     caaRefusal: (hostname, caaNames) => lookAtCaa(dns, hostname, caaNames),
@@ -70,14 +76,37 @@ export function domainSight(options: DomainSightOptions): DomainSight {
 
 const none: DnsAnswer = { records: [] }
 
+type Problem = DomainLook['problem']
+
 /** The platform's own names need no record. */
 const ownName = { txtSeen: false, cnameSeen: false }
 
-/** What an operator has set for a name leads to our name server, and nobody gets there. */
-const unanswered = (hostname: string): DomainLook['problem'] => ({
-  code: 'answerMissing',
-  message: `The CNAME of ${challengePrefix}${withoutWildcard(hostname)} is in DNS, and what the platform's name server has for it is not: does the NS record of ACME_DNS_DOMAIN lead to this machine, and may DNS_SERVERS ask it?`,
-})
+/** What DNS shows at the name where authorities look for the answer of an order. */
+interface Challenge {
+  /** It leads to our own name server; null: that is not known. */
+  delegated: boolean | null
+  answerSeen: boolean
+  /** Why something of this is not known, in words. */
+  trouble: string | null
+}
+
+/** What is missing of a name whose order waits for its answer in DNS: first its proof, then what a delegation does not lead to. */
+function problemOfAwaited(domain: DomainRow, problem: Problem, { delegated, trouble }: Challenge): Problem {
+  if (problem && problem.code !== 'notPointing') return problem
+  if (delegated ?? domain.delegated) return unanswered(domain, trouble)
+  return problem ?? (trouble === null ? null : { code: 'dnsFailed', message: trouble })
+}
+
+/** What was set for a name leads to our name server, and nobody gets there. */
+function unanswered({ hostname, owner_id }: DomainRow, trouble: string | null): Problem {
+  const name = challengePrefix + withoutWildcard(hostname)
+  const missing = `The CNAME of ${name} was seen in DNS, and the answer of the platform's name server is not there`
+  const advice =
+    owner_id === null
+      ? `${missing}: does the NS record of ACME_DNS_DOMAIN lead to this machine, and may DNS_SERVERS ask it?`
+      : `${missing} yet. If that lasts, tell the operator of the platform.`
+  return { code: 'answerMissing', message: trouble === null ? advice : `${advice} ${trouble}` }
+}
 
 const known = (sighting: Sighting): boolean | null => (sighting === 'failed' ? null : sighting === 'seen')
 
@@ -89,7 +118,7 @@ const factsOf = ({ txt, cname, points }: Seen) => ({
 })
 
 /** What the owner has to do next, in words; null: nothing is missing. */
-function problemOf({ txt, cname, points, trouble }: Seen, proof: ProofRecords): DomainLook['problem'] {
+function problemOf({ txt, cname, points, trouble }: Seen, proof: ProofRecords): Problem {
   const isProved = txt === 'seen' || cname === 'seen'
   if (!isProved && trouble && (txt === 'failed' || cname === 'failed')) return { code: 'dnsFailed', message: trouble }
   if (!isProved)

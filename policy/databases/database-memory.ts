@@ -15,3 +15,7 @@ export function requestedMemoryMb(engine: EngineName, value: unknown): number {
     throw new ApiError('INVALID_MEMORY', `The memory of ${engine} must be ${minMemoryMb} to ${maxMemoryMb} MB.`)
   return memoryMb
 }
+
+/** Whether a change of memory asks the engine, also a stopped one: its data, all in memory, must fit into less. */
+export const mustFit = (engine: EngineName, { fromMb, toMb }: { fromMb: number; toMb: number }): boolean =>
+  engines[engine].inMemory && toMb < fromMb

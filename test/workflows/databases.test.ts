@@ -228,6 +228,25 @@ test('a change of memory that another run takes over too late is reverted', asyn
   await (await kit).keep('database-resize-taken-over', id)
 })
 
+test('a change of memory that another run takes over too late, and before anything was stopped, stops nothing', async t => {
+  const { created, row, host, id, client, databaseLanes, user, run, db, databases } = await scene()
+  await created()
+  await client.workflow.getHandle(databaseLaneId(id)).terminate('forgotten')
+  const steps = databases.steps(id)
+  const owner = { ownerId: user.id, actor: user.id }
+  const asked = { ...owner, targetType: 'database', targetId: id, kind: 'resize', input: { ramMb: 1024 } } as const
+  const resize = await operations.enqueueOperation(db, asked)
+  const claimed = { state: 'running', claim: 'lost', started_at: new Date() }
+  await db('operations')
+    .where({ id: resize.id })
+    .update({ ...claimed, end_before: new Date(Date.now() - 1000) })
+  await databaseLanes.wake(id, user.id)
+  t.like(await run.ended(resize.id), { state: 'error', code: 'ACTION_FAILED' })
+  t.like(await row(), { ram_mb: 512, reserved_mb: 512, status: 'running' })
+  t.is(host().runs, 512)
+  t.deepEqual(databases.steps(id), steps)
+})
+
 test('a deletion that ends after its caller was answered deletes nothing', async t => {
   const { created, command, row, host, id, databases } = await scene()
   await created()

@@ -68,11 +68,17 @@ const retryMs = 1000
 
 type Refused = Pick<Refusal, 'host' | 'why'> & Partial<Pick<Refusal, 'appId'>>
 
-const kinds = {
-  ...{ route: 'a route', settings: 'settings of an application', name: 'a name' },
-  answer: 'an answer to authorities and probes',
+const refuses = (what: string) => ({ begins: `the proxy refuses ${what}`, ends: `the proxy no longer refuses ${what}` })
+
+/** What is logged when trouble of a kind begins, and when it ends. */
+const words = {
+  ...{ route: refuses('a route'), settings: refuses('settings of an application'), name: refuses('a name') },
+  answer: {
+    begins: 'the proxy cannot answer authorities or probes',
+    ends: 'the proxy can answer authorities and probes again',
+  },
 }
-type Kind = keyof typeof kinds
+type Kind = keyof typeof words
 
 /** Logs a refusal when it is new, and when it ends. */
 function refusalReporter(log: Logger): (kind: Kind, refused: readonly Refused[]) => void {
@@ -81,10 +87,9 @@ function refusalReporter(log: Logger): (kind: Kind, refused: readonly Refused[])
     const before = reported[kind] ?? new Map<string, string>()
     for (const { host, appId, why } of refused)
       if (before.get(host) !== why)
-        log.error({ host, appId, why }, `routes: the proxy refuses ${kinds[kind]}; it is tried again in each round`)
+        log.error({ host, appId, why }, `routes: ${words[kind].begins}; it is tried again in each round`)
     const now = new Map(refused.map(({ host, why }) => [host, why]))
-    for (const host of before.keys())
-      if (!now.has(host)) log.info({ host }, `routes: the proxy no longer refuses ${kinds[kind]}`)
+    for (const host of before.keys()) if (!now.has(host)) log.info({ host }, `routes: ${words[kind].ends}`)
     reported[kind] = now
   }
 }

@@ -42,7 +42,7 @@ export async function renewCertificate(operation: DatabaseOperation, host: Datab
 export async function resizeDatabase(operation: DatabaseOperation, host: DatabaseHost): Promise<void> {
   const step = stepOf(operation)
   const { patient } = host
-  const { wasRunning, mustFit } = operation
+  const { wasRunning, wasRestarting = true, mustFit } = operation
   if (!wasRunning && !mustFit) return records.databaseResized(operation, null)
   const unlimit: UndoStep = [
     'let the engine use its old memory',
@@ -56,7 +56,8 @@ export async function resizeDatabase(operation: DatabaseOperation, host: Databas
       await records.databaseServesAgain(operation, started)
     },
   ]
-  const undos = [...(mustFit ? [unlimit] : []), ...(wasRunning ? [startAgain] : [])]
+  // Of a run that was lost: what it has not recorded as restarting, it has not stopped.
+  const undos = [...(mustFit ? [unlimit] : []), ...(wasRunning && wasRestarting ? [startAgain] : [])]
   const command = host.commandWithin(await admit(operation, { undos }))
   await undoable(null, async undo => {
     if (mustFit) {

@@ -4,7 +4,7 @@ import { reserveMoreMemory } from '../../../db/databases/database-creation.ts'
 import { renameDatabase } from '../../../db/databases/databases.ts'
 import { readRestorableRanges } from '../../../db/databases/point-in-time/backups.ts'
 import { isBusy } from '../../../db/operations/operations.ts'
-import { requestedMemoryMb } from '../../../policy/databases/database-memory.ts'
+import { mustFit, requestedMemoryMb } from '../../../policy/databases/database-memory.ts'
 import { maxMemoryMb } from '../../../policy/databases/engine.ts'
 import { ApiError, type ErrorCode, inDoubt } from '../../../policy/errors.ts'
 import { endpoint } from '../../pipeline/endpoint.ts'
@@ -64,8 +64,9 @@ export const updateDatabase = endpoint({
     const ramMb = requestedMemoryMb(database.engine, ram)
     // Another change of memory may wait or run.
     if (ramMb === database.ram_mb && !(await isBusy(services.db, database.id, 'database'))) return rename()
-    // More memory for what does not run is a matter of its row alone.
-    if (database.status !== 'exited') await assertReachable(database.host_id, services)
+    // Other memory of what does not run is a matter of its row alone, unless its data must fit.
+    if (database.status !== 'exited' || mustFit(database.engine, { fromMb: database.ram_mb, toMb: ramMb }))
+      await assertReachable(database.host_id, services)
     await runDatabaseCommand(call, services, {
       kind: 'resize',
       // With its memory, or not at all: an update that is refused changes nothing.

@@ -21,9 +21,9 @@ test('a lane that begins an operation again knows so, and that an engine which w
   const claim = (run: string) => lane(run).claimNextOfDatabase(id, { underWay: [] })
   const asked = { targetType: 'database', targetId: id, kind: 'stop', ownerId: user.id, actor: user.id } as const
   await operations.enqueueOperation(db, asked)
-  t.like(await claim('first'), { kind: 'stop', wasRunning: true, wasBegun: false })
+  t.like(await claim('first'), { kind: 'stop', wasRunning: true, wasRestarting: false, wasBegun: false })
   t.like(await claim('first'), { wasBegun: false }, 'the same run repeats itself')
   await db('databases').where({ id }).update({ status: 'restarting' })
-  t.like(await claim('second'), { kind: 'stop', wasRunning: true, wasBegun: true })
+  t.like(await claim('second'), { kind: 'stop', wasRunning: true, wasRestarting: true, wasBegun: true })
   t.is(await claim('first'), null, 'the first takes nothing back')
 })

@@ -65,9 +65,10 @@ export class TestDns {
     else this.#misbehaviours.set(name, how)
   }
 
-  /** Names below a zone are those of another name server on loopback. */
-  delegate(zone: string, port: number): void {
-    this.#delegations.set(zone, port)
+  /** Names below a zone are those of another name server on loopback; null = no longer. */
+  delegate(zone: string, port: number | null): void {
+    if (port === null) this.#delegations.delete(zone)
+    else this.#delegations.set(zone, port)
   }
 
   async stop(): Promise<void> {

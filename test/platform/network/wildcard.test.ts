@@ -36,14 +36,21 @@ test.serial(
   'every application is served by https with the certificate of its domain, once its operator has set one record',
   async t => {
     t.timeout(180_000)
-    const { platform, dns, pebble } = await stage()
+    const { platform, dns, dnsPort, pebble } = await stage()
     const { api, base, until } = platform
+    const retry = () => operatorHere([domainsCommand], base.settings, 'domains', 'retry', wildcard)
     const record = await until(async () => (await explained())?.challenge, 60, 'the record to set')
     t.is(record.type, 'cname')
     t.is(record.name, `_acme-challenge.${appsDomain}`)
+    dns.delegate(zone, null)
     dns.set(record.name, 'CNAME', record.value)
-    await operatorHere([domainsCommand], base.settings, 'domains', 'retry', wildcard)
+    await retry()
+    await until(async () => (await explained()).code === 'answerMissing', 60, 'why it waits')
+    t.regex((await explained()).summary, /no certificate: .* ACME_DNS_DOMAIN/)
+    dns.delegate(zone, dnsPort)
+    await retry()
     await until(certificateSerial, 90, 'the certificate')
+    t.is((await explained()).code, null)
     const { delegated } = await platform.db('domains').where({ hostname: wildcard }).first('delegated')
     t.true(delegated, 'the record is seen, and not shown as missing for the next order')
     const { app } = await servingApp(platform, (await api.makeUser()).id, 'any of them')

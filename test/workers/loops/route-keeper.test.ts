@@ -13,6 +13,7 @@ import { keepRoutes } from '../../../workers/loops/route-keeper.ts'
 import { namesWithWrongRoute, syncRoute, syncRoutes } from '../../../workers/loops/route-table.ts'
 import { comesTrue } from '../../kit/comes-true.ts'
 import { fakeEdge } from '../../kit/fakes/edge.ts'
+import { logLines } from '../../kit/log-sink.ts'
 import { rows } from '../../kit/rows/rows.ts'
 import { testDatabase } from '../../kit/servers/database.ts'
 
@@ -307,6 +308,35 @@ test.serial(
     t.deepEqual(reported(), [50, 30], 'reported when it begins and when it ends')
   },
 )
+
+test.serial('what the proxy cannot answer is logged as such, and not as a refusal of the proxy', async t => {
+  const { db, url } = await database
+  const { log, lines } = logLines<{ level: number; host?: string; why?: string; msg: string }>()
+  const unanswered = [{ host: 'acme-challenge', why: 'The key cannot be decrypted.' }]
+  let isReadable = false
+  const domains = { round: async () => ({ refused: [], unanswered: isReadable ? [] : unanswered }) }
+  const ending = new AbortController()
+  const keeping = keepRoutes(
+    { ...alone, domains, db, edge: fakeEdge(), databaseUrl: url, appsDomain, machine, log, everySeconds: 0.05 },
+    ending.signal,
+  )
+  const reported = () => lines.filter(({ host }) => host === 'acme-challenge')
+  await comesTrue(async () => reported().length > 0)
+  isReadable = true
+  await comesTrue(async () => reported().length > 1)
+  ending.abort()
+  await keeping
+  t.deepEqual(
+    reported().map(({ level, why, msg }) => ({ level, why, msg })),
+    [
+      {
+        ...{ level: 50, why: 'The key cannot be decrypted.' },
+        msg: 'routes: the proxy cannot answer authorities or probes; it is tried again in each round',
+      },
+      { level: 30, why: undefined, msg: 'routes: the proxy can answer authorities and probes again' },
+    ],
+  )
+})
 
 test.serial('an application that is deleted while its route is set does not keep it', async t => {
   const { db, app } = await runningApp()

@@ -100,7 +100,16 @@ test.serial('a silent host is reported at once for another memory or password, a
   t.is(renamed.status, 200, 'a name needs no host')
   t.is((await db('operations').where({ target_id: id }).whereNot({ kind: 'create' })).length, 0)
   await db('databases').where({ id }).update({ status: 'exited' })
-  t.is((await resize()).status, 200, 'nor does the memory of what does not run')
+  t.is((await resize()).status, 200, 'nor does more memory of what does not run')
+  await db('databases').where({ id }).update({ ram_mb: 2048, reserved_mb: 2048 })
+  const { status, body } = await resize()
+  t.deepEqual(
+    [status, body.code],
+    [503, 'CLUSTER_UNAVAILABLE'],
+    'only an engine can tell whether its data fit into less',
+  )
+  await db('databases').where({ id }).update({ engine: 'mysql' })
+  t.is((await resize()).status, 200, 'of one that has them on disk')
 })
 
 test.serial('a database that is lost with its host can only be deleted', async t => {
