@@ -180,9 +180,13 @@ export function databaseSnapshotActivities(host: DatabaseSnapshotOptions) {
     )
   }
 
-  /** Runs the work of a step while its operation holds a slot of the host, and the room that it makes there. */
+  /** Runs the work of a step while its operation holds a slot of the host; an attempt that fails leaves the next one its room. */
   const inSlot = <T>({ operationId }: DatabaseStepInput, work: (signal: AbortSignal) => Promise<T>): Promise<T> =>
-    slots.holding({ hostId, operationId }, cancellationSignal(), work).finally(() => leaveRoom(operationId))
+    slots.holding({ hostId, operationId }, cancellationSignal(), async signal => {
+      const done = await work(signal)
+      leaveRoom(operationId)
+      return done
+    })
 
   return hosted({
     /** Resolves once this operation holds a snapshot slot of its host, which has room for it alongside what others copy. */
@@ -206,6 +210,7 @@ export function databaseSnapshotActivities(host: DatabaseSnapshotOptions) {
      */
     async prepareRestore(input: DatabaseStepInput): Promise<void> {
       const step = await begin('prepareRestore', input)
+      // Without a slot its room is its own only until the next one looks for some.
       if (!input.inSlot) return restore(step, cancellationSignal()).finally(() => leaveRoom(step.operationId))
       return inSlot(input, signal => restore(step, signal))
     },

@@ -130,18 +130,18 @@ export function hostOf({ release }: LaneOperation) {
       scheduleToCloseTimeout: '140m',
       retry: { initialInterval: '2s', backoffCoefficient: 2, maximumInterval: '60s', maximumAttempts: 12 },
     }),
-    /** The host's slot for a snapshot; accounts alternate, and the next one waits at the host. */
+    /** A slot of the host for a snapshot: all wait there in one line, where accounts alternate, and one attempt may wait for all of that time. */
     place: proxyActivities<AppSnapshotActivities>({
       taskQueue: queues.snapshotPlaces,
       cancellationType,
       heartbeatTimeout,
       priority: { fairnessKey: release.ownerId },
       scheduleToStartTimeout: '6h',
-      startToCloseTimeout: '4h',
+      startToCloseTimeout: '12h',
       scheduleToCloseTimeout: '12h',
       retry: { initialInterval: '2s', backoffCoefficient: 2, maximumInterval: '60s' },
     }),
-    /** One snapshot per host at a time, and accounts alternate: reading everything twice keeps its disk busy. */
+    /** Few snapshots per host at a time, of which an account has one: reading everything twice keeps its disk busy. */
     copy: proxyActivities<AppSnapshotActivities>({
       taskQueue: queues.snapshots,
       cancellationType,
@@ -149,7 +149,7 @@ export function hostOf({ release }: LaneOperation) {
       priority: { fairnessKey: release.ownerId },
       scheduleToStartTimeout: '6h',
       startToCloseTimeout: '4h',
-      // All attempts together: meanwhile no other account has the slot of this host.
+      // All attempts together: meanwhile no other account has this slot of the host.
       scheduleToCloseTimeout: '4h',
       retry: { initialInterval: '2s', backoffCoefficient: 2, maximumInterval: '60s', maximumAttempts: 5 },
     }),

@@ -14,8 +14,8 @@ import { unpackStored } from './stored.ts'
 
 /** A digest that is being made while the files of a release are still on their way. */
 export interface Ahead {
-  release: number
-  digest: Promise<{ digest: string }>
+  /** The digest of this release. Null when it is not the one that is being made: that is ended then, as it would keep the account's slot. */
+  digestOf(release: number): Promise<{ digest: string }> | null
   end(): void
 }
 
@@ -42,7 +42,14 @@ export async function digestAhead(
   const { dependencies } = releaseFolders(volume, result.release)
   const digest = digestOf(host.snapshots, dependencies, ownerId, AbortSignal.any([signal, ended.signal]))
   digest.catch(ignoreError('reported to the caller that awaits it'))
-  return { release: result.release, digest, end: () => ended.abort(new Error('The digest is not needed.')) }
+  const end = () => ended.abort(new Error('The digest is not needed.'))
+  return {
+    end,
+    digestOf(release) {
+      if (release !== result.release) end()
+      return ended.signal.aborted ? null : digest
+    },
+  }
 }
 
 /**
@@ -156,9 +163,7 @@ async function faultOf(
   { ahead, signal }: ReuseTerms,
 ): Promise<string | null> {
   const folder = releaseFolders(volume, release).dependencies
-  // It would keep the account's slot.
-  if (ahead?.release !== release) ahead?.end()
-  const made = ahead?.release === release ? ahead.digest : digestOf(snapshots, folder, ownerId, signal)
+  const made = ahead?.digestOf(release) ?? digestOf(snapshots, folder, ownerId, signal)
   const digest = await made.then(({ digest }) => digest).catch((error: Error) => error)
   signal.throwIfAborted()
   if (digest === installed.digest) return null

@@ -1,3 +1,4 @@
+import type { SlotHolder } from '../../db/snapshots/snapshot-slots.ts'
 import { ignoreError } from '../../lib/async/ignore-error.ts'
 import { snapshotsAtOnce } from '../../policy/hosts/host-slots.ts'
 
@@ -6,14 +7,14 @@ export interface Waiter {
   operationId: string
   ownerId: string
   /**
-   * Reserves what its work needs alongside the work that has begun, and resolves to what gives that back; null = there is no room now. Omitted:
-   * it needs nothing.
+   * Reserves what its work needs alongside these operations of databases, which have slots or get them with it, and resolves to what gives
+   * that back; null = there is no room now. What is reserved stays its own as long as it has the slot. Omitted: it needs nothing.
    */
-  reserve?: () => Promise<(() => void) | null>
+  reserve?: (alongside: readonly string[]) => Promise<(() => void) | null>
 }
 
-/** Resolves to the operations that have a slot, with their accounts, once those that wait were given what is free, in their order. */
-type Assign = (waiting: readonly string[]) => Promise<ReadonlyMap<string, string>>
+/** Resolves to the operations that have a slot, once those that wait were given what is free, in their order. */
+type Assign = (waiting: readonly string[]) => Promise<ReadonlyMap<string, SlotHolder>>
 
 /**
  * Those that wait for a snapshot slot of one host. Accounts alternate: one that has a slot comes after all others that wait. Of an account
@@ -23,10 +24,8 @@ export class SlotLine {
   readonly #lookEveryMs: number
   readonly #accounts = new Map<string, Set<Waiter>>()
   readonly #served = new WeakSet<Waiter>()
-  /** What gives back the reservations of operations that have a slot. */
-  readonly #reserved = new Map<string, () => void>()
-  /** Account by operation, as of the look before. */
-  #holders: ReadonlyMap<string, string> = new Map()
+  /** By operation. */
+  #holders: ReadonlyMap<string, SlotHolder> = new Map()
   #lookedAt = Number.NEGATIVE_INFINITY
   #looking: Promise<void> | null = null
 
@@ -63,50 +62,54 @@ export class SlotLine {
   }
 
   async #serve(assign: Assign): Promise<void> {
+    // Those that have ended since the look before, too.
+    this.#putHoldersLast()
+    this.#holders = await assign([])
     this.#putHoldersLast()
     const next = await this.#fitting()
+    if (next.size === 0) return
     try {
-      const holders = await assign([...next.keys()].map(({ operationId }) => operationId))
-      for (const [waiter, giveBack] of next) {
-        if (!holders.has(waiter.operationId)) continue
+      this.#holders = await assign([...next.keys()].map(({ operationId }) => operationId))
+      for (const waiter of next.keys()) {
+        if (!this.#holders.has(waiter.operationId)) continue
         this.#served.add(waiter)
-        this.#reserved.set(waiter.operationId, giveBack)
         next.delete(waiter)
       }
-      this.#holders = holders
-      this.#giveBackUnused()
     } finally {
       for (const giveBack of next.values()) giveBack()
     }
   }
 
-  /** The first of each account, as many as there are slots, with what gives back what they have reserved. */
+  /** Those that come next and have room, with what gives that back. */
   async #fitting(): Promise<Map<Waiter, () => void>> {
     const next = new Map<Waiter, () => void>()
-    for (const [first] of [...this.#accounts.values()].slice(0, snapshotsAtOnce)) {
-      if (!first) continue
+    const alongside = [...this.#holders].filter(([, { isOfDatabase }]) => isOfDatabase).map(([id]) => id)
+    for (const waiter of this.#next()) {
       // What cannot be measured holds up nobody: the work itself demands its room.
-      const giveBack = first.reserve ? await first.reserve().catch(() => () => {}) : () => {}
+      const giveBack = waiter.reserve ? await waiter.reserve(alongside).catch(() => () => {}) : () => {}
       if (!giveBack) break
-      next.set(first, giveBack)
+      next.set(waiter, giveBack)
+      if (waiter.reserve) alongside.push(waiter.operationId)
     }
     return next
   }
 
+  /** Those that have a slot and wait again, and the first of each other account, as many as slots are free. */
+  #next(): Waiter[] {
+    const owners = new Set([...this.#holders.values()].map(({ ownerId }) => ownerId))
+    const again = [...this.#accounts.values()].flatMap(own =>
+      [...own].filter(one => this.#holders.has(one.operationId)),
+    )
+    const others = [...this.#accounts].filter(([ownerId]) => !owners.has(ownerId)).flatMap(([, [first]]) => first ?? [])
+    return [...again, ...others.slice(0, Math.max(0, snapshotsAtOnce - this.#holders.size))]
+  }
+
   #putHoldersLast(): void {
-    for (const ownerId of this.#holders.values()) {
+    for (const { ownerId } of this.#holders.values()) {
       const own = this.#accounts.get(ownerId)
       if (!own) continue
       this.#accounts.delete(ownerId)
       this.#accounts.set(ownerId, own)
-    }
-  }
-
-  #giveBackUnused(): void {
-    for (const [operationId, giveBack] of this.#reserved) {
-      if (this.#holders.has(operationId)) continue
-      this.#reserved.delete(operationId)
-      giveBack()
     }
   }
 }

@@ -15,14 +15,20 @@ export interface SlotRequests {
   copying?: readonly string[]
 }
 
+/** What has a slot: its account, and whether it copies a database. */
+export interface SlotHolder {
+  ownerId: string
+  isOfDatabase: boolean
+}
+
 /**
  * Gives the free snapshot slots of a host to waiting operations, in their order: one at most to each account, whatever process asks. Renews
- * those that they have. Resolves to all holders then, as operation and account, the one first whose slot is free last.
+ * those that they have. Resolves to all holders then, by operation, the one first whose slot is free last.
  */
 export async function assignSnapshotSlots(
   db: Db,
   { hostId, waiting, copying = [] }: SlotRequests,
-): Promise<Map<string, string>> {
+): Promise<Map<string, SlotHolder>> {
   const subject = subjectOf(hostId)
   return transaction(db, async trx => {
     // Two statements for one account would each find it without a slot.
@@ -35,11 +41,12 @@ export async function assignSnapshotSlots(
     // An operation that is missing counts as an account of its own.
     const { rows } = await trx.raw(
       `with held as (
-         select place, holder as id, since, coalesce(o.owner_id, l.holder) as owner
-           from blob_leases l left join operations o on o.id = l.holder where l.subject = :subject
+         select place, holder as id, since from blob_leases where subject = :subject
        ), busy as (
-         select id, owner from held
-         union select c.id, coalesce(o.owner_id, c.id) from unnest(cast(:copying as text[])) as c (id) left join operations o using (id)
+         select id, since, coalesce(o.owner_id, id) as owner
+           from (select id, since from held
+                  union all select id, now() from unnest(cast(:copying as text[])) as c (id) where id not in (select id from held)) b
+           left join operations o using (id)
        ), first_of_account as (
          select distinct on (owner) id, owner, n
            from (select w.id, w.n, coalesce(o.owner_id, w.id) as owner
@@ -57,12 +64,18 @@ export async function assignSnapshotSlots(
          select :subject, place, id, ${leaseEnd} from free join next using (slot)
          returning holder
        )
-       select id, owner from (
-         select id, owner, since from held union all select id, owner, now() from next join given on holder = id) holders
+       select id, owner, coalesce(o.target_type = 'database', false) as of_database
+         from (select id, owner, since from busy union all select id, owner, now() from next join given on holder = id) holders
+         left join operations o using (id)
         order by since, id`,
       { subject, waiting, copying, atOnce: snapshotsAtOnce, places: slotNumbers(snapshotsAtOnce) },
     )
-    return new Map(rows.map(({ id, owner }: { id: string; owner: string }) => [id, owner]))
+    return new Map(
+      (rows as { id: string; owner: string; of_database: boolean }[]).map(one => [
+        one.id,
+        { ownerId: one.owner, isOfDatabase: one.of_database },
+      ]),
+    )
   })
 }
 

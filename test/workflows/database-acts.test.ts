@@ -272,18 +272,20 @@ test('a drill whose host fails is evidence too, and leaves nothing there; the ne
 
 test('a snapshot, a restore and a drill keep their slot for 4 h at most, with all attempts', async t => {
   const { drill, ended, id, snapshot, restored, client } = await scene()
-  const hours = async (step: DatabaseStepName) => {
+  const hours = async (step: DatabaseStepName, timeout: 'scheduleToCloseTimeout' | 'startToCloseTimeout') => {
     const { events } = await client.workflow.getHandle(databaseLaneId(id)).fetchHistory()
     const scheduled = (events ?? []).map(event => event.activityTaskScheduledEventAttributes)
     const last = scheduled.findLast(one => one?.activityType?.name === step)
-    return Number(last?.scheduleToCloseTimeout?.seconds) / 3600
+    return Number(last?.[timeout]?.seconds) / 3600
   }
   await snapshot()
-  t.is(await hours('takeDatabaseSnapshot'), 4)
+  t.is(await hours('takeDatabaseSnapshot', 'scheduleToCloseTimeout'), 4)
+  // Its place in the line is lost with the attempt.
+  t.is(await hours('awaitDatabaseSnapshotPlace', 'startToCloseTimeout'), 12)
   await ended((await drill()).id)
-  t.is(await hours('drillSnapshot'), 4)
+  t.is(await hours('drillSnapshot', 'scheduleToCloseTimeout'), 4)
   await restored()
-  t.is(await hours('prepareRestore'), 4)
+  t.is(await hours('prepareRestore', 'scheduleToCloseTimeout'), 4)
 })
 
 test('a drill that could not read its snapshot shows nothing of it, and says why', async t => {

@@ -1,6 +1,7 @@
 import test from 'ava'
 import * as operations from '../../db/operations/operations.ts'
 import { holdSnapshotSlot } from '../../db/snapshots/snapshot-slots.ts'
+import { laneId } from '../../workflows/ids.ts'
 import { comesTrue } from '../kit/comes-true.ts'
 import { keepHistory } from '../kit/platform/histories.ts'
 import { deployKit } from './deploy-kit.ts'
@@ -44,6 +45,16 @@ test.serial(
     await keepHistory(client, 'snapshot-place-lost', app.id)
   },
 )
+
+test.serial('one attempt may wait for a slot for as long as all of them: the next one joins the line last', async t => {
+  const { running, snapshot, client } = await placeKit()
+  const app = await running()
+  await (await snapshot(app)).end()
+  const { events } = await client.workflow.getHandle(laneId(app.id)).fetchHistory()
+  const scheduled = (events ?? []).map(event => event.activityTaskScheduledEventAttributes)
+  const waits = scheduled.find(one => one?.activityType?.name === 'awaitSnapshotPlace')
+  t.is(Number(waits?.startToCloseTimeout?.seconds) / 3600, 12)
+})
 
 test.serial(
   'a crash of the database clears the slots: a running copy continues, and waiting snapshots hold no files',

@@ -85,9 +85,10 @@ export function databaseHostOf({ hostId, ownerId }: DatabaseOperation) {
       taskQueue: queues.commands,
       retry: { initialInterval: '500ms', maximumAttempts: 2 },
     }),
-    /** A slot of the host for a snapshot; all wait there, and accounts alternate. */
+    /** A slot of the host for a snapshot: all wait there in one line, where accounts alternate, and one attempt may wait for all of that time. */
     place: proxyActivities<DatabaseSnapshotActivities>({
       ...long,
+      startToCloseTimeout: long.scheduleToCloseTimeout,
       taskQueue: queues.snapshotPlaces,
       retry: patiently,
     }),

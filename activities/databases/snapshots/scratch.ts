@@ -4,7 +4,7 @@ import type { SnapshotRow } from '../../../db/snapshots/snapshots.ts'
 import { KiB, MiB } from '../../../lib/bytes.ts'
 import { pointInTimeRules } from '../../../policy/databases/point-in-time.ts'
 import { jobMemoryOf } from '../container.ts'
-import { databaseVolume } from '../names.ts'
+import { databaseJobName, databaseVolume } from '../names.ts'
 import { discardVolume, type PreparationOptions } from '../preparation.ts'
 
 const { maxWaiting, fileBytes } = pointInTimeRules
@@ -19,22 +19,25 @@ export interface CopyTerms {
   kept?: DatabaseFacts | undefined
 }
 
-/** Room and memory that one operation needs in all, and the volumes that fill its room. */
+/** Bytes that one operation needs in all, the volumes that fill its room, and the containers whose engines use its memory. */
 interface Claim {
-  bytes: number
-  memoryMb: number
+  disk: number
+  memory: number
   volumes: readonly string[]
+  engines: readonly string[]
 }
+
+const nothing: Claim = { disk: 0, memory: 0, volumes: [], engines: [] }
 
 /**
  * The volumes of a host that snapshots, restores and drills fill next to the ones that serve. Create it once per process: what copies at
- * the same time counts with what it still needs.
+ * the same time counts with what it still needs, from before it begins until it has no slot any more, between its attempts too.
  */
 export function scratchVolumes(
   host: Pick<PreparationOptions, 'engine' | 'volumes' | 'hosted' | 'diskMb'>,
   availableMemory: () => Promise<number> = availableBytes,
 ) {
-  const { volumes, hosted } = host
+  const { volumes, hosted, engine } = host
   /** By operation. */
   const claims = new Map<string, Claim>()
 
@@ -52,48 +55,68 @@ export function scratchVolumes(
     return bytes
   }
 
-  /** Bytes that other operations have claimed and not filled yet. */
-  async function owedToOthers(operationId: string): Promise<number> {
+  const residentIn = async (names: readonly string[]): Promise<number> => {
     let bytes = 0
-    for (const [id, claim] of claims)
-      if (id !== operationId) bytes += Math.max(0, claim.bytes - (await usedBy(claim.volumes)))
+    for (const name of names) bytes += (await engine.stats(name))?.residentBytes ?? 0
     return bytes
   }
 
-  /** From now on the claim counts for others; returns what ends that. */
-  function claim(operationId: string, own: Claim): () => void {
-    claims.set(operationId, own)
-    return () => {
-      if (claims.get(operationId) === own) claims.delete(operationId)
+  /** Bytes that other operations have claimed and do not use yet. */
+  async function owedToOthers(operationId: string, what: 'disk' | 'memory'): Promise<number> {
+    let bytes = 0
+    for (const [id, claim] of claims) {
+      if (id === operationId) continue
+      const used = what === 'disk' ? usedBy(claim.volumes) : residentIn(claim.engines)
+      bytes += Math.max(0, claim[what] - (await used))
     }
+    return bytes
   }
+
+  const claimOf = (database: DatabaseFacts, disk: number, copies: readonly DatabaseFacts[] = []): Claim => ({
+    disk,
+    memory: jobMemoryOf(database) * MiB,
+    volumes: copies.map(databaseVolume),
+    engines: [database, ...copies].map(databaseJobName),
+  })
 
   return {
     /**
-     * For an operation that is about to begin alongside others: each call claims room for it, and memory for its engine, and resolves to what
-     * gives them back, or to null when the host does not have both now. What begins alone is not refused here: it would wait for nothing.
+     * For an operation that is about to begin alongside others, which have slots: each call claims room for it, and memory for its engine, and
+     * resolves to what gives them back, or to null when the host does not have both now. What begins alone is not refused here: it would wait
+     * for nothing.
      */
-    reservation(operationId: string, database: DatabaseFacts, terms: CopyTerms): () => Promise<(() => void) | null> {
+    reservation(
+      operationId: string,
+      database: DatabaseFacts,
+      terms: CopyTerms,
+    ): (alongside: readonly string[]) => Promise<(() => void) | null> {
       let bytes: number | undefined
       let refusedUntil = 0
-      return async () => {
+      return async alongside => {
         if (performance.now() < refusedUntil) return null
+        for (const id of claims.keys()) if (!alongside.includes(id)) claims.delete(id)
+        const others = alongside.filter(id => id !== operationId)
+        // It began before this process did, or could not be measured: what it needs is not known before it goes on.
+        if (others.some(id => !claims.has(id))) return null
         bytes ??= await bytesFor(database, terms)
-        const isAlone = [...claims.keys()].every(id => id === operationId)
-        const giveBack = claim(operationId, { bytes, memoryMb: jobMemoryOf(database), volumes: [] })
-        if (isAlone) return giveBack
-        // Each of them starts an engine at some time.
-        const memoryMb = [...claims.values()].reduce((sum, own) => sum + own.memoryMb, 0)
-        const hasMemory = (await availableMemory()) >= memoryMb * MiB
-        const hasRoom = await volumes.demandRoom(bytes + (await owedToOthers(operationId))).then(
-          () => true,
-          () => false,
-        )
-        if (hasMemory && hasRoom) return giveBack
-        giveBack()
-        // Where volumes are folders, each measurement reads all of them.
-        refusedUntil = performance.now() + measureAgainMs
-        return null
+        const own = claimOf(database, bytes)
+        if (others.length > 0) {
+          const hasMemory = (await availableMemory()) >= own.memory + (await owedToOthers(operationId, 'memory'))
+          const hasRoom = await volumes.demandRoom(bytes + (await owedToOthers(operationId, 'disk'))).then(
+            () => true,
+            () => false,
+          )
+          if (!hasMemory || !hasRoom) {
+            // Where volumes are folders, each measurement reads all of them.
+            refusedUntil = performance.now() + measureAgainMs
+            return null
+          }
+        }
+        // Only now: what is not given a slot may not make the work of others fail.
+        claims.set(operationId, own)
+        return () => {
+          if (claims.get(operationId) === own) claims.delete(operationId)
+        }
       }
     },
 
@@ -101,7 +124,7 @@ export function scratchVolumes(
      * Rejects with NoSpaceLeft unless the host has room for a dump and a copy, once what an interrupted attempt has left of them is removed, and
      * for what others still need. Nothing else reserves it: what takes the last blocks of the disk takes them from the files of everyone. A
      * snapshot takes what it took when it was proved. Where that is not recorded, dump and copy are estimated by what the database uses now and
-     * by the size of the archive. Counts for others until `leaveRoom`.
+     * by the size of the archive. Counts for others until the operation has no slot any more.
      */
     async makeRoom(
       operationId: string,
@@ -111,13 +134,13 @@ export function scratchVolumes(
     ): Promise<void> {
       for (const copy of copies) await discardVolume(host, copy)
       const bytes = await bytesFor(database, terms)
-      claim(operationId, { bytes, memoryMb: jobMemoryOf(database), volumes: copies.map(databaseVolume) })
-      await volumes.demandRoom(bytes + (await owedToOthers(operationId)))
+      claims.set(operationId, claimOf(database, bytes, copies))
+      await volumes.demandRoom(bytes + (await owedToOthers(operationId, 'disk')))
     },
 
-    /** What the operation has not filled is there for others again. */
+    /** The work has ended well: what it has not filled is there for others again. One that fails may be tried again, and keeps its room. */
     leaveRoom(operationId: string): void {
-      claims.delete(operationId)
+      claims.set(operationId, nothing)
     },
 
     /** Calls `work` with an empty folder for a dump, in a volume that is removed afterwards. */

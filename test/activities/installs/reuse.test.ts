@@ -230,6 +230,25 @@ test('a digest that turns out not to be needed keeps no slot of the one that is'
   t.regex((await push(npmFiles())).words, /^reused from release 2/)
 })
 
+test('the release whose digest was ended for a newer one gets its own when the newer one is damaged', async t => {
+  t.timeout(110_000)
+  const { app, host } = await hostOf(t)
+  const { push } = await app()
+  const serving = await push(npmFiles())
+  const newer = await push(npmFiles(), {}, { clean: true })
+  await host.db('apps').where({ id: serving.release.appId }).update({ release: serving.release.number })
+  await writeFile(join(newer.folders.dependencies, 'x'), 'changed')
+  const { snapshots } = host
+  let isAhead = true
+  const digest: typeof snapshots.digest = (folder, signal) => {
+    if (folder !== serving.folders.dependencies || !isAhead) return snapshots.digest(folder, signal)
+    isAhead = false
+    return new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason)))
+  }
+  Object.assign(host, { snapshots: { ...snapshots, digest } })
+  t.regex((await push(npmFiles())).words, new RegExp(`^reused from release ${serving.release.number},`))
+})
+
 test('a build without the cache installs anew, and later pushes use its result', async t => {
   t.timeout(110_000)
   const { app } = await hostOf(t)

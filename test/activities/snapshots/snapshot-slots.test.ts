@@ -1,10 +1,11 @@
-import { once } from 'node:events'
+import { getEventListeners, once } from 'node:events'
 import { Readable } from 'node:stream'
+import { setTimeout as sleep } from 'node:timers/promises'
 import test, { type ExecutionContext } from 'ava'
 import { type AppSnapshotOptions, appSnapshotActivities } from '../../../activities/app-snapshots.ts'
 import type { Release } from '../../../activities/releases/release.ts'
 import type { SnapshotRequest } from '../../../activities/snapshots/port.ts'
-import type { Waiter } from '../../../activities/snapshots/slot-line.ts'
+import { SlotLine, type Waiter } from '../../../activities/snapshots/slot-line.ts'
 import { snapshotSlots } from '../../../activities/snapshots/snapshot-slots.ts'
 import { appLocks } from '../../../activities/steps/app-locks.ts'
 import type { Db } from '../../../db/database.ts'
@@ -177,7 +178,8 @@ async function queueing(t: ExecutionContext, hostId: string) {
   /** Everyone who waits now has been considered. */
   const looked = async () => {
     const since = looks
-    await comesTrue(() => served.length === named.size || looks >= since + 2)
+    // A look that gives slots takes two.
+    await comesTrue(() => served.length === named.size || looks >= since + 4)
   }
   const served: string[] = []
   const named = new Map<string, string>()
@@ -258,12 +260,8 @@ test('accounts that have slots come last also after the process of their host be
 
 test('who does not fit alongside other copies waits at the head of the line, and nobody passes it', async t => {
   const { served, waits, holders, ends } = await queueing(t, 'room')
-  const room = { isThere: false, taken: 0, givenBack: 0 }
-  const reserve = async () => {
-    if (!room.isThere) return null
-    room.taken++
-    return () => void room.givenBack++
-  }
+  const room = { isThere: false, givenBack: 0 }
+  const reserve = async () => (room.isThere ? () => void room.givenBack++ : null)
   await waits('a', 1)
   await waits('large', 1, { reserve })
   await waits('b', 1)
@@ -273,10 +271,22 @@ test('who does not fit alongside other copies waits at the head of the line, and
   room.isThere = true
   await comesTrue(() => served.length === 3)
   t.deepEqual(await holders(), ['b1', 'large1'])
-  t.is(room.taken - room.givenBack, 1, 'what it has reserved stays its own')
-  await ends('large1')
-  await waits('c', 1)
-  t.is(room.taken - room.givenBack, 0)
+  t.is(room.givenBack, 0, 'what it has reserved stays its own')
+})
+
+test('who has reserved room and gets no slot gives it back', async t => {
+  for (const assign of [
+    async () => new Map(),
+    async (waiting: readonly string[]) => (waiting.length ? Promise.reject(new Error('away')) : new Map()),
+  ]) {
+    const line = new SlotLine(0)
+    let givenBack = 0
+    const waiter = { operationId: 'it', ownerId: 'it', reserve: async () => () => void givenBack++ }
+    line.join(waiter)
+    await line.look(assign).catch(() => {})
+    t.is(givenBack, 1)
+    t.false(line.isServed(waiter))
+  }
 })
 
 test('what cannot be measured holds up nobody', async t => {
@@ -285,16 +295,100 @@ test('what cannot be measured holds up nobody', async t => {
   t.deepEqual(await holders(), ['a1'])
 })
 
+test('what cannot get a slot is not measured', async t => {
+  const { waits, waitsOf, holders, db } = await queueing(t, 'taken-by-two')
+  let measured = 0
+  const reserve = async () => {
+    measured++
+    return () => {}
+  }
+  await waits('a', 1)
+  const { owner_id: ownerId } = await db('operations')
+    .join('blob_leases', 'holder', 'operations.id')
+    .where({ subject: 'snapshot/taken-by-two' })
+    .first('owner_id')
+  await waitsOf(ownerId, 'again', 1, { reserve })
+  t.is(measured, 0, 'its account has one')
+  await waits('b', 1)
+  await waits('c', 1, { reserve })
+  t.deepEqual(await holders(), ['a1', 'b1'])
+  t.is(measured, 0, 'both are taken')
+})
+
+test('one that waits again for the slot that it has gets it at once', async t => {
+  const { db } = await database
+  const places = snapshotSlots(db, { lookEveryMs: 5 })
+  for (const operationId of ['first', 'second'])
+    await places.wait({ hostId: 'again', operationId, ownerId: operationId }, never)
+  await places.wait({ hostId: 'again', operationId: 'first', ownerId: 'first' }, never)
+  t.deepEqual((await db('blob_leases').where({ subject: 'snapshot/again' }).pluck('holder')).sort(), [
+    'first',
+    'second',
+  ])
+})
+
+test('room is reserved alongside the copies of databases that have slots, or get them in the same look', async t => {
+  const { db, waits, ends } = await queueing(t, 'alongside')
+  const seen: Record<string, number> = {}
+  const reserve = (name: string) => async (alongside: readonly string[]) => {
+    seen[name] = alongside.length
+    return () => {}
+  }
+  await waits('a', 1, { reserve: reserve('a') })
+  await waits('b', 1, { reserve: reserve('b') })
+  t.deepEqual(seen, { a: 0, b: 1 })
+  await ends('a1')
+  await db('operations')
+    .whereIn('id', db('blob_leases').where({ subject: 'snapshot/alongside' }).select('holder'))
+    .update({
+      target_type: 'app',
+    })
+  await waits('c', 1, { reserve: reserve('c') })
+  t.is(seen.c, 0, 'an application needs none of it')
+})
+
 test('one that is given up while it is given a slot is reported only afterwards', async t => {
   const { db } = await database
+  /** Looks stop here until they may go on. */
+  let gate = { isReached: false, open: () => {}, opened: Promise.resolve() }
+  const close = () => {
+    gate = { isReached: false, open: () => {}, opened: Promise.resolve() }
+    gate.opened = new Promise(resolve => Object.assign(gate, { open: resolve }))
+  }
+  const gated = new Proxy(db, {
+    get(target, key) {
+      if (key !== 'transaction') return Reflect.get(target, key)
+      gate.isReached = true
+      return (...args: Parameters<Db['transaction']>) => gate.opened.then(() => target.transaction(...args))
+    },
+  })
+  const lookEveryMs = 300
+  const places = snapshotSlots(gated, { lookEveryMs })
   const lane = new AbortController()
-  const places = snapshotSlots(db, { lookEveryMs: 5 })
+  let looks = 0
   const reserve = async () => {
+    if (++looks === 1) return null
+    close()
     lane.abort()
     return () => {}
   }
-  await places.wait({ hostId: 'given-up', operationId: 'it', ownerId: 'it', reserve }, lane.signal).catch(() => {})
-  await releaseSnapshotSlot(db, 'given-up', 'it')
-  await places.wait({ hostId: 'given-up', operationId: 'next', ownerId: 'next' }, never)
-  t.deepEqual(await db('blob_leases').where({ subject: 'snapshot/given-up' }).pluck('holder'), ['next'])
+  let isReported = false
+  // Its first look takes so long that another one may look at once, while it sleeps.
+  close()
+  const waits = places
+    .wait({ hostId: 'given-up', operationId: 'it', ownerId: 'it', reserve }, lane.signal)
+    .catch(() => {})
+    .then(() => {
+      isReported = true
+    })
+  await sleep(lookEveryMs)
+  gate.open()
+  await comesTrue(async () => getEventListeners(lane.signal, 'abort').length > 0)
+  const next = places.wait({ hostId: 'given-up', operationId: 'next', ownerId: 'next' }, never)
+  await comesTrue(async () => lane.signal.aborted && gate.isReached)
+  await sleep(0)
+  t.false(isReported)
+  gate.open()
+  await Promise.all([waits, next])
+  t.deepEqual((await db('blob_leases').where({ subject: 'snapshot/given-up' }).pluck('holder')).sort(), ['it', 'next'])
 })
