@@ -43,6 +43,7 @@ function scene(
   const hosted = {
     adapterOf: () => ({ initialise: () => [['make']], command: () => ['serve'] }),
     traitsOf: () => ({}),
+    hostnameOf: () => 'db-a.apps.localhost',
     foldersOf: () => foldersOf(path),
     settle: async () => {
       steps.push('settle')
