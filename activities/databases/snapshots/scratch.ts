@@ -135,7 +135,10 @@ export function scratchVolumes(
       for (const copy of copies) await discardVolume(host, copy)
       const bytes = await bytesFor(database, terms)
       claims.set(operationId, claimOf(database, bytes, copies))
-      await volumes.demandRoom(bytes + (await owedToOthers(operationId, 'disk')))
+      await volumes.demandRoom(bytes + (await owedToOthers(operationId, 'disk'))).catch(error => {
+        claims.delete(operationId) // it ends here: what it would have needed is not held against others
+        throw error
+      })
     },
 
     /** The work has ended well: what it has not filled is there for others again. One that fails may be tried again, and keeps its room. */
