@@ -42,7 +42,7 @@ export class SlotLine {
     const own = this.#accounts.get(waiter.ownerId)
     own?.delete(waiter)
     if (own?.size === 0) this.#accounts.delete(waiter.ownerId)
-    await this.#looking?.catch(ignoreError('whoever looks has its failure'))
+    await this.#looking?.catch(ignoreError('the caller of the look has its failure'))
   }
 
   /** Whether a look has found that it has a slot. */

@@ -41,7 +41,7 @@ export async function syncRoute(tables: Tables, appId: string): Promise<void> {
   const host = hostOf(app.subdomain, tables)
   if (app.status === 'exited') return edge.removeRoute(host)
   const [old] = await edge.findRoutes([host])
-  if (old?.appId === appId) await (await correctionOf(tables, old))?.()
+  if (old?.appId === appId) await (await correctionOf(tables, old, app))?.()
 }
 
 /**
@@ -81,7 +81,7 @@ export async function syncRoutes(tables: Tables, hosts?: readonly string[]): Pro
     await change(route, old, () => setCurrent(tables, route))
   }
   for (const stale of present.values()) {
-    const correct = await correctionOf(tables, stale)
+    const correct = await correctionOf(tables, stale, await apps.loadApp(db, stale.appId))
     if (correct) await change(stale, stale, correct)
   }
   return round
@@ -127,11 +127,14 @@ async function switchedRoute({ db }: Tables, route: Route, old: Route | undefine
   return (await operations.isSwitching(db, route.appId)) ? old : null
 }
 
-/** Corrects the route of an application that does not serve; null where it is right. */
-async function correctionOf(tables: Tables, route: Route): Promise<(() => Promise<void>) | null> {
+/** Corrects the route of an application that does not serve, by its row; null where it is right. */
+async function correctionOf(
+  tables: Tables,
+  route: Route,
+  app: apps.AppRow | undefined,
+): Promise<(() => Promise<void>) | null> {
   const { db, edge } = tables
   // A release that has just passed its gate gets its route a moment before its row is updated.
-  const app = await apps.loadApp(db, route.appId)
   if (!app || app.status === 'exited') return () => edge.removeRoute(route.host)
   // Its port is from an earlier boot and may belong to another program: the name is held until the application has started.
   if (route.port !== 0 && (await ranInEarlierBoot(db, app.id))) return () => edge.setRoute({ ...route, port: 0 })
@@ -158,7 +161,7 @@ async function setPurged(tables: Tables, old: Route, app: Purged): Promise<void>
   const purged = purgedRoute(old, app)
   await tables.edge.setRoute(purged)
   const [serving] = await apps.listServingApps(tables.db, app.id)
-  if (!serving) await (await correctionOf(tables, purged))?.()
+  if (!serving) await (await correctionOf(tables, purged, await apps.loadApp(tables.db, app.id)))?.()
   else if (!(await operations.isSwitching(tables.db, app.id))) await setCurrent(tables, routeOf(serving, tables))
 }
 

@@ -9,10 +9,10 @@ import { discardVolume, type PreparationOptions } from '../preparation.ts'
 
 const { maxWaiting, fileBytes } = pointInTimeRules
 
-/** For so long what a copy needs does not fit after it was measured that it does not. */
+/** How long a measurement stays valid that a copy does not fit. */
 const measureAgainMs = 3000
 
-/** What a copy is made of, and for. */
+/** The source and the purpose of a copy. */
 export interface CopyTerms {
   snapshot?: Pick<SnapshotRow, 'size' | 'restored_bytes'> | undefined
   /** The copy that serves afterwards, which may leave WAL files that wait there until the host has stored them. */

@@ -5,8 +5,10 @@ import { type Edge, type Route, RouteRefused } from '../../../activities/edge/po
 import { bySupervisor } from '../../../cli/doctor/manner.ts'
 import { routeFinding } from '../../../cli/doctor/route-state.ts'
 import { removeApp } from '../../../db/apps/app-creation.ts'
+import type { AppRow } from '../../../db/apps/app-rows.ts'
 import * as apps from '../../../db/apps/apps.ts'
 import { owePurge, purgeCache, readCacheVersion } from '../../../db/apps/cache-versions.ts'
+import type { Db } from '../../../db/database.ts'
 import { isBootRouted, recordBoot } from '../../../db/hosts/host-boots.ts'
 import * as operations from '../../../db/operations/operations.ts'
 import { keepRoutes } from '../../../workers/loops/route-keeper.ts'
@@ -34,6 +36,13 @@ async function runningApp(hostPort = started.hostPort) {
   const { app } = await make.app((await make.user()).id)
   await apps.recordStarted(db, app.id, { ...started, hostPort })
   return { db, app, host: `${app.subdomain}.${appsDomain}` }
+}
+
+/** An operation that has been claimed and may switch the route of its application. */
+async function runningRestart(db: Db, { id: targetId, owner_id: ownerId }: AppRow): Promise<{ id: string }> {
+  const { id } = await operations.enqueueOperation(db, { targetId, kind: 'restart', ownerId, actor: 'test' })
+  await db('operations').where({ id }).update({ state: 'running' })
+  return { id }
 }
 
 test.serial('the table matches the running applications: set, moved, and removed when they end', async t => {
@@ -83,13 +92,7 @@ test.serial('a purge takes effect while its application restarts, by announcemen
 test.serial('a purge that meets a switch leaves the route that the step has set', async t => {
   const { db, app, host } = await runningApp()
   const fake = fakeEdge()
-  const { id } = await operations.enqueueOperation(db, {
-    targetId: app.id,
-    kind: 'restart',
-    ownerId: app.owner_id,
-    actor: 'test',
-  })
-  await db('operations').where({ id }).update({ state: 'running' })
+  const { id } = await runningRestart(db, app)
   await fake.setRoute({ host, appId: app.id, address: '127.0.0.1', port: 4000, version: '1.0' })
   await purgeCache(db, app.id)
   let isFirst = true
@@ -132,13 +135,7 @@ test.serial('a route that a step has just switched is not reverted before its ro
   const { db, app, host } = await runningApp()
   const edge = fakeEdge()
   await edge.setRoute({ host, appId: app.id, address: '127.0.0.1', port: 4009 })
-  const { id } = await operations.enqueueOperation(db, {
-    targetId: app.id,
-    kind: 'restart',
-    ownerId: app.owner_id,
-    actor: 'test',
-  })
-  await db('operations').where({ id }).update({ state: 'running' })
+  const { id } = await runningRestart(db, app)
   await syncRoutes({ db, edge, appsDomain, machine })
   t.is(await portOf(edge, host), 4009)
   await operations.finishOperation(db, id, { state: 'success' })
@@ -205,13 +202,7 @@ test.serial('a held route is set even while an operation of its application runs
   const { db, app, host } = await runningApp()
   const edge = fakeEdge()
   await edge.setRoute({ host, appId: app.id, address: '127.0.0.1', port: 0 })
-  const { id } = await operations.enqueueOperation(db, {
-    targetId: app.id,
-    kind: 'restart',
-    ownerId: app.owner_id,
-    actor: 'test',
-  })
-  await db('operations').where({ id }).update({ state: 'running' })
+  await runningRestart(db, app)
   await syncRoutes({ db, edge, appsDomain, machine })
   t.is(await portOf(edge, host), 4000)
 })
