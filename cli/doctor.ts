@@ -1,4 +1,3 @@
-import { readFileSync } from 'node:fs'
 import { statfs } from 'node:fs/promises'
 import type { Command } from 'commander'
 import { countMails } from '../db/accounts/mails.ts'
@@ -16,13 +15,12 @@ import { hostAndPort, listens } from './doctor/addresses.ts'
 import { aiFindings } from './doctor/ai-upstreams.ts'
 import { buildFindings } from './doctor/builds.ts'
 import { checkedAppsFinding } from './doctor/checked-apps.ts'
+import { engineFindings } from './doctor/engine.ts'
 import {
   addressFinding,
   diskFinding,
-  engineVersionFinding,
   type Finding,
   findingsView,
-  liveRestoreFinding,
   loginFinding,
   mailFinding,
   nameFinding,
@@ -37,7 +35,6 @@ import { withInstallation } from './installation/database.ts'
 import { type Installation, loadInstallation } from './installation/installation.ts'
 import { storedSegments } from './ops/stored-segments.ts'
 import { systemContainer } from './secrets/outside-verdicts.ts'
-import { containersLiveOn, engineVersion } from './services/docker.ts'
 import { findProgram, isRoot } from './services/system-packages.ts'
 
 const help = `
@@ -62,7 +59,7 @@ async function examine(installation: Installation, manner: Manner): Promise<Find
   const machine = [
     { name: 'node', state: process.version },
     ...(inContainers ? [] : [await nginxFinding(config.edge.nginx), rootFinding()]),
-    ...(await engineFinding(installation)),
+    ...(await engineFindings(config.host.dockerHost, { mayBeHidden: inContainers && !isRoot() })),
     diskFinding(dataDir, await freeBytes(dataDir)),
     nameFinding(config),
     clientWire(config),
@@ -105,34 +102,6 @@ async function nginxFinding(named: string | null): Promise<Finding> {
 function rootFinding(): Finding {
   if (isRoot()) return { name: 'running as', state: 'root' }
   return { name: 'running as', state: 'an ordinary user: this command sees only what that user may see' }
-}
-
-/** Of the containers only the host's has the socket. */
-async function engineFinding({ config, inContainers }: Installation): Promise<Finding[]> {
-  const address = config.host.dockerHost
-  const version = await engineVersion(address)
-  const name = 'docker engine'
-  if (version === null && inContainers && !isRoot()) return []
-  if (version === null)
-    return [
-      {
-        name,
-        state: `DOES NOT ANSWER at ${address}`,
-        remedy: 'start it: sudo systemctl start docker; or give this user access: sudo usermod -aG docker $USER',
-      },
-    ]
-  return [
-    engineVersionFinding(version, address, ioUringDisabled()),
-    liveRestoreFinding(await containersLiveOn(address)),
-  ]
-}
-
-function ioUringDisabled(): string | null {
-  try {
-    return readFileSync('/proc/sys/kernel/io_uring_disabled', 'utf8').trim()
-  } catch {
-    return null
-  }
 }
 
 function freeBytes(folder: string): Promise<number | null> {

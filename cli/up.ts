@@ -19,11 +19,9 @@ import { dockerOptions, startPlatform } from './installation/platform.ts'
 import { phaseOf, startPhase } from './installation/start-phase.ts'
 import { startReport } from './installation/start-report.ts'
 import { summary } from './installation/summary.ts'
-import { reviveDocker } from './services/docker.ts'
+import { keepDocker } from './services/docker.ts'
 import { ensureImages, firstImages, prepareStandIn } from './services/images.ts'
 import type { Say } from './terminal/terminal.ts'
-
-const reviveEveryMs = 2000
 
 export function upCommand(program: Command): void {
   program
@@ -101,7 +99,7 @@ async function start(
   say(`Starting Berth with its data in ${installation.dataDir}`)
   await prepareStandIn(installation.config.databases, say).catch(error => say(error.message))
   await startPlatform(installation, supervisor, say)
-  setInterval(() => reviveDocker(dockerOptions(installation), say), reviveEveryMs).unref()
+  void keepDocker(dockerOptions(installation), say)
   const exampleUrl = await firstApplication(installation, say)
   return withInstallation((running, db) => summary({ ...running, notes: installation.notes }, db, exampleUrl))
 }

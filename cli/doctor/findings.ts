@@ -13,26 +13,6 @@ export interface Finding {
   remedy?: string | undefined
 }
 
-/** Docker recommends 28: before it, machines of the same network reach ports that containers publish on loopback. */
-const safeEngine = 28
-/** From this version on the engine's filter denies io_uring; some builds before 23 also permit AF_VSOCK. */
-const filteringEngine = 25
-
-/** Judges the engine by its version. `ioUring` is the kernel's `io_uring_disabled`; null where it has none. */
-export function engineVersionFinding(version: string, address: string, ioUring: string | null): Finding {
-  const finding = { name: 'docker engine', state: `${version} answers at ${address}` }
-  const major = Number.parseInt(version, 10)
-  if (major >= safeEngine) return finding
-  const open = major < filteringEngine && (ioUring === null || ioUring === '0')
-  const until = open
-    ? '; until then deny programs io_uring, which its filter permits: sysctl -w kernel.io_uring_disabled=1 (kernel 6.6 and newer)'
-    : ''
-  return {
-    ...finding,
-    remedy: `update it to 28 or newer: in older versions, machines of the same network reach ports on loopback${until}`,
-  }
-}
-
 /** The findings in lines, each with what to do below it, and the number that need attention at the end. */
 export function reportOf(findings: readonly Finding[]): string {
   const lines = columns(
@@ -119,23 +99,6 @@ export function addressFinding(
 }
 
 const lowDiskGb = 5
-
-/** Whether applications keep running when their engine stops; null if the engine does not report it. */
-export function liveRestoreFinding(livesOn: boolean | null): Finding {
-  const name = 'live-restore'
-  if (livesOn) return { name, state: 'on: applications keep running when the engine restarts' }
-  if (livesOn === null)
-    return {
-      name,
-      state: 'UNKNOWN: the engine did not answer',
-      remedy: 'run the doctor again when the engine is less busy',
-    }
-  return {
-    name,
-    state: 'OFF: applications stop with the engine, and are started again after it',
-    remedy: 'add "live-restore": true to /etc/docker/daemon.json, then: sudo systemctl reload docker',
-  }
-}
 
 /** Free space in the data folder, in bytes; null when the folder is missing. */
 export function diskFinding(folder: string, freeBytes: number | null): Finding {

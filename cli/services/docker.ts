@@ -2,13 +2,21 @@ import { closeSync, openSync, readFileSync, rmSync } from 'node:fs'
 import { request } from 'node:http'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
-import { setTimeout as sleep } from 'node:timers/promises'
+import { setInterval as every, setTimeout as sleep } from 'node:timers/promises'
 import { daemonArguments } from '../../activities/containers/daemon.ts'
 import { networkVariables, ownVariables, startProcess, systemEnvironment } from '../../lib/child-process.ts'
 import { processStat } from '../../lib/process-stat.ts'
 import { logEnd } from '../../workers/supervisor/log-end.ts'
-import { isAlive, type ProcessRecord, readRecord, writeRecord } from '../../workers/supervisor/process-record.ts'
+import {
+  endRecorded,
+  isAlive,
+  type ProcessRecord,
+  readRecord,
+  signal,
+  writeRecord,
+} from '../../workers/supervisor/process-record.ts'
 import { type Say, step } from '../terminal/terminal.ts'
+import { mendNetworks } from './engine-networks.ts'
 import { findProgram, installPackages, isRoot, MissingPart } from './system-packages.ts'
 
 export const defaultDockerHost = 'unix:///var/run/docker.sock'
@@ -19,13 +27,15 @@ const ownEngine = {
   dataRoot: '/var/lib/docker',
   execRoot: '/var/run/docker',
   pidFile: '/var/run/docker.pid',
-} as const
+}
 
 export interface DockerOptions {
   /** Undefined = the local socket; we start an engine if none answers there. */
   dockerHost: string | undefined
   runFolder: string
   logFolder: string
+  /** The socket, folders and pid file of an engine that we start. */
+  engine?: typeof ownEngine
 }
 
 /** Resolves once a container engine answers. An engine that we start outlives us: applications are not our children. */
@@ -43,7 +53,7 @@ export async function ensureDocker(options: DockerOptions, say: Say): Promise<vo
       'The Docker engine does not answer on /var/run/docker.sock. Start it with:  sudo systemctl start docker  - and give this user access with:  sudo usermod -aG docker $USER  (then log in again)',
     )
   say('Starting the Docker engine')
-  startDaemon(options)
+  startDaemon(options, say)
   const up = await step(say, 'waiting for the Docker engine', () =>
     answersWithin(address, 60, () => recordedEngine(options) !== null),
   )
@@ -58,20 +68,63 @@ function recordedEngine({ runFolder }: DockerOptions): ProcessRecord | null {
   return record && isAlive(record) ? record : null
 }
 
-/** Restarts our engine when it has died; one that we have not started is left alone. */
-export function reviveDocker(options: DockerOptions, say: Say): void {
-  if (!readRecord(options.runFolder, 'dockerd') || recordedEngine(options)) return
-  say('The Docker engine has exited; starting it again')
-  startDaemon(options)
+const lookEveryMs = 2000
+/** Looks without an answer, each of them 4 s after the one before, after which an engine is ended: a minute. */
+const silentLooks = 15
+
+interface Watch {
+  over?: AbortSignal
+  looks?: number
+}
+
+/**
+ * Starts our engine again when it has ended, and ends it when it no longer answers: those before 20.10.27 deadlock when one
+ * container joins a network while another leaves it (moby 46661), and then start nothing. An engine that we have not started is left
+ * alone. Resolves after `over`.
+ */
+export async function keepDocker(options: DockerOptions, say: Say, { over, looks = silentLooks }: Watch = {}) {
+  let silent = 0
+  let hasServed = false // an engine that is starting does not answer yet
+  const look = async () => {
+    if (!readRecord(options.runFolder, 'dockerd')) return
+    const engine = recordedEngine(options)
+    if (!engine) {
+      say('The Docker engine has exited; starting it again')
+      hasServed = false
+      startDaemon(options, say)
+    } else if (await answersAboutNetworks((options.engine ?? ownEngine).socket)) {
+      hasServed = true
+      silent = 0
+    } else if (hasServed && ++silent >= looks) {
+      silent = 0
+      say(`The Docker engine no longer answers; ending it. Its stacks are in ${await stacksOf(engine, options)}`)
+      await endRecorded({ ...engine, graceSeconds: 0 })
+    }
+  }
+  try {
+    for await (const _ of every(lookEveryMs, null, { signal: over, ref: false }))
+      await look().catch(error => say(`The Docker engine cannot be kept running: ${error.message}`))
+  } catch (error) {
+    if (!over?.aborted) throw error
+  }
+}
+
+/** Lets the engine write where its goroutines stand, for those who ask why. Returns the files. */
+async function stacksOf({ pid }: ProcessRecord, { engine = ownEngine }: DockerOptions): Promise<string> {
+  signal(pid, 'SIGUSR1')
+  await sleep(1000)
+  return join(engine.execRoot, 'goroutine-stacks-*.log')
 }
 
 const engineVariables = ['PATH', 'HOME', 'TMPDIR', 'DOCKER_TMPDIR', 'DOCKER_RAMDISK', 'DOCKER_CONFIG']
 
-function startDaemon({ runFolder, logFolder }: DockerOptions): void {
-  forgetDeadEngine(ownEngine)
+function startDaemon({ runFolder, logFolder, engine = ownEngine }: DockerOptions, say: Say): void {
+  forgetDeadEngine(engine)
+  const mended = mendNetworks(engine.dataRoot)
+  if (mended) say(`Completed ${mended} networks that the Docker engine has half deleted`)
   const log = openSync(join(logFolder, 'dockerd.log'), 'a', 0o640)
   const dockerd = findProgram('dockerd', process.env.PATH) ?? 'dockerd'
-  const child = startProcess(dockerd, daemonArguments(ownEngine), {
+  const child = startProcess(dockerd, daemonArguments(engine), {
     env: { ...systemEnvironment, ...ownVariables([...networkVariables, ...engineVariables]) },
     stdio: ['ignore', log, log],
     detached: true,
@@ -115,6 +168,11 @@ async function answersWithin(address: string, seconds: number, mayAnswer = () =>
 /** Whether an engine answers its ping within 2 s. */
 export async function answers(address: string): Promise<boolean> {
   return (await get(address, '/_ping')) !== null
+}
+
+/** Whether an engine says within 2 s which networks it has. One whose networks are deadlocked answers its ping all the same. */
+export async function answersAboutNetworks(address: string): Promise<boolean> {
+  return (await get(address, '/networks')) !== null
 }
 
 /** The version of the engine at an address, such as `28.5.1`; null when none answers within 2 s. */

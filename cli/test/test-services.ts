@@ -6,7 +6,7 @@ import { browserBinary } from '../services/browser.ts'
 import { ensureDatabaseDrivers } from '../services/clients/database-drivers.ts'
 import { ensureOpenAiClient } from '../services/clients/openai.ts'
 import { ensureS3Programs } from '../services/clients/s3-programs.ts'
-import { defaultDockerHost, ensureDocker } from '../services/docker.ts'
+import { defaultDockerHost, ensureDocker, keepDocker } from '../services/docker.ts'
 import { ensureGit } from '../services/git.ts'
 import { databaseTestImages, ensureImages, firstImages } from '../services/images.ts'
 import { pebbleBinary } from '../services/pebble.ts'
@@ -39,7 +39,9 @@ export async function startTestServices(
   const clusterFolder = memoryFolder()
   const place = { runFolder: join(folder, 'run'), logFolder: join(folder, 'logs') }
   const supervisor = new Supervisor({ ...place, say })
+  const over = new AbortController()
   const stop = async () => {
+    over.abort()
     await supervisor.stop()
     const engine = readRecord(place.runFolder, 'dockerd')
     if (engine) await endRecorded(engine)
@@ -49,6 +51,7 @@ export async function startTestServices(
   const engine = async () => {
     const dockerHost = process.env.DOCKER_HOST
     await ensureDocker({ dockerHost, ...place }, say)
+    void keepDocker({ dockerHost, ...place }, say, { over: over.signal })
     const address = dockerHost ?? defaultDockerHost
     await ensureImages(firstImages(), address, say)
     if (wanted.databaseImages)

@@ -1,12 +1,11 @@
 import test from 'ava'
 import { upstreamFinding } from '../../../cli/doctor/ai-upstreams.ts'
 import { buildFindings } from '../../../cli/doctor/builds.ts'
+import { engineFindings, engineVersionFinding, liveRestoreFinding } from '../../../cli/doctor/engine.ts'
 import {
   addressFinding,
   diskFinding,
-  engineVersionFinding,
   findingsView,
-  liveRestoreFinding,
   mailFinding,
   nameFinding,
   processFinding,
@@ -15,6 +14,7 @@ import {
 } from '../../../cli/doctor/findings.ts'
 import { byCompose, bySupervisor, hostAlone, isElsewhere, mannerOf } from '../../../cli/doctor/manner.ts'
 import { parseConfig } from '../../../policy/config.ts'
+import { countedEngine } from '../../kit/servers/counted-engine.ts'
 
 const all = ['analytics', 'api', 'host', 'postgres', 'proxy', 'temporal', 'worker']
 const ours = { postgres: false, temporal: false }
@@ -214,4 +214,14 @@ test('each protection that is off has a remedy of its own', t => {
   )
   for (const name of ['quota', 'firewall', 'users'])
     t.regex(remedy(name, 'off: the host process does not run as root'), /run Berth as root$/)
+})
+
+test('an engine that says nothing about its networks is to be restarted', async t => {
+  const engine = await countedEngine(t)
+  const [running] = await engineFindings(engine.address)
+  t.notRegex(running!.state, /NETWORKS/)
+  engine.loses(path => path === '/networks')
+  const [stuck] = await engineFindings(engine.address)
+  t.regex(stuck!.state, /BUT NOT ABOUT NETWORKS/)
+  t.regex(stuck!.remedy!, /systemctl restart docker/)
 })

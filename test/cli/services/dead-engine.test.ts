@@ -1,11 +1,14 @@
-import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
+import { type ChildProcess, execFileSync, spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { copyFileSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
 import test, { type ExecutionContext } from 'ava'
-import { answers, forgetDeadEngine } from '../../../cli/services/docker.ts'
+import { answers, forgetDeadEngine, keepDocker } from '../../../cli/services/docker.ts'
+import { mendNetworks } from '../../../cli/services/engine-networks.ts'
 import { processStat } from '../../../lib/process-stat.ts'
+import { endRecorded, readRecord, writeRecord } from '../../../workers/supervisor/process-record.ts'
 import { comesTrue } from '../../kit/comes-true.ts'
 
 /** A folder for an engine of its own. */
@@ -32,7 +35,7 @@ function startEngine(t: ExecutionContext, { folder, execRoot, pidFile }: ReturnT
       ...[`--exec-root=${execRoot}`, `--pidfile=${pidFile}`],
       ...['--bridge=none', '--iptables=false', '--ip-forward=false', '--ip-masq=false', '--log-level=error'],
     ],
-    { stdio: 'ignore' },
+    { stdio: 'ignore', detached: true },
   )
   t.teardown(() => end(engine, 'SIGTERM'))
   return engine
@@ -95,4 +98,74 @@ test('a pid file without a process, or without a number, is removed', async t =>
   forgetDeadEngine(paths)
   t.throws(() => readFileSync(paths.pidFile), { code: 'ENOENT' })
   t.throws(() => readFileSync(paths.containerdPidFile), { code: 'ENOENT' })
+})
+
+/** Our own start of the engine at `paths`, in a network namespace as well. */
+function ownStart(t: ExecutionContext, paths: ReturnType<typeof engineFolder>) {
+  const { folder } = paths
+  const [path, dockerd] = [process.env.PATH!, execFileSync('which', ['dockerd'], { encoding: 'utf8' }).trim()]
+  writeFileSync(join(folder, 'dockerd'), `#!/bin/sh\nexec unshare --net ${dockerd} "$@"\n`, { mode: 0o755 })
+  process.env.PATH = `${folder}:${path}`
+  t.teardown(() => {
+    process.env.PATH = path
+  })
+  const engine = { ...paths, socket: `unix://${folder}/docker.sock`, dataRoot: `${folder}/data` }
+  return { dockerHost: undefined, runFolder: join(folder, 'run'), logFolder: folder, engine }
+}
+
+test('an engine that no longer answers is ended, and started again', async t => {
+  const paths = engineFolder(t)
+  const { folder } = paths
+  const options = ownStart(t, paths)
+  mkdirSync(options.runFolder)
+  const first = startEngine(t, paths)
+  await serves(folder)
+  writeRecord(options.runFolder, { name: 'dockerd', pid: first.pid!, stopSignal: 'SIGTERM', graceSeconds: 30 })
+  const said: string[] = []
+  const over = new AbortController()
+  const kept = keepDocker(options, line => said.push(line), { over: over.signal, looks: 2 })
+  t.teardown(async () => {
+    over.abort()
+    await kept
+    await endRecorded(readRecord(options.runFolder, 'dockerd')!)
+  })
+
+  await sleep(5000)
+  t.deepEqual(said, [], 'one that answers is left alone')
+  first.kill('SIGSTOP')
+  await once(first, 'exit')
+  await serves(folder)
+  t.not(readRecord(options.runFolder, 'dockerd')!.pid, first.pid)
+  t.regex(said.join('\n'), /no longer answers; ending it.*\n.*has exited; starting it again/)
+})
+
+test('an engine that was killed while it deleted a network starts again, without that network', async t => {
+  const paths = engineFolder(t)
+  const { folder } = paths
+  const docker = (...words: string[]) =>
+    execFileSync('docker', [`--host=unix://${folder}/docker.sock`, ...words], { encoding: 'utf8' })
+  const first = startEngine(t, paths)
+  await serves(folder)
+  for (const [name, subnet] of [
+    ['kept', '10.229.1.0/24'],
+    ['going', '10.229.2.0/24'],
+  ] as const)
+    docker('network', 'create', `--subnet=${subnet}`, name)
+  await end(first, 'SIGKILL')
+  // As the engine leaves it: about to be deleted, its addresses given back. Its values keep their length.
+  const path = join(folder, 'data/network/files/local-kv.db')
+  const store = readFileSync(path, 'latin1').replace(
+    /"inDelete":false(,(?:(?!"scope").)*10\.229\.2\.0(?:(?!"scope").)*?)("ipamV4Info":"(?:[^"\\]|\\.)*",)/s,
+    (_, before: string, addresses: string) => `"inDelete":true ${before}${' '.repeat(addresses.length)}`,
+  )
+  writeFileSync(path, store, 'latin1')
+
+  t.is(mendNetworks(`${folder}/data`), 1)
+  t.is(mendNetworks(`${folder}/data`), 0)
+  forgetDeadEngine(paths)
+  startEngine(t, paths)
+  await serves(folder)
+  const names = docker('network', 'ls', '--format={{.Name}}').split('\n')
+  t.true(names.includes('kept'))
+  t.false(names.includes('going'))
 })

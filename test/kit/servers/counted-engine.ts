@@ -3,13 +3,16 @@ import type { ExecutionContext } from 'ava'
 import { listening } from '../actors/api.ts'
 import { dockerAddress } from './docker.ts'
 
-/** The real engine behind a line that notes every request; to be spoken to at `address`. Nothing is changed on the way. */
+/** The real engine behind a line that notes every request, and loses those it is told to; to be spoken to at `address`. */
 export async function countedEngine(t: Pick<ExecutionContext, 'teardown'>) {
   const url = new URL(dockerAddress.replace(/^tcp:/, 'http:'))
   const target = url.protocol === 'unix:' ? { socketPath: url.pathname } : { host: url.hostname, port: url.port }
   let asked: string[] = []
+  let isLost = (_path: string) => false
   const server = createServer((near, answer) => {
-    asked.push(`${near.method} ${near.url?.split('?')[0]}`)
+    const path = near.url!.split('?')[0]!
+    asked.push(`${near.method} ${path}`)
+    if (isLost(path)) return
     const far = request({ ...target, method: near.method, path: near.url, headers: near.headers }, said => {
       answer.writeHead(said.statusCode!, said.headers)
       said.pipe(answer)
@@ -23,6 +26,10 @@ export async function countedEngine(t: Pick<ExecutionContext, 'teardown'>) {
   })
   return {
     address: (await listening(server)).replace('http', 'tcp'),
+    /** From now on requests for these paths are never answered. */
+    loses(which: (path: string) => boolean): void {
+      isLost = which
+    },
     /** The requests to the engine while `work` ran, in order. */
     async during(work: () => Promise<unknown>): Promise<string[]> {
       asked = []
