@@ -22,7 +22,7 @@ export function unlessOlder(error: unknown): null {
 }
 
 /** A class of errors. */
-export type Refusal = new (message: string) => Error
+export type RefusalClass = new (message: string) => Error
 
 interface ControlRequest {
   method: 'GET' | 'PUT' | 'POST'
@@ -30,7 +30,7 @@ interface ControlRequest {
   body?: string
   deadlineMs?: number | undefined
   /** Thrown when the proxy refuses what it was sent. */
-  Refused: Refusal
+  Refused: RefusalClass
 }
 
 /** Sends one request over the control socket and resolves to the answer's text. Throws an Error when the proxy is unreachable. */

@@ -1,6 +1,6 @@
 import { setImmediate as otherWork } from 'node:timers/promises'
 import { withoutWildcard } from '../../policy/domains/records.ts'
-import { control, type Refusal, unlessOlder } from './control-socket.ts'
+import { control, type RefusalClass, unlessOlder } from './control-socket.ts'
 import {
   assertName,
   assertRoute,
@@ -30,7 +30,7 @@ const allCertificatesMs = 30_000
 /** The edge as nginx with our Lua router, over its control socket. Every call throws an Error when the proxy is unreachable, and
  * RouteRefused, NameRefused, CertificateRefused or SettingsRefused when it refuses what it is sent. */
 export function nginxEdge(controlSocket: string): Edge {
-  const send = (method: 'PUT' | 'POST', path: string, body: string, Refused: Refusal, deadlineMs?: number) =>
+  const send = (method: 'PUT' | 'POST', path: string, body: string, Refused: RefusalClass, deadlineMs?: number) =>
     control(controlSocket, { method, path, body, Refused, deadlineMs })
   const read = (path: string) => control(controlSocket, { method: 'GET', path, Refused: Error })
 

@@ -3,7 +3,7 @@ import { type CounterState, countRequest, countRequests, startBlock } from '../.
 import type { Counter } from '../../policy/counters.ts'
 import { ApiError } from '../../policy/errors.ts'
 
-interface Refusal {
+interface Excess {
   counter: Counter
   waitMs: number
   /** The counter was exceeded just now: its block starts. */
@@ -11,8 +11,8 @@ interface Refusal {
 }
 
 /** Decides whether a counted request is refused. Pure; the budget takes precedence over the endpoint's own limits. */
-function refusalOf(counters: readonly Counter[], standings: readonly CounterState[]): Refusal | undefined {
-  let worst: Refusal | undefined
+function refusalOf(counters: readonly Counter[], standings: readonly CounterState[]): Excess | undefined {
+  let worst: Excess | undefined
   for (const standing of standings) {
     const counter = counters.find(c => c.key === standing.key)!
     const blocked = standing.blocked_ms > 0
@@ -26,7 +26,7 @@ function refusalOf(counters: readonly Counter[], standings: readonly CounterStat
 }
 
 /** Of two refusals the one that the caller gets: a budget first, then the longer wait. */
-function outranks(one: Refusal, other: Refusal): boolean {
+function outranks(one: Excess, other: Excess): boolean {
   const [isBudget, otherIsBudget] = [one, other].map(({ counter }) => counter.code === 'RATE_LIMIT')
   return isBudget === otherIsBudget ? one.waitMs > other.waitMs : isBudget!
 }
@@ -67,7 +67,7 @@ export class Limiter {
     return counters.some(({ key }) => (this.#refusing.get(key) ?? 0) > performance.now())
   }
 
-  #remember({ counter: { key, code }, waitMs }: Refusal): void {
+  #remember({ counter: { key, code }, waitMs }: Excess): void {
     if (code !== 'RATE_LIMIT') return
     const now = performance.now()
     this.#refusing.delete(key)

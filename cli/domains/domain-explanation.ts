@@ -7,7 +7,7 @@ import type { DnsRecord, ProofRecords } from '../../policy/domains/records.ts'
 import { aligned, clock } from '../ops/ops-words.ts'
 import { oneLine } from '../terminal/printable.ts'
 import { domainView } from './domain-list.ts'
-import { domainStateOf, type Standing } from './domain-state.ts'
+import { type DomainContext, domainStateOf } from './domain-state.ts'
 
 /** Everything known about a host name. */
 export interface DomainStory {
@@ -23,15 +23,15 @@ export interface DomainStory {
 }
 
 /** Everything an operator needs to know about a host name, in words. */
-export function domainExplanation(story: DomainStory, standing: Standing): string {
+export function domainExplanation(story: DomainStory, context: DomainContext): string {
   const { domain, records, challenge, events } = story
-  const { state, words } = domainStateOf(domain, standing)
+  const { state, words } = domainStateOf(domain, context)
   const sections: [string, string[]][] = [
     [
       '',
       [`${domain.hostname} of ${domain.owner_id ?? 'the platform'}`, `  ${state.toUpperCase()}: ${oneLine(words)}.`],
     ],
-    ['What to do', remedies(story, standing)],
+    ['What to do', remedies(story, context)],
     ['What it is', aligned(factsOf(story))],
     ['Either of these DNS records proves it', records ? [records.cname, records.txt].map(recordLine) : []],
     ['The DNS record that its certificate waits for', challenge ? [recordLine(challenge)] : []],
@@ -76,8 +76,8 @@ function offerWords(ordered: CertificateRow): string {
   return [http && 'http-01', dns && 'dns-01'].filter(Boolean).join(' or ') || 'no challenge'
 }
 
-function remedies({ domain, records, workflow }: DomainStory, standing: Standing): string[] {
-  const { state } = domainStateOf(domain, standing)
+function remedies({ domain, records, workflow }: DomainStory, context: DomainContext): string[] {
+  const { state } = domainStateOf(domain, context)
   const lines: string[] = []
   if (state === 'waiting' && records)
     lines.push(`Its owner sets one of the records below; then: berth domains retry ${domain.hostname}`)
@@ -96,10 +96,10 @@ function remedies({ domain, records, workflow }: DomainStory, standing: Standing
 /** The same as one object for scripts: exactly these keys, which docs/json-output.md lists. */
 export function domainStoryView(
   { domain, records, challenge, ordered, events, workflow }: DomainStory,
-  standing: Standing,
+  context: DomainContext,
 ) {
   return {
-    ...domainView(domain, standing),
+    ...domainView(domain, context),
     records: records ? [records.cname, records.txt] : [],
     challenge,
     order: ordered ? { authority: ordered.authority, url: ordered.order_url, challenge: ordered.challenge } : null,

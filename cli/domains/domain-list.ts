@@ -1,28 +1,28 @@
 import type { ListedDomain } from '../../db/domains/domain-lists.ts'
 import { columns } from '../terminal/terminal.ts'
-import { day, domainStateOf, failureOf, minute, type Standing } from './domain-state.ts'
+import { type DomainContext, day, domainStateOf, failureOf, minute } from './domain-state.ts'
 
 const dayOr = (date: Date | null): string => (date ? day(date) : '-')
 
 /** `berth domains list` for people. */
-export function domainTable(domains: readonly ListedDomain[], standing: Standing): string {
+export function domainTable(domains: readonly ListedDomain[], context: DomainContext): string {
   if (domains.length === 0) return 'No domains.'
   const head = ['DOMAIN', 'OWNER', 'APPS', 'NEXT LOOK', 'STATE']
   const rows = domains.map(domain => [
     domain.hostname,
     domain.owner_id ?? 'the platform',
     String(domain.apps.length),
-    domain.look_at <= standing.now ? 'now' : minute(domain.look_at),
-    domainStateOf(domain, standing).words,
+    domain.look_at <= context.now ? 'now' : minute(domain.look_at),
+    domainStateOf(domain, context).words,
   ])
   return columns([head, ...rows], '')
 }
 
 /** The same as one entry for scripts: exactly these keys, which docs/json-output.md lists. */
-export function domainView(domain: ListedDomain, standing: Standing) {
+export function domainView(domain: ListedDomain, context: DomainContext) {
   const { hostname, owner_id, apps, points, txt_seen, cname_seen, proved_at, unproved_since, code, message } = domain
   const { looked_at, look_at, orders_failed, order_at, certificate, created_at } = domain
-  const { state, words: summary } = domainStateOf(domain, standing)
+  const { state, words: summary } = domainStateOf(domain, context)
   return {
     ...{ hostname, owner_id, apps, state, summary, points, txt_seen, cname_seen, proved_at, unproved_since },
     ...{ code, message, looked_at, look_at, orders_failed, order_at, certificate, created_at },
@@ -30,14 +30,14 @@ export function domainView(domain: ListedDomain, standing: Standing) {
 }
 
 /** `berth certificates list` for people: the one that ends first at the top. */
-export function certificateTable(domains: readonly ListedDomain[], standing: Standing): string {
-  const { now } = standing
+export function certificateTable(domains: readonly ListedDomain[], context: DomainContext): string {
+  const { now } = context
   const all = withCertificate(domains)
   if (all.length === 0) return 'No certificates. Custom domains get one once they are proved, if EDGE_TLS is not off.'
   const head = ['NAME', 'ISSUER', 'ENDS', 'RENEWS', 'PROXIES', 'NEXT TRY AND WHY']
   const rows = all.map(domain => {
     const { hostname, certificate } = domain
-    const failure = failureOf(domain, standing)
+    const failure = failureOf(domain, context)
     return [
       hostname,
       certificate.issuer ?? '-',
@@ -51,10 +51,10 @@ export function certificateTable(domains: readonly ListedDomain[], standing: Sta
 }
 
 /** The same as entries for scripts. */
-export function certificateViews(domains: readonly ListedDomain[], standing: Standing) {
+export function certificateViews(domains: readonly ListedDomain[], context: DomainContext) {
   return withCertificate(domains).map(domain => {
     const { hostname, owner_id, certificate, code, message, orders_failed } = domain
-    const next_try_at = failureOf(domain, standing)?.nextTryAt ?? null
+    const next_try_at = failureOf(domain, context)?.nextTryAt ?? null
     return { hostname, owner_id, ...certificate, orders_failed, next_try_at, code, message }
   })
 }

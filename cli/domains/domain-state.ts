@@ -18,14 +18,14 @@ export const day = (date: Date): string => date.toISOString().slice(0, 10)
 export const minute = (date: Date): string => `${date.toISOString().slice(0, 16).replace('T', ' ')}Z`
 
 /** What a state depends on in addition to the name: the time, and whether the platform serves https (EDGE_TLS). */
-export interface Standing {
+export interface DomainContext {
   now: Date
   secured: boolean
 }
 
 /** How a name is doing, in words. */
-export function domainStateOf(domain: ListedDomain, standing: Standing): DomainState {
-  const { now, secured } = standing
+export function domainStateOf(domain: ListedDomain, context: DomainContext): DomainState {
+  const { now, secured } = context
   const { certificate, message, proved_at, unproved_since, order_at } = domain
   if (!proved_at) {
     const lapses = new Date(domain.created_at.getTime() + lapseMs)
@@ -43,7 +43,7 @@ export function domainStateOf(domain: ListedDomain, standing: Standing): DomainS
       state: 'expired',
       words: `its certificate ENDED ${day(certificate.not_after)}: ${message ?? 'not renewed'}${retry}`,
     }
-  const failure = failureOf(domain, standing)
+  const failure = failureOf(domain, context)
   if (failure) return { state: 'failing', words: `${failure.words}${retry}` }
   if (unproved) return unproved
   if (certificate?.not_after)
@@ -58,7 +58,7 @@ export interface Failure {
 }
 
 /** Why a proved name has no certificate, no new one though it is due, or one that is not served; null: it has what it should have. */
-export function failureOf(domain: ListedDomain, { now, secured }: Standing): Failure | null {
+export function failureOf(domain: ListedDomain, { now, secured }: DomainContext): Failure | null {
   const { certificate, message, proved_at, orders_failed, order_at, look_at } = domain
   if (!secured || !proved_at) return null
   const nextTryAt = order_at > now ? order_at : look_at

@@ -20,7 +20,7 @@ import { limitFrom } from '../terminal/options.ts'
 import { userId } from '../users.ts'
 import { type DomainStory, domainExplanation, domainStoryView } from './domain-explanation.ts'
 import { certificateTable, certificateViews, domainTable, domainView } from './domain-list.ts'
-import type { Standing } from './domain-state.ts'
+import type { DomainContext } from './domain-state.ts'
 
 const help = `
 Examples:
@@ -80,8 +80,8 @@ export function certificatesCommand(program: Command): void {
     .action(async ({ json }: { json?: boolean }) =>
       withInstallation(async ({ config }, db) => {
         const domains = await listDomains(db, { limit: 100_000 })
-        const standing = standingOf(config)
-        console.log(json ? JSON.stringify(certificateViews(domains, standing)) : certificateTable(domains, standing))
+        const context = contextOf(config)
+        console.log(json ? JSON.stringify(certificateViews(domains, context)) : certificateTable(domains, context))
       }),
     )
 }
@@ -91,16 +91,16 @@ async function list({ user, limit, json }: { user?: string; limit: string; json?
   await withInstallation(async ({ config }, db) => {
     const ownerId = user === undefined ? undefined : await userId(db, user)
     const domains = await listDomains(db, { limit: most, ...(ownerId && { ownerId }) })
-    const standing = standingOf(config)
-    console.log(json ? JSON.stringify(domains.map(one => domainView(one, standing))) : domainTable(domains, standing))
+    const context = contextOf(config)
+    console.log(json ? JSON.stringify(domains.map(one => domainView(one, context))) : domainTable(domains, context))
   })
 }
 
 async function explain(name: string, { json }: { json?: boolean }): Promise<void> {
   await withInstallation(async ({ config }, db) => {
     const story = await readStory(config, db, await domainFrom(db, name))
-    const standing = standingOf(config)
-    console.log(json ? JSON.stringify(domainStoryView(story, standing)) : domainExplanation(story, standing))
+    const context = contextOf(config)
+    console.log(json ? JSON.stringify(domainStoryView(story, context)) : domainExplanation(story, context))
   })
 }
 
@@ -134,7 +134,7 @@ async function release(name: string, { yes }: { yes?: boolean }): Promise<void> 
   })
 }
 
-const standingOf = ({ edge }: Config): Standing => ({ now: new Date(), secured: edge.tls !== null })
+const contextOf = ({ edge }: Config): DomainContext => ({ now: new Date(), secured: edge.tls !== null })
 
 async function domainFrom(db: Db, name: string): Promise<ListedDomain> {
   const hostname = storedName(name) ?? name.trim()

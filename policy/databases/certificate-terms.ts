@@ -50,7 +50,7 @@ export function renewalDelayMs(failures: number): number {
   return delaysSeconds[Math.min(failures, delaysSeconds.length) - 1]! * 1000
 }
 
-export interface Standing<A> {
+export interface AuthorityParts<A> {
   /** The one that issues; undefined = another one must be made first. */
   issuing: A | undefined
   /** Those that clients trust, the issuing one first. */
@@ -64,7 +64,7 @@ export interface Standing<A> {
  * read both, and the earlier one goes on to issue for more than three years. A client that has never read the second one thus goes on to
  * verify until a month before the first one ends, when every certificate that it issued ends anyway.
  */
-export function standingOf<A extends { term: Term }>(authorities: readonly A[], now: Date): Standing<A> {
+export function standingOf<A extends { term: Term }>(authorities: readonly A[], now: Date): AuthorityParts<A> {
   const alive = authorities.filter(({ term }) => term.endsAt > now)
   const issuing = alive.find(({ term }) => handoverOf(term) > now) ?? alive.at(-1)
   const newest = alive.at(-1)

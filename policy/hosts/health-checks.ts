@@ -41,7 +41,7 @@ export function isHealthyStatus(status: number): boolean {
   return status >= healthChecks.healthyStatus.from && status <= healthChecks.healthyStatus.to
 }
 
-export interface Standing {
+export interface CheckState {
   status: Health['status'] | null
   /** Failures since the last success. */
   failures: number
@@ -49,7 +49,7 @@ export interface Standing {
 
 /** What follows from one more check, which succeeded or not; `becomes` null: what is stored stays. */
 export function judge(
-  { status, failures: before }: Standing,
+  { status, failures: before }: CheckState,
   succeeded: boolean,
 ): { failures: number; becomes: Health['status'] | null; isDown: boolean } {
   const failures = succeeded ? 0 : before + 1

@@ -17,7 +17,7 @@ export function appResidents(db: Db): Residents<apps.HostApp> {
     subjectOf: appId => ({ appId }),
     graceSeconds: stopGraceSeconds,
 
-    async standing(id) {
+    async residence(id) {
       if (await apps.loadApp(db, id)) return 'known'
       return (await operations.wasRemoved(db, id)) ? 'gone' : 'unknown'
     },

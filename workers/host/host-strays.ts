@@ -6,7 +6,7 @@ import type { AppLocks } from '../../activities/steps/app-locks.ts'
 import type { Volumes } from '../../activities/volumes/port.ts'
 import { currentNotes, decideStrays, type StrayNote, strayTerms } from '../../policy/hosts/strays.ts'
 import { apart } from './watch/apart.ts'
-import type { Residents, Standing } from './watch/residents.ts'
+import type { Residence, Residents } from './watch/residents.ts'
 
 export interface StrayOptions {
   engine: ContainerHost
@@ -73,8 +73,8 @@ export async function sweepStrays<Row>(
   const keys = new Set([...own.map(({ key }) => key), ...present])
   for (const [key, note] of Object.entries(notes)) if (note.removed === undefined && ownsVolume(key)) keys.add(key)
 
-  const sides: Record<Standing, string[]> = { known: [], gone: [], unknown: [] }
-  for (const key of keys) sides[known.has(key) ? 'known' : await residents.standing(key)].push(key)
+  const sides: Record<Residence, string[]> = { known: [], gone: [], unknown: [] }
+  for (const key of keys) sides[known.has(key) ? 'known' : await residents.residence(key)].push(key)
   const decision = decideStrays(sides.unknown, sides.known.length + sides.gone.length, notes, now())
   if (decision.wrongDatabase)
     log.error(
@@ -144,7 +144,7 @@ async function setAside<Row>(
 
 async function removeThings<Row>(
   { engine, volumes, locks, log }: StrayOptions,
-  { lockOf, subjectOf, standing, words }: Residents<Row>,
+  { lockOf, subjectOf, residence, words }: Residents<Row>,
   { key, containers, hasVolume }: Things,
 ): Promise<void> {
   const id = lockOf(key)
@@ -155,7 +155,7 @@ async function removeThings<Row>(
   )
   // Read again under the lock: an operation may have taken it into use since the round began.
   const unlessKnown = async (remove: () => Promise<void>) => {
-    if ((await standing(key)) === 'known') throw new Error(`${key} is known again.`)
+    if ((await residence(key)) === 'known') throw new Error(`${key} is known again.`)
     await remove()
   }
   for (const name of names) await locks(id, () => unlessKnown(() => engine.remove(name)))

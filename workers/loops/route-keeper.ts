@@ -6,7 +6,7 @@ import { Bell, loop } from '../../lib/async/loop.ts'
 import { roundSeconds } from '../../policy/rounds.ts'
 import type { EntryRefusal } from './equalize.ts'
 import { RouteRounds } from './route-rounds.ts'
-import { type Refusal, syncRoute, type Tables } from './route-table.ts'
+import { type RefusedRoute, syncRoute, type Tables } from './route-table.ts'
 
 export interface RouteKeeperOptions extends Tables {
   databaseUrl: string
@@ -66,7 +66,7 @@ export async function keepRoutes(options: RouteKeeperOptions, signal: AbortSigna
 
 const retryMs = 1000
 
-type Refused = Pick<Refusal, 'host' | 'why'> & Partial<Pick<Refusal, 'appId'>>
+type Refused = Pick<RefusedRoute, 'host' | 'why'> & Partial<Pick<RefusedRoute, 'appId'>>
 
 const refuses = (what: string) => ({ begins: `the proxy refuses ${what}`, ends: `the proxy no longer refuses ${what}` })
 

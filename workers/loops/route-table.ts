@@ -16,7 +16,7 @@ export interface Tables {
 }
 
 /** A route that the proxy refused. */
-export interface Refusal {
+export interface RefusedRoute {
   host: string
   appId: string
   why: string
@@ -26,7 +26,7 @@ export interface Refusal {
 
 export interface Round {
   changed: number
-  refused: Refusal[]
+  refused: RefusedRoute[]
   /** Names to check again even without another change: refused ones, and those of operations in progress. */
   unsettled: string[]
 }

@@ -1,11 +1,11 @@
 import test from 'ava'
-import { healthOf, isHealthyStatus, judge, ranLongEnough, type Standing } from '../../../policy/hosts/health-checks.ts'
+import { healthOf, isHealthyStatus, judge, ranLongEnough, type CheckState } from '../../../policy/hosts/health-checks.ts'
 
 test('answers from 200 to 399 are healthy, redirects too', t => {
   t.deepEqual([199, 200, 204, 302, 399, 400, 404, 500, 503].filter(isHealthyStatus), [200, 204, 302, 399])
 })
 
-const judged: [string, Standing, boolean, ReturnType<typeof judge>][] = [
+const judged: [string, CheckState, boolean, ReturnType<typeof judge>][] = [
   ['a first success', { status: null, failures: 0 }, true, { failures: 0, becomes: 'healthy', isDown: false }],
   ['a further success', { status: 'healthy', failures: 0 }, true, { failures: 0, becomes: null, isDown: false }],
   [

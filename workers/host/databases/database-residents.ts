@@ -48,7 +48,7 @@ export function databaseResidents({
     subjectOf: databaseId => ({ databaseId }),
     graceSeconds,
 
-    async standing(key) {
+    async residence(key) {
       const { id, generation } = nameOf(key)
       // Before the row: an operation that ends meanwhile has written it.
       const isInUse = await isDatabaseInUse(db, id)

@@ -2,7 +2,7 @@ import type { ListedContainer } from '../../../activities/containers/port.ts'
 import type { Subject } from './apart.ts'
 
 /** `known`: the database has it. `gone`: it was deleted on purpose, or replaced. `unknown`: it is missing without a reason. */
-export type Standing = 'known' | 'gone' | 'unknown'
+export type Residence = 'known' | 'gone' | 'unknown'
 
 /**
  * One kind of what lives on a host, applications or databases. Each resident has a key, which is also the id of its volume; a kind sees
@@ -19,7 +19,7 @@ export interface Residents<Row> {
   /** Id under which its work is serialized. */
   lockOf(key: string): string
   subjectOf(id: string): Subject
-  standing(key: string): Promise<Standing>
+  residence(key: string): Promise<Residence>
   /** Seconds between the signal that ends a container and its kill. */
   graceSeconds: number
   /** Queues a start of one that should run, and whose volume was away; not when another operation will decide. */
