@@ -1,5 +1,11 @@
 import test from 'ava'
-import { healthOf, isHealthyStatus, judge, ranLongEnough, type CheckState } from '../../../policy/hosts/health-checks.ts'
+import {
+  type CheckState,
+  healthOf,
+  isHealthyStatus,
+  judge,
+  ranLongEnough,
+} from '../../../policy/hosts/health-checks.ts'
 
 test('answers from 200 to 399 are healthy, redirects too', t => {
   t.deepEqual([199, 200, 204, 302, 399, 400, 404, 500, 503].filter(isHealthyStatus), [200, 204, 302, 399])
