@@ -51,6 +51,8 @@ export interface HostStepsTerms {
   engine: EngineName
   version: string
   ramMb: number
+  /** An address of this machine at which it listens; default: one of the loopback. */
+  bind?: string
   /** Parts of the engine's adapter, and of what copies it, that the test replaces. */
   adapter?: (real: DatabaseEngine) => Partial<DatabaseEngine>
   contents?: (real: DatabaseContents) => Partial<DatabaseContents>
@@ -76,7 +78,7 @@ export interface ClaimedOperation {
 /** The steps of a host for one database, on the real engine, without lanes and without a watch. `clean` removes everything. */
 export async function hostSteps(db: Db, terms: HostStepsTerms) {
   demandRoot()
-  const docker = realDocker({ started: (_, network, _memoryMb, of) => limitConnections(network, of) })
+  const docker = realDocker({ started: limitConnections })
   /** Names of containers that were stopped, and for how many seconds they may have continued. */
   const stops: [name: string, seconds: number][] = []
   const engine: ContainerHost = {
@@ -89,7 +91,7 @@ export async function hostSteps(db: Db, terms: HostStepsTerms) {
   const folder = mkdtempSync(join(tmpdir(), 'berth-steps-'))
   mkdirSync(join(folder, 'store'))
   const volumes = folderVolumes(join(folder, 'volumes'))
-  const bind = `127.0.${randomInt(50, 250)}.${randomInt(1, 250)}`
+  const bind = terms.bind ?? `127.0.${randomInt(50, 250)}.${randomInt(1, 250)}`
   const image = engines[terms.engine].image(terms.version)
   const make = rows(db)
   const { id: ownerId } = await make.user()

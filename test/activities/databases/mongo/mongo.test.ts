@@ -214,7 +214,7 @@ test.serial(
       })
     for (let number = 0; number < 5; number++) await open()
     t.is(await mongoEngine.login(remote, secrets().password), 'accepted')
-    for (let number = 0; number < 80; number++) await open().catch(() => {}) // more than are let through
+    for (let number = 0; number < 90; number++) await open().catch(() => {}) // more than are let through
     await t.throwsAsync(mongoEngine.login(remote, secrets().password))
     await locally(mongoEngine.ping)
     await rotate()
