@@ -25,6 +25,7 @@ import type { DatabaseFacts } from '../../../db/operations/database-facts.ts'
 import type { EngineName } from '../../../policy/databases/engine.ts'
 import { engines } from '../../../policy/databases/engines.ts'
 import { databasePassword, platformPassword } from '../../../policy/databases/passwords.ts'
+import { comesTrue } from '../comes-true.ts'
 import { demandRoot } from '../root.ts'
 import { engineFact, realDocker } from '../servers/docker.ts'
 import { engineVolume } from './engine-volume.ts'
@@ -180,12 +181,13 @@ export async function engineContainer(choice: EngineChoice) {
         const far = net.connect(${port}, '${hostname}')
         for (const socket of [near, far]) socket.on('error', () => {}).on('close', () => { near.destroy(); far.destroy() })
         near.pipe(far).pipe(near)
-      }).listen(9000)`
+      }).listen(9000, () => console.log('listens'))`
     const command = ['node', '-e', relay]
     const own = docker.spec('', { command, network: spec.network, publish: { port: 9000, address: '127.0.0.1' } })
     await host.ensureImage(own.image)
     await host.create(own)
     await host.start(own.name)
+    await comesTrue(async () => (await host.logs(own.name, 100))?.includes('listens') ?? false)
     const { address: at } = (await host.inspect(spec.name)) ?? {}
     await firewall.apply()
     await firewall.admit([{ bridge: bridgeName(tenantNetwork(ownerId, docker.run)), address: at!, port }])

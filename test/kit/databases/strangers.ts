@@ -1,7 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { randomBytes, randomInt } from 'node:crypto'
 import { once } from 'node:events'
-import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import type { EngineName } from '../../../policy/databases/engine.ts'
@@ -73,8 +72,7 @@ export async function placeElsewhere() {
     /** The port of this machine's loopback that leads to the database by way of that address. */
     async through(address: string, port: number, folder: string): Promise<number> {
       const socket = join(folder, `${randomBytes(4).toString('hex')}.sock`)
-      start(relayProgram, socket, machine, String(port), address)
-      await comesTrue(() => existsSync(socket))
+      await once(start(relayProgram, socket, machine, String(port), address).stdout!, 'data')
       const relay = await relayTo({ path: socket })
       cleanups.unshift(relay.close)
       return relay.port
@@ -106,7 +104,7 @@ const relayProgram = `
     const far = net.connect({ host, port: Number(port), localAddress })
     for (const socket of [near, far]) socket.on('error', () => {}).on('close', () => { near.destroy(); far.destroy() })
     near.pipe(far).pipe(near)
-  }).listen(path)`
+  }).listen(path, () => console.log('listens'))`
 
 /** Postgres gives a place to who has named a user; the other engines to who has connected. Printed is what is open, and how often it was refused. */
 const crowdProgram = `
