@@ -41,6 +41,8 @@ export interface EngineUnderTest extends EngineChoice {
   platformByPassword?: boolean
   /** The engine reads its certificate only when it starts. */
   certificateAtStart?: boolean
+  /** Connections that the driver opens for one customer at most; default 1. */
+  connectionsOfCustomer?: number
   /** A kill loses nothing that was acknowledged earlier than this. */
   syncedMs: number
 }
@@ -313,7 +315,7 @@ export function databaseEngineContract(
 
   test(`${name}: one address elsewhere does not keep out others, and strangers with many neither the owner's programs nor the machine`, async t => {
     const { elsewhere, remote, secrets, traits, fromOwner, rotate, locally, state } = await database()
-    const { adapter, connect, engine } = subject()
+    const { adapter, connect, engine, connectionsOfCustomer = 1 } = subject()
     const places = connectionsOf(engine, traits.memoryMb)
     const { addresses } = elsewhere
     const folder = ownFolder(t)
@@ -343,9 +345,20 @@ export function databaseEngineContract(
     await unavailable(t, adapter.login(await far(addresses[4]!), secrets().password), 'a client elsewhere')
     const own = await fromOwner()
     await visits(own, 2_000_002)
+    // Its owner has all of his own, up to the last one.
+    const customers: Customer[] = []
+    t.teardown(() => {
+      for (const customer of customers) customer.end()
+    })
+    await t.throwsAsync(async () => {
+      while (customers.length <= places.own) customers.push(await connect(own, secrets().password))
+    })
+    t.true(customers.length <= places.own, `${customers.length}`)
+    t.true((customers.length + 2) * connectionsOfCustomer >= places.own, `${customers.length}`)
     t.is(await adapter.login(remote, secrets().password), 'accepted')
     await locally(adapter.ping)
     const former = await rotate()
+    await within(Promise.all(customers.map(({ closed }) => closed)), 'a connection is open still')
     await many.full()
     await comesTrue(() => held() === places.elsewhere)
     t.is(await adapter.login(remote, former), 'refused')

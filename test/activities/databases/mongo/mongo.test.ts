@@ -31,6 +31,8 @@ const standIn: EngineUnderTest = {
     await (await mongoClient(remote, { ...mongoOptions(remote, password), auth })).close()
   },
   platformByPassword: true,
+  // Two look after the server.
+  connectionsOfCustomer: 3,
   syncedMs: 0,
 }
 
