@@ -71,8 +71,7 @@ async function commit(network: string, lines: readonly string[]): Promise<void> 
  * Bounds the open connections to the port of a database, by rules in the container's own network: they see them all, and where each comes
  * from. Does nothing for containers whose labels name no bound. Rejects as `limitNameServer`.
  */
-export async function limitConnections(container: Omit<StartedContainer, 'memoryMb' | 'name'>): Promise<void> {
-  const { network, range, gateway, labels: of } = container
+export async function limitConnections({ network, range, gateway, labels: of }: StartedContainer): Promise<void> {
   const { [labels.port]: port, [labels.clients]: clients } = of
   if (!port || !clients) return
   const opening = `INPUT -p tcp --dport ${port} --syn -j clients`

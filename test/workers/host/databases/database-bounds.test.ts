@@ -69,7 +69,13 @@ for (const name of engineNames)
     ]) {
       const { HostConfig } = createOptions({ ...spec, disk }, { driver: 'cgroupfs' })
       t.like(HostConfig, {
-        ...{ Memory: 1024 * MiB, MemorySwap: 1024 * MiB, NanoCpus: 1e9, CpuShares: cpuSharesFor(1024), PidsLimit: pidsLimit },
+        ...{
+          Memory: 1024 * MiB,
+          MemorySwap: 1024 * MiB,
+          NanoCpus: 1e9,
+          CpuShares: cpuSharesFor(1024),
+          PidsLimit: pidsLimit,
+        },
         ...{ CgroupParent: '/berth/1', OomScoreAdj: 500, ReadonlyRootfs: true },
       })
       t.deepEqual(HostConfig?.BlkioDeviceWriteIOps, [{ Path: '/dev/loop1', Rate: 2000 }])
