@@ -14,15 +14,7 @@ import type { AppLocks } from '../steps/app-locks.ts'
 import type { Volumes } from '../volumes/port.ts'
 import type { CertificateUse } from './certificates.ts'
 import type { DatabaseContents } from './contents.ts'
-import {
-  type DumpFolder,
-  diskOf,
-  dumpJob,
-  limitedJob,
-  notInitialised,
-  runJob,
-  type VolumeLimits,
-} from './dump-jobs.ts'
+import { type DumpFolder, diskOf, dumpJob, limitedJob, notInitialised, runJob, type VolumeLimits } from './dump-jobs.ts'
 import type { HostedEngines } from './hosted-engine.ts'
 import { databaseContainerName, databaseJobName, databaseVolume } from './names.ts'
 import { recordPassword } from './password-record.ts'
