@@ -323,7 +323,7 @@ export function databaseEngineContract(
       const { port } = remote
       return { ...remote, host: '127.0.0.1', port: await elsewhere.through(address, port, folder) }
     }
-    const crowd = (...from: string[]) => elsewhere.crowd(remote.port, engine, from, places.elsewhere)
+    const crowd = (each: number, from: readonly string[]) => elsewhere.crowd(remote.port, engine, from, each)
     const visits = async (at: RemoteEngine, number: number) => {
       const customer = await connect(at, secrets().password)
       await customer.write(number)
@@ -331,13 +331,13 @@ export function databaseEngineContract(
       customer.end()
     }
 
-    const one = crowd(addresses[0]!)
+    const one = crowd(places.elsewhere, addresses.slice(0, 1))
     await one.full()
     await comesTrue(() => one.open()[0] === places.ofAddress)
     await visits(await far(addresses[1]!), 2_000_001)
     await one.leave()
 
-    const many = crowd(...addresses.slice(0, 4))
+    const many = crowd(places.ofAddress, addresses.slice(0, 4))
     t.teardown(many.leave)
     const held = () => many.open().reduce((sum, open) => sum + open)
     await many.full()

@@ -133,7 +133,7 @@ const crowdProgram = `
     socket.on('error', () => { if (!counts) refused++ })
     socket.on('close', () => {
       if (counts) open[at]--
-      setTimeout(hold, 100, localAddress, at)
+      setTimeout(hold, 500, localAddress, at) // more often would only take processors from everyone
     })
   }
   addresses.forEach((address, at) => { for (let n = 0; n < Number(each); n++) hold(address, at) })
