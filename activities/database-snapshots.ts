@@ -6,7 +6,7 @@ import { findRestoredSnapshot, findSnapshotByOperation, type StoredSnapshot } fr
 import type { EngineName } from '../policy/databases/engine.ts'
 import type { DatabaseHostOptions } from './database-host.ts'
 import { type DatabaseContents, DumpCorrupt, DumpPrevented } from './databases/contents.ts'
-import { dumpJob } from './databases/dump-jobs.ts'
+import { type DumpFolder, dumpJob } from './databases/dump-jobs.ts'
 import { databaseContainerName, databaseVolume } from './databases/names.ts'
 import { momentOf, type PointInTime } from './databases/point-in-time/point-in-time.ts'
 import type { LocalEngine } from './databases/port.ts'
@@ -56,10 +56,11 @@ export function databaseSnapshotActivities(host: DatabaseSnapshotOptions) {
   }
 
   /** Dumps what the engine has; one that does not run is started for it, where nobody reaches it. */
-  async function dump(database: DatabaseFacts, folder: string, signal: AbortSignal): Promise<string | null> {
+  async function dump(database: DatabaseFacts, to: DumpFolder, signal: AbortSignal): Promise<string | null> {
     const contents = host.contentsOf(database.engine)
     const folders = host.hosted.foldersOf(database)
-    const job = dumpJob({ engine, traits, database, folders, dump: folder, writesData: false, signal })
+    const { folder, disk } = to
+    const job = dumpJob({ engine, traits, database, folders, dump: folder, disk, writesData: false, signal })
     const work = () =>
       host.hosted
         .locally(database, local => contents.dump(local, job), signal)
@@ -81,13 +82,13 @@ export function databaseSnapshotActivities(host: DatabaseSnapshotOptions) {
 
   async function restoredCopy(
     database: DatabaseFacts,
-    folder: string,
+    from: DumpFolder,
     signal: AbortSignal,
     use: Pick<CopyUse, 'loaded' | 'isKept' | 'isCompared'>,
   ): Promise<string> {
     const contents = host.contentsOf(database.engine)
     try {
-      return await prepareCopy(host, database, { contents, dump: folder, ...use }, signal)
+      return await prepareCopy(host, database, { contents, dump: from, ...use }, signal)
     } catch (error) {
       if (error instanceof DumpCorrupt) throw refusal('SNAPSHOT_CORRUPT', error.message)
       if (error instanceof DumpPrevented) throw refusal('SNAPSHOT_FAILED', error.message)
@@ -111,9 +112,9 @@ export function databaseSnapshotActivities(host: DatabaseSnapshotOptions) {
     /** Reads the stored archive into another engine: only what was restored is a snapshot. */
     async function prove(segmentId: string, before: string | null): Promise<SnapshotTotals> {
       await say('restoring the snapshot into another engine to compare it')
-      const archive = await withDump(dumpOf, async folder => {
-        const totals = await unpack(segmentId, folder, database, signal)
-        const contents = await restoredCopy(copyOf, folder, signal, { isKept: false, isCompared: true })
+      const archive = await withDump(dumpOf, async from => {
+        const totals = await unpack(segmentId, from.folder, database, signal)
+        const contents = await restoredCopy(copyOf, from, signal, { isKept: false, isCompared: true })
         proof = { contents, restoredBytes: await bytesOf([dumpOf, copyOf]) }
         return totals
       }).finally(() => volumes.remove(databaseVolume(copyOf)))
@@ -121,10 +122,10 @@ export function databaseSnapshotActivities(host: DatabaseSnapshotOptions) {
         throw new Error('The restored copy of the database has other contents than were dumped.')
       return archive
     }
-    return withDump(dumpOf, async folder => {
+    return withDump(dumpOf, async to => {
       await say('dumping the database')
-      const before = await dump(database, folder, signal)
-      const request = { files: folder, facts, pause: async () => {}, resume: async () => {}, signal }
+      const before = await dump(database, to, signal)
+      const request = { files: to.folder, facts, pause: async () => {}, resume: async () => {}, signal }
       const stored = await storeArchive({ db, store, snapshots }, request, {
         step: say,
         read: segmentId => prove(segmentId, before),
@@ -147,13 +148,13 @@ export function databaseSnapshotActivities(host: DatabaseSnapshotOptions) {
     await forgetCopies(db, { databaseId: database.id, generation: copyOf.generation })
     const to = momentOf(step.input)
     if (to && !pointInTime) throw refusal('ACTION_FAILED', 'This host restores databases from snapshots only.')
-    if (to) return withDump(dumpOf, async folder => pointInTime?.prepare(database, copyOf, to, folder, signal))
+    if (to) return withDump(dumpOf, async ({ folder }) => pointInTime?.prepare(database, copyOf, to, folder, signal))
     if (!snapshot?.segment_id) throw refusal('SNAPSHOT_NOT_FOUND', 'The snapshot was deleted.')
     const segmentId = snapshot.segment_id
-    const contents = await withDump(dumpOf, async folder => {
-      await unpack(segmentId, folder, database, signal)
+    const contents = await withDump(dumpOf, async from => {
+      await unpack(segmentId, from.folder, database, signal)
       const loaded = async (local: LocalEngine) => pointInTime?.backUpFirst(copyOf, local, signal)
-      return restoredCopy(copyOf, folder, signal, { isKept: true, isCompared: snapshot.contents !== null, loaded })
+      return restoredCopy(copyOf, from, signal, { isKept: true, isCompared: snapshot.contents !== null, loaded })
     })
     if (snapshot.contents !== null && snapshot.contents !== contents)
       throw refusal('SNAPSHOT_CORRUPT', 'The restored copy has other contents than the snapshot was taken of.')
@@ -173,9 +174,9 @@ export function databaseSnapshotActivities(host: DatabaseSnapshotOptions) {
       recordStep(trx, step.operationId, `restoring the snapshot on host ${hostId}`),
     )
     return triedSnapshot(snapshot.contents, signal, () =>
-      withDump(dumpOf, async folder => {
-        await unpack(segmentId, folder, database, signal).catch(notRead)
-        return restoredCopy(copyOf, folder, signal, { isKept: false, isCompared: true })
+      withDump(dumpOf, async from => {
+        await unpack(segmentId, from.folder, database, signal).catch(notRead)
+        return restoredCopy(copyOf, from, signal, { isKept: false, isCompared: true })
       }).finally(() => volumes.remove(databaseVolume(copyOf))),
     )
   }

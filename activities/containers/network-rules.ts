@@ -1,7 +1,8 @@
 import { KiB } from '../../lib/bytes.ts'
 import { outcomeOf, startProcess, systemEnvironment } from '../../lib/child-process.ts'
+import { type ConnectionPlaces, connectionPlaces } from '../../policy/databases/engines.ts'
 import { namePacketsFor, networkLimits } from '../../policy/hosts/network-limits.ts'
-import { labels } from './port.ts'
+import { labels, type StartedContainer } from './port.ts'
 
 export interface NetworkRulesOptions {
   /** Whether a container still runs. */
@@ -19,12 +20,15 @@ export function networkRules({ runs, report }: NetworkRulesOptions) {
     reported.add(words)
     report({ container, error: String(error) }, words)
   }
-  return async (container: string, network: string, memoryMb: number, of: Readonly<Record<string, string>>) => {
-    await limitConnections(network, of).catch(
-      orReport(container, 'connections to databases are not limited: see docs/decisions/databases.md'),
+  return async (container: StartedContainer) => {
+    await limitConnections(container).catch(
+      orReport(container.name, 'connections to databases are not limited: see docs/decisions/databases.md'),
     )
-    await limitNameServer(network, memoryMb).catch(
-      orReport(container, 'queries of containers to the name server are not limited: see docs/decisions/containers.md'),
+    await limitNameServer(container).catch(
+      orReport(
+        container.name,
+        'queries of containers to the name server are not limited: see docs/decisions/containers.md',
+      ),
     )
   }
 }
@@ -34,10 +38,12 @@ const nameServer = '127.0.0.11'
 
 /**
  * Bounds what a container sends to the engine's name server, by rules in the container's own network, which its program has no
- * capability to remove. `network` is the file of that network as the engine reports it; the file of a remote engine does
- * not exist here. Rejects when the rules cannot be set, also because the container has already ended.
+ * capability to remove. Rejects when the rules cannot be set, also because the container has already ended.
  */
-export async function limitNameServer(network: string, memoryMb: number): Promise<void> {
+export async function limitNameServer({
+  network,
+  memoryMb,
+}: Pick<StartedContainer, 'network' | 'memoryMb'>): Promise<void> {
   const { nameStreamBytesPerSecond: perSecond, nameStreamBytesAtOnce: atOnce } = networkLimits
   const packets = namePacketsFor(memoryMb)
   const stream = above('names-stream', `${perSecond / KiB}kb/s`, `${atOnce / KiB}kb`)
@@ -52,28 +58,46 @@ const above = (table: string, rate: string, burst: number | string): string =>
   `--hashlimit-above ${rate} --hashlimit-burst ${burst} --hashlimit-name ${table}`
 
 /** Replaces the rules of the chain, which are all ours, in one commit: after a lost answer a container that already runs is started again. */
-async function setRules(network: string, matches: readonly string[]): Promise<void> {
-  const rules = matches.map(match => `-A OUTPUT -d ${nameServer} ${match} -j REJECT`)
-  const text = ['*filter', '-F OUTPUT', ...rules, 'COMMIT', ''].join('\n')
+const setRules = (network: string, matches: readonly string[]): Promise<void> =>
+  commit(network, ['-F OUTPUT', ...matches.map(match => `-A OUTPUT -d ${nameServer} ${match} -j REJECT`)])
+
+async function commit(network: string, lines: readonly string[]): Promise<void> {
+  const text = ['*filter', ...lines, 'COMMIT', ''].join('\n')
   const { code, error } = await within(network, ['iptables-restore', '-w', '--noflush'], text)
   if (code !== 0) throw new Error(`The rules of ${network} were not set: ${error.trim()}`)
 }
 
 /**
- * Bounds the open connections to the port of a database, of all clients, by a rule in the container's own network: it sees them all,
- * also those of its owner's programs and of this machine. Does nothing for containers whose labels name no bound. Rejects as
- * `limitNameServer`.
+ * Bounds the open connections to the port of a database, by rules in the container's own network: they see them all, and where each comes
+ * from. Does nothing for containers whose labels name no bound. Rejects as `limitNameServer`.
  */
-export async function limitConnections(network: string, of: Readonly<Record<string, string>>): Promise<void> {
-  const { [labels.port]: port, [labels.connections]: most } = of
-  if (!port || !most) return
-  const tooMany = `-m connlimit --connlimit-above ${most} --connlimit-saddr --connlimit-mask 0`
-  const rule = `INPUT -p tcp --dport ${port} --syn ${tooMany} -j REJECT --reject-with tcp-reset`.split(' ')
-  // One that is there stays: another one would count from zero.
-  const { code } = await within(network, ['iptables', '-w', '-C', ...rule])
+export async function limitConnections({ network, range, gateway, labels: of }: StartedContainer): Promise<void> {
+  const { [labels.port]: port, [labels.clients]: clients } = of
+  if (!port || !clients) return
+  const opening = `INPUT -p tcp --dport ${port} --syn -j clients`
+  // Rules that are there stay: others would count from zero.
+  const { code } = await within(network, ['iptables', '-w', '-C', ...opening.split(' ')])
   if (code === 0) return
-  const { code: failed, error } = await within(network, ['iptables', '-w', '-A', ...rule])
-  if (failed) throw new Error(`Connections to ${network} are not limited: ${error.trim()}`)
+  const rules = clientRules(connectionPlaces(Number(clients)), { range, gateway })
+  await commit(network, [':clients - [0:0]', ':outside - [0:0]', ...rules, `-A ${opening}`])
+}
+
+/** The machine has an address in the range, and is not of it. */
+function clientRules(
+  places: ConnectionPlaces,
+  { range, gateway }: Pick<StartedContainer, 'range' | 'gateway'>,
+): string[] {
+  const above = (most: number, prefix: 0 | 32) =>
+    `-p tcp -m connlimit --connlimit-above ${most} --connlimit-saddr --connlimit-mask ${prefix} -j REJECT --reject-with tcp-reset`
+  return [
+    `-A clients -s ${gateway} -g outside`,
+    `-A clients -s ${range} ${above(places.own, 0)}`,
+    `-A clients -s ${range} -j RETURN`,
+    `-A clients ${above(places.ofAddress, 32)}`,
+    `-A clients ${above(places.elsewhere, 0)}`,
+    '-A clients -g outside',
+    `-A outside ${above(places.outside, 0)}`,
+  ]
 }
 
 /** Runs a program in the network of a container. */

@@ -10,8 +10,8 @@ export const labels = {
   role: 'berth.role',
   /** Port inside, of a container that its owner's applications may reach there. */
   port: 'berth.port',
-  /** Most connections that it has at that port. */
-  connections: 'berth.connections',
+  /** Connections that programs of its owner have at that port; those from elsewhere follow from it. */
+  clients: 'berth.clients',
   /** Fingerprint of a container's spec. */
   spec: 'berth.spec',
 } as const
@@ -82,6 +82,16 @@ export interface ContainerState {
   imageId?: string
   /** Only while it runs: its first process, by its id on the engine's machine, and its memory in MB. */
   process?: { pid: number; memoryMb: number }
+}
+
+/** A container that has just started, for what bounds its network. */
+export interface StartedContainer extends Pick<ContainerState, 'name' | 'labels'> {
+  memoryMb: number
+  /** The file of its network as the engine reports it; that of a remote engine does not exist here. */
+  network: string
+  /** The range of its network, as `10.1.2.3/24`, and the address that the machine has in it. */
+  range: string
+  gateway: string
 }
 
 /** State of the engine itself. */

@@ -44,7 +44,7 @@ export function databaseContainer(
     name: databaseContainerName({ id, generation }),
     labels: {
       ...{ ...labelsOf(database, host), [labels.role]: databaseRole, [labels.port]: String(port) },
-      [labels.connections]: String(connectionsOf(engine, ramMb).admitted),
+      [labels.clients]: String(connectionsOf(engine, ramMb).own),
     },
     memoryMb: ramMb,
     network: tenantNetwork(ownerId, host.id).name,
@@ -86,7 +86,8 @@ function common(database: DatabaseFacts, folders: DatabaseFolders, command: stri
     user: `${uid}:${uid}`,
     workingDir: places.data,
     cpus,
-    pidsLimit: Math.max(128, Math.floor(ramMb / 4)),
+    // Three of the engines have a process or thread for each connection, and others besides.
+    pidsLimit: Math.max(connectionsOf(engine, ramMb).inAll + 128, Math.floor(ramMb / 4)),
     // Parallel queries of Postgres share memory there; the engine's default is 64 MB.
     shmMb: engine === 'postgres' ? Math.max(64, Math.floor(ramMb / 4)) : 64,
     binds: [

@@ -1,9 +1,40 @@
 import type { DatabaseFacts } from '../../db/operations/database-facts.ts'
-import type { ContainerHost, ContainerSpec } from '../containers/port.ts'
+import type { ContainerHost, ContainerSpec, DiskLimits } from '../containers/port.ts'
 import type { HostTraits } from '../containers/spec.ts'
 import { type DatabaseFolders, databaseJob, jobMemoryMb } from './container.ts'
 import { dumpPlace, type EngineJob } from './contents.ts'
+import type { HostedEngines } from './hosted-engine.ts'
+import { databaseVolume } from './names.ts'
 import { places } from './port.ts'
+
+/** What a container on a volume may read and write, as an engine that serves: a copy takes no more of the disk than its database. */
+export type VolumeLimits = (volume: string) => Promise<DiskLimits | null>
+
+interface Limiting {
+  /** Omitted = no limits. */
+  disk?: VolumeLimits | undefined
+}
+
+/** The limits of containers on the volume of a database; null = none. */
+export const diskOf = async ({ disk }: Limiting, database: DatabaseFacts): Promise<DiskLimits | null> =>
+  (await disk?.(databaseVolume(database))) ?? null
+
+/** A container without a network on the volume of a database, with the limits of its disk. */
+export async function limitedJob(
+  options: Limiting & { hosted: HostedEngines; traits: HostTraits },
+  database: DatabaseFacts,
+  command: string[],
+): Promise<ContainerSpec> {
+  const job = databaseJob(database, options.hosted.foldersOf(database), command, options.traits)
+  return { ...job, disk: await diskOf(options, database) }
+}
+
+/** A folder for a dump, in a volume of its own. */
+export interface DumpFolder {
+  folder: string
+  /** Limits of the containers that work in it; null = none. */
+  disk: DiskLimits | null
+}
 
 export interface DumpJobOptions {
   engine: ContainerHost
@@ -13,6 +44,8 @@ export interface DumpJobOptions {
   folders: DatabaseFolders
   /** The folder with the dump, on this host. */
   dump: string
+  /** Disk limits of the volume that jobs write, or else read: they take no more of the disk than an engine. Omitted = none. */
+  disk?: DiskLimits | null | undefined
   /** Whether jobs may write the data folder, because the engine was never started on it. */
   writesData: boolean
   signal: AbortSignal
@@ -21,7 +54,8 @@ export interface DumpJobOptions {
 const lastOutputBytes = 4096
 
 /** Containers that dump or load, one at a time under one name: a container that a killed host left is removed before the next. */
-export function dumpJob({ engine, traits, database, folders, dump, writesData, signal }: DumpJobOptions): EngineJob {
+export function dumpJob(options: DumpJobOptions): EngineJob {
+  const { engine, traits, database, folders, dump, disk, writesData, signal } = options
   return {
     folder: dump,
     data: folders.data,
@@ -32,6 +66,7 @@ export function dumpJob({ engine, traits, database, folders, dump, writesData, s
         name: `${job.name}-dump`,
         // It streams, however large the database is.
         memoryMb: jobMemoryMb,
+        disk: disk ?? null,
         binds: [
           ...job.binds.map(bind => (bind.target === places.data ? { ...bind, readOnly: !writesData } : bind)),
           { source: dump, target: dumpPlace, readOnly: false },

@@ -8,14 +8,13 @@ import { deadlineSignal } from '../../lib/async/timeout.ts'
 import { codeOf } from '../../lib/folders/disk-names.ts'
 import { databaseSeconds } from '../../policy/databases/database-steps.ts'
 import { engines } from '../../policy/databases/engines.ts'
-import type { ContainerHost, DiskLimits } from '../containers/port.ts'
+import type { ContainerHost } from '../containers/port.ts'
 import type { HostTraits } from '../containers/spec.ts'
 import type { AppLocks } from '../steps/app-locks.ts'
 import type { Volumes } from '../volumes/port.ts'
 import type { CertificateUse } from './certificates.ts'
-import { databaseJob } from './container.ts'
 import type { DatabaseContents } from './contents.ts'
-import { dumpJob, notInitialised, runJob } from './dump-jobs.ts'
+import { type DumpFolder, diskOf, dumpJob, limitedJob, notInitialised, runJob, type VolumeLimits } from './dump-jobs.ts'
 import type { HostedEngines } from './hosted-engine.ts'
 import { databaseContainerName, databaseJobName, databaseVolume } from './names.ts'
 import { recordPassword } from './password-record.ts'
@@ -30,16 +29,14 @@ export interface PreparationOptions {
   traits: HostTraits
   /** Disk in MB of a database with this memory. */
   diskMb: (ramMb: number) => number
-  /** What an engine may read and write, as when it serves: a copy takes no more of the disk than its database. */
-  disk?: ((volume: string) => Promise<DiskLimits | null>) | undefined
+  disk?: VolumeLimits | undefined
   /** Prepared data folders; omitted = every folder is made by itself. */
   templates?: Pick<DatabaseTemplates, 'place'> | undefined
 }
 
 export interface CopyUse {
   contents: DatabaseContents
-  /** Folder with the dump. */
-  dump: string
+  dump: DumpFolder
   /** With an engine that nobody reaches, once it has its contents. */
   loaded?: (local: LocalEngine) => Promise<void>
   /** The volume is to serve later; one that is only compared need not be on the disk. */
@@ -81,14 +78,15 @@ export async function prepareCopy(
   const { hosted, engine, traits } = options
   await initialise(options, database, 'privately', signal)
   const folders = hosted.foldersOf(database)
-  const job = (writesData: boolean) => dumpJob({ engine, traits, database, folders, dump, writesData, signal })
-  await contents.loadBeforeStart(hosted.traitsOf(database), job(true))
+  const job = (writesData: boolean, disk: DumpFolder['disk']) =>
+    dumpJob({ engine, traits, database, folders, dump: dump.folder, disk, writesData, signal })
+  await contents.loadBeforeStart(hosted.traitsOf(database), job(true, await diskOf(options, database)))
   const digest = await servingPrivately(options, database, signal, () =>
     hosted.locally(
       database,
       async local => {
         await hosted.adapterOf(database).setPassword(local)
-        await contents.load(local, job(false))
+        await contents.load(local, job(false, dump.disk))
         const digest = isCompared ? await contents.digest(local) : ''
         await loaded?.(local)
         return digest
@@ -147,7 +145,7 @@ async function initialise(
   if (placed.status === 'fulfilled' && placed.value) return
   for (const command of adapter.initialise(hosted.traitsOf(database))) {
     const within = deadlineSignal(databaseSeconds.initialise * 1000, signal)
-    await runJob(engine, jobOf(options, database, command), within).catch(notInitialised)
+    await runJob(engine, await limitedJob(options, database, command), within).catch(notInitialised)
   }
 }
 
@@ -167,9 +165,6 @@ export async function isInitialised(folder: string): Promise<boolean> {
     },
   )
 }
-
-const jobOf = ({ hosted, traits }: PreparationOptions, database: DatabaseFacts, command: string[]) =>
-  databaseJob(database, hosted.foldersOf(database), command, traits)
 
 /** Whether an engine that does not run is about to, by the status of its row. */
 const isAboutToRun = (status = ''): boolean => ['starting', 'running', 'restarting'].includes(status)
@@ -228,10 +223,9 @@ export async function servingPrivately<T>(
   around: (begin: () => Promise<void>) => Promise<void> = begin => begin(),
 ): Promise<T> {
   const { engine, hosted } = options
-  const disk = await options.disk?.(databaseVolume(database))
-  const job = jobOf(options, database, hosted.adapterOf(database).command(hosted.traitsOf(database)))
+  const job = await limitedJob(options, database, hosted.adapterOf(database).command(hosted.traitsOf(database)))
   // MongoDB looks for itself under the name that its clients know.
-  const spec = { ...job, disk, ownNames: [hosted.hostnameOf(database)] }
+  const spec = { ...job, ownNames: [hosted.hostnameOf(database)] }
   let own: string | undefined
   try {
     await around(async () => {

@@ -16,18 +16,17 @@ export interface Engine {
   minMemoryMb: number
   /** The signal that ends it cleanly, and how long that may take. */
   stop: { signal: 'SIGINT' | 'SIGTERM'; graceSeconds: number }
-  /** Connections of clients that an engine with this memory in MB accepts at least. */
+  /** Connections that its owner's programs have with this memory in MB; those from elsewhere are in addition. */
   maxConnections(memoryMb: number): number
   /** Scheme and query of a connection URL, so that a driver connects over TLS with the URL alone. */
   url: { scheme: string; path: string; query: string }
 }
 
-/**
- * Connections of an engine beyond those of its clients. So many more are let through, for Postgres to say that there are too many; the other
- * engines serve them, and what comes then is refused by the host's rule. The platform has the others for itself, because nothing else gets
- * through to them.
- */
-export const spareConnections = { refused: 10, platform: 10 } as const
+/** Of the connections from elsewhere one address has at most this share: whoever has one address cannot keep all others out. */
+export const shareOfAddress = 0.5
+
+/** Connections beyond those of clients, which only the machine itself gets: at the port, as to prove a password, and at the engine's socket. */
+export const spareConnections = { machine: 10, socket: 10 } as const
 
 /** Largest memory of a database in MB. */
 export const maxMemoryMb = 32_768

@@ -1,4 +1,4 @@
-import { type Engine, type EngineName, engineNames, spareConnections } from './engine.ts'
+import { type Engine, type EngineName, engineNames, shareOfAddress, spareConnections } from './engine.ts'
 import { mongo } from './mongo.ts'
 import { mysql } from './mysql.ts'
 import { postgres } from './postgres.ts'
@@ -8,11 +8,33 @@ export const engines: Readonly<Record<EngineName, Engine>> = { mongo, mysql, red
 
 export const isEngineName = (text: string): text is EngineName => (engineNames as readonly string[]).includes(text)
 
-/** Connections of clients of a database with this memory in MB, those that its host lets through to its port, and those that its engine has. */
-export function connectionsOf(engine: EngineName, memoryMb: number) {
-  const clients = engines[engine].maxConnections(memoryMb)
-  const admitted = clients + spareConnections.refused
-  return { clients, admitted, inAll: admitted + spareConnections.platform }
+/** Most connections to the port of a database whose owner's programs may have `own`, by where they come from. */
+export interface ConnectionPlaces {
+  /** From the network of its owner's programs. */
+  own: number
+  /** From addresses elsewhere together, and from one of them. */
+  elsewhere: number
+  ofAddress: number
+  /** The latter together with those of the machine, which passes on those of clients too where the engine runs its own proxy. */
+  outside: number
+}
+
+/** Those from elsewhere are in addition: no one there is known before the login, so strangers may hold them all. */
+export const connectionPlaces = (own: number): ConnectionPlaces => ({
+  own,
+  elsewhere: own,
+  ofAddress: Math.ceil(own * shareOfAddress),
+  outside: own + spareConnections.machine,
+})
+
+/** The same of a database with this memory in MB, with what its engine accepts: at its port in all, and also at its socket. */
+export function connectionsOf(
+  engine: EngineName,
+  memoryMb: number,
+): ConnectionPlaces & { atPort: number; inAll: number } {
+  const places = connectionPlaces(engines[engine].maxConnections(memoryMb))
+  const atPort = places.own + places.outside
+  return { ...places, atPort, inAll: atPort + spareConnections.socket }
 }
 
 /** A major version, or a full one. */

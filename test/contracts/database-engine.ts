@@ -9,8 +9,10 @@ import type { ExecutionContext, SerialFn } from 'ava'
 import { makeAuthority } from '../../activities/certificates/authority.ts'
 import { EngineUnavailable, type RemoteEngine } from '../../activities/databases/port.ts'
 import { withTimeout } from '../../lib/async/timeout.ts'
-import { engines } from '../../policy/databases/engines.ts'
+import { connectionsOf, engines } from '../../policy/databases/engines.ts'
+import { comesTrue } from '../kit/comes-true.ts'
 import { type EngineChoice, type EngineContainer, engineContainer } from '../kit/databases/engine-container.ts'
+import { type Elsewhere, placeElsewhere } from '../kit/databases/strangers.ts'
 import { ownFolder } from '../kit/folders.ts'
 
 /** The customer's connection, with the driver that most customers use. */
@@ -39,6 +41,8 @@ export interface EngineUnderTest extends EngineChoice {
   platformByPassword?: boolean
   /** The engine reads its certificate only when it starts. */
   certificateAtStart?: boolean
+  /** Connections that the driver opens for one customer at most; default 1. */
+  connectionsOfCustomer?: number
   /** A kill loses nothing that was acknowledged earlier than this. */
   syncedMs: number
 }
@@ -52,18 +56,20 @@ export function databaseEngineContract(
   name: string,
   subject: () => EngineUnderTest,
 ): () => Promise<EngineContainer> {
+  let elsewhere: Elsewhere | undefined
   let container: EngineContainer | undefined
   let serving: ReturnType<typeof provision> | undefined
 
-  async function provision(): Promise<EngineContainer & { before: string[]; errors: unknown[] }> {
+  async function provision(): Promise<EngineContainer & { elsewhere: Elsewhere; before: string[]; errors: unknown[] }> {
     const { adapter } = subject()
-    container = await engineContainer(subject())
+    elsewhere = await placeElsewhere()
+    container = await engineContainer({ ...subject(), address: elsewhere.machine })
     const { errors } = await container.prepare()
     const { remote, secrets } = container
     const login = (password: string) => adapter.login(remote, password)
     const before = [await login('wrong'), await login(secrets().password)]
     await container.settled(await container.locally(adapter.setPassword))
-    return { ...container, before, errors }
+    return { ...container, elsewhere, before, errors }
   }
 
   /** The database, made by the first test that runs. */
@@ -72,7 +78,10 @@ export function databaseEngineContract(
     return serving
   }
 
-  test.after.always(() => container?.clean())
+  test.after.always(async () => {
+    await elsewhere?.clean()
+    await container?.clean()
+  })
 
   const silent = (t: ExecutionContext, error: unknown, secrets: readonly string[]) => {
     const shown = inspect(error, { depth: 12, showHidden: true })
@@ -302,6 +311,60 @@ export function databaseEngineContract(
       t.true(text.length > 100, place)
       for (const password of passwords) t.false(text.includes(password), place)
     }
+  })
+
+  test(`${name}: one address elsewhere does not keep out others, and strangers with many neither the owner's programs nor the machine`, async t => {
+    const { elsewhere, remote, secrets, traits, fromOwner, rotate, locally, state } = await database()
+    const { adapter, connect, engine, connectionsOfCustomer = 1 } = subject()
+    const places = connectionsOf(engine, traits.memoryMb)
+    const { addresses } = elsewhere
+    const folder = ownFolder(t)
+    const far = async (address: string): Promise<RemoteEngine> => {
+      const { port } = remote
+      return { ...remote, host: '127.0.0.1', port: await elsewhere.through(address, port, folder) }
+    }
+    const crowd = (each: number, from: readonly string[]) => elsewhere.crowd(remote.port, engine, from, each)
+    const visits = async (at: RemoteEngine, number: number) => {
+      const customer = await connect(at, secrets().password)
+      await customer.write(number)
+      t.true((await customer.read()).includes(number))
+      customer.end()
+    }
+
+    const one = crowd(places.elsewhere, addresses.slice(0, 1))
+    await one.full()
+    await comesTrue(() => one.open()[0] === places.ofAddress)
+    await visits(await far(addresses[1]!), 2_000_001)
+    await one.leave()
+
+    const many = crowd(places.ofAddress, addresses.slice(0, 4))
+    t.teardown(many.leave)
+    const held = () => many.open().reduce((sum, open) => sum + open)
+    await many.full()
+    await comesTrue(() => held() === places.elsewhere)
+    await unavailable(t, adapter.login(await far(addresses[4]!), secrets().password), 'a client elsewhere')
+    const own = await fromOwner()
+    await visits(own, 2_000_002)
+    // Its owner has all of his own, up to the last one.
+    const customers: Customer[] = []
+    t.teardown(() => {
+      for (const customer of customers) customer.end()
+    })
+    await t.throwsAsync(async () => {
+      while (customers.length <= places.own) customers.push(await connect(own, secrets().password))
+    })
+    t.true(customers.length <= places.own, `${customers.length}`)
+    t.true((customers.length + 2) * connectionsOfCustomer >= places.own, `${customers.length}`)
+    t.is(await adapter.login(remote, secrets().password), 'accepted')
+    await locally(adapter.ping)
+    const former = await rotate()
+    await within(Promise.all(customers.map(({ closed }) => closed)), 'a connection is open still')
+    await many.full()
+    await comesTrue(() => held() === places.elsewhere)
+    t.is(await adapter.login(remote, former), 'refused')
+    t.is(await adapter.login(remote, secrets().password), 'accepted')
+    await visits(own, 2_000_003)
+    t.like(await state(), { running: true, oom: false })
   })
 
   return database

@@ -98,8 +98,8 @@ export async function openHost(config: Config, log: Logger): Promise<HostParts> 
     runs: async container => (await engine.inspect(container))?.running ?? false,
     report: (failure, words) => log.warn(failure, words),
   })
-  const started: DockerHostOptions['started'] = async (...container) => {
-    if (isProtected) await limit(...container)
+  const started: DockerHostOptions['started'] = async container => {
+    if (isProtected) await limit(container)
   }
   const engine: ContainerHost = dockerHost({
     dockerHost: config.host.dockerHost,

@@ -1,9 +1,8 @@
 import Docker from 'dockerode'
-import { MiB } from '../../../lib/bytes.ts'
 import type { imagePulls } from '../../../policy/hosts/host-slots.ts'
 import { applicationRange } from '../../../policy/hosts/networks.ts'
 import { newest, OutputFrames } from '../output.ts'
-import { type ContainerHost, type ContainerState, HostUnreachable } from '../port.ts'
+import { type ContainerHost, type ContainerState, HostUnreachable, type StartedContainer } from '../port.ts'
 import { readOutput } from './attach.ts'
 import { call, engineSeconds, noLog, status, unless } from './calls.ts'
 import { labelFilter, watch } from './events.ts'
@@ -16,7 +15,7 @@ import { runToEnd } from './run.ts'
 import { removeShareGroup } from './shares.ts'
 import { limitRunningSocketMemory, limitSocketMemory } from './socket-memory.ts'
 import { engineStanding, FreshConnections } from './standing.ts'
-import { containerState, listedContainer } from './state.ts'
+import { connectedContainer, containerState, listedContainer } from './state.ts'
 
 export interface DockerHostOptions {
   /** `unix:///path`, `tcp://address:port` or `http://address:port`. */
@@ -25,8 +24,8 @@ export interface DockerHostOptions {
   makeRootfs: MakeRootfs
   /** The range from which networks get their subnets. */
   networkRange?: string
-  /** Called for every started container with the file of its network, its memory and its labels; awaited before the start counts as done. */
-  started?: (name: string, network: string, memoryMb: number, labels: Readonly<Record<string, string>>) => Promise<void>
+  /** Called for every started container that has a network; awaited before the start counts as done. */
+  started?: (container: StartedContainer) => Promise<void>
   /** How images are pulled. */
   pulls?: typeof imagePulls
 }
@@ -163,10 +162,8 @@ export function dockerHost({
     if (!started) return
     const info = await details(name)
     if (info) limitRunningSocketMemory(await engine.cgroups(), info)
-    // Without a network there is no name server.
-    const isConnected = info?.State.Running && info.HostConfig.NetworkMode !== 'none'
-    const network = isConnected ? info.NetworkSettings.SandboxKey : ''
-    if (info && network) await started(name, network, (info.HostConfig.Memory ?? 0) / MiB, info.Config.Labels)
+    const connected = info && connectedContainer(info)
+    if (connected) await started(connected)
   }
 
   /** Engines refuse some requests for a paused container: unpauses it then, and tries again. */

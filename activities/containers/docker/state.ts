@@ -1,6 +1,6 @@
 import type { ContainerInfo, ContainerInspectInfo } from 'dockerode'
 import { MiB } from '../../../lib/bytes.ts'
-import type { ContainerState, ListedContainer } from '../port.ts'
+import type { ContainerState, ListedContainer, StartedContainer } from '../port.ts'
 
 /** The engine's description of a container in our terms. The engine writes year 1 for times that never came. */
 export function containerState(info: ContainerInspectInfo): ContainerState {
@@ -25,6 +25,16 @@ export function containerState(info: ContainerInspectInfo): ContainerState {
     address: state.Running ? addressIn(info.NetworkSettings.Networks) : null,
     ...(state.Running && { process: { pid: state.Pid, memoryMb: (info.HostConfig.Memory ?? 0) / MiB } }),
   }
+}
+
+/** A container that runs, with its network; null when it has none, or has ended. */
+export function connectedContainer(info: ContainerInspectInfo): StartedContainer | null {
+  const { name, labels, running, process } = containerState(info)
+  const { SandboxKey: network, Networks: networks } = info.NetworkSettings
+  const [place] = Object.values(networks)
+  if (!running || info.HostConfig.NetworkMode === 'none' || !network || !place) return null
+  const range = `${place.IPAddress}/${place.IPPrefixLen}`
+  return { name, labels, memoryMb: process?.memoryMb ?? 0, network, range, gateway: place.Gateway }
 }
 
 /** A container as the engine lists it. A paused container counts as running; only running ones have published ports. */

@@ -6,8 +6,7 @@ import { engines } from '../../../policy/databases/engines.ts'
 import { pointInTimeRules } from '../../../policy/databases/point-in-time.ts'
 import type { ContainerSpec } from '../../containers/port.ts'
 import { refusal } from '../../failures.ts'
-import { databaseJob } from '../container.ts'
-import { dumpJob } from '../dump-jobs.ts'
+import { diskOf, dumpJob, limitedJob } from '../dump-jobs.ts'
 import { databaseVolume } from '../names.ts'
 import { recordPassword } from '../password-record.ts'
 import { EngineUnavailable, type LocalEngine } from '../port.ts'
@@ -54,7 +53,8 @@ export async function recoverVolume(
   try {
     await files.bringBackup(backup.segment_id, signal)
     const folders = hosted.foldersOf(database)
-    const job = dumpJob({ engine, traits, database, folders, dump: folder, writesData: true, signal })
+    const disk = await diskOf(options, database)
+    const job = dumpJob({ engine, traits, database, folders, dump: folder, disk, writesData: true, signal })
     await job.run(adapter.unpack())
     try {
       await recoverTo(options, database, { ...recovery, files, to }, signal)
@@ -82,9 +82,9 @@ async function recoverTo(
   recovery: Omit<Recovery, 'to'> & { files: RecoveryFiles; to: Date | null },
   signal: AbortSignal,
 ): Promise<void> {
-  const { engine, hosted, traits } = options
+  const { engine, hosted } = options
   const { adapter, files, folder, to } = recovery
-  const job = databaseJob(database, hosted.foldersOf(database), adapter.recover(hosted.traitsOf(database), to), traits)
+  const job = await limitedJob(options, database, adapter.recover(hosted.traitsOf(database), to))
   const dump = { source: folder, target: recoveryPlace, readOnly: false }
   const spec: ContainerSpec = { ...job, binds: [...job.binds, dump] }
   const ending = new AbortController()

@@ -4,6 +4,7 @@ import type { SnapshotRow } from '../../../db/snapshots/snapshots.ts'
 import { KiB, MiB } from '../../../lib/bytes.ts'
 import { pointInTimeRules } from '../../../policy/databases/point-in-time.ts'
 import { jobMemoryOf } from '../container.ts'
+import { type DumpFolder, diskOf } from '../dump-jobs.ts'
 import { databaseJobName, databaseVolume } from '../names.ts'
 import { discardVolume, type PreparationOptions } from '../preparation.ts'
 
@@ -34,7 +35,7 @@ const nothing: Claim = { disk: 0, memory: 0, volumes: [], engines: [] }
  * the same time counts with what it still needs, from before it begins until it has no slot any more, between its attempts too.
  */
 export function scratchVolumes(
-  host: Pick<PreparationOptions, 'engine' | 'volumes' | 'hosted' | 'diskMb'>,
+  host: Pick<PreparationOptions, 'engine' | 'volumes' | 'hosted' | 'diskMb' | 'disk'>,
   availableMemory: () => Promise<number> = availableBytes,
 ) {
   const { volumes, hosted, engine } = host
@@ -147,12 +148,12 @@ export function scratchVolumes(
     },
 
     /** Calls `work` with an empty folder for a dump, in a volume that is removed afterwards. */
-    async withDump<T>(database: DatabaseFacts, work: (folder: string) => Promise<T>): Promise<T> {
+    async withDump<T>(database: DatabaseFacts, work: (dump: DumpFolder) => Promise<T>): Promise<T> {
       const volume = databaseVolume(database)
       await volumes.remove(volume)
       await volumes.ensure(volume, host.diskMb(database.diskForMb), database.uid)
       try {
-        return await work(`${volumes.path(volume)}/files`)
+        return await work({ folder: `${volumes.path(volume)}/files`, disk: await diskOf(host, database) })
       } finally {
         await volumes.remove(volume)
       }

@@ -230,7 +230,7 @@ test.serial('only a container with a network is reported with its network when i
   const host = dockerHost({
     dockerHost: dockerAddress,
     makeRootfs: async () => null,
-    started: async name => void started.push(name),
+    started: async ({ name }) => void started.push(name),
   })
   const [alone, connected] = [docker.spec(programs.waits, { network: 'none' }), docker.spec(programs.waits)]
   for (const spec of [alone, connected]) {

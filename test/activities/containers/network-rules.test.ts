@@ -1,13 +1,16 @@
 import { execFileSync } from 'node:child_process'
 import test from 'ava'
-import { limitNameServer, networkRules } from '../../../activities/containers/network-rules.ts'
+import { limitConnections, limitNameServer, networkRules } from '../../../activities/containers/network-rules.ts'
 import { labels } from '../../../activities/containers/port.ts'
 import { namePacketsFor, networkLimits } from '../../../policy/hosts/network-limits.ts'
 import { demandRoot } from '../../kit/root.ts'
 import { engineFact, realDocker } from '../../kit/servers/docker.ts'
 
-const { host, spec, prepare, clean } = realDocker({
-  started: (_, network, memoryMb) => limitNameServer(network, memoryMb),
+const { host, run, spec, prepare, clean } = realDocker({
+  async started(container) {
+    await limitNameServer(container)
+    await limitConnections(container)
+  },
 })
 test.before(prepare)
 test.after.always(() => clean())
@@ -41,7 +44,7 @@ for _ in range(60):
   time.sleep(0.05)
 print(missing)`
 
-async function run(program: string): Promise<string> {
+async function outputOf(program: string): Promise<string> {
   let output = ''
   const change = { image: 'berth/python:3.11', env: { PROGRAM: program }, cpus: 0.5, memoryMb: 1024 }
   const container = spec('exec python3 -c "$PROGRAM"', change)
@@ -57,7 +60,7 @@ test('a program that floods the engine’s name server is refused above its limi
   await host.ensureImage('berth/python:3.11')
   const { namePacketsPerSecond, namePacketsAtOnce } = networkLimits
   t.deepEqual([namePacketsPerSecond, namePacketsAtOnce], [400, 2000])
-  const [flooded, missing] = await Promise.all([run(flood), run(usual)])
+  const [flooded, missing] = await Promise.all([outputOf(flood), outputOf(usual)])
   const [sent, seconds] = flooded.split(' ').map(Number) as [number, number]
   t.true(sent > namePacketsPerSecond, flooded)
   // The burst is used up by then.
@@ -99,7 +102,7 @@ test('bytes are counted over TCP, where a packet contains thousands of queries',
   await host.ensureImage('berth/python:3.11')
   const { nameStreamBytesPerSecond, nameStreamBytesAtOnce } = networkLimits
   const questionBytes = 32
-  const answers = await run(streams)
+  const answers = await outputOf(streams)
   t.true(Number(answers) <= (5 * nameStreamBytesPerSecond + nameStreamBytesAtOnce) / questionBytes, `got ${answers}`)
 })
 
@@ -111,24 +114,29 @@ test('any number of small applications share the limit of a large one', t => {
 
 test('a container that is started, and started again after a lost answer, has each rule once', async t => {
   demandRoot()
-  const container = spec('sleep 60')
+  const bounded = { [labels.host]: run, [labels.port]: '20000', [labels.clients]: '50' }
+  const container = spec('sleep 60', { labels: bounded })
   await host.create(container)
   await host.start(container.name)
   await host.start(container.name)
   const { NetworkSettings } = await engineFact(`/containers/${container.name}/json`)
   const rules = execFileSync('nsenter', [`--net=${NetworkSettings.SandboxKey}`, 'iptables', '-w', '-S']).toString()
   t.is(rules.split('\n').filter(rule => rule.startsWith('-A OUTPUT -d 127.0.0.11/32')).length, 2, rules)
+  t.is(rules.split('\n').filter(rule => rule.includes(' --dport 20000 ')).length, 1, rules)
+  t.is(rules.split('\n').filter(rule => /^-A (clients|outside) /.test(rule)).length, 7, rules)
 })
 
 test('a container that has ended has no network to limit', async t => {
-  await t.throwsAsync(limitNameServer('/var/run/docker/netns/nobody', 256))
+  await t.throwsAsync(limitNameServer({ network: '/var/run/docker/netns/nobody', memoryMb: 256 }))
 })
 
 test('rules that cannot be set are reported once of each kind, and not for a container that has ended', async t => {
   const reported: string[] = []
   let runs: () => Promise<boolean> = async () => false
   const limit = networkRules({ runs: () => runs(), report: (_failure, words) => void reported.push(words) })
-  const start = () => limit('one', '/nowhere', 128, { [labels.port]: '20000', [labels.connections]: '50' })
+  const place = { network: '/nowhere', range: '10.192.0.2/24', gateway: '10.192.0.1' }
+  const of = { [labels.port]: '20000', [labels.clients]: '50' }
+  const start = () => limit({ name: 'one', labels: of, memoryMb: 128, ...place })
   await start()
   runs = () => Promise.reject(new Error('The engine does not answer.'))
   await start()

@@ -1,9 +1,12 @@
 import { connect, type TLSSocket } from 'node:tls'
 import test, { type ExecutionContext } from 'ava'
 import { redisEngine } from '../../../activities/databases/engines/redis/redis.ts'
+import { databaseContainerName } from '../../../activities/databases/names.ts'
 import { EngineUnavailable, type RemoteEngine } from '../../../activities/databases/port.ts'
 import { connectionsOf } from '../../../policy/databases/engines.ts'
+import { comesTrue } from '../../kit/comes-true.ts'
 import { type HostStepsTerms, hostSteps } from '../../kit/databases/host-steps.ts'
+import { placeElsewhere } from '../../kit/databases/strangers.ts'
 import { testDatabase } from '../../kit/servers/database.ts'
 
 const database = testDatabase()
@@ -81,3 +84,30 @@ test.serial('an engine whose port is occupied is restarted once for the proof of
   t.is(await host.restarts(renew), 1)
   t.is(await redisEngine.login(await host.remote(), await host.password(1)), 'accepted')
 })
+
+test.serial(
+  'strangers who hold all connections from elsewhere cost no new password, certificate or snapshot a restart',
+  async t => {
+    const elsewhere = await placeElsewhere()
+    t.teardown(elsewhere.clean)
+    const host = await serving(t, { bind: elsewhere.machine })
+    const most = connectionsOf('redis', redis.ramMb).elsewhere
+    const crowd = elsewhere.crowd((await host.remote()).port, 'redis', elsewhere.addresses, most)
+    const isFull = () => comesTrue(() => crowd.open().reduce((sum, open) => sum + open) === most)
+    const began = async () => (await host.engine.inspect(databaseContainerName(await host.facts())))?.startedAt
+    const first = await began()
+    await isFull()
+    await host.rotate()
+    t.is(await redisEngine.login(await host.remote(), await host.password(2)), 'accepted')
+    await isFull()
+    const renewal = await host.begin('certify')
+    await renewal.step((steps, input) => steps.reissueCertificate(input))
+    await renewal.end()
+    await isFull()
+    const snapshot = await host.beginSnapshot()
+    await snapshot.step((steps, input) => steps.takeDatabaseSnapshot(input))
+    await isFull()
+    t.truthy(first)
+    t.deepEqual(await began(), first)
+  },
+)

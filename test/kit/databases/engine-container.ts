@@ -3,6 +3,7 @@ import { chownSync, mkdirSync, mkdtempSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { issueCertificate, makeAuthority } from '../../../activities/certificates/authority.ts'
+import { bridgeName } from '../../../activities/containers/network-names.ts'
 import { limitConnections } from '../../../activities/containers/network-rules.ts'
 import type { ContainerSpec } from '../../../activities/containers/port.ts'
 import { tenantNetwork } from '../../../activities/containers/spec.ts'
@@ -15,13 +16,16 @@ import {
   type Effect,
   EngineUnavailable,
   type LocalEngine,
+  type RemoteEngine,
 } from '../../../activities/databases/port.ts'
 import { writePair, writeSettings } from '../../../activities/databases/settings-folder.ts'
 import { withSocket } from '../../../activities/databases/socket.ts'
+import { iptablesFirewall, namesOf } from '../../../activities/firewall/iptables.ts'
 import type { DatabaseFacts } from '../../../db/operations/database-facts.ts'
 import type { EngineName } from '../../../policy/databases/engine.ts'
 import { engines } from '../../../policy/databases/engines.ts'
 import { databasePassword, platformPassword } from '../../../policy/databases/passwords.ts'
+import { comesTrue } from '../comes-true.ts'
 import { demandRoot } from '../root.ts'
 import { engineFact, realDocker } from '../servers/docker.ts'
 import { engineVolume } from './engine-volume.ts'
@@ -36,6 +40,8 @@ export interface EngineChoice {
   standIn?: boolean
   /** Its volume is a file system of its own with so many MB; default: a folder. */
   diskMb?: number
+  /** An address of this machine on which its port is published; default: one of the loopback. */
+  address?: string
 }
 
 export type EngineContainer = Awaited<ReturnType<typeof engineContainer>>
@@ -48,12 +54,12 @@ const logBytes = 10 * 1024 * 1024
 export async function engineContainer(choice: EngineChoice) {
   const { adapter, engine, version, image, memoryMb, standIn = false } = choice
   demandRoot()
-  const docker = realDocker({ started: (_, network, _memoryMb, of) => limitConnections(network, of) })
+  const docker = realDocker({ started: limitConnections })
   const { host } = docker
   const id = randomBytes(16).toString('hex')
   const uid = randomInt(30_000, 60_000)
   const port = randomInt(20_000, 25_000)
-  const address = `127.0.${randomInt(50, 250)}.${randomInt(1, 250)}`
+  const address = choice.address ?? `127.0.${randomInt(50, 250)}.${randomInt(1, 250)}`
   const hostname = `db-${id}.apps.localhost`
   const ownerId = randomBytes(12).toString('hex')
   const traits: DatabaseTraits = {
@@ -69,6 +75,8 @@ export async function engineContainer(choice: EngineChoice) {
   const { volume, folders, grow, remove } = await engineVolume(id, uid, choice.diskMb)
 
   const authority = await makeAuthority()
+  const remote: RemoteEngine = { host: address, port, authority: authority.certificate, servername: hostname }
+  const firewall = iptablesFirewall({ ...namesOf(docker.run), resolvers: [] })
   const key = randomBytes(32)
   let generation = 1
   const secretsOf = (number: number) => ({
@@ -166,6 +174,27 @@ export async function engineContainer(choice: EngineChoice) {
     await initialise()
   }
 
+  /** The engine by way of a container of its owner, which the firewall admits to it. */
+  async function fromOwner(): Promise<RemoteEngine> {
+    const relay = `const net = require('net')
+      net.createServer(near => {
+        const far = net.connect(${port}, '${hostname}')
+        for (const socket of [near, far]) socket.on('error', () => {}).on('close', () => { near.destroy(); far.destroy() })
+        near.pipe(far).pipe(near)
+      }).listen(9000, () => console.log('listens'))`
+    const command = ['node', '-e', relay]
+    const own = docker.spec('', { command, network: spec.network, publish: { port: 9000, address: '127.0.0.1' } })
+    await host.ensureImage(own.image)
+    await host.create(own)
+    await host.start(own.name)
+    await comesTrue(async () => (await host.logs(own.name, 100))?.includes('listens') ?? false)
+    const { address: at } = (await host.inspect(spec.name)) ?? {}
+    await firewall.apply()
+    await firewall.admit([{ bridge: bridgeName(tenantNetwork(ownerId, docker.run)), address: at!, port }])
+    const { hostPort } = (await host.inspect(own.name)) ?? {}
+    return { ...remote, host: '127.0.0.1', port: hostPort! }
+  }
+
   return {
     ...{
       traits,
@@ -184,7 +213,8 @@ export async function engineContainer(choice: EngineChoice) {
       runJob,
     },
     secrets,
-    remote: { host: address, port, authority: authority.certificate, servername: hostname },
+    fromOwner,
+    remote,
     hostname,
 
     /** Makes an empty volume one with an engine that serves; without the first password. */
@@ -249,6 +279,7 @@ export async function engineContainer(choice: EngineChoice) {
     },
 
     async clean(): Promise<void> {
+      await firewall.remove()
       await docker.clean(spec.network)
       await host.removeShare(ownerId)
       await remove()

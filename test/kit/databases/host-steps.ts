@@ -3,7 +3,7 @@ import { mkdirSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { limitConnections } from '../../../activities/containers/network-rules.ts'
-import type { ContainerHost } from '../../../activities/containers/port.ts'
+import type { ContainerHost, ContainerSpec } from '../../../activities/containers/port.ts'
 import { tenantNetwork } from '../../../activities/containers/spec.ts'
 import { type DatabaseHostActivities, databaseHostActivities } from '../../../activities/database-host.ts'
 import {
@@ -51,6 +51,8 @@ export interface HostStepsTerms {
   engine: EngineName
   version: string
   ramMb: number
+  /** An address of this machine at which it listens; default: one of the loopback. */
+  bind?: string
   /** Parts of the engine's adapter, and of what copies it, that the test replaces. */
   adapter?: (real: DatabaseEngine) => Partial<DatabaseEngine>
   contents?: (real: DatabaseContents) => Partial<DatabaseContents>
@@ -76,11 +78,21 @@ export interface ClaimedOperation {
 /** The steps of a host for one database, on the real engine, without lanes and without a watch. `clean` removes everything. */
 export async function hostSteps(db: Db, terms: HostStepsTerms) {
   demandRoot()
-  const docker = realDocker({ started: (_, network, _memoryMb, of) => limitConnections(network, of) })
+  const docker = realDocker({ started: limitConnections })
+  /** Every container that was created. */
+  const made: ContainerSpec[] = []
   /** Names of containers that were stopped, and for how many seconds they may have continued. */
   const stops: [name: string, seconds: number][] = []
   const engine: ContainerHost = {
     ...docker.host,
+    create(spec) {
+      made.push(spec)
+      return docker.host.create(spec)
+    },
+    runToEnd(spec, onOutput, signal) {
+      made.push(spec)
+      return docker.host.runToEnd(spec, onOutput, signal)
+    },
     stop(container, seconds) {
       stops.push([container, seconds])
       return docker.host.stop(container, seconds)
@@ -89,7 +101,7 @@ export async function hostSteps(db: Db, terms: HostStepsTerms) {
   const folder = mkdtempSync(join(tmpdir(), 'berth-steps-'))
   mkdirSync(join(folder, 'store'))
   const volumes = folderVolumes(join(folder, 'volumes'))
-  const bind = `127.0.${randomInt(50, 250)}.${randomInt(1, 250)}`
+  const bind = terms.bind ?? `127.0.${randomInt(50, 250)}.${randomInt(1, 250)}`
   const image = engines[terms.engine].image(terms.version)
   const make = rows(db)
   const { id: ownerId } = await make.user()
@@ -115,6 +127,8 @@ export async function hostSteps(db: Db, terms: HostStepsTerms) {
     traits: { id: docker.run, runtime: 'runc' as const, configNames: [], buildProxy: null, caBundle: null },
     boot: { id: 'boot', settle: async () => 'boot' },
     diskMb: () => 1000,
+    // Of no device, so that nothing is limited: the volume of the limits is seen by their number.
+    disk: async (volume: string) => ({ mbps: Number(volume.split('-').at(-1)), iops: 0, own: null, host: null }),
     admit: async () => {},
   }
   const store = await filesystemStore(join(folder, 'store'))
@@ -152,7 +166,7 @@ export async function hostSteps(db: Db, terms: HostStepsTerms) {
   }
 
   return {
-    ...{ id, ownerId, db, engine, volumes, hosted, facts, stops },
+    ...{ id, ownerId, db, engine, volumes, hosted, facts, stops, made },
 
     /** Claims another operation of the database, alongside those under way. */
     async begin(

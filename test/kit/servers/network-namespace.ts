@@ -7,7 +7,7 @@ import { comesTrue } from '../comes-true.ts'
 const run = promisify(execFile)
 
 /** A network namespace with its own rules, so that nothing of this machine is changed; removed with the test, or after a number of seconds. For root. */
-export async function namespace(t: ExecutionContext, { seconds = 120 } = {}) {
+export async function namespace(t: Pick<ExecutionContext, 'teardown'>, { seconds = 120 } = {}) {
   const keeper = spawn('unshare', ['--net', 'sleep', String(seconds)], { stdio: 'ignore' })
   t.teardown(() => keeper.kill('SIGKILL'))
   const ours = await readlink('/proc/self/ns/net')

@@ -182,6 +182,11 @@ test.serial('applications of the owner reach a database by its name; those of ot
   t.not(await probe(foreign.domain, address), 'connected')
   t.not(await probe(foreign.domain, platform.base.config.host.address), 'connected')
   const { SandboxKey: network } = (await bareDocker.getContainer(state!.Id).inspect()).NetworkSettings
-  const rules = execFileSync('nsenter', [`--net=${network}`, 'iptables', '-w', '-S', 'INPUT']).toString()
-  t.regex(rules, new RegExp(`--dport ${database.port} .* --connlimit-above 138 `), 'whoever connects: 128, and 10 more')
+  const rules = execFileSync('nsenter', [`--net=${network}`, 'iptables', '-w', '-S']).toString()
+  t.regex(rules, new RegExp(`-A INPUT .*--dport ${database.port} .*-j clients`))
+  const [range, gateway] = ['0/24', '1/32'].map(last => address.replace(/\d+$/, last))
+  t.regex(rules, new RegExp(`-A clients -s ${gateway} -g outside`), 'the machine is not of its owner')
+  t.regex(rules, new RegExp(`-A clients -s ${range} .*--connlimit-above 128 `), 'programs of its owner')
+  t.regex(rules, /-A clients -p tcp .*--connlimit-above 64 .*--connlimit-mask 32 /, 'one address elsewhere')
+  t.regex(rules, /-A clients -p tcp .*--connlimit-above 128 .*--connlimit-mask 0 /, 'all of them')
 })

@@ -226,8 +226,8 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
     // Z19.
     wayBack: { snapshotHours: 24 },
   },
-  // Contract 12.4.
-  'databases/engine.ts': { maxMemoryMb: 32_768, spareConnections: { refused: 10, platform: 10 } },
+  // Contract 12.4, 12.26.
+  'databases/engine.ts': { maxMemoryMb: 32_768, shareOfAddress: 0.5, spareConnections: { machine: 10, socket: 10 } },
   'databases/mongo.ts': { mongo: { minMemoryMb: 1024, stop: { graceSeconds: 30 } } },
   'databases/mysql.ts': { mysql: { minMemoryMb: 1024, stop: { graceSeconds: 60 } } },
   // Z11, Z22: files of 16 MB after 300 s at most, 16 of them wait; a base backup a day, 10 minutes after a gap at the earliest.

@@ -24,7 +24,7 @@ const shareOf = (memoryMb: number, share: number, unitMb = 1): string =>
 /** Settings of the server. `loose_` is for what not every build knows. */
 function options(traits: DatabaseTraits): Record<string, string | number> {
   const { memoryMb, port, readOnly, isScratch = false } = traits
-  const { clients, inAll } = connectionsOf('mysql', memoryMb)
+  const { atPort, inAll } = connectionsOf('mysql', memoryMb)
   return {
     datadir: dataFolder,
     socket: `${places.run}/${socketFile}`,
@@ -66,7 +66,7 @@ function options(traits: DatabaseTraits): Record<string, string | number> {
     open_files_limit: openFilesFor(memoryMb),
     table_open_cache: Math.floor((openFilesFor(memoryMb) - inAll) / 2),
     max_connections: inAll,
-    max_user_connections: clients,
+    max_user_connections: atPort,
     innodb_buffer_pool_chunk_size: 16 * MiB,
     innodb_buffer_pool_size: shareOf(memoryMb, 0.37, 16),
     innodb_redo_log_capacity: '128M',

@@ -46,7 +46,7 @@ platform  berth  "/^${loaderPrefix}[0-9a-f]{16}$"
 
 function parameters(traits: DatabaseTraits): Record<string, string | number> {
   const { memoryMb, port, readOnly, archives = false, isScratch = false } = traits
-  const { clients, inAll } = connectionsOf('postgres', memoryMb)
+  const { atPort, inAll } = connectionsOf('postgres', memoryMb)
   const share = (part: number) => `${Math.floor(memoryMb * part)}MB`
   return {
     data_directory: dataFolder,
@@ -68,7 +68,7 @@ function parameters(traits: DatabaseTraits): Record<string, string | number> {
     ssl_min_protocol_version: 'TLSv1.2',
     max_connections: inAll,
     // For the platform. It limits every role of the customer, after a change of memory too, which a limit of a role would not follow.
-    superuser_reserved_connections: inAll - clients,
+    superuser_reserved_connections: inAll - atPort,
     shared_buffers: share(0.25),
     effective_cache_size: share(0.6),
     work_mem: '4MB',

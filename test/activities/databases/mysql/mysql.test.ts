@@ -79,16 +79,14 @@ test.serial('mysql: customers that take all connections do not lock the platform
   t.teardown(() => {
     for (const each of held) each.destroy()
   })
-  const codes: string[] = []
-  for (const user of ['crowd', 'mob']) {
-    await query(connection, `CREATE USER ${user} IDENTIFIED BY 'of-many'`)
-    const one = { ...options, user, password: 'of-many' }
-    const full = await t.throwsAsync(async () => {
-      for (let number = 0; number < 150; number++) held.push(await mysqlClient(one))
-    })
-    codes.push((full as { code?: string }).code ?? '')
-  }
-  t.deepEqual(codes, ['ER_TOO_MANY_USER_CONNECTIONS', 'ECONNREFUSED'])
+  for (const user of ['crowd', 'mob']) await query(connection, `CREATE USER ${user} IDENTIFIED BY 'of-many'`)
+  const full = await t.throwsAsync(async () => {
+    for (let number = 0; number < 150; number++) {
+      const user = number % 2 ? 'crowd' : 'mob'
+      held.push(await mysqlClient({ ...options, user, password: 'of-many' }))
+    }
+  })
+  t.is((full as { code?: string }).code, 'ECONNREFUSED')
   // One of all that are let through is the customer's that created these users.
   t.is(held.length, 111)
   await locally(mysqlEngine.ping)
@@ -102,7 +100,7 @@ test.serial('mysql: the settings follow from the memory, and are in effect', asy
   const { connection } = await customer(t)
   const expected = {
     ...{ innodb_buffer_pool_size: '385875968', innodb_redo_log_capacity: '134217728', temptable_max_ram: '31457280' },
-    ...{ max_connections: '122', max_user_connections: '102', performance_schema: 'OFF', tmpdir: '/data' },
+    ...{ max_connections: '224', max_user_connections: '214', performance_schema: 'OFF', tmpdir: '/data' },
     ...{ require_secure_transport: 'ON', skip_name_resolve: 'ON', local_infile: 'OFF', secure_file_priv: 'NULL' },
     ...{ have_symlink: 'DISABLED', partial_revokes: 'ON', general_log: 'OFF', log_bin: 'OFF', log_error: 'stderr' },
     ...{ socket: '/run/berth/mysqld.sock', pid_file: '/run/berth/mysqld.pid', host_cache_size: '0' },
@@ -123,7 +121,7 @@ test.serial('mysql: the settings follow from the memory, and are in effect', asy
   )
   const { traits, secrets } = await database()
   const text = mysqlEngine.settings({ ...traits, memoryMb: 32_768 }, secrets())['my.cnf']!
-  for (const line of ['innodb_buffer_pool_size = 12112M', 'max_connections = 420', 'performance_schema = ON'])
+  for (const line of ['innodb_buffer_pool_size = 12112M', 'max_connections = 820', 'performance_schema = ON'])
     t.true(text.includes(`${line}\n`), line)
 })
 

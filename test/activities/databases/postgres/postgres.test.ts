@@ -182,7 +182,7 @@ test.serial('postgres: the settings follow from the memory, and are in effect', 
   const { client } = await customer(t)
   const expected = {
     ...{ shared_buffers: '128MB', effective_cache_size: '307MB', work_mem: '4MB', maintenance_work_mem: '30MB' },
-    ...{ autovacuum_work_mem: '15MB', max_connections: '71', superuser_reserved_connections: '20', jit: 'off' },
+    ...{ autovacuum_work_mem: '15MB', max_connections: '122', superuser_reserved_connections: '10', jit: 'off' },
     ...{ max_wal_size: '512MB', TimeZone: 'UTC', log_destination: 'stderr', logging_collector: 'off', fsync: 'on' },
     ...{ password_encryption: 'scram-sha-256', allow_alter_system: 'off' },
     ...{ data_checksums: 'on', full_page_writes: 'on', synchronous_commit: 'on' },
@@ -197,7 +197,7 @@ test.serial('postgres: the settings follow from the memory, and are in effect', 
   t.deepEqual(role.rows, [{ rolconnlimit: -1, rolcreaterole: true, rolcreatedb: true }])
   const { traits, secrets } = await database()
   const settings = postgresEngine.settings({ ...traits, memoryMb: 32_768 }, secrets())['postgresql.conf']!
-  for (const line of ["shared_buffers = '8192MB'", "max_connections = '420'", "max_wal_size = '4096MB'"])
+  for (const line of ["shared_buffers = '8192MB'", "max_connections = '820'", "max_wal_size = '4096MB'"])
     t.true(settings.includes(line), line)
 })
 
@@ -208,10 +208,11 @@ test.serial('postgres: a customer that takes all connections does not lock the p
   const crowd = { ...options, user: 'crowd', password: 'of-crowd', database: 'default' }
   const held: Client[] = []
   const full = await t.throwsAsync(async () => {
-    for (let number = 0; number < 60; number++) held.push(await postgresClient(crowd))
+    for (let number = 0; number < 100; number++) held.push(await postgresClient(crowd))
   })
-  t.is((full as { code?: string }).code, '53300')
-  t.is(held.length, 50)
+  t.is((full as { code?: string }).code, 'ECONNREFUSED')
+  // One of all that are let through is the customer's that created this role.
+  t.is(held.length, 60)
   await locally(postgresEngine.ping)
   await rotate()
   for (const each of held) await t.throwsAsync(each.query('select 1'))

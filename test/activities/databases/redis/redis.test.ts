@@ -111,13 +111,13 @@ test.serial('redis: the settings follow from the memory, and are in effect', asy
   const client = await customer(t)
   const expected = {
     ...{ maxmemory: `${166 * MiB}`, 'maxmemory-clients': `${38 * MiB}`, 'maxmemory-policy': 'noeviction' },
-    ...{ maxclients: '120', appendonly: 'yes', appendfsync: 'everysec', save: '', port: '0', dir: '/data' },
+    ...{ maxclients: '220', appendonly: 'yes', appendfsync: 'everysec', save: '', port: '0', dir: '/data' },
   }
   for (const [name, value] of Object.entries(expected))
     t.deepEqual(await client.call('CONFIG', 'GET', name), [name, value], name)
   const { traits, secrets } = await database()
   const settings = redisEngine.settings({ ...traits, memoryMb: 32_768 }, secrets())['redis.conf']!
-  for (const line of ['maxmemory 21299mb', 'maxmemory-clients 4915mb', 'maxclients 1020'])
+  for (const line of ['maxmemory 21299mb', 'maxmemory-clients 4915mb', 'maxclients 2020'])
     t.true(settings.includes(line), line)
 })
 
