@@ -33,11 +33,13 @@ export async function tableTexts(db: Db): Promise<Record<string, string>> {
   const { rows } = await db.raw(`select tablename from pg_tables where schemaname = 'public'`)
   const names: string[] = rows.map((row: { tablename: string }) => row.tablename)
   if (!names.includes('app_variables')) throw new Error('the tables are not to be seen')
-  const texts = names.map(async name => {
-    const { rows } = await db.raw(`select string_agg(t::text, ' ') as text from ?? t`, [name])
-    return [name, rows[0].text ?? ''] as const
-  })
-  return Object.fromEntries(await Promise.all(texts))
+  const texts: Record<string, string> = {}
+  // One after another: they would wait for connections at once.
+  for (const name of names) {
+    const { rows: all } = await db.raw(`select string_agg(t::text, ' ') as text from ?? t`, [name])
+    texts[name] = all[0].text ?? ''
+  }
+  return texts
 }
 
 /** Tables of which a row holds it. */
