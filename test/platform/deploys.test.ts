@@ -2,6 +2,7 @@ import { readdirSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import test from 'ava'
 import { bindInstallations, linkRepository } from '../../db/git/git-links.ts'
+import { pause } from '../../lib/async/loop.ts'
 import { named, webhookOf } from '../kit/git/deliveries.ts'
 import { appEvent, appPush, asksProvider } from '../kit/git/git-app-events.ts'
 import { GitProviderServer } from '../kit/git/git-provider.ts'
@@ -78,6 +79,7 @@ test.serial('20 deploys by push under load fail 0 requests, and lose no line tha
       const seen = await platform.page(app.domain).catch(error => ({ status: 0, body: String(error) }))
       requests++
       if (seen.status !== 200) failures.push(`${seen.status} ${seen.body}`)
+      await pause(10)
     }
   })
   const deploys = apps.map(async ({ app, repository }) => {

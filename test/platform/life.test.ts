@@ -1,6 +1,7 @@
 import { once } from 'node:events'
 import { createServer } from 'node:http'
 import test, { type ExecutionContext } from 'ava'
+import { pause } from '../../lib/async/loop.ts'
 import { testPlatform } from '../kit/platform/platform.ts'
 import { nodeProgram } from '../kit/programs.ts'
 import { engineFact } from '../kit/servers/docker.ts'
@@ -126,7 +127,7 @@ test.serial('a port that another application gets does not lead visitors there b
   const seen = new Set<string>()
   let over = false
   const asking = (async () => {
-    while (!over) seen.add((await platform.page(had.domain).catch(() => null))?.body ?? '')
+    for (; !over; await pause(2)) seen.add((await platform.page(had.domain).catch(() => null))?.body ?? '')
   })()
   await engine.stop(`berth-${had.id}-1`, 5)
   if (routeOf(had).port !== routeOf(other).port) {

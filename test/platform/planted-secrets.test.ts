@@ -7,7 +7,7 @@ import { pushEvent } from '../kit/git/git-events.ts'
 import { startGitServer } from '../kit/git/git-server.ts'
 import { logSink } from '../kit/log-sink.ts'
 import { testPlatform } from '../kit/platform/platform.ts'
-import { commandLines, filesWith, historyOf, searchFor, tablesWith } from '../kit/platform/secret-search.ts'
+import { commandLines, filesWith, historyOf, searchFor, tableTexts } from '../kit/platform/secret-search.ts'
 import { configOf, nodeProgram } from '../kit/programs.ts'
 import { readMail, startMailServer } from '../kit/servers/mail-server.ts'
 import { ModelServer, toolCall } from '../kit/servers/model-server.ts'
@@ -259,10 +259,11 @@ test('a secret from any input is in no log, history, refusal, row or command lin
     const holds = searchFor([planted])
     for (const [source, text] of Object.entries(sources)) if (holds(text)) leaks.add(`${name}: ${source}`)
   }
+  const tables = Object.entries(await tableTexts(db))
   for (const [name, planted] of secrets) {
     const holds = searchFor([planted])
-    for (const table of await tablesWith(db, holds)) leaks.add(`${name}: ${table}`)
-    if (filesWith(platform.base.folder, holds).length > 0) leaks.add(`${name}: a file`)
+    for (const [table, text] of tables) if (holds(text)) leaks.add(`${name}: ${table}`)
   }
+  for (const file of filesWith(platform.base.folder, searchFor([...secrets.values()]))) leaks.add(file)
   t.deepEqual([...leaks], ['object: the audit record'], 'the record names the objects that were changed')
 })

@@ -1,5 +1,6 @@
 import { readFileSync, writeFileSync } from 'node:fs'
 import test from 'ava'
+import { pause } from '../../lib/async/loop.ts'
 import { diesAt } from '../kit/crash/crash-kit.ts'
 import { bareDocker } from '../kit/hosts/host-remains.ts'
 import { startEntry } from '../kit/platform/entry.ts'
@@ -77,7 +78,7 @@ test('after a reboot that allocates the ports of several owners again, no name i
   const seen: Record<string, Set<string>> = { a: new Set(), b: new Set(), d: new Set(), e: new Set() }
   let over = false
   const asking = Object.entries(apps).map(async ([name, { domain }]) => {
-    while (!over) {
+    for (; !over; await pause(5)) {
       const { status, body } = await platform.page(domain).catch(error => ({ status: 0, body: String(error) }))
       seen[name]!.add(status === 200 ? body : String(status))
     }

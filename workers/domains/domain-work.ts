@@ -1,6 +1,5 @@
 import { readFile } from 'node:fs/promises'
 import type { Logger } from 'pino'
-import { acmeAuthority } from '../../activities/certificates/acme/acme.ts'
 import { makeAuthority } from '../../activities/certificates/authority.ts'
 import { localAuthority } from '../../activities/certificates/local.ts'
 import type { CertificateAuthority } from '../../activities/certificates/port.ts'
@@ -93,6 +92,8 @@ async function authorityOf(
   const { acme } = domains
   if (!acme) throw new Error('EDGE_TLS=acme requires the setting ACME_DIRECTORY_URL.')
   const ca = await caOf(acme.caBundle)
+  // Loaded on demand: its library is a twentieth of the start of a worker.
+  const { acmeAuthority } = await import('../../activities/certificates/acme/acme.ts')
   const issues = acmeAuthority({ settings: acme, ca, accounts: acmeAccounts(db, sealKeys) })
   return { name: acme.directoryUrl, issues: withCrashPoints('authority', issues) }
 }

@@ -8,7 +8,7 @@ import { limitConnections } from '../../../activities/containers/network-rules.t
 import type { ContainerSpec } from '../../../activities/containers/port.ts'
 import { tenantNetwork } from '../../../activities/containers/spec.ts'
 import { databaseContainer, databaseJob, passwdFile, passwdOf } from '../../../activities/databases/container.ts'
-import type { DatabaseContents, EngineJob } from '../../../activities/databases/contents.ts'
+import { type DatabaseContents, DumpCorrupt, type EngineJob } from '../../../activities/databases/contents.ts'
 import { dumpJob } from '../../../activities/databases/dump-jobs.ts'
 import {
   type DatabaseEngine,
@@ -29,6 +29,7 @@ import { comesTrue } from '../comes-true.ts'
 import { demandRoot } from '../root.ts'
 import { engineFact, realDocker } from '../servers/docker.ts'
 import { engineVolume } from './engine-volume.ts'
+import { sharedTemplates } from './shared-templates.ts'
 
 export interface EngineChoice {
   adapter: DatabaseEngine
@@ -42,6 +43,8 @@ export interface EngineChoice {
   diskMb?: number
   /** An address of this machine on which its port is published; default: one of the loopback. */
   address?: string
+  /** Its data folder is a copy of one that was initialised before, as on a host; default: it is initialised. */
+  templated?: boolean
 }
 
 export type EngineContainer = Awaited<ReturnType<typeof engineContainer>>
@@ -52,7 +55,7 @@ const logBytes = 10 * 1024 * 1024
 
 /** The engine of one database in a container with the limits and folders that a host gives it, without rows. `clean` removes everything. */
 export async function engineContainer(choice: EngineChoice) {
-  const { adapter, engine, version, image, memoryMb, standIn = false } = choice
+  const { adapter, engine, version, image, memoryMb, standIn = false, templated = false } = choice
   demandRoot()
   const docker = realDocker({ started: limitConnections })
   const { host } = docker
@@ -171,7 +174,32 @@ export async function engineContainer(choice: EngineChoice) {
     await host.ensureNetwork(tenantNetwork(ownerId, hostTraits.id))
     await certify()
     await settle()
-    await initialise()
+    const copied = templated && (await copyOfTemplate())
+    if (!copied) await initialise()
+  }
+
+  /** As new databases of a host have it; false when its engine has none. */
+  const copyOfTemplate = () =>
+    sharedTemplates(docker, volume).place(
+      { engine, version, image: spec.image },
+      { data: folders.data, uid },
+      AbortSignal.timeout(jobSeconds * 1000),
+    )
+
+  /** Loads a dump into an engine that nobody else reaches; resolves to the digest of all that it has then. */
+  async function loaded({ load, digest }: DatabaseContents, local: LocalEngine, dump: string): Promise<string> {
+    await load(local, job(dump))
+    return digest(local)
+  }
+
+  /** Makes an empty volume one with the contents of a dump; resolves to their digest. Nobody is served. */
+  async function copyDump(contents: DatabaseContents, dump: string): Promise<string> {
+    await provide()
+    await contents.loadBeforeStart(traits, job(dump, true))
+    return privately(async local => {
+      await adapter.setPassword(local)
+      return loaded(contents, local, dump)
+    })
   }
 
   /** The engine by way of a container of its owner, which the firewall admits to it. */
@@ -225,17 +253,31 @@ export async function engineContainer(choice: EngineChoice) {
 
     job,
 
-    /** Makes an empty volume one with the contents of a dump; resolves to their digest, and the engine serves. */
+    copyDump,
+
+    /** The same, and the engine serves. */
     async prepareCopy(contents: DatabaseContents, dump: string): Promise<string> {
-      await provide()
-      await contents.loadBeforeStart(traits, job(dump, true))
-      const digest = await privately(async local => {
-        await adapter.setPassword(local)
-        await contents.load(local, job(dump))
-        return contents.digest(local)
-      })
+      const digest = await copyDump(contents, dump)
       await start()
       return digest
+    },
+
+    /**
+     * Loads dumps into an empty engine that nobody else reaches, one after another until one has changed something; resolves to what became of each:
+     * the digest of its copy, or the error that refused it. For contents that are loaded while the engine serves.
+     */
+    async tryDumps(contents: DatabaseContents, dumps: readonly string[]): Promise<(string | DumpCorrupt)[]> {
+      await provide()
+      return privately(async local => {
+        await adapter.setPassword(local)
+        const empty = await contents.digest(local)
+        const outcomes: (string | DumpCorrupt)[] = []
+        for (const dump of dumps) {
+          outcomes.push(await loaded(contents, local, dump).catch(corrupt))
+          if ((await contents.digest(local)) !== empty) break
+        }
+        return outcomes
+      })
     },
 
     /** A folder that jobs of this engine may write, with a copy of these files. `clean` removes it. */
@@ -285,4 +327,10 @@ export async function engineContainer(choice: EngineChoice) {
       await remove()
     },
   } satisfies Record<string, unknown> & { spec: ContainerSpec }
+}
+
+/** What refused a dump; other errors are thrown. */
+export function corrupt(error: unknown): DumpCorrupt {
+  if (error instanceof DumpCorrupt) return error
+  throw error
 }

@@ -1,6 +1,7 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { labels } from '../../../activities/containers/port.ts'
+import { ignoreError } from '../../../lib/async/ignore-error.ts'
 import { bareDocker } from '../hosts/host-remains.ts'
 
 /** What operators of a machine see of it, everything since the beginning. */
@@ -20,35 +21,58 @@ export interface MachineWatch {
 
 const roundMs = 100
 
-/** Looks at every process of this machine and every container of some hosts again and again. */
+/** The environment of a process is that of its program: it is read in the first rounds in which its command line is as it is. */
+const youngRounds = 3
+
+/** Looks at every process of this machine and every container of some hosts again and again, and follows what these write. */
 export function watchMachine(hostIds: readonly string[]): MachineWatch {
   const [commands, environments, states] = [new Set<string>(), new Set<string>(), new Set<string>()]
-  const outputs = new Map<string, string>()
+  const outputs: string[] = []
+  const following = new Map<string, { state: string; close(): void }>()
+  let processes = new Map<string, { command: string; rounds: number }>()
   let stopped = false
 
-  async function look(id: string): Promise<void> {
+  /** One request while the container runs: a look at each a few times a second costs the engine more than what it runs. */
+  async function follow(id: string, state: string): Promise<void> {
+    const ending = new AbortController()
+    const followed = { state, close: () => ending.abort() }
+    following.set(id, followed)
     const container = bareDocker.getContainer(id)
-    const state = await container.inspect().catch(ignoreMissing)
-    if (state) states.add(JSON.stringify({ ...state, State: undefined }))
-    const output = state && (await container.logs({ stdout: true, stderr: true }).catch(ignoreMissing))
-    if (output) outputs.set(id, output.toString('latin1'))
+    const info = await container.inspect().catch(ignoreMissing)
+    if (info) states.add(JSON.stringify({ ...info, State: undefined }))
+    const options = { stdout: true, stderr: true, follow: true, abortSignal: ending.signal } as const
+    const output = info && (await container.logs(options).catch(ignoreMissing))
+    output?.on('data', bytes => outputs.push(bytes.toString('latin1')))
+    output?.once('error', ignoreError('it is closed at the end'))
+    // It may run again already, which looks the same.
+    output?.once('end', () => {
+      if (state === 'running') followed.state = 'ended'
+    })
   }
 
   const lookAtProcesses = () => {
-    for (const pid of readdirSync('/proc').filter(name => /^\d+$/.test(name))) {
-      commands.add(unlessEnded(`/proc/${pid}/cmdline`))
-      environments.add(unlessEnded(`/proc/${pid}/environ`))
+    const pids = readdirSync('/proc').filter(name => /^\d+$/.test(name))
+    const before = processes
+    processes = new Map()
+    for (const pid of pids) {
+      const command = unlessEnded(`/proc/${pid}/cmdline`)
+      const known = before.get(pid)
+      const rounds = known?.command === command ? known.rounds + 1 : 1
+      processes.set(pid, { command, rounds })
+      commands.add(command)
+      if (rounds <= youngRounds) environments.add(unlessEnded(`/proc/${pid}/environ`))
     }
   }
 
-  const rounds = (async () => {
+  const watching = (async () => {
     while (!stopped) {
       lookAtProcesses()
       const filters = { label: [labels.host] }
       const list = (await bareDocker.listContainers({ all: true, filters: filters as never })).filter(({ Labels }) =>
         hostIds.includes(Labels[labels.host] ?? ''),
       )
-      await Promise.all(list.map(({ Id }) => look(Id)))
+      const changed = list.filter(({ Id, State }) => following.get(Id)?.state !== State)
+      await Promise.all(changed.map(({ Id, State }) => follow(Id, State)))
       await sleep(roundMs)
     }
   })()
@@ -57,11 +81,12 @@ export function watchMachine(hostIds: readonly string[]): MachineWatch {
     commandLines: () => [...commands].join('\n'),
     environments: () => [...environments].join('\n'),
     containers: () => [...states].join('\n'),
-    output: () => [...outputs.values()].join('\n'),
-    count: () => outputs.size,
+    output: () => outputs.join(''),
+    count: () => following.size,
     async stop() {
       stopped = true
-      await rounds
+      await watching
+      for (const { close } of following.values()) close()
     },
   }
 }

@@ -28,15 +28,23 @@ const spellingsOf = (secrets: readonly string[]): string[] =>
     ),
   ])
 
-/** Tables of which a row holds it, as a dump would. */
-export async function tablesWith(db: Db, holds: Holds): Promise<string[]> {
+/** Every table as a text, as in a dump, by its name. */
+export async function tableTexts(db: Db): Promise<Record<string, string>> {
   const { rows } = await db.raw(`select tablename from pg_tables where schemaname = 'public'`)
   const names: string[] = rows.map((row: { tablename: string }) => row.tablename)
   if (!names.includes('app_variables')) throw new Error('the tables are not to be seen')
-  const texts = names.map(
-    async name => (await db.raw(`select string_agg(t::text, ' ') as text from ?? t`, [name])).rows[0],
-  )
-  return (await Promise.all(texts)).flatMap(({ text }, n) => (holds(text ?? '') ? [names[n]!] : []))
+  const texts: Record<string, string> = {}
+  // One after another: they would wait for connections at once.
+  for (const name of names) {
+    const { rows: all } = await db.raw(`select string_agg(t::text, ' ') as text from ?? t`, [name])
+    texts[name] = all[0].text ?? ''
+  }
+  return texts
+}
+
+/** Tables of which a row holds it. */
+export async function tablesWith(db: Db, holds: Holds): Promise<string[]> {
+  return Object.entries(await tableTexts(db)).flatMap(([name, text]) => (holds(text) ? [name] : []))
 }
 
 /** Every event of every run of the lane of an application, or of another workflow, its bytes as text. */

@@ -1,4 +1,5 @@
 import test from 'ava'
+import { pause } from '../../../lib/async/loop.ts'
 import { testDomainPlatform } from '../../kit/platform/domain-platform.ts'
 import { nodeProgram } from '../../kit/programs.ts'
 import { askHttps } from '../../kit/servers/https.ts'
@@ -55,7 +56,7 @@ test.serial(
     let done = false
     const load = Promise.all(
       Array.from({ length: 4 }, async () => {
-        while (!done) seen.add(await get())
+        for (; !done; await pause(5)) seen.add(await get())
       }),
     )
     await until(async () => seen.size === 2, 20, 'both answer')

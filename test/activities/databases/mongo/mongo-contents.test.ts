@@ -6,6 +6,7 @@ import { mongoEngine } from '../../../../activities/databases/engines/mongo/mong
 import { pause } from '../../../../lib/async/loop.ts'
 import { mongoStandIn } from '../../../../policy/databases/mongo.ts'
 import { type ContentsUnderTest, databaseContentsContract } from '../../../contracts/database-contents.ts'
+import type { DigestsOfCopy } from '../../../kit/databases/copies.ts'
 import type { EngineContainer } from '../../../kit/databases/engine-container.ts'
 import { mongoClient, mongoOptions } from '../../../kit/databases/mongo-customer.ts'
 
@@ -227,10 +228,12 @@ test.serial('mongo (stand-in): a dump is one moment, while others write', async 
   })
   while (written < 5) await pause(10)
   const before = written
-  await copying(database, async (copy, digests) => {
+  const dumpEnded = async () => {
     t.true(written > before)
     ended = true
     await writing
+  }
+  const check = async (copy: EngineContainer, digests: DigestsOfCopy) => {
     t.is(digests.dump, digests.copy)
     const [first, last] = await customer(copy, async client => [
       await client.db('default').collection('a').countDocuments(),
@@ -238,5 +241,6 @@ test.serial('mongo (stand-in): a dump is one moment, while others write', async 
     ])
     t.true(first! >= before)
     t.is(first, last)
-  })
+  }
+  await copying(database, check, dumpEnded)
 })

@@ -5,6 +5,7 @@ import { mysqlEngine } from '../../../../activities/databases/engines/mysql/mysq
 import { mysqlSession } from '../../../../activities/databases/engines/mysql/mysql-session.ts'
 import { pause } from '../../../../lib/async/loop.ts'
 import { type ContentsUnderTest, databaseContentsContract } from '../../../contracts/database-contents.ts'
+import type { DigestsOfCopy } from '../../../kit/databases/copies.ts'
 import type { EngineContainer } from '../../../kit/databases/engine-container.ts'
 import { mysqlClient, mysqlOptions, query } from '../../../kit/databases/mysql-customer.ts'
 
@@ -231,7 +232,7 @@ const mysql: ContentsUnderTest = {
   },
 }
 
-const { serving, copying } = databaseContentsContract(test.serial, 'mysql 9', () => mysql)
+const { serving, copying, copiedDigests } = databaseContentsContract(test.serial, 'mysql 9', () => mysql)
 
 test.serial('mysql 9: a dump is one moment, while others write', async t => {
   const database = await serving()
@@ -251,17 +252,20 @@ test.serial('mysql 9: a dump is one moment, while others write', async t => {
   })
   while (written < 5) await pause(10)
   const before = written
-  await copying(database, async (copy, digests) => {
+  const dumpEnded = async () => {
     t.true(written > before)
     ended = true
     await writing
+  }
+  const check = async (copy: EngineContainer, digests: DigestsOfCopy) => {
     t.is(digests.dump, digests.copy)
     const [counts] = await customer(copy, execute =>
       execute('SELECT (SELECT COUNT(*) FROM `default`.a) AS a, (SELECT COUNT(*) FROM `default`.z) AS z'),
     )
     t.true(Number(counts!.a) >= before)
     t.is(counts!.a, counts!.z)
-  })
+  }
+  await copying(database, check, dumpEnded)
 })
 
 test.serial(
@@ -276,13 +280,12 @@ test.serial(
     }
     for (const [what, deed] of Object.entries(deeds)) {
       await deed(database)
-      await copying(database, async (_, digests) => {
-        t.deepEqual(digests, { ...digests, dump: digest, copy: digest }, what)
-      })
+      t.deepEqual(await copiedDigests(database), { dump: digest, copy: digest }, what)
     }
     await database.locally(mysqlEngine.setPassword)
     t.is(await database.locally(mysql.contents.digest), digest, 'another password makes it as it was')
     await byPlatform("RENAME USER 'default'@'%' TO 'owner'@'%'")(database)
-    await copying(database, async (_, digests) => t.is(digests.dump, digests.copy as string | null))
+    const renamed = await copiedDigests(database)
+    t.is(renamed.dump, renamed.copy)
   },
 )

@@ -3,13 +3,13 @@ import test from 'ava'
 import { DumpCorrupt } from '../../../../activities/databases/contents.ts'
 import { contentsOf } from '../../../../activities/databases/engines/contents.ts'
 import { postgresEngine } from '../../../../activities/databases/engines/postgres/postgres.ts'
-import { databaseCopies, filesOf } from '../../../kit/databases/copies.ts'
+import { type DigestsOfCopy, databaseCopies, filesOf } from '../../../kit/databases/copies.ts'
 import type { EngineContainer } from '../../../kit/databases/engine-container.ts'
 import { asCustomer, hostileDefinitions, runAsCustomer } from '../../../kit/databases/postgres-contents.ts'
 
 const contents = contentsOf('postgres')
 
-const { serving, copying, loading } = databaseCopies(test.serial, () => ({
+const { serving, copying, copiedDigests, digestOf, outcomesOf } = databaseCopies(test.serial, () => ({
   adapter: postgresEngine,
   contents,
   engine: 'postgres',
@@ -36,10 +36,12 @@ test.serial('postgres: a dump is one moment, also of sequences, while customers 
       )
   })
   const before = transfers
-  await copying(database, async (copy, digests) => {
+  const dumpEnded = async () => {
     t.true(transfers > before)
     writing = false
     await writer
+  }
+  const check = async (copy: EngineContainer, digests: DigestsOfCopy) => {
     t.is(digests.dump, digests.copy)
     await asCustomer(copy, async client => {
       const { rows } = await client.query(`select (select n from giving) + (select n from taking) as sum,
@@ -49,7 +51,8 @@ test.serial('postgres: a dump is one moment, also of sequences, while customers 
       t.true(rows[0].moved < transfers)
       await t.notThrowsAsync(client.query('insert into log default values'), 'the sequence is beyond all rows')
     })
-  }).finally(() => {
+  }
+  await copying(database, check, dumpEnded).finally(() => {
     writing = false
   })
 })
@@ -78,7 +81,8 @@ test.serial(
 test.serial('postgres: a database that its customer dropped is not in the copy either', async t => {
   const database = await serving()
   await asCustomer(database, client => client.query('drop database "default" with (force)'), { database: 'postgres' })
-  await copying(database, async (_, digests) => t.is(digests.dump, digests.copy))
+  const digests = await copiedDigests(database)
+  t.is(digests.dump, digests.copy)
 })
 
 /** Files of a dump whose checksums are right, whatever is in them. */
@@ -100,7 +104,7 @@ test.serial('postgres: what Postgres cannot load is a damaged dump, also when it
   const folder = database.dumpFolder()
   await database.locally(local => contents.dump(local, database.job(folder)))
   const files = filesOf(folder)
-  await loading(summed(files), async () => {})
+  t.regex(await digestOf(summed(files)), /^[0-9a-f]{64}$/)
   const dump = files['0.dump']!
   const accounts = JSON.parse(files['databases.json']!.toString())
   const changed = (change: object) => ({ 'databases.json': Buffer.from(JSON.stringify({ ...accounts, ...change })) })
@@ -125,10 +129,6 @@ test.serial('postgres: what Postgres cannot load is a damaged dump, also when it
       databases: [{ ...accounts.databases[0], grants: [[null, 'ALL; --', false]] }],
     }),
   }
-  for (const [what, change] of Object.entries(forged))
-    await t.throwsAsync(
-      loading(summed({ ...files, ...change }), async () => {}),
-      { instanceOf: DumpCorrupt },
-      what,
-    )
+  const outcomes = await outcomesOf(Object.values(forged).map(change => summed({ ...files, ...change })))
+  for (const [n, what] of Object.keys(forged).entries()) t.true(outcomes[n] instanceof DumpCorrupt, what)
 })

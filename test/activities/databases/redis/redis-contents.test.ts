@@ -126,6 +126,7 @@ const common = (version: string, more: Command[]): ContentsUnderTest => ({
   memoryMb: 256,
   files: ['dump.rdb'],
   digestOfDump: false,
+  loadsBeforeStart: true,
   found,
   async write(database) {
     for (const [number, list] of Object.entries(commands)) await run(database, list, Number(number))
@@ -223,16 +224,19 @@ test.serial('redis: a dump is complete and present while a customer writes', asy
   })
   await comesTrue(() => written > 100)
   const before = written
-  await copying(database, async copy => {
+  const dumpEnded = async () => {
     writing = false
     await writer
+  }
+  const check = async (copy: EngineContainer) => {
     await customer(copy, async client => {
       const [one, other] = await client.mget('one', 'other')
       t.is(one, other)
       t.true(Number(one) >= before - 1)
       t.is(await client.scard('all'), Number(one) + 1)
     })
-  }).finally(() => {
+  }
+  await copying(database, check, dumpEnded).finally(() => {
     writing = false
   })
 })
