@@ -39,8 +39,6 @@ export interface PackageManager {
   registryIn(printed: string): { url: string } | { because: string }
   /** Variables of an install step that uses the cache at this address instead. */
   env(base: URL): Record<string, string>
-  /** Shell text that succeeds when an address answers, and fails soon when it does not: a package manager would wait for minutes. */
-  reaches(address: string): string
   /** Shell text before the step is tried once more: what a failed attempt left would be taken for installed. */
   anew: string
 }
@@ -58,8 +56,6 @@ export const packageManagers: Readonly<Record<RegistryKind, PackageManager>> = {
     },
     // npm, pnpm and yarn 1 read this name in any case.
     env: base => ({ NPM_CONFIG_REGISTRY: base.href }),
-    reaches: address =>
-      `node -e "setTimeout(() => process.exit(1), 3000); require('node:http').get('${address}', a => process.exit(a.statusCode === 204 ? 0 : 1)).on('error', () => process.exit(1))"`,
     anew: '',
   },
   pip: {
@@ -75,8 +71,6 @@ print('\\n' + json.dumps([o.index_url, len(o.extra_index_urls + o.find_links) + 
     },
     // All releases of pip accept a trusted host without its port.
     env: base => ({ PIP_INDEX_URL: base.href, PIP_TRUSTED_HOST: base.hostname }),
-    reaches: address =>
-      `python3 -c "import urllib.request as u; u.build_opener(u.ProxyHandler({})).open('${address}', timeout=3)" 2>/dev/null`,
     anew: 'rm -rf .berth; ',
   },
 }
@@ -86,12 +80,18 @@ export const upPath = '/~/up'
 
 /** The command of a step that uses the cache if that is reached: a firewall of the machine may drop what builds send there. */
 export function withCache(kind: RegistryKind, base: URL, token: string, install: string): string {
-  const { reaches, env } = packageManagers[kind]
-  const variables = Object.entries(env(base)).map(([name, value]) => `${name}=${quoted(value)}`)
+  const variables = Object.entries(packageManagers[kind].env(base)).map(([name, value]) => `${name}=${quoted(value)}`)
   // Not in the environment of the container: an image may have these variables, and then needs them without the cache.
-  const use = `if ${reaches(`${base.origin}${upPath}/${token}`)}; then export ${variables.join(' ')}; else echo '${notReached}'; fi`
+  const use = `if ${reaches(base, `${upPath}/${token}`)}; then export ${variables.join(' ')}; else echo '${notReached}'; fi`
   return `${use}; ${install}`
 }
+
+/**
+ * Shell text that succeeds when the cache answers, and fails soon when it does not: a package manager would wait for minutes. All images of
+ * builds have this shell, but not all a program for HTTP.
+ */
+const reaches = ({ hostname, port }: URL, path: string): string =>
+  `timeout 3 bash -c 'exec 3<>/dev/tcp/${hostname}/${port} && printf "GET ${path} HTTP/1.0\\r\\n\\r\\n" >&3 && read -r line <&3 && [[ $line == *" 204 "* ]]' 2>/dev/null`
 
 const notReached = '[The cache of packages of the host is not reached. The packages are requested from the registry.]'
 
