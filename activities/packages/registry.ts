@@ -5,12 +5,13 @@ import type { ArchiveLink, Digest } from '../../policy/packages/documents.ts'
 import type { RegistryKind } from '../../policy/packages/registries.ts'
 import type { WantedArchive } from './archives.ts'
 import type { CachedRegistry } from './job.ts'
+import { go } from './kinds/go.ts'
 import type { KindPaths, RegistryParts, Wanted } from './kinds/kind.ts'
 import { npm } from './kinds/npm.ts'
 import { pip } from './kinds/pip.ts'
 
 /** What the paths of each kind of registry stand for. A new kind is a new row, and one in the table of package managers. */
-const kinds: Readonly<Record<RegistryKind, (parts: RegistryParts) => KindPaths>> = { npm, pip }
+const kinds: Readonly<Record<RegistryKind, (parts: RegistryParts) => KindPaths>> = { npm, pip, go }
 
 export interface RegistryOptions extends Pick<RegistryParts, 'origin' | 'read'> {
   registry: CachedRegistry
@@ -49,7 +50,7 @@ export function registryPaths({ registry, origin, key, read }: RegistryOptions):
     const [, mac = '', text = '', suffix] = /^\/~\/([\w-]{43})\/([\w-]+)\/[^/]*?(\.metadata)?$/.exec(path) ?? []
     if (!isSignatureOf(key, withRegistry(text), mac)) return null
     const [url, digest, metadata] = JSON.parse(Buffer.from(text, 'base64url').toString()) as [string, Digest, Digest]
-    const rest = { findDigest: async () => null }
+    const rest = { algorithms: [], findDigest: async () => null }
     return suffix ? { url: `${url}${suffix}`, digest: metadata, ...rest } : { url, digest, ...rest }
   }
 

@@ -1,7 +1,8 @@
 import type { Environment } from '../environment.ts'
 import { type Language, quoted } from '../runtimes/runtime.ts'
+import { goChecksums } from './go-modules.ts'
 
-export const registryKinds = ['npm', 'pip'] as const
+export const registryKinds = ['npm', 'pip', 'go'] as const
 
 /** Registries that answer in the same way. */
 export type RegistryKind = (typeof registryKinds)[number]
@@ -14,6 +15,7 @@ export function namedRegistries(env: Environment): NamedRegistries {
   return {
     npm: registryIn('PACKAGE_CACHE_NPM', env.PACKAGE_CACHE_NPM),
     pip: registryIn('PACKAGE_CACHE_PIP', env.PACKAGE_CACHE_PIP),
+    go: registryIn('PACKAGE_CACHE_GO', env.PACKAGE_CACHE_GO),
   }
 }
 
@@ -72,6 +74,20 @@ print('\\n' + json.dumps([o.index_url, len(o.extra_index_urls + o.find_links) + 
     // All releases of pip accept a trusted host without its port.
     env: base => ({ PIP_INDEX_URL: base.href, PIP_TRUSTED_HOST: base.hostname }),
     anew: 'rm -rf .berth; ',
+  },
+  go: {
+    query: 'go env GOPROXY GOSUMDB 2>/dev/null',
+    registryIn(printed) {
+      const [proxies = '', checksums] = printed.trim().split('\n')
+      const [, text, others] = /^([^,|]+)(.*)$/.exec(proxies) ?? []
+      if (others !== ',direct') return { because: 'the image has no module proxy, or several' }
+      if (checksums !== goChecksums) return { because: 'the image has a checksum database of its own, or none' }
+      const url = registryUrl(text ?? '')
+      return url ? { url } : unread
+    },
+    // What the proxy does not have, such as a private module, comes from its own repository, as by default.
+    env: base => ({ GOPROXY: `${base.href},direct` }),
+    anew: '',
   },
 }
 
@@ -140,7 +156,10 @@ const pip: RegistryFiles = {
 /** Options of a list of requirements that name no registry, and no other list that might. */
 const plainOption = /^\s*--(?:hash|pre|prefer-binary|require-hashes|(?:no|only)-binary)(?:[\s=]|$)/
 
-const files: Partial<Record<Language, RegistryFiles>> = { javascript: npm, typescript: npm, python: pip }
+/** No file of a project names a module proxy. */
+const go: RegistryFiles = { kind: 'go', names: [], obstacle: () => null }
+
+const files: Partial<Record<Language, RegistryFiles>> = { javascript: npm, typescript: npm, python: pip, go }
 
 /** Names at the root of the sources that `registryFor` looks at. */
 export const registryFileNames = (language: Language): readonly string[] => files[language]?.names ?? []

@@ -1,4 +1,4 @@
-import { type ArchiveLink, type Digest, type LinkTo, rewriteNpm } from '../../../policy/packages/documents.ts'
+import { type ArchiveLink, type Digest, type LinkTo, rewriteNpm, shaNames } from '../../../policy/packages/documents.ts'
 import type { WantedDocument } from '../documents.ts'
 import type { Asker } from '../store.ts'
 import type { KindPaths, RegistryParts } from './kind.ts'
@@ -54,7 +54,7 @@ export function npm({ base, origin, variant, signed, known, remember, read }: Re
       const url = base.href + path
       return {
         kind: 'archive',
-        archive: { url, digest: known(url), findDigest: asker => digestOf(name, url, asker) },
+        archive: { url, digest: known(url), algorithms: shaNames, findDigest: asker => digestOf(name, url, asker) },
       }
     }
     const [, owner, version] = npmDocument.exec(path) ?? []

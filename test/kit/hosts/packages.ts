@@ -64,7 +64,7 @@ export async function loopbackPackages(
   /** The address of the cache for a kind of registry. */
   const base = async (kind: RegistryKind = 'npm'): Promise<string> => {
     const [, text = ''] =
-      / (?:NPM_CONFIG_REGISTRY|PIP_INDEX_URL)='([^']+)'/.exec((await use(kind))?.install('') ?? '') ?? []
+      / (?:NPM_CONFIG_REGISTRY|PIP_INDEX_URL|GOPROXY)='([^']+)'/.exec((await use(kind))?.install('') ?? '') ?? []
     return new URL(text).origin
   }
   return { ...packages, use, base }
