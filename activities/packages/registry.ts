@@ -5,13 +5,14 @@ import type { ArchiveLink, Digest } from '../../policy/packages/documents.ts'
 import type { RegistryKind } from '../../policy/packages/registries.ts'
 import type { WantedArchive } from './archives.ts'
 import type { CachedRegistry } from './job.ts'
+import { cargo } from './kinds/cargo.ts'
 import { go } from './kinds/go.ts'
 import type { KindPaths, RegistryParts, Wanted } from './kinds/kind.ts'
 import { npm } from './kinds/npm.ts'
 import { pip } from './kinds/pip.ts'
 
 /** What the paths of each kind of registry stand for. A new kind is a new row, and one in the table of package managers. */
-const kinds: Readonly<Record<RegistryKind, (parts: RegistryParts) => KindPaths>> = { npm, pip, go }
+const kinds: Readonly<Record<RegistryKind, (parts: RegistryParts) => KindPaths>> = { npm, pip, go, cargo }
 
 export interface RegistryOptions extends Pick<RegistryParts, 'origin' | 'read'> {
   registry: CachedRegistry
@@ -39,32 +40,44 @@ export function registryPaths({ registry, origin, key, read }: RegistryOptions):
 
   const withRegistry = (text: string): string => `${registry.url}\n${text}`
 
-  function signed({ url, digest, metadata }: ArchiveLink): string | null {
-    if (base.protocol !== 'http:' && !url.startsWith('https:')) return null
-    const text = Buffer.from(JSON.stringify([url, digest, metadata])).toString('base64url')
-    const name = new URL(url).pathname.split('/').at(-1)
-    return `${origin}/~/${signatureOf(key, withRegistry(text))}/${text}/${name}`
+  function seal(value: unknown): string {
+    const text = Buffer.from(JSON.stringify(value)).toString('base64url')
+    return `${origin}/~/${signatureOf(key, withRegistry(text))}/${text}`
   }
 
-  function archiveOf(path: string): WantedArchive | null {
-    const [, mac = '', text = '', suffix] = /^\/~\/([\w-]{43})\/([\w-]+)\/[^/]*?(\.metadata)?$/.exec(path) ?? []
+  function signed({ url, digest, metadata }: ArchiveLink): string | null {
+    if (base.protocol !== 'http:' && !url.startsWith('https:')) return null
+    return `${seal([url, digest, metadata])}/${new URL(url).pathname.split('/').at(-1)}`
+  }
+
+  function unsealed(path: string): { value: unknown; rest: string } | null {
+    const [, mac = '', text = '', rest = ''] = /^\/~\/([\w-]{43})\/([\w-]+)\/(.*)$/.exec(path) ?? []
     if (!isSignatureOf(key, withRegistry(text), mac)) return null
-    const [url, digest, metadata] = JSON.parse(Buffer.from(text, 'base64url').toString()) as [string, Digest, Digest]
+    return { value: JSON.parse(Buffer.from(text, 'base64url').toString()), rest }
+  }
+
+  function archiveOf([url, digest, metadata]: [string, Digest, Digest], name: string): WantedArchive {
     const rest = { algorithms: [], findDigest: async () => null }
-    return suffix ? { url: `${url}${suffix}`, digest: metadata, ...rest } : { url, digest, ...rest }
+    return name.endsWith(metadataSuffix)
+      ? { url: url + metadataSuffix, digest: metadata, ...rest }
+      : { url, digest, ...rest }
   }
 
   const variant = `${origin} ${hash('sha256', key)}`
   const known = (url: string): Digest | null => digests.get(url) ?? null
-  const paths = kinds[registry.kind]({ base, origin, variant, signed, known, remember, read })
+  const paths = kinds[registry.kind]({ base, origin, variant, signed, sealed: seal, known, remember, read })
 
   return {
     wanted(path, accept) {
       if (path.startsWith('/~/')) {
-        const archive = archiveOf(path)
-        return archive && { kind: 'archive', archive }
+        const found = unsealed(path)
+        if (typeof found?.value === 'string') return paths.below?.(found.value, found.rest) ?? null
+        return found && { kind: 'archive', archive: archiveOf(found.value as [string, Digest, Digest], found.rest) }
       }
-      return path.startsWith(base.pathname) ? paths(path.slice(base.pathname.length), accept) : null
+      return path.startsWith(base.pathname) ? paths.at(path.slice(base.pathname.length), accept) : null
     },
   }
 }
+
+/** Of the file that lies next to an archive. */
+const metadataSuffix = '.metadata'

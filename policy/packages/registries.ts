@@ -1,8 +1,9 @@
 import type { Environment } from '../environment.ts'
+import { cargoHome } from '../runtimes/compiled.ts'
 import { type Language, quoted } from '../runtimes/runtime.ts'
 import { goChecksums } from './go-modules.ts'
 
-export const registryKinds = ['npm', 'pip', 'go'] as const
+export const registryKinds = ['npm', 'pip', 'go', 'cargo'] as const
 
 /** Registries that answer in the same way. */
 export type RegistryKind = (typeof registryKinds)[number]
@@ -16,6 +17,7 @@ export function namedRegistries(env: Environment): NamedRegistries {
     npm: registryIn('PACKAGE_CACHE_NPM', env.PACKAGE_CACHE_NPM),
     pip: registryIn('PACKAGE_CACHE_PIP', env.PACKAGE_CACHE_PIP),
     go: registryIn('PACKAGE_CACHE_GO', env.PACKAGE_CACHE_GO),
+    cargo: registryIn('PACKAGE_CACHE_CARGO', env.PACKAGE_CACHE_CARGO),
   }
 }
 
@@ -39,11 +41,16 @@ export interface PackageManager {
   query: string
   /** The address in what it has printed, or why the cache cannot stand in for it. */
   registryIn(printed: string): { url: string } | { because: string }
-  /** Variables of an install step that uses the cache at this address instead. */
-  env(base: URL): Record<string, string>
+  /** Shell text after which an install step uses the cache at this address instead. */
+  use(base: URL): string
   /** Shell text before the step is tried once more: what a failed attempt left would be taken for installed. */
   anew: string
 }
+
+const exported = (variables: Record<string, string>): string =>
+  `export ${Object.entries(variables)
+    .map(([name, value]) => `${name}=${quoted(value)}`)
+    .join(' ')}`
 
 const unread = { because: 'the image does not say which registry it uses' }
 
@@ -57,7 +64,7 @@ export const packageManagers: Readonly<Record<RegistryKind, PackageManager>> = {
       return url ? { url } : unread
     },
     // npm, pnpm and yarn 1 read this name in any case.
-    env: base => ({ NPM_CONFIG_REGISTRY: base.href }),
+    use: base => exported({ NPM_CONFIG_REGISTRY: base.href }),
     anew: '',
   },
   pip: {
@@ -72,7 +79,7 @@ print('\\n' + json.dumps([o.index_url, len(o.extra_index_urls + o.find_links) + 
       return url ? { url } : unread
     },
     // All releases of pip accept a trusted host without its port.
-    env: base => ({ PIP_INDEX_URL: base.href, PIP_TRUSTED_HOST: base.hostname }),
+    use: base => exported({ PIP_INDEX_URL: base.href, PIP_TRUSTED_HOST: base.hostname }),
     anew: 'rm -rf .berth; ',
   },
   go: {
@@ -86,7 +93,20 @@ print('\\n' + json.dumps([o.index_url, len(o.extra_index_urls + o.find_links) + 
       return url ? { url } : unread
     },
     // What the proxy does not have, such as a private module, comes from its own repository, as by default.
-    env: base => ({ GOPROXY: `${base.href},direct` }),
+    use: base => exported({ GOPROXY: `${base.href},direct` }),
+    anew: '',
+  },
+  cargo: {
+    // It names its index only when it does not reach it, and it has to be a part of a project.
+    query: `mkdir -p /tmp/x/src && cd /tmp/x && : > src/lib.rs && printf '[package]\\nname = "x"\\nversion = "0.0.0"\\n[dependencies]\\nx = "1"\\n' > Cargo.toml &&
+CARGO_HOME=/tmp/.cargo CARGO_NET_RETRY=0 CARGO_HTTP_PROXY=http://127.0.0.1:9 cargo fetch 2>&1`,
+    registryIn(printed) {
+      const url = registryUrl(/failed to download from `([^`]+\/)config\.json`/.exec(printed)?.[1] ?? '')
+      return url ? { url } : unread
+    },
+    // No variable replaces a source. Files of a project and of the image come before this one.
+    use: base =>
+      `mkdir -p ${cargoHome} && printf '[source.crates-io]\\nreplace-with = "host"\\n[source.host]\\nregistry = "sparse+%s"\\n' ${quoted(base.href)} > ${cargoHome}/config.toml`,
     anew: '',
   },
 }
@@ -96,9 +116,8 @@ export const upPath = '/~/up'
 
 /** The command of a step that uses the cache if that is reached: a firewall of the machine may drop what builds send there. */
 export function withCache(kind: RegistryKind, base: URL, token: string, install: string): string {
-  const variables = Object.entries(packageManagers[kind].env(base)).map(([name, value]) => `${name}=${quoted(value)}`)
   // Not in the environment of the container: an image may have these variables, and then needs them without the cache.
-  const use = `if ${reaches(base, `${upPath}/${token}`)}; then export ${variables.join(' ')}; else echo '${notReached}'; fi`
+  const use = `if ${reaches(base, `${upPath}/${token}`)}; then ${packageManagers[kind].use(base)}; else echo '${notReached}'; fi`
   return `${use}; ${install}`
 }
 
@@ -159,7 +178,20 @@ const plainOption = /^\s*--(?:hash|pre|prefer-binary|require-hashes|(?:no|only)-
 /** No file of a project names a module proxy. */
 const go: RegistryFiles = { kind: 'go', names: [], obstacle: () => null }
 
-const files: Partial<Record<Language, RegistryFiles>> = { javascript: npm, typescript: npm, python: pip, go }
+/** Settings of cargo that may name a registry, or a proxy by which it would ask the cache. */
+const cargo: RegistryFiles = {
+  kind: 'cargo',
+  names: ['.cargo'],
+  obstacle: texts => (texts.has('.cargo') ? '.cargo' : null),
+}
+
+const files: Partial<Record<Language, RegistryFiles>> = {
+  javascript: npm,
+  typescript: npm,
+  python: pip,
+  go,
+  rust: cargo,
+}
 
 /** Names at the root of the sources that `registryFor` looks at. */
 export const registryFileNames = (language: Language): readonly string[] => files[language]?.names ?? []

@@ -6,22 +6,24 @@ import type { KindPaths, RegistryParts } from './kind.ts'
 export function go({ base, variant, read }: RegistryParts): KindPaths {
   const document = (path: string): WantedDocument => ({ url: base.href + path, accept: '*/*', variant })
 
-  return requested => {
-    // The go command encodes what stands before a capital letter, and the registry has it as it is.
-    const path = requested.replaceAll('%21', '!')
-    const found = moduleFileAt(path)
-    if (!found) return isModuleDocument(path) ? { kind: 'document', document: document(path) } : null
-    return {
-      kind: 'archive',
-      archive: {
-        url: base.href + path,
-        digest: null,
-        algorithms: [`h1-${found.file}`],
-        async findDigest(asker) {
-          const record = await read(document(checksumsOf(found)), asker)
-          return record === null ? null : moduleDigest(record, found)
+  return {
+    at(requested) {
+      // The go command encodes what stands before a capital letter, and the registry has it as it is.
+      const path = requested.replaceAll('%21', '!')
+      const found = moduleFileAt(path)
+      if (!found) return isModuleDocument(path) ? { kind: 'document', document: document(path) } : null
+      return {
+        kind: 'archive',
+        archive: {
+          url: base.href + path,
+          digest: null,
+          algorithms: [`h1-${found.file}`],
+          async findDigest(asker) {
+            const record = await read(document(checksumsOf(found)), asker)
+            return record === null ? null : moduleDigest(record, found)
+          },
         },
-      },
-    }
+      }
+    },
   }
 }

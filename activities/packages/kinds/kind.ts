@@ -16,6 +16,8 @@ export interface RegistryParts {
   variant: string
   /** An address of the cache for an archive that lies anywhere; null where it would be less safe than the registry itself. */
   signed: LinkTo
+  /** An address of the cache that stands for this text, without a slash at its end. */
+  sealed(text: string): string
   /** The digest that a document has named for the archive at this address of the registry. */
   known(url: string): Digest | null
   remember(archive: ArchiveLink): void
@@ -23,5 +25,10 @@ export interface RegistryParts {
   read(document: WantedDocument, asker: Asker): Promise<string | null>
 }
 
-/** What a path below the address of the registry stands for; null for one that the cache does not serve. `accept` is the header of the request. */
-export type KindPaths = (path: string, accept: string) => Wanted | null
+/** What paths of the cache stand for; null for one that it does not serve. */
+export interface KindPaths {
+  /** A path below the address of the registry. `accept` is the header of the request. */
+  at(path: string, accept: string): Wanted | null
+  /** A path below an address for which a document got one of the cache by `sealed`. */
+  below?(sealed: string, path: string): Wanted | null
+}

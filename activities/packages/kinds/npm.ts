@@ -48,16 +48,18 @@ export function npm({ base, origin, variant, signed, known, remember, read }: Re
     return null
   }
 
-  return (path, accept) => {
-    const [, name] = npmArchive.exec(path) ?? []
-    if (name) {
-      const url = base.href + path
-      return {
-        kind: 'archive',
-        archive: { url, digest: known(url), algorithms: shaNames, findDigest: asker => digestOf(name, url, asker) },
+  return {
+    at(path, accept) {
+      const [, name] = npmArchive.exec(path) ?? []
+      if (name) {
+        const url = base.href + path
+        return {
+          kind: 'archive',
+          archive: { url, digest: known(url), algorithms: shaNames, findDigest: asker => digestOf(name, url, asker) },
+        }
       }
-    }
-    const [, owner, version] = npmDocument.exec(path) ?? []
-    return owner ? { kind: 'document', document: document(owner, version, accept) } : null
+      const [, owner, version] = npmDocument.exec(path) ?? []
+      return owner ? { kind: 'document', document: document(owner, version, accept) } : null
+    },
   }
 }

@@ -5,9 +5,8 @@ const pageJson = 'application/vnd.pypi.simple.v1+json'
 const pageHtml = 'application/vnd.pypi.simple.v1+html'
 
 /** Pages of a Python index, whose files may lie anywhere. */
-export const pip =
-  ({ base, variant, signed }: RegistryParts): KindPaths =>
-  (path, accept) => {
+export const pip = ({ base, variant, signed }: RegistryParts): KindPaths => ({
+  at(path, accept) {
     if (!/^[\w.-]+\/$/.test(path)) return null
     const isJson = accept.includes(pageJson)
     return {
@@ -20,4 +19,5 @@ export const pip =
           type.includes('json') ? rewriteSimpleJson(text, at, signed) : rewriteSimpleHtml(text, at, signed),
       },
     }
-  }
+  },
+})

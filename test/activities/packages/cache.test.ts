@@ -312,7 +312,7 @@ test('a registry at a private address is asked only if an operator has named it,
   t.teardown(() => registry.close())
   registry.publish('tiny', '1.0.0')
   const asked = `; user config\nregistry = "${registry.npm}"\n`
-  const unnamed = await loopbackPackages(t, { named: { npm: null, pip: null, go: null }, asked })
+  const unnamed = await loopbackPackages(t, { named: { npm: null, pip: null, go: null, cargo: null }, asked })
   t.is((await get(`${await unnamed.base()}/npm/tiny`)).status, 307)
   t.deepEqual(registry.requests, [])
   const named = await scene(t)
@@ -439,7 +439,7 @@ test('a cache that does not start is not waited for again by the steps of the ne
 test('a step that ends does not wait for the cache', async t => {
   const { cache } = await testPackages(t, {
     network: { name: 'builds', labels: {} },
-    named: { npm: 'http://registry.test/', pip: null, go: null },
+    named: { npm: 'http://registry.test/', pip: null, go: null, cargo: null },
   })
   const never = () => new Promise<never>(() => {})
   let begin = () => {}

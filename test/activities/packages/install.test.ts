@@ -3,13 +3,14 @@ import { bridgeName, chainName } from '../../../activities/containers/network-na
 import { iptablesFirewall } from '../../../activities/firewall/iptables.ts'
 import { imageRegistries } from '../../../activities/packages/discovery.ts'
 import { runProcess, systemEnvironment } from '../../../lib/child-process.ts'
-import { registryKinds } from '../../../policy/packages/registries.ts'
+import { packageManagers, registryKinds } from '../../../policy/packages/registries.ts'
 import { type Files, textIn } from '../../kit/hosts/installs.ts'
 import { packageSteps } from '../../kit/hosts/package-steps.ts'
 import { demandRoot } from '../../kit/root.ts'
+import { toolImages } from '../../kit/servers/tool-images.ts'
 
 /* Install steps in real build containers, with the real npm and pip, on a host whose cache stands in for a scripted registry. */
-const images = { npm: 'berth/node:22', pip: 'berth/python:3.11', go: 'berth/go:1.24' }
+const images = { npm: 'berth/node:22', pip: 'berth/python:3.11', go: 'berth/go:1.24', cargo: toolImages.rust }
 const { docker, network, scene, gateway } = packageSteps(Object.values(images))
 // A name of a host's chains: other firewalls of this machine take any other for rules of a stranger.
 const names = {
@@ -164,7 +165,12 @@ test.serial('a step that fails by itself fails once', async t => {
 test.serial('the tools of an image say which registry they use, whatever that is', async t => {
   t.timeout(110_000)
   const asks = imageRegistries()
-  const own = { npm: 'npm config get registry', pip: 'python3 -m pip install --help', go: 'go env GOPROXY' }
+  const own = {
+    npm: 'npm config get registry',
+    pip: 'python3 -m pip install --help',
+    go: 'go env GOPROXY',
+    cargo: packageManagers.cargo.query,
+  }
   for (const kind of registryKinds) {
     const spec = docker.spec('', { image: images[kind], network: network.name, memoryMb: 512 })
     let printed = ''
@@ -197,7 +203,8 @@ test.serial('the tools of an image say which registry they use, whatever that is
         },
       },
     }
-    t.deepEqual(await imageRegistries()(other), { url: 'https://mirror.test/npm/' })
+    // cargo has no variable for it.
+    t.deepEqual(await imageRegistries()(other), kind === 'cargo' ? asked : { url: 'https://mirror.test/npm/' })
   }
 })
 

@@ -15,6 +15,7 @@ export interface PackageRegistry {
   npm: string
   pip: string
   go: string
+  cargo: string
   /** The same, as settings of an operator. */
   named: NamedRegistries
   port: number
@@ -39,6 +40,8 @@ export interface PackageRegistry {
     version: string,
     files?: Record<string, string>,
   ): { zip: string; mod: string; lookup: string; bytes: Buffer; sums: string }
+  /** Adds a version of a crate with a name of four letters or more; returns paths. */
+  publishCrate(name: string, version: string): { archive: string; index: string; bytes: Buffer }
   /** Removes what was published behind a path; documents still name it. */
   unpublish(path: string): void
   /** Replaces the bytes behind a path, whatever documents say about them. */
@@ -57,7 +60,7 @@ function h1(files: readonly (readonly [string, string])[]): string {
   return `h1:${createHash('sha256').update(lines.join('')).digest('base64')}`
 }
 
-/** A registry of npm, an index of Python and a module proxy that count what is requested, at this address. */
+/** A registry of npm, an index of Python, a module proxy and an index of cargo that count what is requested, at this address. */
 export async function packageRegistry(address = '127.0.0.1'): Promise<PackageRegistry> {
   const packages = new Map<string, Record<string, object>>()
   const pages = new Map<string, string>()
@@ -88,9 +91,9 @@ export async function packageRegistry(address = '127.0.0.1'): Promise<PackageReg
   }
 
   const registry: PackageRegistry = {
-    ...{ npm: '', pip: '', go: '', port: 0, requests, instead: () => false },
+    ...{ npm: '', pip: '', go: '', cargo: '', port: 0, requests, instead: () => false },
     get named() {
-      return { npm: registry.npm, pip: registry.pip, go: registry.go }
+      return { npm: registry.npm, pip: registry.pip, go: registry.go, cargo: registry.cargo }
     },
     headers: () => last,
     count: path => requests.filter(one => one === `GET ${path}`).length,
@@ -141,6 +144,22 @@ export async function packageRegistry(address = '127.0.0.1'): Promise<PackageReg
       archives.set(`${at}.zip`, bytes)
       return { zip: `${at}.zip`, mod: `${at}.mod`, lookup, bytes, sums }
     },
+    publishCrate(name, version) {
+      const manifest = `[package]\nname = "${name}"\nversion = "${version}"\n`
+      const files = [
+        tarOf(`${name}-${version}/src/lib.rs`, Buffer.from('')),
+        tarOf(`${name}-${version}/Cargo.toml`, Buffer.from(manifest)),
+      ]
+      const bytes = gzipSync(Buffer.concat([files[0]!.subarray(0, -1024), files[1]!]))
+      const archive = `/crates/${name}/${name}-${version}.crate`
+      const index = `/index/${name.slice(0, 2)}/${name.slice(2, 4)}/${name}`.toLowerCase()
+      const line = { name, vers: version, deps: [], cksum: hex('sha256', bytes), features: {}, yanked: false }
+      pages.set(index, `${pages.get(index) ?? ''}${JSON.stringify(line)}\n`)
+      const dl = `http://${address}:${registry.port}/crates/{crate}/{crate}-{version}.crate`
+      pages.set('/index/config.json', JSON.stringify({ dl, api: null }))
+      archives.set(archive, bytes)
+      return { archive, index, bytes }
+    },
     unpublish: path => void archives.delete(path),
     tamper: (path, bytes) => void archives.set(path, bytes),
     async close() {
@@ -167,6 +186,7 @@ export async function packageRegistry(address = '127.0.0.1'): Promise<PackageReg
   await once(server.listen(0, address), 'listening')
   registry.port = (server.address() as AddressInfo).port
   registry.npm = `http://${address}:${registry.port}/npm/`
+  registry.cargo = `http://${address}:${registry.port}/index/`
   registry.go = `http://${address}:${registry.port}/go/`
   registry.pip = `http://${address}:${registry.port}/simple/`
   return registry

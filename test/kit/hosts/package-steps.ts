@@ -3,6 +3,8 @@ import type { AppHostOptions } from '../../../activities/app-host-options.ts'
 import type { ContainerSpec } from '../../../activities/containers/port.ts'
 import { buildNetwork } from '../../../activities/containers/spec.ts'
 import type { PackageCacheOptions } from '../../../activities/packages/process.ts'
+import { packageManagers } from '../../../policy/packages/registries.ts'
+import { toolImages, withToolImages } from '../servers/tool-images.ts'
 import { installingHosts } from './installs.ts'
 import { packageRegistry } from './package-registry.ts'
 import { testPackages } from './packages.ts'
@@ -35,11 +37,17 @@ export function packageSteps(images: readonly string[]) {
       ...{ PIP_INDEX_URL: registry.pip, PIP_TRUSTED_HOST: hostname, PIP_RETRIES: '0' },
       ...{ GOPROXY: `${registry.go},direct` },
     }
+    // cargo has no variable for it.
+    const ofCargo = packageManagers.cargo.use(new URL(registry.cargo))
+    const commandOf = ({ image, command: [shell = '', option = '', text = ''] }: ContainerSpec) => [
+      ...[shell, option],
+      image === toolImages.rust && !text.includes('replace-with') ? `${ofCargo}; ${text}` : text,
+    ]
     const runToEnd: AppHostOptions['engine']['runToEnd'] = (spec, ...rest) => {
       specs.push(spec)
-      return engine.runToEnd({ ...spec, env: { ...ofImage, ...spec.env } }, ...rest)
+      return engine.runToEnd({ ...spec, command: commandOf(spec), env: { ...ofImage, ...spec.env } }, ...rest)
     }
-    Object.assign(installing.host, { packages: packages.cache, engine: { ...engine, runToEnd } })
+    Object.assign(installing.host, { packages: packages.cache, engine: withToolImages({ ...engine, runToEnd }) })
     return { registry, specs, ...installing, ...packages }
   }
   return { docker, network, scene, gateway: () => gateway }
