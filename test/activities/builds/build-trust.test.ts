@@ -17,9 +17,9 @@ import { releaseFolders } from '../../../activities/releases/files.ts'
 import { installRelease } from '../../../activities/releases/install.ts'
 import type { Release } from '../../../activities/releases/release.ts'
 import { parseConfig } from '../../../policy/config.ts'
+import { toolImages, withToolImages } from '../../kit/hosts/tool-images.ts'
 import { demandRoot } from '../../kit/root.ts'
 import { engineFact, realDocker } from '../../kit/servers/docker.ts'
-import { toolImages, withToolImages } from '../../kit/servers/tool-images.ts'
 
 /*
  * What install steps trust and which proxy they use, asked from inside their containers: a registry with a certificate of an authority that

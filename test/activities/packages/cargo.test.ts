@@ -5,7 +5,7 @@ import { type Files, textIn } from '../../kit/hosts/installs.ts'
 import { packageRegistry } from '../../kit/hosts/package-registry.ts'
 import { packageSteps } from '../../kit/hosts/package-steps.ts'
 import { get, loopbackPackages, processIn, storedIn } from '../../kit/hosts/packages.ts'
-import { toolImages } from '../../kit/servers/tool-images.ts'
+import { toolImages } from '../../kit/hosts/tool-images.ts'
 
 /* Crates: with the real cargo in build containers, and by requests as it makes them. */
 const { scene } = packageSteps([toolImages.rust])

@@ -6,8 +6,8 @@ import { runProcess, systemEnvironment } from '../../../lib/child-process.ts'
 import { packageManagers, registryKinds } from '../../../policy/packages/registries.ts'
 import { type Files, textIn } from '../../kit/hosts/installs.ts'
 import { packageSteps } from '../../kit/hosts/package-steps.ts'
+import { toolImages } from '../../kit/hosts/tool-images.ts'
 import { demandRoot } from '../../kit/root.ts'
-import { toolImages } from '../../kit/servers/tool-images.ts'
 
 /* Install steps in real build containers, with the real npm and pip, on a host whose cache stands in for a scripted registry. */
 const images = { npm: 'berth/node:22', pip: 'berth/python:3.11', go: 'berth/go:1.24', cargo: toolImages.rust }

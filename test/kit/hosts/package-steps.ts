@@ -4,10 +4,10 @@ import type { ContainerSpec } from '../../../activities/containers/port.ts'
 import { buildNetwork } from '../../../activities/containers/spec.ts'
 import type { PackageCacheOptions } from '../../../activities/packages/process.ts'
 import { packageManagers } from '../../../policy/packages/registries.ts'
-import { toolImages, withToolImages } from '../servers/tool-images.ts'
 import { installingHosts } from './installs.ts'
 import { packageRegistry } from './package-registry.ts'
 import { testPackages } from './packages.ts'
+import { toolImages, withToolImages } from './tool-images.ts'
 
 /** Install steps in real build containers of these images, on hosts whose caches stand in for a scripted registry. To be called once, at the top of a test file. */
 export function packageSteps(images: readonly string[]) {

@@ -5,7 +5,7 @@ import { type DockerHostOptions, dockerHost } from '../../../activities/containe
 import { type ContainerSpec, labels } from '../../../activities/containers/port.ts'
 import { recipes } from '../../../runtimes/recipes.ts'
 import { rootfsMaker } from '../../../runtimes/rootfs.ts'
-import { toolRecipes } from './tool-images.ts'
+import { toolRecipes } from '../hosts/tool-images.ts'
 
 export const dockerAddress = process.env.DOCKER_HOST ?? 'unix:///var/run/docker.sock'
 const cache = process.env.XDG_CACHE_HOME ?? `${homedir()}/.cache`
