@@ -99,7 +99,7 @@ print('\\n' + json.dumps([o.index_url, len(o.extra_index_urls + o.find_links) + 
   cargo: {
     // It names its index only when it does not reach it, and it has to be a part of a project.
     query: `mkdir -p /tmp/x/src && cd /tmp/x && : > src/lib.rs && printf '[package]\\nname = "x"\\nversion = "0.0.0"\\n[dependencies]\\nx = "1"\\n' > Cargo.toml &&
-CARGO_HOME=/tmp/.cargo CARGO_NET_RETRY=0 CARGO_HTTP_PROXY=http://127.0.0.1:9 cargo fetch 2>&1`,
+NO_PROXY= no_proxy= CARGO_HOME=${cargoHome} CARGO_NET_RETRY=0 CARGO_HTTP_PROXY=http://127.0.0.1:9 cargo fetch 2>&1`,
     registryIn(printed) {
       const url = registryUrl(/failed to download from `([^`]+\/)config\.json`/.exec(printed)?.[1] ?? '')
       return url ? { url } : unread
