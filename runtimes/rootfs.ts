@@ -39,8 +39,7 @@ export interface Rootfs {
  * `cacheFolder` under the recipe's hash, so a changed recipe is made again. Needs root and `mmdebstrap`; rejects with an
  * Error that says what is missing.
  */
-export function rootfsMaker(cacheFolder: string, arch: string = process.arch) {
-  const all = recipes(arch)
+export function rootfsMaker(cacheFolder: string, arch: string = process.arch, all: readonly Recipe[] = recipes(arch)) {
   return async (
     image: string,
     onProgress: (line: string) => void = () => {},

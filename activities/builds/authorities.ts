@@ -9,6 +9,8 @@ import { MiB } from '../../lib/bytes.ts'
 import { codeOf } from '../../lib/folders/disk-names.ts'
 import { syncFolder } from '../../lib/folders/sync-folder.ts'
 import { type AuthorityFile, type BuildFact, systemStores } from '../../policy/hosts/build-settings.ts'
+import { keyStoreOf } from '../../policy/hosts/build-trust.ts'
+import { keyStoreWith } from './key-store.ts'
 
 export interface AuthoritiesOptions {
   /** Files whose authorities are added to those of the system; null = no bundle, builds trust what their images trust. */
@@ -22,7 +24,7 @@ export interface AuthoritiesOptions {
 }
 
 export interface BuildAuthorities {
-  /** The bundle of all certificates that builds trust, made again when one of its files has changed; null = those of the images. Never rejects: when it cannot be written, the one that is there is used. */
+  /** The bundle of all certificates that builds trust, with their key store next to it, made again when one of its files has changed; null = those of the images. Never rejects: when it cannot be written, the one that is there is used. */
   bundle(): Promise<string | null>
 }
 
@@ -41,6 +43,7 @@ export function buildAuthorities({
   stores = systemStores,
 }: AuthoritiesOptions): BuildAuthorities {
   const path = join(folder, 'build-authorities.pem')
+  const keyStore = keyStoreOf(path)
   const lock = new KeyedLock()
   let made: { marks: string; path: string | null } | null = null
   let failure = ''
@@ -54,7 +57,11 @@ export function buildAuthorities({
     // Where the system has no store, the authorities of Node take its place: the file must not shut out the public ones.
     const base = system?.certificates ?? (extra.length > 0 ? certificatesIn(rootCertificates.join('\n')) : [])
     const all = new Map([...base, ...extra].map(certificate => [certificate.fingerprint256, certificate]))
-    if (all.size > 0) await replace(folder, path, [...all.values()].map(certificate => certificate.toString()).join(''))
+    if (all.size > 0) {
+      const certificates = [...all.values()]
+      await replace(folder, keyStore, keyStoreWith(certificates))
+      await replace(folder, path, Buffer.from(certificates.map(certificate => certificate.toString()).join('')))
+    }
     report(factOf({ count: all.size, system: system?.path ?? null, named }))
     return all.size > 0 ? path : null
   }
@@ -72,7 +79,7 @@ export function buildAuthorities({
       lock.run('', async () => {
         if (files === null) return null
         const marks = await marksOf([...stores, ...files.map(file => file.path)])
-        const isPresent = await isFile(path)
+        const isPresent = (await isFile(path)) && (await isFile(keyStore))
         if (made?.marks === marks && (made.path === null || isPresent)) return made.path
         try {
           made = { marks, path: await make() }
@@ -143,15 +150,15 @@ function certificatesIn(text: string): X509Certificate[] {
 }
 
 /** Renamed into its place, so that a build that starts meanwhile gets one of both whole. Equal contents are left in place, as on a disk that is full. */
-async function replace(folder: string, path: string, text: string): Promise<void> {
-  if (await contains(path, text)) return
+async function replace(folder: string, path: string, content: Buffer): Promise<void> {
+  if (await contains(path, content)) return
   const draft = `${path}.new`
   await rm(draft, { force: true })
   try {
     const file = await open(draft, 'wx', 0o644)
     try {
       await file.chmod(0o644)
-      await file.writeFile(text)
+      await file.writeFile(content)
       await file.sync()
     } finally {
       await file.close()
@@ -164,14 +171,14 @@ async function replace(folder: string, path: string, text: string): Promise<void
   await syncFolder(folder)
 }
 
-/** Whether this is a file that everyone may read, with exactly this text. */
-async function contains(path: string, text: string): Promise<boolean> {
+/** Whether this is a file that everyone may read, with exactly this content. */
+async function contains(path: string, content: Buffer): Promise<boolean> {
   const file = await open(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK).catch(() => null)
   if (file === null) return false
   try {
     const found = await file.stat()
-    const isAlike = found.isFile() && (found.mode & 0o777) === 0o644 && found.size === Buffer.byteLength(text)
-    return isAlike && (await file.readFile('latin1')) === text
+    const isAlike = found.isFile() && (found.mode & 0o777) === 0o644 && found.size === content.length
+    return isAlike && (await file.readFile()).equals(content)
   } catch {
     return false // a disk with errors: it is written again
   } finally {

@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto'
 import { pidsFor } from '../../policy/apps/sizes.ts'
 import type { BuildProxy } from '../../policy/hosts/build-settings.ts'
+import { isOnJvm, keyStoreOf, trustFiles, trustVariables } from '../../policy/hosts/build-trust.ts'
 import { runtimes } from '../../policy/runtimes.ts'
 import type { Release } from '../releases/release.ts'
 import { type ContainerSpec, labels, type NetworkSpec } from './port.ts'
@@ -12,7 +13,7 @@ export interface HostTraits {
   /** Names of configuration files that a static site must not serve. */
   configNames: readonly string[]
   buildProxy: BuildProxy | null
-  /** A file with all certificate authorities that install steps trust; null = those of their images. */
+  /** A file with all certificate authorities that install steps trust, with their key store next to it; null = those of their images. */
   caBundle: string | null
 }
 
@@ -25,7 +26,7 @@ export interface ReleasePlaces {
 /** Seconds between the polite signal and the kill. */
 export const stopGraceSeconds = 10
 const tmpMb = 64
-const build = { memoryMb: 2048, cpus: 2, pidsLimit: 512, tmpMb: 1024, caFile: '/etc/berth-ca.pem' } as const
+const build = { memoryMb: 2048, cpus: 2, pidsLimit: 512, tmpMb: 1024 } as const
 
 type ReleaseName = Pick<Release, 'appId' | 'number'>
 
@@ -81,22 +82,27 @@ export function appContainer(
 
 /** The container in which `install` runs on the sources: as hardened as the application's, with more memory and no secrets. */
 export function buildContainer(release: Release, source: string, install: string, host: HostTraits): ContainerSpec {
-  const ca = host.caBundle === null ? [] : [{ source: host.caBundle, target: build.caFile, readOnly: true }]
   return {
     ...common(release, host),
     network: buildNetwork(host.id).name,
     name: buildContainerName(release),
     image: runtimes[release.language].buildImage(release.runtimeVersion),
     command: ['sh', '-c', install],
-    env: { HOME: '/tmp', CI: 'true', ...proxyEnv(host.buildProxy), ...(host.caBundle === null ? {} : caEnv) },
+    env: { HOME: '/tmp', CI: 'true', ...trustVariables(release.language, host.buildProxy, host.caBundle !== null) },
     labels: containerLabels(release, host, 'build'),
     memoryMb: Math.max(build.memoryMb, release.ramMb),
     cpus: build.cpus,
     pidsLimit: build.pidsLimit,
-    binds: [{ source, target: '/app', readOnly: false }, ...ca],
+    binds: [{ source, target: '/app', readOnly: false }, ...authorityBinds(release, host)],
     publish: null,
     tmpMb: build.tmpMb,
   }
+}
+
+function authorityBinds({ language }: Release, { caBundle }: HostTraits): ContainerSpec['binds'] {
+  if (caBundle === null) return []
+  const pem = { source: caBundle, target: trustFiles.pem, readOnly: true }
+  return isOnJvm(language) ? [pem, { source: keyStoreOf(caBundle), target: trustFiles.jks, readOnly: true }] : [pem]
 }
 
 /** Labels a container with a fingerprint of its spec, so that a change is noticed at its next start. */
@@ -123,27 +129,4 @@ function containerLabels(release: Release, host: HostTraits, role: 'app' | 'buil
     [labels.release]: String(release.number),
     [labels.role]: role,
   }
-}
-
-/** Each language's tools have their own name for the same file. */
-const caEnv: Record<string, string> = Object.fromEntries(
-  [
-    'NODE_EXTRA_CA_CERTS',
-    'NPM_CONFIG_CAFILE',
-    'SSL_CERT_FILE',
-    'CURL_CA_BUNDLE',
-    'REQUESTS_CA_BUNDLE',
-    'PIP_CERT',
-    'GIT_SSL_CAINFO',
-    'CARGO_HTTP_CAINFO',
-    'HEX_CACERTS_PATH',
-  ].map(name => [name, build.caFile]),
-)
-
-/** Some programs read the names in capitals, others those in small letters. */
-function proxyEnv(proxy: BuildProxy | null): Record<string, string> {
-  const values = { HTTP_PROXY: proxy?.http, HTTPS_PROXY: proxy?.https, NO_PROXY: proxy?.none }
-  return Object.fromEntries(
-    Object.entries(values).flatMap(([name, value]) => (value ? [name, name.toLowerCase()].map(n => [n, value]) : [])),
-  )
 }

@@ -1,10 +1,11 @@
-import { createHash, hash } from 'node:crypto'
+import { hash } from 'node:crypto'
 import { EventEmitter, once } from 'node:events'
 import { FairSlots } from '../../lib/async/fair-slots.ts'
 import { ignoreError } from '../../lib/async/ignore-error.ts'
 import { deadlineSignal } from '../../lib/async/timeout.ts'
 import { packageCacheRules, packageSlots } from '../../policy/packages/cache-rules.ts'
 import type { Digest } from '../../policy/packages/documents.ts'
+import { contentHash } from './content-hash.ts'
 import type { Asker, Draft, Store, StoredFile } from './store.ts'
 import { closeAnswer, type GetUpstream } from './upstream.ts'
 import type { Warn } from './warnings.ts'
@@ -21,6 +22,8 @@ export interface WantedArchive {
   url: string
   /** Of its content, if it is known without a further request. */
   digest: Digest | null
+  /** In which the registry names one. */
+  algorithms: readonly Digest['algorithm'][]
   /** Requests it; null = the registry does not name one. */
   findDigest(asker: Asker): Promise<Digest | null>
 }
@@ -42,7 +45,12 @@ export function archives({ store, get, counts, warn }: ArchivesOptions) {
   const underWay = new Map<string, Download>()
   const downloads = new FairSlots(packageSlots.downloads)
 
-  async function load(key: string, { url, digest, findDigest }: WantedArchive, subject: string, download: Download) {
+  async function load(
+    key: string,
+    { url, digest, algorithms, findDigest }: WantedArchive,
+    subject: string,
+    download: Download,
+  ) {
     const leave = await downloads.enter(subject, packageCacheRules.slotSeconds * 1000)
     if (!leave) return download.end({ kind: 'elsewhere', url })
     const fail = (error: Error) => {
@@ -67,7 +75,12 @@ export function archives({ store, get, counts, warn }: ArchivesOptions) {
       const draft = await store.draft(key, packageCacheRules.archiveBytes)
       try {
         if (length > packageCacheRules.archiveBytes) throw new Error(`It has ${length} bytes.`)
-        await receive(answer.body, draft, { digest, expected, length, download })
+        await receive(answer.body, draft, {
+          algorithms: digest ? [digest.algorithm] : algorithms,
+          expected,
+          length,
+          download,
+        })
         await draft.commit()
         counts.downloads++
         download.isWhole = true
@@ -124,21 +137,19 @@ export function archives({ store, get, counts, warn }: ArchivesOptions) {
 }
 
 interface Receiving {
-  digest: Digest | null
-  /** The same, or what the registry says when it is asked. */
+  algorithms: WantedArchive['algorithms']
+  /** What the registry says. */
   expected: Promise<Digest | null>
   length: number
   download: Download
 }
 
-const algorithms: readonly Digest['algorithm'][] = ['sha1', 'sha256', 'sha384', 'sha512']
-
 /** Rejects unless all bytes have arrived, and are those that the registry names. */
 async function receive(body: AsyncIterable<Uint8Array>, draft: Draft, receiving: Receiving): Promise<void> {
-  const { digest, length, download } = receiving
-  const contents = (digest ? [digest.algorithm] : algorithms).map(algorithm => ({
+  const { algorithms, length, download } = receiving
+  const contents = algorithms.map(algorithm => ({
     algorithm,
-    hash: createHash(algorithm),
+    hash: contentHash(algorithm),
   }))
   if (Number.isSafeInteger(length)) download.grow(draft.file, length)
   let bytes = 0
@@ -152,8 +163,9 @@ async function receive(body: AsyncIterable<Uint8Array>, draft: Draft, receiving:
   if (Number.isSafeInteger(length) && bytes !== length) throw new Error(`An archive has ${bytes} of ${length} bytes.`)
   const expected = await receiving.expected
   if (!expected) throw new Error('No document says what an archive contains.')
-  const content = contents.find(({ algorithm }) => algorithm === expected.algorithm)?.hash.digest('hex')
-  if (content !== expected.hex) throw new Error('An archive is not what its document says.')
+  const content = contents.find(({ algorithm }) => algorithm === expected.algorithm)
+  if ((await content?.hash.hex(draft.file, bytes)) !== expected.hex)
+    throw new Error('An archive is not what its document says.')
 }
 
 /** An archive that is being downloaded, which steps may read meanwhile. */

@@ -14,8 +14,8 @@ export interface WantedDocument {
   accept: string
   /** Distinguishes what the same address stands for, such as the base of its links. */
   variant: string
-  /** Makes its links lead to the cache. Throws for what is no such document. */
-  rewrite(text: string, type: string, at: string): string
+  /** Makes its links lead to the cache. Throws for what is no such document. Missing: it has none, and any content is one. */
+  rewrite?(text: string, type: string, at: string): string
 }
 
 export interface DocumentsOptions {
@@ -116,11 +116,11 @@ export function documents({ store, get, warn }: DocumentsOptions) {
     const length = answer.header('content-length')
     if (!isPacked && length !== null && Number(length) !== bytes.length) throw new Error('a document is not whole')
     const type = /^[\x20-\x7e]{1,200}$/.exec(answer.header('content-type') ?? '')?.[0] ?? 'application/octet-stream'
-    const text = wanted.rewrite(bytes.toString('utf8'), type, answer.url)
+    const content = wanted.rewrite ? Buffer.from(wanted.rewrite(bytes.toString('utf8'), type, answer.url)) : bytes
     const head: Head = { etag: short(answer.header('etag')), modified: short(answer.header('last-modified')), type }
     const draft = await store.draft(key, 2 * packageCacheRules.documentBytes)
     try {
-      await draft.write(Buffer.from(`${JSON.stringify(head)}\n${text}`))
+      await draft.write(Buffer.concat([Buffer.from(`${JSON.stringify(head)}\n`), content]))
       await draft.commit()
     } finally {
       await draft.close()

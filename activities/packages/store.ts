@@ -9,7 +9,7 @@ import { onDisk } from '../../lib/bytes.ts'
 import { freeBytesOf } from '../../lib/folders/free-bytes.ts'
 import { packageCacheRules, packageSlots } from '../../policy/packages/cache-rules.ts'
 import type { Digest } from '../../policy/packages/documents.ts'
-import { verified } from './pieces.ts'
+import { verified } from './content-hash.ts'
 
 export interface StoreOptions {
   maxBytes: number

@@ -10,6 +10,8 @@ export const packageCacheRules = {
   documentBytes: 16 * MiB,
   /** Max bytes of one archive. Steps get larger ones from the registry itself. */
   archiveBytes: 512 * MiB,
+  /** Max bytes and files of a zip archive that is unpacked in order to verify it; Go has the same limit of bytes. */
+  zip: { outputBytes: 500 * MiB, files: 100_000 },
   /** Max files; each counts as whole blocks of the disk. */
   entries: 100_000,
   /** Max links of one document that lead to the cache; a document with more is passed on without a change. */

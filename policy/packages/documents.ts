@@ -2,7 +2,8 @@ import { packageCacheRules } from './cache-rules.ts'
 
 /** A digest that a document of a registry names, as the name of an algorithm and lower-case hex. */
 export interface Digest {
-  algorithm: 'sha1' | 'sha256' | 'sha384' | 'sha512'
+  /** The last two are `h1` of Go: of the files in an archive of a module, and of a `go.mod`. */
+  algorithm: (typeof shaNames)[number] | 'h1-zip' | 'h1-mod'
   hex: string
 }
 
@@ -17,11 +18,14 @@ export interface ArchiveLink {
 /** Returns where the cache serves an archive; null = nowhere, so the link stays as it is. */
 export type LinkTo = (archive: ArchiveLink) => string | null
 
-const strength = ['sha1', 'sha256', 'sha384', 'sha512'] as const
+/** From the weakest to the strongest. */
+export const shaNames = ['sha1', 'sha256', 'sha384', 'sha512'] as const
+type ShaDigest = Digest & { algorithm: (typeof shaNames)[number] }
+
 const hexLengths = { sha1: 40, sha256: 64, sha384: 96, sha512: 128 }
 
-function digestOf(algorithm: string, hex: string): Digest | null {
-  const known = strength.find(one => one === algorithm)
+function digestOf(algorithm: string, hex: string): ShaDigest | null {
+  const known = shaNames.find(one => one === algorithm)
   const isWhole = known && hex.length === hexLengths[known] && /^[0-9a-f]+$/i.test(hex)
   return isWhole ? { algorithm: known, hex: hex.toLowerCase() } : null
 }
@@ -33,7 +37,7 @@ export function integrityOf(text: unknown): Digest | null {
     const [, algorithm = '', value = ''] = /^(sha\d+)-([A-Za-z0-9+/=]+)/.exec(one) ?? []
     return digestOf(algorithm, Buffer.from(value, 'base64').toString('hex')) ?? []
   })
-  return found.sort((a, b) => strength.indexOf(b.algorithm) - strength.indexOf(a.algorithm))[0] ?? null
+  return found.sort((a, b) => shaNames.indexOf(b.algorithm) - shaNames.indexOf(a.algorithm))[0] ?? null
 }
 
 type Fields = Record<string, unknown>

@@ -1,7 +1,9 @@
 import type { Environment } from '../environment.ts'
+import { cargoHome } from '../runtimes/compiled.ts'
 import { type Language, quoted } from '../runtimes/runtime.ts'
+import { goChecksums } from './go-modules.ts'
 
-export const registryKinds = ['npm', 'pip'] as const
+export const registryKinds = ['npm', 'pip', 'go', 'cargo'] as const
 
 /** Registries that answer in the same way. */
 export type RegistryKind = (typeof registryKinds)[number]
@@ -14,6 +16,8 @@ export function namedRegistries(env: Environment): NamedRegistries {
   return {
     npm: registryIn('PACKAGE_CACHE_NPM', env.PACKAGE_CACHE_NPM),
     pip: registryIn('PACKAGE_CACHE_PIP', env.PACKAGE_CACHE_PIP),
+    go: registryIn('PACKAGE_CACHE_GO', env.PACKAGE_CACHE_GO),
+    cargo: registryIn('PACKAGE_CACHE_CARGO', env.PACKAGE_CACHE_CARGO),
   }
 }
 
@@ -37,13 +41,16 @@ export interface PackageManager {
   query: string
   /** The address in what it has printed, or why the cache cannot stand in for it. */
   registryIn(printed: string): { url: string } | { because: string }
-  /** Variables of an install step that uses the cache at this address instead. */
-  env(base: URL): Record<string, string>
-  /** Shell text that succeeds when an address answers, and fails soon when it does not: a package manager would wait for minutes. */
-  reaches(address: string): string
+  /** Shell text after which an install step uses the cache at this address instead. */
+  use(base: URL): string
   /** Shell text before the step is tried once more: what a failed attempt left would be taken for installed. */
   anew: string
 }
+
+const exported = (variables: Record<string, string>): string =>
+  `export ${Object.entries(variables)
+    .map(([name, value]) => `${name}=${quoted(value)}`)
+    .join(' ')}`
 
 const unread = { because: 'the image does not say which registry it uses' }
 
@@ -57,9 +64,7 @@ export const packageManagers: Readonly<Record<RegistryKind, PackageManager>> = {
       return url ? { url } : unread
     },
     // npm, pnpm and yarn 1 read this name in any case.
-    env: base => ({ NPM_CONFIG_REGISTRY: base.href }),
-    reaches: address =>
-      `node -e "setTimeout(() => process.exit(1), 3000); require('node:http').get('${address}', a => process.exit(a.statusCode === 204 ? 0 : 1)).on('error', () => process.exit(1))"`,
+    use: base => exported({ NPM_CONFIG_REGISTRY: base.href }),
     anew: '',
   },
   pip: {
@@ -74,10 +79,35 @@ print('\\n' + json.dumps([o.index_url, len(o.extra_index_urls + o.find_links) + 
       return url ? { url } : unread
     },
     // All releases of pip accept a trusted host without its port.
-    env: base => ({ PIP_INDEX_URL: base.href, PIP_TRUSTED_HOST: base.hostname }),
-    reaches: address =>
-      `python3 -c "import urllib.request as u; u.build_opener(u.ProxyHandler({})).open('${address}', timeout=3)" 2>/dev/null`,
+    use: base => exported({ PIP_INDEX_URL: base.href, PIP_TRUSTED_HOST: base.hostname }),
     anew: 'rm -rf .berth; ',
+  },
+  go: {
+    query: 'go env GOPROXY GOSUMDB 2>/dev/null',
+    registryIn(printed) {
+      const [proxies = '', checksums] = printed.trim().split('\n')
+      const [, text, others] = /^([^,|]+)(.*)$/.exec(proxies) ?? []
+      if (others !== ',direct') return { because: 'the image has no module proxy, or several' }
+      if (checksums !== goChecksums) return { because: 'the image has a checksum database of its own, or none' }
+      const url = registryUrl(text ?? '')
+      return url ? { url } : unread
+    },
+    // What the proxy does not have, such as a private module, comes from its own repository, as by default.
+    use: base => exported({ GOPROXY: `${base.href},direct` }),
+    anew: '',
+  },
+  cargo: {
+    // It names its index only when it does not reach it, and it has to be a part of a project.
+    query: `mkdir -p /tmp/x/src && cd /tmp/x && : > src/lib.rs && printf '[package]\\nname = "x"\\nversion = "0.0.0"\\n[dependencies]\\nx = "1"\\n' > Cargo.toml &&
+NO_PROXY= no_proxy= CARGO_HOME=${cargoHome} CARGO_NET_RETRY=0 CARGO_HTTP_PROXY=http://127.0.0.1:9 cargo fetch 2>&1`,
+    registryIn(printed) {
+      const url = registryUrl(/failed to download from `([^`]+\/)config\.json`/.exec(printed)?.[1] ?? '')
+      return url ? { url } : unread
+    },
+    // No variable replaces a source. Files of a project and of the image come before this one.
+    use: base =>
+      `mkdir -p ${cargoHome} && printf '[source.crates-io]\\nreplace-with = "host"\\n[source.host]\\nregistry = "sparse+%s"\\n' ${quoted(base.href)} > ${cargoHome}/config.toml`,
+    anew: '',
   },
 }
 
@@ -86,12 +116,17 @@ export const upPath = '/~/up'
 
 /** The command of a step that uses the cache if that is reached: a firewall of the machine may drop what builds send there. */
 export function withCache(kind: RegistryKind, base: URL, token: string, install: string): string {
-  const { reaches, env } = packageManagers[kind]
-  const variables = Object.entries(env(base)).map(([name, value]) => `${name}=${quoted(value)}`)
   // Not in the environment of the container: an image may have these variables, and then needs them without the cache.
-  const use = `if ${reaches(`${base.origin}${upPath}/${token}`)}; then export ${variables.join(' ')}; else echo '${notReached}'; fi`
+  const use = `if ${reaches(base, `${upPath}/${token}`)}; then ${packageManagers[kind].use(base)}; else echo '${notReached}'; fi`
   return `${use}; ${install}`
 }
+
+/**
+ * Shell text that succeeds when the cache answers, and fails soon when it does not: a package manager would wait for minutes. All images of
+ * builds have this shell, but not all a program for HTTP.
+ */
+const reaches = ({ hostname, port }: URL, path: string): string =>
+  `timeout 3 bash -c 'exec 3<>/dev/tcp/${hostname}/${port} && printf "GET ${path} HTTP/1.0\\r\\n\\r\\n" >&3 && read -r line <&3 && [[ $line == *" 204 "* ]]' 2>/dev/null`
 
 const notReached = '[The cache of packages of the host is not reached. The packages are requested from the registry.]'
 
@@ -140,7 +175,23 @@ const pip: RegistryFiles = {
 /** Options of a list of requirements that name no registry, and no other list that might. */
 const plainOption = /^\s*--(?:hash|pre|prefer-binary|require-hashes|(?:no|only)-binary)(?:[\s=]|$)/
 
-const files: Partial<Record<Language, RegistryFiles>> = { javascript: npm, typescript: npm, python: pip }
+/** No file of a project names a module proxy. */
+const go: RegistryFiles = { kind: 'go', names: [], obstacle: () => null }
+
+/** Settings of cargo that may name a registry, or a proxy by which it would ask the cache. */
+const cargo: RegistryFiles = {
+  kind: 'cargo',
+  names: ['.cargo'],
+  obstacle: texts => (texts.has('.cargo') ? '.cargo' : null),
+}
+
+const files: Partial<Record<Language, RegistryFiles>> = {
+  javascript: npm,
+  typescript: npm,
+  python: pip,
+  go,
+  rust: cargo,
+}
 
 /** Names at the root of the sources that `registryFor` looks at. */
 export const registryFileNames = (language: Language): readonly string[] => files[language]?.names ?? []

@@ -67,6 +67,9 @@ export const go: Runtime = {
   env: {},
 }
 
+/** Folder of cargo in builds. */
+export const cargoHome = '/tmp/.cargo'
+
 const builtPrograms = 'find .target/release -maxdepth 1 -type f -perm -u+x'
 
 export const rust: Runtime = {
@@ -87,11 +90,11 @@ export const rust: Runtime = {
   install: ({ files }) =>
     files.includes('Cargo.toml')
       ? `mkdir -p .target/release && ${builtPrograms} -delete && ` +
-        'CARGO_HOME=/tmp/.cargo CARGO_TARGET_DIR=/app/.target cargo build --release && mkdir -p .berth && ' +
+        `CARGO_HOME=${cargoHome} CARGO_TARGET_DIR=/app/.target cargo build --release && mkdir -p .berth && ` +
         `cp "$(${builtPrograms} | sort | head -n 1)" .berth/app`
       : null,
   // Build scripts run from there, which /tmp does not permit.
-  toolFolders: ['/tmp/.cargo/registry', '/tmp/.cargo/git', '/app/.target'],
+  toolFolders: [`${cargoHome}/registry`, `${cargoHome}/git`, '/app/.target'],
   dependencies,
   start: () => 'exec /opt/build/app',
   env: {},

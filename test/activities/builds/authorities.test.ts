@@ -6,6 +6,7 @@ import { rootCertificates } from 'node:tls'
 import test, { type ExecutionContext } from 'ava'
 import { buildAuthorities } from '../../../activities/builds/authorities.ts'
 import type { BuildFact } from '../../../policy/hosts/build-settings.ts'
+import { keyStoreOf } from '../../../policy/hosts/build-trust.ts'
 import { ownFolder } from '../../kit/folders.ts'
 import { demandRoot } from '../../kit/root.ts'
 import { certificates } from '../../kit/servers/certificates.ts'
@@ -43,7 +44,7 @@ test('a bundle has the authorities of the system and of every file, each once, a
   )
   const path = await authorities.bundle()
   t.deepEqual(namesIn(path), ['system', 'corp', 'other'])
-  t.is(statSync(path!).mode & 0o777, 0o644)
+  for (const one of [path!, keyStoreOf(path!)]) t.is(statSync(one).mode & 0o777, 0o644)
   const from = `${file('system.pem')}, NODE_EXTRA_CA_CERTS ${file('corp.pem')}, SSL_CERT_FILE ${file('both.pem')}`
   t.deepEqual(facts, [{ state: `3 (${from})`, remedy: null }])
   execFileSync('openssl', ['verify', '-CAfile', path!, file('other.pem')], { stdio: 'ignore' })
@@ -88,10 +89,15 @@ test('the bundle is made again when one of its files has changed or it is missin
   t.is(facts.length, 2)
   rmSync(path)
   t.deepEqual(namesIn(await authorities.bundle()), ['system', 'corp'])
+  const keyStore = keyStoreOf(path)
+  const stored = readFileSync(keyStore)
+  rmSync(keyStore)
+  await authorities.bundle()
+  t.true(readFileSync(keyStore).equals(stored))
   make.authority('system')
   appendFileSync(file('corp.pem'), '\n')
   t.deepEqual(namesIn(await authorities.bundle()), ['system', 'corp'])
-  t.is(facts.length, 4)
+  t.is(facts.length, 5)
 })
 
 test('a bundle that cannot be made again leaves the one before in place', async t => {

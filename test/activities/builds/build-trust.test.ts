@@ -17,6 +17,7 @@ import { releaseFolders } from '../../../activities/releases/files.ts'
 import { installRelease } from '../../../activities/releases/install.ts'
 import type { Release } from '../../../activities/releases/release.ts'
 import { parseConfig } from '../../../policy/config.ts'
+import { toolImages, withToolImages } from '../../kit/hosts/tool-images.ts'
 import { demandRoot } from '../../kit/root.ts'
 import { engineFact, realDocker } from '../../kit/servers/docker.ts'
 
@@ -37,7 +38,8 @@ const port = (server: Server) => (server.address() as AddressInfo).port
 const corp = () => join(folder, 'corp.pem')
 
 test.before(async () => {
-  for (const image of ['berth/node:22', 'berth/python:3.11']) await docker.host.ensureImage(image)
+  for (const image of ['berth/node:22', 'berth/python:3.11', 'berth/go:1.24', toolImages.java])
+    await docker.host.ensureImage(image)
   await docker.host.ensureNetwork(builds)
   gateway = (await engineFact(`/networks/${builds.name}`)).IPAM.Config[0].Subnet.replace('.0/24', '.1')
   folder = await mkdtemp(`${tmpdir()}/berth-build-trust-`)
@@ -45,7 +47,7 @@ test.before(async () => {
   const wanted = { commonName: 'registry.invalid', names: ['registry.invalid'], addresses: [gateway], days: 2 }
   const { certificate: cert, privateKey: key } = await issueCertificate(authority, { kind: 'server', ...wanted })
   await writeFile(corp(), `${key}\n${authority.certificate}`)
-  registry = createTlsServer({ cert, key }, (_, response) => response.end('{"answer": "registry"}'))
+  registry = createTlsServer({ cert, key }, (request, response) => response.end(answerTo(request.url ?? '')))
   proxy = createServer().on('connect', (request, client) => {
     requests.push(request.url ?? '')
     const server = connect(port(registry), gateway, () => {
@@ -67,7 +69,18 @@ test.after.always(async () => {
   await rm(folder, { recursive: true, force: true })
 })
 
+const pom = (fields: string) =>
+  `<project><modelVersion>4.0.0</modelVersion><packaging>pom</packaging>${fields}</project>`
+const parent = '<groupId>a.b</groupId><artifactId>parent</artifactId><version>1</version>'
+
+/** What a repository of Maven, a module proxy and any other registry would say. */
+function answerTo(path: string): string {
+  if (path.endsWith('.pom')) return pom(parent)
+  return path.endsWith('.info') ? '{"Version": "v1.0.0"}' : '{"answer": "registry"}'
+}
+
 const uid = 10_001
+const versions: Record<string, string> = { javascript: '22', python: '3.11', go: '1.24', java: '21' }
 let number = 0
 
 /** Runs an install step on a host with these settings, as that host does. Rejects when it fails. */
@@ -75,7 +88,7 @@ async function install(env: Record<string, string>, command: string, language = 
   const { proxy: buildProxy, authorities: files } = parseConfig(env, '/').host.builds
   const authorities = buildAuthorities({ files, folder, report: () => {} })
   const host = {
-    ...{ engine: docker.host, authorities, sharedUid: null, volumes: { flush: async () => {} } },
+    ...{ engine: withToolImages(docker.host), authorities, sharedUid: null, volumes: { flush: async () => {} } },
     traits: { id: docker.run, runtime: 'runc', configNames: [], buildProxy, caBundle: null },
   } as unknown as AppHostOptions
   const folders = releaseFolders(join(folder, String(++number)), 1)
@@ -83,20 +96,24 @@ async function install(env: Record<string, string>, command: string, language = 
   await chown(folders.source, uid, uid)
   const release = {
     ...{ appId: `app-${number}`, ownerId: 'tenant', hostId: docker.run, number: 1, uid, deploymentId: null },
-    ...{ language, runtimeVersion: language === 'python' ? '3.11' : '22', ramMb: 256, cpus: 1 },
+    ...{ language, runtimeVersion: versions[language], ramMb: 256, cpus: 1 },
   } as Release
   await installRelease(
     host,
     release,
     folders,
     { install: `${command} && mkdir -p node_modules .berth` },
-    AbortSignal.timeout(60_000),
+    AbortSignal.timeout(120_000),
   )
 }
 
 const npm = (url: string) => `npm ping --fetch-retries 0 --registry ${url}`
 const python = (url: string) =>
   `python3 -c "import urllib.request as u; assert b'registry' in u.urlopen('${url}').read()"`
+/** Fetches the parent of a project. */
+const maven = (url: string) =>
+  `echo '${pom(`<parent>${parent}</parent><artifactId>x</artifactId><repositories><repository><id>central</id><url>${url}</url></repository></repositories>`)}' > pom.xml && MAVEN_OPTS=-XX:TieredStopAtLevel=1 mvn -B -ntp -Dmaven.repo.local=/tmp/.m2 validate`
+const go = (url: string) => `GOPROXY=${url} go list -m example.test/tiny@v1.0.0`
 const refused = { message: /ended with exit code/ }
 
 test.serial(
@@ -119,6 +136,25 @@ test.serial(
 test.serial('a file that is missing keeps no build from its step', async t => {
   await t.notThrowsAsync(install({ BUILD_CA_BUNDLE: join(folder, 'missing.pem') }, 'test -s "$SSL_CERT_FILE"'))
 })
+
+const trusts = test.macro(async (t, language: string, fetches: (url: string) => string) => {
+  t.timeout(400_000)
+  demandRoot()
+  const env = { NODE_EXTRA_CA_CERTS: corp(), HTTPS_PROXY: `http://${gateway}:${port(proxy)}` }
+  await t.notThrowsAsync(install(env, fetches('https://registry.invalid/'), language))
+  t.deepEqual([...new Set(requests.splice(0))], ['registry.invalid:443'])
+  const direct = `https://${gateway}:${port(registry)}/`
+  await t.notThrowsAsync(install({ ...env, NO_PROXY: gateway }, fetches(direct), language))
+  t.deepEqual(requests, [])
+  await t.throwsAsync(
+    install({ ...env, NO_PROXY: gateway, BUILD_CA_BUNDLE: 'off' }, fetches(direct), language),
+    refused,
+  )
+  await t.throwsAsync(install({ ...env, BUILD_PROXY: 'off' }, fetches('https://registry.invalid/'), language), refused)
+})
+
+test.serial('Maven trusts what its host trusts, and uses its proxy', trusts, 'java', maven)
+test.serial('the go command trusts what its host trusts, and uses its proxy', trusts, 'go', go)
 
 test.serial(
   'a build reaches a registry through the proxy of the service, which the firewall opens, and not without',

@@ -13,7 +13,7 @@ import { get, loopbackPackages } from '../../kit/hosts/packages.ts'
 async function scene(t: Parameters<typeof loopbackPackages>[0], options = {}) {
   const registry = await packageRegistry()
   t.teardown(() => registry.close())
-  const named = { npm: registry.npm, pip: registry.pip }
+  const { named } = registry
   return { registry, named, ...(await loopbackPackages(t, { named, ...options })) }
 }
 

@@ -14,7 +14,7 @@ import { demandRoot } from '../../kit/root.ts'
 async function scene(t: Parameters<typeof loopbackPackages>[0], options = {}) {
   const registry = await packageRegistry()
   t.teardown(() => registry.close())
-  const named = { npm: registry.npm, pip: registry.pip }
+  const { named } = registry
   return { registry, ...(await loopbackPackages(t, { named, ...options })) }
 }
 
@@ -312,7 +312,7 @@ test('a registry at a private address is asked only if an operator has named it,
   t.teardown(() => registry.close())
   registry.publish('tiny', '1.0.0')
   const asked = `; user config\nregistry = "${registry.npm}"\n`
-  const unnamed = await loopbackPackages(t, { named: { npm: null, pip: null }, asked })
+  const unnamed = await loopbackPackages(t, { named: { npm: null, pip: null, go: null, cargo: null }, asked })
   t.is((await get(`${await unnamed.base()}/npm/tiny`)).status, 307)
   t.deepEqual(registry.requests, [])
   const named = await scene(t)
@@ -349,8 +349,8 @@ test('a step has no reason to be tried again when the cache has only answered it
   const origin = await base()
   const step = async (from = '127.0.0.2') => {
     const one = (await use())!
-    const [, up = ''] = /'(http:[^']+\/up\/[^']+)'/.exec(one.install('')) ?? []
-    t.is((await get(up, { from })).status, 204)
+    const [, up] = /GET (\/~\/up\/\S+) HTTP/.exec(one.install('')) ?? []
+    t.is((await get(`${origin}${up}`, { from })).status, 204)
     return one
   }
   t.false(await (await use())!.hadTrouble(), 'a step that does not reach it does without')
@@ -439,7 +439,7 @@ test('a cache that does not start is not waited for again by the steps of the ne
 test('a step that ends does not wait for the cache', async t => {
   const { cache } = await testPackages(t, {
     network: { name: 'builds', labels: {} },
-    named: { npm: 'http://registry.test/', pip: null },
+    named: { npm: 'http://registry.test/', pip: null, go: null, cargo: null },
   })
   const never = () => new Promise<never>(() => {})
   let begin = () => {}

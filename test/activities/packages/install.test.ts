@@ -1,61 +1,27 @@
-import test, { type ExecutionContext } from 'ava'
-import type { AppHostOptions } from '../../../activities/app-host-options.ts'
+import test from 'ava'
 import { bridgeName, chainName } from '../../../activities/containers/network-names.ts'
-import type { ContainerSpec } from '../../../activities/containers/port.ts'
-import { buildNetwork } from '../../../activities/containers/spec.ts'
 import { iptablesFirewall } from '../../../activities/firewall/iptables.ts'
 import { imageRegistries } from '../../../activities/packages/discovery.ts'
-import type { PackageCacheOptions } from '../../../activities/packages/process.ts'
 import { runProcess, systemEnvironment } from '../../../lib/child-process.ts'
-import { registryKinds } from '../../../policy/packages/registries.ts'
-import { type Files, installingHosts, textIn } from '../../kit/hosts/installs.ts'
-import { packageRegistry } from '../../kit/hosts/package-registry.ts'
-import { testPackages } from '../../kit/hosts/packages.ts'
+import { packageManagers, registryKinds } from '../../../policy/packages/registries.ts'
+import { type Files, textIn } from '../../kit/hosts/installs.ts'
+import { packageSteps } from '../../kit/hosts/package-steps.ts'
+import { toolImages } from '../../kit/hosts/tool-images.ts'
 import { demandRoot } from '../../kit/root.ts'
 
 /* Install steps in real build containers, with the real npm and pip, on a host whose cache stands in for a scripted registry. */
-const { docker, hostOf } = installingHosts()
-const network = buildNetwork(docker.run)
+const images = { npm: 'berth/node:22', pip: 'berth/python:3.11', go: 'berth/go:1.24', cargo: toolImages.rust }
+const { docker, network, scene, gateway } = packageSteps(Object.values(images))
 // A name of a host's chains: other firewalls of this machine take any other for rules of a stranger.
 const names = {
   name: chainName(docker.run),
   bridges: `${bridgeName({ name: docker.network, labels: network.labels })}`,
   resolvers: [],
 }
-const images = { npm: 'berth/node:22', pip: 'berth/python:3.11' }
-let gateway = ''
 
-test.before(async () => {
-  for (const image of Object.values(images)) await docker.host.ensureImage(image)
-  await docker.host.ensureNetwork(network)
-  const found = (await docker.host.listNetworks(network.labels)).find(({ name }) => name === network.name)
-  gateway = found!.subnet!.replace('0/24', '1')
-})
 test.serial.after.always(() =>
   iptablesFirewall({ ...names, builds: { bridges: bridgeName(network), proxies: [] } }).remove(),
 )
-
-/** A host whose images use the registry where nothing says otherwise; `specs` are the containers that it has run. */
-async function scene(t: ExecutionContext, options: Partial<PackageCacheOptions> = {}) {
-  const registry = await packageRegistry(gateway)
-  t.teardown(() => registry.close())
-  const installing = await hostOf(t)
-  const named = { npm: registry.npm, pip: registry.pip }
-  const packages = await testPackages(t, { network, named, ...options })
-  const specs: ContainerSpec[] = []
-  const { engine } = installing.host
-  const { hostname } = new URL(registry.npm)
-  const ofImage = {
-    ...{ NPM_CONFIG_REGISTRY: registry.npm, NPM_CONFIG_FETCH_RETRIES: '0' },
-    ...{ PIP_INDEX_URL: registry.pip, PIP_TRUSTED_HOST: hostname, PIP_RETRIES: '0' },
-  }
-  const runToEnd: AppHostOptions['engine']['runToEnd'] = (spec, ...rest) => {
-    specs.push(spec)
-    return engine.runToEnd({ ...spec, env: { ...ofImage, ...spec.env } }, ...rest)
-  }
-  Object.assign(installing.host, { packages: packages.cache, engine: { ...engine, runToEnd } })
-  return { registry, specs, ...installing, ...packages }
-}
 
 const manifest = (dependencies: Record<string, string>): Files => ({
   'index.js': '',
@@ -112,7 +78,7 @@ test.serial(
     t.like(await cache.counts(), { hits: 1, downloads: 1, troubles: 0, passedOn: 0 })
     const hidden = async ({ folders }: typeof first) => textIn(folders.dependencies, '.package-lock.json')
     t.is(await hidden(first), await hidden(second))
-    t.false((await hidden(first))?.includes(gateway))
+    t.false((await hidden(first))?.includes(gateway()))
     // The key does not depend on the cache: its result is used again without it.
     Object.assign(host, { packages: undefined })
     const third = await push({ ...files, 'index.js': 'x' })
@@ -154,7 +120,7 @@ test.serial('a project that names a registry or credentials never reaches the ca
   const { path } = registry.publish('tiny', '1.0.0')
   registry.publishWheel('tiny', '1.0.0')
   const { push } = await app()
-  const npmrcs = [`registry=${registry.npm}`, `//${gateway}:${registry.port}/npm/:_authToken=secret`]
+  const npmrcs = [`registry=${registry.npm}`, `//${gateway()}:${registry.port}/npm/:_authToken=secret`]
   for (const npmrc of npmrcs) await push({ ...manifest({ tiny: '1.0.0' }), '.npmrc': npmrc })
   t.is(registry.headers().authorization, 'Bearer secret')
   const page = `--index-url ${registry.pip}\ntiny\n`
@@ -169,7 +135,7 @@ test.serial('a step that fails with the cache is tried once more without it, and
   const { registry, app, host } = await scene(t)
   registry.publish('tiny', '1.0.0')
   registry.publishWheel('tiny', '1.0.0')
-  const nowhere = `http://${gateway}:9/`
+  const nowhere = `http://${gateway()}:9/`
   const env = { NPM_CONFIG_REGISTRY: nowhere, PIP_INDEX_URL: nowhere }
   Object.assign(host, {
     packages: { use: async () => ({ env, install: (text: string) => text, hadTrouble: async () => true }) },
@@ -196,10 +162,15 @@ test.serial('a step that fails by itself fails once', async t => {
   t.is(specs.length, 1)
 })
 
-test.serial('npm and pip of an image say which registry they use, whatever that is', async t => {
+test.serial('the tools of an image say which registry they use, whatever that is', async t => {
   t.timeout(110_000)
   const asks = imageRegistries()
-  const own = { npm: 'npm config get registry', pip: 'python3 -m pip install --help' }
+  const own = {
+    npm: 'npm config get registry',
+    pip: 'python3 -m pip install --help',
+    go: 'go env GOPROXY',
+    cargo: packageManagers.cargo.query,
+  }
   for (const kind of registryKinds) {
     const spec = docker.spec('', { image: images[kind], network: network.name, memoryMb: 512 })
     let printed = ''
@@ -226,10 +197,14 @@ test.serial('npm and pip of an image say which registry they use, whatever that 
       ...request,
       spec: {
         ...spec,
-        env: { NPM_CONFIG_REGISTRY: 'https://mirror.test/npm', PIP_INDEX_URL: 'https://mirror.test/npm' },
+        env: {
+          ...{ NPM_CONFIG_REGISTRY: 'https://mirror.test/npm', PIP_INDEX_URL: 'https://mirror.test/npm' },
+          GOPROXY: 'https://mirror.test/npm,direct',
+        },
       },
     }
-    t.deepEqual(await imageRegistries()(other), { url: 'https://mirror.test/npm/' })
+    // cargo has no variable for it.
+    t.deepEqual(await imageRegistries()(other), kind === 'cargo' ? asked : { url: 'https://mirror.test/npm/' })
   }
 })
 
@@ -306,7 +281,7 @@ test.serial('a build that uses a proxy reaches the cache without it', async t =>
   const { registry, app, cache, host } = await scene(t)
   registry.publish('tiny', '1.0.0')
   registry.publishWheel('tiny', '1.0.0')
-  const nowhere = `http://${gateway}:9`
+  const nowhere = `http://${gateway()}:9`
   const traits = { ...host.traits, buildProxy: { http: nowhere, https: nowhere, none: 'internal.test' } }
   Object.assign(host, { traits })
   const { push } = await app()

@@ -18,7 +18,7 @@ async function scene(
   isNamed = false,
 ) {
   const counts = { requests: 0, troubles: 0, passedOn: 0 }
-  const wanted = { url: 'http://registry.test/x.tgz', digest: null, findDigest: async () => null }
+  const wanted = { url: 'http://registry.test/x.tgz', digest: null, algorithms: [], findDigest: async () => null }
   const paths = () => ({ wanted: () => ({ kind: 'archive' as const, archive: wanted }) })
   const document = () => Promise.reject(new Error('It has none.'))
   const server = packageServer({

@@ -3,6 +3,7 @@ import { once } from 'node:events'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { gzipSync } from 'node:zlib'
+import type { NamedRegistries } from '../../../policy/packages/registries.ts'
 import { tarOf } from '../servers/registry.ts'
 import { zipOf } from '../zips.ts'
 
@@ -10,9 +11,13 @@ import { zipOf } from '../zips.ts'
 type Instead = (request: IncomingMessage, response: ServerResponse) => boolean
 
 export interface PackageRegistry {
-  /** Addresses of the two registries that it is, with a slash at their ends. */
+  /** Addresses of the registries that it is, with a slash at their ends. */
   npm: string
   pip: string
+  go: string
+  cargo: string
+  /** The same, as settings of an operator. */
+  named: NamedRegistries
   port: number
   /** Method and path of each request. */
   requests: string[]
@@ -29,6 +34,14 @@ export interface PackageRegistry {
   ): { path: string; integrity: string; bytes: Buffer }
   /** Adds a wheel, which its page links outside of the index; returns its path. */
   publishWheel(name: string, version: string): { path: string; sha256: string; bytes: Buffer }
+  /** Adds a version of a module of Go with these files, to which its checksum database says what they are; returns paths and what go.sum has of it. */
+  publishModule(
+    module: string,
+    version: string,
+    files?: Record<string, string>,
+  ): { zip: string; mod: string; lookup: string; bytes: Buffer; sums: string }
+  /** Adds a version of a crate with a name of four letters or more; returns paths. */
+  publishCrate(name: string, version: string): { archive: string; index: string; bytes: Buffer }
   /** Removes what was published behind a path; documents still name it. */
   unpublish(path: string): void
   /** Replaces the bytes behind a path, whatever documents say about them. */
@@ -39,15 +52,26 @@ export interface PackageRegistry {
 
 const hex = (algorithm: string, bytes: Buffer) => createHash(algorithm).update(bytes).digest('hex')
 
-/** A registry of npm and an index of Python that count what is requested, at this address. */
+/** The hash of Go of these files. */
+function h1(files: readonly (readonly [string, string])[]): string {
+  const lines = [...files]
+    .sort(([a], [b]) => (a < b ? -1 : 1))
+    .map(([name, text]) => `${hex('sha256', Buffer.from(text))}  ${name}\n`)
+  return `h1:${createHash('sha256').update(lines.join('')).digest('base64')}`
+}
+
+/** A registry of npm, an index of Python, a module proxy and an index of cargo that count what is requested, at this address. */
 export async function packageRegistry(address = '127.0.0.1'): Promise<PackageRegistry> {
   const packages = new Map<string, Record<string, object>>()
+  const pages = new Map<string, string>()
   const wheels = new Map<string, { path: string; sha256: string; metadata: string }[]>()
   const archives = new Map<string, Buffer>()
   const requests: string[] = []
   let last: IncomingMessage['headers'] = {}
 
   function documentFor(path: string): { type: string; text: string } | null {
+    const page = pages.get(path)
+    if (page !== undefined) return { type: 'text/plain', text: page }
     const [, name = '', version] = /^\/npm\/((?:@[^/]+(?:\/|%2f))?[^/]+)(?:\/([^/]+))?$/i.exec(path) ?? []
     const named = name.replace(/%2f/i, '/')
     const versions = packages.get(named)
@@ -67,7 +91,10 @@ export async function packageRegistry(address = '127.0.0.1'): Promise<PackageReg
   }
 
   const registry: PackageRegistry = {
-    ...{ npm: '', pip: '', port: 0, requests, instead: () => false },
+    ...{ npm: '', pip: '', go: '', cargo: '', port: 0, requests, instead: () => false },
+    get named() {
+      return { npm: registry.npm, pip: registry.pip, go: registry.go, cargo: registry.cargo }
+    },
     headers: () => last,
     count: path => requests.filter(one => one === `GET ${path}`).length,
     publish(name, version, filler = '', fields = {}) {
@@ -99,6 +126,40 @@ export async function packageRegistry(address = '127.0.0.1'): Promise<PackageReg
       archives.set(`${path}.metadata`, Buffer.from(metadata))
       return { path, sha256, bytes }
     },
+    publishModule(module, version, files = {}) {
+      const contents = {
+        'go.mod': `module ${module}\n`,
+        'tiny.go': `package tiny\n\nconst Version = "${version}"\n`,
+        ...files,
+      }
+      const named = Object.entries(contents).map(([name, text]) => [`${module}@${version}/${name}`, text] as const)
+      const bytes = zipOf(Object.fromEntries(named))
+      const escaped = module.replace(/[A-Z]/g, letter => `!${letter.toLowerCase()}`)
+      const at = `/go/${escaped}/@v/${version}`
+      const sums = `${module} ${version} ${h1(named)}\n${module} ${version}/go.mod ${h1([['go.mod', contents['go.mod']]])}\n`
+      const lookup = `/go/sumdb/sum.golang.org/lookup/${escaped}@${version}`
+      pages.set(lookup, `17\n${sums}\ngo.sum database tree\n`)
+      pages.set(`${at}.info`, JSON.stringify({ Version: version, Time: '2026-01-01T00:00:00Z' }))
+      archives.set(`${at}.mod`, Buffer.from(contents['go.mod']))
+      archives.set(`${at}.zip`, bytes)
+      return { zip: `${at}.zip`, mod: `${at}.mod`, lookup, bytes, sums }
+    },
+    publishCrate(name, version) {
+      const manifest = `[package]\nname = "${name}"\nversion = "${version}"\n`
+      const files = [
+        tarOf(`${name}-${version}/src/lib.rs`, Buffer.from('')),
+        tarOf(`${name}-${version}/Cargo.toml`, Buffer.from(manifest)),
+      ]
+      const bytes = gzipSync(Buffer.concat([files[0]!.subarray(0, -1024), files[1]!]))
+      const archive = `/crates/${name}/${name}-${version}.crate`
+      const index = `/index/${name.slice(0, 2)}/${name.slice(2, 4)}/${name}`.toLowerCase()
+      const line = { name, vers: version, deps: [], cksum: hex('sha256', bytes), features: {}, yanked: false }
+      pages.set(index, `${pages.get(index) ?? ''}${JSON.stringify(line)}\n`)
+      const dl = `http://${address}:${registry.port}/crates/{crate}/{crate}-{version}.crate`
+      pages.set('/index/config.json', JSON.stringify({ dl, api: null }))
+      archives.set(archive, bytes)
+      return { archive, index, bytes }
+    },
     unpublish: path => void archives.delete(path),
     tamper: (path, bytes) => void archives.set(path, bytes),
     async close() {
@@ -108,7 +169,8 @@ export async function packageRegistry(address = '127.0.0.1'): Promise<PackageReg
   }
 
   function answer(request: IncomingMessage, response: ServerResponse): void {
-    const { method = '', url = '', headers } = request
+    const { method = '', headers } = request
+    const url = decodeURI(request.url ?? '')
     requests.push(`${method} ${url}`)
     last = headers
     if (registry.instead(request, response)) return
@@ -124,6 +186,8 @@ export async function packageRegistry(address = '127.0.0.1'): Promise<PackageReg
   await once(server.listen(0, address), 'listening')
   registry.port = (server.address() as AddressInfo).port
   registry.npm = `http://${address}:${registry.port}/npm/`
+  registry.cargo = `http://${address}:${registry.port}/index/`
+  registry.go = `http://${address}:${registry.port}/go/`
   registry.pip = `http://${address}:${registry.port}/simple/`
   return registry
 }

@@ -63,8 +63,7 @@ export async function loopbackPackages(
     packages.cache.use({ kind, engine, spec, signal: AbortSignal.timeout(60_000) })
   /** The address of the cache for a kind of registry. */
   const base = async (kind: RegistryKind = 'npm'): Promise<string> => {
-    const [, text = ''] =
-      / (?:NPM_CONFIG_REGISTRY|PIP_INDEX_URL)='([^']+)'/.exec((await use(kind))?.install('') ?? '') ?? []
+    const [text = ''] = /http:[^',]+/.exec((await use(kind))?.install('') ?? '') ?? []
     return new URL(text).origin
   }
   return { ...packages, use, base }

@@ -3,12 +3,14 @@ import { request } from 'node:http'
 import { homedir } from 'node:os'
 import { type DockerHostOptions, dockerHost } from '../../../activities/containers/docker/host.ts'
 import { type ContainerSpec, labels } from '../../../activities/containers/port.ts'
+import { recipes } from '../../../runtimes/recipes.ts'
 import { rootfsMaker } from '../../../runtimes/rootfs.ts'
+import { toolRecipes } from '../hosts/tool-images.ts'
 
 export const dockerAddress = process.env.DOCKER_HOST ?? 'unix:///var/run/docker.sock'
 const cache = process.env.XDG_CACHE_HOME ?? `${homedir()}/.cache`
 
-const bring = rootfsMaker(`${cache}/berth/images`)
+const bring = rootfsMaker(`${cache}/berth/images`, process.arch, [...recipes(process.arch), ...toolRecipes])
 
 /** Reports every image that it prepares, also one from the cache. */
 const makeRootfs: typeof bring = (image, onProgress) => {

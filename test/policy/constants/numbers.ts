@@ -65,6 +65,7 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
       freeBytes: 2_147_483_648,
       documentBytes: 16_777_216,
       archiveBytes: 536_870_912,
+      zip: { outputBytes: 524_288_000, files: 100_000 },
       entries: 100_000,
       links: 200_000,
       pathLength: 2048,

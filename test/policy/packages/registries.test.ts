@@ -68,8 +68,18 @@ test('a project of Python uses the cache unless one of its files may name an ind
   t.deepEqual(decided('python', { 'requirements.txt': 'tiny', 'pip.conf': '' }), { named: 'pip.conf' })
 })
 
+test('a project of Go always uses the cache: none of its files names a module proxy', t => {
+  t.deepEqual(decided('go', {}), { kind: 'go' })
+  t.deepEqual(registryFileNames('go'), [])
+})
+
+test('a project of Rust uses the cache unless it has settings of cargo', t => {
+  t.deepEqual(decided('rust', {}), { kind: 'cargo' })
+  for (const text of ['', null]) t.deepEqual(decided('rust', { '.cargo': text }), { named: '.cargo' })
+})
+
 test('other languages download their packages themselves', t => {
-  const cached: readonly Language[] = ['javascript', 'typescript', 'python']
+  const cached: readonly Language[] = ['javascript', 'typescript', 'python', 'go', 'rust']
   for (const language of languages.filter(one => !cached.includes(one))) {
     t.is(decided(language, {}), null)
     t.deepEqual(registryFileNames(language), [])
@@ -77,7 +87,7 @@ test('other languages download their packages themselves', t => {
 })
 
 test('an image with credentials, scopes or further indexes does without the cache', t => {
-  const { npm, pip } = packageManagers
+  const { npm, pip, go, cargo } = packageManagers
   t.deepEqual(npm.registryIn('; "default" config\nregistry = "https://mirror.test/npm" ; overridden\n'), {
     url: 'https://mirror.test/npm/',
   })
@@ -88,13 +98,32 @@ test('an image with credentials, scopes or further indexes does without the cach
   t.deepEqual(pip.registryIn('WARNING: x\n["https://mirror.test/simple", 0]\n'), { url: 'https://mirror.test/simple/' })
   t.true('because' in pip.registryIn('["https://mirror.test/simple", 1]'))
   t.true('because' in pip.registryIn(''))
+  t.deepEqual(go.registryIn('https://mirror.test/go,direct\nsum.golang.org\n'), { url: 'https://mirror.test/go/' })
+  const others = [
+    'https://mirror.test/go',
+    'https://mirror.test,https://other.test,direct',
+    'https://m.test|direct',
+    'off',
+    'direct',
+  ]
+  for (const proxies of others) t.true('because' in go.registryIn(`${proxies}\nsum.golang.org\n`), proxies)
+  for (const checksums of ['off', 'sums.test+1+x', ''])
+    t.true('because' in go.registryIn(`https://mirror.test/go,direct\n${checksums}\n`), checksums)
+  t.true('because' in go.registryIn('https://user:secret@mirror.test,direct\nsum.golang.org\n'))
+  t.true('because' in go.registryIn(''))
+  t.deepEqual(cargo.registryIn('  failed to download from `https://mirror.test/index/config.json`\n'), {
+    url: 'https://mirror.test/index/',
+  })
+  t.true('because' in cargo.registryIn('error: no such command: `fetch`'))
 })
 
 test('settings name an address alone, or off', t => {
-  t.deepEqual(namedRegistries({}), { npm: null, pip: null })
+  t.deepEqual(namedRegistries({}), { npm: null, pip: null, go: null, cargo: null })
   t.deepEqual(namedRegistries({ PACKAGE_CACHE_NPM: 'off', PACKAGE_CACHE_PIP: 'http://10.0.0.1:8080/simple' }), {
     npm: 'off',
     pip: 'http://10.0.0.1:8080/simple/',
+    go: null,
+    cargo: null,
   })
   for (const text of [
     'x',

@@ -1,0 +1,29 @@
+import { checksumsOf, isModuleDocument, moduleDigest, moduleFileAt } from '../../../policy/packages/go-modules.ts'
+import type { WantedDocument } from '../documents.ts'
+import type { KindPaths, RegistryParts } from './kind.ts'
+
+/** Paths of a module proxy. The checksum database that it passes on vouches for archives and go.mod files, as for the go command itself. */
+export function go({ base, variant, read }: RegistryParts): KindPaths {
+  const document = (path: string): WantedDocument => ({ url: base.href + path, accept: '*/*', variant })
+
+  return {
+    at(requested) {
+      // The go command encodes what stands before a capital letter, and the registry has it as it is.
+      const path = requested.replaceAll('%21', '!')
+      const found = moduleFileAt(path)
+      if (!found) return isModuleDocument(path) ? { kind: 'document', document: document(path) } : null
+      return {
+        kind: 'archive',
+        archive: {
+          url: base.href + path,
+          digest: null,
+          algorithms: [`h1-${found.file}`],
+          async findDigest(asker) {
+            const record = await read(document(checksumsOf(found)), asker)
+            return record === null ? null : moduleDigest(record, found)
+          },
+        },
+      }
+    },
+  }
+}
