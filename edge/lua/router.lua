@@ -123,7 +123,7 @@ end
 
 local READS = { GET = true, HEAD = true }
 
--- A GET or HEAD that is whole with its headers. Of those that have been read the second attempt asks the same.
+-- A GET or HEAD without a body. By HTTP/2 nginx has awaited its end before the first attempt, so nothing of it is yet to come.
 local function bodiless(var, http2)
   return READS[get_method()] and not strict.has_body(var, http2)
 end
