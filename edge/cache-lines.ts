@@ -1,5 +1,5 @@
 import { cacheSizes, proxyCache } from '../policy/edge/cache.ts'
-import type { EdgeConfigOptions } from './edge-options.ts'
+import { clientScheme, type EdgeConfigOptions } from './edge-options.ts'
 import { block, quoted } from './nginx-text.ts'
 
 const on = ({ settings }: EdgeConfigOptions): boolean => settings.cacheMb > 0
@@ -37,7 +37,7 @@ export function cachedLocation(options: EdgeConfigOptions, proxied: readonly str
     'recursive_error_pages on;',
     'proxy_cache $cache_part;',
     // The host as the application sees it: with another port it may answer with other links.
-    'proxy_cache_key "$entered|$cache_version|$client_scheme|$http_host|$request_method|$request_uri";',
+    `proxy_cache_key "$entered|$cache_version|${clientScheme(options.settings)}|$http_host|$request_method|$request_uri";`,
     'proxy_cache_convert_head off;',
     'proxy_no_cache $uncacheable;',
     'proxy_cache_use_stale error timeout;',

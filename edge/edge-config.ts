@@ -3,8 +3,9 @@ import { MiB } from '../lib/bytes.ts'
 import { edgeTables } from '../policy/edge/tables.ts'
 import { edgeTls } from '../policy/installation/edge-tls.ts'
 import { cacheLines, cacheStart } from './cache-lines.ts'
-import type { EdgeConfigOptions } from './edge-options.ts'
+import { type EdgeConfigOptions, requestId, schemeTellers } from './edge-options.ts'
 import { applicationServers, controlServer, surfaceServers } from './edge-servers.ts'
+import { forwardedHeaders } from './forwarded-headers.ts'
 import { logFormats, logName } from './log-format.ts'
 import { block, quoted } from './nginx-text.ts'
 import { tlsLines } from './tls-lines.ts'
@@ -40,10 +41,9 @@ function httpLines(options: EdgeConfigOptions): string[] {
     ...connectionLines(options),
     ...trustLines(options),
     ...tlsLines(options),
-    ...proxyLines(),
-    // Unlike nginx's own $request_id it asks OpenSSL for nothing, which took as long as a tenth of a request.
-    `map $connection_requests $request_number { default "${options.run}-$connection-$connection_requests"; }`,
-    ...logFormats(options.settings.place.name),
+    ...proxyLines(options),
+    `map $connection_requests $request_number { default "${requestId(options.run)}"; }`,
+    ...logFormats(options),
     // Keeps open what the cache has answered with last.
     'open_file_cache max=8 inactive=60s;',
     'access_log off;',
@@ -103,7 +103,12 @@ function luaLines(options: EdgeConfigOptions): string[] {
   ]
 }
 
-function connectionLines({ folder, settings, limitScale }: EdgeConfigOptions): string[] {
+/** Whether a client may have an IPv6 address, in which case its network is not the whole of it. */
+const hasWideAddresses = ({ bind, trustedProxies }: EdgeConfigOptions['settings']): boolean =>
+  bind.includes(':') || trustedProxies.length > 0
+
+function connectionLines({ folder, settings }: EdgeConfigOptions): string[] {
+  const clientNetwork = hasWideAddresses(settings) ? '$client_network' : '$binary_remote_addr'
   const temporary = ['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi']
   return [
     ...temporary.map(name => `${name}_temp_path ${quoted(`${folder}/temporary/${name}`)};`),
@@ -130,17 +135,14 @@ function connectionLines({ folder, settings, limitScale }: EdgeConfigOptions): s
     'server_names_hash_bucket_size 256;',
     'uninitialized_variable_warn off;',
     ...block('map $binary_remote_addr $client_network', [
-      // Requests on the control socket are of no client: an empty key is not counted.
-      'unix: "";',
       // A client with an IPv6 address has its whole /64: the first 8 of its 16 bytes. One with an IPv4 address has that also on a socket of
       // both families, where all of them have the same first 8.
-      ...(settings.bind.includes(':') || settings.trustedProxies.length
+      ...(hasWideAddresses(settings)
         ? ['"~(?s)^(?:\\x00{10}\\xff\\xff(?<mapped>.{4})|(?<network>.{8}).{8})$" $mapped$network;']
         : []),
       'default $binary_remote_addr;',
     ]),
-    'limit_conn_zone $client_network zone=per_address:10m;',
-    `limit_conn per_address ${connectionLimit(settings.connectionsPerAddress * limitScale)};`,
+    `limit_conn_zone ${clientNetwork} zone=per_address:10m;`,
     'limit_conn_status 429;',
     'limit_conn_log_level info;',
   ]
@@ -153,7 +155,7 @@ function trustLines({ settings }: EdgeConfigOptions): string[] {
       throw new Error(`EDGE_TRUSTED_PROXIES holds "${network}"; it must hold addresses and networks.`)
   // What passes connections on unread is no end of TLS: with it the client's own address counts, and its own headers are no evidence.
   const [terminator, ends] = tls && proxyProtocol ? ['$remote_addr', []] : ['$realip_remote_addr', trusted]
-  const tellers = proxyProtocol ? [] : trusted
+  const tellers = schemeTellers(settings)
   return [
     ...trusted.map(network => `set_real_ip_from ${network};`),
     ...(trusted.length ? [`real_ip_header ${proxyProtocol ? 'proxy_protocol' : 'X-Forwarded-For'};`] : []),
@@ -172,7 +174,7 @@ function trustLines({ settings }: EdgeConfigOptions): string[] {
   ]
 }
 
-function proxyLines(): string[] {
+function proxyLines(options: EdgeConfigOptions): string[] {
   return [
     // Only WebSocket upgrades are passed on: an `Upgrade: h2c` would open a tunnel around every rule here.
     // HTTP/2 has no upgrades: an application would answer with bytes that are no frames.
@@ -194,26 +196,6 @@ function proxyLines(): string[] {
     'proxy_send_timeout 60s;',
     // A request that may have had an effect is never sent twice: only failed connections and lost idempotent requests are retried.
     'proxy_next_upstream error;',
-    ...forwarded.map(([name, value]) => `proxy_set_header ${name} ${value};`),
+    ...forwardedHeaders(options),
   ]
-}
-
-const forwarded = [
-  ['Host', '$http_host'],
-  ['Upgrade', '$upgrade_to'],
-  ['Connection', '$connection_to'],
-  ['X-Request-Id', '$request_number'],
-  ['X-Real-IP', '$remote_addr'],
-  ['X-Forwarded-For', '$remote_addr'],
-  ['X-Forwarded-Proto', '$client_scheme'],
-  ['X-Forwarded-Host', '$http_host'],
-  ['X-Forwarded-Port', '""'],
-  ['X-Forwarded-Prefix', '""'],
-  ['Forwarded', '""'],
-  ['Proxy', '""'],
-] as const
-
-/** nginx accepts 1 to 65,535. */
-function connectionLimit(connections: number): number {
-  return Math.min(65_535, Math.max(1, Math.ceil(connections)))
 }

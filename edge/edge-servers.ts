@@ -4,6 +4,7 @@ import { applicationRoom } from '../policy/proxy-connections.ts'
 import { cachedLocation } from './cache-lines.ts'
 import { compressionLines } from './compression.ts'
 import type { EdgeConfigOptions } from './edge-options.ts'
+import { forwardedByStream } from './forwarded-headers.ts'
 import { type Listener, listeners, listenLines } from './listeners.ts'
 import { logName } from './log-format.ts'
 import { block, malformedPath, quoted } from './nginx-text.ts'
@@ -47,21 +48,27 @@ function applicationLines(options: EdgeConfigOptions, listener: Listener): strin
   return [
     ...listenLines(options, listener, true),
     'server_name _;',
-    ...logLines(options, 'application'),
+    ...requestLines(options, 'application'),
     ...compressionLines(options),
     `client_max_body_size ${settings.appBodyMb}m;`,
     `error_page ${ownRefusals} 404 405 413 429 503 504 @page;`,
     'error_page 502 = @again;',
-    ...malformed(page),
+    ...malformed(page, logLine(options, 'malformed')),
     'header_filter_by_lua_block { router.answered() }',
-    ...(listener.tls ? ['body_filter_by_lua_block { router.passing() }'] : []),
+    ...(listener.tls ? ['body_filter_by_lua_block { router.passing(false) }'] : []),
     'log_by_lua_block { router.leave() }',
     ...block('location /', [...(listener.tls ? [`if ($unannounced) { return ${unannounced}; }`] : []), ...admitted]),
     ...(listener.tls
       ? [
           `error_page ${unannounced} = @unannounced;`,
           // What is kept until the stream ends: no client sends such a body but to try what happens.
-          ...block('location @unannounced', ['client_max_body_size 1m;', ...admitted]),
+          ...block('location @unannounced', [
+            'client_max_body_size 1m;',
+            'proxy_request_buffering on;',
+            ...forwardedByStream(options),
+            'body_filter_by_lua_block { router.passing(true) }',
+            ...admitted,
+          ]),
         ]
       : []),
     ...cachedLocation(options, proxied),
@@ -101,12 +108,12 @@ function surfaceLines(options: EdgeConfigOptions, listener: Listener, surface: S
     `server_name ${namesOfSurface(surface, options.settings).join(' ')};`,
     // The error log quotes the request with its query, which may contain a signature or a token; the access log has the status of each try.
     'error_log stderr alert;',
-    ...logLines(options, 'surface'),
+    ...requestLines(options, 'surface'),
     'client_max_body_size 0;',
     `error_page ${ownRefusals} 404 405 413 429 503 504 @failed;`,
     'error_page 502 =503 @failed;',
     ...malformed(page),
-    "log_by_lua_block { require('access_log').leave('surfaces') }",
+    'log_by_lua_block { router.leave_surface() }',
     ...block('location /', [
       `access_by_lua_block { router.admit_surface(${portOf(listener, plain)}) }`,
       'proxy_read_timeout 300s;',
@@ -145,7 +152,7 @@ export function controlServer(settings: EdgeSettings): string[] {
 
 /** What Lua sets for a request. */
 const ofRequest = [
-  ...['entered', 'refusal', 'member', 'edge_ms', 'log_stopped'],
+  ...['app_id', 'entered', 'refusal', 'member'],
   ...['cache_path', 'cache_version', 'cache_part', 'uncacheable', 'filling'],
 ]
 
@@ -157,13 +164,27 @@ const ownRefusals = '401 403 408 411 412 415 416 421 500 507'
  * unknown transfer coding with 501 and another HTTP version with 505; for the client both are malformed requests like the others.
  * Headers that are too large (494) get the API's status for them.
  */
-const malformed = (page: string): string[] => [
+const malformed = (page: string, ...lines: string[]): string[] => [
   `error_page 400 ${malformedPath};`,
   `error_page 414 495 496 497 501 505 =400 ${malformedPath};`,
   `error_page 494 =431 ${malformedPath};`,
-  `location = ${malformedPath} { internal; content_by_lua_block { ${page} } }`,
+  ...block(`location = ${malformedPath}`, ['internal;', ...lines, `content_by_lua_block { ${page} }`]),
 ]
 
-function logLines({ folder }: EdgeConfigOptions, format: 'application' | 'surface'): string[] {
-  return ["set $app_id '';", `access_log ${quoted(folder, `/${logName}`)} ${format} if=$log_wanted;`]
+/** What each server of clients has. What the log says of a request that nothing changes is set, which takes less than a map does. */
+function requestLines(options: EdgeConfigOptions, format: 'application' | 'surface'): string[] {
+  return [
+    `limit_conn per_address ${connectionLimit(options.settings.connectionsPerAddress * options.limitScale)};`,
+    'set $log_wanted 1;',
+    ...(format === 'application' ? ['set $cache_state dynamic;', 'set $edge_ms null;'] : []),
+    logLine(options, format),
+  ]
+}
+
+const logLine = ({ folder }: EdgeConfigOptions, format: string): string =>
+  `access_log ${quoted(folder, `/${logName}`)} ${format} if=$log_wanted;`
+
+/** nginx accepts 1 to 65,535. */
+function connectionLimit(connections: number): number {
+  return Math.min(65_535, Math.max(1, Math.ceil(connections)))
 }

@@ -1,3 +1,4 @@
+import { clientScheme, type EdgeConfigOptions, requestId } from './edge-options.ts'
 import { block, malformedPath } from './nginx-text.ts'
 
 /**
@@ -16,7 +17,7 @@ const fields = {
   host: '"$host"',
   app: '"$app_id"',
   method: '"$request_method"',
-  path: '"$asked_path"',
+  path: '"$uri"',
   query: '"$args"',
   status: '$log_status',
   bytes: '$bytes_sent',
@@ -28,7 +29,6 @@ const fields = {
   agent: '"$http_user_agent"',
   protocol: '"$server_protocol"',
   content_type: '"$sent_http_content_type"',
-  request_id: '"$request_number"',
 } as const
 
 /**
@@ -36,14 +36,15 @@ const fields = {
  * on its way to the client, `origin_ms` until the last application that was tried had sent its headers; null where that never was.
  * `mitigated` means that the proxy refused the request itself. `colo` names this proxy.
  */
-const applicationFields = (colo: string) => ({
+const applicationFields = ({ settings, run }: EdgeConfigOptions) => ({
   ...fields,
-  scheme: '"$client_scheme"',
+  request_id: `"${requestId(run)}"`,
+  scheme: `"${clientScheme(settings)}"`,
   cache: '"$cache_state"',
-  edge_ms: '$log_edge_ms',
+  edge_ms: '$edge_ms',
   origin_ms: '$log_origin_ms',
   tls: '"$ssl_protocol"',
-  colo: `"${colo}"`,
+  colo: `"${settings.place.name}"`,
   mitigated: '$mitigated',
 })
 
@@ -54,24 +55,22 @@ const reasons = ['full', 'maintenance']
 /** Every time of a first try within 100 ms. */
 const ordinary = Array.from({ length: 100 }, (_, ms) => `0.${String(ms).padStart(3, '0')} ${ms};`)
 
-const states = ['HIT', 'MISS', 'BYPASS', 'EXPIRED', 'STALE', 'UPDATING', 'REVALIDATED']
-
-/** The two formats: the full one for applications, and one for the platform's surfaces without fields that may contain a token. */
-export function logFormats(colo: string): string[] {
+/**
+ * The full format for applications, the same for request lines that nginx could not read, and one for the platform's surfaces without
+ * fields that may contain a token.
+ */
+export function logFormats(options: EdgeConfigOptions): string[] {
+  const application = applicationFields(options)
+  const surface = { ...fields, path: '"$first_segment"', query: '""', referer: '""' }
   return [
-    ...format('application', applicationFields(colo)),
-    ...format('surface', { ...fields, path: '"$first_segment"', query: '""', referer: '""' }),
+    ...format('application', application),
+    ...format('malformed', { ...application, path: '"$raw_path"' }),
+    ...format('surface', { ...surface, request_id: `"${requestId(options.run)}"` }),
     // A refused request line leaves 000 or 009, which are not numbers in JSON.
     'map $status $log_status { 000 0; 009 0; default $status; }',
     `map $uri $asked_path { "${malformedPath}" $raw_path; default $uri; }`,
     'map $request_uri $raw_path { "~^(?<raw>[^?]*)" $raw; default ""; }',
     'map $asked_path $first_segment { "~^(?<first>/[^/]*)" $first; default "/"; }',
-    'map $log_stopped $log_wanted { "" 1; default 0; }',
-    ...block('map $upstream_cache_status $cache_state', [
-      ...states.map(state => `${state} ${state.toLowerCase()};`),
-      'default dynamic;',
-    ]),
-    'map $edge_ms $log_edge_ms { "" null; default $edge_ms; }',
     // The last of one figure for each try, as in `0.251, 1.020`, in ms without leading zeros.
     ...block('map $upstream_header_time $log_origin_ms', [
       ...ordinary, // most of them, without a pattern

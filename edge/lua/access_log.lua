@@ -56,12 +56,12 @@ end
 -- `subject` is the application, or another name for all that has a share.
 function M.leave(subject)
   if full or not hour_file.is_there() then
-    ngx.var.log_stopped = '1'
+    ngx.var.log_wanted = '0'
   elseif crowded then
     local var = ngx.var
     local bytes = (taken[subject] or 0) + bytes_of(var)
     taken[subject] = bytes
-    if bytes > share then var.log_stopped = '1' end
+    if bytes > share then var.log_wanted = '0' end
   end
 end
 

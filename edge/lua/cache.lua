@@ -1,6 +1,8 @@
 -- Which requests go through nginx's cache, and which answers it may store. A path whose answer was storable is remembered, and its next
 -- request goes there: what applications do not declare cacheable is neither buffered nor does it wait for another answer. The version of
 -- the route is in the key, so a release or a purge is in effect with the route; what begins before is stored where nobody looks again.
+local lower = string.lower
+
 local M = {}
 
 local REMEMBERED_SECONDS = 86400
@@ -17,7 +19,7 @@ function M.begin(count, bytes, file_bytes)
   parts, part_bytes, max_file = count, bytes, file_bytes
 end
 
--- Access phase of a GET or HEAD without a body: whether the answer may come from the cache, and has been storable before.
+-- Access phase of a GET or HEAD: whether the answer to one without a body may come from the cache, and has been storable before.
 function M.asked(var, app, version)
   if not remembered or not version then return false end
   if var.http_authorization or var.upgrade_to ~= '' then return false end
@@ -69,16 +71,26 @@ local function fill(var, bytes)
   return true
 end
 
+-- Whether the request had a body. What came with it has been read, or its length has been announced.
+local function has_body(var)
+  return var.http_transfer_encoding ~= nil or (tonumber(var.content_length) or 0) > 0
+end
+
 -- Header filter of an application's answer.
 function M.answered(var)
   local path = var.cache_path
   if not path or path == '' then return end
   local status = var.upstream_cache_status
-  if status then ngx.header['X-Cache'] = var.cache_state end
+  if status then
+    local state = lower(status)
+    ngx.header['X-Cache'] = state
+    -- An update in the background has the variables of the request that it follows.
+    if not ngx.is_subrequest then var.cache_state = state end
+  end
   if FROM_CACHE[status] then return end
   local bytes, paths = storable(var), remembered[var.cache_part]
   if not status then
-    if bytes then paths:set(path, true, REMEMBERED_SECONDS) end
+    if bytes and not has_body(var) then paths:set(path, true, REMEMBERED_SECONDS) end
     return
   end
   if not bytes then paths:delete(path) end

@@ -43,19 +43,19 @@ end
 
 -- A session of TLS 1.2 for another name of the same certificate must not reach a name that requires 1.3.
 local function misdirected(var, host)
-  return var.ssl_protocol == 'TLSv1.2' and settings.requires_tls_1_3(host)
+  return settings.requires_tls_1_3(host) and var.ssl_protocol == 'TLSv1.2'
 end
 
--- What every request passes first. Returns its host.
+-- What every request passes first. Returns its host, and whether names of its headers are odd.
 local function pass(var, raw, port)
-  local host = strict.admit(var, raw)
+  local host, odd = strict.admit(var, raw)
   well_known.answer(var, host)
   if port == 'tls' then
     if misdirected(var, host) then return ngx.exit(421) end
   elseif port then
     leave_plain(var, host, port)
   end
-  return host
+  return host, odd
 end
 
 -- Access phase of a platform surface. `port` is `tls`, or what happens to plain http, or nil where it is served.
@@ -123,7 +123,7 @@ end
 
 local READS = { GET = true, HEAD = true }
 
--- A GET or HEAD that is whole with its headers. Asked before the first attempt: what comes later than a failed one would be lost.
+-- A GET or HEAD without a body. By HTTP/2 nginx has awaited its end before the first attempt, so nothing of it is yet to come.
 local function bodiless(var, http2)
   return READS[get_method()] and not strict.has_body(var, http2)
 end
@@ -134,11 +134,12 @@ function M.admit(max, room, port)
   local var = ngx.var
   -- In the outermost function: LuaJIT compiles neither, and goes on behind them only here. There is no HTTP/2 without TLS.
   local raw = (port ~= 'tls' or http_version() ~= 2) and raw_header() or nil
-  local host = pass(var, raw, port)
+  local host, odd = pass(var, raw, port)
   local refusal, app, version = enter(var, host, max, room)
   if refusal then return ngx.exit(refusal) end
-  strict.drop_odd_headers()
-  if bodiless(var, not raw) and cache.asked(var, app, version) then return ngx.exec('@cached') end
+  if odd then strict.drop_odd_headers() end
+  -- Whether a body comes is asked last: it may take until the end of a stream.
+  if READS[get_method()] and cache.asked(var, app, version) and not strict.has_body(var, not raw) then return ngx.exec('@cached') end
 end
 
 -- Access phase of the second attempt at a request that got no answer: 502, unless it can be repeated and the container refused the last
@@ -154,9 +155,9 @@ end
 
 -- Sends browsers what the application has set for https.
 local function announce_https(var)
-  local member = var.client_scheme == 'https' and var.member or ''
+  local member = var.member or ''
   local hsts = member ~= '' and settings.hsts(member, var.app_id)
-  if hsts then ngx.header['Strict-Transport-Security'] = hsts end
+  if hsts and var.client_scheme == 'https' then ngx.header['Strict-Transport-Security'] = hsts end
 end
 
 -- Header filter of an application's host: the first byte leaves. Does not disclose which server this is.
@@ -172,9 +173,9 @@ end
 -- Body filter of an application's host by https. By HTTP/2 the part that completes the announced length ends the answer too: nginx would send
 -- the end of a stream in a frame, a TLS record and a system call of its own. The length is what nginx announces: an application may have
 -- sent several, or chunks. A range leaves out some of what arrives.
-function M.passing()
+function M.passing(http2)
   local var = ngx.var
-  if var.server_protocol ~= 'HTTP/2.0' or ngx.status == 206 then return end
+  if not http2 and var.server_protocol ~= 'HTTP/2.0' or ngx.status == 206 then return end
   local announced = ngx.header['Content-Length']
   if announced and announced ~= '0' and announced == var.upstream_response_length then ngx.arg[2] = true end
 end
@@ -192,18 +193,29 @@ local function attribute(var)
   return app
 end
 
+-- What is set for each request before its first phase is missing where nginx has refused it before.
+local function begin_late(var)
+  if var.log_wanted == '' then var.log_wanted, var.cache_state, var.edge_ms = '1', 'dynamic', 'null' end
+end
+
 -- Log phase of an application's host, which every request reaches, however it ended. An internal redirect to one of our pages keeps variables.
 function M.leave()
   local var = ngx.var
   local app = var.entered
   if app and app ~= '' then
     connections.leave(app)
-    if var.app_id == '' then var.app_id = app end -- refused after its admission, by a page of its own
   else
+    begin_late(var)
     app = attribute(var)
   end
   cache.leave(var)
   access_log.leave(app)
+end
+
+-- Log phase of a platform surface.
+function M.leave_surface()
+  begin_late(ngx.var)
+  access_log.leave('surfaces')
 end
 
 -- An address as nginx writes it before a port.

@@ -50,6 +50,15 @@ test('every request is one JSON line, whatever its content', async t => {
   t.like(second, { host: 'nobody.localhost', app: '', status: 404, upstream_status: '' })
 })
 
+test('a request that its client gave up in the middle of its headers has a whole line', async t => {
+  const proxy = await startProxy()
+  t.teardown(proxy.stop)
+  const socket = connect(proxy.port, '127.0.0.1').end('GET /half HTTP/1.1\r\nHost: a.loc')
+  await once(socket.resume(), 'close')
+  const [line] = await proxy.accessLog(1)
+  t.like(line, { path: '/half', app: '', cache: 'dynamic', edge_ms: null, origin_ms: null, mitigated: true })
+})
+
 test('a line says how an application was reached, how long that took, and whether the proxy itself refused', async t => {
   const settings = {
     EDGE_NAME: 'edge-1',
