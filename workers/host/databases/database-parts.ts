@@ -49,6 +49,7 @@ export function openDatabases({ parts, engine, volumes, lease, locks, boot, slot
     address,
     bind: config.databases.bind,
     archives: config.retention.pointInTimeDays > 0,
+    redisSync: config.databases.redisSync,
   })
   const guard = databaseDiskGuard({ db, volumes, hosted })
   const templates = databaseTemplates({

@@ -31,7 +31,6 @@ const standIn: EngineUnderTest = {
     await (await mongoClient(remote, { ...mongoOptions(remote, password), auth })).close()
   },
   platformByPassword: true,
-  syncedMs: 0,
 }
 
 const database = databaseEngineContract(test.serial, 'mongo (stand-in)', () => standIn)
