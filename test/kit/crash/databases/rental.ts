@@ -99,6 +99,11 @@ export class Rental {
     for (const deadline = Date.now() + 300_000; ; ) {
       const answer = await this.ask(kind)
       if (answer.status === 200) return answer
+      if (answer.status === 202) {
+        const isDone = async () => (await this.operation(kind))?.state === 'success'
+        await this.stage.platform.until(isDone, 300, `${kind}, which took longer than its caller waited`)
+        return answer
+      }
       if (kind !== 'create' || Date.now() > deadline) throw new Error(`${kind}: ${answer.status} ${answer.text}`)
     }
   }
