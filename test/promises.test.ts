@@ -24,6 +24,13 @@ test('every promise has a number and names a test or bench that exists, or says 
   }
 })
 
+test('every failure of a database names tests that exist', t => {
+  const failures = readFileSync('docs/decisions/database-failures.md', 'utf8').split('\n')
+  const held = failures.filter(line => namedIn(line).length > 0 && line.startsWith('| '))
+  t.true(held.length > 10)
+  for (const row of held) for (const named of namedIn(row)) t.true(holds(named), `${named.file} "${named.title}"`)
+})
+
 test('what ./berth test does not run holds a promise only with the commit of its last run', t => {
   for (const row of rows)
     if (!isOpen(row) && namedIn(row).some(isByHand)) t.truthy(lastRun(row), `${cellsOf(row)[1]} is measured by hand`)

@@ -4,6 +4,7 @@ import type { DatabaseFacts } from '../../db/operations/database-facts.ts'
 import { pause } from '../../lib/async/loop.ts'
 import { remembered } from '../../lib/async/remembered.ts'
 import { databaseHostname } from '../../policy/databases/connection-url.ts'
+import type { DatabaseSettings } from '../../policy/databases/database-settings.ts'
 import { databaseSeconds } from '../../policy/databases/database-steps.ts'
 import type { UsedMemory } from '../../policy/databases/database-warnings.ts'
 import type { EngineName } from '../../policy/databases/engine.ts'
@@ -45,6 +46,8 @@ export interface HostedEngineOptions {
   now?: () => Date
   /** Engines that can be restored to any second leave their WAL files to this host; omitted = they do not. */
   archives?: boolean
+  /** Of Redis, the setting; omitted = `always`. */
+  redisSync?: DatabaseSettings['redisSync']
 }
 
 /** What an engine needs besides its container: folders, settings, certificates, and the calls of its adapter. */
@@ -74,6 +77,7 @@ export function hostedEngines(options: HostedEngineOptions) {
       archives: options.archives === true && pointInTimeOf(name) !== null && !isScratch,
       readOnly: database.readOnly,
       isScratch,
+      syncsLate: options.redisSync === 'everysec',
     }
   }
 

@@ -20,6 +20,8 @@ export interface DatabaseTraits {
   standIn: boolean
   /** Its disk is nearly full: what adds data is refused (`admitWrites`). */
   readOnly: boolean
+  /** A Redis whose operator prefers its speed acknowledges what its disk gets within a second; omitted = what is on its disk. */
+  syncsLate?: boolean
   /** Finished WAL files are left to the host, so that the database can be restored to any second (point-in-time/port.ts); omitted = they are not. */
   archives?: boolean
   /** What it writes is compared, and then removed, so it need not be synced; omitted = it serves. */

@@ -10,6 +10,8 @@ export interface DatabaseSettings {
   engines: EngineName[]
   /** Where the image of MongoDB cannot be pulled, a server that speaks its protocol may serve. */
   mongoStandIn: boolean
+  /** When Redis has on its disk what it acknowledges: always before, or within a second. */
+  redisSync: 'always' | 'everysec'
   /** Ports of databases, both included. */
   ports: { from: number; to: number }
   /** The address of the host at which databases publish their ports. */
@@ -25,6 +27,7 @@ export function databaseSettings(env: Environment, appsDomain: string): Database
   return {
     engines: enginesOf(env.DATABASE_ENGINES),
     mongoStandIn: oneOf(env, 'MONGO_STAND_IN', ['off', 'on']) === 'on',
+    redisSync: oneOf(env, 'DATABASE_REDIS_SYNC', ['always', 'everysec']),
     ports: portsOf(env.DATABASE_PORTS ?? '20000-24999'),
     bind: addressOf(env.DATABASE_BIND ?? '127.0.0.1'),
     domain: env.DATABASE_DOMAIN ?? appsDomain,

@@ -150,7 +150,7 @@ class StandIn(SecantusDBServer):
 def write_commits():
     """Every commit reaches the kernel before it is acknowledged, so that a killed server loses none: by itself it writes in the background.
 
-    Only a write that asks for the journal waits for the disk, as before.
+    None waits for the disk here: its command does, once for all that it commits.
     """
     open_storage = storage.wt.wiredtiger_open
     commit_batch = storage._commit_batch_transaction
@@ -161,13 +161,41 @@ def write_commits():
             raise RuntimeError("The storage is not opened as this version of the server did.")
         return open_storage(home, written)
 
-    def commit(session, sync):
-        commit_batch(session, False)
-        if sync:
-            session.log_flush("sync=on")
-
     storage.wt.wiredtiger_open = open_with_written_commits
-    storage._commit_batch_transaction = commit
+    storage._commit_batch_transaction = lambda session, _sync: commit_batch(session, False)
+
+
+WRITES = (
+    *("insert", "update", "delete", "findAndModify", "findandmodify", "bulkWrite", "commitTransaction", "aggregate"),
+    *("mapReduce", "mapreduce", "create", "createIndexes", "collMod", "drop", "dropIndexes", "dropDatabase"),
+    *("renameCollection", "createUser", "updateUser", "dropUser", "dropAllUsersFromDatabase", "grantRolesToUser"),
+    *("revokeRolesFromUser", "createRole", "updateRole", "dropRole", "dropAllRolesFromDatabase"),
+    *("grantPrivilegesToRole", "revokePrivilegesFromRole", "grantRolesToRole", "revokeRolesFromRole"),
+)
+
+
+def waits_for_the_disk(doc):
+    """By default the majority of a replica set has a write on its disks before it is acknowledged; here that is the only member."""
+    if "autocommit" in doc and "commitTransaction" not in doc:
+        return False  # its transaction does
+    concern = doc.get("writeConcern") or {}
+    return bool(concern.get("j", concern.get("w", "majority") == "majority"))
+
+
+def sync_writes(server):
+    """What a command has written is on the disk before its reply, unless the command says that it does not wait for that."""
+
+    def synced(handler):
+        def handle(doc, ctx):
+            reply = handler(doc, ctx)
+            if waits_for_the_disk(doc):
+                server.storage._session().log_flush("sync=on")
+            return reply
+
+        return handle
+
+    for name in WRITES:
+        commands._HANDLERS[name] = synced(commands._HANDLERS[name])
 
 
 def add_commands(server):
@@ -212,6 +240,7 @@ def main():
     write_commits()
     server = StandIn(config)
     add_commands(server)
+    sync_writes(server)
     stopped = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stopped.set())

@@ -9,7 +9,7 @@ const started = databaseStage('redis')
 const rentals: Rentals = []
 const atOnce = 5
 
-const cases = hostCases()
+const cases = hostCases('redis')
 const kinds = [...new Set(cases.map(({ kind }) => kind))]
 
 for (const kind of kinds)

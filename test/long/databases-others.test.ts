@@ -9,10 +9,10 @@ const started = databaseStage('redis')
 const rentals: Rentals = []
 const atOnce = 5
 
-const victims: Victim[] = ['engine', 'worker', 'Postgres', 'Temporal', 'emptied Temporal', 'replaced host']
+const victims: Victim[] = ['power', 'engine', 'worker', 'Postgres', 'Temporal', 'emptied Temporal', 'replaced host']
 
 for (const victim of victims) {
-  const cases = stepCases(victim)
+  const cases = stepCases(victim, 'redis')
   const creations = cases.filter(({ kind }) => kind === 'create')
   const others = cases.filter(({ kind }) => kind !== 'create')
   for (const portion of [...portions(creations, atOnce), ...portions(others, atOnce)])

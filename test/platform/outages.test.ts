@@ -6,7 +6,7 @@ const survives = await outageKit()
 
 for (const outage of outages)
   test.serial(
-    `while ${outage} is down in the middle of a deploy every 200 becomes one deployment, a 503 none`,
+    `while ${outage} is down in the middle of a deploy every 200 becomes one deployment, a 503 none, and a database takes writes`,
     async t => {
       t.timeout(170_000)
       await survives(t, outage, 10)

@@ -206,9 +206,22 @@ async function queueing(t: ExecutionContext, hostId: string) {
   return {
     db,
     served,
+    looked,
     waitsOf,
     waits: async (name: string, count: number, waiter?: Pick<Waiter, 'reserve'>) =>
       waitsOf((await make.user()).id, name, count, waiter),
+    /** One that has a slot copies in it until it is ended. */
+    async copies(name: string) {
+      const [operationId = ''] = [...named].find(([, its]) => its === name) ?? []
+      const work = endless()
+      const held = places.holding({ hostId, operationId }, never, work.run)
+      t.teardown(() => work.end())
+      await comesTrue(() => work.started)
+      return async () => {
+        work.end()
+        await held
+      }
+    },
     /** The names of those that have a slot. */
     holders: async () => (await holders()).map(id => named.get(id)!).sort(),
     async ends(name: string) {
@@ -238,6 +251,21 @@ test('an account at its worst has one slot: another one waits for nobody, a thir
   await ends('b2')
   t.deepEqual(await holders(), ['a3', 'd1'])
   t.deepEqual(served, ['a1', 'b1', 'c1', 'a2', 'b2', 'd1', 'a3'])
+})
+
+test('accounts that copy come last also after a crash of Postgres, which clears the slots', async t => {
+  const { db, served, looked, waits, copies } = await queueing(t, 'crashed')
+  await waits('a', 50)
+  await waits('b', 2)
+  const [ended] = [await copies('a1'), await copies('b1')]
+  await waits('c', 1)
+  await db('blob_leases').where({ subject: 'snapshot/crashed' }).delete()
+  await looked()
+  t.deepEqual(served, ['a1', 'b1'], 'two copies run, and count')
+  await ended()
+  await comesTrue(() => served.length > 2)
+  await looked()
+  t.deepEqual(served, ['a1', 'b1', 'c1'])
 })
 
 test('accounts that have slots come last also after the process of their host began anew', async t => {

@@ -13,6 +13,7 @@ import { dockerAddress } from '../servers/docker.ts'
 import { type Relay, type RelayMode, relayTo } from '../servers/relay.ts'
 import { testTemporal } from '../servers/temporal.ts'
 import { zipOf } from '../zips.ts'
+import { Rental } from './databases/rental.ts'
 import { type Linked, linked } from './deploy-crash-kit.ts'
 
 const services = ['Postgres', 'Temporal', 'Docker'] as const
@@ -49,7 +50,7 @@ export async function outageKit() {
     return { address: `127.0.0.1:${lines.get('Temporal')?.port}`, queuePrefix }
   })
   const engine = join(folder, 'docker.sock')
-  const settings = { GIT_ALLOWED_HOSTS: git.host, DOCKER_HOST: `unix://${engine}` }
+  const settings = { GIT_ALLOWED_HOSTS: git.host, DOCKER_HOST: `unix://${engine}`, DATABASE_ENGINES: 'redis' }
   const options = { hosts: {}, worker: false, settings, database: () => database, temporal: () => temporal }
   const started = testPlatform(options)
   const processes: ReturnType<typeof kept>[] = []
@@ -104,7 +105,9 @@ export async function outageKit() {
   return async (t: ExecutionContext, name: Outages, seconds: number): Promise<void> => {
     const platform = await started
     const app = await linked(platform, git)
-    const outage = new Outage(t, platform, app, url)
+    const database = await Rental.open({ platform }, 'redis')
+    await database.demand('create')
+    const outage = new Outage(t, platform, app, database, url)
     await outage.survive(name === three.name ? three : one(name as Service), seconds)
     t.log(`started again: ${processes.map(process => process.restarts()).join(', ')}`)
   }
@@ -134,12 +137,13 @@ function kept(start: () => Entry) {
   }
 }
 
-/** Something that is away in the middle of a deploy, with a push and a commit meanwhile. */
+/** Something that is away in the middle of a deploy, with a push and a commit meanwhile, while an application and a database serve. */
 class Outage {
   constructor(
     readonly t: ExecutionContext,
     readonly platform: TestPlatform,
     readonly app: Linked,
+    readonly database: Rental,
     readonly url: string,
   ) {
     const { hook, repository } = app
@@ -147,13 +151,14 @@ class Outage {
   }
 
   async survive({ name, answer: away, begin, end }: Fault, seconds: number): Promise<void> {
-    const { t, platform, app } = this
+    const { t, platform, app, database } = this
     const opened = await app.repository.push(slowProgram('begun before', 5).files)
     t.is(opened.reply?.status, 200, opened.reply?.text)
     const building = async () => (await platform.remains()).containers.includes(`berth-${app.id}-2-build`)
     await platform.until(building, 60, 'it is being built')
 
     await begin()
+    database.write()
     const back = Date.now() + seconds * 1000
     app.repository.hook = { url: this.url + app.hook, provider: 'github', deliveryId: `while ${name} is away` }
     const { reply } = await app.repository.push(nodeProgram('pushed meanwhile').files)
@@ -162,12 +167,15 @@ class Outage {
     while (Date.now() < back) {
       t.is((await this.ask('GET', '/deployments')).status, away, 'the state is true meanwhile')
       t.is((await platform.page(app.domain)).body, 'the first', 'the version before serves on')
+      const written = database.acknowledged.length
+      await platform.until(async () => database.acknowledged.length > written, 10, 'the database serves on')
       t.is((await this.deployments({ state: 'success' })).length, 0, 'no deployment is shown as done')
       await sleep(1000)
     }
     const stored = away === 503 ? 1 : 3
     t.is((await this.deployments()).length, stored, 'a 503 has left no trace, a 200 is a deployment')
 
+    await database.rest()
     await end()
     const served = async () => (await this.ask('GET', '/deployments')).status === 200
     await platform.until(served, 30, 'the API answers again')
@@ -192,9 +200,11 @@ class Outage {
       )
     }
     await platform.serves(app.domain, 'committed meanwhile')
-    const alone = async () => (await platform.remains()).containers.join() === `berth-${app.id}-4`
+    const own = async () => (await platform.remains()).containers.filter(name => !name.startsWith('berth-db-'))
+    const alone = async () => (await own()).join() === `berth-${app.id}-4`
     await platform.until(alone, 60, 'the old versions are retired')
     t.is((await this.ask('DELETE', '')).status, 200)
+    t.is((await this.database.demand('delete')).status, 200)
   }
 
   private deployments(where: object = {}) {

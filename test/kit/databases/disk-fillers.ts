@@ -15,8 +15,6 @@ export interface DiskFiller {
   numbers(): Promise<number[]>
   /** Removes all rows, as a customer may while additions are refused; null = such an engine has no way. */
   clear: (() => Promise<void>) | null
-  /** Whether all that was acknowledged is written, for an engine that writes late. */
-  isWritten?: () => Promise<boolean>
   end(): void
 }
 
@@ -60,7 +58,6 @@ export const diskFillers: Record<EngineName, (remote: RemoteEngine, password: st
       write: async (number, bytes) => void (await client.set(`filled:${number}`, payload(bytes))),
       numbers: async () => (await client.keys('filled:*')).map(key => Number(key.slice(7))),
       clear: async () => void (await client.flushall()),
-      isWritten: async () => /^aof_last_write_status:ok\r?$/m.test(await client.info('persistence')),
       end: () => client.disconnect(),
     }
   },

@@ -286,11 +286,11 @@ export class TestPlatform {
   clearLater(name: string): void {
     if (this.#cleared.has(name)) return
     this.#cleared.add(name)
-    this.base.undo.push(() => clearHost(this.base.folder, this.hostId(name)))
+    this.base.undo.push(() => clearHost(this.base.settings.BERTH_DATA!, this.hostId(name)))
   }
 
   remains(name = 'a') {
-    return remainsOf(this.base.folder, this.hostId(name))
+    return remainsOf(this.base.settings.BERTH_DATA!, this.hostId(name))
   }
 
   /** Segments in the object store, after the sweep has removed unreferenced ones. */

@@ -9,6 +9,7 @@ test('all types are offered on this machine by default, without the stand-in', t
   t.deepEqual(databases, {
     engines: ['mongo', 'mysql', 'redis', 'postgres'],
     mongoStandIn: false,
+    redisSync: 'always',
     ports: { from: 20_000, to: 24_999 },
     bind: '127.0.0.1',
     domain: 'apps.example.com',
@@ -28,6 +29,11 @@ test('drills are due after some days, or never; not after evidence was deleted',
   t.is(settings({ DATABASE_DRILL_DAYS: '365' }).drillDays, 365)
   for (const days of ['366', '-1', '1.5', 'weekly'])
     t.throws(() => settings({ DATABASE_DRILL_DAYS: days }), { message: /DATABASE_DRILL_DAYS/ }, days)
+})
+
+test('an operator may prefer the speed of Redis', t => {
+  t.is(settings({ DATABASE_REDIS_SYNC: 'everysec' }).redisSync, 'everysec')
+  t.throws(() => settings({ DATABASE_REDIS_SYNC: 'no' }), { message: /DATABASE_REDIS_SYNC/ })
 })
 
 test('an operator chooses the types and their order, or none; the stand-in belongs to mongo', t => {

@@ -49,6 +49,7 @@ export function openDatabases({ parts, engine, volumes, lease, locks, boot, slot
     address,
     bind: config.databases.bind,
     archives: config.retention.pointInTimeDays > 0,
+    redisSync: config.databases.redisSync,
   })
   const guard = databaseDiskGuard({ db, volumes, hosted })
   const templates = databaseTemplates({
@@ -80,7 +81,7 @@ export function openDatabases({ parts, engine, volumes, lease, locks, boot, slot
   const { held } = lease
   const store = withCrashPoints('store', parts.store)
   const copies = walCopies({ db: withCrashPoints('wal-copies', db), store: withCrashPoints('wal-store', store), held })
-  const restorable = pointInTime({ ...options, store, copies, held })
+  const restorable = pointInTime({ ...options, store: withCrashPoints('base-backups', store), copies, held })
   const activities = recordingClosings(db, restorable, databaseHostActivities(options))
   const snapshots = databaseSnapshotActivities({
     ...options,

@@ -74,7 +74,8 @@ function directives(traits: DatabaseTraits): Record<string, string | number> {
     logfile: '""',
     dir: places.data,
     appendonly: 'yes',
-    appendfsync: 'everysec',
+    // Where it cannot write it ends, as Postgres does: a memory that its disk does not follow would be acknowledged to others.
+    appendfsync: traits.syncsLate ? 'everysec' : 'always',
     'aof-use-rdb-preamble': 'yes',
     // The log of changes is complete; a second copy of all data would only cost memory and disk.
     save: '""',

@@ -33,7 +33,6 @@ const standIn: EngineUnderTest = {
   platformByPassword: true,
   // Two look after the server.
   connectionsOfCustomer: 3,
-  syncedMs: 0,
 }
 
 const database = databaseEngineContract(test.serial, 'mongo (stand-in)', () => standIn)

@@ -29,7 +29,6 @@ const mysql: EngineUnderTest = {
         )
     return mysqlClient({ ...mysqlOptions(remote, password), user: 'berth_host' })
   },
-  syncedMs: 0,
 }
 
 const database = databaseEngineContract(test.serial, 'mysql', () => mysql)

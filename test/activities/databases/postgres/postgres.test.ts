@@ -16,7 +16,6 @@ const postgres: EngineUnderTest = {
   connectPlainly: (remote, password) => postgresClient({ ...postgresOptions(remote, password), ssl: false }),
   connectAsPlatform: (remote, password) =>
     postgresClient({ ...postgresOptions(remote, password), user: 'berth_platform', database: 'postgres' }),
-  syncedMs: 0,
 }
 
 const database = databaseEngineContract(test.serial, 'postgres', () => postgres)

@@ -1,4 +1,3 @@
-import { setTimeout as sleep } from 'node:timers/promises'
 import { connect, type TLSSocket } from 'node:tls'
 import test, { type ExecutionContext } from 'ava'
 import type { Redis } from 'ioredis'
@@ -22,7 +21,6 @@ const redis: EngineUnderTest = {
   usersInSettings: true,
   platformByPassword: true,
   // Redis writes at once, unless its last sync is slow: then up to 2 s later.
-  syncedMs: 2000,
 }
 
 const database = databaseEngineContract(test.serial, 'redis', () => redis)
@@ -111,7 +109,7 @@ test.serial('redis: the settings follow from the memory, and are in effect', asy
   const client = await customer(t)
   const expected = {
     ...{ maxmemory: `${166 * MiB}`, 'maxmemory-clients': `${38 * MiB}`, 'maxmemory-policy': 'noeviction' },
-    ...{ maxclients: '220', appendonly: 'yes', appendfsync: 'everysec', save: '', port: '0', dir: '/data' },
+    ...{ maxclients: '220', appendonly: 'yes', appendfsync: 'always', save: '', port: '0', dir: '/data' },
   }
   for (const [name, value] of Object.entries(expected))
     t.deepEqual(await client.call('CONFIG', 'GET', name), [name, value], name)
@@ -119,6 +117,8 @@ test.serial('redis: the settings follow from the memory, and are in effect', asy
   const settings = redisEngine.settings({ ...traits, memoryMb: 32_768 }, secrets())['redis.conf']!
   for (const line of ['maxmemory 21299mb', 'maxmemory-clients 4915mb', 'maxclients 2020'])
     t.true(settings.includes(line), line)
+  const late = redisEngine.settings({ ...traits, syncsLate: true }, secrets())['redis.conf']!
+  t.true(late.includes('appendfsync everysec'))
 })
 
 test.serial('redis: where memory ends, writes are refused, and the platform still serves', async t => {
@@ -197,7 +197,6 @@ test.serial('redis: a script that wrote cannot be ended; a restart has the passw
   const { rotate, kill, start, remote, secrets, locally } = await database()
   const client = await customer(t)
   await client.set('kept', 'yes')
-  await sleep(redis.syncedMs)
   const ended = t.throwsAsync(client.eval(`redis.call('SET', 'lost', 'yes') while true do end`, 0))
   await comesTrue(() =>
     locally(redisEngine.ping).then(
@@ -220,7 +219,6 @@ test.serial(
     const { state, start } = await database()
     const client = await customer(t)
     await client.set('kept', 'again')
-    await sleep(redis.syncedMs)
     const greedy = `local all = {} for i = 1, 1000 do all[i] = string.rep('x', 1048576) .. i end return #all`
     await t.throwsAsync(client.eval(greedy, 0))
     await comesTrue(async () => (await state())?.running === false)

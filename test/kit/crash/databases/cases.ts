@@ -1,18 +1,32 @@
+import type { EngineName } from '../../../../policy/databases/engine.ts'
 import { around } from '../crash-portions.ts'
 import type { Failure } from './forced-failure.ts'
 import type { Kind } from './rental.ts'
 
 /**
  * What dies while the host stands still in a step: the host itself; the host, whose name another process then takes, before it wakes; all
- * engines; the worker; Temporal, with or without what it knows; our own Postgres.
+ * engines; the worker; Temporal, with or without what it knows; our own Postgres; the power of all hosts.
  */
-export type Victim = 'host' | 'replaced host' | 'engine' | 'worker' | 'Temporal' | 'emptied Temporal' | 'Postgres'
+export type Victim =
+  | 'host'
+  | 'replaced host'
+  | 'engine'
+  | 'worker'
+  | 'Temporal'
+  | 'emptied Temporal'
+  | 'Postgres'
+  | 'power'
+
+/** In place of a crash point: the operation has ended well, and its caller has just been told. */
+export const answered = 'its answer'
 
 /** A step of a kind of operation, at which something dies. */
 export interface Case {
   kind: Kind
+  /** The name of a crash point, or `answered`. */
   point: string
   victim: Victim
+  engine: EngineName
 }
 
 /** Effects of a host in each kind, in their order. */
@@ -95,12 +109,12 @@ type CommonKind = Exclude<Kind, 'moment'>
 const kinds = (Object.keys(hostEffects) as Kind[]).filter(kind => kind !== 'moment')
 
 /** Every effect of a host, before and after it: the host dies. */
-export const hostCases = (only: readonly Kind[] = kinds): Case[] =>
-  only.flatMap(kind => around(...hostEffects[kind]).map(point => ({ kind, point, victim: 'host' as const })))
+export const hostCases = (engine: EngineName, only: readonly Kind[] = kinds): Case[] =>
+  only.flatMap(kind => around(...hostEffects[kind]).map(point => ({ kind, point, victim: 'host' as const, engine })))
 
 /** One point in each step: something else dies. */
-export const stepCases = (victim: Victim, only: readonly Kind[] = kinds): Case[] =>
-  only.flatMap(kind => middles[kind].map(point => ({ kind, point, victim })))
+export const stepCases = (victim: Victim, engine: EngineName, only: readonly Kind[] = kinds): Case[] =>
+  only.flatMap(kind => middles[kind].map(point => ({ kind, point, victim, engine })))
 
 /** Records of the worker in each kind, in their order. */
 export const workerRecords: Record<CommonKind, readonly string[]> = {

@@ -5,6 +5,8 @@ import type { DatabaseOperationKind, OperationRow } from '../../../../db/operati
 import { ignoreError } from '../../../../lib/async/ignore-error.ts'
 import { withTimeout } from '../../../../lib/async/timeout.ts'
 import { databaseHostname } from '../../../../policy/databases/connection-url.ts'
+import type { EngineName } from '../../../../policy/databases/engine.ts'
+import { engines } from '../../../../policy/databases/engines.ts'
 import type { Customer } from '../../../contracts/database-engine.ts'
 import type { Answer, TestUser } from '../../actors/api.ts'
 import { customers } from '../../databases/customers.ts'
@@ -13,15 +15,8 @@ import type { DatabaseStage } from './stage.ts'
 /** What an owner asks for; `moment` is a restore to one. */
 export type Kind = Exclude<DatabaseOperationKind, 'undo' | 'upgrade' | 'drill'> | 'moment'
 
-const sizes = { redis: [512, 768], postgres: [1024, 1280], mysql: [1024, 1280] } as const
-const versions = { redis: '8', postgres: '17', mysql: '9' } as const
-
-/** One write that the engine has acknowledged. */
-interface Acknowledged {
-  number: number
-  /** Milliseconds since 1970. */
-  at: number
-}
+/** Memory in MB, before and after a change of it. */
+const sizes = [1024, 1280] as const
 
 /** A database of an account of its own, and a customer who writes to it all along. */
 export class Rental {
@@ -29,7 +24,8 @@ export class Rental {
   /** The password that the API gave last. */
   password = ''
   remote!: RemoteEngine
-  readonly acknowledged: Acknowledged[] = []
+  /** Numbers of writes that the engine has acknowledged. */
+  readonly acknowledged: number[] = []
   /** Numbers of writes whose answers never came. */
   readonly doubtful: number[] = []
   #ramIndex = 0
@@ -40,12 +36,13 @@ export class Rental {
   #isOver = false
 
   private constructor(
-    readonly stage: DatabaseStage,
+    readonly stage: Pick<DatabaseStage, 'platform'>,
+    readonly engine: EngineName,
     readonly user: TestUser,
   ) {}
 
-  static async open(stage: DatabaseStage): Promise<Rental> {
-    return new Rental(stage, await stage.platform.api.makeUser())
+  static async open(stage: Pick<DatabaseStage, 'platform'>, engine: EngineName): Promise<Rental> {
+    return new Rental(stage, engine, await stage.platform.api.makeUser())
   }
 
   get path(): string {
@@ -70,24 +67,19 @@ export class Rental {
     const as = this.stage.platform.api.as(this.user)
     const send = (method: string, path: string, body?: object) =>
       as.request(method, path, body ? { body: JSON.stringify(body) } : {})
-    const { engine } = this.stage
+    const { engine: type } = this
     if (kind === 'create') {
-      const memory = sizes[engine][0]
+      const asked = { name: 'kept', type, version: engines[type].versions[0], memory: sizes[0] }
       // A host that has just come back takes databases within a moment.
       for (const deadline = Date.now() + 30_000; ; await sleep(200)) {
-        const answer = await send('POST', '/v2/databases', {
-          name: 'kept',
-          type: engine,
-          version: versions[engine],
-          memory,
-        })
+        const answer = await send('POST', '/v2/databases', asked)
         const waits = answer.body?.code === 'CLUSTER_MAINTENANCE_TRY_LATER' && Date.now() < deadline
         if (!waits) return this.#taken(answer)
       }
     }
     if (kind === 'resize') {
       this.#ramIndex = 1 - this.#ramIndex
-      return send('PATCH', this.path, { ram: sizes[engine][this.#ramIndex] })
+      return send('PATCH', this.path, { ram: sizes[this.#ramIndex] })
     }
     if (kind === 'rotate' || kind === 'certify') {
       const reset = kind === 'rotate' ? 'password' : 'certificate'
@@ -100,6 +92,20 @@ export class Rental {
     if (kind === 'restore') return send('POST', `${this.path}/snapshots/restore`, this.#snapshot)
     if (kind === 'moment') return send('POST', `${this.path}/snapshots/restore`, { timestamp: this.#moment })
     return send('POST', `${this.path}/${kind}`)
+  }
+
+  /** The same, but it must succeed. Of a creation on a machine that is busy, which may need more time than a caller is given, in the end. */
+  async demand(kind: Kind): Promise<Answer> {
+    for (const deadline = Date.now() + 300_000; ; ) {
+      const answer = await this.ask(kind)
+      if (answer.status === 200) return answer
+      if (answer.status === 202) {
+        const isDone = async () => (await this.operation(kind))?.state === 'success'
+        await this.stage.platform.until(isDone, 300, `${kind}, which took longer than its caller waited`)
+        return answer
+      }
+      if (kind !== 'create' || Date.now() > deadline) throw new Error(`${kind}: ${answer.status} ${answer.text}`)
+    }
   }
 
   async #taken(answer: Answer): Promise<Answer> {
@@ -120,20 +126,16 @@ export class Rental {
    * writes that the operation must keep.
    */
   async prepare(kind: Kind): Promise<number> {
-    const demand = async (asked: Kind) => {
-      const answer = await this.ask(asked)
-      if (answer.status !== 200) throw new Error(`${asked}: ${answer.status} ${answer.text}`)
-    }
     if (kind === 'create') return 0
-    if (this.id === '') await demand('create')
+    if (this.id === '') await this.demand('create')
     const row = await this.row()
-    this.#ramIndex = sizes[this.stage.engine].indexOf(row!.ram_mb as never)
-    if (row!.desired_state === 'stopped' && kind !== 'start') await demand('start')
+    this.#ramIndex = sizes.indexOf(row!.ram_mb as never)
+    if (row!.desired_state === 'stopped' && kind !== 'start') await this.demand('start')
     this.write()
     const before = this.acknowledged.length
     if (row!.desired_state === 'running' || kind !== 'start')
       await this.stage.platform.until(async () => this.acknowledged.length > before + 2, 60, 'writes')
-    if (kind === 'start' && row!.desired_state === 'running') await demand('stop')
+    if (kind === 'start' && row!.desired_state === 'running') await this.demand('stop')
     const kept = this.acknowledged.length
     if (kind === 'moment') {
       this.#moment = await this.#restorableMoment()
@@ -142,7 +144,7 @@ export class Rental {
       return before
     }
     if (kind !== 'restore') return kept
-    await demand('snapshot')
+    await this.demand('snapshot')
     const { name, version_id: versionId } = (await this.snapshots())[0]!
     this.#snapshot = { snapshotId: name, versionId }
     return kept
@@ -166,7 +168,7 @@ export class Rental {
   }
 
   connect(password = this.password): Promise<Customer> {
-    const opening = customers[this.stage.engine](this.remote, password)
+    const opening = customers[this.engine](this.remote, password)
     return withTimeout(opening, 10_000, () => {
       opening.then(customer => customer.end()).catch(ignoreError('it is late anyway'))
       return new Error('No connection within 10 s.')
@@ -199,7 +201,7 @@ export class Rental {
           this.doubtful.push(number)
           break
         }
-        this.acknowledged.push({ number, at: Date.now() })
+        this.acknowledged.push(number)
         await sleep(40)
       }
       customer?.end()

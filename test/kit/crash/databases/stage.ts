@@ -1,34 +1,46 @@
 import { readFileSync, rmSync } from 'node:fs'
+import { chmod, mkdtemp } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import test from 'ava'
+import { labels } from '../../../../activities/containers/port.ts'
 import { removeFirewall } from '../../../../activities/firewall/iptables.ts'
 import { unusedPort } from '../../../../cli/installation/ports.ts'
 import { temporalProcess } from '../../../../cli/services/temporal.ts'
 import { removeThrowAway, throwAwayFolder } from '../../../../cli/test/test-postgres.ts'
+import { ignoreError } from '../../../../lib/async/ignore-error.ts'
+import type { EngineName } from '../../../../policy/databases/engine.ts'
+import { engines } from '../../../../policy/databases/engines.ts'
+import { mongoStandIn } from '../../../../policy/databases/mongo.ts'
 import { readRecords } from '../../../../workers/supervisor/process-record.ts'
 import { Supervisor } from '../../../../workers/supervisor/supervisor.ts'
+import { bareDocker, bareEngine } from '../../hosts/host-remains.ts'
 import { type Entry, startEntry } from '../../platform/entry.ts'
 import { type TestPlatform, testPlatform } from '../../platform/platform.ts'
 import { workflowBundle } from '../../platform/workflow-bundle.ts'
 import { demandRoot } from '../../root.ts'
 import { testDatabase } from '../../servers/database.ts'
 import type { TestTemporal } from '../../servers/temporal.ts'
+import { type Disk, testDisk } from '../disk.ts'
 
 /** Without a cache the images are created first, alongside the other tests. */
 const imageSeconds = 1200
 
+/** Of all hosts; only what they write takes place. */
+const diskMb = 8192
+
 /** Memory of a host in MB: room for one database, and for its larger size, but never for a second one. */
-const hostMemoryMb = { redis: 768, postgres: 1280, mysql: 1280 } as const
+const hostMemoryMb = '1280'
 
-export type StagedEngine = keyof typeof hostMemoryMb
-
-const images = { redis: 'berth/redis:8', postgres: 'berth/postgres:17', mysql: 'berth/mysql:9' } as const
+/** Of MongoDB there is the stand-in. */
+const imageOf = (engine: EngineName): string => {
+  const { image, versions } = engines[engine]
+  return (engine === 'mongo' ? mongoStandIn.image : image)(versions[0]!)
+}
 
 /** A platform whose every part is a process that may be killed: Postgres, Temporal, the worker, and one host for each database. */
 export interface DatabaseStage {
   platform: TestPlatform
-  engine: StagedEngine
   hosts: (Entry | null)[]
   worker: Entry | null
   /** Starts the n-th host, which must not run, with these settings more; resolves once it takes databases. */
@@ -40,12 +52,20 @@ export interface DatabaseStage {
   killPostgres(): Promise<void>
   /** Ends Temporal as a crash does, and removes all that it knows if it is to be `emptied`; resolves once it runs again. */
   killTemporal(how: 'kept' | 'emptied'): Promise<void>
+  /**
+   * The power of all hosts goes: everything there stands still while their disk is copied, and what ran has ended. Rows are on another
+   * disk; that of Postgres has tests of its own.
+   */
+  losePower(): Promise<void>
+  /** Writes out what the hosts have on their disk, so that what comes next is alone. */
+  settle(): Promise<void>
 }
 
 /** Call it once at the top level of a test file. */
-export function databaseStage(engine: StagedEngine): Promise<DatabaseStage> {
+export function databaseStage(...offered: EngineName[]): Promise<DatabaseStage> {
   demandRoot()
   const temporal = ownTemporal()
+  const disk = testDisk(diskMb)
   const living = new Set<Entry>()
   test.serial.after.always('end the processes', async () => {
     for (const entry of living) await entry.kill('SIGKILL')
@@ -55,19 +75,31 @@ export function databaseStage(engine: StagedEngine): Promise<DatabaseStage> {
     worker: false,
     database: () => testDatabase({ ownServer: true }),
     temporal: temporal.start,
-    settings: { DATABASE_ENGINES: engine, DISK_MB_PER_256MB: '128', HOST_FIREWALL: 'auto' },
+    settings: async () => ({
+      BERTH_DATA: await mkdtemp(join((await disk).folder, 'data-')),
+      DATABASE_ENGINES: offered.join(),
+      MONGO_STAND_IN: 'on',
+      DISK_MB_PER_256MB: '128',
+      HOST_FIREWALL: 'auto',
+    }),
   })
   return started.then(async platform => {
+    await chmod(platform.base.settings.BERTH_DATA!, 0o711)
     platform.base.settings.WORKFLOW_BUNDLE = await workflowBundle(platform.base.folder)
-    return stageOn(platform, engine, living, temporal)
+    return stageOn(platform, offered, { living, temporal, disk: await disk })
   })
+}
+
+interface StageParts {
+  living: Set<Entry>
+  temporal: ReturnType<typeof ownTemporal>
+  disk: Disk
 }
 
 function stageOn(
   platform: TestPlatform,
-  engine: StagedEngine,
-  living: Set<Entry>,
-  temporal: ReturnType<typeof ownTemporal>,
+  offered: readonly EngineName[],
+  { living, temporal, disk }: StageParts,
 ): DatabaseStage {
   const start = async (name: 'host' | 'worker', own: Record<string, string>): Promise<Entry> => {
     const entry = startEntry(name, own)
@@ -81,22 +113,20 @@ function stageOn(
     if (!clearing.has(n)) platform.base.undo.push(() => removeFirewall(platform.hostId(name)))
     clearing.add(n)
     platform.clearLater(name)
-    const settings = { HOST_MEMORY_MB: String(hostMemoryMb[engine]), ...own }
-    const entry = await start('host', platform.hostSettings(name, settings))
+    const entry = await start('host', platform.hostSettings(name, { HOST_MEMORY_MB: hostMemoryMb, ...own }))
     const isReady = async () => {
       const row = await platform
         .db('hosts')
         .where({ id: platform.hostId(name) })
         .first()
-      return row?.database_images?.[images[engine]] === 'ready'
+      return offered.every(engine => row?.database_images?.[imageOf(engine)] === 'ready')
     }
-    await platform.until(() => isReady().catch(() => false), imageSeconds, 'the image') // Postgres may be away, or slow
+    await platform.until(() => isReady().catch(() => false), imageSeconds, 'the images') // Postgres may be away, or slow
     return entry
   }
   const clearing = new Set<number>()
   const stage: DatabaseStage = {
     platform,
-    engine,
     hosts: [],
     worker: null,
     async startHost(n, own = {}) {
@@ -120,9 +150,31 @@ function stageOn(
       await platform.until(answers, 60, 'Postgres is back')
     },
     killTemporal: temporal.kill,
+    async losePower() {
+      const hosts = stage.hosts.filter(isRunning)
+      for (const { child } of hosts) child.kill('SIGSTOP') // first: they would let what is paused go on
+      const lists = stage.hosts.map((_, n) => bareEngine.list({ [labels.host]: platform.hostId(`h${n}`) }))
+      const containers = (await Promise.all(lists)).flat()
+      const running = containers.filter(one => one.running)
+      await Promise.all(running.map(({ id }) => bareDocker.getContainer(id).pause()))
+      const copy = await disk.cut()
+      await Promise.all(hosts.map(host => host.kill('SIGKILL')))
+      for (const { id } of running) {
+        const { State } = await bareDocker.getContainer(id).inspect()
+        process.kill(State.Pid, 'SIGKILL') // dies when it is thawed, before it does anything
+        await bareDocker.getContainer(id).unpause().catch(ignoreError('kernels of today end it while it is frozen'))
+      }
+      await Promise.all(containers.map(({ name }) => bareEngine.remove(name)))
+      await disk.restart(copy)
+    },
+    settle: () => disk.settle(),
   }
   return stage
 }
+
+/** Whether the process has not ended; one that stands still runs. */
+export const isRunning = (entry: Entry | null | undefined): entry is Entry =>
+  !!entry && entry.child.exitCode === null && entry.child.signalCode === null
 
 /** A Temporal of this file's own, on a disk, so that it can forget everything or nothing. */
 function ownTemporal() {

@@ -5,19 +5,16 @@ import { ignoreError } from '../../../../lib/async/ignore-error.ts'
 import { loop } from '../../../../lib/async/loop.ts'
 import type { Answer } from '../../actors/api.ts'
 import { bareDocker, bareEngine } from '../../hosts/host-remains.ts'
-import { type Entry, isFrozen } from '../../platform/entry.ts'
-import type { Case, Victim } from './cases.ts'
+import { isFrozen } from '../../platform/entry.ts'
+import { answered, type Case, type Victim } from './cases.ts'
 import { Rental } from './rental.ts'
-import type { DatabaseStage } from './stage.ts'
+import { type DatabaseStage, isRunning } from './stage.ts'
 import { assertNothingLeft, assertTruths } from './truths.ts'
 
 /** The databases of a stage; the n-th lives on the n-th host, and stays from case to case until one deletes it. */
 export type Rentals = (Rental | null)[]
 
 const hostOf = (n: number) => `h${n}`
-
-/** Redis syncs once a second, and may wait as long again for a disk that is busy. */
-const lossMs = { redis: 2000, postgres: 0, mysql: 0 } as const
 
 interface Asked {
   n: number
@@ -38,7 +35,6 @@ export async function survive(t: ExecutionContext, stage: DatabaseStage, rentals
   const asked = await arranged(stage, rentals, cases)
   try {
     await Promise.all(asked.map(one => reached(t, stage, one)))
-    const at = Date.now()
     await harm(t, stage, victim, asked)
     const rest = supervise(stage, asked)
     t.teardown(rest)
@@ -46,8 +42,7 @@ export async function survive(t: ExecutionContext, stage: DatabaseStage, rentals
     const isDoubtful = victim === 'Postgres'
     const check = async () => {
       for (const [n, { one, rental, before, after, name }] of asked.entries()) {
-        const lost = victim === 'engine' ? lossMs[stage.engine] : 0
-        const own = { kind: one.kind, host: hostOf(asked[n]!.n), at, lossMs: lost, before, after, name, isDoubtful }
+        const own = { kind: one.kind, host: hostOf(asked[n]!.n), before, after, name, isDoubtful }
         await assertTruths(t, rental, { ...own, answer: answers[n]! })
       }
     }
@@ -67,99 +62,104 @@ export async function survive(t: ExecutionContext, stage: DatabaseStage, rentals
 
 /** Databases in the state that their operations begin in, on hosts that will come to the points; and the operations, asked for. */
 async function arranged(stage: DatabaseStage, rentals: Rentals, cases: readonly Case[]): Promise<Asked[]> {
-  const { platform } = stage
-  if (!stage.worker || stage.worker.child.exitCode !== null) await stage.startWorker()
-  const indexes = cases.map((_, n) => n)
+  if (!isRunning(stage.worker)) await stage.startWorker()
+  const placed = await placesOf(stage, rentals, cases)
+  for (const n of placed.keys()) rentals[n] = null // until it has come through
+  const kept = await Promise.all(placed.map(({ rental, one }) => rental.prepare(one.kind)))
+  await Promise.all(
+    placed.map(async ({ rental, one }, n) => {
+      if (one.point === answered) {
+        await rental.rest() // what it writes would take along what nobody synced
+        return awake(stage, n)
+      }
+      await asleep(stage, n)
+      const signal: Record<string, string> = one.victim === 'host' ? {} : { CRASH_SIGNAL: 'SIGSTOP' }
+      await stage.startHost(n, { CRASH_POINT: one.point, ...signal })
+    }),
+  )
+  await stage.settle()
+  const asked = placed.map(({ rental, one }, n): Asked => {
+    const own = { n, one, rental, before: kept[n]!, after: 0, name: '' }
+    const answer = (one.point === answered ? rental.demand(one.kind) : rental.ask(one.kind)).finally(() => {
+      own.after = rental.acknowledged.length
+    })
+    answer.catch(() => {})
+    return Object.assign(own, { answer })
+  })
+  for (const own of asked) {
+    const { rental, answer } = own
+    if (own.one.kind === 'create') {
+      // It may be placed on another host, and comes to the point of that.
+      if (own.one.point === answered) await answer
+      own.n = await hostIndex(stage, rental)
+      own.one = { ...placed[own.n]!.one, engine: rental.engine }
+    }
+    const { engine, kind, victim, point } = own.one
+    own.name = `${engine}: ${kind}, ${victim} at ${point}`
+  }
+  return asked
+}
+
+interface Placed {
+  rental: Rental
+  one: Case
+}
+
+/** The database and the case of each host. What is there stays if a case has its engine, and makes room for the others. */
+async function placesOf(stage: DatabaseStage, rentals: Rentals, cases: readonly Case[]): Promise<Placed[]> {
   const isCreation = cases.every(({ kind }) => kind === 'create')
-  if (!isCreation) await Promise.all(indexes.map(n => awake(stage, n)))
-  else {
-    for (const n of indexes) {
-      const rental = rentals[n]
-      if (!rental) continue
+  const others = [...cases]
+  const places: Placed[] = []
+  for (const n of cases.keys()) {
+    const rental = rentals[n]
+    const chosen = isCreation ? -1 : others.findIndex(({ engine }) => engine === rental?.engine)
+    if (rental && chosen >= 0) places[n] = { rental, one: others.splice(chosen, 1)[0]! }
+    else if (rental) {
       await awake(stage, n)
       await rental.ask('delete')
       await rental.rest()
       rentals[n] = null
     }
   }
-  const kept: number[] = []
-  const made: Rental[] = []
-  const missing = indexes.filter(n => !rentals[n])
-  for (const n of indexes.filter(index => rentals[index])) made[n] = rentals[n]!
-  for (const n of missing) {
-    const rental = await Rental.open(stage)
-    if (isCreation) made[n] = rental
-    else {
-      // Hosts that have a database have no room for another.
-      await rental.prepare('stop')
-      const hostId = (await rental.row())!.host_id
-      made[indexes.find(other => platform.hostId(hostOf(other)) === hostId)!] = rental
-    }
+  if (!isCreation) await Promise.all([...cases.keys()].map(n => awake(stage, n)))
+  for (const [n, one] of others.entries()) {
+    const rental = await Rental.open(stage, one.engine)
+    if (!isCreation) await rental.prepare('stop') // hosts that have a database have no room for another
+    places[isCreation ? n : await hostIndex(stage, rental)] = { rental, one }
   }
-  for (const n of indexes) rentals[n] = null // until it has come through
-  await Promise.all(indexes.map(async n => (kept[n] = await made[n]!.prepare(cases[n]!.kind))))
-  await Promise.all(
-    indexes.map(async n => {
-      await asleep(stage, n)
-      const signal: Record<string, string> = cases[n]!.victim === 'host' ? {} : { CRASH_SIGNAL: 'SIGSTOP' }
-      await stage.startHost(n, { CRASH_POINT: cases[n]!.point, ...signal })
-    }),
-  )
-  const asked: Asked[] = []
-  const nameOf = ({ kind, point, victim }: Case) => `${stage.engine}: ${kind}, ${victim} at ${point}`
-  for (const n of indexes) {
-    const rental = made[n]!
-    const one: Asked = {
-      n,
-      one: cases[n]!,
-      rental,
-      before: kept[n]!,
-      after: 0,
-      answer: rental.ask(cases[n]!.kind),
-      name: '',
-    }
-    one.answer = one.answer.finally(() => {
-      one.after = rental.acknowledged.length
-    })
-    one.answer.catch(() => {})
-    if (isCreation) {
-      const placed = async () => (await rental.row())?.host_id
-      const hostId = await platform.until<string>(placed, 60, 'a place')
-      one.n = indexes.find(other => platform.hostId(hostOf(other)) === hostId)!
-      one.one = cases[one.n]!
-    }
-    one.name = nameOf(one.one)
-    asked.push(one)
-  }
-  return asked
+  return places
 }
 
-const runs = (entry: Entry | null | undefined): entry is Entry =>
-  !!entry && entry.child.exitCode === null && entry.child.signalCode === null
+/** Which host has the database, or is about to. */
+async function hostIndex({ platform }: DatabaseStage, rental: Rental): Promise<number> {
+  const hostId = await platform.until<string>(async () => (await rental.row())?.host_id, 60, 'a place')
+  for (let n = 0; ; n++) if (platform.hostId(hostOf(n)) === hostId) return n
+}
 
 async function asleep(stage: DatabaseStage, n: number): Promise<void> {
   const entry = stage.hosts[n]
-  if (!runs(entry)) return
+  if (!isRunning(entry)) return
   entry.child.kill('SIGCONT')
   await entry.kill('SIGKILL')
 }
 
 async function awake(stage: DatabaseStage, n: number): Promise<void> {
-  if (!runs(stage.hosts[n])) await stage.startHost(n)
+  if (!isRunning(stage.hosts[n])) await stage.startHost(n)
 }
 
 const within = <T>(work: Promise<T>, ms: number): Promise<T | string> =>
   Promise.race([work, sleep(ms, `not within ${ms} ms`, { ref: false })])
 
-/** The host has died at its point, or stands still there. */
+/** The host has died at its point, or stands still there; or its operation was answered. */
 async function reached(t: ExecutionContext, stage: DatabaseStage, { n, one, name, answer }: Asked): Promise<void> {
+  if (one.point === answered) return void (await answer)
   const entry = stage.hosts[n]!
   let early: Answer | null = null
   void answer.then(given => {
     early = given
   })
   for (const deadline = Date.now() + 120_000; ; await sleep(20)) {
-    if (one.victim === 'host' ? !runs(entry) : isFrozen(entry)) return
+    if (one.victim === 'host' ? !isRunning(entry) : isFrozen(entry)) return
     const words = early ? `was answered ${(early as Answer).status} ${(early as Answer).text}` : 'goes on'
     if (Date.now() < deadline && !(early && one.kind !== 'delete')) continue
     t.fail(`${name}: the host never comes there; the operation ${words}: ${entry.output().slice(-1000)}`)
@@ -175,6 +175,11 @@ async function harm(t: ExecutionContext, stage: DatabaseStage, victim: Victim, a
   }
   if (victim === 'host') {
     await Promise.all(asked.map(({ n }) => stage.startHost(n)))
+    return
+  }
+  if (victim === 'power') {
+    await stage.losePower()
+    await Promise.all(stage.hosts.map((_, n) => stage.startHost(n)))
     return
   }
   if (victim === 'replaced host') {
@@ -198,7 +203,7 @@ async function harm(t: ExecutionContext, stage: DatabaseStage, victim: Victim, a
 function supervise(stage: DatabaseStage, asked: readonly Asked[]): () => Promise<void> {
   const ending = new AbortController()
   const look = async () => {
-    if (!runs(stage.worker)) await stage.startWorker()
+    if (!isRunning(stage.worker)) await stage.startWorker()
     for (const { n } of asked) await awake(stage, n)
   }
   const looking = loop(look, { signal: ending.signal, everyMs: 500, onError: ignoreError('it is tried again') })

@@ -1,4 +1,5 @@
 import { execFileSync } from 'node:child_process'
+import { X509Certificate } from 'node:crypto'
 import { connect } from 'node:net'
 import type { ExecutionContext } from 'ava'
 import { labels } from '../../../../activities/containers/port.ts'
@@ -11,16 +12,12 @@ import { bareEngine } from '../../hosts/host-remains.ts'
 import type { Kind, Rental } from './rental.ts'
 import type { DatabaseStage } from './stage.ts'
 
-/** What was done to it, with the operation that was asked for, its answer, and when the harm was done. */
+/** What was done to it, with the operation that was asked for, and its answer. */
 export interface Ended {
   kind: Kind
   answer: Answer
   /** The name of its host. */
   host: string
-  /** Of the harm; milliseconds since 1970. */
-  at: number
-  /** Writes that may be lost: those of this many milliseconds before the harm. */
-  lossMs: number
   /** Writes that were acknowledged before the snapshot, or the moment, of a restore, and when the operation was answered. */
   before: number
   after: number
@@ -46,6 +43,7 @@ export async function assertTruths(t: ExecutionContext, rental: Rental, ended: E
   else if (!(ended.kind === 'start' && state !== 'success')) t.true(shouldRun, `${ended.name}: it is to run`)
   if (!shouldRun) return
   await assertOnePassword(t, rental, ended)
+  await assertCertificate(t, rental, ended)
   await assertWrites(t, rental, ended, state)
 }
 
@@ -132,8 +130,7 @@ async function assertClosed(t: ExecutionContext, { remote }: Rental, { name }: E
 
 /** Of all passwords that there ever were, and the next ones, only that of the row is accepted: the one that the API gave last. */
 async function assertOnePassword(t: ExecutionContext, rental: Rental, { name, kind, answer, isDoubtful }: Ended) {
-  const { stage } = rental
-  const { platform } = stage
+  const { platform } = rental.stage
   const row = (await rental.row())!
   const key = await databasePasswordKey(platform.db, platform.base.config.sealKeys)
   const of = (generation: number) => databasePassword(key, row.id, generation)
@@ -141,7 +138,7 @@ async function assertOnePassword(t: ExecutionContext, rental: Rental, { name, ki
   const inDoubt = isDoubtful && kind === 'rotate' && answer.status !== 200
   if (inDoubt || kind === 'create') rental.password = own
   t.is(own, rental.password, `${name}: the password of the row is the one that was given last`)
-  const adapter = engineOf(stage.engine)
+  const adapter = engineOf(rental.engine)
   const accepted = async () => {
     const found: number[] = []
     for (let generation = 0; generation <= row.password_generation + 2; generation++)
@@ -152,9 +149,22 @@ async function assertOnePassword(t: ExecutionContext, rental: Rental, { name, ki
   t.deepEqual(found, [row.password_generation], `${name}: exactly one password works`)
 }
 
-/** Every write that was acknowledged is there, but for what may be lost, and what a restore has replaced. */
+/** What was issued last is shown, once its caller was told. */
+async function assertCertificate(t: ExecutionContext, rental: Rental, { name, kind, answer }: Ended): Promise<void> {
+  if (kind !== 'certify' || answer.status !== 200) return
+  const { certificate } = (await rental.row())!
+  const customer = await rental.stage.platform.until(
+    () => rental.connect().catch(() => null),
+    60,
+    `${name}: it answers`,
+  )
+  customer.end()
+  t.is(customer.fingerprint, new X509Certificate(certificate!).fingerprint256, `${name}: its certificate is shown`)
+}
+
+/** Every write that was acknowledged is there, but for what a restore has replaced. */
 async function assertWrites(t: ExecutionContext, rental: Rental, ended: Ended, state: string): Promise<void> {
-  const { name, kind, at, lossMs, before, after } = ended
+  const { name, kind, before, after } = ended
   const { platform } = rental.stage
   const count = rental.acknowledged.length
   rental.write()
@@ -170,24 +180,17 @@ async function assertWrites(t: ExecutionContext, rental: Rental, ended: Ended, s
   }
   const present = new Set(await platform.until(() => read().catch(() => null), 60, `${name}: it can be read`))
   const isRestored = (kind === 'restore' || kind === 'moment') && state === 'success'
-  const required = rental.acknowledged.filter((write, n) => {
-    if (isRestored && n >= before && n < after) return false
-    return !(write.at > at - lossMs && write.at <= at + 1000)
-  })
-  const lost = required.filter(({ number }) => !present.has(number))
+  const required = rental.acknowledged.filter((_, n) => !(isRestored && n >= before && n < after))
+  const lost = required.filter(number => !present.has(number))
   t.deepEqual(lost, [], `${name}: of ${required.length} acknowledged writes, these are lost`)
-  const known = new Set([...rental.acknowledged.map(({ number }) => number), ...rental.doubtful])
+  const known = new Set([...rental.acknowledged, ...rental.doubtful])
   t.deepEqual(
     [...present].filter(number => !known.has(number)),
     [],
     `${name}: nothing was written twice or by others`,
   )
   // What is lost for good is no part of later cases.
-  rental.acknowledged.splice(
-    0,
-    Number.POSITIVE_INFINITY,
-    ...rental.acknowledged.filter(({ number }) => present.has(number)),
-  )
+  rental.acknowledged.splice(0, Number.POSITIVE_INFINITY, ...rental.acknowledged.filter(number => present.has(number)))
 }
 
 /** A database that was deleted, or is missing: nothing of it is left. */

@@ -22,14 +22,14 @@ export interface WorkerCase {
 export async function workerSurvives(t: ExecutionContext, stage: DatabaseStage, rentals: Rentals, one: WorkerCase) {
   const { kind, point, commit, failure } = one
   const { platform } = stage
-  const name = `${stage.engine}: ${failure ? `${failure} ` : ''}${kind}, ${point ?? `the commit of ${commit?.after} is ${commit?.loss}`}`
+  const name = `redis: ${failure ? `${failure} ` : ''}${kind}, ${point ?? `the commit of ${commit?.after} is ${commit?.loss}`}`
   if (!stage.hosts[0]) await stage.startHost(0)
   if (!stage.worker) await stage.startWorker()
   if (kind === 'create' && rentals[0]) {
     await rentals[0].ask('delete')
     rentals[0] = null
   }
-  const rental = rentals[0] ?? (await Rental.open(stage))
+  const rental = rentals[0] ?? (await Rental.open(stage, 'redis'))
   rentals[0] = null // until it has come through
   const before = await rental.prepare(kind)
   await stage.worker?.kill('SIGKILL')
@@ -52,7 +52,7 @@ export async function workerSurvives(t: ExecutionContext, stage: DatabaseStage, 
       await diesAt(t, stage.worker!, point)
       await stage.startWorker()
     } else await Promise.race([sprung, neverSprung(asked, name)])
-    const own = { kind, host: 'h0', at: 0, lossMs: 0, before, name, isDoubtful: false }
+    const own = { kind, host: 'h0', before, name, isDoubtful: false }
     const answer = await asked
     if (failure && point !== undefined && !point.includes('takeAnotherPort')) t.not(answer.status, 200, name)
     await assertTruths(t, rental, { ...own, answer, after })
