@@ -2,6 +2,7 @@ import { chmod, readdir, rename, rm, symlink, writeFile } from 'node:fs/promises
 import { join } from 'node:path'
 import test from 'ava'
 import { buildContainerName } from '../../../activities/containers/spec.ts'
+import type { InstallCache } from '../../../activities/installs/port.ts'
 import { dependenciesOf, exists, releaseFolders, writePrepared } from '../../../activities/releases/files.ts'
 import { type Files, installingHosts, npmFiles, preparedOf, textIn } from '../../kit/hosts/installs.ts'
 
@@ -118,12 +119,25 @@ test('dependencies of which one byte, mode, name or link has changed are install
   }
 })
 
+type App = Awaited<ReturnType<Awaited<ReturnType<typeof hostOf>>['app']>>
+
+/** Two releases that have each installed the same. */
+async function installedTwice({ push, volume }: Pick<App, 'push' | 'volume'>, installs: InstallCache) {
+  const older = await push(npmFiles())
+  const { dependencies } = older.folders
+  await rename(dependencies, `${dependencies}.away`)
+  await installs.settled()
+  await installs.drop(older.release.ownerId, (await preparedOf(volume, older.release.number)).installed!.key)
+  const newer = await push(npmFiles())
+  await rename(`${dependencies}.away`, dependencies)
+  return [older, newer] as const
+}
+
 test('where the newest result is damaged an older one is used', async t => {
   t.timeout(110_000)
-  const { app } = await hostOf(t)
-  const { push } = await app()
-  const older = await push(npmFiles())
-  const newer = await push(npmFiles(), {}, { clean: true })
+  const { app, installs } = await hostOf(t)
+  const { push, volume } = await app()
+  const [older, newer] = await installedTwice({ push, volume }, installs)
   await writeFile(join(newer.folders.dependencies, 'more'), 'x')
   const next = await push(npmFiles())
   t.regex(next.words, new RegExp(`^reused from release ${older.release.number},`))
@@ -232,10 +246,9 @@ test('a digest that turns out not to be needed keeps no slot of the one that is'
 
 test('the release whose digest was ended for a newer one gets its own when the newer one is damaged', async t => {
   t.timeout(110_000)
-  const { app, host } = await hostOf(t)
-  const { push } = await app()
-  const serving = await push(npmFiles())
-  const newer = await push(npmFiles(), {}, { clean: true })
+  const { app, host, installs } = await hostOf(t)
+  const { push, volume } = await app()
+  const [serving, newer] = await installedTwice({ push, volume }, installs)
   await host.db('apps').where({ id: serving.release.appId }).update({ release: serving.release.number })
   await writeFile(join(newer.folders.dependencies, 'x'), 'changed')
   const { snapshots } = host
