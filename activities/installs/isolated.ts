@@ -127,13 +127,13 @@ async function shownBy(
   { isShownAfter }: Inputs,
   files: ReadonlyMap<string, Buffer>,
 ): Promise<{ needsMore: string | null; leftOut: string | null }> {
-  const { installReport, leftOut, afterwards, dependencies, writtenLock } = runtimes[language]
+  const { installReport, leftOut, dependedOnMore, dependencies, writtenLock } = runtimes[language]
   const textOf = (path: string, name: string) => fileIn(path, name, installRules.inputBytes).catch(() => null)
-  const report = installReport ? await textOf(join(folder, dependencies!.from), installReport) : null
-  if (isShownAfter) {
-    const lock = await textOf(folder, writtenLock!)
-    return { needsMore: afterwards!.dependedOnMore(report), leftOut: afterwards!.leftOut(lock, report, process.arch) }
-  }
+  const report = installReport ? await textOf(join(folder, dependencies!.from), installReport([...files.keys()])) : null
+  const written = writtenLock ? await textOf(folder, writtenLock) : null
   const texts = new Map([...files].map(([name, bytes]) => [name, bytes.toString('utf8')]))
-  return { needsMore: null, leftOut: leftOut?.(texts, report, process.arch) ?? null }
+  return {
+    needsMore: isShownAfter ? dependedOnMore!(report) : null,
+    leftOut: leftOut?.(texts, written, report, process.arch) ?? null,
+  }
 }

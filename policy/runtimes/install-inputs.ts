@@ -1,17 +1,9 @@
-import { shortWords } from '../hosts/installs.ts'
+import { otherLocks, otherPackages } from './other-locks.ts'
+import { because, type Fields, isEmpty, maxLine, objectOf, type RootTexts } from './root-texts.ts'
 import type { InstallInputs } from './runtime.ts'
 
 // On which files of the root an install step depends entirely. Where that is not certain it depends on more, and its result is not
 // reused: a mistake here must cost time, never a wrong package.
-
-/** Files at the root by name; null for what is no plain file, or is too large to be looked into. */
-export type RootTexts = ReadonlyMap<string, string | null>
-
-/** Max characters of a line or a source that is looked into; one with the hashes of many files is long. */
-export const maxLine = 50_000
-
-/** Reasons quote texts of tenants, and are stored. */
-export const because = (reason: string): InstallInputs => ({ because: shortWords(reason) })
 
 const modulesFolder = 'node_modules'
 
@@ -26,6 +18,8 @@ export const nodeInputNames: readonly string[] = [
   '.yarnrc.yml',
   '.pnpmfile.cjs',
   '.pnpmfile.mjs',
+  '.yarnclean',
+  '.pnp.js',
 ]
 
 const membersFile = 'pnpm-workspace.yaml'
@@ -35,8 +29,7 @@ export const moreToInstall: readonly string[] = ['binding.gyp', membersFile]
 const judgedApart: ReadonlySet<string> = new Set(['.npmrc', modulesFolder])
 
 /** Only this lock file names the packages with scripts, which might read the project. */
-const npmLocks = ['npm-shrinkwrap.json', 'package-lock.json']
-const otherLocks = ['pnpm-lock.yaml', 'yarn.lock']
+export const npmLocks: readonly string[] = ['npm-shrinkwrap.json', 'package-lock.json']
 
 /** Scripts of the project itself that package managers run with an installation. */
 export const installScripts = /^(pre|post)?(install|prepare)$|^prepublish$|^pnpm:devPreinstall$/
@@ -71,14 +64,12 @@ const ownFolderOnly: ReadonlySet<string> = new Set([
   ...['nodemon', 'protobufjs', 're2', 'sharp', 'sodium-native', 'sqlite3', 'ssh2', 'unrs-resolver', 'utf-8-validate'],
 ])
 
-/** What an installation by npm depends on, from the manifest, the lock file and the settings. */
+/** What an installation by npm, pnpm or yarn 1 depends on, from the manifest, the lock file and the settings. */
 export function nodeInputs(texts: RootTexts): InstallInputs {
   const lockName = npmLocks.find(name => texts.has(name))
   const obstacle = [...nodeInputNames, ...moreToInstall].find(name => !judgedApart.has(name) && texts.has(name))
   if (obstacle) return because(`${obstacle} is in the folder of the application`)
-  const other = lockName ? undefined : otherLocks.find(name => texts.has(name))
-  if (other) return because(`${other} does not say which packages run scripts that may read other files`)
-  if (!lockName) return unlockedInputs(texts)
+  if (!lockName) return otherLocks.some(name => texts.has(name)) ? otherInputs(texts) : unlockedInputs(texts)
   const [manifest, lock] = [objectOf(texts.get('package.json')), objectOf(texts.get(lockName))]
   if (!manifest) return because('package.json cannot be read')
   if (!lock) return because(`${lockName} cannot be read`)
@@ -100,27 +91,29 @@ function unlockedInputs(texts: RootTexts): InstallInputs {
   return { files, isPinned: false, isShownAfter: true }
 }
 
-/** Why packages that npm has installed, by its report, may have read more than manifest and settings; null when they have not. */
-export function npmDependedOnMore(report: string | null): string | null {
+/** Fields of a manifest by which pnpm and yarn take packages from elsewhere, change them or lay them out in another way. */
+const steeringFields = ['resolutions', 'installConfig', 'dependenciesMeta', 'pnpm']
+
+/** The same with a lock file of pnpm or yarn: which packages have scripts, only what they have installed shows. */
+function otherInputs(texts: RootTexts): InstallInputs {
+  if (texts.has(modulesFolder)) return because(`${modulesFolder} is in the folder of the application`)
+  const manifest = objectOf(texts.get('package.json'))
+  if (!manifest) return because('package.json cannot be read')
+  const steering = steeringFields.find(field => !isEmpty(manifest[field]))
+  if (steering) return because(`package.json has the field ${steering}`)
+  const reason = ofManifest(manifest) ?? ofSettings(texts)
+  if (reason) return because(reason)
+  const locked = otherPackages(texts, false)
+  if ('because' in locked) return because(locked.because)
+  const files = ['package.json', locked.lock, '.npmrc'].filter(name => texts.has(name))
+  return { files, isPinned: [...locked.packages.values()].every(({ isPinned }) => isPinned), isShownAfter: true }
+}
+
+/** Why packages that a step has installed, by its report, may have read more than manifest and settings; null when they have not. */
+export function dependedOnMore(report: string | null): string | null {
   const packages = objectOf(report)
-  return packages ? ofLock(packages, 'the report of npm') : 'npm has left no report'
+  return packages ? ofLock(packages, 'the report of the step') : 'the step has left no report'
 }
-
-type Fields = Record<string, unknown>
-
-/** Parses an object; null for anything else. */
-export function objectOf(text: string | null | undefined): Fields | null {
-  try {
-    const value = JSON.parse((text ?? '').replace(/^\ufeff/, ''))
-    return typeof value === 'object' && !Array.isArray(value) ? value : null
-  } catch {
-    return null
-  }
-}
-
-/** Left out, or an object or list without entries; anything else is for the package manager to judge. */
-export const isEmpty = (value: unknown): boolean =>
-  value === undefined || (typeof value === 'object' && value !== null && Object.keys(value).length === 0)
 
 /** Whether a project may have workspaces, whose manifests lie in folders of their own. */
 export function hasWorkspaces(manifest: string, names: readonly string[]): boolean {

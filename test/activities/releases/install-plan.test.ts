@@ -97,7 +97,7 @@ test('a lock file alone brings other dependencies, at the root of the applicatio
   const manifest = '{"dependencies":{"x":"1"}}'
   const cases: [Partial<Release>, Files, string, RegExp][] = [
     [{}, { 'package.json': manifest }, 'package-lock.json', /^npm ci/],
-    [{}, { 'package.json': manifest }, 'pnpm-lock.yaml', /pnpm@9 install --frozen-lockfile/],
+    [{}, { 'package.json': manifest }, 'pnpm-lock.yaml', /pnpm@9\.15\.9 .*install --frozen-lockfile/],
     [{ language: 'php', runtimeVersion: '8.3', main: 'a.php' }, { 'composer.json': '{}' }, 'composer.lock', /composer/],
   ]
   for (const [changes, files, lock, step] of cases) {
