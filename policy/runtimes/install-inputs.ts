@@ -73,10 +73,12 @@ export function nodeInputs(texts: RootTexts): InstallInputs {
   const [manifest, lock] = [objectOf(texts.get('package.json')), objectOf(texts.get(lockName))]
   if (!manifest) return because('package.json cannot be read')
   if (!lock) return because(`${lockName} cannot be read`)
-  const reason = ofManifest(manifest) ?? ofLock(lock, lockName) ?? ofSettings(texts)
+  const archives = archivesOf(manifest)
+  const reason = ofManifest(manifest, archives) ?? ofLock(lock, lockName, archives) ?? ofSettings(texts)
   if (reason) return because(reason)
   // npm reads only the first of two lock files.
-  return { files: ['package.json', lockName, '.npmrc'].filter(name => texts.has(name)), isPinned: isPinnedBy(lock) }
+  const files = ['package.json', lockName, '.npmrc'].filter(name => texts.has(name))
+  return { files: [...files, ...archives.values()], isPinned: isPinnedBy(lock) }
 }
 
 /** The same without a lock file: npm then resolves versions, and only its report names the packages with scripts. */
@@ -115,27 +117,59 @@ export function dependedOnMore(report: string | null): string | null {
   return packages ? ofLock(packages, 'the report of the step') : 'the step has left no report'
 }
 
-/** Whether a project may have workspaces, whose manifests lie in folders of their own. */
-export function hasWorkspaces(manifest: string, names: readonly string[]): boolean {
+const isMember = (name: string): boolean => name === 'package.json' || archiveName.test(name)
+
+/** Names that a project may install from too, in any folder: where it has workspaces, or packages from folders and archives of its own. */
+export function memberNames(manifest: string, names: readonly string[]): ((name: string) => boolean) | null {
   const fields = objectOf(manifest)
-  return names.includes(membersFile) || !fields || !isEmpty(fields.workspaces)
+  const hasMembers = names.includes(membersFile) || !fields || !isEmpty(fields.workspaces) || localIn(fields) !== null
+  return hasMembers ? isMember : null
 }
 
 const packageLists = ['dependencies', 'devDependencies', 'optionalDependencies', 'peerDependencies', 'overrides']
 
 /** Why an installation by this manifest reads more than it and its lock file; null when it does not. */
-function ofManifest(manifest: Fields): string | null {
+function ofManifest(manifest: Fields, archives: Archives = new Map()): string | null {
   const scripts = manifest.scripts ?? {}
   if (typeof scripts !== 'object') return 'the scripts of package.json cannot be read'
   const script = Object.keys(scripts).find(name => installScripts.test(name) || changeScripts.test(name))
   if (script) return `the script "${script}" of package.json may read other files`
   if (!isEmpty(manifest.workspaces)) return 'package.json has workspaces'
+  return localIn(manifest, archives)
+}
+
+/** The first source of a package that may be another file of the project than these archives, in words; null without one. */
+function localIn(manifest: Fields, archives: Archives = new Map()): string | null {
   for (const list of packageLists) {
-    const local = localSource(manifest[list] ?? {}, list, 0)
+    const listed = manifest[list] ?? {}
+    const others = archiveLists.includes(list) ? withoutSources(listed, archives) : listed
+    const local = localSource(others, list, 0)
     if (local) return local
   }
   return null
 }
+
+/** Archives of packages in the project, by the sources that name them: their paths. */
+type Archives = ReadonlyMap<unknown, string>
+
+const archiveLists = ['dependencies', 'devDependencies', 'optionalDependencies']
+/** A path that leads nowhere else, whatever reads it. */
+const archiveIn = /^(?:file:)?(?:\.\/)?((?:[\w@+-][\w@.+-]{0,200}\/){0,20}[\w@+-][\w@.+-]{0,200}\.(?:tgz|tar\.gz))$/
+
+/** The archives from which npm installs; what is a folder is only linked, and its own packages lie outside of the result. */
+function archivesOf(manifest: Fields): Archives {
+  const sources = archiveLists.flatMap(list => Object.values(Object(manifest[list])))
+  const archives = sources.flatMap(source => {
+    const path = typeof source === 'string' && /^(?:file:|\.\/)/.test(source) ? archiveIn.exec(source)?.[1] : undefined
+    return path === undefined || path.startsWith(`${modulesFolder}/`) ? [] : [[source, path] as const]
+  })
+  return new Map(archives)
+}
+
+const withoutSources = (list: unknown, archives: Archives): unknown =>
+  typeof list === 'object' && list !== null && !Array.isArray(list)
+    ? Object.fromEntries(Object.entries(list).filter(([, source]) => !archives.has(source)))
+    : list
 
 const maxNested = 20
 
@@ -163,20 +197,18 @@ const isElsewhere = (source: string): boolean =>
   (addresses.test(source) || alias.test(source) || (registryRange.test(source) && !archiveName.test(source)))
 
 /** Why an installation by this lock file reads more than it; null when it does not. */
-function ofLock({ lockfileVersion, packages }: Fields, name: string): string | null {
+function ofLock({ lockfileVersion, packages }: Fields, name: string, archives: Archives = new Map()): string | null {
   if (lockfileVersion !== 2 && lockfileVersion !== 3)
     return `${name} has another version than 2 or 3, and does not say which packages run scripts`
   if (typeof packages !== 'object' || packages === null) return `${name} cannot be read`
+  const known = new Set<unknown>([...archives.values()].map(path => `file:${path}`))
   for (const [path, value] of Object.entries(packages)) {
     if (typeof value !== 'object' || value === null) return `${name} cannot be read`
     const { link, resolved, hasInstallScript, name: aliased } = value as Fields
     if (path === '') continue
     if (!path.startsWith('node_modules/') || link !== undefined) return `${name} links ${path}, a folder of the project`
-    if (
-      resolved !== undefined &&
-      !(typeof resolved === 'string' && resolved.length <= maxLine && addresses.test(resolved))
-    )
-      return `${name} takes ${path} from a file`
+    const isKnown = typeof resolved === 'string' && resolved.length <= maxLine && addresses.test(resolved)
+    if (resolved !== undefined && !isKnown && !known.has(resolved)) return `${name} takes ${path} from a file`
     const own =
       typeof aliased === 'string' ? aliased : path.slice(path.lastIndexOf('node_modules/') + 'node_modules/'.length)
     if (hasInstallScript && !ownFolderOnly.has(own)) return `the package ${own} runs a script that may read other files`

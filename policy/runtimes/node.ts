@@ -1,7 +1,7 @@
 import {
   dependedOnMore,
-  hasWorkspaces,
   installScripts,
+  memberNames,
   moreToInstall,
   nodeInputNames,
   nodeInputs,
@@ -105,7 +105,7 @@ const shared = {
   buildImage: version => `berth/node:${version}`,
   official: version => `node:${full[version]}-bookworm-slim`,
   inputNames: nodeInputNames,
-  hasMembers: hasWorkspaces,
+  memberNames,
   installInputs: nodeInputs,
   writtenLock: 'package-lock.json',
   installReport: names => (hasOtherLock(names) ? packagesReport : npmReport),

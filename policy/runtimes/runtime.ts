@@ -22,7 +22,7 @@ export interface Sources {
 }
 
 /**
- * The files at the root on which an install step depends entirely, so that its result can be used again with equal ones, or why it depends
+ * The files on which an install step depends entirely, so that its result can be used again with equal ones, or why it depends
  * on more. Without `isPinned` the result also depends on the time.
  */
 export type InstallInputs =
@@ -73,10 +73,10 @@ export interface Runtime {
   /** Further names at the root that `installInputs` looks for: settings of the tools, and what they find installed. */
   inputNames?: readonly string[]
   /**
-   * Whether `install` may read dependency files in folders below the root too, from the one at the root, '' for one that cannot be read, and
-   * the names there. Missing: it reads none.
+   * Which names in folders below the root `install` may read too, from the dependency file at the root, '' for one that cannot be read, and the
+   * names there; null, or missing: none.
    */
-  hasMembers?(dependencyFile: string, names: readonly string[]): boolean
+  memberNames?(dependencyFile: string, names: readonly string[]): ((name: string) => boolean) | null
   /**
    * What `install` depends on, from the texts of all dependency files, lock files and `inputNames` at the root; null for what is no plain
    * file, or is too large. Missing: it builds from the sources.

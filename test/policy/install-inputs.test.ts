@@ -43,6 +43,38 @@ test('a source of a package that may be a file of the project rules out the reus
   t.is(from({ '.': '2.0.0', b: { c: '$a' } }, 'overrides'), null)
 })
 
+test('an archive in the project is one of the files that npm depends on, where the lock file takes its package from it', t => {
+  const of = (source: string, resolved: string, list = 'dependencies', more: object = {}) =>
+    inputs('javascript', {
+      'package.json': JSON.stringify({ [list]: { a: source }, ...more }),
+      'package-lock.json': lockOf({ 'node_modules/a': { resolved, integrity: 'sha512-x' } }),
+    })
+  for (const source of ['file:vendor/a-1.tgz', 'file:./vendor/a-1.tgz', './vendor/a-1.tgz'])
+    t.deepEqual(of(source, 'file:vendor/a-1.tgz'), {
+      files: ['package.json', 'package-lock.json', 'vendor/a-1.tgz'],
+      isPinned: true,
+    })
+  const others: [string, string, string?, object?][] = [
+    ['file:vendor/a-1.tgz', 'file:vendor/b-1.tgz'],
+    ['file:vendor/a-1.tgz', 'file:./vendor/a-1.tgz'],
+    ['file:vendor/a-1.tgz', 'file:vendor/a-1.tgz', 'peerDependencies'],
+    ['file:vendor/a-1.tgz', 'file:vendor/a-1.tgz', 'overrides'],
+    ['file:vendor/a-1.tgz', 'file:vendor/a-1.tgz', 'dependencies', { scripts: { prepare: 'true' } }],
+    ['file:../a-1.tgz', 'file:../a-1.tgz'],
+    ['file:a/../../a-1.tgz', 'file:a/../../a-1.tgz'],
+    ['file:/app/a-1.tgz', 'file:/app/a-1.tgz'],
+    ['file:.hidden/a-1.tgz', 'file:.hidden/a-1.tgz'],
+    ['file:node_modules/a-1.tgz', 'file:node_modules/a-1.tgz'],
+    ['file:vendor/a', 'file:vendor/a'],
+    ['a-1.tgz', 'file:a-1.tgz'],
+    ['1.0.0', 'file:vendor/a-1.tgz'],
+  ]
+  for (const each of others) t.true('because' in of(...each), each.join(' '))
+  const unlocked = { 'package.json': JSON.stringify({ dependencies: { a: 'file:vendor/a-1.tgz' } }) }
+  t.truthy(reasonOf(unlocked))
+  t.truthy(reasonOf({ ...unlocked, 'yarn.lock': '# yarn lockfile v1\n' }))
+})
+
 test('scripts of the project, workspaces and files that steer package managers rule out the reuse', t => {
   const manifest = (fields: object) => reasonOf({ ...usual, 'package.json': JSON.stringify(fields) })
   for (const script of [

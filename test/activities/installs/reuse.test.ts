@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto'
 import { chmod, readdir, rename, rm, symlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import test from 'ava'
@@ -5,6 +6,7 @@ import { buildContainerName } from '../../../activities/containers/spec.ts'
 import type { InstallCache } from '../../../activities/installs/port.ts'
 import { dependenciesOf, exists, releaseFolders, writePrepared } from '../../../activities/releases/files.ts'
 import { type Files, installingHosts, npmFiles, preparedOf, textIn } from '../../kit/hosts/installs.ts'
+import { tarOf } from '../../kit/servers/registry.ts'
 
 const { docker, database, hostOf } = installingHosts()
 
@@ -45,6 +47,40 @@ test('a result without an optional package that could be installed serves its ow
   t.true(first.log.includes('not for reuse: the optional package node_modules/elsewhere is missing'))
   const second = await push(incomplete, {}, { install })
   t.true(second.installs)
+})
+
+/** An application with a package from an archive of its own, which has this text; uncompressed, so that it is text too. */
+function archiveFiles(words: string, integrityOf = words): Files {
+  const tar = (text: string) =>
+    tarOf('package/package.json', Buffer.from(JSON.stringify({ name: 'own', version: '1.0.0', description: text })))
+  const integrity = `sha512-${createHash('sha512').update(tar(integrityOf)).digest('base64')}`
+  const dependencies = { own: 'file:vendor/own.tgz' }
+  const packages = {
+    '': { dependencies },
+    'node_modules/own': { version: '1.0.0', resolved: dependencies.own, integrity },
+  }
+  return {
+    'index.js': '',
+    'package.json': JSON.stringify({ dependencies }),
+    'package-lock.json': JSON.stringify({ lockfileVersion: 3, packages }),
+    'vendor/own.tgz': tar(words).toString(),
+  }
+}
+
+test('a package from an archive of the application is used again while the archive is the same', async t => {
+  t.timeout(170_000)
+  const { app } = await hostOf(t)
+  const { push } = await app()
+  const first = await push(archiveFiles('one'))
+  t.is(first.words, 'installed anew: there is no earlier result')
+  const words = async ({ folders }: typeof first) =>
+    JSON.parse((await textIn(folders.dependencies, 'own/package.json')) ?? '{}').description
+  t.is(await words(first), 'one')
+  t.regex((await push({ ...archiveFiles('one'), 'index.js': 'x' })).words, /^reused from release 2,/)
+  await t.throwsAsync(push(archiveFiles('two', 'one')), { message: /exit code 1/ }, 'npm compares the digest')
+  const next = await push(archiveFiles('two'))
+  t.is(next.words, 'installed anew: since release 2 changed package-lock.json, vendor/own.tgz')
+  t.is(await words(next), 'two')
 })
 
 test('an install step sees only the files that it depends on', async t => {

@@ -145,6 +145,16 @@ test('in an application with workspaces any manifest of an upload brings other d
   t.is((await planned({}, member)).install, null)
 })
 
+test('in an application with packages from its own files any manifest and archive of an upload brings other dependencies', async t => {
+  for (const source of ['file:vendor/a.tgz', 'file:lib/a', './lib/a']) {
+    const files: Files = { 'package.json': JSON.stringify({ dependencies: { a: source } }) }
+    for (const name of ['vendor/a.tgz', 'lib/a/package.json'])
+      t.regex((await planned(files, { [name]: '{}' })).install ?? '', /npm/, `${source} ${name}`)
+    t.is((await planned(files, { 'lib/a/index.js': '' })).install, null, 'it is only linked')
+  }
+  t.is((await planned({ 'package.json': '{"dependencies":{"a":"1"}}' }, { 'vendor/a.tgz': '' })).install, null)
+})
+
 test('a name pattern matches in a folder with very many entries', async t => {
   const many = Object.fromEntries(Array.from({ length: 3000 }, (_, number) => [`${number}.txt`, '']))
   const dotnet = { language: 'dotnet', runtimeVersion: '8.0', main: 'Program.cs' } as const
