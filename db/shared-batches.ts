@@ -2,8 +2,18 @@ import { type BatchOptions, batched } from './batched.ts'
 import type { Db } from './database.ts'
 import { sqlState } from './unavailable.ts'
 
-/** The work of several calls in one statement, which waits at most `lockMs` for a locked row; 0 = as long as calls of one subject may wait. */
-export type SharedWork<In, Out> = (db: Db, inputs: readonly In[], lockMs: number) => Promise<readonly Out[]>
+/** The result of a call that a shared statement left out, because something else holds the rows of its subject. */
+export const held = Symbol('held')
+
+/**
+ * The work of several calls in one statement, which waits at most `lockMs` for a locked row; 0 = as long as calls of one subject may wait.
+ * It may leave out calls as `held`, but not all of them.
+ */
+export type SharedWork<In, Out> = (
+  db: Db,
+  inputs: readonly In[],
+  lockMs: number,
+) => Promise<readonly (Out | typeof held)[]>
 
 export interface SharedBatchOptions<In> extends Pick<BatchOptions<In>, 'maxSize' | 'accountOf' | 'waitsUntil'> {
   /** Whose rows a call locks. */
@@ -28,7 +38,7 @@ export function batchedOverSubjects<In, Out>(
   { subjectOf, groupOf = () => 'all', lockMs = 250, slotFor, ...shared }: SharedBatchOptions<In>,
 ): (db: Db, input: In) => Promise<Out> {
   const options = { ...shared, maxConcurrent: 2, rejectsAll: isLocked }
-  const together = batched<In, Out>((db, _, inputs) => work(db, inputs, lockMs), options)
+  const together = batched<In, Out | typeof held>((db, _, inputs) => work(db, inputs, lockMs), options)
   const bySubject = batched<In, Out>((db, _, inputs) => runApart(db, inputs), { ...shared, slotFor })
   /** Subjects that run apart, and since when: the last of their calls that took long ends it. */
   const apart = new Map<string, number>()
@@ -38,7 +48,8 @@ export function batchedOverSubjects<In, Out>(
     const subject = subjectOf(inputs[0]!)
     const startedAt = performance.now()
     try {
-      return await work(db, inputs, 0)
+      // All of one subject, so none of them is left out.
+      return (await work(db, inputs, 0)) as readonly Out[]
     } finally {
       const endedAt = performance.now()
       if (endedAt - startedAt < lockMs) apart.delete(subject)
@@ -55,11 +66,13 @@ export function batchedOverSubjects<In, Out>(
     const subject = subjectOf(input)
     const alone = () => bySubject(db, `${subject} ${groupOf(input)}`, input)
     if (apart.has(subject)) return alone()
-    return together(db, groupOf(input), input).catch(error => {
+    const result = await together(db, groupOf(input), input).catch((error): typeof held => {
       if (!isLocked(error)) throw error
-      if (!apart.has(subject)) keepApart(subject, performance.now())
-      return alone()
+      return held
     })
+    if (result !== held) return result
+    if (!apart.has(subject)) keepApart(subject, performance.now())
+    return alone()
   }
 }
 

@@ -1,5 +1,5 @@
 import { open } from 'node:fs/promises'
-import { appendLog, isCleanInstall, recordDependencies } from '../../db/deploys/deployments.ts'
+import { appendLog, recordDependencies } from '../../db/deploys/deployments.ts'
 import { codeOf, untrustedFileFlags, vanished } from '../../lib/folders/disk-names.ts'
 import { installSeconds } from '../../policy/hosts/host-slots.ts'
 import { earlierCacheAt, newCacheAt, newCacheName, withToolFolders } from '../../policy/runtimes/tool-folders.ts'
@@ -10,8 +10,8 @@ import type { AppHostOptions } from '../app-host-options.ts'
 import { buildTraits } from '../builds/build-traits.ts'
 import type { ContainerSpec } from '../containers/port.ts'
 import { isRefusal } from '../failures.ts'
-import { exists, type ReleaseFolders } from '../releases/files.ts'
-import { finishInstall, runInstall } from '../releases/install.ts'
+import { exists, type Prepared, type ReleaseFolders } from '../releases/files.ts'
+import { finishInstall, readyInstall, runInstall } from '../releases/install.ts'
 import { installFolder } from '../releases/install-plan.ts'
 import { releasePlacement } from '../releases/placement-request.ts'
 import type { Release } from '../releases/release.ts'
@@ -27,16 +27,15 @@ export async function buildCompiled(
   host: AppHostOptions,
   release: Release,
   folders: ReleaseFolders,
-  install: string,
+  { install, isClean = false }: { install: string } & Pick<Prepared, 'isClean'>,
   signal: AbortSignal,
 ): Promise<void> {
   if (await exists(folders.dependencies)) return
   const startedAt = performance.now()
-  const isClean = await isCleanInstall(host.db, release.deploymentId)
   const noCache = isClean ? 'a build without the cache was requested' : null
   // Also where this build fails, or leaves none.
   if (isClean) await host.installs?.dropTools(release.ownerId, release.appId)
-  const build = new Build(host, release, folders, install, signal)
+  const build = new Build(host, release, folders, { install, isClean }, signal)
   try {
     await build.run(noCache, installSeconds)
   } catch (error) {
@@ -69,35 +68,36 @@ class Build {
     readonly host: AppHostOptions,
     readonly release: Release,
     readonly folders: ReleaseFolders,
-    readonly install: string,
+    readonly step: { install: string; isClean: boolean },
     readonly signal: AbortSignal,
   ) {}
 
   /** Runs it once: with the cache of the last build, unless there is a reason against that. */
   async run(noCache: string | null, seconds: number): Promise<void> {
     const { host, release, folders, signal } = this
-    const install = withToolFolders(this.install, runtimes[release.language].toolFolders!)
+    const { isClean } = this.step
+    const install = withToolFolders(this.step.install, runtimes[release.language].toolFolders!)
     await emptyFolder(folders, 'tools', releasePlacement(host).ownerOf(release))
     const traits = await buildTraits(host)
     const certificates = await certificatesIn(traits.caBundle)
-    const mounts = async (spec: ContainerSpec, imageId: string) => {
-      this.#key = installKey(
-        toolFacts(release.appId, { release, spec, imageId, architecture: process.arch, certificates }),
-      )
-      return this.#mounts(noCache)
-    }
-    const run = { install, folder: await installFolder(folders), traits, byId: true, mounts }
+    const folder = await installFolder(folders)
+    const ready = await readyInstall(host, release, { install, folder, traits })
+    const { spec, imageId } = ready
+    this.#key =
+      imageId &&
+      installKey(toolFacts(release.appId, { release, spec, imageId, architecture: process.arch, certificates }))
     try {
-      await runInstall(host, release, run, signal, seconds)
+      const binds = this.#key ? await this.#mounts(this.#key, noCache) : []
+      await runInstall(host, release, { ...ready, folder, binds, isClean }, signal, seconds)
     } finally {
       await this.#held?.close()
       this.#held = null
     }
   }
 
-  async #mounts(noCache: string | null): Promise<ContainerSpec['binds']> {
+  async #mounts(key: string, noCache: string | null): Promise<ContainerSpec['binds']> {
     const { host, release, folders } = this
-    const found = noCache ?? (await this.#find())
+    const found = noCache ?? (await this.#find(key))
     this.#held = typeof found === 'string' ? null : found
     this.usedCache = this.#held !== null
     const words = this.#held
@@ -111,10 +111,10 @@ class Build {
   }
 
   /** The cache of the last build, or why there is none. */
-  async #find(): Promise<HeldTools | string> {
+  async #find(key: string): Promise<HeldTools | string> {
     const { host, release, signal } = this
     if (!host.installs) return 'this host stores none'
-    const opened = host.installs.openTools(release.ownerId, release.appId, this.#key!, signal)
+    const opened = host.installs.openTools(release.ownerId, release.appId, key, signal)
     const found = await opened.catch(error => {
       signal.throwIfAborted()
       host.warn?.({ appId: release.appId, err: error }, 'installs: a stored cache of tools could not be verified')

@@ -12,12 +12,16 @@ export interface Earlier {
   installed: Installed
 }
 
-/** The result that a release uses, its own or that of an earlier one; null when that must not be used again, `damaged` when it was found to be. */
-export async function resultOf(volume: string, release: number): Promise<Earlier | 'damaged' | null> {
+/** Why a result is not used again: it was found to be damaged, or a build without the cache was begun since. */
+type Forgotten = 'damaged' | 'forsaken'
+
+/** The result that a release uses, its own or that of an earlier one; null when there is none that could be used again. */
+export async function resultOf(volume: string, release: number): Promise<Earlier | Forgotten | null> {
   const own = await readPrepared(releaseFolders(volume, release))
   const lender = own?.dependenciesOf ?? release
   const prepared = lender === release ? own : await readPrepared(releaseFolders(volume, lender))
   if (prepared?.isDamaged) return 'damaged'
+  if (prepared?.isForsaken) return 'forsaken'
   return prepared?.installed ? { release: lender, installed: prepared.installed } : null
 }
 
@@ -36,10 +40,10 @@ export async function earlierWith(volume: string, before: number, key: string): 
 }
 
 /** From now on the result of this release is not used by others. */
-export async function forgetResult(volume: string, release: number): Promise<void> {
+export async function forgetResult(volume: string, release: number, why: Forgotten): Promise<void> {
   const folders = releaseFolders(volume, release)
   const { installed: _, ...prepared } = (await readPrepared(folders))!
-  await writePrepared(folders, { ...prepared, isDamaged: true })
+  await writePrepared(folders, { ...prepared, ...(why === 'damaged' ? { isDamaged: true } : { isForsaken: true }) })
 }
 
 /** Digest and size of an installed folder, by a child in one of the account's slots. Rejects when it cannot be made in time. */

@@ -1,12 +1,12 @@
 import { chown, mkdir, open } from 'node:fs/promises'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import type { Owner } from '../../lib/folders/owner.ts'
 import { installRules } from '../../policy/hosts/installs.ts'
 import { removeWhole } from '../app-files/trash.ts'
 import type { ReleaseFolders } from '../releases/files.ts'
 import { bytesIn } from '../releases/root-names.ts'
 
-/** The bytes of these files at the root of a folder; null when one of them is no plain file, or too large. */
+/** The bytes of these files in a folder; null when one of them is no plain file, or too large. */
 export async function inputFiles(folder: string, names: readonly string[]): Promise<Map<string, Buffer> | null> {
   const files = new Map<string, Buffer>()
   for (const name of names) {
@@ -25,6 +25,7 @@ export async function layInputs(
 ): Promise<void> {
   await emptyFolder(folders, 'install', owner)
   for (const [name, bytes] of files) {
+    await mkdir(dirname(join(folders.install, name)), { recursive: true })
     const file = await open(join(folders.install, name), 'wx', 0o644)
     try {
       await file.writeFile(bytes)

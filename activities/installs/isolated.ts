@@ -6,21 +6,20 @@ import { runtimes } from '../../policy/runtimes.ts'
 import { removeWhole } from '../app-files/trash.ts'
 import type { AppHostOptions } from '../app-host-options.ts'
 import { buildTraits } from '../builds/build-traits.ts'
-import type { ContainerSpec } from '../containers/port.ts'
 import { isRefusal } from '../failures.ts'
 import { exists, type Prepared, type ReleaseFolders, writePrepared } from '../releases/files.ts'
-import { finishInstall, installRelease, runInstall } from '../releases/install.ts'
+import { finishInstall, installRelease, readyInstall, runInstall } from '../releases/install.ts'
 import { installFolder } from '../releases/install-plan.ts'
 import { releasePlacement } from '../releases/placement-request.ts'
 import type { Release } from '../releases/release.ts'
 import { fileIn } from '../releases/root-names.ts'
 import { buildCompiled } from './compiled.ts'
-import { digestOf } from './earlier.ts'
+import { digestOf, earlierWith, forgetResult } from './earlier.ts'
 import { inputFiles, layInputs } from './inputs.ts'
 import { certificatesIn, installFacts, installKey } from './key.ts'
 import { notForReuse } from './reuse.ts'
 
-type Planned = Prepared & { install: string }
+type Planned = Prepared & { install: string; isClean: boolean }
 type Inputs = NonNullable<Prepared['inputs']>
 
 /**
@@ -31,12 +30,15 @@ export async function installPrepared(
   host: AppHostOptions,
   release: Release,
   folders: ReleaseFolders,
-  prepared: Planned,
+  planned: Prepared & { install: string },
   signal: AbortSignal,
 ): Promise<void> {
+  // Records of older versions do not say it.
+  const isClean = planned.isClean ?? (await isCleanInstall(host.db, release.deploymentId))
+  const prepared: Planned = { ...planned, isClean }
   const { inputs } = prepared
   const { dependencies, toolFolders } = runtimes[release.language]
-  if (dependencies && toolFolders) return buildCompiled(host, release, folders, prepared.install, signal)
+  if (dependencies && toolFolders) return buildCompiled(host, release, folders, prepared, signal)
   const files = inputs && (await inputFiles(await installFolder(folders), inputs.files))
   if (!dependencies || !inputs || !files) return installRelease(host, release, folders, prepared, signal)
   if (await exists(folders.dependencies)) return
@@ -64,24 +66,21 @@ async function installAlone(
   await layInputs(folders, files, releasePlacement(host).ownerOf(release))
   const traits = await buildTraits(host)
   const certificates = await certificatesIn(traits.caBundle)
-  const factsOf = (spec: ContainerSpec, imageId: string) =>
-    installFacts({ release, spec, imageId, architecture: process.arch, certificates, files })
-  const isClean = await isCleanInstall(host.db, release.deploymentId)
-  const mounts = async (spec: ContainerSpec, imageId: string) => {
-    // Also where this step fails, or its result cannot be stored.
-    if (isClean) await host.installs?.drop(release.ownerId, installKey(factsOf(spec, imageId)))
-    return []
-  }
-  const run = { install: prepared.install, folder: folders.install, traits, byId: true, mounts }
-  const ran = await runInstall(host, release, run, signal).catch(error => {
-    if (inputs.isShownAfter && isRefusal(error, 'BUILD_FAILED')) return null
-    throw error
-  })
-  if (!ran) return { because: 'it failed without the other files' }
-  const output = join(folders.install, from)
-  const { spec, imageId } = ran
-  const facts = imageId && factsOf(spec, imageId)
+  const { install, isClean } = prepared
+  const ready = await readyInstall(host, release, { install, folder: folders.install, traits })
+  const { spec, imageId } = ready
+  const facts = imageId && installFacts({ release, spec, imageId, architecture: process.arch, certificates, files })
   const key = facts ? installKey(facts) : undefined
+  if (isClean && key) await forsake(host, release, folders, key)
+  const hasRun = await runInstall(host, release, { ...ready, folder: folders.install, isClean }, signal).then(
+    () => true,
+    error => {
+      if (inputs.isShownAfter && isRefusal(error, 'BUILD_FAILED')) return false
+      throw error
+    },
+  )
+  if (!hasRun) return { because: 'it failed without the other files' }
+  const output = join(folders.install, from)
   const shown = await shownBy(release, folders.install, inputs, files)
   if (shown.needsMore) return { because: shortWords(shown.needsMore), ...(key && { key }) }
   // A folder that cannot be hashed in time serves this release, and no other.
@@ -103,6 +102,20 @@ async function installAlone(
   return null
 }
 
+/**
+ * Nothing that an earlier step with this key has installed is used again, neither what is stored nor what releases of this application
+ * have: also where the build without the cache that is beginning fails, or its result cannot be stored.
+ */
+async function forsake(
+  { installs }: AppHostOptions,
+  { ownerId, number }: Release,
+  { volume }: ReleaseFolders,
+  key: string,
+): Promise<void> {
+  await installs?.drop(ownerId, key)
+  for (const { release } of await earlierWith(volume, number, key)) await forgetResult(volume, release, 'forsaken')
+}
+
 async function recordNotForReuse({ db }: AppHostOptions, { deploymentId }: Release, because: string): Promise<void> {
   if (deploymentId) await recordDependencies(db, deploymentId, notForReuse(because))
 }
@@ -114,13 +127,13 @@ async function shownBy(
   { isShownAfter }: Inputs,
   files: ReadonlyMap<string, Buffer>,
 ): Promise<{ needsMore: string | null; leftOut: string | null }> {
-  const { installReport, leftOut, afterwards, dependencies, writtenLock } = runtimes[language]
+  const { installReport, leftOut, dependedOnMore, dependencies, writtenLock } = runtimes[language]
   const textOf = (path: string, name: string) => fileIn(path, name, installRules.inputBytes).catch(() => null)
-  const report = installReport ? await textOf(join(folder, dependencies!.from), installReport) : null
-  if (isShownAfter) {
-    const lock = await textOf(folder, writtenLock!)
-    return { needsMore: afterwards!.dependedOnMore(report), leftOut: afterwards!.leftOut(lock, report, process.arch) }
-  }
+  const report = installReport ? await textOf(join(folder, dependencies!.from), installReport([...files.keys()])) : null
+  const written = writtenLock ? await textOf(folder, writtenLock) : null
   const texts = new Map([...files].map(([name, bytes]) => [name, bytes.toString('utf8')]))
-  return { needsMore: null, leftOut: leftOut?.(texts, report, process.arch) ?? null }
+  return {
+    needsMore: isShownAfter ? dependedOnMore!(report) : null,
+    leftOut: leftOut?.(texts, written, report, process.arch) ?? null,
+  }
 }

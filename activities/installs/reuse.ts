@@ -37,7 +37,7 @@ export async function digestAhead(
   signal: AbortSignal,
 ): Promise<Ahead | null> {
   const result = serving > 0 ? await resultOf(volume, serving) : null
-  if (!result || result === 'damaged') return null
+  if (!result || typeof result === 'string') return null
   const ended = new AbortController()
   const { dependencies } = releaseFolders(volume, result.release)
   const digest = digestOf(host.snapshots, dependencies, ownerId, AbortSignal.any([signal, ended.signal]))
@@ -66,7 +66,7 @@ export async function mayKeepInstalled(
   step: Prepared | null,
 ): Promise<boolean> {
   const result = serving > 0 ? await resultOf(folders.volume, serving) : null
-  if (result === 'damaged') return false
+  if (typeof result === 'string') return false
   if (!result) return step === null
   const files = step ? await inputFiles(folders.files, step.inputs!.files) : new Map()
   const facts = files && (await factsWith(host, release, folders, step?.install ?? '', files))
@@ -122,6 +122,7 @@ export async function reuseInstall(
   }
   const before = await resultOf(folders.volume, terms.serving)
   if (before === 'damaged') return anew('the earlier result was damaged')
+  if (before === 'forsaken') return anew('a build without the cache was begun since')
   return anew(before ? changesSince(before, facts) : 'there is no earlier result')
 }
 
@@ -171,7 +172,7 @@ async function faultOf(
     warn?.({ appId, release, err: digest }, 'installs: the files of a release could not be verified')
     return `the files of release ${release} could not be verified`
   }
-  await forgetResult(volume, release)
+  await forgetResult(volume, release, 'damaged')
   warn?.({ appId, release }, 'installs: the files of a release are not as they were installed')
   return `the files of release ${release} are not as they were installed`
 }

@@ -32,7 +32,7 @@ export async function bringRelease(
   // A marker that survives a power cut proves that all of this is on the disk.
   await host.volumes.flush(release.appId)
   signal.throwIfAborted()
-  await writePrepared(folders, { ...prepared, deploymentId: release.deploymentId })
+  await writePrepared(folders, { ...prepared, deploymentId: release.deploymentId, isClean })
   await recordWords(host, release, prepared)
   return prepared
 }

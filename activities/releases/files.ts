@@ -38,6 +38,8 @@ export interface Prepared {
   dependenciesOf: number | null
   /** The deployment that it was prepared for: once an older state of the database is restored, release numbers are assigned again. */
   deploymentId?: string | null
+  /** Whether it must use nothing that was installed before; missing from older versions. */
+  isClean?: boolean
   /** The only files of the root that the install step depends on; missing when it depends on more. */
   inputs?: Extract<InstallInputs, { isPinned: boolean }>
   /** The lock file that the step writes because nobody has brought one: it is no file of the application, and is removed after the step. */
@@ -50,6 +52,8 @@ export interface Prepared {
   installed?: Installed
   /** That result was found to be other than what was installed: no other release uses it. */
   isDamaged?: true
+  /** A build without the cache was begun since, that would have used it: no other release does. */
+  isForsaken?: true
 }
 
 /** The result of an install step that depends on nothing but these facts. */

@@ -64,16 +64,17 @@ export async function planInstall(
 /** Max bytes of a dependency file that is looked into. */
 const maxLookedInto = MiB
 
-/** Whether an upload may bring the dependency file of a folder from which the application installs along with its root. */
+/** Whether an upload may bring a file in a folder from which the application installs along with its root. */
 async function bringsMember({ language }: Release, { files, source }: ReleaseFolders): Promise<boolean> {
-  const { hasMembers, dependencies } = runtimes[language]
+  const { memberNames, dependencies } = runtimes[language]
   // A disk that was lost has no files, and no members.
-  const present = hasMembers && (await exists(files))
+  const present = memberNames && (await exists(files))
   const names = present ? await namesIn(files, namesForInstall(language)) : []
   const file = dependencyFile(language, names)
-  if (!hasMembers || !file || !dependencies) return false
+  if (!memberNames || !file || !dependencies) return false
   const text = (await fileIn(files, file, maxLookedInto)) ?? ''
-  return hasMembers(text, names) && hasAnywhere(source, file, dependencies.from)
+  const isMember = memberNames(text, names)
+  return isMember !== null && hasAnywhere(source, isMember, dependencies.from)
 }
 
 /** The install step for sources with these names at their root, and what it depends on; none if their dependency file requests nothing. */

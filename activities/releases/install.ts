@@ -20,13 +20,14 @@ export async function installRelease(
   host: AppHostOptions,
   release: Release,
   folders: ReleaseFolders,
-  { install, writtenLock }: { install: string } & Pick<Prepared, 'writtenLock'>,
+  { install, writtenLock, isClean = false }: { install: string } & Pick<Prepared, 'writtenLock' | 'isClean'>,
   signal: AbortSignal,
   seconds: number = installSeconds,
 ): Promise<void> {
   if (await exists(folders.dependencies)) return
   const folder = await installFolder(folders)
-  await runInstall(host, release, { install, folder, traits: await buildTraits(host) }, signal, seconds)
+  const ready = await readyInstall(host, release, { install, folder, traits: await buildTraits(host) })
+  await runInstall(host, release, { ...ready, folder, isClean }, signal, seconds)
   if (writtenLock) await removeWhole(folders.volume, join(folder, writtenLock))
   if (runtimes[release.language].dependencies) await finishInstall(host, release, folders, folder)
 }
@@ -42,43 +43,61 @@ export async function finishInstall(
   await keepDependencies(folders, ranIn, runtimes[language].dependencies!.from)
 }
 
-export interface InstallRun {
+export interface InstallStep {
   /** Shell text. */
   install: string
   /** The folder that it runs in. */
   folder: string
   /** Of the host, for this build. */
   traits: HostTraits
-  /** In exactly the image that its name stands for when it begins. */
-  byId?: boolean
-  /** Further files and folders of the container, with `byId`, once its image is known. */
-  mounts?(spec: ContainerSpec, imageId: string): Promise<ContainerSpec['binds']>
 }
 
-/** Runs an install step in a build container. Resolves to its spec, and the id of its image with `byId`. Throws as `installRelease`. */
-export async function runInstall(
+/** The build container of a step whose image is at the host, and the id that this image has now; null when it is gone already. */
+export interface ReadyInstall {
+  spec: ContainerSpec
+  imageId: string | null
+}
+
+/** Brings the image of an install step, and removes the container that a killed attempt left. */
+export async function readyInstall(
   host: AppHostOptions,
   release: Release,
-  { install, folder, traits, byId = false, mounts }: InstallRun,
-  signal: AbortSignal,
-  seconds: number = installSeconds,
-): Promise<{ spec: ContainerSpec; imageId: string | null }> {
-  const { db, engine } = host
+  { install, folder, traits }: InstallStep,
+): Promise<ReadyInstall> {
+  const { engine } = host
   const owned = { ...release, uid: host.sharedUid ?? release.uid }
   const disk = await host.disk?.(release.appId)
   const spec = { ...buildContainer(owned, folder, install, traits), disk }
-  const log = deploymentLog(async (text, maxBytes) =>
-    release.deploymentId ? deployments.appendLog(db, release.deploymentId, text, maxBytes) : true,
-  )
+  const log = logOf(host, release)
   try {
     await engine.ensureNetwork(buildNetwork(host.traits.id))
     await engine.ensureImage(spec.image, line => void log.add(`${line}\n`))
-    await engine.remove(spec.name) // what a killed attempt left
-    const imageId = byId ? await engine.imageId(spec.image) : null
-    const mounted = imageId && mounts ? await mounts(spec, imageId) : []
-    const run = { ...spec, image: imageId ?? spec.image, binds: [...spec.binds, ...mounted] }
-    // What the host has downloaded before may be what this build is to be without.
-    const isClean = await deployments.isCleanInstall(db, release.deploymentId)
+  } finally {
+    await log.close()
+  }
+  await engine.remove(spec.name)
+  return { spec, imageId: await engine.imageId(spec.image) }
+}
+
+interface InstallRun extends ReadyInstall {
+  folder: string
+  /** Further files and folders of the container. */
+  binds?: ContainerSpec['binds']
+  /** Without what the host has downloaded before. */
+  isClean: boolean
+}
+
+/** Runs an install step in exactly the image that it was made ready with. Throws as `installRelease`. */
+export async function runInstall(
+  host: AppHostOptions,
+  release: Release,
+  { spec, imageId, folder, binds = [], isClean }: InstallRun,
+  signal: AbortSignal,
+  seconds: number = installSeconds,
+): Promise<void> {
+  const log = logOf(host, release)
+  try {
+    const run = { ...spec, image: imageId ?? spec.image, binds: [...spec.binds, ...binds] }
     const { exitCode, oom } = await withinTime(seconds, signal, deadline =>
       runWithPackages(isClean ? { ...host, packages: undefined } : host, {
         ...{ language: release.language, folder, spec: run, signal: deadline },
@@ -88,11 +107,15 @@ export async function runInstall(
     if (oom)
       throw refusal('BUILD_FAILED', `Installing the dependencies needed more than ${spec.memoryMb} MB of memory.`)
     if (exitCode !== 0) throw refusal('BUILD_FAILED', `Installing the dependencies ended with exit code ${exitCode}.`)
-    return { spec, imageId }
   } finally {
     await log.close()
   }
 }
+
+const logOf = ({ db }: Pick<AppHostOptions, 'db'>, { deploymentId }: Pick<Release, 'deploymentId'>) =>
+  deploymentLog(async (text, maxBytes) =>
+    deploymentId ? deployments.appendLog(db, deploymentId, text, maxBytes) : true,
+  )
 
 /** Throws BUILD_FAILED when the work was aborted by its deadline. */
 async function withinTime<T>(

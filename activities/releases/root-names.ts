@@ -1,6 +1,6 @@
 import { open } from 'node:fs/promises'
 import { bytesOf, codeOf, textOf, unreachable, untrustedFileFlags, vanished } from '../../lib/folders/disk-names.ts'
-import { AppFolder } from '../app-files/folder.ts'
+import { AppFolder, openFolder } from '../app-files/folder.ts'
 
 /** Max entries that are searched for a name or a pattern. */
 const maxSearched = 100_000
@@ -25,17 +25,17 @@ export async function namesIn(path: string, wanted: readonly string[]): Promise<
 }
 
 /**
- * Whether a name is anywhere in a path, which must not be a link, apart from what lies in folders named `except`. Also true where there are
+ * Whether such a name is anywhere in a path, which must not be a link, apart from what lies in folders named `except`. Also true where there are
  * too many entries to tell.
  */
-export async function hasAnywhere(path: string, name: string, except: string): Promise<boolean> {
+export async function hasAnywhere(path: string, isName: (name: string) => boolean, except: string): Promise<boolean> {
   let searched = 0
   async function within(folder: AppFolder): Promise<boolean> {
     try {
       for await (const entry of await folder.entries()) {
         const found = textOf(entry.name)
         searched += 1
-        if (found === name || searched > maxSearched) return true
+        if (isName(found) || searched > maxSearched) return true
         const isSearched = entry.isDirectory() && found !== except
         if (isSearched && (await within(await folder.enter(entry.name)))) return true
       }
@@ -47,16 +47,19 @@ export async function hasAnywhere(path: string, name: string, except: string): P
   return within(await AppFolder.open(path))
 }
 
-/** The text of a file at the root of a path, which must not be a link; null when it is no file, or larger than `maxBytes`. */
+/** The text of a file in a path, in which no step may be a link; null when it is no file, or larger than `maxBytes`. */
 export async function fileIn(path: string, name: string, maxBytes: number): Promise<string | null> {
   return (await bytesIn(path, name, maxBytes))?.toString('utf8') ?? null
 }
 
 /** `fileIn` as bytes. */
 export async function bytesIn(path: string, name: string, maxBytes: number): Promise<Buffer | null> {
-  const folder = await AppFolder.open(path)
+  const steps = bytesOf(name).split('/')
+  const own = steps.pop()!
+  const folder = steps.length > 0 ? await openFolder(path, steps).catch(unlessUnreachable) : await AppFolder.open(path)
+  if (!folder) return null
   try {
-    const file = await open(folder.at(bytesOf(name)), untrustedFileFlags)
+    const file = await open(folder.at(own), untrustedFileFlags)
     try {
       const stats = await file.stat()
       if (!stats.isFile() || stats.size > maxBytes) return null
@@ -106,6 +109,11 @@ export async function hasFile(root: AppFolder, path: string): Promise<boolean> {
   } finally {
     for (const folder of opened) await folder.close()
   }
+}
+
+function unlessUnreachable(error: unknown): null {
+  if (unreachable.has(codeOf(error))) return null
+  throw error
 }
 
 async function ifPresent(folder: AppFolder, name: string): Promise<string | null> {

@@ -9,7 +9,7 @@ import { scaledBucket, webhookBucket } from '../../policy/limits.ts'
 import { appCaps } from '../../policy/request-caps.ts'
 import { batched, NotBegun } from '../batched.ts'
 import { type Db, sqlState, withRetries } from '../database.ts'
-import { batchedOverSubjects } from '../shared-batches.ts'
+import { batchedOverSubjects, held } from '../shared-batches.ts'
 import { statement } from '../statement.ts'
 import { bucketKey, type DeliverySource, sourceOf } from './deliveries.ts'
 
@@ -114,6 +114,9 @@ async function confirmPush(db: Db, { appId, ownerId }: PushSubject, operationId:
 
 const lockNotAvailable = '55P03'
 
+/** What Postgres returns for a push that a shared statement left out. */
+const isHeld = 'held'
+
 /** How pushes are stored. */
 export const pushes = { store: storePush, find: findPush, confirm: confirmPush }
 
@@ -148,15 +151,15 @@ function lockMsOf(signed: readonly SignedPush[]): number {
   return Math.ceil(Math.max(1, Math.min(lockMs, left)))
 }
 
-const storeAll = statement<StoredPush>(
+const storeAll = statement<StoredPush | { outcome: typeof isHeld }>(
   'pushes.store',
-  `select * from store_pushes(${Array.from({ length: 25 }, (_, n) => `$${n + 1}`).join(', ')})`,
+  `select * from store_free_pushes(${Array.from({ length: 25 }, (_, n) => `$${n + 1}`).join(', ')})`,
 )
 
 const store = batchedOverSubjects<SignedPush, StoredPush>(
-  (db, signed, lockMs) => {
+  async (db, signed, lockMs) => {
     const of = <T>(value: (push: PushDelivery) => T): T[] => signed.map(({ push }) => value(push))
-    return storeAll(db, [
+    const rows = await storeAll(db, [
       of(({ deploymentId }) => deploymentId),
       of(({ operationId }) => operationId),
       of(newId),
@@ -183,6 +186,7 @@ const store = batchedOverSubjects<SignedPush, StoredPush>(
       of(push => replyOf(push).aroundPlace[0]),
       of(push => replyOf(push).aroundPlace[1]),
     ])
+    return rows.map(row => (row.outcome === isHeld ? held : row))
   },
   {
     subjectOf: ({ push }) => push.appId,
@@ -208,7 +212,10 @@ const find = batched(
   { maxConcurrent: 2, maxSize: pushesAtOnce },
 )
 
-const confirmAll = statement<{ state: string | null }>('pushes.confirm', 'select * from confirm_pushes($1, $2, $3)')
+const confirmAll = statement<{ state: string | null }>(
+  'pushes.confirm',
+  'select * from confirm_free_pushes($1, $2, $3)',
+)
 
 interface StoredOperation extends PushSubject {
   operationId: string
@@ -220,7 +227,7 @@ const confirm = batchedOverSubjects<StoredOperation, string | null>(
     const apps = stored.map(({ appId }) => appId)
     const operations = stored.map(({ operationId }) => operationId)
     const rows = await confirmAll(db, [apps, operations, lockMs || acceptance.push.confirmLockMs])
-    return rows.map(({ state }) => state)
+    return rows.map(({ state }) => (state === isHeld ? held : state))
   },
   {
     subjectOf: ({ appId }) => appId,

@@ -1,17 +1,9 @@
-import { shortWords } from '../hosts/installs.ts'
+import { otherLocks, otherPackages } from './other-locks.ts'
+import { because, type Fields, isEmpty, maxLine, objectOf, type RootTexts } from './root-texts.ts'
 import type { InstallInputs } from './runtime.ts'
 
 // On which files of the root an install step depends entirely. Where that is not certain it depends on more, and its result is not
 // reused: a mistake here must cost time, never a wrong package.
-
-/** Files at the root by name; null for what is no plain file, or is too large to be looked into. */
-export type RootTexts = ReadonlyMap<string, string | null>
-
-/** Max characters of a line or a source that is looked into; one with the hashes of many files is long. */
-export const maxLine = 50_000
-
-/** Reasons quote texts of tenants, and are stored. */
-export const because = (reason: string): InstallInputs => ({ because: shortWords(reason) })
 
 const modulesFolder = 'node_modules'
 
@@ -26,6 +18,8 @@ export const nodeInputNames: readonly string[] = [
   '.yarnrc.yml',
   '.pnpmfile.cjs',
   '.pnpmfile.mjs',
+  '.yarnclean',
+  '.pnp.js',
 ]
 
 const membersFile = 'pnpm-workspace.yaml'
@@ -35,8 +29,7 @@ export const moreToInstall: readonly string[] = ['binding.gyp', membersFile]
 const judgedApart: ReadonlySet<string> = new Set(['.npmrc', modulesFolder])
 
 /** Only this lock file names the packages with scripts, which might read the project. */
-const npmLocks = ['npm-shrinkwrap.json', 'package-lock.json']
-const otherLocks = ['pnpm-lock.yaml', 'yarn.lock']
+export const npmLocks: readonly string[] = ['npm-shrinkwrap.json', 'package-lock.json']
 
 /** Scripts of the project itself that package managers run with an installation. */
 export const installScripts = /^(pre|post)?(install|prepare)$|^prepublish$|^pnpm:devPreinstall$/
@@ -71,21 +64,21 @@ const ownFolderOnly: ReadonlySet<string> = new Set([
   ...['nodemon', 'protobufjs', 're2', 'sharp', 'sodium-native', 'sqlite3', 'ssh2', 'unrs-resolver', 'utf-8-validate'],
 ])
 
-/** What an installation by npm depends on, from the manifest, the lock file and the settings. */
+/** What an installation by npm, pnpm or yarn 1 depends on, from the manifest, the lock file and the settings. */
 export function nodeInputs(texts: RootTexts): InstallInputs {
   const lockName = npmLocks.find(name => texts.has(name))
   const obstacle = [...nodeInputNames, ...moreToInstall].find(name => !judgedApart.has(name) && texts.has(name))
   if (obstacle) return because(`${obstacle} is in the folder of the application`)
-  const other = lockName ? undefined : otherLocks.find(name => texts.has(name))
-  if (other) return because(`${other} does not say which packages run scripts that may read other files`)
-  if (!lockName) return unlockedInputs(texts)
+  if (!lockName) return otherLocks.some(name => texts.has(name)) ? otherInputs(texts) : unlockedInputs(texts)
   const [manifest, lock] = [objectOf(texts.get('package.json')), objectOf(texts.get(lockName))]
   if (!manifest) return because('package.json cannot be read')
   if (!lock) return because(`${lockName} cannot be read`)
-  const reason = ofManifest(manifest) ?? ofLock(lock, lockName) ?? ofSettings(texts)
+  const archives = archivesOf(manifest)
+  const reason = ofManifest(manifest, archives) ?? ofLock(lock, lockName, archives) ?? ofSettings(texts)
   if (reason) return because(reason)
   // npm reads only the first of two lock files.
-  return { files: ['package.json', lockName, '.npmrc'].filter(name => texts.has(name)), isPinned: isPinnedBy(lock) }
+  const files = ['package.json', lockName, '.npmrc'].filter(name => texts.has(name))
+  return { files: [...files, ...archives.values()], isPinned: isPinnedBy(lock) }
 }
 
 /** The same without a lock file: npm then resolves versions, and only its report names the packages with scripts. */
@@ -100,49 +93,83 @@ function unlockedInputs(texts: RootTexts): InstallInputs {
   return { files, isPinned: false, isShownAfter: true }
 }
 
-/** Why packages that npm has installed, by its report, may have read more than manifest and settings; null when they have not. */
-export function npmDependedOnMore(report: string | null): string | null {
+/** Fields of a manifest by which pnpm and yarn take packages from elsewhere, change them or lay them out in another way. */
+const steeringFields = ['resolutions', 'installConfig', 'dependenciesMeta', 'pnpm']
+
+/** The same with a lock file of pnpm or yarn: which packages have scripts, only what they have installed shows. */
+function otherInputs(texts: RootTexts): InstallInputs {
+  if (texts.has(modulesFolder)) return because(`${modulesFolder} is in the folder of the application`)
+  const manifest = objectOf(texts.get('package.json'))
+  if (!manifest) return because('package.json cannot be read')
+  const steering = steeringFields.find(field => !isEmpty(manifest[field]))
+  if (steering) return because(`package.json has the field ${steering}`)
+  const reason = ofManifest(manifest) ?? ofSettings(texts)
+  if (reason) return because(reason)
+  const locked = otherPackages(texts, false)
+  if ('because' in locked) return because(locked.because)
+  const files = ['package.json', locked.lock, '.npmrc'].filter(name => texts.has(name))
+  return { files, isPinned: [...locked.packages.values()].every(({ isPinned }) => isPinned), isShownAfter: true }
+}
+
+/** Why packages that a step has installed, by its report, may have read more than manifest and settings; null when they have not. */
+export function dependedOnMore(report: string | null): string | null {
   const packages = objectOf(report)
-  return packages ? ofLock(packages, 'the report of npm') : 'npm has left no report'
+  return packages ? ofLock(packages, 'the report of the step') : 'the step has left no report'
 }
 
-type Fields = Record<string, unknown>
+const isMember = (name: string): boolean => name === 'package.json' || archiveName.test(name)
 
-/** Parses an object; null for anything else. */
-export function objectOf(text: string | null | undefined): Fields | null {
-  try {
-    const value = JSON.parse((text ?? '').replace(/^\ufeff/, ''))
-    return typeof value === 'object' && !Array.isArray(value) ? value : null
-  } catch {
-    return null
-  }
-}
-
-/** Left out, or an object or list without entries; anything else is for the package manager to judge. */
-export const isEmpty = (value: unknown): boolean =>
-  value === undefined || (typeof value === 'object' && value !== null && Object.keys(value).length === 0)
-
-/** Whether a project may have workspaces, whose manifests lie in folders of their own. */
-export function hasWorkspaces(manifest: string, names: readonly string[]): boolean {
+/** Names that a project may install from too, in any folder: where it has workspaces, or packages from folders and archives of its own. */
+export function memberNames(manifest: string, names: readonly string[]): ((name: string) => boolean) | null {
   const fields = objectOf(manifest)
-  return names.includes(membersFile) || !fields || !isEmpty(fields.workspaces)
+  const hasMembers = names.includes(membersFile) || !fields || !isEmpty(fields.workspaces) || localIn(fields) !== null
+  return hasMembers ? isMember : null
 }
 
 const packageLists = ['dependencies', 'devDependencies', 'optionalDependencies', 'peerDependencies', 'overrides']
 
 /** Why an installation by this manifest reads more than it and its lock file; null when it does not. */
-function ofManifest(manifest: Fields): string | null {
+function ofManifest(manifest: Fields, archives: Archives = new Map()): string | null {
   const scripts = manifest.scripts ?? {}
   if (typeof scripts !== 'object') return 'the scripts of package.json cannot be read'
   const script = Object.keys(scripts).find(name => installScripts.test(name) || changeScripts.test(name))
   if (script) return `the script "${script}" of package.json may read other files`
   if (!isEmpty(manifest.workspaces)) return 'package.json has workspaces'
+  return localIn(manifest, archives)
+}
+
+/** The first source of a package that may be another file of the project than these archives, in words; null without one. */
+function localIn(manifest: Fields, archives: Archives = new Map()): string | null {
   for (const list of packageLists) {
-    const local = localSource(manifest[list] ?? {}, list, 0)
+    const listed = manifest[list] ?? {}
+    const others = archiveLists.includes(list) ? withoutSources(listed, archives) : listed
+    const local = localSource(others, list, 0)
     if (local) return local
   }
   return null
 }
+
+/** Archives of packages in the project, by the sources that name them: their paths. */
+type Archives = ReadonlyMap<unknown, string>
+
+const archiveLists = ['dependencies', 'devDependencies', 'optionalDependencies']
+/** A path that leads nowhere else, whatever reads it. */
+const archiveIn = /^(?:file:)?(?:\.\/)?((?:[\w@+-][\w@.+-]{0,200}\/){0,20}[\w@+-][\w@.+-]{0,200}\.(?:tgz|tar\.gz))$/
+
+/** The archives from which npm installs; what is a folder is only linked, and its own packages lie outside of the result. */
+function archivesOf(manifest: Fields): Archives {
+  const sources = archiveLists.flatMap(list => Object.values(Object(manifest[list])))
+  const archives = sources.flatMap(source => {
+    const path = typeof source === 'string' && /^(?:file:|\.\/)/.test(source) ? archiveIn.exec(source)?.[1] : undefined
+    return path === undefined || path.startsWith(`${modulesFolder}/`) ? [] : [[source, path] as const]
+  })
+  return new Map(archives)
+}
+
+const withoutSources = (list: unknown, archives: Archives): unknown =>
+  typeof list === 'object' && list !== null && !Array.isArray(list)
+    ? Object.fromEntries(Object.entries(list).filter(([, source]) => !archives.has(source)))
+    : list
 
 const maxNested = 20
 
@@ -170,20 +197,18 @@ const isElsewhere = (source: string): boolean =>
   (addresses.test(source) || alias.test(source) || (registryRange.test(source) && !archiveName.test(source)))
 
 /** Why an installation by this lock file reads more than it; null when it does not. */
-function ofLock({ lockfileVersion, packages }: Fields, name: string): string | null {
+function ofLock({ lockfileVersion, packages }: Fields, name: string, archives: Archives = new Map()): string | null {
   if (lockfileVersion !== 2 && lockfileVersion !== 3)
     return `${name} has another version than 2 or 3, and does not say which packages run scripts`
   if (typeof packages !== 'object' || packages === null) return `${name} cannot be read`
+  const known = new Set<unknown>([...archives.values()].map(path => `file:${path}`))
   for (const [path, value] of Object.entries(packages)) {
     if (typeof value !== 'object' || value === null) return `${name} cannot be read`
     const { link, resolved, hasInstallScript, name: aliased } = value as Fields
     if (path === '') continue
     if (!path.startsWith('node_modules/') || link !== undefined) return `${name} links ${path}, a folder of the project`
-    if (
-      resolved !== undefined &&
-      !(typeof resolved === 'string' && resolved.length <= maxLine && addresses.test(resolved))
-    )
-      return `${name} takes ${path} from a file`
+    const isKnown = typeof resolved === 'string' && resolved.length <= maxLine && addresses.test(resolved)
+    if (resolved !== undefined && !isKnown && !known.has(resolved)) return `${name} takes ${path} from a file`
     const own =
       typeof aliased === 'string' ? aliased : path.slice(path.lastIndexOf('node_modules/') + 'node_modules/'.length)
     if (hasInstallScript && !ownFolderOnly.has(own)) return `the package ${own} runs a script that may read other files`

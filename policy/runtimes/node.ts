@@ -1,33 +1,57 @@
 import {
-  hasWorkspaces,
+  dependedOnMore,
   installScripts,
-  isEmpty,
+  memberNames,
   moreToInstall,
   nodeInputNames,
   nodeInputs,
-  npmDependedOnMore,
-  objectOf,
+  npmLocks,
 } from './install-inputs.ts'
-import { npmLeftOut, npmLeftOutUnlocked, npmReport } from './npm-result.ts'
+import { downloads, listInstalled, packagesLeftOut, packagesReport } from './locked-packages.ts'
+import { type NpmStep, npmLeftOut, npmLeftOutUnlocked, npmReport } from './npm-result.ts'
+import { otherLocks, otherPackages } from './other-locks.ts'
+import { isEmpty, objectOf, type RootTexts } from './root-texts.ts'
 import { fileWord, type Runtime, type Sources } from './runtime.ts'
 
 const dependencies = { from: 'node_modules', at: '/app/node_modules' }
+
+/** Exact versions: what they install is used again. */
+export const packageManagers = ['pnpm@9.15.9', 'yarn@1.22.22'] as const
+
+/**
+ * Downloads one of them, as the settings of the project say, and runs its program. By `node`, as nothing in /tmp is executed. What it
+ * downloads lies on the application's disk while it runs: /tmp is memory.
+ */
+const withManager = (manager: (typeof packageManagers)[number], program: string): string =>
+  `npm install --prefix /tmp/.manager --userconfig .npmrc --no-audit --no-fund --no-update-notifier ${manager} && ` +
+  `node /tmp/.manager/node_modules/${program} && ${listInstalled} && rm -rf ${downloads}`
 
 /** The lock file determines the package manager, so that builds are repeatable; without one npm resolves versions. */
 function install({ files }: Sources, production: boolean): string | null {
   if (!files.includes('package.json')) return null
   const omit = production ? ' --omit=dev' : ''
   const npm = '--no-audit --no-fund'
-  const step = files.some(file => file === 'package-lock.json' || file === 'npm-shrinkwrap.json')
+  const [pnpm, yarn] = packageManagers
+  const step = hasNpmLock(files)
     ? `npm ci${omit} ${npm}`
     : files.includes('pnpm-lock.yaml')
-      ? `npx --yes pnpm@9 install --frozen-lockfile${production ? ' --prod' : ''}`
+      ? withManager(
+          pnpm,
+          `pnpm/bin/pnpm.cjs install --frozen-lockfile --store-dir ${downloads}${production ? ' --prod' : ''}`,
+        )
       : files.includes('yarn.lock')
-        ? `npx --yes yarn@1 install --frozen-lockfile --non-interactive${production ? ' --production' : ''}`
+        ? withManager(
+            yarn,
+            `yarn/bin/yarn.js install --frozen-lockfile --non-interactive --cache-folder ${downloads}${production ? ' --production' : ''}`,
+          )
         : `npm install${omit} ${npm}`
   // Without dependencies no folder is created, and the mount needs one.
   return `${step} && mkdir -p node_modules`
 }
+
+const hasNpmLock = (names: Iterable<string>): boolean => [...names].some(name => npmLocks.includes(name))
+const hasOtherLock = (names: readonly string[]): boolean =>
+  !hasNpmLock(names) && names.some(name => otherLocks.includes(name))
 
 /** Fields of a manifest that name packages to install; those for development only where these are installed. */
 const packageFields = ['dependencies', 'optionalDependencies', 'peerDependencies', 'workspaces']
@@ -53,15 +77,20 @@ const full: Record<string, string> = { 24: '24.21.0', 22: '22.23.3', 20: '20.20.
 /** What the result of a step shows, which installs packages for development or omits them. */
 const shownBy = (omitsDev: boolean) =>
   ({
-    leftOut: (texts, report, architecture) => {
-      const lock = texts.get('npm-shrinkwrap.json') ?? texts.get('package-lock.json') ?? ''
-      return npmLeftOut(lock, report, { architecture, omitsDev })
-    },
-    afterwards: {
-      dependedOnMore: npmDependedOnMore,
-      leftOut: (lock, report, architecture) => npmLeftOutUnlocked(lock, report, { architecture, omitsDev }),
+    dependedOnMore,
+    leftOut: (texts, written, report, architecture) => {
+      const lock = npmLocks.map(name => texts.get(name)).find(text => text !== undefined)
+      const step = { architecture, omitsDev }
+      if (lock !== undefined) return npmLeftOut(lock, report, step)
+      if (!hasOtherLock([...texts.keys()])) return npmLeftOutUnlocked(written, report, step)
+      return othersLeftOut(texts, report, step)
     },
   }) satisfies Partial<Runtime>
+
+function othersLeftOut(texts: RootTexts, report: string | null, { architecture, omitsDev }: NpmStep): string | null {
+  const locked = otherPackages(texts, omitsDev)
+  return 'because' in locked ? locked.because : packagesLeftOut(locked.packages, locked.needs, report, architecture)
+}
 
 const shared = {
   versions: ['24', '22', '20'],
@@ -76,10 +105,10 @@ const shared = {
   buildImage: version => `berth/node:${version}`,
   official: version => `node:${full[version]}-bookworm-slim`,
   inputNames: nodeInputNames,
-  hasMembers: hasWorkspaces,
+  memberNames,
   installInputs: nodeInputs,
   writtenLock: 'package-lock.json',
-  installReport: npmReport,
+  installReport: names => (hasOtherLock(names) ? packagesReport : npmReport),
   dependencies,
   env: { NODE_ENV: 'production', NPM_CONFIG_UPDATE_NOTIFIER: 'false' },
 } satisfies Partial<Runtime>

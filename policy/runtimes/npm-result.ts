@@ -1,4 +1,4 @@
-import { objectOf } from './install-inputs.ts'
+import { objectOf } from './root-texts.ts'
 
 /** In `node_modules`: the packages that npm has installed, in the form of a lock file. */
 export const npmReport = '.package-lock.json'
@@ -120,7 +120,7 @@ function packagesIn(text: string | null): Packages {
 }
 
 /** As npm compares them: a list of values, or of values that are excluded by `!`. */
-function excludes(entry: Entry, architecture: string): boolean {
+export function excludes(entry: Entry, architecture: string): boolean {
   return Object.entries(platformOf(architecture)).some(([field, value]) => {
     const listed = entry[field]
     const values = (Array.isArray(listed) ? listed : [listed]).filter(one => typeof one === 'string')

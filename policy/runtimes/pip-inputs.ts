@@ -1,4 +1,5 @@
-import { archiveName, because, maxLine, type RootTexts } from './install-inputs.ts'
+import { archiveName } from './install-inputs.ts'
+import { because, maxLine, type RootTexts } from './root-texts.ts'
 import type { InstallInputs } from './runtime.ts'
 
 // Tenants write this text, and the host reads it between its other work: each step below takes time in proportion to its length.

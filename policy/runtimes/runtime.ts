@@ -22,25 +22,17 @@ export interface Sources {
 }
 
 /**
- * The files at the root on which an install step depends entirely, so that its result can be used again with equal ones, or why it depends
+ * The files on which an install step depends entirely, so that its result can be used again with equal ones, or why it depends
  * on more. Without `isPinned` the result also depends on the time.
  */
 export type InstallInputs =
   | {
       files: readonly string[]
       isPinned: boolean
-      /** Only `afterwards` shows that it depended on no more. */
+      /** Only `dependedOnMore` shows that it depended on no more. */
       isShownAfter?: true
     }
   | { because: string }
-
-/** What the result of an install step shows that ran with some files only. */
-interface Afterwards {
-  /** Why the step depended on more than it saw, from its report; null when it did not. */
-  dependedOnMore(report: string | null): string | null
-  /** As `leftOut` of the runtime, from the lock file that the step has written. */
-  leftOut(lock: string | null, report: string | null, architecture: string): string | null
-}
 
 /** How programs of one language run: a row of the table in `policy/runtimes.ts`. */
 export interface Runtime {
@@ -81,10 +73,10 @@ export interface Runtime {
   /** Further names at the root that `installInputs` looks for: settings of the tools, and what they find installed. */
   inputNames?: readonly string[]
   /**
-   * Whether `install` may read dependency files in folders below the root too, from the one at the root, '' for one that cannot be read, and
-   * the names there. Missing: it reads none.
+   * Which names in folders below the root `install` may read too, from the dependency file at the root, '' for one that cannot be read, and the
+   * names there; null, or missing: none.
    */
-  hasMembers?(dependencyFile: string, names: readonly string[]): boolean
+  memberNames?(dependencyFile: string, names: readonly string[]): ((name: string) => boolean) | null
   /**
    * What `install` depends on, from the texts of all dependency files, lock files and `inputNames` at the root; null for what is no plain
    * file, or is too large. Missing: it builds from the sources.
@@ -100,15 +92,20 @@ export interface Runtime {
    * step would fail. Missing: its tool writes none, or brings it up to date itself.
    */
   writtenLock?: string
-  /** A file in the output of the step that says what was installed. */
-  installReport?: string
+  /** A file in the output of the step with these files that says what was installed. */
+  installReport?(names: readonly string[]): string
+  /** Where the inputs of a step may be `isShownAfter`: why it depended on more than it saw, from its report; null when it did not. */
+  dependedOnMore?(report: string | null): string | null
   /**
-   * Why a step that succeeded is not known to have installed everything, from the texts of its files, its report and the architecture as
-   * Node names it; null when it has. Missing: a step that succeeds has.
+   * Why a step that succeeded is not known to have installed everything, from the texts of its files, that of the `writtenLock`, its report and
+   * the architecture as Node names it; null when it has. Missing: a step that succeeds has.
    */
-  leftOut?(texts: ReadonlyMap<string, string>, report: string | null, architecture: string): string | null
-  /** Where the inputs of a step may be `isShownAfter`. */
-  afterwards?: Afterwards
+  leftOut?(
+    texts: ReadonlyMap<string, string>,
+    written: string | null,
+    report: string | null,
+    architecture: string,
+  ): string | null
   /** What install creates in /app (`from`) and where it is mounted for the application, read-only (`at`). */
   dependencies: { from: string; at: string } | null
   /** Shell command that starts `main` in /app. `hidden` are names that a static site must not serve (its configuration files). */

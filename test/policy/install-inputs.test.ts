@@ -43,6 +43,38 @@ test('a source of a package that may be a file of the project rules out the reus
   t.is(from({ '.': '2.0.0', b: { c: '$a' } }, 'overrides'), null)
 })
 
+test('an archive in the project is one of the files that npm depends on, where the lock file takes its package from it', t => {
+  const of = (source: string, resolved: string, list = 'dependencies', more: object = {}) =>
+    inputs('javascript', {
+      'package.json': JSON.stringify({ [list]: { a: source }, ...more }),
+      'package-lock.json': lockOf({ 'node_modules/a': { resolved, integrity: 'sha512-x' } }),
+    })
+  for (const source of ['file:vendor/a-1.tgz', 'file:./vendor/a-1.tgz', './vendor/a-1.tgz'])
+    t.deepEqual(of(source, 'file:vendor/a-1.tgz'), {
+      files: ['package.json', 'package-lock.json', 'vendor/a-1.tgz'],
+      isPinned: true,
+    })
+  const others: [string, string, string?, object?][] = [
+    ['file:vendor/a-1.tgz', 'file:vendor/b-1.tgz'],
+    ['file:vendor/a-1.tgz', 'file:./vendor/a-1.tgz'],
+    ['file:vendor/a-1.tgz', 'file:vendor/a-1.tgz', 'peerDependencies'],
+    ['file:vendor/a-1.tgz', 'file:vendor/a-1.tgz', 'overrides'],
+    ['file:vendor/a-1.tgz', 'file:vendor/a-1.tgz', 'dependencies', { scripts: { prepare: 'true' } }],
+    ['file:../a-1.tgz', 'file:../a-1.tgz'],
+    ['file:a/../../a-1.tgz', 'file:a/../../a-1.tgz'],
+    ['file:/app/a-1.tgz', 'file:/app/a-1.tgz'],
+    ['file:.hidden/a-1.tgz', 'file:.hidden/a-1.tgz'],
+    ['file:node_modules/a-1.tgz', 'file:node_modules/a-1.tgz'],
+    ['file:vendor/a', 'file:vendor/a'],
+    ['a-1.tgz', 'file:a-1.tgz'],
+    ['1.0.0', 'file:vendor/a-1.tgz'],
+  ]
+  for (const each of others) t.true('because' in of(...each), each.join(' '))
+  const unlocked = { 'package.json': JSON.stringify({ dependencies: { a: 'file:vendor/a-1.tgz' } }) }
+  t.truthy(reasonOf(unlocked))
+  t.truthy(reasonOf({ ...unlocked, 'yarn.lock': '# yarn lockfile v1\n' }))
+})
+
 test('scripts of the project, workspaces and files that steer package managers rule out the reuse', t => {
   const manifest = (fields: object) => reasonOf({ ...usual, 'package.json': JSON.stringify(fields) })
   for (const script of [
@@ -88,20 +120,17 @@ test('without a lock file only the result of npm shows whether it depended on mo
   t.is(reasonOf({ 'package.json': '' }), 'package.json cannot be read')
   t.truthy(reasonOf({ 'package.json': '{"dependencies":{"a":"./a"}}' }))
   t.truthy(reasonOf({ ...unlocked, '.npmrc': 'cafile=./ca.pem' }))
-  const { afterwards } = runtimes.javascript
-  const more = (packages: object) => afterwards!.dependedOnMore(JSON.stringify({ lockfileVersion: 3, packages }))
+  const { dependedOnMore } = runtimes.javascript
+  const more = (packages: object) => dependedOnMore!(JSON.stringify({ lockfileVersion: 3, packages }))
   const registry = { resolved: 'https://registry.test/a.tgz', integrity: 'sha512-x' }
   t.is(more({ 'node_modules/a': registry, 'node_modules/esbuild': { ...registry, hasInstallScript: true } }), null)
   t.regex(more({ 'node_modules/prisma': { ...registry, hasInstallScript: true } }) ?? '', /prisma runs a script/)
   t.truthy(more({ 'node_modules/a': { resolved: 'a', link: true } }))
   t.truthy(more({ 'node_modules/a': { resolved: 'file:a.tgz' } }))
-  for (const report of [null, '', '[]', '{}']) t.truthy(afterwards!.dependedOnMore(report), String(report))
+  for (const report of [null, '', '[]', '{}']) t.truthy(dependedOnMore!(report), String(report))
 })
 
-test('lock files of yarn and pnpm do not name packages with scripts, so there is no reuse', t => {
-  const { 'package-lock.json': _, ...unlocked } = usual
-  for (const name of ['yarn.lock', 'pnpm-lock.yaml'])
-    t.regex(reasonOf({ ...unlocked, [name]: '' }) ?? '', /does not say/)
+test('a lock file of npm that cannot be read, or does not name packages with scripts, rules out the reuse', t => {
   const locked = (lock: string | null) => reasonOf({ ...usual, 'package-lock.json': lock })
   for (const lock of [
     null,

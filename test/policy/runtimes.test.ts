@@ -189,8 +189,8 @@ test('the lock file decides the package manager, and only TypeScript installs it
     runtimes[language].install({ files: ['package.json', ...files], main: 'index.js' })!
   t.regex(install('javascript', 'package-lock.json'), /^npm ci --omit=dev /)
   t.regex(install('javascript'), /^npm install --omit=dev /)
-  t.regex(install('javascript', 'pnpm-lock.yaml'), /pnpm@9 install --frozen-lockfile --prod/)
-  t.regex(install('javascript', 'yarn.lock'), /yarn@1 install --frozen-lockfile/)
+  t.regex(install('javascript', 'pnpm-lock.yaml'), /pnpm@9\.15\.9 .*pnpm\.cjs install --frozen-lockfile .*--prod/)
+  t.regex(install('javascript', 'yarn.lock'), /yarn@1\.22\.22 .*yarn\.js install --frozen-lockfile/)
   t.regex(install('typescript', 'package-lock.json'), /^npm ci --no-audit/)
 })
 

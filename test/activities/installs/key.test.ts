@@ -2,9 +2,19 @@ import test from 'ava'
 import fc from 'fast-check'
 import { type InstallDependsOn, installFacts, installKey, toolFacts } from '../../../activities/installs/key.ts'
 import { changedFacts } from '../../../policy/hosts/installs.ts'
+import { runtimes } from '../../../policy/runtimes.ts'
 
 const bytes = fc.uint8Array({ minLength: 1, maxLength: 64 }).map(array => Buffer.from(array))
 const text = fc.string({ maxLength: 20 })
+const inputNames = [
+  'package.json',
+  'package-lock.json',
+  'pnpm-lock.yaml',
+  'yarn.lock',
+  '.npmrc',
+  'requirements.txt',
+  'a/b.tgz',
+]
 
 const dependsOn: fc.Arbitrary<InstallDependsOn> = fc.record({
   release: fc.record({
@@ -20,9 +30,7 @@ const dependsOn: fc.Arbitrary<InstallDependsOn> = fc.record({
   architecture: text,
   certificates: fc.option(bytes),
   files: fc
-    .dictionary(fc.constantFrom('package.json', 'package-lock.json', '.npmrc', 'requirements.txt'), bytes, {
-      minKeys: 1,
-    })
+    .dictionary(fc.constantFrom(...inputNames), bytes, { minKeys: 1 })
     .map(files => new Map(Object.entries(files))),
 })
 
@@ -86,6 +94,22 @@ for (const [what, change] of Object.entries(changes))
     )
     t.pass()
   })
+
+test('another key for another version of yarn or pnpm', t => {
+  const versionIn = /(pnpm|yarn)@(\d+\.\d+\.\d+)/
+  for (const lock of ['pnpm-lock.yaml', 'yarn.lock']) {
+    const step = runtimes.javascript.install({ files: ['package.json', lock], main: null })!
+    t.regex(step, versionIn, 'an exact one')
+    const keyWith = (on: InstallDependsOn, command: string) =>
+      keyOf({ ...on, spec: { ...on.spec, command: [command] } })
+    fc.assert(
+      fc.property(dependsOn, fc.nat(), (on, at) => {
+        const other = step.replace(versionIn, (_, name, version) => `${name}@${changed(version, at)}`)
+        return keyWith(on, step) !== keyWith(on, other)
+      }),
+    )
+  }
+})
 
 const toolKeyOf = (on: InstallDependsOn, appId: string): string => installKey(toolFacts(appId, on))
 

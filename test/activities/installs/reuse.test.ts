@@ -1,9 +1,12 @@
+import { createHash } from 'node:crypto'
 import { chmod, readdir, rename, rm, symlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import test from 'ava'
 import { buildContainerName } from '../../../activities/containers/spec.ts'
+import type { InstallCache } from '../../../activities/installs/port.ts'
 import { dependenciesOf, exists, releaseFolders, writePrepared } from '../../../activities/releases/files.ts'
 import { type Files, installingHosts, npmFiles, preparedOf, textIn } from '../../kit/hosts/installs.ts'
+import { tarOf } from '../../kit/servers/registry.ts'
 
 const { docker, database, hostOf } = installingHosts()
 
@@ -44,6 +47,40 @@ test('a result without an optional package that could be installed serves its ow
   t.true(first.log.includes('not for reuse: the optional package node_modules/elsewhere is missing'))
   const second = await push(incomplete, {}, { install })
   t.true(second.installs)
+})
+
+/** An application with a package from an archive of its own, which has this text; uncompressed, so that it is text too. */
+function archiveFiles(words: string, integrityOf = words): Files {
+  const tar = (text: string) =>
+    tarOf('package/package.json', Buffer.from(JSON.stringify({ name: 'own', version: '1.0.0', description: text })))
+  const integrity = `sha512-${createHash('sha512').update(tar(integrityOf)).digest('base64')}`
+  const dependencies = { own: 'file:vendor/own.tgz' }
+  const packages = {
+    '': { dependencies },
+    'node_modules/own': { version: '1.0.0', resolved: dependencies.own, integrity },
+  }
+  return {
+    'index.js': '',
+    'package.json': JSON.stringify({ dependencies }),
+    'package-lock.json': JSON.stringify({ lockfileVersion: 3, packages }),
+    'vendor/own.tgz': tar(words).toString(),
+  }
+}
+
+test('a package from an archive of the application is used again while the archive is the same', async t => {
+  t.timeout(170_000)
+  const { app } = await hostOf(t)
+  const { push } = await app()
+  const first = await push(archiveFiles('one'))
+  t.is(first.words, 'installed anew: there is no earlier result')
+  const words = async ({ folders }: typeof first) =>
+    JSON.parse((await textIn(folders.dependencies, 'own/package.json')) ?? '{}').description
+  t.is(await words(first), 'one')
+  t.regex((await push({ ...archiveFiles('one'), 'index.js': 'x' })).words, /^reused from release 2,/)
+  await t.throwsAsync(push(archiveFiles('two', 'one')), { message: /exit code 1/ }, 'npm compares the digest')
+  const next = await push(archiveFiles('two'))
+  t.is(next.words, 'installed anew: since release 2 changed package-lock.json, vendor/own.tgz')
+  t.is(await words(next), 'two')
 })
 
 test('an install step sees only the files that it depends on', async t => {
@@ -118,12 +155,25 @@ test('dependencies of which one byte, mode, name or link has changed are install
   }
 })
 
+type App = Awaited<ReturnType<Awaited<ReturnType<typeof hostOf>>['app']>>
+
+/** Two releases that have each installed the same. */
+async function installedTwice({ push, volume }: Pick<App, 'push' | 'volume'>, installs: InstallCache) {
+  const older = await push(npmFiles())
+  const { dependencies } = older.folders
+  await rename(dependencies, `${dependencies}.away`)
+  await installs.settled()
+  await installs.drop(older.release.ownerId, (await preparedOf(volume, older.release.number)).installed!.key)
+  const newer = await push(npmFiles())
+  await rename(`${dependencies}.away`, dependencies)
+  return [older, newer] as const
+}
+
 test('where the newest result is damaged an older one is used', async t => {
   t.timeout(110_000)
-  const { app } = await hostOf(t)
-  const { push } = await app()
-  const older = await push(npmFiles())
-  const newer = await push(npmFiles(), {}, { clean: true })
+  const { app, installs } = await hostOf(t)
+  const { push, volume } = await app()
+  const [older, newer] = await installedTwice({ push, volume }, installs)
   await writeFile(join(newer.folders.dependencies, 'more'), 'x')
   const next = await push(npmFiles())
   t.regex(next.words, new RegExp(`^reused from release ${older.release.number},`))
@@ -232,10 +282,9 @@ test('a digest that turns out not to be needed keeps no slot of the one that is'
 
 test('the release whose digest was ended for a newer one gets its own when the newer one is damaged', async t => {
   t.timeout(110_000)
-  const { app, host } = await hostOf(t)
-  const { push } = await app()
-  const serving = await push(npmFiles())
-  const newer = await push(npmFiles(), {}, { clean: true })
+  const { app, host, installs } = await hostOf(t)
+  const { push, volume } = await app()
+  const [serving, newer] = await installedTwice({ push, volume }, installs)
   await host.db('apps').where({ id: serving.release.appId }).update({ release: serving.release.number })
   await writeFile(join(newer.folders.dependencies, 'x'), 'changed')
   const { snapshots } = host

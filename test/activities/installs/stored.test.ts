@@ -2,6 +2,7 @@ import { lstat, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import test from 'ava'
 import { dependenciesOf } from '../../../activities/releases/files.ts'
+import type { Release } from '../../../activities/releases/release.ts'
 import { installingHosts, npmFiles, preparedOf, textIn } from '../../kit/hosts/installs.ts'
 
 const { hostOf } = installingHosts()
@@ -134,4 +135,45 @@ test('a build without the cache that fails has removed the stored result', async
   await t.throwsAsync(second.push(npmFiles(), {}, { clean: true, install: 'exit 3' }), { message: /exit code 3/ })
   t.deepEqual(await archivesIn(root, first.owner_id), [])
   t.is((await second.push(npmFiles())).words, 'installed anew: there is no earlier result')
+})
+
+test('after a build without the cache nothing that was installed before is used again, whether it fails or not', async t => {
+  t.timeout(170_000)
+  const { app, installs } = await hostOf(t)
+  const { push, place } = await app()
+  const first = await push(npmFiles())
+  await place(npmFiles())
+  const archive = { source: { kind: 'archive', segment: 'x' }, path: '' } as unknown as Partial<Release>
+  const commit = () => push({ 'index.js': 'x' }, archive)
+  t.is((await commit()).words, `those of release ${first.release.number}: the upload brings no others`)
+  const other = await push(npmFiles('1.0.1'))
+
+  await t.throwsAsync(push(npmFiles(), {}, { clean: true, install: 'exit 3' }), { message: /exit code 3/ })
+  t.regex((await push(npmFiles('1.0.1'))).words, new RegExp(`^reused from release ${other.release.number},`))
+  const next = await push(npmFiles())
+  t.is(next.words, `installed anew: since release ${other.release.number} changed package-lock.json`)
+  t.regex((await push(npmFiles())).words, new RegExp(`^reused from release ${next.release.number},`))
+
+  await t.throwsAsync(push(npmFiles(), {}, { clean: true, install: 'exit 3' }), { message: /exit code 3/ })
+  t.is((await commit()).words, 'installed anew: a build without the cache was begun since')
+  const clean = await push(npmFiles(), {}, { clean: true })
+  await installs.settled()
+  await rm(clean.folders.dependencies, { recursive: true })
+  t.is((await push(npmFiles())).installs, false, 'the stored result of the clean build')
+})
+
+test('a build without the cache asks once whether it is one', async t => {
+  t.timeout(110_000)
+  const { app, host } = await hostOf(t)
+  const { push } = await app()
+  const asked: unknown[] = []
+  host.db.on('query', ({ sql, bindings }: { sql: string; bindings: unknown[] }) => {
+    if (/^select "no_cache"/.test(sql)) asked.push(bindings[0])
+  })
+  const alone = await push(npmFiles(), {}, { clean: true })
+  const times = ({ release }: typeof alone) => asked.filter(id => id === release.deploymentId).length
+  t.is(times(alone), 1)
+  const manifest = JSON.stringify({ scripts: { postinstall: 'true' }, dependencies: { x: '1' } })
+  const among = await push({ 'package.json': manifest }, {}, { clean: true, install: 'mkdir node_modules' })
+  t.is(times(among), 1, 'also among all files')
 })

@@ -97,7 +97,7 @@ test('a lock file alone brings other dependencies, at the root of the applicatio
   const manifest = '{"dependencies":{"x":"1"}}'
   const cases: [Partial<Release>, Files, string, RegExp][] = [
     [{}, { 'package.json': manifest }, 'package-lock.json', /^npm ci/],
-    [{}, { 'package.json': manifest }, 'pnpm-lock.yaml', /pnpm@9 install --frozen-lockfile/],
+    [{}, { 'package.json': manifest }, 'pnpm-lock.yaml', /pnpm@9\.15\.9 .*install --frozen-lockfile/],
     [{ language: 'php', runtimeVersion: '8.3', main: 'a.php' }, { 'composer.json': '{}' }, 'composer.lock', /composer/],
   ]
   for (const [changes, files, lock, step] of cases) {
@@ -143,6 +143,16 @@ test('in an application with workspaces any manifest of an upload brings other d
   }
   t.is((await planned(single, member)).install, null)
   t.is((await planned({}, member)).install, null)
+})
+
+test('in an application with packages from its own files any manifest and archive of an upload brings other dependencies', async t => {
+  for (const source of ['file:vendor/a.tgz', 'file:lib/a', './lib/a']) {
+    const files: Files = { 'package.json': JSON.stringify({ dependencies: { a: source } }) }
+    for (const name of ['vendor/a.tgz', 'lib/a/package.json'])
+      t.regex((await planned(files, { [name]: '{}' })).install ?? '', /npm/, `${source} ${name}`)
+    t.is((await planned(files, { 'lib/a/index.js': '' })).install, null, 'it is only linked')
+  }
+  t.is((await planned({ 'package.json': '{"dependencies":{"a":"1"}}' }, { 'vendor/a.tgz': '' })).install, null)
 })
 
 test('a name pattern matches in a folder with very many entries', async t => {

@@ -1,7 +1,10 @@
+import { setTimeout as sleep } from 'node:timers/promises'
 import test from 'ava'
+import { Client } from 'pg'
 import { type Db, openDatabase } from '../../../db/database.ts'
 import { type PushDelivery, type PushOutcome, pushes } from '../../../db/git/pushes.ts'
 import { claimNextOperation } from '../../../db/operations/operations.ts'
+import { acceptance } from '../../../policy/acceptance.ts'
 import { pushesAtOnce } from '../../../policy/git/push-slots.ts'
 import { newId } from '../../../policy/ids.ts'
 import { plansOfMemory, rows } from '../../kit/rows/rows.ts'
@@ -58,6 +61,13 @@ async function commitsOf(db: Db, deployments: readonly PushDelivery[]): Promise<
   const ids = deployments.map(({ deploymentId }) => deploymentId)
   const first = db('deployment_events').whereIn('deployment_id', ids).where({ state: 'pending' })
   return new Set(await first.select(db.raw('xmin::text')).then(found => found.map(({ xmin }) => xmin))).size
+}
+
+/** How many transactions put these operations into their queues. */
+async function commitsOfConfirmed(db: Db, stored: readonly PushDelivery[]): Promise<number> {
+  const ids = stored.map(({ operationId }) => operationId)
+  const queued = await db('operations').whereIn('id', ids).select(db.raw('xmin::text'))
+  return new Set(queued.map(({ xmin }) => xmin)).size
 }
 
 test('pushes that arrive together are stored by one commit and confirmed by one, and each is judged as if it came alone', async t => {
@@ -217,4 +227,72 @@ test('a push that is not begun in time is refused, and never stored', async t =>
   const next = push(made[0]!)
   t.is((await store(db, next)).kind, 'queued')
   t.is(await db('deployments').where({ id: late.deploymentId }).first(), undefined)
+})
+
+test('an account whose rows are all locked, each for almost half a second, delays pushes of others once and fails none', async t => {
+  const [{ made: stuck }, { made: others }] = [await apps(12), await apps(20)]
+  const db = await anotherProcess()
+  const lockers = await Promise.all(
+    stuck.map(async ({ appId }) => {
+      const client = new Client({ connectionString: (await database).url })
+      await client.connect()
+      await client.query('begin')
+      await client.query('select 1 from apps where id = $1 for update', [appId])
+      const { rows } = await client.query('select pg_backend_pid() as pid')
+      return { client, pid: Number(rows[0].pid) }
+    }),
+  )
+  const locked = new Set(lockers)
+  const letGo = async (locker: (typeof lockers)[number]) => locked.delete(locker) && locker.client.end()
+  let isOver = false
+  /** Whoever waits for a row of theirs gets it just before it would give up, and waits for the next one. */
+  const teasing = (async () => {
+    while (!isOver && locked.size > 0) {
+      const { rows: waits } = await (await database).db.raw(
+        "select pg_blocking_pids(pid) as by from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()",
+      )
+      const next = [...locked].find(({ pid }) => waits.some(({ by }: { by: number[] }) => by.includes(pid)))
+      if (!next) await sleep(5)
+      else {
+        await sleep(acceptance.push.togetherLockMs - 50)
+        await letGo(next)
+      }
+    }
+  })()
+  const patiently = { lockMs: 4000 }
+  const before = { ...acceptance.push }
+  Object.assign(acceptance.push, patiently)
+  const delayed = Promise.allSettled(stuck.map(source => store(db, push(source))))
+  const stored = await Promise.allSettled(others.map(source => store(db, push(source)).then(({ kind }) => kind)))
+  const stillLocked = locked.size
+  isOver = true
+  await teasing
+  await Promise.all(lockers.map(letGo))
+  Object.assign(acceptance.push, before)
+  t.deepEqual(
+    stored,
+    others.map(() => ({ status: 'fulfilled', value: 'queued' })),
+  )
+  t.true(stillLocked > 0, 'they waited for none of the locked ones after the first half second')
+  t.deepEqual(
+    await delayed.then(all => all.map(({ status }) => status)),
+    stuck.map(() => 'fulfilled'),
+  )
+})
+
+test('confirmations of an account whose rows are locked hold up no others that share their statement', async t => {
+  const [{ made: stuck }, { made: others }] = [await apps(3), await apps(5)]
+  const db = await anotherProcess()
+  const all = [...stuck, ...others].map(source => push(source))
+  await Promise.all(all.map(one => store(db, one)))
+  const client = new Client({ connectionString: (await database).url })
+  await client.connect()
+  await client.query('begin')
+  await client.query('select 1 from apps where id = any($1) for update', [stuck.map(({ appId }) => appId)])
+  const confirmed = await Promise.all(
+    all.map(({ appId, ownerId, operationId }) => pushes.confirm(db, { appId, ownerId }, operationId)),
+  )
+  await client.end()
+  t.deepEqual(confirmed, [...stuck.map(() => undefined), ...others.map(() => true)])
+  t.is(await commitsOfConfirmed(db, all.slice(stuck.length)), 1)
 })

@@ -32,6 +32,13 @@ export interface PackageRegistry {
     filler?: string,
     fields?: object,
   ): { path: string; integrity: string; bytes: Buffer }
+  /** Adds a version whose archive is this one. */
+  publishArchive(
+    name: string,
+    version: string,
+    bytes: Buffer,
+    fields?: object,
+  ): { path: string; integrity: string; bytes: Buffer }
   /** Adds a wheel, which its page links outside of the index; returns its path. */
   publishWheel(name: string, version: string): { path: string; sha256: string; bytes: Buffer }
   /** Adds a version of a module of Go with these files, to which its checksum database says what they are; returns paths and what go.sum has of it. */
@@ -98,7 +105,10 @@ export async function packageRegistry(address = '127.0.0.1'): Promise<PackageReg
     headers: () => last,
     count: path => requests.filter(one => one === `GET ${path}`).length,
     publish(name, version, filler = '', fields = {}) {
-      const bytes = gzipSync(tarOf('package/package.json', Buffer.from(JSON.stringify({ name, version, filler }))))
+      const manifest = Buffer.from(JSON.stringify({ name, version, filler }))
+      return registry.publishArchive(name, version, gzipSync(tarOf('package/package.json', manifest)), fields)
+    },
+    publishArchive(name, version, bytes, fields = {}) {
       const path = `/npm/${name}/-/${name.split('/').at(-1)}-${version}.tgz`
       const integrity = `sha512-${createHash('sha512').update(bytes).digest('base64')}`
       const tarball = `http://${address}:${registry.port}${path}`

@@ -211,7 +211,7 @@ test('a connection that is cut while a push is stored leaves all of it or nothin
     const { rows } = await admin.raw(
       // Together with other pushes it waits for less.
       `select pg_terminate_backend(pid) from pg_stat_activity
-        where query like '%store_push%' and query_start < now() - interval '1 second' and ? = any(pg_blocking_pids(pid))`,
+        where query like '%store_free_pushes%' and query_start < now() - interval '1 second' and ? = any(pg_blocking_pids(pid))`,
       [holding],
     )
     return rows.length > 0
