@@ -19,7 +19,7 @@ import { dockerOptions, startPlatform } from './installation/platform.ts'
 import { phaseOf, startPhase } from './installation/start-phase.ts'
 import { startReport } from './installation/start-report.ts'
 import { summary } from './installation/summary.ts'
-import { keepDocker } from './services/docker.ts'
+import { keepDocker } from './services/engine/docker.ts'
 import { ensureImages, firstImages, prepareStandIn } from './services/images.ts'
 import type { Say } from './terminal/terminal.ts'
 
@@ -62,9 +62,10 @@ async function upInForeground(place: DataPlace, flags: UpFlags): Promise<void> {
   const { say, done } = startReport(process, phase)
   const supervisor = new Supervisor({ ...place, say })
   const signal = stopOnSignal(supervisor, say)
+  const over = new AbortController()
   try {
     // After a signal, errors of the start are consequences of it.
-    const started = start(place, flags, supervisor, say).catch(async error => {
+    const started = start(place, flags, { supervisor, say, over: over.signal }).catch(async error => {
       if (signal.code() === null) throw error
       await signal.ended
       return null
@@ -78,17 +79,24 @@ async function upInForeground(place: DataPlace, flags: UpFlags): Promise<void> {
     await signal.ended
     say('Stopped. Applications and databases keep running; to stop them too: berth down --apps')
   } finally {
+    over.abort()
     await supervisor.stop()
     phase.over()
     release()
   }
 }
 
+interface Run {
+  supervisor: Supervisor
+  say: Say
+  /** Aborts when the platform is to end. */
+  over: AbortSignal
+}
+
 async function start(
   place: DataPlace,
   { adopt: adopts, ai }: UpFlags,
-  supervisor: Supervisor,
-  say: Say,
+  { supervisor, say, over }: Run,
 ): Promise<string> {
   const leftovers = await endLeftovers(place.runFolder)
   if (leftovers.length) say(`Ended processes of an earlier start: ${leftovers.join(', ')}`)
@@ -99,7 +107,7 @@ async function start(
   say(`Starting Berth with its data in ${installation.dataDir}`)
   await prepareStandIn(installation.config.databases, say).catch(error => say(error.message))
   await startPlatform(installation, supervisor, say)
-  void keepDocker(dockerOptions(installation), say)
+  void keepDocker(dockerOptions(installation), say, { over })
   const exampleUrl = await firstApplication(installation, say)
   return withInstallation((running, db) => summary({ ...running, notes: installation.notes }, db, exampleUrl))
 }

@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs'
-import { answersAboutNetworks, containersLiveOn, engineVersion } from '../services/docker.ts'
+import { answersAboutNetworks, containersLiveOn, engineVersion } from '../services/engine/answers.ts'
 import type { Finding } from './findings.ts'
 
 const name = 'docker engine'

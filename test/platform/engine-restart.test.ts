@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import test from 'ava'
-import { containersLiveOn } from '../../cli/services/docker.ts'
+import { containersLiveOn } from '../../cli/services/engine/answers.ts'
 import { startEntry } from '../kit/platform/entry.ts'
 import { type Deployed, testPlatform } from '../kit/platform/platform.ts'
 import { reachedFrom } from '../kit/platform/reached-from.ts'

@@ -5,11 +5,14 @@ import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import test, { type ExecutionContext } from 'ava'
-import { answers, forgetDeadEngine, keepDocker } from '../../../cli/services/docker.ts'
-import { mendNetworks } from '../../../cli/services/engine-networks.ts'
+import { answers } from '../../../cli/services/engine/answers.ts'
+import { keepDocker } from '../../../cli/services/engine/docker.ts'
+import { forgetDeadEngine, startEngine } from '../../../cli/services/engine/own-engine.ts'
+import { repairNetworks } from '../../../cli/services/engine/stored-networks.ts'
 import { processStat } from '../../../lib/process-stat.ts'
 import { endRecorded, readRecord, writeRecord } from '../../../workers/supervisor/process-record.ts'
 import { comesTrue } from '../../kit/comes-true.ts'
+import { countedEngine } from '../../kit/servers/counted-engine.ts'
 
 /** A folder for an engine of its own. */
 function engineFolder(t: ExecutionContext) {
@@ -25,7 +28,7 @@ function engineFolder(t: ExecutionContext) {
 }
 
 /** Starts an engine in a network namespace of its own: with `--bridge=none` it would remove the bridge `docker0` of another engine. */
-function startEngine(t: ExecutionContext, { folder, execRoot, pidFile }: ReturnType<typeof engineFolder>) {
+function runEngine(t: ExecutionContext, { folder, execRoot, pidFile }: ReturnType<typeof engineFolder>) {
   const engine = spawn(
     'unshare',
     [
@@ -55,18 +58,18 @@ test('a killed engine starts again although other processes now have its pids', 
   t.teardown(() => end(other, 'SIGKILL'))
   writeFileSync(paths.pidFile, `${other.pid}`)
   writeFileSync(paths.containerdPidFile, `${other.pid}`)
-  const [code] = await once(startEngine(t, paths), 'exit')
+  const [code] = await once(runEngine(t, paths), 'exit')
   t.is(code, 1, 'the engine itself takes the other process for a running engine')
 
   forgetDeadEngine(paths)
-  const engine = startEngine(t, paths)
+  const engine = runEngine(t, paths)
   await serves(paths.folder)
   t.is(readFileSync(paths.pidFile, 'utf8'), String(engine.pid))
 })
 
 test('the pid files of a running engine stay', async t => {
   const paths = engineFolder(t)
-  const engine = startEngine(t, paths)
+  const engine = runEngine(t, paths)
   await serves(paths.folder)
   const containerd = readFileSync(paths.containerdPidFile, 'utf8')
   forgetDeadEngine(paths)
@@ -84,7 +87,7 @@ test('an engine starts again while its killed containerd is still a zombie', asy
   await comesTrue(() => processStat(Number(pid))?.state === 'Z')
   writeFileSync(paths.containerdPidFile, pid.trim())
   forgetDeadEngine(paths)
-  startEngine(t, paths)
+  runEngine(t, paths)
   await serves(paths.folder)
   t.not(readFileSync(paths.containerdPidFile, 'utf8'), pid.trim())
 })
@@ -100,43 +103,73 @@ test('a pid file without a process, or without a number, is removed', async t =>
   t.throws(() => readFileSync(paths.containerdPidFile), { code: 'ENOENT' })
 })
 
-/** Our own start of the engine at `paths`, in a network namespace as well. */
-function ownStart(t: ExecutionContext, paths: ReturnType<typeof engineFolder>) {
+/** The engine at `paths` as one of ours, in a network namespace too. It is asked through a line that loses what it is told to. */
+async function ownEngine(t: ExecutionContext, paths: ReturnType<typeof engineFolder>) {
   const { folder } = paths
-  const [path, dockerd] = [process.env.PATH!, execFileSync('which', ['dockerd'], { encoding: 'utf8' }).trim()]
-  writeFileSync(join(folder, 'dockerd'), `#!/bin/sh\nexec unshare --net ${dockerd} "$@"\n`, { mode: 0o755 })
-  process.env.PATH = `${folder}:${path}`
-  t.teardown(() => {
-    process.env.PATH = path
+  const runFolder = join(folder, 'run')
+  mkdirSync(runFolder)
+  const first = runEngine(t, paths)
+  await serves(folder)
+  writeRecord(runFolder, { name: 'dockerd', pid: first.pid!, stopSignal: 'SIGTERM', graceSeconds: 30 })
+  const line = await countedEngine(t, `unix://${folder}/docker.sock`)
+  const program = join(folder, 'program')
+  const listens = `for word; do shift; case $word in --host=*) word=--host=unix://${folder}/docker.sock; esac; set -- "$@" "$word"; done`
+  writeFileSync(program, `#!/bin/sh\n${listens}\nexec unshare --net dockerd "$@"\n`, { mode: 0o755 })
+  const engine = { ...paths, program, socket: line.address, dataRoot: `${folder}/data` }
+  const options = { dockerHost: undefined, runFolder, logFolder: folder, engine }
+  const said: string[] = []
+  const say = (text: string) => said.push(text)
+  const pid = () => readRecord(runFolder, 'dockerd')?.pid
+  t.teardown(async () => {
+    const record = readRecord(runFolder, 'dockerd')
+    if (record) await endRecorded(record)
   })
-  const engine = { ...paths, socket: `unix://${folder}/docker.sock`, dataRoot: `${folder}/data` }
-  return { dockerHost: undefined, runFolder: join(folder, 'run'), logFolder: folder, engine }
+  const keep = () => {
+    const over = new AbortController()
+    const kept = keepDocker(options, say, { over: over.signal, longestSilenceMs: 3000 })
+    t.teardown(async () => {
+      over.abort()
+      await kept
+    })
+  }
+  return { first, line, options, said, say, pid, keep }
 }
 
-test('an engine that no longer answers is ended, and started again', async t => {
+test('an engine that no longer says which networks it has is ended, and started again', async t => {
   const paths = engineFolder(t)
-  const { folder } = paths
-  const options = ownStart(t, paths)
-  mkdirSync(options.runFolder)
-  const first = startEngine(t, paths)
-  await serves(folder)
-  writeRecord(options.runFolder, { name: 'dockerd', pid: first.pid!, stopSignal: 'SIGTERM', graceSeconds: 30 })
-  const said: string[] = []
-  const over = new AbortController()
-  const kept = keepDocker(options, line => said.push(line), { over: over.signal, looks: 2 })
-  t.teardown(async () => {
-    over.abort()
-    await kept
-    await endRecorded(readRecord(options.runFolder, 'dockerd')!)
-  })
-
+  const { first, line, said, pid, keep } = await ownEngine(t, paths)
+  keep()
   await sleep(5000)
   t.deepEqual(said, [], 'one that answers is left alone')
-  first.kill('SIGSTOP')
+  line.loses(path => path === '/networks')
   await once(first, 'exit')
-  await serves(folder)
-  t.not(readRecord(options.runFolder, 'dockerd')!.pid, first.pid)
+  line.loses(() => false)
+  await serves(paths.folder)
+  t.not(pid(), first.pid)
   t.regex(said.join('\n'), /no longer answers; ending it.*\n.*has exited; starting it again/)
+})
+
+test('an engine that hangs already when it is looked at first is ended too', async t => {
+  const { first, line, keep } = await ownEngine(t, engineFolder(t))
+  line.loses(path => path === '/networks')
+  keep()
+  await once(first, 'exit')
+  t.pass()
+})
+
+test('nothing is started on the files of an engine that runs, and one that the system has started is left alone', async t => {
+  const paths = engineFolder(t)
+  const { first, options, said, say, pid, keep } = await ownEngine(t, paths)
+  startEngine(options, say)
+  t.is(pid(), first.pid, 'our own that is silent')
+  writeRecord(options.runFolder, { name: 'dockerd', pid: process.pid, stopSignal: 'SIGTERM', graceSeconds: 30 })
+  const record = join(options.runFolder, 'dockerd.json')
+  writeFileSync(record, readFileSync(record, 'utf8').replace(/"startTicks":"/, '"startTicks":"1'))
+  keep()
+  await comesTrue(() => pid() === undefined)
+  await sleep(3000)
+  t.deepEqual(said, [])
+  t.is(first.exitCode, null)
 })
 
 test('an engine that was killed while it deleted a network starts again, without that network', async t => {
@@ -144,7 +177,7 @@ test('an engine that was killed while it deleted a network starts again, without
   const { folder } = paths
   const docker = (...words: string[]) =>
     execFileSync('docker', [`--host=unix://${folder}/docker.sock`, ...words], { encoding: 'utf8' })
-  const first = startEngine(t, paths)
+  const first = runEngine(t, paths)
   await serves(folder)
   for (const [name, subnet] of [
     ['kept', '10.229.1.0/24'],
@@ -160,10 +193,10 @@ test('an engine that was killed while it deleted a network starts again, without
   )
   writeFileSync(path, store, 'latin1')
 
-  t.is(mendNetworks(`${folder}/data`), 1)
-  t.is(mendNetworks(`${folder}/data`), 0)
+  t.is(repairNetworks(`${folder}/data`), 1)
+  t.is(repairNetworks(`${folder}/data`), 0)
   forgetDeadEngine(paths)
-  startEngine(t, paths)
+  runEngine(t, paths)
   await serves(folder)
   const names = docker('network', 'ls', '--format={{.Name}}').split('\n')
   t.true(names.includes('kept'))

@@ -4,8 +4,8 @@ import { listening } from '../actors/api.ts'
 import { dockerAddress } from './docker.ts'
 
 /** The real engine behind a line that notes every request, and loses those it is told to; to be spoken to at `address`. */
-export async function countedEngine(t: Pick<ExecutionContext, 'teardown'>) {
-  const url = new URL(dockerAddress.replace(/^tcp:/, 'http:'))
+export async function countedEngine(t: Pick<ExecutionContext, 'teardown'>, engine = dockerAddress) {
+  const url = new URL(engine.replace(/^tcp:/, 'http:'))
   const target = url.protocol === 'unix:' ? { socketPath: url.pathname } : { host: url.hostname, port: url.port }
   let asked: string[] = []
   let isLost = (_path: string) => false
