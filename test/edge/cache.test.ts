@@ -1,5 +1,6 @@
 import { createHash, randomBytes } from 'node:crypto'
 import type { IncomingMessage, ServerResponse } from 'node:http'
+import { connect } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import test, { type ExecutionContext } from 'ava'
 import { comesTrue } from '../kit/comes-true.ts'
@@ -42,6 +43,14 @@ async function app(t: ExecutionContext, label: string, listener: Answer = number
 
 function numbered(headers: Record<string, string | string[]> = { 'cache-control': 'public, max-age=600' }): Answer {
   return (_, answer, count) => withLength(answer, `answer ${count}`, headers)
+}
+
+function signal() {
+  let give = () => {}
+  const given = new Promise<void>(resolve => {
+    give = resolve
+  })
+  return { given, give: () => give() }
 }
 
 test('what is declared fresh is learned, then stored, then served without its application', async t => {
@@ -190,4 +199,48 @@ test('of many visitors who ask for the same at once, one reaches the application
   const all = await Promise.all(Array.from({ length: 20 }, () => get('/')))
   t.deepEqual(new Set(all.map(({ body }) => body)), new Set(['answer 2']))
   t.is(calls(), 2)
+})
+
+test('a client that gives up does not end what fills the cache, and its line says so', async t => {
+  const [asked, left] = [signal(), signal()]
+  const { get, host } = await app(t, 'given-up', async (_, answer, count) => {
+    if (count === 2) asked.give()
+    if (count === 2) await left.given
+    withLength(answer, `answer ${count}`, { 'cache-control': 'max-age=600' })
+  })
+  await get('/')
+  const visitor = connect(proxy.port, address).on('error', () => {})
+  visitor.write(`GET / HTTP/1.1\r\nHost: ${host}\r\n\r\n`)
+  await asked.given
+  visitor.destroy()
+  await sleep(300)
+  left.give()
+  const states = async () => (await proxy.accessLog(2)).filter(line => line.host === host).map(({ cache }) => cache)
+  await comesTrue(async () => (await states()).length === 2)
+  t.deepEqual(await states(), ['dynamic', 'miss'])
+})
+
+test('an update in the background leaves the line of the request that began it as it was', async t => {
+  const answered = signal()
+  const { get, warm, host } = await app(t, 'updated', async (_, answer, count) => {
+    if (count === 3) await answered.given.then(() => sleep(500))
+    withLength(answer, `answer ${count}`, { 'cache-control': 'max-age=1, stale-while-revalidate=600' })
+  })
+  await warm('/')
+  await sleep(2100) // nginx counts whole seconds
+  t.like(await get('/'), { cache: 'stale', body: 'answer 2' })
+  answered.give()
+  const line = async () => (await proxy.accessLog(1)).find(line => line.host === host && Number(line.seconds) >= 0.5)
+  await comesTrue(async () => Boolean(await line()))
+  const { cache, edge_ms, seconds } = (await line())!
+  t.is(cache, 'stale')
+  t.true(Number(edge_ms) + 400 < Number(seconds) * 1000, 'its first byte left before the update was answered')
+})
+
+test('a path is not remembered as cacheable for what answered a body', async t => {
+  const { get } = await app(t, 'bodies')
+  const announced = { body: 'x', headers: { 'content-length': '1' } }
+  const chunked = { body: 'x', headers: { 'transfer-encoding': 'chunked' } }
+  for (const call of [announced, announced, chunked, chunked, {}]) t.is((await get('/', call)).cache, 'dynamic')
+  t.is((await get('/')).cache, 'miss', 'it is by the answer to one without')
 })
