@@ -1,16 +1,16 @@
 import { clientScheme, type EdgeConfigOptions, requestId } from './edge-options.ts'
 
-/** What an application or a surface is told of a request, in place of what its client has claimed. */
+/** What an application or a surface learns of a request, in place of what its client has claimed. */
 export function forwardedHeaders(options: EdgeConfigOptions): string[] {
-  return lines({ ...told(options), Upgrade: '$upgrade_to', Connection: '$connection_to' })
+  return lines({ ...headersOf(options), Upgrade: '$upgrade_to', Connection: '$connection_to' })
 }
 
 /** The same for a request by HTTP/2, which has no upgrades: so nobody looks for one. */
 export function forwardedByStream(options: EdgeConfigOptions): string[] {
-  return lines({ ...told(options), Upgrade: '""', Connection: '""' })
+  return lines({ ...headersOf(options), Upgrade: '""', Connection: '""' })
 }
 
-const told = ({ settings, run }: EdgeConfigOptions) => ({
+const headersOf = ({ settings, run }: EdgeConfigOptions) => ({
   Host: '$http_host',
   'X-Request-Id': `"${requestId(run)}"`,
   'X-Real-IP': '$remote_addr',

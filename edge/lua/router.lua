@@ -193,8 +193,9 @@ local function attribute(var)
   return app
 end
 
--- What is set for each request before its first phase is missing where nginx has refused it before.
-local function begin_late(var)
+-- What is set for each request before its first phase is missing where one ended before it, without a page: its client gave up, or took too
+-- long to send its headers. What nginx refuses with a page passes those lines on its way there.
+local function set_log_defaults(var)
   if var.log_wanted == '' then var.log_wanted, var.cache_state, var.edge_ms = '1', 'dynamic', 'null' end
 end
 
@@ -205,7 +206,7 @@ function M.leave()
   if app and app ~= '' then
     connections.leave(app)
   else
-    begin_late(var)
+    set_log_defaults(var)
     app = attribute(var)
   end
   cache.leave(var)
@@ -214,7 +215,7 @@ end
 
 -- Log phase of a platform surface.
 function M.leave_surface()
-  begin_late(ngx.var)
+  set_log_defaults(ngx.var)
   access_log.leave('surfaces')
 end
 

@@ -48,16 +48,16 @@ local FRAMING = {
   ['transfer-encoding'] = true, connection = true, upgrade = true, ['keep-alive'] = true, ['proxy-connection'] = true,
 }
 
--- The kinds of names that were seen, in each worker. Clients choose names: their number and length are bounded.
+-- The kinds of names of headers that have come, in each worker. Clients choose names: their number and length are bounded.
 local ORDINARY, ODD, FRAMES, TE = 1, 2, 3, 4
-local MAX_SEEN, MAX_SEEN_BYTES = 1000, 64
-local kinds, seen = {}, 0
+local MAX_NAMES, MAX_NAME_BYTES = 1000, 64
+local kinds, name_count = {}, 0
 
 local function kind_of(name)
   local kind = FRAMING[name] and FRAMES or name == 'te' and TE or find(name, '^[%w-]+$') and ORDINARY or ODD
-  if #name > MAX_SEEN_BYTES then return kind end
-  if seen >= MAX_SEEN then kinds, seen = {}, 0 end
-  kinds[name], seen = kind, seen + 1
+  if #name > MAX_NAME_BYTES then return kind end
+  if name_count >= MAX_NAMES then kinds, name_count = {}, 0 end
+  kinds[name], name_count = kind, name_count + 1
   return kind
 end
 
