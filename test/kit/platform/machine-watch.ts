@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync } from 'node:fs'
+import { finished, Writable } from 'node:stream'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { labels } from '../../../activities/containers/port.ts'
-import { ignoreError } from '../../../lib/async/ignore-error.ts'
 import { bareDocker } from '../hosts/host-remains.ts'
 
 /** What operators of a machine see of it, everything since the beginning. */
@@ -25,9 +25,9 @@ const roundMs = 100
 const youngRounds = 3
 
 /** Looks at every process of this machine and every container of some hosts again and again, and follows what these write. */
-export function watchMachine(hostIds: readonly string[]): MachineWatch {
+export function watchMachine(hostIds: readonly string[], docker = bareDocker): MachineWatch {
   const [commands, environments, states] = [new Set<string>(), new Set<string>(), new Set<string>()]
-  const outputs: string[] = []
+  const outputs: string[][] = []
   const following = new Map<string, { state: string; close(): void }>()
   let processes = new Map<string, { command: string; rounds: number }>()
   let stopped = false
@@ -36,17 +36,33 @@ export function watchMachine(hostIds: readonly string[]): MachineWatch {
   async function follow(id: string, state: string): Promise<void> {
     const ending = new AbortController()
     const followed = { state, close: () => ending.abort() }
+    following.get(id)?.close()
     following.set(id, followed)
-    const container = bareDocker.getContainer(id)
-    const info = await container.inspect().catch(ignoreMissing)
+    const container = docker.getContainer(id)
+    const info = await container.inspect().catch(ignoreLost)
     if (info) states.add(JSON.stringify({ ...info, State: undefined }))
     const options = { stdout: true, stderr: true, follow: true, abortSignal: ending.signal } as const
-    const output = info && (await container.logs(options).catch(ignoreMissing))
-    output?.on('data', bytes => outputs.push(bytes.toString('latin1')))
-    output?.once('error', ignoreError('it is closed at the end'))
-    // It may run again already, which looks the same.
-    output?.once('end', () => {
-      if (state === 'running') followed.state = 'ended'
+    const output = info && (await container.logs(options).catch(ignoreLost))
+    if (!output) {
+      followed.state = 'ended'
+      return
+    }
+    docker.modem.demuxStream(output, newText(), newText())
+    finished(output, error => {
+      // A container that ended may run again already, which looks the same. What broke is followed again, from its beginning.
+      if (error || state === 'running') followed.state = 'ended'
+    })
+  }
+
+  /** A text of its own for what one container writes to one stream: the engine cuts it anywhere, and others write meanwhile. */
+  function newText(): Writable {
+    const pieces: string[] = []
+    outputs.push(pieces)
+    return new Writable({
+      write(bytes: Buffer, _encoding, done) {
+        pieces.push(bytes.toString('latin1'))
+        done()
+      },
     })
   }
 
@@ -68,7 +84,7 @@ export function watchMachine(hostIds: readonly string[]): MachineWatch {
     while (!stopped) {
       lookAtProcesses()
       const filters = { label: [labels.host] }
-      const list = (await bareDocker.listContainers({ all: true, filters: filters as never })).filter(({ Labels }) =>
+      const list = (await docker.listContainers({ all: true, filters: filters as never })).filter(({ Labels }) =>
         hostIds.includes(Labels[labels.host] ?? ''),
       )
       const changed = list.filter(({ Id, State }) => following.get(Id)?.state !== State)
@@ -81,7 +97,7 @@ export function watchMachine(hostIds: readonly string[]): MachineWatch {
     commandLines: () => [...commands].join('\n'),
     environments: () => [...environments].join('\n'),
     containers: () => [...states].join('\n'),
-    output: () => outputs.join(''),
+    output: () => outputs.map(pieces => pieces.join('')).join('\n'),
     count: () => following.size,
     async stop() {
       stopped = true
@@ -99,7 +115,7 @@ function unlessEnded(path: string): string {
   }
 }
 
-function ignoreMissing(error: { statusCode?: number }): undefined {
+function ignoreLost(error: { statusCode?: number; code?: string }): undefined {
   // 409: it is being removed.
-  if (error.statusCode !== 404 && error.statusCode !== 409) throw error
+  if (error.statusCode !== 404 && error.statusCode !== 409 && error.code !== 'ECONNRESET') throw error
 }
