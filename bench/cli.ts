@@ -6,7 +6,8 @@ import { inTurn, quantile, verdict } from './kit/sides.ts'
 
 /**
  * CPU that commands use until they have printed their answer, compared with a Node process that does nothing, on an installation that the
- * bench starts and removes: `npx tsx bench/cli.ts [rounds]`. A deploy answers once its application runs.
+ * bench starts and removes: `npx tsx bench/cli.ts [rounds]`. A deploy answers once its application runs; the first one, which creates it, is
+ * not counted.
  */
 const rounds = Number(process.argv[2] ?? 10)
 const goalMs = 400
@@ -25,8 +26,8 @@ const cpuOf = (command: string) => async (): Promise<number> => {
 
 const berth = (command: string) => execFileSync('bash', ['-c', `./berth ${command}`], { env, stdio: 'inherit' })
 
-berth('up --detach')
 try {
+  berth('up --detach')
   const { nothing, ...commands } = await inTurn(rounds, {
     nothing: cpuOf('node -e 0'),
     info: cpuOf('./berth info'),
@@ -34,10 +35,14 @@ try {
     deploy: cpuOf('./berth deploy examples/hello-node --app hello'),
   })
   console.log(`CPU of a command, median of ${rounds} rounds`)
-  console.log(`  node -e 0     ${quantile(nothing, 0.5).toFixed(0)} ms`)
+  const floor = quantile(nothing, 0.5)
+  console.log(`  node -e 0     ${floor.toFixed(0)} ms`)
   for (const [name, times] of Object.entries(commands)) {
-    const found = quantile(times, 0.5)
-    console.log(`  berth ${name.padEnd(7)} ${found.toFixed(0)} ms   ${verdict(`under ${goalMs} ms`, found < goalMs)}`)
+    const median = quantile(times, 0.5)
+    const ratio = `${(median / floor).toFixed(1)} times`
+    console.log(
+      `  berth ${name.padEnd(7)} ${median.toFixed(0)} ms   ${ratio}   ${verdict(`under ${goalMs} ms`, median < goalMs)}`,
+    )
   }
 } finally {
   berth('down --apps --forget --yes')

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs'
 import { answersAboutNetworks, containersLiveOn, engineVersion } from '../services/engine/answers.ts'
 import type { Finding } from './findings.ts'
 
-const ofEngine = 'docker engine'
+const engineName = 'docker engine'
 
 /** What an engine says of itself; nothing when it `mayBeHidden`: of Berth's containers only the host's has the socket. */
 export async function engineFindings(address: string, { mayBeHidden = false } = {}): Promise<Finding[]> {
@@ -11,7 +11,7 @@ export async function engineFindings(address: string, { mayBeHidden = false } = 
   if (version === null)
     return [
       {
-        name: ofEngine,
+        name: engineName,
         state: `DOES NOT ANSWER at ${address}`,
         remedy: 'start it: sudo systemctl start docker; or give this user access: sudo usermod -aG docker $USER',
       },
@@ -26,7 +26,7 @@ export async function engineFindings(address: string, { mayBeHidden = false } = 
 /** Engines before 20.10.27 may deadlock, see keepDocker. */
 function stuckFinding(version: string, address: string): Finding {
   return {
-    name: ofEngine,
+    name: engineName,
     state: `${version} answers at ${address}, BUT NOT ABOUT NETWORKS: it starts no program`,
     remedy: 'if it still does not in a minute, restart it: sudo systemctl restart docker',
   }
@@ -47,7 +47,7 @@ const filteringEngine = 25
 
 /** Judges the engine by its version. `ioUring` is the kernel's `io_uring_disabled`; null where it has none. */
 export function engineVersionFinding(version: string, address: string, ioUring: string | null): Finding {
-  const finding = { name: ofEngine, state: `${version} answers at ${address}` }
+  const finding = { name: engineName, state: `${version} answers at ${address}` }
   const major = Number.parseInt(version, 10)
   if (major >= safeEngine) return finding
   const open = major < filteringEngine && (ioUring === null || ioUring === '0')

@@ -86,21 +86,21 @@ test('a line says how an application was reached, how long that took, and whethe
   const socket = connect(proxy.port, '127.0.0.1').end(`GET /odd HTTP/1.1\nHost: ${host}\n\n`)
   await once(socket.resume(), 'close')
   const lines = await proxy.accessLog(7)
-  const of = (path: string) => lines.find(line => line.path === path) ?? {}
+  const lineOf = (path: string) => lines.find(line => line.path === path) ?? {}
   const plain = { scheme: 'http', cache: 'dynamic', tls: '', colo: 'edge-1', mitigated: false }
-  t.like(of('/quick'), { ...plain, scheme: 'https' })
-  for (const path of ['/slow', '/busy', '/streams']) t.like(of(path), plain, path)
-  const times = (path: string) => [of(path).edge_ms, of(path).origin_ms] as number[]
+  t.like(lineOf('/quick'), { ...plain, scheme: 'https' })
+  for (const path of ['/slow', '/busy', '/streams']) t.like(lineOf(path), plain, path)
+  const timesOf = (path: string) => [lineOf(path).edge_ms, lineOf(path).origin_ms] as number[]
   for (const path of ['/quick', '/slow', '/busy', '/streams'])
-    for (const time of times(path)) t.true(Number.isInteger(time) && time >= 0, `${path}: ${time}`)
-  t.true(times('/slow').every(time => time >= 1000))
+    for (const time of timesOf(path)) t.true(Number.isInteger(time) && time >= 0, `${path}: ${time}`)
+  t.true(timesOf('/slow').every(time => time >= 1000))
   t.true(
-    Number(of('/streams').seconds) * 1000 - Math.max(...times('/streams')) >= 1000,
+    Number(lineOf('/streams').seconds) * 1000 - Math.max(...timesOf('/streams')) >= 1000,
     'until the first byte, not the last',
   )
-  t.like(of('/missing'), { ...plain, status: 404, origin_ms: null })
-  t.like(of('/large'), { ...plain, app: appId, status: 413, origin_ms: null, mitigated: true })
-  t.like(of('/odd'), { ...plain, app: appId, status: 400, origin_ms: null, mitigated: true })
+  t.like(lineOf('/missing'), { ...plain, status: 404, origin_ms: null })
+  t.like(lineOf('/large'), { ...plain, app: appId, status: 413, origin_ms: null, mitigated: true })
+  t.like(lineOf('/odd'), { ...plain, app: appId, status: 400, origin_ms: null, mitigated: true })
 })
 
 test("lines of the platform's own surfaces hold no token", async t => {
@@ -132,23 +132,23 @@ test('beyond the size limit the oldest file is removed first; an hour that reach
   const proxy = await startProxy({ EDGE_LOG_MB: '1' })
   t.teardown(proxy.stop)
   const folder = join(proxy.config.dataDir, 'proxy/access')
-  const file = (hoursAgo: number) =>
+  const fileOf = (hoursAgo: number) =>
     join(folder, `access-${new Date(Date.now() - hoursAgo * 3_600_000).toISOString().slice(0, 13)}.log`)
-  await writeFile(file(2), Buffer.alloc(600_000))
-  await writeFile(file(1), Buffer.alloc(300_000))
-  await writeFile(file(0), Buffer.alloc(400_000))
+  await writeFile(fileOf(2), Buffer.alloc(600_000))
+  await writeFile(fileOf(1), Buffer.alloc(300_000))
+  await writeFile(fileOf(0), Buffer.alloc(400_000))
   await proxy.kill('SIGQUIT')
   await proxy.start()
   await comesTrue(async () => (await readdir(folder)).length <= 2)
-  await t.throwsAsync(access(file(2)))
-  await t.notThrowsAsync(access(file(1)))
+  await t.throwsAsync(access(fileOf(2)))
+  await t.notThrowsAsync(access(fileOf(1)))
   await proxy.kill('SIGQUIT')
-  await writeFile(file(0), Buffer.alloc(1_100_000))
+  await writeFile(fileOf(0), Buffer.alloc(1_100_000))
   await proxy.start()
   await sleep(200)
   t.is((await ask(proxy.port, 'nobody.localhost')).status, 404)
   await sleep(200)
-  const { size } = await stat(file(0))
+  const { size } = await stat(fileOf(0))
   t.is(size, 1_100_000)
 })
 
@@ -174,15 +174,15 @@ test('a flood of one application, or of unknown hosts, leaves half of an hour to
   for (let n = 0; n < 40; n++)
     for (const host of ['loud.localhost', 'wide.localhost', 'nobody.localhost'])
       await ask(proxy.port, host, { path: host === 'wide.localhost' ? '/' : path })
-  await ask(proxy.port, 'calm.localhost', { path: '/seen' })
-  const lines = async () =>
+  await ask(proxy.port, 'calm.localhost', { path: '/last' })
+  const readLines = async () =>
     (await readFile(file, 'utf8'))
       .split('\n')
       .filter(line => line.trim())
       .map(line => JSON.parse(line))
-  await comesTrue(async () => (await lines()).some(({ path }) => path === '/seen'))
+  await comesTrue(async () => (await readLines()).some(({ path }) => path === '/last'))
   for (const host of ['loud.localhost', 'wide.localhost', 'nobody.localhost']) {
-    const count = (await lines()).filter(line => line.host === host).length
+    const count = (await readLines()).filter(line => line.host === host).length
     t.true(count >= 2 && count <= 9, `${host}: ${count} lines of 4 KB, of a share of 32 KB`)
   }
 })
@@ -196,46 +196,46 @@ test('nothing is written beyond the limit, also of requests that nginx refuses i
   const silent = await startOrigin(() => {})
   t.teardown(silent.stop)
   await proxy.edge.setRoute({ host: 'a.localhost', appId, address: '127.0.0.1', port: silent.port })
-  const dial = (text: string) => {
+  const openSocket = (text: string) => {
     const socket = connect(proxy.port, '127.0.0.1').on('error', () => {})
     t.teardown(() => socket.destroy())
     socket.write(text)
     return socket
   }
   /** The status of the answer; nothing for a connection that is closed without one. */
-  const send = async (text: string) => {
-    const socket = dial(text)
+  const sendText = async (text: string) => {
+    const socket = openSocket(text)
     if (!text.endsWith('\r\n\r\n')) socket.end()
     const answer = await Promise.race([once(socket, 'data').then(String), once(socket, 'close').then(() => '')])
     socket.destroy()
     return answer.split(' ')[1] ?? ''
   }
-  const head = (host: string, path = '/', more = '') => `GET ${path} HTTP/1.1\r\nHost: ${host}\r\n${more}\r\n`
-  const long = 'x'.repeat(9000)
-  const refusals = async () => {
+  const headOf = (host: string, path = '/', more = '') => `GET ${path} HTTP/1.1\r\nHost: ${host}\r\n${more}\r\n`
+  const longText = 'x'.repeat(9000)
+  const causeRefusals = async () => {
     for (const host of ['a.localhost', 'files.localhost']) {
-      t.is(await send(head(host, '/', 'Content-Length: x\r\n')), '400')
-      t.is(await send(head(host, '/', `X: ${long}\r\n`)), '431')
+      t.is(await sendText(headOf(host, '/', 'Content-Length: x\r\n')), '400')
+      t.is(await sendText(headOf(host, '/', `X: ${longText}\r\n`)), '431')
     }
-    t.is(await send(head('a.localhost', `/${long}`)), '400')
-    t.is(await send('no request at all\r\n\r\n'), '400')
-    t.is(await send('GET / HTTP/1.1\r\nHost: a.local'), '', 'it ended before its headers did')
-    t.is(await send(head('a.localhost', '/', `Content-Length: ${2 * 1024 ** 2}\r\n`)), '413')
+    t.is(await sendText(headOf('a.localhost', `/${longText}`)), '400')
+    t.is(await sendText('no request at all\r\n\r\n'), '400')
+    t.is(await sendText('GET / HTTP/1.1\r\nHost: a.local'), '', 'it ended before its headers did')
+    t.is(await sendText(headOf('a.localhost', '/', `Content-Length: ${2 * 1024 ** 2}\r\n`)), '413')
     for (const host of ['files.localhost', 'a.localhost'])
       await comesTrue(async () => {
         // One that comes while the requests before are still open is refused itself, and holds nothing.
-        dial(head('a.localhost'))
-        return (await send(head(host))) === '429'
+        openSocket(headOf('a.localhost'))
+        return (await sendText(headOf(host))) === '429'
       })
   }
-  await refusals()
+  await causeRefusals()
   await comesTrue(async () => new Set((await proxy.accessLog(9)).map(({ status }) => status)).size >= 4)
   await proxy.kill('SIGTERM')
   const file = join(proxy.config.dataDir, `proxy/access/access-${new Date().toISOString().slice(0, 13)}.log`)
   await writeFile(file, Buffer.alloc(1_100_000))
   await proxy.start()
   await sleep(200)
-  await refusals()
+  await causeRefusals()
   await proxy.kill('SIGTERM')
   const { size } = await stat(file)
   t.is(size, 1_100_000)

@@ -46,11 +46,11 @@ function numbered(headers: Record<string, string | string[]> = { 'cache-control'
 }
 
 function signal() {
-  let give = () => {}
-  const given = new Promise<void>(resolve => {
-    give = resolve
+  let resolve = () => {}
+  const promise = new Promise<void>(done => {
+    resolve = done
   })
-  return { given, give: () => give() }
+  return { promise, resolve }
 }
 
 test('what is declared fresh is learned, then stored, then served without its application', async t => {
@@ -202,34 +202,34 @@ test('of many visitors who ask for the same at once, one reaches the application
 })
 
 test('a client that gives up does not end what fills the cache, and its line says so', async t => {
-  const [asked, left] = [signal(), signal()]
+  const [arrival, departure] = [signal(), signal()]
   const { get, host } = await app(t, 'given-up', async (_, answer, count) => {
-    if (count === 2) asked.give()
-    if (count === 2) await left.given
+    if (count === 2) arrival.resolve()
+    if (count === 2) await departure.promise
     withLength(answer, `answer ${count}`, { 'cache-control': 'max-age=600' })
   })
   await get('/')
   const visitor = connect(proxy.port, address).on('error', () => {})
   visitor.write(`GET / HTTP/1.1\r\nHost: ${host}\r\n\r\n`)
-  await asked.given
+  await arrival.promise
   visitor.destroy()
   await sleep(300)
-  left.give()
+  departure.resolve()
   const states = async () => (await proxy.accessLog(2)).filter(line => line.host === host).map(({ cache }) => cache)
   await comesTrue(async () => (await states()).length === 2)
   t.deepEqual(await states(), ['dynamic', 'miss'])
 })
 
 test('an update in the background leaves the line of the request that began it as it was', async t => {
-  const answered = signal()
+  const staleAnswer = signal()
   const { get, warm, host } = await app(t, 'updated', async (_, answer, count) => {
-    if (count === 3) await answered.given.then(() => sleep(500))
+    if (count === 3) await staleAnswer.promise.then(() => sleep(500))
     withLength(answer, `answer ${count}`, { 'cache-control': 'max-age=1, stale-while-revalidate=600' })
   })
   await warm('/')
   await sleep(2100) // nginx counts whole seconds
   t.like(await get('/'), { cache: 'stale', body: 'answer 2' })
-  answered.give()
+  staleAnswer.resolve()
   const line = async () => (await proxy.accessLog(1)).find(line => line.host === host && Number(line.seconds) >= 0.5)
   await comesTrue(async () => Boolean(await line()))
   const { cache, edge_ms, seconds } = (await line())!
