@@ -32,8 +32,9 @@ const fields = {
 } as const
 
 /**
- * What lines of applications have; surfaces have the id of the request too, and none of the others. `cache` is `dynamic` where the cache was not asked. `edge_ms` is the time until the first byte was
- * on its way to the client, `origin_ms` until the last application that was tried had sent its headers; null where that never was.
+ * Lines of applications. Of what is added here, surfaces have the id of the request only. `cache` is `dynamic` where the cache was not
+ * asked. `edge_ms` is the time until the first byte was on its way to the client, `origin_ms` until the last application that was tried
+ * had sent its headers; null where that never was.
  * `mitigated` means that the proxy refused the request itself. `colo` names this proxy.
  */
 const applicationFields = ({ settings, run }: EdgeConfigOptions) => ({
