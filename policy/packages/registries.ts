@@ -1,5 +1,6 @@
 import type { Environment } from '../environment.ts'
 import { cargoHome } from '../runtimes/compiled.ts'
+import type { RootTexts } from '../runtimes/root-texts.ts'
 import { type Language, quoted } from '../runtimes/runtime.ts'
 import { goChecksums } from './go-modules.ts'
 
@@ -129,9 +130,6 @@ const reaches = ({ hostname, port }: URL, path: string): string =>
   `timeout 3 bash -c 'exec 3<>/dev/tcp/${hostname}/${port} && printf "GET ${path} HTTP/1.0\\r\\n\\r\\n" >&3 && read -r line <&3 && [[ $line == *" 204 "* ]]' 2>/dev/null`
 
 const notReached = '[The cache of packages of the host is not reached. The packages are requested from the registry.]'
-
-/** Files at the root that may name a registry; null for what is no plain file, or is too large. */
-type RootTexts = ReadonlyMap<string, string | null>
 
 interface RegistryFiles {
   kind: RegistryKind

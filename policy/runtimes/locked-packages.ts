@@ -1,15 +1,15 @@
 import { excludes } from './npm-result.ts'
-import { objectOf } from './root-texts.ts'
+import { type Fields, objectOf, objectsIn } from './root-texts.ts'
 
 /** A package in a lock file of yarn or pnpm. */
 export interface LockedPackage {
-  /** Name of its folder, which is another one than its own name where the project uses an alias. */
+  /** Name of its folder: with yarn the alias where the project uses one, with pnpm always its own name. */
   name: string
   version: string
   /** Keys of the packages that it lists, as required or optional. */
-  needs: readonly string[]
+  needs: ReadonlySet<string>
   /** Has `os`, `cpu` and `libc`; null where the lock file does not say for which systems a package is. */
-  platform: Readonly<Record<string, unknown>> | null
+  platform: Readonly<Fields> | null
   /** Whether the lock file has a digest of its archive. */
   isPinned: boolean
   /** Whether its manager leaves it as it is where its script fails, and goes on. */
@@ -23,15 +23,21 @@ export type LockedPackages = ReadonlyMap<string, LockedPackage>
 export const packagesReport = '.berth-packages.json'
 
 interface Report {
-  packages: Record<string, { version?: unknown; hasInstallScript?: boolean }>
-  fetched: Record<string, Record<string, unknown>>
+  /** By name and version, whether it has a script. */
+  installed: ReadonlyMap<string, boolean>
+  /** By name and version, for which systems it is. */
+  fetched: ReadonlyMap<string, Fields>
 }
 
 function reportIn(text: string | null): Report | null {
-  const fields = objectOf(text)
-  return fields && objectOf(JSON.stringify(fields.packages ?? null)) && objectOf(JSON.stringify(fields.fetched ?? null))
-    ? (fields as unknown as Report)
-    : null
+  const report = objectOf(text)
+  const [packages, fetched] = [objectsIn(report?.packages), objectsIn(report?.fetched)]
+  if (!packages || !fetched) return null
+  const installed = Object.entries(packages).flatMap(([path, { version, hasInstallScript }]) => {
+    const name = path.slice(path.lastIndexOf('node_modules/') + 'node_modules/'.length)
+    return typeof version === 'string' ? [[`${name}@${version}`, hasInstallScript === true] as const] : []
+  })
+  return { installed: new Map(installed), fetched: new Map(Object.entries(fetched)) }
 }
 
 /**
@@ -47,22 +53,22 @@ export function packagesLeftOut(
 ): string | null {
   const made = reportIn(report)
   if (!made) return 'the step has left no list of what it has installed'
-  const installed = new Map(
-    Object.entries(made.packages).map(([path, { version, hasInstallScript }]) => {
-      const name = path.slice(path.lastIndexOf('node_modules/') + 'node_modules/'.length)
-      return [`${name}@${version}`, hasInstallScript === true]
-    }),
-  )
+  const { installed, fetched } = made
+  // Tenants write the list: thousands of keys may share what they need, and be of one version.
+  const followed = new Set<ReadonlySet<string>>()
+  const excluded = new Set<string>()
   const seen = new Set(needed)
   for (const key of seen) {
     const one = locked.get(key)
     if (!one) return `the lock file does not list ${key}`
     const spec = `${one.name}@${one.version}`
     if (one.mayBeUnbuilt && installed.get(spec)) return `the optional package ${spec} has a script that may have failed`
-    if (installed.has(spec)) for (const next of one.needs) seen.add(next)
-    else {
-      const platform = one.platform ?? (Object.hasOwn(made.fetched, spec) ? made.fetched[spec]! : {})
-      if (!excludes(platform, architecture)) return `the package ${spec} is missing`
+    if (installed.has(spec)) {
+      if (!followed.has(one.needs)) for (const next of one.needs) seen.add(next)
+      followed.add(one.needs)
+    } else if (!excluded.has(spec)) {
+      if (!excludes(one.platform ?? fetched.get(spec) ?? {}, architecture)) return `the package ${spec} is missing`
+      excluded.add(spec)
     }
   }
   return null

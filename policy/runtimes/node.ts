@@ -16,13 +16,13 @@ import { fileWord, type Runtime, type Sources } from './runtime.ts'
 const dependencies = { from: 'node_modules', at: '/app/node_modules' }
 
 /** Exact versions: what they install is used again. */
-export const packageManagers = ['pnpm@9.15.9', 'yarn@1.22.22'] as const
+export const managerVersions = ['pnpm@9.15.9', 'yarn@1.22.22'] as const
 
 /**
  * Downloads one of them, as the settings of the project say, and runs its program. By `node`, as nothing in /tmp is executed. What it
  * downloads lies on the application's disk while it runs: /tmp is memory.
  */
-const withManager = (manager: (typeof packageManagers)[number], program: string): string =>
+const withManager = (manager: (typeof managerVersions)[number], program: string): string =>
   `npm install --prefix /tmp/.manager --userconfig .npmrc --no-audit --no-fund --no-update-notifier ${manager} && ` +
   `node /tmp/.manager/node_modules/${program} && ${listInstalled} && rm -rf ${downloads}`
 
@@ -31,7 +31,7 @@ function install({ files }: Sources, production: boolean): string | null {
   if (!files.includes('package.json')) return null
   const omit = production ? ' --omit=dev' : ''
   const npm = '--no-audit --no-fund'
-  const [pnpm, yarn] = packageManagers
+  const [pnpm, yarn] = managerVersions
   const step = hasNpmLock(files)
     ? `npm ci${omit} ${npm}`
     : files.includes('pnpm-lock.yaml')

@@ -1,10 +1,9 @@
-import { objectOf } from './root-texts.ts'
+import { type Fields, objectOf, objectsIn } from './root-texts.ts'
 
 /** In `node_modules`: the packages that npm has installed, in the form of a lock file. */
 export const npmReport = '.package-lock.json'
 
-type Entry = Record<string, unknown>
-type Packages = Record<string, Entry>
+type Packages = Record<string, Fields>
 
 export interface NpmStep {
   /** Of the host, as Node names it. */
@@ -46,7 +45,7 @@ export function npmLeftOutUnlocked(lock: string | null, report: string | null, s
   return npmLeftOut(lock!, report, step)
 }
 
-const mayFail = ({ optional, devOptional }: Entry): boolean => optional === true || devOptional === true
+const mayFail = ({ optional, devOptional }: Fields): boolean => optional === true || devOptional === true
 
 /**
  * These packages, and the missing ones that npm leaves out with them: what requires one of them, and what nothing else requires. Fewer,
@@ -113,14 +112,10 @@ function listIn<T>(map: Map<string, T[]>, name: string): T[] {
   return list
 }
 
-function packagesIn(text: string | null): Packages {
-  const packages = objectOf(text)?.packages
-  const entries = Object.entries(typeof packages === 'object' && packages !== null ? packages : {})
-  return Object.fromEntries(entries.filter(([, entry]) => typeof entry === 'object' && entry !== null))
-}
+const packagesIn = (text: string | null): Packages => objectsIn(objectOf(text)?.packages) ?? {}
 
 /** As npm compares them: a list of values, or of values that are excluded by `!`. */
-export function excludes(entry: Entry, architecture: string): boolean {
+export function excludes(entry: Fields, architecture: string): boolean {
   return Object.entries(platformOf(architecture)).some(([field, value]) => {
     const listed = entry[field]
     const values = (Array.isArray(listed) ? listed : [listed]).filter(one => typeof one === 'string')

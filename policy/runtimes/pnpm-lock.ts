@@ -1,5 +1,5 @@
 import type { LockedPackage, LockedPackages } from './locked-packages.ts'
-import { maxLine } from './root-texts.ts'
+import { maxLine, unquoted } from './root-texts.ts'
 
 /** The packages of a lock file of pnpm 9 by the key of their snapshot, and the keys that the project itself needs, by kind. */
 interface PnpmLock {
@@ -16,12 +16,16 @@ export function pnpmPackages(text: string): PnpmLock | { because: string } {
   const importers = treeIn(root, 'importers')
   if ([...importers.keys()].some(name => name !== '.')) return refused
   const packages = new Map<string, LockedPackage>()
+  // Many snapshots may be of one package.
+  const platforms = new Map(
+    [...treeIn(root, 'packages').keys()].map(key => [key, platformOf(treeIn(treeIn(root, 'packages'), key))]),
+  )
   for (const key of treeIn(root, 'snapshots').keys()) {
     const snapshot = treeIn(treeIn(root, 'snapshots'), key)
     const [, name = '', version = ''] = /^((?:@[^@/()]+\/)?[^@/()]+)@(\d[^():]*)(?:\(.+\))?$/.exec(key) ?? []
-    const platform = platformOf(treeIn(treeIn(root, 'packages'), `${name}@${version}`))
+    const platform = platforms.get(`${name}@${version}`)
     if (!platform || [...snapshot.keys()].some(field => !snapshotFields.has(field))) return refused
-    const needs = needLists.flatMap(list => needsIn(treeIn(snapshot, list)))
+    const needs = new Set(needLists.flatMap(list => needsIn(treeIn(snapshot, list))))
     packages.set(key, { name, version, needs, platform, isPinned: true, mayBeUnbuilt: snapshot.has('optional') })
   }
   const project = treeIn(importers, '.')
@@ -54,7 +58,7 @@ function platformOf(fields: Tree): Record<string, string[]> | null {
   for (const [field, value] of fields) {
     if (platformFields.has(field)) {
       if (typeof value !== 'string' || !/^\[.*\]$/.test(value)) return null
-      platform[field] = value.slice(1, -1).split(', ').map(unquoted)
+      platform[field] = value.slice(1, -1).split(', ').map(plain)
     } else if (field !== 'resolution' && !plainFields.has(field)) return null
   }
   return platform
@@ -71,7 +75,7 @@ const treeIn = (tree: Tree, name: string): Tree => {
   return inner === undefined || typeof inner === 'string' ? new Map() : inner
 }
 
-const unquoted = (text: string): string => (/^'.*'$/.test(text) ? text.slice(1, -1).replaceAll("''", "'") : text)
+const plain = (text: string): string => unquoted(text, "'")
 const named = /^((?: {2})*)('(?:[^']|'')+'|[^\s'":-][^\s'"]*):(?: (\S.*))?$/
 /** Fields whose values may be lists, or texts of several lines, and do not matter. */
 const skipped: ReadonlySet<string> = new Set([...plainFields, 'transitivePeerDependencies', 'settings'])
@@ -80,7 +84,7 @@ const skipped: ReadonlySet<string> = new Set([...plainFields, 'transitivePeerDep
 function treeOf(text: string): Tree | null {
   const open: Map<string, string | Tree>[] = [new Map()]
   let skipsFrom = Number.POSITIVE_INFINITY
-  for (const line of text.split('\n')) {
+  for (const line of text.split(/\r?\n/)) {
     if (line.length > maxLine) return null
     const indent = line.search(/\S/)
     if (indent < 0 || indent >= skipsFrom) continue
@@ -88,7 +92,7 @@ function treeOf(text: string): Tree | null {
     const [, , quotedName, value] = named.exec(line) ?? []
     const depth = indent / 2
     if (quotedName === undefined || !Number.isInteger(depth) || depth >= open.length) return null
-    const name = unquoted(quotedName)
+    const name = plain(quotedName)
     open.length = depth + 1
     const into = open[depth]!
     // Which of two counts depends on the reader.
@@ -98,7 +102,7 @@ function treeOf(text: string): Tree | null {
       const inner = new Map<string, string | Tree>()
       into.set(name, inner)
       open.push(inner)
-    } else into.set(name, unquoted(value))
+    } else into.set(name, plain(value))
   }
   return open[0]!
 }

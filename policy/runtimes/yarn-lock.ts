@@ -1,8 +1,8 @@
 import type { LockedPackage, LockedPackages } from './locked-packages.ts'
-import { maxLine } from './root-texts.ts'
+import { maxLine, unquoted } from './root-texts.ts'
 
 const header = '# yarn lockfile v1'
-const quoted = (text: string): string => (/^".*"$/.test(text) ? text.slice(1, -1) : text)
+const plain = (text: string): string => unquoted(text, '"')
 /** An archive of a registry: no commit, for which yarn runs scripts of another folder, and no file. */
 const archive = /^https?:\/\/[^\\]+\.tgz(?:#[0-9a-f]{40})?$/
 
@@ -10,7 +10,7 @@ const archive = /^https?:\/\/[^\\]+\.tgz(?:#[0-9a-f]{40})?$/
 interface Entry {
   keys: string[]
   fields: Map<string, string>
-  needs: string[]
+  needs: Set<string>
 }
 
 /** The packages of a lock file of yarn 1, by the name and range that requests them; or why they are not known. */
@@ -20,19 +20,11 @@ export function yarnPackages(text: string): LockedPackages | { because: string }
   const packages = new Map<string, LockedPackage>()
   for (const { keys, fields, needs } of entries) {
     const [version, resolved, integrity] = [fields.get('version'), fields.get('resolved'), fields.get('integrity')]
-    for (const key of keys) {
-      if (!version || !resolved || !archive.test(resolved))
-        return { because: `yarn.lock takes ${key} from something else than an archive of a registry` }
-      const name = key.slice(0, key.indexOf('@', 1))
-      packages.set(key, {
-        name,
-        version,
-        needs,
-        platform: null,
-        mayBeUnbuilt: false,
-        isPinned: /^sha(?:1|256|384|512)-/.test(integrity ?? ''),
-      })
-    }
+    if (!version || !resolved || !archive.test(resolved))
+      return { because: `yarn.lock takes ${keys[0]} from something else than an archive of a registry` }
+    const isPinned = /^sha(?:1|256|384|512)-/.test(integrity ?? '')
+    const shared = { version, needs, platform: null, mayBeUnbuilt: false, isPinned }
+    for (const key of keys) packages.set(key, { name: key.slice(0, key.indexOf('@', 1)), ...shared })
   }
   return packages
 }
@@ -48,18 +40,18 @@ function entriesIn(text: string): Entry[] | null {
     const entry = entries.at(-1)
     const [, indent = '', content = ''] = /^( *)(\S.*)$/.exec(line) ?? []
     if (indent === '' && content.endsWith(':')) {
-      const keys = content.slice(0, -1).split(', ').map(quoted)
+      const keys = content.slice(0, -1).split(', ').map(plain)
       if (!keys.every(key => key.indexOf('@', 1) > 0)) return null
-      entries.push({ keys, fields: new Map(), needs: [] })
+      entries.push({ keys, fields: new Map(), needs: new Set() })
       isList = false
     } else if (entry && indent.length === 2 && /^(?:optionalD|d)ependencies:$/.test(content)) isList = true
     else if (entry && indent.length === 2 && /^(?:version|resolved|integrity|uid) \S+$/.test(content)) {
       const at = content.indexOf(' ')
-      entry.fields.set(content.slice(0, at), quoted(content.slice(at + 1)))
+      entry.fields.set(content.slice(0, at), plain(content.slice(at + 1)))
       isList = false
     } else if (entry && isList && indent.length === 4 && /^\S+ \S/.test(content)) {
       const at = content.indexOf(' ')
-      entry.needs.push(`${quoted(content.slice(0, at))}@${quoted(content.slice(at + 1))}`)
+      entry.needs.add(`${plain(content.slice(0, at))}@${plain(content.slice(at + 1))}`)
     } else return null
   }
   return entries

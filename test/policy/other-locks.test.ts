@@ -1,6 +1,9 @@
 import test from 'ava'
 import fc from 'fast-check'
+import { type LockedPackage, packagesLeftOut } from '../../policy/runtimes/locked-packages.ts'
+import { pnpmPackages } from '../../policy/runtimes/pnpm-lock.ts'
 import type { InstallInputs } from '../../policy/runtimes/runtime.ts'
+import { yarnPackages } from '../../policy/runtimes/yarn-lock.ts'
 import { runtimes } from '../../policy/runtimes.ts'
 
 /* What installations by yarn 1 and pnpm 9 depend on, and what they have left out. */
@@ -113,6 +116,8 @@ test('an installation by yarn 1 or pnpm 9 depends on manifest, lock file and pla
     t.deepEqual(inputs(textsOf(name)), { files: ['package.json', name], isPinned: true, isShownAfter: true }, name)
     const set = new Map([...textsOf(name), ['.npmrc', 'fund=false']])
     t.like(inputs(set), { files: ['package.json', name, '.npmrc'] }, name)
+    const windows = textsOf(name, locks[name].replaceAll('\n', '\r\n'))
+    t.deepEqual(inputs(windows), inputs(textsOf(name)), `${name} with the line ends of Windows`)
   }
   const both = new Map([...textsOf('yarn.lock'), ...textsOf('pnpm-lock.yaml')])
   t.like(inputs(both), { files: ['package.json', 'pnpm-lock.yaml'] }, 'pnpm is used')
@@ -241,10 +246,60 @@ test('a package of yarn or pnpm that is missing makes a result incomplete, unles
     const { 'node_modules/dev': _, ...production } = whole
     t.is(leftOut(name, production, 'javascript'), null, name)
     const report = (text: string | null) => runtimes.javascript.leftOut!(textsOf(name), null, text, 'x64')
-    for (const odd of [null, '', '{}', '{"packages":1}', '{"packages":{}}']) t.truthy(report(odd), `${name} ${odd}`)
+    for (const odd of [null, '', '{}', '{"packages":1}', '{"packages":{}}', '{"packages":{},"fetched":[]}'])
+      t.truthy(report(odd), `${name} ${odd}`)
+    for (const entry of ['null', '5', '"x"', '[]', '{"version":{"toString":1}}', '{"version":null}'])
+      for (const part of [`"packages":{"x":${entry}},"fetched":{}`, `"packages":{},"fetched":{"far@1.0.0":${entry}}`])
+        t.is(report(`{${part}}`), 'the package @own/a@1.0.1 is missing', `${name} ${part}`)
+    const windows = textsOf(name, locks[name].replaceAll('\n', '\r\n'))
+    const made = JSON.stringify({ packages: whole, fetched })
+    t.is(runtimes.typescript.leftOut!(windows, null, made, 'x64'), null, name)
   }
   t.is(leftOut('yarn.lock', whole, 'typescript', {}), 'the package far@1.0.0 is missing', 'it was not even downloaded')
-  t.is(leftOut('yarn.lock', whole, 'typescript', { 'far@1.0.0': {} }), 'the package far@1.0.0 is missing')
+  for (const odd of [{}, null, 5, 'x', [], { os: null }, { os: { toString: 1 } }])
+    t.is(leftOut('yarn.lock', whole, 'typescript', { 'far@1.0.0': odd }), 'the package far@1.0.0 is missing')
   const built = { ...whole, 'node_modules/far': { version: '1.0.0', hasInstallScript: true } }
   t.regex(leftOut('pnpm-lock.yaml', built) ?? '', /far@1\.0\.0 has a script that may have failed/)
+})
+
+test('what many keys of a lock file share is read and followed once', t => {
+  const keys = Array.from({ length: 1000 }, (_, n) => `a@${n}`)
+  const entry = (names: string, needs: string) =>
+    `${names}:\n  version "1.0.0"\n  resolved "https://registry.test/a.tgz"\n  integrity sha512-a==\n${needs}\n`
+  const text = `# yarn lockfile v1\n\n${entry(keys.join(', '), `  dependencies:\n${'    b "1"\n    c "1"\n'.repeat(1000)}`)}${entry('b@1, c@1', '')}`
+  const locked = yarnPackages(text)
+  if ('because' in locked) return t.fail(locked.because as never)
+  const { needs } = (locked as ReadonlyMap<string, LockedPackage>).get(keys[0]!)!
+  t.deepEqual([...needs], ['b@1', 'c@1'])
+  let followed = 0
+  Object.assign(needs, {
+    *[Symbol.iterator]() {
+      followed++
+      yield* ['b@1', 'c@1']
+    },
+  })
+  const report = (names: string[]) => {
+    const packages = names.map(name => [`node_modules/${name}`, { version: '1.0.0' }])
+    return JSON.stringify({ packages: Object.fromEntries(packages), fetched: {} })
+  }
+  t.is(packagesLeftOut(locked, keys, report(['a', 'b', 'c']), 'x64'), null)
+  t.is(packagesLeftOut(locked, keys, report(['a', 'b']), 'x64'), 'the package c@1.0.0 is missing')
+  t.is(followed, 2, 'once each time')
+
+  const snapshots = Array.from({ length: 1000 }, (_, n) => `  far@1.0.0(b@${n}):\n    optional: true\n`)
+  const pnpm = pnpmPackages(`${pnpmLock}\n${snapshots.join('\n')}`)
+  if ('because' in pnpm) return t.fail(pnpm.because)
+  const ofFar = [...pnpm.packages].filter(([key]) => key.startsWith('far@'))
+  t.is(ofFar.length, 1001)
+  t.is(new Set(ofFar.map(([, { platform }]) => platform)).size, 1)
+  let compared = 0
+  const platform = {
+    get os() {
+      compared++
+      return ['aix']
+    },
+  }
+  const far = new Map(ofFar.map(([key, one]) => [key, { ...one, platform }]))
+  t.is(packagesLeftOut(far, [...far.keys()], report([]), 'x64'), null)
+  t.is(compared, 1)
 })
