@@ -115,8 +115,13 @@ export class Archives {
     return null
   }
 
-  /** Adds what `fill` writes; nothing of it remains when that rejects. */
-  async add(account: string, mode: number, fill: (file: FileHandle) => Promise<Entry>): Promise<void> {
+  /** Adds what `fill` writes; nothing of it remains when that rejects, or the signal has given it up by then. */
+  async add(
+    account: string,
+    mode: number,
+    fill: (file: FileHandle) => Promise<Entry>,
+    signal: AbortSignal,
+  ): Promise<void> {
     const path = join(this.root, account, `${newId()}.new`)
     try {
       this.#busy.add(path)
@@ -125,7 +130,10 @@ export class Archives {
         return open(path, newFlags, mode)
       })
       const entry = await fill(file).finally(() => file.close())
-      await this.#exclusively(() => this.#putOnShelf(path, entry))
+      await this.#exclusively(async () => {
+        signal.throwIfAborted()
+        await this.#putOnShelf(path, entry)
+      })
     } finally {
       await rm(path, { force: true })
       this.#busy.delete(path)

@@ -22,6 +22,17 @@ export interface InstallCacheOptions {
   warn?(facts: object, message: string): void
 }
 
+interface Addition {
+  account: string
+  /** The key of a result, or the application of a tools' cache. */
+  name: string
+  /** Size of what comes. */
+  bytes: number
+  /** Adds it, until the signal gives it up. */
+  add(signal: AbortSignal): Promise<void>
+  after?(): Promise<void>
+}
+
 /** Names of accounts and applications, which are names of folders and files. */
 const plainName = /^[\w-]{1,64}$/
 const dayMs = 86_400_000
@@ -32,25 +43,28 @@ export async function openInstallCache(options: InstallCacheOptions): Promise<In
   const shelf = new Shelf({ bytes: maxBytes, entries: installRules.entries }, installRules.accountShare)
   const ending = new AbortController()
   setMaxListeners(0, ending.signal) // one for each result that waits
-  const underWay = new Set<Promise<void>>()
+  /** What waits to be stored, or is being packed. */
+  const underWay = new Map<Promise<void>, { name: string; giveUp: AbortController }>()
   const queue = new PackingQueue()
   const archives = new Archives(root, shelf)
   await archives.load()
 
-  /** Runs `add` in one of the slots, in the background; `bytes` is the size of what comes. */
-  function inBackground(account: string, bytes: number, add: () => Promise<void>, after?: () => Promise<void>): void {
-    const work: Promise<void> = inSlot(account, bytes, add)
+  /** Runs `add` in one of the slots, in the background, for what will be found by this name. */
+  function inBackground({ account, name, bytes, add, after }: Addition): void {
+    const giveUp = new AbortController()
+    const signal = AbortSignal.any([ending.signal, giveUp.signal])
+    const work: Promise<void> = inSlot(account, bytes, signal, () => add(signal))
       .finally(after)
       .catch(error => {
         const facts = { account, dropped: queue.dropped, err: error }
-        if (!ending.signal.aborted) warn?.(facts, 'installs: a result was not stored')
+        if (!signal.aborted) warn?.(facts, 'installs: a result was not stored')
       })
       .finally(() => underWay.delete(work))
-    underWay.add(work)
+    underWay.set(work, { name: `${account}/${name}`, giveUp })
   }
 
-  async function inSlot(account: string, bytes: number, add: () => Promise<void>): Promise<void> {
-    const leave = await queue.enter(account, ending.signal)
+  async function inSlot(account: string, bytes: number, signal: AbortSignal, add: () => Promise<void>): Promise<void> {
+    const leave = await queue.enter(account, signal)
     try {
       if ((await freeBytesOf(root)) - Math.min(bytes, shelf.share.bytes) < freeBytes)
         throw new Error('The disk of the host has too little free space.')
@@ -63,8 +77,13 @@ export async function openInstallCache(options: InstallCacheOptions): Promise<In
   const isTooLarge = (bytes: number) => onDisk(bytes) > shelf.share.bytes
 
   /** Resolves to the size of the archive, once it is on the disk. */
-  async function pack(key: string, { folder, digest }: ResultToKeep, file: FileHandle): Promise<number> {
-    const signal = deadlineSignal(installRules.copySeconds * 1000, ending.signal)
+  async function pack(
+    key: string,
+    { folder, digest }: ResultToKeep,
+    file: FileHandle,
+    given: AbortSignal,
+  ): Promise<number> {
+    const signal = deadlineSignal(installRules.copySeconds * 1000, given)
     const { body, totals } = snapshots.make({ ...still, files: folder, facts: { installKey: key }, signal })
     totals.catch(ignoreError('reported by its body too'))
     let bytes = 0
@@ -80,7 +99,7 @@ export async function openInstallCache(options: InstallCacheOptions): Promise<In
   }
 
   async function settled(): Promise<void> {
-    while (underWay.size > 0) await Promise.all(underWay)
+    while (underWay.size > 0) await Promise.all(underWay.keys())
   }
 
   /** A fault of the disk costs a result, and fails no deploy. */
@@ -89,7 +108,12 @@ export async function openInstallCache(options: InstallCacheOptions): Promise<In
       warn?.({ err: error }, 'installs: the disk of the cache has a fault')
       return null
     })
-  const drop = async (account: string, name: string) => void (await unlessFaulty(archives.drop(account, name)))
+  async function drop(account: string, name: string): Promise<void> {
+    // What waits would come onto the shelf afterwards.
+    for (const one of underWay.values())
+      if (one.name === `${account}/${name}`) one.giveUp.abort(new Error('It is not wanted any more.'))
+    await unlessFaulty(archives.drop(account, name))
+  }
 
   return {
     async open(account, key) {
@@ -104,14 +128,16 @@ export async function openInstallCache(options: InstallCacheOptions): Promise<In
     drop,
     keep(account, key, result) {
       if (!plainName.test(account)) return
-      inBackground(account, result.bytes, async () => {
-        if (result.bytes > shelf.share.bytes * installRules.packedShares) throw new Error(tooLarge)
-        const { digest, at } = result
-        await archives.add(account, 0o600, async file => {
-          const bytes = await pack(key, result, file)
-          return { account, app: null, key, digest, at, bytes, usedAt: Date.now() }
-        })
-      })
+      const { bytes, digest, at } = result
+      const add = async (signal: AbortSignal) => {
+        if (bytes > shelf.share.bytes * installRules.packedShares) throw new Error(tooLarge)
+        const fill = async (file: FileHandle) => {
+          const packed = await pack(key, result, file, signal)
+          return { account, app: null, key, digest, at, bytes: packed, usedAt: Date.now() }
+        }
+        await archives.add(account, 0o600, fill, signal)
+      }
+      inBackground({ account, name: key, bytes, add })
     },
     async openTools(account, app, key, signal) {
       const entry = shelf.find(account, app)
@@ -120,21 +146,18 @@ export async function openInstallCache(options: InstallCacheOptions): Promise<In
     dropTools: drop,
     keepTools(account, app, { key, at, bytes, file }) {
       const isOffered = plainName.test(account) && plainName.test(app)
-      const add = async () => {
+      const add = async (signal: AbortSignal) => {
         // The program of the build packs it, and its limit with it.
         if (!isOffered || isTooLarge(bytes) || bytes > toolRules.folderBytes) throw new Error(tooLarge)
         // Read by the application's own user in its container, through nothing but this file.
-        await archives.add(account, 0o644, async into => {
-          const digest = await copyTools(
-            file,
-            into,
-            bytes,
-            deadlineSignal(installRules.copySeconds * 1000, ending.signal),
-          )
+        const fill = async (into: FileHandle) => {
+          const deadline = deadlineSignal(installRules.copySeconds * 1000, signal)
+          const digest = await copyTools(file, into, bytes, deadline)
           return { account, app, key, digest, at, bytes, usedAt: Date.now() }
-        })
+        }
+        await archives.add(account, 0o644, fill, signal)
       }
-      inBackground(account, bytes, add, () => file.close())
+      inBackground({ account, name: app, bytes, add, after: () => file.close() })
     },
     settled,
     async sweep(accountsExist, appsExist) {

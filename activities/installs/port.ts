@@ -47,7 +47,7 @@ export interface InstallCache {
   open(account: string, key: string): Promise<(StoredResult & { file: FileHandle }) | null>
   /** Counts as a use of an archive, if there is one. */
   use(account: string, key: string): Promise<void>
-  /** Removes a damaged archive; missing is success. */
+  /** Removes an archive, and gives up what is being packed with this key, so that it does not return; missing is success. */
   drop(account: string, key: string): Promise<void>
   /** Packs a folder in the background. What fails, is too large, or finds too little free space, is not stored. */
   keep(account: string, key: string, result: ResultToKeep): void
@@ -61,7 +61,7 @@ export interface InstallCache {
     key: string,
     signal: AbortSignal,
   ): Promise<HeldTools | 'other' | 'damaged' | null>
-  /** Removes the cache of an application's tools; missing is success. */
+  /** `drop` for the cache of an application's tools. */
   dropTools(account: string, app: string): Promise<void>
   /** Copies it in the background, instead of any earlier one of the application, as `keep` does. */
   keepTools(account: string, app: string, tools: ToolsToKeep): void

@@ -281,8 +281,8 @@ test('a result that does not fit leaves the others of its account, and one far t
   t.deepEqual((await readdir(join(root, 'ana'))).sort(), before)
 })
 
-test('a sweep compares the cache with its folder, and leaves what is being written', async t => {
-  const { options, result, root } = await scene(t)
+/** Packing that waits for `end` before it begins to write. */
+function heldPacking() {
   let [begin, end] = [() => {}, () => {}]
   const begun = new Promise<void>(resolve => {
     begin = resolve
@@ -299,6 +299,34 @@ test('a sweep compares the cache with its folder, and leaves what is being writt
     }
     return { body: held(), totals }
   }
+  return { make, begun, end }
+}
+
+test('a result that waits to be stored, or is being packed, does not come after its key was dropped', async t => {
+  const { options, result, warnings } = await scene(t)
+  const { make, begun, end } = heldPacking()
+  const cache = await openInstallCache({ ...options, snapshots: { make } as never })
+  const [distrusted, other, clean] = [await result(), await result(), await result()]
+  cache.keep('ana', keyOf(1), distrusted)
+  await begun
+  for (const number of [2, 3]) cache.keep('ana', keyOf(number), other)
+  for (const number of [1, 2]) await cache.drop('ana', keyOf(number))
+  await cache.drop('bob', keyOf(3))
+  cache.keep('ana', keyOf(2), clean)
+  end()
+  await cache.settled()
+  const held = async (number: number) => {
+    const opened = await cache.open('ana', keyOf(number))
+    await opened?.file.close()
+    return opened?.digest
+  }
+  t.deepEqual([await held(1), await held(2), await held(3)], [undefined, clean.digest, other.digest])
+  t.deepEqual(warnings, [])
+})
+
+test('a sweep compares the cache with its folder, and leaves what is being written', async t => {
+  const { options, result, root } = await scene(t)
+  const { make, begun, end } = heldPacking()
   const first = await openInstallCache(options)
   for (const number of [1, 2]) first.keep('ana', keyOf(number), await result())
   await first.settled()
