@@ -1,17 +1,26 @@
 import { chown, mkdir, open } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
+import { MiB } from '../../lib/bytes.ts'
 import type { Owner } from '../../lib/folders/owner.ts'
 import { installRules } from '../../policy/hosts/installs.ts'
+import { because } from '../../policy/runtimes/root-texts.ts'
 import { removeWhole } from '../app-files/trash.ts'
 import type { ReleaseFolders } from '../releases/files.ts'
 import { bytesIn } from '../releases/root-names.ts'
 
-/** The bytes of these files in a folder; null when one of them is no plain file, or too large. */
-export async function inputFiles(folder: string, names: readonly string[]): Promise<Map<string, Buffer> | null> {
+/** The bytes of the files in a folder that a step depends on, by name; or why they cannot be looked into. */
+export async function inputFiles(
+  folder: string,
+  names: readonly string[],
+): Promise<ReadonlyMap<string, Buffer> | { because: string }> {
+  const { inputBytes, allInputBytes } = installRules
   const files = new Map<string, Buffer>()
+  let total = 0
   for (const name of names) {
-    const bytes = await bytesIn(folder, name, installRules.inputBytes)
-    if (!bytes) return null
+    const bytes = await bytesIn(folder, name, inputBytes)
+    if (!bytes) return because(`${name} is missing, or larger than ${inputBytes / MiB} MiB`)
+    total += bytes.length
+    if (total > allInputBytes) return because(`the files that it depends on are larger than ${allInputBytes / MiB} MiB`)
     files.set(name, bytes)
   }
   return files

@@ -1,8 +1,8 @@
 import { join } from 'node:path'
 import { isCleanInstall, recordDependencies } from '../../db/deploys/deployments.ts'
 import { installSeconds } from '../../policy/hosts/host-slots.ts'
-import { installRules, shortWords } from '../../policy/hosts/installs.ts'
-import { runtimes } from '../../policy/runtimes.ts'
+import { installRules, notForReuse, shortWords } from '../../policy/hosts/installs.ts'
+import { namesForInstall, runtimes } from '../../policy/runtimes.ts'
 import { removeWhole } from '../app-files/trash.ts'
 import type { AppHostOptions } from '../app-host-options.ts'
 import { buildTraits } from '../builds/build-traits.ts'
@@ -17,7 +17,6 @@ import { buildCompiled } from './compiled.ts'
 import { digestOf, earlierWith, forgetResult } from './earlier.ts'
 import { inputFiles, layInputs } from './inputs.ts'
 import { certificatesIn, installFacts, installKey } from './key.ts'
-import { notForReuse } from './reuse.ts'
 
 type Planned = Prepared & { install: string; isClean: boolean }
 type Inputs = NonNullable<Prepared['inputs']>
@@ -40,7 +39,8 @@ export async function installPrepared(
   const { dependencies, toolFolders } = runtimes[release.language]
   if (dependencies && toolFolders) return buildCompiled(host, release, folders, prepared, signal)
   const files = inputs && (await inputFiles(await installFolder(folders), inputs.files))
-  if (!dependencies || !inputs || !files) return installRelease(host, release, folders, prepared, signal)
+  if (!dependencies || !inputs || !files || 'because' in files)
+    return installRelease(host, release, folders, prepared, signal)
   if (await exists(folders.dependencies)) return
   const startedAt = performance.now()
   const needsMore = await installAlone(host, release, folders, { prepared, inputs, files }, signal)
@@ -131,9 +131,9 @@ async function shownBy(
   const textOf = (path: string, name: string) => fileIn(path, name, installRules.inputBytes).catch(() => null)
   const report = installReport ? await textOf(join(folder, dependencies!.from), installReport([...files.keys()])) : null
   const written = writtenLock ? await textOf(folder, writtenLock) : null
-  const texts = new Map([...files].map(([name, bytes]) => [name, bytes.toString('utf8')]))
-  return {
-    needsMore: isShownAfter ? dependedOnMore!(report) : null,
-    leftOut: leftOut?.(texts, written, report, process.arch) ?? null,
-  }
+  const needsMore = isShownAfter ? dependedOnMore!(report) : null
+  if (needsMore || !leftOut) return { needsMore, leftOut: null }
+  const read = namesForInstall(language).filter(name => files.has(name))
+  const texts = new Map(read.map(name => [name, files.get(name)!.toString('utf8')]))
+  return { needsMore, leftOut: leftOut(texts, written, report, process.arch) }
 }

@@ -1,5 +1,11 @@
 import { ignoreError } from '../../lib/async/ignore-error.ts'
-import { changedFacts, type InstallFacts, isFresh, isSameApartFromFiles } from '../../policy/hosts/installs.ts'
+import {
+  changedFacts,
+  type InstallFacts,
+  isFresh,
+  isSameApartFromFiles,
+  notForReuse,
+} from '../../policy/hosts/installs.ts'
 import { removeWhole } from '../app-files/trash.ts'
 import type { AppHostOptions } from '../app-host-options.ts'
 import { buildTraits } from '../builds/build-traits.ts'
@@ -69,7 +75,8 @@ export async function mayKeepInstalled(
   if (typeof result === 'string') return false
   if (!result) return step === null
   const files = step ? await inputFiles(folders.files, step.inputs!.files) : new Map()
-  const facts = files && (await factsWith(host, release, folders, step?.install ?? '', files))
+  if ('because' in files) return false
+  const facts = await factsWith(host, release, folders, step?.install ?? '', files)
   if (!facts) return false
   return step ? installKey(facts) === result.installed.key : isSameApartFromFiles(result.installed.facts, facts)
 }
@@ -89,8 +96,11 @@ export async function reuseInstall(
     return { ...plan, dependencies: `those of release ${plan.dependenciesOf}: the upload brings no others` }
   if (!plan.install || !plan.inputs) return plan
   const anew = (why: string): Prepared => ({ ...plan, dependencies: `installed anew: ${why}` })
+  const amongAll = (why: string): Prepared => ({ ...plan, inputs: undefined, dependencies: notForReuse(why) })
+  const files = await inputFiles(await installFolder(folders), plan.inputs.files)
+  if ('because' in files) return amongAll(files.because)
   if (terms.isClean) return anew('a build without the cache was requested')
-  const facts = await factsOf(host, release, folders, plan)
+  const facts = await factsWith(host, release, folders, plan.install, files)
   if (!facts) return anew('the image for it is not at the host yet')
   const key = installKey(facts)
   let firstFault: string | null = null
@@ -116,27 +126,11 @@ export async function reuseInstall(
   if (stored) return { install: null, dependenciesOf: null, ...stored }
   if (firstFault) return anew(firstFault)
   const { needsMore } = (await readPrepared(releaseFolders(folders.volume, terms.serving))) ?? {}
-  if (needsMore?.key === key) {
-    const { inputs: _, ...amongAll } = plan
-    return { ...amongAll, needsMore, dependencies: notForReuse(needsMore.because) }
-  }
+  if (needsMore?.key === key) return { ...amongAll(needsMore.because), needsMore }
   const before = await resultOf(folders.volume, terms.serving)
   if (before === 'damaged') return anew('the earlier result was damaged')
   if (before === 'forsaken') return anew('a build without the cache was begun since')
   return anew(before ? changesSince(before, facts) : 'there is no earlier result')
-}
-
-/** What an operator reads where a step serves its own release only. */
-export const notForReuse = (because: string): string => `installed, and not for reuse: ${because}`
-
-async function factsOf(
-  host: AppHostOptions,
-  release: Release,
-  folders: ReleaseFolders,
-  { install, inputs }: Prepared,
-): Promise<InstallFacts | null> {
-  const files = await inputFiles(await installFolder(folders), inputs!.files)
-  return files && factsWith(host, release, folders, install!, files)
 }
 
 /** Null while the image is missing: nothing can depend on it yet. */

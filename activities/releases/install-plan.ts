@@ -1,7 +1,7 @@
 import type { AppRow } from '../../db/apps/apps.ts'
 import { MiB } from '../../lib/bytes.ts'
 import type { Owner } from '../../lib/folders/owner.ts'
-import { installRules } from '../../policy/hosts/installs.ts'
+import { installRules, notForReuse } from '../../policy/hosts/installs.ts'
 import type { InstallInputs } from '../../policy/runtimes/runtime.ts'
 import { dependencyFile, type Language, namesForInstall, namesThatInstall, runtimes } from '../../policy/runtimes.ts'
 import { layReleaseOver } from '../overlay/process.ts'
@@ -88,9 +88,7 @@ async function stepFor({ language, main }: Release, folder: string, names: reado
   const { writtenLock } = runtime
   const plan = { install, dependenciesOf: null, ...(writtenLock && !names.includes(writtenLock) && { writtenLock }) }
   const inputs = await inputsOf(language, folder)
-  return 'because' in inputs
-    ? { ...plan, dependencies: `installed, and not for reuse: ${inputs.because}` }
-    : { ...plan, inputs }
+  return 'because' in inputs ? { ...plan, dependencies: notForReuse(inputs.because) } : { ...plan, inputs }
 }
 
 async function inputsOf(language: Language, folder: string): Promise<InstallInputs> {

@@ -6,6 +6,11 @@ export const installRules = {
   scheme: 1,
   /** Max bytes of one file that an install step depends on; larger ones are not looked into, and the result is not used again. */
   inputBytes: 4 * MiB,
+  /** Max bytes of all of them: they are in the memory of the host's process. */
+  allInputBytes: 32 * MiB,
+  /** Max archives of packages in an application that are such files, and max characters of the path of one. */
+  archives: 50,
+  archivePath: 1000,
   /** How long a result is used again that depends on the time, because not every version is pinned. */
   unpinnedHours: 24,
   /** Seconds for the digest of an installed folder; after that it is installed again. */
@@ -52,6 +57,9 @@ export const installConcurrency = {
 /** These words, cut to `wordsLength`. */
 export const shortWords = (words: string): string =>
   words.length > installRules.wordsLength ? `${words.slice(0, installRules.wordsLength - 1)}…` : words
+
+/** What an operator reads where a step serves its own release only. */
+export const notForReuse = (because: string): string => `installed, and not for reuse: ${because}`
 
 const hourMs = 3_600_000
 

@@ -1,11 +1,10 @@
 import { otherLocks, otherPackages } from './other-locks.ts'
+import { archivesOf, modulesFolder, type OwnArchives, ofArchives, withoutArchives } from './own-archives.ts'
 import { because, type Fields, isEmpty, maxLine, objectOf, type RootTexts } from './root-texts.ts'
 import type { InstallInputs } from './runtime.ts'
 
 // On which files of the root an install step depends entirely. Where that is not certain it depends on more, and its result is not
 // reused: a mistake here must cost time, never a wrong package.
-
-const modulesFolder = 'node_modules'
 
 /**
  * Names that change what the package managers of Node do, apart from manifest and lock files. `node_modules` does where it is not empty and
@@ -74,11 +73,15 @@ export function nodeInputs(texts: RootTexts): InstallInputs {
   if (!manifest) return because('package.json cannot be read')
   if (!lock) return because(`${lockName} cannot be read`)
   const archives = archivesOf(manifest)
-  const reason = ofManifest(manifest, archives) ?? ofLock(lock, lockName, archives) ?? ofSettings(texts)
+  const reason =
+    ofManifest(manifest, archives) ??
+    ofLock(lock, lockName, archives) ??
+    ofArchives(archives, lock, lockName) ??
+    ofSettings(texts)
   if (reason) return because(reason)
   // npm reads only the first of two lock files.
   const files = ['package.json', lockName, '.npmrc'].filter(name => texts.has(name))
-  return { files: [...files, ...archives.values()], isPinned: isPinnedBy(lock) }
+  return { files: [...files, ...new Set(archives.values())], isPinned: isPinnedBy(lock) }
 }
 
 /** The same without a lock file: npm then resolves versions, and only its report names the packages with scripts. */
@@ -129,7 +132,7 @@ export function memberNames(manifest: string, names: readonly string[]): ((name:
 const packageLists = ['dependencies', 'devDependencies', 'optionalDependencies', 'peerDependencies', 'overrides']
 
 /** Why an installation by this manifest reads more than it and its lock file; null when it does not. */
-function ofManifest(manifest: Fields, archives: Archives = new Map()): string | null {
+function ofManifest(manifest: Fields, archives: OwnArchives = new Map()): string | null {
   const scripts = manifest.scripts ?? {}
   if (typeof scripts !== 'object') return 'the scripts of package.json cannot be read'
   const script = Object.keys(scripts).find(name => installScripts.test(name) || changeScripts.test(name))
@@ -139,37 +142,13 @@ function ofManifest(manifest: Fields, archives: Archives = new Map()): string | 
 }
 
 /** The first source of a package that may be another file of the project than these archives, in words; null without one. */
-function localIn(manifest: Fields, archives: Archives = new Map()): string | null {
+function localIn(manifest: Fields, archives: OwnArchives = new Map()): string | null {
   for (const list of packageLists) {
-    const listed = manifest[list] ?? {}
-    const others = archiveLists.includes(list) ? withoutSources(listed, archives) : listed
-    const local = localSource(others, list, 0)
+    const local = localSource(withoutArchives(manifest[list] ?? {}, list, archives), list, 0)
     if (local) return local
   }
   return null
 }
-
-/** Archives of packages in the project, by the sources that name them: their paths. */
-type Archives = ReadonlyMap<unknown, string>
-
-const archiveLists = ['dependencies', 'devDependencies', 'optionalDependencies']
-/** A path that leads nowhere else, whatever reads it. */
-const archiveIn = /^(?:file:)?(?:\.\/)?((?:[\w@+-][\w@.+-]{0,200}\/){0,20}[\w@+-][\w@.+-]{0,200}\.(?:tgz|tar\.gz))$/
-
-/** The archives from which npm installs; what is a folder is only linked, and its own packages lie outside of the result. */
-function archivesOf(manifest: Fields): Archives {
-  const sources = archiveLists.flatMap(list => Object.values(Object(manifest[list])))
-  const archives = sources.flatMap(source => {
-    const path = typeof source === 'string' && /^(?:file:|\.\/)/.test(source) ? archiveIn.exec(source)?.[1] : undefined
-    return path === undefined || path.startsWith(`${modulesFolder}/`) ? [] : [[source, path] as const]
-  })
-  return new Map(archives)
-}
-
-const withoutSources = (list: unknown, archives: Archives): unknown =>
-  typeof list === 'object' && list !== null && !Array.isArray(list)
-    ? Object.fromEntries(Object.entries(list).filter(([, source]) => !archives.has(source)))
-    : list
 
 const maxNested = 20
 
@@ -197,7 +176,7 @@ const isElsewhere = (source: string): boolean =>
   (addresses.test(source) || alias.test(source) || (registryRange.test(source) && !archiveName.test(source)))
 
 /** Why an installation by this lock file reads more than it; null when it does not. */
-function ofLock({ lockfileVersion, packages }: Fields, name: string, archives: Archives = new Map()): string | null {
+function ofLock({ lockfileVersion, packages }: Fields, name: string, archives: OwnArchives = new Map()): string | null {
   if (lockfileVersion !== 2 && lockfileVersion !== 3)
     return `${name} has another version than 2 or 3, and does not say which packages run scripts`
   if (typeof packages !== 'object' || packages === null) return `${name} cannot be read`

@@ -97,8 +97,8 @@ export interface Runtime {
   /** Where the inputs of a step may be `isShownAfter`: why it depended on more than it saw, from its report; null when it did not. */
   dependedOnMore?(report: string | null): string | null
   /**
-   * Why a step that succeeded is not known to have installed everything, from the texts of its files, that of the `writtenLock`, its report and
-   * the architecture as Node names it; null when it has. Missing: a step that succeeds has.
+   * Why a step that succeeded is not known to have installed everything, from the texts of its dependency and lock files, that of the
+   * `writtenLock`, its report and the architecture as Node names it; null when it has. Missing: a step that succeeds has.
    */
   leftOut?(
     texts: ReadonlyMap<string, string>,

@@ -54,6 +54,27 @@ test('an archive in the project is one of the files that npm depends on, where t
       files: ['package.json', 'package-lock.json', 'vendor/a-1.tgz'],
       isPinned: true,
     })
+  const many = (paths: readonly string[], sourcesOf = (path: string) => [`file:${path}`], listed = paths) => {
+    const sources = paths.flatMap(sourcesOf).map((source, n) => [`p${n}`, source])
+    const entries = listed.map((path, n) => [`node_modules/p${n}`, { resolved: `file:${path}`, integrity: 'sha512-x' }])
+    return inputs('javascript', {
+      'package.json': JSON.stringify({ dependencies: Object.fromEntries(sources) }),
+      'package-lock.json': lockOf(Object.fromEntries(entries)),
+    })
+  }
+  const numbered = (count: number) => Array.from({ length: count }, (_, n) => `vendor/${n}.tgz`)
+  const all = numbered(50)
+  t.deepEqual(many(all), { files: ['package.json', 'package-lock.json', ...all], isPinned: true })
+  const thrice = many(all, path => [`file:${path}`, `file:./${path}`, `./${path}`])
+  t.deepEqual(thrice, many(all), 'each archive once, however often it is named')
+  t.deepEqual(many(numbered(51)), { because: 'more than 50 packages are archives of the application' })
+  t.deepEqual(many(all, undefined, numbered(49)), { because: 'package-lock.json does not list vendor/49.tgz' })
+  t.true('because' in many(numbered(20_000), undefined, []))
+  const deep = (length: number) =>
+    `${'a/'.repeat(4)}${'b'.repeat(200)}/${'b'.repeat(200)}/${'b'.repeat(200)}/${'b'.repeat(200)}/${'c'.repeat(length - 816)}.tgz`
+  t.is(deep(1000).length, 1000)
+  t.true('files' in many([deep(1000)]))
+  t.true('because' in many([deep(1001)]))
   const others: [string, string, string?, object?][] = [
     ['file:vendor/a-1.tgz', 'file:vendor/b-1.tgz'],
     ['file:vendor/a-1.tgz', 'file:./vendor/a-1.tgz'],
@@ -65,6 +86,7 @@ test('an archive in the project is one of the files that npm depends on, where t
     ['file:/app/a-1.tgz', 'file:/app/a-1.tgz'],
     ['file:.hidden/a-1.tgz', 'file:.hidden/a-1.tgz'],
     ['file:node_modules/a-1.tgz', 'file:node_modules/a-1.tgz'],
+    ['file:vendor/node_modules/a-1.tgz', 'file:vendor/node_modules/a-1.tgz'],
     ['file:vendor/a', 'file:vendor/a'],
     ['a-1.tgz', 'file:a-1.tgz'],
     ['1.0.0', 'file:vendor/a-1.tgz'],

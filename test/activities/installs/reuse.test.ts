@@ -83,6 +83,20 @@ test('a package from an archive of the application is used again while the archi
   t.is(await words(next), 'two')
 })
 
+test('a step of which an archive is missing, or too large, says so at each push, and serves its own release only', async t => {
+  t.timeout(110_000)
+  const { app } = await hostOf(t)
+  const { push, volume } = await app()
+  const { 'vendor/own.tgz': _, ...files } = archiveFiles('one')
+  const install = 'mkdir -p node_modules && ls -A > node_modules/seen'
+  for (const clean of [false, true]) {
+    const { words, release, folders } = await push(files, {}, { install, clean })
+    t.is(words, 'installed, and not for reuse: vendor/own.tgz is missing, or larger than 4 MiB')
+    t.regex((await textIn(folders.dependencies, 'seen')) ?? '', /index\.js/)
+    t.is((await preparedOf(volume, release.number)).installed, undefined)
+  }
+})
+
 test('an install step sees only the files that it depends on', async t => {
   t.timeout(110_000)
   const { app } = await hostOf(t)

@@ -43,6 +43,9 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
     installRules: {
       scheme: 1,
       inputBytes: 4_194_304,
+      allInputBytes: 33_554_432,
+      archives: 50,
+      archivePath: 1000,
       unpinnedHours: 24,
       digestSeconds: 120,
       copySeconds: 300,
