@@ -1,4 +1,3 @@
-import { setMaxListeners } from 'node:events'
 import type { FileHandle } from 'node:fs/promises'
 import { ignoreError } from '../../lib/async/ignore-error.ts'
 import { deadlineSignal } from '../../lib/async/timeout.ts'
@@ -42,7 +41,6 @@ export async function openInstallCache(options: InstallCacheOptions): Promise<In
   const { root, maxBytes, snapshots, freeBytes = installRules.freeBytes, warn } = options
   const shelf = new Shelf({ bytes: maxBytes, entries: installRules.entries }, installRules.accountShare)
   const ending = new AbortController()
-  setMaxListeners(0, ending.signal) // one for each result that waits
   /** What waits to be stored, or is being packed. */
   const underWay = new Map<Promise<void>, { name: string; giveUp: AbortController }>()
   const queue = new PackingQueue()
