@@ -11,7 +11,7 @@ import { databaseVolume } from './names.ts'
 export interface DiskGuardOptions {
   db: Db
   volumes: Pick<Volumes, 'path' | 'quota'>
-  hosted: Pick<HostedEngines, 'settle' | 'locally' | 'adapterOf' | 'foldersOf'>
+  hosted: Pick<HostedEngines, 'settle' | 'locally' | 'adapterOf' | 'foldersOf' | 'traitsOf'>
 }
 
 /** Calls `repair` while the engine stands still; when that was of use starts it again, and resolves to true. */
@@ -27,8 +27,16 @@ export function databaseDiskGuard({ db, volumes, hosted }: DiskGuardOptions) {
   const spaceOf = async (database: Pick<DatabaseFacts, 'id' | 'generation'>): Promise<DiskSpace | null> =>
     volumes.quota === 'enforced' ? diskSpace(rootOf(database)) : null
 
+  /** Lets an engine make room of what its owner has deleted, where it has room enough for that. */
+  async function shrink(database: DatabaseFacts): Promise<void> {
+    const { shrinkFiles } = hosted.adapterOf(database)
+    const space = shrinkFiles && (await spaceOf(database))
+    if (space) await hosted.locally(database, local => shrinkFiles(local, space.freeBytes))
+  }
+
   return {
     spaceOf,
+    shrink,
 
     /** Makes the ballast of a database if it is missing and there is room for it. */
     async lay(database: Pick<DatabaseFacts, 'id' | 'generation'>): Promise<void> {
@@ -36,10 +44,12 @@ export function databaseDiskGuard({ db, volumes, hosted }: DiskGuardOptions) {
     },
 
     /**
-     * Prepares the disk of a database for the start of its engine, which does not run: one that has too little room gets the ballast.
+     * Prepares the disk of a database for the start of its engine, which does not run: removes what its last run has left unfinished, and
+     * gives one that still has too little room the ballast.
      * Resolves to the facts with which the engine starts; the row says so too.
      */
     async beforeStart(database: DatabaseFacts): Promise<DatabaseFacts> {
+      await hosted.adapterOf(database).discardDrafts?.(hosted.foldersOf(database).data)
       const space = await spaceOf(database)
       if (!space) return database
       const isShort = needsBallastToStart(space)
@@ -77,9 +87,11 @@ export function databaseDiskGuard({ db, volumes, hosted }: DiskGuardOptions) {
       await hosted.settle(database)
       const adapter = hosted.adapterOf(database)
       await hosted.locally(database, local => adapter.admitWrites(local))
+      await shrink(database)
       const space = await spaceOf(database)
-      if (database.readOnly && adapter.writesLate && space && isOutOfRoom(space)) await dropBallast(rootOf(database))
-      if (database.readOnly) return
+      const { readOnly, syncsLate } = hosted.traitsOf(database)
+      if (readOnly && syncsLate && space && isOutOfRoom(space)) await dropBallast(rootOf(database))
+      if (readOnly) return
       await layBallast(rootOf(database))
       await recordWritesAdmitted(db, database.id)
     },

@@ -77,7 +77,7 @@ export function hostedEngines(options: HostedEngineOptions) {
       archives: options.archives === true && pointInTimeOf(name) !== null && !isScratch,
       readOnly: database.readOnly,
       isScratch,
-      syncsLate: options.redisSync === 'everysec',
+      syncsLate: name === 'redis' && options.redisSync === 'everysec',
     }
   }
 

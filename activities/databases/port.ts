@@ -20,7 +20,10 @@ export interface DatabaseTraits {
   standIn: boolean
   /** Its disk is nearly full: what adds data is refused (`admitWrites`). */
   readOnly: boolean
-  /** A Redis whose operator prefers its speed acknowledges what its disk gets within a second; omitted = what is on its disk. */
+  /**
+   * A Redis whose operator prefers its speed acknowledges what its disk gets within a second, and goes on where that is full: a running one
+   * gets the ballast then. Omitted = it acknowledges what is on its disk.
+   */
   syncsLate?: boolean
   /** Finished WAL files are left to the host, so that the database can be restored to any second (point-in-time/port.ts); omitted = they are not. */
   archives?: boolean
@@ -110,8 +113,15 @@ export interface DatabaseEngine {
    * the next start. Ends what is writing when it begins to refuse.
    */
   admitWrites(engine: LocalEngine): Promise<void>
-  /** What it has acknowledged may wait to be written while its disk is full: a running one gets the ballast then. */
-  writesLate?: true
+  /**
+   * Makes the files of a running engine smaller that keep what was deleted, where what that takes meanwhile fits into `freeBytes`. Does nothing
+   * where it does not, or would bring nothing. Resolves once it has begun.
+   */
+  shrinkFiles?(engine: LocalEngine, freeBytes: number): Promise<void>
+  /** Sets in an engine that runs already what its settings say, and an earlier version or another setting did not when it was started. */
+  adopt?(engine: LocalEngine): Promise<void>
+  /** Removes files that runs which have ended wrote in part, by the path of the data folder. No engine runs. */
+  discardDrafts?(data: string): Promise<void>
   /** Repairs what a full disk has left of the data of an engine that does not start, by the path of its data folder; true = it did. */
   repair?(data: string): Promise<boolean>
 }

@@ -55,9 +55,16 @@ export const diskFillers: Record<EngineName, (remote: RemoteEngine, password: st
   async redis(remote, password) {
     const client = await redisClient(redisOptions(remote, password))
     return {
-      write: async (number, bytes) => void (await client.set(`filled:${number}`, payload(bytes))),
+      async write(number, bytes) {
+        await client.set(`filled:${number}`, payload(bytes))
+        // What expires is deleted like anything else, while the disk is full too.
+        await client.set(`expires:${number}`, 'x', 'EX', 20)
+      },
       numbers: async () => (await client.keys('filled:*')).map(key => Number(key.slice(7))),
-      clear: async () => void (await client.flushall()),
+      async clear() {
+        // One by one: each of them is one more line of its log.
+        for (const key of await client.keys('filled:*')) await client.del(key)
+      },
       end: () => client.disconnect(),
     }
   },

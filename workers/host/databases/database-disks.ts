@@ -6,7 +6,7 @@ import { EngineUnavailable } from '../../../activities/databases/port.ts'
 import type { AppLocks } from '../../../activities/steps/app-locks.ts'
 import type { Db } from '../../../db/database.ts'
 import { type HostDatabase, listDatabasesOfHost } from '../../../db/databases/databases.ts'
-import { readFactsOfDatabase } from '../../../db/operations/database-facts.ts'
+import { type DatabaseFacts, readFactsOfDatabase } from '../../../db/operations/database-facts.ts'
 import { eachConcurrently } from '../../../lib/async/concurrently.ts'
 import { loop } from '../../../lib/async/loop.ts'
 import {
@@ -77,20 +77,37 @@ export class DatabaseDisks {
     const mustSetAgain = isReadOnly && this.#setReadOnly.get(row.id) !== runOf(row)
     // Where writes have ended it waits until they are admitted: then there is room enough.
     const lacksBallast = !isReadOnly && hasRoomForBallast(space)
-    if ((verdict === 'keep' && !mustSetAgain && !lacksBallast) || locks.busy(row.id)) return
+    const changes = verdict !== 'keep' || mustSetAgain
+    if ((!changes && !lacksBallast && !isReadOnly) || locks.busy(row.id)) return
     await held()
     await locks(row.id, async () => {
-      if (verdict === 'keep' && !mustSetAgain) return guard.lay(row)
-      await this.#change(row, verdict === 'admit writes' ? 'writable' : 'read-only', space)
+      if (changes) await this.#change(row, verdict === 'admit writes' ? 'writable' : 'read-only', space)
+      else if (isReadOnly) await this.#shrink(row)
+      else await guard.lay(row)
     })
   }
 
-  async #change(row: HostDatabase, to: 'read-only' | 'writable', space: DiskSpace): Promise<void> {
-    const { db, guard, hostId, sharedUid, log } = this.#options
+  /** What its owner has deleted since the last look may be room. */
+  async #shrink(row: HostDatabase): Promise<void> {
+    const facts = await this.#factsOf(row)
+    if (facts) await this.#options.guard.shrink(facts)
+  }
+
+  /** Null for one that does not run here any more. */
+  async #factsOf(row: HostDatabase): Promise<DatabaseFacts | null> {
+    const { db, hostId, sharedUid } = this.#options
     const facts = await readFactsOfDatabase(db, row.id)
-    if (!facts || facts.hostId !== hostId || facts.generation !== row.generation || facts.status !== 'running') return
+    if (!facts || facts.hostId !== hostId || facts.generation !== row.generation || facts.status !== 'running')
+      return null
+    return { ...facts, uid: sharedUid ?? facts.uid }
+  }
+
+  async #change(row: HostDatabase, to: 'read-only' | 'writable', space: DiskSpace): Promise<void> {
+    const { guard, log } = this.#options
+    const facts = await this.#factsOf(row)
+    if (!facts) return
     try {
-      await guard.change({ ...facts, uid: sharedUid ?? facts.uid }, to)
+      await guard.change(facts, to)
     } catch (error) {
       if (error instanceof EngineUnavailable && isOutOfRoom(space)) await this.#endMute(row)
       throw error

@@ -1,5 +1,3 @@
-import { constants } from 'node:fs'
-import { open, opendir, unlink } from 'node:fs/promises'
 import type { Redis } from 'ioredis'
 import { ignoreError } from '../../../../lib/async/ignore-error.ts'
 import { pause } from '../../../../lib/async/loop.ts'
@@ -8,12 +6,10 @@ import { type DatabaseContents, DumpCorrupt, DumpPrevented, dumpPlace, type Engi
 import { places } from '../../port.ts'
 import { asPlatform } from './redis.ts'
 import { digestOf } from './redis-digest.ts'
+import { discardDumps, dumpFile } from './redis-drafts.ts'
 
-const dumpFile = 'dump.rdb'
 const { copy: copySeconds } = databaseSeconds
 const pollMs = 50
-/** Names that are looked at for what earlier dumps have left; Redis leaves a few. */
-const maxNames = 1000
 
 const folder = `${places.data}/appendonlydir`
 /** What Redis calls the files of its log: a base, the changes since then, and a list of both. */
@@ -36,7 +32,7 @@ export const redisContentsWithin = (scriptSeconds: number): DatabaseContents => 
       // The order in memory says nothing, and a live engine would change between its keys.
       return null
     } finally {
-      await discardSaved(job.data).catch(ignoreError('the next dump removes it, and the outcome of this one counts'))
+      await discardDumps(job.data).catch(ignoreError('the next dump removes it, and the outcome of this one counts'))
     }
   },
 
@@ -56,27 +52,6 @@ export const redisContentsWithin = (scriptSeconds: number): DatabaseContents => 
 
   digest: engine => asPlatform(engine, { seconds: copySeconds }, redis => digestOf(redis)),
 })
-
-/**
- * Removes what Redis saves for dumps, also what an earlier one has left: it is on the disk that the customer pays for. The engine may have
- * put anything there: follows no links, leaves folders, and looks at a bounded number of names.
- */
-async function discardSaved(data: string): Promise<void> {
-  const opened = await open(data, constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW)
-  try {
-    const folder = `/proc/self/fd/${opened.fd}`
-    // A process that still writes its file cannot rename it any more.
-    const discard = (name: string) => unlink(`${folder}/${name}`).catch(ignoreError('it is missing, or a folder'))
-    await discard(dumpFile)
-    let names = 0
-    for await (const { name } of await opendir(folder, { encoding: 'latin1' as BufferEncoding })) {
-      if (/^temp-\d+\.rdb$/.test(name)) await discard(name)
-      if (++names === maxNames) break
-    }
-  } finally {
-    await opened.close()
-  }
-}
 
 export const redisContents = redisContentsWithin(databaseSeconds.script)
 

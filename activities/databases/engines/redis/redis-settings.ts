@@ -51,8 +51,18 @@ const hashOf = (password: string): string => createHash('sha256').update(passwor
 /** What its data may take of the memory of a database, in MB. */
 export const dataMbOf = ({ memoryMb }: Pick<DatabaseTraits, 'memoryMb'>): number => Math.floor(memoryMb * 0.65)
 
-/** With 1 byte Redis refuses every command that may need memory, and admits those that delete. */
-export const maxMemoryOf = (traits: DatabaseTraits): string => (traits.readOnly ? '1' : `${dataMbOf(traits)}mb`)
+/** Whether Redis admits what adds data, as directives that can be set while it runs. */
+export const writeDirectives = (traits: DatabaseTraits): Record<string, string> => ({
+  // With 1 byte it refuses every command that may need memory, and admits those that delete.
+  maxmemory: traits.readOnly ? '1' : `${dataMbOf(traits)}mb`,
+  // It writes its log anew next to the present one, whether there is room or not: on a nearly full disk the host decides (`shrinkFiles`).
+  'auto-aof-rewrite-percentage': traits.readOnly ? '0' : '100',
+})
+
+/** Where it cannot write it ends, as Postgres does: a memory that its disk does not follow would be acknowledged to others. */
+export const syncDirectives = (traits: DatabaseTraits): Record<string, string> => ({
+  appendfsync: traits.syncsLate ? 'everysec' : 'always',
+})
 
 function directives(traits: DatabaseTraits): Record<string, string | number> {
   const { memoryMb, port } = traits
@@ -74,12 +84,11 @@ function directives(traits: DatabaseTraits): Record<string, string | number> {
     logfile: '""',
     dir: places.data,
     appendonly: 'yes',
-    // Where it cannot write it ends, as Postgres does: a memory that its disk does not follow would be acknowledged to others.
-    appendfsync: traits.syncsLate ? 'everysec' : 'always',
+    ...syncDirectives(traits),
     'aof-use-rdb-preamble': 'yes',
     // The log of changes is complete; a second copy of all data would only cost memory and disk.
     save: '""',
-    maxmemory: maxMemoryOf(traits),
+    ...writeDirectives(traits),
     'maxmemory-policy': 'noeviction',
     'maxmemory-clients': share(0.15),
     // One value fits above the data, so that no single command makes the kernel end the engine.

@@ -6,16 +6,18 @@ import { MiB } from '../../../../lib/bytes.ts'
 import { customerUser } from '../../../../policy/databases/connection-url.ts'
 import { type DatabaseEngine, EngineUnavailable, type LocalEngine } from '../../port.ts'
 import { type EngineCall, engineCall, openSeconds } from '../engine-call.ts'
+import { discardDrafts } from './redis-drafts.ts'
 import { repairLog } from './redis-log.ts'
 import {
   configFile,
   customerRules,
   dataMbOf,
-  maxMemoryOf,
   platformUser,
   redisSettings,
   socketFile,
+  syncDirectives,
   tlsFiles,
+  writeDirectives,
 } from './redis-settings.ts'
 
 const changeSeconds = 20
@@ -59,30 +61,43 @@ export const redisEngine: DatabaseEngine = {
   },
 
   async reloadCertificate(engine) {
-    await asPlatform(engine, { seconds: changeSeconds }, redis =>
-      unlessBusy(redis, ['CONFIG', 'SET', ...Object.entries(tlsFiles).flat()]),
-    )
+    await configure(engine, tlsFiles)
     return 'in effect'
   },
 
   async memory(engine) {
     const info = await asPlatform(engine, {}, redis => redis.call('INFO', 'memory'))
-    const [, used] = /^used_memory:(\d+)\r?$/m.exec(String(info)) ?? []
-    if (used === undefined) throw new EngineUnavailable('Redis does not say how much memory it uses.')
-    return { usedBytes: Number(used), limitBytes: dataMbOf(engine.traits) * MiB }
+    return { usedBytes: numberIn(info, 'used_memory'), limitBytes: dataMbOf(engine.traits) * MiB }
   },
 
-  writesLate: true,
   repair: repairLog,
+  discardDrafts,
 
-  async admitWrites(engine) {
+  admitWrites: engine => configure(engine, writeDirectives(engine.traits)),
+  adopt: engine => configure(engine, syncDirectives(engine.traits)),
+
+  // What was deleted takes room in the log until that is written anew; so does what a full disk has left in it (redis-log.ts).
+  async shrinkFiles(engine, freeBytes) {
     await asPlatform(engine, { seconds: changeSeconds }, async redis => {
-      await unlessBusy(redis, ['CONFIG', 'SET', 'maxmemory', maxMemoryOf(engine.traits)])
-      // What was deleted takes room in the log until that is written anew; so does what a full disk has left in it (redis-log.ts).
+      const info = await redis.call('INFO', 'memory', 'persistence')
+      // The new log takes no more on the disk than its data take in memory.
+      const newBytes = numberIn(info, 'used_memory')
+      if (newBytes >= Math.min(freeBytes, numberIn(info, 'aof_current_size'))) return
       await unlessBusy(redis, ['BGREWRITEAOF']).catch(ignoreError('it is being written anew already'))
     })
   },
 }
+
+function numberIn(info: unknown, name: string): number {
+  const [, number] = new RegExp(`^${name}:(\\d+)\r?$`, 'm').exec(String(info)) ?? []
+  if (number === undefined) throw new EngineUnavailable(`Redis does not report ${name}.`)
+  return Number(number)
+}
+
+const configure = (engine: LocalEngine, directives: Readonly<Record<string, string>>): Promise<void> =>
+  asPlatform(engine, { seconds: changeSeconds }, redis =>
+    unlessBusy(redis, ['CONFIG', 'SET', ...Object.entries(directives).flat()]),
+  )
 
 /** Sends a command that Redis refuses while it runs a script, and ends such scripts of the customer. */
 async function unlessBusy(redis: Redis, [command, ...args]: [string, ...string[]]): Promise<void> {

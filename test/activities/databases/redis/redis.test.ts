@@ -1,3 +1,5 @@
+import { readdirSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { connect, type TLSSocket } from 'node:tls'
 import test, { type ExecutionContext } from 'ava'
 import type { Redis } from 'ioredis'
@@ -20,7 +22,6 @@ const redis: EngineUnderTest = {
     redisClient({ ...redisOptions(remote, password), username: 'berth_platform' }),
   usersInSettings: true,
   platformByPassword: true,
-  // Redis writes at once, unless its last sync is slow: then up to 2 s later.
 }
 
 const database = databaseEngineContract(test.serial, 'redis', () => redis)
@@ -120,6 +121,59 @@ test.serial('redis: the settings follow from the memory, and are in effect', asy
   const late = redisEngine.settings({ ...traits, syncsLate: true }, secrets())['redis.conf']!
   t.true(late.includes('appendfsync everysec'))
 })
+
+const figure = async (client: Redis, name: string): Promise<number> =>
+  Number(new RegExp(`^${name}:(\\d+)`, 'm').exec(await client.info('persistence'))?.[1])
+
+test.serial('redis: what was deleted becomes room on the disk, once what is left fits next to it', async t => {
+  const { locally, folders, traits, secrets } = await database()
+  const client = await customer(t)
+  await client.flushall()
+  const shrink = (freeBytes: number) => locally(engine => redisEngine.shrinkFiles!(engine, freeBytes))
+  const rewrites = () => figure(client, 'aof_rewrites')
+  const before = await rewrites()
+  for (let number = 0; number < 32; number++) await client.set(`part ${number}`, Buffer.alloc(MiB, String(number)))
+  await client.del(...Array.from({ length: 16 }, (_, number) => `part ${number}`))
+  const logBytes = await figure(client, 'aof_current_size')
+  t.true(logBytes > 32 * MiB)
+  await shrink(16 * MiB)
+  t.is(await rewrites(), before, 'it would fill the disk')
+  await shrink(64 * MiB)
+  await comesTrue(async () => (await figure(client, 'aof_rewrite_in_progress')) === 0)
+  t.is(await rewrites(), before + 1)
+  t.true((await figure(client, 'aof_current_size')) < logBytes / 2)
+  await shrink(64 * MiB)
+  t.is(await rewrites(), before + 1, 'there is nothing to gain')
+  for (const [readOnly, percentage] of [
+    [true, '0'],
+    [false, '100'],
+  ] as const) {
+    await locally(engine => redisEngine.admitWrites({ ...engine, traits: { ...traits, readOnly } }))
+    const name = 'auto-aof-rewrite-percentage'
+    t.deepEqual(await client.call('CONFIG', 'GET', name), [name, percentage], 'Redis looks for no room')
+    t.true(redisEngine.settings({ ...traits, readOnly }, secrets())['redis.conf']!.includes(`${name} ${percentage}\n`))
+  }
+  const left = ['temp-7.rdb', 'temp-rewriteaof-7.aof', 'temp-rewriteaof-bg-7.aof']
+  for (const name of [...left, 'temp-other.aof']) writeFileSync(join(folders.data, name), 'x')
+  await redisEngine.discardDrafts!(folders.data)
+  t.deepEqual(readdirSync(folders.data).sort(), ['appendonlydir', 'temp-other.aof'])
+  await client.flushall()
+})
+
+test.serial(
+  'redis: one that was started to sync once a second syncs before it acknowledges, once it was adopted',
+  async t => {
+    const client = await customer(t)
+    const { locally, traits } = await database()
+    for (const [syncsLate, sync] of [
+      [true, 'everysec'],
+      [false, 'always'],
+    ] as const) {
+      await locally(engine => redisEngine.adopt!({ ...engine, traits: { ...traits, syncsLate } }))
+      t.deepEqual(await client.call('CONFIG', 'GET', 'appendfsync'), ['appendfsync', sync])
+    }
+  },
+)
 
 test.serial('redis: where memory ends, writes are refused, and the platform still serves', async t => {
   const client = await customer(t)

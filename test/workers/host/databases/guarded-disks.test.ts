@@ -20,7 +20,7 @@ const MB = 1024 * 1024
 const sizeMb = 256
 
 /** A database that runs, on a disk of its own, with an engine that records how it is switched. */
-async function scene(t: ExecutionContext, writesLate = false) {
+async function scene(t: ExecutionContext, syncsLate = false) {
   demandRoot()
   const host = await watchedHost((await database).db)
   const { db, hostId, options, serving, row } = host
@@ -34,18 +34,22 @@ async function scene(t: ExecutionContext, writesLate = false) {
     rmSync(root, { recursive: true, force: true })
   })
   const switched: string[] = []
+  /** The bytes that were free, for each time that the engine was to make room. */
+  const shrunk: number[] = []
   const engine = { answers: true, repairs: false }
   const words = ({ readOnly }: Pick<DatabaseFacts, 'readOnly'>) => (readOnly ? 'read-only' : 'writable')
   const hosted = {
     settle: async (facts: DatabaseFacts) => void switched.push(`settings ${words(facts)}`),
     adapterOf: () => ({
-      admitWrites: async () => {},
-      ...(writesLate && { writesLate }),
+      admitWrites: async (local: { readOnly: boolean }) => void switched.push(`engine ${words(local)}`),
+      shrinkFiles: async (_local: unknown, freeBytes: number) => void shrunk.push(freeBytes),
+      discardDrafts: async (data: string) => rmSync(`${data}.draft`, { force: true }),
       repair: async () => engine.repairs,
     }),
-    async locally(facts: DatabaseFacts) {
+    traitsOf: ({ readOnly }: DatabaseFacts) => ({ readOnly, syncsLate }),
+    async locally(facts: DatabaseFacts, work: (local: unknown) => Promise<void>) {
       if (!engine.answers) throw new EngineUnavailable('it does not answer')
-      switched.push(`engine ${words(facts)}`)
+      await work(facts)
     },
     foldersOf: () => ({ data: join(volume, 'files') }),
   } as unknown as HostedEngines
@@ -55,7 +59,7 @@ async function scene(t: ExecutionContext, writesLate = false) {
   const watched = { db, guard, engine: { stop }, locks: options.locks, hostId, sharedUid: null, log: options.log }
   const disks = new DatabaseDisks({ ...watched, held: options.held })
   return {
-    ...{ ...host, one, volume, switched, engine, guard, disks, stopped },
+    ...{ ...host, one, volume, switched, shrunk, engine, guard, disks, stopped },
     facts: async () => (await readFactsOfDatabase(db, one.id))!,
     isReadOnly: async () => (await row(one.id)).read_only_since !== null,
     ballastMb: () => Math.floor((lstatSync(join(volume, 'ballast'), { throwIfNoEntry: false })?.blocks ?? 0) / 2048),
@@ -159,15 +163,45 @@ test('an engine that answers nothing since its disk is full is ended, in the sec
   t.deepEqual(stopped, [one.name])
 })
 
-test('one that writes late gets the ballast while it runs; others keep theirs for their next start', async t => {
-  for (const writesLate of [true, false]) {
-    const { disks, fill, ballastMb, isReadOnly } = await scene(t, writesLate)
+test('one that syncs late gets the ballast while it runs; others keep theirs for their next start', async t => {
+  for (const syncsLate of [true, false]) {
+    const { disks, fill, ballastMb, isReadOnly } = await scene(t, syncsLate)
     await disks.round()
     fill()
     await disks.round()
     t.true(await isReadOnly())
-    t.is(ballastMb(), writesLate ? 0 : 32)
+    t.is(ballastMb(), syncsLate ? 0 : 32)
   }
+})
+
+test('an engine makes room of what was deleted when writes end, in each look while they have, and when they begin again', async t => {
+  const { disks, use, shrunk } = await scene(t)
+  await disks.round()
+  t.deepEqual(shrunk, [])
+  use(0.985)
+  await disks.round()
+  t.is(shrunk.length, 1)
+  await disks.round()
+  await disks.round()
+  t.is(shrunk.length, 3)
+  t.true(
+    shrunk.every(bytes => bytes > 0 && bytes < 0.02 * sizeMb * MB),
+    `without the ballast: ${shrunk}`,
+  )
+  use(0.9)
+  await disks.round()
+  await disks.round()
+  t.is(shrunk.length, 4)
+})
+
+test('what the last run has left unfinished is removed before a start, and is room for it', async t => {
+  const { guard, facts, use, fill, volume, ballastMb } = await scene(t)
+  await layBallast(volume)
+  execFileSync('fallocate', ['--length', String(60 * MB), join(volume, 'files.draft')])
+  use(0.5)
+  fill()
+  const { readOnly } = await guard.beforeStart(await facts())
+  t.deepEqual([readOnly, ballastMb()], [false, 32])
 })
 
 test('a start on a full disk gets the ballast and is read-only; one with room gets a ballast', async t => {

@@ -1,0 +1,33 @@
+import { constants } from 'node:fs'
+import { open, opendir, unlink } from 'node:fs/promises'
+import { ignoreError } from '../../../../lib/async/ignore-error.ts'
+import { codeOf } from '../../../../lib/folders/disk-names.ts'
+
+export const dumpFile = 'dump.rdb'
+/** Names that are looked at for what Redis has left, which are a few. */
+const maxNames = 1000
+
+/** Removes what Redis saves for dumps, also what an earlier one has left: it is on the disk that the customer pays for. */
+export const discardDumps = (data: string): Promise<void> => discard(data, /^(dump|temp-\d+)\.rdb$/)
+
+/** Removes what a Redis that has ended was writing: a dump, or its log anew. It may be as large as all data, and Redis leaves it there. */
+export const discardDrafts = (data: string): Promise<void> =>
+  discard(data, /^(temp-\d+\.rdb|temp-rewriteaof-(bg-)?\d+\.aof)$/).catch(error => {
+    if (codeOf(error) !== 'ENOENT') throw error
+  })
+
+/** The engine may have put anything there: follows no links, leaves folders, and looks at a bounded number of names. */
+async function discard(data: string, isLeft: RegExp): Promise<void> {
+  const opened = await open(data, constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW)
+  try {
+    const folder = `/proc/self/fd/${opened.fd}`
+    let names = 0
+    for await (const { name } of await opendir(folder, { encoding: 'latin1' as BufferEncoding })) {
+      // A process that still writes its file cannot rename it any more.
+      if (isLeft.test(name)) await unlink(`${folder}/${name}`).catch(ignoreError('it is missing, or a folder'))
+      if (++names === maxNames) break
+    }
+  } finally {
+    await opened.close()
+  }
+}
