@@ -69,17 +69,27 @@ async function commit(network: string, lines: readonly string[]): Promise<void> 
 
 /**
  * Bounds the open connections to the port of a database, by rules in the container's own network: they see them all, and where each comes
- * from. Does nothing for containers whose labels name no bound. Rejects as `limitNameServer`.
+ * from. Rules that are there stay, as others would count from zero. Does nothing for containers whose labels name no bound. Rejects as
+ * `limitNameServer`.
  */
-export async function limitConnections({ network, range, gateway, labels: of }: StartedContainer): Promise<void> {
+export async function limitConnections({
+  network,
+  range,
+  gateway,
+  labels: of,
+}: Omit<StartedContainer, 'name' | 'memoryMb'>): Promise<void> {
   const { [labels.port]: port, [labels.clients]: clients } = of
   if (!port || !clients) return
   const opening = `INPUT -p tcp --dport ${port} --syn -j clients`
-  // Rules that are there stay: others would count from zero.
-  const { code } = await within(network, ['iptables', '-w', '-C', ...opening.split(' ')])
-  if (code === 0) return
+  const areSet = async () => (await within(network, ['iptables', '-w', '-C', ...opening.split(' ')])).code === 0
+  if (await areSet()) return
   const rules = clientRules(connectionPlaces(Number(clients)), { range, gateway })
-  await commit(network, [':clients - [0:0]', ':outside - [0:0]', ...rules, `-A ${opening}`])
+  try {
+    // Refused where the chains exist: whoever starts a container and the watch of the host may call this at the same time.
+    await commit(network, ['-N clients', '-N outside', ...rules, `-A ${opening}`])
+  } catch (error) {
+    if (!(await areSet())) throw error
+  }
 }
 
 /** The machine has an address in the range, and is not of it. */

@@ -82,16 +82,22 @@ export interface ContainerState {
   imageId?: string
   /** Only while it runs: its first process, by its id on the engine's machine, and its memory in MB. */
   process?: { pid: number; memoryMb: number }
+  /** Only while it runs and has a network. */
+  connection?: ContainerConnection
 }
 
-/** A container that has just started, for what bounds its network. */
-export interface StartedContainer extends Pick<ContainerState, 'name' | 'labels'> {
-  memoryMb: number
+/** How a container is connected; each start may change it. */
+export interface ContainerConnection {
   /** The file of its network as the engine reports it; that of a remote engine does not exist here. */
   network: string
   /** The range of its network, as `10.1.2.3/24`, and the address that the machine has in it. */
   range: string
   gateway: string
+}
+
+/** A container that has just started, for what bounds its network. */
+export interface StartedContainer extends Pick<ContainerState, 'name' | 'labels'>, ContainerConnection {
+  memoryMb: number
 }
 
 /** State of the engine itself. */

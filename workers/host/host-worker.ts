@@ -2,6 +2,7 @@ import { join } from 'node:path'
 import type { Logger } from 'pino'
 import { appHostActivities } from '../../activities/app-host.ts'
 import { appSnapshotActivities } from '../../activities/app-snapshots.ts'
+import { limitConnections } from '../../activities/containers/network-rules.ts'
 import type { ListedContainer } from '../../activities/containers/port.ts'
 import { routeGate } from '../../activities/hosts/route-gate.ts'
 import { strayBook } from '../../activities/hosts/stray-book.ts'
@@ -106,7 +107,7 @@ export async function startHost(parts: HostParts) {
   const acting = AbortSignal.any([ending.signal, lease.lost])
   const strays = strayBook(join(hostFolder(config), 'strays.json'))
   const readers = new OutputReaders({ engine, log, ended: appId => rounds.see(appId) }, acting)
-  const { bandwidth } = parts
+  const { bandwidth, firewall } = parts
   const { mbitPer256Mb } = config.host
   const bounds = { engine, bandwidth, mbitPer256Mb, log, states: new BandwidthStates(db, hostId) }
   const bandwidths = new BandwidthKeeper(bounds)
@@ -129,9 +130,10 @@ export async function startHost(parts: HostParts) {
     onApps: health.see,
   }
   const rounds = new HostRounds(watched)
-  const boundDatabases = databaseBounds(bounds, acting)
   const slots = snapshotSlots(db)
   const databases = openDatabases({ parts, engine, volumes, lease, locks, boot, slots })
+  const { adopt } = databases
+  const boundDatabases = databaseBounds({ ...bounds, adopt, limitConnections: firewall && limitConnections }, acting)
   const loops = [
     stayVisible(parts, acting, log),
     watchHost(watched, acting, rounds),

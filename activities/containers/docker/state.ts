@@ -24,17 +24,25 @@ export function containerState(info: ContainerInspectInfo): ContainerState {
     hostAddress: published?.HostIp ?? null,
     address: state.Running ? addressIn(info.NetworkSettings.Networks) : null,
     ...(state.Running && { process: { pid: state.Pid, memoryMb: (info.HostConfig.Memory ?? 0) / MiB } }),
+    ...connectionIn(info),
   }
+}
+
+function connectionIn({
+  State,
+  HostConfig,
+  NetworkSettings,
+}: ContainerInspectInfo): Pick<ContainerState, 'connection'> {
+  const { SandboxKey: network, Networks: networks } = NetworkSettings
+  const [place] = Object.values(networks)
+  if (!State.Running || HostConfig.NetworkMode === 'none' || !network || !place) return {}
+  return { connection: { network, range: `${place.IPAddress}/${place.IPPrefixLen}`, gateway: place.Gateway } }
 }
 
 /** A container that runs, with its network; null when it has none, or has ended. */
 export function connectedContainer(info: ContainerInspectInfo): StartedContainer | null {
-  const { name, labels, running, process } = containerState(info)
-  const { SandboxKey: network, Networks: networks } = info.NetworkSettings
-  const [place] = Object.values(networks)
-  if (!running || info.HostConfig.NetworkMode === 'none' || !network || !place) return null
-  const range = `${place.IPAddress}/${place.IPPrefixLen}`
-  return { name, labels, memoryMb: process?.memoryMb ?? 0, network, range, gateway: place.Gateway }
+  const { name, labels, process, connection } = containerState(info)
+  return connection ? { name, labels, memoryMb: process?.memoryMb ?? 0, ...connection } : null
 }
 
 /** A container as the engine lists it. A paused container counts as running; only running ones have published ports. */

@@ -3,6 +3,7 @@ import test from 'ava'
 import { limitConnections, limitNameServer, networkRules } from '../../../activities/containers/network-rules.ts'
 import { labels } from '../../../activities/containers/port.ts'
 import { namePacketsFor, networkLimits } from '../../../policy/hosts/network-limits.ts'
+import { bareDocker } from '../../kit/hosts/host-remains.ts'
 import { demandRoot } from '../../kit/root.ts'
 import { engineFact, realDocker } from '../../kit/servers/docker.ts'
 
@@ -119,11 +120,24 @@ test('a container that is started, and started again after a lost answer, has ea
   await host.create(container)
   await host.start(container.name)
   await host.start(container.name)
-  const { NetworkSettings } = await engineFact(`/containers/${container.name}/json`)
-  const rules = execFileSync('nsenter', [`--net=${NetworkSettings.SandboxKey}`, 'iptables', '-w', '-S']).toString()
-  t.is(rules.split('\n').filter(rule => rule.startsWith('-A OUTPUT -d 127.0.0.11/32')).length, 2, rules)
-  t.is(rules.split('\n').filter(rule => rule.includes(' --dport 20000 ')).length, 1, rules)
-  t.is(rules.split('\n').filter(rule => /^-A (clients|outside) /.test(rule)).length, 7, rules)
+  const rulesNow = async () => {
+    const { NetworkSettings } = await engineFact(`/containers/${container.name}/json`)
+    const rules = execFileSync('nsenter', [`--net=${NetworkSettings.SandboxKey}`, 'iptables', '-w', '-S'])
+    return rules.toString().split('\n')
+  }
+  const limitsIn = (rules: string[]) => [
+    rules.filter(rule => rule.includes(' --dport 20000 ')).length,
+    rules.filter(rule => /^-A (clients|outside) /.test(rule)).length,
+  ]
+  const rules = await rulesNow()
+  t.is(rules.filter(rule => rule.startsWith('-A OUTPUT -d 127.0.0.11/32')).length, 2, rules.join('\n'))
+  t.deepEqual(limitsIn(rules), [1, 7], rules.join('\n'))
+  // Somebody else starts it again, in a network without rules, and two notice at the same time.
+  await bareDocker.getContainer(container.name).restart({ t: 0 })
+  t.deepEqual(limitsIn(await rulesNow()), [0, 0])
+  const { connection } = (await host.inspect(container.name))!
+  await Promise.all([1, 2, 3].map(() => limitConnections({ labels: bounded, ...connection! })))
+  t.deepEqual(limitsIn(await rulesNow()), [1, 7])
 })
 
 test('a container that has ended has no network to limit', async t => {

@@ -60,6 +60,9 @@ export async function fullDiskScene(platform: TestPlatform, { engine, version, m
     takeAll: () => takeAllRoom(volume),
     giveBack: () => rmSync(join(volume, 'taken')),
 
+    /** When the engine was started last. */
+    startedAt: async () => (await container.inspect()).State.StartedAt,
+
     /** Ends the engine at once, if it runs. */
     async kill(): Promise<void> {
       await container.kill({ signal: 'SIGKILL' }).catch(error => {

@@ -1,22 +1,47 @@
+import type { limitConnections } from '../../../activities/containers/network-rules.ts'
 import type { ListedContainer } from '../../../activities/containers/port.ts'
 import { databaseRole } from '../../../activities/databases/names.ts'
+import { EngineUnavailable } from '../../../activities/databases/port.ts'
 import { BandwidthKeeper, type BandwidthKeeperOptions } from '../bandwidth-keeper.ts'
 import { OutputReaders, type OutputReadersOptions } from '../output-readers.ts'
+import { EachRun } from '../watch/each-run.ts'
 import { databaseOf } from './database-residents.ts'
 
 const residents = { role: databaseRole, idOf: databaseOf }
 
-export type DatabaseBoundsOptions = Omit<BandwidthKeeperOptions & OutputReadersOptions, 'residents' | 'ended'>
+export interface DatabaseBoundsOptions
+  extends Omit<BandwidthKeeperOptions & OutputReadersOptions, 'residents' | 'ended'> {
+  /** Null on a host without the firewall: it limits none. */
+  limitConnections: typeof limitConnections | null
+  /** Sets in the running engine of a database what its settings say by now. */
+  adopt(databaseId: string): Promise<void>
+}
 
 /**
  * Bounds what the engines of customers print and send, as the programs of applications: an engine prints what its customer makes it print.
+ * Limits the connections to each run of an engine, also one that somebody else has started, or that lacks its rules, and adopts it.
  * Call the result with the containers of these databases, or of all, until the signal aborts.
  */
 export function databaseBounds(options: DatabaseBoundsOptions, signal: AbortSignal) {
+  const { engine, log, limitConnections, adopt, now } = options
   const readers = new OutputReaders({ ...options, residents }, signal)
   const bandwidths = new BandwidthKeeper({ ...options, residents })
+  const connections = new EachRun({
+    ...{ engine, residents, now },
+    begin: async ({ labels, connection }) => connection && limitConnections?.({ labels, ...connection }),
+    onFailure: (error, { name }) =>
+      log.warn({ err: error, container: name }, 'connections to a database are not limited yet: will try again'),
+  })
+  const adopted = new EachRun({
+    ...{ engine, residents, now },
+    begin: container => adopt(databaseOf(container)),
+    onFailure(error, { name }) {
+      // Most have just been started.
+      if (!(error instanceof EngineUnavailable)) log.warn({ err: error, container: name }, 'adopting: will try again')
+    },
+  })
   return (present: readonly ListedContainer[], ids?: ReadonlySet<string>): void => {
     readers.see(present, ids)
-    void bandwidths.see(present, ids)
+    for (const each of [bandwidths, connections, adopted]) void each.see(present, ids)
   }
 }

@@ -115,6 +115,12 @@ export function openDatabases({ parts, engine, volumes, lease, locks, boot, slot
     activities: withCrashPoints('host', leased(lease, activities)),
     snapshots: withCrashPoints('host', leased(lease, snapshots)),
     watch,
+    /** Of `databaseBounds`. */
+    async adopt(id: string): Promise<void> {
+      const database = await readFactsOfDatabase(db, id)
+      const { adopt } = database ? hosted.adapterOf(database) : {}
+      if (database && adopt) await hosted.locally(database, adopt)
+    },
     disks: { db, guard, engine, locks, hostId, sharedUid: parts.sharedUid, log, held: lease.held },
     templates,
     /** Null where the setting is 0. */

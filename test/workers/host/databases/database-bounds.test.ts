@@ -1,3 +1,5 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
 import test from 'ava'
 import { createOptions } from '../../../../activities/containers/docker/options.ts'
 import { labels } from '../../../../activities/containers/port.ts'
@@ -32,10 +34,9 @@ test('what the engine of a database prints is paced, and what it sends is limite
   const bandwidth = { limit: async ({ id, mbit }: { id: string; mbit: number }) => void limited.push({ id, mbit }) }
   const states = new BandwidthStates(db, hostId)
   const options = { states, engine, bandwidth: bandwidth as never, mbitPer256Mb: 50, log: host.options.log }
-  const bound = databaseBounds(options, ending.signal)
+  const bound = databaseBounds({ ...options, limitConnections: null, adopt: async () => {} }, ending.signal)
   const one = await serving()
-  const process = { pid: globalThis.process.pid, memoryMb: 512, network: '' } as never
-  put(one, { process })
+  put(one, { process: { pid: process.pid, memoryMb: 512 } })
   engine.put(
     host.stateOf({ id: 'f'.repeat(32), generation: 1 }, { id: 'app', name: 'app', labels: { [labels.role]: 'app' } }),
   )
@@ -47,6 +48,58 @@ test('what the engine of a database prints is paced, and what it sends is limite
   await rounds.round()
   t.deepEqual([limited.length, read.length], [1, 1], 'once for each start')
   ending.abort()
+})
+
+test('each run of an engine gets its limits of connections and is adopted, whoever has started it; what failed is tried again', async t => {
+  const { db } = await database
+  const ending = new AbortController()
+  t.teardown(() => ending.abort())
+  const host = await watchedHost(db, { onContainers: (...seen) => bound(...seen) })
+  const { engine, hostId, rounds, serving, put } = host
+  let clock = 0
+  let fails = true
+  const limited: string[] = []
+  const adopted: string[] = []
+  const bound = databaseBounds(
+    {
+      ...{ states: new BandwidthStates(db, hostId), engine, bandwidth: null, mbitPer256Mb: 50, log: host.options.log },
+      now: () => clock,
+      async limitConnections({ network, labels: of }) {
+        limited.push(`${network} ${of[labels.database]}`)
+        if (fails) throw new Error('no rules')
+      },
+      adopt: async id => void adopted.push(id),
+    },
+    ending.signal,
+  )
+  const one = await serving()
+  const sleeper = spawn('sleep', ['600'], { stdio: 'ignore' })
+  t.teardown(() => sleeper.kill('SIGKILL'))
+  const run = (network: string, pid: number) =>
+    put(one, {
+      process: { pid, memoryMb: 512 },
+      connection: { network, range: '10.192.0.2/24', gateway: '10.192.0.1' },
+    })
+  const look = async () => {
+    clock += 5000
+    rounds.see(one.id)
+    await rounds.round()
+  }
+  run('first', sleeper.pid!)
+  await look()
+  await comesTrue(() => limited.length === 1 && adopted.length === 1)
+  fails = false
+  await look()
+  await comesTrue(() => limited.length === 2)
+  await look()
+  t.deepEqual(limited, [`first ${one.id}`, `first ${one.id}`])
+  sleeper.kill('SIGKILL')
+  await once(sleeper, 'exit')
+  run('second', process.pid)
+  await look()
+  await comesTrue(() => limited.length === 3 && adopted.length === 2)
+  t.is(limited[2], `second ${one.id}`)
+  t.deepEqual(adopted, [one.id, one.id])
 })
 
 const facts = (engine: EngineName): DatabaseFacts =>
