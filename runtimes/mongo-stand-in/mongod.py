@@ -170,32 +170,42 @@ WRITES = (
     *("mapReduce", "mapreduce", "create", "createIndexes", "collMod", "drop", "dropIndexes", "dropDatabase"),
     *("renameCollection", "createUser", "updateUser", "dropUser", "dropAllUsersFromDatabase", "grantRolesToUser"),
     *("revokeRolesFromUser", "createRole", "updateRole", "dropRole", "dropAllRolesFromDatabase"),
+    *("createSearchIndexes", "updateSearchIndex", "dropSearchIndex"),
     *("grantPrivilegesToRole", "revokePrivilegesFromRole", "grantRolesToRole", "revokeRolesFromRole"),
 )
 
 
-def waits_for_the_disk(doc):
+def waits_for_the_disk(name, doc):
     """By default the majority of a replica set has a write on its disks before it is acknowledged; here that is the only member."""
-    if "autocommit" in doc and "commitTransaction" not in doc:
+    if "autocommit" in doc and name != "commitTransaction":
         return False  # its transaction does
-    concern = doc.get("writeConcern") or {}
-    return bool(concern.get("j", concern.get("w", "majority") == "majority"))
+    if name == "aggregate" and not writes_a_collection(doc.get("pipeline")):
+        return False
+    concern = doc.get("writeConcern")
+    concern = concern if isinstance(concern, dict) else {}
+    journaled = concern.get("j")
+    return concern.get("w") in (None, "majority") if journaled is None else bool(journaled)
+
+
+def writes_a_collection(pipeline):
+    last = pipeline[-1] if isinstance(pipeline, list) and pipeline else None
+    return isinstance(last, dict) and ("$out" in last or "$merge" in last)
 
 
 def sync_writes(server):
     """What a command has written is on the disk before its reply, unless the command says that it does not wait for that."""
 
-    def synced(handler):
+    def synced(name, handler):
         def handle(doc, ctx):
             reply = handler(doc, ctx)
-            if waits_for_the_disk(doc):
+            if waits_for_the_disk(name, doc) and reply.get("ok"):
                 server.storage._session().log_flush("sync=on")
             return reply
 
         return handle
 
     for name in WRITES:
-        commands._HANDLERS[name] = synced(commands._HANDLERS[name])
+        commands._HANDLERS[name] = synced(name, commands._HANDLERS[name])
 
 
 def add_commands(server):
@@ -251,4 +261,5 @@ def main():
     log.info("Stopped")
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -25,6 +25,8 @@ export function containerNetworks(docker: Docker, range: string) {
         Name: spec.name,
         CheckDuplicate: true,
         Driver: 'bridge',
+        // An operator's default for new networks would give containers IPv6, which no rule sees.
+        EnableIPv6: false,
         IPAM: { Driver: 'default', Config: [{ Subnet }] },
         Options: {
           'com.docker.network.bridge.name': bridgeName(spec),

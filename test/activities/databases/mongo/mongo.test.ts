@@ -53,6 +53,36 @@ test.serial('the volumes that the image of MongoDB declares take nothing from th
   t.deepEqual([mode & 0o777, uid], [0o400, container.traits.uid])
 })
 
+test.serial('mongo (stand-in): a command waits for the disk by its write concern, if it writes', async t => {
+  const { runJob } = await database()
+  const cases: [name: string, document: Document, waits: boolean][] = [
+    ['insert', {}, true],
+    ['insert', { writeConcern: { w: 'majority' } }, true],
+    ['insert', { writeConcern: { w: 'majority', j: null } }, true],
+    ['insert', { writeConcern: { w: 1, j: true } }, true],
+    ['insert', { writeConcern: { w: 'majority', j: false } }, false],
+    ['insert', { writeConcern: { w: 1 } }, false],
+    ['insert', { writeConcern: { w: 1, j: null } }, false],
+    ['insert', { writeConcern: 'x' }, true],
+    ['insert', { autocommit: false }, false],
+    ['commitTransaction', { autocommit: false }, true],
+    ['aggregate', { pipeline: [{ $match: {} }] }, false],
+    ['aggregate', { pipeline: [{ $match: {} }, { $out: 'other' }] }, true],
+    ['aggregate', { pipeline: [{ $merge: { into: 'other' } }] }, true],
+    ['aggregate', { pipeline: 'x' }, false],
+  ]
+  const program = `
+import json, runpy, sys
+mongod = runpy.run_path('/usr/local/bin/mongod')
+for name, document, waits in json.loads(sys.argv[1]):
+  assert mongod['waits_for_the_disk'](name, document) is waits, (name, document)
+assert {'createSearchIndexes', 'updateSearchIndex', 'dropSearchIndex'} <= set(mongod['WRITES'])`
+  await t.notThrowsAsync(runJob(['python3', '-c', program, JSON.stringify(cases)]))
+  const db = (await customer(t)).db('default')
+  const malformed = { insert: 'malformed', documents: [{}], writeConcern: 'x' }
+  await t.throwsAsync(db.command(malformed), { message: /writeConcern.* is the wrong type/ })
+})
+
 /** The customer's client now, which is closed after the test. */
 async function customer(t: ExecutionContext): Promise<MongoClient> {
   const { remote, secrets } = await database()
