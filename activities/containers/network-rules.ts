@@ -1,6 +1,6 @@
 import { KiB } from '../../lib/bytes.ts'
 import { outcomeOf, startProcess, systemEnvironment } from '../../lib/child-process.ts'
-import { type ConnectionPlaces, connectionPlaces } from '../../policy/databases/engines.ts'
+import { type ConnectionShares, connectionShares } from '../../policy/databases/engines.ts'
 import { namePacketsFor, networkLimits } from '../../policy/hosts/network-limits.ts'
 import { labels, type StartedContainer } from './port.ts'
 
@@ -78,12 +78,12 @@ export async function limitConnections({
   gateway,
   labels: of,
 }: Omit<StartedContainer, 'name' | 'memoryMb'>): Promise<void> {
-  const { [labels.port]: port, [labels.clients]: clients } = of
-  if (!port || !clients) return
+  const { [labels.port]: port, [labels.ownerConnections]: owner } = of
+  if (!port || !owner) return
   const opening = `INPUT -p tcp --dport ${port} --syn -j clients`
   const areSet = async () => (await within(network, ['iptables', '-w', '-C', ...opening.split(' ')])).code === 0
   if (await areSet()) return
-  const rules = clientRules(connectionPlaces(Number(clients)), { range, gateway })
+  const rules = clientRules(connectionShares(Number(owner)), { range, gateway })
   try {
     // Refused where the chains exist: whoever starts a container and the watch of the host may call this at the same time.
     await commit(network, ['-N clients', '-N outside', ...rules, `-A ${opening}`])
@@ -94,19 +94,19 @@ export async function limitConnections({
 
 /** The machine has an address in the range, and is not of it. */
 function clientRules(
-  places: ConnectionPlaces,
+  shares: ConnectionShares,
   { range, gateway }: Pick<StartedContainer, 'range' | 'gateway'>,
 ): string[] {
   const above = (most: number, prefix: 0 | 32) =>
     `-p tcp -m connlimit --connlimit-above ${most} --connlimit-saddr --connlimit-mask ${prefix} -j REJECT --reject-with tcp-reset`
   return [
     `-A clients -s ${gateway} -g outside`,
-    `-A clients -s ${range} ${above(places.own, 0)}`,
+    `-A clients -s ${range} ${above(shares.owner, 0)}`,
     `-A clients -s ${range} -j RETURN`,
-    `-A clients ${above(places.ofAddress, 32)}`,
-    `-A clients ${above(places.elsewhere, 0)}`,
+    `-A clients ${above(shares.ofAddress, 32)}`,
+    `-A clients ${above(shares.elsewhere, 0)}`,
     '-A clients -g outside',
-    `-A outside ${above(places.outside, 0)}`,
+    `-A outside ${above(shares.outside, 0)}`,
   ]
 }
 

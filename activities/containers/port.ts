@@ -11,7 +11,7 @@ export const labels = {
   /** Port inside, of a container that its owner's applications may reach there. */
   port: 'berth.port',
   /** Connections that programs of its owner have at that port; those from elsewhere follow from it. */
-  clients: 'berth.clients',
+  ownerConnections: 'berth.clients',
   /** Fingerprint of a container's spec. */
   spec: 'berth.spec',
 } as const

@@ -44,7 +44,7 @@ export function databaseContainer(
     name: databaseContainerName({ id, generation }),
     labels: {
       ...{ ...labelsOf(database, host), [labels.role]: databaseRole, [labels.port]: String(port) },
-      [labels.clients]: String(connectionsOf(engine, ramMb).own),
+      [labels.ownerConnections]: String(connectionsOf(engine, ramMb).owner),
     },
     memoryMb: ramMb,
     network: tenantNetwork(ownerId, host.id).name,

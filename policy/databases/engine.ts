@@ -16,8 +16,8 @@ export interface Engine {
   minMemoryMb: number
   /** The signal that ends it cleanly, and how long that may take. */
   stop: { signal: 'SIGINT' | 'SIGTERM'; graceSeconds: number }
-  /** Connections that its owner's programs have with this memory in MB; those from elsewhere are in addition. */
-  maxConnections(memoryMb: number): number
+  /** Connections that programs of its owner get with this memory in MB; those from elsewhere are in addition. */
+  ownerConnections(memoryMb: number): number
   /** Scheme and query of a connection URL, so that a driver connects over TLS with the URL alone. */
   url: { scheme: string; path: string; query: string }
 }
@@ -25,7 +25,10 @@ export interface Engine {
 /** Of the connections from elsewhere one address has at most this share: whoever has one address cannot keep all others out. */
 export const shareOfAddress = 0.5
 
-/** Connections beyond those of clients, which only the machine itself gets: at the port, as to prove a password, and at the engine's socket. */
+/**
+ * Connections beyond those of clients, for the machine itself: at the port, as to prove a password, and at the engine's socket. At the port
+ * they are its own because clients elsewhere get no more than `elsewhere` (engines.ts).
+ */
 export const spareConnections = { machine: 10, socket: 10 } as const
 
 /** Largest memory of a database in MB. */

@@ -8,33 +8,36 @@ export const engines: Readonly<Record<EngineName, Engine>> = { mongo, mysql, red
 
 export const isEngineName = (text: string): text is EngineName => (engineNames as readonly string[]).includes(text)
 
-/** Most connections to the port of a database whose owner's programs may have `own`, by where they come from. */
-export interface ConnectionPlaces {
+/** Most connections to the port of a database, by where they come from. */
+export interface ConnectionShares {
   /** From the network of its owner's programs. */
-  own: number
+  owner: number
   /** From addresses elsewhere together, and from one of them. */
   elsewhere: number
   ofAddress: number
-  /** The latter together with those of the machine, which passes on those of clients too where the engine runs its own proxy. */
+  /** The latter together with those of the machine itself, and of what its own programs pass on, as the engine's proxy. */
   outside: number
 }
 
-/** Those from elsewhere are in addition: no one there is known before the login, so strangers may hold them all. */
-export const connectionPlaces = (own: number): ConnectionPlaces => ({
-  own,
-  elsewhere: own,
-  ofAddress: Math.ceil(own * shareOfAddress),
-  outside: own + spareConnections.machine,
+/**
+ * Those from elsewhere are in addition to `owner`: no one there is known before the login, so strangers may hold them all. They stop at
+ * `elsewhere`, before `outside`; only therefore are the spare ones of the machine its own.
+ */
+export const connectionShares = (owner: number): ConnectionShares => ({
+  owner,
+  elsewhere: owner,
+  ofAddress: Math.ceil(owner * shareOfAddress),
+  outside: owner + spareConnections.machine,
 })
 
 /** The same of a database with this memory in MB, with what its engine accepts: at its port in all, and also at its socket. */
 export function connectionsOf(
   engine: EngineName,
   memoryMb: number,
-): ConnectionPlaces & { atPort: number; inAll: number } {
-  const places = connectionPlaces(engines[engine].maxConnections(memoryMb))
-  const atPort = places.own + places.outside
-  return { ...places, atPort, inAll: atPort + spareConnections.socket }
+): ConnectionShares & { atPort: number; inAll: number } {
+  const shares = connectionShares(engines[engine].ownerConnections(memoryMb))
+  const atPort = shares.owner + shares.outside
+  return { ...shares, atPort, inAll: atPort + spareConnections.socket }
 }
 
 /** A major version, or a full one. */

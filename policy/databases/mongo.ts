@@ -7,7 +7,7 @@ export const mongo = {
   inMemory: false,
   minMemoryMb: 1024,
   stop: { signal: 'SIGTERM', graceSeconds: 30 },
-  maxConnections: memoryMb => Math.min(400, Math.max(40, Math.floor(memoryMb / 10))),
+  ownerConnections: memoryMb => Math.min(400, Math.max(40, Math.floor(memoryMb / 10))),
   // Direct: otherwise drivers connect to the name that the replica set gives its member, which not every client can resolve. Transactions and
   // change streams are the same. Nothing that would keep a driver from verifying with the certificate that it is given.
   url: { scheme: 'mongodb', path: '/', query: 'tls=true&authSource=admin&directConnection=true' },

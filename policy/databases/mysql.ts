@@ -7,7 +7,7 @@ export const mysql = {
   inMemory: false,
   minMemoryMb: 1024,
   stop: { signal: 'SIGTERM', graceSeconds: 60 },
-  maxConnections: memoryMb => Math.min(400, Math.max(40, Math.floor(memoryMb / 10))),
+  ownerConnections: memoryMb => Math.min(400, Math.max(40, Math.floor(memoryMb / 10))),
   // No option for TLS: each driver has its own, and takes another's for an error.
   url: { scheme: 'mysql', path: '', query: '' },
 } as const satisfies Engine

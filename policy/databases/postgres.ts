@@ -8,7 +8,7 @@ export const postgres = {
   minMemoryMb: 1024,
   // TERM waits for its clients; INT ends their sessions and then writes a checkpoint.
   stop: { signal: 'SIGINT', graceSeconds: 30 },
-  maxConnections: memoryMb => Math.min(400, Math.max(40, Math.floor(memoryMb / 10))),
+  ownerConnections: memoryMb => Math.min(400, Math.max(40, Math.floor(memoryMb / 10))),
   // No sslmode: some drivers take one in the URL as a reason to ignore the certificate that they are given alongside it.
   url: { scheme: 'postgres', path: '', query: '' },
 } as const satisfies Engine

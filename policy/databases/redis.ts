@@ -7,7 +7,7 @@ export const redis = {
   inMemory: true,
   minMemoryMb: 512,
   stop: { signal: 'SIGTERM', graceSeconds: 30 },
-  maxConnections: memoryMb => Math.min(1000, Math.max(100, Math.floor(memoryMb / 4))),
+  ownerConnections: memoryMb => Math.min(1000, Math.max(100, Math.floor(memoryMb / 4))),
   // Drivers speak TLS for this scheme only.
   url: { scheme: 'rediss', path: '', query: '' },
 } as const satisfies Engine

@@ -312,7 +312,7 @@ export function databaseEngineContract(
   test(`${name}: one address elsewhere does not keep out others, and strangers with many neither the owner's programs nor the machine`, async t => {
     const { elsewhere, remote, secrets, traits, fromOwner, rotate, locally, state } = await database()
     const { adapter, connect, engine, connectionsOfCustomer = 1 } = subject()
-    const places = connectionsOf(engine, traits.memoryMb)
+    const shares = connectionsOf(engine, traits.memoryMb)
     const { addresses } = elsewhere
     const folder = ownFolder(t)
     const far = async (address: string): Promise<RemoteEngine> => {
@@ -327,17 +327,17 @@ export function databaseEngineContract(
       customer.end()
     }
 
-    const one = crowd(places.elsewhere, addresses.slice(0, 1))
+    const one = crowd(shares.elsewhere, addresses.slice(0, 1))
     await one.full()
-    await comesTrue(() => one.open()[0] === places.ofAddress)
+    await comesTrue(() => one.open()[0] === shares.ofAddress)
     await visits(await far(addresses[1]!), 2_000_001)
     await one.leave()
 
-    const many = crowd(places.ofAddress, addresses.slice(0, 4))
+    const many = crowd(shares.ofAddress, addresses.slice(0, 4))
     t.teardown(many.leave)
     const held = () => many.open().reduce((sum, open) => sum + open)
     await many.full()
-    await comesTrue(() => held() === places.elsewhere)
+    await comesTrue(() => held() === shares.elsewhere)
     await unavailable(t, adapter.login(await far(addresses[4]!), secrets().password), 'a client elsewhere')
     const own = await fromOwner()
     await visits(own, 2_000_002)
@@ -347,16 +347,16 @@ export function databaseEngineContract(
       for (const customer of customers) customer.end()
     })
     await t.throwsAsync(async () => {
-      while (customers.length <= places.own) customers.push(await connect(own, secrets().password))
+      while (customers.length <= shares.owner) customers.push(await connect(own, secrets().password))
     })
-    t.true(customers.length <= places.own, `${customers.length}`)
-    t.true((customers.length + 2) * connectionsOfCustomer >= places.own, `${customers.length}`)
+    t.true(customers.length <= shares.owner, `${customers.length}`)
+    t.true((customers.length + 2) * connectionsOfCustomer >= shares.owner, `${customers.length}`)
     t.is(await adapter.login(remote, secrets().password), 'accepted')
     await locally(adapter.ping)
     const former = await rotate()
     await within(Promise.all(customers.map(({ closed }) => closed)), 'a connection is open still')
     await many.full()
-    await comesTrue(() => held() === places.elsewhere)
+    await comesTrue(() => held() === shares.elsewhere)
     t.is(await adapter.login(remote, former), 'refused')
     t.is(await adapter.login(remote, secrets().password), 'accepted')
     await visits(own, 2_000_003)

@@ -115,7 +115,7 @@ test('any number of small applications share the limit of a large one', t => {
 
 test('a container that is started, and started again after a lost answer, has each rule once', async t => {
   demandRoot()
-  const bounded = { [labels.host]: run, [labels.port]: '20000', [labels.clients]: '50' }
+  const bounded = { [labels.host]: run, [labels.port]: '20000', [labels.ownerConnections]: '50' }
   const container = spec('sleep 60', { labels: bounded })
   await host.create(container)
   await host.start(container.name)
@@ -149,7 +149,7 @@ test('rules that cannot be set are reported once of each kind, and not for a con
   let runs: () => Promise<boolean> = async () => false
   const limit = networkRules({ runs: () => runs(), report: (_failure, words) => void reported.push(words) })
   const place = { network: '/nowhere', range: '10.192.0.2/24', gateway: '10.192.0.1' }
-  const of = { [labels.port]: '20000', [labels.clients]: '50' }
+  const of = { [labels.port]: '20000', [labels.ownerConnections]: '50' }
   const start = () => limit({ name: 'one', labels: of, memoryMb: 128, ...place })
   await start()
   runs = () => Promise.reject(new Error('The engine does not answer.'))

@@ -30,6 +30,7 @@ import { demandRoot } from '../root.ts'
 import { engineFact, realDocker } from '../servers/docker.ts'
 import { engineVolume } from './engine-volume.ts'
 import { sharedTemplates } from './shared-templates.ts'
+import { relayProgram } from './strangers.ts'
 
 export interface EngineChoice {
   adapter: DatabaseEngine
@@ -204,13 +205,7 @@ export async function engineContainer(choice: EngineChoice) {
 
   /** The engine by way of a container of its owner, which the firewall admits to it. */
   async function fromOwner(): Promise<RemoteEngine> {
-    const relay = `const net = require('net')
-      net.createServer(near => {
-        const far = net.connect(${port}, '${hostname}')
-        for (const socket of [near, far]) socket.on('error', () => {}).on('close', () => { near.destroy(); far.destroy() })
-        near.pipe(far).pipe(near)
-      }).listen(9000, () => console.log('listens'))`
-    const command = ['node', '-e', relay]
+    const command = ['node', '-e', relayProgram, '9000', hostname, String(port)]
     const own = docker.spec('', { command, network: spec.network, publish: { port: 9000, address: '127.0.0.1' } })
     await host.ensureImage(own.image)
     await host.create(own)

@@ -97,14 +97,15 @@ async function command(program: string, args: readonly string[]): Promise<void> 
   if (code !== 0) throw new Error(`${program} ${args.join(' ')}: exit code ${code}`)
 }
 
-const relayProgram = `
+/** Passes on what reaches the path or port that it is given, from an address of its own if that is the last argument. */
+export const relayProgram = `
   const net = require('net')
-  const [path, host, port, localAddress] = process.argv.slice(1)
+  const [at, host, port, localAddress] = process.argv.slice(1)
   net.createServer(near => {
     const far = net.connect({ host, port: Number(port), localAddress })
     for (const socket of [near, far]) socket.on('error', () => {}).on('close', () => { near.destroy(); far.destroy() })
     near.pipe(far).pipe(near)
-  }).listen(path, () => console.log('listens'))`
+  }).listen(at, () => console.log('listens'))`
 
 /** Postgres gives a place to who has named a user; the other engines to who has connected. Printed is what is open, and how often it was refused. */
 const crowdProgram = `
