@@ -87,7 +87,7 @@ export interface ContainerState {
 }
 
 /** How a container is connected; each start may change it. */
-export interface ContainerConnection {
+interface ContainerConnection {
   /** The file of its network as the engine reports it; that of a remote engine does not exist here. */
   network: string
   /** The range of its network, as `10.1.2.3/24`, and the address that the machine has in it. */
