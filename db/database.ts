@@ -22,6 +22,8 @@ export interface DatabaseOptions {
   applicationName?: string
   /** How long a connection is used, in milliseconds; tests use it for less. */
   lifeMs?: number
+  /** How long a statement waits for a free connection, in milliseconds; dozens of tests of a file begin at once. */
+  waitMs?: number
 }
 
 const silent = { warn() {}, error() {}, deprecate() {}, debug() {} }
@@ -33,6 +35,7 @@ export function openDatabase({
   statementTimeoutMs = statementMs,
   applicationName = 'berth',
   lifeMs = connectionLifeMs,
+  waitMs = connectionMs,
 }: DatabaseOptions): Db {
   const rule: PoolRule = { belonging: null }
   const db = knexFactory({
@@ -51,7 +54,7 @@ export function openDatabase({
     pool: {
       min: 0,
       max: pool,
-      acquireTimeoutMillis: connectionMs,
+      acquireTimeoutMillis: waitMs,
       createTimeoutMillis: connectionMs,
       propagateCreateError: false,
       // Bounds how long a process keeps using a database that was replaced: only new connections are checked.

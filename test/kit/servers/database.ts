@@ -53,7 +53,7 @@ async function cloneTemplate(
   })
   const url = new URL(adminUrl)
   url.pathname = `/${name}`
-  const db = openDatabase({ url: url.href, pool: 10, applicationName: 'berth-test' })
+  const db = openDatabase({ url: url.href, pool: 10, applicationName: 'berth-test', waitMs: 30_000 })
   undo.push(() => db.destroy())
   return { db, url: url.href }
 }
