@@ -7,6 +7,7 @@ import { claimNextOperation } from '../../../db/operations/operations.ts'
 import { acceptance } from '../../../policy/acceptance.ts'
 import { pushesAtOnce } from '../../../policy/git/push-slots.ts'
 import { newId } from '../../../policy/ids.ts'
+import { comesTrue } from '../../kit/comes-true.ts'
 import { plansOfMemory, rows } from '../../kit/rows/rows.ts'
 import { testDatabase } from '../../kit/servers/database.ts'
 
@@ -62,10 +63,8 @@ async function locker(query: string, ...values: unknown[]) {
   await client.query('begin')
   await client.query(query, values)
   const pid = Number((await client.query('select pg_backend_pid() as pid')).rows[0].pid)
-  const isWaitedFor = async () => {
-    const query = 'select 1 from pg_stat_activity where ? = any(pg_blocking_pids(pid))'
-    while ((await db.raw(query, [pid])).rows.length === 0) await sleep(1)
-  }
+  const waiting = 'select 1 from pg_stat_activity where ? = any(pg_blocking_pids(pid))'
+  const isWaitedFor = () => comesTrue(async () => (await db.raw(waiting, [pid])).rows.length > 0)
   return { client, pid, isWaitedFor }
 }
 
