@@ -56,7 +56,7 @@ function push({ appId, ownerId }: Source, branch = 'main', more: Partial<PushDel
 
 /** A connection that holds rows until its end. */
 async function locker(query: string, ...values: unknown[]) {
-  const { url, db } = await database
+  const { url } = await database
   const client = new Client({ connectionString: url })
   await client.connect()
   await client.query('begin')
