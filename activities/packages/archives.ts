@@ -80,6 +80,7 @@ export function archives({ store, get, counts, warn }: ArchivesOptions) {
           expected,
           length,
           download,
+          signal,
         })
         await draft.commit()
         counts.downloads++
@@ -142,11 +143,12 @@ interface Receiving {
   expected: Promise<Digest | null>
   length: number
   download: Download
+  signal: AbortSignal
 }
 
 /** Rejects unless all bytes have arrived, and are those that the registry names. */
 async function receive(body: AsyncIterable<Uint8Array>, draft: Draft, receiving: Receiving): Promise<void> {
-  const { algorithms, length, download } = receiving
+  const { algorithms, length, download, signal } = receiving
   const contents = algorithms.map(algorithm => ({
     algorithm,
     hash: contentHash(algorithm),
@@ -164,7 +166,7 @@ async function receive(body: AsyncIterable<Uint8Array>, draft: Draft, receiving:
   const expected = await receiving.expected
   if (!expected) throw new Error('No document says what an archive contains.')
   const content = contents.find(({ algorithm }) => algorithm === expected.algorithm)
-  if ((await content?.hash.hex(draft.file, bytes)) !== expected.hex)
+  if ((await content?.hash.hex(draft.file, bytes, signal)) !== expected.hex)
     throw new Error('An archive is not what its document says.')
 }
 

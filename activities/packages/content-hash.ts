@@ -9,8 +9,8 @@ import { piecesOf } from './pieces.ts'
 /** Says what a file contains, from its bytes in their order and then the whole file. */
 interface ContentHash {
   update(piece: Uint8Array): void
-  /** Lower-case hex. Rejects for a file of which there is no such digest. */
-  hex(file: FileHandle, bytes: number): Promise<string>
+  /** Lower-case hex. Rejects for a file of which there is no such digest, and with the reason of the signal. */
+  hex(file: FileHandle, bytes: number, signal: AbortSignal): Promise<string>
 }
 
 /** A hash of the kind that digests of registries have. */
@@ -20,30 +20,37 @@ export function contentHash(algorithm: Digest['algorithm']): ContentHash {
   return {
     update: piece => void content.update(piece),
     hex: async () =>
-      algorithm === 'h1-mod' ? hashOfFiles([['go.mod', content.digest('hex')]]) : content.digest('hex'),
+      algorithm === 'h1-mod' ? hashOfFiles([[Buffer.from('go.mod'), content.digest('hex')]]) : content.digest('hex'),
   }
 }
 
 /** `h1` of Go: a hash of the list of all files, each with its SHA-256. */
-function hashOfFiles(files: [name: string, sha256: string][]): string {
-  const sorted = files.sort(([a], [b]) => Buffer.compare(Buffer.from(a), Buffer.from(b)))
-  return hash('sha256', sorted.map(([name, sha256]) => `${sha256}  ${name}\n`).join(''))
+function hashOfFiles(files: [name: Buffer, sha256: string][]): string {
+  const sorted = files.sort(([a], [b]) => Buffer.compare(a, b))
+  const lines = sorted.flatMap(([name, sha256]) => [Buffer.from(`${sha256}  `), name, Buffer.from('\n')])
+  return hash('sha256', Buffer.concat(lines))
 }
 
-async function hashOfZip(file: FileHandle, bytes: number): Promise<string> {
+async function hashOfZip(file: FileHandle, bytes: number, signal: AbortSignal): Promise<string> {
   const { outputBytes, files: maxFiles } = packageCacheRules.zip
-  const zip = await yauzl.fromRandomAccessReaderPromise(new FileReader(file), bytes, { autoClose: false })
+  // Names as they are: Go does not decode them.
+  const options = { autoClose: false, decodeStrings: false }
+  const zip = await yauzl.fromRandomAccessReaderPromise(new FileReader(file), bytes, options)
   if (zip.entryCount > maxFiles) throw new Error(`An archive has over ${maxFiles} files.`)
-  const files: [string, string][] = []
+  const files: [Buffer, string][] = []
   let unpacked = 0
   for await (const entry of zip.eachEntry()) {
+    signal.throwIfAborted()
+    // As in Go: a name could otherwise stand for further lines of the list.
+    if (entry.fileNameRaw.includes('\n')) throw new Error('The name of a file in an archive has a line feed.')
     const content = createHash('sha256')
     for await (const piece of await zip.openReadStreamPromise(entry)) {
+      signal.throwIfAborted()
       unpacked += piece.length
       if (unpacked > outputBytes) throw new Error(`An archive unpacks to over ${outputBytes} bytes.`)
       content.update(piece)
     }
-    files.push([entry.fileName, content.digest('hex')])
+    files.push([entry.fileNameRaw, content.digest('hex')])
   }
   return hashOfFiles(files)
 }
@@ -78,5 +85,5 @@ export async function verified(
     other?.update(piece)
   }
   if (!name.endsWith(content.digest('hex'))) return null
-  return { bytes, isExpected: !other || (await other.hex(file, bytes)) === expected?.hex }
+  return { bytes, isExpected: !other || (await other.hex(file, bytes, signal)) === expected?.hex }
 }

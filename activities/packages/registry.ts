@@ -45,7 +45,7 @@ export function registryPaths({ registry, origin, key, read }: RegistryOptions):
     return `${origin}/~/${signatureOf(key, withRegistry(text))}/${text}`
   }
 
-  function signed({ url, digest, metadata }: ArchiveLink): string | null {
+  function signLink({ url, digest, metadata }: ArchiveLink): string | null {
     if (base.protocol !== 'http:' && !url.startsWith('https:')) return null
     return `${seal([url, digest, metadata])}/${new URL(url).pathname.split('/').at(-1)}`
   }
@@ -64,14 +64,14 @@ export function registryPaths({ registry, origin, key, read }: RegistryOptions):
   }
 
   const variant = `${origin} ${hash('sha256', key)}`
-  const known = (url: string): Digest | null => digests.get(url) ?? null
-  const paths = kinds[registry.kind]({ base, origin, variant, signed, sealed: seal, known, remember, read })
+  const digestOf = (url: string): Digest | null => digests.get(url) ?? null
+  const paths = kinds[registry.kind]({ base, origin, variant, signLink, sealText: seal, digestOf, remember, read })
 
   return {
     wanted(path, accept) {
       if (path.startsWith('/~/')) {
         const found = unsealed(path)
-        if (typeof found?.value === 'string') return paths.below?.(found.value, found.rest) ?? null
+        if (typeof found?.value === 'string') return paths.atSealed?.(found.value, found.rest) ?? null
         return found && { kind: 'archive', archive: archiveOf(found.value as [string, Digest, Digest], found.rest) }
       }
       return path.startsWith(base.pathname) ? paths.at(path.slice(base.pathname.length), accept) : null

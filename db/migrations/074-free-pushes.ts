@@ -12,9 +12,15 @@ export async function up(knex: Knex): Promise<void> {
       select greatest(1, ceil(extract(epoch from moment - clock_timestamp()) * 1000))::int;
     $$;
 
+    -- Until when a statement that has its applications waits for other rows, all together: they are held for a moment only, also when the
+    -- time for the applications is over.
+    create function time_for_others(until timestamptz) returns timestamptz language sql volatile as $$
+      select greatest(until, clock_timestamp() + interval '100 milliseconds');
+    $$;
+
     -- Locks the rows of applications, and returns those that something else still holds at this time. When that is all of them, it raises
     -- lock_not_available: whoever needs one application only waits for it, or fails.
-    create function lock_free_apps(of_apps text[], until timestamptz) returns text[] language plpgsql
+    create function lock_apps_not_held(of_apps text[], until timestamptz) returns text[] language plpgsql
       set enable_seqscan = off as $$
     declare
       app text;
@@ -49,8 +55,9 @@ export async function up(knex: Knex): Promise<void> {
       set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off as $$
     declare
       until timestamptz := clock_timestamp() + lock_ms * interval '1 millisecond';
-      held text[] := lock_free_apps(of_apps, until);
+      held text[] := lock_apps_not_held(of_apps, until);
     begin
+      until := time_for_others(until);
       for n in 1 .. cardinality(new_operations) loop
         if of_apps[n] = any(held) then
           return query select 'held', null::text, null::text, null::text, null::bytea, null::int;
@@ -70,9 +77,10 @@ export async function up(knex: Knex): Promise<void> {
     #variable_conflict use_column
     declare
       until timestamptz := clock_timestamp() + lock_ms * interval '1 millisecond';
-      held text[] := lock_free_apps(of_apps, until);
+      held text[] := lock_apps_not_held(of_apps, until);
       live text[];
     begin
+      until := time_for_others(until);
       perform set_config('lock_timeout', ms_until(until)::text, true);
       select array_agg(id) into live from apps where id = any(of_apps) and id <> all(held) and desired_state <> 'deleted';
       perform settle_deploys(array(select operation from unnest(of_apps, of_operations) as u (app, operation) where app = any(live)));

@@ -17,7 +17,7 @@ export function isCratePath(path: string): boolean {
 
 /** Name and version in the last part of an address of an archive; null for another text. */
 export function crateIn(path: string): { name: string; version: string } | null {
-  const [, name = '', version = ''] = new RegExp(`^(${crateName})/([\\w.+-]+)\\.crate$`).exec(path) ?? []
+  const [, name = '', version = ''] = new RegExp(`^(${crateName})/(\\d[\\w.+-]*)\\.crate$`).exec(path) ?? []
   return name === '' ? null : { name, version }
 }
 

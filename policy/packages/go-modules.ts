@@ -1,6 +1,6 @@
 import type { Digest } from './documents.ts'
 
-/** Name of the checksum database that the go command uses by default, and with which the cache compares what it stores. */
+/** Name of the checksum database that the go command uses by default. The cache requests what it says from the module proxy. */
 export const goChecksums = 'sum.golang.org'
 
 /** A version of a module, as it is named in paths: a capital letter as an exclamation mark and its small one. */

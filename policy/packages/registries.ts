@@ -55,6 +55,16 @@ const exported = (variables: Record<string, string>): string =>
 
 const unread = { because: 'the image does not say which registry it uses' }
 
+/**
+ * Shell text that succeeds when the go command looks up every module that it requests from a proxy in the usual checksum database. The cache
+ * does, and names of private modules must not reach it. Only the step itself knows its variables, also where an operator has named the registry.
+ */
+const looksUpAll = `(cd / && GOTOOLCHAIN=local go env GOSUMDB GONOSUMDB GONOPROXY) | {
+  read -r database; read -r unchecked; read -r direct
+  [ "$database" = ${goChecksums} ] && { [ -z "$unchecked" ] || [ "$unchecked" = "$direct" ]; }; }`
+const notLookedUp =
+  '[Names of modules must not reach the checksum database. The packages are requested without the cache of the host.]'
+
 export const packageManagers: Readonly<Record<RegistryKind, PackageManager>> = {
   npm: {
     query: 'cd / && npm config ls -l 2>/dev/null',
@@ -94,7 +104,8 @@ print('\\n' + json.dumps([o.index_url, len(o.extra_index_urls + o.find_links) + 
       return url ? { url } : unread
     },
     // What the proxy does not have, such as a private module, comes from its own repository, as by default.
-    use: base => exported({ GOPROXY: `${base.href},direct` }),
+    use: base =>
+      `if ${looksUpAll}; then ${exported({ GOPROXY: `${base.href},direct` })}; else echo '${notLookedUp}'; fi`,
     anew: '',
   },
   cargo: {

@@ -12,16 +12,16 @@ import type { KindPaths, RegistryParts } from './kind.ts'
 const settingsPath = 'config.json'
 
 /** A sparse index of cargo. Its settings say where archives are, and what it says about a crate has their digests. */
-export function cargo({ base, variant, sealed, read }: RegistryParts): KindPaths {
+export function cargo({ base, variant, sealText, read }: RegistryParts): KindPaths {
   const document = (path: string): WantedDocument => ({ url: base.href + path, accept: '*/*', variant })
-  const settings = { ...document(settingsPath), rewrite: (text: string) => rewriteIndexSettings(text, sealed) }
+  const settings = { ...document(settingsPath), rewrite: (text: string) => rewriteIndexSettings(text, sealText) }
 
   return {
     at(path) {
       if (path === settingsPath) return { kind: 'document', document: settings }
       return isCratePath(path) ? { kind: 'document', document: document(path) } : null
     },
-    below(pattern, path) {
+    atSealed(pattern, path) {
       const crate = crateIn(path)
       const url = crate && crateUrl(pattern, crate)
       if (!url || (base.protocol === 'https:' && !url.startsWith('https:'))) return null

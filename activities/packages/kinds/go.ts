@@ -2,7 +2,7 @@ import { checksumsOf, isModuleDocument, moduleDigest, moduleFileAt } from '../..
 import type { WantedDocument } from '../documents.ts'
 import type { KindPaths, RegistryParts } from './kind.ts'
 
-/** Paths of a module proxy. The checksum database that it passes on vouches for archives and go.mod files, as for the go command itself. */
+/** Paths of a module proxy. What it says of the checksum database has the hashes of archives and go.mod files; the go command alone verifies that. */
 export function go({ base, variant, read }: RegistryParts): KindPaths {
   const document = (path: string): WantedDocument => ({ url: base.href + path, accept: '*/*', variant })
 

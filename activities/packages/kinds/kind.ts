@@ -15,11 +15,11 @@ export interface RegistryParts {
   /** Distinguishes documents whose links differ. */
   variant: string
   /** An address of the cache for an archive that lies anywhere; null where it would be less safe than the registry itself. */
-  signed: LinkTo
+  signLink: LinkTo
   /** An address of the cache that stands for this text, without a slash at its end. */
-  sealed(text: string): string
+  sealText(text: string): string
   /** The digest that a document has named for the archive at this address of the registry. */
-  known(url: string): Digest | null
+  digestOf(url: string): Digest | null
   remember(archive: ArchiveLink): void
   /** The text of a document as the registry has it now; null when it has none, or does not answer. */
   read(document: WantedDocument, asker: Asker): Promise<string | null>
@@ -29,6 +29,6 @@ export interface RegistryParts {
 export interface KindPaths {
   /** A path below the address of the registry. `accept` is the header of the request. */
   at(path: string, accept: string): Wanted | null
-  /** A path below an address for which a document got one of the cache by `sealed`. */
-  below?(sealed: string, path: string): Wanted | null
+  /** A path below an address for which a document got one of the cache by `sealText`. */
+  atSealed?(text: string, path: string): Wanted | null
 }

@@ -11,12 +11,12 @@ const plainName = (name: string): string => name.replace(/%2f/i, '/')
 const npmShort = 'application/vnd.npm.install-v1+json'
 
 /** Paths of a registry of npm: archives at its own address keep theirs. */
-export function npm({ base, origin, variant, signed, known, remember, read }: RegistryParts): KindPaths {
+export function npm({ base, origin, variant, signLink, digestOf, remember, read }: RegistryParts): KindPaths {
   /** An archive at the registry's own address keeps its path, which lock files have too. Only the documents of its own package vouch for it. */
   const linkOf = (owner: string, archive: ArchiveLink): string | null => {
     const rest = archive.url.startsWith(base.href) ? archive.url.slice(base.href.length) : ''
     const [, name] = npmArchive.exec(rest) ?? []
-    if (name === undefined || plainName(name) !== plainName(owner)) return signed(archive)
+    if (name === undefined || plainName(name) !== plainName(owner)) return signLink(archive)
     remember(archive)
     return origin + new URL(archive.url).pathname
   }
@@ -30,7 +30,7 @@ export function npm({ base, origin, variant, signed, known, remember, read }: Re
   })
 
   /** A lock file names archives without any document: the one of the version says what they contain, or that of the package. */
-  async function digestOf(name: string, url: string, asker: Asker): Promise<Digest | null> {
+  async function findDigest(name: string, url: string, asker: Asker): Promise<Digest | null> {
     const file = url.slice(url.lastIndexOf('/') + 1, -'.tgz'.length)
     const bare = name.split(/\/|%2f/i).at(-1)
     const version = file.startsWith(`${bare}-`) ? file.slice(bare!.length + 1) : undefined
@@ -55,7 +55,12 @@ export function npm({ base, origin, variant, signed, known, remember, read }: Re
         const url = base.href + path
         return {
           kind: 'archive',
-          archive: { url, digest: known(url), algorithms: shaNames, findDigest: asker => digestOf(name, url, asker) },
+          archive: {
+            url,
+            digest: digestOf(url),
+            algorithms: shaNames,
+            findDigest: asker => findDigest(name, url, asker),
+          },
         }
       }
       const [, owner, version] = npmDocument.exec(path) ?? []

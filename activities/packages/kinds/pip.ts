@@ -5,7 +5,7 @@ const pageJson = 'application/vnd.pypi.simple.v1+json'
 const pageHtml = 'application/vnd.pypi.simple.v1+html'
 
 /** Pages of a Python index, whose files may lie anywhere. */
-export const pip = ({ base, variant, signed }: RegistryParts): KindPaths => ({
+export const pip = ({ base, variant, signLink }: RegistryParts): KindPaths => ({
   at(path, accept) {
     if (!/^[\w.-]+\/$/.test(path)) return null
     const isJson = accept.includes(pageJson)
@@ -16,7 +16,7 @@ export const pip = ({ base, variant, signed }: RegistryParts): KindPaths => ({
         accept: isJson ? `${pageJson}, ${pageHtml};q=0.1, text/html;q=0.01` : `${pageHtml}, text/html;q=0.1`,
         variant,
         rewrite: (text, type, at) =>
-          type.includes('json') ? rewriteSimpleJson(text, at, signed) : rewriteSimpleHtml(text, at, signed),
+          type.includes('json') ? rewriteSimpleJson(text, at, signLink) : rewriteSimpleHtml(text, at, signLink),
       },
     }
   },

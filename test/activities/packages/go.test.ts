@@ -71,20 +71,48 @@ test.serial('a build whose cache is killed during a download is tried once more 
   t.regex(log, /could not be installed from the cache of the host/)
 })
 
-test.serial('a module that an image names as private is not requested from the cache', async t => {
+/** A host whose images have these variables. */
+async function sceneWith(t: Parameters<typeof scene>[0], variables: Record<string, string>) {
+  const made = await scene(t)
+  const { runToEnd, ...engine } = made.host.engine
+  const run: typeof runToEnd = (spec, ...rest) => runToEnd({ ...spec, env: { ...spec.env, ...variables } }, ...rest)
+  Object.assign(made.host, { engine: { ...engine, runToEnd: run } })
+  return made
+}
+
+test.serial('a module that an image names as private is not requested from the cache, and a public one is', async t => {
   t.timeout(170_000)
-  const { registry, app, cache, host } = await scene(t)
+  const { registry, app, cache } = await sceneWith(t, { GOPRIVATE: 'private.test' })
   const { sums } = registry.publishModule('private.test/tiny', 'v1.0.0')
-  const { runToEnd } = host.engine
-  const engine = {
-    ...host.engine,
-    runToEnd: (spec, ...rest) => runToEnd({ ...spec, env: { ...spec.env, GOPRIVATE: 'private.test' } }, ...rest),
-  } as typeof host.engine
-  Object.assign(host, { engine })
-  await t.throwsAsync((await app()).push(program('private.test/tiny', sums), go, downloads), { message: /exit code 1/ })
-  t.deepEqual(registry.requests, [])
-  t.like(await cache.counts(), { downloads: 0, passedOn: 0 })
+  const { zip, sums: publicSums } = registry.publishModule('example.test/tiny', 'v1.0.0')
+  const inFolder = Object.entries(program('example.test/tiny', publicSums)).map(([name, text]) => [
+    `public/${name}`,
+    text,
+  ])
+  const files = { ...program('private.test/tiny', sums), ...Object.fromEntries(inFolder) }
+  const build = `(cd public && GOPATH=/tmp/go go mod download) && ${downloads.build}`
+  await t.throwsAsync((await app()).push(files, go, { build }), { message: /exit code 1/ })
+  t.is(registry.count(zip), 1)
+  t.false(registry.requests.some(request => request.includes('private.test')))
+  t.like(await cache.counts(), { downloads: 2, passedOn: 0 })
 })
+
+const unchecked: Record<string, string>[] = [{ GONOSUMDB: 'private.test' }, { GOSUMDB: 'off' }]
+for (const variables of unchecked)
+  test.serial(
+    `a step with ${Object.keys(variables)} downloads without the cache, which would look modules up`,
+    async t => {
+      t.timeout(170_000)
+      const { registry, app, cache } = await sceneWith(t, variables)
+      const { zip, sums } = registry.publishModule('private.test/tiny', 'v1.0.0')
+      const { log, folders } = await (await app()).push(program('private.test/tiny', sums), go, downloads)
+      t.not(await textIn(folders.dependencies, 'app'), null)
+      t.is(registry.count(zip), 1)
+      t.false(registry.requests.some(request => request.includes('/sumdb/')))
+      t.regex(log, /must not reach the checksum database/)
+      t.like(await cache.counts(), { downloads: 0, passedOn: 0 })
+    },
+  )
 
 test('files of a module are stored once the checksum database vouches for them, and damaged ones are downloaded again', async t => {
   const { registry, origin, folder, cache } = await requesting(t)

@@ -26,8 +26,9 @@ async function anotherProcess(): Promise<Db> {
   return pool
 }
 
+/** Applications of a new account, and the connections of a process that stores no pushes of other tests. */
 async function apps(count: number) {
-  const { db } = await database
+  const db = await anotherProcess()
   const make = rows(db)
   const { id: ownerId } = await make.user()
   const made: { appId: string; ownerId: string }[] = []
@@ -51,6 +52,28 @@ function push({ appId, ownerId }: Source, branch = 'main', more: Partial<PushDel
     ...{ deploymentId: newId(), operationId: newId() },
     ...more,
   }
+}
+
+/** A connection that holds rows until its end. */
+async function locker(query: string, ...values: unknown[]) {
+  const { url } = await database
+  const client = new Client({ connectionString: url })
+  await client.connect()
+  await client.query('begin')
+  await client.query(query, values)
+  const pid = Number((await client.query('select pg_backend_pid() as pid')).rows[0].pid)
+  /** Lets go of the rows 20 ms after something waits for them: by Postgres itself, as this process may be busy for longer. */
+  const letGoWhenWaitedFor = async () => {
+    await client.query(`do $$ begin
+      for n in 1 .. 20000 loop
+        exit when exists (select from pg_locks where not granted and pg_backend_pid() = any(pg_blocking_pids(pid)));
+        perform pg_sleep(0.002);
+      end loop;
+      perform pg_sleep(0.02);
+    end $$; commit`)
+    await client.end()
+  }
+  return { client, pid, letGoWhenWaitedFor }
 }
 
 const store = (db: Db, one: PushDelivery): Promise<PushOutcome> => pushes.store(db, one, performance.now() + 60_000)
@@ -230,17 +253,9 @@ test('a push that is not begun in time is refused, and never stored', async t =>
 })
 
 test('an account whose rows are all locked, each for almost half a second, delays pushes of others once and fails none', async t => {
-  const [{ made: stuck }, { made: others }] = [await apps(12), await apps(20)]
-  const db = await anotherProcess()
+  const [{ made: stuck }, { db, made: others }] = [await apps(12), await apps(20)]
   const lockers = await Promise.all(
-    stuck.map(async ({ appId }) => {
-      const client = new Client({ connectionString: (await database).url })
-      await client.connect()
-      await client.query('begin')
-      await client.query('select 1 from apps where id = $1 for update', [appId])
-      const { rows } = await client.query('select pg_backend_pid() as pid')
-      return { client, pid: Number(rows[0].pid) }
-    }),
+    stuck.map(({ appId }) => locker('select 1 from apps where id = $1 for update', appId)),
   )
   const locked = new Set(lockers)
   const letGo = async (locker: (typeof lockers)[number]) => locked.delete(locker) && locker.client.end()
@@ -259,9 +274,8 @@ test('an account whose rows are all locked, each for almost half a second, delay
       }
     }
   })()
-  const patiently = { lockMs: 4000 }
   const before = { ...acceptance.push }
-  Object.assign(acceptance.push, patiently)
+  Object.assign(acceptance.push, { lockMs: 4000 })
   const delayed = Promise.allSettled(stuck.map(source => store(db, push(source))))
   const stored = await Promise.allSettled(others.map(source => store(db, push(source)).then(({ kind }) => kind)))
   const stillLocked = locked.size
@@ -281,18 +295,37 @@ test('an account whose rows are all locked, each for almost half a second, delay
 })
 
 test('confirmations of an account whose rows are locked hold up no others that share their statement', async t => {
-  const [{ made: stuck }, { made: others }] = [await apps(3), await apps(5)]
-  const db = await anotherProcess()
+  const [{ made: stuck }, { db, made: others }] = [await apps(3), await apps(5)]
   const all = [...stuck, ...others].map(source => push(source))
   await Promise.all(all.map(one => store(db, one)))
-  const client = new Client({ connectionString: (await database).url })
-  await client.connect()
-  await client.query('begin')
-  await client.query('select 1 from apps where id = any($1) for update', [stuck.map(({ appId }) => appId)])
+  const held = stuck.map(({ appId }) => appId)
+  const { client } = await locker('select 1 from apps where id = any($1) for update', held)
   const confirmed = await Promise.all(
     all.map(({ appId, ownerId, operationId }) => pushes.confirm(db, { appId, ownerId }, operationId)),
   )
   await client.end()
   t.deepEqual(confirmed, [...stuck.map(() => undefined), ...others.map(() => true)])
   t.is(await commitsOfConfirmed(db, all.slice(stuck.length)), 1)
+})
+
+test('after a held application, pushes of a statement still wait for other rows that are held for a moment', async t => {
+  const [{ made: stuck }, { db, made: others }] = [await apps(1), await apps(3)]
+  const addressHash = Buffer.from(newId())
+  const webhookId = newId()
+  const { appId } = others[0]!
+  const webhook = { id: webhookId, app_id: appId, address_hash: addressHash, address_sealed: 'x', token_sealed: 'x' }
+  await db('git_webhooks').insert(webhook)
+  const [held, moment] = await Promise.all([
+    locker('select 1 from apps where id = $1 for update', stuck[0]!.appId),
+    locker('select 1 from git_webhooks where id = $1 for update', webhookId),
+  ])
+  const late = store(db, push(stuck[0]!))
+  const pushed = others.map((source, n) => push(source, 'main', n === 0 ? { webhookId, addressHash } : {}))
+  const lettingGo = moment.letGoWhenWaitedFor()
+  const stored = Promise.all(pushed.map(one => store(db, one)))
+  t.deepEqual(kinds(await stored), ['queued', 'queued', 'queued'])
+  await lettingGo
+  t.is(await commitsOf(db, pushed), 1)
+  await held.client.end()
+  t.is((await late).kind, 'queued')
 })

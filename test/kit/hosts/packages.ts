@@ -63,7 +63,9 @@ export async function loopbackPackages(
     packages.cache.use({ kind, engine, spec, signal: AbortSignal.timeout(60_000) })
   /** The address of the cache for a kind of registry. */
   const base = async (kind: RegistryKind = 'npm'): Promise<string> => {
-    const [text = ''] = /http:[^',]+/.exec((await use(kind))?.install('') ?? '') ?? []
+    const used = await use(kind)
+    if (!used) throw new Error(`A step does without the cache: ${packages.warnings.join(', ')}`)
+    const [text = ''] = /http:[^',]+/.exec(used.install('')) ?? []
     return new URL(text).origin
   }
   return { ...packages, use, base }

@@ -18,7 +18,8 @@ test('an archive is where the pattern of its index says', t => {
   for (const pattern of ['ftp://a.test', 'https://user:secret@a.test/', 'x'])
     t.is(crateUrl(pattern, crate), null, pattern)
   t.deepEqual(crateIn('Serde/1.0.0+x.crate'), crate)
-  for (const path of ['Serde/1.0.0', '../x.crate', 'a/b/1.crate', 'Serde/1/2.crate']) t.is(crateIn(path), null, path)
+  for (const path of ['Serde/1.0.0', '../x.crate', 'a/b/1.crate', 'Serde/1/2.crate', 'x/...crate', 'x/....crate'])
+    t.is(crateIn(path), null, path)
 })
 
 test('the settings of an index get the address of the cache, and keep the others', t => {
